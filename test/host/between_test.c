@@ -137,14 +137,14 @@ ssize_t __wrap_sendto(
 
 static void (*before_taking)(void); /* NULL: nothing */
 
-bool __real_wlh_port_take(struct wlh_port *port, uint32_t member);
-bool __wrap_wlh_port_take(struct wlh_port *port, uint32_t member);
-bool __wrap_wlh_port_take(struct wlh_port *port, uint32_t member)
+bool __real_wlh_port_lock_member(struct wlh_port *port, uint32_t member);
+bool __wrap_wlh_port_lock_member(struct wlh_port *port, uint32_t member);
+bool __wrap_wlh_port_lock_member(struct wlh_port *port, uint32_t member)
 {
   void (*now)(void) = before_taking;
   before_taking = NULL; /* once */
   if (now) now();
-  return __real_wlh_port_take(port, member);
+  return __real_wlh_port_lock_member(port, member);
 }
 
 static bool unreachable; /* whether nobody can be connected to */
@@ -493,8 +493,9 @@ static bool is_deaf(struct wlh_port *port)
 {
   char byte;
   if (!wlh_port_is_bound(port, 0)) return false;
-  wlh_port_receive(port);
-  return wlh_port_send(port, 0) != WLH_SENT || recv(port->datagram, &byte, 1, MSG_DONTWAIT) < 0;
+  wlh_port_take_wake_ups(port);
+  return wlh_port_send_wake_up(port, 0) != WLH_SENT ||
+         recv(port->datagram, &byte, 1, MSG_DONTWAIT) < 0;
 }
 
 /* Binds, and has something done behind the n-th step. False if there are not so many. */
@@ -515,7 +516,7 @@ static bool bind_with(int n, void (*action)(void))
   if (action == bind_too) CHECK(error == 0 || error == ENOENT);
   wlh_port_close(&stale);
   close_files(&port, 0);
-  wlh_port_shut(foreign);
+  wlh_port_close_descriptor(foreign);
   end_files();
   return more;
 }

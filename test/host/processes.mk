@@ -80,13 +80,13 @@ $(BUILD)/torture: private CFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc calloc
 
 # The tests stand behind these calls of the library.
 WRAPPED = mkdirat openat openat64 fchown fchmod fchownat fchmodat linkat unlinkat renameat bind \
-  fcntl fcntl64 sendto wlh_port_take wlh_port_connect wlh_port_rights
+  fcntl fcntl64 sendto wlh_port_lock_member wlh_port_connect wlh_port_rights
 $(BUILD)/between_test: private CFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
 FAILING = socket bind listen connect accept4 sendto recv eventfd inotify_init1 inotify_add_watch \
   fstatfs64 fstat64 lstat64 fstatat64 mkdirat fchmod fchmodat linkat unlinkat renameat flock mmap64 \
   madvise read write ppoll openat64 fcntl64 posix_fallocate64 pthread_create
 $(BUILD)/faults_test: private CFLAGS += $(FAILING:%=-Wl,--wrap=%)
-$(BUILD)/turn_test: private CFLAGS += -Wl,--wrap=wlh_cells_request_a_lock -Wl,--wrap=wlh_port_reach \
+$(BUILD)/turn_test: private CFLAGS += -Wl,--wrap=wlh_cells_request_a_lock -Wl,--wrap=wlh_port_extend_map \
   -Wl,--wrap=wlk_port_now -Wl,--wrap=wlh_port_grow -Wl,--wrap=wlh_port_give_back
 
 .PHONY: all check

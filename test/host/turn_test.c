@@ -101,11 +101,11 @@ enum wlh_cells_status __wrap_wlh_cells_request_a_lock(
 
 static _Atomic bool maps_no_more; /* as where a map is made anew for a file that has grown */
 
-uint64_t __real_wlh_port_reach(struct wlh_port *port, int *error);
-uint64_t __wrap_wlh_port_reach(struct wlh_port *port, int *error);
-uint64_t __wrap_wlh_port_reach(struct wlh_port *port, int *error)
+uint64_t __real_wlh_port_extend_map(struct wlh_port *port, int *error);
+uint64_t __wrap_wlh_port_extend_map(struct wlh_port *port, int *error);
+uint64_t __wrap_wlh_port_extend_map(struct wlh_port *port, int *error)
 {
-  uint64_t size = __real_wlh_port_reach(port, error);
+  uint64_t size = __real_wlh_port_extend_map(port, error);
   if (!maps_no_more || size <= bucket->arena.bytes) return size;
   *error = ENOMEM;
   return bucket->arena.bytes;
@@ -310,7 +310,7 @@ TEST(
   is_open();
   CHECK(given_back == 0);
   wlk_mutex_lock(&bucket->mu); /* so the helper does nothing */
-  wlh_port_poked(bucket->alarm);
+  wlh_port_take_pokes(bucket->alarm);
   wlh_end_look(bucket, segment);
   struct pollfd alarm = {.fd = bucket->alarm.rings, .events = POLLIN};
   CHECK(poll(&alarm, 1, 0) == 1);

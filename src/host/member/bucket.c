@@ -16,16 +16,17 @@ static bool forks_seen;                                    /* registry_mutex */
  * may do. */
 static void forget_buckets_in_child(void)
 {
-  wlh_port_renew(&registry_mutex);
+  wlh_port_reset_mutex(&registry_mutex);
   WLK_LIST_FOR_EACH (link, &registry) {
     struct wlh_bucket *bucket = WLK_ITEM(link, struct wlh_bucket, by_registry);
     __atomic_store_n(&bucket->forked, 1, __ATOMIC_RELAXED);
-    wlh_port_forget(&bucket->port);
+    wlh_port_close_files(&bucket->port);
     for (size_t i = 0; i < sizeof bucket->accepted / sizeof *bucket->accepted; i++) {
-      wlh_port_shut(bucket->accepted[i]);
+      wlh_port_close_descriptor(bucket->accepted[i]);
     }
-    for (uint32_t i = 0; i < WLH_MEMBERS; i++) wlh_port_shut(bucket->watches[i].descriptor);
-    wlh_port_shut_alarm(bucket->alarm);
+    for (uint32_t i = 0; i < WLH_MEMBERS; i++)
+      wlh_port_close_descriptor(bucket->watches[i].descriptor);
+    wlh_port_close_alarm(bucket->alarm);
   }
   wlk_list_init(&registry);
 }
@@ -131,7 +132,7 @@ enum wlh_status wlh_bucket_open(
   char path[WLH_PATH_SIZE];
   char text[25];
   bool standard;
-  enum wlh_status status = wlh_port_directory(directory, path, &standard, &open_failure);
+  enum wlh_status status = wlh_port_choose_directory(directory, path, &standard, &open_failure);
   if (status != WLH_OK) return status;
   hash_name(name, length, text);
   wlk_mutex_lock(&registry_mutex);

@@ -39,7 +39,7 @@ static void close_descriptor(int *place)
 {
   int descriptor = *place;
   *place = -1;
-  wlh_port_shut(descriptor);
+  wlh_port_close_descriptor(descriptor);
 }
 
 static void close_watch(struct wlh_bucket *bucket, struct wlh_watch *watch)
@@ -98,7 +98,7 @@ static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
     if (watch->check_at == 0 || watch->check_at > now) continue;
     watch->check_at = 0;
     if (i == bucket->arena.member) continue;
-    if (!wlh_port_alive(&bucket->port, i)) {
+    if (!wlh_port_is_alive(&bucket->port, i)) {
       dead = true;
       continue;
     }
@@ -262,8 +262,8 @@ static void accept_others(struct wlh_bucket *bucket)
 static bool repair_files(struct wlh_bucket *bucket)
 {
   uint64_t bytes = wlh_segment_bytes(bucket->arena.ncells);
-  if (bucket->port.watch >= 0) wlh_port_watched(&bucket->port);
-  const char *harm = wlh_port_harm(&bucket->port, bytes);
+  if (bucket->port.watch >= 0) wlh_port_take_reports(&bucket->port);
+  const char *harm = wlh_port_find_harm(&bucket->port, bytes);
   if (harm) {
     wlh_set_lost(bucket, harm);
     return true;
@@ -349,8 +349,8 @@ static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
   uint64_t now = wlh_port_time();
   bool any = time_of_next_work(bucket) <= now;
   for (uint32_t i = 0; i < ITEMS; i++) any = any || items[i].ready;
-  if (items[ALARM].ready) wlh_port_poked(bucket->alarm);
-  if (items[DATAGRAM].ready) wlh_port_receive(&bucket->port);
+  if (items[ALARM].ready) wlh_port_take_pokes(bucket->alarm);
+  if (items[DATAGRAM].ready) wlh_port_take_wake_ups(&bucket->port);
   if (items[STREAM].ready) accept_others(bucket);
   bool look = items[DATAGRAM].hung_up || items[STREAM].hung_up || items[WATCH].ready;
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
@@ -369,15 +369,15 @@ static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
 }
 
 /* Not done at the start, when a process waits for its first grant; many do not live longer. With
- * mu, except while the kernel works: wlh_port_widen reads only `port.base`, which only the helper
+ * mu, except while the kernel works: wlh_port_enlarge_table reads only `port.base`, which only the helper
  * changes while the bucket is open. */
 static void raise_descriptors(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
 {
   bucket->raise_at = 0;
   wlk_mutex_unlock(&bucket->mu);
-  wlh_port_widen(&bucket->port);
+  wlh_port_enlarge_table(&bucket->port);
   wlk_mutex_lock(&bucket->mu);
-  wlh_port_raise(&bucket->port);
+  wlh_port_move_all_high(&bucket->port);
   for (uint32_t i = 0; i < ACCEPTED; i++) {
     bucket->accepted[i] = wlh_port_move_high(&bucket->port, bucket->accepted[i]);
   }
@@ -543,14 +543,14 @@ static void run(void *data)
       wlk_condition_broadcast(&bucket->ended);
     }
     wlk_mutex_unlock(&bucket->qmu); /* if done, the bucket may be gone from here on */
-    wlh_port_shut(slow);
+    wlh_port_close_descriptor(slow);
   }
 }
 
 bool wlh_helper_start(struct wlh_bucket *bucket)
 {
   wlk_mutex_lock(&bucket->qmu);
-  int error = bucket->running ? 0 : wlh_port_start(run, bucket);
+  int error = bucket->running ? 0 : wlh_port_start_thread(run, bucket);
   if (error == 0)
     bucket->running = true;
   else

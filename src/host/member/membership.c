@@ -21,7 +21,7 @@ static struct wlh_header *header_of(struct wlh_bucket *bucket)
 static bool alive(void *data, uint32_t member)
 {
   struct wlh_bucket *bucket = data;
-  return wlh_port_alive(&bucket->port, member);
+  return wlh_port_is_alive(&bucket->port, member);
 }
 
 /* The reasons why a segment cannot be joined. */
@@ -40,14 +40,14 @@ static enum wlh_status cannot_map(
  * only after this was true. */
 static bool is_of_this_boot(struct wlh_bucket *bucket, uint64_t boot)
 {
-  return header_of(bucket)->boot == boot || wlh_port_any_alive(&bucket->port);
+  return header_of(bucket)->boot == boot || wlh_port_is_any_alive(&bucket->port);
 }
 
 /* Sets `failure` if the result is UNMAPPED. */
 static enum verdict judge(struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
 {
   int error;
-  uint64_t size = wlh_port_reach(&bucket->port, &error);
+  uint64_t size = wlh_port_extend_map(&bucket->port, &error);
   if (error != 0) (void)cannot_map(bucket, error, failure);
   if (size < wlh_segment_bytes(WLH_CELLS_LEAST)) return error != 0 ? UNMAPPED : FORMATLESS;
   struct wlh_header *header = header_of(bucket);
@@ -71,12 +71,12 @@ static enum wlh_status fail_unusable(
         failure, WLH_LOST,
         WLH_PORT_FILE " is damaged, and other processes still have it open. Requests fail until "
                       "these notice the damage or end; then the file is created anew. %s",
-        bucket->port.path, wlh_port_who());
+        bucket->port.path, wlh_port_open_files_hint());
   }
   uint32_t pid = 0;
   char version[sizeof segment->members[0].version + 1] = "";
   for (uint32_t i = 0; i < WLH_MEMBERS && pid == 0; i++) {
-    if (!wlh_port_alive(&bucket->port, i)) continue;
+    if (!wlh_port_is_alive(&bucket->port, i)) continue;
     pid = segment->members[i].pid;
     memcpy(version, segment->members[i].version, sizeof version - 1);
   }
@@ -104,7 +104,7 @@ static enum wlh_status fail_unusable(
 static void wake_all_members(struct wlh_bucket *bucket)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
-    if (wlh_port_alive(&bucket->port, i)) wlh_port_rouse(&bucket->port, i);
+    if (wlh_port_is_alive(&bucket->port, i)) wlh_port_rouse(&bucket->port, i);
   }
 }
 
@@ -112,11 +112,11 @@ static void wake_all_members(struct wlh_bucket *bucket)
 static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
 {
   int error;
-  bool touch = wlh_port_reach(&bucket->port, &error) >= sizeof(struct wlh_header);
+  bool touch = wlh_port_extend_map(&bucket->port, &error) >= sizeof(struct wlh_header);
   uint64_t key[2];
   if (touch) atomic_store(&header_of(bucket)->retired, 1);
   atomic_thread_fence(memory_order_seq_cst);
-  if (wlh_port_any_alive(&bucket->port)) {
+  if (wlh_port_is_any_alive(&bucket->port)) {
     if (touch) atomic_store(&header_of(bucket)->retired, 0);
     enum verdict verdict = judge(bucket, boot, failure);
     if (verdict == GOOD) return WLH_OK;
@@ -125,7 +125,7 @@ static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct w
     return fail_unusable(bucket, verdict, failure);
   }
   if (touch) atomic_store(&header_of(bucket)->magic, 0);
-  wlh_port_cut(&bucket->port, wlh_segment_bytes(CELLS_AT_FIRST));
+  wlh_port_truncate(&bucket->port, wlh_segment_bytes(CELLS_AT_FIRST));
   error = wlh_port_grow(&bucket->port, wlh_segment_bytes(CELLS_AT_FIRST));
   if (error != 0) {
     return wlh_fail(
@@ -136,7 +136,7 @@ static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct w
   if (!wlk_port_random(key, sizeof key)) {
     return wlh_fail(failure, WLH_UNSUPPORTED, "the system returned no random bytes");
   }
-  if (wlh_port_reach(&bucket->port, &error) < wlh_segment_bytes(CELLS_AT_FIRST)) {
+  if (wlh_port_extend_map(&bucket->port, &error) < wlh_segment_bytes(CELLS_AT_FIRST)) {
     if (error != 0) return cannot_map(bucket, error, failure);
     return wlh_fail(
         failure, WLH_LOST, WLH_PORT_FILE " was truncated while this process was opening it",
@@ -161,14 +161,14 @@ static enum wlh_status pass_gate(
     struct wlh_bucket *bucket, uint64_t boot, bool stale, struct wlh_failure *failure)
 {
   /* A process that stopped at the gate must not keep us from closing, so this does not block. */
-  for (uint64_t sleep = 50000; !wlh_port_gate(&bucket->port);) {
+  for (uint64_t sleep = 50000; !wlh_port_lock_gate(&bucket->port);) {
     if (wlh_is_stopping(bucket)) return wlh_fail(failure, WLH_CLOSED, "the bucket was closed");
     wlh_port_sleep(sleep);
     if (sleep < 5000000) sleep *= 2;
   }
   bool good = !stale && judge(bucket, boot, failure) == GOOD;
   enum wlh_status status = good ? WLH_OK : format(bucket, boot, failure);
-  wlh_port_leave_gate(&bucket->port);
+  wlh_port_unlock_gate(&bucket->port);
   return status;
 }
 
@@ -179,7 +179,7 @@ static bool take_number(struct wlh_bucket *bucket, uint32_t *member)
   for (int pass = 0; pass < 2; pass++) {
     for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
       if ((segment->members[i].state != WLH_MEMBER_OUT) != (pass == 1)) continue;
-      if (!wlh_port_take(&bucket->port, i)) continue;
+      if (!wlh_port_lock_member(&bucket->port, i)) continue;
       *member = i;
       return true;
     }
@@ -191,7 +191,7 @@ static bool take_number(struct wlh_bucket *bucket, uint32_t *member)
 static enum wlh_status take_number_in_segment(
     struct wlh_bucket *bucket, uint32_t *member, struct wlh_failure *failure)
 {
-  uint64_t boot = wlh_port_boot();
+  uint64_t boot = wlh_port_boot_number();
   if (boot == 0) {
     return wlh_fail(
         failure, wlh_port_status_of(errno), "cannot read " WLH_PORT_BOOT ": %s%s",
@@ -201,7 +201,7 @@ static enum wlh_status take_number_in_segment(
   /* Without boot ids, a segment that nobody has open may be of another boot. A large one would
    * cost its space, and time at each death. */
   bool is_large = wlh_port_size(&bucket->port) > wlh_segment_bytes(MANY_CELLS);
-  bool stale = (boot == WLH_PORT_ANY_BOOT || is_large) && !wlh_port_any_alive(&bucket->port);
+  bool stale = (boot == WLH_PORT_ANY_BOOT || is_large) && !wlh_port_is_any_alive(&bucket->port);
   for (int round = 0; round < OPEN_ROUNDS; round++) {
     if (!stale && judge(bucket, boot, failure) == GOOD) {
       if (!take_number(bucket, member)) {
@@ -215,7 +215,7 @@ static enum wlh_status take_number_in_segment(
       /* Either the formatter sees our byte, or we see that it is about to format. */
       atomic_thread_fence(memory_order_seq_cst);
       if (judge(bucket, boot, failure) == GOOD && !wlh_is_lost(bucket)) return WLH_OK;
-      wlh_port_drop(&bucket->port, *member);
+      wlh_port_unlock_member(&bucket->port, *member);
     }
     enum wlh_status status = pass_gate(bucket, boot, stale, failure);
     stale = false;
@@ -230,7 +230,7 @@ static enum wlh_status take_number_in_segment(
 static enum wlh_status join(struct wlh_bucket *bucket, uint32_t member, struct wlh_failure *failure)
 {
   int error;
-  uint64_t bytes = wlh_port_reach(&bucket->port, &error);
+  uint64_t bytes = wlh_port_extend_map(&bucket->port, &error);
   struct wlh_segment *segment = bucket->port.map;
   uint64_t generation = (segment->members[member].gen + 1) & GENERATIONS;
   segment->members[member].gen = generation;
@@ -271,10 +271,10 @@ static enum wlh_status map(struct wlh_bucket *bucket, struct wlh_failure *failur
         bucket->port.path);
   }
   if (error != 0) return cannot_map(bucket, error, failure);
-  bucket->by_cell = wlh_port_zeros(BY_CELL_BYTES);
+  bucket->by_cell = wlh_port_alloc_zeros(BY_CELL_BYTES);
   if (!bucket->by_cell) return wlh_fail(failure, WLH_NO_MEMORY, "out of memory");
   struct wlh_port_alarm alarm;
-  if (!wlh_port_alarm(&alarm)) {
+  if (!wlh_port_make_alarm(&alarm)) {
     return wlh_fail(
         failure, wlh_port_status_of(errno),
         "%s: cannot create the wake-up channel of a thread: %s%s", bucket->port.path,
@@ -293,7 +293,7 @@ static void close_all(struct wlh_bucket *bucket)
   struct wlh_port_alarm alarm = bucket->alarm;
   bucket->alarm = (struct wlh_port_alarm){-1, -1};
   wlk_mutex_unlock(&bucket->qmu);
-  wlh_port_shut_alarm(alarm);
+  wlh_port_close_alarm(alarm);
   wlh_port_free_zeros((void *)bucket->by_cell, BY_CELL_BYTES);
   bucket->by_cell = NULL;
   wlh_port_close(&bucket->port);
@@ -316,7 +316,7 @@ enum wlh_status wlh_member_open(struct wlh_bucket *bucket, struct wlh_failure *f
   wlh_port_note_name(&bucket->port, bucket->title, bucket->title_units);
   wlh_port_watch(&bucket->port, member);
   /* The file may have been deleted before the watch began. */
-  const char *harm = wlh_port_harm(&bucket->port, 0);
+  const char *harm = wlh_port_find_harm(&bucket->port, 0);
   if (harm) wlh_set_lost(bucket, harm);
   bucket->open = true;
   wlh_show_tables(bucket);

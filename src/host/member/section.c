@@ -55,7 +55,7 @@ int wlh_extend_tables(struct wlh_bucket *bucket)
 {
   int error;
   wlh_hide_tables(bucket);
-  bucket->arena.bytes = wlh_port_reach(&bucket->port, &error);
+  bucket->arena.bytes = wlh_port_extend_map(&bucket->port, &error);
   bucket->arena.segment = bucket->port.map;
   wlh_show_tables(bucket);
   return error;
@@ -81,7 +81,7 @@ static bool is_owner_dead(struct wlh_bucket *bucket, uint64_t owner)
 {
   uint64_t member = (owner & 0xffff) - 1;
   if (member >= WLH_MEMBERS || member == bucket->arena.member) return true;
-  return !wlh_port_alive(&bucket->port, (uint32_t)member);
+  return !wlh_port_is_alive(&bucket->port, (uint32_t)member);
 }
 
 static uint64_t sleep_of_round(unsigned round)
@@ -109,7 +109,7 @@ static enum wlh_way wait_for_word(struct wlh_bucket *bucket, uint64_t *dead)
       if (stop_at == 0) stop_at = now + LEAVE_WITHIN;
       if (now >= stop_at) return WLH_SHUT;
     }
-    const char *harm = round > ROUNDS ? wlh_port_harm(&bucket->port, 0) : NULL;
+    const char *harm = round > ROUNDS ? wlh_port_find_harm(&bucket->port, 0) : NULL;
     if (harm) wlh_set_lost(bucket, harm);
     wlh_port_sleep(sleep_of_round(round));
   }
@@ -132,7 +132,7 @@ bool wlh_try_enter(struct wlh_bucket *bucket, struct wlh_agent *caller) WLK_UNCH
 {
   bool mine = false;
   for (int i = 0; i < TRIES && !mine; i++) {
-    mine = wlh_port_try(&bucket->mu);
+    mine = wlh_port_try_lock(&bucket->mu);
     if (!mine) relax();
   }
   if (!mine) return false;

@@ -55,7 +55,7 @@ static bool send_if_due(struct wlh_bucket *bucket, uint32_t member)
   _Atomic uint32_t *theirs = &bucket->arena.segment->members[member].wake_up;
   uint32_t state = atomic_load_explicit(theirs, memory_order_acquire);
   if ((state & WAKE_UP_STATE) != DUE) return true;
-  enum wlh_sent sent = wlh_port_send(&bucket->port, member);
+  enum wlh_sent sent = wlh_port_send_wake_up(&bucket->port, member);
   if (sent == WLH_NOT_NOW) return false;
   /* If nobody answers, the member is dead, or binds its socket again and then enters by itself. */
   uint32_t sent_state = (state & ~(uint32_t)WAKE_UP_STATE) | SENT;

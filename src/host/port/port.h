@@ -2,7 +2,7 @@
  * memory, wake-ups, and notification of deaths. Linux and macOS implement it in the parts that
  * posix/parts.h lists, Windows in those of windows/parts.h. On other platforms none/unavailable.c is
  * the whole scope: it returns WLH_UNSUPPORTED. All share failures.c. Nothing here
- * blocks except wlh_port_wait, wlh_port_sleep and wlh_port_widen. */
+ * blocks except wlh_port_wait, wlh_port_sleep and wlh_port_enlarge_table. */
 #ifndef WLH_PORT_HOST_H
 #define WLH_PORT_HOST_H
 
@@ -34,7 +34,7 @@ const char *wlh_port_error_text(int error);
 const char *wlh_port_remedy(int error);
 
 /* Returns a sentence, a constant, that says how to find out who has files open. */
-const char *wlh_port_who(void);
+const char *wlh_port_open_files_hint(void);
 
 /* Returns the status for the system's `error`: WLH_FULL for a shortage that may pass (room,
  * descriptors, memory), otherwise WLH_UNSUPPORTED. */
@@ -84,11 +84,11 @@ void wlh_port_init(struct wlh_port *port);
  *   standard out: whether it is the platform's
  *   returns  WLH_OK, or WLH_UNSUPPORTED: the path is too long or not absolute, or this platform has
  *            no host scope */
-enum wlh_status wlh_port_directory(
+enum wlh_status wlh_port_choose_directory(
     const char *directory, char *path, bool *standard, struct wlh_failure *failure);
 
 /* Opens the files of a bucket, or makes them, without reading them.
- *   base      from wlh_port_directory
+ *   base      from wlh_port_choose_directory
  *   standard  whether it is the default directory, which must be ours alone
  *   bucket    name of the bucket's directory in it
  *   returns   WLH_OK; or, with nothing left open, WLH_UNSUPPORTED, WLH_FULL, or WLH_LOST if they
@@ -105,18 +105,18 @@ void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint3
 /* Enlarges the process's table of descriptors, so that those whose closing reports our death can
  * have numbers above all watches: the death of a process with several buckets is then seen sooner.
  * The kernel needs some 10 ms for it, once in a process. */
-void wlh_port_widen(const struct wlh_port *port);
+void wlh_port_enlarge_table(const struct wlh_port *port);
 
 /* Move those descriptors, or another one, to such numbers, if the table is large enough. The second
  * returns the new number. */
-void wlh_port_raise(struct wlh_port *port);
+void wlh_port_move_all_high(struct wlh_port *port);
 int wlh_port_move_high(const struct wlh_port *port, int descriptor);
 
 /* Closes everything, which drops our locks. */
 void wlh_port_close(struct wlh_port *port);
 
 /* Closes the descriptors in a forked child. Async-signal-safe. */
-void wlh_port_forget(struct wlh_port *port);
+void wlh_port_close_files(struct wlh_port *port);
 
 /* Keeps the system from deleting the open file as unused, if it does that. Returns after how many
  * ns to call it again, or WLH_PORT_FOREVER. */
@@ -124,22 +124,22 @@ uint64_t wlh_port_refresh(struct wlh_port *port);
 
 /* Returns NULL if the path leads to the file, and the file has at least `size` bytes; otherwise
  * what happened, as the end of a sentence, a constant. */
-const char *wlh_port_harm(struct wlh_port *port, uint64_t size);
+const char *wlh_port_find_harm(struct wlh_port *port, uint64_t size);
 
 /* ---- proof of life: byte locks ---- */
 
 /* Take the gate (false if another process has it), and give it back. */
-bool wlh_port_gate(struct wlh_port *port);
-void wlh_port_leave_gate(struct wlh_port *port);
+bool wlh_port_lock_gate(struct wlh_port *port);
+void wlh_port_unlock_gate(struct wlh_port *port);
 
 /* Take the lock of a member (false if another process has it), and give it back. */
-bool wlh_port_take(struct wlh_port *port, uint32_t member);
-void wlh_port_drop(struct wlh_port *port, uint32_t member);
+bool wlh_port_lock_member(struct wlh_port *port, uint32_t member);
+void wlh_port_unlock_member(struct wlh_port *port, uint32_t member);
 
 /* Whether another open description holds the lock of this member, or of any. One system call
  * without a descriptor; on any error the result is true. */
-bool wlh_port_alive(struct wlh_port *port, uint32_t member);
-bool wlh_port_any_alive(struct wlh_port *port);
+bool wlh_port_is_alive(struct wlh_port *port, uint32_t member);
+bool wlh_port_is_any_alive(struct wlh_port *port);
 
 /* ---- memory ---- */
 
@@ -155,10 +155,10 @@ int wlh_port_grow(struct wlh_port *port, uint64_t size);
 void wlh_port_give_back(struct wlh_port *port, uint64_t size);
 
 /* Makes the file shorter, if possible. Nobody uses a byte behind `size`. */
-void wlh_port_cut(struct wlh_port *port, uint64_t size);
+void wlh_port_truncate(struct wlh_port *port, uint64_t size);
 
 /* Maps `size` bytes of addresses, whatever the size of the file, and not in children; or, if a map
- * cannot be larger than its file, as many as that has, see wlh_port_reach.
+ * cannot be larger than its file, as many as that has, see wlh_port_extend_map.
  *   lost    set to 1 when the file was cut off, which maps zeros there
  *   returns 0, or the system's error; ENOBUFS: this process has mapped as many as possible */
 int wlh_port_map(struct wlh_port *port, size_t size, uint32_t *lost);
@@ -166,11 +166,11 @@ int wlh_port_map(struct wlh_port *port, size_t size, uint32_t *lost);
 /* Returns how many bytes of the file can be reached in `map`. If a map cannot be larger than its
  * file, and the file has grown, maps it anew at another address. The caller alone uses it.
  *   error  out: 0, or why the system does not map all of the file */
-uint64_t wlh_port_reach(struct wlh_port *port, int *error);
+uint64_t wlh_port_extend_map(struct wlh_port *port, int *error);
 
 /* Allocate `size` bytes of zeros, of which only written ones take memory, or NULL; and free
  * them. */
-void *wlh_port_zeros(size_t size);
+void *wlh_port_alloc_zeros(size_t size);
 void wlh_port_free_zeros(void *zeros, size_t size);
 
 /* Gives the whole pages from byte `used` on back to the system, if possible. They must be zeros,
@@ -180,7 +180,7 @@ void wlh_port_trim_zeros(void *zeros, size_t used, size_t size);
 /* Returns a number of this boot of the machine, or WLH_PORT_ANY_BOOT if boots have no numbers. If
  * that fails, returns 0 and sets errno. */
 #define WLH_PORT_ANY_BOOT UINT64_MAX
-uint64_t wlh_port_boot(void);
+uint64_t wlh_port_boot_number(void);
 
 /* ---- wake-ups, and notification of deaths ---- */
 
@@ -200,10 +200,10 @@ void wlh_port_unbind(struct wlh_port *port, uint32_t member);
 enum wlh_sent { WLH_SENT, WLH_NOBODY, WLH_NOT_NOW };
 
 /* Sends a wake-up to a member, without blocking. */
-enum wlh_sent wlh_port_send(struct wlh_port *port, uint32_t member);
+enum wlh_sent wlh_port_send_wake_up(struct wlh_port *port, uint32_t member);
 
 /* Takes all wake-ups that have arrived. */
-void wlh_port_receive(struct wlh_port *port);
+void wlh_port_take_wake_ups(struct wlh_port *port);
 
 /* Connects to a member, whose death then hangs up.
  *   descriptor  out, on WLH_SENT: for wlh_port_disconnect */
@@ -218,9 +218,9 @@ void wlh_port_rouse(struct wlh_port *port, uint32_t member);
 int wlh_port_accept(struct wlh_port *port, bool *full);
 
 /* Makes `watch` readable when something happens to our files. It must be called again after each
- * wlh_port_watched, which takes the reports. */
+ * wlh_port_take_reports, which takes the reports. */
 void wlh_port_watch(struct wlh_port *port, uint32_t member);
-void wlh_port_watched(struct wlh_port *port);
+void wlh_port_take_reports(struct wlh_port *port);
 
 /* ---- threads ---- */
 
@@ -232,12 +232,12 @@ struct wlh_port_alarm {
 };
 
 /* Make an alarm (or return false and set errno), poke it, take all pokes, and close it.
- * wlh_port_shut closes one descriptor; both ways to close are async-signal-safe. */
-bool wlh_port_alarm(struct wlh_port_alarm *alarm);
+ * wlh_port_close_descriptor closes one descriptor; both ways to close are async-signal-safe. */
+bool wlh_port_make_alarm(struct wlh_port_alarm *alarm);
 void wlh_port_poke(struct wlh_port_alarm alarm);
-void wlh_port_poked(struct wlh_port_alarm alarm);
-void wlh_port_shut_alarm(struct wlh_port_alarm alarm);
-void wlh_port_shut(int descriptor);
+void wlh_port_take_pokes(struct wlh_port_alarm alarm);
+void wlh_port_close_alarm(struct wlh_port_alarm alarm);
+void wlh_port_close_descriptor(int descriptor);
 
 struct wlh_wait_item {
   int descriptor; /* -1: ignored */
@@ -262,13 +262,14 @@ uint64_t wlh_port_time(void);
 uint64_t wlh_port_wall_time(void);
 
 /* Takes `mutex` if it is free. */
-bool wlh_port_try(struct wlk_mutex *mutex) WLK_ANNOTATION(try_acquire_capability(true, *mutex));
+bool wlh_port_try_lock(struct wlk_mutex *mutex)
+    WLK_ANNOTATION(try_acquire_capability(true, *mutex));
 
 /* Makes a mutex usable in a forked child. */
-void wlh_port_renew(struct wlk_mutex *mutex);
+void wlh_port_reset_mutex(struct wlk_mutex *mutex);
 
 /* Starts a detached thread that handles no signals. Returns 0, or the system's error. */
-int wlh_port_start(void (*run)(void *), void *data);
+int wlh_port_start_thread(void (*run)(void *), void *data);
 
 /* Makes every child that is forked from now on call `child`. Returns false if out of memory. To be
  * called once. */

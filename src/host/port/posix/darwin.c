@@ -64,7 +64,8 @@ enum wlh_port_rights wlh_port_rights(int descriptor)
 uint64_t wlh_port_refresh(struct wlh_port *port)
 {
   struct timespec times[2] = {{time(NULL) + AHEAD, 0}, {time(NULL) + AHEAD, 0}};
-  if (wlh_port_mend(port) && futimens(port->file, times) != 0) (void)futimens(port->file, NULL);
+  if (wlh_port_repair_file(port) && futimens(port->file, times) != 0)
+    (void)futimens(port->file, NULL);
   return UINT64_C(3600) * 1000000000;
 }
 

@@ -18,7 +18,7 @@ void wlh_port_init(struct wlh_port *port)
 }
 
 /* Whether the table of descriptors of the process has room for HIGH. It is atomic, and once true it
- * stays so. A thread that still reads false takes a smaller number, which wlh_port_raise moves
+ * stays so. A thread that still reads false takes a smaller number, which wlh_port_move_all_high moves
  * later. */
 static bool wide;
 
@@ -46,7 +46,7 @@ int wlh_port_move_high(const struct wlh_port *port, int descriptor)
   return high;
 }
 
-void wlh_port_widen(const struct wlh_port *port)
+void wlh_port_enlarge_table(const struct wlh_port *port)
 {
   int high = fcntl(port->base, F_DUPFD_CLOEXEC, HIGH);
   if (high < 0) return;
@@ -57,11 +57,11 @@ void wlh_port_widen(const struct wlh_port *port)
 void wlh_port_close_quietly(int descriptor)
 {
   int error = errno;
-  wlh_port_shut(descriptor);
+  wlh_port_close_descriptor(descriptor);
   errno = error;
 }
 
-void wlh_port_shut(int descriptor)
+void wlh_port_close_descriptor(int descriptor)
 {
   if (descriptor >= 0) (void)close(descriptor);
 }
@@ -93,7 +93,7 @@ int wlh_port_reopen(const struct wlh_port *port)
   return -1;
 }
 
-bool wlh_port_mend(struct wlh_port *port)
+bool wlh_port_repair_file(struct wlh_port *port)
 {
   if (may_be_ours(port, port->file)) return true;
   if (!may_be_ours(port, port->copy)) return false;
@@ -103,9 +103,9 @@ bool wlh_port_mend(struct wlh_port *port)
   return true;
 }
 
-void wlh_port_raise(struct wlh_port *port)
+void wlh_port_move_all_high(struct wlh_port *port)
 {
-  if (!wlh_port_mend(port)) return;
+  if (!wlh_port_repair_file(port)) return;
   port->file = wlh_port_move_high(port, port->file);
   if (wlh_port_is_ours(port, port->copy)) port->copy = wlh_port_move_high(port, port->copy);
   port->stream = wlh_port_move_high(port, port->stream);
@@ -113,15 +113,15 @@ void wlh_port_raise(struct wlh_port *port)
 }
 
 /* Closes those of the file only if they still are ours. */
-void wlh_port_forget(struct wlh_port *port)
+void wlh_port_close_files(struct wlh_port *port)
 {
-  if (may_be_ours(port, port->copy)) wlh_port_shut(port->copy);
-  if (may_be_ours(port, port->file)) wlh_port_shut(port->file);
-  wlh_port_shut(port->watch);
-  wlh_port_shut(port->stream);
-  wlh_port_shut(port->datagram);
-  wlh_port_shut(port->directory);
-  wlh_port_shut(port->base);
+  if (may_be_ours(port, port->copy)) wlh_port_close_descriptor(port->copy);
+  if (may_be_ours(port, port->file)) wlh_port_close_descriptor(port->file);
+  wlh_port_close_descriptor(port->watch);
+  wlh_port_close_descriptor(port->stream);
+  wlh_port_close_descriptor(port->datagram);
+  wlh_port_close_descriptor(port->directory);
+  wlh_port_close_descriptor(port->base);
   port->base = port->directory = port->file = port->copy = -1;
   port->stream = port->datagram = port->watch = -1;
 }

@@ -21,7 +21,7 @@ const char *wlh_port_error_text(int error)
   return strerror(error);
 }
 
-const char *wlh_port_who(void)
+const char *wlh_port_open_files_hint(void)
 {
 #if defined(__APPLE__)
   return "lsof lists the processes that have it open.";
@@ -57,22 +57,24 @@ const char *wlh_port_remedy(int error)
 
 /* Says who owns the file or directory that denies access: this one or, if we cannot even see it,
  * the nearest one above that we can see. */
-static enum wlh_status denied(struct wlh_failure *failure, const char *path, const char *what)
+static enum wlh_status fail_denied(struct wlh_failure *failure, const char *path, const char *what)
 {
   char nearest[WLH_PATH_SIZE + 16];
   struct stat status;
   (void)snprintf(nearest, sizeof nearest, "%s", path);
   for (char *end; lstat(nearest, &status) != 0 && (end = strrchr(nearest, '/'));) *end = '\0';
-  if (!*nearest) return wlh_fail(failure, WLH_UNSUPPORTED, "%s: %s: permission denied", path, what);
+  if (!*nearest)
+    return wlh_fail(failure, WLH_UNSUPPORTED, "%s: %s: permission fail_denied", path, what);
   return wlh_fail(
       failure, WLH_UNSUPPORTED,
-      "%s: %s: permission denied: %s belongs to user %u with mode %04o, and this process runs as "
+      "%s: %s: permission fail_denied: %s belongs to user %u with mode %04o, and this process runs "
+      "as "
       "user %u. Change the owner or the mode, or " WLH_ELSEWHERE ".",
       path, what, strcmp(nearest, path) == 0 ? "it" : nearest, (unsigned)status.st_uid,
       (unsigned)status.st_mode & 07777, (unsigned)geteuid());
 }
 
-enum wlh_status wlh_port_unsupported(
+enum wlh_status wlh_port_fail_unsupported(
     struct wlh_failure *failure, const char *path, const char *what)
 {
   int error = errno;
@@ -84,15 +86,15 @@ enum wlh_status wlh_port_unsupported(
 #else
   said = strerror_r(error, text, sizeof text) == 0 ? text : "";
 #endif
-  if (error == EACCES || error == EPERM) return denied(failure, path, what);
+  if (error == EACCES || error == EPERM) return fail_denied(failure, path, what);
   return wlh_fail(
       failure, wlh_port_status_of(error), "%s: %s: %s%s", path, what, said, wlh_port_remedy(error));
 }
 
-enum wlh_status wlh_port_vanished_or_unsupported(
+enum wlh_status wlh_port_fail_vanished_or_unsupported(
     struct wlh_failure *failure, const char *path, const char *what)
 {
-  if (errno != ENOENT) return wlh_port_unsupported(failure, path, what);
+  if (errno != ENOENT) return wlh_port_fail_unsupported(failure, path, what);
   return wlh_fail(
       failure, WLH_LOST, "%s was deleted or moved while this process was opening it", path);
 }

@@ -26,7 +26,7 @@ int wlh_port_accept_one(int listener)
 }
 
 /* Through /proc, neither the length of the path nor a rename matters. */
-bool wlh_port_address(
+bool wlh_port_make_address(
     const struct wlh_port *port, int place, const char *name, struct sockaddr_un *address)
 {
   (void)port;
@@ -49,7 +49,7 @@ int wlh_port_grow(struct wlh_port *port, uint64_t size)
 void wlh_port_give_back(struct wlh_port *port, uint64_t size)
 {
   off_t length = (off_t)(port->map_size - size);
-  if (length <= 0 || !wlh_port_mend(port)) return;
+  if (length <= 0 || !wlh_port_repair_file(port)) return;
   (void)fallocate(port->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)size, length);
 }
 
@@ -81,14 +81,14 @@ void wlh_port_watch(struct wlh_port *port, uint32_t member)
   }
 }
 
-void wlh_port_watched(struct wlh_port *port)
+void wlh_port_take_reports(struct wlh_port *port)
 {
   char events[1024];
   while (read(port->watch, events, sizeof events) > 0) {
   }
 }
 
-bool wlh_port_alarm(struct wlh_port_alarm *alarm)
+bool wlh_port_make_alarm(struct wlh_port_alarm *alarm)
 {
   alarm->rings = alarm->pokes = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   return alarm->rings >= 0;
@@ -102,7 +102,7 @@ void wlh_port_poke(struct wlh_port_alarm alarm)
   while (written < 0 && errno == EINTR);
 }
 
-void wlh_port_poked(struct wlh_port_alarm alarm)
+void wlh_port_take_pokes(struct wlh_port_alarm alarm)
 {
   uint64_t count;
   ssize_t got = read(alarm.rings, &count, sizeof count);

@@ -53,25 +53,25 @@ bool wlh_port_locks_work(struct wlh_port *port)
   return works;
 }
 
-bool wlh_port_gate(struct wlh_port *port)
+bool wlh_port_lock_gate(struct wlh_port *port)
 {
   struct flock lock;
   return byte_lock(port->file, F_OFD_SETLK, F_WRLCK, GATE, &lock);
 }
 
-void wlh_port_leave_gate(struct wlh_port *port)
+void wlh_port_unlock_gate(struct wlh_port *port)
 {
   struct flock lock;
   (void)byte_lock(port->file, F_OFD_SETLK, F_UNLCK, GATE, &lock);
 }
 
-bool wlh_port_take(struct wlh_port *port, uint32_t member)
+bool wlh_port_lock_member(struct wlh_port *port, uint32_t member)
 {
   struct flock lock;
   return byte_lock(port->file, F_OFD_SETLK, F_WRLCK, GATE + 1 + member, &lock);
 }
 
-void wlh_port_drop(struct wlh_port *port, uint32_t member)
+void wlh_port_unlock_member(struct wlh_port *port, uint32_t member)
 {
   struct flock lock;
   (void)byte_lock(port->file, F_OFD_SETLK, F_UNLCK, GATE + 1 + member, &lock);
@@ -87,17 +87,17 @@ static bool is_locked(struct wlh_port *port, int64_t at, int64_t count)
     bool answered = range_lock(asked, F_OFD_GETLK, F_WRLCK, at, count, &lock);
     if (answered && lock.l_type != F_UNLCK) return true;
     if (answered && wlh_port_is_ours(port, asked)) return false;
-    if (!wlh_port_mend(port)) return true;
+    if (!wlh_port_repair_file(port)) return true;
   }
   return true;
 }
 
-bool wlh_port_alive(struct wlh_port *port, uint32_t member)
+bool wlh_port_is_alive(struct wlh_port *port, uint32_t member)
 {
   return is_locked(port, GATE + 1 + member, 1);
 }
 
-bool wlh_port_any_alive(struct wlh_port *port)
+bool wlh_port_is_any_alive(struct wlh_port *port)
 {
   return is_locked(port, GATE + 1, WLH_PORT_MEMBERS);
 }

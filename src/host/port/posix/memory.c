@@ -18,14 +18,14 @@ uint64_t wlh_port_size(struct wlh_port *port)
   return fstat(port->file, &status) == 0 ? (uint64_t)status.st_size : 0;
 }
 
-void wlh_port_cut(struct wlh_port *port, uint64_t size)
+void wlh_port_truncate(struct wlh_port *port, uint64_t size)
 {
-  int done = wlh_port_mend(port) ? 0 : -1;
+  int done = wlh_port_repair_file(port) ? 0 : -1;
   while (wlh_port_size(port) > size && done == 0) done = ftruncate(port->file, (off_t)size);
 }
 
 /* The map has its largest size from the beginning. */
-uint64_t wlh_port_reach(struct wlh_port *port, int *error)
+uint64_t wlh_port_extend_map(struct wlh_port *port, int *error)
 {
   *error = 0;
   return wlh_port_size(port);
@@ -64,7 +64,7 @@ static bool is_fault(const siginfo_t *info)
   return info->si_code > 0 && info->si_code <= 0x10000;
 }
 
-static void chain(int signal, siginfo_t *info, void *context)
+static void call_former_handler(int signal, siginfo_t *info, void *context)
 {
   const struct sigaction *former = &handlers[signal == wlh_port_cut_off_signals[0] ? 0 : 1].former;
   if (former->sa_flags & SA_SIGINFO) {
@@ -101,7 +101,7 @@ static void on_bus_error(int signal, siginfo_t *info, void *context)
     return;
   }
   errno = error;
-  chain(signal, info, context);
+  call_former_handler(signal, info, context);
 }
 
 static void start_guarding(int place)
@@ -165,7 +165,7 @@ void wlh_port_unmap(struct wlh_port *port)
   port->map = NULL;
 }
 
-void *wlh_port_zeros(size_t size)
+void *wlh_port_alloc_zeros(size_t size)
 {
   void *zeros =
       mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -184,7 +184,7 @@ void wlh_port_trim_zeros(void *zeros, size_t used, size_t size)
   if (from < size) (void)madvise((char *)zeros + from, size - from, MADV_DONTNEED);
 }
 
-uint64_t wlh_port_boot(void)
+uint64_t wlh_port_boot_number(void)
 {
   static const uint64_t key[2] = {UINT64_C(0x7765622d6c6f636b), UINT64_C(0x626f6f742d69642e)};
   char name[64];

@@ -29,12 +29,12 @@
 #define WLH_ELSEWHERE "use another directory " WLH_GIVEN
 
 /* Sets `failure` from errno for an operation on a path, and returns its status. */
-enum wlh_status wlh_port_unsupported(
+enum wlh_status wlh_port_fail_unsupported(
     struct wlh_failure *failure, const char *path, const char *what);
 
-/* Works as wlh_port_unsupported for something in the directory: if it is gone, somebody deleted
+/* Works as wlh_port_fail_unsupported for something in the directory: if it is gone, somebody deleted
  * it. */
-enum wlh_status wlh_port_vanished_or_unsupported(
+enum wlh_status wlh_port_fail_vanished_or_unsupported(
     struct wlh_failure *failure, const char *path, const char *what);
 
 /* ---- paths ---- */
@@ -47,7 +47,7 @@ void wlh_port_new_name(const struct wlh_port *port, const char *what, char *name
 
 /* Opens the directory, below that of all buckets, that only this user can write. If that fails,
  * returns -1 and sets errno. */
-int wlh_port_open_own(const struct wlh_port *port);
+int wlh_port_open_user_directory(const struct wlh_port *port);
 
 /* ---- descriptors ---- */
 
@@ -65,7 +65,7 @@ bool wlh_port_is_ours(const struct wlh_port *port, int descriptor);
 int wlh_port_reopen(const struct wlh_port *port);
 
 /* Whether the descriptors of the file are good; repairs them from the duplicate if need be. */
-bool wlh_port_mend(struct wlh_port *port);
+bool wlh_port_repair_file(struct wlh_port *port);
 
 /* ---- locks ---- */
 
@@ -105,8 +105,8 @@ int wlh_port_socket(int type);
 int wlh_port_accept_one(int listener);
 
 /* Makes the address of a name in `place`: the bucket's directory, or the result of
- * wlh_port_open_own. If the path is too long, returns false and sets errno. */
-bool wlh_port_address(
+ * wlh_port_open_user_directory. If the path is too long, returns false and sets errno. */
+bool wlh_port_make_address(
     const struct wlh_port *port, int place, const char *name, struct sockaddr_un *address);
 
 /* Makes the descriptor `watch`; -1 if the system gives none. */

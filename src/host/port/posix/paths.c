@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum wlh_status wlh_port_directory(
+enum wlh_status wlh_port_choose_directory(
     const char *directory, char *path, bool *standard, struct wlh_failure *failure)
 {
   *standard = !directory;
@@ -46,7 +46,7 @@ static int open_directory(int parent, const char *path)
   return openat(parent, path, DIRECTORY_FLAGS);
 }
 
-static enum wlh_status say_writable(
+static enum wlh_status fail_writable(
     struct wlh_failure *failure, const char *path, mode_t mode, const char *right)
 {
   return wlh_fail(
@@ -56,7 +56,7 @@ static enum wlh_status say_writable(
       path, (unsigned)mode & 07777, right);
 }
 
-static enum wlh_status say_owner(
+static enum wlh_status fail_owner(
     struct wlh_failure *failure, const char *path, uid_t owner, const char *else_what)
 {
   return wlh_fail(
@@ -67,7 +67,8 @@ static enum wlh_status say_owner(
 
 #define DELETE "have that path deleted while no process uses it, or " WLH_ELSEWHERE
 #define SHARE                                                                                      \
-  "or " WLH_ELSEWHERE "; a directory that users share must belong to a group of theirs and have "  \
+  "or " WLH_ELSEWHERE                                                                              \
+  "; a directory that users give_to_group must belong to a group of theirs and have "              \
   "mode 0770"
 
 /* Whether owner and mode say who can write there. */
@@ -98,16 +99,16 @@ static enum wlh_status check_owner(
     struct wlh_failure *failure)
 {
   if (fstat(descriptor, status) != 0)
-    return wlh_port_unsupported(failure, path, "cannot read its attributes");
+    return wlh_port_fail_unsupported(failure, path, "cannot read its attributes");
   mode_t others = standard ? S_IWGRP | S_IWOTH : S_IWOTH;
   bool ours = status->st_uid == geteuid() || (!standard && status->st_uid == 0);
   if (!ours && !(!standard && (status->st_mode & S_IWGRP))) {
-    return say_owner(failure, path, status->st_uid, made ? DELETE : SHARE);
+    return fail_owner(failure, path, status->st_uid, made ? DELETE : SHARE);
   }
   if (status->st_mode & others) {
-    return say_writable(
+    return fail_writable(
         failure, path, status->st_mode,
-        standard ? "0700" : "0700, or 0770 to share it with its group");
+        standard ? "0700" : "0700, or 0770 to give_to_group it with its group");
   }
   return check_rights(path, descriptor, failure);
 }
@@ -132,7 +133,7 @@ void wlh_port_new_name(const struct wlh_port *port, const char *what, char *name
   (void)snprintf(name, WLH_PORT_NEW_SIZE, "new-%.24s%s", bucket_of(port), what);
 }
 
-int wlh_port_open_own(const struct wlh_port *port)
+int wlh_port_open_user_directory(const struct wlh_port *port)
 {
   char name[16];
   struct stat status;
@@ -147,7 +148,7 @@ int wlh_port_open_own(const struct wlh_port *port)
 }
 
 /* Gives what we made to the group. */
-static bool share(const struct wlh_port *port, int descriptor, mode_t mode)
+static bool give_to_group(const struct wlh_port *port, int descriptor, mode_t mode)
 {
   struct stat status;
   if (fstat(descriptor, &status) != 0) return false;
@@ -159,7 +160,7 @@ static bool share(const struct wlh_port *port, int descriptor, mode_t mode)
 static int make_shared_file(const struct wlh_port *port, int parent, const char *name)
 {
   int file = openat(parent, name, FILE_FLAGS | O_CREAT, 0600);
-  if (file < 0 || share(port, file, 0660)) return file;
+  if (file < 0 || give_to_group(port, file, 0660)) return file;
   wlh_port_close_quietly(file);
   return -1;
 }
@@ -171,10 +172,10 @@ static bool make_shared_directory(const struct wlh_port *port)
 {
   char name[WLH_PORT_NEW_SIZE];
   wlh_port_new_name(port, "", name);
-  int own = wlh_port_open_own(port);
+  int own = wlh_port_open_user_directory(port);
   int made = own < 0 ? -1 : open_directory(own, name);
   int file = made < 0 ? -1 : make_shared_file(port, made, "bucket");
-  bool done = file >= 0 && share(port, made, 0770);
+  bool done = file >= 0 && give_to_group(port, made, 0770);
   if (done) (void)renameat(own, name, port->base, bucket_of(port));
   wlh_port_close_quietly(file);
   wlh_port_close_quietly(made);
@@ -187,7 +188,7 @@ static bool place_shared_file(const struct wlh_port *port)
 {
   char name[WLH_PORT_NEW_SIZE];
   wlh_port_new_name(port, ".bucket", name);
-  int own = wlh_port_open_own(port);
+  int own = wlh_port_open_user_directory(port);
   int file = own < 0 ? -1 : make_shared_file(port, own, name);
   if (file >= 0) {
     bool placed = linkat(own, name, port->directory, "bucket", 0) == 0 || errno == EEXIST;
@@ -219,7 +220,7 @@ static enum wlh_status check_shared(
     struct wlh_failure *failure)
 {
   if (status->st_mode & S_IWOTH) {
-    return say_writable(failure, path, status->st_mode, rights == 0070 ? "0770" : "0660");
+    return fail_writable(failure, path, status->st_mode, rights == 0070 ? "0770" : "0660");
   }
   if (status->st_gid == port->gid && (status->st_mode & rights) == rights) return WLH_OK;
   return wlh_fail(
@@ -230,7 +231,7 @@ static enum wlh_status check_shared(
 }
 
 /* Says why something for a group cannot be made. */
-static enum wlh_status cannot_share(
+static enum wlh_status fail_to_share(
     const struct wlh_port *port, const char *path, const char *what, struct wlh_failure *failure)
 {
   if (port->group && errno == ENOTDIR) {
@@ -240,7 +241,8 @@ static enum wlh_status cannot_share(
         "directory of this user with mode 0700. Remove it, or " WLH_ELSEWHERE ".",
         path, what, (unsigned)geteuid());
   }
-  if (!port->group || errno != EPERM) return wlh_port_vanished_or_unsupported(failure, path, what);
+  if (!port->group || errno != EPERM)
+    return wlh_port_fail_vanished_or_unsupported(failure, path, what);
   return wlh_fail(
       failure, WLH_UNSUPPORTED,
       "%s cannot be shared with group %u, the group of its parent directory: user %u is not a "
@@ -254,9 +256,9 @@ static enum wlh_status open_base(
   const char *what = "cannot open or create the directory";
   struct stat status;
   bool made = mkdirat(AT_FDCWD, base, 0700) == 0 || errno == EEXIST;
-  if (!made) return wlh_port_unsupported(failure, base, what);
+  if (!made) return wlh_port_fail_unsupported(failure, base, what);
   port->base = openat(AT_FDCWD, base, DIRECTORY_FLAGS);
-  if (port->base < 0) return wlh_port_vanished_or_unsupported(failure, base, what);
+  if (port->base < 0) return wlh_port_fail_vanished_or_unsupported(failure, base, what);
   enum wlh_status checked = check_owner(base, port->base, standard, &status, standard, failure);
   if (checked != WLH_OK) return checked;
   if (!wlh_port_is_local(port->base)) {
@@ -280,11 +282,11 @@ static enum wlh_status open_bucket(struct wlh_port *port, struct wlh_failure *fa
           ? open_shared(port, port->base, bucket_of(port), DIRECTORY_FLAGS, make_shared_directory)
           : open_directory(port->base, bucket_of(port));
   if (port->directory < 0) {
-    return cannot_share(port, port->path, "cannot open or create the directory", failure);
+    return fail_to_share(port, port->path, "cannot open or create the directory", failure);
   }
   if (!port->group) return check_owner(port->path, port->directory, true, &status, true, failure);
   if (fstat(port->directory, &status) != 0)
-    return wlh_port_unsupported(failure, port->path, "cannot read its attributes");
+    return wlh_port_fail_unsupported(failure, port->path, "cannot read its attributes");
   return check_shared(port, port->path, &status, 0070, failure);
 }
 
@@ -305,11 +307,11 @@ static enum wlh_status open_file(struct wlh_port *port, struct wlh_failure *fail
                    : open_own_file(port);
   char path[WLH_PATH_SIZE + 16];
   (void)snprintf(path, sizeof path, "%s/bucket", port->path);
-  if (port->file < 0) return cannot_share(port, path, "cannot open the file", failure);
+  if (port->file < 0) return fail_to_share(port, path, "cannot open the file", failure);
   if (fstat(port->file, &status) != 0) {
     wlh_port_close_quietly(port->file); /* wlh_port_close could not tell that it is ours */
     port->file = -1;
-    return wlh_port_unsupported(failure, path, "cannot read its attributes");
+    return wlh_port_fail_unsupported(failure, path, "cannot read its attributes");
   }
   port->device = (uint64_t)status.st_dev;
   port->inode = status.st_ino;
@@ -321,14 +323,14 @@ static enum wlh_status open_file(struct wlh_port *port, struct wlh_failure *fail
     enum wlh_status checked = check_shared(port, path, &status, 0060, failure);
     if (checked != WLH_OK) return checked;
   } else if (status.st_uid != geteuid()) {
-    return say_owner(failure, path, status.st_uid, DELETE);
+    return fail_owner(failure, path, status.st_uid, DELETE);
   } else if (status.st_mode & S_IWOTH) {
-    return say_writable(failure, path, status.st_mode, "0600");
+    return fail_writable(failure, path, status.st_mode, "0600");
   }
   port->file = wlh_port_move_high(port, port->file);
   port->copy = wlh_port_duplicate_high(port, port->file);
   if (port->copy < 0)
-    return wlh_port_unsupported(failure, port->path, "cannot duplicate a file descriptor");
+    return wlh_port_fail_unsupported(failure, port->path, "cannot duplicate a file descriptor");
   return WLH_OK;
 }
 
@@ -345,8 +347,8 @@ enum wlh_status wlh_port_open(
     status = open_file(port, failure);
   }
   if (status == WLH_OK && !wlh_port_locks_work(port)) {
-    status =
-        wlh_port_vanished_or_unsupported(failure, port->path, "byte-range locks do not work here");
+    status = wlh_port_fail_vanished_or_unsupported(
+        failure, port->path, "byte-range locks do not work here");
   }
   /* systemd-tmpfiles leaves locked directories alone. */
   if (status == WLH_OK) (void)flock(port->directory, LOCK_SH | LOCK_NB);
@@ -366,7 +368,7 @@ void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint3
   int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
   int file = openat(port->directory, "name", flags, 0600);
   if (file < 0) return;
-  if (port->group) (void)share(port, file, 0660);
+  if (port->group) (void)give_to_group(port, file, 0660);
   ssize_t written = write(file, name, size);
   (void)written;
   wlh_port_close_quietly(file);
@@ -375,15 +377,15 @@ void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint3
 void wlh_port_close(struct wlh_port *port)
 {
   wlh_port_unmap(port);
-  wlh_port_forget(port);
+  wlh_port_close_files(port);
   wlh_port_init(port);
 }
 
-const char *wlh_port_harm(struct wlh_port *port, uint64_t size)
+const char *wlh_port_find_harm(struct wlh_port *port, uint64_t size)
 {
   struct stat status;
   char path[WLH_PATH_SIZE + 16];
-  if (!wlh_port_mend(port)) return "was closed by other code in this process";
+  if (!wlh_port_repair_file(port)) return "was closed by other code in this process";
   if (fstat(port->file, &status) == 0 && status.st_nlink == 0) return "was deleted";
   (void)snprintf(path, sizeof path, "%s/bucket", port->path);
   if (lstat(path, &status) != 0) {

@@ -33,7 +33,7 @@ static void after_fork(void) WLK_UNCHECKED
 /* A thread of the parent locked it, and only that thread could unlock it, so it is made anew. */
 static void after_fork_in_child(void)
 {
-  wlh_port_renew(&making);
+  wlh_port_reset_mutex(&making);
   call_in_child();
 }
 
@@ -44,7 +44,7 @@ bool wlh_port_at_fork(void (*child)(void))
 }
 
 /* If the descriptor cannot be marked, closes it, returns -1 and sets errno. */
-static int mark(int descriptor)
+static int mark_not_inherited(int descriptor)
 {
   if (descriptor < 0) return -1;
   int flags = fcntl(descriptor, F_GETFL);
@@ -59,7 +59,7 @@ static int mark(int descriptor)
 int wlh_port_socket(int type)
 {
   wlk_mutex_lock(&making);
-  int made = mark(socket(AF_UNIX, type, 0));
+  int made = mark_not_inherited(socket(AF_UNIX, type, 0));
   wlk_mutex_unlock(&making);
   return made;
 }
@@ -67,18 +67,18 @@ int wlh_port_socket(int type)
 int wlh_port_accept_one(int listener)
 {
   wlk_mutex_lock(&making);
-  int accepted = mark(accept(listener, NULL, NULL));
+  int accepted = mark_not_inherited(accept(listener, NULL, NULL));
   wlk_mutex_unlock(&making);
   return accepted;
 }
 
-bool wlh_port_alarm(struct wlh_port_alarm *alarm)
+bool wlh_port_make_alarm(struct wlh_port_alarm *alarm)
 {
   int ends[2] = {-1, -1};
   wlk_mutex_lock(&making);
   bool made = pipe(ends) == 0;
-  alarm->rings = made ? mark(ends[0]) : -1;
-  alarm->pokes = made ? mark(ends[1]) : -1;
+  alarm->rings = made ? mark_not_inherited(ends[0]) : -1;
+  alarm->pokes = made ? mark_not_inherited(ends[1]) : -1;
   wlk_mutex_unlock(&making);
   if (alarm->rings >= 0 && alarm->pokes >= 0) return true;
   wlh_port_close_quietly(alarm->rings);
@@ -93,7 +93,7 @@ void wlh_port_poke(struct wlh_port_alarm alarm)
   while (written < 0 && errno == EINTR);
 }
 
-void wlh_port_poked(struct wlh_port_alarm alarm)
+void wlh_port_take_pokes(struct wlh_port_alarm alarm)
 {
   char bytes[64];
   while (read(alarm.rings, bytes, sizeof bytes) > 0) {
@@ -102,7 +102,7 @@ void wlh_port_poked(struct wlh_port_alarm alarm)
 
 /* An address has room for a path of some 100 bytes. The socket that is bound first has the longest
  * name, so if it fits, all others do. */
-bool wlh_port_address(
+bool wlh_port_make_address(
     const struct wlh_port *port, int place, const char *name, struct sockaddr_un *address)
 {
   memset(address, 0, sizeof *address);
@@ -160,7 +160,7 @@ void wlh_port_watch(struct wlh_port *port, uint32_t member)
   (void)member;
 }
 
-void wlh_port_watched(struct wlh_port *port)
+void wlh_port_take_reports(struct wlh_port *port)
 {
   (void)port;
 }

@@ -17,7 +17,7 @@ static bool address_of(
 {
   char name[16];
   (void)snprintf(name, sizeof name, "%c%u", kind, member);
-  return wlh_port_address(port, port->directory, name, address);
+  return wlh_port_make_address(port, port->directory, name, address);
 }
 
 /* Binds a socket to `name` in `place`, which only we can write, and sets its rights.
@@ -28,7 +28,7 @@ static bool bind_in(
 {
   struct sockaddr_un address;
   struct stat status;
-  if (!wlh_port_address(port, place, name, &address)) return false;
+  if (!wlh_port_make_address(port, place, name, &address)) return false;
   (void)unlinkat(place, name, 0);
   if (bind(descriptor, (struct sockaddr *)&address, sizeof address) != 0) return false;
   if (fstatat(place, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return false;
@@ -42,7 +42,7 @@ static bool bind_in(
 /* Names of new sockets have the same length for each member: if the path is too long for a socket's
  * address, the first member fails, and not the tenth. They are short in the bucket's own directory,
  * which leaves room for the path. */
-static int bind_one(struct wlh_port *port, int type, char kind, uint32_t member, uint64_t *inode)
+static int make_socket(struct wlh_port *port, int type, char kind, uint32_t member, uint64_t *inode)
 {
   char final[16], end[16], name[WLH_PORT_NEW_SIZE];
   (void)snprintf(final, sizeof final, "%c%u", kind, member);
@@ -52,7 +52,7 @@ static int bind_one(struct wlh_port *port, int type, char kind, uint32_t member,
   else
     (void)snprintf(name, sizeof name, "new%s", end);
   int descriptor = wlh_port_socket(type);
-  int place = port->group ? wlh_port_open_own(port) : port->directory;
+  int place = port->group ? wlh_port_open_user_directory(port) : port->directory;
   bool bound = descriptor >= 0 && place >= 0 && bind_in(port, descriptor, type, place, name, inode);
   bound = bound && renameat(place, name, port->directory, final) == 0;
   if (port->group) wlh_port_close_quietly(place);
@@ -78,10 +78,11 @@ bool wlh_port_is_bound(struct wlh_port *port, uint32_t member)
 
 /* Sends itself a wake-up. It may be missing because another process has bound over us; then nothing
  * failed, and we bind again later. */
-static int try_datagram(struct wlh_port *port, uint32_t member)
+static int wake_up_oneself(struct wlh_port *port, uint32_t member)
 {
   char byte;
-  if (wlh_port_send(port, member) == WLH_SENT && recv(port->datagram, &byte, 1, MSG_DONTWAIT) >= 0)
+  if (wlh_port_send_wake_up(port, member) == WLH_SENT &&
+      recv(port->datagram, &byte, 1, MSG_DONTWAIT) >= 0)
     return 0;
   int error = errno;
   if (!wlh_port_is_bound(port, member)) return 0;
@@ -92,13 +93,13 @@ static int try_datagram(struct wlh_port *port, uint32_t member)
 
 int wlh_port_bind(struct wlh_port *port, uint32_t member)
 {
-  wlh_port_shut(port->stream);
-  wlh_port_shut(port->datagram);
+  wlh_port_close_descriptor(port->stream);
+  wlh_port_close_descriptor(port->datagram);
   port->datagram = -1;
-  port->stream = bind_one(port, SOCK_STREAM, 's', member, &port->stream_inode);
+  port->stream = make_socket(port, SOCK_STREAM, 's', member, &port->stream_inode);
   if (port->stream >= 0)
-    port->datagram = bind_one(port, SOCK_DGRAM, 'w', member, &port->datagram_inode);
-  return port->datagram < 0 ? errno : try_datagram(port, member);
+    port->datagram = make_socket(port, SOCK_DGRAM, 'w', member, &port->datagram_inode);
+  return port->datagram < 0 ? errno : wake_up_oneself(port, member);
 }
 
 void wlh_port_unbind(struct wlh_port *port, uint32_t member)
@@ -110,7 +111,7 @@ void wlh_port_unbind(struct wlh_port *port, uint32_t member)
   }
 }
 
-enum wlh_sent wlh_port_send(struct wlh_port *port, uint32_t member)
+enum wlh_sent wlh_port_send_wake_up(struct wlh_port *port, uint32_t member)
 {
   struct sockaddr_un address;
   if (!address_of(port, 'w', member, &address)) return WLH_NOT_NOW;
@@ -122,7 +123,7 @@ enum wlh_sent wlh_port_send(struct wlh_port *port, uint32_t member)
   return errno == ECONNREFUSED || errno == ENOENT ? WLH_NOBODY : WLH_NOT_NOW;
 }
 
-void wlh_port_receive(struct wlh_port *port)
+void wlh_port_take_wake_ups(struct wlh_port *port)
 {
   char byte;
   while (recv(port->datagram, &byte, 1, MSG_DONTWAIT) >= 0) {
@@ -147,13 +148,14 @@ enum wlh_sent wlh_port_connect(struct wlh_port *port, uint32_t member, int *desc
 void wlh_port_disconnect(struct wlh_port *port, int descriptor)
 {
   (void)port;
-  wlh_port_shut(descriptor);
+  wlh_port_close_descriptor(descriptor);
 }
 
 void wlh_port_rouse(struct wlh_port *port, uint32_t member)
 {
   int descriptor = -1;
-  if (wlh_port_connect(port, member, &descriptor) == WLH_SENT) wlh_port_shut(descriptor);
+  if (wlh_port_connect(port, member, &descriptor) == WLH_SENT)
+    wlh_port_close_descriptor(descriptor);
 }
 
 int wlh_port_accept(struct wlh_port *port, bool *full)

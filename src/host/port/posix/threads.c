@@ -28,12 +28,12 @@ uint64_t wlh_port_wall_time(void)
   return now.tv_sec < 0 ? 0 : (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-bool wlh_port_try(struct wlk_mutex *mutex) WLK_UNCHECKED
+bool wlh_port_try_lock(struct wlk_mutex *mutex) WLK_UNCHECKED
 {
   return pthread_mutex_trylock(&mutex->native) == 0;
 }
 
-void wlh_port_renew(struct wlk_mutex *mutex)
+void wlh_port_reset_mutex(struct wlk_mutex *mutex)
 {
   struct wlk_mutex fresh = WLK_MUTEX_INIT;
   *mutex = fresh;
@@ -52,7 +52,7 @@ static void *run_thread(void *data)
   return NULL;
 }
 
-int wlh_port_start(void (*run)(void *), void *data)
+int wlh_port_start_thread(void (*run)(void *), void *data)
 {
   struct start *start = malloc(sizeof *start);
   if (!start) return ENOMEM;
@@ -79,10 +79,10 @@ int wlh_port_start(void (*run)(void *), void *data)
   return error;
 }
 
-void wlh_port_shut_alarm(struct wlh_port_alarm alarm)
+void wlh_port_close_alarm(struct wlh_port_alarm alarm)
 {
-  wlh_port_shut(alarm.rings);
-  if (alarm.pokes != alarm.rings) wlh_port_shut(alarm.pokes);
+  wlh_port_close_descriptor(alarm.rings);
+  if (alarm.pokes != alarm.rings) wlh_port_close_descriptor(alarm.pokes);
 }
 
 uint32_t wlh_port_pid(void)

@@ -45,7 +45,7 @@ static bool allow(ACL *list, DWORD flags, WELL_KNOWN_SID_TYPE type, PSID sid)
   return AddAccessAllowedAceEx(list, ACL_REVISION, flags, GENERIC_ALL, sid) != FALSE;
 }
 
-bool wlh_port_private(struct wlh_private *security, bool directory)
+bool wlh_port_make_private(struct wlh_private *security, bool directory)
 {
   struct user user;
   DWORD flags = directory ? OBJECT_INHERIT_ACE | CONTAINER_INHERIT_ACE : 0;
@@ -91,7 +91,7 @@ static PSID find_stranger(const struct user *user, ACL *list, DWORD rights)
   return NULL;
 }
 
-static enum wlh_status say_who(
+static enum wlh_status fail_named(
     struct wlh_failure *failure, const char *path, PSID who, const char *format)
 {
   char *text = NULL;
@@ -110,13 +110,13 @@ enum wlh_status wlh_port_check_access(
   ACL *list = NULL;
   PSECURITY_DESCRIPTOR descriptor = NULL;
   if (!find_user(&user))
-    return wlh_port_unsupported(failure, path, "cannot read its owner and access list");
+    return wlh_port_fail_unsupported(failure, path, "cannot read its owner and access list");
   DWORD error = GetSecurityInfo(
       handle, SE_FILE_OBJECT, OWNER_SECURITY_INFORMATION | DACL_SECURITY_INFORMATION, &owner, NULL,
       &list, NULL, &descriptor);
   if (error != ERROR_SUCCESS) {
     SetLastError(error);
-    return wlh_port_unsupported(failure, path, "cannot read its owner and access list");
+    return wlh_port_fail_unsupported(failure, path, "cannot read its owner and access list");
   }
   enum wlh_status status = WLH_OK;
   PSID stranger = list ? find_stranger(&user, list, directory ? WRITES : WRITES | READS) : NULL;
@@ -125,11 +125,11 @@ enum wlh_status wlh_port_check_access(
         failure, WLH_UNSUPPORTED,
         "%s has no access list, so every user could corrupt the locks. " PRIVATE, path, path);
   } else if (!is_meant(&user, owner)) {
-    status = say_who(
+    status = fail_named(
         failure, path, owner,
         "%s belongs to another user, %s, who could corrupt the locks. " PRIVATE);
   } else if (stranger) {
-    status = say_who(
+    status = fail_named(
         failure, path, stranger,
         "%s gives rights to another user, %s, who could corrupt the locks. " PRIVATE);
   }

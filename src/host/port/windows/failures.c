@@ -19,7 +19,7 @@ enum wlh_status wlh_port_status_of(int error)
   return WLH_UNSUPPORTED;
 }
 
-const char *wlh_port_who(void)
+const char *wlh_port_open_files_hint(void)
 {
   return "The Resource Monitor lists the processes that have it open.";
 }
@@ -66,7 +66,7 @@ const char *wlh_port_error_text(int error)
   return text;
 }
 
-enum wlh_status wlh_port_unsupported(
+enum wlh_status wlh_port_fail_unsupported(
     struct wlh_failure *failure, const char *path, const char *what)
 {
   int error = (int)GetLastError();
@@ -75,12 +75,12 @@ enum wlh_status wlh_port_unsupported(
       wlh_port_remedy(error));
 }
 
-enum wlh_status wlh_port_vanished_or_unsupported(
+enum wlh_status wlh_port_fail_vanished_or_unsupported(
     struct wlh_failure *failure, const char *path, const char *what)
 {
   DWORD error = GetLastError();
   if (error != ERROR_FILE_NOT_FOUND && error != ERROR_PATH_NOT_FOUND) {
-    return wlh_port_unsupported(failure, path, what);
+    return wlh_port_fail_unsupported(failure, path, what);
   }
   return wlh_fail(
       failure, WLH_LOST, "%s was deleted or moved while this process was opening it", path);

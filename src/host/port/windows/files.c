@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-bool wlh_port_wide_path(const char *path, WCHAR *wide)
+bool wlh_port_widen_path(const char *path, WCHAR *wide)
 {
   size_t start = 0;
   if (path[1] == ':') {
@@ -21,18 +21,18 @@ bool wlh_port_wide_path(const char *path, WCHAR *wide)
              (int)(WLH_PORT_WIDE_SIZE - start)) > 0;
 }
 
-bool wlh_port_wide(const struct wlh_port *port, const char *name, WCHAR *wide)
+bool wlh_port_widen_file_path(const struct wlh_port *port, const char *name, WCHAR *wide)
 {
   char path[WLH_PATH_SIZE + 16];
   (void)snprintf(path, sizeof path, "%s%s%s", port->path, *name ? "\\" : "", name);
-  return wlh_port_wide_path(path, wide);
+  return wlh_port_widen_path(path, wide);
 }
 
 HANDLE wlh_port_open_file(const struct wlh_port *port, const char *name, DWORD disposition)
 {
   WCHAR wide[WLH_PORT_WIDE_SIZE];
   struct wlh_private security;
-  if (!wlh_port_wide(port, name, wide) || !wlh_port_private(&security, false)) {
+  if (!wlh_port_widen_file_path(port, name, wide) || !wlh_port_make_private(&security, false)) {
     return INVALID_HANDLE_VALUE;
   }
   /* The content matters only while the file is open, so it need not be written to the disk. */
@@ -50,11 +50,12 @@ static const char *moved_by(DWORD error)
               : "is no longer accessible, because the rights to its directory changed";
 }
 
-const char *wlh_port_moved(const struct wlh_port *port, const char *name, const FILE_ID_INFO *id)
+const char *wlh_port_find_move(
+    const struct wlh_port *port, const char *name, const FILE_ID_INFO *id)
 {
   WCHAR wide[WLH_PORT_WIDE_SIZE];
   FILE_ID_INFO found;
-  if (!wlh_port_wide(port, name, wide)) return "was moved";
+  if (!wlh_port_widen_file_path(port, name, wide)) return "was moved";
   HANDLE there = CreateFileW(
       wide, FILE_READ_ATTRIBUTES, WLH_PORT_SHARE, NULL, OPEN_EXISTING,
       FILE_FLAG_BACKUP_SEMANTICS | WLH_PORT_NO_FOLLOWING, NULL);
@@ -73,7 +74,7 @@ void wlh_port_init(struct wlh_port *port)
   port->stream = port->datagram = port->watch = port->guard = -1;
 }
 
-void wlh_port_shut(int descriptor)
+void wlh_port_close_descriptor(int descriptor)
 {
   if (descriptor >= 0) (void)CloseHandle(wlh_port_handle(descriptor));
 }

@@ -60,24 +60,24 @@ bool wlh_port_locks_work(struct wlh_port *port)
   return works;
 }
 
-bool wlh_port_gate(struct wlh_port *port)
+bool wlh_port_lock_gate(struct wlh_port *port)
 {
   return take(wlh_port_handle(port->file), GATE);
 }
 
-void wlh_port_leave_gate(struct wlh_port *port)
+void wlh_port_unlock_gate(struct wlh_port *port)
 {
   unlock(wlh_port_handle(port->file), GATE);
 }
 
-bool wlh_port_take(struct wlh_port *port, uint32_t member)
+bool wlh_port_lock_member(struct wlh_port *port, uint32_t member)
 {
   bool taken = take(wlh_port_handle(port->file), GATE + 1 + member);
   if (taken) port->system->taken = 1 + member;
   return taken;
 }
 
-void wlh_port_drop(struct wlh_port *port, uint32_t member)
+void wlh_port_unlock_member(struct wlh_port *port, uint32_t member)
 {
   port->system->taken = 0;
   unlock(wlh_port_handle(port->file), GATE + 1 + member);
@@ -85,17 +85,17 @@ void wlh_port_drop(struct wlh_port *port, uint32_t member)
 
 /* Our own byte is not asked for: a handle may hold a byte twice, and giving back the second gives
  * back the first, our life. */
-bool wlh_port_alive(struct wlh_port *port, uint32_t member)
+bool wlh_port_is_alive(struct wlh_port *port, uint32_t member)
 {
   if (port->system->taken == 1 + member) return false;
   return is_locked(wlh_port_handle(port->file), GATE + 1 + member);
 }
 
-bool wlh_port_any_alive(struct wlh_port *port)
+bool wlh_port_is_any_alive(struct wlh_port *port)
 {
   /* One by one, because all together would leave no number to new members meanwhile. */
   for (uint32_t i = 0; i < WLH_PORT_MEMBERS; i++) {
-    if (wlh_port_alive(port, i)) return true;
+    if (wlh_port_is_alive(port, i)) return true;
   }
   return false;
 }

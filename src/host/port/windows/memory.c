@@ -37,7 +37,7 @@ void wlh_port_give_back(struct wlh_port *port, uint64_t size)
   (void)size;
 }
 
-void wlh_port_cut(struct wlh_port *port, uint64_t size)
+void wlh_port_truncate(struct wlh_port *port, uint64_t size)
 {
   (void)port;
   (void)size;
@@ -55,7 +55,7 @@ void *wlh_port_map_file(HANDLE file, uint64_t size)
   return view;
 }
 
-uint64_t wlh_port_reach(struct wlh_port *port, int *error)
+uint64_t wlh_port_extend_map(struct wlh_port *port, int *error)
 {
   uint64_t size = wlh_port_size(port);
   *error = 0;
@@ -74,11 +74,11 @@ int wlh_port_map(struct wlh_port *port, size_t size, uint32_t *lost)
   (void)size;
   (void)lost;
   int error;
-  (void)wlh_port_reach(port, &error);
+  (void)wlh_port_extend_map(port, &error);
   return error;
 }
 
-void *wlh_port_zeros(size_t size)
+void *wlh_port_alloc_zeros(size_t size)
 {
   return VirtualAlloc(NULL, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
 }
@@ -98,7 +98,7 @@ void wlh_port_trim_zeros(void *zeros, size_t used, size_t size)
 }
 
 /* The system has no reliable number of its boots. */
-uint64_t wlh_port_boot(void)
+uint64_t wlh_port_boot_number(void)
 {
   return WLH_PORT_ANY_BOOT;
 }

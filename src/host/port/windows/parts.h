@@ -67,11 +67,11 @@ static inline int wlh_port_descriptor(HANDLE handle)
 /* ---- failures ---- */
 
 /* Sets `failure` from GetLastError for an operation on a path, and returns its status. */
-enum wlh_status wlh_port_unsupported(
+enum wlh_status wlh_port_fail_unsupported(
     struct wlh_failure *failure, const char *path, const char *what);
 
-/* Works as wlh_port_unsupported for something that existed: if it is gone, somebody deleted it. */
-enum wlh_status wlh_port_vanished_or_unsupported(
+/* Works as wlh_port_fail_unsupported for something that existed: if it is gone, somebody deleted it. */
+enum wlh_status wlh_port_fail_vanished_or_unsupported(
     struct wlh_failure *failure, const char *path, const char *what);
 
 /* ---- access ---- */
@@ -89,7 +89,7 @@ struct wlh_private {
 
 /* Makes such attributes for a directory or another object. Returns false, with GetLastError set, if
  * that fails. They point into `security`, which must not move. */
-bool wlh_port_private(struct wlh_private *security, bool directory);
+bool wlh_port_make_private(struct wlh_private *security, bool directory);
 
 /* Whether nobody else can write there, or lock a file, which takes the right to read it.
  *   returns  WLH_OK or WLH_UNSUPPORTED */
@@ -105,10 +105,10 @@ enum { WLH_PORT_WIDE_SIZE = WLH_PATH_SIZE + 32 };
 
 /* Writes a path of any length as the system expects it to `wide`, WLH_PORT_WIDE_SIZE units. Returns
  * false if it is not UTF-8. */
-bool wlh_port_wide_path(const char *path, WCHAR *wide);
+bool wlh_port_widen_path(const char *path, WCHAR *wide);
 
 /* Writes the path of a file of the bucket in the same way. `name` "" is the bucket's directory. */
-bool wlh_port_wide(const struct wlh_port *port, const char *name, WCHAR *wide);
+bool wlh_port_widen_file_path(const struct wlh_port *port, const char *name, WCHAR *wide);
 
 /* Opens a file of the bucket with all rights to share. Returns INVALID_HANDLE_VALUE, with
  * GetLastError set, if that fails. */
@@ -116,7 +116,8 @@ HANDLE wlh_port_open_file(const struct wlh_port *port, const char *name, DWORD d
 
 /* Returns NULL if the path of a file of the bucket leads to the one with this id; otherwise what
  * happened, as the end of a sentence, a constant. */
-const char *wlh_port_moved(const struct wlh_port *port, const char *name, const FILE_ID_INFO *id);
+const char *wlh_port_find_move(
+    const struct wlh_port *port, const char *name, const FILE_ID_INFO *id);
 
 /* ---- locks ---- */
 

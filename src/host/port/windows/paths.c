@@ -45,7 +45,7 @@ static bool is_absolute(const char *path)
   return (letter && path[1] == ':' && path[2] == '\\') || (path[0] == '\\' && path[1] == '\\');
 }
 
-enum wlh_status wlh_port_directory(
+enum wlh_status wlh_port_choose_directory(
     const char *directory, char *path, bool *standard, struct wlh_failure *failure)
 {
   char parent[WLH_PATH_SIZE];
@@ -81,7 +81,7 @@ enum wlh_status wlh_port_directory(
 static HANDLE open_directory(const WCHAR *wide)
 {
   struct wlh_private security;
-  if (!wlh_port_private(&security, true)) return INVALID_HANDLE_VALUE;
+  if (!wlh_port_make_private(&security, true)) return INVALID_HANDLE_VALUE;
   if (!CreateDirectoryW(wide, &security.attributes) && GetLastError() != ERROR_ALREADY_EXISTS) {
     return INVALID_HANDLE_VALUE;
   }
@@ -139,9 +139,9 @@ static enum wlh_status prepare_directory(const char *path, struct wlh_failure *f
 {
   static const char what[] = "cannot open or create the directory";
   WCHAR wide[WLH_PORT_WIDE_SIZE];
-  if (!wlh_port_wide_path(path, wide)) return wlh_port_unsupported(failure, path, what);
+  if (!wlh_port_widen_path(path, wide)) return wlh_port_fail_unsupported(failure, path, what);
   HANDLE handle = open_directory(wide);
-  if (handle == INVALID_HANDLE_VALUE) return wlh_port_unsupported(failure, path, what);
+  if (handle == INVALID_HANDLE_VALUE) return wlh_port_fail_unsupported(failure, path, what);
   enum wlh_status status = check_directory(handle, path, failure);
   (void)CloseHandle(handle);
   return status;
@@ -153,7 +153,7 @@ static enum wlh_status open_segment(struct wlh_port *port, struct wlh_failure *f
   (void)snprintf(path, sizeof path, WLH_PORT_FILE, port->path);
   HANDLE file = wlh_port_open_file(port, "bucket", OPEN_ALWAYS);
   if (file == INVALID_HANDLE_VALUE) {
-    return wlh_port_vanished_or_unsupported(failure, path, "cannot open the file");
+    return wlh_port_fail_vanished_or_unsupported(failure, path, "cannot open the file");
   }
   port->file = wlh_port_descriptor(file);
   if (!is_plain(file, false)) {
@@ -164,7 +164,7 @@ static enum wlh_status open_segment(struct wlh_port *port, struct wlh_failure *f
   (void)SetHandleInformation(file, HANDLE_FLAG_PROTECT_FROM_CLOSE, HANDLE_FLAG_PROTECT_FROM_CLOSE);
   FILE_ID_INFO *id = &port->system->id;
   if (!GetFileInformationByHandleEx(file, FileIdInfo, id, sizeof *id)) {
-    return wlh_port_unsupported(failure, path, "cannot read its attributes");
+    return wlh_port_fail_unsupported(failure, path, "cannot read its attributes");
   }
   return wlh_port_check_access(file, path, false, failure);
 }
@@ -182,7 +182,7 @@ enum wlh_status wlh_port_open(
   if (status == WLH_OK) status = prepare_directory(port->path, failure);
   if (status == WLH_OK) status = open_segment(port, failure);
   if (status == WLH_OK && !wlh_port_locks_work(port)) {
-    status = wlh_port_unsupported(failure, port->path, "byte-range locks do not work here");
+    status = wlh_port_fail_unsupported(failure, port->path, "byte-range locks do not work here");
   }
   if (status == WLH_OK) status = wlh_port_open_peers(port, failure);
   if (status != WLH_OK) wlh_port_close(port);
@@ -199,7 +199,7 @@ void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint3
   (void)CloseHandle(file);
 }
 
-const char *wlh_port_harm(struct wlh_port *port, uint64_t size)
+const char *wlh_port_find_harm(struct wlh_port *port, uint64_t size)
 {
   FILE_STANDARD_INFO info;
   HANDLE ours = wlh_port_handle(port->file);
@@ -208,7 +208,7 @@ const char *wlh_port_harm(struct wlh_port *port, uint64_t size)
     return full ? NULL : "was closed by other code in this process";
   }
   if (info.DeletePending || info.NumberOfLinks == 0) return "was deleted";
-  const char *moved = wlh_port_moved(port, "bucket", &port->system->id);
+  const char *moved = wlh_port_find_move(port, "bucket", &port->system->id);
   if (moved) return moved;
   return (uint64_t)info.EndOfFile.QuadPart < size ? "was truncated" : NULL;
 }
@@ -223,17 +223,17 @@ void wlh_port_watch(struct wlh_port *port, uint32_t member)
 {
   (void)member; /* all members share the watch */
   WCHAR wide[WLH_PORT_WIDE_SIZE];
-  if (port->watch >= 0 || !wlh_port_wide(port, "", wide)) return;
+  if (port->watch >= 0 || !wlh_port_widen_file_path(port, "", wide)) return;
   HANDLE watch = FindFirstChangeNotificationW(wide, FALSE, FILE_NOTIFY_CHANGE_FILE_NAME);
   port->watch = wlh_port_descriptor(watch);
 }
 
-void wlh_port_watched(struct wlh_port *port)
+void wlh_port_take_reports(struct wlh_port *port)
 {
   HANDLE watch = wlh_port_handle(port->watch);
   /* Only now, because otherwise it would be asked for twice. */
   if (WaitForSingleObject(watch, 0) != WAIT_OBJECT_0 || FindNextChangeNotification(watch)) return;
-  wlh_port_shut(port->watch); /* it would report the same for ever, or nothing more */
+  wlh_port_close_descriptor(port->watch); /* it would report the same for ever, or nothing more */
   port->watch = -1;
 }
 
@@ -244,19 +244,19 @@ void wlh_port_close(struct wlh_port *port)
   if (port->map) (void)UnmapViewOfFile(port->map);
   HANDLE file = wlh_port_handle(port->file);
   if (port->file >= 0) (void)SetHandleInformation(file, HANDLE_FLAG_PROTECT_FROM_CLOSE, 0);
-  wlh_port_shut(port->file);
-  wlh_port_shut(port->watch);
+  wlh_port_close_descriptor(port->file);
+  wlh_port_close_descriptor(port->watch);
   free(port->system);
   wlh_port_init(port);
 }
 
 /* The kernel closes all handles of a process together. */
-void wlh_port_widen(const struct wlh_port *port)
+void wlh_port_enlarge_table(const struct wlh_port *port)
 {
   (void)port;
 }
 
-void wlh_port_raise(struct wlh_port *port)
+void wlh_port_move_all_high(struct wlh_port *port)
 {
   (void)port;
 }
@@ -268,7 +268,7 @@ int wlh_port_move_high(const struct wlh_port *port, int descriptor)
 }
 
 /* Nothing is inherited. */
-void wlh_port_forget(struct wlh_port *port)
+void wlh_port_close_files(struct wlh_port *port)
 {
   (void)port;
 }

@@ -48,13 +48,13 @@ static enum wlh_status map_peers(struct wlh_port *port, struct wlh_failure *fail
   struct wlh_peer_record *records = NULL;
   HANDLE file = wlh_port_open_file(port, "peers", OPEN_ALWAYS);
   if (file == INVALID_HANDLE_VALUE) {
-    return wlh_port_vanished_or_unsupported(failure, port->path, what);
+    return wlh_port_fail_vanished_or_unsupported(failure, port->path, what);
   }
   enum wlh_status status = wlh_port_check_access(file, port->path, false, failure);
   if (status == WLH_OK) {
     bool known = GetFileInformationByHandleEx(file, FileIdInfo, &id, sizeof id) != FALSE;
     if (known) records = wlh_port_map_file(file, PEERS_BYTES);
-    if (!records) status = wlh_port_unsupported(failure, port->path, what);
+    if (!records) status = wlh_port_fail_unsupported(failure, port->path, what);
   }
   (void)CloseHandle(file);
   if (!records) return status;
@@ -70,7 +70,7 @@ enum wlh_status wlh_port_open_peers(struct wlh_port *port, struct wlh_failure *f
   if (status != WLH_OK) return status;
   port->system->news = CreateEventW(NULL, FALSE, FALSE, NULL);
   if (port->system->news) return WLH_OK;
-  return wlh_port_unsupported(failure, port->path, "cannot create an event");
+  return wlh_port_fail_unsupported(failure, port->path, "cannot create an event");
 }
 
 static uint64_t born_of(HANDLE process)
@@ -96,7 +96,7 @@ static int make_event(struct wlh_port *port, uint64_t life)
 {
   WCHAR name[NAME_SIZE];
   struct wlh_private security;
-  if (!wlh_port_private(&security, false)) return (int)GetLastError();
+  if (!wlh_port_make_private(&security, false)) return (int)GetLastError();
   event_name(life, name);
   HANDLE event = CreateEventW(&security.attributes, FALSE, FALSE, name);
   if (!event) return (int)GetLastError();
@@ -106,14 +106,14 @@ static int make_event(struct wlh_port *port, uint64_t life)
 
 static bool were_peers_moved(const struct wlh_port *port)
 {
-  return wlh_port_moved(port, "peers", &port->system->peers_id) != NULL;
+  return wlh_port_find_move(port, "peers", &port->system->peers_id) != NULL;
 }
 
 int wlh_port_bind(struct wlh_port *port, uint32_t member)
 {
   struct wlh_failure failure;
   uint64_t life;
-  wlh_port_shut(port->datagram);
+  wlh_port_close_descriptor(port->datagram);
   port->datagram = -1;
   if (!wlk_port_random(&life, sizeof life)) return ERROR_NOT_READY;
   life |= life == 0;
@@ -127,7 +127,7 @@ int wlh_port_bind(struct wlh_port *port, uint32_t member)
     if (map_peers(port, &failure) != WLH_OK) return ERROR_FILE_NOT_FOUND;
     write_record(port, member, life);
   }
-  if (wlh_port_send(port, member) != WLH_SENT) return (int)GetLastError();
+  if (wlh_port_send_wake_up(port, member) != WLH_SENT) return (int)GetLastError();
   HANDLE event = wlh_port_handle(port->datagram);
   return WaitForSingleObject(event, 0) == WAIT_OBJECT_0 ? 0 : ERROR_NOT_SUPPORTED;
 }
@@ -144,7 +144,7 @@ void wlh_port_unbind(struct wlh_port *port, uint32_t member)
   write_record(port, member, 0);
 }
 
-enum wlh_sent wlh_port_send(struct wlh_port *port, uint32_t member)
+enum wlh_sent wlh_port_send_wake_up(struct wlh_port *port, uint32_t member)
 {
   WCHAR name[NAME_SIZE];
   uint64_t life = life_of(port, member);
@@ -159,11 +159,11 @@ enum wlh_sent wlh_port_send(struct wlh_port *port, uint32_t member)
 
 void wlh_port_rouse(struct wlh_port *port, uint32_t member)
 {
-  (void)wlh_port_send(port, member);
+  (void)wlh_port_send_wake_up(port, member);
 }
 
 /* The wait has taken it. */
-void wlh_port_receive(struct wlh_port *port)
+void wlh_port_take_wake_ups(struct wlh_port *port)
 {
   (void)port;
 }
@@ -239,7 +239,7 @@ void wlh_port_close_peers(struct wlh_port *port)
   bool left = system->life == 0; /* or was never in */
   if (!left) wlh_port_unbind(port, system->member);
   for (uint32_t i = 0; i < WLH_PORT_MEMBERS && !left; i++) wlh_port_rouse(port, i);
-  wlh_port_shut(port->datagram);
+  wlh_port_close_descriptor(port->datagram);
   port->datagram = -1;
   if (system->news) (void)CloseHandle(system->news);
   if (system->records) (void)UnmapViewOfFile(system->records);

@@ -47,7 +47,7 @@ void wlh_port_sleep(uint64_t nanoseconds)
   (void)CloseHandle(timer);
 }
 
-bool wlh_port_alarm(struct wlh_port_alarm *alarm)
+bool wlh_port_make_alarm(struct wlh_port_alarm *alarm)
 {
   HANDLE event = CreateEventW(NULL, FALSE, FALSE, NULL);
   if (!event) errno = (int)GetLastError();
@@ -61,14 +61,14 @@ void wlh_port_poke(struct wlh_port_alarm alarm)
 }
 
 /* The wait has taken it. */
-void wlh_port_poked(struct wlh_port_alarm alarm)
+void wlh_port_take_pokes(struct wlh_port_alarm alarm)
 {
   (void)alarm;
 }
 
-void wlh_port_shut_alarm(struct wlh_port_alarm alarm)
+void wlh_port_close_alarm(struct wlh_port_alarm alarm)
 {
-  wlh_port_shut(alarm.rings);
+  wlh_port_close_descriptor(alarm.rings);
 }
 
 /* Waits for one of the handles. Returns and takes that one; `count` for none. */
@@ -125,12 +125,12 @@ uint64_t wlh_port_wall_time(void)
   return time < until_1970 ? 0 : (time - until_1970) / 10;
 }
 
-bool wlh_port_try(struct wlk_mutex *mutex) WLK_UNCHECKED
+bool wlh_port_try_lock(struct wlk_mutex *mutex) WLK_UNCHECKED
 {
   return TryAcquireSRWLockExclusive(&mutex->native) != FALSE;
 }
 
-void wlh_port_renew(struct wlk_mutex *mutex)
+void wlh_port_reset_mutex(struct wlk_mutex *mutex)
 {
   struct wlk_mutex fresh = WLK_MUTEX_INIT;
   *mutex = fresh;
@@ -149,7 +149,7 @@ static DWORD WINAPI run_thread(LPVOID data)
   return 0;
 }
 
-int wlh_port_start(void (*run)(void *), void *data)
+int wlh_port_start_thread(void (*run)(void *), void *data)
 {
   struct start *start = malloc(sizeof *start);
   if (!start) return ERROR_NOT_ENOUGH_MEMORY;
