@@ -343,7 +343,7 @@ void environment_undo(Environment *environment, uint32_t tag)
   if (wlk_request *request = environment_find(environment, tag))
     wlk_end_the_request(request);
   else if (HostRequest *of_host = environment_find_host(environment, tag))
-    wlh_end(of_host);
+    wlh_end_the_request(of_host);
   environment_forget(environment, tag);
   clear_news(environment, tag);
   wake_itself(environment);

@@ -209,9 +209,9 @@ napi_value call_host_failure(napi_env env, napi_callback_info info)
   char text[2000] = "";
   HostHandle *handle = type == napi_external ? host_handle(call) : nullptr;
   if (handle)
-    wlh_bucket_failure(handle->host->bucket, text, sizeof text);
+    wlh_bucket_get_failure(handle->host->bucket, text, sizeof text);
   else
-    wlh_open_failure(text, sizeof text);
+    wlh_get_open_failure(text, sizeof text);
   return text_value(env, text);
 }
 
@@ -224,7 +224,7 @@ napi_value call_host_place(napi_env env, napi_callback_info info)
   HostHandle *handle = host_handle(call);
   if (!handle) return answer(env, WLH_CLOSED);
   char text[WLH_PLACE_SIZE];
-  wlh_bucket_place(handle->host->bucket, text, sizeof text);
+  wlh_bucket_get_path(handle->host->bucket, text, sizeof text);
   return text_value(env, text);
 }
 
@@ -238,7 +238,7 @@ napi_value call_host_ready(napi_env env, napi_callback_info info)
   if (!handle) return answer(env, WLH_CLOSED);
   uint32_t tag = call.environment->exchange->tag;
   if (!environment_reserve(call.environment, tag)) return answer(env, WLH_NO_MEMORY);
-  wlh_status status = wlh_bucket_ready(handle->host->agent, tag);
+  wlh_status status = wlh_bucket_open_file(handle->host->agent, tag);
   if (status == WLH_PENDING)
     environment_keep(call.environment, tag, SLOT_JOB, handle->host->agent, true);
   return answer(env, status);

@@ -13,7 +13,7 @@ static napi_value host_request_with(napi_env env, const AnyCall &call, const wlk
   Wanted wanted;
   if (!wanted.Read(environment, call.arguments[1])) return answer(env, WLH_NO_MEMORY);
   HostRequest *request;
-  wlh_status status = wlh_request(
+  wlh_status status = wlh_request_a_lock(
       handle->host->agent, wanted.name.data(), wanted.name.length(), wanted.mode, wanted.option,
       wanted.tag, extra, &request, environment_events(environment));
   if (status == WLH_GRANTED || status == WLH_PENDING)
@@ -52,7 +52,7 @@ napi_value call_host_wait(napi_env env, napi_callback_info info)
   if (!read_time(env, call.arguments[0], &timeout)) return nullptr;
   int32_t status = on_request<OfHost>(
       call.environment, [timeout](HostRequest *request, wlk_events *events, Outcome *outcome) {
-        wlh_status answer = wlh_wait(request, timeout, events);
+        wlh_status answer = wlh_wait_for_the_lock(request, timeout, events);
         *outcome = answer == WLH_GRANTED ? GRANTED : answer == WLH_PENDING ? STAYS : ENDED;
         return answer;
       });
@@ -67,7 +67,7 @@ napi_value call_host_release(napi_env env, napi_callback_info info)
   if (!call.is_open()) return answer(env, STATUS_CLOSED);
   int32_t status = on_request<OfHost>(
       call.environment, [](HostRequest *lock, wlk_events *events, Outcome *outcome) {
-        wlh_status answer = wlh_release(lock, events);
+        wlh_status answer = wlh_release_the_lock(lock, events);
         *outcome = answer == WLH_PENDING ? AWAITED : answer == WLH_NOT_HELD ? STAYS : ENDED;
         return answer;
       });
@@ -81,7 +81,7 @@ napi_value call_host_abort(napi_env env, napi_callback_info info)
   if (!call.is_open()) return answer(env, STATUS_CLOSED);
   int32_t status = on_request<OfHost>(
       call.environment, [](HostRequest *request, wlk_events *events, Outcome *outcome) {
-        wlh_status answer = wlh_abort(request, events);
+        wlh_status answer = wlh_abort_the_request(request, events);
         *outcome = answer == WLH_GRANTED ? STAYS : ENDED;
         return answer;
       });
@@ -89,14 +89,14 @@ napi_value call_host_abort(napi_env env, napi_callback_info info)
 }
 
 /* hostEnd(): status
- * Ends the request or job with the tag in the exchange: see wlh_end and wlh_cancel_job. */
+ * Ends the request or job with the tag in the exchange: see wlh_end_the_request and wlh_cancel_job. */
 napi_value call_host_end(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
   if (!call.is_open()) return answer(env, STATUS_CLOSED);
   uint32_t tag = call.environment->exchange->tag;
   HostRequest *request = environment_find_host(call.environment, tag);
-  if (request) wlh_end(request);
+  if (request) wlh_end_the_request(request);
   if (HostClient *client = environment_find_job(call.environment, tag)) wlh_cancel_job(client, tag);
   environment_forget(call.environment, tag);
   return answer(env, WLH_OK);
@@ -121,7 +121,7 @@ napi_value call_host_snapshot(napi_env env, napi_callback_info info)
   if ((named && name.Read(env, call.arguments[1]) != WLK_OK) ||
       !environment_reserve(call.environment, tag))
     return answer(env, WLH_NO_MEMORY);
-  wlh_status status = wlh_snapshot(
+  wlh_status status = wlh_start_snapshot(
       handle->host->agent, named ? name.data() : nullptr, named ? name.length() : UINT32_MAX,
       pending, tag);
   if (status == WLH_PENDING)
@@ -164,7 +164,7 @@ napi_value call_host_take_snapshot(napi_env env, napi_callback_info info)
 }
 
 /* hostHolders(handle: External, name: string): snapshot | status
- * Returns the locks held on a name, without waiting: see wlh_holders. */
+ * Returns the locks held on a name, without waiting: see wlh_find_holders. */
 napi_value call_host_holders(napi_env env, napi_callback_info info)
 {
   Call<2> call(env, info);
@@ -174,7 +174,7 @@ napi_value call_host_holders(napi_env env, napi_callback_info info)
   CodeUnits name;
   if (name.Read(env, call.arguments[1]) != WLK_OK) return answer(env, WLH_NO_MEMORY);
   HostSnapshot *snapshot = nullptr;
-  wlh_status status = wlh_holders(handle->host->agent, name.data(), name.length(), &snapshot);
+  wlh_status status = wlh_find_holders(handle->host->agent, name.data(), name.length(), &snapshot);
   if (status != WLH_OK) return answer(env, status);
   napi_value value = snapshot_value(env, &snapshot->base, snapshot->pids);
   wlh_snapshot_free(snapshot);

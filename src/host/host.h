@@ -8,10 +8,10 @@
  *            receives events
  *   request  a lock request (2.5) and, once granted, the lock (2.4)
  *
- * A request belongs to its agent's thread from wlh_request until a call or an event ends it, as
+ * A request belongs to its agent's thread from wlh_request_a_lock until a call or an event ends it, as
  * documented below; wlh_agent_terminate ends all.
  *
- * A call does not wait for another process, except wlh_wait, wlh_wait_for_job and
+ * A call does not wait for another process, except wlh_wait_for_the_lock, wlh_wait_for_job and
  * wlh_bucket_close, each within its limit. If it can enter the tables within some microseconds, it
  * does its work. Otherwise it returns WLH_PENDING; a thread of this library, the helper, does the
  * work in the order of the calls, and an event reports the result.
@@ -70,13 +70,15 @@ enum wlh_news {
   WLH_NEWS_NOT_AVAILABLE = 8, /* as the status */
   WLH_NEWS_OTHER_LIMIT = 16,  /* as the status; `token_low` is the name's limit, 0 for none */
   WLH_NEWS_QUEUE_FULL = 32,   /* as the status */
-  WLH_NEWS_FAILED = 64,       /* the request failed; `token_low` is the status, wlh_bucket_failure
+  WLH_NEWS_FAILED = 64, /* the request failed; `token_low` is the status, wlh_bucket_get_failure
                                  says more */
-  WLH_NEWS_LOST = 128,        /* the lock is lost with the shared file; the request ends */
-  WLH_NEWS_RELEASED = 256,    /* the lock whose wlh_release returned WLH_PENDING is released */
-  WLH_NEWS_SNAPSHOT = 512,    /* the snapshot of wlh_snapshot with this `tag` is ready for
+  WLH_NEWS_LOST = 128,  /* the lock is lost with the shared file; the request ends */
+  WLH_NEWS_RELEASED =
+      256, /* the lock whose wlh_release_the_lock returned WLH_PENDING is released */
+  WLH_NEWS_SNAPSHOT = 512, /* the snapshot of wlh_start_snapshot with this `tag` is ready for
                                  wlh_take_snapshot */
-  WLH_NEWS_READY = 1024 /* wlh_bucket_ready with this `tag` is done; `token_low` is the status */
+  WLH_NEWS_READY =
+      1024 /* wlh_bucket_open_file with this `tag` is done; `token_low` is the status */
 };
 
 /* In events and in struct wlk_events, `thief_thread` and `thief_number` are the two parts of the
@@ -85,7 +87,7 @@ enum wlh_news {
 /* ---- buckets ---- */
 
 /* Opens the lock manager of a storage bucket (2.2) in this process. The helper opens the shared
- * file at the first request or wlh_bucket_ready, and again after a loss (WLH_LOST). If that fails,
+ * file at the first request or wlh_bucket_open_file, and again after a loss (WLH_LOST). If that fails,
  * the requests made so far fail, and the next one tries again.
  *   directory  where the files are, an absolute path, UTF-8; NULL for the default, docs/HOST.md
  *   name       `length` UTF-16 code units, compared one by one; may be NULL if `length` is 0
@@ -105,17 +107,17 @@ void wlh_bucket_close(struct wlh_bucket *bucket);
 /* Writes why opening failed, how the shared file was lost or why it could not grow, whichever came
  * last, to `text`: a UTF-8 sentence of at most `size` bytes, or an empty string. It ends with a
  * full stop only if it says what to do. */
-void wlh_bucket_failure(struct wlh_bucket *bucket, char *text, size_t size);
+void wlh_bucket_get_failure(struct wlh_bucket *bucket, char *text, size_t size);
 
 enum { WLH_PLACE_SIZE = 1100 };
 
 /* Writes the path of the bucket's directory to `text`, WLH_PLACE_SIZE bytes, UTF-8, whether or not
  * it exists. Its last part is a hash of the bucket's name. The file `name` in it has the name,
  * UTF-16 in the machine's byte order; its reader must compare the hash. */
-void wlh_bucket_place(const struct wlh_bucket *bucket, char *text, size_t size);
+void wlh_bucket_get_path(const struct wlh_bucket *bucket, char *text, size_t size);
 
-/* Works as wlh_bucket_failure, for the last wlh_bucket_open that failed on this thread. */
-void wlh_open_failure(char *text, size_t size);
+/* Works as wlh_bucket_get_failure, for the last wlh_bucket_open that failed on this thread. */
+void wlh_get_open_failure(char *text, size_t size);
 
 /* ---- agents ---- */
 
@@ -146,7 +148,7 @@ void wlh_agent_terminate(struct wlh_agent *agent);
  *   returns  WLH_OK  it is open: no event comes
  *            WLH_PENDING  WLH_NEWS_READY follows
  *            WLH_NO_MEMORY, WLH_FULL (no thread can be started), WLH_LOST (a forked child) */
-enum wlh_status wlh_bucket_ready(struct wlh_agent *agent, uint32_t tag);
+enum wlh_status wlh_bucket_open_file(struct wlh_agent *agent, uint32_t tag);
 
 /* ---- locks ---- */
 
@@ -168,7 +170,7 @@ enum wlh_status wlh_bucket_ready(struct wlh_agent *agent, uint32_t tag);
  *            wait), and the work that this process deferred before. A request that does not wait,
  *            and is refused, makes a system call for each holding process until it finds a living
  *            one */
-enum wlh_status wlh_request(
+enum wlh_status wlh_request_a_lock(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, enum wlk_mode mode,
     enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,
     struct wlh_request **request, struct wlk_events *events);
@@ -185,8 +187,9 @@ enum wlh_status wlh_request(
  *                          its queue, so that it would wait for itself; the request ended. Each
  *                          call checks anew, because requests with more priority can overtake this
  *                          one
- *            or a result of wlh_request, or WLH_STOLEN: the request ended */
-enum wlh_status wlh_wait(struct wlh_request *request, uint64_t timeout, struct wlk_events *events);
+ *            or a result of wlh_request_a_lock, or WLH_STOLEN: the request ended */
+enum wlh_status wlh_wait_for_the_lock(
+    struct wlh_request *request, uint64_t timeout, struct wlk_events *events);
 
 /* Releases a lock (4.2) and grants what became grantable.
  *   lock     granted; if the agent has not taken that event yet, the event is dropped
@@ -194,22 +197,22 @@ enum wlh_status wlh_wait(struct wlh_request *request, uint64_t timeout, struct w
  *   returns  WLH_OK  it is released, and the request ended
  *            WLH_STOLEN, WLH_LOST  it had been stolen or lost; the request ended
  *            WLH_PENDING  one event follows, RELEASED, STOLEN or LOST, and ends the request. Until
- *                         then only wlh_end may be called for it
+ *                         then only wlh_end_the_request may be called for it
  *            WLH_NOT_HELD  it is pending; nothing was changed */
-enum wlh_status wlh_release(struct wlh_request *lock, struct wlk_events *events);
+enum wlh_status wlh_release_the_lock(struct wlh_request *lock, struct wlk_events *events);
 
 /* Aborts a request (4.3) and grants what became grantable.
  *   events   out: events of the agent; none unless WLH_OK
  *   returns  WLH_OK  it was pending, or has passed; the request ended. If the tables cannot be
  *            entered now, other processes see that a little later
- *            WLH_GRANTED  nothing was changed; wlh_release ends it
+ *            WLH_GRANTED  nothing was changed; wlh_release_the_lock ends it
  *            WLH_STOLEN, WLH_LOST or what else its event would report: the request ended.
  *            WLH_STOLEN sets `thief_*` */
-enum wlh_status wlh_abort(struct wlh_request *request, struct wlk_events *events);
+enum wlh_status wlh_abort_the_request(struct wlh_request *request, struct wlk_events *events);
 
 /* Ends a request, whether it is pending, held or stolen. Never fails, and takes no events: if the
  * agent has any, it is woken. */
-void wlh_end(struct wlh_request *request);
+void wlh_end_the_request(struct wlh_request *request);
 
 /* ---- snapshots ---- */
 
@@ -229,7 +232,7 @@ struct wlh_snapshot {
  *   tag      for the event
  *   returns  WLH_PENDING, WLH_NO_MEMORY, WLH_FULL (no thread can be started), WLH_LOST (a forked
  *            child) */
-enum wlh_status wlh_snapshot(
+enum wlh_status wlh_start_snapshot(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, bool pending, uint32_t tag);
 
 /* Finds the holders of a name for messages, without waiting: it reads the tables from outside, so
@@ -239,12 +242,12 @@ enum wlh_status wlh_snapshot(
  *   returns  WLH_OK, WLH_NO_MEMORY, WLH_LOST (the file is not open or damaged, or another process
  *            kept changing these locks)
  *   cost     O(length + locks held on the name) */
-enum wlh_status wlh_holders(
+enum wlh_status wlh_find_holders(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, struct wlh_snapshot **snapshot);
 
-/* Blocks the calling thread until there is the event of a wlh_snapshot, or the time is over, and
+/* Blocks the calling thread until there is the event of a wlh_start_snapshot, or the time is over, and
  * takes the agent's events.
- *   tag      of a wlh_snapshot whose event was not taken; otherwise the call does not block
+ *   tag      of a wlh_start_snapshot whose event was not taken; otherwise the call does not block
  *   timeout  in milliseconds
  *   events   out: without that event, the time is over or there was no room for it */
 void wlh_wait_for_job(
@@ -256,7 +259,7 @@ void wlh_wait_for_job(
 enum wlh_status wlh_take_snapshot(
     struct wlh_agent *agent, uint32_t tag, struct wlh_snapshot **snapshot);
 
-/* Cancels a wlh_snapshot or a wlh_bucket_ready: no event follows, and a snapshot that was not taken
+/* Cancels a wlh_start_snapshot or a wlh_bucket_open_file: no event follows, and a snapshot that was not taken
  * is freed. Does nothing if there is none with this tag. */
 void wlh_cancel_job(struct wlh_agent *agent, uint32_t tag);
 

@@ -124,7 +124,7 @@ static void fork_child(void)
     struct wlh_request *request;
     uint16_t name = 'f';
     enum wlh_status status =
-        wlh_request(agent, &name, 1, WLK_EXCLUSIVE, WLK_WAIT, 0, NULL, &request, &events);
+        wlh_request_a_lock(agent, &name, 1, WLK_EXCLUSIVE, WLK_WAIT, 0, NULL, &request, &events);
     say("child %s", names[status]);
     (void)pause();
     _exit(0);
@@ -140,14 +140,14 @@ static void use_up_descriptors(void)
 static void answer_release(unsigned tag)
 {
   enum wlh_status status = WLH_STOLEN; /* as its event said */
-  if (requests[tag]) status = wlh_release(requests[tag], &events);
+  if (requests[tag]) status = wlh_release_the_lock(requests[tag], &events);
   say("%u %s", tag, names[status]);
   take(false);
 }
 
 static void answer_abort(unsigned tag)
 {
-  enum wlh_status status = wlh_abort(requests[tag], &events);
+  enum wlh_status status = wlh_abort_the_request(requests[tag], &events);
   say("%u %s", tag, names[status]);
   if (status == WLH_OK) take(false);
 }
@@ -158,7 +158,7 @@ static void ask(unsigned tag, const char *name, char mode, char option)
   uint32_t length = 0;
   for (; name[length]; length++) units[length] = (unsigned char)name[length];
   enum wlk_option how = option == 'i' ? WLK_IF_AVAILABLE : option == 's' ? WLK_STEAL : WLK_WAIT;
-  enum wlh_status status = wlh_request(
+  enum wlh_status status = wlh_request_a_lock(
       agent, units, length, mode == 's' ? WLK_SHARED : WLK_EXCLUSIVE, how, tag, NULL,
       &requests[tag], &events);
   say("%u %s", tag, names[status]);
@@ -222,7 +222,7 @@ static void play_test(const char *line)
     (void)signal(SIGBUS, on_bus);
     say("handled");
   } else if (strncmp(line, "why", 3) == 0) {
-    wlh_bucket_failure(bucket, text, sizeof text);
+    wlh_bucket_get_failure(bucket, text, sizeof text);
     say("why %s", text);
   } else {
     say("what? %s", line);
@@ -245,18 +245,18 @@ static void play(const char *line)
   } else if (sscanf(line, "abort %u", &tag) == 1) {
     answer_abort(tag);
   } else if (sscanf(line, "end %u", &tag) == 1) {
-    wlh_end(requests[tag]);
+    wlh_end_the_request(requests[tag]);
     say("%u ended", tag);
   } else if (sscanf(line, "block %u %500s", &tag, first) == 2) {
     ask(tag, first, 'x', 'w');
-    say("%u %s", tag, names[wlh_wait(requests[tag], 20000, &events)]);
+    say("%u %s", tag, names[wlh_wait_for_the_lock(requests[tag], 20000, &events)]);
   } else if (sscanf(line, "wait %u", &tag) == 1) {
     say("%u waits", tag);
-    say("%u %s", tag, names[wlh_wait(requests[tag], 20000, &events)]);
+    say("%u %s", tag, names[wlh_wait_for_the_lock(requests[tag], 20000, &events)]);
   } else if (sscanf(line, "ready %u", &tag) == 1) {
-    say("%u %s", tag, names[wlh_bucket_ready(agent, tag)]);
+    say("%u %s", tag, names[wlh_bucket_open_file(agent, tag)]);
   } else if (sscanf(line, "query %u", &tag) == 1) {
-    say("%u %s", tag, names[wlh_snapshot(agent, NULL, UINT32_MAX, true, tag)]);
+    say("%u %s", tag, names[wlh_start_snapshot(agent, NULL, UINT32_MAX, true, tag)]);
   } else if (strncmp(line, "close\n", 6) == 0) {
     wlh_agent_terminate(agent);
     wlh_bucket_close(bucket);

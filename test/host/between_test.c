@@ -689,7 +689,7 @@ static enum wlh_status ask_for_n(enum wlk_option option, struct wlh_request **re
   uint16_t name = 'n';
   struct wlk_event items[4];
   struct wlk_events events = {.items = items, .capacity = 4};
-  return wlh_request(agent, &name, 1, WLK_EXCLUSIVE, option, 1, NULL, request, &events);
+  return wlh_request_a_lock(agent, &name, 1, WLK_EXCLUSIVE, option, 1, NULL, request, &events);
 }
 
 /* As ask_for_n, and waits until it is answered. */
@@ -715,7 +715,7 @@ static void refuse_wake_ups(int error)
   stop_it(&a); /* so that nothing else has it take its mail */
   refused_with = error;
   __atomic_store_n(&refusals, 5, __ATOMIC_RELAXED);
-  enum wlh_status status = wlh_release(lock, &events);
+  enum wlh_status status = wlh_release_the_lock(lock, &events);
   CHECK(status == WLH_OK || status == WLH_PENDING);
   for (int i = 0; i < 20000 && __atomic_load_n(&refusals, __ATOMIC_RELAXED) > 0; i++)
     (void)poll(NULL, 0, 1);
@@ -739,7 +739,7 @@ TEST(refused, "a wake-up that cannot be sent now is sent later")
 static void have_it_work(void)
 {
   struct wlh_snapshot *snapshot = NULL;
-  CHECK(wlh_snapshot(agent, NULL, UINT32_MAX, false, 3) == WLH_PENDING);
+  CHECK(wlh_start_snapshot(agent, NULL, UINT32_MAX, false, 3) == WLH_PENDING);
   hear_event(WLH_NEWS_SNAPSHOT);
   CHECK(wlh_take_snapshot(agent, 3, &snapshot) == WLH_OK);
   wlh_snapshot_free(snapshot);
@@ -788,7 +788,7 @@ TEST(dead_thief, "who steals and dies as soon as others can come in has told the
   pid_t thief = fork();
   if (thief == 0) {
     begin_member();
-    if (wlh_bucket_ready(agent, 2) != WLH_PENDING) _exit(1);
+    if (wlh_bucket_open_file(agent, 2) != WLH_PENDING) _exit(1);
     hear_event(WLH_NEWS_READY);
     before_sending = die_outside;
     (void)get(WLK_STEAL);

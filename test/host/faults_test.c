@@ -249,8 +249,8 @@ static void want(uint32_t tag)
   enum wlh_status status;
   news[tag] = 0;
   do {
-    status =
-        wlh_request(agent, &name, 1, WLK_EXCLUSIVE, WLK_WAIT, tag, NULL, &requests[tag], &events);
+    status = wlh_request_a_lock(
+        agent, &name, 1, WLK_EXCLUSIVE, WLK_WAIT, tag, NULL, &requests[tag], &events);
     for (size_t i = 0; i < events.count; i++) news[items[i].tag] |= items[i].news;
   } while (status != WLH_GRANTED && status != WLH_PENDING);
   if (status == WLH_GRANTED) news[tag] |= WLK_NEWS_GRANTED;
@@ -380,7 +380,7 @@ static void hand_over(const char *name, int step)
   hear_rest(&peer, "2 ", answer, sizeof answer);
   begin_step(name, HAND_OFF, step);
   take_events();
-  if (!(news[0] & OVER)) (void)wlh_release(requests[0], &events);
+  if (!(news[0] & OVER)) (void)wlh_release_the_lock(requests[0], &events);
   for (size_t i = 0; i < events.count; i++) news[items[i].tag] |= items[i].news;
   end_step(HAND_OFF, step);
   if (strcmp(answer, "WLH_GRANTED") != 0) hear(&peer, "event 2 granted");
@@ -394,7 +394,8 @@ static bool play(const char *name, int use, int count, int step)
   (void)snprintf(bucket_name, sizeof bucket_name, "b%d", ++plays);
   lost = false;
   if (step == 0) arm(name, use, count);
-  if (plays % 2 == 0) open_bucket(), want(0), hear_of(0, WLK_NEWS_GRANTED), wlh_end(requests[0]);
+  if (plays % 2 == 0)
+    open_bucket(), want(0), hear_of(0, WLK_NEWS_GRANTED), wlh_end_the_request(requests[0]);
   peer_opens(&peer);
   is_granted(&peer, "ask 1 n x w");
   if (plays % 2 == 1) open_bucket();

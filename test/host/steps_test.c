@@ -122,7 +122,7 @@ static enum wlh_status ask_more(
     const struct wlk_extra *extra)
 {
   actor.news[tag] = 0;
-  enum wlh_status status = wlh_request(
+  enum wlh_status status = wlh_request_a_lock(
       actor.agent, name->units, name->length, mode, option, tag, extra, &actor.requests[tag],
       &actor.events);
   note_events();
@@ -166,7 +166,7 @@ static void queue_up(uint32_t tag, const struct name *name, enum wlk_mode mode)
 static void give(uint32_t tag)
 {
   actor.news[tag] &= ~(uint32_t)WLH_NEWS_RELEASED;
-  enum wlh_status status = wlh_release(actor.requests[tag], &actor.events);
+  enum wlh_status status = wlh_release_the_lock(actor.requests[tag], &actor.events);
   note_events();
   if (status == WLH_PENDING) {
     await_news(tag, WLH_NEWS_RELEASED | WLK_NEWS_STOLEN, "a lock is not released");
@@ -186,7 +186,7 @@ static void enter(void)
 static void be_ready(void)
 {
   actor.news[7] = 0;
-  if (wlh_bucket_ready(actor.agent, 7) == WLH_PENDING) {
+  if (wlh_bucket_open_file(actor.agent, 7) == WLH_PENDING) {
     await_news(7, WLH_NEWS_READY, "the bucket is not opened");
   }
 }
@@ -272,7 +272,7 @@ static void step_release(void)
 }
 static void step_end(void)
 {
-  wlh_end(actor.requests[0]);
+  wlh_end_the_request(actor.requests[0]);
 }
 static void step_terminate(void)
 {
@@ -319,7 +319,7 @@ static void queue_shared(void)
 
 static void step_abort(void)
 {
-  (void)wlh_abort(actor.requests[0], &actor.events);
+  (void)wlh_abort_the_request(actor.requests[0], &actor.events);
 }
 
 static void granted_shared(void)

@@ -28,17 +28,17 @@ static struct wlh_request *acquire(
 {
   struct wlh_request *request = NULL;
   enum wlh_status status =
-      wlh_request(agent, name, 1, WLK_EXCLUSIVE, option, 1, NULL, &request, events);
-  if (status == WLH_PENDING) status = wlh_wait(request, PATIENCE_MS, events);
-  if (status == WLH_PENDING) wlh_end(request);
+      wlh_request_a_lock(agent, name, 1, WLK_EXCLUSIVE, option, 1, NULL, &request, events);
+  if (status == WLH_PENDING) status = wlh_wait_for_the_lock(request, PATIENCE_MS, events);
+  if (status == WLH_PENDING) wlh_end_the_request(request);
   if (status != WLH_GRANTED && status != WLH_STOLEN) wrong++;
   return status == WLH_GRANTED ? request : NULL;
 }
 
 static void give_back(struct wlh_request *lock, struct wlk_events *events)
 {
-  enum wlh_status status = wlh_release(lock, events);
-  if (status == WLH_PENDING) status = wlh_wait(lock, PATIENCE_MS, events);
+  enum wlh_status status = wlh_release_the_lock(lock, events);
+  if (status == WLH_PENDING) status = wlh_wait_for_the_lock(lock, PATIENCE_MS, events);
   if (status != WLH_OK && status != WLH_STOLEN) wrong++;
 }
 
@@ -88,7 +88,7 @@ static void wait_and_end(struct wlh_agent *agent, struct wlk_events *events, int
 {
   (void)round;
   struct wlh_request *lock = acquire(agent, WLK_WAIT, events);
-  if (lock) wlh_end(lock);
+  if (lock) wlh_end_the_request(lock);
 }
 
 TEST(ends_at_once, "requests that threads end at the same time all end")
@@ -100,12 +100,12 @@ static void give_up(struct wlh_agent *agent, struct wlk_events *events, int roun
 {
   struct wlh_request *request = NULL;
   enum wlh_status status =
-      wlh_request(agent, name, 1, WLK_EXCLUSIVE, WLK_WAIT, 1, NULL, &request, events);
-  if (status == WLH_PENDING && round % 2) status = wlh_abort(request, events);
+      wlh_request_a_lock(agent, name, 1, WLK_EXCLUSIVE, WLK_WAIT, 1, NULL, &request, events);
+  if (status == WLH_PENDING && round % 2) status = wlh_abort_the_request(request, events);
   if (status == WLH_GRANTED && round % 3)
     give_back(request, events);
   else if (status == WLH_GRANTED || status == WLH_PENDING)
-    wlh_end(request);
+    wlh_end_the_request(request);
   else if (status != WLH_OK)
     wrong++;
 }
@@ -123,14 +123,15 @@ static void wait_for_oneself(struct wlh_agent *agent, struct wlk_events *events,
   struct wlh_request *held = NULL;
   struct wlh_request *again = NULL;
   enum wlh_status status =
-      wlh_request(agent, own, 2, WLK_EXCLUSIVE, WLK_WAIT, 1, NULL, &held, events);
-  if (status == WLH_PENDING) status = wlh_wait(held, PATIENCE_MS, events);
+      wlh_request_a_lock(agent, own, 2, WLK_EXCLUSIVE, WLK_WAIT, 1, NULL, &held, events);
+  if (status == WLH_PENDING) status = wlh_wait_for_the_lock(held, PATIENCE_MS, events);
   if (status != WLH_GRANTED) wrong++;
-  status = wlh_request(agent, own, 2, WLK_EXCLUSIVE, WLK_WAIT, 2, NULL, &again, events);
+  status = wlh_request_a_lock(agent, own, 2, WLK_EXCLUSIVE, WLK_WAIT, 2, NULL, &again, events);
   /* Every other time its question is taken back at once, or answered meanwhile. */
-  if (status == WLH_PENDING) status = wlh_wait(again, round % 2 ? 0 : PATIENCE_MS, events);
+  if (status == WLH_PENDING)
+    status = wlh_wait_for_the_lock(again, round % 2 ? 0 : PATIENCE_MS, events);
   if (status == WLH_PENDING && round % 2)
-    wlh_end(again);
+    wlh_end_the_request(again);
   else if (status != WLH_DEADLOCK)
     wrong++;
   give_back(held, events);
@@ -204,10 +205,10 @@ static void use_texts(uint32_t length)
   CHECK(wlh_agent_create(bucket, &thread, ignore, NULL, &agent) == WLH_OK);
   free(version);
   enum wlh_status status =
-      wlh_request(agent, text, length, WLK_EXCLUSIVE, WLK_WAIT, 1, &extra, &lock, &events);
-  if (status == WLH_PENDING) status = wlh_wait(lock, PATIENCE_MS, &events);
+      wlh_request_a_lock(agent, text, length, WLK_EXCLUSIVE, WLK_WAIT, 1, &extra, &lock, &events);
+  if (status == WLH_PENDING) status = wlh_wait_for_the_lock(lock, PATIENCE_MS, &events);
   CHECK(status == (length > WLH_NAME_MOST ? WLH_FULL : WLH_GRANTED));
-  if (status == WLH_GRANTED && CHECK(wlh_holders(agent, text, length, &s) == WLH_OK)) {
+  if (status == WLH_GRANTED && CHECK(wlh_find_holders(agent, text, length, &s) == WLH_OK)) {
     CHECK(s->base.lock_count == 1 && s->base.names[0].length == length);
     CHECK(s->base.clients[0].thread.length == least(length, WLH_THREAD_NAME_UNITS));
     CHECK(s->base.names[s->base.locks[0].label].length == least(length, WLH_LABEL_MOST));

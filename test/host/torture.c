@@ -219,7 +219,7 @@ static void look_for_loss(struct actor *actor, uint32_t news)
 {
   char why[1500];
   if (!(news & (WLH_NEWS_LOST | WLH_NEWS_FAILED))) return;
-  wlh_bucket_failure(actor->bucket, why, sizeof why);
+  wlh_bucket_get_failure(actor->bucket, why, sizeof why);
   (void)fprintf(stderr, "%d: lost: %s\n", (int)getpid(), why);
   (void)atomic_fetch_add(&world->failures, 1);
 }
@@ -265,7 +265,7 @@ static void failed(const char *what, uint32_t news)
 
 static void give_back(struct actor *actor, struct wlh_request *request, bool stolen_at_times)
 {
-  enum wlh_status status = wlh_release(request, &actor->events);
+  enum wlh_status status = wlh_release_the_lock(request, &actor->events);
   uint32_t news = news_of_call(actor);
   if (status != WLH_PENDING) {
     if (status != WLH_OK && !(stolen_at_times && status == WLH_STOLEN)) {
@@ -297,7 +297,7 @@ static void hold(struct actor *actor, struct wlh_request *request, int name, uin
     return;
   }
   if (rand_r(&actor->seed) % 16 == 0)
-    wlh_end(request);
+    wlh_end_the_request(request);
   else
     give_back(actor, request, name >= STOLEN);
 }
@@ -315,9 +315,9 @@ static bool await(struct actor *actor, struct wlh_request *request, int name, ui
     /* Who gives up is not served any more. */
     atomic_store(&slot->asked[name], 0);
     (void)atomic_fetch_add(&world->aborts, 1);
-    enum wlh_status status = wlh_abort(request, &actor->events);
+    enum wlh_status status = wlh_abort_the_request(request, &actor->events);
     atomic_store(&slot->waiting_since, 0);
-    if (status == WLH_GRANTED) wlh_end(request);
+    if (status == WLH_GRANTED) wlh_end_the_request(request);
     return false;
   }
   uint64_t took = now_ms() - began;
@@ -350,7 +350,7 @@ static void one_request(struct actor *actor)
     extra.priority = rand_r(&actor->seed) % 3 - 1;
   uint64_t began = atomic_fetch_add(&world->clock, 1);
   enum wlh_status status =
-      wlh_request(actor->agent, text, 2, mode, option, 1, &extra, &request, &actor->events);
+      wlh_request_a_lock(actor->agent, text, 2, mode, option, 1, &extra, &request, &actor->events);
   uint32_t news = news_of_call(actor);
   if (status == WLH_PENDING) {
     /* What was put off is in the queue some time later. */
@@ -438,7 +438,7 @@ static int look(void)
   (void)pthread_cond_init(&actor.woken_up, NULL);
   if (wlh_bucket_open(world->directory, &name, 1, "1.2.3", &actor.bucket) != WLH_OK) return 1;
   make_agent(&actor);
-  (void)wlh_snapshot(actor.agent, NULL, UINT32_MAX, true, 1); /* which buries the dead */
+  (void)wlh_start_snapshot(actor.agent, NULL, UINT32_MAX, true, 1); /* which buries the dead */
   while (!(next_news(&actor, 1000) & WLH_NEWS_SNAPSHOT)) {
   }
   if (wlh_take_snapshot(actor.agent, 1, &snapshot) != WLH_OK) return 1;

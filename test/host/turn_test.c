@@ -95,7 +95,7 @@ enum wlh_cells_status __wrap_wlh_cells_request_a_lock(
     shrinks_meanwhile = false;
     arena->segment->header.shrinks++;
   }
-  if (request) CHECK(wlh_abort(request, &events) == WLH_OK);
+  if (request) CHECK(wlh_abort_the_request(request, &events) == WLH_OK);
   return status;
 }
 
@@ -156,7 +156,7 @@ static void enter_stage(void)
   CHECK(wlh_bucket_open(directory, name, 1, "1", &bucket) == WLH_OK);
   CHECK(wlh_agent_create(bucket, &thread, wake, &wakes, &agent) == WLH_OK);
   CHECK(wlh_agent_create(bucket, &thread, wake, NULL, &other) == WLH_OK);
-  CHECK(wlh_bucket_ready(agent, 99) == WLH_PENDING);
+  CHECK(wlh_bucket_open_file(agent, 99) == WLH_PENDING);
   CHECK(is_next(99, WLH_NEWS_READY));
   map_file();
 }
@@ -182,13 +182,14 @@ static void go_inside(void)
 static enum wlh_status ask_as(
     struct wlh_agent *who, enum wlk_option option, uint32_t tag, struct wlh_request **request)
 {
-  return wlh_request(who, name, 1, WLK_EXCLUSIVE, option, tag, NULL, request, &events);
+  return wlh_request_a_lock(who, name, 1, WLK_EXCLUSIVE, option, tag, NULL, request, &events);
 }
 
 static enum wlh_status ask_for(
     const uint16_t *what, uint32_t length, uint32_t tag, struct wlh_request **request)
 {
-  return wlh_request(agent, what, length, WLK_EXCLUSIVE, WLK_WAIT, tag, NULL, request, &events);
+  return wlh_request_a_lock(
+      agent, what, length, WLK_EXCLUSIVE, WLK_WAIT, tag, NULL, request, &events);
 }
 
 /* Whether the name is granted, at once or by an event. */
@@ -213,9 +214,9 @@ TEST(keeps_place, "a request for which the file has to grow first stays before t
   wlh_leave(bucket);
   CHECK(is_next(1, WLK_NEWS_GRANTED));
   CHECK(seen->header.ncells > ncells);
-  wlh_end(first);
+  wlh_end_the_request(first);
   CHECK(is_next(2, WLK_NEWS_GRANTED));
-  wlh_end(second);
+  wlh_end_the_request(second);
   leave_stage();
 }
 
@@ -232,10 +233,10 @@ TEST(
   struct wlk_event event = next_event(agent);
   maps_no_more = false;
   CHECK(event.tag == 1 && event.news == WLH_NEWS_FAILED && event.token_low == WLH_FULL);
-  wlh_bucket_failure(bucket, text, sizeof text);
+  wlh_bucket_get_failure(bucket, text, sizeof text);
   CHECK(strstr(text, "Cannot allocate memory"));
   CHECK(is_granted(2, &second));
-  wlh_end(second);
+  wlh_end_the_request(second);
   leave_stage();
 }
 
@@ -257,17 +258,17 @@ TEST(
   CHECK(ask_as(other, WLK_WAIT, 2, &next) == WLH_PENDING);
   CHECK(is_next(1, WLH_NEWS_LOST));
   maps_no_more = false;
-  wlh_bucket_failure(bucket, text, sizeof text);
+  wlh_bucket_get_failure(bucket, text, sizeof text);
   CHECK(strstr(text, "has grown, and the system cannot map all of it into this process"));
   CHECK(is_next_of(other, 2, WLK_NEWS_GRANTED)); /* in a file that is made anew */
-  wlh_end(next);
+  wlh_end_the_request(next);
   leave_stage();
 }
 
 /* Whether all that was put off is done, asked as an agent that has no other event. */
 static void is_open_to(struct wlh_agent *who)
 {
-  enum wlh_status status = wlh_bucket_ready(who, 98);
+  enum wlh_status status = wlh_bucket_open_file(who, 98);
   if (status == WLH_PENDING) CHECK(is_next_of(who, 98, WLH_NEWS_READY));
 }
 
@@ -288,7 +289,7 @@ TEST(room_taken, "who made room while another member gave some back makes it aga
   wlh_leave(bucket);
   CHECK(is_next(1, WLK_NEWS_GRANTED));
   CHECK(!shrinks_meanwhile && grown == 2);
-  wlh_end(request);
+  wlh_end_the_request(request);
   leave_stage();
 }
 
@@ -306,7 +307,7 @@ TEST(
   wlh_leave(bucket);
   wlh_end_look(bucket, segment);
   CHECK(is_granted(1, &request));
-  wlh_end(request);
+  wlh_end_the_request(request);
   is_open();
   CHECK(given_back == 0);
   wlk_mutex_lock(&bucket->mu); /* so the helper does nothing */
@@ -351,7 +352,7 @@ TEST(gives_up, "cells are given up at once if idle, and under load after ten loo
     struct wlh_request *request = NULL;
     enter_stage();
     CHECK(is_granted(1, &request)); /* makes the agent's cell */
-    wlh_end(request);
+    wlh_end_the_request(request);
     go_inside();
     bucket->arena.bytes = wlh_segment_bytes(4096);
     CHECK(wlh_port_grow(&bucket->port, bucket->arena.bytes) == 0);
@@ -402,12 +403,12 @@ TEST(release_then_theft, "of a release and a theft that were put off, the first 
     CHECK(is_granted(1, &lock));
     go_inside();
     if (theft_first) CHECK(ask_as(other, WLK_STEAL, 2, &thief) == WLH_PENDING);
-    CHECK(wlh_release(lock, &events) == WLH_PENDING);
+    CHECK(wlh_release_the_lock(lock, &events) == WLH_PENDING);
     if (!theft_first) CHECK(ask_as(other, WLK_STEAL, 2, &thief) == WLH_PENDING);
     wlh_leave(bucket);
     CHECK(is_next(1, theft_first ? WLK_NEWS_STOLEN : WLH_NEWS_RELEASED));
     CHECK(is_next_of(other, 2, WLK_NEWS_GRANTED));
-    wlh_end(thief);
+    wlh_end_the_request(thief);
     is_clean();
     leave_stage();
   }
@@ -421,10 +422,10 @@ TEST(
   enter_stage();
   CHECK(is_granted(1, &lock));
   (void)ask_as(other, WLK_WAIT, 2, &waiting);
-  (void)wlh_bucket_ready(agent, 97); /* by now it waits */
+  (void)wlh_bucket_open_file(agent, 97); /* by now it waits */
   go_inside();
-  CHECK(wlh_release(lock, &events) == WLH_PENDING);
-  CHECK(wlh_abort(waiting, &events) == WLH_OK);
+  CHECK(wlh_release_the_lock(lock, &events) == WLH_PENDING);
+  CHECK(wlh_abort_the_request(waiting, &events) == WLH_OK);
   CHECK(ask_as(agent, WLK_WAIT, 3, &last) == WLH_PENDING);
   wlh_leave(bucket);
   struct wlk_event event;
@@ -432,7 +433,7 @@ TEST(
   }
   CHECK(event.tag == 1 && event.news == WLH_NEWS_RELEASED);
   CHECK(is_next(3, WLK_NEWS_GRANTED));
-  wlh_end(last);
+  wlh_end_the_request(last);
   is_clean();
   leave_stage();
 }
@@ -443,14 +444,14 @@ TEST(never_made, "a request that is given up before it is made leaves nothing, n
   enter_stage();
   CHECK(is_granted(1, &lock));
   go_inside();
-  CHECK(wlh_release(lock, &events) == WLH_PENDING);
-  wlh_end(lock); /* on its way: it is heard of no more */
+  CHECK(wlh_release_the_lock(lock, &events) == WLH_PENDING);
+  wlh_end_the_request(lock); /* on its way: it is heard of no more */
   CHECK(ask_as(other, WLK_WAIT, 2, &first) == WLH_PENDING);
   CHECK(ask_as(agent, WLK_IF_AVAILABLE, 3, &second) == WLH_PENDING);
-  CHECK(wlh_abort(first, &events) == WLH_OK);
+  CHECK(wlh_abort_the_request(first, &events) == WLH_OK);
   wlh_leave(bucket);
   CHECK(is_next(3, WLK_NEWS_GRANTED));
-  wlh_end(second);
+  wlh_end_the_request(second);
   is_clean();
   leave_stage();
 }
@@ -467,7 +468,7 @@ TEST(given_up, "a request that is given up while it is made leaves nothing, and 
   CHECK(ask_as(agent, WLK_IF_AVAILABLE, 2, &next) == WLH_PENDING);
   wlh_leave(bucket);
   CHECK(is_next(2, WLK_NEWS_GRANTED));
-  wlh_end(next);
+  wlh_end_the_request(next);
   is_clean();
   leave_stage();
 }
@@ -505,7 +506,7 @@ TEST(ended_first, "an agent that ends when it is about to be woken is not woken 
   CHECK(count_wakes() == before);
   agent = other;
   other = NULL;
-  wlh_end(thief);
+  wlh_end_the_request(thief);
   leave_stage();
 }
 
@@ -517,7 +518,7 @@ TEST(
   CHECK(is_granted(1, &lock));
   (void)ask_as(agent, WLK_WAIT, 2, &waiting);
   go_inside();
-  CHECK(wlh_release(lock, &events) == WLH_PENDING);
+  CHECK(wlh_release_the_lock(lock, &events) == WLH_PENDING);
   CHECK(ask_as(agent, WLK_WAIT, 3, &more) == WLH_PENDING);
   wlh_agent_terminate(agent);
   CHECK(ask_as(other, WLK_WAIT, 4, &more) == WLH_PENDING);
@@ -525,7 +526,7 @@ TEST(
   CHECK(is_next_of(other, 4, WLK_NEWS_GRANTED));
   agent = other;
   other = NULL;
-  wlh_end(more);
+  wlh_end_the_request(more);
   leave_stage();
 }
 
@@ -536,10 +537,10 @@ TEST(closed, "a bucket that is closed while all is put off leaves no lock and no
   CHECK(is_granted(1, &lock));
   (void)ask_as(other, WLK_WAIT, 2, &waiting);
   go_inside();
-  CHECK(wlh_release(lock, &events) == WLH_PENDING);
-  CHECK(wlh_abort(waiting, &events) == WLH_OK);
+  CHECK(wlh_release_the_lock(lock, &events) == WLH_PENDING);
+  CHECK(wlh_abort_the_request(waiting, &events) == WLH_OK);
   CHECK(ask_as(agent, WLK_STEAL, 3, &more) == WLH_PENDING);
-  CHECK(wlh_snapshot(other, NULL, UINT32_MAX, true, 4) == WLH_PENDING);
+  CHECK(wlh_start_snapshot(other, NULL, UINT32_MAX, true, 4) == WLH_PENDING);
   wlh_agent_terminate(agent);
   wlh_agent_terminate(other);
   agent = other = NULL;
@@ -558,19 +559,19 @@ TEST(abort_too_late, "an abort after the grant, and a release after a theft, say
   is_open();
   for (int inside = 0; inside < 2; inside++) {
     if (inside) go_inside(); /* where nothing can be done now, nothing is put off either */
-    CHECK(wlh_abort(lock, &events) == WLH_GRANTED && events.count == 0);
-    CHECK(wlh_release(waiting, &events) == WLH_NOT_HELD);
+    CHECK(wlh_abort_the_request(lock, &events) == WLH_GRANTED && events.count == 0);
+    CHECK(wlh_release_the_lock(waiting, &events) == WLH_NOT_HELD);
     if (inside) wlh_leave(bucket);
   }
   is_open();
-  wlh_end(lock);
+  wlh_end_the_request(lock);
   is_open();
   /* The event that says it is still to come. */
-  CHECK(wlh_abort(waiting, &events) == WLH_GRANTED && events.count == 0);
+  CHECK(wlh_abort_the_request(waiting, &events) == WLH_GRANTED && events.count == 0);
   CHECK(is_next_of(other, 2, WLK_NEWS_GRANTED));
   if (ask_as(agent, WLK_STEAL, 3, &thief) == WLH_PENDING) CHECK(is_next(3, WLK_NEWS_GRANTED));
-  CHECK(wlh_release(waiting, &events) == WLH_STOLEN && events.thief_number == 1);
-  wlh_end(thief);
+  CHECK(wlh_release_the_lock(waiting, &events) == WLH_STOLEN && events.thief_number == 1);
+  wlh_end_the_request(thief);
   is_clean();
   leave_stage();
 }
@@ -588,7 +589,7 @@ TEST(
   wlh_leave(bucket);
   CHECK(is_next(1, WLK_NEWS_STOLEN));
   CHECK(is_next(2, WLK_NEWS_GRANTED));
-  wlh_end(thief);
+  wlh_end_the_request(thief);
   is_clean();
   leave_stage();
 }
@@ -620,7 +621,7 @@ TEST(
     wlh_leave(bucket);
     CHECK(is_next(1, WLK_NEWS_STOLEN));
     CHECK(deferred ? is_next(2, WLK_NEWS_GRANTED) : is_granted(2, &next));
-    wlh_end(next);
+    wlh_end_the_request(next);
     is_clean();
     leave_stage();
   }
@@ -634,11 +635,11 @@ TEST(theft_in_wait, "a thread that blocks hears of thefts together with its gran
   if (ask_as(agent, WLK_WAIT, 2, &next) == WLH_PENDING) is_open(); /* by now it waits */
   if (ask_as(other, WLK_STEAL, 3, &thief) == WLH_PENDING)
     CHECK(is_next_of(other, 3, WLK_NEWS_GRANTED));
-  wlh_end(thief);
+  wlh_end_the_request(thief);
   is_open_to(other);
-  CHECK(wlh_wait(next, UINT64_C(10000000000), &events) == WLH_GRANTED);
+  CHECK(wlh_wait_for_the_lock(next, UINT64_C(10000000000), &events) == WLH_GRANTED);
   CHECK(events.count == 1 && items[0].tag == 1 && items[0].news == WLK_NEWS_STOLEN);
-  wlh_end(next);
+  wlh_end_the_request(next);
   is_clean();
   leave_stage();
 }
@@ -668,11 +669,11 @@ TEST(clock_back, "a thread that blocks waits for its whole time, also if the clo
   if (ask_as(agent, WLK_WAIT, 2, &next) == WLH_PENDING) is_open(); /* by now it waits */
   uint64_t begin = __real_wlk_port_now(true);
   steps = 1;
-  CHECK(wlh_wait(next, 50, &events) == WLH_PENDING);
+  CHECK(wlh_wait_for_the_lock(next, 50, &events) == WLH_PENDING);
   steps = 0;
   CHECK(__real_wlk_port_now(true) - begin >= 50);
-  wlh_end(next);
-  wlh_end(lock);
+  wlh_end_the_request(next);
+  wlh_end_the_request(lock);
   wlh_agent_terminate(holder);
   is_clean();
   leave_stage();
@@ -702,7 +703,7 @@ TEST(word_of_the_dead, "who cannot repair what a dead process left leaves it to 
   CHECK(is_granted(1, &request));
   CHECK(seen->header.rebuilds > rebuilds);
   CHECK(atomic_load(&seen->header.word) != dead);
-  wlh_end(request);
+  wlh_end_the_request(request);
   leave_stage();
 }
 

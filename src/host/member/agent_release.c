@@ -115,7 +115,7 @@ static bool end_now(
   return answered;
 }
 
-enum wlh_status wlh_release(struct wlh_request *lock, struct wlk_events *events)
+enum wlh_status wlh_release_the_lock(struct wlh_request *lock, struct wlk_events *events)
 {
   enum wlh_status status = WLH_OK;
   events->count = 0;
@@ -123,7 +123,7 @@ enum wlh_status wlh_release(struct wlh_request *lock, struct wlk_events *events)
   return end_now(lock, RELEASE, &status, events) ? status : defer_release(lock, events);
 }
 
-enum wlh_status wlh_abort(struct wlh_request *request, struct wlk_events *events)
+enum wlh_status wlh_abort_the_request(struct wlh_request *request, struct wlk_events *events)
 {
   enum wlh_status status = WLH_OK;
   events->count = 0;
@@ -154,7 +154,7 @@ static bool end_in_any_state(struct wlh_request *request)
   return true;
 }
 
-void wlh_end(struct wlh_request *request)
+void wlh_end_the_request(struct wlh_request *request)
 {
   struct wlh_bucket *bucket = request->item.agent->bucket;
   if (wlh_is_forked(bucket)) return;

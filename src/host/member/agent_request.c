@@ -36,7 +36,7 @@ static enum wlh_status defer_job(
   return WLH_FULL;
 }
 
-enum wlh_status wlh_bucket_ready(struct wlh_agent *agent, uint32_t tag)
+enum wlh_status wlh_bucket_open_file(struct wlh_agent *agent, uint32_t tag)
 {
   struct wlh_bucket *bucket = agent->bucket;
   if (wlh_is_forked(bucket)) return WLH_LOST;
@@ -49,7 +49,7 @@ enum wlh_status wlh_bucket_ready(struct wlh_agent *agent, uint32_t tag)
   return defer_job(agent, job, tag, WLH_OP_READY);
 }
 
-enum wlh_status wlh_snapshot(
+enum wlh_status wlh_start_snapshot(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, bool pending, uint32_t tag)
 {
   if (wlh_is_forked(agent->bucket)) return WLH_LOST;
@@ -198,7 +198,7 @@ static void fill_ask(
   ask->priority = extra->priority;
 }
 
-enum wlh_status wlh_request(
+enum wlh_status wlh_request_a_lock(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, enum wlk_mode mode,
     enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,
     struct wlh_request **request, struct wlk_events *events)

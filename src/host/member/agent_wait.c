@@ -1,4 +1,4 @@
-/* Blocks a thread until its request or job is answered: wlh_wait and wlh_wait_for_job of
+/* Blocks a thread until its request or job is answered: wlh_wait_for_the_lock and wlh_wait_for_job of
  * host.h. */
 #include "agents.h"
 #include "deferred.h"
@@ -43,7 +43,8 @@ static void wait_for_news(struct wlh_bucket *bucket, struct wlh_agent *agent, ui
   agent->awaited = NULL;
 }
 
-enum wlh_status wlh_wait(struct wlh_request *request, uint64_t timeout, struct wlk_events *events)
+enum wlh_status wlh_wait_for_the_lock(
+    struct wlh_request *request, uint64_t timeout, struct wlk_events *events)
 {
   struct wlh_agent *agent = request->item.agent;
   struct wlh_bucket *bucket = agent->bucket;

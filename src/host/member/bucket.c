@@ -120,7 +120,7 @@ static struct wlh_bucket *find_or_make_bucket(
 
 static _Thread_local struct wlh_failure open_failure;
 
-void wlh_open_failure(char *text, size_t size)
+void wlh_get_open_failure(char *text, size_t size)
 {
   (void)snprintf(text, size, "%s", open_failure.text);
 }
@@ -157,12 +157,12 @@ void wlh_bucket_close(struct wlh_bucket *bucket)
   free_bucket(bucket);
 }
 
-void wlh_bucket_place(const struct wlh_bucket *bucket, char *text, size_t size)
+void wlh_bucket_get_path(const struct wlh_bucket *bucket, char *text, size_t size)
 {
   (void)snprintf(text, size, "%s/%s", bucket->directory, bucket->name);
 }
 
-void wlh_bucket_failure(struct wlh_bucket *bucket, char *text, size_t size)
+void wlh_bucket_get_failure(struct wlh_bucket *bucket, char *text, size_t size)
 {
   *text = '\0';
   if (wlh_is_forked(bucket)) return;

@@ -172,7 +172,7 @@ static void do_terminate(struct wlh_bucket *bucket, struct wlh_agent *agent)
 }
 
 /* Ends a request whose own thread blocks its way. No other thread can end it: that needs mu, and
- * its own thread must leave wlh_wait first, which waits for us. */
+ * its own thread must leave wlh_wait_for_the_lock first, which waits for us. */
 static void do_block(struct wlh_bucket *bucket, struct wlh_block *block)
 {
   struct wlh_request *request = block->request;

@@ -140,7 +140,7 @@ static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, ui
   }
 }
 
-/* Notes for wlh_bucket_failure why there is no room. With mu. */
+/* Notes for wlh_bucket_get_failure why there is no room. With mu. */
 static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
 {
   wlk_mutex_lock(&bucket->qmu);

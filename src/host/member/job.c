@@ -161,7 +161,7 @@ static enum wlh_status find_holders(
   return status == WLH_CELLS_OK ? WLH_OK : WLH_LOST;
 }
 
-enum wlh_status wlh_holders(
+enum wlh_status wlh_find_holders(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, struct wlh_snapshot **snapshot)
 {
   struct wlh_bucket *bucket = agent->bucket;

@@ -59,14 +59,14 @@ struct wlh_request {
   uint16_t *text;           /* (c) likewise; owned */
 };
 
-/* Finds out whether a thread in wlh_wait would wait for itself. It is on the stack of that call,
+/* Finds out whether a thread in wlh_wait_for_the_lock would wait for itself. It is on the stack of that call,
  * which does not return while it is deferred or being done. */
 struct wlh_block {
   struct wlh_item item;        /* first */
   struct wlh_request *request; /* (c) the awaited request */
 };
 
-/* A wlh_bucket_ready or a wlh_snapshot. */
+/* A wlh_bucket_open_file or a wlh_start_snapshot. */
 struct wlh_job {
   struct wlh_item item;        /* first */
   bool doing;                  /* (q) the helper has it, and frees it if it is gone by then */

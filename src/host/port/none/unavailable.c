@@ -33,7 +33,7 @@ enum wlh_status wlh_bucket_open(
   return WLH_UNSUPPORTED;
 }
 
-void wlh_open_failure(char *text, size_t size)
+void wlh_get_open_failure(char *text, size_t size)
 {
   (void)snprintf(
       text, size,
@@ -48,16 +48,16 @@ void wlh_bucket_close(struct wlh_bucket *bucket)
   (void)bucket;
 }
 
-void wlh_bucket_place(const struct wlh_bucket *bucket, char *text, size_t size)
+void wlh_bucket_get_path(const struct wlh_bucket *bucket, char *text, size_t size)
 {
   (void)bucket;
   if (size > 0) *text = '\0';
 }
 
-void wlh_bucket_failure(struct wlh_bucket *bucket, char *text, size_t size)
+void wlh_bucket_get_failure(struct wlh_bucket *bucket, char *text, size_t size)
 {
   (void)bucket;
-  wlh_open_failure(text, size);
+  wlh_get_open_failure(text, size);
 }
 
 enum wlh_status wlh_agent_create(
@@ -90,14 +90,14 @@ void wlh_agent_terminate(struct wlh_agent *agent)
   (void)agent;
 }
 
-enum wlh_status wlh_bucket_ready(struct wlh_agent *agent, uint32_t tag)
+enum wlh_status wlh_bucket_open_file(struct wlh_agent *agent, uint32_t tag)
 {
   (void)agent;
   (void)tag;
   return WLH_UNSUPPORTED;
 }
 
-enum wlh_status wlh_request(
+enum wlh_status wlh_request_a_lock(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, enum wlk_mode mode,
     enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,
     struct wlh_request **request, struct wlk_events *events)
@@ -114,7 +114,8 @@ enum wlh_status wlh_request(
   return WLH_UNSUPPORTED;
 }
 
-enum wlh_status wlh_wait(struct wlh_request *request, uint64_t timeout, struct wlk_events *events)
+enum wlh_status wlh_wait_for_the_lock(
+    struct wlh_request *request, uint64_t timeout, struct wlk_events *events)
 {
   (void)request;
   (void)timeout;
@@ -122,26 +123,26 @@ enum wlh_status wlh_wait(struct wlh_request *request, uint64_t timeout, struct w
   return WLH_UNSUPPORTED;
 }
 
-enum wlh_status wlh_release(struct wlh_request *lock, struct wlk_events *events)
+enum wlh_status wlh_release_the_lock(struct wlh_request *lock, struct wlk_events *events)
 {
   (void)lock;
   events->count = 0;
   return WLH_UNSUPPORTED;
 }
 
-enum wlh_status wlh_abort(struct wlh_request *request, struct wlk_events *events)
+enum wlh_status wlh_abort_the_request(struct wlh_request *request, struct wlk_events *events)
 {
   (void)request;
   events->count = 0;
   return WLH_UNSUPPORTED;
 }
 
-void wlh_end(struct wlh_request *request)
+void wlh_end_the_request(struct wlh_request *request)
 {
   (void)request;
 }
 
-enum wlh_status wlh_snapshot(
+enum wlh_status wlh_start_snapshot(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, bool pending, uint32_t tag)
 {
   (void)agent;
@@ -152,7 +153,7 @@ enum wlh_status wlh_snapshot(
   return WLH_UNSUPPORTED;
 }
 
-enum wlh_status wlh_holders(
+enum wlh_status wlh_find_holders(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, struct wlh_snapshot **snapshot)
 {
   (void)agent;
