@@ -156,7 +156,7 @@ napi_value call_is_marked(napi_env env, napi_callback_info info)
   if (!call.is_open()) return answer(env, STATUS_CLOSED);
   int32_t status = on_request<OfProcess>(
       call.environment, [](wlk_request *lock, wlk_events *events, Outcome *outcome) {
-        wlk_status answer = wlk_check_mark(lock, events);
+        wlk_status answer = wlk_prepare_mark(lock, events);
         *outcome = answer == WLK_STOLEN ? ENDED : STAYS;
         return answer;
       });

@@ -94,7 +94,7 @@ void wlk_agent_queue_grants(struct wlk_agent *agent, struct wlk_link *granted)
   wlk_mutex_unlock(&agent->mutex);
 }
 
-bool wlk_agent_pin(struct wlk_agent *agent)
+bool wlk_agent_pin_if_events(struct wlk_agent *agent)
 {
   wlk_mutex_lock(&agent->mutex);
   bool pinned = !wlk_list_is_empty(&agent->events) && pin_to_wake(agent);

@@ -11,13 +11,13 @@
  * request's shard. */
 bool wlk_agent_post_event(struct wlk_request *request, enum wlk_news news, bool wake);
 
-/* Calls the wake function of an agent that wlk_agent_post_event or wlk_agent_pin has pinned, and
+/* Calls the wake function of an agent that wlk_agent_post_event or wlk_agent_pin_if_events has pinned, and
  * unpins it. Threads: any, without a mutex. */
 void wlk_agent_wake(struct wlk_agent *agent) WLK_EXCLUDES(agent->mutex);
 
 /* Pins the caller's own agent if it has events and no wake-up is under way. Returns whether the
  * caller must wake it. Threads: the agent's own. */
-bool wlk_agent_pin(struct wlk_agent *agent) WLK_EXCLUDES(agent->mutex);
+bool wlk_agent_pin_if_events(struct wlk_agent *agent) WLK_EXCLUDES(agent->mutex);
 
 /* Queues a grant event for each request of `granted`, a list of by_event, without a wake-up.
  * Threads: the agent's own, with the mutex of the requests' shard. */

@@ -62,7 +62,7 @@ static bool has_overtaken_inside(
 
 /* Appends the requests inside `lock` that the search has not visited yet to the list that ends at
  * `*end`. */
-static void find_inside(
+static void append_inner_requests(
     struct wlk_declaration *waiting, struct wlk_declaration *lock, struct wlk_declaration **end)
 {
   WLK_LIST_FOR_EACH (link, &lock->inner) {
@@ -99,7 +99,7 @@ struct wlk_declaration *wlk_find_deadlock(
       if (lock->goal == search) return waiting;
       if (overtakes && has_overtaken_inside(asker, lock)) return waiting;
       lock->search = search;
-      find_inside(waiting, lock, &end);
+      append_inner_requests(waiting, lock, &end);
     }
   }
   return NULL;

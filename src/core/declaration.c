@@ -99,7 +99,7 @@ void wlk_withdraw_declaration(struct wlk_process *process, struct wlk_request *r
     wlk_list_remove(&declaration->nesting[i].by_lock);
 }
 
-void wlk_forget_lock(struct wlk_process *process, struct wlk_request *lock)
+void wlk_unlink_inner_requests(struct wlk_process *process, struct wlk_request *lock)
 {
   (void)process;
   if (!lock->declaration) return;

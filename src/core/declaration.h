@@ -33,7 +33,7 @@ void wlk_withdraw_declaration(struct wlk_process *process, struct wlk_request *r
     WLK_REQUIRES(process->mutex);
 
 /* Unlinks the requests inside a lock that ends. Cost: O(those requests). */
-void wlk_forget_lock(struct wlk_process *process, struct wlk_request *lock)
+void wlk_unlink_inner_requests(struct wlk_process *process, struct wlk_request *lock)
     WLK_REQUIRES(process->mutex);
 
 #endif

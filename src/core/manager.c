@@ -54,7 +54,7 @@ enum wlk_status wlk_manager_open(
   manager->open_count++;
   wlk_mutex_unlock(&process->mutex);
 
-  wlk_table_fit(&process->managers, &process->mutex);
+  wlk_table_resize(&process->managers, &process->mutex);
   if (manager != fresh) wlk_free(fresh);
   *result = manager;
   return WLK_OK;
@@ -75,7 +75,7 @@ void wlk_manager_close(struct wlk_manager *manager)
   }
   wlk_marks_clear(manager);
   wlk_free(manager);
-  wlk_table_fit(&process->managers, &process->mutex);
+  wlk_table_resize(&process->managers, &process->mutex);
 }
 
 /* ---- section 2.5, lock requests ---- */
@@ -224,7 +224,7 @@ static void unset_limit(struct wlk_resource *resource)
 
 /* Returns why a request that would have to wait is not made, with nothing changed; WLK_OK if it is.
  * Without the mutexes of all shards, WLK_DEADLOCK means "perhaps". */
-static enum wlk_status refuse_to_wait(
+static enum wlk_status find_refusal(
     struct wlk_section *section, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_cycle *cycle) WLK_REQUIRES(section->shard->mutex)
 {
@@ -254,7 +254,7 @@ static enum wlk_status request_a_lock(
     enum wlk_option option, const struct wlk_extra *extra, struct wlk_cycle *cycle,
     struct wlk_events *events) WLK_REQUIRES(section->shard->mutex)
 {
-  struct wlk_resource *resource = wlk_resource_get(section, manager);
+  struct wlk_resource *resource = wlk_resource_find_or_add(section, manager);
   request->resource = resource;
   bool grantable = true;
   if (option == WLK_STEAL) {
@@ -268,7 +268,7 @@ static enum wlk_status request_a_lock(
     }
     grantable = is_grantable(request);
     enum wlk_status refusal =
-        grantable ? WLK_OK : refuse_to_wait(section, request, option, extra, cycle);
+        grantable ? WLK_OK : find_refusal(section, request, option, extra, cycle);
     if (refusal != WLK_OK) {
       if (is_first) unset_limit(resource);
       return refusal;
@@ -416,7 +416,7 @@ enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events
   return release(lock, 0, events);
 }
 
-/* `unused` is as in wlk_mark_prepare. */
+/* `unused` is as in wlk_mark_find_or_add. */
 static enum wlk_status prepare_mark(
     struct wlk_request *lock, struct wlk_entry **unused, uint32_t *length,
     struct wlk_events *events)
@@ -426,7 +426,7 @@ static enum wlk_status prepare_mark(
   wlk_enter(&section, lock->agent, lock->shard);
   if (lock->state == WLK_STATE_HELD) {
     *length = lock->resource->entry.length;
-    status = wlk_mark_prepare(&section, lock, unused);
+    status = wlk_mark_find_or_add(&section, lock, unused);
   } else if (lock->state == WLK_STATE_STOLEN) {
     status = end_stolen(&section, lock, events);
   }
@@ -436,7 +436,7 @@ static enum wlk_status prepare_mark(
 
 /* The resource of a lock that others may steal can be read only in a critical section. The first
  * one finds out how much memory a mark takes. */
-enum wlk_status wlk_check_mark(struct wlk_request *lock, struct wlk_events *events)
+enum wlk_status wlk_prepare_mark(struct wlk_request *lock, struct wlk_events *events)
 {
   struct wlk_entry *unused = NULL;
   uint32_t length = 0;
@@ -567,7 +567,7 @@ static bool may_wait_for_itself(struct wlk_request *request)
   if (!request->blocked) return true;
   struct wlk_section section;
   wlk_enter(&section, request->agent, request->shard);
-  bool may_be = request->state == WLK_STATE_PENDING && wlk_queue_has_more(request);
+  bool may_be = request->state == WLK_STATE_PENDING && wlk_queue_is_overtaken(request);
   wlk_leave(&section);
   return may_be;
 }

@@ -15,14 +15,14 @@ struct wlk_entry *wlk_mark_new(uint32_t length)
   return &mark->entry;
 }
 
-static struct wlk_mark *find(const struct wlk_resource *resource)
+static struct wlk_mark *mark_of(const struct wlk_resource *resource)
 {
   struct wlk_entry *entry = wlk_table_find(&resource->part->marks, &resource->entry);
   return entry ? WLK_ITEM(entry, struct wlk_mark, entry) : NULL;
 }
 
 /* Whether the lock for which the mark was last prepared is still held. */
-static bool can_be_set(const struct wlk_part *part, const struct wlk_mark *mark)
+static bool is_lock_held(const struct wlk_part *part, const struct wlk_mark *mark)
 {
   const struct wlk_entry *entry = wlk_table_find(&part->resources, &mark->entry);
   if (!entry) return false;
@@ -32,14 +32,14 @@ static bool can_be_set(const struct wlk_part *part, const struct wlk_mark *mark)
 }
 
 /* Checks the mark that was checked longest ago. */
-static void drop_if_over(
+static void drop_one_if_over(
     struct wlk_section *section, struct wlk_part *part, uint64_t now, struct wlk_entry **unused)
     WLK_REQUIRES(section->shard->mutex)
 {
   if (wlk_list_is_empty(&part->marks_by_look)) return;
   struct wlk_mark *mark = WLK_ITEM(part->marks_by_look.next, struct wlk_mark, by_look);
   wlk_list_remove(&mark->by_look);
-  if (mark->until > now || can_be_set(part, mark)) {
+  if (mark->until > now || is_lock_held(part, mark)) {
     wlk_list_append(&part->marks_by_look, &mark->by_look);
     return;
   }
@@ -48,7 +48,7 @@ static void drop_if_over(
   *unused = &mark->entry;
 }
 
-static struct wlk_mark *insert(
+static struct wlk_mark *insert_mark(
     struct wlk_section *section, const struct wlk_resource *resource, struct wlk_entry *entry)
     WLK_REQUIRES(section->shard->mutex)
 {
@@ -62,18 +62,18 @@ static struct wlk_mark *insert(
   return mark;
 }
 
-enum wlk_status wlk_mark_prepare(
+enum wlk_status wlk_mark_find_or_add(
     struct wlk_section *section, const struct wlk_request *lock, struct wlk_entry **unused)
 {
   const struct wlk_resource *resource = lock->resource;
   uint64_t now = wlk_port_now(true);
-  struct wlk_mark *mark = find(resource);
+  struct wlk_mark *mark = mark_of(resource);
   if (!mark) {
     struct wlk_entry *fresh = *unused;
     if (!fresh) return WLK_NO_MEMORY;
     *unused = NULL;
-    for (int i = 0; i < 2; i++) drop_if_over(section, resource->part, now, unused);
-    mark = insert(section, resource, fresh);
+    for (int i = 0; i < 2; i++) drop_one_if_over(section, resource->part, now, unused);
+    mark = insert_mark(section, resource, fresh);
   }
   if (mark->until > now) return WLK_MARKED;
   mark->token = lock->token;
@@ -82,7 +82,7 @@ enum wlk_status wlk_mark_prepare(
 
 bool wlk_mark_set(const struct wlk_request *lock, uint64_t keep)
 {
-  struct wlk_mark *mark = find(lock->resource);
+  struct wlk_mark *mark = mark_of(lock->resource);
   if (!mark || mark->token != lock->token) return false;
   uint64_t now = wlk_port_now(true);
   /* Part of the current millisecond is over, hence the 1. */

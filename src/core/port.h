@@ -141,7 +141,7 @@ void wlk_port_trim(void);
  *            `own`
  *   returns  the `own` of the first module; NULL if the system cannot tell
  *   threads  any, at the same time: the dynamic loader or the kernel decides which is first */
-void *wlk_port_first_shared(void *own, const char *symbol);
+void *wlk_port_find_first_shared(void *own, const char *symbol);
 
 /* Writes the path of the module that contains `address` (UTF-8, NUL-terminated, cut to `size`
  * bytes), or an empty string if the system cannot tell. */

@@ -130,7 +130,7 @@ void wlk_port_trim(void)
  *
  * A copy's own reference to the exported variable also leads to the first copy's, so `own` must
  * come from elsewhere. */
-void *wlk_port_first_shared(void *own, const char *symbol)
+void *wlk_port_find_first_shared(void *own, const char *symbol)
 {
   Dl_info module;
   if (dladdr(own, &module) == 0) return NULL;

@@ -92,7 +92,7 @@ void wlk_port_trim(void) {}
 
 /* A mapping named after the process has the pointer of the first copy. The kernel creates or finds
  * it in one atomic step, the first exchange wins, and the mapping ends with the process. */
-void *wlk_port_first_shared(void *own, const char *symbol)
+void *wlk_port_find_first_shared(void *own, const char *symbol)
 {
   if (!module_of(own, GET_MODULE_HANDLE_EX_FLAG_PIN)) return NULL;
   char name[96];

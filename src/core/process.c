@@ -20,7 +20,7 @@ const char *wlk_status_message(enum wlk_status status)
 
 enum wlk_status wlk_process_join(struct wlk_process **process)
 {
-  *process = wlk_port_first_shared(&own_process, "web_locks_process");
+  *process = wlk_port_find_first_shared(&own_process, "web_locks_process");
   if (!*process) return WLK_NO_RENDEZVOUS;
   bool same = memcmp((*process)->magic, own_process.magic, sizeof own_process.magic) == 0;
   return same && (*process)->abi == own_process.abi ? WLK_OK : WLK_OTHER_VERSION;

@@ -21,7 +21,7 @@ bool wlk_queue_would_overtake(const struct wlk_request *request)
   return !wlk_list_is_empty(queue) && wlk_priority(request) > priority_at(queue->previous);
 }
 
-bool wlk_queue_has_more(const struct wlk_request *request)
+bool wlk_queue_is_overtaken(const struct wlk_request *request)
 {
   return priority_at(request->resource->queue.next) > wlk_priority(request);
 }

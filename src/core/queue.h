@@ -23,7 +23,7 @@ bool wlk_queue_would_be_first(const struct wlk_request *request);
 bool wlk_queue_would_overtake(const struct wlk_request *request);
 
 /* Whether a request in a queue waits behind one with more priority. */
-bool wlk_queue_has_more(const struct wlk_request *request);
+bool wlk_queue_is_overtaken(const struct wlk_request *request);
 
 /* Inserts a request into its queue. Cost: O(priorities other than 0 that wait). */
 void wlk_queue_enter(struct wlk_request *request);

@@ -1,6 +1,7 @@
 #include "resource.h"
 
-struct wlk_resource *wlk_resource_get(struct wlk_section *section, struct wlk_manager *manager)
+struct wlk_resource *wlk_resource_find_or_add(
+    struct wlk_section *section, struct wlk_manager *manager)
 {
   struct wlk_resource *spare = section->caller->spare;
   struct wlk_part *part = &manager->parts[wlk_shard_of(spare->entry.hash)];

@@ -7,8 +7,8 @@
 
 /* Returns the manager's resource with the name of the caller's spare, in the section's shard. If
  * there is none, inserts the spare, empty. */
-struct wlk_resource *wlk_resource_get(struct wlk_section *section, struct wlk_manager *manager)
-    WLK_REQUIRES(section->shard->mutex);
+struct wlk_resource *wlk_resource_find_or_add(
+    struct wlk_section *section, struct wlk_manager *manager) WLK_REQUIRES(section->shard->mutex);
 
 /* Removes a resource without locks and requests from its manager. It is freed after the section. */
 void wlk_resource_drop_if_unused(struct wlk_section *section, struct wlk_resource *resource)

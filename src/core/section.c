@@ -74,25 +74,25 @@ void wlk_section_insert(
     struct wlk_section *section, struct wlk_table *table, struct wlk_entry *entry)
 {
   wlk_table_insert(table, entry);
-  if (wlk_table_wants(table) > 0) section->unfit = table;
+  if (wlk_table_wanted_capacity(table) > 0) section->unfit = table;
 }
 
 void wlk_section_remove(
     struct wlk_section *section, struct wlk_table *table, struct wlk_entry *entry)
 {
   wlk_table_remove(table, entry);
-  if (wlk_table_wants(table) > 0) section->unfit = table;
+  if (wlk_table_wanted_capacity(table) > 0) section->unfit = table;
 }
 
 /* Resizes the table if it wants `*room` chains. Otherwise sets `*room` to what it wants, and
  * returns true: the caller allocates that and calls again. Afterwards the caller frees
  * `*chains`. */
-static bool resize(
+static bool resize_if_room(
     struct wlk_table *table, struct wlk_mutex *mutex, struct wlk_entry ***chains, size_t *room)
     WLK_EXCLUDES(*mutex)
 {
   wlk_mutex_lock(mutex);
-  size_t capacity = wlk_table_wants(table);
+  size_t capacity = wlk_table_wanted_capacity(table);
   size_t wanted = capacity > WLK_TABLE_LEAST ? capacity : 0;
   bool again = capacity > 0 && wanted != *room;
   if (capacity > 0 && !again) *chains = wlk_table_rehash(table, *chains, capacity);
@@ -101,11 +101,11 @@ static bool resize(
   return again;
 }
 
-WLK_RARE void wlk_table_fit(struct wlk_table *table, struct wlk_mutex *mutex)
+WLK_RARE void wlk_table_resize(struct wlk_table *table, struct wlk_mutex *mutex)
 {
   struct wlk_entry **chains = NULL;
   size_t room = 0;
-  while (resize(table, mutex, &chains, &room)) {
+  while (resize_if_room(table, mutex, &chains, &room)) {
     wlk_free(chains);
     chains = room > 0 ? wlk_alloc(room * sizeof *chains) : NULL;
     if (room > 0 && !chains) return;
@@ -117,7 +117,7 @@ void wlk_section_end_request(struct wlk_section *section, struct wlk_request *re
 {
   if (wlk_declares(request)) {
     wlk_section_lock_process(section);
-    wlk_forget_lock(section->process, request);
+    wlk_unlink_inner_requests(section->process, request);
     wlk_section_unlock_process(section);
   }
   wlk_agent_drop_event(request);
@@ -218,7 +218,7 @@ void wlk_section_leave_events(struct wlk_section *section)
 {
   struct wlk_agent *caller = section->caller;
   if (!wlk_list_is_empty(&section->granted)) wlk_agent_queue_grants(caller, &section->granted);
-  if (wlk_agent_pin(caller)) chain_to_wake(section, caller);
+  if (wlk_agent_pin_if_events(caller)) chain_to_wake(section, caller);
 }
 
 static WLK_RARE void wake_agents(struct wlk_agent *agents)
@@ -237,5 +237,5 @@ void wlk_leave(struct wlk_section *section)
   unlock(section);
   wake_agents(section->to_wake);
   free_unlinked(section);
-  if (section->unfit) wlk_table_fit(section->unfit, &section->shard->mutex);
+  if (section->unfit) wlk_table_resize(section->unfit, &section->shard->mutex);
 }

@@ -89,6 +89,6 @@ void wlk_unlock_everything(struct wlk_process *process) WLK_RELEASES(process->mu
 
 /* Resizes a table, if it needs that and there is memory; otherwise it only stays slower.
  *   mutex   guards the table, which must exist until this returns */
-void wlk_table_fit(struct wlk_table *table, struct wlk_mutex *mutex) WLK_EXCLUDES(*mutex);
+void wlk_table_resize(struct wlk_table *table, struct wlk_mutex *mutex) WLK_EXCLUDES(*mutex);
 
 #endif

@@ -64,7 +64,7 @@ static struct wlk_resource *new_resource(struct wlk_agent *agent, uint32_t lengt
   return resource;
 }
 
-static struct wlk_resource *spare_with_room(struct wlk_agent *agent, uint32_t length)
+static struct wlk_resource *get_spare_with_room(struct wlk_agent *agent, uint32_t length)
 {
   if (agent->spare && agent->spare->capacity >= length) return agent->spare;
   struct wlk_resource *resource = new_resource(agent, length);
@@ -77,7 +77,7 @@ static struct wlk_resource *spare_with_room(struct wlk_agent *agent, uint32_t le
 struct wlk_resource *wlk_resource_prepare(
     struct wlk_agent *agent, const uint16_t *name, uint32_t length)
 {
-  struct wlk_resource *resource = spare_with_room(agent, length);
+  struct wlk_resource *resource = get_spare_with_room(agent, length);
   if (!resource) return NULL;
   struct wlk_entry *entry = &resource->entry;
   /* A request often has the name of the one before, and hashing is a fifth of the work of the

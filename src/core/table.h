@@ -1,7 +1,7 @@
 /* A hash table from names (UTF-16 code units) to intrusive entries: resources by resource name,
  * managers by bucket name. Names are compared code unit by code unit; lone surrogates, NUL and the
  * empty name are ordinary. Finding, inserting and removing are O(1) on average and allocate
- * nothing. To resize without allocating under the mutex, ask `wlk_table_wants`, allocate,
+ * nothing. To resize without allocating under the mutex, ask `wlk_table_wanted_capacity`, allocate,
  * `wlk_table_rehash`, and free what it returns. Threads: the caller has the mutex that guards the
  * table. */
 #ifndef WLK_TABLE_H
@@ -48,7 +48,7 @@ struct wlk_entry *wlk_table_first(const struct wlk_table *table);
 struct wlk_entry *wlk_table_after(const struct wlk_table *table, const struct wlk_entry *entry);
 
 /* Returns the number of chains the table should have, or 0 if that is what it has. */
-size_t wlk_table_wants(const struct wlk_table *table);
+size_t wlk_table_wanted_capacity(const struct wlk_table *table);
 
 /* Moves all entries to other chains, in O(entries + capacity).
  *   chains   room for `capacity` pointers, the table's from now on; ignored for WLK_TABLE_LEAST

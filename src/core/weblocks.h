@@ -292,13 +292,13 @@ enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events
  *            WLK_STOLEN  it had been stolen; the request ended
  *            WLK_NOT_HELD, WLK_NO_MEMORY  nothing was changed
  *   cost     O(length of the name) */
-enum wlk_status wlk_check_mark(struct wlk_request *lock, struct wlk_events *events);
+enum wlk_status wlk_prepare_mark(struct wlk_request *lock, struct wlk_events *events);
 
 /* Releases as wlk_release_the_lock does and, in the same critical section, marks the name for
  * `keep` milliseconds or until nobody has the manager open. Thefts and later locks leave the mark.
- *   lock     wlk_check_mark has returned WLK_OK for it
+ *   lock     wlk_prepare_mark has returned WLK_OK for it
  *   returns  as wlk_release_the_lock; nothing is marked unless WLK_OK
- *            WLK_NO_MEMORY  wlk_check_mark was not called; the lock was released */
+ *            WLK_NO_MEMORY  wlk_prepare_mark was not called; the lock was released */
 enum wlk_status wlk_release_and_mark(
     struct wlk_request *lock, uint64_t keep, struct wlk_events *events);
 

@@ -9,7 +9,7 @@
 static enum wlk_status look(struct wlk_request *lock)
 {
   struct wlk_events events = {0};
-  return wlk_check_mark(lock, &events);
+  return wlk_prepare_mark(lock, &events);
 }
 
 static enum wlk_status release_and_mark(struct wlk_request *lock, uint64_t keep)
@@ -256,7 +256,7 @@ static void *run_names(void *data)
         agent, me->world->manager, name, 1, WLK_EXCLUSIVE, i % 7 ? WLK_WAIT : WLK_STEAL, 1, NULL,
         &lock, NULL, &events);
     if (status == WLK_PENDING) status = wlk_wait_for_the_lock(lock, WLK_FOREVER, NULL, &events);
-    if (status == WLK_GRANTED) status = wlk_check_mark(lock, &events);
+    if (status == WLK_GRANTED) status = wlk_prepare_mark(lock, &events);
     if (status == WLK_OK) {
       if (wlk_release_and_mark(lock, WLK_FOREVER, &events) == WLK_OK) me->runs++;
     } else if (status == WLK_MARKED) {

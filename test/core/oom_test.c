@@ -158,10 +158,10 @@ TEST(marks, "asking for a mark without memory says so, and a release that marks 
     struct outcome lock = ask(&w, 0, name, WLK_EXCLUSIVE, WLK_WAIT, 1);
     long before = live_blocks();
     (void)fail_allocation(1);
-    CHECK(wlk_check_mark(lock.request, &events) == WLK_NO_MEMORY);
+    CHECK(wlk_prepare_mark(lock.request, &events) == WLK_NO_MEMORY);
     CHECK(fail_allocation(0) && live_blocks() == before && broken(&w.process) == NULL);
     (void)fail_allocation(2); /* the table's, where it grows: it stays small */
-    CHECK(wlk_check_mark(lock.request, &events) == WLK_OK);
+    CHECK(wlk_prepare_mark(lock.request, &events) == WLK_OK);
     (void)fail_allocation(1);
     CHECK(wlk_release_and_mark(lock.request, WLK_FOREVER, &events) == WLK_OK);
     CHECK(!fail_allocation(0) && broken(&w.process) == NULL);

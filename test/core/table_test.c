@@ -24,7 +24,7 @@ static void fill(struct item *items, uint64_t hash_mask)
 
 static void resize(struct wlk_table *table)
 {
-  size_t capacity = wlk_table_wants(table);
+  size_t capacity = wlk_table_wanted_capacity(table);
   if (capacity == 0) return;
   void *chains = capacity > WLK_TABLE_LEAST ? wlk_alloc(capacity * sizeof(void *)) : NULL;
   wlk_free(wlk_table_rehash(table, chains, capacity));
