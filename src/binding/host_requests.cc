@@ -89,7 +89,7 @@ napi_value call_host_abort(napi_env env, napi_callback_info info)
 }
 
 /* hostEnd(): status
- * Ends the request or job with the tag in the exchange: see wlh_end_the_request and wlh_cancel_job. */
+ * Ends the request or job with the tag in the exchange. */
 napi_value call_host_end(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);

@@ -11,8 +11,8 @@
  * request's shard. */
 bool wlk_agent_post_event(struct wlk_request *request, enum wlk_news news, bool wake);
 
-/* Calls the wake function of an agent that wlk_agent_post_event or wlk_agent_pin_if_events has pinned, and
- * unpins it. Threads: any, without a mutex. */
+/* Calls the wake function of an agent that wlk_agent_post_event or wlk_agent_pin_if_events has
+ * pinned, and unpins it. Threads: any, without a mutex. */
 void wlk_agent_wake(struct wlk_agent *agent) WLK_EXCLUDES(agent->mutex);
 
 /* Pins the caller's own agent if it has events and no wake-up is under way. Returns whether the

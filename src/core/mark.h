@@ -16,14 +16,14 @@ struct wlk_entry *wlk_mark_new(uint32_t length);
 /* Finds the mark of a held lock, or inserts one.
  *   unused   in: the result of wlk_mark_new, or NULL; out: marks to free without the mutex, by
  *            `next`
- *   returns  WLK_MARKED, WLK_OK, as wlk_prepare_mark; WLK_NO_MEMORY if a mark is needed and `*unused`
- *            is NULL */
+ *   returns  WLK_MARKED, WLK_OK, as wlk_prepare_mark; WLK_NO_MEMORY if a mark is needed and
+ *            `*unused` is NULL */
 enum wlk_status wlk_mark_find_or_add(
     struct wlk_section *section, const struct wlk_request *lock, struct wlk_entry **unused)
     WLK_REQUIRES(section->shard->mutex);
 
-/* Marks the name of a held lock for `keep` milliseconds. Returns false if wlk_mark_find_or_add has not
- * prepared the mark for that lock. */
+/* Marks the name of a held lock for `keep` milliseconds. Returns false if wlk_mark_find_or_add has
+ * not prepared the mark for that lock. */
 bool wlk_mark_set(const struct wlk_request *lock, uint64_t keep);
 
 /* Frees marks that are in no table, chained by `next`. */

@@ -8,8 +8,8 @@
  *            receives events
  *   request  a lock request (2.5) and, once granted, the lock (2.4)
  *
- * A request belongs to its agent's thread from wlh_request_a_lock until a call or an event ends it, as
- * documented below; wlh_agent_terminate ends all.
+ * A request belongs to its agent's thread from wlh_request_a_lock until a call or an event ends it,
+ * as documented below; wlh_agent_terminate ends all.
  *
  * A call does not wait for another process, except wlh_wait_for_the_lock, wlh_wait_for_job and
  * wlh_bucket_close, each within its limit. If it can enter the tables within some microseconds, it
@@ -87,8 +87,8 @@ enum wlh_news {
 /* ---- buckets ---- */
 
 /* Opens the lock manager of a storage bucket (2.2) in this process. The helper opens the shared
- * file at the first request or wlh_bucket_open_file, and again after a loss (WLH_LOST). If that fails,
- * the requests made so far fail, and the next one tries again.
+ * file at the first request or wlh_bucket_open_file, and again after a loss (WLH_LOST). If that
+ * fails, the requests made so far fail, and the next one tries again.
  *   directory  where the files are, an absolute path, UTF-8; NULL for the default, docs/HOST.md
  *   name       `length` UTF-16 code units, compared one by one; may be NULL if `length` is 0
  *   version    of the package, ASCII, at most 15 bytes, to show to others
@@ -245,8 +245,8 @@ enum wlh_status wlh_start_snapshot(
 enum wlh_status wlh_find_holders(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, struct wlh_snapshot **snapshot);
 
-/* Blocks the calling thread until there is the event of a wlh_start_snapshot, or the time is over, and
- * takes the agent's events.
+/* Blocks the calling thread until there is the event of a wlh_start_snapshot, or the time is over,
+ * and takes the agent's events.
  *   tag      of a wlh_start_snapshot whose event was not taken; otherwise the call does not block
  *   timeout  in milliseconds
  *   events   out: without that event, the time is over or there was no room for it */
@@ -259,8 +259,8 @@ void wlh_wait_for_job(
 enum wlh_status wlh_take_snapshot(
     struct wlh_agent *agent, uint32_t tag, struct wlh_snapshot **snapshot);
 
-/* Cancels a wlh_start_snapshot or a wlh_bucket_open_file: no event follows, and a snapshot that was not taken
- * is freed. Does nothing if there is none with this tag. */
+/* Cancels a wlh_start_snapshot or a wlh_bucket_open_file: no event follows, and a snapshot that was
+ * not taken is freed. Does nothing if there is none with this tag. */
 void wlh_cancel_job(struct wlh_agent *agent, uint32_t tag);
 
 void wlh_snapshot_free(struct wlh_snapshot *snapshot);

@@ -1,5 +1,5 @@
-/* Blocks a thread until its request or job is answered: wlh_wait_for_the_lock and wlh_wait_for_job of
- * host.h. */
+/* Blocks a thread until its request or job is answered: wlh_wait_for_the_lock and wlh_wait_for_job
+ * of host.h. */
 #include "agents.h"
 #include "deferred.h"
 #include "helper.h"

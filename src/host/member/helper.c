@@ -369,8 +369,8 @@ static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
 }
 
 /* Not done at the start, when a process waits for its first grant; many do not live longer. With
- * mu, except while the kernel works: wlh_port_enlarge_table reads only `port.base`, which only the helper
- * changes while the bucket is open. */
+ * mu, except while the kernel works: wlh_port_enlarge_table reads only `port.base`, which only the
+ * helper changes while the bucket is open. */
 static void raise_descriptors(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
 {
   bucket->raise_at = 0;

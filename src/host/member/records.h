@@ -59,8 +59,8 @@ struct wlh_request {
   uint16_t *text;           /* (c) likewise; owned */
 };
 
-/* Finds out whether a thread in wlh_wait_for_the_lock would wait for itself. It is on the stack of that call,
- * which does not return while it is deferred or being done. */
+/* Finds out whether a thread in wlh_wait_for_the_lock would wait for itself. It is on the stack of
+ * that call, which does not return while it is deferred or being done. */
 struct wlh_block {
   struct wlh_item item;        /* first */
   struct wlh_request *request; /* (c) the awaited request */

@@ -1,8 +1,8 @@
 /* The port of the host scope to the operating system: the files of a bucket, proof of life, mapped
  * memory, wake-ups, and notification of deaths. Linux and macOS implement it in the parts that
- * posix/parts.h lists, Windows in those of windows/parts.h. On other platforms none/unavailable.c is
- * the whole scope: it returns WLH_UNSUPPORTED. All share failures.c. Nothing here
- * blocks except wlh_port_wait, wlh_port_sleep and wlh_port_enlarge_table. */
+ * posix/parts.h lists, Windows in those of windows/parts.h. On other platforms none/unavailable.c
+ * is the whole scope: it returns WLH_UNSUPPORTED. All share failures.c. Nothing here blocks except
+ * wlh_port_wait, wlh_port_sleep and wlh_port_enlarge_table. */
 #ifndef WLH_PORT_HOST_H
 #define WLH_PORT_HOST_H
 

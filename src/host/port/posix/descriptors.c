@@ -18,8 +18,8 @@ void wlh_port_init(struct wlh_port *port)
 }
 
 /* Whether the table of descriptors of the process has room for HIGH. It is atomic, and once true it
- * stays so. A thread that still reads false takes a smaller number, which wlh_port_move_all_high moves
- * later. */
+ * stays so. A thread that still reads false takes a smaller number, which wlh_port_move_all_high
+ * moves later. */
 static bool wide;
 
 /* Returns the least number for descriptors whose closing reports our death. The kernel closes large

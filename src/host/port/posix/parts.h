@@ -32,8 +32,8 @@
 enum wlh_status wlh_port_fail_unsupported(
     struct wlh_failure *failure, const char *path, const char *what);
 
-/* Works as wlh_port_fail_unsupported for something in the directory: if it is gone, somebody deleted
- * it. */
+/* Works as wlh_port_fail_unsupported for something in the directory: if it is gone, somebody
+ * deleted it. */
 enum wlh_status wlh_port_fail_vanished_or_unsupported(
     struct wlh_failure *failure, const char *path, const char *what);
 
