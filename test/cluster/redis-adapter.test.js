@@ -185,7 +185,10 @@ async function firstOfEach(t, silent, count) {
     if (firsts.push(first) === count) return Promise.all(firsts);
   }
 }
-/** Lets milliseconds pass: all times of a bucket, or of a shard of it, are so much longer ago. */
+/**
+ * Lets milliseconds pass: all times of a bucket, or of a shard of it, are so much longer ago. A mark
+ * that is over stays over, though the server may still have it.
+ */
 const shift = (prefix, milliseconds) =>
   server.call('EVAL', SHIFT, '1', prefix, String(milliseconds));
 const SHIFT = `
@@ -198,8 +201,10 @@ const SHIFT = `
   end
   move(P .. ':m', 'from', 'renewed', 'missed')
   for _, key in ipairs(call('KEYS', P .. ':i:*')) do move(key, 'till', 'kept') end
-  for _, all in ipairs({ ':s', ':k' }) do
-    for _, one in ipairs(call('ZRANGEBYSCORE', P .. all, '(0', '+inf')) do
+  local time = call('TIME')
+  local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+  for all, since in pairs({ [':s'] = '0', [':k'] = now }) do
+    for _, one in ipairs(call('ZRANGEBYSCORE', P .. all, '(' .. since, '+inf')) do
       call('ZINCRBY', P .. all, string.format('%.0f', -by), one)
     end
   end`;
