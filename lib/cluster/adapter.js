@@ -50,7 +50,7 @@
  * R6. The lease runs on a clock that counts sleep and that nobody sets (session/lease.js).
  */
 
-/** @typedef {import('../backend/contract.js').LockMode} LockMode */
+/** @import { LockMode } from '../backend/contract.js' */
 
 /**
  * @typedef {object} SessionInfo what `query` and the server's administrators see of a session

@@ -11,7 +11,7 @@
 
 const { nextTick, report, soon } = require('../platform/intrinsics.js');
 
-/** @typedef {import('../backend/contract.js').Requester} Requester */
+/** @import { Requester } from '../backend/contract.js' */
 
 class Announcements {
   /** @type {Requester[]} */

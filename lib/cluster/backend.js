@@ -25,14 +25,10 @@ const { toDetails, toHolders, toSnapshot } = require('./snapshot.js');
 const { Announcements } = require('./announcements.js');
 const { version } = require('../../package.json');
 
-/** @typedef {import('./adapter.js').Adapter} Adapter */
-/** @typedef {import('./adapter.js').Answer} Answer */
-/** @typedef {import('./adapter.js').SessionInfo} SessionInfo */
-/** @typedef {import('../backend/contract.js').Backend} Backend */
-/** @typedef {import('../backend/contract.js').Requester} Requester */
+/** @import { Adapter, Answer, SessionInfo } from './adapter.js' */
+/** @import { Backend, Requester } from '../backend/contract.js' */
+/** @import { Reason, State } from './session/session.js' */
 /** @typedef {InstanceType<typeof import('./session/tracked-request.js').TrackedRequest>} Tracked */
-/** @typedef {import('./session/session.js').Reason} Reason */
-/** @typedef {import('./session/session.js').State} State */
 
 /** @typedef {{ state: State, reason?: Reason, cause?: unknown }} Change */
 

@@ -7,10 +7,8 @@
 
 const { lockDetails, pendingDetails } = require('../backend/details.js');
 
-/** @typedef {import('./adapter.js').Entry} Entry */
-/** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
-/** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
-/** @typedef {import('../backend/contract.js').LockManagerSnapshot} LockManagerSnapshot */
+/** @import { Entry } from './adapter.js' */
+/** @import { DetailedSnapshot, LockDetails, LockManagerSnapshot } from '../backend/contract.js' */
 
 /** @param {Entry[]} entries @returns {LockManagerSnapshot} */
 function toSnapshot(entries) {

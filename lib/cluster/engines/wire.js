@@ -16,8 +16,7 @@ const {
   otherLimit,
 } = require('../adapter.js');
 
-/** @typedef {import('../adapter.js').AdapterEvents} AdapterEvents */
-/** @typedef {import('../adapter.js').Answer} Answer */
+/** @import { AdapterEvents, Answer } from '../adapter.js' */
 
 /**
  * Codes instead of an answer to a step: the session does not exist; a newer connection or a later

@@ -2,22 +2,22 @@
 
 /**
  * Operations that the server answered with BUSY (R4). Each is repeated on its own, after a delay
- * that doubles every time. Delays are independent of each other.
+ * that doubles every time.
  */
 
-/** @typedef {import('../adapter.js').Op} Op */
+/** @import { Op } from '../adapter.js' */
 
-// Delays in milliseconds.
+// Delays are in milliseconds.
 const FIRST = 20;
 const LAST = 500;
 
 class BusyRetries {
   /** When each operation is repeated. @type {Map<Op, number>} */
   #times = new Map();
-  /** The last delay of each operation. @type {WeakMap<Op, number>} */
+  /** @type {WeakMap<Op, number>} */
   #delays = new WeakMap();
 
-  /** Returns when the operation is to be repeated. @param {Op} op @param {number} now */
+  /** Schedules a repetition and returns its time. @param {Op} op @param {number} now */
   add(op, now) {
     const last = this.#delays.get(op);
     const delay = last === undefined ? FIRST : Math.min(2 * last, LAST);
@@ -26,7 +26,7 @@ class BusyRetries {
     return now + delay;
   }
 
-  /** When the next operation is to be repeated; Infinity if there is none. */
+  /** The time of the next repetition; Infinity for none. */
   get next() {
     let next = Number.POSITIVE_INFINITY;
     for (const time of this.#times.values()) if (time < next) next = time;

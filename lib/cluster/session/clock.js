@@ -5,11 +5,11 @@
 const intrinsics = require('../../platform/intrinsics.js');
 
 /**
- * @typedef {object} Clock
- * @property {() => number} monotonic milliseconds; never goes back, may stop during sleep
- * @property {() => number} continuous milliseconds; counts sleep, and nobody sets it. The monotonic
- *   clock stands in for it where the system lacks it
- * @property {() => number} wall milliseconds; users may set it in both directions
+ * @typedef {object} Clock times in milliseconds
+ * @property {() => number} monotonic never goes back, and may stop while the machine sleeps
+ * @property {() => number} continuous counts sleep, and nobody can set it; the monotonic clock
+ *   where the system has no such clock
+ * @property {() => number} wall can be set by users, in both directions
  * @property {(callback: () => void, milliseconds: number) => any} setTimeout
  * @property {(callback: () => void) => void} setImmediate calls after this turn of the event loop
  * @property {(callback: () => void) => void} nextTick calls after the current code and the promise
@@ -26,13 +26,13 @@ function continuousClock() {
     const { continuousNow } = require('../../backend/addon.js').addon;
     if (continuousNow() >= 0) return continuousNow;
   } catch {
-    // A load error of the addon is not reported here, since this clock has a substitute.
+    // The load error of the addon is reported elsewhere; this clock has a substitute.
   }
   return intrinsics.now;
 }
 
 /**
- * Waits for a promise job first: ticks run before promise jobs, unless those have begun.
+ * A tick alone would run before the promise jobs, so it is scheduled from one.
  * @type {Clock['nextTick']}
  */
 const nextTick = (callback) => intrinsics.soon(() => intrinsics.nextTick(callback));

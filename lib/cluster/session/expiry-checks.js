@@ -1,17 +1,17 @@
 'use strict';
 
 /**
- * Decides when to check for expired leases. Expiries are not pushed, and one (or the end of a
- * quarantine) can let waiting requests in. The first check of a session comes even if nothing
- * waits, and removes what expired sessions left.
+ * Decides when to check for expired leases. Nobody pushes an expiry, or the end of a quarantine,
+ * and both can let waiting requests in. The first check of a session comes even if nothing waits,
+ * and removes what expired sessions left.
  */
 
-/** @typedef {import('../adapter.js').Renewal} Renewal */
+/** @import { Renewal } from '../adapter.js' */
 
 class ExpiryChecks {
   #isFirst = true;
   #endsLeases;
-  /** True until a renewal says that there is no quarantine. */
+  /** True until a renewal reports that there is no quarantine. */
   #mayBeQuarantined = true;
   #last = Number.NEGATIVE_INFINITY;
 
@@ -20,12 +20,12 @@ class ExpiryChecks {
     this.#endsLeases = endsLeases;
   }
 
-  /** Whether every grant is pushed: the engine ends leases, and there is no quarantine. */
+  /** Whether the server pushes every grant, so that no checks are needed. */
   get isTold() {
     return this.#endsLeases && !this.#mayBeQuarantined;
   }
 
-  /** Called for a new session or connection, since a quarantine may have begun meanwhile. */
+  /** Called for a new session or connection, since a quarantine may have begun in between. */
   begin() {
     this.#mayBeQuarantined = true;
   }
@@ -42,12 +42,12 @@ class ExpiryChecks {
   }
 
   /**
-   * When to check next; undefined for never.
+   * Returns when to check next; undefined for never.
    * @param {Renewal} renewal
    * @param {{ now: number, ttl: number, waiting: number }} state `waiting`: how many requests wait
    */
   next({ nextExpiryIn, grantsIn }, { now, ttl, waiting }) {
-    // The check before may have come while the quarantine still lasted.
+    // The last check may have come before the quarantine was over.
     const isOver = this.#mayBeQuarantined && grantsIn <= 0;
     this.#mayBeQuarantined = grantsIn > 0;
     if (this.#isFirst) return now;
@@ -55,7 +55,8 @@ class ExpiryChecks {
     const grants = isOver || grantsIn > 0 ? grantsIn : Number.POSITIVE_INFINITY;
     const rest = Math.min(nextExpiryIn, grants);
     if (rest === Number.POSITIVE_INFINITY) return undefined;
-    // The pause avoids a check after check for a session that the server cannot end yet.
+    // Without a pause, a session that the server cannot end yet would cause one check after
+    // another.
     return Math.max(now + Math.max(rest, 0) + 1, this.#last + ttl / 20);
   }
 }

@@ -1,19 +1,17 @@
 'use strict';
 
 /**
- * Applies answers, hints and renewals to the requests of an open session, notifies the listener,
- * and sends ends for what the server has and this session does not.
+ * Applies answers, hints and renewals to the requests of an open session, and notifies the
+ * listener. It also ends requests that the server lists and this session does not have.
  *
- * A waiting group is one: its locks are held when all are granted. If the server loses one of them,
- * all are given back and requested again at once, behind all others. So a group never keeps one
- * lock while it waits for another behind a later request.
+ * A waiting group is a unit: the user holds its locks once all are granted. If the server loses one
+ * of them, all are given back and requested again at once, behind all other requests. Otherwise a
+ * group could keep one lock while it waits for another behind a later request, and deadlock.
  */
 
 const { GRANTED_PARTIAL, ASKED, ENDING, HELD, WAITING } = require('./tracked-request.js');
 
-/** @typedef {import('../adapter.js').Answer} Answer */
-/** @typedef {import('../adapter.js').Op} Op */
-/** @typedef {import('../adapter.js').Renewal} Renewal */
+/** @import { Answer, Op, Renewal } from '../adapter.js' */
 /** @typedef {InstanceType<typeof import('./tracked-request.js').TrackedRequest>} TrackedRequest */
 
 class Grants {
@@ -32,7 +30,7 @@ class Grants {
    * @param {InstanceType<typeof import('./request-table.js').RequestTable>} parts.requests
    * @param {InstanceType<typeof import('./send-queue.js').SendQueue>} parts.sendQueue
    * @param {import('./session.js').Listener} parts.listener
-   * @param {string} parts.clientId of this manager
+   * @param {string} parts.clientId
    * @param {import('../adapter.js').Seen} parts.seen receives the greatest token
    * @param {() => void} parts.isQueued called when a request begins to wait
    * @param {(op: Op) => void} parts.isBusy called to repeat an operation later
@@ -47,19 +45,18 @@ class Grants {
     this.#isBusy = isBusy;
   }
 
-  /** Called when a renewal is sent, whose answer cannot list requests that ended before. */
+  /** Called when a renewal is sent: its answer cannot list requests that ended before. */
   forgetEnds() {
     this.#ended.clear();
   }
 
   /**
-   * Compares the server's list with ours. Requests that changed after the renewal was sent are
-   * skipped.
-   * @param {Renewal} renewal
-   * @param {number} news the count of changes when the renewal was sent
+   * Compares the server's list with ours. `news` is the count of changes when the renewal was sent:
+   * requests that changed later are skipped, since the list may be older than the change.
+   * @param {Renewal} renewal @param {number} news
    */
   compare({ mine, stolen }, news) {
-    // Thefts are final, so later changes do not matter; and only this renewal may list them.
+    // Thefts are final, so later changes do not matter; and no later renewal may list them.
     for (const [ref, thief] of stolen ?? []) if (!mine.get(ref)) this.hintStolen(ref, thief);
     for (const tracked of this.#requests.all()) {
       const { ref } = tracked.op;
@@ -68,7 +65,8 @@ class Grants {
       if (tracked.state === HELD && !token) {
         this.#requests.leave(tracked);
         this.#listener.lost(tracked, 'failover', undefined);
-        // The server put the lost lock back into the queue, where nobody waits for it.
+        // After a fail-over the lost lock can be back in the server's queue, where nobody waits for
+        // it.
         if (token === 0n) this.#forget(ref, tracked.op.name);
       } else if (tracked.state === WAITING && token) {
         this.#grant(tracked, token);
@@ -85,7 +83,7 @@ class Grants {
   }
 
   /**
-   * Ends a request of the server's list that this session does not have.
+   * Ends a request at the server that this session does not have.
    * @param {number} ref @param {string | undefined} name
    */
   #forget(ref, name) {
@@ -105,9 +103,9 @@ class Grants {
   }
 
   /**
-   * Repeats a BUSY operation on its own, so that nothing waits behind it.
-   * @param {Op} op @param {TrackedRequest | undefined} tracked
-   * @param {unknown} error what is in the way, if the server knows
+   * Repeats a BUSY operation on its own, so that nothing waits behind it. `error` names the
+   * obstacle, if the server knows it.
+   * @param {Op} op @param {TrackedRequest | undefined} tracked @param {unknown} error
    */
   #obstruct(op, tracked, error) {
     if (tracked) tracked.obstacle = error;
@@ -121,11 +119,13 @@ class Grants {
     const group = this.#requests.groupOf(tracked);
     this.#requests.leave(tracked);
     if (code === 'notMarked') this.#handleFailedMark(tracked);
-    // The group may have waited only for this one.
+    // The group may have waited only for this request.
     this.#holdWhole(group);
   }
 
-  /** The server will never do this operation. @param {Op} op @param {unknown} error */
+  /**
+   * Handles an operation that the server will never execute. @param {Op} op @param {unknown} error
+   */
   handleRefusal(op, error) {
     const tracked = this.#requests.get(op.ref);
     if (op.kind === 'end' && tracked) {
@@ -140,7 +140,10 @@ class Grants {
     }
   }
 
-  /** @param {TrackedRequest} tracked whose lock was not held when its end arrived */
+  /**
+   * The lock was not held when its end arrived, so the name is not marked. @param {TrackedRequest}
+   * tracked
+   */
   #handleFailedMark(tracked) {
     if (this.#isStolen(tracked)) this.#listener.stolen(tracked, tracked.thief);
     else this.#listener.lost(tracked, 'failover', undefined);
@@ -165,8 +168,7 @@ class Grants {
   }
 
   /**
-   * The server has ended the request, because it would have been granted.
-   * @param {TrackedRequest} tracked
+   * The request passes: the server ended it instead of granting it. @param {TrackedRequest} tracked
    */
   #pass(tracked) {
     this.#ended.add(tracked.op.ref);
@@ -202,15 +204,15 @@ class Grants {
   }
 
   /**
-   * Whether the lock was stolen before its grant arrived, in the same epoch of the server.
-   * @param {TrackedRequest} tracked
+   * Whether the lock was stolen before its grant arrived. A theft of an earlier epoch does not
+   * count, since a fail-over may have undone it. @param {TrackedRequest} tracked
    */
   #isStolen({ thief, thiefLife }) {
     return thief !== '' && thiefLife === this.#seen.life;
   }
 
   /**
-   * Own locks that a theft took are reported before the thief's grant.
+   * The listener receives the loss of own locks before the grant of the theft that took them.
    * @param {TrackedRequest} thief
    */
   #stealOwn(thief) {
@@ -246,14 +248,14 @@ class Grants {
       tracked.thief = thief;
       tracked.thiefLife = this.#seen.life;
     } else if (tracked?.state === WAITING || tracked?.state === GRANTED_PARTIAL) {
-      // The user has not got this lock, so nothing is lost.
+      // The user does not hold this lock yet, so nothing is lost.
       this.#requestGroupAgain(tracked);
     }
   }
 
   /**
-   * Requests a lost place again, with the members of its group that the user has not got.
-   * @param {TrackedRequest} tracked
+   * Requests a lost request again, with those of its group that the user does not hold yet. @param
+   * {TrackedRequest} tracked
    */
   #requestGroupAgain(tracked) {
     const requests = isOfWhole(tracked)
@@ -267,7 +269,10 @@ class Grants {
     this.requestAgain(requests);
   }
 
-  /** @param {TrackedRequest[]} requests one request, or several of a group, that are in no table */
+  /**
+   * Enters requests, all of one group, that are in no table any more. @param {TrackedRequest[]}
+   * requests
+   */
   requestAgain(requests) {
     for (const tracked of requests) {
       tracked.thief = '';
@@ -279,7 +284,10 @@ class Grants {
   }
 }
 
-/** Whether its lock is held only together with its group's. @param {TrackedRequest} tracked */
+/**
+ * Whether the user holds the lock only together with its whole group. @param {TrackedRequest}
+ * tracked
+ */
 function isOfWhole({ op }) {
   return op.group !== 0 && op.kind === 'request';
 }

@@ -1,14 +1,14 @@
 'use strict';
 
 /**
- * The adapter's calls that are under way. Only the connection on which a call was made may answer
- * it, and within its time limit. Of several steps, one is timed at a time: the next begins when the
- * one before is answered.
+ * The adapter's calls that are under way. An answer counts only if it comes over the connection of
+ * the call, and within a time limit. Of several steps one is timed at a time: the limit of the next
+ * begins when the one before is answered.
  */
 
 const { unreachableError } = require('../errors.js');
 
-/** @typedef {import('./clock.js').Clock} Clock */
+/** @import { Clock } from './clock.js' */
 /** @typedef {'open' | 'hello' | 'step' | 'renew' | 'sweep'} Call */
 /** @typedef {'no open' | 'no hello' | 'no step' | 'no renew' | 'no sweep'} CallTimeout */
 
@@ -22,17 +22,16 @@ const CALL_TIMEOUTS = {
 };
 
 /**
- * A server that leaves a call unanswered for so many milliseconds counts as silent. A healthy
- * server answers in less, even on a slow network.
+ * A server that leaves a call unanswered for this many milliseconds counts as silent. A healthy
+ * server answers sooner, even on a slow network.
  */
 const SILENT_MS = 1000;
 
 class InFlightCalls {
-  /** The number of the current connection. */
   connection = 0;
-  /** How many calls of each kind are not answered. @type {Map<Call, number>} */
+  /** How many calls of each kind are unanswered. @type {Map<Call, number>} */
   #calls = new Map();
-  /** When the unanswered call of each kind began to be timed. @type {Map<Call, number>} */
+  /** When the time limit of each kind began. @type {Map<Call, number>} */
   #since = new Map();
   #clock;
   #timers;
@@ -40,12 +39,12 @@ class InFlightCalls {
   #handleRejection;
 
   /**
+   * The timers get an item `no …` for each kind of call under way; when it is due, the time limit
+   * is over. `react` runs the work that an answer causes.
    * @param {Clock} clock
    * @param {{ set: (item: CallTimeout, at: number) => void, clear: (item: CallTimeout) => void }}
    *   timers
-   *   has an item `no …` for each call under way: if it becomes due, the call exceeded its time
-   *   limit
-   * @param {(work: () => void) => void} react runs what an answer leads to
+   * @param {(work: () => void) => void} react
    * @param {(call: Call, error: unknown) => void} handleRejection
    */
   constructor(clock, timers, react, handleRejection) {
@@ -66,9 +65,8 @@ class InFlightCalls {
   }
 
   /**
-   * `then` and `handleRejection` are not called once the connection was replaced.
-   * @template T @param {Call} call
-   * @param {number} patience the time limit in milliseconds
+   * Makes a call. Neither `then` nor `handleRejection` runs once the connection is replaced.
+   * @template T @param {Call} call @param {number} patience the time limit in milliseconds
    * @param {() => Promise<T>} make @param {(result: T) => void} then
    * @param {(error: unknown) => void} [handleRejection]
    */
@@ -93,7 +91,7 @@ class InFlightCalls {
     }
     if (connection !== this.connection) return;
     this.#react(() => {
-      // `react` may have ended the lease, and with it the connection.
+      // `react` may have found the lease expired, which drops the connection.
       if (connection !== this.connection) return;
       this.#handleReply(call, patience);
       use();
@@ -107,7 +105,7 @@ class InFlightCalls {
     this.#timers.set(CALL_TIMEOUTS[call], now + patience);
   }
 
-  /** Whether the server left a call unanswered for so long that it seems to be down. */
+  /** Whether a call is unanswered for so long that the server seems to be down. */
   get isServerSilent() {
     const since = this.#clock.monotonic() - SILENT_MS;
     return [...this.#since].some(([call, asked]) => this.has(call) && asked <= since);
@@ -130,12 +128,12 @@ class InFlightCalls {
     try {
       then(result);
     } catch (error) {
-      // The error alone (a TypeError, say) would not show that the adapter is at fault.
+      // A bare TypeError would not show that the adapter is at fault.
       handleRejection(unreachableError('The response of the server cannot be read', error));
     }
   }
 
-  /** Ignores all answers of the connection. */
+  /** Ignores all answers of the current connection. */
   hangUp() {
     this.connection++;
     for (const call of this.#calls.keys()) this.#timers.clear(CALL_TIMEOUTS[call]);

@@ -2,9 +2,9 @@
 
 /** Keeps the event loop alive while a user waits for something, and only then. */
 
-/** @typedef {import('./clock.js').Clock} Clock */
+/** @import { Clock } from './clock.js' */
 
-/** The longest timer of Node.js. */
+/** This is the longest timer of Node.js. */
 const FOREVER = 2 ** 31 - 1;
 
 class KeepAlive {
@@ -13,15 +13,15 @@ class KeepAlive {
   #isOver;
   /** How many calls of `during` are under way. */
   #busy = 0;
-  /** One timer is reused, because a new one is a measurable part of a lock's cost. @type {any} */
+  /** One timer is reused, because making one is a measurable part of a lock's cost. @type {any} */
   #timer;
   /** Whether the timer keeps the event loop alive. */
   #isHeld = false;
 
   /**
    * @param {Clock} clock
-   * @param {() => boolean} isWanted whether a user waits, apart from `during`
-   * @param {() => boolean} isOver whether no user will wait again, apart from `during`
+   * @param {() => boolean} isWanted whether a user waits outside of `during`
+   * @param {() => boolean} isOver whether no user will wait again outside of `during`
    */
   constructor(clock, isWanted, isOver) {
     this.#clock = clock;
@@ -29,7 +29,7 @@ class KeepAlive {
     this.#isOver = isOver;
   }
 
-  /** Called when an answer of `isWanted` or `isOver` may have changed. */
+  /** Called when the result of `isWanted` or `isOver` may have changed. */
   look() {
     const isWanted = this.#busy > 0 || this.#isWanted();
     if (!isWanted && this.#isOver()) this.#end();
@@ -42,7 +42,7 @@ class KeepAlive {
     if (!isHeld) clock.unref(this.#timer);
     else if (this.#timer) clock.ref(this.#timer);
     else this.#timer = clock.setTimeout(() => this.#again(), FOREVER);
-    // Set last: if the stack overflows above, the next call tries again.
+    // This is set last: if the stack overflows above, the next call tries again.
     this.#isHeld = isHeld;
   }
 

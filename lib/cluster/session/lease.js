@@ -1,15 +1,15 @@
 'use strict';
 
 /**
- * When the session's lease ends here (R6). The continuous clock decides: it counts sleep, and
- * nobody sets it. Where the system lacks it, the monotonic clock stands in, which may stop during
- * sleep. The monotonic and the wall clock are checked, too, and the earliest end counts.
+ * When the session's lease ends in this process (R6). The continuous clock decides, because it
+ * counts sleep and nobody can set it. The monotonic and the wall clock are read, too, and the
+ * earliest of the three ends counts.
  */
 
-/** @typedef {import('./clock.js').Clock} Clock */
+/** @import { Clock } from './clock.js' */
 
 /**
- * @typedef {object} Times when a call was sent, by each clock
+ * @typedef {object} Times the time at which a call was sent, by each clock
  * @property {number} sent on the monotonic clock
  * @property {number} continuousSent
  * @property {number} wallSent
@@ -38,9 +38,9 @@ class Lease {
   }
 
   /**
-   * @param {Times} times when the answered call was sent
-   * @param {number} ttl milliseconds from the server's answer on
-   * @returns {number} the end on the monotonic clock
+   * Extends the lease and returns its end on the monotonic clock. The time counts from when the
+   * answered call was sent, since the server's lease begins later.
+   * @param {Times} times @param {number} ttl milliseconds
    */
   extend({ sent, continuousSent, wallSent }, ttl) {
     const time = this.#margin * ttl;

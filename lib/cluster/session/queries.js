@@ -1,31 +1,28 @@
 'use strict';
 
 /**
- * Queries to the server, which change nothing. A query waits until the session is open, is repeated
- * over a new connection, and is given up after a time limit or when the session closes. It keeps
+ * Queries of the server, which change nothing. A query waits until the session is open, and is
+ * repeated over a new connection. It fails after a time limit, or when the session closes. It keeps
  * the event loop alive.
  *
  * A query comes after all operations that were requested before it. If these take longer than a
- * part of the time limit, it overtakes the ones that were not sent, and its result adds their
- * requests as waiting ones.
+ * part of the time limit, the query overtakes the unsent ones. Its result then lists their requests
+ * as waiting.
  */
 
 const { Promise, then } = require('../../platform/intrinsics.js');
 const { SILENT_MS } = require('./in-flight-calls.js');
 const { ENDING, HELD } = require('./tracked-request.js');
 
-/** @typedef {import('../adapter.js').Adapter} Adapter */
-/** @typedef {import('../adapter.js').Entry} Entry */
-/** @typedef {import('../adapter.js').SessionInfo} SessionInfo */
+/** @import { Adapter, Entry, SessionInfo } from '../adapter.js' */
+/** @import { Unit } from './send-queue.js' */
 /** @typedef {InstanceType<typeof import('./tracked-request.js').TrackedRequest>} TrackedRequest */
-/** @typedef {import('./send-queue.js').Unit} Unit */
 
 /**
  * @typedef {object} Attempt
- * @property {Promise<Entry[]>} [answer] undefined if the query was not sent, because the session
- *   was not open
- * @property {number} connection over which it was sent
- * @property {Unit[]} passed units that the query has overtaken
+ * @property {Promise<Entry[]>} [answer] undefined if the session was not open, so nothing was sent
+ * @property {number} connection the connection that the query was sent over
+ * @property {Unit[]} passed the units that the query has overtaken
  */
 
 /** A query waits at most a quarter of a `ttl` for earlier operations. */
@@ -34,13 +31,12 @@ const BEHIND = 4;
 /**
  * @typedef {object} Session the part of the session that queries use
  * @property {import('./session.js').State} state
- * @property {unknown} error why it is closed, or the server refuses
+ * @property {unknown} error why it is closed, or why the server refuses
  * @property {number} ttl
  * @property {number} connection
  * @property {<T>(promise: Promise<T>, milliseconds: number) => Promise<T>} within
- * @property {(error: unknown, connection: number) => void} handleDisconnect reports the error of a
- *   query; an
- *   error of an older connection changes nothing
+ * @property {(error: unknown, connection: number) => void} handleDisconnect ignores errors of older
+ *   connections
  */
 
 class Queries {
@@ -56,7 +52,7 @@ class Queries {
   /** Functions that reject the queries under way. @type {Set<(error: unknown) => void>} */
   #underWay = new Set();
   /**
-   * Looks that the server has not answered, even if this process gave them up.
+   * Queries for holders that the server has not answered, even if this process gave them up.
    * @type {Set<{ asked: number, connection: number }>}
    */
   #looks = new Set();
@@ -89,16 +85,15 @@ class Queries {
   }
 
   /**
-   * Entries after all operations that were requested so far; rejects after a `ttl` without an
-   * answer.
-   * @param {string} [name]
+   * Lists entries after all operations that were requested so far. Rejects after a `ttl` without an
+   * answer. @param {string} [name]
    */
   query(name) {
     return this.#keepAlive.during(() => this.#query(name));
   }
 
   /**
-   * The holders of a name; undefined if the server does not answer in time. It never rejects.
+   * The holders of a name; undefined if the server does not answer in time. Never rejects.
    * @param {string} name @param {number} milliseconds @returns {Promise<Entry[] | undefined>}
    */
   async lookAt(name, milliseconds) {
@@ -116,7 +111,7 @@ class Queries {
     }
   }
 
-  /** Whether the server left a look unanswered for so long that it seems to be down. */
+  /** Whether a query for holders is unanswered for so long that the server seems to be down. */
   get isServerSilent() {
     const { connection } = this.#session;
     const since = this.#clock.monotonic() - SILENT_MS;
@@ -124,9 +119,8 @@ class Queries {
   }
 
   /**
-   * Whether the name of a held lock is marked. It is false if the lock is lost meanwhile, and
-   * rejects if the server cannot answer.
-   * @param {TrackedRequest} tracked
+   * Whether the name of a held lock is marked; false if the lock is lost in between. Rejects if the
+   * server cannot answer. @param {TrackedRequest} tracked
    */
   queryMark(tracked) {
     return this.#keepAlive.during(() => this.#queryMark(tracked));
@@ -157,9 +151,7 @@ class Queries {
 
   /**
    * Sends the query when all earlier operations are answered, and before later ones.
-   * @param {string | undefined} name
-   * @param {number} end the query's deadline
-   * @returns {Promise<Attempt>}
+   * @param {string | undefined} name @param {number} end the deadline @returns {Promise<Attempt>}
    */
   async #attempt(name, end) {
     const session = this.#session;
@@ -185,7 +177,7 @@ class Queries {
     return attempt;
   }
 
-  /** Sends a query whose rejection is handled later. @param {string} [name] */
+  /** The caller may handle the rejection later than it occurs. @param {string} [name] */
   #ask(name) {
     const answer = this.#fetch(name);
     then(answer, undefined, () => {});
@@ -228,7 +220,7 @@ class Queries {
   }
 
   /**
-   * Rejects after a time limit, and when the session closes or the server refuses.
+   * Rejects after a time limit, when the session closes, or when the server refuses.
    * @template T @param {Promise<T>} answer @param {number} milliseconds @returns {Promise<T>}
    */
   async #within(answer, milliseconds) {
@@ -247,7 +239,7 @@ class Queries {
     }
   }
 
-  /** Resolves at the next change of state. @returns {Promise<void>} */
+  /** Resolves when the session changes its state. @returns {Promise<void>} */
   #change() {
     return new Promise((resolve) => {
       this.#onChange.push(resolve);
@@ -255,8 +247,8 @@ class Queries {
   }
 
   /**
-   * Corrects the server's entries by the units that the query has overtaken: adds their requests as
-   * waiting ones, and removes what they end.
+   * Corrects the server's entries by the units that the query has overtaken. Their requests are
+   * added as waiting ones, and what they end is removed.
    * @param {Entry[]} told @param {Unit[]} passed @param {string} [name]
    */
   #withPassed(told, passed, name) {
@@ -287,7 +279,7 @@ class Queries {
   /** @param {import('../adapter.js').RequestOp} op @param {Map<number, Entry>} asked */
   #tell({ label, limit, mode, name, priority, ref, weight }, asked) {
     const tracked = this.#requests.get(ref);
-    // A request that was answered meanwhile was answered after the query: leave it out.
+    // This request was answered after the query was sent, so the entries must not show it.
     if (!tracked || tracked.state === ENDING) return;
     const { clientId, host, pid, threadId, threadName, program } = this.#info;
     const waited = this.#clock.monotonic() - tracked.asked;

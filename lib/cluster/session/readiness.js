@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The promise that the session is open. It rejects if the server refuses or the session does not
- * open in time; if a user asks again, a new promise begins.
+ * The promise that the session is open. It rejects if the server refuses, or if the session does
+ * not open in time. When a user asks again, a new promise begins.
  */
 
 const { Promise, then } = require('../../platform/intrinsics.js');
@@ -12,9 +12,8 @@ class Readiness {
   promise = Promise.resolve();
   /** Whether the promise can still settle. */
   isAwaited = false;
-  /** Whether the session was ever open. */
+  /** Whether the session has ever been open. */
   isReached = false;
-  /** The deadline of the promise. */
   by = 0;
   /** @type {() => void} */
   #resolve = () => {};
@@ -29,7 +28,7 @@ class Readiness {
       this.#resolve = /** @type {() => void} */ (resolve);
       this.#reject = reject;
     });
-    // A rejection that no user awaits is not an unhandled one.
+    // This handler keeps a rejection that no user awaits from being an unhandled one.
     then(this.promise, undefined, () => {});
   }
 

@@ -12,9 +12,9 @@ class RequestTable {
   /** The members of each group. @type {Map<number, Set<TrackedRequest>>} */
   #groups = new Map();
   #refs = 0;
-  /** How many requests are not held: these keep the event loop alive. */
+  /** How many requests are not held. These keep the event loop alive. */
   unheld = 0;
-  /** How many requests wait in a queue, as far as the session knows. */
+  /** How many requests wait in a queue, as far as this session knows. */
   waiting = 0;
   /** Counts the changes; `tracked.news` is the count at a request's last one. */
   news = 0;
@@ -34,7 +34,7 @@ class RequestTable {
     return group ? [...group] : [tracked];
   }
 
-  /** Adds a request with a new `ref`. @param {TrackedRequest} tracked */
+  /** Gives the request a new `ref` and adds it. @param {TrackedRequest} tracked */
   enter(tracked) {
     tracked.state = ASKED;
     tracked.op.ref = ++this.#refs;

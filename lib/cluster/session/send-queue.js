@@ -1,31 +1,32 @@
 'use strict';
 
 /**
- * The session's send queue: operations in the order in which they were requested, sent in numbered
- * steps, of which up to `window` may be under way. A step names the unanswered step before it, and
- * the server executes it only after that one (R1). A step that got no answer is repeated unchanged.
+ * The session's send queue: operations in the order in which they were requested. They are sent in
+ * numbered steps, of which up to `window` may be under way. A step names the unanswered step before
+ * it, and the server executes it only after that one (R1). A step without an answer is sent again
+ * unchanged.
  *
- * If the server refuses or misses a step, that step and those behind it are taken back. The next
+ * If the server refuses or misses a step, this step and the later ones are taken back. The next
  * step is half as long, until the operation at fault is alone (R3). Numbers are never reused, so
- * unanswered numbers can lie far apart; but none is `window` or more above the first, because the
+ * unanswered numbers can lie far apart. But none is `window` or more above the first, because the
  * server keeps the answers of that many.
  */
 
-/** @typedef {import('../adapter.js').Answer} Answer */
-/** @typedef {import('../adapter.js').Op} Op */
+/** @import { Answer, Op } from '../adapter.js' */
 
 /** The most operations of a step; only a group may have more. */
 const MOST = 100;
 /**
- * The most code units of a step's names and labels: a longer step might not be answered in time.
+ * The most code units of a step's names and labels. A longer step might not be answered in time.
  */
 const MOST_UNITS = 2 ** 18;
 
 /**
- * @typedef {object} Unit an operation or a group, which goes into one step; or a barrier
+ * @typedef {object} Unit an operation or a group, which is never divided between steps; or a
+ *   barrier
  * @property {Op[]} ops
- * @property {(isDropped: boolean) => void} [reached] of a barrier: called when everything before it
- *   was answered or dropped
+ * @property {(isDropped: boolean) => void} [reached] makes the unit a barrier; called when
+ *   everything before it was answered or dropped
  */
 
 /** @typedef {{ unit?: Unit, since: number }} Missed */
@@ -56,22 +57,21 @@ class SendQueue {
   #units = new Set();
   /** @type {Map<Op, Unit>} */
   #unitOf = new Map();
-  /** The steps that were sent and not answered, in their order. @type {QueuedStep[]} */
+  /** The steps that are not answered, in their order. @type {QueuedStep[]} */
   #steps = [];
-  /** The number of the latest step. */
   #number = 0;
   #window;
-  /** The most operations of the next step; refusals make it smaller. */
+  /** The most operations of the next step; refusals lower it. */
   #most = MOST;
-  /** The unit that the server misses and that cannot be divided. @type {Missed} */
+  /** The indivisible unit that the server keeps missing. @type {Missed} */
   #missed = { since: 0 };
 
-  /** @param {number} window how many steps may be under way */
+  /** @param {number} window */
   constructor(window) {
     this.#window = window;
   }
 
-  /** The first step that was sent and not answered. */
+  /** The first unanswered step. */
   get first() {
     return this.#steps[0];
   }
@@ -80,12 +80,11 @@ class SendQueue {
     return this.#units.size === 0 && this.#steps.length === 0;
   }
 
-  /** Whether a step may be sent now. */
   get isReady() {
     return this.#unsent !== undefined || (this.#units.size > 0 && this.#hasRoom);
   }
 
-  /** The first step that was sent on an earlier connection only. */
+  /** The first step that only earlier connections have sent. */
   get #unsent() {
     return this.#steps.find(({ isUnderWay }) => !isUnderWay);
   }
@@ -102,9 +101,8 @@ class SendQueue {
   }
 
   /**
-   * Adds the end of an unknown request first, because it may stand ahead of those that are not
-   * sent.
-   * @param {Op} op
+   * The end of a request that the session does not know goes first, because the request may stand
+   * ahead of the unsent ones at the server. @param {Op} op
    */
   addFirst(op) {
     const unit = { ops: [op] };
@@ -120,7 +118,6 @@ class SendQueue {
   /**
    * @param {(isDropped: boolean) => void} reached called when everything in the queue was answered
    *   or dropped
-   * @returns {Unit} for `hurry`
    */
   barrier(reached) {
     const barrier = { ops: [], reached };
@@ -130,9 +127,8 @@ class SendQueue {
   }
 
   /**
-   * Moves a barrier to the front, so that it waits only for the steps under way.
-   * @param {Unit} barrier
-   * @returns {Unit[]} the units that it has passed
+   * Moves a barrier to the front, so that it waits only for the steps under way. Returns the units
+   * that it has overtaken. @param {Unit} barrier
    */
   hurry(barrier) {
     const units = [...this.#units];
@@ -144,41 +140,36 @@ class SendQueue {
     return passed;
   }
 
-  /** Takes an operation back; returns false if it was sent. @param {Op} op */
+  /** Takes an operation back; returns false if it was already sent. @param {Op} op */
   remove(op) {
     const unit = this.#unitOf.get(op);
     if (!unit) return false;
     this.#unitOf.delete(op);
-    // The list is replaced and not changed, because a step may use it.
+    // A step may use the list, so it is replaced and not changed.
     unit.ops = unit.ops.filter((one) => one !== op);
     if (unit.ops.length === 0) this.#units.delete(unit);
     this.#passBarriers();
     return true;
   }
 
-  /** Whether it was sent and not answered. @param {Op} op */
+  /** Whether the operation was sent and not answered. @param {Op} op */
   isSent(op) {
     return this.#steps.some(({ units }) => units.some(({ ops }) => ops.includes(op)));
   }
 
-  /** Whether it was neither answered nor taken back. @param {QueuedStep} step */
+  /** Whether the step was neither answered nor taken back. @param {QueuedStep} step */
   has(step) {
     return this.#steps.includes(step);
   }
 
-  /**
-   * The next step to send now: one that an earlier connection sent, or a new one if there is room.
-   */
+  /** Takes the step to send now, which repeats one of an earlier connection or is a new one. */
   next() {
     const step = this.#unsent ?? this.#take();
     if (step) step.isUnderWay = true;
     return step;
   }
 
-  /**
-   * The number of the unanswered step before this one; 0 if there is none.
-   * @param {QueuedStep} step
-   */
+  /** The number of the unanswered step before this one; 0 for none. @param {QueuedStep} step */
   before(step) {
     return this.#steps[this.#steps.indexOf(step) - 1]?.number ?? 0;
   }
@@ -203,7 +194,7 @@ class SendQueue {
     return step;
   }
 
-  /** Repeats every unanswered step on the next connection. */
+  /** Every unanswered step is sent again on the next connection. */
   requeueAfterDisconnect() {
     for (const step of this.#steps) {
       step.isAgain = true;
@@ -211,7 +202,6 @@ class SendQueue {
     }
   }
 
-  /** Removes the first step, which was answered. */
   answered() {
     this.#steps.shift();
     this.#most = Math.min(2 * this.#most, MOST);
@@ -219,8 +209,8 @@ class SendQueue {
   }
 
   /**
-   * Puts a step that will not be executed, and those behind it, back among the units to send.
-   * @param {QueuedStep} step
+   * Puts the units of a step that the server will not execute, and of later steps, back into the
+   * queue. @param {QueuedStep} step
    */
   takeBack(step) {
     const back = this.#steps.splice(this.#steps.indexOf(step)).flatMap(({ units }) => units);
@@ -229,8 +219,8 @@ class SendQueue {
   }
 
   /**
-   * Halves a step that the server refuses. If it has one unit, that is dropped and returned.
-   * @param {QueuedStep} step @returns {Op[]}
+   * Halves a step that the server refuses. If it has one unit, its operations are dropped and
+   * returned. @param {QueuedStep} step
    */
   refused(step) {
     this.takeBack(step);
@@ -248,10 +238,10 @@ class SendQueue {
 
   /**
    * The server executed every step up to `done`. Later steps sent over the old connection will
-   * never run, so the first of them is halved and resent. A unit that cannot be divided is resent
-   * until `patience` is over; then it is dropped and returned.
+   * never run, so the first of them is halved and resent. An indivisible unit is resent until
+   * `patience` is over; then its operations are dropped and returned.
    * @param {number} done
-   * @param {(op: Op) => boolean} isWanted operations that nobody wants any more are not resent
+   * @param {(op: Op) => boolean} isWanted false for an operation that need not be resent
    * @param {number} now
    * @param {number} patience milliseconds
    * @returns {Op[]}

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * The state machine of a manager's session with an engine. The backend calls `start`, `ask`, `end`,
- * and the listener receives what becomes of each request, while the server may be slow, replaced or
- * restored from old data and this process may be stopped. No call throws.
+ * The state machine of a manager's session with an engine. The backend calls `start`, `ask` and
+ * `end`, and the listener receives what becomes of each request. The server may be slow, replaced or
+ * restored from old data, and this process may stand still. No call throws.
  *
  *   new ─▶ opening ─▶ open ◀─▶ suspect          any ─▶ closed
  *             ▲         │          │
@@ -13,9 +13,9 @@
  * 0.9 `ttl` from when the renewal was sent. So if clock rates differ by less than 10 %, a lock ends
  * here before the server grants it again. `#react` checks the lease before every event.
  * Lost: the locks are lost. The old session is closed, since its requests would stand ahead of the
- * next one's, which requests what waits again, in its order, with new `ref`s.
+ * next one's. The next session requests what waits again, in its order, with new `ref`s.
  * Suspect: locks stay held until the lease ends. A new connection calls `hello`, renews, compares
- * the server's list with ours, and repeats the steps that were not answered.
+ * the server's list with ours, and repeats the unanswered steps.
  * Refused: the server rejects this client. Locks and queued requests stay until the lease ends;
  * other requests fail with the server's error until an attempt succeeds.
  */
@@ -46,51 +46,42 @@ const { Readiness } = require('./readiness.js');
 const { ExpiryChecks } = require('./expiry-checks.js');
 const { within } = require('./within.js');
 
-/** @typedef {import('../adapter.js').Adapter} Adapter */
-/** @typedef {import('../adapter.js').Answer} Answer */
-/** @typedef {import('../adapter.js').Entry} Entry */
-/** @typedef {import('../adapter.js').Op} Op */
-/** @typedef {import('../adapter.js').Renewal} Renewal */
-/** @typedef {import('../adapter.js').RequestOp} RequestOp */
-/** @typedef {import('../adapter.js').SessionInfo} SessionInfo */
-/** @typedef {import('./in-flight-calls.js').Call} Call */
-/** @typedef {import('./in-flight-calls.js').CallTimeout} CallTimeout */
-/** @typedef {import('./clock.js').Clock} Clock */
-/** @typedef {import('./lease.js').Times} Times */
+/** @import { Adapter, Answer, Entry, Op, Renewal, SessionInfo } from '../adapter.js' */
+/** @import { Call, CallTimeout } from './in-flight-calls.js' */
+/** @import { Clock } from './clock.js' */
+/** @import { Times } from './lease.js' */
 /** @typedef {InstanceType<typeof import('./tracked-request.js').TrackedRequest>} TrackedRequest */
 /** @typedef {NonNullable<InstanceType<typeof SendQueue>['first']>} SentStep */
 
 /** @typedef {'new' | 'opening' | 'open' | 'suspect' | 'refused' | 'lost' | 'closed'} State */
 /**
- * @typedef {'expired' | 'unreachable' | 'failover' | 'closed'} Reason why a lock was lost.
- *   `expired`: the lease ended while this process stood still. `unreachable`: it ended while the
- *   server was away, or the end that marks the name was refused. `failover`: the server no longer
- *   has the lock. `closed`: the bucket was closed
+ * Why a lock was lost. `expired`: the lease ended while this process stood still. `unreachable`: it
+ * ended while the server was away, or the server refused the end that marks the name. `failover`:
+ * the server no longer has the lock. `closed`: the bucket was closed.
+ * @typedef {'expired' | 'unreachable' | 'failover' | 'closed'} Reason
  */
 
 /**
- * The listener's calls run no users' code: `settled`, which ends each event, lets it run.
+ * The listener's calls run no code of users, except for `settled`, which ends each event.
  * @typedef {object} Listener
  * @property {(place: TrackedRequest) => void} granted
- * @property {(place: TrackedRequest) => void} passed its request would have been granted, and has
- *   ended
- * @property {(place: TrackedRequest, answer: Answer) => void} refused the answer is neither a grant
- *   nor a
- *   place in the queue
+ * @property {(place: TrackedRequest) => void} passed the server ended the request instead of
+ *   granting it
+ * @property {(place: TrackedRequest, answer: Answer) => void} refused the request failed with a
+ *   code
  * @property {(place: TrackedRequest, thief: string) => void} stolen
- * @property {(place: TrackedRequest, reason: Reason, cause: unknown) => void} lost comes after
- *   `end`, too,
- *   if the name was to be marked and is not, or nobody can know
+ * @property {(place: TrackedRequest, reason: Reason, cause: unknown) => void} lost follows an
+ *   `end`, too, if the name was to be marked and is not, or nobody can know
  * @property {(place: TrackedRequest, error: unknown) => void} failed
  * @property {(state: State, reason?: Reason, cause?: unknown) => void} changed
  * @property {(why: unknown) => void} unopened no session was open for a `ttl`
  * @property {() => void} settled
- * @property {() => boolean} isTelling whether callbacks of users are still due for answers that
- *   came
+ * @property {() => boolean} isTelling whether users' callbacks are due for answers that came
  */
 
 /**
- * @typedef {object} Rules tests switch one off, to show that it matters
+ * Tests switch a rule off, to show that it matters.
+ * @typedef {object} Rules
  * @property {number} margin the part of the `ttl` for which a lock is held here
  * @property {boolean} compares
  */
@@ -99,11 +90,9 @@ const { within } = require('./within.js');
 const RULES = Object.freeze({ margin: 0.9, compares: true });
 
 /**
- * @typedef {'deadline' | 'unanswered' | 'busy' | 'unopened' | Step | CallTimeout} Item a timer of
- *   the
- *   session
- * @typedef {'renew' | 'sweep' | 'look' | 'reconnect' | 'open'} Step a timer that a lost connection
- *   clears
+ * The timers of a session; a lost connection clears those of `Step`.
+ * @typedef {'deadline' | 'unanswered' | 'busy' | 'unopened' | Step | CallTimeout} Item
+ * @typedef {'renew' | 'sweep' | 'look' | 'reconnect' | 'open'} Step
  */
 
 /** @type {Step[]} */
@@ -111,15 +100,16 @@ const STEPS = ['renew', 'sweep', 'look', 'reconnect', 'open'];
 
 const UNKNOWN = 'The server did not say whether the lock was stolen';
 
-// Milliseconds until the next attempt to connect; the pause doubles from the first to the last.
+// The milliseconds before the next attempt to connect double from the first to the last.
 const FIRST_RETRY = 50;
 const LAST_RETRY = 2000;
 /** The longest pause while the server refuses and there is no lease that could expire. */
 const LAST_REFUSED = 60_000;
 
 /**
- * While something waits, a renewal is sent at least every 5 s, and no renewal is waited for longer,
- * however long the lease is: an unanswered one reveals a connection that was dropped silently.
+ * While a request waits, a renewal is sent at least this often, and its answer is due within this
+ * time, however long the lease is. An unanswered renewal reveals a connection that was dropped
+ * silently.
  */
 const SIGN_OF_LIFE = 5000;
 
@@ -135,9 +125,9 @@ class Session {
   /** @type {SessionInfo} */
   #info;
   #ttl;
-  /** The id of the session; '' if there is none. */
+  /** The id of the session; '' for none. */
   #session = '';
-  /** The id of the session before, until the server has ended it. */
+  /** The id of the previous session, until the server has ended it. */
   #before = '';
   /** @type {Promise<{ session: string } | undefined> | undefined} */
   #opening;
@@ -165,19 +155,19 @@ class Session {
   #calls;
   #renewAgain = false;
   #expiryChecks;
-  /** When the quarantine ends, on the monotonic clock. */
+  /** The end of the quarantine, on the monotonic clock. */
   #grantsFrom = 0;
   #isSending = false;
   #keepAlive;
   #queries;
-  /** Why it is closed. @type {unknown} */
+  /** Why the session is closed. @type {unknown} */
   #error;
   /** @type {Promise<void> | undefined} */
   #closed;
 
   /**
    * @param {object} options
-   * @param {Adapter} options.adapter this session alone uses it
+   * @param {Adapter} options.adapter for this session alone
    * @param {SessionInfo} options.info @param {number} options.ttl @param {Clock} [options.clock]
    * @param {Partial<Rules>} [options.rules] @param {Listener} listener
    */
@@ -251,8 +241,6 @@ class Session {
     };
   }
 
-  // The backend's calls.
-
   start() {
     this.#awaitReady();
     this.#awaitSession();
@@ -261,8 +249,8 @@ class Session {
   }
 
   /**
-   * Resolves when the session is open; rejects if the server refuses, or after a `ttl`. If the
-   * session is not open, reading it starts another attempt at once.
+   * Resolves when the session is open. Rejects if the server refuses, or after a `ttl`. If the
+   * session is not open, reading this property starts another attempt at once.
    */
   get ready() {
     const isReadable = this.state === 'open' || this.state === 'closed';
@@ -283,7 +271,7 @@ class Session {
     this.#timers.setBy('unopened', this.#now() + this.#ttl);
   }
 
-  /** Shortens a pause between attempts that has grown long. */
+  /** The pause between attempts may have grown long; this shortens it. */
   #tryNow() {
     const step = this.#hasLease ? 'reconnect' : 'open';
     const isTrying = ['open', 'hello', 'renew'].some((call) =>
@@ -303,7 +291,7 @@ class Session {
   }
 
   /**
-   * Why the server says nothing about a request. It is undefined until that is known: a time limit
+   * Why the server says nothing about a request. It is undefined while nobody knows: a time limit
    * that is shorter than a round trip proves nothing about the server.
    * @param {TrackedRequest} [tracked]
    */
@@ -319,8 +307,8 @@ class Session {
   }
 
   /**
-   * The caller checks `error` first.
-   * @param {TrackedRequest[]} requests one new request, or a group
+   * Adds a new request, or a group. The caller checks `error` first.
+   * @param {TrackedRequest[]} requests
    */
   ask(requests) {
     for (const tracked of requests) {
@@ -334,11 +322,10 @@ class Session {
   }
 
   /**
-   * Withdraws a request, or releases its lock.
-   * @param {TrackedRequest} tracked
-   * @param {number} [keep] milliseconds to mark the name for; if the mark fails, the lock is lost
-   * @returns {Promise<void> | undefined} settles when the server has ended it or no longer needs
-   *   to; never rejects
+   * Withdraws a request, or releases its lock and marks the name for `keep` milliseconds. If the
+   * mark fails, the listener receives the loss of the lock. The promise settles when the server has
+   * ended the request or no longer needs to; it never rejects.
+   * @param {TrackedRequest} tracked @param {number} [keep] @returns {Promise<void> | undefined}
    */
   end(tracked, keep = 0) {
     if (tracked.state === GONE) return undefined;
@@ -368,8 +355,8 @@ class Session {
   }
 
   /**
-   * Milliseconds until locks are lost without a renewal. If none are left, this call loses them and
-   * the listener's `settled` follows soon.
+   * How many milliseconds are left until the locks are lost without a renewal. If there are none,
+   * this call loses them, and the listener's `settled` follows soon.
    */
   remaining() {
     if (!this.#hasLease) return 0;
@@ -386,7 +373,7 @@ class Session {
   }
 
   /**
-   * Loses a lock that the server no longer has, as the caller's guard found.
+   * Loses a lock that the server no longer has, as the caller's guard found out.
    * @param {TrackedRequest} tracked
    */
   loseMissing(tracked) {
@@ -403,9 +390,9 @@ class Session {
   }
 
   /**
-   * The holders of a name, for a request that waits on it. Own locks that the server has granted
-   * and this session does not hold yet are left out, since no request waits for them; if they are
-   * the only ones, or nobody answers in time, the result is undefined.
+   * The holders of a name, for a request that waits for it. Own locks that the server has granted
+   * and this session does not hold yet are left out, since no request waits for them. If there are
+   * no others, or nobody answers in time, the result is undefined.
    * @param {string} name @param {number} milliseconds
    */
   async lookAt(name, milliseconds) {
@@ -415,8 +402,8 @@ class Session {
   }
 
   /**
-   * Whether a lock that the server lists as held is ours and not held here yet: its grant has not
-   * arrived, or its group is incomplete.
+   * Whether an entry is an own lock that is not held here yet: its grant has not arrived, or its
+   * group is incomplete.
    * @param {Entry} entry
    */
   #isUnheld({ clientId, ref, token }) {
@@ -431,22 +418,20 @@ class Session {
   }
 
   /**
-   * Gives everything back and closes the session for good. The listener gets its calls before this
-   * settles. It never rejects.
+   * Gives everything back and closes the session for good. The listener receives all its calls
+   * before the promise settles, which never rejects.
    */
   close() {
-    // If the session never opened, the reason belongs into the error.
+    // If the session has never opened, the error says why.
     const cause = this.#readiness.isReached ? this.#refusal : this.#why;
     this.#closed ??= this.#stop('closed', bucketClosedError(cause), undefined);
     return this.#closed;
   }
 
-  /** Milliseconds until the quarantine ends, as far as the server has said. */
+  /** How many milliseconds the quarantine lasts, as far as the server has said. */
   get grantsIn() {
     return Math.max(this.#grantsFrom - this.#now(), 0);
   }
-
-  // Clocks and timers.
 
   #now() {
     return this.#clock.monotonic();
@@ -461,7 +446,7 @@ class Session {
     return this.#hasLease && this.state !== 'open';
   }
 
-  /** @param {Times} times when the answered call was sent */
+  /** @param {Times} times the time at which the answered call was sent */
   #extend(times) {
     this.#timers.set('deadline', this.#lease.extend(times, this.#ttl));
   }
@@ -481,7 +466,7 @@ class Session {
     else if (item === 'busy') this.#tryBusy();
     else if (item === 'unopened') this.#warnSoon();
     else if (item === 'no open') this.#openLater(this.#timeout('The bucket does not open'));
-    // `#react` has checked the deadline by now. If the lease lasts longer, the timer is set again.
+    // `#react` has checked the deadline before. If the lease lasts longer, the timer is set again.
     else if (item !== 'deadline')
       this.#handleDisconnect(this.#timeout('A call was not answered in time'));
     else if (this.#hasLease)
@@ -494,8 +479,8 @@ class Session {
   }
 
   /**
-   * Every event (a timer, an answer, a hint) runs in here: after the lease was checked, and before
-   * the send queue, the event loop and the listener follow up.
+   * Runs the work of an event: a timer, an answer, or a hint. The lease is checked first; the send
+   * queue, the event loop and the listener follow.
    * @param {() => void} work
    */
   #react(work) {
@@ -512,9 +497,7 @@ class Session {
     this.#listener.settled();
   }
 
-  // InFlightCalls of the adapter.
-
-  /** Ignores the answers of the old connection. */
+  /** Answers over the old connection no longer count, and its timers stop. */
   #hangUp() {
     this.#calls.hangUp();
     this.#sendQueue.requeueAfterDisconnect();
@@ -526,7 +509,7 @@ class Session {
   #handleRejection(call, error) {
     const kind = this.#adapter.classify(error);
     if (call === 'open') this.#opening = undefined;
-    // Once a session was open, a local error may come from the broken connection: retry then.
+    // Once the session has been open, a local error may come from a broken connection, so retry.
     const isMisuse = kind === 'misuse' || (kind === 'local' && !this.#readiness.isReached);
     if (isMisuse) this.#fail(error);
     else if (isRefusal(kind) && call !== 'sweep') this.#handleRefusal(error);
@@ -559,14 +542,14 @@ class Session {
     return this.#refusal ?? (isRecent ? this.#lastError : undefined);
   }
 
-  /** @param {number} failures before this one */
+  /** @param {number} failures earlier ones in a row */
   #retryIn(failures) {
     if (this.#refusal === undefined) return this.#pause(failures, LAST_RETRY);
     const most = this.#hasLease ? Math.max(this.#ttl / 10, LAST_RETRY) : LAST_REFUSED;
     return this.#pause(this.#refusals++, most);
   }
 
-  /** @param {number} failures before this one @param {number} most milliseconds */
+  /** @param {number} failures earlier ones in a row @param {number} most milliseconds */
   #pause(failures, most) {
     const milliseconds = Math.min(FIRST_RETRY * 2 ** failures, most);
     return Math.min(milliseconds * (0.5 + this.#clock.random()), LAST_REFUSED);
@@ -582,8 +565,6 @@ class Session {
     this.#listener.changed(state, reason, cause);
     this.#queries.changed();
   }
-
-  // Opening and losing sessions.
 
   #open() {
     this.#hangUp();
@@ -613,8 +594,8 @@ class Session {
   }
 
   /**
-   * Ends the session before, whose requests would stand ahead of ours. The new session gives up
-   * waiting when half of its lease is over, or when it is closed already.
+   * Closes the previous session, whose requests would stand ahead of ours. The new session waits
+   * for that until half of its lease is over, and not at all if it is closed already.
    * @param {number} sent when the opening of the new session began
    */
   async #endBefore(sent) {
@@ -668,7 +649,7 @@ class Session {
     else this.#lose('expired', undefined);
   }
 
-  /** Loses the locks and opens the next session. @param {Reason} reason @param {unknown} cause */
+  /** Loses all locks and opens the next session. @param {Reason} reason @param {unknown} cause */
   #lose(reason, cause) {
     const refusal = this.#refusal;
     const outcomes = this.#requests.all().map((tracked) => ({
@@ -693,12 +674,10 @@ class Session {
     this.#leave();
     this.#awaitSession();
     if (refusal !== undefined) this.#become('refused', undefined, refusal);
-    // A session that died before its first renewal is not replaced at once, but after a pause.
+    // The pause keeps sessions that die before their first renewal from following one another.
     if (this.#attempts++ === 0) this.#open();
     else this.#openLater(cause);
   }
-
-  // The open session.
 
   /** @param {unknown} error */
   #handleDown(error) {
@@ -754,7 +733,7 @@ class Session {
     );
   }
 
-  /** @param {Times} times when the last renewal, or the opening, was sent */
+  /** @param {Times} times the time at which the last renewal, or the opening, was sent */
   #renewAfter({ sent }) {
     const longest = this.#requests.unheld > 0 ? SIGN_OF_LIFE : Number.POSITIVE_INFINITY;
     this.#timers.set('renew', sent + Math.min(this.#ttl / 3, longest));
@@ -793,8 +772,7 @@ class Session {
   }
 
   /**
-   * After a reconnect, or as soon as a request waits, nobody knows yet when the leases ahead
-   * expire.
+   * After a reconnect, or when a request begins to wait, nobody knows when the leases ahead expire.
    */
   #lookSoon() {
     if (this.#expiryChecks.isTold) return;
@@ -814,12 +792,10 @@ class Session {
     );
   }
 
-  // Steps.
-
   /**
-   * Collects the operations of one moment in one step, since a step costs more than its operations.
-   * If no step is under way and no callback is due, the moment ends with the promises that the
-   * current code settles. Otherwise it ends with the turn of the event loop.
+   * Sends the operations of one moment in one step, since a step costs more than its operations.
+   * The moment ends with the promise jobs of the current code. If a step is under way or callbacks
+   * of users are due, more operations will come, and it ends with the turn of the event loop.
    */
   #sendSoon() {
     if (this.#isSending || this.state !== 'open' || !this.#sendQueue.isReady) return;
@@ -856,7 +832,7 @@ class Session {
   }
 
   /**
-   * Applies answers in the order of the steps, whatever order they arrive in.
+   * Applies answers in the order of the steps, which may differ from the order of arrival.
    * @param {SentStep} step @param {Answer[]} answers
    */
   #handleReply(step, answers) {
@@ -865,25 +841,25 @@ class Session {
     for (let { first } = this.#sendQueue; first?.isAnswered; { first } = this.#sendQueue) {
       this.#grants.stepped(first.ops, first.answers);
       this.#sendQueue.answered();
-      // The answer of a repeated step may be old: its lock may be stolen by now.
+      // The answer to a repeated step may be old, and its lock stolen since; a renewal finds out.
       if (first.isAgain) this.#renewSoon();
     }
   }
 
   /** @param {SentStep} step @param {unknown} error */
   #handleUnexecuted(step, error) {
-    // An earlier step was refused, and this one's operations are sent in others.
+    // An earlier step was refused, so other steps send these operations.
     if (!this.#sendQueue.has(step)) return;
     const kind = this.#adapter.classify(error);
-    // A step that was sent once and found the session dead was not executed.
+    // The server executed nothing of a step that was sent once and found the session dead.
     if (kind === 'dead' && !step.isAgain) this.#sendQueue.takeBack(step);
     if (!isRefusal(kind) && kind !== 'local') this.#handleRejection('step', error);
-    // The server executed the step: it rejects only the question for the answer (R1).
+    // The server executed this step before; it only refuses to repeat the answer (R1).
     else if (step.isDone) this.#handleDisconnect(error);
     else for (const op of this.#sendQueue.refused(step)) this.#grants.handleRefusal(op, error);
   }
 
-  /** @param {number | undefined} done the last step that the server executed, if it says so */
+  /** @param {number | undefined} done the last executed step, if the server says so */
   #dropMissed(done) {
     if (done === undefined) return;
     const isWanted = (/** @type {Op} */ op) => this.#isWanted(op);
@@ -908,8 +884,8 @@ class Session {
   }
 
   /**
-   * Whether an operation that was not executed is still needed: its request may be withdrawn since,
-   * or be lost in a fail-over after its grant.
+   * Whether an operation that was not executed is still needed. Its request may have been
+   * withdrawn, or granted and then lost in a fail-over.
    * @param {Op} op
    */
   #isWanted(op) {
@@ -922,7 +898,7 @@ class Session {
     this.#sendQueue.clear();
   }
 
-  /** Fails `ifAvailable` and `steal` requests that got no answer for a `ttl`, and `ready`. */
+  /** Fails `ready`, and `ifAvailable` and `steal` requests, if they got no answer for a `ttl`. */
   #failUnanswered() {
     const now = this.#now();
     let next = Number.POSITIVE_INFINITY;
@@ -948,9 +924,9 @@ class Session {
   }
 
   /**
-   * @param {TrackedRequest} tracked not answered
-   * @param {unknown} error of the request
-   * @param {unknown} cause of the error of a theft that was sent, and which the server may still do
+   * Fails a request without an answer. If a theft was sent, the server may still execute it: its
+   * error says so and has `cause`.
+   * @param {TrackedRequest} tracked @param {unknown} error @param {unknown} cause
    */
   #giveUp(tracked, error, cause) {
     const isUnknown = tracked.op.kind === 'steal' && this.#sendQueue.isSent(tracked.op);
@@ -959,8 +935,8 @@ class Session {
   }
 
   /**
-   * Warns a turn later, so that a user who closes the bucket because `ready` rejected gets no
-   * warning.
+   * The warning comes a turn later, because a user who closes the bucket when `ready` rejects must
+   * not get one.
    */
   #warnSoon() {
     this.#clock.setImmediate(() =>
@@ -976,17 +952,14 @@ class Session {
     return within(this.#clock, promise, milliseconds, late);
   }
 
-  // Closing.
-
-  /** @param {unknown} error that every attempt would meet again */
+  /** @param {unknown} error which every further attempt would meet */
   #fail(error) {
     this.#closed ??= this.#stop('unreachable', error, error);
   }
 
   /**
-   * @param {Reason} reason of locks that are lost
-   * @param {unknown} error of requests that fail
-   * @param {unknown} cause
+   * @param {Reason} reason of lost locks @param {unknown} error of failing requests @param
+   *   {unknown} cause
    */
   async #stop(reason, error, cause) {
     const session = this.#session;
@@ -1022,7 +995,7 @@ class Session {
   }
 
   /**
-   * @param {string} session '' if there is none
+   * @param {string} session '' for none
    * @param {Promise<{ session: string } | undefined> | undefined} opening
    * @param {number} patience milliseconds
    */
@@ -1039,21 +1012,18 @@ class Session {
     try {
       await this.#adapter.dispose();
     } catch {
-      // Nobody could do anything about the error.
+      // Nobody could act on this error.
     }
   }
 }
 
 /**
- * Whether the server answers that it will not do the call.
+ * Whether the server has answered that it will not execute the call.
  * @param {import('../adapter.js').Meaning} kind
  */
 const isRefusal = (kind) => kind === 'fatal' || kind === 'refused';
 
-/**
- * @param {TrackedRequest[]} requests
- * @returns {TrackedRequest[][]} the members of each group together
- */
+/** Puts the members of each group together. @param {TrackedRequest[]} requests */
 function grouped(requests) {
   /** @type {TrackedRequest[][]} */
   const groups = [];

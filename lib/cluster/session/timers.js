@@ -2,10 +2,10 @@
 
 /**
  * The timers of a session on one timer of Node.js, which does not keep the event loop alive. Each
- * item has one time; items that are due together run in the order of their times.
+ * item has at most one time. Items that are due together run in the order of their times.
  */
 
-/** @typedef {import('./clock.js').Clock} Clock */
+/** @import { Clock } from './clock.js' */
 
 /** The longest timer of Node.js in milliseconds. */
 const LONGEST_TIMER = 2 ** 31 - 1;
@@ -15,8 +15,7 @@ class Timers {
   #clock;
   #run;
   /**
-   * Infinity for an item that is not set, since deleting it each time is slower.
-   * @type {Map<Item, number>}
+   * A cleared item has Infinity, since deleting it each time is slower. @type {Map<Item, number>}
    */
   #times = new Map();
   /** @type {any} */
@@ -24,8 +23,8 @@ class Timers {
   #timerFor = Number.POSITIVE_INFINITY;
 
   /**
-   * @param {Clock} clock
-   * @param {(due: Item[]) => void} run handles items that are due, which are cleared by then
+   * @param {Clock} clock @param {(due: Item[]) => void} run handles due items, which are cleared
+   *   before
    */
   constructor(clock, run) {
     this.#clock = clock;
@@ -43,14 +42,14 @@ class Timers {
     if (at < this.timeOf(item)) this.set(item, at);
   }
 
-  /** The time of an item; Infinity if it is not set. @param {Item} item */
+  /** The time of an item; Infinity for none. @param {Item} item */
   timeOf(item) {
     return this.#times.get(item) ?? Number.POSITIVE_INFINITY;
   }
 
   /** @param {Item} item */
   clear(item) {
-    // The timer stays: when it fires, it is set for the next item.
+    // The timer of Node.js stays: when it fires, it is set for the next item.
     if (this.#times.has(item)) this.#times.set(item, Number.POSITIVE_INFINITY);
   }
 

@@ -2,10 +2,10 @@
 
 const { Promise } = require('../../platform/intrinsics.js');
 
-/** @typedef {import('./clock.js').Clock} Clock */
+/** @import { Clock } from './clock.js' */
 
 /**
- * Rejects with `late()` if the promise takes longer; its timer does not keep the event loop alive.
+ * Rejects with `late()` if the promise takes longer. The timer does not keep the event loop alive.
  * @template T @param {Clock} clock @param {Promise<T>} promise @param {number} milliseconds
  * @param {() => unknown} late @returns {Promise<T>}
  */
@@ -18,9 +18,9 @@ function within(clock, promise, milliseconds, late) {
 }
 
 /**
+ * Runs `done` first, then `resolve` or `reject`.
  * @template T @param {Promise<T>} promise @param {(value: T) => void} resolve
- * @param {(error: unknown) => void} reject
- * @param {() => void} done runs before both
+ * @param {(error: unknown) => void} reject @param {() => void} done
  */
 async function follow(promise, resolve, reject, done) {
   try {

@@ -44,11 +44,8 @@ const { Query } = require('./query.js');
 const { Steps } = require('./steps.js');
 const { DeliveryBarrier, Streams, absentOf } = require('./streams.js');
 
-/** @typedef {import('../../adapter.js').Adapter} Adapter */
-/** @typedef {import('../../adapter.js').Op} Op */
-/** @typedef {import('../../adapter.js').Seen} Seen */
-/** @typedef {import('../../adapter.js').SessionInfo} SessionInfo */
-/** @typedef {import('./life.js').Life} Life */
+/** @import { Adapter, Op, Seen, SessionInfo } from '../../adapter.js' */
+/** @import { Life } from './life.js' */
 /** @typedef {InstanceType<typeof import('./step.js').Step>} OwnStep */
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} OpenLink */
 

@@ -8,7 +8,7 @@
 const { plainError } = require('../../../platform/errors.js');
 const { isLocal, isOfTls } = require('../../errors.js');
 
-/** @typedef {import('../../adapter.js').Meaning} Meaning */
+/** @import { Meaning } from '../../adapter.js' */
 
 /**
  * What each code means; an error without an entry is `local` or `retry`.

@@ -29,7 +29,7 @@ const { createHash } = require('node:crypto');
 
 const { now: dateNow } = Date;
 
-/** @typedef {import('../../adapter.js').RequestOp} RequestOp */
+/** @import { RequestOp } from '../../adapter.js' */
 
 /**
  * @typedef {object} RequestKey

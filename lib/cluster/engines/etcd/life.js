@@ -19,7 +19,7 @@ const { randomUUID } = require('node:crypto');
 const { bucketError } = require('./errors.js');
 const { allWith, base64, base64Json, range, valueOf } = require('./keys.js');
 
-/** @typedef {import('../../adapter.js').Seen} Seen */
+/** @import { Seen } from '../../adapter.js' */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 
 /** How many ended epochs the key lists. */

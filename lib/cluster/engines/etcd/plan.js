@@ -28,12 +28,10 @@ const { UNAVAILABLE, otherLimit } = require('../../adapter.js');
 const { NONE, after, allWith, base64, base64Json } = require('./keys.js');
 const { doneLease, exists, leaseNumber, range } = require('./keys.js');
 
-/** @typedef {import('../../adapter.js').Answer} Answer */
-/** @typedef {import('../../adapter.js').Op} Op */
-/** @typedef {import('../../adapter.js').RequestOp} RequestOp */
+/** @import { Answer, Op, RequestOp } from '../../adapter.js' */
+/** @import { Entry as CachedRequest } from './queue.js' */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 /** @typedef {InstanceType<typeof import('./queue-cache.js').QueueCache>} BucketMirror */
-/** @typedef {import('./queue.js').Entry} CachedRequest */
 /** @typedef {InstanceType<typeof import('./queue.js').Queue>} NameQueue */
 
 /**

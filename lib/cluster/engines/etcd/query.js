@@ -14,13 +14,11 @@ const { queueAsOf } = require('./queue.js');
 
 const { now: dateNow } = Date;
 
-/** @typedef {import('../../adapter.js').Entry} Told */
-/** @typedef {import('../../adapter.js').SessionInfo} SessionInfo */
+/** @import { Entry as Told, SessionInfo } from '../../adapter.js' */
+/** @import { Entry, KeyValue } from './queue.js' */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 /** @typedef {InstanceType<typeof import('./queue-cache.js').QueueCache>} BucketMirror */
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} OpenLink */
-/** @typedef {import('./queue.js').Entry} Entry */
-/** @typedef {import('./queue.js').KeyValue} KeyValue */
 
 /**
  * @typedef {object} Mark the value of a session's mark

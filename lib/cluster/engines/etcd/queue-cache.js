@@ -21,9 +21,7 @@ const { Queue, entriesOf, queueOf } = require('./queue.js');
 const { Slots } = require('./slots.js');
 
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
-/** @typedef {import('./queue.js').Entry} Entry */
-/** @typedef {import('./queue.js').KeyValue} KeyValue */
-/** @typedef {import('./queue.js').WatchEvent} WatchEvent */
+/** @import { Entry, KeyValue, WatchEvent } from './queue.js' */
 
 /**
  * @typedef {object} News events of the session, sent after a whole response was applied

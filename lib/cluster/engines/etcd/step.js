@@ -9,10 +9,9 @@
 const { ENDED, QUEUED, QUEUE_FULL, UNAVAILABLE, granted } = require('../../adapter.js');
 const { unitsOf } = require('./plan.js');
 
-/** @typedef {import('../../adapter.js').Answer} Answer */
-/** @typedef {import('../../adapter.js').Op} Op */
+/** @import { Answer, Op } from '../../adapter.js' */
+/** @import { Entry as QueueEntry } from './queue.js' */
 /** @typedef {InstanceType<typeof import('./queue.js').Queue>} NameQueue */
-/** @typedef {import('./queue.js').Entry} QueueEntry */
 
 class Step {
   number;

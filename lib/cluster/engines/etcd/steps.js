@@ -18,13 +18,11 @@ const { markOf } = require('./query.js');
 const { queueAsOf } = require('./queue.js');
 const { Step } = require('./step.js');
 
-/** @typedef {import('../../adapter.js').Answer} Answer */
-/** @typedef {import('../../adapter.js').Op} Op */
-/** @typedef {import('./adapter.js').Own} Own */
+/** @import { Answer, Op } from '../../adapter.js' */
+/** @import { Own } from './adapter.js' */
+/** @import { Plan, View } from './plan.js' */
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} OpenLink */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
-/** @typedef {import('./plan.js').Plan} Plan */
-/** @typedef {import('./plan.js').View} View */
 /** @typedef {InstanceType<typeof import('./step.js').Step>} OwnStep */
 
 /** The longest value of a request. */

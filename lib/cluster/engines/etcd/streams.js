@@ -21,7 +21,7 @@ const { allWith, base64, range, textOf } = require('./keys.js');
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} OpenLink */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 /** @typedef {InstanceType<typeof import('./queue-cache.js').QueueCache>} BucketMirror */
-/** @typedef {import('./queue.js').Entry} Entry */
+/** @import { Entry } from './queue.js' */
 
 /** How many names have a stream of their own. */
 const MOST_STREAMS = 4;

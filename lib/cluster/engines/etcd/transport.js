@@ -16,9 +16,8 @@ const { URL } = require('node:url');
 const { Promise } = require('../../../platform/intrinsics.js');
 const { argumentError, plainError } = require('../../../platform/errors.js');
 
-/** @typedef {import('node:http').Agent} Agent */
-/** @typedef {import('node:http').IncomingMessage} Incoming */
-/** @typedef {import('node:net').Socket} Socket */
+/** @import { Agent, IncomingMessage as Incoming } from 'node:http' */
+/** @import { Socket } from 'node:net' */
 
 /** How long an unused connection is kept. */
 const IDLE = 4_000;

@@ -27,11 +27,10 @@ const {
   staleError,
 } = require('./errors.js');
 
-/** @typedef {import('../../adapter.js').Adapter} Adapter */
-/** @typedef {import('../../adapter.js').Op} Op */
+/** @import { Adapter, Op } from '../../adapter.js' */
+/** @import { Pool } from './link.js' */
+/** @import { Guard } from './errors.js' */
 /** @typedef {InstanceType<typeof PostgresLink>} OpenLink */
-/** @typedef {import('./link.js').Pool} Pool */
-/** @typedef {import('./errors.js').Guard} Guard */
 
 /** The version of the schema and its meaning. */
 const VERSION = 9;

@@ -33,13 +33,9 @@ const {
 const SCRIPT = require('./redis.lua.js');
 const { argumentError, describe } = require('../../../platform/errors.js');
 
-/** @typedef {import('../../adapter.js').Adapter} Adapter */
-/** @typedef {import('../../adapter.js').Answer} Answer */
-/** @typedef {import('../../adapter.js').Op} Op */
-/** @typedef {import('../../adapter.js').RequestOp} RequestOp */
-/** @typedef {import('../../adapter.js').Seen} Seen */
+/** @import { Adapter, Answer, Op, RequestOp, Seen } from '../../adapter.js' */
+/** @import { Client } from './link.js' */
 /** @typedef {InstanceType<typeof RedisLink>} OpenLink */
-/** @typedef {import('./link.js').Client} Client */
 
 /** @typedef {{ ops: Op[], number: number, before: number }} SentStep */
 
@@ -753,7 +749,7 @@ function entriesOf([now, ...rest]) {
     entries.push({
       ref: Number(ref),
       name: JSON.parse(name),
-      mode: /** @type {import('../../adapter.js').LockMode} */ (
+      mode: /** @type {import('../../../backend/contract.js').LockMode} */ (
         mode === 's' ? 'shared' : 'exclusive'
       ),
       token: BigInt(token),
