@@ -29,17 +29,17 @@ class Announcements {
   #waits = 0;
 
   /** @param {Requester} lock */
-  loss(lock) {
+  addLoss(lock) {
     this.#losses.push(lock);
   }
 
   /** @param {() => void} announce */
-  change(announce) {
+  addChange(announce) {
     this.#changes.push(announce);
   }
 
   /** @param {Requester} request */
-  answer(request) {
+  addAnswer(request) {
     this.#answers.push(request);
   }
 
@@ -53,31 +53,31 @@ class Announcements {
     if (this.#isAnnouncing) return;
     this.#isAnnouncing = true;
     try {
-      this.#announceNews(fromEvents);
+      this.#announceEvents(fromEvents);
       if (this.#isLosing || this.#ticking || this.#answers.length === 0) return;
-      this.#announceOne(this.#answers, fromEvents, (request) => request.announceAnswer());
+      this.#announceFirst(this.#answers, fromEvents, (request) => request.announceAnswer());
       // The user's code may have stolen a lock of this manager.
-      this.#announceNews(fromEvents);
-      if (this.#answers.length > 0) this.#tick();
+      this.#announceEvents(fromEvents);
+      if (this.#answers.length > 0) this.#scheduleAnswer();
     } catch {
-      this.#tickAnyhow();
+      this.#tryToSchedule();
     } finally {
       this.#isAnnouncing = false;
     }
   }
 
   /** @param {boolean} fromEvents */
-  #announceNews(fromEvents) {
+  #announceEvents(fromEvents) {
     for (;;) {
       // The user's code may close the bucket after a change, and lose locks.
       if (this.#losses.length > 0) {
         this.#isLosing ||= fromEvents;
-        this.#announceOne(this.#losses, fromEvents, (lock) => lock.announceLoss(fromEvents));
+        this.#announceFirst(this.#losses, fromEvents, (lock) => lock.announceLoss(fromEvents));
       } else if (this.#isLosing) {
         this.#goOnAfterLosses();
         return;
       } else if (this.#changes.length > 0) {
-        this.#announceOne(this.#changes, fromEvents, (announce) => announce());
+        this.#announceFirst(this.#changes, fromEvents, (announce) => announce());
       } else {
         return;
       }
@@ -90,7 +90,7 @@ class Announcements {
    * @template T @param {T[]} things @param {boolean} fromEvents
    * @param {(thing: T) => void} announce harmless to repeat
    */
-  #announceOne(things, fromEvents, announce) {
+  #announceFirst(things, fromEvents, announce) {
     try {
       announce(things[0]);
     } catch (error) {
@@ -110,7 +110,7 @@ class Announcements {
   }
 
   /** Schedules the next answer behind all microtasks that run now. */
-  #tick() {
+  #scheduleAnswer() {
     if (this.#ticking) return;
     soon(() => {
       nextTick(() => {
@@ -122,9 +122,9 @@ class Announcements {
   }
 
   /** Schedules a tick after the stack was too short in a user's call. */
-  #tickAnyhow() {
+  #tryToSchedule() {
     try {
-      this.#tick();
+      this.#scheduleAnswer();
     } catch {
       // The next event of the session calls `announce` again.
     }

@@ -93,21 +93,21 @@ class ClusterBackend {
     this.#onChange = onChange;
     if (adapter.can.groups) this.requestAll = this.#requestAll;
     if (adapter.guard) this.guard = this.#guard;
-    if (adapter.can.marks) this.marked = this.#marked;
+    if (adapter.can.marks) this.marked = this.#isMarked;
     this.#session = new Session(
       { adapter, ttl, clock, rules, info: this.#info },
       {
-        granted: (tracked) => this.#granted(tracked),
-        passed: (tracked) => this.#passed(tracked),
-        refused: (tracked, answer) => this.#refused(tracked, answer),
-        stolen: (tracked, thief) => this.#lost(tracked, (lock) => lock.stolen(thief)),
+        granted: (tracked) => this.#handleGrant(tracked),
+        passed: (tracked) => this.#handlePass(tracked),
+        refused: (tracked, answer) => this.#handleRefusal(tracked, answer),
+        stolen: (tracked, thief) => this.#handleLoss(tracked, (lock) => lock.stolen(thief)),
         lost: (tracked, reason, cause) =>
-          this.#lost(tracked, (lock) => lock.lost(reason, () => asError(cause))),
-        failed: (tracked, error) => this.#failed(tracked, error),
-        changed: (state, reason, cause) => this.#changed({ state, reason, cause }),
-        unopened: (why) => this.#announcements.change(() => warnOfOutage(adapter.id, ttl, why)),
-        settled: () => this.#settled(),
-        isTelling: () => this.#announcements.hasAnswers,
+          this.#handleLoss(tracked, (lock) => lock.lost(reason, () => asError(cause))),
+        failed: (tracked, error) => this.#handleFailure(tracked, error),
+        changed: (state, reason, cause) => this.#handleChange({ state, reason, cause }),
+        unopened: (why) => this.#announcements.addChange(() => warnOfOutage(adapter.id, ttl, why)),
+        settled: () => this.#announceEvents(),
+        hasPendingAnswers: () => this.#announcements.hasAnswers,
       },
     );
     this.#session.start();
@@ -128,7 +128,7 @@ class ClusterBackend {
 
   /** @param {Requester} request */
   request(request) {
-    if (!this.#refuse(request)) this.#session.ask([this.#track(request, 0)]);
+    if (!this.#failIfImpossible(request)) this.#session.request([this.#track(request, 0)]);
   }
 
   /** @type {((requests: Requester[]) => void) | undefined} */
@@ -137,7 +137,7 @@ class ClusterBackend {
   /** @param {Requester[]} requests */
   #requestAll(requests) {
     const asked = requests.filter((request) => {
-      if (this.#refuse(request)) return false;
+      if (this.#failIfImpossible(request)) return false;
       if (!request.priority) return true;
       request.failed(() => notSupportedError(NO_PRIORITIES_OF_SEVERAL));
       return false;
@@ -148,11 +148,12 @@ class ClusterBackend {
       return;
     }
     const group = asked.length > 1 ? ++this.#groups : 0;
-    if (asked.length > 0) this.#session.ask(asked.map((request) => this.#track(request, group)));
+    if (asked.length > 0)
+      this.#session.request(asked.map((request) => this.#track(request, group)));
   }
 
   /** Whether the request failed at once, because it cannot be made. @param {Requester} request */
-  #refuse(request) {
+  #failIfImpossible(request) {
     const { error } = this.#session;
     if (error !== undefined) {
       request.failed(() => error);
@@ -190,16 +191,16 @@ class ClusterBackend {
 
   /** @param {Requester} request */
   withdraw(request) {
-    return this.#end(request);
+    return this.#endRequest(request);
   }
 
   /** @param {Requester} lock */
   release(lock) {
-    return this.#end(lock);
+    return this.#endRequest(lock);
   }
 
   /** @param {Requester} request @returns {Promise<void> | undefined} */
-  #end(request) {
+  #endRequest(request) {
     const tracked = this.#trackedOf(request);
     if (!tracked) return undefined;
     const ended = this.#session.end(tracked, request.keep);
@@ -224,13 +225,13 @@ class ClusterBackend {
    */
   undo = () => {
     try {
-      soon(() => this.#finish());
+      soon(() => this.#finishAll());
     } catch {
       // The next event calls `undo` again.
     }
   };
 
-  #finish() {
+  #finishAll() {
     const { unfinished } = this;
     for (let i = 0; i < unfinished.length; i++) {
       try {
@@ -263,7 +264,7 @@ class ClusterBackend {
 
   /** @param {string} name */
   async askHolders(name) {
-    const holders = await this.#session.lookAt(name, LOOK);
+    const holders = await this.#session.queryHolders(name, LOOK);
     return holders && toHolders(holders);
   }
 
@@ -305,7 +306,7 @@ class ClusterBackend {
   marked;
 
   /** @param {Requester} lock */
-  async #marked(lock) {
+  async #isMarked(lock) {
     const tracked = this.#trackedOf(lock);
     return tracked?.state === HELD && (await this.#session.queryMark(tracked));
   }
@@ -326,51 +327,51 @@ class ClusterBackend {
   }
 
   /** @param {Tracked} tracked */
-  #granted({ owner, token }) {
+  #handleGrant({ owner, token }) {
     owner.granted(Number(asIntN(32, token)) >>> 0, Number(asIntN(32, token >> 32n)) >>> 0);
-    this.#announcements.answer(owner);
+    this.#announcements.addAnswer(owner);
   }
 
   /** @param {Tracked} tracked */
-  #passed({ owner }) {
+  #handlePass({ owner }) {
     this.#forget(owner);
     owner.granted(0, 0);
-    this.#announcements.answer(owner);
+    this.#announcements.addAnswer(owner);
   }
 
   /** @param {Tracked} tracked @param {Answer} answer */
-  #refused({ owner }, { code, limit, error }) {
+  #handleRefusal({ owner }, { code, limit, error }) {
     this.#forget(owner);
     if (code === 'unavailable') owner.unavailable();
     else if (code === 'otherLimit') owner.otherLimit?.(limit);
     else if (code === 'queueFull') owner.queueFull?.();
     else owner.failed(() => error);
-    this.#announcements.answer(owner);
+    this.#announcements.addAnswer(owner);
   }
 
   /** @param {Tracked} tracked @param {(lock: Requester) => void} how */
-  #lost({ owner }, how) {
+  #handleLoss({ owner }, how) {
     this.#forget(owner);
     how(owner);
-    this.#announcements.loss(owner);
+    this.#announcements.addLoss(owner);
   }
 
   /** @param {Tracked} tracked @param {unknown} error */
-  #failed({ owner }, error) {
+  #handleFailure({ owner }, error) {
     this.#forget(owner);
     owner.failed(() => error);
-    this.#announcements.answer(owner);
+    this.#announcements.addAnswer(owner);
   }
 
   /** @param {Change} change */
-  #changed(change) {
-    this.#announcements.change(() => {
+  #handleChange(change) {
+    this.#announcements.addChange(() => {
       if (sessions.hasSubscribers) sessions.publish({ id: this.id, ...change });
     });
-    this.#announcements.change(() => this.#onChange(change));
+    this.#announcements.addChange(() => this.#onChange(change));
   }
 
-  #settled() {
+  #announceEvents() {
     this.#announcements.announce(true);
     if (this.unfinished.length > 0) this.undo();
   }

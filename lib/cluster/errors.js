@@ -11,7 +11,7 @@ const made = new WeakSet();
 const INTERNAL = ['ERR_WEB_LOCKS_SESSION_DEAD', 'ERR_WEB_LOCKS_STALE'];
 
 /** @param {any} cause */
-const isTelling = (cause) =>
+const givesReason = (cause) =>
   String(cause?.code).startsWith('ERR_WEB_LOCKS_') && !INTERNAL.includes(cause.code);
 
 /**
@@ -23,7 +23,7 @@ const isTelling = (cause) =>
 function unreachableError(what, cause) {
   const why = cause === undefined ? 'the lock server does not answer.' : (cause?.message ?? cause);
   const options = cause === undefined ? undefined : { cause };
-  const code = isTelling(cause) ? cause.code : 'ERR_WEB_LOCKS_UNREACHABLE';
+  const code = givesReason(cause) ? cause.code : 'ERR_WEB_LOCKS_UNREACHABLE';
   const error = plainError(`${what}: ${why}`, code, options);
   made.add(error);
   return error;
@@ -31,13 +31,13 @@ function unreachableError(what, cause) {
 
 /** Gives the reason of an outage a code that users know. @param {unknown} why @returns {unknown} */
 function reasonError(why) {
-  if (isTelling(why)) return why;
+  if (givesReason(why)) return why;
   if (why !== undefined) return unreachableError('The lock server cannot be reached', why);
   return plainError('The lock server does not answer.', 'ERR_WEB_LOCKS_UNREACHABLE');
 }
 
 /** Whether the error gives a reason of its own. @param {any} error */
-const tellsWhy = (error) => !made.has(error);
+const isOwnReason = (error) => !made.has(error);
 
 /** The code of Node.js for a string that is too long; its error is a plain Error. */
 const TOO_LONG = 'ERR_STRING_TOO_LONG';
@@ -71,4 +71,4 @@ const tooManyError = (most, count) =>
     'ERR_WEB_LOCKS_TOO_MANY',
   );
 
-module.exports = { isLocal, isOfTls, reasonError, tellsWhy, tooManyError, unreachableError };
+module.exports = { isLocal, isOfTls, reasonError, isOwnReason, tooManyError, unreachableError };

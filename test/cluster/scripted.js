@@ -61,7 +61,7 @@ class Scripted {
         },
         changed: (state) => this.states.push(state),
         unopened: (why) => this.told.push(['unopened', why]),
-        isTelling: () => false,
+        hasPendingAnswers: () => false,
         settled: () => this.told.at(-1)?.[0] !== 'settled' && this.told.push(['settled']),
       },
     );
@@ -119,7 +119,7 @@ class Scripted {
           ...op,
         }),
     );
-    this.session.ask(places);
+    this.session.request(places);
     return places[0];
   }
 

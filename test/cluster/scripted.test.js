@@ -736,7 +736,7 @@ test('questions that are not answered end when the session is closed, and leave 
   const place = await asked(stage, 'held', granted(1n));
   const query = settling(stage.session.query());
   const marked = settling(stage.session.queryMark(place));
-  const look = settling(stage.session.lookAt('a', 1000));
+  const look = settling(stage.session.queryHolders('a', 1000));
   await settle();
   await stage.session.close();
   await settle();
@@ -1229,7 +1229,7 @@ test('what a group has that is not whole is nobody who holds a lock in its way',
   const stage = await new Scripted({ query }).open();
   stage.ask({ owner: 'x', name: 'a', group: 1 }, { owner: 'y', name: 'b', group: 1 });
   await (await step(stage)).answer(granted(1n), QUEUED);
-  const entries = await stage.session.lookAt('a', 1000);
+  const entries = await stage.session.queryHolders('a', 1000);
   assert.deepEqual(
     entries.map(({ token }) => token),
     [9n],
@@ -1241,7 +1241,7 @@ test('who waits is not told that it holds the lock, before it has heard of the g
   const stage = await new Scripted({ query: () => told }).open();
   const entry = (clientId, ref, token) => ({ ref, mode: 'shared', token, clientId, label: '' });
   const look = async () =>
-    (await stage.session.lookAt('a', 1000))?.map(({ clientId, ref }) => [clientId, ref]);
+    (await stage.session.queryHolders('a', 1000))?.map(({ clientId, ref }) => [clientId, ref]);
   const held = await asked(stage, 'held', granted(1n));
   await asked(stage, 'waits', QUEUED);
   const both = [entry('me', 1, 1n), entry('me', 2, 2n)];
@@ -1300,7 +1300,7 @@ test('who waits is told why the server tells nothing, once that is known', async
   // A look that was given up still tells that nothing was answered.
   let answer;
   stage.adapter.query = () => new Promise((resolve) => (answer = resolve));
-  stage.session.lookAt('a', 200);
+  stage.session.queryHolders('a', 200);
   await stage.world.advance(999);
   assert.deepEqual(codes(), [undefined, undefined, 'GUARDED']);
   await stage.world.advance(1);

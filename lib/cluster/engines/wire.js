@@ -47,7 +47,7 @@ function answerOf(code) {
  * @param {string} line `g ref token` for a grant, `s ref thief` for a theft, or `s ref ` for a
  *   request that has passed
  */
-function tell(events, line) {
+function emitHint(events, line) {
   const space = line.indexOf(' ', 2);
   const ref = Number(line.slice(2, space));
   const what = line.slice(space + 1);
@@ -55,4 +55,4 @@ function tell(events, line) {
   else if (line[0] === 's') events.stolen(ref, what);
 }
 
-module.exports = { DEAD, EARLY, STALE, answerOf, tell };
+module.exports = { DEAD, EARLY, STALE, answerOf, emitHint };

@@ -21,12 +21,12 @@ class ExpiryChecks {
   }
 
   /** Whether the server pushes every grant, so that no checks are needed. */
-  get isTold() {
+  get areGrantsPushed() {
     return this.#endsLeases && !this.#mayBeQuarantined;
   }
 
   /** Called for a new session or connection, since a quarantine may have begun in between. */
-  begin() {
+  expectQuarantine() {
     this.#mayBeQuarantined = true;
   }
 
@@ -36,7 +36,7 @@ class ExpiryChecks {
   }
 
   /** @param {number} now */
-  done(now) {
+  noteCheck(now) {
     this.#isFirst = false;
     this.#last = now;
   }
@@ -46,7 +46,7 @@ class ExpiryChecks {
    * @param {Renewal} renewal
    * @param {{ now: number, ttl: number, waiting: number }} state `waiting`: how many requests wait
    */
-  next({ nextExpiryIn, grantsIn }, { now, ttl, waiting }) {
+  handleRenewal({ nextExpiryIn, grantsIn }, { now, ttl, waiting }) {
     // The last check may have come before the quarantine was over.
     const isOver = this.#mayBeQuarantined && grantsIn <= 0;
     this.#mayBeQuarantined = grantsIn > 0;

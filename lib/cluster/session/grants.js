@@ -22,8 +22,8 @@ class Grants {
   #listener;
   #clientId;
   #seen;
-  #isQueued;
-  #isBusy;
+  #onQueued;
+  #onBusy;
 
   /**
    * @param {object} parts of the session
@@ -32,17 +32,17 @@ class Grants {
    * @param {import('./session.js').Listener} parts.listener
    * @param {string} parts.clientId
    * @param {import('../adapter.js').Seen} parts.seen receives the greatest token
-   * @param {() => void} parts.isQueued called when a request begins to wait
-   * @param {(op: Op) => void} parts.isBusy called to repeat an operation later
+   * @param {() => void} parts.onQueued called when a request begins to wait
+   * @param {(op: Op) => void} parts.onBusy called to repeat an operation later
    */
-  constructor({ requests, sendQueue, listener, clientId, seen, isQueued, isBusy }) {
+  constructor({ requests, sendQueue, listener, clientId, seen, onQueued, onBusy }) {
     this.#requests = requests;
     this.#sendQueue = sendQueue;
     this.#listener = listener;
     this.#clientId = clientId;
     this.#seen = seen;
-    this.#isQueued = isQueued;
-    this.#isBusy = isBusy;
+    this.#onQueued = onQueued;
+    this.#onBusy = onBusy;
   }
 
   /** Called when a renewal is sent: its answer cannot list requests that ended before. */
@@ -57,7 +57,7 @@ class Grants {
    */
   compare({ mine, stolen }, news) {
     // Thefts are final, so later changes do not matter; and no later renewal may list them.
-    for (const [ref, thief] of stolen ?? []) if (!mine.get(ref)) this.hintStolen(ref, thief);
+    for (const [ref, thief] of stolen ?? []) if (!mine.get(ref)) this.handleTheftHint(ref, thief);
     for (const tracked of this.#requests.all()) {
       const { ref } = tracked.op;
       const token = mine.get(ref);
@@ -67,18 +67,18 @@ class Grants {
         this.#listener.lost(tracked, 'failover', undefined);
         // After a fail-over the lost lock can be back in the server's queue, where nobody waits for
         // it.
-        if (token === 0n) this.#forget(ref, tracked.op.name);
+        if (token === 0n) this.#endUnknown(ref, tracked.op.name);
       } else if (tracked.state === WAITING && token) {
-        this.#grant(tracked, token);
+        this.#handleGrant(tracked, token);
       } else if (tracked.state === WAITING && token === undefined) {
         this.#requestGroupAgain(tracked);
       } else if (tracked.state === GRANTED_PARTIAL && !token) {
-        if (token === 0n) this.#forget(ref, tracked.op.name);
+        if (token === 0n) this.#endUnknown(ref, tracked.op.name);
         this.#requestGroupAgain(tracked);
       }
     }
     for (const ref of mine.keys()) {
-      if (!this.#requests.get(ref) && !this.#ended.has(ref)) this.#forget(ref, undefined);
+      if (!this.#requests.get(ref) && !this.#ended.has(ref)) this.#endUnknown(ref, undefined);
     }
   }
 
@@ -86,19 +86,19 @@ class Grants {
    * Ends a request at the server that this session does not have.
    * @param {number} ref @param {string | undefined} name
    */
-  #forget(ref, name) {
+  #endUnknown(ref, name) {
     this.#ended.add(ref);
     this.#sendQueue.addFirst({ kind: 'end', ref, name, keep: 0 });
   }
 
   /** @param {Op[]} ops @param {Answer[]} answers */
-  stepped(ops, answers) {
+  handleAnswers(ops, answers) {
     for (let i = 0; i < ops.length; i++) {
       const op = ops[i];
       const tracked = this.#requests.get(op.ref);
-      if (answers[i].code === 'busy') this.#obstruct(op, tracked, answers[i].error);
+      if (answers[i].code === 'busy') this.#repeatLater(op, tracked, answers[i].error);
       else if (op.kind === 'end') this.#handleEnd(op.ref, tracked, answers[i]);
-      else if (tracked?.state === ASKED) this.#answer(tracked, answers[i]);
+      else if (tracked?.state === ASKED) this.#handleAnswer(tracked, answers[i]);
     }
   }
 
@@ -107,9 +107,9 @@ class Grants {
    * obstacle, if the server knows it.
    * @param {Op} op @param {TrackedRequest | undefined} tracked @param {unknown} error
    */
-  #obstruct(op, tracked, error) {
+  #repeatLater(op, tracked, error) {
     if (tracked) tracked.obstacle = error;
-    if (op.kind === 'end' || tracked?.state === ASKED) this.#isBusy(op);
+    if (op.kind === 'end' || tracked?.state === ASKED) this.#onBusy(op);
   }
 
   /** @param {number} ref @param {TrackedRequest | undefined} tracked @param {Answer} answer */
@@ -120,7 +120,7 @@ class Grants {
     this.#requests.leave(tracked);
     if (code === 'notMarked') this.#handleFailedMark(tracked);
     // The group may have waited only for this request.
-    this.#holdWhole(group);
+    this.#holdIfComplete(group);
   }
 
   /**
@@ -133,7 +133,7 @@ class Grants {
       // If the server still has the request, the next comparison ends it.
       this.#requests.leave(tracked);
       if (op.keep > 0) this.#listener.lost(tracked, 'unreachable', error);
-      this.#holdWhole(group);
+      this.#holdIfComplete(group);
     } else if (tracked?.state === ASKED) {
       this.#requests.leave(tracked);
       this.#listener.failed(tracked, error);
@@ -145,52 +145,52 @@ class Grants {
    * tracked
    */
   #handleFailedMark(tracked) {
-    if (this.#isStolen(tracked)) this.#listener.stolen(tracked, tracked.thief);
+    if (this.#wasStolen(tracked)) this.#listener.stolen(tracked, tracked.thief);
     else this.#listener.lost(tracked, 'failover', undefined);
   }
 
   /** @param {TrackedRequest} tracked @param {Answer} answer */
-  #answer(tracked, answer) {
+  #handleAnswer(tracked, answer) {
     if (answer.code === 'granted') {
-      this.#grant(tracked, answer.token);
+      this.#handleGrant(tracked, answer.token);
     } else if (answer.code === 'queued') {
       this.#requests.move(tracked, WAITING);
-      this.#isQueued();
+      this.#onQueued();
     } else if (answer.code === 'passed') {
-      this.#pass(tracked);
+      this.#handlePass(tracked);
     } else {
       const group = this.#requests.groupOf(tracked);
       this.#ended.add(tracked.op.ref);
       this.#requests.leave(tracked);
       this.#listener.refused(tracked, answer);
-      this.#holdWhole(group);
+      this.#holdIfComplete(group);
     }
   }
 
   /**
    * The request passes: the server ended it instead of granting it. @param {TrackedRequest} tracked
    */
-  #pass(tracked) {
+  #handlePass(tracked) {
     this.#ended.add(tracked.op.ref);
     this.#requests.leave(tracked);
     this.#listener.passed(tracked);
   }
 
   /** @param {TrackedRequest} tracked @param {bigint} token */
-  #grant(tracked, token) {
+  #handleGrant(tracked, token) {
     tracked.token = token;
     if (token > this.#seen.token) this.#seen.token = token;
-    if (isOfWhole(tracked)) {
+    if (needsGroup(tracked)) {
       this.#requests.move(tracked, GRANTED_PARTIAL);
-      if (this.#isStolen(tracked)) this.#requestGroupAgain(tracked);
-      else this.#holdWhole(this.#requests.groupOf(tracked));
+      if (this.#wasStolen(tracked)) this.#requestGroupAgain(tracked);
+      else this.#holdIfComplete(this.#requests.groupOf(tracked));
     } else {
       this.#hold(tracked);
     }
   }
 
   /** @param {TrackedRequest[]} group */
-  #holdWhole(group) {
+  #holdIfComplete(group) {
     if (group.some(({ state }) => state === ASKED || state === WAITING)) return;
     for (const tracked of group) if (tracked.state === GRANTED_PARTIAL) this.#hold(tracked);
   }
@@ -198,16 +198,16 @@ class Grants {
   /** @param {TrackedRequest} tracked */
   #hold(tracked) {
     this.#requests.move(tracked, HELD);
-    if (tracked.op.kind === 'steal') this.#stealOwn(tracked);
+    if (tracked.op.kind === 'steal') this.#loseOwnLocks(tracked);
     this.#listener.granted(tracked);
-    if (this.#isStolen(tracked)) this.#handleTheft(tracked, tracked.thief);
+    if (this.#wasStolen(tracked)) this.#handleTheft(tracked, tracked.thief);
   }
 
   /**
    * Whether the lock was stolen before its grant arrived. A theft of an earlier epoch does not
    * count, since a fail-over may have undone it. @param {TrackedRequest} tracked
    */
-  #isStolen({ thief, thiefLife }) {
+  #wasStolen({ thief, thiefLife }) {
     return thief !== '' && thiefLife === this.#seen.life;
   }
 
@@ -215,7 +215,7 @@ class Grants {
    * The listener receives the loss of own locks before the grant of the theft that took them.
    * @param {TrackedRequest} thief
    */
-  #stealOwn(thief) {
+  #loseOwnLocks(thief) {
     for (const tracked of this.#requests.all()) {
       if (tracked.op.name !== thief.op.name || tracked.token >= thief.token) continue;
       if (tracked.state === HELD) this.#handleTheft(tracked, this.#clientId);
@@ -231,17 +231,17 @@ class Grants {
   }
 
   /** @param {number} ref @param {bigint} token */
-  hintGranted(ref, token) {
+  handleGrantHint(ref, token) {
     const tracked = this.#requests.get(ref);
     if (tracked && (tracked.state === ASKED || tracked.state === WAITING))
-      this.#grant(tracked, token);
+      this.#handleGrant(tracked, token);
   }
 
   /** @param {number} ref @param {string} thief '' if the request has passed */
-  hintStolen(ref, thief) {
+  handleTheftHint(ref, thief) {
     const tracked = this.#requests.get(ref);
     if (thief === '') {
-      if (tracked?.state === ASKED || tracked?.state === WAITING) this.#pass(tracked);
+      if (tracked?.state === ASKED || tracked?.state === WAITING) this.#handlePass(tracked);
     } else if (tracked?.state === HELD) {
       this.#handleTheft(tracked, thief);
     } else if (tracked?.state === ASKED || tracked?.state === ENDING) {
@@ -258,13 +258,13 @@ class Grants {
    * {TrackedRequest} tracked
    */
   #requestGroupAgain(tracked) {
-    const requests = isOfWhole(tracked)
+    const requests = needsGroup(tracked)
       ? this.#requests.groupOf(tracked).filter(isUnannounced)
       : [tracked];
     for (const one of requests) {
       const { ref, name } = one.op;
       this.#requests.leave(one);
-      if (one !== tracked && !this.#sendQueue.remove(one.op)) this.#forget(ref, name);
+      if (one !== tracked && !this.#sendQueue.remove(one.op)) this.#endUnknown(ref, name);
     }
     this.requestAgain(requests);
   }
@@ -288,7 +288,7 @@ class Grants {
  * Whether the user holds the lock only together with its whole group. @param {TrackedRequest}
  * tracked
  */
-function isOfWhole({ op }) {
+function needsGroup({ op }) {
   return op.group !== 0 && op.kind === 'request';
 }
 

@@ -80,12 +80,12 @@ class InFlightCalls {
     const { connection } = this;
     const others = this.#unanswered(call);
     this.#calls.set(call, others + 1);
-    if (others === 0) this.#await(call, patience);
+    if (others === 0) this.#startTimeLimit(call, patience);
     /** @type {() => void} */
     let use;
     try {
       const result = await make();
-      use = () => this.#use(result, then, handleRejection);
+      use = () => this.#useResult(result, then, handleRejection);
     } catch (error) {
       use = () => handleRejection(error);
     }
@@ -99,7 +99,7 @@ class InFlightCalls {
   }
 
   /** @param {Call} call @param {number} patience */
-  #await(call, patience) {
+  #startTimeLimit(call, patience) {
     const now = this.#clock.monotonic();
     this.#since.set(call, now);
     this.#timers.set(CALL_TIMEOUTS[call], now + patience);
@@ -115,7 +115,7 @@ class InFlightCalls {
   #handleReply(call, patience) {
     const others = this.#unanswered(call) - 1;
     this.#calls.set(call, others);
-    if (others > 0) this.#await(call, patience);
+    if (others > 0) this.#startTimeLimit(call, patience);
     else this.#timers.clear(CALL_TIMEOUTS[call]);
   }
 
@@ -124,7 +124,7 @@ class InFlightCalls {
    * @template T @param {T} result @param {(result: T) => void} then
    * @param {(error: unknown) => void} handleRejection
    */
-  #use(result, then, handleRejection) {
+  #useResult(result, then, handleRejection) {
     try {
       then(result);
     } catch (error) {
@@ -134,7 +134,7 @@ class InFlightCalls {
   }
 
   /** Ignores all answers of the current connection. */
-  hangUp() {
+  dropConnection() {
     this.connection++;
     for (const call of this.#calls.keys()) this.#timers.clear(CALL_TIMEOUTS[call]);
     this.#calls.clear();

@@ -30,28 +30,28 @@ class KeepAlive {
   }
 
   /** Called when the result of `isWanted` or `isOver` may have changed. */
-  look() {
+  update() {
     const isWanted = this.#busy > 0 || this.#isWanted();
-    if (!isWanted && this.#isOver()) this.#end();
-    else if (isWanted !== this.#isHeld) this.#hold(isWanted);
+    if (!isWanted && this.#isOver()) this.#stop();
+    else if (isWanted !== this.#isHeld) this.#setHeld(isWanted);
   }
 
   /** @param {boolean} isHeld */
-  #hold(isHeld) {
+  #setHeld(isHeld) {
     const clock = this.#clock;
     if (!isHeld) clock.unref(this.#timer);
     else if (this.#timer) clock.ref(this.#timer);
-    else this.#timer = clock.setTimeout(() => this.#again(), FOREVER);
+    else this.#timer = clock.setTimeout(() => this.#renewTimer(), FOREVER);
     // This is set last: if the stack overflows above, the next call tries again.
     this.#isHeld = isHeld;
   }
 
-  #again() {
-    this.#end();
-    this.look();
+  #renewTimer() {
+    this.#stop();
+    this.update();
   }
 
-  #end() {
+  #stop() {
     this.#clock.clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#isHeld = false;
@@ -61,11 +61,11 @@ class KeepAlive {
   async during(work) {
     this.#busy++;
     try {
-      this.look();
+      this.update();
       return await work();
     } finally {
       this.#busy--;
-      this.look();
+      this.update();
     }
   }
 }

@@ -22,7 +22,7 @@ const { ENDING, HELD } = require('./tracked-request.js');
  * @typedef {object} Attempt
  * @property {Promise<Entry[]>} [answer] undefined if the session was not open, so nothing was sent
  * @property {number} connection the connection that the query was sent over
- * @property {Unit[]} passed the units that the query has overtaken
+ * @property {Unit[]} overtaken the units that the query has overtaken
  */
 
 /** A query waits at most a quarter of a `ttl` for earlier operations. */
@@ -55,7 +55,7 @@ class Queries {
    * Queries for holders that the server has not answered, even if this process gave them up.
    * @type {Set<{ asked: number, connection: number }>}
    */
-  #looks = new Set();
+  #holderQueries = new Set();
 
   /**
    * @param {object} parts @param {Adapter} parts.adapter @param {SessionInfo} parts.info
@@ -75,11 +75,11 @@ class Queries {
     this.#session = session;
   }
 
-  changed() {
+  handleChange() {
     const waiting = this.#onChange;
     this.#onChange = [];
     for (const resolve of waiting) resolve();
-    if (this.#session.state !== 'open') this.#looks.clear();
+    if (this.#session.state !== 'open') this.#holderQueries.clear();
     const { error } = this.#session;
     if (error !== undefined) for (const end of this.#underWay) end(error);
   }
@@ -96,12 +96,12 @@ class Queries {
    * The holders of a name; undefined if the server does not answer in time. Never rejects.
    * @param {string} name @param {number} milliseconds @returns {Promise<Entry[] | undefined>}
    */
-  async lookAt(name, milliseconds) {
+  async queryHolders(name, milliseconds) {
     const { connection, state } = this.#session;
     if (state !== 'open') return undefined;
     const look = { asked: this.#clock.monotonic(), connection };
-    const forget = () => this.#looks.delete(look);
-    this.#looks.add(look);
+    const forget = () => this.#holderQueries.delete(look);
+    this.#holderQueries.add(look);
     const answer = this.#fetch(name, 'held');
     then(answer, forget, forget);
     try {
@@ -115,7 +115,9 @@ class Queries {
   get isServerSilent() {
     const { connection } = this.#session;
     const since = this.#clock.monotonic() - SILENT_MS;
-    return [...this.#looks].some((look) => look.connection === connection && look.asked <= since);
+    return [...this.#holderQueries].some(
+      (look) => look.connection === connection && look.asked <= since,
+    );
   }
 
   /**
@@ -132,19 +134,19 @@ class Queries {
     const end = this.#clock.monotonic() + session.ttl;
     for (;;) {
       if (session.error) throw session.error;
-      const { answer, connection, passed } = await this.#attempt(name, end);
+      const { answer, connection, overtaken } = await this.#attempt(name, end);
       if (session.error) throw session.error;
       const rest = end - this.#clock.monotonic();
       if (answer) {
         try {
-          return this.#withPassed(await this.#within(answer, rest), passed, name);
+          return this.#addOvertaken(await this.#within(answer, rest), overtaken, name);
         } catch (error) {
           const isLate = this.#clock.monotonic() >= end;
           if (isLate || this.#isFinal(error)) throw error;
           session.handleDisconnect(error, connection);
         }
       } else if (session.state !== 'open') {
-        await session.within(this.#change(), rest);
+        await session.within(this.#nextChange(), rest);
       }
     }
   }
@@ -156,13 +158,13 @@ class Queries {
   async #attempt(name, end) {
     const session = this.#session;
     /** @type {Attempt} */
-    const attempt = { connection: 0, passed: [] };
+    const attempt = { connection: 0, overtaken: [] };
     /** @type {Unit | undefined} */
     let barrier;
     const reached = new Promise((/** @type {(_?: any) => void} */ resolve) => {
-      barrier = this.#sendQueue.barrier((isDropped) => {
+      barrier = this.#sendQueue.addBarrier((isDropped) => {
         attempt.connection = session.connection;
-        if (!isDropped && session.state === 'open') attempt.answer = this.#ask(name);
+        if (!isDropped && session.state === 'open') attempt.answer = this.#send(name);
         resolve();
       });
     });
@@ -170,7 +172,7 @@ class Queries {
     try {
       await this.#within(reached, Math.min(session.ttl / BEHIND, rest()));
     } catch {
-      if (barrier) attempt.passed = this.#sendQueue.hurry(barrier);
+      if (barrier) attempt.overtaken = this.#sendQueue.moveToFront(barrier);
       if (session.error) throw session.error;
       await this.#within(reached, rest());
     }
@@ -178,7 +180,7 @@ class Queries {
   }
 
   /** The caller may handle the rejection later than it occurs. @param {string} [name] */
-  #ask(name) {
+  #send(name) {
     const answer = this.#fetch(name);
     then(answer, undefined, () => {});
     return answer;
@@ -197,7 +199,7 @@ class Queries {
     while (tracked.state === HELD) {
       if (session.error) throw session.error;
       if (session.state !== 'open') {
-        await this.#change();
+        await this.#nextChange();
         continue;
       }
       const { connection } = session;
@@ -240,7 +242,7 @@ class Queries {
   }
 
   /** Resolves when the session changes its state. @returns {Promise<void>} */
-  #change() {
+  #nextChange() {
     return new Promise((resolve) => {
       this.#onChange.push(resolve);
     });
@@ -249,20 +251,20 @@ class Queries {
   /**
    * Corrects the server's entries by the units that the query has overtaken. Their requests are
    * added as waiting ones, and what they end is removed.
-   * @param {Entry[]} told @param {Unit[]} passed @param {string} [name]
+   * @param {Entry[]} listed @param {Unit[]} overtaken @param {string} [name]
    */
-  #withPassed(told, passed, name) {
+  #addOvertaken(listed, overtaken, name) {
     /** @type {Map<number, Entry>} */
     const asked = new Map();
     /** @type {Set<number>} */
     const ended = new Set();
-    for (const op of passed.flatMap(({ ops }) => ops)) {
+    for (const op of overtaken.flatMap(({ ops }) => ops)) {
       if (op.kind === 'end') ended.add(op.ref);
-      else if (canWait(op) && (name ?? op.name) === op.name) this.#tell(op, asked);
+      else if (canWait(op) && (name ?? op.name) === op.name) this.#addWaiting(op, asked);
     }
     /** @type {Entry[]} */
     const entries = [];
-    for (const entry of told) {
+    for (const entry of listed) {
       const isOwn = entry.clientId === this.#info.clientId;
       if (isOwn) asked.delete(entry.ref);
       if (!isOwn || !ended.has(entry.ref)) entries.push(entry);
@@ -277,7 +279,7 @@ class Queries {
   }
 
   /** @param {import('../adapter.js').RequestOp} op @param {Map<number, Entry>} asked */
-  #tell({ label, limit, mode, name, priority, ref, weight }, asked) {
+  #addWaiting({ label, limit, mode, name, priority, ref, weight }, asked) {
     const tracked = this.#requests.get(ref);
     // This request was answered after the query was sent, so the entries must not show it.
     if (!tracked || tracked.state === ENDING) return;

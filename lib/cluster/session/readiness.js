@@ -32,7 +32,7 @@ class Readiness {
     then(this.promise, undefined, () => {});
   }
 
-  reached() {
+  resolve() {
     this.isReached = true;
     if (this.isAwaited) this.#resolve();
     else this.promise = Promise.resolve();
@@ -40,7 +40,7 @@ class Readiness {
   }
 
   /** @param {unknown} error */
-  failed(error) {
+  reject(error) {
     this.isAwaited = false;
     this.#reject(error);
   }

@@ -119,7 +119,7 @@ class SendQueue {
    * @param {(isDropped: boolean) => void} reached called when everything in the queue was answered
    *   or dropped
    */
-  barrier(reached) {
+  addBarrier(reached) {
     const barrier = { ops: [], reached };
     if (this.isEmpty) reached(false);
     else this.#units.add(barrier);
@@ -130,7 +130,7 @@ class SendQueue {
    * Moves a barrier to the front, so that it waits only for the steps under way. Returns the units
    * that it has overtaken. @param {Unit} barrier
    */
-  hurry(barrier) {
+  moveToFront(barrier) {
     const units = [...this.#units];
     const at = units.indexOf(barrier);
     if (at < 0) return [];
@@ -163,18 +163,18 @@ class SendQueue {
   }
 
   /** Takes the step to send now, which repeats one of an earlier connection or is a new one. */
-  next() {
-    const step = this.#unsent ?? this.#take();
+  takeNext() {
+    const step = this.#unsent ?? this.#makeStep();
     if (step) step.isUnderWay = true;
     return step;
   }
 
   /** The number of the unanswered step before this one; 0 for none. @param {QueuedStep} step */
-  before(step) {
+  numberBefore(step) {
     return this.#steps[this.#steps.indexOf(step) - 1]?.number ?? 0;
   }
 
-  #take() {
+  #makeStep() {
     if (!this.#hasRoom) return undefined;
     const units = [];
     let count = 0;
@@ -202,7 +202,7 @@ class SendQueue {
     }
   }
 
-  answered() {
+  removeFirst() {
     this.#steps.shift();
     this.#most = Math.min(2 * this.#most, MOST);
     this.#passBarriers();
@@ -222,7 +222,7 @@ class SendQueue {
    * Halves a step that the server refuses. If it has one unit, its operations are dropped and
    * returned. @param {QueuedStep} step
    */
-  refused(step) {
+  halveOrDrop(step) {
     this.takeBack(step);
     this.#most = Math.ceil(step.units.length / 2);
     return step.units.length === 1 ? this.#drop(step.units[0]) : [];
@@ -246,7 +246,7 @@ class SendQueue {
    * @param {number} patience milliseconds
    * @returns {Op[]}
    */
-  missed(done, isWanted, now, patience) {
+  dropMissedSteps(done, isWanted, now, patience) {
     const step = this.#steps.find(({ number }) => number > done);
     if (!step) return [];
     this.takeBack(step);
@@ -259,7 +259,7 @@ class SendQueue {
   }
 
   /** @param {number} done the last step that the server executed */
-  areDone(done) {
+  markDone(done) {
     for (const step of this.#steps) if (step.number <= done) step.isDone = true;
   }
 

@@ -1,7 +1,7 @@
 'use strict';
 
 /**
- * The state machine of a manager's session with an engine. The backend calls `start`, `ask` and
+ * The state machine of a manager's session with an engine. The backend calls `start`, `request` and
  * `end`, and the listener receives what becomes of each request. The server may be slow, replaced or
  * restored from old data, and this process may stand still. No call throws.
  *
@@ -24,7 +24,7 @@ const { bucketClosedError } = require('../../platform/errors.js');
 const { Timers } = require('./timers.js');
 const { InFlightCalls } = require('./in-flight-calls.js');
 const { systemClock } = require('./clock.js');
-const { reasonError, tellsWhy, unreachableError } = require('../errors.js');
+const { reasonError, isOwnReason, unreachableError } = require('../errors.js');
 const { KeepAlive } = require('./keep-alive.js');
 const { Lease } = require('./lease.js');
 const { SendQueue } = require('./send-queue.js');
@@ -76,7 +76,7 @@ const { within } = require('./within.js');
  * @property {(state: State, reason?: Reason, cause?: unknown) => void} changed
  * @property {(why: unknown) => void} unopened no session was open for a `ttl`
  * @property {() => void} settled
- * @property {() => boolean} isTelling whether users' callbacks are due for answers that came
+ * @property {() => boolean} hasPendingAnswers whether users' callbacks are due for answers that came
  */
 
 /**
@@ -128,11 +128,11 @@ class Session {
   /** The id of the session; '' for none. */
   #session = '';
   /** The id of the previous session, until the server has ended it. */
-  #before = '';
+  #previous = '';
   /** @type {Promise<{ session: string } | undefined> | undefined} */
   #opening;
   /** The error of a connection that broke before its session was in use. @type {unknown} */
-  #cut;
+  #earlyBreak;
   #lease;
   /** Failed attempts in a row to open a session that lives until its first renewal. */
   #attempts = 0;
@@ -161,7 +161,7 @@ class Session {
   #keepAlive;
   #queries;
   /** Why the session is closed. @type {unknown} */
-  #error;
+  #closeReason;
   /** @type {Promise<void> | undefined} */
   #closed;
 
@@ -194,8 +194,8 @@ class Session {
       listener,
       clientId: info.clientId,
       seen: this.#seen,
-      isQueued: () => this.#lookSoon(),
-      isBusy: (op) => this.#tryLater(op),
+      onQueued: () => this.#checkExpirySoon(),
+      onBusy: (op) => this.#repeatLater(op),
     });
     const isWaiting = () => this.#requests.unheld > 0 || this.#readiness.isAwaited;
     this.#keepAlive = new KeepAlive(clock, isWaiting, () => this.state === 'closed');
@@ -206,18 +206,18 @@ class Session {
         sendQueue: this.#sendQueue,
         keepAlive: this.#keepAlive,
       },
-      this.#asked(),
+      this.#viewForQueries(),
     );
     adapter.events = {
-      granted: (ref, token) => this.#react(() => this.#grants.hintGranted(ref, token)),
-      stolen: (ref, thief) => this.#react(() => this.#grants.hintStolen(ref, thief)),
+      granted: (ref, token) => this.#react(() => this.#grants.handleGrantHint(ref, token)),
+      stolen: (ref, thief) => this.#react(() => this.#grants.handleTheftHint(ref, thief)),
       changed: () => this.#react(() => this.#renewSoon()),
       down: (error) => this.#react(() => this.#handleDown(error)),
     };
   }
 
   /** @returns {import('./queries.js').Session} */
-  #asked() {
+  #viewForQueries() {
     const session = this;
     return {
       get state() {
@@ -245,7 +245,7 @@ class Session {
     this.#awaitReady();
     this.#awaitSession();
     this.#open();
-    this.#keepAlive.look();
+    this.#keepAlive.update();
   }
 
   /**
@@ -256,8 +256,8 @@ class Session {
     const isReadable = this.state === 'open' || this.state === 'closed';
     if (!isReadable && !this.#readiness.isAwaited) {
       this.#awaitReady();
-      this.#tryNow();
-      this.#keepAlive.look();
+      this.#retrySoon();
+      this.#keepAlive.update();
     }
     return this.#readiness.promise;
   }
@@ -272,22 +272,22 @@ class Session {
   }
 
   /** The pause between attempts may have grown long; this shortens it. */
-  #tryNow() {
+  #retrySoon() {
     const step = this.#hasLease ? 'reconnect' : 'open';
     const isTrying = ['open', 'hello', 'renew'].some((call) =>
       this.#calls.has(/** @type {Call} */ (call)),
     );
-    if (!isTrying) this.#timers.setBy(step, this.#now() + this.#pause(0, LAST_RETRY));
+    if (!isTrying) this.#timers.setBy(step, this.#now() + this.#randomDelay(0, LAST_RETRY));
   }
 
   /** Why the session is closed; undefined if it is not. */
   get closed() {
-    return this.#error;
+    return this.#closeReason;
   }
 
   /** Why requests fail; undefined if they do not. */
   get error() {
-    return this.#error ?? this.#refusal;
+    return this.#closeReason ?? this.#refusal;
   }
 
   /**
@@ -301,16 +301,16 @@ class Session {
     const isOpen = this.state === 'open';
     if (isOpen && tracked?.state === ASKED && tracked.obstacle !== undefined)
       return tracked.obstacle;
-    const isFirstTry = this.#why === undefined && ['new', 'opening'].includes(this.state);
+    const isFirstTry = this.#outageReason === undefined && ['new', 'opening'].includes(this.state);
     const isSilent = this.#calls.isServerSilent || this.#queries.isServerSilent;
-    return (isOpen || isFirstTry) && !isSilent ? undefined : reasonError(this.#why);
+    return (isOpen || isFirstTry) && !isSilent ? undefined : reasonError(this.#outageReason);
   }
 
   /**
    * Adds a new request, or a group. The caller checks `error` first.
    * @param {TrackedRequest[]} requests
    */
-  ask(requests) {
+  request(requests) {
     for (const tracked of requests) {
       tracked.asked = this.#now();
       this.#requests.enter(tracked);
@@ -318,7 +318,7 @@ class Session {
     }
     this.#sendQueue.add(requests.map(({ op }) => op));
     this.#sendSoon();
-    this.#keepAlive.look();
+    this.#keepAlive.update();
   }
 
   /**
@@ -332,7 +332,7 @@ class Session {
     if (tracked.state === ENDING) return tracked.ended;
     if (tracked.state === ASKED && this.#sendQueue.remove(tracked.op)) {
       this.#requests.leave(tracked);
-      this.#keepAlive.look();
+      this.#keepAlive.update();
       return undefined;
     }
     this.#requests.move(tracked, ENDING);
@@ -340,7 +340,7 @@ class Session {
     const { ref, name } = tracked.op;
     this.#sendQueue.add([{ kind: 'end', ref, name, keep }]);
     this.#sendSoon();
-    this.#keepAlive.look();
+    this.#keepAlive.update();
     return tracked.ended;
   }
 
@@ -362,7 +362,7 @@ class Session {
     if (!this.#hasLease) return 0;
     const rest = this.#lease.rest();
     if (rest > 0) return rest;
-    this.#expire();
+    this.#handleExpiry();
     this.#settleSoon();
     return 0;
   }
@@ -395,9 +395,9 @@ class Session {
    * no others, or nobody answers in time, the result is undefined.
    * @param {string} name @param {number} milliseconds
    */
-  async lookAt(name, milliseconds) {
-    const holders = await this.#queries.lookAt(name, milliseconds);
-    const others = holders?.filter((holder) => !this.#isUnheld(holder));
+  async queryHolders(name, milliseconds) {
+    const holders = await this.#queries.queryHolders(name, milliseconds);
+    const others = holders?.filter((holder) => !this.#isOwnUnheld(holder));
     return others?.length || !holders?.length ? others : undefined;
   }
 
@@ -406,7 +406,7 @@ class Session {
    * group is incomplete.
    * @param {Entry} entry
    */
-  #isUnheld({ clientId, ref, token }) {
+  #isOwnUnheld({ clientId, ref, token }) {
     const tracked = this.#requests.get(ref);
     const isKnown = tracked?.token === token && tracked.state !== GRANTED_PARTIAL;
     return clientId === this.#info.clientId && !isKnown;
@@ -423,7 +423,7 @@ class Session {
    */
   close() {
     // If the session has never opened, the error says why.
-    const cause = this.#readiness.isReached ? this.#refusal : this.#why;
+    const cause = this.#readiness.isReached ? this.#refusal : this.#outageReason;
     this.#closed ??= this.#stop('closed', bucketClosedError(cause), undefined);
     return this.#closed;
   }
@@ -447,35 +447,35 @@ class Session {
   }
 
   /** @param {Times} times the time at which the answered call was sent */
-  #extend(times) {
+  #extendLease(times) {
     this.#timers.set('deadline', this.#lease.extend(times, this.#ttl));
   }
 
   /** @param {Item[]} due */
   #handleDue(due) {
-    for (const item of due) this.#react(() => this.#do(item));
+    for (const item of due) this.#react(() => this.#handleTimer(item));
   }
 
   /** @param {Item} item */
-  #do(item) {
+  #handleTimer(item) {
     if (item === 'renew') this.#renew();
     else if (item === 'sweep' || item === 'look') this.#sweep();
     else if (item === 'reconnect') this.#reconnect();
     else if (item === 'open') this.#open();
     else if (item === 'unanswered') this.#failUnanswered();
-    else if (item === 'busy') this.#tryBusy();
+    else if (item === 'busy') this.#repeatBusy();
     else if (item === 'unopened') this.#warnSoon();
-    else if (item === 'no open') this.#openLater(this.#timeout('The bucket does not open'));
+    else if (item === 'no open') this.#openLater(this.#timeoutError('The bucket does not open'));
     // `#react` has checked the deadline before. If the lease lasts longer, the timer is set again.
     else if (item !== 'deadline')
-      this.#handleDisconnect(this.#timeout('A call was not answered in time'));
+      this.#handleDisconnect(this.#timeoutError('A call was not answered in time'));
     else if (this.#hasLease)
       this.#timers.set('deadline', this.#now() + Math.max(this.#lease.rest(), 1));
   }
 
   /** @param {string} what */
-  #timeout(what) {
-    return unreachableError(what, this.#why);
+  #timeoutError(what) {
+    return unreachableError(what, this.#outageReason);
   }
 
   /**
@@ -487,19 +487,19 @@ class Session {
     if (this.state === 'closed') return;
     if (this.#hasLease) {
       const rest = this.#lease.rest();
-      if (rest <= 0) this.#expire();
+      if (rest <= 0) this.#handleExpiry();
       // If the machine slept, the lease ends sooner than the timer fires.
       else this.#timers.setBy('deadline', this.#now() + rest);
     }
     work();
     this.#sendSoon();
-    this.#keepAlive.look();
+    this.#keepAlive.update();
     this.#listener.settled();
   }
 
   /** Answers over the old connection no longer count, and its timers stop. */
-  #hangUp() {
-    this.#calls.hangUp();
+  #dropConnection() {
+    this.#calls.dropConnection();
     this.#sendQueue.requeueAfterDisconnect();
     this.#renewAgain = false;
     for (const step of STEPS) this.#timers.clear(step);
@@ -511,10 +511,10 @@ class Session {
     if (call === 'open') this.#opening = undefined;
     // Once the session has been open, a local error may come from a broken connection, so retry.
     const isMisuse = kind === 'misuse' || (kind === 'local' && !this.#readiness.isReached);
-    if (isMisuse) this.#fail(error);
+    if (isMisuse) this.#failForGood(error);
     else if (isRefusal(kind) && call !== 'sweep') this.#handleRefusal(error);
     else if (call === 'open') this.#openLater(error);
-    else if (kind === 'dead') this.#lose('failover', error);
+    else if (kind === 'dead') this.#loseSession('failover', error);
     else this.#handleDisconnect(error);
   }
 
@@ -525,52 +525,52 @@ class Session {
       if (tracked.state === ASKED) this.#giveUp(tracked, error, error);
     if (this.#hasLease) this.#reconnectLater(error);
     else this.#openLater(error);
-    if (this.state !== 'refused') this.#become('refused', undefined, error);
-    this.#readiness.failed(error);
+    if (this.state !== 'refused') this.#setState('refused', undefined, error);
+    this.#readiness.reject(error);
   }
 
   /** @param {unknown} error */
-  #note(error) {
-    if (!tellsWhy(error)) return;
+  #noteError(error) {
+    if (!isOwnReason(error)) return;
     this.#lastError = error;
     this.#lastErrorAt = this.#now();
   }
 
   /** Why the server does not answer; undefined if nobody knows. */
-  get #why() {
+  get #outageReason() {
     const isRecent = this.#now() - this.#lastErrorAt <= Math.max(this.#ttl, 2 * LAST_RETRY);
     return this.#refusal ?? (isRecent ? this.#lastError : undefined);
   }
 
   /** @param {number} failures earlier ones in a row */
-  #retryIn(failures) {
-    if (this.#refusal === undefined) return this.#pause(failures, LAST_RETRY);
+  #retryDelay(failures) {
+    if (this.#refusal === undefined) return this.#randomDelay(failures, LAST_RETRY);
     const most = this.#hasLease ? Math.max(this.#ttl / 10, LAST_RETRY) : LAST_REFUSED;
-    return this.#pause(this.#refusals++, most);
+    return this.#randomDelay(this.#refusals++, most);
   }
 
   /** @param {number} failures earlier ones in a row @param {number} most milliseconds */
-  #pause(failures, most) {
+  #randomDelay(failures, most) {
     const milliseconds = Math.min(FIRST_RETRY * 2 ** failures, most);
     return Math.min(milliseconds * (0.5 + this.#clock.random()), LAST_REFUSED);
   }
 
   /** @param {State} state @param {Reason} [reason] @param {unknown} [cause] */
-  #become(state, reason, cause) {
+  #setState(state, reason, cause) {
     this.state = state;
     if (state !== 'refused' && state !== 'lost') {
       this.#refusal = undefined;
       this.#refusals = 0;
     }
     this.#listener.changed(state, reason, cause);
-    this.#queries.changed();
+    this.#queries.handleChange();
   }
 
   #open() {
-    this.#hangUp();
+    this.#dropConnection();
     const times = this.#lease.times();
-    if (this.state !== 'opening' && this.state !== 'refused') this.#become('opening');
-    const opening = this.#openOne(times.sent);
+    if (this.state !== 'opening' && this.state !== 'refused') this.#setState('opening');
+    const opening = this.#openAndClosePrevious(times.sent);
     this.#opening = opening;
     this.#calls.make(
       'open',
@@ -580,16 +580,16 @@ class Session {
         this.#opening = undefined;
         this.#seen.life = life;
         this.#grantsFrom = this.#now() + grantsIn;
-        this.#opened(session, ttl, times);
+        this.#handleOpened(session, ttl, times);
       },
     );
   }
 
   /** @param {number} sent */
-  async #openOne(sent) {
+  async #openAndClosePrevious(sent) {
     const opened = await this.#adapter.open(this.#info, this.#ttl, { ...this.#seen });
-    this.#cut = undefined;
-    await this.#endBefore(sent);
+    this.#earlyBreak = undefined;
+    await this.#closePrevious(sent);
     return opened;
   }
 
@@ -598,65 +598,65 @@ class Session {
    * for that until half of its lease is over, and not at all if it is closed already.
    * @param {number} sent when the opening of the new session began
    */
-  async #endBefore(sent) {
-    const session = this.#before;
+  async #closePrevious(sent) {
+    const session = this.#previous;
     if (!session) return;
     try {
       const rest = this.state === 'closed' ? 0 : sent + this.#ttl / 2 - this.#now();
       await this.#within(this.#adapter.close(session), Math.min(this.#ttl / 6, rest));
-      if (this.#before === session) this.#before = '';
+      if (this.#previous === session) this.#previous = '';
     } catch {
       // The session expires by itself.
     }
   }
 
   /** @param {string} session @param {number} ttl @param {Times} times */
-  #opened(session, ttl, times) {
+  #handleOpened(session, ttl, times) {
     this.#session = session;
     this.#ttl = ttl;
     this.#retries = 0;
-    this.#expiryChecks.begin();
+    this.#expiryChecks.expectQuarantine();
     this.#grants.forgetEnds();
-    this.#extend(times);
+    this.#extendLease(times);
     if (this.#lease.rest() <= 0) {
-      this.#leave();
-      this.#openLater(this.#timeout('The lease expired before the bucket was open'));
+      this.#forgetSession();
+      this.#openLater(this.#timeoutError('The lease expired before the bucket was open'));
       return;
     }
     this.#renewAfter(times);
     this.#timers.clear('unopened');
-    this.#become('open');
-    this.#readiness.reached();
-    if (this.#cut !== undefined) this.#handleDisconnect(this.#cut);
+    this.#setState('open');
+    this.#readiness.resolve();
+    if (this.#earlyBreak !== undefined) this.#handleDisconnect(this.#earlyBreak);
   }
 
   /** @param {unknown} error */
   #openLater(error) {
-    if (this.state === 'refused' && error !== this.#refusal) this.#become('opening');
-    this.#note(error);
-    this.#hangUp();
+    if (this.state === 'refused' && error !== this.#refusal) this.#setState('opening');
+    this.#noteError(error);
+    this.#dropConnection();
     this.#timers.clear('deadline');
-    this.#timers.set('open', this.#now() + this.#retryIn(this.#attempts++));
+    this.#timers.set('open', this.#now() + this.#retryDelay(this.#attempts++));
   }
 
-  #leave() {
-    this.#before = this.#session;
+  #forgetSession() {
+    this.#previous = this.#session;
     this.#session = '';
   }
 
-  #expire() {
-    if (this.#isCutOff) this.#lose('unreachable', this.#why);
-    else this.#lose('expired', undefined);
+  #handleExpiry() {
+    if (this.#isCutOff) this.#loseSession('unreachable', this.#outageReason);
+    else this.#loseSession('expired', undefined);
   }
 
   /** Loses all locks and opens the next session. @param {Reason} reason @param {unknown} cause */
-  #lose(reason, cause) {
+  #loseSession(reason, cause) {
     const refusal = this.#refusal;
     const outcomes = this.#requests.all().map((tracked) => ({
       tracked,
       outcome: outcomeOnSessionEnd(tracked, 'lost', this.#sendQueue.isSent(tracked.op)),
     }));
-    this.#hangUp();
+    this.#dropConnection();
     this.#timers.clear('deadline');
     this.#clearSendQueue();
     /** @type {TrackedRequest[]} */
@@ -664,16 +664,16 @@ class Session {
     for (const { tracked, outcome } of outcomes) {
       this.#requests.leave(tracked);
       if (outcome === 'lost') this.#listener.lost(tracked, reason, cause);
-      else if (outcome === 'failed') this.#listener.failed(tracked, this.#timeout(UNKNOWN));
+      else if (outcome === 'failed') this.#listener.failed(tracked, this.#timeoutError(UNKNOWN));
       else if (outcome !== 'again') continue;
       else if (refusal === undefined) pending.push(tracked);
       else this.#listener.failed(tracked, refusal);
     }
     for (const group of grouped(pending)) this.#grants.requestAgain(group);
-    this.#become('lost', reason, cause);
-    this.#leave();
+    this.#setState('lost', reason, cause);
+    this.#forgetSession();
     this.#awaitSession();
-    if (refusal !== undefined) this.#become('refused', undefined, refusal);
+    if (refusal !== undefined) this.#setState('refused', undefined, refusal);
     // The pause keeps sessions that die before their first renewal from following one another.
     if (this.#attempts++ === 0) this.#open();
     else this.#openLater(cause);
@@ -682,27 +682,27 @@ class Session {
   /** @param {unknown} error */
   #handleDown(error) {
     if (this.state === 'open') this.#handleDisconnect(error);
-    else if (!this.#hasLease) this.#cut = error ?? true;
+    else if (!this.#hasLease) this.#earlyBreak = error ?? true;
   }
 
   /** @param {unknown} error */
   #handleDisconnect(error) {
     if (!this.#hasLease) return;
     this.#reconnectLater(error);
-    if (this.state !== 'suspect') this.#become('suspect', undefined, error);
+    if (this.state !== 'suspect') this.#setState('suspect', undefined, error);
   }
 
   /** @param {unknown} error */
   #reconnectLater(error) {
-    this.#note(error);
-    this.#hangUp();
-    this.#expiryChecks.begin();
-    this.#timers.set('reconnect', this.#now() + this.#retryIn(this.#retries++));
+    this.#noteError(error);
+    this.#dropConnection();
+    this.#expiryChecks.expectQuarantine();
+    this.#timers.set('reconnect', this.#now() + this.#retryDelay(this.#retries++));
   }
 
   #reconnect() {
     if (!this.#isCutOff) return;
-    this.#hangUp();
+    this.#dropConnection();
     this.#calls.make(
       'hello',
       this.#ttl / 4,
@@ -729,7 +729,7 @@ class Session {
       'renew',
       Math.min(this.#ttl / 6, SIGN_OF_LIFE),
       () => this.#adapter.renew({ ...this.#seen }),
-      (renewal) => this.#renewed(renewal, times, news),
+      (renewal) => this.#handleRenewal(renewal, times, news),
     );
   }
 
@@ -743,27 +743,27 @@ class Session {
    * @param {Renewal} renewal @param {Times} times
    * @param {number} news the count of changes when the renewal was sent
    */
-  #renewed(renewal, times, news) {
+  #handleRenewal(renewal, times, news) {
     if (!renewal.alive) {
-      this.#lose('failover', undefined);
+      this.#loseSession('failover', undefined);
       return;
     }
     this.#seen.life = renewal.life;
-    this.#extend(times);
+    this.#extendLease(times);
     this.#attempts = this.#retries = 0;
     // The old connection executes nothing any more, so what it has not executed is missed for good.
-    if (this.#isCutOff) this.#dropMissed(renewal.step);
+    if (this.#isCutOff) this.#dropMissedSteps(renewal.step);
     if (this.#rules.compares) this.#grants.compare(renewal, news);
-    if (renewal.step !== undefined) this.#sendQueue.areDone(renewal.step);
+    if (renewal.step !== undefined) this.#sendQueue.markDone(renewal.step);
     if (this.#isCutOff) {
-      this.#become('open');
-      this.#readiness.reached();
-      this.#lookSoon();
+      this.#setState('open');
+      this.#readiness.resolve();
+      this.#checkExpirySoon();
     }
     const now = this.#now();
     this.#grantsFrom = now + renewal.grantsIn;
     const state = { now, ttl: this.#ttl, waiting: this.#requests.waiting };
-    const next = this.#expiryChecks.next(renewal, state);
+    const next = this.#expiryChecks.handleRenewal(renewal, state);
     if (next !== undefined) this.#timers.set('sweep', next);
     if (this.#renewAgain) {
       this.#renewAgain = false;
@@ -774,15 +774,15 @@ class Session {
   /**
    * After a reconnect, or when a request begins to wait, nobody knows when the leases ahead expire.
    */
-  #lookSoon() {
-    if (this.#expiryChecks.isTold) return;
+  #checkExpirySoon() {
+    if (this.#expiryChecks.areGrantsPushed) return;
     this.#timers.setBy('look', this.#now() + this.#ttl / 10);
   }
 
   #sweep() {
     if (this.state !== 'open' || this.#calls.has('sweep')) return;
     if (!this.#expiryChecks.isWanted(this.#requests.waiting)) return;
-    this.#expiryChecks.done(this.#now());
+    this.#expiryChecks.noteCheck(this.#now());
     this.#timers.clear('look');
     this.#calls.make(
       'sweep',
@@ -799,7 +799,7 @@ class Session {
    */
   #sendSoon() {
     if (this.#isSending || this.state !== 'open' || !this.#sendQueue.isReady) return;
-    const isMoreToCome = this.#sendQueue.first !== undefined || this.#listener.isTelling();
+    const isMoreToCome = this.#sendQueue.first !== undefined || this.#listener.hasPendingAnswers();
     const later = isMoreToCome ? this.#clock.setImmediate : this.#clock.nextTick;
     later(() => {
       this.#isSending = false;
@@ -811,7 +811,7 @@ class Session {
   #sendSteps() {
     if (this.state !== 'open') return;
     for (;;) {
-      const step = this.#sendQueue.next();
+      const step = this.#sendQueue.takeNext();
       if (!step) return;
       this.#send(step);
     }
@@ -820,7 +820,7 @@ class Session {
   /** @param {SentStep} step */
   #send(step) {
     const { number, ops } = step;
-    const before = this.#sendQueue.before(step);
+    const before = this.#sendQueue.numberBefore(step);
     this.#timers.setBy('renew', this.#now() + SIGN_OF_LIFE);
     this.#calls.make(
       'step',
@@ -839,8 +839,8 @@ class Session {
     step.answers = answers;
     step.isAnswered = true;
     for (let { first } = this.#sendQueue; first?.isAnswered; { first } = this.#sendQueue) {
-      this.#grants.stepped(first.ops, first.answers);
-      this.#sendQueue.answered();
+      this.#grants.handleAnswers(first.ops, first.answers);
+      this.#sendQueue.removeFirst();
       // The answer to a repeated step may be old, and its lock stolen since; a renewal finds out.
       if (first.isAgain) this.#renewSoon();
     }
@@ -856,26 +856,26 @@ class Session {
     if (!isRefusal(kind) && kind !== 'local') this.#handleRejection('step', error);
     // The server executed this step before; it only refuses to repeat the answer (R1).
     else if (step.isDone) this.#handleDisconnect(error);
-    else for (const op of this.#sendQueue.refused(step)) this.#grants.handleRefusal(op, error);
+    else for (const op of this.#sendQueue.halveOrDrop(step)) this.#grants.handleRefusal(op, error);
   }
 
   /** @param {number | undefined} done the last executed step, if the server says so */
-  #dropMissed(done) {
+  #dropMissedSteps(done) {
     if (done === undefined) return;
     const isWanted = (/** @type {Op} */ op) => this.#isWanted(op);
-    const ops = this.#sendQueue.missed(done, isWanted, this.#now(), this.#ttl);
-    const error = this.#timeout(
+    const ops = this.#sendQueue.dropMissedSteps(done, isWanted, this.#now(), this.#ttl);
+    const error = this.#timeoutError(
       'The server did not answer this request, though it answered others',
     );
     for (const op of ops) this.#grants.handleRefusal(op, error);
   }
 
   /** @param {Op} op */
-  #tryLater(op) {
+  #repeatLater(op) {
     this.#timers.setBy('busy', this.#busyRetries.add(op, this.#now()));
   }
 
-  #tryBusy() {
+  #repeatBusy() {
     for (const op of this.#busyRetries.takeDue(this.#now())) {
       if (this.#isWanted(op)) this.#sendQueue.add([op]);
     }
@@ -905,7 +905,7 @@ class Session {
     const { by, isAwaited } = this.#readiness;
     if (isAwaited && by > now) next = by;
     else if (isAwaited)
-      this.#readiness.failed(this.#timeout('The bucket could not be opened in time'));
+      this.#readiness.reject(this.#timeoutError('The bucket could not be opened in time'));
     for (const tracked of this.#requests.all()) {
       if (waits(tracked.op) || tracked.state !== ASKED) continue;
       const end = tracked.asked + this.#ttl;
@@ -913,7 +913,7 @@ class Session {
         next = Math.min(next, end);
         continue;
       }
-      const { obstacle = this.#why } = tracked;
+      const { obstacle = this.#outageReason } = tracked;
       this.#giveUp(
         tracked,
         unreachableError('The server did not execute the request in time', obstacle),
@@ -941,19 +941,19 @@ class Session {
   #warnSoon() {
     this.#clock.setImmediate(() =>
       this.#react(() => {
-        if (!this.#hasLease) this.#listener.unopened(this.#why);
+        if (!this.#hasLease) this.#listener.unopened(this.#outageReason);
       }),
     );
   }
 
   /** @template T @param {Promise<T>} promise @param {number} milliseconds */
   #within(promise, milliseconds) {
-    const late = () => this.#timeout('The query was not answered in time');
+    const late = () => this.#timeoutError('The query was not answered in time');
     return within(this.#clock, promise, milliseconds, late);
   }
 
   /** @param {unknown} error which every further attempt would meet */
-  #fail(error) {
+  #failForGood(error) {
     this.#closed ??= this.#stop('unreachable', error, error);
   }
 
@@ -969,10 +969,10 @@ class Session {
     const isLost = cause !== undefined && this.#hasLease;
     // From now on `ready` rejects with this error, and not with an earlier one.
     if (!this.#readiness.isAwaited) this.#awaitReady();
-    this.#hangUp();
+    this.#dropConnection();
     this.#timers.clearAll();
     this.#session = '';
-    this.#error = error;
+    this.#closeReason = error;
     /** @type {TrackedRequest[]} */
     const ending = [];
     for (const tracked of requests) {
@@ -985,13 +985,13 @@ class Session {
       if (outcome === 'lost') this.#listener.lost(tracked, reason, cause);
       else this.#listener.failed(tracked, error);
     }
-    if (isLost) this.#become('lost', reason, cause);
-    this.#become('closed', reason, cause);
-    this.#readiness.failed(error);
+    if (isLost) this.#setState('lost', reason, cause);
+    this.#setState('closed', reason, cause);
+    this.#readiness.reject(error);
     this.#clearSendQueue();
-    await this.#keepAlive.during(() => this.#giveBack(session, opening, patience));
+    await this.#keepAlive.during(() => this.#closeAtServer(session, opening, patience));
     for (const tracked of ending) this.#requests.leave(tracked);
-    this.#keepAlive.look();
+    this.#keepAlive.update();
   }
 
   /**
@@ -999,16 +999,16 @@ class Session {
    * @param {Promise<{ session: string } | undefined> | undefined} opening
    * @param {number} patience milliseconds
    */
-  async #giveBack(session, opening, patience) {
+  async #closeAtServer(session, opening, patience) {
     try {
       const opened = opening && (await this.#within(opening, patience));
-      const last = opened?.session || session || this.#before;
+      const last = opened?.session || session || this.#previous;
       if (last) await this.#within(this.#adapter.close(last), patience);
     } catch {
       // The session expires by itself.
     }
     // An `open` that is answered later must not close a session through a disposed adapter.
-    this.#before = '';
+    this.#previous = '';
     try {
       await this.#adapter.dispose();
     } catch {

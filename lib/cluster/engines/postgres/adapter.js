@@ -10,7 +10,7 @@
 const { createHash, randomBytes } = require('node:crypto');
 
 const { NO_EVENTS, busy } = require('../../adapter.js');
-const { DEAD, STALE, answerOf, tell } = require('../wire.js');
+const { DEAD, STALE, answerOf, emitHint } = require('../wire.js');
 const SCRIPT = require('./postgres.sql.js');
 const { PostgresLink, Source, prepared, raw, waitForDisk } = require('./link.js');
 const { argumentError, describe } = require('../../../platform/errors.js');
@@ -415,7 +415,7 @@ class PostgresAdapter {
     }
     this.#making = link;
     link.onNotification = (payload) => {
-      if (epoch === this.#epoch) tell(this.events, payload);
+      if (epoch === this.#epoch) emitHint(this.events, payload);
     };
     return link;
   }

@@ -14,7 +14,7 @@ const { createHash, randomBytes } = require('node:crypto');
 const { performance } = require('node:perf_hooks');
 
 const { ENDED, NO_EVENTS, failed } = require('../../adapter.js');
-const { DEAD, EARLY, STALE, answerOf, tell } = require('../wire.js');
+const { DEAD, EARLY, STALE, answerOf, emitHint } = require('../wire.js');
 const { RedisLink, describeClient, keyPrefixOf, kindOf } = require('./link.js');
 const {
   bucketError,
@@ -579,7 +579,7 @@ class RedisAdapter {
       return;
     }
     if (message[0] === 'g') this.#saw(BigInt(message.slice(message.indexOf(' ', 2) + 1)), shard);
-    tell(this.events, message);
+    emitHint(this.events, message);
   }
 
   /** @param {string} key of a name */
