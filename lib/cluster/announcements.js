@@ -1,12 +1,13 @@
 'use strict';
 
 /**
- * Tells users of events after the state is complete: first losses, then changes of the session,
+ * Announces events to users after the state is complete: first losses, then changes of the session,
  * then answers. Answers come one at a time, with all microtasks in between, since each is a task of
  * its own in § 4.4 "process the lock request queue"
  * (https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue). If a user's
- * code throws, the rest still follows. A loss from the event loop is announced in a microtask,
- * in which its error gets the stack frames of the functions that await it; later events wait.
+ * code throws, the rest still follows. A loss that the event loop brings is announced in a
+ * microtask, so that its error gets the stack frames of the functions that await it; later events
+ * wait for that.
  */
 
 const { nextTick, report, soon } = require('../platform/intrinsics.js');
@@ -23,9 +24,9 @@ class Announcements {
   #isAnnouncing = false;
   /** Whether a tick for the next answer is scheduled. */
   #ticking = false;
-  /** Whether losses wait for their microtask. */
+  /** Whether later events wait for the microtask of losses. */
   #isLosing = false;
-  /** Counts those waits, the last of which counts. */
+  /** Counts those microtasks; only the latest one continues. */
   #waits = 0;
 
   /** @param {Requester} lock */
@@ -48,7 +49,7 @@ class Announcements {
     return this.#answers.length > 0;
   }
 
-  /** @param {boolean} fromEvents false within a call of a user */
+  /** @param {boolean} fromEvents false within a user's call */
   announce(fromEvents) {
     if (this.#isAnnouncing) return;
     this.#isAnnouncing = true;
@@ -85,8 +86,8 @@ class Announcements {
   }
 
   /**
-   * Tells the first event and removes it. If the stack is too short in a user's call, the event
-   * stays for the event loop.
+   * Announces the first thing and removes it. If the stack is too short for that in a user's call,
+   * the thing stays for the event loop.
    * @template T @param {T[]} things @param {boolean} fromEvents
    * @param {(thing: T) => void} announce harmless to repeat
    */
@@ -121,7 +122,7 @@ class Announcements {
     this.#ticking = true;
   }
 
-  /** Schedules a tick after the stack was too short in a user's call. */
+  /** Used after the stack was too short in a user's call, and may be too short for this, too. */
   #tryToSchedule() {
     try {
       this.#scheduleAnswer();

@@ -2,9 +2,9 @@
 
 /**
  * The backend of a cluster's lock manager (../backend/contract.js), over a session with an engine.
- * It maps requests to the session's places, and tells users what became of them once the session's
- * state is complete. Each thread has a backend of its own. An error of the session is the `cause`
- * of the errors that requests and locks get.
+ * It maps requests to those of the session, and announces to users what became of them once the
+ * session's state is complete. Each thread has a backend of its own. An error of the session is the
+ * `cause` of the errors that requests and locks get.
  */
 
 const { randomBytes } = require('node:crypto');
@@ -32,7 +32,7 @@ const { version } = require('../../package.json');
 
 /** @typedef {{ state: State, reason?: Reason, cause?: unknown }} Change */
 
-/** How long an error about a wait may be delayed to find the lock's holders. */
+/** How long an error about a wait may be delayed to find out who holds the lock. */
 const LOOK = 1000;
 
 const NO_LIMITS = "This engine does not support 'limit' and 'maxPending'.";
@@ -42,8 +42,8 @@ const NO_PRIORITIES_OF_SEVERAL =
   'each other.';
 
 /**
- * If the thread still runs this long after the exit-time close, it has found new work: report the
- * losses. (Closing sockets alone keep it running for less.)
+ * If the thread still runs this long after the close at its exit, it has found new work, so losses
+ * are reported. (Closing sockets alone keep it running for less.)
  */
 const GOES_ON = 1000;
 
@@ -71,19 +71,19 @@ class ClusterBackend {
   #label;
   #onChange;
   #announcements = new Announcements();
-  /** The place of each tag. @type {Map<number, Tracked>} */
+  /** The session's request for each tag. @type {Map<number, Tracked>} */
   #requests = new Map();
   #tags = 0;
   #groups = 0;
 
   /**
-   * @param {Adapter} adapter this backend alone uses it
-   * @param {object} options @param {number} options.ttl
-   * @param {string} [options.label] of requests that have none
+   * @param {Adapter} adapter for this backend alone @param {object} options @param {number}
+   *   options.ttl
+   * @param {string} [options.label] the default label of requests
    * @param {(change: Change) => void} [options.onChange]
-   * @param {Partial<SessionInfo>} [options.info] for tests
-   * @param {import('./session/clock.js').Clock} [options.clock] for tests
-   * @param {Partial<import('./session/session.js').Rules>} [options.rules] for tests
+   * @param {Partial<SessionInfo>} [options.info] for tests, like the options below
+   * @param {import('./session/clock.js').Clock} [options.clock]
+   * @param {Partial<import('./session/session.js').Rules>} [options.rules]
    */
   constructor(adapter, { ttl, label = '', onChange = () => {}, info, clock, rules }) {
     this.id = adapter.id;
@@ -93,7 +93,7 @@ class ClusterBackend {
     this.#onChange = onChange;
     if (adapter.can.groups) this.requestAll = this.#requestAll;
     if (adapter.guard) this.guard = this.#guard;
-    if (adapter.can.marks) this.marked = this.#isMarked;
+    if (adapter.can.marks) this.marked = this.#queryMark;
     this.#session = new Session(
       { adapter, ttl, clock, rules, info: this.#info },
       {
@@ -152,7 +152,10 @@ class ClusterBackend {
       this.#session.request(asked.map((request) => this.#track(request, group)));
   }
 
-  /** Whether the request failed at once, because it cannot be made. @param {Requester} request */
+  /**
+   * A request that cannot be made fails at once; the result says whether it did.
+   * @param {Requester} request
+   */
   #failIfImpossible(request) {
     const { error } = this.#session;
     if (error !== undefined) {
@@ -168,7 +171,7 @@ class ClusterBackend {
     return true;
   }
 
-  /** @param {Requester} request gets a tag @param {number} group 0 for none */
+  /** Gives the request a tag. @param {Requester} request @param {number} group 0 for none */
   #track(request, group) {
     const limit = request.mode === 'shared' ? (request.limit ?? 0) : 0;
     const tracked = new TrackedRequest(request, {
@@ -208,7 +211,7 @@ class ClusterBackend {
     return ended;
   }
 
-  /** @param {Requester} request pending */
+  /** @param {Requester} request */
   progress(request) {
     const tracked = this.#trackedOf(request);
     return tracked && this.#session.progress(tracked);
@@ -220,8 +223,8 @@ class ClusterBackend {
   }
 
   /**
-   * Ends requests whose `finish` a stack overflow prevented. If the stack is too short even for
-   * this, the next event calls it again.
+   * A stack overflow can keep a request from its `finish`; this finishes it later. If the stack is
+   * too short even for this, the next event calls it again.
    */
   undo = () => {
     try {
@@ -276,7 +279,7 @@ class ClusterBackend {
     return entryOf(this.#info, request, this.#label || this.#info.program, isHeld);
   }
 
-  /** If the lease has ended, this call loses the lock. @param {Requester} lock */
+  /** Whether a lock is held. If the lease has ended, this call loses it. @param {Requester} lock */
   holds(lock) {
     return this.remaining(lock) > 0;
   }
@@ -289,14 +292,14 @@ class ClusterBackend {
   /** @type {((lock: Requester, client: any) => Promise<void>) | undefined} */
   guard;
 
-  /** @param {Requester} lock @param {any} client see `lock.guard` */
+  /** @param {Requester} lock @param {any} client of the user's transaction */
   async #guard(lock, client) {
     const tracked = this.#trackedOf(lock);
     if (tracked?.state === HELD && this.#adapter.guard) {
       const { ref, name } = tracked.op;
       const { token } = tracked;
       if (await this.#adapter.guard(client, { ref, name, token })) return;
-      // The lock is lost, and its user must learn that at once.
+      // The server no longer has the lock, and its user must learn that at once.
       this.#session.loseMissing(tracked);
     }
     throw lock.lossReason();
@@ -306,7 +309,7 @@ class ClusterBackend {
   marked;
 
   /** @param {Requester} lock */
-  async #isMarked(lock) {
+  async #queryMark(lock) {
     const tracked = this.#trackedOf(lock);
     return tracked?.state === HELD && (await this.#session.queryMark(tracked));
   }
@@ -318,7 +321,7 @@ class ClusterBackend {
     return closed;
   }
 
-  /** Closes at the end of the thread. Losses are reported only if the thread goes on after all. */
+  /** The close at the end of the thread. It reports losses only if the thread goes on after all. */
   async closeQuietly() {
     const closed = this.#session.close();
     doNotCloseAtExit(this);
@@ -388,11 +391,7 @@ class ClusterBackend {
   }
 }
 
-/**
- * @param {string} id of the bucket
- * @param {number} milliseconds without a session
- * @param {any} cause
- */
+/** @param {string} id of the bucket @param {number} milliseconds @param {any} cause */
 function warnOfOutage(id, milliseconds, cause) {
   const why = cause === undefined ? 'the lock server does not answer.' : (cause?.message ?? cause);
   const message = `There has been no session with the lock server (${id}) for ${milliseconds / 1000} s: ${why}`;

@@ -7,7 +7,7 @@ const { plainError } = require('../platform/errors.js');
 /** The errors of `unreachableError`, which give no reason of their own. */
 const made = new WeakSet();
 
-/** Codes about a session or connection that is replaced, which do not help users. */
+/** These codes are about a session or connection that is replaced, which does not help users. */
 const INTERNAL = ['ERR_WEB_LOCKS_SESSION_DEAD', 'ERR_WEB_LOCKS_STALE'];
 
 /** @param {any} cause */
@@ -15,10 +15,9 @@ const givesReason = (cause) =>
   String(cause?.code).startsWith('ERR_WEB_LOCKS_') && !INTERNAL.includes(cause.code);
 
 /**
- * The server did not answer in time; requests that wait go on waiting. The code is the cause's, if
- * that is one of ours, because it says what to do.
- * @param {string} what was wanted
- * @param {any} cause the last error that gives a reason
+ * The server did not answer in time, and waiting requests go on waiting. The error takes the code
+ * of its cause if that is one of ours, because this code says what to do.
+ * @param {string} what was wanted @param {any} cause the last error that gives a reason
  */
 function unreachableError(what, cause) {
   const why = cause === undefined ? 'the lock server does not answer.' : (cause?.message ?? cause);
@@ -29,23 +28,26 @@ function unreachableError(what, cause) {
   return error;
 }
 
-/** Gives the reason of an outage a code that users know. @param {unknown} why @returns {unknown} */
+/**
+ * Makes the reason of an outage an error with a code that users know.
+ * @param {unknown} why @returns {unknown}
+ */
 function reasonError(why) {
   if (givesReason(why)) return why;
   if (why !== undefined) return unreachableError('The lock server cannot be reached', why);
   return plainError('The lock server does not answer.', 'ERR_WEB_LOCKS_UNREACHABLE');
 }
 
-/** Whether the error gives a reason of its own. @param {any} error */
+/** Whether the error gives a reason of its own, instead of repeating one. @param {any} error */
 const isOwnReason = (error) => !made.has(error);
 
-/** The code of Node.js for a string that is too long; its error is a plain Error. */
+/** Node.js uses this code for a string that is too long; the error is a plain Error. */
 const TOO_LONG = 'ERR_STRING_TOO_LONG';
 
 /**
- * Whether an error is this process's own and not of the network or a server: a defect, or a file
- * that cannot be opened. `fetch` rejects with such errors for the network, too, so its errors do
- * not belong here.
+ * Whether an error comes from this process itself, not from the network or a server: a defect, or a
+ * file that cannot be opened. Errors of `fetch` must not come here, because it rejects with such
+ * errors for the network, too.
  * @param {any} error
  */
 function isLocal(error) {
@@ -53,13 +55,13 @@ function isLocal(error) {
   return [TypeError, RangeError, ReferenceError, SyntaxError].some((kind) => error instanceof kind);
 }
 
-/** Codes of Node.js and OpenSSL about a certificate, or a port that does not speak TLS. */
+/** Codes of Node.js and OpenSSL for a bad certificate, or a port that does not speak TLS. */
 const OF_TLS =
   /^(ERR_TLS_|ERR_SSL_|CERT_|CRL_|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|HOSTNAME_|INVALID_CA)/;
 
 /**
- * Whether TLS failed, so the server is there and somebody has to change something.
- * @param {any} error of a connection
+ * Whether TLS failed. Then the server is there, and somebody has to change something.
+ * @param {any} error
  */
 const isOfTls = (error) => OF_TLS.test(String(error?.code));
 

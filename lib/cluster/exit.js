@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Closes open backends when a thread has nothing more to do, so that the next waiters get its locks
- * at once and not when the lease expires. A thread may end while it holds a lock, so losses are
- * reported only if it goes on after all.
+ * Closes open backends when a thread has nothing more to do. Then waiters get its locks at once,
+ * and not when the lease expires. A thread may end while it holds a lock, so losses are reported
+ * only if it goes on after all.
  */
 
 const process = require('node:process');

@@ -21,8 +21,7 @@ function toSnapshot(entries) {
 }
 
 /**
- * @param {Entry[]} entries those of each name in the order of its queue
- * @param {number} [grantsIn] milliseconds until the quarantine ends
+ * @param {Entry[]} entries in the order of the queue of each name @param {number} [grantsIn]
  * @returns {DetailedSnapshot}
  */
 function toDetails(entries, grantsIn = 0) {
@@ -46,7 +45,7 @@ function toDetails(entries, grantsIn = 0) {
   return state;
 }
 
-/** @param {Entry[]} entries that are held @returns {LockDetails[]} */
+/** @param {Entry[]} entries of held locks @returns {LockDetails[]} */
 const toHolders = (entries) => entries.map(toEntry);
 
 /** @param {Entry} entry @returns {LockDetails} */

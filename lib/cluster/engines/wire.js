@@ -19,16 +19,16 @@ const {
 /** @import { AdapterEvents, Answer } from '../adapter.js' */
 
 /**
- * Codes instead of an answer to a step: the session does not exist; a newer connection or a later
- * step replaced the caller; the step before it was not done.
+ * A script refuses a whole step with one of these: the session does not exist; a newer connection
+ * or a later step replaced the caller; the server has not executed the previous step.
  */
 const DEAD = '-2';
 const STALE = '-5';
 const EARLY = '-8';
 
 /**
- * @param {string} code a token; '0': waits; -1: not available; -3: the queue is full; -4: ended;
- *   -6: not marked; -9: passed; -10 - n: the name's limit is n
+ * @param {string} code a token; 0: waits; -1: not available; -3: the queue is full; -4: ended; -6:
+ *   not marked; -9: passed; -10 - n: the name's limit is n
  * @returns {Answer}
  */
 function answerOf(code) {
@@ -42,10 +42,10 @@ function answerOf(code) {
 }
 
 /**
- * Emits the event in a server's message.
+ * Emits the event of a server's message.
  * @param {AdapterEvents} events
- * @param {string} line `g ref token` for a grant, `s ref thief` for a theft, or `s ref ` for a
- *   request that has passed
+ * @param {string} line `g ref token` for a grant, `s ref thief` for a theft, `s ref ` for a request
+ *   that has passed
  */
 function emitHint(events, line) {
   const space = line.indexOf(' ', 2);

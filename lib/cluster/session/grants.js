@@ -124,7 +124,8 @@ class Grants {
   }
 
   /**
-   * Handles an operation that the server will never execute. @param {Op} op @param {unknown} error
+   * Handles an operation that the server will never execute.
+   * @param {Op} op @param {unknown} error
    */
   handleRefusal(op, error) {
     const tracked = this.#requests.get(op.ref);
@@ -141,8 +142,8 @@ class Grants {
   }
 
   /**
-   * The lock was not held when its end arrived, so the name is not marked. @param {TrackedRequest}
-   * tracked
+   * The lock was not held when its end arrived, so the name is not marked.
+   * @param {TrackedRequest} tracked
    */
   #handleFailedMark(tracked) {
     if (this.#wasStolen(tracked)) this.#listener.stolen(tracked, tracked.thief);
@@ -168,7 +169,8 @@ class Grants {
   }
 
   /**
-   * The request passes: the server ended it instead of granting it. @param {TrackedRequest} tracked
+   * The request passes: the server ended it instead of granting it.
+   * @param {TrackedRequest} tracked
    */
   #handlePass(tracked) {
     this.#ended.add(tracked.op.ref);
@@ -205,7 +207,8 @@ class Grants {
 
   /**
    * Whether the lock was stolen before its grant arrived. A theft of an earlier epoch does not
-   * count, since a fail-over may have undone it. @param {TrackedRequest} tracked
+   * count, since a fail-over may have undone it.
+   * @param {TrackedRequest} tracked
    */
   #wasStolen({ thief, thiefLife }) {
     return thief !== '' && thiefLife === this.#seen.life;
@@ -254,8 +257,8 @@ class Grants {
   }
 
   /**
-   * Requests a lost request again, with those of its group that the user does not hold yet. @param
-   * {TrackedRequest} tracked
+   * Requests a lost request again, with those of its group that the user does not hold yet.
+   * @param {TrackedRequest} tracked
    */
   #requestGroupAgain(tracked) {
     const requests = needsGroup(tracked)
@@ -270,8 +273,8 @@ class Grants {
   }
 
   /**
-   * Enters requests, all of one group, that are in no table any more. @param {TrackedRequest[]}
-   * requests
+   * Enters requests, all of one group, that are in no table any more.
+   * @param {TrackedRequest[]} requests
    */
   requestAgain(requests) {
     for (const tracked of requests) {
@@ -285,8 +288,8 @@ class Grants {
 }
 
 /**
- * Whether the user holds the lock only together with its whole group. @param {TrackedRequest}
- * tracked
+ * Whether the user holds the lock only together with its whole group.
+ * @param {TrackedRequest} tracked
  */
 function needsGroup({ op }) {
   return op.group !== 0 && op.kind === 'request';

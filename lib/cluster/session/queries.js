@@ -86,7 +86,8 @@ class Queries {
 
   /**
    * Lists entries after all operations that were requested so far. Rejects after a `ttl` without an
-   * answer. @param {string} [name]
+   * answer.
+   * @param {string} [name]
    */
   query(name) {
     return this.#keepAlive.during(() => this.#query(name));
@@ -122,7 +123,8 @@ class Queries {
 
   /**
    * Whether the name of a held lock is marked; false if the lock is lost in between. Rejects if the
-   * server cannot answer. @param {TrackedRequest} tracked
+   * server cannot answer.
+   * @param {TrackedRequest} tracked
    */
   queryMark(tracked) {
     return this.#keepAlive.during(() => this.#queryMark(tracked));

@@ -102,7 +102,8 @@ class SendQueue {
 
   /**
    * The end of a request that the session does not know goes first, because the request may stand
-   * ahead of the unsent ones at the server. @param {Op} op
+   * ahead of the unsent ones at the server.
+   * @param {Op} op
    */
   addFirst(op) {
     const unit = { ops: [op] };
@@ -128,7 +129,8 @@ class SendQueue {
 
   /**
    * Moves a barrier to the front, so that it waits only for the steps under way. Returns the units
-   * that it has overtaken. @param {Unit} barrier
+   * that it has overtaken.
+   * @param {Unit} barrier
    */
   moveToFront(barrier) {
     const units = [...this.#units];
@@ -210,7 +212,8 @@ class SendQueue {
 
   /**
    * Puts the units of a step that the server will not execute, and of later steps, back into the
-   * queue. @param {QueuedStep} step
+   * queue.
+   * @param {QueuedStep} step
    */
   takeBack(step) {
     const back = this.#steps.splice(this.#steps.indexOf(step)).flatMap(({ units }) => units);
@@ -220,7 +223,8 @@ class SendQueue {
 
   /**
    * Halves a step that the server refuses. If it has one unit, its operations are dropped and
-   * returned. @param {QueuedStep} step
+   * returned.
+   * @param {QueuedStep} step
    */
   halveOrDrop(step) {
     this.takeBack(step);

@@ -2,8 +2,8 @@
 
 /**
  * The state machine of a manager's session with an engine. The backend calls `start`, `request` and
- * `end`, and the listener receives what becomes of each request. The server may be slow, replaced or
- * restored from old data, and this process may stand still. No call throws.
+ * `end`, and the listener receives what becomes of each request. The server may be slow, replaced
+ * or restored from old data, and this process may stand still. No call throws.
  *
  *   new ─▶ opening ─▶ open ◀─▶ suspect          any ─▶ closed
  *             ▲         │          │
@@ -76,7 +76,7 @@ const { within } = require('./within.js');
  * @property {(state: State, reason?: Reason, cause?: unknown) => void} changed
  * @property {(why: unknown) => void} unopened no session was open for a `ttl`
  * @property {() => void} settled
- * @property {() => boolean} hasPendingAnswers whether users' callbacks are due for answers that came
+ * @property {() => boolean} hasPendingAnswers whether callbacks are due for answers that came
  */
 
 /**

@@ -15,7 +15,8 @@ class Timers {
   #clock;
   #run;
   /**
-   * A cleared item has Infinity, since deleting it each time is slower. @type {Map<Item, number>}
+   * A cleared item has Infinity, since deleting it each time is slower.
+   * @type {Map<Item, number>}
    */
   #times = new Map();
   /** @type {any} */

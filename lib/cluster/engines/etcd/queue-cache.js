@@ -282,7 +282,8 @@ class QueueCache {
   }
 
   /**
-   * The session's waiting requests that existed at a revision, by prefix. @param {number} revision
+   * The session's waiting requests that existed at a revision, by prefix.
+   * @param {number} revision
    */
   #waitingUntil(revision) {
     /** @type {Map<string, Entry[]>} */

@@ -27,7 +27,8 @@ class Slots {
   }
 
   /**
-   * Frees the slot when the next step begins. @param {number} ref of a request that is not at etcd
+   * Frees the slot when the next step begins.
+   * @param {number} ref of a request that is not at etcd
    */
   free(ref) {
     this.#over.add(ref);

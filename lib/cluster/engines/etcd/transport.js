@@ -98,8 +98,8 @@ function send(url, { method, headers, body, signal }) {
 }
 
 /**
- * Whether a complete answer differs from one that is cut off; etcd's answers do. @param {Incoming}
- * response
+ * Whether a complete answer differs from one that is cut off; etcd's answers do.
+ * @param {Incoming} response
  */
 function tellsItsEnd({ headers }) {
   const isChunked = /\bchunked$/i.test(headers['transfer-encoding'] ?? '');

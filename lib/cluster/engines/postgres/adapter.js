@@ -612,7 +612,8 @@ function entryOf({ held, info, label, lim, name, ref, shared, token, waited, ...
 }
 
 /**
- * The SQL that creates a schema. @param {string} schema @param {'logged' | 'unlogged'} durability
+ * The SQL that creates a schema.
+ * @param {string} schema @param {'logged' | 'unlogged'} durability
  */
 function scriptOf(schema, durability) {
   return SCRIPT.replaceAll('web_locks', schema)
