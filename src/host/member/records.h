@@ -1,12 +1,58 @@
-/* The records of a bucket that is open in this process, as plain structs: one member of the shared
- * segment, its agents, their requests and jobs, and what was deferred.
+/* What each process has for itself: one member of a bucket's segment, with its agents, their
+ * requests, and a thread of its own. This head says how member/ works; the rest of this header is
+ * the records.
  *
- * wlh_bucket_open only makes the structure. The first operation starts the helper (helper.h), which
- * opens the file and sets `open`. A loss closes the file, and the next operation opens it again,
- * with new cells. Meanwhile there are no descriptors and no mapping.
+ * The problem. An event loop must not wait: neither for a process that is stopped inside the
+ * tables, nor for a file that is being opened. But its calls must take effect in their order, and
+ * its thread must learn of the theft of a lock before it learns of a later grant. Grants come from
+ * processes that know nothing of our threads. And a process may end without another call, fork, or
+ * lose the file.
  *
- * Locks, in their order: the thread that is inside the tables for this process, or that changes
- * whether they are open, holds `mu`; event loops only try it. `qmu` is held for a few stores. */
+ * The solution. A process is one member, however many threads it has. Each bucket has a helper, a
+ * thread that may wait (helper.h). A call tries to enter the tables for some microseconds. If it
+ * cannot, it is deferred, and an event answers later. Whichever thread of the process enters next
+ * does what was deferred before its own work, so the order is that of the calls (deferred.h).
+ *
+ * What guards what. A letter behind each field names its lock; two are shared, taken in this order:
+ *   mu   the thread that is inside the tables for this process, or that changes whether they are
+ *        open. Event loops only try it; the helper gives it up while it waits
+ *   qmu  the deferred operations, the events, and the states of requests. It is held for a few
+ *        stores, so any thread may wait for it
+ * A record of a request belongs to its agent's thread. While it is `doing` it belongs to the thread
+ * that has mu, and a thread that gives it up meanwhile sets `gone`: then that thread frees it.
+ *
+ * A request, from the call to the grant:
+ *   agent_request.c  makes the record, and tries to enter (section.c). Inside it makes the cell,
+ *                    leaves, and returns the result with the agent's events
+ *   deferred.c       if it could not enter: keeps a copy of the name, and wakes the helper
+ *   helper.c         opens the file (membership.c), enters, does what was deferred, connects to all
+ *                    members while a request of ours waits, and sleeps
+ *   wake_up.c        another process granted the lock, and its datagram wakes the helper
+ *   mailbox.c        the helper enters and takes the mail: WAITING becomes HELD, with an event
+ *   events.c         with neither lock, the agent's wake function is called, once until it takes
+ *                    its events
+ *   agent_release.c  releases in the same way, now or deferred
+ * A section takes all mail before it leaves. In the mail a theft precedes the grants that followed
+ * it, so a thread receives both in that order.
+ *
+ * Crashes and losses: what each leaves, and who mends it.
+ *   our process dies       nothing to do here. The kernel drops its byte lock and its sockets, and
+ *                          others end its requests (segment/segment.h)
+ *   another one dies       a hang-up, if we wait; it is suspected, checked until the kernel
+ *                          confirms it, and removed (helper.c). If we do not wait, a request that
+ *                          would be refused, or a snapshot, asks for it
+ *   one dies inside        the helper takes the mutex over and rebuilds; calls are deferred so long
+ *   one is stopped inside  all wait until it goes on or is killed; event loops defer
+ *   a thread ends          wlh_agent_terminate defers the end of all that it has
+ *   the file is lost       `lost` is set, by the signal handler, too. The helper closes the file
+ *                          and notifies all holders and waiters; the next operation opens it anew,
+ *                          with new cells. Meanwhile there are no descriptors and no mapping
+ *   a wake-up fails        it stays in `unsent`, and the helper sends it again
+ *   a fork                 the child closes what it has got, and all its calls return WLH_LOST
+ *   a slow close           after 2 ms the process closes without leaving: others see a death
+ *
+ * Readers. `forked`, `lost`, `stop` and `deferred_count` are atomic, for any thread. Tables are
+ * read without mu only between wlh_begin_look and wlh_end_look, which keep them mapped. */
 #ifndef WLH_RECORDS_H
 #define WLH_RECORDS_H
 

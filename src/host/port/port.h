@@ -1,8 +1,66 @@
-/* The port of the host scope to the operating system: the files of a bucket, proof of life, mapped
- * memory, wake-ups, and notification of deaths. Linux and macOS implement it in the parts that
- * posix/parts.h lists, Windows in those of windows/parts.h. On other platforms none/unavailable.c
- * is the whole scope: it returns WLH_UNSUPPORTED. All share failures.c. Nothing here blocks except
- * wlh_port_wait, wlh_port_sleep and wlh_port_enlarge_table. */
+/* The port of the host scope to the operating system. This head says what it asks of the system,
+ * and why; the rest of this header is the functions.
+ *
+ * The problem. The end of a process ends its locks, so a wrong belief in a death gives a lock to
+ * two holders. A pid proves nothing: it is used again, and another container has other pids. A time
+ * limit proves nothing either: a process can be stopped for longer. The answer must come at once
+ * after a kill, without a server, and also if the process that asks has no descriptor left. And any
+ * program of the user may delete, move or cut off the files.
+ *
+ * The solution, four things of the kernel:
+ *   proof of life  a byte lock that each member holds on its own byte of the file. The kernel drops
+ *                  it with the process. On any error the answer is "alive"
+ *   news of death  the hang-up of a connection to the member's socket (on Windows the end of its
+ *                  process). It proves nothing, and only says when to ask for the proof
+ *   wake-up        one datagram to the member's other socket (on Windows an event). It needs no
+ *                  connection and no descriptor for each member
+ *   the tables     a mapped file. It has room for all its bytes before they are used, so that a
+ *                  full disk is an error of a call and not of a store
+ *
+ * Sharing. A bucket is a directory, and only those who may write it take part:
+ *   bucket    the segment, and far behind its end the byte locks: the gate, then one for each
+ *             member
+ *   s1, w1    the sockets of member 1: for connections, and for wake-ups. A file `peers` on Windows
+ *   name      the bucket's name, for programs that list buckets
+ * The holder of the gate may format the file. `struct wlh_port` is what one member has of all that,
+ * and `mu` of its bucket guards it.
+ *
+ * The life of a member, in the order of the calls:
+ *   wlh_port_open         makes or opens the directories and the file. It refuses those that others
+ *                         may write, file systems that are not local, and byte locks that do not
+ *                         work
+ *   wlh_port_map          maps the file at its largest size (on Windows at its size so far)
+ *   wlh_port_lock_gate    only if the file must be formatted
+ *   wlh_port_lock_member  takes a free number
+ *   wlh_port_bind         binds the sockets of that number, and sends itself a wake-up as a test
+ *   wlh_port_watch        has the deletion of the files reported
+ *   wlh_port_wait         waits for wake-ups, hang-ups and reports
+ *   wlh_port_unbind, wlh_port_close   remove the sockets, and drop the byte lock
+ *
+ * Crashes: what each leaves, and who mends it.
+ *   a kill                 the paths of sockets that nobody answers. The next member with that
+ *                          number replaces them. The kernel closes sockets a little before it drops
+ *                          the lock, so a death is asked for again until it is proved
+ *   a kill with the gate   a free gate: it is a byte lock, too
+ *   while files are made   an empty file, which is formatted; or, if a group shares the bucket,
+ *                          something half made in a directory that only its user can write. The
+ *                          next process of that user finishes it
+ *   a reboot               a file with another boot's number, which the next member makes anew
+ *   a file that was cut    a signal at the next access. The handler maps zeros there and sets
+ *                          `lost`
+ *   a file that was moved  a report, or wlh_port_find_harm: the member gives the file up
+ *   sockets deleted        wlh_port_is_bound sees it, and the member binds again. Until then
+ *                          wake-ups fail, and deaths are found by asking
+ *   a stray close()        another file at our number. The byte lock belongs to the open
+ *                          description, which `copy` keeps, so it is not lost
+ *                          (wlh_port_repair_file)
+ *
+ * Callers. wlh_port_is_alive needs neither the tables nor a free descriptor. A signal handler and a
+ * forked child may call only what says so. Nothing here blocks except wlh_port_wait, wlh_port_sleep
+ * and wlh_port_enlarge_table.
+ *
+ * posix/ is Linux and macOS, in the parts that posix/parts.h lists, windows/ is Windows, likewise.
+ * Elsewhere none/unavailable.c is the whole scope and returns WLH_UNSUPPORTED. */
 #ifndef WLH_PORT_HOST_H
 #define WLH_PORT_HOST_H
 

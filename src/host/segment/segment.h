@@ -1,33 +1,77 @@
-/* The layout of a bucket's shared segment, which all processes agree on. A segment is a header,
- * WLH_MEMBERS members, `ncells` cells and, behind them, `ncells` bucket heads, in fixed widths and
- * native byte order. Each process maps it once at its largest size; the file has at least
- * wlh_segment_bytes(ncells) bytes, and never gets shorter while it is open.
+/* The tables that all processes share: one segment for each bucket, a file that every member maps.
+ * This head says how segment/ works; the rest of this header is the layout of the file.
  *
- * A letter after each field tells who may touch it:
+ * The problem. The processes of a machine want one queue for each name, and no server. Each of them
+ * can be killed between any two instructions, also in the middle of a change, and nobody runs
+ * afterwards to clean up. It can be stopped for hours, and it can have a defect. Its pointers mean
+ * nothing to the others, and nobody can free memory that it has allocated. Lists under a
+ * mutex would be torn by the first kill, and nobody could tell which half is right.
  *
- *   (i)  inside: the owner of the mutex, `word`
- *   (b)  the holder of this member's byte lock
+ * The solution. Everything is a cell of 128 bytes at an index: a request, a name, an agent, a piece
+ * of text. The truth is the `kind` of each cell with the fields that have no star below. Each step
+ * first writes the fields and then commits by one aligned 32-bit store, mostly of `kind`. Between
+ * two commits the truth is a legal state, beside cells that nothing refers to. Fields with a star
+ * (lists, chains, counts) are derived. They are written in any order, and after a death nobody
+ * believes them: wlh_cells_rebuild makes them anew from the truth.
+ *
+ * What guards what. A letter behind each field says who may touch it:
+ *
+ *   (i)  inside: the owner of the mutex, `word`. Only one process is inside, by one thread
+ *   (b)  the holder of this member's byte lock (port/port.h)
  *   (g)  the holder of the gate: a formatter, while there are no members
  *   (a)  atomic, by whom the comment says
  *
- * A process can die between any two instructions. The next one believes only the truth: the `kind`
- * of each cell and all fields without a star. One aligned 32-bit store of `kind` commits each step:
- * first the fields, then `kind`. Fields with a star (lists, chains, counts) are derived. They may
- * be written in any order, and are rebuilt after a death (wlh_cells_rebuild).
+ * `word` has the number and the generation of its owner, so whoever finds it can ask the kernel
+ * whether that process lives. member/section.h has the way in and out.
  *
- * WLH_LAYOUT changes with the layout; additions use space that is zero. Other layouts must still
- * see that the file is in use, by whom, and which tokens were given. So the header up to `retired`,
- * its `token`, a member's `pid` and `version`, and the byte locks are the same in all of them.
+ * A request, inside, one file after another:
+ *   arena.c     wlh_cells_begin checks the header and copies the counts that all bounds rely on
+ *   requests.c  finds the name (names.c), and asks `alive` before it refuses for the sake of others
+ *   pool.c      takes cells for the label and a new name, and commits them: TEXT, then RESOURCE
+ *   requests.c  a theft commits each held lock as NEWS_BROKEN; the request is filled, and committed
+ *               as HELD or PENDING; only then it enters the lists (queue.c)
+ *   queue.c     at a release or an abort: FREE is committed, then process_the_lock_request_queue
+ *               commits each grant as NEWS_HELD, and puts it into the mailbox of its member
+ *   members.c   that member enters, takes its mail, and commits NEWS_HELD as HELD
+ * Nothing here allocates memory, and only `alive` may make a system call.
+ *
+ * Crashes: what each leaves, and who mends it.
+ *   outside the tables     whole tables with the requests of a dead member. A member that waits is
+ *                          notified of the death; a request that would be refused, a snapshot and a
+ *                          new member ask `alive`. Whoever finds it rebuilds
+ *   inside                 `word` of a dead owner. Whoever takes it over rebuilds before anything
+ *                          else; event loops leave that to the helper of their process
+ *   before a commit        cells in use that nothing refers to. The rebuild frees them
+ *   after a commit         a request in no list, or a grant in no mailbox. The rebuild frees it
+ *                          with its member, or enters it
+ *   amid a theft           some locks broken, and no thief. They stay stolen, and the rebuild
+ *                          grants the queue
+ *   amid growing           before `ncells` changes, cells that do not count yet; after it, no
+ *                          bucket heads, which the rebuild makes
+ *   amid a rebuild         a state that a rebuild accepts: only cells without meaning became FREE
+ *   before a wake-up       a bit in `due`. The next process that leaves sends it (member/wake_up.h)
+ *   amid formatting        no magic, or `retired`. The next holder of the gate formats again
+ *
+ * Damage. Another process can overwrite anything, at any time. So an index is masked where it is
+ * used, and a loop counts its steps (store.h). Nothing free is 0, neither a cell nor a bucket head
+ * nor an absent member, so zeros are recognized. What cannot be is damage: `poisoned` is set for
+ * ever, all members give the file up, and it is made anew when they have left.
+ *
+ * Readers outside. With its bit in `looking` a member may read all cells: no room is given back
+ * meanwhile. Nothing orders its reads. So it believes a lock only if its token is the same before
+ * and after (wlh_cells_find_holders), and that something of its own is missing only inside
+ * (wlh_cells_has_request).
  *
  * The invariants of a name are those of src/core/records.h, whenever no process is inside and no
  * rebuild is due. There are three differences. Requests of one priority are in the order of their
  * tickets. Tokens grow over all names of a segment. News that a process has not received is in the
- * mailbox of its member. verify.c checks each of them.
+ * mailbox of its member. verify.c checks each of them. A queue is a row of levels, one for each
+ * priority that waits, the highest first. `levels` has the first request of each level but the
+ * highest, so a new request reads one of each level that it overtakes.
  *
- * A queue is a row of levels, one for each priority that waits, the highest first. The list
- * `levels` has the first request of each level but the highest, and is empty if all have the same
- * priority. A new request reads the last one of the queue and, only if that has less priority, one
- * request of each level that it overtakes. */
+ * WLH_LAYOUT changes with the layout; additions use space that is zero. Other layouts must still
+ * see that the file is in use, by whom, and which tokens were given. So the header up to `retired`,
+ * its `token`, a member's `pid` and `version`, and the byte locks are the same in all of them. */
 #ifndef WLH_SEGMENT_H
 #define WLH_SEGMENT_H
 
