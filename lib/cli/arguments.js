@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * What may be said on the command line: the commands and their options, as tables that the help is
- * made from, too. What cannot be right is a Failure with the status of a wrong usage.
+ * Parses the command line. The commands and their options stand in tables, from which the help is
+ * made as well. Whatever is wrong throws a Failure with the exit status of wrong usage.
  */
 
 const { parseArgs } = require('node:util');
@@ -13,37 +13,33 @@ const { Failure, STATUS } = require('./status.js');
 /**
  * @typedef {object} Option
  * @property {string} [short] one letter
- * @property {string} [value] what stands after it; none for a switch
+ * @property {string} [value] the name of its value in the help; a switch has none
  * @property {string} help
- * @property {'file' | 'folder'} [completes] what a shell offers for its value
- * @property {(text: string, option: string) => any} [read] its value
+ * @property {'file' | 'folder'} [completes] what a shell completes as its value
+ * @property {(text: string, option: string) => any} [read] converts the value
  */
 
-/** @typedef {Record<string, any>} Values by the name of the option */
+/** @typedef {Record<string, any>} Values keyed by the name of the option */
 
 /**
  * @typedef {object} Command
  * @property {string} usage
  * @property {string} summary
  * @property {string} details
- * @property {string} [takes] what is expected before the options, such as the name of a lock
- * @property {boolean} [takesMore] whether several of these are taken
+ * @property {string} [takes] the argument before the options, such as the name of a lock
+ * @property {boolean} [takesMore] whether further arguments of the kind may follow
  * @property {boolean} [takesCommand] whether a command is expected after `--`
  * @property {Record<string, Option>} options
- * @property {(values: Values) => void} [check] what is wrong together
+ * @property {(values: Values) => void} [check] throws if options contradict each other
  */
 
 /** @param {string} message */
 const usageError = (message) => new Failure(STATUS.usage, message);
 
-/** Of timers. */
+/** Timers of Node.js take no longer time. */
 const LONGEST_MS = 2 ** 31 - 1;
 
-/**
- * @param {string} text
- * @param {string} option
- * @returns {number} milliseconds
- */
+/** @param {string} text @param {string} option @returns {number} milliseconds */
 function seconds(text, option) {
   if (!/^(\d+\.?\d*|\.\d+)$/.test(text)) {
     throw usageError(`--${option} takes seconds, such as 10 or 0.5, not '${text}'.`);
@@ -56,11 +52,7 @@ function seconds(text, option) {
   return milliseconds;
 }
 
-/**
- * @param {string} text
- * @param {string} option
- * @returns {number} milliseconds of a lease
- */
+/** @param {string} text @param {string} option @returns {number} milliseconds */
 function lease(text, option) {
   const milliseconds = seconds(text, option);
   if (milliseconds >= TTL.least && milliseconds <= TTL.most) return milliseconds;
@@ -69,9 +61,7 @@ function lease(text, option) {
 }
 
 /**
- * @param {number} least
- * @param {number} most
- * @returns {(text: string, option: string) => number}
+ * @param {number} least @param {number} most @returns {(text: string, option: string) => number}
  */
 const wholeNumber = (least, most) => (text, option) => {
   const number = Number(text);
@@ -84,11 +74,7 @@ const wholeNumber = (least, most) => (text, option) => {
 
 const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/**
- * @param {string} text
- * @param {string} option
- * @returns {number} milliseconds
- */
+/** @param {string} text @param {string} option @returns {number} milliseconds */
 function duration(text, option) {
   const [, number, unit = 's'] = /^(\d+\.?\d*|\.\d+)(ms|[smhd])?$/.exec(text) ?? [];
   const milliseconds = Number(number) * UNITS[/** @type {keyof typeof UNITS} */ (unit)];
@@ -96,11 +82,11 @@ function duration(text, option) {
   throw usageError(`--${option} takes a time, such as 90s, 30m, 1h or 7d, not '${text}'.`);
 }
 
-/** The most units, and the highest priority. */
+/** The highest number of units, and the highest priority. */
 const MOST = 2 ** 31 - 1;
 const units = wholeNumber(1, MOST);
 
-/** Where the locks are. @type {Record<string, Option>} */
+/** Options that say where the locks are. @type {Record<string, Option>} */
 const PLACE = {
   bucket: { short: 'b', value: 'NAME', help: 'the storage bucket, a separate set of locks' },
   directory: {
@@ -142,7 +128,7 @@ const LABEL = {
   help: 'the label that `query` shows; by default the name of the command',
 };
 
-/** What `run`, `once` and `elect` have in common. @type {Record<string, Option>} */
+/** Options that `run`, `once` and `elect` share. @type {Record<string, Option>} */
 const JOB = {
   command: {
     short: 'c',
@@ -169,7 +155,7 @@ const JOB = {
   ...HELP,
 };
 
-/** Of those that may give up waiting. @type {Record<string, Option>} */
+/** Options of the commands that may give up waiting. @type {Record<string, Option>} */
 const WAITING = {
   timeout: {
     short: 'w',
@@ -334,7 +320,7 @@ const COMMANDS = {
   },
 };
 
-/** What excludes what. */
+/** Pairs of options that cannot be used together. */
 const EXCLUSIONS = [
   ['quiet', 'verbose'],
   ['if-available', 'timeout'],
@@ -405,20 +391,16 @@ function checkPlace({ directory, at, ...more }) {
 
 /**
  * @typedef {object} ParsedCommand
- * @property {string} command of COMMANDS, or `help`, `version`, or `usage`: nothing was said
- * @property {string} [of] what help is wanted for
- * @property {string} [name] of the lock, or of a file
+ * @property {string} command one of COMMANDS, `help`, `version`, or `usage` if the command line is
+ *   empty
+ * @property {string} [of] the command of which help is wanted
+ * @property {string} [name] the name of the lock or of the file
  * @property {string[]} [more] further files
  * @property {string[]} words the command to run
  * @property {Values} values
  */
 
-/**
- * @param {string[]} argv without the program
- * @param {NodeJS.ProcessEnv} env
- * @returns {ParsedCommand}
- * @throws {Failure}
- */
+/** @param {string[]} argv @param {NodeJS.ProcessEnv} env @throws {Failure} */
 function read(argv, env) {
   const [first, ...rest] = argv;
   const none = { words: [], values: {} };
@@ -434,12 +416,7 @@ function read(argv, env) {
   return readCommand(first, rest, env);
 }
 
-/**
- * @param {string} command
- * @param {string[]} argv after it
- * @param {NodeJS.ProcessEnv} env
- * @returns {ParsedCommand}
- */
+/** @param {string} command @param {string[]} argv @param {NodeJS.ProcessEnv} env */
 function readCommand(command, argv, env) {
   const { takes, takesMore, takesCommand, options, check } = COMMANDS[command];
   const end = takesCommand ? argv.indexOf('--') : -1;
@@ -455,7 +432,7 @@ function readCommand(command, argv, env) {
   }
   for (const other of more) checkFirst(takes ?? '', other);
   const words = takesCommand ? toWords(argv, end, values, env) : [];
-  // Not "else": with a directory the locks are those of this machine.
+  // With a directory the locks are those of this machine, whatever the environment says.
   const at = options.at && env.WEB_LOCKS_AT;
   if (values.directory === undefined && at) values.at ??= at;
   check?.(values);
@@ -464,11 +441,8 @@ function readCommand(command, argv, env) {
 }
 
 /**
- * @param {string[]} argv
- * @param {number} end the index of `--`, or -1
- * @param {Values} values
- * @param {NodeJS.ProcessEnv} env
- * @returns {string[]} the command to run
+ * @param {string[]} argv @param {number} end the index of `--`, or -1
+ * @param {Values} values @param {NodeJS.ProcessEnv} env @returns {string[]} the command to run
  */
 function toWords(argv, end, { command }, { SHELL }) {
   if (command !== undefined && end >= 0)
@@ -480,23 +454,16 @@ function toWords(argv, end, { command }, { SHELL }) {
   return words;
 }
 
-/**
- * @param {string} takes what is expected
- * @param {string | undefined} given
- */
+/** @param {string} takes @param {string | undefined} given */
 function checkFirst(takes, given) {
   const isLock = takes === LOCK_NAME;
-  // A lock may have the empty name.
+  // The empty string is a valid name of a lock.
   if (given === undefined || (given === '' && !isLock)) throw usageError(`${takes} is missing.`);
   if (isLock && given.startsWith('-'))
     throw usageError(`${takes} is '${given}'; it cannot begin with -.`);
 }
 
-/**
- * @param {string[]} argv
- * @param {Record<string, Option>} options
- * @returns {{ values: Values, positionals: string[] }}
- */
+/** @param {string[]} argv @param {Record<string, Option>} options */
 function parse(argv, options) {
   /** @type {NonNullable<import('node:util').ParseArgsConfig['options']>} */
   const config = {};
@@ -520,9 +487,9 @@ function parse(argv, options) {
 }
 
 /**
- * A value that begins with - is taken for an option: says so, unless it would be wrong anyhow.
- * @param {string[]} argv
- * @param {Record<string, Option>} options
+ * parseArgs takes a value that begins with - for an option. If the value would be valid, the
+ * message says how to write it.
+ * @param {string[]} argv @param {Record<string, Option>} options
  */
 function checkValues(argv, options) {
   for (const [name, { short, value, read: readValue }] of Object.entries(options)) {

@@ -1,6 +1,6 @@
 'use strict';
 
-/** Opens the bucket that the options name, of this machine or at an engine, and queries it. */
+/** Opens the bucket that the options name, on this machine or at an engine, and queries it. */
 
 const path = require('node:path');
 const { setTimeout: sleep } = require('node:timers/promises');
@@ -8,7 +8,7 @@ const { HostBackend } = require('../backend/host.js');
 const { LONGEST_NAME } = require('../backend/host-errors.js');
 const { Bucket } = require('../extensions/bucket.js');
 const { TTL } = require('../cluster/ttl.js');
-// Gives locks their extensions, such as `lock.signal`.
+// This adds the extensions of locks, such as `lock.signal`.
 require('../common.js');
 const { othersOf } = require('./buckets.js');
 const { openEngine } = require('./engines.js');
@@ -19,23 +19,23 @@ const LOOK_MS = 1000;
 /** At the end of the program a server has this long to answer. */
 const CLOSING_MS = 3000;
 
-/** The bucket at an engine if none is named. */
+/** The name of the bucket at an engine if the options name none. */
 const USUAL_BUCKET = 'default';
 
-/** Replaces the library's message, which speaks to programs. */
+/** The library's own message advises programmers, so this one replaces it. */
 const POOLER =
   'a pooler such as pgbouncer, in transaction or statement mode, is in between. It drops the ' +
   'notifications that a waiter needs.';
 
 const LATE = Symbol('late');
 
-/** Its methods reject with a Failure that says that the locks cannot be reached. */
+/** An open bucket. Its methods reject with a Failure if the locks cannot be reached. */
 class OpenBucket {
   #bucket;
   #end;
   #wasReached = false;
   #ttl;
-  /** In the host scope. @type {InstanceType<typeof HostBackend> | undefined} */
+  /** Set only in the host scope. @type {InstanceType<typeof HostBackend> | undefined} */
   #host;
   #values;
   /** @type {Promise<void> | undefined} */
@@ -49,13 +49,13 @@ class OpenBucket {
     this.#values = values;
     this.#end = end;
     this.#ttl = values.ttl ?? TTL.usual;
-    /** Its lock manager. @type {any} */
+    /** The lock manager of the bucket. @type {any} */
     this.locks = bucket.locks;
   }
 
   /**
-   * Waits until it is open.
-   * @param {number} [patience] milliseconds; without it as long as the library waits
+   * Waits until the bucket is open.
+   * @param {number} [patience] in milliseconds; by default the library's own limit
    */
   async ready(patience) {
     try {
@@ -69,13 +69,13 @@ class OpenBucket {
   }
 
   /**
-   * @param {number} patience milliseconds that are over
+   * @param {number} patience the passed milliseconds
    * @returns {Promise<InstanceType<typeof Failure>>}
    */
   async #notReached(patience) {
     const { ready } = this.#bucket;
     this.close();
-    // A promise that is rejected by the close has the reason as its cause.
+    // The close rejects `ready`, and then the error's cause says why the server was not reached.
     const closed = await within(
       ready.catch((/** @type {any} */ error) => error),
       CLOSING_MS,
@@ -84,8 +84,9 @@ class OpenBucket {
   }
 
   /**
-   * @param {string} [name] that alone
-   * @returns {Promise<import('../backend/contract.js').DetailedSnapshot>} who holds, who waits
+   * @param {string} [name] limits the query to this name
+   * @returns {Promise<import('../backend/contract.js').DetailedSnapshot>} the holders and the
+   *   waiters
    */
   async look(name) {
     try {
@@ -96,7 +97,7 @@ class OpenBucket {
   }
 
   /**
-   * The bucket's location without a password; null stands for the default bucket.
+   * The bucket's location, without a password. A `bucket` of null is the default bucket.
    * @returns {{ bucket: string | null, directory?: string, at?: string }}
    */
   get where() {
@@ -107,7 +108,7 @@ class OpenBucket {
   }
 
   /**
-   * @param {string} [name] that alone
+   * @param {string} [name] limits the queries to this name
    * @returns {Promise<Look[]>} the other buckets of the directory that processes have open
    */
   async lookAtOthers(name) {
@@ -124,7 +125,7 @@ class OpenBucket {
     return this.#closed;
   }
 
-  /** A server or a client that hangs does not keep the program from ending. */
+  /** A server or a client that hangs must not keep the program from ending. */
   async #close() {
     const closed = (async () => {
       await this.#bucket.close();
@@ -137,16 +138,15 @@ class OpenBucket {
 }
 
 /**
- * @typedef {object} Look at another bucket
- * @property {string | null} bucket null: the default bucket, or not known
+ * @typedef {object} Look the result of a query of a bucket
+ * @property {string | null} bucket null for the default bucket or an unknown name
  * @property {import('../backend/contract.js').DetailedSnapshot} [state]
  * @property {string} [failure] why there is no state
  */
 
 /**
- * @param {import('./buckets.js').Found} other is closed
- * @param {string | undefined} name
- * @returns {Promise<Look>}
+ * @param {import('./buckets.js').Found} other this function closes it
+ * @param {string | undefined} name @returns {Promise<Look>}
  */
 async function lookAt({ backend, bucket, folder }, name) {
   if (!backend)
@@ -166,16 +166,15 @@ async function lookAt({ backend, bucket, folder }, name) {
 }
 
 /**
- * @param {string} at
- * @returns {string} without a password, which may be before an @, or be an option
+ * A password may stand before an @ or be an option, so both parts are dropped.
+ * @param {string} at @returns {string}
  */
 const serverOf = (at) => at.replace(/^([a-z+]+:\/\/)(?:.*@)?([^?#]*).*$/is, '$1$2');
 
 /**
  * @template T
- * @param {Promise<T>} promise
- * @param {number} [patience] milliseconds; without it any
- * @returns {Promise<T | typeof LATE>} LATE if it has not settled by then
+ * @param {Promise<T>} promise @param {number} [patience] milliseconds; unlimited by default
+ * @returns {Promise<T | typeof LATE>} LATE if the promise is still pending by then
  */
 async function within(promise, patience) {
   if (patience === undefined) return promise;
@@ -190,16 +189,13 @@ async function within(promise, patience) {
 }
 
 /**
- * @param {any} error of `ready`
- * @returns {boolean} whether it was late, and has the code of what went wrong meanwhile
+ * Whether `ready` ran out of time. Its error then has the code of its cause, the last failure.
+ * @param {any} error @returns {boolean}
  */
 const isLate = ({ cause, code }) =>
   code === 'ERR_WEB_LOCKS_UNREACHABLE' || (code !== undefined && code === cause?.code);
 
-/**
- * @param {number} patience milliseconds that are over
- * @param {unknown} [cause]
- */
+/** @param {number} patience @param {unknown} [cause] */
 function noAnswer(patience, cause) {
   const why = cause === undefined ? '.' : `: ${messageOf(cause)}`;
   const message = `the locks could not be reached in ${patience / 1000} s${why}`;
@@ -232,8 +228,8 @@ function open({ bucket, directory, at, ...more }) {
 }
 
 /**
- * @param {string | undefined} name undefined: the default bucket, the one of `locks`
- * @param {string | undefined} directory
+ * If the name is undefined, it opens the default bucket, which `locks` uses.
+ * @param {string | undefined} name @param {string | undefined} directory
  */
 function openHost(name, directory) {
   const own = name === undefined ? '' : `bucket:${name}`;
@@ -245,8 +241,8 @@ function openHost(name, directory) {
 const messageOf = (error) => String(/** @type {any} */ (error)?.message ?? error);
 
 /**
- * @param {unknown} error of a request, a query, or `ready`
- * @returns {InstanceType<typeof Failure>} a wrong usage if that is what the library says of it
+ * A TypeError of the library means that an option was wrong.
+ * @param {unknown} error @returns {InstanceType<typeof Failure>}
  */
 function unreachable(error) {
   if (error instanceof Failure) return error;
@@ -262,9 +258,8 @@ function unreachable(error) {
 }
 
 /**
- * @param {string} name of a lock that is to be requested
- * @param {import('./arguments.js').Values} values
- * @throws {Failure} if it cannot have such a name
+ * Throws if a lock cannot have this name.
+ * @param {string} name @param {import('./arguments.js').Values} values
  */
 function checkName(name, { at }) {
   if (at || name.length <= LONGEST_NAME) return;

@@ -1,31 +1,31 @@
 'use strict';
 
-/** The buckets of a directory of the host scope that are in use, and what they are called. */
+/** Finds the buckets of a host scope directory that are in use, and their names. */
 
 const fs = require('node:fs');
 const path = require('node:path');
 const { HostBackend } = require('../backend/host.js');
 const { LONGEST_NAME } = require('../backend/host-errors.js');
 
-/** The prefix that the backend puts before the name of a program's bucket. */
+/** The backend puts this prefix before the name of a program's bucket. */
 const PREFIX = 'bucket:';
-/** The directory of a bucket is called by a hash of its name. */
+/** The directory of a bucket is named by a hash of the bucket's name. */
 const FOLDER = /^[0-9a-f]{24}$/;
-/** A process that has the bucket open. On Windows it has no file. */
+/** Each process that has the bucket open has such a socket; on Windows there are none. */
 const MEMBER = /^s\d+$/;
 const NAME_BYTES = 2 * LONGEST_NAME;
 
 /**
  * @typedef {object} Found
  * @property {string} folder the last part of the path of its directory
- * @property {InstanceType<typeof HostBackend> | undefined} backend to be closed; undefined: its
- *   name is not known, as an older version made it
- * @property {string | null} bucket its name; null: the default bucket, or not known
+ * @property {InstanceType<typeof HostBackend> | undefined} backend the caller closes it; undefined
+ *   if an older version made the bucket, whose name is then unknown
+ * @property {string | null} bucket null for the default bucket or an unknown name
  */
 
 /**
  * @param {InstanceType<typeof HostBackend>} own a bucket of the directory
- * @returns {Found[]} the other ones that processes have open, by their names
+ * @returns {Found[]} the other buckets that processes have open, sorted by name
  */
 function othersOf(own) {
   const { dir: directory, base } = path.parse(own.place);
@@ -37,7 +37,7 @@ function othersOf(own) {
 /** @param {Found} a @param {Found} b */
 const byName = (a, b) => ((a.bucket ?? '') < (b.bucket ?? '') ? -1 : 1);
 
-/** @param {string} directory @returns {string[]} none if there is none */
+/** @param {string} directory @returns {string[]} empty if the directory cannot be read */
 function namesIn(directory) {
   try {
     return fs.readdirSync(directory);
@@ -50,11 +50,7 @@ function namesIn(directory) {
 const isOpen = (folder) =>
   process.platform === 'win32' || namesIn(folder).some((name) => MEMBER.test(name));
 
-/**
- * @param {string} directory
- * @param {string} folder
- * @returns {Found}
- */
+/** @param {string} directory @param {string} folder */
 function find(directory, folder) {
   for (const name of ['', nameIn(path.join(directory, folder, 'name'))]) {
     if (name === undefined) continue;
@@ -69,10 +65,7 @@ function find(directory, folder) {
   return { folder, backend: undefined, bucket: null };
 }
 
-/**
- * @param {string} file that anybody of a group may have put there
- * @returns {string | undefined}
- */
+/** @param {string} file any member of the group may have put it there */
 function nameIn(file) {
   const { O_NOFOLLOW = 0, O_NONBLOCK = 0, O_RDONLY } = fs.constants;
   try {

@@ -12,14 +12,15 @@ const { quoted } = require('./format.js');
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 
-/** @typedef {{ holder: LockDetails, waitsFor: string }} Link of a circle: what it has, and wants */
+/** @typedef {{ holder: LockDetails, waitsFor: string }} Link one holder of a circle */
 
 /** The search stops after this many circles. */
 const MOST = 3;
 
 /**
  * @param {DetailedSnapshot} state of one bucket
- * @returns {Link[][]} each holder waits for the lock of the next one, the last for the first's
+ * @returns {Link[][]} each holder waits for the lock of the next one, the last for the lock of the
+ *   first
  */
 function circlesOf({ held, pending }) {
   const graph = new Graph(held);
@@ -28,13 +29,13 @@ function circlesOf({ held, pending }) {
 }
 
 class Graph {
-  /** The locks of a name. @type {Map<string, LockDetails[]>} */
+  /** Locks by name. @type {Map<string, LockDetails[]>} */
   #byName = new Map();
   /** For how long each client has held the oldest of its locks. @type {Map<string, number>} */
   #oldest = new Map();
   /** The names that each client waits for. @type {Map<string, Set<string>>} */
   #wants = new Map();
-  /** The locks of each client. @type {Map<string, LockDetails[]>} */
+  /** Locks by client. @type {Map<string, LockDetails[]>} */
   #byClient = new Map();
   /** Names whose holders the search has visited or is visiting. @type {Set<string>} */
   #entered = new Set();
@@ -62,7 +63,7 @@ class Graph {
     }
   }
 
-  /** @param {LockDetails} request that waits */
+  /** @param {LockDetails} request */
   add({ clientId, name, waited }) {
     if (!(waited <= (this.#oldest.get(clientId) ?? -1))) return;
     const wants = this.#wants.get(clientId) ?? new Set();
@@ -74,7 +75,7 @@ class Graph {
     return this.#found;
   }
 
-  /** @param {string} first a client */
+  /** @param {string} first the client at which the search starts */
   #search(first) {
     const steps = [this.#steps(first)];
     while (steps.length > 0 && this.#found.length < MOST) {
@@ -84,11 +85,7 @@ class Graph {
     }
   }
 
-  /**
-   * Yields the clients that the search visits next.
-   * @param {string} client
-   * @returns {Generator<string, void, void>}
-   */
+  /** Yields the clients that the search visits next. @param {string} client */
   *#steps(client) {
     if (this.#done.has(client)) return;
     this.#done.add(client);
@@ -114,7 +111,7 @@ class Graph {
     for (const { name } of own) this.#passed.get(name)?.pop();
   }
 
-  /** @param {string} client where the path closes */
+  /** @param {string} client the one that closes the path to a circle */
   #note(client) {
     const way = this.#way;
     let start = way.length - 1;
@@ -126,20 +123,14 @@ class Graph {
   }
 }
 
-/**
- * @param {Map<string, LockDetails[]>} map
- * @param {string} key
- */
+/** @param {Map<string, LockDetails[]>} map @param {string} key */
 function listOf(map, key) {
   const list = map.get(key) ?? [];
   map.set(key, list);
   return list;
 }
 
-/**
- * @param {DetailedSnapshot} state
- * @returns {string[]} lines
- */
+/** @param {DetailedSnapshot} state @returns {string[]} lines */
 function describeCircles(state) {
   return circlesOf(state).flatMap((circle) => [
     'These holders wait for each other, perhaps in a deadlock:',

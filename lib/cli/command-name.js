@@ -1,10 +1,13 @@
 'use strict';
 
-/** What `query` shows of a command: `sh` or `python3` alone would say nothing of what it runs. */
+/**
+ * Derives the label that `query` shows from a command: `sh` or `python3` alone would not say what
+ * runs.
+ */
 
 const path = require('node:path');
 
-/** The most characters (UTF-16 code units) of a line; an engine refuses a label of any length. */
+/** In UTF-16 code units; an engine may refuse a longer label. */
 const LONGEST = 200;
 
 const SHELL = /^(a|ba|da|fi|k|mk|z)?sh$/;
@@ -12,8 +15,8 @@ const INTERPRETER = /^(node|bun|perl|php|ruby|python[\d.]*)$/;
 
 /**
  * @param {string[]} words a program and its arguments
- * @returns {string} the line that a shell runs, else the name of the script that an interpreter
- *   runs, else that of the program
+ * @returns {string} the line that a shell runs, the name of the script that an interpreter runs, or
+ *   the name of the program
  */
 function nameOfCommand([program, ...words]) {
   const name = path.basename(program).replace(/\.exe$/i, '');
@@ -28,8 +31,8 @@ function nameOfCommand([program, ...words]) {
 
 /**
  * @param {string[]} words arguments of a shell
- * @returns {{ isLine: boolean, word?: string }} the first one that is no option, and whether it is
- *   a line: there is -c
+ * @returns {{ isLine: boolean, word?: string }} the first operand; `isLine` if the option -c makes
+ *   it a command line
  */
 function operandOf(words) {
   let isLine = false;
@@ -39,7 +42,7 @@ function operandOf(words) {
     if (word === '--') return { isLine, word: words[i + 1] };
     const letters = word.startsWith('--') ? '' : word;
     if (letters.startsWith('-') && letters.includes('c')) isLine = true;
-    // It has a value, as in -o pipefail.
+    // The option takes a value, as in -o pipefail.
     if (letters.includes('o')) i++;
   }
   return { isLine };

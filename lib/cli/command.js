@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The command of `run`, `once` and `elect`: runs while a lock is held. If the lock is lost, the
- * command gets SIGTERM, then SIGKILL.
+ * The command of `run`, `once` and `elect`, which runs while a lock is held. If the lock is lost,
+ * the command gets SIGTERM, then SIGKILL.
  */
 
 const { spawn } = require('node:child_process');
@@ -23,7 +23,7 @@ class Command {
   #words;
   #killAfter;
   #signals;
-  /** Whether the lock was lost, and the reason was printed. */
+  /** Once set, the lock was lost, and the reason was printed. */
   isLost = false;
 
   /**
@@ -38,8 +38,8 @@ class Command {
   }
 
   /**
-   * @param {{ token: bigint, signal: AbortSignal }} lock that is held; `signal`: until it is lost
-   * @returns {Promise<Ending>} how it ended, whatever became of the lock
+   * @param {{ token: bigint, signal: AbortSignal }} lock its `signal` aborts if the lock is lost
+   * @returns {Promise<Ending>} how the command ended, even if the lock was lost
    */
   async run(lock) {
     const [program, ...words] = this.#words;
@@ -80,10 +80,7 @@ class Command {
     };
   }
 
-  /**
-   * @param {unknown} error why
-   * @param {string} [more]
-   */
+  /** @param {unknown} error @param {string} [more] */
   reportLoss(error, more = '') {
     if (this.isLost) return;
     this.isLost = true;
@@ -91,11 +88,7 @@ class Command {
   }
 }
 
-/**
- * @param {import('node:child_process').ChildProcess} child
- * @param {string} program
- * @returns {Promise<Ending>}
- */
+/** @param {import('node:child_process').ChildProcess} child @param {string} program */
 async function endOf(child, program) {
   try {
     const [status, signal] = await once(child, 'exit');
@@ -105,16 +98,12 @@ async function endOf(child, program) {
   }
 }
 
-/**
- * @param {unknown} error
- * @param {string} program
- * @returns {Ending}
- */
+/** @param {unknown} error @param {string} program */
 function notStarted(error, program) {
   const { code } = /** @type {NodeJS.ErrnoException} */ (error);
   const isMissing = code === 'ENOENT';
   const why = isMissing ? 'was not found' : `cannot be executed (${code})`;
-  // There npm and its like are batch files, which the system does not start by themselves.
+  // On Windows npm and similar programs are batch files, which the system cannot start directly.
   const hint = process.platform === 'win32' ? ' If it is a batch file, use cmd: -- cmd /c …' : '';
   say(`the command ${quoted(program)} ${why}.${hint}`);
   return { status: isMissing ? STATUS.notFound : STATUS.notExecutable };

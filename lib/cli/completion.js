@@ -1,6 +1,6 @@
 'use strict';
 
-/** `web-locks completion`: what completes commands and options in a shell, from their tables. */
+/** `web-locks completion`: makes completion scripts for shells from the tables of options. */
 
 const { COMMANDS } = require('./arguments.js');
 const { print } = require('./output.js');
@@ -36,13 +36,12 @@ const commands = () =>
     Object.entries(command.options),
   ]);
 
-/** @param {Command} command whose first word is one of few, or a file, or anything */
+/** Only `completion` takes a fixed list of words. @param {Command} command */
 const isOfShells = ({ usage }) => usage.includes('bash|zsh|fish');
 
 /** @param {Command} command */
 const takesFile = ({ takes }) => takes === 'the file';
 
-/** @returns {string[]} how an option of each kind is written */
 const spelled = (/** @type {[string, Option][]} */ options, /** @type {string} */ kind) =>
   options
     .filter(([, { value, completes }]) => value && (completes ?? 'text') === kind)
@@ -108,16 +107,13 @@ complete -F _web_locks web-locks
 `;
 }
 
-/** @param {string} help in brackets, before a colon */
+/** @param {string} help text for the brackets before a colon */
 const inBrackets = (help) => help.replace(/[\\[\]:]/g, '\\$&');
 
 /** @type {Record<string, string>} */
 const ZSH_ACTIONS = { file: '_files', folder: '_files -/', text: ' ' };
 
-/**
- * @param {string} name
- * @param {Option} option
- */
+/** @param {string} name @param {Option} option */
 function zshOption(name, { short, value, help, completes }) {
   const after = value ? `:${value}:${ZSH_ACTIONS[completes ?? 'text']}` : '';
   const text = `[${inBrackets(help)}]${after}`;

@@ -1,19 +1,16 @@
 'use strict';
 
 /**
- * `web-locks elect`: one of all candidates leads, and runs the command. If it loses the lock, it
- * ends the command, stands again, and starts it again when it leads again.
+ * `web-locks elect`: one of all candidates leads and runs the command. If it loses the lock, it
+ * ends the command, becomes a candidate again, and restarts the command when it leads again.
  */
 
 const { runUnderLock } = require('./runner.js');
 
-/**
- * @param {import('./arguments.js').ParsedCommand} request
- * @returns {Promise<import('./status.js').Ending>}
- */
+/** @param {import('./arguments.js').ParsedCommand} request */
 const elect = (request) => runUnderLock(request, requestLock);
 
-/** Why it does not stand again: the command has ended by itself. */
+/** This reason ends the candidacy after the command ended by itself. */
 const ENDED = new Error('The command has ended.');
 
 /** @type {import('./runner.js').RequestLock} */

@@ -1,9 +1,8 @@
 'use strict';
 
 /**
- * Opens the bucket of an engine that a URL names. The engine's client library is the user's: it is
- * looked for from the current folder, as a module there would find it, and then beside this
- * package, where that is installed for all folders.
+ * Opens the bucket of an engine that a URL names. You install the engine's client library yourself,
+ * so it is resolved from the current folder, and then from this package for global installations.
  */
 
 const { createRequire } = require('node:module');
@@ -14,19 +13,17 @@ const { Failure, STATUS } = require('./status.js');
  * @typedef {object} Settings
  * @property {string} bucket
  * @property {number} [ttl] milliseconds
- * @property {string} [schema] of PostgreSQL
- * @property {number} [shards] of Redis
- * @property {string} [prefix] of Redis
+ * @property {string} [schema] only for PostgreSQL
+ * @property {number} [shards] only for Redis
+ * @property {string} [prefix] only for Redis
  * @property {number} [priority] of a request; undefined if it is 0
- *
  * @typedef {{ locks: any, ready: Promise<void>, close(): Promise<void> }} EngineBucket
- *
  * @typedef {object} Opened
  * @property {EngineBucket} bucket
- * @property {() => unknown} end of the client, after the bucket was closed
+ * @property {() => unknown} end ends the client after the bucket was closed
  */
 
-/** @type {Record<string, (url: string, settings: Settings) => Opened>} by the scheme of the URL */
+/** @type {Record<string, (url: string, settings: Settings) => Opened>} keyed by the URL's scheme */
 const ENGINES = {
   postgres: openPostgres,
   postgresql: openPostgres,
@@ -36,7 +33,7 @@ const ENGINES = {
   'etcd+https': openEtcd,
 };
 
-/** What not all of them take. */
+/** The engines that take an option; the others refuse it. */
 const OF_ENGINES = {
   schema: [openPostgres],
   shards: [openRedis],
@@ -44,12 +41,7 @@ const OF_ENGINES = {
   priority: [openPostgres, openRedis],
 };
 
-/**
- * @param {string} url
- * @param {Settings} settings
- * @returns {Opened}
- * @throws {Failure}
- */
+/** @param {string} url @param {Settings} settings @throws {Failure} */
 function openEngine(url, settings) {
   const scheme = /^([a-z+]+):\/\//i.exec(url)?.[1].toLowerCase() ?? '';
   if (!Object.hasOwn(ENGINES, scheme)) {
@@ -67,15 +59,15 @@ function openEngine(url, settings) {
     return ENGINES[scheme](url, settings);
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
-    // Not the URL: it may have a password.
+    // The message leaves out the URL, which may contain a password.
     throw new Failure(STATUS.usage, `--at: ${error.message}.`.replace(/\.+$/, '.'));
   }
 }
 
 /**
- * Of this package. A name that is put together, so that bundlers and checks do not look for it.
+ * Loads an entry of this package. The path is computed so that bundlers and checks do not follow
+ * it.
  * @param {string} name
- * @returns {{ openBucket(name: string, options: object): EngineBucket }}
  */
 function entry(name) {
   try {
@@ -90,8 +82,8 @@ function entry(name) {
 }
 
 /**
- * @param {string[]} names of packages, any of which will do
- * @returns {{ name: string, module: any }} the first that is there
+ * @param {string[]} names alternative packages
+ * @returns {{ name: string, module: any }} the first package that is installed
  * @throws {Failure}
  */
 function client(...names) {
@@ -109,10 +101,7 @@ function client(...names) {
   );
 }
 
-/**
- * @param {NodeJS.Require} from
- * @param {string} name
- */
+/** @param {NodeJS.Require} from @param {string} name */
 function resolves(from, name) {
   try {
     from.resolve(name);
@@ -122,17 +111,13 @@ function resolves(from, name) {
   }
 }
 
-/**
- * @param {string} url
- * @param {Settings} settings
- * @returns {Opened}
- */
+/** @param {string} url @param {Settings} settings */
 function openPostgres(url, { bucket, schema, ttl }) {
   const { Client, Pool } = client('pg').module;
-  // A Pool looks at it later.
+  // This throws if the URL is invalid; a Pool would notice only later.
   new Client({ connectionString: url });
   const pool = new Pool({ connectionString: url, max: 2 });
-  // The bucket is told by its own connection; one that nobody uses is nobody's loss.
+  // The bucket sees errors of its own connection, and the loss of an idle one is harmless.
   pool.on('error', () => {});
   return {
     bucket: entry('postgres').openBucket(bucket, { pool, schema, ttl }),
@@ -141,9 +126,8 @@ function openPostgres(url, { bucket, schema, ttl }) {
 }
 
 /**
- * @param {string} url
- * @param {Settings} settings
- * @returns {Opened} the bucket duplicates the client, which is never connected itself
+ * The bucket duplicates the client, which never connects itself.
+ * @param {string} url @param {Settings} settings
  */
 function openRedis(url, { bucket, prefix, shards, ttl }) {
   const { openBucket } = entry('redis');
@@ -157,7 +141,6 @@ function openRedis(url, { bucket, prefix, shards, ttl }) {
 /**
  * @param {string} url etcd+http://user:password@host:port,host:port
  * @param {Settings} settings
- * @returns {Opened}
  */
 function openEtcd(url, { bucket, ttl }) {
   const [, scheme, user, hosts] = /^etcd\+(https?):\/\/(?:([^@/]*)@)?([^/]*)\/?$/i.exec(url) ?? [];

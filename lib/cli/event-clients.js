@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The open pages of `top --web`. One query a second serves all of them, and none is made while no
- * page is open. Each event has the whole state, so nothing is buffered for a page that does not
+ * The open pages of `top --web`. One query a second serves all of them, and none runs while no page
+ * is open. Each event carries the whole state, so nothing is buffered for a page that does not
  * read.
  */
 
@@ -16,40 +16,39 @@ const { identity } = require('./table.js');
 /** The time between two queries. */
 const PERIOD_MS = 1000;
 
-/** Tells the browser when to reconnect. */
+/** The browser waits this long before it reconnects. */
 const FIRST = 'retry: 1000\n\n';
-/** Nothing changed. A page that gets no event at all reports that the server is silent. */
+/**
+ * Sent while the state stays the same: a page that receives nothing at all reports a silent server.
+ */
 const SAME = 'event: same\ndata:\n\n';
 
 /**
  * The result of a query, for the pages.
- * @typedef {object} PageEvent
- * @property {string} id equal for equal states
- * @property {() => string} text the event
+ * @typedef {object} PageEvent the result of a query, for the pages
+ * @property {string} id equal states have equal ids
+ * @property {() => string} text makes the event
  */
 
 class EventClients {
   #look;
   #period;
-  /** And the id of the event that each of them has. @type {Map<ServerResponse, string>} */
+  /** The pages, each with the id of its last event. @type {Map<ServerResponse, string>} */
   #clients = new Map();
   #isLooking = false;
   /** @type {NodeJS.Timeout | undefined} */
   #timer;
 
-  /**
-   * @param {() => Promise<DetailedSnapshot>} look
-   * @param {number} [period] milliseconds
-   */
+  /** @param {() => Promise<DetailedSnapshot>} look @param {number} [period] milliseconds */
   constructor(look, period = PERIOD_MS) {
     this.#look = look;
     this.#period = period;
   }
 
-  /** @param {ServerResponse} response its head is written */
+  /** @param {ServerResponse} response its head has been written */
   add(response) {
     response.on('close', () => this.#drop(response));
-    // An error is followed by 'close'.
+    // 'close' follows each error.
     response.on('error', () => {});
     this.#clients.set(response, '');
     response.write(FIRST);
@@ -72,7 +71,6 @@ class EventClients {
     if (this.#clients.size > 0) this.#timer = setTimeout(() => this.#poll(), this.#period);
   }
 
-  /** @returns {Promise<PageEvent>} */
   async #nextEvent() {
     try {
       const state = await this.#look();

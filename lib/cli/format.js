@@ -15,33 +15,26 @@ const escaped = (character) =>
   ({ '\n': '\\n', '\r': '\\r', '\t': '\\t' })[character] ??
   `\\u{${/** @type {number} */ (character.codePointAt(0)).toString(16)}}`;
 
-/**
- * @param {string} text
- * @returns {string} on one line, quoted if it could be mistaken otherwise
- */
+/** @param {string} text @returns {string} one line, quoted if the text could be misread */
 function shown(text) {
   const safe = text.replace(UNSEEN, '');
   if (safe === text && !AMBIGUOUS.test(text)) return text;
   return quoted(text);
 }
 
-/**
- * @param {string} text
- * @returns {string} on one line, in quotation marks
- */
+/** @param {string} text @returns {string} one line in quotation marks */
 const quoted = (text) => `"${text.replace(/["\\]/g, '\\$&').replace(UNSEEN, escaped)}"`;
 
 /**
- * @param {LockDetails} details of a lock
- * @returns {string} such as: process 4702 ("nightly run"), for 3.2 s
+ * @param {LockDetails} details @returns {string} such as: process 4702 ("nightly run"), for 3.2 s
  */
 const describeHolder = (details) => holders.describeHolder(details, quoted);
 
 /**
- * @param {LockDetails[] | undefined} all undefined: not known
- * @param {number} [grantsIn] milliseconds for which nothing is granted to anybody
- * @param {unknown} [outage] why they are not known
- * @returns {string} for parentheses
+ * @param {LockDetails[] | undefined} all undefined if unknown
+ * @param {number} [grantsIn] milliseconds in which nobody is granted anything
+ * @param {unknown} [outage] why the holders are unknown
+ * @returns {string} text for parentheses
  */
 const describeHolders = (all, grantsIn, outage) =>
   !all && outage !== undefined

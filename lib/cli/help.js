@@ -1,6 +1,6 @@
 'use strict';
 
-/** The help, from the tables of arguments.js; no line is longer than 80 columns. */
+/** Makes the help from the tables of arguments.js. No line is longer than 80 columns. */
 
 const { COMMANDS } = require('./arguments.js');
 
@@ -8,12 +8,12 @@ const { COMMANDS } = require('./arguments.js');
 
 const COLUMNS = 80;
 const INDENT = 2;
-/** Where the texts of options begin. */
+/** The column at which the texts of options begin. */
 const TEXT = 30;
 
 /**
  * @param {string} text
- * @param {number} from the column of all lines but the first, which begins there already
+ * @param {number} from the column at which the text begins, also in further lines
  */
 function wrap(text, from) {
   let column = from;
@@ -29,26 +29,19 @@ function wrap(text, from) {
   return result.trimEnd();
 }
 
-/**
- * @param {string} left
- * @param {string} right
- */
+/** @param {string} left @param {string} right */
 function line(left, right, from = TEXT) {
   const start = ' '.repeat(INDENT) + left;
   const gap = start.length < from - 1 ? ' '.repeat(from - start.length) : `\n${' '.repeat(from)}`;
   return start + gap + wrap(right, from);
 }
 
-/**
- * @param {string} name
- * @param {Option} option
- */
+/** @param {string} name @param {Option} option */
 function describeOption(name, { short, value, help }) {
   const long = value ? `--${name} ${value}` : `--${name}`;
   return line(short ? `-${short}, ${long}` : `    ${long}`, help);
 }
 
-/** @returns {string} of all commands */
 function overview() {
   const commands = Object.entries(COMMANDS).map(([name, { summary }]) => line(name, summary, 14));
   return [
@@ -64,10 +57,7 @@ function overview() {
   ].join('\n');
 }
 
-/**
- * @param {string} [command]
- * @returns {string}
- */
+/** @param {string} [command] */
 function help(command) {
   if (command === undefined) return overview();
   const { usage, details, options } = COMMANDS[command];

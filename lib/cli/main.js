@@ -1,6 +1,8 @@
 'use strict';
 
-/** The command line `web-locks` (docs/CLI.md): reads it, does it, ends the process. */
+/**
+ * The command line `web-locks` (docs/CLI.md): parses it, runs the command, and ends the process.
+ */
 
 const { read } = require('./arguments.js');
 const { help } = require('./help.js');
@@ -13,7 +15,7 @@ const { version } = require('../../package.json');
 /** @typedef {import('./arguments.js').ParsedCommand} ParsedCommand */
 
 /**
- * What does a command; loaded when it is needed: the help works without the addon.
+ * The commands are loaded when needed, so that the help works without the addon.
  * @type {Record<string, () => (request: ParsedCommand) => Promise<Ending>>}
  */
 const DOERS = {
@@ -27,10 +29,7 @@ const DOERS = {
   completion: () => require('./completion.js').completion,
 };
 
-/**
- * @param {ParsedCommand} request
- * @returns {Promise<Ending>}
- */
+/** @param {ParsedCommand} request */
 async function perform(request) {
   if (request.command === 'version') return answer(`${version}\n`);
   if (request.command === 'help') return answer(help(request.of));
@@ -41,20 +40,13 @@ async function perform(request) {
   return DOERS[request.command]()(request);
 }
 
-/**
- * @param {string} text
- * @returns {Promise<Ending>}
- */
+/** @param {string} text */
 async function answer(text) {
   await print(text);
   return { status: STATUS.ok };
 }
 
-/**
- * @param {unknown} error
- * @param {string | undefined} command
- * @returns {Ending}
- */
+/** @param {unknown} error @param {string | undefined} command */
 function report(error, command) {
   if (error instanceof Failure) {
     say(error.message);
@@ -74,8 +66,7 @@ function report(error, command) {
 }
 
 /**
- * Ends the process when what it has said is written; a connection that does not end does not keep
- * it.
+ * Ends the process once its output is written, even if a connection is still open.
  * @param {Ending} ending
  */
 async function leave(ending) {
@@ -84,13 +75,14 @@ async function leave(ending) {
   else process.exit(ending.status);
 }
 
-/** @param {string[]} argv without the program */
+/** @param {string[]} argv the arguments without the program */
 async function main(argv) {
   /** @type {ParsedCommand | undefined} */
   let request;
   /** @type {Ending} */
   let ending;
-  // Nobody reads it, perhaps of a terminal that has gone: what is under way still has to be ended.
+  // The terminal may be gone. Nobody reads stderr then, but the current work must still end in
+  // order.
   process.stderr.on('error', () => {});
   try {
     request = read(argv, process.env);

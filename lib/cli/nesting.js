@@ -1,10 +1,10 @@
 'use strict';
 
 /**
- * Finds the `web-locks` commands that this one runs inside of. They hold their locks until it ends,
- * so a request that waits for one of them would wait for ever. The environment variable
- * WEB_LOCKS_OUTER has a word for each, its process id and token, so that a process that a command
- * left in the background does not count as enclosed.
+ * Finds the `web-locks` commands that enclose this one. They hold their locks until it ends, so a
+ * request that waits for one of them would wait forever. The environment variable WEB_LOCKS_OUTER
+ * has a word for each: its process id and token, so that a command left in the background does not
+ * count as enclosing.
  */
 
 const process = require('node:process');
@@ -13,17 +13,16 @@ const { hostname } = require('../platform/machine.js');
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 
 /**
- * @param {NodeJS.ProcessEnv} env of this process
- * @param {bigint} token of the lock that it holds
- * @returns {string} WEB_LOCKS_OUTER of its command
+ * @param {NodeJS.ProcessEnv} env @param {bigint} token of the lock that this process holds
+ * @returns {string} WEB_LOCKS_OUTER for its command
  */
 const outerLocks = ({ WEB_LOCKS_OUTER }, token) =>
   `${WEB_LOCKS_OUTER ? `${WEB_LOCKS_OUTER} ` : ''}${process.pid}:${token}`;
 
 /**
- * @param {NodeJS.ProcessEnv} env of this process
- * @returns {((holder: LockDetails) => boolean) | undefined} whether that one is around it;
- *   undefined: nobody is
+ * @param {NodeJS.ProcessEnv} env
+ * @returns {((holder: LockDetails) => boolean) | undefined} tells whether a holder is an enclosing
+ *   command; undefined if there is none
  */
 function outerMatcher({ WEB_LOCKS_OUTER }) {
   if (!WEB_LOCKS_OUTER) return undefined;
@@ -35,16 +34,16 @@ function outerMatcher({ WEB_LOCKS_OUTER }) {
 /**
  * @typedef {object} Wanted
  * @property {string} mode
- * @property {number} [limit] 0: none
+ * @property {number} [limit] 0 for no limit
  * @property {number} [weight]
  * @property {number} [priority]
  */
 
 /**
- * @param {LockDetails[]} outer those around it that hold the name
+ * @param {LockDetails[]} outer enclosing commands that hold the name
  * @param {LockDetails[]} pending requests for it
  * @param {Wanted} wanted
- * @returns {boolean} whether a request would have to wait for them, or for one that does
+ * @returns {boolean} whether a request would wait for one of them, or behind a request that does
  */
 function wouldWaitFor(outer, pending, wanted) {
   if (outer.length === 0) return false;
@@ -52,10 +51,7 @@ function wouldWaitFor(outer, pending, wanted) {
   return [...ahead, wanted].some((one) => isBehind(outer, one));
 }
 
-/**
- * @param {LockDetails[]} outer
- * @param {Wanted} wanted
- */
+/** @param {LockDetails[]} outer @param {Wanted} wanted */
 function isBehind(outer, { mode, limit, weight = 1 }) {
   if (mode === 'exclusive' || outer.some((holder) => holder.mode === 'exclusive')) return true;
   return outer.reduce((sum, holder) => sum + (holder.weight ?? 0), weight) > (limit || Infinity);

@@ -1,21 +1,18 @@
 'use strict';
 
 /**
- * `web-locks once`: one of all callers within a time runs the command. The others wait until it has
- * ended well, and run nothing; if it fails, the next one runs its own.
+ * `web-locks once`: one of all callers within a time runs the command. The others wait until it
+ * succeeds, and run nothing; if it fails, the next one runs its own.
  */
 
 const { runUnderLock } = require('./runner.js');
 const { quoted } = require('./format.js');
 const { Failure, STATUS, say } = require('./status.js');
 
-/** Thrown so that a command that failed marks nothing. */
+/** Thrown so that the name of a failed command is not recorded. */
 const FAILED = new Error('The command failed.');
 
-/**
- * @param {import('./arguments.js').ParsedCommand} request
- * @returns {Promise<import('./status.js').Ending>}
- */
+/** @param {import('./arguments.js').ParsedCommand} request */
 const once = (request) => runUnderLock(request, requestLock);
 
 /** @type {import('./runner.js').RequestLock} */

@@ -1,19 +1,16 @@
 'use strict';
 
 /**
- * Prints answers on stdout. A reader that has gone, as `head` does, ends the program, and
- * is no error; nor is a terminal that was closed.
- *
- * A caller that prints nothing does not touch stdout: it is also that of the command of `run`, too,
- * which would
- * find it in another mode.
+ * Prints answers on stdout. The program ends without an error if the reader has gone, as `head`
+ * does, or if the terminal was closed. Nothing here touches stdout before the first output: the
+ * command of `run` shares it, and would find it in another mode.
  */
 
 const { STATUS, say } = require('./status.js');
 
 let isUsed = false;
 
-/** @returns {NodeJS.WriteStream} stdout; what cannot be written to it ends the program */
+/** @returns {NodeJS.WriteStream} stdout; an output that fails ends the program */
 function output() {
   if (!isUsed) process.stdout.on('error', end);
   isUsed = true;
@@ -27,17 +24,14 @@ function end({ code, message }) {
   process.exit(STATUS.file);
 }
 
-/**
- * @param {string} text
- * @returns {Promise<void>} resolves when it is written
- */
+/** @param {string} text @returns {Promise<void>} resolves when the text is written */
 const print = (text) => new Promise((resolve) => output().write(text, () => resolve()));
 
-/** So many characters are written at once. */
+/** The number of characters that are written at once. */
 const PIECE = 65_536;
 
 /**
- * Prints what is too long for one string, and keeps no more of it in memory than a piece.
+ * Prints an output that may be too long for one string, and keeps only one piece of it in memory.
  * @param {Iterable<string>} parts
  */
 async function printAll(parts) {
@@ -51,7 +45,7 @@ async function printAll(parts) {
   await print(piece);
 }
 
-/** @returns {Promise<unknown>} resolves when all that was said and printed is written */
+/** @returns {Promise<unknown>} resolves when all output is written */
 function allIsWritten() {
   const streams = isUsed ? [process.stdout, process.stderr] : [process.stderr];
   return Promise.all(streams.map(written));
@@ -59,7 +53,7 @@ function allIsWritten() {
 
 /** @param {NodeJS.WriteStream} stream */
 async function written(stream) {
-  // Not if there is nothing: nobody may read it any more, which is no matter then.
+  // With nothing to write this must not wait: the reader may be gone.
   if (stream.writableLength > 0) await new Promise((resolve) => stream.write('', resolve));
 }
 

@@ -2,8 +2,8 @@
 
 /**
  * Ends a command when this process is killed. On Windows that includes everything that the command
- * started: the end of a process, such as the cmd of a batch file, is not the end of the programs
- * that it runs. On Linux the kernel kills the command alone. Elsewhere nothing happens.
+ * started: the end of the cmd of a batch file, for instance, does not end the programs that it
+ * runs. On Linux the kernel kills the command alone. Elsewhere nothing happens.
  */
 
 const process = require('node:process');
@@ -21,8 +21,8 @@ function load() {
 }
 
 /**
- * Puts processes that this thread starts from now on into the group.
- * @param {boolean} endsWithUs whether the group ends when this process does, killed or not
+ * Puts the processes that this thread starts from now on into the group.
+ * @param {boolean} endsWithUs whether the group ends when this process ends, however it ends
  */
 const keepProcessGroup = (endsWithUs) => load()?.keepProcessGroup(endsWithUs);
 

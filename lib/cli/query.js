@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * `web-locks query`: who holds and who waits, as a table or as JSON, once or again and again. No
- * scope pushes other clients' changes, so `--watch` looks each second.
+ * `web-locks query`: prints the holders and the waiters as a table or as JSON, once or repeatedly.
+ * No scope pushes other clients' changes, so `--watch` queries each second.
  */
 
 const { capitalized } = require('../platform/errors.js');
@@ -20,23 +20,20 @@ const { identity, json, table } = require('./table.js');
 /** @typedef {import('./arguments.js').ParsedCommand} ParsedCommand */
 /** @typedef {InstanceType<typeof OpenBucket>} OpenBucketType */
 
-/** From one look to the next. */
+/** The time between two queries. */
 const PERIOD_MS = 1000;
-/** So many other buckets are named. */
+/** At most this many other buckets are listed. */
 const FEW = 10;
 
 /**
  * The result of a look, and how it is shown.
- * @typedef {object} View
+ * @typedef {object} View the result of a query, and how to show it
  * @property {DetailedSnapshot} state
- * @property {object} how of `table`
- * @property {Record<string, unknown>} more of `json`
+ * @property {object} how options of `table`
+ * @property {Record<string, unknown>} more members of `json`
  */
 
-/**
- * @param {ParsedCommand} request
- * @returns {Promise<Ending>}
- */
+/** @param {ParsedCommand} request */
 async function query({ values }) {
   const opened = new OpenBucket(values);
   const look = () => (values.all ? lookAtAll(opened, values.name) : lookAtOne(opened, values));
@@ -51,15 +48,11 @@ async function query({ values }) {
   }
 }
 
-/**
- * @param {OpenBucketType} opened
- * @param {import('./arguments.js').Values} values
- * @returns {Promise<View>}
- */
+/** @param {OpenBucketType} opened @param {import('./arguments.js').Values} values */
 async function lookAtOne(opened, { name, watch: again }) {
   const state = await opened.look(name);
   const { where } = opened;
-  // Each second it would be too much.
+  // Querying the other buckets each second would cost too much.
   const looks = again ? [] : (await opened.lookAtOthers(name)).filter(isInUse);
   const bucket = nameOf(where.bucket);
   const about = where.at ? ` in ${bucket} at ${where.at}` : ` in ${bucket} of ${where.directory}`;
@@ -73,11 +66,7 @@ async function lookAtOne(opened, { name, watch: again }) {
 
 const OF_PROCESSES = "Only their own process sees the locks of require('web-locks').";
 
-/**
- * @param {OpenBucketType} opened
- * @param {string | undefined} name
- * @returns {Promise<View>}
- */
+/** @param {OpenBucketType} opened @param {string | undefined} name */
 async function lookAtAll(opened, name) {
   const { bucket, directory } = opened.where;
   const looks = [{ bucket, state: await opened.look(name) }, ...(await opened.lookAtOthers(name))];
@@ -129,10 +118,7 @@ const summaryOf = ({ bucket, failure, state }) =>
     ? { bucket, failure }
     : { bucket, held: state?.held.length, pending: state?.pending.length };
 
-/**
- * @param {Look[]} looks
- * @returns {string[]} lines
- */
+/** @param {Look[]} looks @returns {string[]} lines */
 function noteOthers(looks) {
   if (looks.length === 0) return [];
   const more = looks.length > FEW ? [`  … and ${looks.length - FEW} more`] : [];
@@ -141,20 +127,14 @@ function noteOthers(looks) {
 }
 
 /**
- * @param {View} view
- * @param {boolean | undefined} asJson
- * @param {string} [before]
+ * @param {View} view @param {boolean | undefined} asJson @param {string} [before]
  * @returns {Promise<void>} resolves when it is written
  */
 function printView(view, asJson, before = '') {
   return printAll(partsOf(view, asJson, before));
 }
 
-/**
- * @param {View} view
- * @param {boolean | undefined} asJson
- * @param {string} before
- */
+/** @param {View} view @param {boolean | undefined} asJson @param {string} before */
 function* partsOf({ state, how, more }, asJson, before) {
   yield before;
   if (asJson) {
@@ -168,14 +148,13 @@ function* partsOf({ state, how, more }, asJson, before) {
 function terminal() {
   const { isTTY, columns } = output();
   const { NO_COLOR, TERM } = process.env;
-  // Some terminals do not know their size, and say 0.
+  // Some terminals do not know their size, and report 0.
   return { columns: (isTTY && columns) || undefined, color: isTTY && !NO_COLOR && TERM !== 'dumb' };
 }
 
 /**
- * Writes a snapshot, and one after each change, into a pipe, until its reader goes.
- * @param {() => Promise<View>} look
- * @param {boolean | undefined} asJson
+ * Writes a snapshot, and another one after each change, into a pipe until its reader goes.
+ * @param {() => Promise<View>} look @param {boolean | undefined} asJson
  */
 async function follow(look, asJson) {
   let before;
@@ -188,11 +167,7 @@ async function follow(look, asJson) {
   }
 }
 
-/**
- * Paints a terminal until its user has seen enough.
- * @param {() => Promise<View>} look
- * @returns {Promise<Ending>}
- */
+/** Paints a terminal until the user ends the program. @param {() => Promise<View>} look */
 async function watch(look) {
   let view = await look();
   const paint = () => {

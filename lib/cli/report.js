@@ -1,6 +1,6 @@
 'use strict';
 
-/** `web-locks report`: makes a page of a profile, or of several. */
+/** `web-locks report`: makes a page from one or several profiles. */
 
 const fs = require('node:fs');
 const profile = require('../profile/report.js');
@@ -11,7 +11,6 @@ const { Failure, STATUS, say } = require('./status.js');
 
 /**
  * @param {ParsedCommand} request
- * @returns {Promise<Ending>}
  * @throws {Failure} if the file cannot be read, or is not a profile, or the page cannot be written
  */
 async function report({ name: file = '', more = [], values }) {
@@ -22,10 +21,7 @@ async function report({ name: file = '', more = [], values }) {
   return { status: STATUS.ok };
 }
 
-/**
- * @param {string[]} files
- * @param {string} output
- */
+/** @param {string[]} files @param {string} output */
 function make(files, output) {
   if (files.some((file) => isSame(file, output))) {
     throw new Failure(
@@ -36,22 +32,19 @@ function make(files, output) {
   try {
     return profile.report(files, output);
   } catch (error) {
-    // Others are errors of this program.
+    // Any other error is a fault of this program.
     if (error instanceof profile.Unusable) throw new Failure(STATUS.file, error.message);
     throw error;
   }
 }
 
-/**
- * @param {string} one
- * @param {string} other
- */
+/** @param {string} one @param {string} other */
 function isSame(one, other) {
   try {
     const [a, b] = [fs.statSync(one), fs.statSync(other)];
     return a.isFile() && a.ino === b.ino && a.dev === b.dev;
   } catch {
-    return false; // one is not there; who reads and writes says why
+    return false; // One of the files is missing; reading and writing report that better.
   }
 }
 

@@ -1,6 +1,6 @@
 'use strict';
 
-/** `web-locks run`: a command that runs while a lock is held. */
+/** `web-locks run`: runs a command while it holds a lock. */
 
 const { PATIENCE_MS, runUnderLock } = require('./runner.js');
 const { LATE, noAnswer, within } = require('./bucket.js');

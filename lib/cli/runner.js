@@ -1,7 +1,7 @@
 'use strict';
 
 /**
- * `run`, `once` and `elect` share this: it requests a lock, reports whom it waits for, runs a
+ * The common part of `run`, `once` and `elect`: requests a lock, reports whom it waits for, runs a
  * command while the lock is held, and ends as the command ends.
  */
 
@@ -24,7 +24,7 @@ const { Failure, STATUS, say } = require('./status.js');
 const PATIENCE_MS = 10_000;
 /** If the lock was not granted, the query for its holders may take this long. */
 const LOOK_MS = 1000;
-/** After this wait it reports the holders. */
+/** After waiting this long, it reports the holders. */
 const REPORT_MS = 1000;
 /** The engine has at least this long to answer, however short the time limit is. */
 const LEAST_PATIENCE_MS = 1000;
@@ -35,11 +35,7 @@ const LEAST_PATIENCE_MS = 1000;
  * @typedef {(runner: Runner) => Promise<Ending | undefined | void>} RequestLock
  */
 
-/**
- * @param {ParsedCommand} request
- * @param {RequestLock} requestLock
- * @returns {Promise<Ending>}
- */
+/** @param {ParsedCommand} request @param {RequestLock} requestLock */
 async function runUnderLock(request, requestLock) {
   checkName(String(request.name), request.values);
   const signals = new Signals();
@@ -69,12 +65,11 @@ class Runner {
   #report;
   /** Settles when the command ends. @type {Promise<Ending> | undefined} */
   #ended;
-  /** Once set, a grant comes too late, and a loss of the lock is our own doing. */
+  /** Once set, a later grant runs no command, and a loss of the lock is our own doing. */
   isOver = false;
 
   /**
-   * @param {ParsedCommand} request
-   * @param {InstanceType<typeof OpenBucket>} bucket
+   * @param {ParsedCommand} request @param {InstanceType<typeof OpenBucket>} bucket
    * @param {InstanceType<typeof Signals>} signals
    */
   constructor(request, bucket, signals) {
@@ -96,19 +91,18 @@ class Runner {
     return this.#bucket.locks;
   }
 
-  /** `query` shows this label. */
+  /** The label that `query` shows. */
   get label() {
     const { label, command } = this.values;
     if (label !== undefined) return label;
     return command === undefined ? nameOfCommand(this.#request.words) : shortened(command);
   }
 
-  /** @returns {boolean} whether it takes the lock only if that is free */
   get doesNotWait() {
     return this.values['if-available'] || this.values.timeout === 0;
   }
 
-  /** The engine's time to answer in milliseconds; undefined for no limit. */
+  /** How long the engine may take to answer, in milliseconds; undefined for no limit. */
   get patience() {
     const { at, timeout } = this.values;
     if (!at) return undefined;
@@ -121,14 +115,14 @@ class Runner {
     return this.#command.isLost;
   }
 
-  /** @returns {Promise<Ending> | undefined} how it ends, if there is a command */
+  /** @returns {Promise<Ending> | undefined} how the program ends, if there is a command */
   get ending() {
     return this.#ended?.then((ending) => (this.isLost ? { status: STATUS.lost } : ending));
   }
 
   /**
    * @param {RequestLock} requestLock
-   * @returns {Promise<Ending>} of the command, or why there was none
+   * @returns {Promise<Ending>} how the command ended, or why there was none
    */
   async execute(requestLock) {
     await this.#bucket.ready(this.patience);
@@ -146,10 +140,8 @@ class Runner {
 
   /**
    * If the command has ended, its status counts, because the signal came too late. A command of
-   * `once` is done only when its name is marked, for which the server has some time.
-   * @param {NodeJS.Signals} signal
-   * @param {Promise<Ending>} work
-   * @returns {Promise<Ending>}
+   * `once` is complete only when its name is recorded, for which the server has some time.
+   * @param {NodeJS.Signals} signal @param {Promise<Ending>} work
    */
   async endBySignal(signal, work) {
     const ending = await this.ending;
@@ -163,8 +155,7 @@ class Runner {
 
   /**
    * Runs the command, unless a signal came first.
-   * @param {any} lock null: not available
-   * @returns {Promise<Ending | undefined>}
+   * @param {any} lock null if it was not available
    */
   async runCommand(lock) {
     this.stopReporting();
@@ -176,7 +167,7 @@ class Runner {
 
   /**
    * The lock was lost, the command has ended, and the lock is requested again. A signal that the
-   * command got meanwhile was meant for this program, too.
+   * command got in the meantime was meant for this program, too.
    */
   prepareNextTerm() {
     this.signals.repeatLastEnding();
@@ -215,7 +206,7 @@ class Runner {
     }
   }
 
-  /** A shared lock can be held by several of the commands around this one together. */
+  /** Several of the enclosing commands can hold a shared lock together, so all holders count. */
   async #refuseToWaitForItself() {
     const { shared, limit, weight, priority, steal, timeout } = this.values;
     const isAround = outerMatcher(process.env);
@@ -229,10 +220,7 @@ class Runner {
     throw new Failure(STATUS.usage, `${around}, so this one would wait forever.`, hint);
   }
 
-  /**
-   * @param {unknown} error of a request that was not granted
-   * @returns {Ending}
-   */
+  /** @param {unknown} error why the request was not granted */
   #endRefused(error) {
     if (!(error instanceof LockTimeoutError)) throw unreachable(error);
     const seconds = this.values.timeout / 1000;
@@ -253,10 +241,7 @@ class Runner {
     return this.#endInConflict(`lock ${quoted(this.name)} is not available (${holders}).`);
   }
 
-  /**
-   * @param {string} message
-   * @returns {Ending}
-   */
+  /** @param {string} message */
   #endInConflict(message) {
     if (!this.values.quiet && !this.signals.haveCome) say(message);
     return { status: this.values['conflict-exit-code'] ?? STATUS.conflict };

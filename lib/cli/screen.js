@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * A terminal as a screen that is painted again when something has changed, and is as before when it
- * is closed, however the program ends (but by SIGKILL).
+ * A terminal used as a screen that is repainted after changes. Closing it restores the previous
+ * contents, however the program ends (except by SIGKILL).
  */
 
 const { CAUGHT } = require('./signals.js');
@@ -24,15 +24,15 @@ class Screen {
   #paint;
   #isOpen = true;
   #end = /** @type {(signal?: NodeJS.Signals) => void} */ (() => {});
-  /** What it shows; undefined if that is not known. @type {string | undefined} */
+  /** The painted text; undefined if it may be gone. @type {string | undefined} */
   #shown;
-  /** Resolves when it is to end: to a signal, or, if a key said so, to undefined. */
+  /** Resolves when a signal or a key asks to end: to the signal, or to undefined. */
   ended;
 
   /**
-   * @param {NodeJS.ReadStream} input keys are read from it if it is a terminal
+   * @param {NodeJS.ReadStream} input its keys are read if it is a terminal
    * @param {NodeJS.WriteStream} output a terminal
-   * @param {() => void} paint is called when what it shows may be gone, or is of another size
+   * @param {() => void} paint called when the size changed or the contents may be gone
    */
   constructor(input, output, paint) {
     this.#input = input;
@@ -58,15 +58,15 @@ class Screen {
     this.#input.on('end', () => this.#end());
   }
 
-  /** Its lines and columns; a guess where the terminal does not know, and says 0. */
+  /** In lines and columns. Some terminals do not know their size, and report 0. */
   get size() {
     const { columns, rows } = this.#output;
     return { columns: columns || 80, rows: rows || 24 };
   }
 
   /**
-   * Nothing is written if it shows these already.
-   * @param {string[]} lines no wider than it is; it shows the first, for which it has room
+   * Paints the lines that fit, unless they are painted already.
+   * @param {string[]} lines none is wider than the screen
    */
   show(lines) {
     if (!this.#isOpen) return;
@@ -82,7 +82,7 @@ class Screen {
     this.#paint();
   };
 
-  /** After a stop, from outside: a shell has set the terminal for itself meanwhile. */
+  /** A stopped process continues: the shell has set the terminal for itself in between. */
   #resume = () => {
     if (this.#input.isTTY) {
       this.#input.setRawMode(false);
@@ -99,7 +99,7 @@ class Screen {
     if (this.#input.isTTY) this.#input.setRawMode(false);
   };
 
-  /** Gives the terminal back. */
+  /** Restores the terminal. */
   close() {
     this.#leave();
     process.off('exit', this.#leave);

@@ -2,8 +2,7 @@
 
 /**
  * Signals of `run`, `once` and `elect`. Before the command starts they end the program; then they
- * are
- * forwarded to the command.
+ * are forwarded to the command.
  */
 
 const { spawnSync } = require('node:child_process');
@@ -13,10 +12,9 @@ const { constants } = require('node:os');
 const isWindows = process.platform === 'win32';
 
 /**
- * Every signal that ends a process. Missing are those that Node.js ignores (SIGPIPE, SIGXFSZ) or
- * cannot name (real-time signals), and those by which a fault of this program ends it
- * (SIGSEGV, SIGILL, SIGBUS, SIGFPE, SIGTRAP, SIGSYS): after a handler the fault would come again,
- * for ever.
+ * Every signal that ends a process, with two exceptions. Node.js ignores some (SIGPIPE, SIGXFSZ) or
+ * cannot name them (real-time signals). Others report a fault of this program (SIGSEGV, SIGILL,
+ * SIGBUS, SIGFPE, SIGTRAP, SIGSYS), and after a handler the fault would occur again, forever.
  * @type {NodeJS.Signals[]}
  */
 const OF_UNIX = [
@@ -32,10 +30,11 @@ const OF_UNIX = [
   'SIGPROF',
   'SIGXCPU',
 ];
-/** @type {NodeJS.Signals[]} elsewhere they do not exist, or are ignored unless caught */
+/** Other systems lack these signals, or ignore them unless caught. @type {NodeJS.Signals[]} */
 const OF_LINUX = ['SIGIO', 'SIGPWR', 'SIGSTKFLT'];
 /**
- * Ctrl-C, Ctrl-Break, and the end of the console, which comes as SIGHUP and leaves some seconds.
+ * Ctrl-C, Ctrl-Break, and the end of the console, which comes as SIGHUP some seconds before the
+ * kill.
  * @type {NodeJS.Signals[]}
  */
 const OF_WINDOWS = ['SIGINT', 'SIGBREAK', 'SIGHUP'];
@@ -43,11 +42,11 @@ const OF_WINDOWS = ['SIGINT', 'SIGBREAK', 'SIGHUP'];
 const CAUGHT = isWindows
   ? OF_WINDOWS
   : [...OF_UNIX, ...(process.platform === 'linux' ? OF_LINUX : [])];
-/** @type {NodeJS.Signals[]} a terminal sends these to all processes in its foreground */
+/** A terminal sends these to all processes in its foreground. @type {NodeJS.Signals[]} */
 const OF_TERMINAL = ['SIGINT', 'SIGQUIT'];
-/** @type {NodeJS.Signals[]} these mean only that the process should end */
+/** These mean only that the process should end. @type {NodeJS.Signals[]} */
 const ENDING = ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGBREAK'];
-/** @type {NodeJS.Signals[]} these dump a core, and the core of this process would be useless */
+/** These dump a core, and the core of this process would be useless. @type {NodeJS.Signals[]} */
 const OF_CORES = [
   'SIGQUIT',
   'SIGILL',
@@ -65,14 +64,14 @@ const OF_CORES = [
 const CONTROL_C_EXIT = 0xc000013a;
 
 /**
- * Whether this process is in the foreground of a terminal. Its command is then, too, and what the
- * keyboard sends comes to both of them.
+ * If this process is in the foreground of a terminal, so is its command, and the keyboard sends its
+ * signals to both.
  */
 function isInForeground() {
   try {
     const stat = fs.readFileSync('/proc/self/stat', 'utf8');
-    // After the name, which may contain anything: state, parent, group, session, terminal, and
-    // the group in its foreground.
+    // The fields after the name, which may contain anything: state, parent, group, session,
+    // terminal, and the terminal's foreground group.
     const [, , group, , terminal, foreground] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     return terminal !== '0' && group === foreground;
   } catch {
@@ -87,8 +86,8 @@ function isInForegroundBySystem() {
 }
 
 /**
- * Whether the command has got a signal as well. On Windows a console tells all of its processes,
- * and to send a signal would be to kill.
+ * Whether the command has received the signal as well. On Windows a console notifies all of its
+ * processes, and sending a signal would kill.
  * @param {NodeJS.Signals} signal
  */
 const comesToBoth = (signal) => isWindows || (OF_TERMINAL.includes(signal) && isInForeground());
@@ -117,7 +116,7 @@ class Signals {
       if (ENDING.includes(signal)) this.#lastEnding = signal;
       if (!comesToBoth(signal)) this.#child.kill(signal);
     } else if (this.#first) {
-      // The user asks a second time: do not wait for the orderly end.
+      // A second signal means that you do not want to wait for the orderly end.
       dieOf(signal);
     } else {
       this.#first = signal;
@@ -125,7 +124,7 @@ class Signals {
     }
   };
 
-  /** @returns {boolean} whether a signal came before there was a command */
+  /** @returns {boolean} whether a signal came before the command started */
   get haveCome() {
     return this.#first !== undefined;
   }
@@ -135,7 +134,7 @@ class Signals {
     if (this.#lastEnding && !this.#child) this.#handle(this.#lastEnding);
   }
 
-  /** @param {import('node:child_process').ChildProcess} child that has them until it ends */
+  /** @param {import('node:child_process').ChildProcess} child receives the signals until it ends */
   forwardTo(child) {
     this.#child = child;
     this.#lastEnding = undefined;
@@ -146,8 +145,9 @@ class Signals {
 }
 
 /**
- * Ends this process by a signal, as if it had not been caught; with the status that shells make of
- * it if a signal does not end it (the first process of a container), or if it would leave a core.
+ * Ends this process by a signal, as if it had not been caught. If the signal would leave a core or
+ * does not end the process (the first one of a container), it exits with the status that shells
+ * use.
  * @param {NodeJS.Signals} signal
  */
 function dieOf(signal) {

@@ -1,21 +1,20 @@
 'use strict';
 
 /**
- * How the command line ends: exit statuses, and errors that have one. Codes that flock(1) does not
- * have are those of sysexits.h.
+ * Exit statuses of the command line, and errors that have one. Codes that flock(1) does not have
+ * are those of sysexits.h.
  */
 
-/** By what it means. */
 const STATUS = {
   ok: 0,
-  /** Not acquired, or not stolen because somebody said no. */
+  /** The lock was not acquired, or not stolen because the answer was no. */
   conflict: 1,
   usage: 64,
-  /** A file cannot be read or written, or is not what it has to be. */
+  /** A file cannot be read or written, or has the wrong contents. */
   file: 66,
   /** The locks cannot be reached. */
   unavailable: 69,
-  /** An error of this program. */
+  /** This program has a fault. */
   internal: 70,
   /** The lock was lost while the command ran. */
   lost: 75,
@@ -25,15 +24,14 @@ const STATUS = {
 
 /**
  * How a process ends: with a status, or by a signal.
- * @typedef {{ status: number, signal?: undefined } | { signal: NodeJS.Signals }} Ending
+ * @typedef {{ status: number, signal?: undefined } | { signal: NodeJS.Signals }} Ending how a
+ *   process ends
  */
 
-/** Ends the program with a message and a status. */
+/** Ends the program with a message and an exit status. */
 class Failure extends Error {
   /**
-   * @param {number} status
-   * @param {string} message
-   * @param {string} [hint] a line below the message
+   * @param {number} status @param {string} message @param {string} [hint] a line below the message
    */
   constructor(status, message, hint) {
     super(message);
@@ -42,7 +40,7 @@ class Failure extends Error {
   }
 }
 
-/** @param {string} line for people, on stderr */
+/** Prints a line for people on stderr. @param {string} line */
 function say(line) {
   process.stderr.write(`web-locks: ${line}\n`);
 }

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * `web-locks steal`: takes a lock from those who hold it, after it has said who that is and
- * somebody has agreed; gives it to the next at once.
+ * `web-locks steal`: shows the holders of a lock, asks for confirmation, takes the lock from them,
+ * and passes it to the next waiter at once.
  */
 
 const { createHash } = require('node:crypto');
@@ -16,10 +16,7 @@ const { Failure, STATUS, say } = require('./status.js');
 /** @typedef {import('./status.js').Ending} Ending */
 /** @typedef {import('./arguments.js').ParsedCommand} ParsedCommand */
 
-/**
- * @param {ParsedCommand} request
- * @returns {Promise<Ending>}
- */
+/** @param {ParsedCommand} request */
 async function steal({ name = '', values }) {
   if (!values.yes && !process.stdin.isTTY) {
     const message = 'steal asks for confirmation, and there is no terminal to ask in.';
@@ -38,13 +35,10 @@ async function steal({ name = '', values }) {
 }
 
 /**
- * @param {InstanceType<typeof OpenBucket>} bucket
- * @param {string} name
- * @param {import('./arguments.js').Values} values
- * @returns {Promise<number>} the exit status
+ * @param {InstanceType<typeof OpenBucket>} bucket @param {string} name
+ * @param {import('./arguments.js').Values} values @returns {Promise<number>} the exit status
  */
 async function stealLock({ locks }, name, { yes, label = 'web-locks steal' }) {
-  /** @returns {Promise<DetailedSnapshot>} */
   const look = () => locks.query({ details: true, name });
   let state = await look();
   const agreed = yes;
@@ -56,7 +50,7 @@ async function stealLock({ locks }, name, { yes, label = 'web-locks steal' }) {
     showHolders(name, state);
     if (agreed) break;
     if (!(await askToSteal())) return STATUS.conflict;
-    // Others may hold it by now, whom nobody was asked about.
+    // Other holders may have come since the question, so the state is compared again.
     const before = state;
     state = await look();
     if (identity(state) === identity(before)) break;
@@ -64,7 +58,8 @@ async function stealLock({ locks }, name, { yes, label = 'web-locks steal' }) {
   }
   await locks.request(name, { steal: true, label }, () => {});
   await printAll(robbedLines(state));
-  // The robbed are told the number of this process, which has ended when somebody looks for it.
+  // Errors of the former holders name this process, which will have ended when somebody looks for
+  // it.
   say(`process ${process.pid} took lock ${quoted(name)} from them.`);
   return STATUS.ok;
 }
@@ -82,17 +77,14 @@ function identity({ held }) {
   return hash.digest('base64');
 }
 
-/**
- * @param {string} name
- * @param {DetailedSnapshot} state
- */
+/** @param {string} name @param {DetailedSnapshot} state */
 function showHolders(name, { held, pending }) {
   say(`lock ${quoted(name)} is held by:`);
   for (const holder of held) process.stderr.write(`  ${describeHolder(holder)}\n`);
   if (pending.length > 0) process.stderr.write(`Waiting requests: ${pending.length}.\n`);
 }
 
-/** @returns {Promise<boolean>} what the terminal says; no, if it says nothing */
+/** Without an answer nothing is stolen. */
 async function askToSteal() {
   process.stderr.write('Steal it from them? [y/N] ');
   const lines = createInterface({ input: process.stdin, terminal: false });

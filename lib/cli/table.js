@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * A snapshot as a table (one line a lock or request, cut to the columns that there are), as JSON.
- * A bucket has up to a million requests, so what is printed is made piece by piece.
+ * Formats a snapshot as a table, with one line for each lock or request, or as JSON. A bucket has
+ * up to a million requests, so the output is made piece by piece.
  */
 
 const { createHash } = require('node:crypto');
@@ -15,25 +15,28 @@ const { shown } = require('./format.js');
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 
-/** @typedef {LockDetails & { bucket?: string | null }} Entry null: of the default bucket */
+/**
+ * @typedef {LockDetails & { bucket?: string | null }} Entry its `bucket` is null in the default
+ *   bucket
+ */
 
 /**
  * @typedef {object} Column
  * @property {string} title
  * @property {(entry: Entry, isHeld: boolean) => string} text
- * @property {boolean} [isNumber] to the right
+ * @property {boolean} [isNumber] aligned to the right
  * @property {boolean} [isElastic] may be cut
  */
 
 const GAP = '  ';
-/** This many characters are hashed at once. */
+/** The number of characters that are hashed at once. */
 const PIECE = 65_536;
-/** A column is not cut to less. */
+/** No column is cut to fewer characters. */
 const LEAST = 8;
 
 /**
  * @param {LockDetails} entry
- * @returns {string} with the units of a limit, and a priority that is not the usual one
+ * @returns {string} includes the units of a limit and a priority other than 0
  */
 function modeOf({ mode, limit, weight, priority }) {
   const units = limit > 0 ? `shared ${weight}/${limit}` : mode;
@@ -71,10 +74,7 @@ const IDEOGRAPHS = '\\u2e80-\\ua4cf\\uf900-\\ufaff\\u{20000}-\\u{3fffd}';
 const FULL_FORMS = '\\ufe30-\\ufe6f\\uff00-\\uff60\\uffe0-\\uffe6';
 const WIDE = new RegExp(`[${HANGUL}${IDEOGRAPHS}${FULL_FORMS}]|\\p{Emoji_Presentation}`, 'u');
 
-/**
- * @param {string} character
- * @returns {number} of columns, as terminals count
- */
+/** @param {string} character @returns {number} the columns that it takes in a terminal */
 function columnsOf(character) {
   if (character < '\x7f') return 1;
   if (NONE.test(character)) return 0;
@@ -84,11 +84,7 @@ function columnsOf(character) {
 /** @param {string} text */
 const widthOf = (text) => [...text].reduce((sum, character) => sum + columnsOf(character), 0);
 
-/**
- * @param {string} text
- * @param {number} width
- * @returns {string} no wider than that
- */
+/** @param {string} text @param {number} width @returns {string} no wider than that */
 function cut(text, width) {
   if (widthOf(text) <= width) return text;
   let left = width - 1;
@@ -101,21 +97,15 @@ function cut(text, width) {
   return width > 0 ? `${result}…` : '';
 }
 
-/**
- * @param {string} text
- * @param {number} width
- * @param {boolean} [isNumber]
- */
+/** @param {string} text @param {number} width @param {boolean} [isNumber] */
 function padded(text, width, isNumber) {
   const space = ' '.repeat(Math.max(0, width - widthOf(text)));
   return isNumber ? space + text : text + space;
 }
 
 /**
- * Makes the widest of the elastic columns narrower until all fit, or can be no narrower.
- * @param {Column[]} shape
- * @param {number[]} widths
- * @param {number} columns
+ * Narrows the widest elastic columns until all fit, or can be no narrower.
+ * @param {Column[]} shape @param {number[]} widths @param {number} columns
  */
 function squeeze(shape, widths, columns) {
   const total = () => widths.reduce((sum, width) => sum + width + GAP.length, -GAP.length);
@@ -131,7 +121,7 @@ function squeeze(shape, widths, columns) {
 
 /**
  * @param {DetailedSnapshot} state
- * @returns {Row[]} by bucket and name; holders come first, then the queue
+ * @returns {Row[]} sorted by bucket and name; the holders come first, then the queue
  */
 function rowsOf({ held, pending }) {
   /** @type {Row[]} */
@@ -154,13 +144,12 @@ const PLAIN = '\x1b[0m';
  * Yields the lines one by one: together they can be longer than a string may be.
  * @param {DetailedSnapshot} state
  * @param {object} how
- * @param {number} [how.columns] of the terminal; any number if not given
- * @param {number} [how.lines] that there is room for; any number if not given
+ * @param {number} [how.columns] of the terminal; unlimited by default
+ * @param {number} [how.lines] the room; unlimited by default
  * @param {boolean} [how.color]
- * @param {string} [how.about] where it was looked at: ` in …`
+ * @param {string} [how.about] the queried place, ` in …`
  * @param {string[]} [how.notes] lines below the table
- * @param {boolean} [how.isAll] whether it is of several buckets
- * @returns {Generator<string, void, void>}
+ * @param {boolean} [how.isAll] whether the state is of several buckets
  */
 function* table(state, { columns = Infinity, lines = Infinity, color = false, ...more }) {
   const { about = '', notes: others = [], isAll = false } = more;
@@ -176,12 +165,7 @@ function* table(state, { columns = Infinity, lines = Infinity, color = false, ..
   for (const note of notes) yield cut(note, columns);
 }
 
-/**
- * @param {Column[]} shape
- * @param {Row[]} rows
- * @param {number} columns
- * @param {boolean} color
- */
+/** @param {Column[]} shape @param {Row[]} rows @param {number} columns @param {boolean} color */
 function* rowLines(shape, rows, columns, color) {
   const titles = shape.map(({ title }) => title);
   const widths = titles.map(widthOf);
@@ -198,10 +182,7 @@ function* rowLines(shape, rows, columns, color) {
     );
     return cut(parts.join(GAP).trimEnd(), columns);
   };
-  /**
-   * @param {string} style
-   * @param {string} text
-   */
+  /** @param {string} style @param {string} text */
   const styled = (style, text) => (color && style ? style + text + PLAIN : text);
   yield styled(BOLD, line(titles));
   for (const { entry, isHeld } of rows) {
@@ -210,18 +191,13 @@ function* rowLines(shape, rows, columns, color) {
   }
 }
 
-/**
- * @param {DetailedSnapshot} state
- * @returns {string[]} a line that says for how long nothing is granted, if that is so
- */
+/** Says for how long nothing is granted. @param {DetailedSnapshot} state */
 const pauseOf = ({ grantsIn }) => (grantsIn ? [`${capitalized(describePause(grantsIn))}.`] : []);
 
 /**
  * Yields the parts of one line of JSON, in which tokens are strings.
- * @param {DetailedSnapshot} state
- * @param {number} now milliseconds since 1970
- * @param {Record<string, unknown>} [more] members besides
- * @returns {Generator<string, void, void>}
+ * @param {DetailedSnapshot} state @param {number} now milliseconds since 1970
+ * @param {Record<string, unknown>} [more] further members
  */
 function* json(state, now, more) {
   const rows = rowsOf(state);
@@ -237,8 +213,7 @@ function* json(state, now, more) {
 }
 
 /**
- * @param {Row[]} rows
- * @param {boolean} wanted whether locks or requests
+ * @param {Row[]} rows @param {boolean} wanted true for locks, false for requests
  * @param {number} now
  */
 function* jsonRows(rows, wanted, now) {
@@ -250,11 +225,7 @@ function* jsonRows(rows, wanted, now) {
   }
 }
 
-/**
- * @param {any} entry
- * @param {boolean} isHeld
- * @param {number} now
- */
+/** @param {any} entry @param {boolean} isHeld @param {number} now */
 function toJson({ blockedBy, site, token, ...entry }, isHeld, now) {
   const past = isHeld ? entry.held : entry.waited;
   const since = Number.isNaN(past) ? null : new Date(now - past).toISOString();
@@ -263,7 +234,7 @@ function toJson({ blockedBy, site, token, ...entry }, isHeld, now) {
 
 /**
  * @param {DetailedSnapshot} state
- * @returns {string} the same until somebody comes, is granted or goes
+ * @returns {string} stays the same until a lock or a request comes, changes state or goes
  */
 function identity(state) {
   const hash = createHash('sha256');

@@ -1,7 +1,7 @@
 'use strict';
 
 /**
- * `web-locks top`: who holds and who waits, live: in a terminal as `query --watch`, or as a page
+ * `web-locks top`: shows holders and waiters live, in a terminal like `query --watch` or on a page
  * that is served to this machine alone.
  */
 
@@ -17,20 +17,14 @@ const { Web } = require('./web.js');
 /** @typedef {import('./arguments.js').ParsedCommand} ParsedCommand */
 /** @typedef {import('./status.js').Ending} Ending */
 
-/**
- * @param {ParsedCommand} request
- * @returns {Promise<Ending>}
- */
+/** @param {ParsedCommand} request */
 async function top(request) {
   const { values } = request;
   if (values.web) return serve(values);
   return query({ ...request, values: { ...values, watch: true } });
 }
 
-/**
- * @param {import('./arguments.js').Values} values
- * @returns {Promise<Ending>}
- */
+/** @param {import('./arguments.js').Values} values */
 async function serve(values) {
   const bucket = new OpenBucket(values);
   try {
@@ -48,7 +42,7 @@ async function serve(values) {
 
 /**
  * @param {import('./arguments.js').Values} values
- * @returns {string} which locks they are, without a password
+ * @returns {string} names the locks, without a password
  */
 function describeBucket({ at, bucket, directory, name }) {
   const which = name === undefined ? 'Locks' : `The lock ${quoted(name)}`;

@@ -21,36 +21,32 @@ const MOST = 10_000;
 /**
  * @typedef {object} Row
  * @property {boolean} isHeld
- * @property {number | null} age milliseconds that it is held or waits; null: not known
+ * @property {number | null} age how long it is held or waits, in milliseconds; null if unknown
  * @property {string} label
  * @property {number} pid
  * @property {string} host
  * @property {string} thread
  * @property {string} mode
  * @property {string} token
- *
  * @typedef {object} Group
- * @property {string} [id] what no other name has, if it was cut
- * @property {number} [names] how many names it stands for, if that is not one
+ * @property {string} [id] identifies a name that was cut
+ * @property {number} [names] the number of names that the group stands for, if not one
  * @property {string} name
  * @property {number} held
  * @property {number} pending
- * @property {number} limit 0: none
+ * @property {number} limit 0 for no limit
  * @property {number} units of the limit that are held
- * @property {Row[]} rows first who holds, then the queue
+ * @property {Row[]} rows the holders, then the queue
  */
 
-/**
- * @param {string} text
- * @returns {string} on one line
- */
+/** @param {string} text @returns {string} one line */
 function brief(text) {
   if (text.length <= LONGEST) return shown(text);
   const head = text.slice(0, LONGEST).replace(/[\ud800-\udbff]$/, '');
   return `${shown(head)}… (${text.length} characters)`;
 }
 
-/** @param {string} name @returns {Group} */
+/** @param {string} name */
 const groupOf = (name) => ({
   ...(name.length > LONGEST && {
     // UTF-8 would make all lone surrogates equal.
@@ -64,11 +60,7 @@ const groupOf = (name) => ({
   rows: [],
 });
 
-/**
- * @param {LockDetails} entry
- * @param {boolean} isHeld
- * @returns {Row}
- */
+/** @param {LockDetails} entry @param {boolean} isHeld */
 function rowOf(entry, isHeld) {
   const { threadId, threadName } = entry;
   const age = isHeld ? entry.held : entry.waited;
@@ -84,15 +76,12 @@ function rowOf(entry, isHeld) {
   };
 }
 
-/**
- * @param {DetailedSnapshot} state
- * @returns {Group[]} by name
- */
+/** @param {DetailedSnapshot} state @returns {Group[]} sorted by name */
 function groupsOf(state) {
   /** @type {Map<string, Group>} */
   const groups = new Map();
   const rest = { ...groupOf(''), id: '', names: 0 };
-  /** @type {string | undefined} of a name that is not shown */
+  /** The previous name that is not shown. @type {string | undefined} */
   let before;
   rowsOf(state).forEach(({ entry, isHeld }, i) => {
     if (i < MOST && !groups.has(entry.name)) groups.set(entry.name, groupOf(entry.name));
@@ -115,8 +104,7 @@ function groupsOf(state) {
 }
 
 /**
- * @param {DetailedSnapshot} state
- * @returns {string[]} lines about holders that wait for each other
+ * @param {DetailedSnapshot} state @returns {string[]} lines about holders that wait for each other
  */
 const notesOf = (state) => describeCircles(state).map((line) => line.slice(0, LONGEST));
 

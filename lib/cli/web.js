@@ -1,11 +1,10 @@
 'use strict';
 
 /**
- * The server of `top --web`: a page, and the events that keep it live. It shows, and changes
- * nothing.
- *
- * Names and labels can be private, and other users of the machine reach the loopback, too: so the
- * path has a secret. A site that has a name of its own for 127.0.0.1 is refused by that name.
+ * The server of `top --web`: a page, and the events that keep it live. It shows the state, and
+ * changes nothing. Names and labels can be private, and other users of the machine reach the
+ * loopback, too, so the path contains a secret. The check of the host name refuses sites whose own
+ * name resolves to 127.0.0.1.
  */
 
 const { createHash, randomBytes, timingSafeEqual } = require('node:crypto');
@@ -23,10 +22,10 @@ const ADDRESS = '127.0.0.1';
  * The names by which a browser on this machine, or at the other end of a tunnel, may address it.
  */
 const HOSTS = [ADDRESS, 'localhost', '[::1]'];
-/** Browsers leave it out. */
+/** Browsers leave this port out. */
 const USUAL_PORT = 80;
 
-/** Its parts. */
+/** The files of the page. */
 const PAGE = {
   folder: path.join(__dirname, 'page'),
   template: 'top.template',
@@ -46,7 +45,7 @@ const HEADERS = {
   'X-Content-Type-Options': 'nosniff',
 };
 
-/** @param {string} text @returns {Buffer} of the same length for all */
+/** Digests have equal lengths, as timingSafeEqual requires. @param {string} text */
 const digest = (text) => createHash('sha256').update(text).digest();
 
 class Web {
@@ -59,7 +58,7 @@ class Web {
 
   /**
    * @param {object} options
-   * @param {string} options.about what locks are shown
+   * @param {string} options.about names the locks that are shown
    * @param {() => Promise<import('../backend/contract.js').DetailedSnapshot>} options.look
    */
   constructor({ about, look }) {
@@ -69,7 +68,7 @@ class Web {
   }
 
   /**
-   * @param {number} wanted 0: any port that is free
+   * @param {number} wanted 0 for any free port
    * @returns {Promise<string>} the URL of the page
    * @throws {Failure}
    */
@@ -84,16 +83,13 @@ class Web {
     return `http://${ADDRESS}:${port}/${this.#secret}/`;
   }
 
-  /** Ends all connections, too. */
+  /** Ends all connections, too, which would keep the process running. */
   close() {
     this.#server.close();
     this.#server.closeAllConnections();
   }
 
-  /**
-   * @param {IncomingMessage} request
-   * @param {ServerResponse} response
-   */
+  /** @param {IncomingMessage} request @param {ServerResponse} response */
   #answer(request, response) {
     const { headers, method = '', url = '' } = request;
     if (!this.#hosts.includes(String(headers.host).toLowerCase())) {
@@ -120,10 +116,7 @@ class Web {
     response.end(html);
   }
 
-  /**
-   * @param {string} method
-   * @param {ServerResponse} response
-   */
+  /** @param {string} method @param {ServerResponse} response */
   #sendEvents(method, response) {
     response.writeHead(200, { ...HEADERS, 'Content-Type': 'text/event-stream' });
     if (method === 'HEAD') response.end();
@@ -132,8 +125,7 @@ class Web {
 }
 
 /**
- * @param {ServerResponse} response
- * @param {number} status
+ * @param {ServerResponse} response @param {number} status
  * @param {Record<string, string>} [more] headers
  */
 function refuse(response, status, more) {
@@ -141,10 +133,7 @@ function refuse(response, status, more) {
   response.end(`${http.STATUS_CODES[status]}\n`);
 }
 
-/**
- * @param {number} port
- * @param {NodeJS.ErrnoException} error
- */
+/** @param {number} port @param {NodeJS.ErrnoException} error */
 function cannotListen(port, { code, message }) {
   const why = { EADDRINUSE: 'it is in use', EACCES: 'permission denied' }[`${code}`];
   return new Failure(STATUS.unavailable, `port ${port} cannot be used: ${why ?? message}.`);

@@ -64,8 +64,7 @@ describe('--at', { skip }, () => {
     assert.deepEqual({ code, stdout }, { code: 69, stdout: '' });
     assert.equal(
       stderr,
-      'web-locks: --at needs the package pg, which is found neither ' +
-        `from ${cwd} nor beside web-locks.\n` +
+      `web-locks: --at needs the package pg, which is neither in ${cwd} nor beside web-locks.\n` +
         'Install it: npm install pg (with --global if web-locks is global).\n',
     );
   });

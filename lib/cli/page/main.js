@@ -1,12 +1,12 @@
 'use strict';
 
-/** Handles what the reader does and what the server sends. */
+/** Connects the inputs of the page with the events of the server. */
 
 const { element, make, plural } = require('../../page/elements.js');
 const { drawAll, drawTimes, forget, idOf, makeHead } = require('./rows.js');
 const { Stream } = require('./stream.js');
 
-/** In words; `%`: what is said besides. */
+/** Texts of the statuses; `%` stands for the message of the server. */
 const STATUSES = {
   asked: 'connecting …',
   live: 'live',
@@ -16,17 +16,17 @@ const STATUSES = {
   paused: 'paused',
 };
 
-/** The last state that arrived, its rows with the time `since` when they hold or wait. */
+/** The last state. Each row has the time `since` when it holds or waits. */
 let groups = [];
-/** When it arrived; 0: nothing has arrived yet. */
+/** The time at which the last state arrived; 0 before the first one. */
 let told = 0;
 let status = '';
-/** The clock stands still while it is not live. */
+/** While the page is not live, ages stand still at this time. */
 let stopped = 0;
 
 const now = () => (status === 'live' ? performance.now() : stopped);
 
-/** How groups are ordered; those that are equal by name, as they come. */
+/** Groups that compare as equal stay in the order of their names, in which they arrive. */
 const ORDERS = {
   name: () => 0,
   pending: (a, b) => b.pending - a.pending,
@@ -36,13 +36,13 @@ const ORDERS = {
 const oldest = ({ rows }) =>
   rows.reduce((least, { since }) => Math.min(least, since ?? Infinity), Infinity);
 
-/** @returns {(text: string | number) => boolean} whether it has what is searched */
+/** @returns {(text: string | number) => boolean} tells whether a text contains the searched one */
 function matcher() {
   const text = element('search').value.trim().toLowerCase();
   return (value) => `${value}`.toLowerCase().includes(text);
 }
 
-/** @returns {{ group: object, entries: object[] }[]} of a name that matches all, else what does */
+/** A name that matches shows all its entries, else only those that match. */
 function matching() {
   const has = matcher();
   return groups
@@ -73,7 +73,7 @@ function draw() {
   element('none').textContent = all.length > 0 || told === 0 ? '' : nothing;
 }
 
-/** @param {{ groups: object[], notes: string[] }} state the groups have ages */
+/** @param {{ groups: object[], notes: string[] }} state its groups have ages */
 function takeState(state) {
   told = performance.now();
   groups = state.groups;
@@ -88,16 +88,13 @@ function takeState(state) {
   forget(new Set(groups.map(idOf)));
 }
 
-/**
- * @param {string} next
- * @param {string} [message]
- */
+/** @param {string} next @param {string} [message] */
 function takeStatus(next, message = '') {
   const text = STATUSES[next].replace('%', () => message);
   if (status === 'live' && next !== 'live') stopped = performance.now();
   if (status !== next) document.body.dataset.status = next;
   status = next;
-  // Screen readers read it when it changes.
+  // Screen readers announce each change, so equal texts are not written again.
   if (element('status').textContent !== text) element('status').textContent = text;
   if (next === 'live') {
     const time = new Date();

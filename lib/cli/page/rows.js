@@ -1,21 +1,20 @@
 'use strict';
 
 /**
- * The table: of each name those who hold it, and the queue. A row that is shown already stays, so
- * that a
- * reader can select it and tab through it while the rest changes.
+ * The table: the holders and the queue of each name. A row that is already shown stays, so that you
+ * can select it and tab through it while the rest changes.
  */
 
 const { duration } = require('../../page/duration.js');
 const { brief, element, make, plural, whole } = require('../../page/elements.js');
 
-/** So many rows of a name are shown at first, and so many more each time. */
+/** The number of rows of a name that are shown at first, and that each click adds. */
 const FEW = 10;
 const MORE = 500;
-/** The same of names. */
+/** The number of names that are shown at first, and that each click adds. */
 const NAMES = 500;
 
-/** The columns after that of the name. `title`: what a narrow page writes before it. */
+/** The columns after the name. A narrow page writes `title` before the value. */
 const COLUMNS = [
   { key: 'state', head: 'State' },
   { key: 'age', head: 'For', className: 'number' },
@@ -28,17 +27,17 @@ const COLUMNS = [
 ];
 
 const table = element('locks');
-/** What is there of each name that is shown, by its id. @type {Map<string, object>} */
+/** The elements of each name that is shown, keyed by its id. @type {Map<string, object>} */
 let shown = new Map();
-/** How many rows of a name are shown, if they are not the few. @type {Map<string, number>} */
+/** The number of rows of each name for which it is not FEW. @type {Map<string, number>} */
 const wanted = new Map();
 let names = NAMES;
-/** Is called if more are to be shown. */
+/** Draws again after the number of rows has changed. */
 let redraw = () => {};
 
 const idOf = ({ id, name }) => id ?? name;
 
-/** @returns {HTMLElement} with what a browser takes away where a row is no row for the eye */
+/** The role is explicit, because browsers drop it if CSS changes the layout of a row. */
 function cellOf(tag, role, className) {
   const cell = make(tag, '', className);
   cell.role = role;
@@ -60,7 +59,7 @@ function makeHead(onMore) {
   });
 }
 
-/** Writes only what differs: what is selected stays so. */
+/** Writes only differences, so that a selection survives. */
 function write(node, text) {
   const short = brief(text);
   if (node.textContent !== short) node.textContent = short;
@@ -68,7 +67,7 @@ function write(node, text) {
   if (node.title !== title) node.title = title;
 }
 
-/** @returns {object} a name, without rows */
+/** @returns {object} the elements of a name, without rows */
 function makeGroup(id) {
   const body = document.createElement('tbody');
   body.role = 'rowgroup';
@@ -91,7 +90,7 @@ function makeGroup(id) {
   return { body, name, more, button, hint, rows: [] };
 }
 
-/** @returns {object} a row, empty */
+/** @returns {object} an empty row */
 function makeRow() {
   const row = document.createElement('tr');
   row.role = 'row';
@@ -114,14 +113,14 @@ function fillRow({ row, cells, state }, entry) {
   write(state, entry.isHeld ? 'held' : `waits, #${whole(entry.place)}`);
   COLUMNS.forEach(({ key }, i) => {
     if (key === 'state' || key === 'age') return;
-    // 0: not known, as its session is gone.
+    // The pid is 0 if its session is gone.
     const text = String(key === 'pid' ? entry.pid || '?' : entry[key]);
     write(cells[i], text);
     cells[i].classList.toggle('empty', text === '');
   });
 }
 
-/** @returns {string} how many hold and wait, and of a semaphore its units */
+/** @returns {string} the numbers of holders and waiters, and the units of a semaphore */
 function summary({ held, pending, limit, units }) {
   const parts = [];
   if (limit > 0) parts.push(`${whole(units)} of ${plural(limit, 'unit')} held`);
@@ -131,10 +130,7 @@ function summary({ held, pending, limit, units }) {
   return parts.join(', ');
 }
 
-/**
- * @param {object} group
- * @param {object[]} entries those of its rows that match
- */
+/** @param {object} group @param {object[]} entries the rows that match */
 function draw(group, entries) {
   const id = idOf(group);
   const view = shown.get(id) ?? makeGroup(id);
@@ -162,8 +158,8 @@ function draw(group, entries) {
 }
 
 /**
- * Shows these, in their order, and nothing else.
- * @param {{ group: object, entries: object[] }[]} groups of each the rows that match
+ * Shows these groups in their order, and nothing else.
+ * @param {{ group: object, entries: object[] }[]} groups each with the rows that match
  */
 function drawAll(groups) {
   const next = new Map();
@@ -181,12 +177,11 @@ function drawAll(groups) {
   element('more').textContent = `Show ${whole(Math.min(rest, NAMES))} more names`;
 }
 
-/** Forgets the names that are gone. @param {Set<string>} ids of those that there are */
+/** Forgets the names that are gone. @param {Set<string>} ids of the present names */
 function forget(ids) {
   for (const id of wanted.keys()) if (!ids.has(id)) wanted.delete(id);
 }
 
-/** Shows the times, as they are now. @param {number} now */
 function drawTimes(now) {
   for (const { rows } of shown.values()) {
     for (const { cells, entry } of rows) {

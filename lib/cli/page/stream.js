@@ -1,16 +1,14 @@
 'use strict';
 
 /**
- * What comes from `web-locks`, while somebody looks: a page that is hidden or paused has no
- * connection. A browser has six for all pages of a server, and where there is none nobody looks at
- * the locks.
- *
- * `web-locks` tells every second, if only that nothing has changed.
+ * Receives the events of `web-locks` while somebody looks. A hidden or paused page has no
+ * connection, because a browser has only six for all pages of a server, and without a connection no
+ * query runs. The server sends an event each second, even if nothing has changed.
  */
 
-/** After so long without a message the state is unknown. Milliseconds, as all times here. */
+/** After this time without an event the state counts as unknown. All times are milliseconds. */
 const SILENCE = 5000;
-/** The browser has given up. */
+/** If the browser has given up, the page itself reconnects after this time. */
 const AGAIN = 2000;
 
 class Stream {
@@ -24,7 +22,7 @@ class Stream {
 
   /**
    * @param {(state: { groups: object[], notes: string[] }) => void} onState
-   * @param {(status: string, message?: string) => void} onStatus: `live`, or why it is not
+   * @param {(status: string, message?: string) => void} onStatus gets `live`, or why it is not
    */
   constructor(onState, onStatus) {
     this.#onState = onState;
