@@ -1,13 +1,10 @@
 'use strict';
 
-/** The errors of proper-lockfile, by their codes. */
+/** The errors of proper-lockfile, with its messages and codes. */
 
 /**
- * @param {string} message
- * @param {string} code
- * @param {string} [file] that was to be locked
+ * @param {string} message @param {string} code @param {string} [file] the file to be locked
  * @param {unknown} [cause]
- * @returns {Error}
  */
 function lockfileError(message, code, file, cause) {
   const error = cause === undefined ? new Error(message) : new Error(message, { cause });

@@ -1,6 +1,6 @@
 'use strict';
 
-/** The locks of files, and which of them this thread has. */
+/** The locks of files, and the table of those that this thread holds. */
 
 const { HostBackend } = require('../backend/host.js');
 const { LockTimeoutError } = require('../extensions/lock-errors.js');
@@ -13,10 +13,10 @@ const { compromisedError, lockedError } = require('./errors.js');
 
 /** @typedef {import('./path.js').Place} Place */
 
-/** The one of `openBucket('web-locks/lockfile')`. */
+/** All programs use this bucket, also as `openBucket('web-locks/lockfile')`. */
 const backend = new HostBackend('bucket:web-locks/lockfile', '');
 
-/** What this thread has locked, by name. @type {Map<string, FileLock>} */
+/** The locks that this thread holds, by name. @type {Map<string, FileLock>} */
 const locks = new Map();
 
 /** @param {number} wait milliseconds */
@@ -29,17 +29,14 @@ class FileLock extends HeldRequest {
   #file;
   #onCompromised;
 
-  /**
-   * @param {Place} place
-   * @param {import('./options.js').Options} options
-   */
+  /** @param {Place} place @param {import('./options.js').Options} options */
   constructor({ file, name }, { wait, onCompromised }) {
     super(backend, name, requestOptions(wait));
     this.#file = file;
     this.#onCompromised = onCompromised;
   }
 
-  /** @throws {Error} it is not locked */
+  /** @throws {Error} if the file is not locked */
   async take() {
     try {
       this.#note(await this.acquire());
@@ -48,7 +45,7 @@ class FileLock extends HeldRequest {
     }
   }
 
-  /** Does not wait. @throws {Error} it is not locked */
+  /** Does not wait. @throws {Error} if the file is not locked */
   takeSync() {
     try {
       this.#note(this.acquireSync(0));
@@ -60,7 +57,7 @@ class FileLock extends HeldRequest {
   /** @param {FileLock | null} granted */
   #note(granted) {
     if (!granted) throw lockedError(this.#file);
-    // In the moment since.
+    // The lock can be lost between the grant and this point.
     this.#throwIfLost();
     locks.set(this.name, this);
   }
@@ -70,18 +67,18 @@ class FileLock extends HeldRequest {
     return error instanceof LockTimeoutError ? lockedError(this.#file, error) : error;
   }
 
-  /** @returns {boolean} whether this thread had it until now, as far as was told */
+  /** @returns {boolean} whether this thread held it until now, as far as it was notified */
   forget() {
     return locks.get(this.name) === this && locks.delete(this.name);
   }
 
-  /** Releases it. @throws {Error} it turns out to have been lost */
+  /** Releases it. @throws {Error} if the lock was lost */
   async end() {
     await this.giveBack();
     this.#throwIfLost();
   }
 
-  /** Like `end`; if not at once, then before anything that this thread asks for later. */
+  /** Like `end`. A release that is deferred happens before any later request of this thread. */
   endSync() {
     this.giveBack();
     this.#throwIfLost();
@@ -106,24 +103,17 @@ class FileLock extends HeldRequest {
 }
 
 /**
- * @param {Place} place
- * @returns {FileLock | undefined} undefined if this thread has not locked it
+ * @param {Place} place @returns {FileLock | undefined} undefined if this thread does not hold it
  */
 const heldHere = ({ name }) => locks.get(name);
 
-/**
- * @param {Place} place
- * @returns {Promise<boolean>} whether anybody holds it
- */
+/** @param {Place} place @returns {Promise<boolean>} whether anybody holds it */
 const isLocked = async ({ name }) => (await backend.query(name)).held.length > 0;
 
-/**
- * @param {Place} place
- * @returns {boolean} whether anybody holds it
- */
+/** @param {Place} place @returns {boolean} whether anybody holds it */
 function isLockedSync({ file, name }) {
   const state = backend.querySync(name, ANSWER_MS);
-  // A process stands still that is changing the locks: as `takeSync` has it.
+  // A stopped process is changing the locks. `takeSync` reports that in the same way.
   if (!state) throw lockedError(file);
   return state.held.length > 0;
 }

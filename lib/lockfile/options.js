@@ -1,6 +1,9 @@
 'use strict';
 
-/** The options of proper-lockfile. `stale` and `update` are not looked at: nothing goes stale. */
+/**
+ * Converts the options of proper-lockfile. It ignores `stale` and `update`, because nothing goes
+ * stale.
+ */
 
 const fs = require('node:fs');
 const { typeError } = require('../platform/errors.js');
@@ -12,21 +15,18 @@ const FOREVER = Number.POSITIVE_INFINITY;
 /**
  * @typedef {object} Options
  * @property {boolean} realpath
- * @property {any} fs with `realpath` and `realpathSync`
- * @property {number} wait milliseconds to wait at most
+ * @property {any} fs needs `realpath` and `realpathSync`
+ * @property {number} wait the longest wait in milliseconds
  * @property {string | undefined} lockfilePath
  * @property {(error: Error) => void} onCompromised called if the lock is lost
  */
 
-/** @type {(error: Error) => void} an uncaught exception, as in proper-lockfile */
+/** Like proper-lockfile, it makes an uncaught exception. @type {(error: Error) => void} */
 const throwIt = (error) => {
   throw error;
 };
 
-/**
- * @param {any} options
- * @returns {Options}
- */
+/** @param {any} options */
 function toOptions(options) {
   const { realpath = true, fs: given, retries, lockfilePath, onCompromised } = options ?? {};
   if (onCompromised !== undefined && typeof onCompromised !== 'function') {
@@ -41,17 +41,14 @@ function toOptions(options) {
   };
 }
 
-/**
- * @param {any} options
- * @returns {Options} of a call that does not wait
- */
+/** @param {any} options @returns {Options} a call with these options does not wait */
 function toSyncOptions(options) {
   const given = toOptions(options);
   if (given.wait > 0) throw syncError();
   return given;
 }
 
-/** The options of the package retry. */
+/** The defaults of the package retry. */
 const DEFAULTS = {
   retries: 10,
   factor: 2,
@@ -62,8 +59,8 @@ const DEFAULTS = {
 };
 
 /**
- * How long to wait: until the last of the retries would be made.
- * @param {any} retries how many; or the options of the package retry, or its list of pauses
+ * A request waits until the time at which proper-lockfile would make the last of its retries.
+ * @param {any} retries a number, the options of the package retry, or a list of pauses
  * @returns {number} milliseconds
  */
 function waitOf(retries) {
@@ -81,7 +78,7 @@ function waitOf(retries) {
 
 /**
  * @param {typeof DEFAULTS} options
- * @returns {number} milliseconds from the first try to the last
+ * @returns {number} milliseconds from the first attempt to the last
  */
 function timeOf({ retries, factor, minTimeout, maxTimeout, maxRetryTime, forever }) {
   if (forever || retries === FOREVER) return maxRetryTime;
@@ -91,7 +88,7 @@ function timeOf({ retries, factor, minTimeout, maxTimeout, maxRetryTime, forever
   let time = 0;
   let pause = Math.max(minTimeout, 1);
   for (let left = retries; left > 0 && time < maxRetryTime; left--) {
-    // From here on they are all the same.
+    // All later pauses have the same length.
     if (pause >= maxTimeout || factor === 1) {
       time += left * Math.min(pause, maxTimeout);
       break;

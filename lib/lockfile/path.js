@@ -1,6 +1,9 @@
 'use strict';
 
-/** The name of a file's lock for all processes: the real path of its lock file. */
+/**
+ * Finds the name of a file's lock, which is the real path of the lock file that proper-lockfile
+ * would make.
+ */
 
 const path = require('node:path');
 
@@ -9,14 +12,14 @@ const path = require('node:path');
 /**
  * @typedef {object} Place
  * @property {string} file
- * @property {string} name of its lock: the path of the lock file that is not made
+ * @property {string} name the name of its lock, the path of that lock file
  */
 
 /**
- * Yields each path whose real path it needs, and is given that.
- * @param {any} file
- * @param {Options} options
- * @param {boolean} needsDirectory whether the directory of the lock file has to be there
+ * Yields each path that has to be resolved, and receives its real path, so that synchronous and
+ * asynchronous callers share the rules.
+ * @param {any} file @param {Options} options
+ * @param {boolean} needsDirectory whether the directory of the lock file must exist
  * @returns {Generator<any, Place, string>}
  */
 function* resolving(file, { realpath, lockfilePath }, needsDirectory) {
@@ -27,18 +30,13 @@ function* resolving(file, { realpath, lockfilePath }, needsDirectory) {
     const directory = yield path.dirname(name);
     return { file: found, name: path.join(directory, path.basename(name)) };
   } catch (error) {
-    // Without the directory nobody has locked it.
+    // Nobody can have locked a file whose directory does not exist.
     if (needsDirectory || /** @type {any} */ (error)?.code !== 'ENOENT') throw error;
     return { file: found, name };
   }
 }
 
-/**
- * @param {any} file
- * @param {Options} options
- * @param {boolean} needsDirectory
- * @returns {Promise<Place>}
- */
+/** @param {any} file @param {Options} options @param {boolean} needsDirectory */
 async function placeOf(file, options, needsDirectory) {
   const { fs } = options;
   const real = (/** @type {any} */ of) =>
@@ -62,12 +60,7 @@ async function placeOf(file, options, needsDirectory) {
   return step.value;
 }
 
-/**
- * @param {any} file
- * @param {Options} options
- * @param {boolean} needsDirectory
- * @returns {Place}
- */
+/** @param {any} file @param {Options} options @param {boolean} needsDirectory */
 function placeOfSync(file, options, needsDirectory) {
   const steps = resolving(file, options, needsDirectory);
   let step = steps.next();

@@ -1,25 +1,25 @@
 'use strict';
 
 /**
- * Makes a page of its parts: one file that loads nothing, and whose policy lets no other script and
- * no other style be. Each page has a folder with a template, its style, and its script in parts;
- * what all pages have in common is here.
+ * Assembles a page into one file that loads nothing and whose policy allows no other script and
+ * style. Each page has a folder with a template, a style, and a script in parts; this folder has
+ * what all pages share.
  *
- * The parts of a script are CommonJS, as in Node.js: each has a scope of its own, and requires
- * parts before it. Their names differ.
+ * The parts of a script are CommonJS modules, as in Node.js. Each has a scope of its own, and
+ * requires parts before it by their file names, which must differ.
  */
 
 const { createHash } = require('node:crypto');
 const fs = require('node:fs');
 const path = require('node:path');
 
-/** @param {string} file @returns {string} */
+/** @param {string} file */
 const read = (file) => fs.readFileSync(file, 'utf8');
 
-/** @param {string} file of this folder @returns {string} */
+/** @param {string} file a file of this folder */
 const common = (file) => path.join(__dirname, file);
 
-/** @param {string} text @returns {string} for a policy */
+/** @param {string} text @returns {string} a source for the policy */
 const hash = (text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 
 const HEAD = `'use strict';
@@ -38,15 +38,15 @@ function scriptOf(files) {
 
 /**
  * @param {object} page
- * @param {string} page.folder of its parts
- * @param {string} page.template a file of it, with `{{name}}` for what is put in: `style`,
- *   `script`, `policy`, and `more`
- * @param {string} page.style a file of it
- * @param {string[]} page.common the parts of the script that are of this folder
- * @param {string[]} page.scripts those of its own, each after those that it requires; the last one
- *   runs all
- * @param {Record<string, string>} [page.more] markup
- * @returns {{ html: string, policy: string }} the page, and what it may do
+ * @param {string} page.folder contains the parts
+ * @param {string} page.template a file with `{{name}}` for each inserted part: `style`, `script`,
+ *   `policy`, and those of `more`
+ * @param {string} page.style a file of the folder
+ * @param {string[]} page.common parts of the script from this folder
+ * @param {string[]} page.scripts its own parts, each after those that it requires; the last one
+ *   starts the page
+ * @param {Record<string, string>} [page.more] further markup
+ * @returns {{ html: string, policy: string }} the page and its content security policy
  */
 function assemble({ folder, template, style: own, common: shared, scripts, more }) {
   const style = read(common('base.css')) + read(path.join(folder, own));

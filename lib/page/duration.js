@@ -1,9 +1,11 @@
 'use strict';
 
-/** How a time is shown to people, in a terminal and in a page: this file needs nothing else. */
+/**
+ * Formats a time for people. The terminal and the pages share this file, so it requires no other.
+ */
 
 /**
- * Up to so many milliseconds: the unit, its length, the unit below it.
+ * Each row has a limit in milliseconds, a unit with its length, and the unit below it.
  * @type {[number, string, number, string][]}
  */
 const UNITS = [
@@ -14,7 +16,7 @@ const UNITS = [
 const LENGTHS = { s: 1000, m: 60_000, h: 3_600_000 };
 
 /**
- * @param {number} milliseconds NaN: not known
+ * @param {number} milliseconds NaN if unknown
  * @returns {string} such as 0.3s, 12s, 3m 5s, 2h 0m, 4d 7h
  */
 function duration(milliseconds) {

@@ -1,20 +1,20 @@
 'use strict';
 
 /**
- * In a page: elements, and numbers for people. What users chose is put into text nodes, never into
+ * Makes elements and formats numbers for pages. Texts of users go into text nodes, never into
  * markup.
  */
 
 const element = (id) => document.getElementById(id);
 
-/** The most characters of a text that are shown: of others only its title has the middle. */
+/** Longer texts are shown without their middle, and whole as the title. */
 const LONGEST = 200;
 const HEAD = 140;
 
 const brief = (text) =>
   text.length > LONGEST ? `${text.slice(0, HEAD)}…${text.slice(HEAD + 1 - LONGEST)}` : text;
 
-/** @returns {HTMLElement} a new one, with text */
+/** @returns {HTMLElement} a new element with the text */
 function make(tag, text = '', className = '') {
   const made = document.createElement(tag);
   made.textContent = brief(text);

@@ -1,16 +1,19 @@
 'use strict';
 
-/** Puts what overlaps in time into lanes: a heap of lanes by when they are free. */
+/**
+ * Assigns lanes to intervals so that those of one lane do not overlap. A heap orders the lanes by
+ * the time at which they become free.
+ */
 class Lanes {
   /**
-   * @type {{ lane: number, end: number }[]} each not after those at twice its index, and one more
+   * No entry ends later than those at twice its index plus one and plus two.
+   * @type {{ lane: number, end: number }[]}
    */
   #heap = [];
 
   /**
-   * @param {number} from not before that of the last call
-   * @param {number} to
-   * @returns {number} a lane, from 0, that is free for that time
+   * @param {number} from at least that of the last call
+   * @param {number} to @returns {number} the number of a lane that is free for that time
    */
   take(from, to) {
     const heap = this.#heap;
@@ -24,7 +27,7 @@ class Lanes {
     return lane;
   }
 
-  /** @param {{ lane: number, end: number }} entry in the place of the first */
+  /** @param {{ lane: number, end: number }} entry replaces the first one */
   #sink(entry) {
     const heap = this.#heap;
     let at = 0;
@@ -38,7 +41,7 @@ class Lanes {
     heap[at] = entry;
   }
 
-  /** @param {{ lane: number, end: number }} entry a further one */
+  /** @param {{ lane: number, end: number }} entry a new one */
   #rise(entry) {
     const heap = this.#heap;
     let at = heap.length;

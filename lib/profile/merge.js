@@ -1,22 +1,21 @@
 'use strict';
 
 /**
- * Puts the profiles of several processes together: on one clock, with who of one process blocked
- * whom of another.
+ * Merges the profiles of several processes: puts them on one clock, and finds which requests of one
+ * process blocked those of another.
  *
- * Processes of a machine have one monotonic clock in common. Of others the time of day says when
- * they began, and the tokens of locks say better: of two locks that exclude each other the one with
- * the smaller token was over before the other one was granted, by whatever clock. So each pair of
- * processes gets bounds for the difference of their clocks, and their times of day count as far as
- * they are within them.
+ * Processes of one machine share a monotonic clock. Between machines the time of day gives a first
+ * guess, and the tokens of locks correct it: of two locks that exclude each other, the one with the
+ * smaller token ended before the other one was granted. So each pair of processes gets bounds for
+ * the difference of their clocks, and the guess counts only within them.
  */
 
 const { findBlockers } = require('./requests.js');
 
 /**
  * A request as it is in the file of a profile.
- * @typedef {object} FromFile
- * @property {number} id in its file
+ * @typedef {object} FromFile a request in the file of a profile
+ * @property {number} id unique in its file
  * @property {string} lock
  * @property {string} manager
  * @property {number} thread
@@ -35,23 +34,25 @@ const { findBlockers } = require('./requests.js');
 /**
  * @typedef {object} Merged a request of one of the processes
  * @property {FromFile} args
- * @property {string} title of its lock
- * @property {number} process index
+ * @property {string} title the title of its lock
+ * @property {number} process the index of its process
  * @property {boolean} contended
- * @property {number} asked milliseconds on the clock of the first process, as the two below
- * @property {number} granted Infinity: never
- * @property {number} ended
+ * @property {number} asked milliseconds on the clock of the first process
+ * @property {number} granted on the same clock; Infinity if it was never granted
+ * @property {number} ended on the same clock
  * @property {Merged[]} blockers
  */
 
 /** @typedef {{ otherData: any, traceEvents: any[] }} Trace */
 
-/** So far apart may be when two clocks of one machine seem to have been 0, in milliseconds. */
+/**
+ * Two clocks belong to one boot of a machine if their zeros differ by less than this, in
+ * milliseconds.
+ */
 const SAME_MACHINE = 2000;
 
 /**
- * @param {{ manager?: string }} args
- * @returns {boolean} whether its lock is within its process
+ * @param {{ manager?: string }} args @returns {boolean} whether the lock is local to its process
  */
 const isOwn = ({ manager = 'process ' }) => manager.startsWith('process ');
 
@@ -84,9 +85,8 @@ function merge(traces) {
 }
 
 /**
- * @param {any} slice of the file
- * @param {number} process
- * @param {number} zero milliseconds that are 0 in the file
+ * @param {any} slice an event of the file
+ * @param {number} process @param {number} zero the time that is 0 in the file, in milliseconds
  * @returns {Merged}
  */
 function requestOf({ ts, name, args }, process, zero) {
@@ -106,7 +106,7 @@ function requestOf({ ts, name, args }, process, zero) {
 
 /**
  * @param {Merged[]} requests
- * @returns {Merged[][]} those of each name that several processes asked for
+ * @returns {Merged[][]} the requests of each name that several processes requested
  */
 function sharedNames(requests) {
   return [...grouped(requests).values()].filter((same) =>
@@ -116,8 +116,7 @@ function sharedNames(requests) {
 
 /**
  * @param {Merged[]} requests
- * @returns {Map<string, Merged[]>} those of each name that exclude others of the name, in whatever
- *   process
+ * @returns {Map<string, Merged[]>} the requests of each lock that processes can share, by its key
  */
 function grouped(requests) {
   /** @type {Map<string, Merged[]>} */
@@ -135,17 +134,13 @@ function grouped(requests) {
 
 /**
  * @typedef {object} Offset
- * @property {number} by milliseconds to add to the clock of a process for that of the first
- * @property {'same' | 'tokens' | 'day'} from what it is known: the clock is the same; the tokens
- *   have bounds for it; the time of day only
- * @property {number} within milliseconds that it may be wrong; Infinity: not known
+ * @property {number} by milliseconds that convert the clock of a process to that of the first
+ * @property {'same' | 'tokens' | 'day'} from `same`, the processes share a clock; `tokens`, tokens
+ *   bound the difference; `day`, only the times of day are known
+ * @property {number} within the error in milliseconds; Infinity if unknown
  */
 
-/**
- * @param {Trace[]} traces
- * @param {Merged[][]} parts
- * @returns {Offset[]}
- */
+/** @param {Trace[]} traces @param {Merged[][]} parts @returns {Offset[]} */
 function offsetsOf(traces, parts) {
   const [first] = traces;
   const least = bounds(parts);
@@ -154,7 +149,7 @@ function offsetsOf(traces, parts) {
   for (const [index, trace] of traces.entries()) {
     const guess = epochOf(trace) - epochOf(first);
     const isSame = trace.otherData.host === first.otherData.host && Math.abs(guess) < SAME_MACHINE;
-    // A machine's clock of the day is set now and then; its monotonic one is not.
+    // The time of day is set now and then; the monotonic clock is not.
     const by = isSame ? 0 : guess;
     let [low, high] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
     for (const [other, { by: known }] of offsets.entries()) {
@@ -176,14 +171,15 @@ function offsetsOf(traces, parts) {
 
 /**
  * @param {Trace} trace
- * @returns {number} the time of day at which its monotonic clock was 0, in milliseconds
+ * @returns {number} the time of day at which the monotonic clock was 0, in milliseconds
  */
 const epochOf = ({ otherData: { began, zero = 0 } }) => (Date.parse(began) || 0) - zero;
 
 /**
- * @param {Merged[][]} parts of each process, by its own clock
- * @returns {number[][]} `[a][b]`: how much more, at least, is to be added to the clock of `b` than
- *   to that of `a`, whatever way from `a` to `b`
+ * The lower bounds of clock differences. The bound for a pair also follows from those over any
+ * third process.
+ * @param {Merged[][]} parts the requests of each process, on its own clock
+ * @returns {number[][]} `[a][b]`: the least amount by which the offset of `b` exceeds that of `a`
  */
 function bounds(parts) {
   const { length } = parts;
@@ -206,9 +202,9 @@ function bounds(parts) {
 }
 
 /**
- * @param {Merged[]} same of one name
- * @returns {Generator<[before: Merged, after: Merged]>} locks that excluded each other: one was
- *   given back before the other was granted
+ * @param {Merged[]} same the requests of one name
+ * @returns {Generator<[before: Merged, after: Merged]>} pairs of locks that excluded each other:
+ *   the first was released before the second was granted
  */
 function* successive(same) {
   const granted = same
@@ -232,7 +228,7 @@ function* successive(same) {
   }
 }
 
-/** A holder that was robbed, or lost the lock, heard of that later. @param {Merged} request */
+/** A holder learns late of a theft or a loss, so its end is not exact. @param {Merged} request */
 const isWhole = ({ args: { outcome } }) => outcome === 'granted' || outcome === 'threw';
 
 module.exports = { isOwn, merge };

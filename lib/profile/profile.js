@@ -1,12 +1,10 @@
 'use strict';
 
 /**
- * A profile of contention: each thread that takes part records into a ring of its own; the thread
- * that began it, usually the main thread, knows all rings and writes the file.
- *
- * A thread announces its ring, and the end of each worker that it started, in a BroadcastChannel:
- * what is sent there is with the receiver at once, whatever becomes of the sender. Nothing of it
- * keeps a thread alive.
+ * A profile of contention. Each thread records into a ring of its own; the thread that began the
+ * profile, usually the main thread, knows all rings and writes the file. Threads announce their
+ * rings, and the ends of the workers that they started, through a BroadcastChannel: a message is
+ * delivered at once, whatever becomes of its sender. Nothing here keeps a thread alive.
  */
 
 const { hostname } = require('node:os');
@@ -26,45 +24,44 @@ const { takeOnly } = require('../standard/webidl.js');
 const { BroadcastChannel, getEnvironmentData, receiveMessageOnPort } = workerThreads;
 const { setEnvironmentData } = workerThreads;
 
-/** The channel; and, in the environment data that workers inherit, how they are to record. */
+/**
+ * The name of the channel, and of the entry in the environment data that tells workers how to
+ * record.
+ */
 const CHANNEL = 'web-locks-profile';
 
 /** Bytes for each thread. */
 const DEFAULT_SIZE = 2 ** 23;
 
-/** Of the threads that have ended so many times the size of a ring is kept. */
+/** The records of ended threads take at most this many times the size of a ring. */
 const ENDED = 4;
 
 /** @typedef {{ size: number, sites: boolean }} Manner how to record */
 /** @typedef {{ id: number, name?: string }} Thread */
 /** @typedef {{ file: string, requests: number, dropped: number }} Summary */
 
-/** The most characters of the command that are kept. */
+/** In characters. */
 const LONGEST_COMMAND = 500;
 
-/** @returns {string} what was run, without the folders of the runtime, and that it was run in */
+/** @returns {string} the command, without the folders of the runtime and of the program */
 function commandLine() {
   const [runtime = '', ...words] = process.argv;
   const text = [path.basename(runtime), ...words].join(' ');
   return text.replaceAll(folder, '').slice(0, LONGEST_COMMAND);
 }
 
-/** @returns {Thread} this one */
 const thisThread = () => ({
   id: threadId,
   name: threadName || undefined,
 });
 
-/** A thread's part of a profile: it records, and adds what it knows of other threads. */
+/** The part of one thread: it records, and reports the ends of its workers. */
 class Part {
   #recorder;
-  /** @param {any} message for whoever collects */
+  /** @param {any} message for the thread that collects */
   #tell;
 
-  /**
-   * @param {Manner} manner
-   * @param {(message: any) => void} tell
-   */
+  /** @param {Manner} manner @param {(message: any) => void} tell */
   constructor({ size, sites }, tell) {
     this.#tell = tell;
     this.ring = Ring.create(size);
@@ -86,7 +83,7 @@ class Part {
   }
 }
 
-/** The profile of the threads that the one which makes this started, and of itself. */
+/** The profile of this thread and of the threads that it started. */
 class Profile {
   #file;
   #size;
@@ -95,7 +92,7 @@ class Profile {
   #began = new Date().toISOString();
   #channel = new BroadcastChannel(CHANNEL);
   /**
-   * Of the threads that go on.
+   * The rings of running threads.
    * @type {Map<number, { thread: Thread, ring: InstanceType<typeof Ring> }>}
    */
   #rings = new Map();
@@ -106,10 +103,7 @@ class Profile {
   /** @type {Summary | undefined} */
   #summary;
 
-  /**
-   * @param {string} file
-   * @param {Manner} manner
-   */
+  /** @param {string} file @param {Manner} manner */
   constructor(file, manner) {
     this.#file = file;
     this.#size = manner.size;
@@ -120,7 +114,9 @@ class Profile {
     process.on('exit', this.end);
   }
 
-  /** At the end of the process: as `stop`, but says on stderr if the file cannot be written. */
+  /**
+   * Works as `stop` at the end of the process, but reports on stderr if the file cannot be written.
+   */
   end = () => {
     try {
       this.stop();
@@ -130,16 +126,15 @@ class Profile {
     }
   };
 
-  /** @param {any} message of a Part */
+  /** @param {any} message from a Part */
   #hear({ begun, shared, ended, at }) {
     if (begun) this.#rings.set(begun.id, { thread: begun, ring: new Ring(shared) });
     else this.#takeOver(ended, at);
   }
 
   /**
-   * Copies what a thread recorded, and lets its ring go.
-   * @param {number} id
-   * @param {number} end when it ended
+   * Copies the record of a thread that has ended, and releases its ring.
+   * @param {number} id @param {number} end the time of its end
    */
   #takeOver(id, end) {
     const part = this.#rings.get(id);
@@ -153,7 +148,7 @@ class Profile {
     while (this.#endedBytes > ENDED * this.#size && this.#ended.length > 1) this.#forget();
   }
 
-  /** Drops the thread that ended first. */
+  /** Drops the record of the thread that ended first. */
   #forget() {
     const [{ words }] = this.#ended.splice(0, 1);
     this.#endedBytes -= words.byteLength;
@@ -161,8 +156,7 @@ class Profile {
   }
 
   /**
-   * Ends the profile in all threads, and writes the file. Later calls return the same.
-   * @returns {Summary}
+   * Ends the profile in all threads, and writes the file. Later calls return the same summary.
    * @throws {Error} if the file cannot be written
    */
   stop() {
@@ -171,11 +165,11 @@ class Profile {
     setEnvironmentData(CHANNEL);
     this.#part.stop();
     if (current === this) current = undefined;
-    // Those that began and ended just now.
+    // Some threads may have begun or ended just now.
     for (let next = this.#receive(); next; next = this.#receive()) this.#hear(next.message);
     this.#channel.close();
     const end = clock();
-    // All are stopped at the same time, then read.
+    // All rings stop at the same time, before any is read.
     for (const { ring } of this.#rings.values()) ring.stop();
     const parts = this.#ended;
     for (const { thread, ring } of this.#rings.values()) {
@@ -188,7 +182,7 @@ class Profile {
       producer: 'web-locks',
       version: 1,
       began: this.#began,
-      // Of the monotonic clock that all processes of a machine have in common.
+      // All processes of a machine share this clock.
       zero: this.#zero,
       host: hostname(),
       pid: process.pid,
@@ -211,7 +205,7 @@ class Profile {
   }
 }
 
-/** What a thread that takes part in the profile of another one has. */
+/** A thread that takes part in the profile of the thread that started it. */
 class Joined {
   #part;
 
@@ -224,7 +218,6 @@ class Joined {
     });
   }
 
-  /** Ends the recording in this thread. */
   stop() {
     this.#part.stop();
     if (current === this) current = undefined;
@@ -235,19 +228,18 @@ class Joined {
 
 /** @param {number} size */
 const inWords = (size) => Math.ceil(size / 8) * 8;
-/** @param {number} size @returns {boolean} whether a ring can be made of so many bytes */
+/** @param {number} size @returns {boolean} whether a ring can have this many bytes */
 const isProfileSize = (size) => isSize(inWords(size));
 const SIZES = `a number of bytes from ${LEAST} to 2^30`;
 
-/** The one that goes on in this thread. @type {Profile | Joined | undefined} */
+/** The profile or the part that runs in this thread. @type {Profile | Joined | undefined} */
 let current;
 
 /**
- * Begins a profile, or joins that of the thread which started this one, or returns the one that
- * goes on in this thread.
- * @param {{ file?: string, size?: number, sites?: boolean }} [options] the file to write, bytes for
- *   each thread, and whether to find out where requests are made, which costs the most
- * @returns {Profile | Joined}
+ * Begins a profile, joins that of the thread that started this one, or returns the one that runs in
+ * this thread.
+ * @param {{ file?: string, size?: number, sites?: boolean }} [options] the file to write, the bytes
+ *   for each thread, and whether to record call sites, which cost the most
  */
 function startProfile(options = {}) {
   takeOnly(options, ['file', 'size', 'sites'], "'startProfile'");

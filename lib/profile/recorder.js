@@ -1,13 +1,13 @@
 'use strict';
 
 /**
- * Records the requests of this thread, which the diagnostics channels tell of, in a ring: when one
- * is made, when it is granted if it had to wait, and when it ends. So the ring knows what is
- * pending and what is held also if the thread never comes to an end of it.
+ * Records the requests of this thread in a ring, as the diagnostics channels publish them: when a
+ * request is made, when it is granted after a wait, and when it ends. So the ring knows what is
+ * pending and held even if the thread dies.
  *
- * Times are those of the messages: milliseconds of a clock that all threads have in common. They
- * are noted after the grant and before the release, so a recorded hold is inside of the real one,
- * and two of an exclusive lock never overlap. But a robbed holder holds until it has been notified.
+ * Times are those of the messages, in milliseconds of a clock that all threads share. They are
+ * taken after the grant and before the release, so a recorded hold lies inside the real one, and
+ * two exclusive holds never overlap. But a robbed holder counts as one until it is notified.
  */
 
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
@@ -16,8 +16,8 @@ const { callSite } = require('./site.js');
 const { recordSites } = require('../extensions/sites.js');
 
 /**
- * What became of a request; a number in the ring. A request that threw was granted, and its
- * callback threw or rejected.
+ * The outcomes of requests; the ring stores their index. The outcome `threw` means that the request
+ * was granted and its callback threw or rejected.
  */
 const OUTCOMES = /** @type {const} */ ([
   'failed',
@@ -32,26 +32,26 @@ const OUTCOMES = /** @type {const} */ ([
 ]);
 /** @typedef {typeof OUTCOMES[number] | 'pending' | 'held'} Outcome */
 
-/** Names and labels are cut to so many code units. */
+/** Names and labels are cut to this many code units. */
 const LONGEST = 1000;
 
-/** Outcomes whose error says more. */
+/** For these outcomes the error is recorded. */
 const TELLING = ['failed', 'threw'];
 
-/** @typedef {{ number: number, waits: boolean, outcome: number }} Live a request that goes on */
+/** @typedef {{ number: number, waits: boolean, outcome: number }} Live a running request */
 
 class Recorder {
   #ring;
   #sites;
   #count = 0;
-  /** By the `id` of their messages. @type {Map<symbol, Live>} */
+  /** Running requests by the `id` of their messages. @type {Map<symbol, Live>} */
   #live = new Map();
   /** @type {Record<string, (message: any) => void>} */
   #listeners;
 
   /**
-   * @param {InstanceType<typeof import('./ring.js').Ring>} ring this thread writes alone
-   * @param {boolean} sites whether to find out where requests are made
+   * @param {InstanceType<typeof import('./ring.js').Ring>} ring only this thread writes to it
+   * @param {boolean} sites whether to record call sites
    */
   constructor(ring, sites) {
     this.#ring = ring;
@@ -82,11 +82,7 @@ class Recorder {
     recordSites(false);
   }
 
-  /**
-   * @param {number} kind
-   * @param {number[]} numbers
-   * @param {string} [text]
-   */
+  /** @param {number} kind @param {number[]} numbers @param {string} [text] */
   #write(kind, numbers, text) {
     if (this.#ring.stopped) this.stop();
     else this.#ring.write(kind, numbers, text);
@@ -94,7 +90,7 @@ class Recorder {
 
   /** @param {any} message */
   #start({ id, name, mode, label, manager, asked, waited, pending }) {
-    // Node.js's own locks tell theirs in the same channels.
+    // Node.js's own locks publish to the same channels, without this field.
     if (asked === undefined) return;
     const number = ++this.#count;
     this.#live.set(id, { number, waits: pending, outcome: OUTCOMES.indexOf('failed') });
@@ -128,10 +124,7 @@ class Recorder {
     if (live.waits) this.#write(GRANT, [live.number, asked + waited, ...halvesOf(token)]);
   }
 
-  /**
-   * @param {any} message
-   * @param {Outcome} outcome
-   */
+  /** @param {any} message @param {Outcome} outcome */
   #become({ id }, outcome) {
     const live = this.#live.get(id);
     if (live) live.outcome = OUTCOMES.indexOf(/** @type {any} */ (outcome));
@@ -150,15 +143,12 @@ class Recorder {
   }
 }
 
-/**
- * @param {bigint | undefined} token
- * @returns {[high: number, low: number]} its halves; 0, 0 for none
- */
+/** @param {bigint | undefined} token @returns {[high: number, low: number]} 0, 0 for no token */
 const halvesOf = (token) =>
   token === undefined ? [0, 0] : [Number(token >> 32n), Number(token & 0xffff_ffffn)];
 
 /**
- * @param {any} error of whatever kind: users' callbacks throw what they like
+ * @param {any} error of any type, because callbacks of users can throw anything
  * @returns {string} one line
  */
 function describe(error) {

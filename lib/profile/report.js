@@ -1,11 +1,9 @@
 'use strict';
 
 /**
- * Makes a page of a profile, or of those of several processes: one file that needs nothing else,
- * and loads nothing.
- *
- * All that users chose (names, labels, call sites) is data in the page, never markup: it is JSON
- * without a `<`, which the page's script puts into text nodes.
+ * Makes a page from the profiles of one or several processes: one file that loads nothing. Texts of
+ * users (names, labels, call sites) are data in the page, never markup: JSON without a `<`, which
+ * the page's script puts into text nodes.
  */
 
 const fs = require('node:fs');
@@ -14,13 +12,13 @@ const { getSystemErrorMap } = require('node:util');
 const { assemble } = require('../page/assemble.js');
 const { isOwn, merge } = require('./merge.js');
 
-/** The profile cannot be read, or is none, or the page cannot be written. */
+/** Thrown if a profile cannot be read or has the wrong format, or if the page cannot be written. */
 class Unusable extends Error {}
 
 /**
  * @template T
- * @param {string} what cannot be done
- * @param {() => T} call of the file system
+ * @param {string} what says what failed
+ * @param {() => T} call uses the file system
  * @returns {T}
  */
 function attempt(what, call) {
@@ -32,7 +30,7 @@ function attempt(what, call) {
   }
 }
 
-/** Its parts. */
+/** The files of the page. */
 const PAGE = {
   folder: path.join(__dirname, 'page'),
   template: 'page.template',
@@ -42,9 +40,9 @@ const PAGE = {
 };
 
 /**
- * @param {string[]} files profiles, at least one
- * @param {string} output where to write the page
- * @returns {{ requests: number, dropped: number }} what is in it
+ * @param {string[]} files at least one profile
+ * @param {string} output the path of the page
+ * @returns {{ requests: number, dropped: number }} the numbers of requests in it
  * @throws {Unusable}
  */
 function report(files, output) {
@@ -54,7 +52,7 @@ function report(files, output) {
   return { requests: data.asked.length, dropped };
 }
 
-/** @param {string} file @returns {any} a profile, with all that dataOf reads of it */
+/** @param {string} file @returns {any} a profile with all fields that dataOf reads */
 function read(file) {
   const text = attempt(`${file} cannot be read`, () => fs.readFileSync(file, 'utf8'));
   let trace;
@@ -67,25 +65,22 @@ function read(file) {
   throw new Unusable(`${file} is not a profile of web-locks.`);
 }
 
-/** @param {string} text that is not JSON */
+/** @param {string} text invalid JSON */
 function whatIsWrong(text) {
   if (text.trim() === '') return 'is empty';
-  // Its program was killed while it wrote it.
+  // The program was killed while it wrote the file.
   const isCut = /^\s*\{/.test(text) && !/\]\s*\}\s*$/.test(text.slice(-100));
   return isCut ? 'is not JSON: it ends too early' : 'is not JSON';
 }
 
-/** Gives each value a number. */
+/** Numbers the distinct values. */
 class Table {
   /** @type {Map<string, number>} */
   #numbers = new Map();
   /** @type {any[]} */
   values = [];
 
-  /**
-   * @param {any} value
-   * @param {string} [key] what the same values have in common
-   */
+  /** @param {any} value @param {string} [key] equal for equal values */
   numberOf(value, key = String(value)) {
     let number = this.#numbers.get(key);
     if (number === undefined) {
@@ -98,16 +93,16 @@ class Table {
 
 /**
  * @typedef {object} Process
- * @property {string} file its profile, without folders
- * @property {any} about what the profile says of it
+ * @property {string} file the name of its profile
+ * @property {any} about what the profile says about it
  * @property {import('./merge.js').Offset} offset of its clock
  */
 
 /**
- * @param {string[]} files
- * @param {import('./merge.js').Trace[]} traces
- * @returns {{ processes: Process[], asked: number[], [column: string]: any }} what the page's
- *   script reads: columns, an entry for each request; times in microseconds since the first
+ * @param {string[]} files @param {import('./merge.js').Trace[]} traces
+ * @returns {{ processes: Process[], asked: number[], [column: string]: any }} the input of the
+ *   page's script: columns with an entry for each request; times are microseconds since the first
+ *   request
  */
 function dataOf(files, traces) {
   const names = new Table();
@@ -119,7 +114,7 @@ function dataOf(files, traces) {
   const micro = (/** @type {number} */ milliseconds) => Math.round(milliseconds * 1e3);
   /** @param {(request: import('./merge.js').Merged) => any} value */
   const column = (value) => requests.map(value);
-  // Locks of the same name of two processes are two, if each is within its process.
+  // Names that are local to a process differ between processes.
   const keyOf = (/** @type {import('./merge.js').Merged} */ { args, process }) =>
     `${isOwn(args) ? process : ''}\n${args.manager}\n${args.lock}`;
   return {
@@ -131,7 +126,7 @@ function dataOf(files, traces) {
     first: first - Number(traces[0].otherData.zero ?? 0),
     name: column((request) => names.numberOf(request.title, keyOf(request))),
     process: column(({ process }) => process),
-    // -1: it has none.
+    // A missing label is -1.
     label: column(({ args: { label } }) => (label === undefined ? -1 : texts.numberOf(label))),
     site: column(({ args }) => texts.numberOf(args.site ?? '')),
     error: column(({ args: { error } }) => (error === undefined ? -1 : texts.numberOf(error))),
@@ -149,7 +144,7 @@ function dataOf(files, traces) {
   };
 }
 
-/** @param {object} data @returns {string} HTML */
+/** @param {object} data */
 function pageOf(data) {
   const more = { data: JSON.stringify(data).replaceAll('<', '\\u003c') };
   return assemble({ ...PAGE, more }).html;

@@ -1,12 +1,12 @@
 'use strict';
 
 /**
- * Combines the rings of all threads: the requests, and which blocked which.
+ * Combines the rings of all threads into requests, and finds which requests blocked which.
  *
  * A request was blocked by those that held the name when it began to wait. A thread is notified a
- * moment after the grant. So if no request had heard of its grant yet, the blocker is the
- * one that heard of it next, of those that were made before. A thread notes a release a moment
- * before the release. So if there is no such request, the blocker is the one that released last.
+ * moment after the grant, so if no earlier request had been notified yet, the blocker is the next
+ * one of them that was. A thread records a release a moment before the release, so if there is no
+ * such request, the blocker is the one that released last.
  */
 
 const { OUTCOMES } = require('./recorder.js');
@@ -14,30 +14,30 @@ const { END, GRANT, START, entriesOf, textOf } = require('./ring.js');
 
 /**
  * @typedef {object} Recorded
- * @property {number} id in the file
+ * @property {number} id unique in the file
  * @property {{ id: number, name?: string }} thread
  * @property {string} name
- * @property {string} manager which of the lock managers
+ * @property {string} manager identifies the lock manager
  * @property {'exclusive' | 'shared'} mode
  * @property {string | undefined} label
- * @property {string} site where it was made, or ''
+ * @property {string} site the call site, or ''
  * @property {boolean} contended whether it had to wait
- * @property {number} asked milliseconds, as the two below
- * @property {number} granted Infinity: never
- * @property {number} ended
+ * @property {number} asked milliseconds
+ * @property {number} granted milliseconds; Infinity if it was never granted
+ * @property {number} ended milliseconds
  * @property {import('./recorder.js').Outcome} outcome
- * @property {bigint} token of the grant; 0: none is known
+ * @property {bigint} token of the grant; 0 if unknown
  * @property {string | undefined} error what the callback threw, or why the request failed
- * @property {Recorded[]} blockers who held the name when it began to wait
+ * @property {Recorded[]} blockers the holders when it began to wait
  */
 
-/** The most blockers of a request that are listed. */
+/** At most this many blockers of a request are listed. */
 const MOST = 10;
 
 /**
- * @param {{ thread: { id: number, name?: string }, words: Float64Array, end: number }[]} parts what
- *   each thread recorded, and when that ended
- * @returns {Recorded[]} in the order in which they were made
+ * @param {{ thread: { id: number, name?: string }, words: Float64Array, end: number }[]} parts the
+ *   record of each thread, and the time of its end
+ * @returns {Recorded[]} the requests in the order in which they were made
  */
 function requestsOf(parts) {
   const all = parts.flatMap(readPart);
@@ -79,16 +79,10 @@ function readPart({ thread, words, end }) {
   return [...requests.values()];
 }
 
-/**
- * @param {number} [high]
- * @param {number} [low]
- */
+/** @param {number} [high] @param {number} [low] */
 const tokenOf = (high = 0, low = 0) => (BigInt(high) << 32n) | BigInt(low);
 
-/**
- * @param {Float64Array} numbers of the entry
- * @returns {Omit<Recorded, 'thread' | 'ended'>}
- */
+/** @param {Float64Array} numbers @returns {Omit<Recorded, 'thread' | 'ended'>} */
 function startOf(numbers) {
   const [, asked, answered, flags, ...lengths] = numbers.subarray(0, 8);
   const [name = '', label, manager = '', site = ''] = textOf(numbers, 8, lengths);
@@ -102,7 +96,7 @@ function startOf(numbers) {
     site,
     contended,
     asked,
-    // If it turns out that it was not available, its end says so.
+    // If it turns out that the lock was not available, the entry of the end says so.
     granted: contended ? Number.POSITIVE_INFINITY : answered,
     outcome: contended ? 'pending' : 'held',
     token: 0n,
@@ -111,14 +105,17 @@ function startOf(numbers) {
   };
 }
 
-/** @param {Recorded[]} requests of one name, in the order in which they were made */
+/**
+ * Sets `blockers`.
+ * @param {Recorded[]} requests all of one name, in the order in which they were made
+ */
 function findBlockers(requests) {
   const byGrant = requests.filter(({ granted }) => granted < Number.POSITIVE_INFINITY);
   byGrant.sort((a, b) => a.granted - b.granted);
   let next = 0;
   /** @type {Recorded[]} */
   let holders = [];
-  /** @type {Recorded | undefined} the last that released */
+  /** The request that released last. @type {Recorded | undefined} */
   let last;
   const holds = (/** @type {Recorded} */ holder, /** @type {number} */ time) => {
     if (holder.ended > time) return true;
@@ -136,10 +133,9 @@ function findBlockers(requests) {
 }
 
 /**
- * @param {Recorded[]} byGrant
- * @param {number} from
- * @param {Recorded} request
- * @returns {Recorded | undefined} the one that heard of its grant first of those that asked before
+ * @param {Recorded[]} byGrant @param {number} from @param {Recorded} request
+ * @returns {Recorded | undefined} of the requests made before, the one that was notified of its
+ *   grant first
  */
 function nextOf(byGrant, from, request) {
   for (let i = from; i < byGrant.length && byGrant[i] !== request; i++) {

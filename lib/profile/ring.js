@@ -4,16 +4,16 @@
  * The record of one thread: a ring of entries in shared memory. Another thread can read it even if
  * the writer was terminated in the middle of a write.
  *
- * At any moment the entries from TAIL to HEAD are whole. The writer moves TAIL away from what it
- * will overwrite, writes, and then moves HEAD. A reader stops the writer first: so at most one
- * write is under way while it copies, and if TAIL moved meanwhile it copies once more.
+ * At any moment the entries from TAIL to HEAD are complete. The writer moves TAIL past the entries
+ * that it will overwrite, writes, and then moves HEAD. A reader stops the writer first: at most one
+ * write is then under way while it copies, and if TAIL moved in the meantime it copies once more.
  *
- * An entry is a row of 64-bit floats: its length, its kind, numbers, and then text of 16-bit code
- * units. It never wraps: where it does not fit before the end, a 0 says that the next one is at the
- * start.
+ * An entry consists of 64-bit floats: its length, its kind, numbers, and then text of 16-bit code
+ * units. It never wraps: if it does not fit before the end of the ring, a 0 says that the next
+ * entry is at the start.
  */
 
-/** Indices of the header, 32-bit integers. */
+/** Indices of the header, whose fields are 32-bit integers. */
 const HEAD = 0;
 const TAIL = 1;
 const DROPPED = 2;
@@ -25,7 +25,7 @@ const START = 1;
 const GRANT = 2;
 const END = 3;
 
-/** The least size of a ring, in bytes: many times that of the longest entry. */
+/** The least size of a ring in bytes, many times that of the longest entry. */
 const LEAST = 2 ** 16;
 
 class Ring {
@@ -37,15 +37,12 @@ class Ring {
     this.bytes = Buffer.from(shared, HEADER_BYTES);
   }
 
-  /**
-   * @param {number} size bytes, as `isSize` wants it
-   * @returns {Ring}
-   */
+  /** @param {number} size bytes, valid for `isSize` */
   static create(size) {
     return new Ring(new SharedArrayBuffer(HEADER_BYTES + size));
   }
 
-  /** @returns {boolean} whether nothing is to be written any more */
+  /** @returns {boolean} whether nobody may write any more */
   get stopped() {
     return Atomics.load(this.header, STOPPED) === 1;
   }
@@ -55,9 +52,8 @@ class Ring {
   }
 
   /**
-   * For the one thread that writes.
-   * @param {number} kind
-   * @param {number[]} numbers
+   * Only one thread may write.
+   * @param {number} kind @param {number[]} numbers
    * @param {string} [text] much shorter than the ring
    */
   write(kind, numbers, text = '') {
@@ -74,7 +70,7 @@ class Ring {
 
   /**
    * @param {number} length
-   * @returns {number} where so many words are free, with one behind them
+   * @returns {number} the index of this many free words, with one more behind them
    */
   #claim(length) {
     const { header, words } = this;
@@ -98,9 +94,9 @@ class Ring {
   }
 
   /**
-   * For another thread, after `stop`; or for the writer.
-   * @returns {{ words: Float64Array, dropped: number }} a copy of the entries, oldest first, one
-   *   after the other, and how many starts are not among them any more
+   * Another thread calls this after `stop`, the writer at any time.
+   * @returns {{ words: Float64Array, dropped: number }} a copy of the entries, oldest first, and
+   *   the number of requests whose start was dropped
    */
   read() {
     const { header } = this;
@@ -112,13 +108,10 @@ class Ring {
     }
   }
 
-  /**
-   * @param {number} tail
-   * @param {number} head
-   */
+  /** @param {number} tail @param {number} head */
   #copy(tail, head) {
     if (tail <= head) return this.words.slice(tail, head);
-    // Up to the 0 that says that the next one is at the start.
+    // Finds the 0 that says that the next entry is at the start.
     let end = tail;
     while (lengthAt(this.words, end) > 0) end += lengthAt(this.words, end);
     // An entry that is being overwritten may have a length that leads out of the ring.
@@ -131,26 +124,22 @@ class Ring {
 }
 
 /**
- * Anything can be there, if it is being written over: text may look like a number that is so small
- * that who adds it gets no further.
- * @param {Float64Array} words
- * @param {number} at
- * @returns {number} at least 1; 0 where no entry begins
+ * The entry may be half overwritten: text can look like a number so small that adding it makes no
+ * progress.
+ * @param {Float64Array} words @param {number} at
+ * @returns {number} at least 1; 0 if no entry begins here
  */
 const lengthAt = (words, at) => (words[at] >= 1 ? words[at] : 0);
 
 /**
  * @typedef {object} Entry
  * @property {number} kind
- * @property {Float64Array} numbers then the text; `textOf` reads it
+ * @property {Float64Array} numbers the numbers and then the text, which `textOf` reads
  */
 
-/**
- * @param {Float64Array} words as `read` returned them
- * @returns {Generator<Entry>}
- */
+/** @param {Float64Array} words a result of `read` */
 function* entriesOf(words) {
-  // Comes to an end whatever the words are: it may run while the process exits.
+  // The loop ends whatever the words are, because it may run while the process exits.
   for (let at = 0; lengthAt(words, at) > 0; at += words[at]) {
     yield { kind: words[at + 1], numbers: words.subarray(at + 2, at + words[at]) };
   }
@@ -158,8 +147,8 @@ function* entriesOf(words) {
 
 /**
  * @param {Float64Array} numbers of an entry
- * @param {number} from how many of them come before the text
- * @param {number[]} lengths of its parts, in code units; -1: there is none
+ * @param {number} from the number of them before the text
+ * @param {number[]} lengths of the parts, in code units; -1 for a missing part
  * @returns {(string | undefined)[]} the parts
  */
 function textOf({ buffer, byteOffset }, from, lengths) {

@@ -1,40 +1,40 @@
 'use strict';
 
-/** Where users' code asked for a lock. */
+/** Finds the place in users' code that requested a lock. */
 
 const path = require('node:path');
 const process = require('node:process');
 
 const { describeStack } = require('../platform/stack.js');
 
-/** Files below this folder are the library's. */
+/** Files below this folder belong to the library. */
 const library = path.join(__dirname, '..') + path.sep;
 
-/** The folder that the program was started in, which is left out of each site. */
+/** The folder in which the program was started; sites leave it out. */
 const folder = (() => {
   try {
     return process.cwd() + path.sep;
   } catch {
-    // It was removed.
+    // The folder was removed.
     return '';
   }
 })();
 
-/** A frame costs more than all else that is recorded: as few as lead out of the library first. */
+/**
+ * A frame costs more than everything else that is recorded, so it reads few first, and more only if
+ * all are the library's.
+ */
 const FEW = 10;
 const MANY = 25;
 
 /**
- * @returns {string} the innermost frame that is users', such as `save (store.js:12:5)`; '' where
- *   there is none
+ * @returns {string} the innermost frame of users' code, such as `save (store.js:12:5)`; '' if there
+ *   is none
  */
 const callSite = () =>
   describeStack(callSite, FEW, usersFrame) || describeStack(callSite, MANY, usersFrame);
 
-/**
- * @param {Error} _error
- * @param {NodeJS.CallSite[]} frames
- */
+/** @param {Error} _error @param {NodeJS.CallSite[]} frames */
 function usersFrame(_error, frames) {
   for (let i = 0; i < frames.length; i++) {
     const file = frames[i].getFileName() ?? '';

@@ -2,10 +2,9 @@
 
 /**
  * Writes recorded requests in the Trace Event format, which Perfetto and Chrome's tracing page
- * open: a track for each thread with its requests, from the moment they were made to their end; and
- * a track for each name with who held it, and how many waited. Slices of a track of that
- * format have to be inside of each other or apart; what overlaps gets a further track of the same
- * title.
+ * open. Each thread has a track with its requests, each name a track with its holders and the
+ * length of its queue. Slices of a track must be nested or apart in that format, so overlapping
+ * ones go to further tracks of the same title.
  */
 
 const fs = require('node:fs');
@@ -15,13 +14,11 @@ const { Lanes } = require('./lanes.js');
 /** @typedef {import('./requests.js').Recorded} Recorded */
 /** @typedef {{ pid: number, tid: number }} Track */
 
-/** How much is written at once, in code units. */
+/** This many code units are written at once. */
 const CHUNK = 2 ** 20;
 
 /**
- * @param {string} file
- * @param {Recorded[]} requests
- * @param {object} about what goes into `otherData`
+ * @param {string} file @param {Recorded[]} requests @param {object} about becomes `otherData`
  * @param {number} zero the time that is 0 in the file, in milliseconds
  */
 function writeTrace(file, requests, about, zero) {
@@ -43,11 +40,7 @@ function writeTrace(file, requests, about, zero) {
   }
 }
 
-/**
- * @param {Recorded[]} requests
- * @param {number} zero
- * @returns {Generator<object>} the events
- */
+/** @param {Recorded[]} requests @param {number} zero @returns {Generator<object>} the events */
 function* eventsOf(requests, zero) {
   const ts = (/** @type {number} */ time) => Math.max(0, Math.round((time - zero) * 1e6)) / 1e3;
   const tracks = new Tracks();
@@ -101,16 +94,16 @@ function* eventsOf(requests, zero) {
   yield* tracks.titles();
 }
 
-/** @param {Recorded[]} requests @returns {Recorded[]} those that were granted, in that order */
+/**
+ * @param {Recorded[]} requests
+ * @returns {Recorded[]} the granted requests, sorted by the time of the grant
+ */
 const byGrant = (requests) =>
   requests
     .filter(({ granted }) => granted < Number.POSITIVE_INFINITY)
     .sort((a, b) => a.granted - b.granted);
 
-/**
- * @param {Recorded} request
- * @param {number} got when its wait ended
- */
+/** @param {Recorded} request @param {number} got the time at which its wait ended */
 const argsOf = (request, got) => ({
   id: request.id,
   lock: request.name,
@@ -147,9 +140,8 @@ const titleOfThread = ({ id, name }) =>
   `${id === 0 ? 'main thread' : `thread ${id}`}${name ? ` (${name})` : ''}`;
 
 /**
- * How many wait for each name, wherever that changes.
- * @param {Recorded[]} requests
- * @param {(time: number) => number} ts
+ * Yields the number of waiters of each name whenever it changes.
+ * @param {Recorded[]} requests @param {(time: number) => number} ts
  */
 function* queueLengths(requests, ts) {
   const changes = requests
@@ -173,22 +165,19 @@ function* queueLengths(requests, ts) {
 /** The groups of tracks, which the format calls processes. */
 const PIDS = { threads: 1, locks: 2 };
 
-/** Gives each slice a track on which nothing is at that time. */
+/** Gives each slice a track that is free at its time. */
 class Tracks {
   /**
-   * @type {Map<string, { title: string, pid: number, tids: number[],
-   *   lanes: InstanceType<typeof Lanes> }>}
+   * @type {Map<string, { title: string, pid: number, tids: number[], lanes: InstanceType<typeof
+   *   Lanes> }>}
    */
   #groups = new Map();
   #count = 0;
 
   /**
-   * @param {'threads' | 'locks'} kind
-   * @param {string} key
-   * @param {string} title
-   * @param {number} from not before that of the last call for the key
+   * @param {'threads' | 'locks'} kind @param {string} key @param {string} title
+   * @param {number} from at least that of the last call with this key
    * @param {number} to
-   * @returns {Track}
    */
   take(kind, key, title, from, to) {
     const groupKey = `${kind} ${key}`;

@@ -1,6 +1,6 @@
 'use strict';
 
-/** The table of the locks, and who made others wait for the one that is looked at. */
+/** The table of the locks, and the list of blockers of the selected lock. */
 
 const model = require('./model.js');
 const { ROWS, fill, make, makeHead, outcomesShown, whole, writerOfTimes } = require('./show.js');
@@ -9,10 +9,7 @@ const { data, processName, severalProcesses, shownLabel, siteOf, waitingBetween 
 
 const isNumber = (value) => typeof value === 'number';
 
-/**
- * The columns, in groups. A value that has `times` is in microseconds, and is shown in
- * milliseconds.
- */
+/** The columns and their groups. `write` makes a function that formats a value of the column. */
 const COLUMNS = [
   { key: 'name', title: 'Lock', group: '' },
   { key: 'count', title: 'all', group: 'Requests', write: () => whole },
@@ -32,14 +29,14 @@ function percents() {
   return (part) => `${part.toFixed(1)} %`;
 }
 
-/** What is shown: the locks, how many rows of them, and the one that is looked at. */
+/** The listed locks, the number of rows, the selected lock, and the order. */
 const shown = {
   summaries: [],
   rows: ROWS,
   lock: -1,
   sorting: { key: 'waiting', descending: true },
 };
-/** Is told of the lock, by its summary, that is to be looked at. */
+/** Called with the summary of a lock that you select. */
 let choose = (_summary) => {};
 
 function sortBy(key) {
@@ -81,7 +78,7 @@ function makeLocksHead(onChosen) {
   }
 }
 
-/** Shows these locks, of the rows the first ones. */
+/** Lists these locks, and begins with the first rows. */
 function showLocks(summaries) {
   Object.assign(shown, { summaries, rows: ROWS });
   draw();
@@ -92,7 +89,7 @@ function showMoreLocks() {
   draw();
 }
 
-/** Marks the lock that is looked at. */
+/** Marks the selected lock. */
 function markLock(lock) {
   shown.lock = lock;
   for (const row of document.querySelectorAll('#names tbody tr')) {
@@ -171,7 +168,7 @@ function showBlockers(blockers) {
   document.querySelector('#blockers tbody').replaceChildren(...rows);
 }
 
-/** Which process waited for which. */
+/** Shows how long the requests of each process waited for each other process. */
 function showProcesses() {
   document.getElementById('processes').hidden = !severalProcesses;
   if (!severalProcesses) return;

@@ -1,6 +1,6 @@
 'use strict';
 
-/** Handles what the reader does. */
+/** Connects the inputs of the page with its parts. */
 
 const locks = require('./locks.js');
 const { count, data, filter, outcomesOf, summarize } = require('./model.js');
@@ -24,7 +24,7 @@ const KEYS = {
 };
 
 function listenToTimeline() {
-  /** Of the fingers, or the mouse, that are down: where they are. */
+  /** The horizontal position of each finger, or of the mouse, that is down. */
   const down = new Map();
   canvas.addEventListener('keydown', (event) => {
     const act = event.ctrlKey || event.metaKey || event.altKey ? undefined : KEYS[event.key];
@@ -36,7 +36,7 @@ function listenToTimeline() {
     'wheel',
     (event) => {
       const isAcross = Math.abs(event.deltaX) > Math.abs(event.deltaY);
-      // Without a key the wheel scrolls: the rows, and then the page.
+      // Without a key the wheel scrolls the rows, and then the page.
       if (!isAcross && !event.ctrlKey && !event.metaKey) return;
       event.preventDefault();
       if (isAcross) move(event.deltaX / canvas.clientWidth);
@@ -86,7 +86,7 @@ function listen() {
   });
 }
 
-/** The outcomes there are: each can be chosen. */
+/** Makes a button for each outcome that occurs. */
 function makeFilter() {
   const all = outcomesOf(Array.from({ length: count }, (_, i) => i));
   for (const [outcome, n] of all) {
@@ -105,10 +105,10 @@ function makeFilter() {
   }
 }
 
-/** The lock that is looked at, by its number. */
+/** The number of the selected lock. */
 let chosen = -1;
 
-/** Everything, after what is looked for has changed. */
+/** Shows everything again after the search or the filter has changed. */
 function showAll() {
   const summaries = summarize();
   locks.showLocks(summaries);
@@ -127,7 +127,7 @@ function showLock({ lock, name, requests, blockers }) {
   locks.showBlockers(blockers);
 }
 
-/** Of each process: what was run, when, and how much of it there is. */
+/** Shows for each process which command it ran, when, and how many requests it made. */
 function showAbout() {
   element('about').replaceChildren(
     ...data.processes.map(({ about, file, offset }, index) => {
@@ -150,7 +150,7 @@ function showAbout() {
   );
 }
 
-/** How well the clock of a process is known, beside that of the first. */
+/** Says how exactly the clock of a process is known relative to that of the first. */
 function clockOf({ from, within }) {
   if (from === 'same') return 'Its clock is that of the first.';
   if (from === 'day') return 'Its clock is known by the time of day only.';

@@ -1,14 +1,16 @@
 'use strict';
 
-/** The data of the report, and what is counted of it. Nothing here knows the page. */
+/**
+ * The data of the report, and functions that count and summarize them. Nothing here touches the
+ * page.
+ */
 
 const data = JSON.parse(document.getElementById('data').textContent);
 const count = data.asked.length;
 
 /**
- * The outcomes of requests in the order in which they are shown: worst first. Each has a shape of
- * its
- * own, so that it is known without its color.
+ * The outcomes of requests, from the worst to the best. Each also has a shape of its own, for
+ * readers who cannot tell its color.
  */
 const OUTCOMES = [
   'threw',
@@ -23,7 +25,7 @@ const OUTCOMES = [
   'held',
   'granted',
 ];
-/** The outcomes that are no trouble. */
+/** These outcomes are no trouble. */
 const PLAIN = new Set(['granted', 'held']);
 
 const outcomeOf = (i) => data.outcomes[data.outcome[i]];
@@ -41,7 +43,7 @@ const processName = (index) => {
 };
 const isOneHost = data.processes.every(({ about }) => about.host === data.processes[0].about.host);
 
-/** @returns {string} the thread of a request, with its process where there are several */
+/** @returns {string} the thread of a request, with its process if there are several */
 function threadOf(i) {
   const id = data.thread[i];
   const { threads } = data.processes[data.process[i]].about;
@@ -50,34 +52,34 @@ function threadOf(i) {
   return severalProcesses ? `${processName(data.process[i])}, ${thread}` : thread;
 }
 
-/** A label that is empty is one, too. */
+/** An empty label is shown as such, unlike a missing one. */
 const shownLabel = (i) => (labelOf(i) === '' ? '""' : labelOf(i));
 const whoIs = (i) => [shownLabel(i), siteOf(i)].filter(Boolean).join(', ') || threadOf(i);
 
 const grantedAt = (i) => data.asked[i] + data.waited[i];
 const endOf = (i) => grantedAt(i) + data.held[i];
 
-/** The value that this part of the sorted numbers does not exceed. */
+/** Returns the value that this part of the sorted numbers does not exceed. */
 const at = (sorted, part) => sorted[Math.max(Math.ceil(sorted.length * part) - 1, 0)] ?? 0;
 const sorted = (numbers) => numbers.sort((a, b) => a - b);
 
-/** Who is looked for, and which outcomes: none chosen are all. */
+/** The search text, and the selected outcomes; an empty set selects all. */
 const filter = { text: '', outcomes: new Set() };
 
 const isFound = (text) => text?.toLowerCase().includes(filter.text) ?? false;
 
-/** @returns {boolean} whether a request is among those that are chosen */
+/** @returns {boolean} whether the search and the filter select a request */
 function isChosen(i) {
   if (filter.outcomes.size > 0 && !filter.outcomes.has(outcomeOf(i))) return false;
   if (filter.text === '' || isFound(data.names[data.name[i]])) return true;
   return isFound(labelOf(i)) || isFound(siteOf(i)) || isFound(errorOf(i)) || isFound(threadOf(i));
 }
 
-/** The requests of each lock, chosen or not. @type {number[][]} */
+/** All requests of each lock, whatever the filter. @type {number[][]} */
 const requestsOf = data.names.map(() => []);
 for (let i = 0; i < count; i++) requestsOf[data.name[i]].push(i);
 
-/** @returns {object[]} what the table shows of each lock that has requests which are chosen */
+/** @returns {object[]} the row of each lock that has selected requests */
 function summarize() {
   const locks = requestsOf.map((all, lock) => ({ lock, requests: all.filter(isChosen) }));
   return locks.filter(({ requests }) => requests.length > 0).map(summaryOf);
@@ -111,16 +113,14 @@ function summaryOf({ lock, requests }) {
   };
 }
 
-/** @returns {[outcome: string, count: number][]} the worst first */
+/** @returns {[outcome: string, count: number][]} the worst outcome first */
 function outcomesOf(requests) {
   const counts = new Map();
   for (const i of requests) counts.set(outcomeOf(i), (counts.get(outcomeOf(i)) ?? 0) + 1);
   return OUTCOMES.filter((outcome) => counts.has(outcome)).map((one) => [one, counts.get(one)]);
 }
 
-/**
- * Who made these requests wait, the worst first: several share the wait that they are to blame for.
- */
+/** The requests that made these wait, the worst first. Several blockers share a wait equally. */
 function blockersOf(requests) {
   const found = new Map();
   for (const i of requests) {
@@ -136,7 +136,7 @@ function blockersOf(requests) {
   return [...found.values()].sort((a, b) => b.waiting - a.waiting);
 }
 
-/** @returns {number[][]} `[who waited][for whom]`: microseconds, by process */
+/** @returns {number[][]} `[waiter][blocker]`: microseconds, by process */
 function waitingBetween() {
   const between = data.processes.map(() => data.processes.map(() => 0));
   for (let i = 0; i < count; i++) {
@@ -148,7 +148,7 @@ function waitingBetween() {
   return between;
 }
 
-/** All there is to see, in microseconds. */
+/** The first and the last time of all requests, in microseconds. */
 function boundsOf() {
   let last = 0;
   for (let i = 0; i < count; i++) last = Math.max(last, endOf(i));

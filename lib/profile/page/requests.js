@@ -9,7 +9,7 @@ const timeline = require('./timeline.js');
 const { data, errorOf, outcomeOf, processName, severalProcesses } = model;
 const { shownLabel, siteOf, threadOf, whoIs } = model;
 
-/** The listed requests, the number of rows, and the request whose details are shown; -1: none. */
+/** The listed requests, the number of rows, and the request whose details are shown, or -1. */
 const shown = { requests: [], rows: ROWS, current: -1 };
 
 function makeRequestsHead() {
@@ -26,7 +26,7 @@ function makeRequestsHead() {
   ]);
 }
 
-/** Lists these, and tells of none. */
+/** Lists these requests, without details of any. */
 function showRequests(requests) {
   Object.assign(shown, { requests, rows: ROWS });
   tell(-1);
@@ -77,7 +77,7 @@ function draw() {
 
 const blockersShown = (i) => data.blockers[i].map(whoIs).join('; ');
 
-/** Tells of a request. */
+/** Shows the details of a request. */
 function tell(i) {
   if (i === shown.current) return;
   shown.current = i;
@@ -102,7 +102,7 @@ function tell(i) {
   element('request').textContent = facts.join(' · ');
 }
 
-/** Tells of a request, and has it seen in the timeline. */
+/** Shows the details of a request, and scrolls the timeline to it. */
 function show(i) {
   tell(i);
   timeline.reveal(i);

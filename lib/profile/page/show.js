@@ -1,17 +1,17 @@
 'use strict';
 
-/** How things are written, and what is made of several elements. */
+/** Formats numbers and outcomes, and makes parts of tables. */
 
 const { brief, element, make, plural, whole } = require('../../page/elements.js');
 const { shapeOf } = require('./model.js');
 
-/** So many rows are shown at first, and more each time. */
+/** The number of rows that are shown at first; each click adds ten times as many. */
 const ROWS = 200;
 
-/** The fewer decimals the greater the greatest of a column: they are the same in all its rows. */
+/** All rows of a column have the same number of decimals; larger numbers need fewer. */
 const decimalsFor = (most) => [10, 1000, 100_000].filter((limit) => most < limit).length;
 
-/** @returns {(number: number) => string} for a column of these numbers */
+/** @returns {(number: number) => string} formats the numbers of a column */
 function writerFor(numbers) {
   const most = numbers.reduce((a, b) => Math.max(a, b), 0);
   const digits = decimalsFor(most);
@@ -22,18 +22,17 @@ function writerFor(numbers) {
   return (number) => format.format(number);
 }
 
-/** @returns {(micro: number) => string} milliseconds, for a column of microseconds */
+/** @returns {(micro: number) => string} formats microseconds of a column as milliseconds */
 function writerOfTimes(micros) {
   const write = writerFor(micros.map((micro) => micro / 1000));
   return (micro) => write(micro / 1000);
 }
 
-/** One time, by itself. */
 const ms = (micro) => `${writerOfTimes([micro])(micro)} ms`;
 
 /**
- * The signs of outcomes, as points in a square of the size 100: what is shaped otherwise is known
- * without its color. Those that are as usual have none in the timeline.
+ * The signs of outcomes, as points in a square of the size 100. Shapes differ for readers who
+ * cannot tell the colors. The timeline shows no sign for the usual outcomes.
  */
 const SHAPES = {
   threw: '50 0, 100 100, 0 100',
@@ -49,7 +48,6 @@ const SHAPES = {
   granted: '0 55, 20 35, 40 60, 85 10, 100 30, 40 95',
 };
 
-/** @returns {HTMLElement} the sign of an outcome */
 function signOf(outcome) {
   const sign = make('i', '', 'sign');
   const points = SHAPES[outcome].replace(/\d+/g, '$&%');
@@ -59,7 +57,7 @@ function signOf(outcome) {
   return sign;
 }
 
-/** @returns {HTMLElement} how often each outcome came about */
+/** @returns {HTMLElement} the sign and the number of each outcome */
 function outcomesShown(outcomes) {
   const list = make('span', '', outcomes.length > 3 ? 'outcomes many' : 'outcomes');
   for (const [outcome, n] of outcomes) {
@@ -71,14 +69,15 @@ function outcomesShown(outcomes) {
   return list;
 }
 
-/** Makes the titles of a table's columns. @param {[title: string, className: string][]} titles */
 function makeHead(table, titles) {
   const cells = titles.map(([title, className]) => make('th', title, className));
   for (const cell of cells) cell.scope = 'col';
   document.querySelector(`#${table} thead tr`).append(...cells);
 }
 
-/** Puts rows into the body of a table, and a button below it if there are more. */
+/**
+ * Fills the body of a table with the first rows, and shows the button below it if there are more.
+ */
 function fill(table, button, all, shown, rowOf, what) {
   const body = document.querySelector(`#${table} tbody`);
   body.replaceChildren();

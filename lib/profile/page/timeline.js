@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The timeline of one lock: how long its queue is, and below it rows of who held and of who waited.
- * There may be many more rows than fit: the box that it is in scrolls, and the canvas stays.
+ * The timeline of one lock: the length of its queue, and below it rows of holders and of waiters.
+ * There may be more rows than fit, so the box around the canvas scrolls while the canvas stays.
  */
 
 const model = require('./model.js');
@@ -17,24 +17,25 @@ const CHART = 70;
 const AXIS = 20;
 const ROW = 16;
 
-/** All there is to see, and what is seen of it, in microseconds. */
+/** The whole time and the visible part of it, in microseconds. */
 const [begin, end] = boundsOf();
 let view = { from: begin, to: end };
-/** The drawing: bars with their row, by their time, and the steps of the queue's length. */
+/** The drawing: bars with their rows, sorted by time, and the changes of the queue's length. */
 let bars = [];
 let steps = [];
 let longest = 0;
-/** Of each request that is drawn: its bars, in their order. @type {Map<number, object[]>} */
+/** The bars of each request that is drawn, sorted by time. @type {Map<number, object[]>} */
 let barsOf = new Map();
-/** The request that was pointed at; -1: none. */
+/** The request under the pointer, or -1. */
 let current = -1;
 
 /**
- * Gives each of a list, which is sorted by `from`, the row that is free for the longest time.
+ * Makes a bar for each request of a list that is sorted by `from`, in the row that has been free
+ * for the longest time.
  * @returns {{ bars: object[], rows: number }}
  */
 function inRows(list, from, to, more) {
-  /** A heap of rows by when they are free. */
+  /** The rows, in a heap by the time at which they become free. */
   const heap = [];
   const swap = (a, b) => {
     [heap[a], heap[b]] = [heap[b], heap[a]];
@@ -73,7 +74,10 @@ function inRows(list, from, to, more) {
   return { bars, rows: heap.length };
 }
 
-/** The bars of requests: first the rows of who held, then of who waited, or got nothing. */
+/**
+ * Lays out the rows of the holders, and below them those of the waiters and of requests without a
+ * grant.
+ */
 function layOut(requests) {
   const asked = (i) => data.asked[i];
   const granted = requests.filter((i) => data.held[i] > 0);
@@ -110,7 +114,7 @@ const TOP = CHART + AXIS + 4;
 const topOf = (row) => TOP + row * ROW - box.scrollTop;
 
 let isAsked = false;
-/** Draws before the next frame, once. */
+/** Draws before the next frame, however often it is called until then. */
 function redraw() {
   if (isAsked) return;
   isAsked = true;
@@ -163,7 +167,7 @@ function drawAxis(width, color) {
   }
 }
 
-/** The queue's length, of each pixel the greatest. */
+/** Each pixel shows the greatest length of its time. */
 function drawQueue(width, color) {
   if (longest === 0) return;
   context.fillStyle = color('queue');
@@ -193,7 +197,7 @@ function drawQueue(width, color) {
 function drawBars(width, height, color) {
   const colors = { true: color('held'), false: color('waiting') };
   const text = color('on-bar');
-  /** Of each row: up to where it is filled. */
+  /** The end of the filled part of each row. */
   const filled = [];
   const { from, to } = view;
   const pixels = scale();
@@ -202,7 +206,7 @@ function drawBars(width, height, color) {
     if (bar.to < from) continue;
     const top = topOf(bar.row);
     if (top > height || top < TOP - ROW) continue;
-    // Whole pixels: what is in the same one is drawn once.
+    // Bars end at whole pixels, so that several within one pixel are drawn once.
     const left = Math.max(Math.floor((bar.from - from) * pixels), 0);
     const right = Math.min(Math.max(Math.ceil((bar.to - from) * pixels), left + 1), width);
     if (right > (filled[bar.row] ?? 0)) {
@@ -223,7 +227,7 @@ function drawBars(width, height, color) {
   drawCurrent(color);
 }
 
-/** At the end of the last bar of a request: what became of it, if that is not as usual. */
+/** Draws the sign of an unusual outcome at the end of a request's last bar. */
 function drawEnd({ i, held }, right, top, color) {
   const outcome = outcomeOf(i);
   if (PLAIN.has(outcome) || (!held && data.held[i] > 0)) return;
@@ -257,7 +261,7 @@ function look(from, to) {
   redraw();
 }
 
-/** @param around a time that stays where it is */
+/** @param around this time keeps its place */
 function zoom(factor, around = (view.from + view.to) / 2) {
   look(around - (around - view.from) * factor, around + (view.to - around) * factor);
 }
@@ -267,13 +271,12 @@ function move(part) {
   look(view.from + by, view.to + by);
 }
 
-/** Marks a request; -1: none. */
 function mark(i) {
   current = i;
   redraw();
 }
 
-/** Scrolls and moves, so that a request is seen. */
+/** Scrolls and moves the view until a request is visible. */
 function reveal(i) {
   const [bar] = barsOf.get(i) ?? [];
   if (!bar) return;
@@ -288,7 +291,7 @@ function reveal(i) {
 
 const timeAt = (x) => view.from + x / scale();
 
-/** @returns {number} the request that is drawn there; -1: none */
+/** @returns {number} the request at this point, or -1 */
 function requestAt(x, y) {
   if (y < TOP) return -1;
   const time = timeAt(x);
