@@ -17,9 +17,10 @@
  *   // slow: 40; waits; needs: redis
  *
  * `slow` is about how many seconds the file takes alone: the longest start first. `long` marks a
- * file that `npm test` leaves to CI, because other files notice most of what it would notice. `waits`
- * marks a file that mostly waits for servers and leases, so that it runs beside files that compute. `needs`
- * names the programs (helpers/programs.js) without which no test of the file can run.
+ * file that `npm test` leaves to CI: it takes long, or needs servers, and other files notice most of
+ * what it would notice. `waits` marks a file that mostly waits for servers and leases, so that it runs
+ * beside files that compute. `needs` names the programs (helpers/programs.js) without which no test of
+ * the file can run.
  *
  * Each test has a time limit (helpers/limit.js). The exit code is 1 if a test failed or no test ran.
  */

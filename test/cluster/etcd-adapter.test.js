@@ -1,4 +1,4 @@
-// slow: 58; waits; needs: etcd
+// slow: 58; long; waits; needs: etcd
 
 'use strict';
 

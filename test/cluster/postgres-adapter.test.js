@@ -1,4 +1,4 @@
-// slow: 65; waits; needs: postgres
+// slow: 65; long; waits; needs: postgres
 
 'use strict';
 

@@ -1,4 +1,4 @@
-// slow: 79; waits; needs: redis
+// slow: 79; long; waits; needs: redis
 
 'use strict';
 
