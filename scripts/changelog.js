@@ -1,6 +1,9 @@
 'use strict';
 
-/** Gives the changes under "Unreleased" the version that `npm version` is about to set, and a date. */
+/**
+ * Moves the changes under "Unreleased" to the version that `npm version` is about to set, with
+ * today's date.
+ */
 
 const fs = require('node:fs');
 const path = require('node:path');

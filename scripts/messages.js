@@ -2,8 +2,8 @@
 
 /**
  * Lists every text of the library and the command line that a person can read: errors, warnings,
- * reasons, usage. They are in docs/internals/messages.md, to be read in one go; the lint fails if that
- * page is not what the sources have.
+ * reasons, usage. They are in docs/internals/messages.md, to be read in one go; the lint fails if
+ * that page is not what the sources have.
  *
  *   messages.js            writes the page
  *   messages.js --check    fails if the page would change
@@ -16,22 +16,22 @@ const ts = require('typescript-oldest');
 
 const root = path.join(__dirname, '..');
 const PAGE = path.join(root, 'docs', 'internals', 'messages.md');
-/** Generated, read by machines, or of tests and the compiler. */
+/** Files that are generated, that only programs read, or that belong to tests and the compiler. */
 const OTHERS = /\.(sql|lua)\.js$|\/page\/|cli\/completion\.js$|\.h$|\/(check|verify|layout)\.c$/;
 
-/** SQL, patterns, headers: texts that only programs read. */
+/** SQL, patterns and headers are texts that only programs read. */
 const FOR_MACHINES = /^\s*(SELECT|SET|BEGIN|AND|NOTIFY)\b|IS NOT NULL|\^\(\?|[A-Z]\|[A-Z]|-src '/;
-/** A call that looks for a text of others. */
+/** Texts that these calls search for come from other programs. */
 const SEARCH = /\.(includes|startsWith|endsWith)$/;
 
-/** @param {string} text @returns {boolean} whether it is prose: three words or more */
+/** @param {string} text @returns {boolean} whether it has three words or more */
 function isProse(text) {
   const words = text.replace(/\$\{[^}]*\}/g, '0').match(/[A-Za-z'’]{2,}|0/g) ?? [];
   const isSaid = words.length >= 3 && words.filter((word) => word !== '0').length >= 2;
   return isSaid && /\s/.test(text) && !FOR_MACHINES.test(text);
 }
 
-/** @param {string} file @returns {string[]} the texts of a JavaScript file, in its order */
+/** @param {string} file @returns {string[]} the texts of a JavaScript file in their order */
 function textsOf(file) {
   const source = ts.createSourceFile(
     file,
@@ -41,7 +41,7 @@ function textsOf(file) {
   );
   /** @type {string[]} */
   const texts = [];
-  /** @param {ts.Node} node @returns {string | undefined} */
+  /** @param {ts.Node} node */
   const textOf = (node) => {
     if (ts.isStringLiteral(node) || ts.isNoSubstitutionTemplateLiteral(node)) return node.text;
     if (ts.isTemplateExpression(node)) {
@@ -74,20 +74,20 @@ function textsOf(file) {
   return texts;
 }
 
-/** @param {string} file @returns {string} C without comments and assertions */
+/** @param {string} file @returns {string} the code of C without comments and assertions */
 const codeOf = (file) =>
   fs
     .readFileSync(path.join(root, file), 'utf8')
     .replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$|^#include.*$|(_S|\bs)tatic_assert\([^;]*;|\\$/gm, '');
 
 const STRING = '"(?:[^"\\\\\\n]|\\\\.)*"';
-/** Strings and macros that follow one another are one text. */
+/** Adjacent strings and macros form one text. */
 const TEXT = `(?:[A-Z][A-Z_]+\\s+)?${STRING}(?:\\s*(?:${STRING}|[A-Z][A-Z_]+\\b))*`;
 const PART = new RegExp(`${STRING}|[A-Z][A-Z_]+`, 'g');
 
 /**
  * @param {string[]} files of C
- * @returns {Map<string, string>} the macros that stand for a text, each by its first definition
+ * @returns {Map<string, string>} the macros that stand for a text, each with its first definition
  */
 function macrosOf(files) {
   const definitions = new RegExp(`^#define\\s+([A-Z_]+)\\s+(${TEXT})`, 'gm');
@@ -102,7 +102,10 @@ function macrosOf(files) {
 /** @param {string} text */
 const unescaped = (text) => text.replace(/\\(["\\])/g, '$1');
 
-/** @param {string} text @param {Map<string, string>} macros @returns {string} without quotes */
+/**
+ * @param {string} text @param {Map<string, string>} macros
+ * @returns {string} the text without quotes
+ */
 const joined = (text, macros) =>
   (text.match(PART) ?? [])
     .map((part) =>
@@ -110,7 +113,10 @@ const joined = (text, macros) =>
     )
     .join('');
 
-/** @param {string} file @param {Map<string, string>} macros @returns {string[]} the texts of C */
+/**
+ * @param {string} file @param {Map<string, string>} macros
+ * @returns {string[]} the texts of a C file
+ */
 const textsOfC = (file, macros) =>
   (
     codeOf(file)

@@ -2,8 +2,8 @@
 
 /**
  * Changes source files in one place at a time, and lists the changes that no test about the file
- * notices: JavaScript by StrykerJS, C by clang's syntax tree (mutants/c.js). What survives is a place
- * to look: either a test is missing, or the change makes no difference.
+ * notices: JavaScript by StrykerJS, C by clang's syntax tree (mutants/c.js). What survives is a
+ * place to look: either a test is missing, or the change makes no difference.
  *
  *   npm run mutants                 the files of lib, src/core and src/host that changed since the last tag
  *   npm run mutants -- FILE…        these files
@@ -12,7 +12,8 @@
  *     --count N                     so many mutants of each C file, drawn by --seed (default 1)
  *     --jobs N                      so many at a time; by default one for each core
  *
- * Which tests are about a file is in mutants/about.js. Needs clang, and the npm registry for StrykerJS.
+ * Which tests are about a file is in mutants/about.js. Needs clang, and the npm registry for
+ * StrykerJS.
  */
 
 const { execFileSync, spawnSync } = require('node:child_process');
@@ -28,13 +29,15 @@ const { endRunning } = require('./mutants/program.js');
 
 /** @typedef {import('./mutants/c.js').Mutant} Mutant */
 
-/** The newest that runs in Node.js 20. */
+/** The newest version that runs in Node.js 20. */
 const STRYKER = '@stryker-mutator/core@9';
 
-/** Milliseconds for a program that takes no time without a defect, and for how long it takes. */
+/**
+ * A mutant's time limit: a fixed part in milliseconds, and a multiple of the time without a defect.
+ */
 const LEAST_LIMIT = 20_000;
 const LIMIT_FACTOR = 4;
-/** Milliseconds for a program without a defect. */
+/** The time limit of a program without a defect, in milliseconds. */
 const CLEAN_LIMIT = 1_200_000;
 
 const { values: options, positionals } = parseArgs({
@@ -48,10 +51,10 @@ const { values: options, positionals } = parseArgs({
   },
 });
 
-/** @param {...string} args @returns {string} */
+/** @param {...string} args */
 const git = (...args) => String(execFileSync('git', args, { cwd: root })).trim();
 
-/** @returns {string[]} from the root */
+/** @returns {string[]} paths from the root */
 function chosenFiles() {
   if (positionals.length > 0)
     return positionals.map((file) => path.relative(root, path.resolve(file)));
@@ -62,7 +65,7 @@ function chosenFiles() {
   return changed.filter((file) => /\.(js|c)$/.test(file) && testsAbout(file).length > 0);
 }
 
-/** @param {Mutant[]} mutants @returns {Mutant[]} as many as are asked for */
+/** @param {Mutant[]} mutants @returns {Mutant[]} at most `--count` of them */
 function drawn(mutants) {
   /** @param {Mutant} mutant */
   const lot = ({ name, text }) =>
@@ -75,7 +78,10 @@ function drawn(mutants) {
 /** @param {number} began */
 const seconds = (began) => Math.round((Date.now() - began) / 1000);
 
-/** @type {Map<string, Promise<number>>} by program, the milliseconds that it takes without a defect */
+/**
+ * For each program, the milliseconds that it takes without a defect.
+ * @type {Map<string, Promise<number>>}
+ */
 const cleanTimes = new Map();
 
 /** @param {Copy} copy @param {string} test */
@@ -92,9 +98,8 @@ function cleanTimeOf(copy, test) {
 }
 
 /**
- * @param {Copy} copy
- * @param {Mutant} mutant
- * @returns {Promise<string>} what noticed it; '' if it survived
+ * @param {Copy} copy @param {Mutant} mutant
+ * @returns {Promise<string>} the test that noticed it; '' if it survived
  */
 async function noticedBy(copy, mutant) {
   for (const test of testsAbout(mutant.file)) {
@@ -142,9 +147,8 @@ async function runC(files) {
 }
 
 /**
- * One run of StrykerJS for the files that have the same tests.
- * @param {string[]} files
- * @param {string[]} tests
+ * Runs StrykerJS once for the files that have the same tests.
+ * @param {string[]} files @param {string[]} tests
  */
 function runStryker(files, tests) {
   const config = {

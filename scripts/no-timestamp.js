@@ -1,14 +1,17 @@
 'use strict';
 
 /**
- * Takes the time of the build out of a program or library for Windows, where its linker cannot be told
- * to leave it out: `no-timestamp.js FILE`.
+ * Removes the build time from a program or library for Windows, because its linker has no option
+ * for that: `no-timestamp.js FILE`.
  */
 
 const fs = require('node:fs');
 const process = require('node:process');
 
-/** Where the COFF header is, in a PE file; and where the time is in that, behind the signature. */
+/**
+ * Offsets of the address of the COFF header in a PE file, and of the time in that header after the
+ * signature.
+ */
 const [HEADER_AT, TIME] = [0x3c, 8];
 
 const name = process.argv[2];

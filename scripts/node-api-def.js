@@ -1,6 +1,6 @@
 'use strict';
 
-/** Prints a module definition file of Node-API's functions, as exported by node.exe. */
+/** Prints a module definition file with the functions of Node-API that node.exe exports. */
 
 const { symbols } = require('node-api-headers');
 

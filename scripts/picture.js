@@ -3,12 +3,12 @@
 const { execFileSync } = require('node:child_process');
 const path = require('node:path');
 
-/** Enough for a page of few colours; a picture is a third as large with them. */
+/** A page of few colours needs no more, and the picture is a third as large. */
 const COLOURS = '64';
 
 /**
- * Writes a picture of the documents, as small as it can be: it is packed with them. Needs pngquant.
- * @param {string} name of the file in docs
+ * Writes a picture for the documents with pngquant, because the package contains it.
+ * @param {string} name a file of docs
  * @param {Buffer} png
  */
 function savePicture(name, png) {

@@ -1,13 +1,12 @@
 'use strict';
 
 /**
- * Builds the addon. npm runs it as `postprepare` after `npm install` in a clone, also in the clone that it
- * makes of a dependency from git, and as `prepack` before `npm pack`; never for those who install the
- * package from the registry or from a tarball, which bring a binary. A script called `prepare` would
- * not run for them either, but npm 11 names it in a warning when they install a tarball.
- *
- * What is packed gets the binary of this platform where `require` looks for one built from source,
- * unless those of all platforms are there (`npm run prebuilds`).
+ * Builds the addon. npm runs it as `postprepare` after `npm install` in a clone, also in the clone
+ * that it makes of a dependency from git, and as `prepack` before `npm pack`. It never runs for
+ * users who install the package from the registry or a tarball, which contain a binary. (A script
+ * `prepare` would not run for them either, but npm 11 warns about it when it installs a tarball.) A
+ * package that is packed without the binaries of all platforms (`npm run prebuilds`) gets that of
+ * this platform, at the path of one that was built from source.
  */
 
 const { spawnSync } = require('node:child_process');
@@ -19,7 +18,10 @@ const packed = path.join(root, 'src', 'build');
 const release = fs.existsSync(path.join(root, 'prebuilds', 'SHA256SUMS'));
 const built = path.join(root, 'build', 'Release', 'web_locks.node');
 
-/** Package managers put node-gyp into the path of their scripts. Its output is not npm's. */
+/**
+ * Package managers put node-gyp into the path of their scripts. Its output goes to stderr, because
+ * stdout belongs to npm.
+ */
 function build() {
   const options = { cwd: root, stdio: ['ignore', 2, 2], shell: true };
   const { status } = spawnSync('node-gyp configure build', options);
@@ -27,7 +29,7 @@ function build() {
 }
 
 fs.rmSync(packed, { recursive: true, force: true });
-// A release is packed where nothing was built.
+// A release can be packed without building, because it contains all binaries.
 if (!release || fs.existsSync(path.join(root, 'node_modules', 'node-addon-api'))) build();
 if (!release) {
   fs.mkdirSync(path.join(packed, 'Release'), { recursive: true });

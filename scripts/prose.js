@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Checks the language of comments and documents, and the names of predicates and classes; part of the
- * lint. CONTRIBUTING.md says what each rule is for. It prints every place that breaks one, and the exit
- * code is 1 if there is any.
+ * Checks the language of comments and documents, and the names of predicates and classes; part of
+ * the lint. CONTRIBUTING.md says what each rule is for. It prints every place that breaks one, and
+ * the exit code is 1 if there is any.
  *
  *   prose.js            checks all
  *   prose.js --count    prints how often each rule is broken in each folder
@@ -16,16 +16,16 @@ const ts = require('typescript-oldest');
 
 const root = path.join(__dirname, '..');
 
-/** A sentence that begins so lacks its noun. */
+/** A sentence with such a beginning lacks its noun. */
 const HEADLESS =
   /^(Of (those|these|what|them)\b|Who\b|Whoever\b|What (is|was|has|it|they|a|the)\b|That\b(?! (is|was|would|way|call|one)\b)|Those\b|Not (before|where|when|if|as)\b|One that\b|As\b(?! (soon|long)\b)|Also\b)/;
-/** Fit for the first sentence of a comment, about what is true or false, and for no later one. */
+/** Only the first sentence of a comment may begin so, to say what a boolean means. */
 const WHETHER = /^Whether\b/;
-/** Words for which the field has others: notifies, receives, until. */
+/** The field has other words for these: notifies, receives, until. */
 const PASSIVE = /\b(is|are|was|were|be|been|being) told\b|\bhears? of\b/i;
 const LONGEST = 30;
 
-/** @param {string} word of a sentence without code */
+/** @param {string} word of a sentence whose code was replaced */
 const isWord = (word) => word !== '' && !/CODE|^[-–—]$/.test(word);
 
 /** @typedef {{ file: string, line: number, rule: string, text: string }} Finding */
@@ -36,7 +36,7 @@ const findings = [];
 /** @param {string} file @param {number} line @param {string} rule @param {string} text */
 const report = (file, line, rule, text) => findings.push({ file, line, rule, text });
 
-/** @param {string} text @returns {string[]} without code, links and marks */
+/** @param {string} text @returns {string[]} sentences without code, links and marks */
 const sentencesOf = (text) =>
   text
     .replace(/`[^`]*`/g, 'CODE')
@@ -47,18 +47,13 @@ const sentencesOf = (text) =>
     .map((sentence) => sentence.replace(/\s+/g, ' ').trim())
     .filter((sentence) => sentence !== '');
 
-/**
- * @param {string} file
- * @param {number} line
- * @param {string} text
- * @param {boolean} isComment
- */
+/** @param {string} file @param {number} line @param {string} text @param {boolean} isComment */
 function checkProse(file, line, text, isComment) {
   for (const [i, sentence] of sentencesOf(text).entries()) {
     if (isComment && (HEADLESS.test(sentence) || (i > 0 && WHETHER.test(sentence))))
       report(file, line, 'noun', sentence);
     if (PASSIVE.test(sentence)) report(file, line, 'told', sentence);
-    // A list behind a colon, and parts between semicolons, are read as sentences of their own.
+    // The parts of a sentence between colons and semicolons are read as separate sentences.
     const lengths = sentence.split(/[:;]/).map((part) => part.split(' ').filter(isWord).length);
     const words = Math.max(...lengths);
     if (words > LONGEST) report(file, line, 'long', `${words} words: ${sentence}`);
@@ -67,8 +62,8 @@ function checkProse(file, line, text, isComment) {
 
 /**
  * @param {string} comment
- * @param {RegExp} [list] lines of a list of parameters, which is no prose
- * @returns {string} its text, without tags of JSDoc and their types
+ * @param {RegExp} [list] matches lines of a list of parameters, which is no prose
+ * @returns {string} the prose, without tags of JSDoc
  */
 function textOf(comment, list = /^ {3,}|^\S+ {2,}/) {
   const lines = comment
@@ -84,7 +79,7 @@ function textOf(comment, list = /^ {3,}|^\S+ {2,}/) {
   return prose.join('\n');
 }
 
-/** Comments of JavaScript; line comments that follow one another are one. @param {string} file */
+/** Checks comments of JavaScript. Adjacent line comments are one comment. @param {string} file */
 function checkJavaScript(file) {
   const source = fs.readFileSync(path.join(root, file), 'utf8');
   const scanner = ts.createScanner(
@@ -116,7 +111,7 @@ function checkJavaScript(file) {
   flush();
 }
 
-/** @param {string} file of C or C++ */
+/** Checks comments of C or C++. @param {string} file */
 function checkC(file) {
   const source = fs.readFileSync(path.join(root, file), 'utf8');
   for (const match of source.matchAll(/\/\*[\s\S]*?\*\/|(?:^[ \t]*\/\/.*\n?)+/gm)) {
@@ -125,7 +120,7 @@ function checkC(file) {
   }
 }
 
-/** @param {string} file a document; its code, tables and comments are left out */
+/** Checks a document without its code, tables and comments. @param {string} file */
 function checkDocument(file) {
   const text = fs
     .readFileSync(path.join(root, file), 'utf8')
@@ -139,7 +134,7 @@ function checkDocument(file) {
   }
 }
 
-/** Names of predicates and classes, by the types of lib. */
+/** Checks the names of predicates and classes, with the types of lib. */
 function checkNames() {
   const { config } = ts.readConfigFile(path.join(root, 'tsconfig.json'), ts.sys.readFile);
   const { fileNames, options } = ts.parseJsonConfigFileContent(config, ts.sys, root);

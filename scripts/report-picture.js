@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Makes docs/report.png: profiles a program, makes the report, and takes a picture of it. Needs
- * chromium and pngquant.
+ * Makes docs/report.png: profiles a program, makes the report, and takes a screenshot of it. It
+ * needs chromium and pngquant.
  */
 
 const { execFileSync } = require('node:child_process');

@@ -1,10 +1,11 @@
 'use strict';
 
 /**
- * Checks that imports, includes and calls go down and not in circles (docs/ARCHITECTURE.md, "The rooms"
- * and "The core"): a file may use those of its own storey and of those below it, and of other houses
- * what `uses` names. Types do not count. A C module is its header and its source together, and it uses
- * each module of its house that defines a function which it names, whatever header declares that.
+ * Checks that imports, includes and calls go down and not in circles (docs/ARCHITECTURE.md, "The
+ * rooms" and "The core"): a file may use those of its own storey and of those below it, and of
+ * other houses what `uses` names. Types do not count. A C module is its header and its source
+ * together, and it uses each module of its house that defines a function which it names, whatever
+ * header declares that.
  *
  *   node scripts/rooms.js [ROOT]           checks; of another tree for the test
  *   node scripts/rooms.js --count [ROOT]   prints the rooms, floors and arrows of each folder as well
@@ -17,8 +18,8 @@ const fs = require('node:fs');
 const path = require('node:path');
 
 /**
- * From the top to the bottom; an entry is a file without its extension, or `*` for all others of
- * its folder.
+ * Each house lists its storeys from the top to the bottom. An entry is a file without its
+ * extension, or `*` for all other files of its folder.
  */
 const HOUSES = {
   lib: {
@@ -123,7 +124,7 @@ const isCounting = option === '--count';
 const root = (isCounting ? others[0] : option) ?? path.join(__dirname, '..');
 const faults = [];
 
-/** @returns {string[]} the source files below a folder, from the root */
+/** @returns {string[]} the source files below a folder, as paths from the root */
 function filesIn(folder) {
   const full = path.join(root, folder);
   if (!fs.existsSync(full)) return [];
@@ -133,10 +134,10 @@ function filesIn(folder) {
     .map((name) => path.posix.join(folder, name.split(path.sep).join('/')));
 }
 
-/** @returns {string} what a file is a part of: itself, or its C module */
+/** @returns {string} the file without its extension, which names its module */
 const moduleOf = (file) => file.replace(/\.(?:[ch]|cc|m?js)$/, '');
 
-/** @returns {string[]} the files of ours that a file imports or includes */
+/** @returns {string[]} the files of this project that a file imports or includes */
 function importsOf(file) {
   const source = fs.readFileSync(path.join(root, file), 'utf8');
   const found = file.endsWith('js')
@@ -147,7 +148,7 @@ function importsOf(file) {
     .filter((name) => /^(?:lib|src)\//.test(name));
 }
 
-/** @returns {string} what a C source says, without comments, strings and the preprocessor's lines */
+/** @returns {string} a C source without comments, strings and preprocessor lines */
 function codeOf(file) {
   return fs
     .readFileSync(path.join(root, file), 'utf8')
@@ -157,8 +158,8 @@ function codeOf(file) {
 }
 
 /**
- * @returns {{ defines: string[], names: Set<string> }} the functions that a C source defines for others,
- *   and what the bodies in it name, but for tags
+ * @returns {{ defines: string[], names: Set<string> }} the functions that a C source defines for
+ *   others, and the identifiers in its bodies, except tags
  */
 function functionsOf(file) {
   const defines = [];
@@ -178,7 +179,7 @@ function functionsOf(file) {
   return { defines, names: new Set(names) };
 }
 
-/** Of each module: its house, its storey, and the modules it uses. */
+/** The house, the storey and the used modules of each module. */
 const modules = new Map();
 
 for (const [house, { storeys }] of Object.entries(HOUSES)) {
@@ -198,7 +199,7 @@ for (const [house, { storeys }] of Object.entries(HOUSES)) {
 const ofWindows = (module) => /\/port\/windows\/|port_windows/.test(module);
 const ofPosix = (module) => /\/port\/posix\/|port_posix/.test(module);
 
-/** Whether two modules are of ports to different systems, which define the same functions. */
+/** Ports to different systems define the same functions, so calls between them do not count. */
 const areApart = (one, other) =>
   (ofWindows(one) && ofPosix(other)) || (ofPosix(one) && ofWindows(other));
 
@@ -231,7 +232,7 @@ for (const [module, { house, storey, uses }] of modules) {
 
 const done = new Set();
 
-/** @param {string[]} way of modules, each used by the one before */
+/** @param {string[]} way modules, each used by the one before */
 function follow(way) {
   const module = way.at(-1);
   if (way.indexOf(module) < way.length - 1) {
@@ -244,11 +245,11 @@ function follow(way) {
 }
 for (const module of modules.keys()) follow([module]);
 
-/** @returns {string | undefined} the room of a folder that a module is in */
+/** @returns {string | undefined} the room of the folder that contains the module */
 const roomOf = (folder, module) =>
   module.startsWith(`${folder}/`) ? module.slice(folder.length + 1).split('/')[0] : undefined;
 
-/** @returns {Map<string, Set<string>>} of each room of a folder, which ones it uses */
+/** @returns {Map<string, Set<string>>} the rooms that each room of a folder uses */
 function roomsOf(folder) {
   const rooms = new Map();
   for (const [module, { uses }] of modules) {
@@ -263,7 +264,7 @@ function roomsOf(folder) {
   return rooms;
 }
 
-/** @returns {string} how many rooms, floors and arrows a folder has */
+/** @returns {string} the numbers of rooms, floors and arrows of a folder */
 function countsOf(folder) {
   const rooms = roomsOf(folder);
   const heights = new Map();

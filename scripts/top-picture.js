@@ -1,8 +1,9 @@
 'use strict';
 
 /**
- * Makes docs/top.png: a shop's locks, with holders, waiters, a semaphore and a priority, and a
- * picture of the page of `top --web` that shows them. Needs chromium, pngquant, and the host scope.
+ * Makes docs/top.png: locks of a shop with holders, waiters, a semaphore and a priority, and a
+ * screenshot of the page of `top --web` that shows them. It needs chromium, pngquant, and the host
+ * scope.
  */
 
 const fs = require('node:fs');
@@ -14,10 +15,10 @@ const { openBucket } = require('../lib/host.js');
 const { Browser } = require('../test/profile/browser.js');
 const { savePicture } = require('./picture.js');
 
-/** So that not all times are the same. Milliseconds. */
+/** In milliseconds; the pause makes the times on the page differ. */
 const APART_MS = 700;
 
-/** What is held and what waits, in this order: the name and the options. */
+/** The requests, in the order in which they are made, with name and options. */
 const REQUESTS = [
   ['nightly report', { label: 'report.js' }],
   ['stock', { label: 'checkout' }],
@@ -60,7 +61,7 @@ async function main() {
   fs.rmSync(folder, { recursive: true });
 }
 
-/** The same, without the name of the machine that makes the picture. */
+/** Replaces the name of the machine that makes the picture. */
 function renamed({ held, pending }) {
   const rename = (entries) => entries.map((entry) => ({ ...entry, host: 'build' }));
   return { held: rename(held), pending: rename(pending) };

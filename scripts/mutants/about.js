@@ -1,6 +1,6 @@
 'use strict';
 
-/** Which tests are about a source file: those of its folder, the quickest first. */
+/** Says which tests are about a source file: those of its folder, the quickest first. */
 
 const fs = require('node:fs');
 const path = require('node:path');
@@ -8,9 +8,9 @@ const path = require('node:path');
 const root = path.join(__dirname, '..', '..');
 
 /**
- * By the beginning of the path of a source file, the longest first: test files, folders of them, or C
- * programs with their arguments, such as `core:stress_test 2000` of test/core/Makefile or
- * `host:between_test` of test/host/Makefile and processes.mk.
+ * The keys are beginnings of paths of source files; the longest match counts. The values are test
+ * files, folders of them, or C programs with their arguments, such as `core:stress_test 2000` of
+ * test/core/Makefile or `host:between_test` of test/host/Makefile and processes.mk.
  * @type {[string, string[]][]}
  */
 const TESTS = [
@@ -59,7 +59,7 @@ const TESTS = [
   ],
 ];
 
-/** @param {string} pattern a test file, a folder, or files of a folder @returns {string[]} */
+/** @param {string} pattern a test file, a folder, or files of a folder */
 function filesOf(pattern) {
   const folder = pattern.endsWith('/') ? pattern : path.dirname(pattern);
   const [start, end] = pattern.endsWith('/') ? ['', ''] : path.basename(pattern).split('*');
@@ -72,8 +72,8 @@ function filesOf(pattern) {
 }
 
 /**
- * @param {string} file from the root
- * @returns {string[]} empty if nothing is about it
+ * @param {string} file a path from the root
+ * @returns {string[]} empty if no test is about it
  */
 function testsAbout(file) {
   const [, patterns = []] = TESTS.find(([prefix]) => file.startsWith(prefix)) ?? [];

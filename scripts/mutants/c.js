@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Mutants of a C file, made on clang's syntax tree: one changed condition, comparison, operator,
- * result, or one statement that is left out. What a macro expands to is not changed.
+ * Makes mutants of a C file on clang's syntax tree: one changed condition, comparison, operator or
+ * result, or one statement that is left out. Expansions of macros stay as they are.
  */
 
 const { execFileSync } = require('node:child_process');
@@ -12,16 +12,16 @@ const { root } = require('./about.js');
 
 /**
  * @typedef {object} Mutant
- * @property {string} file from the root
- * @property {number} begin where the changed text begins, in bytes
- * @property {number} end where it ends
- * @property {string} text what stands there instead
- * @property {string} name the function, what was done to it, and the line
+ * @property {string} file a path from the root
+ * @property {number} begin the first byte of the changed text
+ * @property {number} end the byte behind it
+ * @property {string} text the replacement
+ * @property {string} name the function, the change, and the line
  */
 
 /** @typedef {{ begin: number, end: number }} Range bytes of the file */
 
-/** By operator, what stands in its place. */
+/** The replacements of each operator. */
 const OPERATORS = new Map([
   ['<', '<='],
   ['<=', '<'],
@@ -34,12 +34,12 @@ const OPERATORS = new Map([
   ['+', '-'],
   ['-', '+'],
 ]);
-/** Kinds whose first child is a condition. */
+/** Kinds of nodes whose first child is a condition. */
 const CONDITIONAL = new Set(['IfStmt', 'WhileStmt', 'ConditionalOperator']);
-/** Kinds whose children stand alone. */
+/** Kinds of nodes whose children are statements. */
 const BLOCKS = new Set(['CompoundStmt', 'IfStmt', 'WhileStmt', 'CaseStmt']);
 
-/** @param {any} node of the tree @returns {Range | undefined} none if a macro made it */
+/** @param {any} node @returns {Range | undefined} undefined if a macro made the node */
 function rangeOf({ range }) {
   const { begin, end } = range ?? {};
   if (begin?.offset === undefined || end?.offset === undefined) return undefined;
@@ -52,13 +52,13 @@ class Maker {
   /** @type {Mutant[]} */
   mutants = [];
 
-  /** @param {string} file from the root */
+  /** @param {string} file a path from the root */
   constructor(file) {
     this.#file = file;
     this.#source = fs.readFileSync(path.join(root, file));
   }
 
-  /** @param {any} tree of the file */
+  /** @param {any} tree the syntax tree of the file */
   visit(tree) {
     for (const node of tree.inner) {
       const isHere = node.kind === 'FunctionDecl' && !node.loc?.includedFrom && rangeOf(node);
@@ -93,7 +93,7 @@ class Maker {
     const [before, after] = [rangeOf(left), rangeOf(right)];
     if (!before || !after) return;
     const between = this.#text({ begin: before.end, end: after.begin });
-    // Parentheses and comments may stand beside it.
+    // Parentheses and comments may stand beside the operator.
     const at = between.split('/*')[0].indexOf(opcode);
     if (at < 0) return;
     const begin = before.end + at;
@@ -111,9 +111,7 @@ class Maker {
   }
 
   /**
-   * @param {Range | undefined} range
-   * @param {(text: string) => string} change
-   * @param {string} what
+   * @param {Range | undefined} range @param {(text: string) => string} change @param {string} what
    */
   #add(range, change, what) {
     if (!range) return;
@@ -125,7 +123,7 @@ class Maker {
   }
 }
 
-/** @param {string} file from the root @returns {Mutant[]} */
+/** @param {string} file a path from the root */
 function mutantsOf(file) {
   const args = ['-std=gnu11', '-DWLK_CHECKS', '-fsyntax-only', '-Xclang', '-ast-dump=json', file];
   const tree = execFileSync('clang', args, { cwd: root, maxBuffer: 2 ** 29 });
@@ -134,7 +132,7 @@ function mutantsOf(file) {
   return maker.mutants;
 }
 
-/** @param {Buffer} source of its file @param {Mutant} mutant @returns {Buffer} */
+/** @param {Buffer} source @param {Mutant} mutant */
 const mutated = (source, { begin, end, text }) =>
   Buffer.concat([source.subarray(0, begin), Buffer.from(text), source.subarray(end)]);
 

@@ -1,8 +1,6 @@
 'use strict';
 
-/**
- * A copy of the tree, in which tests are run, and defects planted one at a time.
- */
+/** A copy of the tree in which tests run and defects are planted one at a time. */
 
 const { execFileSync } = require('node:child_process');
 const fs = require('node:fs');
@@ -15,10 +13,10 @@ const { runProgram } = require('./program.js');
 /** @typedef {import('./c.js').Mutant} Mutant */
 /** @typedef {import('./program.js').End} End */
 
-/** Milliseconds for a compiler. */
+/** The time limit of the compiler, in milliseconds. */
 const BUILD_LIMIT = 300_000;
 
-/** What C programs run, or load. */
+/** Programs and libraries that the C programs run or load. */
 const COMPANIONS = new Map([
   ['host:processes_test', ['actor', 'actor-next']],
   ['host:harm_test', ['actor', 'actor-next']],
@@ -30,7 +28,7 @@ class Copy {
   #folder;
   #root;
   #temporary;
-  /** The file that has a defect, without it. */
+  /** The contents of the changed file without the defect. */
   #healthy = Buffer.alloc(0);
 
   constructor() {
@@ -49,7 +47,6 @@ class Copy {
    * Builds a C program and runs it.
    * @param {string} test such as `core:stress_test 2000`
    * @param {number} limit milliseconds
-   * @returns {Promise<End & { isBuilt: boolean }>}
    */
   async run(test, limit) {
     fs.mkdirSync(this.#temporary);
@@ -75,17 +72,14 @@ class Copy {
     return { ...(await runProgram(`${build}/${name}`, args, { cwd, env, limit })), isBuilt: true };
   }
 
-  /**
-   * Plants a defect, until `heal`.
-   * @param {Mutant} mutant
-   */
+  /** Plants a defect; `heal` removes it. @param {Mutant} mutant */
   plant(mutant) {
     const file = path.join(this.#root, mutant.file);
     this.#healthy = fs.readFileSync(file);
     fs.writeFileSync(file, mutated(this.#healthy, mutant));
   }
 
-  /** @param {Mutant} mutant that is planted */
+  /** @param {Mutant} mutant the planted one */
   heal({ file }) {
     fs.writeFileSync(path.join(this.#root, file), this.#healthy);
   }

@@ -1,30 +1,27 @@
 'use strict';
 
-/**
- * Runs programs that may hang, or leave others behind, because of a defect.
- */
+/** Runs programs that may hang or leave processes behind because of a defect. */
 
 const { execFileSync, spawn } = require('node:child_process');
 
-/** How much of the output is kept. */
+/** The number of characters of the output that are kept. */
 const KEPT = 20_000;
 
 /**
  * @typedef {object} End
  * @property {'passed' | 'failed' | 'hung'} how
- * @property {string} output the end of it
+ * @property {string} output the end of the output
  * @property {string} said how it ended, and its last line; '' if it passed
  */
 
 /**
- * Runs a program until it ends or its time is over. Then all that it has started is ended.
+ * Runs a program until it ends or its time is over, and then ends all processes that it started.
  * @param {string} command
  * @param {string[]} args
  * @param {object} options
  * @param {string} options.cwd
  * @param {NodeJS.ProcessEnv} options.env
  * @param {number} options.limit milliseconds
- * @returns {Promise<End>}
  */
 function runProgram(command, args, { cwd, env, limit }) {
   return new Promise((resolve) => {
@@ -49,7 +46,8 @@ function runProgram(command, args, { cwd, env, limit }) {
     child.stdout.on('data', read);
     child.stderr.on('data', read);
     child.on('error', (error) => end('failed', String(error)));
-    // Not at its end, for what is left in the pipes; but those who keep them open may live on.
+    // The output may still be in the pipes, but processes that keep the pipes open may live on, so
+    // it waits only a moment.
     child.on('exit', (code, signal) => {
       const how = code === 0 ? 'passed' : 'failed';
       const last = output.trim().split('\n').at(-1);
@@ -64,13 +62,13 @@ function runProgram(command, args, { cwd, env, limit }) {
 /** @type {Set<import('node:child_process').ChildProcess>} */
 const running = new Set();
 
-/** Ends what is running, with all that it has started. */
+/** Ends all running programs and the processes that they started. */
 function endRunning() {
   for (const { pid } of running) endAll(pid);
 }
 
 /**
- * Ends a process that leads a group, those of the group, and all below it, which may have groups of
+ * Ends the leader of a process group, its group, and all descendants, which may have groups of
  * their own.
  * @param {number | undefined} pid
  */
@@ -80,12 +78,12 @@ function endAll(pid) {
     try {
       process.kill(one, 'SIGKILL');
     } catch {
-      // It has ended.
+      // The process has ended.
     }
   }
 }
 
-/** @param {number} pid @returns {number[]} those that it has started, and those that they have */
+/** @param {number} pid @returns {number[]} all descendants of the process */
 function below(pid) {
   const rows = String(execFileSync('ps', ['-A', '-o', 'pid=,ppid=']))
     .trim()
