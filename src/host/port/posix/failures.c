@@ -63,12 +63,10 @@ static enum wlh_status fail_denied(struct wlh_failure *failure, const char *path
   struct stat status;
   (void)snprintf(nearest, sizeof nearest, "%s", path);
   for (char *end; lstat(nearest, &status) != 0 && (end = strrchr(nearest, '/'));) *end = '\0';
-  if (!*nearest)
-    return wlh_fail(failure, WLH_UNSUPPORTED, "%s: %s: permission fail_denied", path, what);
+  if (!*nearest) return wlh_fail(failure, WLH_UNSUPPORTED, "%s: %s: permission denied", path, what);
   return wlh_fail(
       failure, WLH_UNSUPPORTED,
-      "%s: %s: permission fail_denied: %s belongs to user %u with mode %04o, and this process runs "
-      "as "
+      "%s: %s: permission denied: %s belongs to user %u with mode %04o, and this process runs as "
       "user %u. Change the owner or the mode, or " WLH_ELSEWHERE ".",
       path, what, strcmp(nearest, path) == 0 ? "it" : nearest, (unsigned)status.st_uid,
       (unsigned)status.st_mode & 07777, (unsigned)geteuid());

@@ -67,8 +67,7 @@ static enum wlh_status fail_owner(
 
 #define DELETE "have that path deleted while no process uses it, or " WLH_ELSEWHERE
 #define SHARE                                                                                      \
-  "or " WLH_ELSEWHERE                                                                              \
-  "; a directory that users give_to_group must belong to a group of theirs and have "              \
+  "or " WLH_ELSEWHERE "; a directory that users share must belong to a group of theirs and have "  \
   "mode 0770"
 
 /* Whether owner and mode say who can write there. */
@@ -108,7 +107,7 @@ static enum wlh_status check_owner(
   if (status->st_mode & others) {
     return fail_writable(
         failure, path, status->st_mode,
-        standard ? "0700" : "0700, or 0770 to give_to_group it with its group");
+        standard ? "0700" : "0700, or 0770 to share it with its group");
   }
   return check_rights(path, descriptor, failure);
 }
