@@ -11,10 +11,10 @@
  * A request belongs to its agent's thread from wlh_request_a_lock until a call or an event ends it,
  * as documented below; wlh_agent_terminate ends all.
  *
- * A call does not wait for another process, except wlh_wait_for_the_lock, wlh_wait_for_job and
- * wlh_bucket_close, each within its limit. If it can enter the tables within some microseconds, it
- * does its work. Otherwise it returns WLH_PENDING; a thread of this library, the helper, does the
- * work in the order of the calls, and an event reports the result.
+ * Only wlh_wait_for_the_lock, wlh_wait_for_job and wlh_bucket_close wait for another process, each
+ * within its limit. If a call cannot enter the tables within some microseconds, it returns
+ * WLH_PENDING. A thread of this library, the helper, then does the work in the order of the calls,
+ * and an event reports the result.
  *
  * An agent's first event calls its wake function, on any thread and without a lock held. The agent
  * then takes its events; no further wake-up comes before that. A wake function must not block or
@@ -57,15 +57,14 @@
 enum wlh_status { WLH_STATUS_LIST(WLH_STATUS_NAME) };
 #undef WLH_STATUS_NAME
 
-/* Returns the sentence for `status`, a constant. */
 const char *wlh_status_message(enum wlh_status status);
 
 struct wlh_bucket;
 struct wlh_agent;
 struct wlh_request;
 
-/* News of the host scope in struct wlk_event, beside those of enum wlk_news. Only GRANTED, STOLEN
- * and LOST can be combined. All but GRANTED, SNAPSHOT and READY end the request. */
+/* The host scope reports these in struct wlk_event, beside those of enum wlk_news. Only GRANTED,
+ * STOLEN and LOST can be combined. All but GRANTED, SNAPSHOT and READY end the request. */
 enum wlh_news {
   WLH_NEWS_NOT_AVAILABLE = 8, /* as the status */
   WLH_NEWS_OTHER_LIMIT = 16,  /* as the status; `token_low` is the name's limit, 0 for none */
@@ -133,14 +132,12 @@ enum wlh_status wlh_agent_create(
  * bucket (32 random bits, 8 hexadecimal digits), "-", and the agent's number, from 1. */
 const char *wlh_agent_client_id(const struct wlh_agent *agent);
 
-/* Takes events off the agent's event queue, oldest first, in O(events taken). A request ends with
- * its event as enum wlh_news says.
+/* Takes events off the agent's event queue, oldest first, in O(events taken).
  *   woken    whether this answers the wake function, so that the next event wakes again */
 void wlh_agent_take_events(struct wlh_agent *agent, bool woken, struct wlk_events *events);
 
-/* Terminates remaining locks and requests (2.6) and frees the agent: aborts, releases, drops
- * events. If others are in the tables, the helper does the rest afterwards. Returns when no other
- * thread is in its wake function. */
+/* Terminates remaining locks and requests (2.6) and frees the agent. If others are in the tables,
+ * the helper does the rest afterwards. It returns when no other thread is in the wake function. */
 void wlh_agent_terminate(struct wlh_agent *agent);
 
 /* Opens the shared file if need be.
@@ -210,8 +207,8 @@ enum wlh_status wlh_release_the_lock(struct wlh_request *lock, struct wlk_events
  *            WLH_STOLEN sets `thief_*` */
 enum wlh_status wlh_abort_the_request(struct wlh_request *request, struct wlk_events *events);
 
-/* Ends a request, whether it is pending, held or stolen. Never fails, and takes no events: if the
- * agent has any, it is woken. */
+/* Ends a request, whether it is pending, held or stolen. It never fails, and takes no events: if
+ * the agent has any, it is woken. */
 void wlh_end_the_request(struct wlh_request *request);
 
 /* ---- snapshots ---- */

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* The token does not go back while the machine is up, whichever process formats the segment. A
- * damaged token does not count. */
+/* Returns 0 if the segment is of another boot, or if its token is damaged. While the machine is up,
+ * tokens never go back, whichever process formats the segment. */
 static uint64_t last_token(const struct wlh_header *header, uint64_t boot)
 {
   return header->boot == boot && header->token < WLH_COUNT_MOST / 2 ? header->token : 0;
@@ -77,8 +77,8 @@ void wlh_cells_attach(
   arena->data = data;
 }
 
-/* Whether the header is one that no process can have written: the hash key has changed, or a count
- * went back, which would repeat tokens. */
+/* No process can have written this header: the hash key has changed, or a count went back, which
+ * would repeat tokens. */
 static bool is_impossible(const struct wlh_arena *arena, const struct wlh_header *header)
 {
   bool known = (arena->hash_key[0] | arena->hash_key[1]) != 0;
@@ -184,7 +184,7 @@ void wlh_cells_end_give_back(struct wlh_arena *arena)
   wlh_commit(&wlh_header_of(arena)->slack, 0);
 }
 
-/* The new cells are where the bucket heads were, and behind them. */
+/* The new cells begin where the bucket heads were. */
 static void double_cells(struct wlh_arena *arena)
 {
   uint32_t ncells = arena->ncells * 2;

@@ -1,4 +1,5 @@
-/* The segment as a whole: formats it, begins critical sections, extends and shrinks it. */
+/* The segment as a whole: how it is formatted, how a critical section begins, and how the segment
+ * grows and shrinks. */
 #ifndef WLH_ARENA_H
 #define WLH_ARENA_H
 
@@ -13,19 +14,19 @@
 void wlh_cells_format(
     struct wlh_segment *segment, uint32_t ncells, uint64_t boot, const uint64_t hash_key[2]);
 
-/* Initialises an arena: `alive` answers for members, `bytes` is the size of the file. Reads
- * nothing: until wlh_cells_begin the segment counts as one of WLH_CELLS_LEAST cells. */
+/* Initialises an arena and reads nothing: until wlh_cells_begin, the segment counts as one of
+ * WLH_CELLS_LEAST cells. `bytes` is the size of the file. */
 void wlh_cells_attach(
     struct wlh_arena *arena, struct wlh_segment *segment, uint64_t bytes, uint32_t member,
     bool (*alive)(void *data, uint32_t member), void *data);
 
 /* Whether the magic and the unused cell are there, which never change while there are members. The
- * bytes of WLH_CELLS_LEAST cells can be read. */
+ * caller has mapped WLH_CELLS_LEAST cells. */
 bool wlh_cells_is_formatted(const struct wlh_segment *segment);
 
-/* Begins a critical section: takes over what others may have changed. All masks and bounds rely on
- * the numbers of cells and members, so it checks each time that they are possible. It also checks
- * that no count went back, that the hash key is the same, and that the segment is formatted.
+/* Begins a critical section. All masks and bounds rely on the numbers of cells and members, so each
+ * section checks that they are possible. It also checks that no count went back, that the hash key
+ * is the same, and that the segment is formatted.
  *   now      milliseconds of a clock that all processes share
  *   returns  WLH_CELLS_OK
  *            WLH_CELLS_GREW  the segment has more cells than `bytes`. The caller sets `bytes` to
@@ -35,26 +36,25 @@ bool wlh_cells_is_formatted(const struct wlh_segment *segment);
  *            WLH_CELLS_POISONED */
 enum wlh_cells_status wlh_cells_begin(struct wlh_arena *arena, uint64_t now);
 
-/* Enclose reading cells from outside, by one thread of a member at a time. No room is given back
- * meanwhile, so the cells stay readable, but their meaning may change. A reader that uses `ncells`
- * of its last critical section begins with wlh_cells_has_member.
+/* Reading cells from outside stands between these two, by one thread of a member at a time. The
+ * cells stay readable, because no room is given back, but others change them. A reader that uses
+ * `ncells` of its last critical section first asks wlh_cells_has_member.
  *   returns  whether the caller must enter and leave, to give room back */
 void wlh_cells_begin_look(struct wlh_segment *segment, uint32_t member);
 bool wlh_cells_end_look(struct wlh_segment *segment, uint32_t member);
 
-/* Whether the caller must give the room behind the cells back to the system before it leaves, and
- * then call wlh_cells_end_give_back. False while a member looks; wlh_cells_end_look then returns
- * true. */
+/* If there is room behind the cells and no member looks, returns true: the caller gives the room
+ * back to the system before it leaves, and ends that by wlh_cells_end_give_back. If a member looks,
+ * its wlh_cells_end_look returns true later. */
 bool wlh_cells_begin_give_back(struct wlh_arena *arena);
 void wlh_cells_end_give_back(struct wlh_arena *arena);
 
-/* Whether the segment is formatted and not poisoned, has as many cells as when we last entered, and
- * has our member. This, wlh_cells_has_agent and wlh_cells_has_request change nothing and may be
- * called outside, because nobody else changes what they look for. But their reads are not ordered,
- * so a negative result must be checked again inside. */
+/* Whether the segment is as it was when we last entered, and has our member. This,
+ * wlh_cells_has_agent and wlh_cells_has_request may be called outside, because only we change what
+ * they look for. Their reads are not ordered, so a negative result must be checked again inside. */
 bool wlh_cells_has_member(const struct wlh_arena *arena);
 
-/* Notes damage that the caller has found, for ever. */
+/* Marks the segment as damaged, for ever. */
 void wlh_cells_poison(struct wlh_arena *arena);
 
 /* Doubles the number of cells until there are `ncells`, for which the file and `bytes` have room.

@@ -1,27 +1,12 @@
-/* The locks of all processes of a machine as data: section 4 of the Web Locks API over the cells of
- * one shared segment (segment.h). It grants the same as core/weblocks.h, in the same order.
- *
- * An arena is one process's view of a segment. Everything here runs inside: the caller owns the
- * segment's mutex. Nothing allocates memory or makes a system call, except that `alive` may.
- *
- * A process can be killed at any instruction here. The mutex then still has its number, and the
- * next owner calls wlh_cells_rebuild. The outcome is as if the dead process had ended its requests
- * before or after the current step.
- *
- * Nothing here reads or writes outside the segment, or loops without end, whatever is in it.
- * Impossible content is damage: the segment is marked as poisoned, for ever, and every function
- * then returns WLH_CELLS_POISONED. Results before that may be wrong; a rebuild leaves no two
- * holders that exclude each other.
- *
- * This header has what the modules share. The others: arena.h has the segment as a whole; members.h
- * members,
- * agents and mail, requests.h requests and locks, view.h snapshots, rebuild.h the work after a
- * death, verify.h the invariants. The modules below them (queue, names, lists, pool, store) are for
- * these only.
+/* The functions of segment/ share these: their results, and the arena, which is one process's view
+ * of a segment. They implement section 4 of the Web Locks API and grant the same as
+ * core/weblocks.h, in the same order. They run inside, under the segment's mutex, and none of them
+ * allocates memory. After damage every function returns WLH_CELLS_POISONED; results before that may
+ * be wrong, but a rebuild leaves no two holders that exclude each other.
  *
  * A caller
- *   1. takes the mutex; from a dead process: calls wlh_cells_begin and wlh_cells_rebuild
- *   2. calls wlh_cells_begin
+ *   1. takes the mutex
+ *   2. calls wlh_cells_begin and, if the mutex was a dead owner's, wlh_cells_rebuild
  *   3. calls any of the other functions
  *   4. calls wlh_cells_take_messages until there is none
  *   5. wakes the members in `to_notify`, and clears it
@@ -31,7 +16,6 @@
 
 #include "segment.h"
 
-/* The result of a function. */
 enum wlh_cells_status {
   WLH_CELLS_OK,            /* done */
   WLH_CELLS_GRANTED,       /* the lock is held */
@@ -47,11 +31,10 @@ enum wlh_cells_status {
   WLH_CELLS_POISONED /* the segment is damaged, and what is held is lost */
 };
 
-/* The number of cells of a new segment, which it also keeps when it shrinks. */
+/* A new segment has this many cells, and keeps them when it shrinks. */
 enum { WLH_CELLS_AT_FIRST = 256 };
 
-/* One process's view of a segment. Lock key: (c) constant  (m) the thread of this process that is
- * inside */
+/* Lock key: (c) constant  (m) the thread of this process that is inside */
 struct wlh_arena {
   struct wlh_segment *segment; /* (c) `bytes` can be read and written */
   uint64_t bytes;              /* (m) known size of the file */
@@ -67,8 +50,8 @@ struct wlh_arena {
   uint64_t now;                /* (m) milliseconds of a clock that all processes share */
   bool poisoned;               /* (m) this process, or another one, has found damage */
   bool outside;                /* (c) a view from outside: apparent damage then means nothing */
-  /* (c) Whether the process of a member, other than our own, lives. If in doubt, it does. Must not
-   * call anything here. */
+  /* (c) Whether the process of another member lives; true if in doubt. It must not call anything
+   * here. */
   bool (*alive)(void *data, uint32_t member);
   void *data;                           /* (c) for `alive` */
   uint64_t to_notify[WLH_MEMBERS / 64]; /* (m) out: bit i: member i must be woken */

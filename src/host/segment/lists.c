@@ -5,7 +5,7 @@ static struct wlh_link *link_of(struct wlh_arena *arena, enum wlh_place place, u
   return &wlh_request_at(arena, request)->links[place];
 }
 
-/* Either neighbour is 0 at that end of the list. */
+/* A neighbour is 0 at that end of the list. */
 static inline void link_between(
     struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request,
     struct wlh_link link)
@@ -96,7 +96,7 @@ static uint32_t merge(struct wlh_arena *arena, uint32_t a, uint32_t b, wlh_order
   return first;
 }
 
-/* Cuts a chain behind its first sorted run. Returns the first of the rest. */
+/* Cuts a chain behind its first sorted run, and returns the rest. */
 static uint32_t cut_first_run(
     struct wlh_arena *arena, uint32_t request, wlh_order *order, uint32_t *steps)
 {

@@ -4,7 +4,7 @@
 
 #include "store.h"
 
-/* Appends a request that is in no list of this place. Cost: O(1). */
+/* Appends a request that is in no list of this place, in O(1). */
 void wlh_list_add(
     struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request);
 
@@ -13,17 +13,15 @@ void wlh_list_insert(
     struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request,
     uint32_t before);
 
-/* Removes a request from its list. Cost: O(1). */
 void wlh_list_remove(
     struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request);
 
-/* Whether its neighbours, or the ends of the list, lead to a request. Changes nothing, so it may be
- * called outside. Cost: O(1). */
+/* Whether the neighbours of a request, or the ends of the list, lead to it. It changes nothing, so
+ * it may be called outside. Cost: O(1). */
 bool wlh_list_has(
     const struct wlh_arena *arena, const struct wlh_list *list, enum wlh_place place,
     uint32_t request);
 
-/* Returns the request behind `request`; 0 if it is the last. */
 static inline uint32_t wlh_list_next(
     const struct wlh_arena *arena, enum wlh_place place, uint32_t request)
 {

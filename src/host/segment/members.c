@@ -14,7 +14,7 @@ static void write_version(struct wlh_member *member, const char *version)
   }
 }
 
-/* Makes all waiting members look for new members to watch. */
+/* A member that waits must watch the new one. */
 static void notify_waiting_members(struct wlh_arena *arena)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++)
@@ -28,13 +28,13 @@ enum wlh_cells_status wlh_cells_join(
 {
   struct wlh_header *header = wlh_header_of(arena);
   struct wlh_member *member = wlh_member_at(arena, arena->member);
-  /* We have its byte lock, so a predecessor is dead. */
+  /* The caller has our byte lock, so a predecessor is dead. */
   if (member->state != WLH_MEMBER_OUT)
     (void)wlh_cells_drop_member(arena);
   else
     (void)wlh_cells_reap(arena);
   if (arena->poisoned) return WLH_CELLS_POISONED;
-  /* It may have died while it looked. */
+  /* The predecessor may have died while it looked. */
   (void)atomic_fetch_and(
       &header->looking[arena->member / 64], ~(UINT64_C(1) << (arena->member % 64)));
   WLH_PUT(member->id, id);
@@ -90,7 +90,6 @@ enum wlh_cells_status wlh_cells_add_agent(
   return wlh_status_or_poisoned(arena, WLH_CELLS_OK);
 }
 
-/* Section 2.6: https://www.w3.org/TR/2023/WD-web-locks-20230105/#termination-of-locks */
 static void abort_pending_requests(struct wlh_arena *arena, const struct wlh_agent_cell *agent)
 {
   uint32_t next;
@@ -131,7 +130,6 @@ bool wlh_cells_has_agent(const struct wlh_arena *arena, uint32_t agent)
   return wlh_is_agent(arena, agent);
 }
 
-/* Reads one and marks it as delivered. */
 static void take_message(struct wlh_arena *arena, uint32_t request, struct wlh_message *message)
 {
   const struct wlh_request_cell *cell = wlh_request_at(arena, request);

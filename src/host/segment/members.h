@@ -1,11 +1,11 @@
-/* Members: joining and leaving, their agents, and their mail. */
+/* Members, with their agents and their mail. */
 #ifndef WLH_MEMBERS_H
 #define WLH_MEMBERS_H
 
 #include "cells.h"
 
 /* Joins with the arena's own number, whose byte lock the caller holds. Removes a predecessor and
- * all dead members, then has the waiting members woken, which must watch us.
+ * all dead members, and has the waiting members woken, which must watch the new one.
  *   id       random, not 0; for client ids
  *   pid      for display
  *   version  of the package, ASCII, cut to 15 bytes
@@ -13,16 +13,16 @@
 enum wlh_cells_status wlh_cells_join(
     struct wlh_arena *arena, uint64_t id, uint32_t pid, const char *version);
 
-/* Leaves, and ends all requests and agents of the arena's own member, as if it had died.
- *   returns  as wlh_cells_rebuild, and costs as much */
+/* Removes the arena's own member with all its requests and agents, as if it had died. Returns, and
+ * costs, as wlh_cells_rebuild. */
 enum wlh_cells_status wlh_cells_drop_member(struct wlh_arena *arena);
 
-/* Leaves after the caller has terminated all its agents.
+/* Leaves, after all agents were terminated.
  *   returns  WLH_CELLS_OK, POISONED
  *   cost     O(1); as wlh_cells_rebuild if it shrinks the segment */
 enum wlh_cells_status wlh_cells_leave(struct wlh_arena *arena);
 
-/* Returns the number of our waiting requests. While it is not 0, we must watch all members. */
+/* Returns how many of our requests wait. Unless it is 0, we must watch all members. */
 uint32_t wlh_cells_pending_count(const struct wlh_arena *arena);
 
 /* Makes an agent.
@@ -35,12 +35,13 @@ enum wlh_cells_status wlh_cells_add_agent(
     struct wlh_arena *arena, uint32_t thread, uint32_t number, const uint16_t *name, uint32_t units,
     uint32_t *agent);
 
-/* Terminates remaining locks and requests (2.6) of an agent of ours, its mail, and the agent.
+/* Terminates an agent of ours with its locks, requests and mail. Section 2.6:
+ * https://www.w3.org/TR/2023/WD-web-locks-20230105/#termination-of-locks
  *   returns  WLH_CELLS_OK, LOST, POISONED
  *   cost     O(requests of the agent + grants) */
 enum wlh_cells_status wlh_cells_terminate_agent(struct wlh_arena *arena, uint32_t agent);
 
-/* Whether an agent of ours is there; see wlh_cells_has_member. */
+/* Whether an agent of ours is there. It may be called outside, see wlh_cells_has_member. */
 bool wlh_cells_has_agent(const struct wlh_arena *arena, uint32_t agent);
 
 enum {
@@ -59,8 +60,7 @@ struct wlh_message {
 };
 
 /* Takes our mail, oldest first.
- *   messages  out: room for `capacity`
- *   returns  the number written; if `capacity`, there may be more */
+ *   returns  the number of messages; if it is `capacity`, there may be more */
 uint32_t wlh_cells_take_messages(
     struct wlh_arena *arena, struct wlh_message *messages, uint32_t capacity);
 

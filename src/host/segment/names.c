@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-/* The first part of a name is in its RESOURCE cell, the others are the cells of its text. */
-
 static uint32_t inline_part(uint32_t units)
 {
   return units < WLH_NAME_INLINE ? units : WLH_NAME_INLINE;
@@ -17,7 +15,8 @@ static uint32_t text_part(uint32_t units)
   return units < WLH_TEXT_UNITS ? units : WLH_TEXT_UNITS;
 }
 
-/* Names are hashed part by part, as they are stored: the hash so far is part of the next key. */
+/* A long name is not in one piece, so it is hashed part by part: the hash so far is part of the
+ * next key. */
 static uint64_t hash_part(
     const struct wlh_arena *arena, uint64_t before, const uint16_t *part, uint32_t units)
 {
@@ -61,7 +60,6 @@ static bool has_name(
   return part == units || wlh_text_equals(arena, resource->text, name + part, units - part);
 }
 
-/* Reads the head or the next link of a chain. Returns 0 at its end. */
 static uint32_t read_link(struct wlh_arena *arena, const uint32_t *place)
 {
   uint32_t resource = wlh_read(place);

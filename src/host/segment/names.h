@@ -1,44 +1,41 @@
-/* The names of a segment: RESOURCE cells in a hash table of chains. */
+/* The names of a segment: RESOURCE cells in a hash table of chains. A name begins in its RESOURCE
+ * cell and goes on in TEXT cells. */
 #ifndef WLH_NAMES_H
 #define WLH_NAMES_H
 
 #include "store.h"
 
-/* Returns the table's hash of a name. */
 uint32_t wlh_name_hash(const struct wlh_arena *arena, const uint16_t *name, uint32_t units);
 
-/* Finds a name; `units` is at most WLH_NAME_MOST.
- *   returns  its RESOURCE cell, or 0 */
+/* Returns the RESOURCE cell of a name of at most WLH_NAME_MOST units, or 0. */
 uint32_t wlh_name_find(
     struct wlh_arena *arena, const uint16_t *name, uint32_t units, uint32_t hash);
 
-/* Whether a cell is a RESOURCE and in its bucket. Changes nothing, so it may be called outside. */
+/* Whether a cell is a RESOURCE and in its bucket. It changes nothing, so it may be called
+ * outside. */
 bool wlh_name_is_listed(const struct wlh_arena *arena, uint32_t resource);
 
-/* Returns how many cells a name needs. */
 uint32_t wlh_name_cell_count(uint32_t units);
 
-/* Adds a name that is not there. There are enough free cells. */
+/* Adds a name that is not there. The caller has checked that there are enough free cells. */
 uint32_t wlh_name_add(struct wlh_arena *arena, const uint16_t *name, uint32_t units, uint32_t hash);
 
 /* Removes a name that nobody holds or waits for. */
 void wlh_name_remove(struct wlh_arena *arena, uint32_t resource);
 
-/* Returns the length of a name in code units; 0 if that is damaged. */
+/* Returns the length of a name in code units, or 0 if it is damaged. */
 uint32_t wlh_name_length(struct wlh_arena *arena, uint32_t resource);
 
-/* Copies a name to `to`; `units` is from wlh_name_length. */
+/* Copies `units` code units, the result of wlh_name_length. */
 void wlh_name_copy(struct wlh_arena *arena, uint32_t resource, uint16_t *to, uint32_t units);
 
-/* Whether two RESOURCE cells have the same name. */
 bool wlh_name_is_same(
     struct wlh_arena *arena, const struct wlh_resource_cell *a, const struct wlh_resource_cell *b);
 
-/* For a rebuild: puts a RESOURCE cell into its bucket, and marks its text as KEPT. The same name
- * twice is damage. */
+/* For a rebuild: puts a RESOURCE cell into its bucket, and marks its text as KEPT. If the name is
+ * there already, that is damage. */
 void wlh_name_restore(struct wlh_arena *arena, uint32_t resource);
 
-/* For a rebuild: empties all buckets. */
 void wlh_names_clear(struct wlh_arena *arena);
 
 #endif

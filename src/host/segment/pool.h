@@ -4,38 +4,35 @@
 
 #include "store.h"
 
-/* Takes a free cell, which stays FREE until its commit. The caller has checked `nfree`, and commits
- * it before the next call.
- *   returns  the cell; 0, after damage, if there is none */
+/* Takes a free cell; without one, notes damage and returns 0. The caller has checked `nfree`. The
+ * cell stays FREE until the caller commits it, which must be before the next call. */
 uint32_t wlh_pool_take(struct wlh_arena *arena);
 
-/* Makes a cell FREE, which commits its end. All fields but the one behind `kind` stay readable
- * until the next cell is taken. */
+/* Makes a cell FREE, which commits its end. The fields behind the first stay readable until the
+ * next cell is taken. */
 void wlh_pool_free(struct wlh_arena *arena, uint32_t cell);
 
-/* Puts a FREE cell into the free list. */
+/* Adds a cell that is FREE already to the free list. */
 void wlh_pool_add(struct wlh_arena *arena, uint32_t cell);
 
-/* Returns how many cells a text of `units` code units has. */
 static inline uint32_t wlh_text_cell_count(uint32_t units)
 {
   return (units + WLH_TEXT_UNITS - 1) / WLH_TEXT_UNITS;
 }
 
-/* Writes a text. There are wlh_text_cell_count(units) free cells.
- *   returns  its first cell; 0 if `units` is 0 */
+/* Writes a text, and returns its first cell, or 0 if `units` is 0. The caller has checked that
+ * there are enough free cells. */
 uint32_t wlh_text_write(struct wlh_arena *arena, const uint16_t *text, uint32_t units);
 
 void wlh_text_free(struct wlh_arena *arena, uint32_t first, uint32_t units);
 
-/* Whether a text is the `units` code units at `text`. */
 bool wlh_text_equals(struct wlh_arena *arena, uint32_t first, const uint16_t *text, uint32_t units);
 
-/* Copies a text to `to`; damaged parts become zeros. */
+/* Copies a text. Damaged parts become zeros. */
 void wlh_text_copy(struct wlh_arena *arena, uint32_t first, uint16_t *to, uint32_t units);
 
-/* Marks a text as in use for a rebuild: TEXT becomes KEPT. A text that is not whole, or already in
- * use, is damage. */
+/* For a rebuild: marks a text as in use, from TEXT to KEPT. If it is not whole, or in use already,
+ * that is damage. */
 void wlh_text_keep(struct wlh_arena *arena, uint32_t first, uint32_t units);
 
 #endif

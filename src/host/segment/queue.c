@@ -1,9 +1,9 @@
-/* A critical section is a task of the lock task queue. Where the specification enqueues steps on an
- * agent's event loop, the agent's member receives mail; the caller receives the result of its call
- * instead. */
+/* A critical section is a task of the lock task queue. The specification enqueues steps on an
+ * agent's event loop; here the agent's member receives mail, and the caller the result of its
+ * call. */
 #include "queue.h"
 
-#include "../../core/port.h" /* WLK_RARE */
+#include "../../core/port.h"
 #include "lists.h"
 #include "names.h"
 #include "pool.h"
@@ -51,7 +51,6 @@ bool wlh_begins_level(const struct wlh_arena *arena, uint32_t request)
   return before != 0 && priority_of(arena, before) > priority_of(arena, request);
 }
 
-/* Returns the first request with less priority, or 0. */
 static uint32_t find_lower(
     struct wlh_arena *arena, const struct wlh_resource_cell *resource, int32_t priority)
 {
@@ -64,7 +63,6 @@ static uint32_t find_lower(
   return priority_of(arena, resource->queue.head) < priority ? resource->queue.head : lower;
 }
 
-/* Inserts a request into a queue whose last one has another priority. */
 static WLK_RARE void enter_among_levels(
     struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request)
 {
@@ -87,8 +85,8 @@ static void enter_queue(
     wlh_list_add(arena, &resource->queue, WLH_BY_RESOURCE, request);
 }
 
-/* Before a request leaves its queue, the next one begins its level instead, or its level becomes
- * the highest. */
+/* Before a request leaves its queue, its successor begins its level instead. If there is none, the
+ * next level may become the highest, which is not listed. */
 static WLK_RARE void leave_level(
     struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request)
 {
@@ -163,7 +161,7 @@ void wlh_process_the_lock_request_queue(struct wlh_arena *arena, uint32_t resour
     wlh_name_remove(arena, resource);
 }
 
-/* Unlinks a request that is in no other list from its agent, and frees it. */
+/* Frees a request that is in no list but its agent's. */
 static void free_request(struct wlh_arena *arena, uint32_t request)
 {
   const struct wlh_request_cell *cell = wlh_request_at(arena, request);
@@ -179,8 +177,9 @@ void wlh_end_broken_cell(struct wlh_arena *arena, uint32_t request)
   free_request(arena, request);
 }
 
-/* Sections 4.2 and 4.3: removes a lock or a request from its resource, ends it, and processes the
- * queue. */
+/* Sections 4.2 and 4.3:
+ * https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock
+ * https://www.w3.org/TR/2023/WD-web-locks-20230105/#abort-the-request */
 static void remove_from_resource(struct wlh_arena *arena, uint32_t request)
 {
   const struct wlh_request_cell *request_cell = wlh_request_at(arena, request);

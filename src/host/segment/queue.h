@@ -1,33 +1,32 @@
-/* The queue of a name, its locks, and what happens to one request in them. requests.h and members.h
- * use it. */
+/* The queue of a name, its locks, and each step of a request between them. */
 #ifndef WLH_QUEUE_H
 #define WLH_QUEUE_H
 
 #include "store.h"
 
-/* Returns the limit of a RESOURCE cell as a number, 0 for none. */
+/* Returns a limit as a number; 0 means none. */
 static inline uint32_t wlh_limit_number(uint32_t limit)
 {
   return limit == WLH_LIMIT_NONE ? 0 : limit;
 }
 
-/* Whether a request can be held together with the locks of its name. */
+/* Whether a request can be held together with the locks of its name. Section 2.5:
+ * https://www.w3.org/TR/2023/WD-web-locks-20230105/#lock-request-grantable */
 bool wlh_fits(
     const struct wlh_arena *arena, const struct wlh_resource_cell *resource, uint32_t mode,
     uint32_t weight);
 
-/* Whether a request of this priority would be the first of the queue. */
 bool wlh_would_be_first(
     const struct wlh_arena *arena, const struct wlh_resource_cell *resource, int32_t priority);
 
-/* Whether a waiting request is the first of its level, and that level is not the highest. */
+/* Whether a waiting request is the first of a level that is not the highest. */
 bool wlh_begins_level(const struct wlh_arena *arena, uint32_t request);
 
-/* Commits a grant: HELD if the caller reports it, NEWS_HELD if mail does. */
+/* Commits a grant: HELD if the caller reports it, NEWS_HELD if mail reports it. */
 void wlh_grant(struct wlh_arena *arena, uint32_t request, enum wlh_kind kind);
 
-/* Enters a request that is in no list of its name: a lock into the held list, a pending request
- * into the queue; and counts it. Cost: O(1) and, if it waits, O(levels of less priority). */
+/* Enters a request that is in no list of its name into the locks or the queue, and counts it. Cost:
+ * O(1) and, if it waits, O(levels of less priority). */
 void wlh_add_to_resource(
     struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request);
 
@@ -37,13 +36,12 @@ void wlh_process_the_lock_request_queue(struct wlh_arena *arena, uint32_t resour
 /* Puts a NEWS_ request into its member's mailbox, and has the member woken. */
 void wlh_mailbox_put(struct wlh_arena *arena, uint32_t request);
 
-/* Takes a NEWS_ request out of its member's mailbox. */
 void wlh_mailbox_remove(struct wlh_arena *arena, uint32_t request);
 
 /* Ends a request in any state, with its mail, and grants what became grantable. */
 void wlh_end_cell(struct wlh_arena *arena, uint32_t request);
 
-/* Unlinks a stolen lock, which is in no mailbox any more, from its agent, and frees it. */
+/* Frees a request that was stolen or has passed, and that is in no mailbox any more. */
 void wlh_end_broken_cell(struct wlh_arena *arena, uint32_t request);
 
 #endif

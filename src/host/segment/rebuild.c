@@ -1,5 +1,5 @@
-/* A death anywhere in here leaves a state that a rebuild accepts: only meaningless cells become
- * FREE, and others only change between TEXT and KEPT. */
+/* If the process dies anywhere in here, a rebuild accepts what it leaves: only meaningless cells
+ * become FREE, and others only change between TEXT and KEPT. */
 #include "rebuild.h"
 
 #include "lists.h"
@@ -23,7 +23,6 @@ static void rebuild_members(struct wlh_arena *arena)
 
 /* ---- 2. cells ---- */
 
-/* Whether a request of a living member is possible. */
 static bool is_plausible(const struct wlh_arena *arena, const struct wlh_request_cell *cell)
 {
   bool is_agent = cell->agent < arena->ncells &&
@@ -52,8 +51,6 @@ static bool is_of_member(const struct wlh_arena *arena, uint32_t member)
   return member < WLH_MEMBERS && wlh_cells_is_member(arena, member);
 }
 
-/* Clears the derived fields of a cell, frees it if its member is gone, and puts a request on the
- * chain. */
 static void rebuild_cell(struct wlh_arena *arena, uint32_t i, uint32_t *chain)
 {
   union wlh_cell *cell = wlh_cell_at(arena, i);
@@ -83,14 +80,13 @@ static uint32_t find_top(const struct wlh_arena *arena)
   return top;
 }
 
-/* Returns up to how many cells in use a segment should shrink. It can then double twice before it
+/* A segment shrinks until it has at most this many cells in use. It can then double twice before it
  * is as large again. */
 static uint32_t shrink_limit(uint32_t ncells)
 {
   return ncells > WLH_CELLS_AT_FIRST ? ncells / 8 : 0;
 }
 
-/* Gives up cells at the end, if few are in use. Returns whether it did. */
 static bool try_to_shrink(struct wlh_arena *arena)
 {
   struct wlh_header *header = wlh_header_of(arena);
@@ -114,8 +110,8 @@ bool wlh_cells_would_shrink(const struct wlh_arena *arena)
   return high <= shrink_limit(arena->ncells) || wlh_kind_of(arena, high - 1) == WLH_KIND_FREE;
 }
 
-/* Returns the chain of all requests. It begins at the top, because older requests tend to have
- * lower cells, and so nearly sorts the chain. */
+/* Returns the chain of all requests. Older ones tend to have lower cells, so beginning at the top
+ * nearly sorts it. */
 static uint32_t rebuild_cells(struct wlh_arena *arena, uint32_t top)
 {
   uint32_t chain = 0;
@@ -151,7 +147,6 @@ static void restore_at_resource(struct wlh_arena *arena, uint32_t request)
   wlh_add_to_resource(arena, resource, request);
 }
 
-/* Restores what a request has besides its place at its name. */
 static void rebuild_request(struct wlh_arena *arena, uint32_t request)
 {
   struct wlh_header *header = wlh_header_of(arena);
@@ -168,9 +163,9 @@ static bool by_ticket(const struct wlh_request_cell *a, const struct wlh_request
   return a->ticket <= b->ticket;
 }
 
-/* Orders requests of a name, and mail, that are in the order of tickets: locks, stolen ones
- * included, as they were granted, then waiting requests. Tokens grow, so the news of a theft
- * precedes that of any later grant. */
+/* Orders the requests of a name, and mail, that are sorted by tickets already: locks and stolen
+ * locks as they were granted, then waiting requests. Tokens grow, so the news of a theft precedes
+ * that of any later grant. */
 static bool by_grant_or_queue(const struct wlh_request_cell *a, const struct wlh_request_cell *b)
 {
   bool a_waits = a->kind == WLH_KIND_PENDING, b_waits = b->kind == WLH_KIND_PENDING;
@@ -178,7 +173,6 @@ static bool by_grant_or_queue(const struct wlh_request_cell *a, const struct wlh
   return a_waits ? a->priority >= b->priority : a->token <= b->token;
 }
 
-/* Enters all in the order of tickets. Returns the chain in that order. */
 static uint32_t rebuild_by_ticket(struct wlh_arena *arena, uint32_t chain)
 {
   uint32_t first = wlh_chain_sort(arena, chain, by_ticket), steps = 0;
@@ -250,7 +244,7 @@ static void process_queues(struct wlh_arena *arena, uint32_t top)
     if (wlh_kind_of(arena, i) == WLH_KIND_RESOURCE) wlh_process_the_lock_request_queue(arena, i);
 }
 
-/* Each part ends the rebuild if it finds damage, because the rest would be lost anyway. */
+/* After damage the rest is left out, because it would be lost anyway. */
 static void rebuild(struct wlh_arena *arena)
 {
   rebuild_members(arena);
@@ -272,8 +266,8 @@ enum wlh_cells_status wlh_cells_rebuild_without_shrinking(struct wlh_arena *aren
   return wlh_status_or_poisoned(arena, WLH_CELLS_OK);
 }
 
-/* The cells of dead members are free only now. The place of the bucket heads depends on the number
- * of cells, so after shrinking, the remaining few are rebuilt once more. */
+/* The cells of dead members become free only here, so shrinking comes after. It moves the bucket
+ * heads, so the few remaining cells are rebuilt once more. */
 enum wlh_cells_status wlh_cells_rebuild(struct wlh_arena *arena)
 {
   enum wlh_cells_status status = wlh_cells_rebuild_without_shrinking(arena);

@@ -1,23 +1,23 @@
-/* Rebuilds the tables after a death. */
+/* The work after a death. */
 #ifndef WLH_REBUILD_H
 #define WLH_REBUILD_H
 
 #include "cells.h"
 
 /* Rebuilds the tables from the truth in the cells, without what dead members had, and grants what
- * became grantable. It follows taking the mutex from a dead owner. If few cells are in use, it
- * shrinks the segment, so that the next rebuild costs less.
+ * became grantable. If few cells are in use, it shrinks the segment, so that the next rebuild costs
+ * less.
  *   returns  WLH_CELLS_OK, WLH_CELLS_POISONED
  *   cost     O(cells + requests * log(requests)) */
 enum wlh_cells_status wlh_cells_rebuild(struct wlh_arena *arena);
 
-/* Rebuilds without shrinking, for a caller that has just added cells. */
+/* A caller that has just added cells needs them. */
 enum wlh_cells_status wlh_cells_rebuild_without_shrinking(struct wlh_arena *arena);
 
-/* Whether a rebuild would probably shrink the segment. May be called outside. */
+/* Whether a rebuild would probably shrink the segment. It may be called outside. */
 bool wlh_cells_would_shrink(const struct wlh_arena *arena);
 
-/* Asks `alive` for all members, and rebuilds if one is dead. Returns whether one was. */
+/* Asks `alive` for all members. If one is dead, rebuilds and returns true. */
 bool wlh_cells_reap(struct wlh_arena *arena);
 
 #endif

@@ -8,7 +8,6 @@
 
 enum { RESERVED_SHARE = 64, RESERVED_MOST = 1024 };
 
-/* The state of a call of wlh_cells_request_a_lock. */
 struct attempt {
   const struct wlh_ask *ask;
   uint32_t name_units, label_units;
@@ -20,7 +19,8 @@ struct attempt {
   bool grantable; /* whether the request is granted at once */
 };
 
-/* A theft is granted at once; another request if it would be the first of the queue, and fits. */
+/* A theft is granted at once. Another request is, if it would be the first of the queue and
+ * fits. */
 static bool is_grantable(const struct wlh_arena *arena, const struct attempt *attempt)
 {
   const struct wlh_resource_cell *cell = wlh_resource_at(arena, attempt->resource);
@@ -29,7 +29,7 @@ static bool is_grantable(const struct wlh_arena *arena, const struct attempt *at
           wlh_fits(arena, cell, attempt->ask->mode, attempt->weight));
 }
 
-/* Returns why the request is not made, or OK. */
+/* Returns why the request is refused, or OK. */
 static enum wlh_cells_status find_refusal(
     const struct wlh_arena *arena, const struct attempt *attempt, struct wlh_answer *answer)
 {
@@ -45,8 +45,7 @@ static enum wlh_cells_status find_refusal(
   return ask->bounded && cell->pending >= ask->max_pending ? WLH_CELLS_QUEUE_FULL : WLH_CELLS_OK;
 }
 
-/* Returns the number of cells reserved for thefts, so that locks of a full segment can be
- * stolen. */
+/* These cells are reserved for thefts, so that locks of a full segment can be stolen. */
 static uint32_t reserved_cells(const struct wlh_arena *arena, const struct wlh_ask *ask)
 {
   uint32_t share = arena->ncells / RESERVED_SHARE;
@@ -54,7 +53,7 @@ static uint32_t reserved_cells(const struct wlh_arena *arena, const struct wlh_a
   return share < RESERVED_MOST ? share : RESERVED_MOST;
 }
 
-/* Finds the name, and returns whether the request can be made: OK, or why not. */
+/* Finds the name, and returns OK if the request can be made. */
 static enum wlh_cells_status check_once(
     struct wlh_arena *arena, struct attempt *attempt, struct wlh_answer *answer)
 {
@@ -68,7 +67,7 @@ static enum wlh_cells_status check_once(
   return wlh_header_of(arena)->nfree >= answer->needed ? WLH_CELLS_OK : WLH_CELLS_FULL;
 }
 
-/* The members that a refused request found living. */
+/* Counts the requests that a refused one looked at, and remembers whose processes live. */
 struct survey {
   uint64_t living[WLH_MEMBERS / 64];
   uint32_t steps;
@@ -84,7 +83,7 @@ static bool check_living(struct wlh_arena *arena, struct survey *survey, uint32_
   return lives;
 }
 
-/* Whether one living member's request is enough for the refusal. */
+/* Whether this request of a living member is enough to refuse. */
 static bool proves_refusal(
     const struct attempt *attempt, enum wlh_cells_status refusal,
     const struct wlh_request_cell *other, uint32_t kind)
@@ -94,8 +93,8 @@ static bool proves_refusal(
   return attempt->ask->mode == WLH_EXCLUSIVE || other->mode == WLH_EXCLUSIVE;
 }
 
-/* Checks a list of requests. Returns whether to go on; `*dead` says whether it found a dead
- * member's. */
+/* Returns whether the next list must be surveyed, too. Sets `*dead` if a request belongs to a dead
+ * member. */
 static bool survey_list(
     struct wlh_arena *arena, const struct attempt *attempt, enum wlh_cells_status refusal,
     uint32_t request, struct survey *survey, bool *dead)
@@ -110,7 +109,6 @@ static bool survey_list(
   return !arena->poisoned;
 }
 
-/* Whether a request on this name is refused because of a dead member. */
 static bool is_refused_for_the_dead(
     struct wlh_arena *arena, const struct attempt *attempt, enum wlh_cells_status refusal)
 {
@@ -122,8 +120,7 @@ static bool is_refused_for_the_dead(
   return dead;
 }
 
-/* If a request is refused because of dead members (their locks, requests or cells), removes them.
- * Nobody waits for them, so nobody watches them. Returns whether there were any. */
+/* Nobody waits for these members, so nobody watches them. Returns whether any was dead. */
 static bool reap_obstacles(
     struct wlh_arena *arena, const struct attempt *attempt, enum wlh_cells_status refusal)
 {
@@ -133,7 +130,7 @@ static bool reap_obstacles(
   return true;
 }
 
-/* Checks whether the request can be made, again after each dead member that it finds. */
+/* Each dead member that it finds may have been the reason for a refusal, so it checks again. */
 static enum wlh_cells_status check_until_decided(
     struct wlh_arena *arena, struct attempt *attempt, struct wlh_answer *answer)
 {
@@ -171,7 +168,7 @@ static void steal_the_held_locks(struct wlh_arena *arena, const struct attempt *
   WLH_PUT(cell->weight, 0);
 }
 
-/* Fills a cell with the request, for the caller to commit. */
+/* Fills a cell; the caller commits it. */
 static uint32_t fill_request_cell(
     struct wlh_arena *arena, const struct attempt *attempt, uint32_t label)
 {
@@ -197,7 +194,7 @@ static uint32_t fill_request_cell(
   return request;
 }
 
-/* Makes the request: there are enough cells, and no reason to refuse it. */
+/* There are enough cells, and there is no reason to refuse the request. */
 static enum wlh_cells_status make_request(
     struct wlh_arena *arena, struct attempt *attempt, struct wlh_answer *answer)
 {
@@ -249,7 +246,6 @@ enum wlh_cells_status wlh_cells_request_a_lock(
   return wlh_status_or_poisoned(arena, status);
 }
 
-/* Whether `request` is one of ours. */
 static bool is_own_request(const struct wlh_arena *arena, uint32_t request, uint64_t cookie)
 {
   const struct wlh_request_cell *cell = wlh_request_at(arena, request);

@@ -1,10 +1,10 @@
-/* Sections 4.1 to 4.3 of the specification: what a process does with its locks. */
+/* Sections 4.1 to 4.3 of the specification, with their names. */
 #ifndef WLH_REQUESTS_H
 #define WLH_REQUESTS_H
 
 #include "cells.h"
 
-/* The values are those of enum wlk_option. */
+/* The numbers are those of enum wlk_option. */
 enum wlh_option { WLH_WAIT, WLH_IF_AVAILABLE, WLH_STEAL, WLH_PASS, WLH_PASS_IF_AVAILABLE };
 
 struct wlh_ask {
@@ -39,8 +39,7 @@ struct wlh_answer {
 enum wlh_cells_status wlh_cells_request_a_lock(
     struct wlh_arena *arena, const struct wlh_ask *ask, struct wlh_answer *answer);
 
-/* Releases a lock (4.2) and grants what became grantable. Ends the request and its mail, also if it
- * has passed.
+/* Releases a lock (4.2), or ends a request that has passed, and grants what became grantable.
  *   request, cookie  of ours, not ended
  *   thief    out, on STOLEN
  *   returns  WLH_CELLS_OK, STOLEN (it ended, too), NOT_HELD, LOST, POISONED */
@@ -48,23 +47,21 @@ enum wlh_cells_status wlh_cells_release_the_lock(
     struct wlh_arena *arena, uint32_t request, uint64_t cookie, struct wlh_thief *thief);
 
 /* Aborts a request (4.3) and grants what became grantable.
- *   returns  WLH_CELLS_OK (it was pending, or has passed; it ended), GRANTED or STOLEN (nothing was
- *            changed, wlh_cells_release_the_lock ends it), LOST, POISONED */
+ *   returns  WLH_CELLS_OK (it was pending, or has passed; it ended), LOST, POISONED. On GRANTED and
+ *            STOLEN nothing was changed, and wlh_cells_release_the_lock ends it */
 enum wlh_cells_status wlh_cells_abort_the_request(
     struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
-/* Ends a request in any state.
- *   returns  WLH_CELLS_OK, LOST, POISONED */
+/* Ends a request in any state. Returns WLH_CELLS_OK, LOST, POISONED. */
 enum wlh_cells_status wlh_cells_end_the_request(
     struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
-/* Whether a request of ours is there and, unless it was stolen, in the lists of its name. See
- * wlh_cells_has_member: a negative result from outside must be checked inside, also because others
- * change the lists. Cost: O(1). */
+/* Whether a request of ours is there and, unless it was stolen, in the lists of its name. Others
+ * change the lists, so a negative result from outside must be checked again inside. Cost: O(1). */
 bool wlh_cells_has_request(const struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
-/* Whether a pending request waits for one of its own thread, which ends none while it blocks; see
- * wlk_wait_for_the_lock. Cost: O(locks held on the name + requests ahead). */
+/* Whether a pending request waits for one of its own thread, which ends none while it blocks. Cost:
+ * O(locks held on the name + requests ahead). */
 bool wlh_cells_waits_for_itself(struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
 #endif

@@ -81,7 +81,6 @@
 #include <stdint.h>
 
 #define WLH_MAGIC UINT32_C(0x4b4c5757) /* "WWLK" where bytes are little-endian */
-/* Tests build another layout. */
 #if !defined(WLH_LAYOUT)
 #define WLH_LAYOUT UINT32_C(4)
 #endif
@@ -101,8 +100,8 @@ enum {
 /* Tickets and tokens stay below this; larger ones are damage. */
 #define WLH_COUNT_MOST (UINT64_C(1) << 62)
 
-/* The kind of a cell, a part of the layout. None is 0, so that a file overwritten with zeros is
- * damage, and not free cells. */
+/* The kind of a cell. None is 0, so that a file overwritten with zeros is damage and not free
+ * cells. */
 enum wlh_kind {
   WLH_KIND_FREE = 1,
   WLH_KIND_TEXT = 2,
@@ -115,11 +114,11 @@ enum wlh_kind {
   WLH_KIND_KEPT = 9         /* a TEXT that a rebuild has found in use */
 };
 
-/* Ends the chain of a bucket, and is the head of an empty one. It is not 0, for the same reason: a
- * held name must not disappear. */
+/* Ends a chain of names, and is the head of an empty one. It is not 0, because a held name must not
+ * disappear when the file becomes zeros. */
 #define WLH_NO_NAME UINT32_MAX
 
-/* These are as in enum wlk_mode. */
+/* The numbers are those of enum wlk_mode. */
 enum { WLH_EXCLUSIVE = 0, WLH_SHARED = 1 };
 
 /* A list of requests, by their cells; 0 for none. */
@@ -131,9 +130,8 @@ struct wlh_link {
   uint32_t next, prev;
 };
 
-/* The lists that a request can be in: the queue or the locks of its resource; the mailbox of its
- * member (NEWS_); the requests of its agent, by ticket; the levels of its queue (PENDING), which
- * share a link with the mailbox. */
+/* The lists that a request can be in. A request is never in a mailbox (NEWS_) and a level (PENDING)
+ * at once, so these two share a link. */
 enum wlh_place {
   WLH_BY_RESOURCE,
   WLH_BY_MAILBOX,
@@ -142,7 +140,6 @@ enum wlh_place {
   WLH_BY_LEVEL = WLH_BY_MAILBOX
 };
 
-/* The thief of a lock. */
 struct wlh_thief {
   uint64_t id;     /* of the member */
   uint32_t pid;    /* of the member */
@@ -151,8 +148,8 @@ struct wlh_thief {
   uint32_t zero;
 };
 
-/* A lock request (2.5) and, once granted, the lock (2.4). The first cache line has what is read
- * most. */
+/* A lock request (2.5) and, once granted, the lock (2.4). The first cache line has the fields that
+ * are read most. */
 struct wlh_request_cell {
   uint32_t kind;      /* (i) PENDING, NEWS_HELD, HELD, NEWS_BROKEN */
   uint32_t resource;  /* (i) RESOURCE cell; meaningless once broken */
@@ -196,7 +193,7 @@ struct wlh_resource_cell {
 #define WLH_LIMIT_UNSET UINT32_C(0)
 #define WLH_LIMIT_NONE  UINT32_MAX
 
-/* A part of a name, of a label or of a thread's name; all but the last part are full. */
+/* A part of a name, of a label or of a thread's name. All parts but the last are full. */
 struct wlh_text_cell {
   uint32_t kind;                 /* (i) TEXT, KEPT */
   uint32_t next;                 /* (i) next TEXT cell; 0 in the last */
@@ -228,7 +225,7 @@ union wlh_cell {
   struct wlh_agent_cell agent;
 };
 
-/* Whether a member is in. Neither is 0, as for cells. */
+/* Whether a member is in. Neither number is 0, as for cells. */
 enum { WLH_MEMBER_IN = 1, WLH_MEMBER_OUT = 2 };
 
 /* A process that has the bucket open. */
@@ -286,14 +283,12 @@ struct wlh_segment {
 
 #define WLH_BYTES_BEFORE_CELLS (256 + 64 * WLH_MEMBERS)
 
-/* Whether a segment can have this many cells and members. */
 static inline bool wlh_is_size(uint32_t ncells, uint32_t nmembers)
 {
   return ncells >= WLH_CELLS_LEAST && ncells <= WLH_CELLS_MOST && (ncells & (ncells - 1)) == 0 &&
          nmembers == WLH_MEMBERS;
 }
 
-/* Returns the size in bytes of a segment of `ncells` cells. */
 static inline uint64_t wlh_segment_bytes(uint32_t ncells)
 {
   return WLH_BYTES_BEFORE_CELLS + (uint64_t)ncells * (WLH_CELL_BYTES + sizeof(uint32_t));

@@ -1,20 +1,17 @@
-/* Reading and writing a segment. Every store goes through here, so that a test can stop at each
- * (WLH_STEPS).
- *
- * Another process can have a defect, and the file can become zeros, so a read may return anything,
- * and something else the next time. Therefore
- *   - an index is masked by the private `ncells` where it is used, and so always leads into the
- *   segment. Errors end up at cell 0, which means none and whose kind is never written;
- *   - a size is read once, by wlh_read_length, which knows the largest possible one;
- *   - a loop along a chain asks wlh_advance, which counts its steps; others count to the private
- *   `ncells`, to a constant, or to a size from wlh_read_length.
+/* How a segment is read and written. Every store goes through here, so that a test can stop at each
+ * (WLH_STEPS). A read may return anything, and something else the next time, because another
+ * process can have a defect, and the file can become zeros. Therefore
+ *   - an index is masked by the private `ncells` where it is used. Errors end up at cell 0, which
+ *     means none and whose kind is never written
+ *   - a size is read once, by wlh_read_length, which knows the largest possible one
+ *   - a loop along a chain asks wlh_advance, which counts its steps. Other loops count to the
+ *     private `ncells`, to a constant, or to a size from wlh_read_length
  * Tests change the segment between two reads (WLH_LOOKS). */
 #ifndef WLH_STORE_H
 #define WLH_STORE_H
 
 #include "cells.h"
 
-/* A test build calls these before each store, with its place. */
 #if defined(WLH_STEPS)
 void wlh_step(volatile void *place, size_t size);
 void wlh_step_commit(void);
@@ -33,12 +30,12 @@ void wlh_look(const void *place, size_t size);
 #define WLH_LOOK(place) ((void)0)
 #endif
 
-/* Stores a field. Stores between two commits may become visible in any order. */
+/* Stores between two commits may become visible in any order. */
 #define WLH_PUT(place, value) (WLH_STEP(place), (void)((place) = (value)))
 
 /* Stores a 32-bit word after all earlier stores and before all later ones. A dead process has
- * executed a prefix of its instructions, and the living see it through the kernel, so only the
- * compiler needs a fence. */
+ * executed a prefix of its instructions, and the kernel shows all of them to the living, so only
+ * the compiler needs a fence. */
 static inline void wlh_commit(uint32_t *place, uint32_t value)
 {
   WLH_STEP(*place);
@@ -48,7 +45,7 @@ static inline void wlh_commit(uint32_t *place, uint32_t value)
   WLH_STEP_COMMIT();
 }
 
-/* Raises one of the header's counts, in one store on every machine. */
+/* Raises a count of the header. It is one store on every machine. */
 static inline void wlh_raise(uint64_t *count, uint64_t value)
 {
   WLH_STEP(*count);
@@ -57,7 +54,8 @@ static inline void wlh_raise(uint64_t *count, uint64_t value)
   WLH_STEP_COMMIT();
 }
 
-/* Notes damage for ever or, if read from outside, only that this look failed. */
+/* A view from outside may meet what only looks like damage, so there it means that this look
+ * failed. */
 static inline void wlh_note_damage(struct wlh_arena *arena)
 {
   arena->poisoned = true;
@@ -102,7 +100,6 @@ static inline struct wlh_agent_cell *wlh_agent_at(const struct wlh_arena *arena,
   return &wlh_cell_at(arena, cell)->agent;
 }
 
-/* Returns the head of the bucket for names with `hash`. */
 static inline uint32_t *wlh_bucket_at(const struct wlh_arena *arena, uint32_t hash)
 {
   uint32_t *heads = (uint32_t *)(void *)&arena->segment->cells[arena->ncells];
@@ -124,7 +121,6 @@ static inline bool wlh_is_request(uint32_t kind)
   return kind >= WLH_KIND_PENDING && kind <= WLH_KIND_NEWS_BROKEN;
 }
 
-/* Sets the kind of a cell, which commits it. */
 static inline void wlh_commit_kind(struct wlh_arena *arena, uint32_t cell, enum wlh_kind kind)
 {
   if ((cell & (arena->ncells - 1)) == 0)
@@ -133,7 +129,7 @@ static inline void wlh_commit_kind(struct wlh_arena *arena, uint32_t cell, enum 
     wlh_commit(&wlh_cell_at(arena, cell)->kind, kind);
 }
 
-/* Whether `cell` is in the segment and of `kind`; otherwise there is damage. */
+/* Whether `cell` is in the segment and of `kind`. If not, notes damage. */
 static inline bool wlh_expect(struct wlh_arena *arena, uint32_t cell, enum wlh_kind kind)
 {
   bool is = cell > 0 && cell < arena->ncells && wlh_kind_of(arena, cell) == kind;
@@ -141,7 +137,6 @@ static inline bool wlh_expect(struct wlh_arena *arena, uint32_t cell, enum wlh_k
   return is;
 }
 
-/* Works as wlh_expect, for any kind of request. */
 static inline bool wlh_expect_request(struct wlh_arena *arena, uint32_t cell)
 {
   bool is = cell > 0 && cell < arena->ncells && wlh_is_request(wlh_kind_of(arena, cell));
@@ -149,7 +144,7 @@ static inline bool wlh_expect_request(struct wlh_arena *arena, uint32_t cell)
   return is;
 }
 
-/* Reads a number that others may write, once, into a private copy. */
+/* Reads a number that others may change into a private copy, once. */
 static inline uint32_t wlh_read(const uint32_t *place)
 {
   uint32_t number = *(const volatile uint32_t *)place;
@@ -167,8 +162,8 @@ static inline uint32_t wlh_read_length(
   return 0;
 }
 
-/* Whether a walk along a chain goes on at `cell`. It ends with cell 0, and with damage, such as
- * more steps than there are cells. `steps` is 0 at first. */
+/* Whether a walk along a chain goes on at `cell`: not at cell 0, and not after more steps than
+ * there are cells, which are damage. `steps` is 0 at first. */
 static inline bool wlh_advance(struct wlh_arena *arena, uint32_t cell, uint32_t *steps)
 {
   if (cell == 0 || arena->poisoned) return false;
@@ -177,13 +172,11 @@ static inline bool wlh_advance(struct wlh_arena *arena, uint32_t cell, uint32_t 
   return false;
 }
 
-/* Our own member lives. */
 static inline bool wlh_is_alive(const struct wlh_arena *arena, uint32_t member)
 {
   return member == arena->member || arena->alive(arena->data, member);
 }
 
-/* Returns `status`, or POISONED if there was damage. */
 static inline enum wlh_cells_status wlh_status_or_poisoned(
     const struct wlh_arena *arena, enum wlh_cells_status status)
 {

@@ -5,8 +5,7 @@
 #include "pool.h"
 #include "queue.h"
 
-/* The counts so far. Both ways to
- * count, from the cells and along the lists, must agree. */
+/* The counts so far. They come from the cells and from the lists, and both must agree. */
 struct found {
   struct wlh_arena *arena;
   const char *broken;
@@ -37,16 +36,14 @@ static void check_text(struct found *found, uint32_t first, uint32_t units)
   demand(found, first == 0, "a text does not end");
 }
 
-/* The properties of a list, and of each request in it. */
 struct of_list {
   enum wlh_place place;
   bool (*belongs)(const struct wlh_request_cell *cell, uint32_t owner);
   uint32_t owner;
-  /* whether `cell` may be right behind `before`; NULL for always */
+  /* Whether `cell` may be right behind `before`; NULL for always. */
   bool (*follows)(const struct wlh_request_cell *cell, const struct wlh_request_cell *before);
 };
 
-/* Returns the length of the list. */
 static uint32_t check_list(
     struct found *found, const struct wlh_list *list, const struct of_list *of)
 {

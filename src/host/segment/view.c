@@ -5,15 +5,14 @@
 #include "pool.h"
 #include "queue.h"
 
-/* A snapshot under way. */
 struct viewing {
   struct wlh_arena *arena;
   struct wlh_view *view;
   uint32_t steps; /* requests that were read */
 };
 
-/* Returns where to write a text, or NULL if it does not fit. More text than all cells can have is
- * damage: something is listed twice, and the caller would allocate without bound. */
+/* Returns where to write a text, or NULL if it does not fit. If there is more text than all cells
+ * can have, something is listed twice: the caller would allocate without bound. */
 static uint16_t *reserve(struct viewing *viewing, uint32_t units, uint32_t *at)
 {
   struct wlh_view *view = viewing->view;
@@ -34,8 +33,8 @@ static void add_text(
   *length = units;
 }
 
-/* An agent's mark is its index in this snapshot, if the client there agrees. Without room an agent
- * may be counted once for each entry. */
+/* The mark of an agent is its index in this snapshot, if the client there agrees. Without room, an
+ * agent may be counted once for each entry. */
 static uint32_t add_client(struct viewing *viewing, uint32_t agent)
 {
   struct wlh_view *view = viewing->view;
@@ -65,8 +64,8 @@ static uint32_t add_client(struct viewing *viewing, uint32_t agent)
 static struct wlh_entry entry_of(struct viewing *viewing, uint32_t request, uint32_t limit)
 {
   const struct wlh_request_cell *cell = wlh_request_at(viewing->arena, request);
-  /* The token is read first: a look from outside compares it with the one it finds after the
-   * rest. */
+  /* The token is read first, because a reader from outside compares it with the one that it finds
+   * after the rest. */
   uint64_t token = __atomic_load_n(&cell->token, __ATOMIC_ACQUIRE);
   bool held = wlh_is_held(cell->kind);
   return (struct wlh_entry){
@@ -159,7 +158,6 @@ enum wlh_cells_status wlh_cells_snapshot_a_name(
 
 enum { ATTEMPTS = 64 };
 
-/* Makes an arena for one look. Returns false if the tables cannot be read. */
 static bool attach_from_outside(
     struct wlh_arena *arena, struct wlh_segment *segment, uint64_t bytes)
 {
@@ -171,8 +169,8 @@ static bool attach_from_outside(
          atomic_load(&segment->header.poisoned) == 0;
 }
 
-/* Whether a lock is the one that was seen. A token is given once: if it is the same, the lock was
- * held all the time, and what it refers to has not changed. */
+/* A token is given once. If it is the same, the lock was held all the time, and what it refers to
+ * has not changed. */
 static bool is_still_held(
     const struct wlh_arena *arena, uint32_t resource, const struct wlh_entry *entry)
 {
@@ -196,7 +194,7 @@ static bool keep_still_held(struct wlh_arena *arena, uint32_t resource, struct w
   return kept > 0;
 }
 
-/* Looks once. Returns LOST if others were changing what it read. */
+/* Returns LOST if others were changing what it read. */
 static enum wlh_cells_status find_holders_once(
     struct wlh_arena *arena, const uint16_t *name, uint32_t units, struct wlh_view *view)
 {

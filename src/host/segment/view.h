@@ -1,10 +1,10 @@
-/* Snapshots of the lock state (section 4.5). */
+/* Snapshots of the lock state. */
 #ifndef WLH_VIEW_H
 #define WLH_VIEW_H
 
 #include "cells.h"
 
-/* A lock or a request. Texts are ranges of the snapshot's `units`. */
+/* Texts are ranges of the snapshot's `units`. */
 struct wlh_entry {
   uint32_t name, name_units;   /* the same range for all entries of a name */
   uint32_t label, label_units; /* label_units is 0 if there is no label */
@@ -24,8 +24,8 @@ struct wlh_client {
   uint32_t agent;            /* its cell */
 };
 
-/* The target of a snapshot. Parts that do not fit are counted, but not written: the snapshot is
- * complete if no count exceeds its capacity. */
+/* Parts of a snapshot that do not fit are counted, but not written: it is complete if no count
+ * exceeds its capacity. */
 struct wlh_view {
   struct wlh_entry *entries;  /* by name: the locks, then the queue in its order */
   struct wlh_client *clients; /* each client of the entries once */
@@ -34,21 +34,22 @@ struct wlh_view {
   uint32_t entry_count, client_count, unit_count;          /* out */
 };
 
-/* Snapshots everything (4.5). It includes dead members: callers use wlh_cells_reap first.
+/* Section 4.5: https://www.w3.org/TR/2023/WD-web-locks-20230105/#snapshot-the-lock-state
+ * The result includes dead members, so callers use wlh_cells_reap first.
  *   returns  WLH_CELLS_OK, WLH_CELLS_FULL (see struct wlh_view), POISONED
  *   cost     O(cells in use) */
 enum wlh_cells_status wlh_cells_snapshot_the_lock_state(
     struct wlh_arena *arena, struct wlh_view *view);
 
-/* Snapshots one name in the same way; `pending` includes its queue.
+/* Snapshots one name in the same way. `pending` includes its queue.
  *   cost     O(length + entries) */
 enum wlh_cells_status wlh_cells_snapshot_a_name(
     struct wlh_arena *arena, const uint16_t *name, uint32_t units, bool pending,
     struct wlh_view *view);
 
-/* Reads the holders of a name from outside, so that no process in the tables delays it. Writes only
- * `view`, which may list a client more than once. Each lock in it was held during the call; others
- * may be missing.
+/* Reads the holders of a name from outside, so that no process in the tables delays it. It writes
+ * only `view`, which may list a client more than once. Each lock in it was held during the call;
+ * others may be missing.
  *   segment  mapped up to `bytes`
  *   returns  WLH_CELLS_OK, WLH_CELLS_FULL (see struct wlh_view), or WLH_CELLS_LOST: others were
  *            changing the tables, or they are damaged
