@@ -1,10 +1,10 @@
-/* Releases, aborts and ends requests, for host.h. */
+/* How calls of host.h release, abort and end requests. */
 #include "agents.h"
 #include "deferred.h"
 #include "helper.h"
 #include "section.h"
 
-/* Whether the request has ended by itself; otherwise sets its state. */
+/* If the request has ended by itself, ends its record and returns true; otherwise sets `*state`. */
 static bool take_end(
     struct wlh_request *request, enum wlh_status *status, enum wlh_state *state,
     struct wlk_events *events)
@@ -19,7 +19,6 @@ static bool take_end(
   return check.ended;
 }
 
-/* Defers the release of a lock. */
 static enum wlh_status defer_release(struct wlh_request *lock, struct wlk_events *events)
 {
   struct wlh_bucket *bucket = lock->item.agent->bucket;
@@ -41,7 +40,7 @@ static enum wlh_status defer_release(struct wlh_request *lock, struct wlk_events
   return status;
 }
 
-/* Defers the end of a request, of which its agent receives no more events. */
+/* The agent receives no more events about the request. */
 static void defer_end(struct wlh_request *request)
 {
   struct wlh_agent *agent = request->item.agent;
@@ -49,8 +48,8 @@ static void defer_end(struct wlh_request *request)
   wlk_mutex_lock(&bucket->qmu);
   wlh_drop_event(request);
   request->item.gone = true;
-  /* A deferred request that nobody has begun was never made, or its release is deferred before
-   * it. */
+  /* A deferred request that nobody has begun was never made, unless its release was deferred
+   * before. */
   bool never_made = request->item.op == WLH_OP_REQUEST && !request->item.doing;
   bool on_its_way = request->item.doing || request->item.op == WLH_OP_RELEASE;
   if (never_made)
@@ -58,7 +57,7 @@ static void defer_end(struct wlh_request *request)
   else
     request->state = WLH_ENDING;
   if (!never_made && !on_its_way) wlh_defer(bucket, &request->item, WLH_OP_END);
-  wlk_mutex_unlock(&bucket->qmu); /* it may be gone from here on, unless it was never made */
+  wlk_mutex_unlock(&bucket->qmu); /* The request may be gone now, unless it was never made. */
   if (never_made)
     wlh_recycle_request(agent, request);
   else if (!on_its_way)
@@ -67,15 +66,14 @@ static void defer_end(struct wlh_request *request)
 
 enum ending { RELEASE, ABORT };
 
-/* Ends the cell inside, if its state allows it. Returns false if the tables are lost, and the
- * caller must defer it. */
+/* Returns false if its tables are lost, or not open, and the caller must defer it. */
 static bool end_cell(
     struct wlh_request *request, enum ending ending, enum wlh_status *status,
     struct wlk_events *events)
 {
   struct wlh_bucket *bucket = request->item.agent->bucket;
   struct wlh_thief thief = {0};
-  enum wlh_cells_status ended = WLH_CELLS_STOLEN; /* a release reports a theft, too */
+  enum wlh_cells_status ended = WLH_CELLS_STOLEN; /* A release reports a theft, too. */
   if (ending == ABORT)
     ended = wlh_cells_abort_the_request(&bucket->arena, request->cell, request->cookie);
   if (ended == WLH_CELLS_STOLEN)
@@ -89,8 +87,8 @@ static bool end_cell(
   return true;
 }
 
-/* Ends a request for a call, unless it has ended by itself, or the call does not fit its state.
- * Returns whether the call has its result; otherwise the caller must defer it. */
+/* If the request has ended by itself, or the call does not fit its state, that is the result.
+ * Returns false if there is no result, and the caller must defer the call. */
 static bool end_now(
     struct wlh_request *request, enum ending ending, enum wlh_status *status,
     struct wlk_events *events)
@@ -109,7 +107,8 @@ static bool end_now(
     answered = inside && end_cell(request, ending, status, events);
     if (answered && !request->cell) change.ended = request;
   }
-  /* An abort without effect leaves the agent's events: one of them may be about this request. */
+  /* An abort without effect leaves the agent's events, because one of them may be about this
+   * request. */
   bool takes = answered && (ending == RELEASE || *status == WLH_OK);
   if (inside) wlh_end_section(agent, &change, takes ? events : NULL);
   return answered;
@@ -132,12 +131,11 @@ enum wlh_status wlh_abort_the_request(struct wlh_request *request, struct wlk_ev
   return status;
 }
 
-/* Ends the record of a request whose cell has ended in this critical section. */
 static void end_and_recycle(struct wlh_request *request)
 {
   struct wlh_agent *agent = request->item.agent;
   wlk_mutex_lock(&agent->bucket->qmu);
-  (void)wlh_end_record(agent->bucket, request); /* no thread works on it: we are inside */
+  (void)wlh_end_record(agent->bucket, request); /* No thread works on it, because we are inside. */
   wlk_mutex_unlock(&agent->bucket->qmu);
   wlh_recycle_request(agent, request);
 }

@@ -1,4 +1,4 @@
-/* Makes requests and jobs, for host.h. */
+/* How calls of host.h make requests and jobs. */
 #include "agents.h"
 #include "deferred.h"
 #include "helper.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Gives the helper a job; takes it back if there is no helper. */
+/* If no helper can be started, takes the operation back and returns false. */
 static bool defer_to_helper(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_op op)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -132,7 +132,7 @@ static void link_request(struct wlh_request *request, enum wlh_state state)
   wlk_mutex_unlock(&agent->bucket->qmu);
 }
 
-/* Makes the request now. Returns false if it must be deferred. */
+/* Returns false if the request must be deferred. */
 static bool request_now(
     struct wlh_request *request, const struct wlh_ask *ask, enum wlh_status *status,
     struct wlk_events *events)
@@ -159,7 +159,7 @@ static bool request_now(
   return done;
 }
 
-/* Defers the request. Returns WLH_PENDING, NO_MEMORY, or FULL if there is no helper. */
+/* Returns WLH_PENDING, NO_MEMORY, or FULL if no helper can be started. */
 static enum wlh_status defer_request(struct wlh_request *request, const struct wlh_ask *ask)
 {
   struct wlh_bucket *bucket = request->item.agent->bucket;

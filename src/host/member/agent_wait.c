@@ -1,12 +1,11 @@
-/* Blocks a thread until its request or job is answered: wlh_wait_for_the_lock and wlh_wait_for_job
- * of host.h. */
+/* How a thread blocks until its request or job is answered. */
 #include "agents.h"
 #include "deferred.h"
 #include "helper.h"
 #include "section.h"
 
-/* Finds out whether the calling thread would wait for itself, after the deferred operations: here
- * if the tables can be entered now, otherwise in the thread that enters them next. */
+/* Finds out, after the deferred operations, whether the calling thread would wait for itself. If
+ * the tables cannot be entered now, the thread that enters next does it. */
 static void check_own_deadlock(struct wlh_bucket *bucket, struct wlh_block *block)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -20,7 +19,7 @@ static void check_own_deadlock(struct wlh_bucket *bucket, struct wlh_block *bloc
     (void)wlh_helper_start(bucket);
 }
 
-/* Cancels the check. With qmu. */
+/* With qmu. */
 static void cancel_check(struct wlh_bucket *bucket, struct wlh_block *block)
     WLK_REQUIRES(bucket->qmu)
 {
@@ -30,7 +29,7 @@ static void cancel_check(struct wlh_bucket *bucket, struct wlh_block *block)
   }
 }
 
-/* Waits until there is news of what the agent awaits. With qmu. */
+/* With qmu. */
 static void wait_for_news(struct wlh_bucket *bucket, struct wlh_agent *agent, uint64_t timeout)
     WLK_REQUIRES(bucket->qmu)
 {
@@ -64,7 +63,7 @@ enum wlh_status wlh_wait_for_the_lock(
     events->token = (uint64_t)request->item.event.token_high << 32 | request->item.event.token_low;
     wlh_drop_event(request);
   }
-  if (status != WLH_PENDING) wlh_take_events(agent, events); /* these include thefts */
+  if (status != WLH_PENDING) wlh_take_events(agent, events); /* These include thefts. */
   wlk_mutex_unlock(&agent->bucket->qmu);
   if (check.ours) wlh_recycle_request(agent, request);
   return status;

@@ -1,4 +1,3 @@
-/* Implements agents.h, and the part of host.h about agents. */
 #include "agents.h"
 
 #include "deferred.h"
@@ -82,7 +81,7 @@ bool wlh_end_record(struct wlh_bucket *bucket, struct wlh_request *request)
   return true;
 }
 
-/* Converts an event that ends a request to a status. With qmu. */
+/* With qmu. */
 static enum wlh_status status_of_event(const struct wlk_event *event, struct wlk_events *events)
 {
   events->thief_thread = event->thief_thread;
@@ -155,7 +154,7 @@ const char *wlh_agent_client_id(const struct wlh_agent *agent)
   return agent->client_id;
 }
 
-/* Takes the oldest event. With qmu. */
+/* With qmu. */
 static void take_event(struct wlh_agent *agent, struct wlk_event *event)
     WLK_REQUIRES(agent->bucket->qmu)
 {
@@ -181,7 +180,7 @@ void wlh_take_events(struct wlh_agent *agent, struct wlk_events *events)
   }
 }
 
-/* With qmu, and still with mu from the critical section: no other thread has seen the record
+/* With qmu, and still with mu from the critical section, so no other thread has seen the record
  * since. */
 static void note_change(struct wlh_agent *agent, const struct wlh_change *change)
     WLK_REQUIRES(agent->bucket->qmu)
@@ -190,7 +189,8 @@ static void note_change(struct wlh_agent *agent, const struct wlh_change *change
     change->linked->state = change->state;
     wlk_list_append(&agent->requests, &change->linked->by_agent);
   }
-  if (change->ended) (void)wlh_end_record(agent->bucket, change->ended); /* no thread works on it */
+  if (change->ended)
+    (void)wlh_end_record(agent->bucket, change->ended); /* No thread works on it. */
 }
 
 void wlh_end_section(
@@ -221,7 +221,7 @@ void wlh_agent_take_events(struct wlh_agent *agent, bool woken, struct wlk_event
   wlk_mutex_unlock(&agent->bucket->qmu);
 }
 
-/* Defers the termination. No thread calls the wake function from here on. */
+/* No thread calls the wake function from here on. */
 static void stop_wake_ups(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -239,8 +239,8 @@ void wlh_agent_terminate(struct wlh_agent *agent)
   struct wlh_bucket *bucket = agent->bucket;
   if (wlh_is_forked(bucket)) return;
   stop_wake_ups(bucket, agent);
-  /* Entering does what was deferred. If nothing is open and the helper does not run, there is
-   * nothing but our own memory. */
+  /* Entering does what was deferred. If nothing is open and the helper does not run, only our own
+   * memory is left. */
   if (wlh_try_enter(bucket, NULL)) {
     wlh_leave(bucket);
     return;

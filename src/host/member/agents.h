@@ -1,46 +1,43 @@
-/* Agents, and what the calls of host.h about their requests share: events, and the end of a call
- * inside the tables. */
+/* Agents, with the events and the end of a request that all calls of host.h share. */
 #ifndef WLH_AGENTS_H
 #define WLH_AGENTS_H
 
 #include "records.h"
 
-/* Converts a status of the tables to one of host.h. */
 enum wlh_status wlh_status_of(enum wlh_cells_status status);
 
-/* Whether these news end a request. */
 bool wlh_is_end(uint32_t news);
 
 void wlh_init_item(struct wlh_item *item, struct wlh_agent *agent, uint32_t tag);
 
-/* Keeps a request for the agent's next one, or frees it. Threads: the agent's own. */
+/* Keeps a record for the agent's next request, or frees it. Threads: the agent's own. */
 void wlh_recycle_request(struct wlh_agent *agent, struct wlh_request *request);
 
-/* Ends a request without a cell. Returns whether the caller must put it away; otherwise the thread
- * that works on it frees it. With qmu. */
+/* Ends the record of a request without a cell. Returns whether the caller must recycle it;
+ * otherwise the thread that works on it frees it. With qmu. */
 bool wlh_end_record(struct wlh_bucket *bucket, struct wlh_request *request)
     WLK_REQUIRES(bucket->qmu);
 
 /* Drops the event of a grant that the caller knows of. With qmu. */
 void wlh_drop_event(struct wlh_request *request);
 
-/* The state of a request at one moment; outside, a theft can follow. */
+/* The state of a request at one moment. A theft can follow, if the caller is outside. */
 struct wlh_end_result {
   bool ended; /* whether it ended by itself */
   bool ours;  /* whether the caller must put it away after qmu */
   enum wlh_state state;
 };
 
-/* If the request has ended by itself, ends its record, too, and sets the result. With qmu. */
+/* If the request has ended by itself, ends its record and sets the result. With qmu. */
 struct wlh_end_result wlh_take_end(
     struct wlh_bucket *bucket, struct wlh_request *request, enum wlh_status *status,
     struct wlk_events *events) WLK_REQUIRES(bucket->qmu);
 
-/* Takes the agent's events, as many as fit. With qmu. */
+/* Takes as many of the agent's events as fit. With qmu. */
 void wlh_take_events(struct wlh_agent *agent, struct wlk_events *events)
     WLK_REQUIRES(agent->bucket->qmu);
 
-/* The effect of a critical section on the agent's requests, for their records. */
+/* The effect of a critical section on the agent's records. */
 struct wlh_change {
   struct wlh_request *linked; /* a request that was made, in this state; or NULL */
   enum wlh_state state;
@@ -48,7 +45,7 @@ struct wlh_change {
 };
 
 /* Ends the critical section of a call of the agent, and records its effect.
- *   events   the agent's, which it takes; none of them is about later acts of others. If NULL, they
+ *   events   out: the agent's events, none of which is about later acts of others. If NULL, they
  *            stay in the queue, and the agent is woken if it has any
  *   threads  the agent's own, inside */
 void wlh_end_section(

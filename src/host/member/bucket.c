@@ -1,4 +1,4 @@
-/* The buckets of this process: wlh_bucket_open and wlh_bucket_close of host.h. */
+/* The buckets of this process, by directory and name. Threads that open one share it. */
 #include "deferred.h"
 #include "helper.h"
 
@@ -12,8 +12,7 @@ static struct wlk_mutex registry_mutex = WLK_MUTEX_INIT;
 static struct wlk_link registry = WLK_LIST_INIT(registry); /* registry_mutex */
 static bool forks_seen;                                    /* registry_mutex */
 
-/* Runs in a forked child, which must not use the parent's files. It does only what a signal handler
- * may do. */
+/* A forked child must not use the parent's files. This does only what a signal handler may do. */
 static void forget_buckets_in_child(void)
 {
   wlh_port_reset_mutex(&registry_mutex);
@@ -31,7 +30,7 @@ static void forget_buckets_in_child(void)
   wlk_list_init(&registry);
 }
 
-/* Writes 24 hexadecimal digits, of two hashes with the same keys everywhere. */
+/* The name is 24 hexadecimal digits, of two hashes with the same keys in all processes. */
 static void hash_name(const uint16_t *name, uint32_t length, char *text)
 {
   static const uint64_t keys[2][2] = {
@@ -68,12 +67,12 @@ static void free_bucket(struct wlh_bucket *bucket)
   free(bucket);
 }
 
-/* Keeps the name for wlh_port_note_name. */
+/* wlh_port_note_name needs it. A name that is too long, or finds no memory, is not noted. */
 static void keep_title(struct wlh_bucket *bucket, const uint16_t *title, uint32_t units)
 {
   if (units == 0 || units > WLH_NAME_MOST) return;
   bucket->title = malloc(units * sizeof *title);
-  if (!bucket->title) return; /* the name is then not noted */
+  if (!bucket->title) return;
   memcpy(bucket->title, title, units * sizeof *title);
   bucket->title_units = units;
 }
@@ -100,7 +99,7 @@ static struct wlh_bucket *make_bucket(
   return NULL;
 }
 
-/* Finds an open bucket, or makes it. With the registry's mutex. */
+/* With the registry's mutex. */
 static struct wlh_bucket *find_or_make_bucket(
     const char *directory, bool standard, const char *name, const char *version,
     const uint16_t *title, uint32_t units)
@@ -152,7 +151,7 @@ void wlh_bucket_close(struct wlh_bucket *bucket)
   wlk_mutex_unlock(&registry_mutex);
   if (!last) return;
   wlh_helper_stop(bucket);
-  wlh_do_deferred_without_tables(bucket); /* nobody else is left */
+  wlh_do_deferred_without_tables(bucket); /* Nobody else is left. */
   wlh_empty_trash(bucket);
   free_bucket(bucket);
 }

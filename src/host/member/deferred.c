@@ -4,7 +4,6 @@
 #include "events.h"
 #include "mailbox.h"
 
-/* Makes the agent's cell, if it has none since the file was opened. */
 static enum wlh_cells_status add_agent(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   if (agent->cell) return WLH_CELLS_OK;
@@ -47,7 +46,6 @@ void wlh_remove_deferred(struct wlh_bucket *bucket, struct wlh_item *item)
   (void)__atomic_sub_fetch(&bucket->deferred_count, 1, __ATOMIC_RELEASE);
 }
 
-/* Ends a request whose state is ENDING, or that is gone. */
 static void end_deferred(struct wlh_bucket *bucket, struct wlh_request *request)
 {
   if (request->cell && bucket->open) {
@@ -59,7 +57,6 @@ static void end_deferred(struct wlh_bucket *bucket, struct wlh_request *request)
   wlk_mutex_unlock(&bucket->qmu);
 }
 
-/* The result of a deferred request. */
 struct outcome {
   enum wlh_state state;
   uint32_t news; /* 0 if there is no event */
@@ -83,7 +80,7 @@ static void finish_request(
       wlh_post_event(bucket, &request->item, outcome->news, outcome->low, outcome->high);
     }
   }
-  wlk_mutex_unlock(&bucket->qmu); /* it may be gone from here on, unless it was given up */
+  wlk_mutex_unlock(&bucket->qmu); /* The request may be gone now, unless it was given up. */
   if (given_up) end_deferred(bucket, request);
 }
 
@@ -93,7 +90,8 @@ static bool do_request(struct wlh_bucket *bucket, struct wlh_request *request)
   struct wlh_answer answer = {0};
   struct outcome outcome = {WLH_ENDED, WLH_NEWS_FAILED, WLH_FULL, 0, NULL};
   enum wlh_cells_status status = wlh_make_request(bucket, request, &request->ask, &answer);
-  if (wlh_note_loss(bucket, status)) return false; /* it is made when the file is open again */
+  if (wlh_note_loss(bucket, status))
+    return false; /* The request is made when the file is open again. */
   switch (status) {
   case WLH_CELLS_GRANTED:
     /* A theft by this request, or of an earlier lock of its thread, comes first. */
@@ -146,12 +144,12 @@ static void do_release(struct wlh_bucket *bucket, struct wlh_request *request)
       outcome.news = WLH_NEWS_LOST;
     wlh_forget_cell(bucket, request);
   } else {
-    outcome.news = 0; /* a theft or a loss was reported before */
+    outcome.news = 0; /* A theft or a loss was reported before. */
   }
   finish_request(bucket, request, &outcome);
 }
 
-/* The agent's thread has given it up. All its requests end with it. */
+/* All requests of the agent end with it. */
 static void do_terminate(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   if (agent->cell && bucket->open) (void)wlh_cells_terminate_agent(&bucket->arena, agent->cell);
@@ -171,8 +169,8 @@ static void do_terminate(struct wlh_bucket *bucket, struct wlh_agent *agent)
   wlk_list_append(&bucket->dead_agents, &agent->by_bucket);
 }
 
-/* Ends a request whose own thread blocks its way. No other thread can end it: that needs mu, and
- * its own thread must leave wlh_wait_for_the_lock first, which waits for us. */
+/* Ends a request that its own thread keeps from being granted. No other thread can end it: that
+ * needs mu, and its own thread cannot leave wlh_wait_for_the_lock before this is done. */
 static void do_block(struct wlh_bucket *bucket, struct wlh_block *block)
 {
   struct wlh_request *request = block->request;
@@ -192,11 +190,11 @@ static void do_block(struct wlh_bucket *bucket, struct wlh_block *block)
   block->item.doing = false;
   block->item.op = WLH_OP_NONE;
   wlk_condition_broadcast(&block->item.agent->unblocked);
-  wlk_mutex_unlock(&bucket->qmu); /* it may be gone from here on */
+  wlk_mutex_unlock(&bucket->qmu); /* It may be gone from here on. */
 }
 
-/* Takes the first operation that may be done: with tables any, except jobs, which only the helper
- * does; without tables one that needs none. Otherwise returns NULL, and `*done` says why. */
+/* Only the helper may do a job, so a job stays. Returns NULL if nothing may be done, and `*done`
+ * says why. */
 static struct wlh_item *take_deferred(struct wlh_bucket *bucket, enum wlh_done *done)
 {
   struct wlh_item *item = NULL;
@@ -216,7 +214,7 @@ static struct wlh_item *take_deferred(struct wlh_bucket *bucket, enum wlh_done *
   return item;
 }
 
-/* Defers an operation again, in its place; drops it if it was given up. */
+/* An operation that was given up meanwhile is dropped. */
 static void put_back(struct wlh_bucket *bucket, struct wlh_item *item)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -258,7 +256,6 @@ enum wlh_done wlh_do_deferred(struct wlh_bucket *bucket, uint32_t most)
   return WLH_DONE_SOME;
 }
 
-/* Takes the first deferred operation that needs no tables. */
 static struct wlh_item *take_without_tables(struct wlh_bucket *bucket)
 {
   struct wlh_item *found = NULL;

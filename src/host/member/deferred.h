@@ -5,11 +5,11 @@
 
 #include "records.h"
 
-/* Defers an operation. With qmu. */
+/* With qmu. */
 void wlh_defer(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_op op)
     WLK_REQUIRES(bucket->qmu);
 
-/* Removes a deferred operation, if it is still there. With qmu. */
+/* Does nothing if it is not there any more. With qmu. */
 void wlh_remove_deferred(struct wlh_bucket *bucket, struct wlh_item *item)
     WLK_REQUIRES(bucket->qmu);
 
@@ -20,10 +20,10 @@ enum wlh_done {
   WLH_NEEDS_HELPER /* the first one is a job for the helper */
 };
 
-/* Does deferred operations, in their order. Inside. */
+/* Does up to `most` deferred operations, in their order. Inside. */
 enum wlh_done wlh_do_deferred(struct wlh_bucket *bucket, uint32_t most);
 
-/* Does the deferred operations that need no tables, because there are none. With mu. */
+/* If the tables are not open, only ends and releases can be done. With mu. */
 void wlh_do_deferred_without_tables(struct wlh_bucket *bucket);
 
 /* Makes a request in the tables, and its agent's cell if need be. Inside.

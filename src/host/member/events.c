@@ -1,6 +1,6 @@
 #include "events.h"
 
-/* Has the agent woken, unless a wake-up is under way. With qmu. */
+/* If a wake-up is under way already, it is enough. With qmu. */
 static void mark_to_wake(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   if (agent->woken) return;

@@ -1,20 +1,19 @@
-/* Events: notifies agents of this process. */
+/* How agents of this process are notified. Each function but the last needs mu and qmu. */
 #ifndef WLH_EVENTS_H
 #define WLH_EVENTS_H
 
 #include "records.h"
 
 /* Posts news about an item to its agent, and has the agent woken, unless it is the caller of the
- * critical section. With mu and qmu. */
+ * critical section. */
 void wlh_post_event(
     struct wlh_bucket *bucket, struct wlh_item *item, uint32_t news, uint32_t low, uint32_t high)
     WLK_REQUIRES(bucket->qmu);
 
-/* Posts the theft of a lock. With mu and qmu. */
 void wlh_post_theft(struct wlh_bucket *bucket, struct wlh_item *item, const struct wlh_thief *thief)
     WLK_REQUIRES(bucket->qmu);
 
-/* Has the caller of the critical section woken if it has events left. With mu and qmu. */
+/* Has the caller of the critical section woken if it has events left. */
 void wlh_wake_caller(struct wlh_bucket *bucket, struct wlh_agent *agent) WLK_REQUIRES(bucket->qmu);
 
 /* Calls the wake functions that are due. Threads: any, with neither lock. */

@@ -23,7 +23,7 @@ enum {
   ROOMY_MOST = 10
 };
 
-/* The indices of `items` in wait_for_something. */
+/* Indices of `items` in `serve`. */
 enum {
   ALARM,
   DATAGRAM,
@@ -34,7 +34,8 @@ enum {
   ITEMS = OTHERS + ACCEPTED
 };
 
-/* Forgets the number first, because a forked child closes those that it finds, see in_child. */
+/* A forked child closes the descriptors that it finds (bucket.c), so the number is forgotten before
+ * it is closed. */
 static void close_descriptor(int *place)
 {
   int descriptor = *place;
@@ -55,10 +56,10 @@ static void schedule_check(struct wlh_watch *watch, uint64_t now)
   watch->since = now;
 }
 
-/* A dying process closes its sockets before its lock; freeing its memory takes the time in between.
- * The next check comes after an eighth of the time since the first suspicion, so it is late by no
- * more than that. All watches of this bucket share its times, so that one round serves many. Other
- * processes have other times, so that not all check at once. */
+/* A dying process closes its sockets before its lock, because freeing its memory takes the time in
+ * between. The next check comes after an eighth of the time since the first suspicion, so it is
+ * late by no more than that. All watches of a bucket share its times, so that one round serves
+ * many. Other processes have other times, so that not all check at once. */
 static void postpone_check(
     struct wlh_bucket *bucket, struct wlh_watch *watch, uint64_t now, uint64_t longest)
 {
@@ -76,8 +77,8 @@ static bool is_set(const uint64_t *bits, uint32_t i)
   return (bits[i / 64] >> (i % 64)) & 1;
 }
 
-/* Returns the longest time until a member that refuses connections is checked again. The cost of a
- * check grows with the number of members, and all of them may have to check all others. */
+/* Returns how long a member that refuses connections may go unchecked. A check costs more the more
+ * members there are, and all of them may have to check all others. */
 static uint64_t longest_interval(const struct wlh_bucket *bucket)
 {
   uint64_t count = 0;
@@ -85,8 +86,8 @@ static uint64_t longest_interval(const struct wlh_bucket *bucket)
   return LONGEST * (1 + count / 32);
 }
 
-/* Checks whether suspected members live. Outside, because the kernel needs the longer for a check
- * the more members there are. Returns whether one may be dead. */
+/* Returns whether a suspected member may be dead. It runs outside, because the kernel takes longer
+ * for a check the more members there are. */
 static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
 {
   bool dead = false;
@@ -104,14 +105,15 @@ static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
     }
     bool tried = connects && watch->descriptor < 0;
     if (tried && wlh_port_connect(&bucket->port, i, &watch->descriptor) == WLH_SENT) continue;
-    if (tried) connects = false; /* mostly for want of descriptors: one attempt is enough */
+    if (tried)
+      connects = false; /* It fails mostly for want of descriptors, so one attempt is enough. */
     postpone_check(bucket, watch, now, longest);
   }
   for (uint32_t i = 0; i < WLH_MEMBERS / 64; i++) bucket->suspects[i] = 0;
   return dead;
 }
 
-/* If we must watch the members, sets a bit for each. Inside. */
+/* If a request of ours waits, sets a bit for each member to watch and returns true. Inside. */
 static bool find_members(struct wlh_bucket *bucket, uint64_t *members)
 {
   bool waits = wlh_cells_pending_count(&bucket->arena) > 0;
@@ -125,13 +127,13 @@ static bool find_members(struct wlh_bucket *bucket, uint64_t *members)
   return waits;
 }
 
-/* Connects to the members. Outside: those that refuse are checked soon. */
+/* It runs outside. Members that refuse the connection are checked soon. */
 static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, uint64_t now)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     struct wlh_watch *watch = &bucket->watches[i];
     if (!is_set(members, i)) {
-      watch->check_at = 0; /* not needed any more */
+      watch->check_at = 0; /* It needs no check any more. */
       continue;
     }
     if (watch->descriptor >= 0 || watch->check_at != 0) continue;
@@ -140,7 +142,7 @@ static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, ui
   }
 }
 
-/* Notes for wlh_bucket_get_failure why there is no room. With mu. */
+/* wlh_bucket_get_failure reports it. With mu. */
 static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -160,7 +162,7 @@ static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
   wlk_mutex_unlock(&bucket->qmu);
 }
 
-/* Extends the file and the tables by what the first operation needs. */
+/* Extends the file and the tables by what the first deferred operation needs. */
 static void make_room(struct wlh_bucket *bucket)
 {
   uint32_t ncells = bucket->arena.ncells;
@@ -170,8 +172,8 @@ static void make_room(struct wlh_bucket *bucket)
     wanted *= 2;
   } while (wanted < WLH_CELLS_MOST && wanted - ncells < missing);
   uint64_t bytes = wlh_segment_bytes(wanted);
-  uint64_t before = bucket->arena.shrinks; /* as we left it last; any later critical section may
-                                              give room back */
+  /* This is the count when we last left. Any later section may give room back. */
+  uint64_t before = bucket->arena.shrinks;
   int error = wanted > WLH_CELLS_MOST ? 0 : wlh_port_grow(&bucket->port, bytes);
   bucket->no_room = wanted > WLH_CELLS_MOST || error != 0;
   if (bucket->no_room) note_no_room(bucket, bytes, error);
@@ -185,7 +187,7 @@ static void make_room(struct wlh_bucket *bucket)
   if (bucket->no_room) note_no_room(bucket, bytes, error);
 }
 
-/* Does everything there is to do. With mu. */
+/* Does all that there is to do. With mu. */
 static void do_work(struct wlh_bucket *bucket, bool *waits)
 {
   uint64_t members[WLH_MEMBERS / 64];
@@ -207,7 +209,7 @@ static void do_work(struct wlh_bucket *bucket, bool *waits)
   watch_members(bucket, members, wlh_port_time());
 }
 
-/* Tries failed wake-ups again. With mu. */
+/* Pauses grow while wake-ups fail. With mu. */
 static void retry_wake_ups(struct wlh_bucket *bucket, uint64_t now)
 {
   if (wlh_wake_up_retry(bucket)) {
@@ -241,7 +243,7 @@ static uint64_t time_to_wait(const struct wlh_bucket *bucket, bool waits, uint64
   uint64_t until = time_of_next_work(bucket);
   if (bucket->check_at != 0 && bucket->check_at < until) until = bucket->check_at;
   if (bucket->refresh_at < until) until = bucket->refresh_at;
-  /* If no watch reports the deletion of our sockets, we check for it. */
+  /* Nothing reports the deletion of our sockets, so we check for it. */
   if (waits && bucket->port.watch < 0 && until > now + LONGEST) until = now + LONGEST;
   if (until == WLH_PORT_FOREVER) return until;
   return until > now ? until - now : 0;
@@ -286,7 +288,7 @@ static bool has_requests(struct wlh_bucket *bucket)
   return has;
 }
 
-/* Nobody needs this now, but later. With mu. */
+/* With mu. */
 static void refresh_file(struct wlh_bucket *bucket, uint64_t now)
 {
   if (now < bucket->refresh_at) return;
@@ -309,8 +311,8 @@ void wlh_helper_give_up_cells(struct wlh_bucket *bucket, bool idle)
 
 /* Nothing reports that a directory above ours was moved, or that the file was overwritten. So the
  * files are checked each second while this process holds or waits for something, or did so in the
- * last second. Otherwise the next critical section wakes us, and we check at once. With mu. Returns
- * as mend_files does. */
+ * last second. Otherwise the next critical section wakes the helper, which checks at once. Returns
+ * as repair_files. With mu. */
 static bool check_files(struct wlh_bucket *bucket, uint64_t now)
 {
   refresh_file(bucket, now);
@@ -342,8 +344,7 @@ static void fill_items(struct wlh_bucket *bucket, struct wlh_wait_item *items)
   }
 }
 
-/* Takes connections and wake-ups. Only the helper changes these descriptors. Returns whether there
- * is work. */
+/* Only the helper changes these descriptors. Returns whether there is work. */
 static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *items)
 {
   uint64_t now = wlh_port_time();
@@ -355,7 +356,8 @@ static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
   bool look = items[DATAGRAM].hung_up || items[STREAM].hung_up || items[WATCH].ready;
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     if (!items[MEMBERS + i].hung_up) continue;
-    look = true; /* it may have left because the files are lost, and its locks mean nothing then */
+    /* The member may have left because the files are lost, and its locks mean nothing then. */
+    look = true;
     close_watch(bucket, &bucket->watches[i]);
     schedule_check(&bucket->watches[i], now);
   }
@@ -368,9 +370,9 @@ static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
   return any;
 }
 
-/* Not done at the start, when a process waits for its first grant; many do not live longer. With
- * mu, except while the kernel works: wlh_port_enlarge_table reads only `port.base`, which only the
- * helper changes while the bucket is open. */
+/* This is not done at the start, when a process waits for its first grant, because many do not live
+ * longer. With mu, except while the kernel works: wlh_port_enlarge_table reads only `port.base`,
+ * which only the helper changes while the bucket is open. */
 static void raise_descriptors(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
 {
   bucket->raise_at = 0;
@@ -421,7 +423,7 @@ static void reset_state(struct wlh_bucket *bucket)
   bucket->cannot_accept = false;
   bucket->retry_at = 0;
   bucket->raise_at = wlh_port_time() + RAISE_AFTER;
-  bucket->check_at = wlh_port_time() + CHECK_EACH; /* opening has checked them */
+  bucket->check_at = wlh_port_time() + CHECK_EACH; /* Opening has checked them. */
   bucket->is_checked = true;
   bucket->roomy = 0;
   bucket->refresh_at = 0;
@@ -435,7 +437,7 @@ static void close_connections(struct wlh_bucket *bucket)
   for (uint32_t i = 0; i < ACCEPTED; i++) close_descriptor(&bucket->accepted[i]);
 }
 
-/* Fails a deferred operation that has a result. With mu and qmu. */
+/* Operations that have no result are done later, without tables. With mu and qmu. */
 static void fail_operation(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_status status)
     WLK_REQUIRES(bucket->qmu)
 {
@@ -453,7 +455,7 @@ static void fail_operation(struct wlh_bucket *bucket, struct wlh_item *item, enu
   }
 }
 
-/* Fails all operations because the file cannot be opened. */
+/* The file cannot be opened. */
 static void fail_all(struct wlh_bucket *bucket, enum wlh_status status)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -542,7 +544,7 @@ static void run(void *data)
       bucket->running = false;
       wlk_condition_broadcast(&bucket->ended);
     }
-    wlk_mutex_unlock(&bucket->qmu); /* if done, the bucket may be gone from here on */
+    wlk_mutex_unlock(&bucket->qmu); /* If done, the bucket may be gone from here on. */
     wlh_port_close_descriptor(slow);
   }
 }

@@ -1,7 +1,6 @@
 /* The helper: one thread for each bucket of this process that has work or an open file. It opens
- * the file, does deferred operations, takes mail after a wake-up, watches the other members while
- * this process waits, repairs the files, and finally leaves. It sleeps while there is nothing to
- * do. */
+ * the file, does deferred operations, takes mail after a wake-up, watches other members while this
+ * process waits, repairs the files, and finally leaves. It sleeps while there is nothing to do. */
 #ifndef WLH_HELPER_H
 #define WLH_HELPER_H
 
@@ -16,9 +15,9 @@ bool wlh_helper_start(struct wlh_bucket *bucket);
  * but the helper, with no lock. */
 void wlh_helper_stop(struct wlh_bucket *bucket);
 
-/* Gives up cells if few are in use. The helper calls it each second, and `idle` says that no agent
- * has entered since. An idle bucket gives them up at once, a busy one after ten such calls in a
- * row, because it may need them again. With mu, outside. */
+/* Gives up cells if few are in use; called each second. `idle` says that no agent has entered
+ * since: an idle bucket gives them up at once, a busy one after ten such calls in a row, because it
+ * may need them again. With mu, outside. */
 void wlh_helper_give_up_cells(struct wlh_bucket *bucket, bool idle);
 
 #endif

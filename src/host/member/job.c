@@ -13,11 +13,9 @@ void wlh_fail_job(struct wlh_item *item, enum wlh_status status)
   wlh_job_of(item)->status = status;
 }
 
-/* ---- from a view to a snapshot ---- */
-
 enum { CLIENT_ID_ROOM = 24, VIEW_KEPT = WLK_CAPACITY(1024, 1) };
 
-/* The offsets of a snapshot's parts in its one block of memory. */
+/* The parts of a snapshot, by their offsets in its one block of memory. */
 struct parts {
   size_t locks, names, clients, tokens, pids, ids, units, size;
 };
@@ -138,7 +136,7 @@ static bool grow_view(struct wlh_view *view)
   return grown;
 }
 
-/* Frees the memory of a large snapshot, because the next one may be small. */
+/* The next snapshot may be small, so the memory of a large one is freed. */
 static void shrink_view(struct wlh_view *view)
 {
   if (view->entry_capacity <= VIEW_KEPT && view->client_capacity <= VIEW_KEPT &&
@@ -148,7 +146,6 @@ static void shrink_view(struct wlh_view *view)
   *view = (struct wlh_view){0};
 }
 
-/* Repeats the look until there is room. */
 static enum wlh_status find_holders(
     struct wlh_segment *segment, uint64_t bytes, const uint16_t *name, uint32_t length,
     struct wlh_view *view)

@@ -1,14 +1,13 @@
-/* Jobs that only the helper does: snapshots, and opening the file for wlh_bucket_open_file. */
+/* Jobs, which only the helper does: snapshots, and opening the file for wlh_bucket_open_file. */
 #ifndef WLH_JOB_H
 #define WLH_JOB_H
 
 #include "records.h"
 
-/* Does the first deferred operation if it is a job, and notifies its agent. Threads: the helper,
- * with mu, outside. */
+/* Does the first deferred operation if it is a job. Threads: the helper, with mu, outside. */
 void wlh_do_job(struct wlh_bucket *bucket);
 
-/* Sets the result of a job that failed. With qmu. */
+/* With qmu. */
 void wlh_fail_job(struct wlh_item *item, enum wlh_status status);
 
 #endif

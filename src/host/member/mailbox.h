@@ -1,4 +1,4 @@
-/* Mail: what other processes did to requests of this one. A thread must receive the theft of its
+/* The mail of this process: what others did to its requests. A thread must receive the theft of its
  * lock before the grant that followed it. So a critical section takes all mail before it reports
  * its own grants, and in the mail a theft precedes its grants. */
 #ifndef WLH_MAILBOX_H

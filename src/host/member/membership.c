@@ -24,7 +24,7 @@ static bool alive(void *data, uint32_t member)
   return wlh_port_is_alive(&bucket->port, member);
 }
 
-/* The reasons why a segment cannot be joined. */
+/* All but GOOD say why a segment cannot be joined. */
 enum verdict { GOOD, FORMATLESS, FOREIGN_LAYOUT, POISONED, RETIRED, UNMAPPED };
 
 static enum wlh_status cannot_map(
@@ -36,8 +36,8 @@ static enum wlh_status cannot_map(
 }
 
 /* Whether the file was written in this boot. If it names another boot, as in a container with a
- * boot id of its own, a member proves it: byte locks do not outlive a boot, and members take them
- * only after this was true. */
+ * boot id of its own, a living member proves it: byte locks do not outlive a boot, and members take
+ * them only after this was true. */
 static bool is_of_this_boot(struct wlh_bucket *bucket, uint64_t boot)
 {
   return header_of(bucket)->boot == boot || wlh_port_is_any_alive(&bucket->port);
@@ -61,7 +61,7 @@ static enum verdict judge(struct wlh_bucket *bucket, uint64_t boot, struct wlh_f
   return atomic_load(&header->retired) ? RETIRED : GOOD;
 }
 
-/* Says whose unusable segment it is. */
+/* The message names a process that has the file open. */
 static enum wlh_status fail_unusable(
     struct wlh_bucket *bucket, enum verdict verdict, struct wlh_failure *failure)
 {
@@ -99,8 +99,8 @@ static enum wlh_status fail_unusable(
       bucket->port.path, pid, version, segment->header.layout, bucket->version, WLH_LAYOUT);
 }
 
-/* Makes all members enter the tables, as if there were a connection to accept. A member without
- * work does not check them, and would keep all others out of damaged tables. */
+/* A member without work does not check the tables, and would keep all others out of damaged
+ * ones. */
 static void wake_all_members(struct wlh_bucket *bucket)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
@@ -156,7 +156,7 @@ static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct w
   return WLH_OK;
 }
 
-/* If `stale`, the segment is made anew although it is good. */
+/* If `stale`, makes the segment anew although it is good. */
 static enum wlh_status pass_gate(
     struct wlh_bucket *bucket, uint64_t boot, bool stale, struct wlh_failure *failure)
 {
@@ -172,7 +172,7 @@ static enum wlh_status pass_gate(
   return status;
 }
 
-/* Takes the byte lock of a number; numbers without a predecessor's requests come first. */
+/* Numbers without a predecessor's requests come first. */
 static bool take_number(struct wlh_bucket *bucket, uint32_t *member)
 {
   struct wlh_segment *segment = bucket->port.map;
@@ -187,7 +187,6 @@ static bool take_number(struct wlh_bucket *bucket, uint32_t *member)
   return false;
 }
 
-/* Finds or makes a good segment, and takes a number in it. */
 static enum wlh_status take_number_in_segment(
     struct wlh_bucket *bucket, uint32_t *member, struct wlh_failure *failure)
 {
@@ -198,8 +197,8 @@ static enum wlh_status take_number_in_segment(
         wlh_port_error_text(errno),
         wlh_port_status_of(errno) == WLH_FULL ? wlh_port_remedy(errno) : "");
   }
-  /* Without boot ids, a segment that nobody has open may be of another boot. A large one would
-   * cost its space, and time at each death. */
+  /* Without boot ids, a segment that nobody has open may be of another boot. A large one would cost
+   * its space, and time at each death. */
   bool is_large = wlh_port_size(&bucket->port) > wlh_segment_bytes(MANY_CELLS);
   bool stale = (boot == WLH_PORT_ANY_BOOT || is_large) && !wlh_port_is_any_alive(&bucket->port);
   for (int round = 0; round < OPEN_ROUNDS; round++) {
@@ -260,7 +259,7 @@ static enum wlh_status join(struct wlh_bucket *bucket, uint32_t member, struct w
       bucket->port.path);
 }
 
-/* Maps the file, and makes what exists only while it is open. */
+/* Makes everything that exists only while the file is open. */
 static enum wlh_status map(struct wlh_bucket *bucket, struct wlh_failure *failure)
 {
   int error = wlh_port_map(&bucket->port, (size_t)wlh_segment_bytes(WLH_CELLS_MOST), &bucket->lost);
@@ -286,7 +285,6 @@ static enum wlh_status map(struct wlh_bucket *bucket, struct wlh_failure *failur
   return WLH_OK;
 }
 
-/* Closes everything that exists only while the file is open. */
 static void close_all(struct wlh_bucket *bucket)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -323,7 +321,7 @@ enum wlh_status wlh_member_open(struct wlh_bucket *bucket, struct wlh_failure *f
   return WLH_OK;
 }
 
-/* Terminates the rest of our agents in the tables. Inside. */
+/* Inside. */
 static void end_agents(struct wlh_bucket *bucket)
 {
   wlk_mutex_lock(&bucket->qmu);

@@ -10,7 +10,7 @@
  *   threads  the helper, with mu */
 enum wlh_status wlh_member_open(struct wlh_bucket *bucket, struct wlh_failure *failure);
 
-/* Leaves and closes; without telling others if the tables are lost, or cannot be entered for 2 ms.
+/* Leaves and closes. If the tables are lost, or cannot be entered for 2 ms, others see a death.
  *   returns  the watch's descriptor, or -1. The caller closes it when nobody waits for that,
  *            because it takes the system some 10 ms
  *   threads  the helper, with mu */

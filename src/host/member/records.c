@@ -89,7 +89,6 @@ void wlh_free_job(struct wlh_job *job)
   free_job_memory(job);
 }
 
-/* Frees a terminated agent and its jobs. */
 static void free_agent(struct wlh_agent *agent)
 {
   WLK_LIST_DRAIN (link, &agent->jobs) {

@@ -62,7 +62,6 @@
 
 #include "../../core/list.h"
 
-/* The kinds of deferred operations. */
 enum wlh_op {
   WLH_OP_NONE,
   WLH_OP_REQUEST,
@@ -74,7 +73,7 @@ enum wlh_op {
   WLH_OP_SNAPSHOT
 };
 
-/* Base of everything that can be deferred, and reported to its agent. Lock key as for
+/* Everything that can be deferred and reported to its agent begins with this. Lock key as for
  * wlh_bucket. */
 struct wlh_item {
   struct wlh_agent *agent;     /* (c) */
@@ -105,8 +104,8 @@ struct wlh_request {
   uint16_t *text;           /* (c) likewise; owned */
 };
 
-/* Finds out whether a thread in wlh_wait_for_the_lock would wait for itself. It is on the stack of
- * that call, which does not return while it is deferred or being done. */
+/* Asks whether a thread in wlh_wait_for_the_lock would wait for itself. It is on the stack of that
+ * call, which does not return while it is deferred or being done. */
 struct wlh_block {
   struct wlh_item item;        /* first */
   struct wlh_request *request; /* (c) the awaited request */
@@ -149,7 +148,6 @@ struct wlh_agent {
   char client_id[24];                         /* (c) */
 };
 
-/* How the helper watches another member. */
 struct wlh_watch {
   int descriptor;    /* (h) hangs up when it dies; -1 for none */
   uint64_t check_at; /* (h) when to check that it lives, ns; 0: never */
@@ -236,7 +234,7 @@ static inline bool wlh_is_lost(const struct wlh_bucket *bucket)
   return __atomic_load_n(&bucket->lost, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* `why` is a constant: the end of a sentence about the file. */
+/* The constant `why` is the end of a sentence about the file. */
 static inline void wlh_set_lost(struct wlh_bucket *bucket, const char *why)
 {
   if (!wlh_is_lost(bucket)) __atomic_store_n(&bucket->lost_why, why, __ATOMIC_RELAXED);
@@ -248,13 +246,12 @@ static inline bool wlh_is_stopping(const struct wlh_bucket *bucket)
   return __atomic_load_n(&bucket->stop, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* Notes a loss of the file, from the result of a call of cells.h or another cause, and returns
- * whether there is one. The critical section then has no effect, and the helper closes the tables.
- * Inside. */
+/* Notes a loss of the file that `status` reports, and returns whether there is one, from any cause.
+ * The critical section then has no effect, and the helper closes the tables. Inside. */
 bool wlh_note_loss(struct wlh_bucket *bucket, enum wlh_cells_status status);
 
-/* Wakes the helper. A helper without an open file looks for work anyway before it waits. Threads:
- * any, without qmu. */
+/* A helper without an open file looks for work before it waits, so it needs no alarm. Threads: any,
+ * without qmu. */
 void wlh_wake_helper(struct wlh_bucket *bucket);
 
 static inline struct wlh_request *wlh_request_of(struct wlh_item *item)
@@ -272,23 +269,23 @@ static inline struct wlh_job *wlh_job_of(struct wlh_item *item)
 void wlh_show_tables(struct wlh_bucket *bucket);
 void wlh_hide_tables(struct wlh_bucket *bucket);
 
-/* Enclose reading cells from outside, see wlh_cells_begin_look. Return, or take, the tables; NULL
- * if the file is not open. */
+/* Reading cells from outside stands between these two, see wlh_cells_begin_look. The first returns
+ * NULL if the file is not open. */
 struct wlh_segment *wlh_begin_look(struct wlh_bucket *bucket);
 void wlh_end_look(struct wlh_bucket *bucket, struct wlh_segment *segment);
 
-/* Forgets the request's cell. With mu. */
+/* With mu. */
 void wlh_forget_cell(struct wlh_bucket *bucket, struct wlh_request *request);
 
-/* Removes a request from all lists, to be freed after the critical section. With mu and qmu. */
+/* Removes a request from all lists. It is freed after the critical section. With mu and qmu. */
 void wlh_trash(struct wlh_bucket *bucket, struct wlh_request *request) WLK_REQUIRES(bucket->qmu);
 
-/* Frees the trash. With mu, outside. */
+/* With mu, outside. */
 void wlh_empty_trash(struct wlh_bucket *bucket);
 
 void wlh_view_free(struct wlh_view *view);
 
-/* Unlinks a job from its agent, and frees it. With qmu, or when nobody else has the agent. */
+/* With qmu, or when nobody else has the agent. */
 void wlh_free_job(struct wlh_job *job);
 
 #endif

@@ -45,7 +45,7 @@ static bool try_word(struct wlh_bucket *bucket, int tries)
   return false;
 }
 
-/* Leaves the mutex free, or with the word of a dead owner. */
+/* The mutex is free then, or has the word of a dead owner. */
 static void leave_word(struct wlh_bucket *bucket, uint64_t word)
 {
   atomic_store_explicit(&bucket->arena.segment->header.word, word, memory_order_release);
@@ -76,7 +76,6 @@ static bool begin_section(struct wlh_bucket *bucket)
   return !wlh_note_loss(bucket, status);
 }
 
-/* Whether the owner of a word is dead. */
 static bool is_owner_dead(struct wlh_bucket *bucket, uint64_t owner)
 {
   uint64_t member = (owner & 0xffff) - 1;
@@ -91,7 +90,7 @@ static uint64_t sleep_of_round(unsigned round)
   return sleep < LONG_SLEEP ? sleep : LONG_SLEEP;
 }
 
-/* Sets `*dead` to the dead owner's word that it replaced, or to 0. */
+/* If it took over from a dead owner, sets `*dead` to the word that it replaced, otherwise to 0. */
 static enum wlh_way wait_for_word(struct wlh_bucket *bucket, uint64_t *dead)
 {
   uint64_t stop_at = 0;
@@ -149,7 +148,7 @@ bool wlh_try_enter(struct wlh_bucket *bucket, struct wlh_agent *caller) WLK_UNCH
   return done;
 }
 
-/* Gives unused room back to the system, inside, because others could start to use it outside. */
+/* Others could start to use the room as soon as we have left, so it is given back inside. */
 static void give_back(struct wlh_bucket *bucket)
 {
   if (wlh_is_lost(bucket) || !wlh_cells_begin_give_back(&bucket->arena)) return;
@@ -157,7 +156,7 @@ static void give_back(struct wlh_bucket *bucket)
   wlh_cells_end_give_back(&bucket->arena);
 }
 
-/* Gives back our own unused memory. With mu. */
+/* With mu. */
 static void trim_by_cell(struct wlh_bucket *bucket)
 {
   uint32_t ncells = bucket->arena.ncells;

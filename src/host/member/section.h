@@ -1,10 +1,9 @@
-/* Critical sections: how a process enters and leaves the tables of a segment, and notifies others.
- * The mutex is `word` of the header: 0, or generation << 16 | member + 1 of its owner. The owner
- * leaves it by storing 0. If the kernel has dropped the owner's byte lock, another member takes it
- * over by a compare-and-swap from the dead owner's word. If the new owner cannot rebuild (it has
- * lost the tables), it restores the dead owner's word. A generation is never used twice, so a late
- * takeover from a dead owner's word cannot meet a living owner with the same number.
- * test/host/model/mutex.pml is a model of it. */
+/* Critical sections: how a process enters and leaves the tables, and notifies others. The mutex is
+ * `word` of the header: 0, or generation << 16 | member + 1 of its owner. The owner leaves it by
+ * storing 0. If the kernel has dropped the owner's byte lock, another member takes it over by a
+ * compare-and-swap from the dead owner's word. If the new owner cannot rebuild (it has lost the
+ * tables), it restores that word. A generation is never used twice, so a late takeover cannot meet
+ * a living owner with the same number. test/host/model/mutex.pml is a model of it. */
 #ifndef WLH_SECTION_H
 #define WLH_SECTION_H
 
@@ -16,8 +15,8 @@
  *   threads  any, with neither lock */
 bool wlh_try_enter(struct wlh_bucket *bucket, struct wlh_agent *caller);
 
-/* Takes our mail, leaves, sends wake-ups, wakes our own agents, and frees the trash.
- *   threads  as for wlh_try_enter */
+/* Takes our mail, leaves, sends wake-ups, wakes our own agents, and frees the trash. Threads: as
+ * for wlh_try_enter. */
 void wlh_leave(struct wlh_bucket *bucket);
 
 enum wlh_way {
@@ -26,12 +25,12 @@ enum wlh_way {
   WLH_TORN  /* the file or its tables are lost */
 };
 
-/* Enters, however long it takes, but when the bucket is closed, for at most 2 ms more. Rebuilds
- * after a death, and does no deferred operations. Threads: the helper, with mu. */
+/* Enters, however long it takes; once the bucket is closed, it tries for at most 2 ms more. It
+ * rebuilds after a death, and does no deferred operations. Threads: the helper, with mu. */
 enum wlh_way wlh_enter(struct wlh_bucket *bucket);
 
-/* The two halves of wlh_leave; in between, this process cannot be notified. The helper needs
- * only the first. `wakes` says whether bucket->to_wake has entries: whoever adds some later wakes
+/* The two halves of wlh_leave. In between, this process cannot be notified. The helper needs only
+ * the first. `wakes` says whether bucket->to_wake has entries; whoever adds some later wakes
  * them. */
 void wlh_leave_tables(struct wlh_bucket *bucket);
 void wlh_unlock_bucket(struct wlh_bucket *bucket, bool wakes);

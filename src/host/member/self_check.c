@@ -6,7 +6,7 @@
 
 enum { AGENTS_AT_ONCE = WLK_CAPACITY(64, 1), REQUESTS_AT_ONCE = WLK_CAPACITY(4096, 1) };
 
-/* Copies the agents' cells first, because qmu is held for a few stores only. */
+/* The agents' cells are copied first, because qmu is held for a few stores only. */
 static bool check_agents(struct wlh_bucket *bucket)
 {
   uint32_t cells[AGENTS_AT_ONCE];
@@ -24,7 +24,7 @@ static bool check_agents(struct wlh_bucket *bucket)
   return true;
 }
 
-/* Whether the next requests from `*cell` on are there. Advances it. */
+/* Advances `*cell`, so that the next call checks the requests behind. */
 static bool check_requests(const struct wlh_bucket *bucket, uint32_t *cell)
 {
   uint32_t ncells = bucket->arena.ncells;

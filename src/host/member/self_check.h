@@ -1,12 +1,12 @@
-/* Compares what this process has in the tables with its own memory. If another program overwrites
- * the file, other processes could otherwise be granted a lock that is held. */
+/* The check of this process's cells against its own memory. If another program overwrites the file,
+ * other processes could otherwise be granted a lock that is held. */
 #ifndef WLH_SELF_CHECK_H
 #define WLH_SELF_CHECK_H
 
 #include "records.h"
 
-/* Checks that our member, agents and requests are still there. If not, the file is damaged and lost
- * to all. It runs outside; only a doubt is examined inside.
+/* Checks that our member, agents and requests are still there. If not, the file is damaged, and
+ * lost to all. It looks from outside, and enters only to confirm a doubt.
  *   cost     at most 64 agents and 4096 requests at a time, some 0.2 ms; in the largest table 2 ms
  *            more to find them
  *   threads  the helper, with mu, outside */

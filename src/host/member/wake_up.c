@@ -49,7 +49,7 @@ bool wlh_wake_up_mark(struct wlh_bucket *bucket, uint64_t *due)
   return any != 0;
 }
 
-/* Sends a wake-up if it is still due. Returns false if it must be tried again. */
+/* Returns false if it must be tried again. */
 static bool send_if_due(struct wlh_bucket *bucket, uint32_t member)
 {
   _Atomic uint32_t *theirs = &bucket->arena.segment->members[member].wake_up;
