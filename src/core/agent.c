@@ -79,7 +79,7 @@ bool wlk_agent_post_event(struct wlk_request *request, enum wlk_news news, bool 
   append_event(agent, request, (uint8_t)news);
   if (request->awaited) wlk_condition_broadcast(&agent->changed);
   bool pinned = wake && pin_to_wake(agent);
-  /* From here on the request, and an agent that is not pinned, may be gone. */
+  /* From here on the request may be gone, and so may an agent that is not pinned. */
   wlk_mutex_unlock(&agent->mutex);
   return pinned;
 }

@@ -1,6 +1,6 @@
-/* Agents: creates them, queues their events and wakes them. An agent's mutex guards its events. It
- * is taken last, under the mutex of a shard or alone, and the agent's own thread takes it only if
- * there are events. The public part is in weblocks.h. */
+/* Agents, with their events and wake-ups. An agent's mutex guards its events. It is taken last,
+ * under the mutex of a shard or alone, and the agent's own thread takes it only if there are
+ * events. */
 #ifndef WLK_AGENT_H
 #define WLK_AGENT_H
 
@@ -11,12 +11,12 @@
  * request's shard. */
 bool wlk_agent_post_event(struct wlk_request *request, enum wlk_news news, bool wake);
 
-/* Calls the wake function of an agent that wlk_agent_post_event or wlk_agent_pin_if_events has
- * pinned, and unpins it. Threads: any, without a mutex. */
+/* Calls the wake function of an agent that is pinned, and unpins it. Threads: any, without a
+ * mutex. */
 void wlk_agent_wake(struct wlk_agent *agent) WLK_EXCLUDES(agent->mutex);
 
-/* Pins the caller's own agent if it has events and no wake-up is under way. Returns whether the
- * caller must wake it. Threads: the agent's own. */
+/* If the caller's own agent has events and no wake-up is under way, pins it and returns true: the
+ * caller must wake it. */
 bool wlk_agent_pin_if_events(struct wlk_agent *agent) WLK_EXCLUDES(agent->mutex);
 
 /* Queues a grant event for each request of `granted`, a list of by_event, without a wake-up.
@@ -24,22 +24,20 @@ bool wlk_agent_pin_if_events(struct wlk_agent *agent) WLK_EXCLUDES(agent->mutex)
 void wlk_agent_queue_grants(struct wlk_agent *agent, struct wlk_link *granted)
     WLK_EXCLUDES(agent->mutex);
 
-/* Takes events off the agent's queue and appends them to `events`.
+/* Takes events off the agent's queue and appends them to `events`. Threads: the agent's own.
  *   woken    whether this answers a wake-up, so that the next event causes another
- *   stolen   out: the requests that end with their event, chained by `by_event.next`
- *   threads  the agent's own */
+ *   stolen   out: the requests that end with their event, chained by `by_event.next` */
 void wlk_agent_drain(
     struct wlk_agent *agent, bool woken, struct wlk_events *events, struct wlk_link **stolen)
     WLK_EXCLUDES(agent->mutex);
 
-/* Drops the event of a request that ends. Threads: the agent's own, with the mutex of the request's
- * shard. */
+/* The request ends, so its event is dropped. Threads: the agent's own, with the mutex of the
+ * request's shard. */
 void wlk_agent_drop_event(struct wlk_request *request);
 
 void wlk_event_write(struct wlk_events *events, const struct wlk_request *request, uint8_t news);
 
-/* Removes an agent without requests from the process, and frees it once no thread is about to wake
- * it. Threads: the agent's own. */
+/* Frees an agent without requests, once no thread is about to wake it. Threads: the agent's own. */
 void wlk_agent_free(struct wlk_agent *agent) WLK_EXCLUDES(agent->mutex);
 
 #endif

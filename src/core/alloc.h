@@ -1,6 +1,5 @@
-/* Every allocation of the core goes through here, so that tests can make the n-th one fail and
- * count the blocks that are alive. Threads: any, at the same time; the core calls both functions
- * without a mutex. */
+/* The allocator of the core. Every allocation goes through here, so that tests can make the n-th
+ * one fail and count the blocks that are alive. Threads: any, without a mutex. */
 #ifndef WLK_ALLOC_H
 #define WLK_ALLOC_H
 
@@ -17,7 +16,6 @@ long wlk_live_blocks(void);
 #else
 #include <stdlib.h>
 
-/* Returns `size` bytes of unset memory, or NULL if there is none. */
 static inline void *wlk_alloc(size_t size)
 {
   return malloc(size);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Returns the sentence from the enclosing function if the condition is false. */
 #define EXPECT(condition, sentence)                                                                \
   do {                                                                                             \
     if (!(condition)) return sentence;                                                             \
@@ -63,8 +62,7 @@ static const char *check_tokens(const struct wlk_resource *resource, uint64_t gr
   return NULL;
 }
 
-/* Checks that a request takes units if and only if its resource has a limit, and not more than
- * that. */
+/* A request takes units if and only if its resource has a limit, and not more than that. */
 static const char *check_weights(const struct wlk_resource *resource, const struct wlk_link *list)
 {
   EXPECT(resource->limit <= WLK_UNITS_MOST, "a limit is out of range");
@@ -115,8 +113,8 @@ static size_t label_count(const struct wlk_link *list)
   return count;
 }
 
-/* Checks the order of the queue, and that `levels` has the last request of each priority above 0
- * and the first one of each priority below. */
+/* `levels` has the last request of each priority above 0 and the first one of each priority
+ * below. */
 static const char *check_order(const struct wlk_resource *resource)
 {
   const struct wlk_link *level = resource->levels.next;
@@ -138,8 +136,7 @@ static const char *check_order(const struct wlk_resource *resource)
   return NULL;
 }
 
-/* Checks that `writer` leads, in queue order, to the declared requests that are exclusive or have a
- * weight. */
+/* `writer` leads, in queue order, to the declared requests that are exclusive or have a weight. */
 static const char *check_writers(const struct wlk_resource *resource)
 {
   const struct wlk_declaration *writer = resource->writer;
@@ -216,7 +213,6 @@ static const char *check_part(
   return check_marks(part, shard, grants);
 }
 
-/* Checks a declaration against its request, and the requests inside each lock. */
 static const char *check_declaration(const struct wlk_request *request)
 {
   const struct wlk_declaration *declaration = request->declaration;
@@ -263,7 +259,6 @@ static const char *check_agent(const struct wlk_agent *agent, struct totals *tot
   return NULL;
 }
 
-/* Checks one shard of all managers. */
 static const char *check_shard(
     const struct wlk_process *process, uint8_t shard, struct totals *totals)
 {

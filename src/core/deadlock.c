@@ -3,7 +3,7 @@
 #include "declaration.h"
 #include "queue.h"
 
-/* Room is counted in units; an exclusive request needs ALL. */
+/* Room is counted in units. An exclusive request needs ALL. */
 #define ALL UINT64_MAX
 
 static uint64_t room_of(const struct wlk_request *request)
@@ -11,7 +11,7 @@ static uint64_t room_of(const struct wlk_request *request)
   return request->mode == WLK_EXCLUSIVE ? ALL : request->weight;
 }
 
-/* Returns the room that a request needs, or a declared one ahead of it, whichever needs more. */
+/* A request also waits for the room of declared requests ahead of it. */
 static uint64_t room_needed(const struct wlk_declaration *declaration)
 {
   struct wlk_declaration *first = declaration->request->resource->writer;
@@ -32,8 +32,8 @@ static bool leaves_room(const struct wlk_request *lock, uint64_t room)
   return lock->mode == WLK_SHARED && room != ALL && lock->weight + room <= lock->resource->limit;
 }
 
-/* If the locks of its resource that the asker was made inside of leave it no room together, returns
- * the first of them. */
+/* If the locks that the asker was made inside of leave it no room on its own resource, returns the
+ * first of them. */
 static struct wlk_request *find_outer_without_room(const struct wlk_declaration *asker)
 {
   const struct wlk_request *request = asker->request;

@@ -31,9 +31,8 @@
 
 /* Looks for a cycle that `asker` would close by waiting. Its request has its resource, but is in no
  * list yet. Returns the last request of the cycle, or NULL. From there `waiting` leads back to
- * `asker`, and `*last` is the lock that this last request waits for: the asker, or a request that
- * it would overtake, was made inside that lock. The search for overtaken requests adds O(requests
- * inside) for each lock it reaches. */
+ * `asker`. `*last` is the lock that this last request waits for, inside which the asker was made,
+ * or a request that it would overtake. */
 struct wlk_declaration *wlk_find_deadlock(
     struct wlk_process *process, struct wlk_declaration *asker, struct wlk_request **last)
     WLK_REQUIRES(process->mutex);

@@ -7,7 +7,7 @@
 /* A request that is not in the queue yet is behind all others of its priority. */
 #define LAST UINT64_MAX
 
-/* Records those of `locks` that declare as what `inner` was made inside of. */
+/* Locks that declare nothing are left out. */
 static void set_nesting(
     struct wlk_declaration *inner, struct wlk_request *const *locks, uint32_t count)
 {

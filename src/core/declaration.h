@@ -1,13 +1,12 @@
-/* Declarations: what a request carries beyond its record (a label, a priority), and which declared
- * requests are pending inside which locks, for deadlock.h. A lock and a request inside it are
- * linked, so either end can undo the link in O(1). A request that declares nothing pays nothing. */
+/* Declarations: what a request has beyond its record (a label, a priority), and which declared
+ * requests are pending inside which locks. A lock and a request inside it are linked, so either end
+ * can undo the link in O(1). A request that declares nothing pays nothing. */
 #ifndef WLK_DECLARATION_H
 #define WLK_DECLARATION_H
 
 #include "records.h"
 
-/* Makes the declaration of a request. Returns NULL if out of memory. Threads: any, without a
- * mutex. */
+/* Returns NULL if out of memory. Threads: any, without a mutex. */
 struct wlk_declaration *wlk_declaration_new(
     struct wlk_request *request, const struct wlk_extra *extra);
 
@@ -22,8 +21,8 @@ static inline bool wlk_is_ahead(
                                           : one->priority > other->priority;
 }
 
-/* Marks a request that declares as pending. Cost: O(locks it was made inside of + declared requests
- * in the queue with less priority). */
+/* Marks a declaring request as pending. Cost: O(locks it was made inside of + declared requests in
+ * the queue with less priority). */
 void wlk_declare(struct wlk_process *process, struct wlk_request *request)
     WLK_REQUIRES(process->mutex);
 
@@ -32,7 +31,7 @@ void wlk_declare(struct wlk_process *process, struct wlk_request *request)
 void wlk_withdraw_declaration(struct wlk_process *process, struct wlk_request *request)
     WLK_REQUIRES(process->mutex);
 
-/* Unlinks the requests inside a lock that ends. Cost: O(those requests). */
+/* The lock ends. Cost: O(requests inside it). */
 void wlk_unlink_inner_requests(struct wlk_process *process, struct wlk_request *lock)
     WLK_REQUIRES(process->mutex);
 

@@ -30,8 +30,7 @@ static inline void sip_compress(struct sip *s, uint64_t word)
   s->v0 ^= word;
 }
 
-/* Returns up to 4 code units as the low bytes of a little-endian word, on machines of either byte
- * order. */
+/* The result is the same on machines of either byte order. */
 static inline uint64_t little_endian(const uint16_t *units, size_t count)
 {
   uint64_t word = 0;

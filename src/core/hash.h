@@ -7,10 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Hashes a name.
+/* Hashes a name. Threads: any.
  *   key      128 secret bits, the same for all names of a table
- *   name     `length` code units; may be NULL if `length` is 0
- *   threads  any */
+ *   name     `length` code units; may be NULL if `length` is 0 */
 uint64_t wlk_hash(const uint64_t key[2], const uint16_t *name, size_t length);
 
 #endif

@@ -12,18 +12,16 @@ _Static_assert(
 
 #define RAISE(type) "struct " #type " has changed: raise WLK_ABI"
 
-/* Checks that a field is where it was. */
 #define AT(type, field)                                                                            \
   _Static_assert(offsetof(struct type, field) == offsetof(struct type##_8, field), RAISE(type))
 
-/* Checks that a field is where it was, and has the same size. */
 #define SAME(type, field)                                                                          \
   AT(type, field);                                                                                 \
   _Static_assert(                                                                                  \
       sizeof(((struct type *)0)->field) == sizeof(((struct type##_8 *)0)->field), RAISE(type))
 
-/* Checks the size of the whole. The list has one value for each field: -Wextra, an error here,
- * reports a field without one, even a field that fits into padding. */
+/* The list has one value for each field: -Wextra, an error here, reports a field without one, even
+ * a field that fits into padding. */
 #define WHOLE(type, ...)                                                                           \
   _Static_assert(                                                                                  \
       sizeof((struct type){__VA_ARGS__}) == sizeof(struct type##_8) &&                             \

@@ -1,8 +1,7 @@
 /* Intrusive, circular, doubly linked lists. A list is a `struct wlk_link` that is its own neighbour
- * while empty. An item has one link for each list that it can be in. The link of an item that is in
- * no list was initialised or removed, so removing it is harmless, and
- * `wlk_list_is_empty(&item->link)` tells whether the item is in a list. Every operation is O(1) and
- * allocates nothing. Threads: the caller holds whatever guards the list. */
+ * while empty. An item has one link for each list that it can be in. If it is in no list, its link
+ * is empty as well, and removing it is harmless. Every operation is O(1) and allocates nothing.
+ * Threads: the caller holds whatever guards the list. */
 #ifndef WLK_LIST_H
 #define WLK_LIST_H
 
@@ -19,7 +18,6 @@ struct wlk_link {
     &(list), &(list)                                                                               \
   }
 
-/* Returns the item of `type` whose member `member` is the link at `link`. */
 #define WLK_ITEM(link, type, member) ((type *)(void *)((char *)(link)-offsetof(type, member)))
 
 /* Visits each link of `list` from the front; the body must not remove `link`. */

@@ -80,7 +80,7 @@ void wlk_manager_close(struct wlk_manager *manager)
 
 /* ---- section 2.5, lock requests ---- */
 
-/* https://www.w3.org/TR/2023/WD-web-locks-20230105/#lock-request-grantable
+/* Section 2.5: https://www.w3.org/TR/2023/WD-web-locks-20230105/#lock-request-grantable
  * The request is the first of its queue, or not in it yet. */
 static bool is_grantable(const struct wlk_request *request)
 {
@@ -129,7 +129,7 @@ static void count_out(struct wlk_part *part, const struct wlk_request *request)
   part->name_units -= wlk_label_length(request);
 }
 
-/* Makes a lock of a grantable request that is in no list. */
+/* The request is grantable and in no list. */
 static void grant(struct wlk_section *section, struct wlk_request *request)
     WLK_REQUIRES(section->shard->mutex)
 {
@@ -140,8 +140,8 @@ static void grant(struct wlk_section *section, struct wlk_request *request)
   request->state = WLK_STATE_HELD;
 }
 
-/* Removes a lock that is in no list any more, or a request that passes, from its manager, and posts
- * `news` to its agent. */
+/* Ends a lock, or a request that passes, which is in no list any more. It stays with its agent
+ * until that takes the event. */
 static void revoke_lock(
     struct wlk_section *section, struct wlk_request *request, struct wlk_agent *thief,
     enum wlk_news news) WLK_REQUIRES(section->shard->mutex)
@@ -185,15 +185,14 @@ static WLK_RARE void steal_the_held_locks(
   resource->units = 0;
 }
 
-/* A request that waits can close a cycle only if it was made inside of a lock, or overtakes
- * others. */
+/* Only a request that was made inside of a lock, or that overtakes others, can close a cycle. */
 static bool can_close_a_cycle(const struct wlk_request *request)
 {
   return wlk_declares(request) &&
          (request->declaration->nesting_count > 0 || wlk_queue_would_overtake(request));
 }
 
-/* If the request closes a cycle and `cycle` has room, writes the cycle there. */
+/* If there is a cycle and `cycle` has room, writes it there. */
 static WLK_RARE bool find_cycle(
     struct wlk_section *section, struct wlk_request *request, struct wlk_cycle *cycle)
     WLK_REQUIRES(section->shard->mutex)
@@ -222,7 +221,7 @@ static void unset_limit(struct wlk_resource *resource)
   resource->limit_is_set = false;
 }
 
-/* Returns why a request that would have to wait is not made, with nothing changed; WLK_OK if it is.
+/* Returns why a request that would have to wait is refused, with nothing changed, or WLK_OK.
  * Without the mutexes of all shards, WLK_DEADLOCK means "perhaps". */
 static enum wlk_status find_refusal(
     struct wlk_section *section, struct wlk_request *request, enum wlk_option option,
@@ -290,8 +289,8 @@ static enum wlk_status request_a_lock(
   return WLK_GRANTED;
 }
 
-/* Leaves the critical section. If another attempt follows, takes no events, because those of the
- * next attempt would overwrite them. */
+/* If another attempt follows, takes no events, because those of the next attempt would overwrite
+ * them. */
 static void leave_attempt(struct wlk_section *section, bool again, struct wlk_events *events)
     WLK_RELEASES(section->shard->mutex)
 {
@@ -299,7 +298,7 @@ static void leave_attempt(struct wlk_section *section, bool again, struct wlk_ev
   wlk_leave(section);
 }
 
-/* Returns WLK_DEADLOCK for "perhaps", as refuse_to_wait does. */
+/* Returns WLK_DEADLOCK for "perhaps", as find_refusal does. */
 static enum wlk_status try_request(
     struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_events *events)
@@ -322,8 +321,8 @@ static enum wlk_status try_request_whole(
   return status;
 }
 
-/* Asks again with the mutexes of all shards if the request is perhaps a deadlock, until there is
- * room to write the cycle. In between the cycle can change or disappear. */
+/* A request that is perhaps a deadlock is tried again with the mutexes of all shards, until there
+ * is room to write the cycle. In between the cycle can change or disappear. */
 static enum wlk_status request_until_decided(
     struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_snapshot **snapshot, struct wlk_events *events)
@@ -360,8 +359,9 @@ enum wlk_status wlk_request_a_lock(
   return status;
 }
 
-/* Sections 4.2 and 4.3: removes a lock or a request from its resource, processes the queue, and
- * ends the request. */
+/* Sections 4.2 and 4.3, which also end the request:
+ * https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock
+ * https://www.w3.org/TR/2023/WD-web-locks-20230105/#abort-the-request */
 static void remove_from_resource(struct wlk_section *section, struct wlk_request *request)
     WLK_REQUIRES(section->shard->mutex)
 {
@@ -379,7 +379,6 @@ static void remove_from_resource(struct wlk_section *section, struct wlk_request
   wlk_section_end_request(section, request);
 }
 
-/* Ends a lock that was stolen, or a request that has passed. */
 static WLK_RARE enum wlk_status end_stolen(
     struct wlk_section *section, struct wlk_request *lock, struct wlk_events *events)
     WLK_REQUIRES(section->shard->mutex)
@@ -391,7 +390,7 @@ static WLK_RARE enum wlk_status end_stolen(
   return passed ? WLK_OK : WLK_STOLEN;
 }
 
-/* If `keep` is not 0, the name is marked for that many milliseconds. */
+/* If `keep` is not 0, marks the name for that many milliseconds. */
 static enum wlk_status release(struct wlk_request *lock, uint64_t keep, struct wlk_events *events)
 {
   struct wlk_section section;
@@ -434,8 +433,8 @@ static enum wlk_status prepare_mark(
   return status;
 }
 
-/* The resource of a lock that others may steal can be read only in a critical section. The first
- * one finds out how much memory a mark takes. */
+/* Others may steal the lock, so its resource can be read only in a critical section. The first one
+ * finds out how much memory a mark takes. */
 enum wlk_status wlk_prepare_mark(struct wlk_request *lock, struct wlk_events *events)
 {
   struct wlk_entry *unused = NULL;
@@ -469,7 +468,7 @@ enum wlk_status wlk_abort_the_request(struct wlk_request *request, struct wlk_ev
   } else if (request->passes) {
     wlk_section_end_request(&section, request);
   } else {
-    /* Takes no events: one of them could end the very request that the caller is about to
+    /* Takes no events, because one of them could end the very request that the caller is about to
      * release. */
     status = request->state == WLK_STATE_HELD ? WLK_GRANTED : WLK_STOLEN;
   }
@@ -491,8 +490,7 @@ void wlk_end_the_request(struct wlk_request *request)
 
 /* ---- blocking ---- */
 
-/* The locks and requests of a blocking thread on one resource. It ends none of them while it
- * blocks. */
+/* A blocking thread ends none of its locks and requests on a resource, so they are in its way. */
 struct own_locks {
   struct wlk_request *first; /* NULL if it has none */
   bool exclusive;
@@ -506,9 +504,8 @@ static void add_own_lock(struct own_locks *own, struct wlk_request *request)
   own->units += request->weight;
 }
 
-/* Returns the lock or request that keeps `request` waiting until its own thread stops blocking,
- * or NULL. It is the first one of that thread, if those ahead exclude this request or one in
- * between. */
+/* Returns the first lock or request of the blocking thread, if those ahead exclude this request or
+ * one in between, so that it waits until the thread stops blocking. Otherwise returns NULL. */
 static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
 {
   const struct wlk_resource *resource = request->resource;
@@ -634,7 +631,7 @@ static void end_in_a_section(struct wlk_request *request, bool only_if_pending)
     wlk_section_end_request(&section, request);
   else if (pending || !only_if_pending)
     remove_from_resource(&section, request);
-  /* Grants to the agent itself need no event: these locks end next. */
+  /* Grants to the agent itself need no event, because these locks end next. */
   WLK_LIST_DRAIN (link, &section.granted) wlk_list_remove(link);
   wlk_leave(&section);
 }
@@ -644,7 +641,7 @@ static void terminate_remaining_locks_and_requests(struct wlk_agent *agent)
 {
   struct wlk_link *next;
   for (struct wlk_link *link = agent->requests.next; link != &agent->requests; link = next) {
-    next = link->next; /* an abort can grant other requests of the agent, but ends none of them */
+    next = link->next; /* An abort can grant other requests of the agent, but ends none of them. */
     end_in_a_section(WLK_REQUEST_OF(link, by_agent), true);
   }
   WLK_LIST_DRAIN (link, &agent->requests) end_in_a_section(WLK_REQUEST_OF(link, by_agent), false);

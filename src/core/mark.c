@@ -31,7 +31,7 @@ static bool is_lock_held(const struct wlk_part *part, const struct wlk_mark *mar
          WLK_REQUEST_OF(resource->held.next, by_resource)->token == mark->token;
 }
 
-/* Checks the mark that was checked longest ago. */
+/* The marks take turns: this one was checked longest ago. */
 static void drop_one_if_over(
     struct wlk_section *section, struct wlk_part *part, uint64_t now, struct wlk_entry **unused)
     WLK_REQUIRES(section->shard->mutex)

@@ -2,8 +2,8 @@
  * prepared for a lock before it is set, and its memory stays while that lock is held. There is no
  * timer: each new mark checks two others in turn, and drops them if they are over or can no longer
  * be set. So there are at most about twice as many marks as needed, and an old one stays until new
- * ones are made. The public part is in weblocks.h. Threads: the caller has the mutex of the shard,
- * except for wlk_mark_new and wlk_marks_free. */
+ * ones are made. Threads: the caller has the mutex of the shard, except for wlk_mark_new and
+ * wlk_marks_free. */
 #ifndef WLK_MARK_H
 #define WLK_MARK_H
 
@@ -26,10 +26,9 @@ enum wlk_status wlk_mark_find_or_add(
  * not prepared the mark for that lock. */
 bool wlk_mark_set(const struct wlk_request *lock, uint64_t keep);
 
-/* Frees marks that are in no table, chained by `next`. */
 void wlk_marks_free(struct wlk_entry *marks);
 
-/* Frees the marks of a manager that nobody can find any more. */
+/* Nobody can find the manager any more. */
 void wlk_marks_clear(struct wlk_manager *manager);
 
 #endif

@@ -7,7 +7,6 @@
 
 #include <stdint.h>
 
-/* The content of an item that is not taken. */
 struct wlk_free_item {
   struct wlk_free_item *next;
   uint32_t place;
@@ -22,9 +21,8 @@ struct wlk_pool {
 
 void wlk_pool_init(struct wlk_pool *pool, uint32_t size, uint32_t most);
 
-/* Takes an item.
- *   place    out: its index in its batch, for wlk_pool_give
- *   returns  unset memory, aligned to 8 bytes; NULL if there is none */
+/* Takes an item, unset memory that is aligned to 8 bytes. Returns NULL if there is none.
+ *   place    out: its index in its batch, for wlk_pool_give */
 void *wlk_pool_take(struct wlk_pool *pool, uint8_t *place);
 
 void wlk_pool_give(struct wlk_pool *pool, void *item, uint8_t place);

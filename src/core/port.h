@@ -1,5 +1,5 @@
-/* The port to the operating system. port_posix.c and port_windows.c implement it; only these three
- * files have an `#if` for systems. The WLK_ annotations let clang prove the locking
+/* The port of the core to the operating system. port_posix.c and port_windows.c implement it; only
+ * these three files have an `#if` for systems. The WLK_ annotations let clang prove the locking
  * rules (`-Wthread-safety`), and other compilers ignore them. */
 #ifndef WLK_PORT_H
 #define WLK_PORT_H
@@ -21,16 +21,15 @@
 #define WLK_ASSERTS(mutex)  WLK_ANNOTATION(assert_capability(mutex))
 #define WLK_UNCHECKED       WLK_ANNOTATION(no_thread_safety_analysis)
 
-/* Keeps a function that is rarely called from being inlined into its callers. */
+/* A function that is rarely called must not grow its callers. */
 #if defined(__GNUC__)
 #define WLK_RARE __attribute__((noinline, cold))
 #else
 #define WLK_RARE
 #endif
 
-/* How many of something are done or kept at a time. A test build (WLK_SMALL) has as few as can be,
- * so
- * that each batch is full and each table is too small. */
+/* Batches and tables have the ordinary capacity. A test build (WLK_SMALL) has the least, so that
+ * each batch is full and each table is too small. */
 #if defined(WLK_SMALL)
 #define WLK_CAPACITY(ordinary, least) (least)
 #else
@@ -73,8 +72,8 @@ struct WLK_CAPABILITY wlk_mutex {
 struct wlk_condition {
   pthread_cond_t native;
 };
-/* An adaptive mutex spins a little before it sleeps, if the C library has one. The core
- * holds its mutexes for less time than it takes to go to sleep. */
+/* An adaptive mutex spins a little before it sleeps, if the C library has one. The core holds its
+ * mutexes for less time than it takes to go to sleep. */
 #if !defined(PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP)
 #define PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP PTHREAD_MUTEX_INITIALIZER
 #endif
@@ -102,7 +101,7 @@ struct wlk_condition {
 void wlk_mutex_lock(struct wlk_mutex *mutex) WLK_ACQUIRES(*mutex);
 void wlk_mutex_unlock(struct wlk_mutex *mutex) WLK_RELEASES(*mutex);
 
-/* Unlocks `mutex`, waits for a signal and locks it again. It may return without a signal. */
+/* It may return without a signal. */
 void wlk_condition_wait(struct wlk_condition *condition, struct wlk_mutex *mutex)
     WLK_REQUIRES(*mutex);
 void wlk_condition_broadcast(struct wlk_condition *condition);

@@ -1,5 +1,5 @@
-/* The port to POSIX systems, see port.h. Every libc that we build for has dladdr and RTLD_DEFAULT,
- * but POSIX does not. */
+/* Every libc that we build for has dladdr and RTLD_DEFAULT, but POSIX does not, so they must be
+ * asked for. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif

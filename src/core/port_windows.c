@@ -1,8 +1,6 @@
-/* The port to Windows, see port.h. */
 #include "port.h"
 
-/* This is RtlGenRandom: advapi32 has it since Windows XP, but no header declares it under its own
- * name. */
+/* This is RtlGenRandom, which no header declares under its own name. */
 BOOLEAN NTAPI SystemFunction036(PVOID buffer, ULONG length);
 
 void wlk_mutex_lock(struct wlk_mutex *mutex)

@@ -1,5 +1,4 @@
-/* Finds and initialises the lock state of an operating system process. The public part is in
- * weblocks.h. */
+/* The lock state of an operating system process. */
 #ifndef WLK_PROCESS_H
 #define WLK_PROCESS_H
 

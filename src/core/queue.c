@@ -26,7 +26,7 @@ bool wlk_queue_is_overtaken(const struct wlk_request *request)
   return priority_at(request->resource->queue.next) > wlk_priority(request);
 }
 
-/* Returns the lowest level with this priority or more, or the head of the list if there is none. */
+/* Returns the lowest level with this priority or more, or the head of the list. */
 static struct wlk_link *level_above(struct wlk_resource *resource, int32_t priority)
 {
   struct wlk_link *level = resource->levels.previous;
@@ -35,8 +35,8 @@ static struct wlk_link *level_above(struct wlk_resource *resource, int32_t prior
   return level;
 }
 
-/* Returns the link of the queue behind which a request of this priority belongs.
- *   above  the result of level_above */
+/* A request of this priority belongs behind the returned link of the queue; `above` is the result
+ * of level_above. */
 static struct wlk_link *place_below(
     struct wlk_resource *resource, struct wlk_link *above, int32_t priority)
 {
@@ -47,7 +47,6 @@ static struct wlk_link *place_below(
                                     : LEVEL_OF(below)->request->by_resource.previous;
 }
 
-/* A request that entered the queue may now represent its level. */
 static void enter_level(struct wlk_declaration *entered, struct wlk_link *above)
 {
   bool is_new = above == &entered->request->resource->levels ||
@@ -66,8 +65,7 @@ static WLK_RARE void enter_among_levels(struct wlk_request *request)
   if (priority != 0) enter_level(request->declaration, above);
 }
 
-/* If a request that leaves the queue represents its level, the next one of that level takes
- * over. */
+/* The next request of the level represents it from then on. */
 static WLK_RARE void leave_level(struct wlk_declaration *leaving)
 {
   if (wlk_list_is_empty(&leaving->by_level)) return;

@@ -22,13 +22,11 @@ bool wlk_queue_would_be_first(const struct wlk_request *request);
 /* Whether a request that is not in its queue yet would overtake one that is. */
 bool wlk_queue_would_overtake(const struct wlk_request *request);
 
-/* Whether a request in a queue waits behind one with more priority. */
 bool wlk_queue_is_overtaken(const struct wlk_request *request);
 
-/* Inserts a request into its queue. Cost: O(priorities other than 0 that wait). */
+/* Cost: O(priorities other than 0 that wait). */
 void wlk_queue_enter(struct wlk_request *request);
 
-/* Removes a request from its queue. */
 void wlk_queue_leave(struct wlk_request *request);
 
 #endif

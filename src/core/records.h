@@ -51,12 +51,11 @@ struct wlk_resource;
 #define WLK_ABI UINT32_C(8)
 #endif
 
-/* Names in different shards can be worked on at the same time. */
 enum { WLK_SHARDS = 32 };
 
-/* The mutex of all names that hash to this shard. It has cache lines of its own and guards
- * everything that a critical section writes, unless others must see it: threads with names in
- * different shards write nothing in common.
+/* The mutex of all names that hash to this shard. It guards all that a critical section writes,
+ * unless others must see it, and has cache lines of its own: threads with names in different shards
+ * write nothing in common.
  *
  * Lock key: (s) its mutex */
 struct wlk_shard {
@@ -86,7 +85,7 @@ struct wlk_process {
     .magic = WLK_MAGIC, .abi = WLK_ABI, .mutex = WLK_MUTEX_INIT                                    \
   }
 
-/* Returns the shard of a name; tables use the lowest bits of the hash. */
+/* Tables use the lowest bits of the hash, so the shard is in others. */
 static inline uint8_t wlk_shard_of(uint64_t hash)
 {
   return (uint8_t)((hash >> 32) % WLK_SHARDS);
@@ -223,8 +222,8 @@ struct wlk_nesting {
   struct wlk_declaration *outer; /* (c) the lock; dangling once `by_lock` is in no list */
 };
 
-/* The optional part of a request, in one block with the code units of its label. Only
- * requests with a label or a priority other than 0, or that declare, have one.
+/* The optional part of a request, in one block with the code units of its label. Only requests with
+ * a label or a priority other than 0, or that declare, have one.
  *
  * Lock key: (p) process->mutex  (s) the mutex of its request's shard  (c) constant */
 struct wlk_declaration {

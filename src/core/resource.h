@@ -1,16 +1,16 @@
-/* The resources of a manager: each exists from the first request for its name until the last one
+/* The resources of a manager. Each exists from the first request for its name until the last one
  * ends. */
 #ifndef WLK_RESOURCE_H
 #define WLK_RESOURCE_H
 
 #include "section.h"
 
-/* Returns the manager's resource with the name of the caller's spare, in the section's shard. If
- * there is none, inserts the spare, empty. */
+/* Looks for the name of the caller's spare, in the section's shard. If it is not there, inserts the
+ * spare, empty. */
 struct wlk_resource *wlk_resource_find_or_add(
     struct wlk_section *section, struct wlk_manager *manager) WLK_REQUIRES(section->shard->mutex);
 
-/* Removes a resource without locks and requests from its manager. It is freed after the section. */
+/* Nobody holds the name or waits for it any more. The resource is freed after the section. */
 void wlk_resource_drop_if_unused(struct wlk_section *section, struct wlk_resource *resource)
     WLK_REQUIRES(section->shard->mutex);
 

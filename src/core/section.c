@@ -84,9 +84,8 @@ void wlk_section_remove(
   if (wlk_table_wanted_capacity(table) > 0) section->unfit = table;
 }
 
-/* Resizes the table if it wants `*room` chains. Otherwise sets `*room` to what it wants, and
- * returns true: the caller allocates that and calls again. Afterwards the caller frees
- * `*chains`. */
+/* If the table wants other room than `*room` chains, sets `*room` and returns true: the caller
+ * allocates that and calls again. Afterwards the caller frees `*chains`. */
 static bool resize_if_room(
     struct wlk_table *table, struct wlk_mutex *mutex, struct wlk_entry ***chains, size_t *room)
     WLK_EXCLUDES(*mutex)
@@ -156,7 +155,7 @@ void wlk_section_post_event(
     struct wlk_section *section, struct wlk_request *request, enum wlk_news news)
 {
   struct wlk_agent *agent =
-      request->agent; /* once a theft is posted, its thread may end the request */
+      request->agent; /* Once a theft is posted, its thread may end the request. */
   bool own = agent == section->caller;
   if (own && news == WLK_NEWS_GRANTED) {
     wlk_list_append(&section->granted, &request->by_event);
@@ -165,7 +164,6 @@ void wlk_section_post_event(
   }
 }
 
-/* Ends the stolen requests of a chain by `by_event.next`. */
 static void end_all_stolen(struct wlk_section *section, struct wlk_link *stolen)
 {
   while (stolen) {
@@ -202,7 +200,7 @@ void wlk_section_take_events(struct wlk_section *section, struct wlk_events *eve
   if (!wlk_list_is_empty(&section->granted)) take_granted(section, events);
 }
 
-/* Takes no shard's mutex: a stolen request is in none. */
+/* Takes no shard's mutex, because a stolen request is in none. */
 void wlk_agent_take_events(struct wlk_agent *agent, bool woken, struct wlk_events *events)
 {
   struct wlk_section section;
@@ -225,8 +223,7 @@ static WLK_RARE void wake_agents(struct wlk_agent *agents)
 {
   while (agents) {
     struct wlk_agent *agent = agents;
-    agents = agent->next_wake; /* read first: after its wake-up, another section may chain it
-                                  again */
+    agents = agent->next_wake; /* After its wake-up, another section may chain the agent again. */
     wlk_agent_wake(agent);
   }
 }

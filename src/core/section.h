@@ -26,7 +26,6 @@
 
 #include "records.h"
 
-/* A public call, on its thread's stack. */
 struct wlk_section {
   struct wlk_process *process;
   struct wlk_shard *shard;
@@ -40,11 +39,9 @@ struct wlk_section {
   struct wlk_table *unfit;         /* a table of the shard to resize, or NULL */
 };
 
-/* Takes the mutex of a shard, by its number. */
 void wlk_enter(struct wlk_section *section, struct wlk_agent *caller, uint8_t shard)
     WLK_ACQUIRES(section->shard->mutex);
 
-/* Takes the mutexes of all shards and of the process. */
 void wlk_enter_whole(struct wlk_section *section, struct wlk_agent *caller, uint8_t shard)
     WLK_ACQUIRES(section->shard->mutex);
 
@@ -52,11 +49,11 @@ void wlk_enter_whole(struct wlk_section *section, struct wlk_agent *caller, uint
 void wlk_section_assert_whole(const struct wlk_section *section)
     WLK_ASSERTS(section->process->mutex);
 
-/* Take the process's mutex, too, and give it back, unless the section has it anyway. */
+/* These take the process's mutex, and give it back, unless the section has it anyway. */
 void wlk_section_lock_process(struct wlk_section *section) WLK_ACQUIRES(section->process->mutex);
 void wlk_section_unlock_process(struct wlk_section *section) WLK_RELEASES(section->process->mutex);
 
-/* Insert into and remove from a table of the shard, which may then need to be resized. */
+/* The table may then need another size. */
 void wlk_section_insert(
     struct wlk_section *section, struct wlk_table *table, struct wlk_entry *entry)
     WLK_REQUIRES(section->shard->mutex);
@@ -64,21 +61,20 @@ void wlk_section_remove(
     struct wlk_section *section, struct wlk_table *table, struct wlk_entry *entry)
     WLK_REQUIRES(section->shard->mutex);
 
-/* Posts news about a request to its agent: the caller receives it from its call, others by a
- * wake-up. */
+/* The caller receives the news from its call, others by a wake-up. */
 void wlk_section_post_event(
     struct wlk_section *section, struct wlk_request *request, enum wlk_news news)
     WLK_REQUIRES(section->shard->mutex);
 
-/* Unlinks a request of the caller that is in no queue and not held, to be freed after the section.
- * A request that was not yet notified of its theft needs the mutex of its shard. */
+/* Unlinks a request of the caller that is in no queue and not held. It is freed after the section.
+ * If its theft was not reported yet, the caller has the mutex of its shard. */
 void wlk_section_end_request(struct wlk_section *section, struct wlk_request *request);
 
-/* Moves events of the calling agent to `events`. Stolen requests end with their event. */
+/* Stolen requests end with their event. */
 void wlk_section_take_events(struct wlk_section *section, struct wlk_events *events)
     WLK_REQUIRES(section->shard->mutex);
 
-/* Leaves the events of the calling agent in its queue, and wakes it if it has any. */
+/* The events of the calling agent stay in its queue. If it has any, it is woken. */
 void wlk_section_leave_events(struct wlk_section *section) WLK_REQUIRES(section->shard->mutex);
 
 /* Gives the mutexes back, wakes the pinned agents, frees what was unlinked, resizes the table. */
@@ -87,7 +83,7 @@ void wlk_leave(struct wlk_section *section) WLK_RELEASES(section->shard->mutex);
 void wlk_lock_everything(struct wlk_process *process) WLK_ACQUIRES(process->mutex);
 void wlk_unlock_everything(struct wlk_process *process) WLK_RELEASES(process->mutex);
 
-/* Resizes a table, if it needs that and there is memory; otherwise it only stays slower.
+/* Resizes a table, if it needs that. Without memory it stays as it is, and slower.
  *   mutex   guards the table, which must exist until this returns */
 void wlk_table_resize(struct wlk_table *table, struct wlk_mutex *mutex) WLK_EXCLUDES(*mutex);
 

@@ -60,7 +60,6 @@ static struct wlk_name copy_units(struct wlk_writer *writer, const uint16_t *uni
   return copy;
 }
 
-/* Returns the index of the name. */
 static uint32_t write_name(struct wlk_writer *writer, const uint16_t *units, uint32_t length)
 {
   struct wlk_snapshot *snapshot = writer->snapshot;
@@ -194,7 +193,7 @@ static void add_label(struct wlk_room *need, const struct wlk_request *request)
   need->units += wlk_label_length(request);
 }
 
-/* The index of a client that is not in the snapshot yet. */
+/* This is the index of a client that is not in the snapshot yet. */
 #define NOT_WRITTEN UINT32_MAX
 
 static void add_list(struct wlk_room *need, const struct wlk_link *list)
@@ -254,7 +253,7 @@ enum wlk_status wlk_snapshot_a_name(
   struct wlk_mutex *mutex = &process->shards[wlk_shard_of(key.hash)].mutex;
   for (;;) {
     wlk_mutex_lock(mutex);
-    wlk_mutex_lock(&manager->process->mutex); /* guards snapshot_index of agents */
+    wlk_mutex_lock(&manager->process->mutex); /* It guards snapshot_index of agents. */
     bool written = write_name_of(&writer, manager, &key, pending);
     wlk_mutex_unlock(&manager->process->mutex);
     wlk_mutex_unlock(mutex);

@@ -1,7 +1,6 @@
-/* Snapshots (section 4.5), and the cycle of a deadlock, which is one, too. Memory is allocated
- * without a mutex, so the state can outgrow it before the mutexes are taken. A writer therefore
- * checks first whether there is room; if not, it allocates a quarter more than it needed and starts
- * again. The public part is in weblocks.h. */
+/* Snapshots, and the cycle of a deadlock, which is one, too. Memory is allocated without a mutex,
+ * so the state can outgrow it before the mutexes are taken. A writer therefore checks first whether
+ * there is room; if not, it allocates a quarter more than it needed and starts again. */
 #ifndef WLK_SNAPSHOT_H
 #define WLK_SNAPSHOT_H
 
@@ -11,7 +10,7 @@ struct wlk_room {
   size_t locks, names, clients, units;
 };
 
-/* Fills a snapshot; `units` and `client_ids` point to where the next ones go. */
+/* `units` and `client_ids` point to where the next ones go. */
 struct wlk_writer {
   struct wlk_snapshot *snapshot; /* NULL before there is room */
   struct wlk_room room;          /* how much fits */
@@ -36,22 +35,23 @@ struct wlk_cycle {
     WLK_WRITER_INIT, false                                                                         \
   }
 
-/* Writes the result of wlk_find_deadlock, if there is room. */
+/* Does nothing if there is no room. */
 void wlk_cycle_write(
     struct wlk_cycle *cycle, struct wlk_process *process, struct wlk_declaration *end,
     struct wlk_request *last) WLK_REQUIRES(process->mutex);
 
-/* Writes the cycle of a thread that would wait for itself, if there is room: its request, and the
- * one ahead on the same resource. */
+/* The cycle of a thread that would wait for itself is its request and the one ahead on the same
+ * resource. Does nothing if there is no room. */
 void wlk_cycle_write_pair(
     struct wlk_cycle *cycle, struct wlk_process *process, const struct wlk_request *request,
     const struct wlk_request *ahead) WLK_REQUIRES(process->mutex);
 
-/* Makes room for a cycle that did not fit. Returns true if the caller must look for it again; false
- * if it was written, or if memory ran out, which sets `*status`. Threads: without a mutex. */
+/* Makes room for a cycle that did not fit, and returns true: the caller must look for it again.
+ * Returns false if it was written, or if memory ran out, which sets `*status`. Threads: without a
+ * mutex. */
 bool wlk_cycle_grow(struct wlk_cycle *cycle, enum wlk_status *status);
 
-/* Hands the cycle over if `status` is WLK_DEADLOCK, and frees it otherwise. */
+/* If `status` is WLK_DEADLOCK, hands the cycle over. Otherwise frees it. */
 void wlk_cycle_finish(
     struct wlk_cycle *cycle, enum wlk_status status, struct wlk_snapshot **snapshot);
 

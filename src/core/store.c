@@ -9,7 +9,7 @@
 /* A larger spare is not kept: one long name must not occupy memory for ever. */
 enum { SPARE_UNITS_MOST = WLK_CAPACITY(2048, 2) };
 
-/* No string is as long as this length of a spare that has no name yet. */
+/* A spare has this length while it has no name. No string is as long. */
 #define NO_NAME UINT32_MAX
 
 /* Resources with names of at most this length come from a pool. */
@@ -18,7 +18,7 @@ enum { SHORT_UNITS = WLK_CAPACITY(24, 4) };
 /* A resource with this place is not from a pool. */
 enum { NO_PLACE = UINT8_MAX };
 
-/* An agent keeps so many of each for its next burst: some 280 kB together. */
+/* An agent keeps this many of each for its next burst: some 280 kB together. */
 enum { KEPT = WLK_CAPACITY(1024, 1) };
 
 void wlk_store_init(struct wlk_agent *agent)

@@ -28,7 +28,7 @@ struct wlk_table {
   struct wlk_entry *least[WLK_TABLE_LEAST]; /* (m) so a small table needs no allocation */
 };
 
-/* Makes an empty table. It points into itself, so it must not move. */
+/* The table points into itself, so it must not move. */
 void wlk_table_init(struct wlk_table *table);
 
 /* `name` may be NULL if `length` is 0. */
@@ -37,17 +37,16 @@ bool wlk_entry_has_name(const struct wlk_entry *entry, const uint16_t *name, uin
 /* Returns the entry with the hash and name of `key`, or NULL. */
 struct wlk_entry *wlk_table_find(const struct wlk_table *table, const struct wlk_entry *key);
 
-/* Inserts `entry`, which stays the caller's memory. Its name must not be in the table yet. */
+/* `entry` stays the caller's memory. Its name must not be in the table yet. */
 void wlk_table_insert(struct wlk_table *table, struct wlk_entry *entry);
 
-/* Removes `entry`, which must be in the table. */
 void wlk_table_remove(struct wlk_table *table, struct wlk_entry *entry);
 
-/* Returns the first entry, or the one after `entry`, in no particular order; NULL at the end. */
+/* These return entries in no particular order, and NULL at the end. */
 struct wlk_entry *wlk_table_first(const struct wlk_table *table);
 struct wlk_entry *wlk_table_after(const struct wlk_table *table, const struct wlk_entry *entry);
 
-/* Returns the number of chains the table should have, or 0 if that is what it has. */
+/* Returns the number of chains the table should have, or 0 if it has that. */
 size_t wlk_table_wanted_capacity(const struct wlk_table *table);
 
 /* Moves all entries to other chains, in O(entries + capacity).

@@ -52,7 +52,6 @@
 enum wlk_status { WLK_STATUS_LIST(WLK_STATUS_NAME) };
 #undef WLK_STATUS_NAME
 
-/* Returns the sentence for `status`, a constant. */
 const char *wlk_status_message(enum wlk_status status);
 
 struct wlk_process;
@@ -77,7 +76,7 @@ static inline bool wlk_option_waits(enum wlk_option option)
   return option == WLK_WAIT || option == WLK_PASS;
 }
 
-/* What an event reports, as bits: an event can have both. */
+/* An event can report several of these. */
 enum wlk_news {
   WLK_NEWS_GRANTED = 1, /* the pending request was granted */
   WLK_NEWS_STOLEN = 2,  /* the lock was stolen; the request ends */
@@ -94,7 +93,7 @@ struct wlk_event {
   uint32_t token_high;
 };
 
-/* The thread of an agent, for snapshots. */
+/* An agent's thread, for snapshots. */
 struct wlk_thread {
   uint32_t id;          /* the same for all agents of a thread, and for no other thread */
   const uint16_t *name; /* `name_length` UTF-16 code units; cut to WLK_THREAD_NAME_MOST */
@@ -103,7 +102,7 @@ struct wlk_thread {
 
 enum { WLK_THREAD_NAME_MOST = 64 };
 
-/* The options of a request beyond the specification; all zeros say nothing. */
+/* The options of a request beyond the specification. All zeros say nothing. */
 struct wlk_extra {
   const uint16_t *label; /* `label_length` UTF-16 code units, for snapshots */
   uint32_t label_length;
