@@ -1,4 +1,3 @@
-/* Failures on all systems, see port.h. */
 #include "port.h"
 
 #include <stdarg.h>

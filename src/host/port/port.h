@@ -73,29 +73,29 @@
 
 enum { WLH_PORT_MEMBERS = 256, WLH_PATH_SIZE = 1024, WLH_FAILURE_SIZE = 1900 };
 
-/* A status, and a sentence that names the path and the cause. It ends with a full stop only if it
- * says what to do. */
+/* The sentence names the path and the cause. It ends with a full stop only if it says what to
+ * do. */
 struct wlh_failure {
   enum wlh_status status;
   char text[WLH_FAILURE_SIZE];
 };
 
-/* Sets `failure` as printf does, and returns `status`. */
+/* Works as printf, and returns `status`. */
 enum wlh_status wlh_fail(
     struct wlh_failure *failure, enum wlh_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Returns the system's text for `error`, valid until the thread's next call. */
+/* The text is valid until the thread's next call. */
 const char *wlh_port_error_text(int error);
 
 /* Returns what to do about the system's `error`: ". " and a sentence, a constant, or "". */
 const char *wlh_port_remedy(int error);
 
-/* Returns a sentence, a constant, that says how to find out who has files open. */
+/* Returns a sentence, a constant, that says how to find out which programs have files open. */
 const char *wlh_port_open_files_hint(void);
 
-/* Returns the status for the system's `error`: WLH_FULL for a shortage that may pass (room,
- * descriptors, memory), otherwise WLH_UNSUPPORTED. */
+/* A shortage that may pass (room, descriptors, memory) is WLH_FULL, any other error
+ * WLH_UNSUPPORTED. */
 enum wlh_status wlh_port_status_of(int error);
 
 /* The files of one bucket, as one member has them. A descriptor is -1 if there is none. */
@@ -120,21 +120,20 @@ struct wlh_port {
   struct wlh_system *system; /* the part of one system; NULL if it needs none */
 };
 
-/* How messages name the segment, with `path`. */
+/* Messages name the segment so, with `path`. */
 #if defined(_WIN32)
 #define WLH_PORT_FILE "%s\\bucket"
 #else
 #define WLH_PORT_FILE "%s/bucket"
 #endif
 
-/* How messages name the source of the boot's number. */
+/* Messages name the source of the boot's number so. */
 #if defined(__APPLE__)
 #define WLH_PORT_BOOT "the system's kern.bootsessionuuid"
 #else
 #define WLH_PORT_BOOT "/proc/sys/kernel/random/boot_id"
 #endif
 
-/* Makes `port` an empty one. */
 void wlh_port_init(struct wlh_port *port);
 
 /* Writes the directory to use for `directory` (NULL: the platform's) to `path`, WLH_PATH_SIZE
@@ -156,63 +155,61 @@ enum wlh_status wlh_port_open(
     struct wlh_failure *failure);
 
 /* Writes the bucket's name to a file `name` beside the segment, for programs that list buckets. If
- * that fails, they see the bucket without a name.
- *   name  `units` code units; NULL: nothing is done */
+ * that fails, they see the bucket without a name. If `name` is NULL, does nothing. */
 void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint32_t units);
 
-/* Enlarges the process's table of descriptors, so that those whose closing reports our death can
- * have numbers above all watches: the death of a process with several buckets is then seen sooner.
- * The kernel needs some 10 ms for it, once in a process. */
+/* Enlarges the process's table of descriptors, so that descriptors whose closing reports our death
+ * can have numbers above all watches: the death of a process with several buckets is then seen
+ * sooner. The kernel needs some 10 ms for it, once in a process. */
 void wlh_port_enlarge_table(const struct wlh_port *port);
 
-/* Move those descriptors, or another one, to such numbers, if the table is large enough. The second
- * returns the new number. */
+/* These move such descriptors of the bucket, or another one, to such numbers, if the table is large
+ * enough. The second returns the new number. */
 void wlh_port_move_all_high(struct wlh_port *port);
 int wlh_port_move_high(const struct wlh_port *port, int descriptor);
 
-/* Closes everything, which drops our locks. */
+/* Closes everything, which drops our byte lock. */
 void wlh_port_close(struct wlh_port *port);
 
-/* Closes the descriptors in a forked child. Async-signal-safe. */
+/* A forked child may call it, and so may a signal handler. */
 void wlh_port_close_files(struct wlh_port *port);
 
 /* Keeps the system from deleting the open file as unused, if it does that. Returns after how many
  * ns to call it again, or WLH_PORT_FOREVER. */
 uint64_t wlh_port_refresh(struct wlh_port *port);
 
-/* Returns NULL if the path leads to the file, and the file has at least `size` bytes; otherwise
- * what happened, as the end of a sentence, a constant. */
+/* If the path does not lead to the file, or the file has less than `size` bytes, returns what
+ * happened: the end of a sentence, a constant. Otherwise returns NULL. */
 const char *wlh_port_find_harm(struct wlh_port *port, uint64_t size);
 
 /* ---- proof of life: byte locks ---- */
 
-/* Take the gate (false if another process has it), and give it back. */
+/* The lock functions return false if another process has the gate, or that member's number. */
 bool wlh_port_lock_gate(struct wlh_port *port);
 void wlh_port_unlock_gate(struct wlh_port *port);
 
-/* Take the lock of a member (false if another process has it), and give it back. */
 bool wlh_port_lock_member(struct wlh_port *port, uint32_t member);
 void wlh_port_unlock_member(struct wlh_port *port, uint32_t member);
 
-/* Whether another open description holds the lock of this member, or of any. One system call
- * without a descriptor; on any error the result is true. */
+/* These ask whether another open description holds the lock of a member, or of any. They make one
+ * system call, without a new descriptor; on any error the result is true. */
 bool wlh_port_is_alive(struct wlh_port *port, uint32_t member);
 bool wlh_port_is_any_alive(struct wlh_port *port);
 
 /* ---- memory ---- */
 
-/* Returns the size of the file in bytes; 0 if the system fails. */
+/* Returns 0 if the system fails. */
 uint64_t wlh_port_size(struct wlh_port *port);
 
-/* Makes the file at least `size` bytes long, with room for all of them.
- *   returns  0, or the system's error */
+/* Makes the file at least `size` bytes long, with room for all of them. Returns 0, or the system's
+ * error. */
 int wlh_port_grow(struct wlh_port *port, uint64_t size);
 
 /* Gives the room behind the first `size` bytes back to the system, if possible. The file keeps its
  * length, because others have it mapped; wlh_port_grow makes the room usable again. */
 void wlh_port_give_back(struct wlh_port *port, uint64_t size);
 
-/* Makes the file shorter, if possible. Nobody uses a byte behind `size`. */
+/* Makes the file shorter, if possible. The caller is alone in it. */
 void wlh_port_truncate(struct wlh_port *port, uint64_t size);
 
 /* Maps `size` bytes of addresses, whatever the size of the file, and not in children; or, if a map
@@ -222,12 +219,11 @@ void wlh_port_truncate(struct wlh_port *port, uint64_t size);
 int wlh_port_map(struct wlh_port *port, size_t size, uint32_t *lost);
 
 /* Returns how many bytes of the file can be reached in `map`. If a map cannot be larger than its
- * file, and the file has grown, maps it anew at another address. The caller alone uses it.
+ * file, and the file has grown, maps it anew at another address. The caller alone uses the map.
  *   error  out: 0, or why the system does not map all of the file */
 uint64_t wlh_port_extend_map(struct wlh_port *port, int *error);
 
-/* Allocate `size` bytes of zeros, of which only written ones take memory, or NULL; and free
- * them. */
+/* Only those zeros that were written take memory. Returns NULL if there is none. */
 void *wlh_port_alloc_zeros(size_t size);
 void wlh_port_free_zeros(void *zeros, size_t size);
 
@@ -242,55 +238,53 @@ uint64_t wlh_port_boot_number(void);
 
 /* ---- wake-ups, and notification of deaths ---- */
 
-/* Binds the sockets of a member, and checks that a wake-up to itself arrives.
- *   returns  0, or the system's error */
+/* Binds the sockets of a member, and checks that a wake-up to itself arrives. Returns 0, or the
+ * system's error. */
 int wlh_port_bind(struct wlh_port *port, uint32_t member);
 
 /* Whether our socket paths still lead to our sockets. A process that still uses the previous file
  * may have re-bound them. */
 bool wlh_port_is_bound(struct wlh_port *port, uint32_t member);
 
-/* Removes the sockets' paths. */
 void wlh_port_unbind(struct wlh_port *port, uint32_t member);
 
 /* WLH_NOBODY proves nothing: macOS also refuses connections to a member that has too many of them
  * to accept. */
 enum wlh_sent { WLH_SENT, WLH_NOBODY, WLH_NOT_NOW };
 
-/* Sends a wake-up to a member, without blocking. */
+/* Does not block. */
 enum wlh_sent wlh_port_send_wake_up(struct wlh_port *port, uint32_t member);
 
-/* Takes all wake-ups that have arrived. */
 void wlh_port_take_wake_ups(struct wlh_port *port);
 
-/* Connects to a member, whose death then hangs up.
- *   descriptor  out, on WLH_SENT: for wlh_port_disconnect */
+/* The connection hangs up when the member dies. On WLH_SENT, `descriptor` is for
+ * wlh_port_disconnect. */
 enum wlh_sent wlh_port_connect(struct wlh_port *port, uint32_t member, int *descriptor);
 
 void wlh_port_disconnect(struct wlh_port *port, int descriptor);
 
-/* Makes a member check the tables, as a wake-up does; the caller may not be a member yet. */
+/* Works as a wake-up, but the caller may not be a member yet. */
 void wlh_port_rouse(struct wlh_port *port, uint32_t member);
 
-/* Accepts a connection; -1 if there is none, or no descriptor is left, which sets `*full`. */
+/* Returns -1 if there is no connection, or if no descriptor is left, which sets `*full`. */
 int wlh_port_accept(struct wlh_port *port, bool *full);
 
 /* Makes `watch` readable when something happens to our files. It must be called again after each
- * wlh_port_take_reports, which takes the reports. */
+ * wlh_port_take_reports. */
 void wlh_port_watch(struct wlh_port *port, uint32_t member);
 void wlh_port_take_reports(struct wlh_port *port);
 
 /* ---- threads ---- */
 
-/* Wakes a waiting thread: one descriptor becomes readable, the other one makes it so. They can be
- * the same, and are -1 if there is no alarm. */
+/* An alarm wakes a waiting thread: one descriptor becomes readable, the other one makes it so. They
+ * can be the same, and are -1 if there is no alarm. */
 struct wlh_port_alarm {
   int rings;
   int pokes;
 };
 
-/* Make an alarm (or return false and set errno), poke it, take all pokes, and close it.
- * wlh_port_close_descriptor closes one descriptor; both ways to close are async-signal-safe. */
+/* The first returns false and sets errno if it fails. Both functions that close are
+ * async-signal-safe. */
 bool wlh_port_make_alarm(struct wlh_port_alarm *alarm);
 void wlh_port_poke(struct wlh_port_alarm alarm);
 void wlh_port_take_pokes(struct wlh_port_alarm alarm);
@@ -319,18 +313,17 @@ uint64_t wlh_port_time(void);
 /* Returns microseconds since 1970, by the clock that can be set. */
 uint64_t wlh_port_wall_time(void);
 
-/* Takes `mutex` if it is free. */
 bool wlh_port_try_lock(struct wlk_mutex *mutex)
     WLK_ANNOTATION(try_acquire_capability(true, *mutex));
 
-/* Makes a mutex usable in a forked child. */
+/* A mutex of the parent may be locked in a forked child. This makes it usable there. */
 void wlh_port_reset_mutex(struct wlk_mutex *mutex);
 
-/* Starts a detached thread that handles no signals. Returns 0, or the system's error. */
+/* The thread is detached and handles no signals. Returns 0, or the system's error. */
 int wlh_port_start_thread(void (*run)(void *), void *data);
 
-/* Makes every child that is forked from now on call `child`. Returns false if out of memory. To be
- * called once. */
+/* Every child that is forked from now on calls `child`. To be called once; returns false if out of
+ * memory. */
 bool wlh_port_at_fork(void (*child)(void));
 
 /* Returns the number of the process in its own namespace, for display. */

@@ -41,8 +41,6 @@ void wlh_get_open_failure(char *text, size_t size)
       ". Use the locks of one process (require('web-locks')) or of a cluster (" WLH_CLUSTER ").");
 }
 
-/* ---- never called, because nothing is ever open ---- */
-
 void wlh_bucket_close(struct wlh_bucket *bucket)
 {
   (void)bucket;

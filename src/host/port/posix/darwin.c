@@ -12,7 +12,7 @@
 #include <sys/sysctl.h>
 #include <time.h>
 
-/* In seconds: how far the times of the file are set into the future. */
+/* In seconds: the times of the file are set this far into the future. */
 enum { AHEAD = 30 * 24 * 3600 };
 
 /* The path of confstr(_CS_DARWIN_USER_TEMP_DIR) leaves too little room in a socket's address. */

@@ -24,7 +24,7 @@ static bool wide;
 
 /* Returns the least number for descriptors whose closing reports our death. The kernel closes large
  * numbers of a dead process first, and needs some 10 ms for an inotify instance. So `watch` has a
- * smaller number and, in a wide table, so have those of other buckets. */
+ * smaller number and, in a large table, so have those of other buckets. */
 static int least_high(const struct wlh_port *port)
 {
   return __atomic_load_n(&wide, __ATOMIC_RELAXED) ? HIGH : port->watch + 1;
@@ -73,9 +73,8 @@ bool wlh_port_is_ours(const struct wlh_port *port, int descriptor)
          (uint64_t)status.st_dev == port->device && (uint64_t)status.st_ino == port->inode;
 }
 
-/* Whether a descriptor was not closed or used anew by somebody else, as far as the system tells: if
- * it
- * does not, the descriptor is taken for ours, which loses no bucket and leaves none open. */
+/* If the system cannot tell whether other code closed or reused the descriptor, it is taken for
+ * ours, which loses no bucket and leaves none open. */
 static bool may_be_ours(const struct wlh_port *port, int descriptor)
 {
   struct stat status;
@@ -89,7 +88,7 @@ int wlh_port_reopen(const struct wlh_port *port)
   int file = openat(port->directory, "bucket", O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0 || wlh_port_is_ours(port, file)) return file;
   (void)close(file);
-  errno = ENOENT; /* ours was deleted */
+  errno = ENOENT; /* Ours was deleted. */
   return -1;
 }
 
@@ -112,7 +111,7 @@ void wlh_port_move_all_high(struct wlh_port *port)
   port->datagram = wlh_port_move_high(port, port->datagram);
 }
 
-/* Closes those of the file only if they still are ours. */
+/* The file's descriptors are closed only if they still are ours. */
 void wlh_port_close_files(struct wlh_port *port)
 {
   if (may_be_ours(port, port->copy)) wlh_port_close_descriptor(port->copy);

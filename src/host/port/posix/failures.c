@@ -1,4 +1,3 @@
-/* Failures of the system, and what to do about them; see port.h and posix/parts.h. */
 #include "parts.h"
 
 #include <errno.h>
@@ -55,8 +54,8 @@ const char *wlh_port_remedy(int error)
   }
 }
 
-/* Says who owns the file or directory that denies access: this one or, if we cannot even see it,
- * the nearest one above that we can see. */
+/* The message names the owner of the file or directory that denies access. If we cannot even see
+ * it, it names the nearest one above that we can see. */
 static enum wlh_status fail_denied(struct wlh_failure *failure, const char *path, const char *what)
 {
   char nearest[WLH_PATH_SIZE + 16];

@@ -1,4 +1,3 @@
-/* Linux: the default and the usable file systems, and what the kernel reports. */
 #include "parts.h"
 
 #include <fcntl.h>

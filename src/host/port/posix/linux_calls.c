@@ -1,5 +1,4 @@
-/* The calls that only Linux has: atomically made sockets, addresses through /proc, inotify,
- * eventfd, ppoll, fallocate. posix/plain_calls.c replaces them. */
+/* The calls that only Linux has. posix/plain_calls.c does without them. */
 #include "parts.h"
 
 #include <errno.h>
@@ -98,7 +97,7 @@ void wlh_port_poke(struct wlh_port_alarm alarm)
 {
   uint64_t one = 1;
   ssize_t written;
-  do written = write(alarm.pokes, &one, sizeof one); /* if full, it is readable already */
+  do written = write(alarm.pokes, &one, sizeof one); /* If it is full, it is readable already. */
   while (written < 0 && errno == EINTR);
 }
 

@@ -38,8 +38,8 @@ static bool byte_lock(int descriptor, int command, short type, int64_t at, struc
   return range_lock(descriptor, command, type, at, 1, lock);
 }
 
-/* Whether one descriptor sees what another holds. It does not wait for a process that tests at the
- * same time: being refused its byte is the proof. */
+/* Whether one descriptor sees what another holds. If another process tests at the same time, this
+ * does not wait for it: the refusal is the proof. */
 bool wlh_port_locks_work(struct wlh_port *port)
 {
   struct flock lock;
@@ -77,8 +77,7 @@ void wlh_port_unlock_member(struct wlh_port *port, uint32_t member)
   (void)byte_lock(port->file, F_OFD_SETLK, F_UNLCK, GATE + 1 + member, &lock);
 }
 
-/* Whether another open description holds a lock on one of `count` bytes. A death counts only if it
- * was our file that answered. */
+/* A death counts only if it was our file that answered. */
 static bool is_locked(struct wlh_port *port, int64_t at, int64_t count)
 {
   struct flock lock;

@@ -1,5 +1,5 @@
-/* The memory of a bucket: maps the file, and handles the signal when it is cut off, which is called
- * a bus error here on all systems. */
+/* The memory of a bucket. If the mapped file is cut off, an access is a signal, which is called a
+ * bus error here on all systems. */
 #include "parts.h"
 
 #include "../../../core/hash.h"
@@ -42,17 +42,17 @@ static struct {
 } guards[GUARDS];
 static struct wlk_mutex guards_mutex = WLK_MUTEX_INIT;
 
-/* One for each of the signals, in their order. */
+/* There is one for each of the signals, in their order. */
 enum { SIGNALS = 2 };
 static struct {
   struct sigaction former;
   bool guarding; /* guards_mutex */
 } handlers[SIGNALS];
 
-/* Whether the number of a signal says that it is a fault, and was not sent. On macOS it does not
- * say so: a sent SIGBUS has the number of a fault, and the SIGSEGV of a fault can have 0. The
- * address of a sent signal is that of the thread's last fault, so if that was in a map of ours, the
- * bucket counts as lost. */
+/* Whether the code of a signal says that it is a fault, and was not sent. On macOS it does not: a
+ * sent SIGBUS has the code of a fault, and the SIGSEGV of a fault can have 0. The address of a sent
+ * signal is that of the thread's last fault, so if that was in a map of ours, the bucket counts as
+ * lost. */
 #if defined(__APPLE__)
 enum { TELLS_FAULTS = 0 };
 #else
@@ -72,7 +72,7 @@ static void call_former_handler(int signal, siginfo_t *info, void *context)
   } else if (former->sa_handler != SIG_DFL && former->sa_handler != SIG_IGN) {
     former->sa_handler(signal);
   } else if (former->sa_handler == SIG_IGN && TELLS_FAULTS && !is_fault(info)) {
-    return; /* sent, and ignored before */
+    return; /* It was sent, and ignored before. */
   } else {
     /* A fault happens again when we return, and ends the process as it would have without us. A
      * signal that may have been sent is sent again. */

@@ -32,8 +32,7 @@
 enum wlh_status wlh_port_fail_unsupported(
     struct wlh_failure *failure, const char *path, const char *what);
 
-/* Works as wlh_port_fail_unsupported for something in the directory: if it is gone, somebody
- * deleted it. */
+/* Works as wlh_port_fail_unsupported, but if the path is gone, somebody deleted it. */
 enum wlh_status wlh_port_fail_vanished_or_unsupported(
     struct wlh_failure *failure, const char *path, const char *what);
 
@@ -45,26 +44,27 @@ enum { WLH_PORT_NEW_SIZE = 64 };
  * else in the user's directory has such a name. */
 void wlh_port_new_name(const struct wlh_port *port, const char *what, char *name);
 
-/* Opens the directory, below that of all buckets, that only this user can write. If that fails,
- * returns -1 and sets errno. */
+/* Only this user can write the directory, which is below that of all buckets. If it cannot be
+ * opened, returns -1 and sets errno. */
 int wlh_port_open_user_directory(const struct wlh_port *port);
 
 /* ---- descriptors ---- */
 
-/* Closes a descriptor, if it is one, and keeps errno. */
+/* Keeps errno. Does nothing for -1. */
 void wlh_port_close_quietly(int descriptor);
 
-/* Duplicates a descriptor to a large number, if possible. If that fails, returns -1, with errno. */
+/* The duplicate has a large number, if possible. If it fails, returns -1, with errno. */
 int wlh_port_duplicate_high(const struct wlh_port *port, int descriptor);
 
 /* Whether a descriptor is still our file, and was not closed and reused. */
 bool wlh_port_is_ours(const struct wlh_port *port, int descriptor);
 
-/* Opens the file again, as another description. If that fails, returns -1 and sets errno: ENOENT if
- * the file is gone. */
+/* The result is another description. If it fails, returns -1 and sets errno: ENOENT if the file is
+ * gone. */
 int wlh_port_reopen(const struct wlh_port *port);
 
-/* Whether the descriptors of the file are good; repairs them from the duplicate if need be. */
+/* If a descriptor of the file was closed or reused, replaces it by the duplicate. Returns whether
+ * the file can be used. */
 bool wlh_port_repair_file(struct wlh_port *port);
 
 /* ---- locks ---- */
@@ -78,44 +78,42 @@ void wlh_port_unmap(struct wlh_port *port);
 
 /* ---- linux, darwin ---- */
 
-/* Returns the parent of the platform's directory. */
 const char *wlh_port_parent(void);
 
 /* Whether locks and shared memory work on a file system; and the names of all such file systems. */
 bool wlh_port_is_local(int descriptor);
 extern const char wlh_port_local[];
 
-/* Decides who may write: owner and mode; an access list as well; or everybody, on a file system
- * that ignores owners. */
+/* The rights to write follow from owner and mode; from an access list as well; or everybody has
+ * them, on a file system that ignores owners. */
 enum wlh_port_rights { WLH_RIGHTS_OF_MODE, WLH_RIGHTS_OF_LIST, WLH_RIGHTS_OF_ALL };
 enum wlh_port_rights wlh_port_rights(int descriptor);
 
 /* Keeps a map out of children and, if possible, of core dumps. */
 void wlh_port_keep_private(void *map, size_t size);
 
-/* Writes the system's name of this boot to `name`, at most `size` bytes. Returns its length. If
- * that fails, returns 0 and sets errno. */
+/* Writes the system's name of this boot to `name`, and returns its length. If that fails, returns 0
+ * and sets errno. */
 size_t wlh_port_boot_name(char *name, size_t size);
 
 /* ---- linux_calls, plain_calls ---- */
 
-/* Make, or accept, a socket that does not block and is not inherited. If that fails, return -1 and
- * set errno. */
+/* The socket does not block and is not inherited. If it cannot be made or accepted, returns -1 and
+ * sets errno. */
 int wlh_port_socket(int type);
 int wlh_port_accept_one(int listener);
 
-/* Makes the address of a name in `place`: the bucket's directory, or the result of
- * wlh_port_open_user_directory. If the path is too long, returns false and sets errno. */
+/* `place` is the bucket's directory, or the result of wlh_port_open_user_directory. If the path is
+ * too long, returns false and sets errno. */
 bool wlh_port_make_address(
     const struct wlh_port *port, int place, const char *name, struct sockaddr_un *address);
 
-/* Makes the descriptor `watch`; -1 if the system gives none. */
+/* Returns -1 if the system gives none. */
 int wlh_port_new_watch(void);
 
-/* The signals that report access to cut-off memory, ending with 0. */
+/* These signals report access to cut-off memory. 0 ends the list. */
 extern const int wlh_port_cut_off_signals[];
 
-/* Polls for at most `nanoseconds`, or WLH_PORT_FOREVER. */
 int wlh_port_poll(struct pollfd *polls, size_t count, uint64_t nanoseconds);
 
 #endif

@@ -38,8 +38,7 @@ enum wlh_status wlh_port_choose_directory(
 #define DIRECTORY_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define FILE_FLAGS      (O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
 
-/* Opens a directory of ours alone, or makes it.
- *   parent   a descriptor, or AT_FDCWD */
+/* Opens a directory of ours alone, or makes it. `parent` is a descriptor, or AT_FDCWD. */
 static int open_directory(int parent, const char *path)
 {
   if (mkdirat(parent, path, 0700) != 0 && errno != EEXIST) return -1;
@@ -91,8 +90,8 @@ static enum wlh_status check_rights(const char *path, int descriptor, struct wlh
   }
 }
 
-/* Whether only those who may can write there: we, root and, in an explicit directory, its group.
- * `made` says that only this library makes it. */
+/* We, root and, in an explicit directory, its group may write there, and nobody else. `made` says
+ * that only this library makes it. */
 static enum wlh_status check_owner(
     const char *path, int descriptor, bool standard, struct stat *status, bool made,
     struct wlh_failure *failure)
@@ -146,7 +145,6 @@ int wlh_port_open_user_directory(const struct wlh_port *port)
   return -1;
 }
 
-/* Gives what we made to the group. */
 static bool give_to_group(const struct wlh_port *port, int descriptor, mode_t mode)
 {
   struct stat status;
@@ -155,7 +153,7 @@ static bool give_to_group(const struct wlh_port *port, int descriptor, mode_t mo
   return fchmod(descriptor, mode) == 0;
 }
 
-/* Makes a file that the group may write, or finishes one of another process of ours. */
+/* A file that a killed process of ours left is finished. */
 static int make_shared_file(const struct wlh_port *port, int parent, const char *name)
 {
   int file = openat(parent, name, FILE_FLAGS | O_CREAT, 0600);
@@ -165,8 +163,8 @@ static int make_shared_file(const struct wlh_port *port, int parent, const char 
 }
 
 /* Puts the directory of the bucket in place, with the file in it, because a directory that is not
- * empty cannot be replaced. Returns true also if another process was first. If it cannot be made,
- * returns false and sets errno. */
+ * empty cannot be replaced. If another process was first, that is success. Returns false and sets
+ * errno if it cannot be made. */
 static bool make_shared_directory(const struct wlh_port *port)
 {
   char name[WLH_PORT_NEW_SIZE];
@@ -182,7 +180,7 @@ static bool make_shared_directory(const struct wlh_port *port)
   return done;
 }
 
-/* Puts the file in place, with the result of make_shared_directory. */
+/* Returns as make_shared_directory does. */
 static bool place_shared_file(const struct wlh_port *port)
 {
   char name[WLH_PORT_NEW_SIZE];
@@ -198,7 +196,6 @@ static bool place_shared_file(const struct wlh_port *port)
   return file >= 0;
 }
 
-/* Opens a file or a directory, or makes it first. */
 static int open_shared(
     const struct wlh_port *port, int parent, const char *name, int flags,
     bool (*make)(const struct wlh_port *port))
@@ -212,8 +209,7 @@ static int open_shared(
   return -1;
 }
 
-/* Whether all of the group may write it, and nobody else.
- *   rights   those that the group must have */
+/* `rights` are those that the group must have. Nobody else may write it. */
 static enum wlh_status check_shared(
     const struct wlh_port *port, const char *path, const struct stat *status, mode_t rights,
     struct wlh_failure *failure)
@@ -229,7 +225,6 @@ static enum wlh_status check_shared(
       path, (unsigned)port->gid, (unsigned)status->st_gid, (unsigned)status->st_mode & 07777);
 }
 
-/* Says why something for a group cannot be made. */
 static enum wlh_status fail_to_share(
     const struct wlh_port *port, const char *path, const char *what, struct wlh_failure *failure)
 {
@@ -289,12 +284,12 @@ static enum wlh_status open_bucket(struct wlh_port *port, struct wlh_failure *fa
   return check_shared(port, port->path, &status, 0070, failure);
 }
 
-/* Opens the file in a directory that is ours alone, or makes it. */
+/* The directory is ours alone. */
 static int open_own_file(const struct wlh_port *port)
 {
   int file = openat(port->directory, "bucket", FILE_FLAGS | O_CREAT | O_EXCL, 0600);
   if (file < 0) return errno == EEXIST ? openat(port->directory, "bucket", FILE_FLAGS) : -1;
-  (void)fchmod(file, 0600); /* whatever the umask is */
+  (void)fchmod(file, 0600); /* The umask does not decide the mode. */
   return file;
 }
 
@@ -308,7 +303,7 @@ static enum wlh_status open_file(struct wlh_port *port, struct wlh_failure *fail
   (void)snprintf(path, sizeof path, "%s/bucket", port->path);
   if (port->file < 0) return fail_to_share(port, path, "cannot open the file", failure);
   if (fstat(port->file, &status) != 0) {
-    wlh_port_close_quietly(port->file); /* wlh_port_close could not tell that it is ours */
+    wlh_port_close_quietly(port->file); /* wlh_port_close could not tell that it is ours. */
     port->file = -1;
     return wlh_port_fail_unsupported(failure, path, "cannot read its attributes");
   }
@@ -342,7 +337,7 @@ enum wlh_status wlh_port_open(
   enum wlh_status status = open_base(port, base, standard, failure);
   if (status == WLH_OK) status = open_bucket(port, failure);
   if (status == WLH_OK) {
-    port->watch = wlh_port_new_watch(); /* before descriptors with larger numbers */
+    port->watch = wlh_port_new_watch(); /* This comes before descriptors with larger numbers. */
     status = open_file(port, failure);
   }
   if (status == WLH_OK && !wlh_port_locks_work(port)) {
@@ -362,7 +357,7 @@ void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint3
   if (!name) return;
   if (fstatat(port->directory, "name", &status, AT_SYMLINK_NOFOLLOW) == 0) {
     if ((size_t)status.st_size == size) return;
-    (void)unlinkat(port->directory, "name", 0); /* its writer was killed before it was complete */
+    (void)unlinkat(port->directory, "name", 0); /* Its writer was killed before it was complete. */
   }
   int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
   int file = openat(port->directory, "name", flags, 0600);
@@ -391,7 +386,7 @@ const char *wlh_port_find_harm(struct wlh_port *port, uint64_t size)
     if (errno == ENOENT || errno == ENOTDIR) return "was moved";
     if (errno == EACCES || errno == ELOOP)
       return "is no longer accessible, because the rights to its directory changed";
-    return NULL; /* the system does not tell just now: what is held is not lost by that */
+    return NULL; /* The system fails just now, which loses nothing that is held. */
   }
   bool same = (uint64_t)status.st_dev == port->device && (uint64_t)status.st_ino == port->inode;
   if (!same) return "was moved, and another file has its path";

@@ -1,4 +1,4 @@
-/* Replaces the calls that only Linux has (linux_calls.c) on macOS, and on Linux with
+/* What macOS does without the calls that only Linux has (linux_calls.c). Linux compiles it with
  * WLH_PLAIN, so that everything that macOS runs is tested there. The two do not differ here. */
 #include "parts.h"
 
@@ -15,10 +15,10 @@
 
 /* ---- descriptors that no other program inherits ---- */
 
-/* Keeps a fork from coming between making a descriptor and marking it as not inherited. It is held
+/* A fork must not come between making a descriptor and marking it as not inherited. This is held
  * for two system calls. */
 static struct wlk_mutex making = WLK_MUTEX_INIT;
-static void (*call_in_child)(void); /* set once, before the first fork that needs it */
+static void (*call_in_child)(void); /* It is set once, before the first fork that needs it. */
 
 static void before_fork(void) WLK_UNCHECKED
 {
@@ -89,7 +89,7 @@ bool wlh_port_make_alarm(struct wlh_port_alarm *alarm)
 void wlh_port_poke(struct wlh_port_alarm alarm)
 {
   ssize_t written;
-  do written = write(alarm.pokes, "", 1); /* if full, it is readable already */
+  do written = write(alarm.pokes, "", 1); /* If it is full, it is readable already. */
   while (written < 0 && errno == EINTR);
 }
 
@@ -121,8 +121,8 @@ bool wlh_port_make_address(
 
 const int wlh_port_cut_off_signals[] = {SIGBUS, SIGSEGV, 0};
 
-/* Appends zeros: that never overwrites what another process has made of the end meanwhile, and
- * gives each page its room. If several do it at once, the file gets a little larger than needed. */
+/* Appending zeros never overwrites what another process has made of the end meanwhile, and gives
+ * each page its room. If several do it at once, the file gets a little larger than needed. */
 int wlh_port_grow(struct wlh_port *port, uint64_t size)
 {
   static const char zeros[16384];

@@ -1,4 +1,4 @@
-/* Wake-ups and notification of deaths: the two sockets of a member. */
+/* The two sockets of a member: for wake-ups, and for news of its death. */
 #include "parts.h"
 
 #include <errno.h>
@@ -20,8 +20,7 @@ static bool address_of(
   return wlh_port_make_address(port, port->directory, name, address);
 }
 
-/* Binds a socket to `name` in `place`, which only we can write, and sets its rights.
- *   inode  out: of the path */
+/* Only we can write `place`. Sets `*inode` to that of the path. */
 static bool bind_in(
     const struct wlh_port *port, int descriptor, int type, int place, const char *name,
     uint64_t *inode)
@@ -76,8 +75,8 @@ bool wlh_port_is_bound(struct wlh_port *port, uint32_t member)
          is_bound(port, 'w', member, port->datagram_inode);
 }
 
-/* Sends itself a wake-up. It may be missing because another process has bound over us; then nothing
- * failed, and we bind again later. */
+/* The wake-up may be missing because another process has bound over us. Then nothing failed, and we
+ * bind again later. */
 static int wake_up_oneself(struct wlh_port *port, uint32_t member)
 {
   char byte;
@@ -184,8 +183,7 @@ void wlh_port_wait(
         (struct pollfd){items[i].descriptor, (short)(POLLHUP | (items[i].reads ? POLLIN : 0)), 0};
   }
   int ready = wlh_port_poll(polls, polled, nanoseconds);
-  /* A caller that calls again at once, because the system refuses to wait, would use up a
-   * processor. */
+  /* If the system refuses to wait, a caller that calls again at once would use up a processor. */
   if (ready < 0 && errno != EINTR) wlh_port_sleep(nanoseconds < REFUSED ? nanoseconds : REFUSED);
   for (size_t i = 0; i < polled && ready > 0; i++) {
     items[places[i]].ready = polls[i].revents != 0;

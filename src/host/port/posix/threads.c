@@ -1,4 +1,3 @@
-/* Threads: their start, mutexes and clocks. */
 #include "parts.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-/* The access lists that this library sets and checks. */
 #include "parts.h"
 
 #include <aclapi.h>
@@ -14,7 +13,6 @@
   "Give rights to this user alone (icacls \"%s\" /inheritance:r /grant:r "                         \
   "\"%%USERNAME%%:(OI)(CI)F\"), or " WLH_ELSEWHERE "."
 
-/* The user of this process. */
 struct user {
   union {
     TOKEN_USER token;
@@ -72,7 +70,7 @@ static bool is_meant(const struct user *user, PSID sid)
   return false;
 }
 
-/* Returns somebody who has one of these rights without being meant to, or NULL. Entries that are
+/* Returns an account that has one of these rights without being meant to, or NULL. Entries that are
  * only inherited are checked at the children. */
 static PSID find_stranger(const struct user *user, ACL *list, DWORD rights)
 {

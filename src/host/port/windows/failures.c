@@ -1,4 +1,3 @@
-/* Failures of the system, and what to do about them; see port.h and windows/parts.h. */
 #include "parts.h"
 
 #include <stdio.h>

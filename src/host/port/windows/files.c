@@ -1,4 +1,3 @@
-/* Files of a bucket by their names, and handles. */
 #include "parts.h"
 
 #include <stdio.h>
@@ -11,7 +10,7 @@ bool wlh_port_widen_path(const char *path, WCHAR *wide)
     wcscpy(wide, L"\\\\?\\");
   } else if (path[2] != '?' && path[2] != '.') {
     wcscpy(wide, L"\\\\?\\UNC");
-    path++; /* skips one of the two backslashes */
+    path++; /* Skips one of the two backslashes. */
   } else {
     *wide = L'\0';
   }

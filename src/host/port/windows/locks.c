@@ -35,9 +35,9 @@ static bool take(HANDLE file, uint64_t at)
   return lock(file, LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, at);
 }
 
-/* Whether another handle holds a byte. The system only says so by refusing it. So the byte is taken
- * for a moment, shared, so that two processes that ask at once do not see each other. A process
- * that wants that number meanwhile takes another one. */
+/* The system shows that a byte is held only by refusing it. So the byte is taken for a moment,
+ * shared, so that two processes that ask at once do not see each other. A process that wants that
+ * number meanwhile takes another one. */
 static bool is_locked(HANDLE file, uint64_t at)
 {
   if (!lock(file, SHARED | LOCKFILE_FAIL_IMMEDIATELY, at)) return true;
@@ -45,8 +45,8 @@ static bool is_locked(HANDLE file, uint64_t at)
   return false;
 }
 
-/* Whether one handle sees what another holds. It does not wait for a process that tests at the same
- * time: being refused its byte is the proof. */
+/* Whether one handle sees what another holds. If another process tests at the same time, this does
+ * not wait for it: the refusal is the proof. */
 bool wlh_port_locks_work(struct wlh_port *port)
 {
   HANDLE other = wlh_port_open_file(port, "bucket", OPEN_EXISTING);
@@ -93,7 +93,8 @@ bool wlh_port_is_alive(struct wlh_port *port, uint32_t member)
 
 bool wlh_port_is_any_alive(struct wlh_port *port)
 {
-  /* One by one, because all together would leave no number to new members meanwhile. */
+  /* They are asked one by one, because all together would leave no number to new members
+   * meanwhile. */
   for (uint32_t i = 0; i < WLH_PORT_MEMBERS; i++) {
     if (wlh_port_is_alive(port, i)) return true;
   }

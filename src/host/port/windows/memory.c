@@ -22,7 +22,7 @@ int wlh_port_grow(struct wlh_port *port, uint64_t size)
     if ((uint64_t)now.QuadPart >= size) return 0;
     uint64_t missing = size - (uint64_t)now.QuadPart;
     DWORD count = missing < sizeof zeros ? (DWORD)missing : (DWORD)sizeof zeros;
-    /* the end of the file, wherever it is */
+    /* This means the end of the file, wherever it is. */
     OVERLAPPED end = {.Offset = UINT32_MAX, .OffsetHigh = UINT32_MAX};
     if (!WriteFile(file, zeros, count, &count, &end)) return (int)GetLastError();
     if (count == 0) return ERROR_DISK_FULL;
@@ -50,7 +50,7 @@ void *wlh_port_map_file(HANDLE file, uint64_t size)
   if (!section) return NULL;
   void *view = MapViewOfFile(section, FILE_MAP_READ | FILE_MAP_WRITE, 0, 0, (SIZE_T)size);
   DWORD error = GetLastError();
-  (void)CloseHandle(section); /* the view keeps it */
+  (void)CloseHandle(section); /* The view keeps it. */
   SetLastError(error);
   return view;
 }

@@ -1,6 +1,6 @@
-/* Declarations that the parts of the port to Windows share with each other only:
- * failures, access, files, locks, memory, peers, threads and paths. It differs
- * from POSIX, where port.h has descriptors and sockets:
+/* Declarations that the parts of the port to Windows share with each other only: failures, access,
+ * files, locks, memory, peers, threads and paths. It differs from POSIX, where port.h has
+ * descriptors and sockets:
  *
  * - A descriptor is a handle, whose value has 32 bits even if pointers have 64. The descriptor of a
  *   connection to another member is that member's number.
@@ -58,7 +58,6 @@ static inline HANDLE wlh_port_handle(int descriptor)
   return (HANDLE)(LONG_PTR)descriptor;
 }
 
-/* Both handles that mean none become -1. */
 static inline int wlh_port_descriptor(HANDLE handle)
 {
   return handle ? (int)(LONG_PTR)handle : -1;
@@ -70,15 +69,13 @@ static inline int wlh_port_descriptor(HANDLE handle)
 enum wlh_status wlh_port_fail_unsupported(
     struct wlh_failure *failure, const char *path, const char *what);
 
-/* Works as wlh_port_fail_unsupported for something that existed: if it is gone, somebody deleted
- * it. */
+/* Works as wlh_port_fail_unsupported, but if the path is gone, somebody deleted it. */
 enum wlh_status wlh_port_fail_vanished_or_unsupported(
     struct wlh_failure *failure, const char *path, const char *what);
 
 /* ---- access ---- */
 
-/* Attributes for objects of this user alone, besides the system and the administrators, who have
- * all rights anyway. */
+/* The system and the administrators have all rights anyway. */
 struct wlh_private {
   SECURITY_ATTRIBUTES attributes;
   SECURITY_DESCRIPTOR descriptor;
@@ -88,12 +85,12 @@ struct wlh_private {
   } list;
 };
 
-/* Makes such attributes for a directory or another object. Returns false, with GetLastError set, if
- * that fails. They point into `security`, which must not move. */
+/* The attributes are for a directory or another object of this user alone. They point into
+ * `security`, which must not move. If they cannot be made, returns false, with GetLastError set. */
 bool wlh_port_make_private(struct wlh_private *security, bool directory);
 
-/* Whether nobody else can write there, or lock a file, which takes the right to read it.
- *   returns  WLH_OK or WLH_UNSUPPORTED */
+/* Whether nobody else can write there, or lock a file, which takes the right to read it. Returns
+ * WLH_OK or WLH_UNSUPPORTED. */
 enum wlh_status wlh_port_check_access(
     HANDLE handle, const char *path, bool directory, struct wlh_failure *failure);
 
@@ -104,19 +101,18 @@ enum { WLH_PORT_WIDE_SIZE = WLH_PATH_SIZE + 32 };
 #define WLH_PORT_SHARE        (FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
 #define WLH_PORT_NO_FOLLOWING FILE_FLAG_OPEN_REPARSE_POINT
 
-/* Writes a path of any length as the system expects it to `wide`, WLH_PORT_WIDE_SIZE units. Returns
- * false if it is not UTF-8. */
+/* The system takes paths of any length in this form. Returns false if `path` is not UTF-8. */
 bool wlh_port_widen_path(const char *path, WCHAR *wide);
 
-/* Writes the path of a file of the bucket in the same way. `name` "" is the bucket's directory. */
+/* `name` is that of a file of the bucket; "" is the bucket's directory. */
 bool wlh_port_widen_file_path(const struct wlh_port *port, const char *name, WCHAR *wide);
 
-/* Opens a file of the bucket with all rights to share. Returns INVALID_HANDLE_VALUE, with
- * GetLastError set, if that fails. */
+/* All others may open the file, too. Returns INVALID_HANDLE_VALUE, with GetLastError set, if that
+ * fails. */
 HANDLE wlh_port_open_file(const struct wlh_port *port, const char *name, DWORD disposition);
 
-/* Returns NULL if the path of a file of the bucket leads to the one with this id; otherwise what
- * happened, as the end of a sentence, a constant. */
+/* If the path of a file of the bucket does not lead to the file with this id, returns what
+ * happened: the end of a sentence, a constant. Otherwise returns NULL. */
 const char *wlh_port_find_move(
     const struct wlh_port *port, const char *name, const FILE_ID_INFO *id);
 
@@ -127,12 +123,11 @@ bool wlh_port_locks_work(struct wlh_port *port);
 
 /* ---- memory ---- */
 
-/* Maps `size` bytes of a file. Returns NULL, with GetLastError set, if that fails. */
+/* Returns NULL, with GetLastError set, if that fails. */
 void *wlh_port_map_file(HANDLE file, uint64_t size);
 
 /* ---- peers ---- */
 
-/* Open and leave the file `peers`. */
 enum wlh_status wlh_port_open_peers(struct wlh_port *port, struct wlh_failure *failure);
 void wlh_port_close_peers(struct wlh_port *port);
 

@@ -21,9 +21,8 @@ static FARPROC find_function(const WCHAR *library, const char *name)
   return module ? GetProcAddress(module, name) : NULL;
 }
 
-/* Writes the user's folder for data of this machine to `path`. The library with this function is
- * loaded here, because most programs do not need it. The environment is not used: two different
- * ones would give two directories. */
+/* The user's folder for data of this machine. Its library is loaded here, because most programs do
+ * not need it. The environment is not used: two different ones would give two directories. */
 static bool local_data(char *path, int size)
 {
   static const GUID id = {
@@ -77,7 +76,6 @@ enum wlh_status wlh_port_choose_directory(
       path);
 }
 
-/* Opens a directory, or makes it for this user alone. */
 static HANDLE open_directory(const WCHAR *wide)
 {
   struct wlh_private security;
@@ -134,7 +132,6 @@ static enum wlh_status check_directory(HANDLE handle, const char *path, struct w
   return wlh_port_check_access(handle, path, true, failure);
 }
 
-/* Makes a directory if need be, and checks whether it may be used. */
 static enum wlh_status prepare_directory(const char *path, struct wlh_failure *failure)
 {
   static const char what[] = "cannot open or create the directory";
@@ -173,7 +170,7 @@ enum wlh_status wlh_port_open(
     struct wlh_port *port, const char *base, bool standard, const char *bucket,
     struct wlh_failure *failure)
 {
-  (void)standard; /* the access list must be that of one user in both cases */
+  (void)standard; /* The access list must be that of one user in both cases. */
   wlh_port_init(port);
   (void)snprintf(port->path, sizeof port->path, "%s\\%s", base, bucket);
   port->system = calloc(1, sizeof *port->system);
@@ -221,7 +218,7 @@ uint64_t wlh_port_refresh(struct wlh_port *port)
 
 void wlh_port_watch(struct wlh_port *port, uint32_t member)
 {
-  (void)member; /* all members share the watch */
+  (void)member; /* All members share the watch. */
   WCHAR wide[WLH_PORT_WIDE_SIZE];
   if (port->watch >= 0 || !wlh_port_widen_file_path(port, "", wide)) return;
   HANDLE watch = FindFirstChangeNotificationW(wide, FALSE, FILE_NOTIFY_CHANGE_FILE_NAME);
@@ -231,9 +228,9 @@ void wlh_port_watch(struct wlh_port *port, uint32_t member)
 void wlh_port_take_reports(struct wlh_port *port)
 {
   HANDLE watch = wlh_port_handle(port->watch);
-  /* Only now, because otherwise it would be asked for twice. */
+  /* Earlier, the watch would be asked for twice. */
   if (WaitForSingleObject(watch, 0) != WAIT_OBJECT_0 || FindNextChangeNotification(watch)) return;
-  wlh_port_close_descriptor(port->watch); /* it would report the same for ever, or nothing more */
+  wlh_port_close_descriptor(port->watch); /* It would report the same for ever, or nothing more. */
   port->watch = -1;
 }
 
@@ -250,7 +247,7 @@ void wlh_port_close(struct wlh_port *port)
   wlh_port_init(port);
 }
 
-/* The kernel closes all handles of a process together. */
+/* The kernel closes all handles of a process together, so their numbers do not matter. */
 void wlh_port_enlarge_table(const struct wlh_port *port)
 {
   (void)port;

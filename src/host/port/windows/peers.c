@@ -38,8 +38,7 @@ static uint64_t life_of(const struct wlh_port *port, uint32_t member)
   return atomic_load_explicit(&port->system->records[member].life, memory_order_acquire);
 }
 
-/* Maps the file that the path leads to, or makes it, and replaces the mapped one. If that fails,
- * the old one stays. */
+/* The file may be another one than before. If it cannot be mapped, the old one stays. */
 static enum wlh_status map_peers(struct wlh_port *port, struct wlh_failure *failure)
 {
   static const char what[] = "cannot open the file 'peers'";
@@ -90,8 +89,7 @@ static void write_record(struct wlh_port *port, uint32_t member, uint64_t life)
   atomic_store_explicit(&record->life, life, memory_order_release);
 }
 
-/* Makes the event that wakes us, by a new name.
- *   returns  0, or the system's error */
+/* Each event has a new name. Returns 0, or the system's error. */
 static int make_event(struct wlh_port *port, uint64_t life)
 {
   WCHAR name[NAME_SIZE];
@@ -119,8 +117,8 @@ int wlh_port_bind(struct wlh_port *port, uint32_t member)
   life |= life == 0;
   int error = make_event(port, life);
   if (error != 0) return error;
-  write_record(port, member, life); /* even if the file was moved, because others may still have
-                                       it */
+  /* Others may still have the file, even if it was moved. */
+  write_record(port, member, life);
   port->system->member = member;
   port->system->life = life;
   if (were_peers_moved(port)) {
@@ -176,14 +174,13 @@ static VOID CALLBACK on_death(PVOID data, BOOLEAN timed_out)
   (void)SetEvent(peer->news);
 }
 
-/* Opens the process of a record. Returns NULL, with GetLastError set, if another process has its
- * number. */
+/* Returns NULL, with GetLastError set, if another process has the number. */
 static HANDLE open_process(uint32_t pid, uint64_t born)
 {
   HANDLE process = OpenProcess(SYNCHRONIZE | PROCESS_QUERY_LIMITED_INFORMATION, FALSE, pid);
   if (!process || born_of(process) == born) return process;
   (void)CloseHandle(process);
-  SetLastError(ERROR_INVALID_PARAMETER); /* as if there were none */
+  SetLastError(ERROR_INVALID_PARAMETER); /* The error is that of a process that is not there. */
   return NULL;
 }
 
@@ -214,7 +211,8 @@ void wlh_port_disconnect(struct wlh_port *port, int descriptor)
 {
   if (descriptor < 0) return;
   struct wlh_peer *peer = &port->system->peers[descriptor];
-  (void)UnregisterWaitEx(peer->wait, INVALID_HANDLE_VALUE); /* returns when on_death has returned */
+  (void)UnregisterWaitEx(
+      peer->wait, INVALID_HANDLE_VALUE); /* It returns when on_death has returned. */
   (void)CloseHandle(peer->process);
   peer->life = 0;
 }
@@ -236,7 +234,7 @@ int wlh_port_accept(struct wlh_port *port, bool *full)
 void wlh_port_close_peers(struct wlh_port *port)
 {
   struct wlh_system *system = port->system;
-  bool left = system->life == 0; /* or was never in */
+  bool left = system->life == 0; /* The member may never have been in. */
   if (!left) wlh_port_unbind(port, system->member);
   for (uint32_t i = 0; i < WLH_PORT_MEMBERS && !left; i++) wlh_port_rouse(port, i);
   wlh_port_close_descriptor(port->datagram);

@@ -1,4 +1,3 @@
-/* Threads, their mutexes, what they wait for, and clocks. */
 #include "parts.h"
 
 #include <errno.h>
@@ -8,16 +7,16 @@
 #define CREATE_WAITABLE_TIMER_HIGH_RESOLUTION 0x00000002
 #endif
 
-/* The worst accuracy of the system's other time limits. */
+/* The system's other time limits are no more accurate than this. */
 #define COARSE UINT64_C(16000000)
 
-/* In milliseconds: a refused wait takes this long, so that a caller that waits again does not
+/* In milliseconds. A refused wait takes this long, so that a caller that waits again does not
  * spin. */
 #define REFUSED_WAIT 10
 
 enum { HANDLES_MOST = 8 };
 
-/* Returns a timer for a time that a time limit is too coarse for; NULL if the system has none, as
+/* A time limit is too coarse for such a time. Returns NULL if the system has no such timer, as
  * before Windows 10 1803. */
 static HANDLE set_timer(uint64_t nanoseconds)
 {
@@ -71,7 +70,7 @@ void wlh_port_close_alarm(struct wlh_port_alarm alarm)
   wlh_port_close_descriptor(alarm.rings);
 }
 
-/* Waits for one of the handles. Returns and takes that one; `count` for none. */
+/* Returns and takes one of the handles; `count` for none. */
 static DWORD wait_for_one(HANDLE *handles, DWORD count, uint64_t nanoseconds)
 {
   HANDLE timer = nanoseconds < COARSE && nanoseconds > 0 ? set_timer(nanoseconds) : NULL;
@@ -100,7 +99,7 @@ void wlh_port_wait(
   for (DWORD i = 0; i < used; i++) {
     items[places[i]].ready = i == got || WaitForSingleObject(handles[i], 0) == WAIT_OBJECT_0;
   }
-  /* This follows taking the events: a later death sets one of them again. */
+  /* This follows taking the events, because a later death sets one of them again. */
   for (size_t i = 0; i < count; i++) {
     if (items[i].descriptor < 0 || items[i].reads) continue;
     items[i].ready = items[i].hung_up = wlh_port_is_over(port, items[i].descriptor);
