@@ -80,7 +80,7 @@ struct wlh_failure {
   char text[WLH_FAILURE_SIZE];
 };
 
-/* Works as printf, and returns `status`. */
+/* Writes the sentence as printf does, and returns `status`. */
 enum wlh_status wlh_fail(
     struct wlh_failure *failure, enum wlh_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -120,14 +120,14 @@ struct wlh_port {
   struct wlh_system *system; /* the part of one system; NULL if it needs none */
 };
 
-/* Messages name the segment so, with `path`. */
+/* Messages give the path of the segment in this form, with `path`. */
 #if defined(_WIN32)
 #define WLH_PORT_FILE "%s\\bucket"
 #else
 #define WLH_PORT_FILE "%s/bucket"
 #endif
 
-/* Messages name the source of the boot's number so. */
+/* Messages call the source of the boot's number by this name. */
 #if defined(__APPLE__)
 #define WLH_PORT_BOOT "the system's kern.bootsessionuuid"
 #else
@@ -171,7 +171,7 @@ int wlh_port_move_high(const struct wlh_port *port, int descriptor);
 /* Closes everything, which drops our byte lock. */
 void wlh_port_close(struct wlh_port *port);
 
-/* A forked child may call it, and so may a signal handler. */
+/* Closes the descriptors, also in a forked child: it is async-signal-safe. */
 void wlh_port_close_files(struct wlh_port *port);
 
 /* Keeps the system from deleting the open file as unused, if it does that. Returns after how many
@@ -198,7 +198,7 @@ bool wlh_port_is_any_alive(struct wlh_port *port);
 
 /* ---- memory ---- */
 
-/* Returns 0 if the system fails. */
+/* Returns the size of the file in bytes; 0 if the system fails. */
 uint64_t wlh_port_size(struct wlh_port *port);
 
 /* Makes the file at least `size` bytes long, with room for all of them. Returns 0, or the system's
@@ -209,7 +209,7 @@ int wlh_port_grow(struct wlh_port *port, uint64_t size);
  * length, because others have it mapped; wlh_port_grow makes the room usable again. */
 void wlh_port_give_back(struct wlh_port *port, uint64_t size);
 
-/* Makes the file shorter, if possible. The caller is alone in it. */
+/* Makes the file shorter, if possible. Nobody uses a byte behind `size`. */
 void wlh_port_truncate(struct wlh_port *port, uint64_t size);
 
 /* Maps `size` bytes of addresses, whatever the size of the file, and not in children; or, if a map
@@ -252,7 +252,7 @@ void wlh_port_unbind(struct wlh_port *port, uint32_t member);
  * to accept. */
 enum wlh_sent { WLH_SENT, WLH_NOBODY, WLH_NOT_NOW };
 
-/* Does not block. */
+/* Sending never blocks. */
 enum wlh_sent wlh_port_send_wake_up(struct wlh_port *port, uint32_t member);
 
 void wlh_port_take_wake_ups(struct wlh_port *port);
@@ -263,7 +263,7 @@ enum wlh_sent wlh_port_connect(struct wlh_port *port, uint32_t member, int *desc
 
 void wlh_port_disconnect(struct wlh_port *port, int descriptor);
 
-/* Works as a wake-up, but the caller may not be a member yet. */
+/* The effect is that of a wake-up, but the caller may not be a member yet. */
 void wlh_port_rouse(struct wlh_port *port, uint32_t member);
 
 /* Returns -1 if there is no connection, or if no descriptor is left, which sets `*full`. */
@@ -316,7 +316,7 @@ uint64_t wlh_port_wall_time(void);
 bool wlh_port_try_lock(struct wlk_mutex *mutex)
     WLK_ANNOTATION(try_acquire_capability(true, *mutex));
 
-/* A mutex of the parent may be locked in a forked child. This makes it usable there. */
+/* In a forked child, a mutex may be locked by a thread of the parent. Makes it usable there. */
 void wlh_port_reset_mutex(struct wlk_mutex *mutex);
 
 /* The thread is detached and handles no signals. Returns 0, or the system's error. */
