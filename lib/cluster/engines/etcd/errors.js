@@ -25,7 +25,7 @@ const MEANING = {
 };
 
 /**
- * Errors of `fetch` carry one of our codes (gateway.js), so `isLocal` does not meet them.
+ * Errors of `fetch` carry one of our codes (gateway.js), so `isLocal` never judges them.
  * @param {any} error @returns {Meaning}
  */
 const classify = (error) => MEANING[error?.code] ?? (isLocal(error) ? 'local' : 'retry');
@@ -65,14 +65,14 @@ const newWatchError = (reason) =>
 
 const noWatchError = () =>
   plainError(
-    'etcd answers, but the events of a watch do not arrive. A proxy, a load balancer or a `fetch` ' +
-      'option in between must pass on each part of a response at once: turn its buffering off.',
+    'etcd answers, but the events of a watch do not arrive. A proxy, a load balancer or a ' +
+      '`fetch` option in between must pass on each part of a response at once: turn its buffering off.',
     'ERR_WEB_LOCKS_NO_WATCH',
   );
 
 /**
  * The reason in an error. If a host has several addresses and none answers, the error has no
- * message, so those of the addresses are joined.
+ * message, so the messages of the addresses are joined.
  * @param {any} error @returns {string | undefined}
  */
 function reasonOf(error) {
@@ -89,7 +89,7 @@ const unreachableError = (endpoint, cause) => {
 
 const UNREACHABLE = 'ERR_WEB_LOCKS_UNREACHABLE';
 
-/** Errors for an answer that is not etcd's. */
+/** These errors are about an answer that is not etcd's. */
 const odd = new WeakSet();
 
 /** @param {string} endpoint */
@@ -109,8 +109,8 @@ const CLOSED = /^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/;
 const causesOf = ({ cause }) => [cause, cause?.cause];
 
 /**
- * Whether the server closed the connection without an answer, as some servers do if the URL has the
- * wrong protocol.
+ * Whether the server closed the connection without an answer. Some servers do that if the URL has
+ * the wrong protocol.
  * @param {any} error
  */
 const isClosed = (error) => causesOf(error).some((one) => CLOSED.test(one?.code));
@@ -122,11 +122,10 @@ const isOfOtherProtocol = (error) => causesOf(error).some((one) => OTHER_PROTOCO
 const isTlsFailure = (error) => !isOfOtherProtocol(error) && causesOf(error).some(isOfTls);
 
 /**
- * The error of a session's first call: an answer that is not etcd's means that etcd is not there.
- * (A later one may come from a proxy, for a call that etcd has done.)
- * @param {any} error
- * @param {string} [other] the protocol that the server speaks, if the URL has the wrong one
- * @returns {unknown}
+ * The error of a session's first call. An answer that is not etcd's then means that etcd is not
+ * there. (Later, it may come from a proxy, for a call that etcd has executed.) `other` is the
+ * protocol that the server speaks, if the URL has the wrong one.
+ * @param {any} error @param {string} [other] @returns {unknown}
  */
 function firstError(error, other) {
   const isOther = isOfOtherProtocol(error);
@@ -163,7 +162,7 @@ const UNAUTHENTICATED = 16;
 /**
  * @typedef {object} Refusal an error answer of etcd
  * @property {number} status of HTTP
- * @property {number} code of gRPC; 0 if there is none
+ * @property {number} code of gRPC; 0 for none
  * @property {string} message
  */
 
@@ -189,10 +188,7 @@ const NO_GATEWAY =
   'as http://host:2379 (https: if etcd has a certificate), and start etcd without ' +
   '--enable-grpc-gateway=false';
 
-/**
- * Whether the status says that nothing answers at this path: a redirect, which is not followed, or
- * a missing page.
- */
+/** Whether nothing answers at this path: a redirect, which is not followed, or a missing page. */
 const isElsewhere = (/** @type {number} */ status) =>
   (status >= 300 && status < 400) || [404, 405, 410, 501].includes(status);
 

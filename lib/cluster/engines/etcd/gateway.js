@@ -2,11 +2,11 @@
 
 /**
  * Calls of etcd's JSON gateway, through transport.js or the user's `fetch`, which can add client
- * certificates and proxies. Each new connection takes the next endpoint and stays there. Calls of
- * ours do not keep the event loop alive, except watches through a `fetch` that is neither Node's
+ * certificates and proxies. Each new connection takes the next endpoint and stays there. These
+ * calls do not keep the event loop alive, except watches through a `fetch` that is neither Node's
  * nor undici's. Every error from `fetch` counts as a network error, even a TypeError, because
- * `fetch` rejects with these; only what is thrown before it is called, or by a watch's listener,
- * stays as it is.
+ * `fetch` rejects with these. Errors that are thrown before it is called, or by a watch's listener,
+ * stay as they are.
  */
 
 const { channel } = require('node:diagnostics_channel');
@@ -31,13 +31,14 @@ const { TextDecoder } = globalThis;
 
 const AGENT = `web-locks/${version}`;
 
-/** With this branch etcd orders the transaction among the writes, although it never runs it. */
+/**
+ * A transaction with this branch takes its turn among the writes, although the branch never runs.
+ */
 const NEVER = [{ request_delete_range: { key: base64('web-locks/1-never') } }];
 
 let isUnrefing = false;
 /**
- * Unrefs the sockets of a user's `fetch`, if that is undici's, which announces the socket of a
- * request.
+ * Undici announces the socket of each request, so the sockets of a user's `fetch` can be unreffed.
  */
 function unrefOurSockets() {
   if (isUnrefing) return;
@@ -54,9 +55,9 @@ class Gateway {
   #next = 0;
   #auth;
   #fetch;
-  /** Lets later calls to an endpoint make new connections; a user's `fetch` decides for itself. */
+  /** Makes later calls to an endpoint use new connections; a user's `fetch` decides for itself. */
   leave;
-  /** The user's token if it is known; '' if etcd requires none. @type {string | undefined} */
+  /** The user's token; '' if etcd requires none. @type {string | undefined} */
   #token;
 
   /**
@@ -90,8 +91,9 @@ class Gateway {
   }
 
   /**
+   * Resolves with a response of status 200.
    * @param {EtcdLink} link @param {string} path @param {string} text @param {AbortSignal} signal
-   * @returns {Promise<any>} a response of status 200
+   * @returns {Promise<any>}
    */
   async post(link, path, text, signal) {
     for (let isAgain = false; ; isAgain = true) {
@@ -128,10 +130,9 @@ class Gateway {
   }
 
   /**
-   * Finds whether the server speaks the protocol, http: or https:, that the endpoint's URL does not
-   * have.
-   * @param {EtcdLink} link @param {AbortSignal} signal
-   * @returns {Promise<string | undefined>} the protocol if it does
+   * Finds out whether the server speaks the protocol, http: or https:, that the endpoint's URL does
+   * not have. If so, the result is that protocol.
+   * @param {EtcdLink} link @param {AbortSignal} signal @returns {Promise<string | undefined>}
    */
   async otherProtocol({ endpoint }, signal) {
     const [protocol, rest] = endpoint.split(/(?<=^https?:)/);
@@ -142,7 +143,8 @@ class Gateway {
       await response.text();
       return other;
     } catch (/** @type {any} */ error) {
-      // Its certificate may have an unknown authority.
+      // The certificate may come from an unknown authority, and still shows that the server speaks
+      // TLS.
       return other === 'https:' && isTlsFailure({ cause: error }) ? other : undefined;
     } finally {
       this.leave(`${other}${rest}`);
@@ -150,9 +152,7 @@ class Gateway {
   }
 
   /**
-   * @param {EtcdLink} link
-   * @param {AbortSignal} signal
-   * @returns {Promise<Record<string, string>>}
+   * @param {EtcdLink} link @param {AbortSignal} signal @returns {Promise<Record<string, string>>}
    */
   async #headers(link, signal) {
     if (!this.#auth) return {};
@@ -161,8 +161,9 @@ class Gateway {
   }
 
   /**
-   * @param {EtcdLink} link @param {Auth} auth @param {AbortSignal} signal
-   * @returns {Promise<string>} the token; '' if etcd requires none
+   * Fetches a token; '' if etcd requires none.
+   * @param {EtcdLink} link @param {Auth} auth @param {AbortSignal} signal @returns
+   *   {Promise<string>}
    */
   async #authenticate(link, { user, password }, signal) {
     const body = JSON.stringify({ name: user, password });
@@ -179,13 +180,13 @@ class Gateway {
   }
 }
 
-/** A connection: calls to one endpoint until it is dropped. */
+/** Calls to one endpoint until the connection is dropped. */
 class EtcdLink {
   #gateway;
   /** The controllers of the calls under way. @type {Set<AbortController>} */
   #aborts = new Set();
   isDropped = false;
-  /** The greatest revision in an answer or a watch. */
+  /** The greatest revision that an answer or a watch has shown. */
   revision = 0;
 
   /** @param {Gateway} gateway @param {string} endpoint */
@@ -194,9 +195,9 @@ class EtcdLink {
     this.endpoint = endpoint;
   }
 
-  /** @param {string} path @param {object} body @returns {Promise<any>} the answer */
+  /** @param {string} path @param {object} body @returns {Promise<any>} */
   async call(path, body) {
-    // An error in here is not one of the network.
+    // This may throw, and then the error is not one of the network.
     const request = JSON.stringify(body);
     const abort = this.#begin();
     try {
@@ -218,9 +219,8 @@ class EtcdLink {
    * Reads a state that is not older than any answer so far. Behind a load balancer a member may lag
    * behind another. Etcd 3.4.20 to 3.4.41, 3.5 before 3.5.28, and 3.6 before 3.6.9 may also answer
    * from the past after a pause. If the revision is too old, the read is repeated in the order of
-   * the writes.
-   * @param {object[]} ranges
-   * @returns {Promise<{ header: any, found: any[] }>} the keys found in each range
+   * the writes. The result has the keys found in each range.
+   * @param {object[]} ranges @returns {Promise<{ header: any, found: any[] }>}
    */
   async read(ranges) {
     const { revision } = this;
@@ -233,7 +233,7 @@ class EtcdLink {
     return { header, found: responses.map((/** @type {any} */ one) => one.response_range) };
   }
 
-  /** @returns {Promise<string | undefined>} as Gateway does */
+  /** Does what `Gateway.otherProtocol` does. @returns {Promise<string | undefined>} */
   async otherProtocol() {
     const abort = this.#begin();
     try {
@@ -253,7 +253,7 @@ class EtcdLink {
     if (this.isDropped) throw staleError();
   }
 
-  /** Each call has its own signal: a shared one would collect the listeners of all calls. */
+  /** Each call has its own signal, since a shared one would collect the listeners of all calls. */
   #begin() {
     const abort = new AbortController();
     this.#aborts.add(abort);
@@ -261,12 +261,10 @@ class EtcdLink {
   }
 
   /**
-   * Starts one watch. The gateway accepts several in a request, but begins to answer when the first
-   * is made, and drops what it has not read of the others by then.
-   * @param {object} watch
-   * @param {(result: any) => void} hear receives each part of the answer
+   * Starts one watch; the result stops it. The gateway accepts several in a request, but begins to
+   * answer when the first is made, and drops what it has not read of the others by then.
+   * @param {object} watch @param {(result: any) => void} hear receives each part of the answer
    * @param {(error: unknown) => void} end called when the watch breaks by itself
-   * @returns {() => void} stops it
    */
   watch(watch, hear, end) {
     const text = JSON.stringify({ create_request: watch });
@@ -328,7 +326,7 @@ function resultOf(line) {
 }
 
 /**
- * Returns false if `work` throws, after `fail`.
+ * If `work` throws, calls `fail` and returns false.
  * @param {() => void} work @param {(error: unknown) => void} fail
  */
 function tryTo(work, fail) {

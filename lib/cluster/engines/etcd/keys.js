@@ -14,15 +14,15 @@
  *   w/quarantine                             nothing is granted while it exists; see life.js
  *
  * A session watches the keys that begin with its own, and the names that it waits for. Nobody
- * watches the others: `web-locks/1-steps/<bucket>/<lease>`, which each transaction of a step
- * writes, so that it is done once and a lost answer can be found out; `web-locks/1-life/<bucket>`,
- * the epoch (life.js); and `web-locks/1-done/<bucket>/<name>`, a mark with a lease of its own,
- * whose value names the request that set it.
+ * watches the others. Each transaction of a step writes `web-locks/1-steps/<bucket>/<lease>`, so it
+ * is executed once, and a lost answer can be found out. `web-locks/1-life/<bucket>` is the epoch
+ * (life.js). `web-locks/1-done/<bucket>/<name>` is a mark with a lease of its own; its value names
+ * the request that set it.
  *
  * Numbers have a fixed width, so that keys sort like numbers. In names and buckets, `%` and a code
- * unit stand for anything but letters, digits, `_`, `.` and `-`; a long name is `#` and its
- * SHA-256, and the value has the name. The epoch's key has the version of all this, so that
- * incompatible versions of this library refuse each other's buckets.
+ * unit stand for anything but letters, digits, `_`, `.` and `-`. A long name is `#` and a SHA-256,
+ * and the value has the name. The epoch's key has the version of all this, so that incompatible
+ * versions of this library refuse each other's buckets.
  */
 
 const { createHash } = require('node:crypto');
@@ -56,7 +56,7 @@ function encode(text) {
   return `#${createHash('sha256').update(Buffer.from(text, 'utf16le')).digest('hex')}`;
 }
 
-/** @param {string} part of a key, not of a long name */
+/** @param {string} part of a key, which is not a long name */
 const decode = (part) =>
   part.replace(/%([0-9a-f]{4})/g, (_, digits) => String.fromCharCode(Number.parseInt(digits, 16)));
 
@@ -164,8 +164,8 @@ class Keys {
   }
 
   /**
-   * Splits a key of this bucket. `what`: the part behind a session's key; `queue`: the result of
-   * `queue()`.
+   * Splits a key of this bucket. `what` is the part behind a session's key, and `queue` the result
+   * of `queue()`.
    * @param {string} key
    * @returns {{ type: string, lease: string, what?: string, ref?: number, queue?: string,
    *   request?: RequestKey }}
@@ -189,9 +189,9 @@ class Keys {
   }
 
   /**
-   * The value of a request's key; `query` uses its time.
-   * @param {RequestOp} op
-   * @param {string} [clientId] of a thief, to notify holders of
+   * The value of a request's key. A query uses the time in it, and a thief's `clientId` is for the
+   * holders.
+   * @param {RequestOp} op @param {string} [clientId]
    */
   value({ kind, name, ref, weight, label }, clientId) {
     const long = encode(name)[0] === '#' ? name : undefined;
@@ -202,9 +202,8 @@ class Keys {
 
 /**
  * The lease of the mark that a request's end sets, in etcd's form. It follows from the request, so
- * that repeated attempts grant one lease.
- * @param {string} lease as in keys
- * @param {number} ref
+ * that repeated attempts grant only one lease.
+ * @param {string} lease as in keys @param {number} ref
  */
 function doneLease(lease, ref) {
   const hash = createHash('sha256').update(`${lease}-${ref}`).digest();

@@ -2,16 +2,16 @@
 
 /**
  * Finds out whether etcd lost what clients have seen, because it was set up anew or restored from a
- * snapshot (R5). Etcd cannot know, so clients compare the bucket's *epoch*: the id of the cluster
- * and a number that the bucket's first client wrote. If a client comes with another epoch, or a
- * greater token than this one can have given, it begins a new epoch. One transaction deletes all
- * sessions, raises the tokens, and writes a key whose lease is as long as the longest `ttl` among
- * the sessions and the client. While that key exists nothing is granted (the quarantine), so that
- * former holders lose their locks by their own clocks first.
+ * snapshot (R5). Etcd cannot know that, so clients compare the bucket's *epoch*: the id of the
+ * cluster and a number that the bucket's first client wrote. If a client comes with another epoch,
+ * or with a greater token than this epoch can have given, it begins a new epoch. One transaction
+ * deletes all sessions, raises the tokens, and writes a key. Its lease is as long as the longest
+ * `ttl` among the sessions and the client. While that key exists nothing is granted (the
+ * quarantine), so that former holders lose their locks by their own clocks first.
  *
  * A token is a revision plus the epoch's *offset*. A new offset leaps, since other clients may have
- * been granted greater tokens than the ones that come have seen. The key lists the epochs that
- * ended, so clients of one lost epoch cause one new epoch only.
+ * been granted greater tokens than those that this client has seen. The key lists the epochs that
+ * ended, so clients of one lost epoch cause only one new epoch.
  */
 
 const { randomUUID } = require('node:crypto');
@@ -25,7 +25,7 @@ const { allWith, base64, base64Json, range, valueOf } = require('./keys.js');
 /** How many ended epochs the key lists. */
 const KNOWN = 16;
 
-/** More revisions than etcd writes during the longest lease. */
+/** Etcd writes fewer revisions than this during the longest lease. */
 const LEAP = 1_000_000_000n;
 
 /**
@@ -43,7 +43,7 @@ const LAYOUT = 4;
  * @property {string} revision of the key
  */
 
-/** A new client's view. @type {Seen} */
+/** A new client has seen nothing. @type {Seen} */
 const NOTHING_SEEN = Object.freeze({ life: '', token: 0n });
 
 /** @param {BucketKeys} keys */
@@ -59,11 +59,9 @@ const putLife = (keys, offset = 0n, known = []) => ({
 });
 
 /**
- * The epoch; undefined if none is there, because somebody emptied this etcd.
- * @param {any} header of an answer
- * @param {any} response to `readLife`
- * @returns {Life | undefined}
- * @throws if the bucket is of another version of this library
+ * The epoch; undefined if there is none, because somebody emptied this etcd. Throws if the bucket
+ * is of another version of this library.
+ * @param {any} header of an answer @param {any} response to `readLife` @returns {Life | undefined}
  */
 function lifeOf({ cluster_id: cluster }, response) {
   const [found] = response.response_range.kvs ?? [];
@@ -75,10 +73,8 @@ function lifeOf({ cluster_id: cluster }, response) {
 }
 
 /**
- * Whether a client has seen what this etcd does not know.
- * @param {Life} life
- * @param {number | string} revision of etcd
- * @param {Seen} seen
+ * Whether a client has seen something that this etcd does not know.
+ * @param {Life} life @param {number | string} revision of etcd @param {Seen} seen
  */
 function isBehind({ known, name, offset }, revision, { life, token }) {
   if (token > BigInt(revision) + offset) return true;
@@ -87,11 +83,9 @@ function isBehind({ known, name, offset }, revision, { life, token }) {
 
 /**
  * The transaction that begins an epoch, unless another client has done so.
- * @param {BucketKeys} keys
- * @param {Life} life the epoch that ends
- * @param {number | string} revision of etcd
- * @param {Seen} seen
- * @param {string} lease of the quarantine
+ * @param {BucketKeys} keys @param {Life} life the epoch that ends @param {number | string} revision
+ *   of etcd
+ * @param {Seen} seen @param {string} lease of the quarantine
  * @returns {{ compare: object[], success: object[] }}
  */
 function rebirth(keys, { name, known, offset, revision: mod }, revision, seen, lease) {

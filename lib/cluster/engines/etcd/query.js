@@ -2,9 +2,10 @@
 
 /**
  * Queries of a bucket, which read etcd, because no session follows everything. The keys show the
- * holders, but not when each grant happened, which is also its token. A request that never waited
- * was granted when it was created. For the others, each session writes the tokens into its mark at
- * each renewal; for what came later, a search through etcd's past revisions finds the grant.
+ * holders, but not when a lock was granted, and the revision of its grant is its token. A request
+ * that never waited was granted when it was created. For the others, each session writes the tokens
+ * into its mark at each renewal. For later grants, a search through etcd's past revisions finds
+ * them.
  */
 
 const { now } = require('../../../platform/intrinsics.js');
@@ -21,10 +22,10 @@ const { now: dateNow } = Date;
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} OpenLink */
 
 /**
- * @typedef {object} Mark the value of a session's mark
- * @property {number} known the revision of the last step that it covers
- * @property {Record<number, [token: string, granted: number | null]>} late requests that waited, by
- *   `ref`: the token ('0' while it waits) and the time by the session's wall clock
+ * The value of a session's mark. `known`: the revision of the last step that it covers. `late`:
+ * requests that waited, by `ref`: the token ('0' while it waits) and the time by the session's wall
+ * clock.
+ * @typedef {{ known: number, late: Record<number, [token: string, granted: number | null]> }} Mark
  */
 
 /** How many keys one call reads. */
@@ -33,12 +34,11 @@ const PAGE = 5_000;
 const MOST_QUEUES = 100;
 /** Each holder takes two of the 128 operations that a transaction has by default. */
 const MOST_HOLDERS = 50;
-/** The times of grants that were not seen are looked up in past states of a queue this short. */
+/** Only queues this short are searched in past states for the times of grants that nobody saw. */
 const SHORT_QUEUE = 100;
 
 /**
- * @param {BucketMirror} queueCache
- * @param {string} logged the revision of the session's last step
+ * @param {BucketMirror} queueCache @param {string} logged the revision of the session's last step
  * @returns {Mark}
  */
 function markOf(queueCache, logged) {
@@ -52,7 +52,7 @@ function markOf(queueCache, logged) {
   return mark;
 }
 
-/** @param {{ kvs?: KeyValue[] }} found one key @returns {number} the revision that created it */
+/** The revision that created a key. @param {{ kvs?: KeyValue[] }} found */
 const createdOf = ({ kvs = [] }) => Number(kvs[0]?.create_revision);
 
 /** A query of a bucket or of one name. */
@@ -84,11 +84,10 @@ class Query {
   }
 
   /**
-   * Takes the holders from the queue that this session follows, and reads their keys and sessions
-   * alone. A request that holds a name holds it until its key is deleted.
-   * @param {string} name
-   * @returns {Promise<Told[] | undefined>} undefined if this session does not follow the queue, or
-   *   it has no holder, or many
+   * Takes the holders from the queue that this session follows, and reads only their keys and
+   * sessions. This works because a holder holds the name until its key is deleted. The result is
+   * undefined if this session does not follow the queue, or the queue has no holder, or many.
+   * @param {string} name @returns {Promise<Told[] | undefined>}
    */
   async #holdersOf(name) {
     for (;;) {
@@ -110,8 +109,8 @@ class Query {
   }
 
   /**
-   * @param {Entry[]} holders
-   * @returns {ReturnType<OpenLink['read']>} for each its own key, and those of its session
+   * Reads each holder's own key, and those of its session.
+   * @param {Entry[]} holders @returns {ReturnType<OpenLink['read']>}
    */
   #readHolders(holders) {
     const ranges = holders.flatMap(({ key, lease }) => {
@@ -159,7 +158,7 @@ class Query {
     }
   }
 
-  /** @param {KeyValue} kv of a session */
+  /** @param {KeyValue} kv */
   #takeSession({ key, value }) {
     const { lease, what } = this.#keys.parse(textOf(key));
     if (what === undefined) this.#sessions.set(lease, valueOf(String(value)));
@@ -210,9 +209,9 @@ class Query {
   }
 
   /**
+   * Undefined stands for a revision that etcd has compacted.
    * @param {{ name: string, at: number }[]} some
-   * @returns {Promise<(InstanceType<typeof import('./queue.js').Queue> | undefined)[]>} undefined
-   *   for a revision that etcd has compacted
+   * @returns {Promise<(InstanceType<typeof import('./queue.js').Queue> | undefined)[]>}
    */
   async #queuesAt(some) {
     const ranges = some.map(({ at, name }) => ({
@@ -231,7 +230,10 @@ class Query {
     }
   }
 
-  /** Whether this session knows when a lock was granted. @param {Entry} entry */
+  /**
+   * Fills in when a lock was granted; returns false if this session does not know it.
+   * @param {Entry} entry
+   */
   #complete(entry) {
     const { created, key, lease, name, ref } = entry;
     const own = this.#queueCache.mine.get(ref);
@@ -252,9 +254,7 @@ class Query {
   }
 
   /**
-   * @param {Entry} entry
-   * @param {number} revision of the grant
-   * @param {number} time by a wall clock
+   * @param {Entry} entry @param {number} revision of the grant @param {number} time by a wall clock
    */
   #grant(entry, revision, time) {
     entry.token = this.#queueCache.tokenOf(revision);

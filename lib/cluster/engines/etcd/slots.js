@@ -3,20 +3,20 @@
 /**
  * Slot numbers for the keys of a session's requests. They are recycled: reading a queue in etcd
  * also scans every key deleted from it since the last compaction. A slot is free again only when
- * the next step begins. Until then a request whose answer got lost may be looked up by its key. A
- * plan may also still delete that key, and etcd forbids to delete and create a key at once.
+ * the next step begins. Until then a lost answer may be looked up by the key of its request. A plan
+ * may also still delete that key, and etcd forbids deleting and creating a key in one transaction.
  */
 
 class Slots {
   /** The slot of each `ref`. @type {Map<number, number>} */
   #slots = new Map();
-  /** Slots that were used and are free. @type {number[]} */
+  /** Slots that were used before. @type {number[]} */
   #free = [];
   #count = 0;
   /** Requests of the current step that are gone, or may not have been made. @type {Set<number>} */
   #over = new Set();
 
-  /** The slot of a request. @param {number} ref */
+  /** @param {number} ref */
   of(ref) {
     const known = this.#slots.get(ref);
     if (known !== undefined) return known;
@@ -26,15 +26,15 @@ class Slots {
     return slot;
   }
 
-  /**
-   * Frees the slot when the next step begins.
-   * @param {number} ref of a request that is not at etcd
-   */
+  /** Frees the slot when the next step begins. The request is not at etcd. @param {number} ref */
   free(ref) {
     this.#over.add(ref);
   }
 
-  /** Called when a step begins. @param {{ has(ref: number): boolean }} known requests at etcd */
+  /**
+   * Called when a step begins. `known` has the requests at etcd.
+   * @param {{ has(ref: number): boolean }} known
+   */
   begin(known) {
     for (const ref of this.#over) {
       const slot = this.#slots.get(ref);

@@ -2,8 +2,8 @@
 
 /**
  * The state of the session's current or last step: what is left of it, and what etcd is known to
- * have done. It stays until the next step, so that the same step, if it comes again, continues
- * where an answer got lost, or is answered at once (R1).
+ * have executed. It stays until the next step. If the same step comes again, it continues where an
+ * answer got lost, or is answered at once (R1).
  */
 
 const { ENDED, QUEUED, QUEUE_FULL, UNAVAILABLE, granted } = require('../../adapter.js');
@@ -18,7 +18,7 @@ class Step {
   ops;
   /** Answers that do not follow from tokens. @type {Map<Op, Answer>} */
   answers = new Map();
-  /** Units that are not in a transaction yet. @type {Op[][]} */
+  /** Units that are in no transaction yet. @type {Op[][]} */
   left;
   /** The units of the transaction under way. @type {Op[][]} */
   part = [];
@@ -30,7 +30,7 @@ class Step {
   view;
   /** Requests whose locks were stolen during the step. @type {Set<number>} */
   robbed = new Set();
-  /** Requests that were made and are to be withdrawn. @type {Set<number>} */
+  /** Requests that were made and will be withdrawn. @type {Set<number>} */
   refused = new Set();
   /** Requests that this step itself ends. @type {Set<number>} */
   ending = new Set();
@@ -71,8 +71,8 @@ class Step {
   }
 
   /**
-   * @param {Op[][]} units of the next transaction
-   * @param {import('./plan.js').View} [view] the queues that it steals from, if just read
+   * Begins the next transaction. `view` has the queues that it steals from, if they were just read.
+   * @param {Op[][]} units @param {import('./plan.js').View} [view]
    */
   begin(units, view) {
     this.part = units;
@@ -80,7 +80,7 @@ class Step {
     this.#parts++;
   }
 
-  /** The id of the part in the session's key, the same in each attempt. */
+  /** The id of the part in the session's key, which is the same in each attempt. */
   get partId() {
     return `${this.number}.${this.#parts}`;
   }
@@ -92,12 +92,15 @@ class Step {
     this.begin(this.part.slice(0, half));
   }
 
-  /** Returns an operation of which nothing was done to the units that are left. @param {Op} op */
+  /**
+   * Etcd executed nothing of this operation, so it goes back to the units that are left.
+   * @param {Op} op
+   */
   again(op) {
     this.part = this.part.map((unit) => unit.filter((one) => one !== op));
     const { left } = this;
     const [next] = left;
-    // Members of a group follow one another.
+    // Members of a group must follow one another.
     const isSame = op.kind !== 'end' && op.group > 0 && next?.[0].kind === op.kind;
     if (isSame && next[0].kind !== 'end' && next[0].group === op.group) next.unshift(op);
     else left.unshift([op]);
@@ -115,7 +118,7 @@ class Step {
    * @param {Map<number, QueueEntry>} mine requests of the session
    */
   judge(queues, mine) {
-    /** How many were refused of each name. @type {Map<string, number>} */
+    /** How many requests of each name were refused. @type {Map<string, number>} */
     const full = new Map();
     for (const unit of this.open) {
       if (unit[0].kind === 'ifAvailable') this.#judgeTried(unit);
@@ -131,7 +134,7 @@ class Step {
 
   /**
    * @param {Op} op @param {Map<string, NameQueue>} queues @param {QueueEntry | undefined} entry
-   * @param {Map<string, number>} full how many were refused of each name
+   * @param {Map<string, number>} full how many requests of each name were refused
    */
   #judgeWaiting(op, queues, entry, full) {
     if (op.kind !== 'request' && op.kind !== 'pass') return;

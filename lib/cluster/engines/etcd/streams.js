@@ -10,9 +10,9 @@
  * A watch starts at the present, which etcd serves at once (it serves the past ten times a second).
  * Queues are read after their watch has begun, so no change is missed.
  *
- * Each renewal checks that the watches work: the first one has to deliver the session's mark. For
- * the others, a renewal reads the requests that block ours; if one is gone, its stream has to
- * deliver that before the renewal is answered.
+ * Each renewal checks that the watches work. The first watch must deliver the session's mark. For
+ * the others, a renewal reads the requests that block ours. If one is gone, its stream must deliver
+ * that before the renewal is answered.
  */
 
 const { newWatchError } = require('./errors.js');
@@ -28,9 +28,9 @@ const MOST_STREAMS = 4;
 /** How many queues or keys one call reads. */
 const MOST_READS = 100;
 
-/** Waits until the watch has delivered changes of the session's keys. */
+/** Lets callers wait until the watch has delivered changes of the session's keys. */
 class DeliveryBarrier {
-  /** The last revision that it delivered. */
+  /** The last revision that the watch delivered. */
   #revision = 0;
   /** @type {{ revision: number, resolve: () => void, reject: (error: unknown) => void }[]} */
   #waiting = [];
@@ -63,9 +63,8 @@ class DeliveryBarrier {
 
 /** A watch of one name, or of all names. */
 class NameStream {
-  /** The prefixes of the names that use it. @type {Set<string>} */
+  /** The prefixes of the names that use this stream. @type {Set<string>} */
   prefixes = new Set();
-  /** Ends the watch. */
   stop = () => {};
   /** Called when the watch will deliver every later change. */
   begins = () => {};
@@ -82,7 +81,7 @@ class Streams {
   #queueCache;
   #link;
   #fail;
-  /** Streams of a single name. @type {Set<NameStream>} */
+  /** Streams of single names. @type {Set<NameStream>} */
   #narrow = new Set();
   /** The stream that all other names share. @type {NameStream | undefined} */
   #wide;
@@ -93,8 +92,7 @@ class Streams {
   #isOver = false;
 
   /**
-   * @param {object} parts @param {BucketKeys} parts.keys
-   * @param {string} parts.lease as in keys
+   * @param {object} parts @param {BucketKeys} parts.keys @param {string} parts.lease as in keys
    * @param {BucketMirror} parts.queueCache @param {OpenLink} parts.link
    * @param {(error: unknown) => void} parts.fail called when a watch breaks
    */
@@ -141,15 +139,15 @@ class Streams {
     for (const [stream, prefixes] of added) this.#read(stream, prefixes);
   }
 
-  /** Reads all queues again after the end of the quarantine. */
+  /** The end of a quarantine can grant requests, so all queues are read again. */
   reload() {
     this.#stopQuarantine();
     for (const stream of new Set(this.#streams.values())) this.#read(stream, [...stream.prefixes]);
   }
 
   /**
-   * Called with each renewal after its write. It resolves when all changes up to then are known,
-   * and ends watches of names that nobody waited for since the last renewal.
+   * Called with each renewal, after its write. It resolves when all changes up to then are known,
+   * and ends watches of names that nobody has waited for since the last renewal.
    */
   async renewed() {
     this.follow();

@@ -1,13 +1,13 @@
 'use strict';
 
 /**
- * The adapter of Redis and Valkey (../../adapter.js): it calls the script redis.lua.js over
+ * The adapter of Redis and Valkey (../../adapter.js). It calls the script redis.lua.js over
  * connections made from the user's client (link.js). A step is one run of the script, and so
  * atomic. The script publishes grants and thefts on the channel of their session. Each renewal
  * publishes an echo there: if that does not arrive, the session learns that the connection is down.
  *
  * All keys of a bucket have one hash tag, and so one slot of a cluster. With `shards` there are as
- * many tags, each a bucket with a session of its own; each name is in one of them.
+ * many tags. Each is a bucket with a session of its own, and each name is in one of them.
  */
 
 const { createHash, randomBytes } = require('node:crypto');
@@ -20,7 +20,7 @@ const {
   bucketError,
   classify,
   deadError,
-  deafError,
+  noEchoError,
   earlyError,
   evictionError,
   explain,
@@ -40,7 +40,7 @@ const { argumentError, describe } = require('../../../platform/errors.js');
 /** @typedef {{ ops: Op[], number: number, before: number }} SentStep */
 
 /**
- * @typedef {object} Needs what the script must know of the server
+ * @typedef {object} Needs what the script needs of the server
  * @property {number} pause the length of a quarantine in milliseconds
  * @property {number} strict how many replicas must be attached
  * @property {number} idle milliseconds after which keys that nobody renews expire; 0 for never
@@ -48,22 +48,22 @@ const { argumentError, describe } = require('../../../platform/errors.js');
 
 const SHA = createHash('sha1').update(SCRIPT).digest('hex');
 
-/** The version of the keys and their meaning. */
+/** Raised when the keys or their meaning change. */
 const VERSION = '6';
 
 /** @type {Record<RequestOp['kind'], string>} */
 const KINDS = { request: 'r', ifAvailable: 'i', steal: 't', pass: 'r', passIfAvailable: 'i' };
 
-/** How many steps may be under way; the script keeps as many replies. */
+/** How many steps may be under way; the script keeps the replies of as many. */
 const WINDOW = 4;
 
-/** An echo is late after so many milliseconds, or a sixth of the lease. */
+/** An echo is late after this many milliseconds, or a sixth of the lease if that is less. */
 const LATE_ECHO = 2_500;
 
 /** The most thefts that a renewal confirms; the server lists the others again. */
 const MOST_TOLD = 1_000;
 
-/** The most names of a group, since the server does nothing else meanwhile. */
+/** The most names of a group, since Redis does nothing else while it processes them. */
 const MOST = 1_000;
 
 /** Keys that nobody renews expire after a week, which leaves time to look into them. */
@@ -73,10 +73,11 @@ const IDLE = 7 * 24 * 3_600_000;
 const READABLE = /^[\w.:/ -]{1,128}$/;
 
 /**
- * The part of a key for a text: ASCII without braces, and different for different texts.
- * @param {string} text UTF-16 code units, maybe with lone surrogates
+ * The part of a key that stands for a text: ASCII without braces, and different for different
+ * texts. A text may have lone surrogates.
+ * @param {string} text
  */
-const keyOf = (text) =>
+const keyPartOf = (text) =>
   READABLE.test(text)
     ? text
     : `=${createHash('sha256').update(Buffer.from(text, 'utf16le')).digest('base64url')}`;
@@ -97,59 +98,62 @@ class RedisAdapter {
   #strict;
   #ignoresFailover;
   /**
-   * Whether `dead` proves that a step was not done. Other shards may have done their part, and a
-   * cluster client repeats unanswered commands by itself.
+   * Whether `dead` proves that a step was not executed. Other shards may have executed their parts,
+   * and a cluster client repeats unanswered commands by itself.
    */
   #isCertain;
   /** The current connection. @type {OpenLink | undefined} */
   #link;
-  /** The connection that is not ready yet. @type {OpenLink | undefined} */
-  #making;
-  /** Connections of single calls, and their epochs. @type {Map<OpenLink, number>} */
-  #others = new Map();
-  /** The connection's number in the session, by shard. @type {string[]} */
+  /** The connection that is being made. @type {OpenLink | undefined} */
+  #newLink;
+  /**
+   * Connections of single calls, and the epochs they were made in.
+   * @type {Map<OpenLink, number>}
+   */
+  #singleCallLinks = new Map();
+  /** The number of the connection in the session, by shard. @type {string[]} */
   #numbers = [];
   /**
-   * The first arguments of steps, by shard; making them anew is a measurable part of a lock's cost.
+   * The first arguments of steps, by shard. Making them anew is a measurable part of a lock's cost.
    * @type {string[][]}
    */
   #heads = [];
-  /** The session that `open` started last; '' if there is none. */
+  /** The session that `open` started last; '' for none. */
   #session = '';
   #ttl = 0;
   /** @type {Needs} */
   #needs = { pause: 0, strict: 0, idle: 0 };
   /**
-   * The `run_id` of the connection's server, by shard, for steps; '' in a cluster, where the client
-   * finds the server.
+   * The `run_id` of the connection's server, by shard, for steps. It is '' in a cluster, where the
+   * client finds the server.
    * @type {string[]}
    */
   #runs = [];
   /**
-   * If some shards have done a step and others have not, its operations come again in other steps.
-   * These are the answers of the former, by `ref`.
+   * If some shards have executed a step and others have not, its operations come again in other
+   * steps. These are the answers of the former, by `ref`.
    * @type {Map<number, { number: number, answer: Answer }>}
    */
   #answered = new Map();
   /** The last step over several shards, until all have answered. @type {SentStep | undefined} */
   #last;
   /**
-   * The refs of thefts that the last renewal listed; the next one confirms them.
+   * The refs of thefts that the last renewal listed, and the next one confirms.
    * @type {Set<string>}
    */
-  #told = new Set();
+  #knownThefts = new Set();
   /** The last step that each shard had recorded at the last renewal. */
   #recorded;
   /** The greatest token that each shard has granted to us; each shard counts on its own. */
   #tokens;
-  /** Counts calls of `open`, `hello` and `dispose`, the last of which counts. */
+  /** Counts calls of `open`, `hello` and `dispose`; only the latest one takes effect. */
   #epoch = 0;
   #isDisposed = false;
   /** The last echo, when it was published, and the last one that arrived from each shard. */
   #echo = 0;
   #echoed = 0;
   /** @type {number[]} */
-  #heard = [];
+  #echoes = [];
 
   /**
    * @param {string} bucket @param {object} options
@@ -194,7 +198,7 @@ class RedisAdapter {
     this.#strict = strict;
     this.#ignoresFailover = failover === 'ignore';
     this.#isCertain = shards === 1 && !kind.endsWith('cluster');
-    const key = keyOf(bucket);
+    const key = keyPartOf(bucket);
     this.#prefixes = Array.from(
       { length: shards },
       (_, i) => `${before}{wl:${key}${i > 0 ? `#${i}` : ''}}`,
@@ -216,27 +220,27 @@ class RedisAdapter {
   /** @param {import('../../adapter.js').SessionInfo} info @param {number} ttl @param {Seen} seen */
   async open(info, ttl, seen) {
     const session = randomBytes(12).toString('hex');
-    const epoch = this.#replace();
+    const epoch = this.#dropLinks();
     this.#answered.clear();
     this.#last = undefined;
     this.#recorded.fill(0);
-    const link = this.#connect();
+    const link = this.#makeLink();
     try {
       await link.open(this.#channels(epoch, session));
       const { needs, runs } = await this.#examine(link, ttl);
       const shards = String(this.#prefixes.length);
       const own = [String(Math.ceil(ttl)), JSON.stringify(info), info.clientId, VERSION, shards];
       let grantsIn = 0;
-      const lives = await this.#each(async (prefix, shard) => {
+      const lives = await this.#onEachShard(async (prefix, shard) => {
         const args = this.#argumentsOf(prefix, 'open', session, '1', needs);
         args.push(...this.#seenOf(seen, shard), ...own);
         const [what, value, pause] = await run(link, prefix, args);
         if (what !== 'open') throw bucketError(what, value, what === 'shards' ? shards : VERSION);
-        grantsIn = sooner(grantsIn, Number(pause));
+        grantsIn = shorterPause(grantsIn, Number(pause));
         return value;
       });
       const numbers = this.#prefixes.map(() => '1');
-      this.#keep(epoch, link, { session, numbers, ttl, needs, runs });
+      this.#useLink(epoch, link, { session, numbers, ttl, needs, runs });
       return { session, ttl, life: lives.join(' '), grantsIn };
     } catch (error) {
       link.drop();
@@ -247,19 +251,19 @@ class RedisAdapter {
   /** @param {Seen} seen */
   async hello(seen) {
     const session = this.#session;
-    const epoch = this.#replace();
-    const link = this.#connect();
+    const epoch = this.#dropLinks();
+    const link = this.#makeLink();
     try {
       await link.open(this.#channels(epoch, session));
       const { needs, runs } = await this.#examine(link, this.#ttl);
-      const numbers = await this.#each(async (prefix, shard) => {
+      const numbers = await this.#onEachShard(async (prefix, shard) => {
         const args = this.#argumentsOf(prefix, 'hello', session, '0', needs);
         args.push(...this.#seenOf(seen, shard));
         const [number] = await run(link, prefix, args);
         if (number === DEAD) throw deadError();
         return number;
       });
-      this.#keep(epoch, link, { session, numbers, ttl: this.#ttl, needs, runs });
+      this.#useLink(epoch, link, { session, numbers, ttl: this.#ttl, needs, runs });
     } catch (error) {
       link.drop();
       throw explain(error);
@@ -269,48 +273,47 @@ class RedisAdapter {
   /** @param {Op[]} ops @param {number} number @param {number} before */
   step(ops, number, before) {
     const step = { ops, number, before };
-    return this.#isCertain ? this.#say(0, step, ops) : this.#stepUncertainly(step);
+    return this.#isCertain ? this.#sendStep(0, step, ops) : this.#stepUncertainly(step);
   }
 
   /** @param {SentStep} step */
   async #stepUncertainly(step) {
     try {
       const isOne = this.#prefixes.length === 1;
-      return isOne ? await this.#say(0, step, step.ops) : await this.#stepOfShards(step);
+      return isOne ? await this.#sendStep(0, step, step.ops) : await this.#sendStepToShards(step);
     } catch (error) {
-      // `dead` would tell the session that nothing of the step was done.
+      // `dead` would tell the session that nothing of the step was executed.
       throw classify(error) === 'dead' ? staleError() : error;
     }
   }
 
   /**
-   * @param {number} shard @param {SentStep} step
-   * @param {Op[]} ops the shard's operations
-   * @param {string} [run] '' to check also for ends whether the session is dead
+   * @param {number} shard @param {SentStep} step @param {Op[]} ops those of the shard
+   * @param {string} [run] '' makes the server check even for ends whether the session is dead
    * @returns {Promise<Answer[]>}
    */
-  async #say(shard, { number, before }, ops, run = this.#runs[shard]) {
+  async #sendStep(shard, { number, before }, ops, run = this.#runs[shard]) {
     const args = [...this.#heads[shard], run, String(number), String(before)];
     for (const op of ops) args.push(textOf(op));
-    const codes = told(await this.#run(shard, args));
+    const codes = checkReply(await this.#run(shard, args));
     return ops.map((_, i) => {
       const code = codes[i];
       const answer = code[0] === 'e' ? failed(failedError(code.slice(1))) : answerOf(code);
-      this.#saw(answer.token, shard);
+      this.#noteToken(answer.token, shard);
       return answer;
     });
   }
 
   /** @param {SentStep} step */
-  async #stepOfShards(step) {
-    await this.#recall(step);
+  async #sendStepToShards(step) {
+    await this.#finishLastStep(step);
     /** @type {Answer[]} */
     const answers = Array(step.ops.length).fill(ENDED);
     /** @type {unknown[]} */
     const refusals = [];
-    await this.#each(async (_, shard) => {
+    await this.#onEachShard(async (_, shard) => {
       try {
-        await this.#stepOf(shard, step, answers);
+        await this.#sendStepToShard(shard, step, answers);
       } catch (error) {
         if (classify(error) !== 'refused') throw error;
         refusals.push(error);
@@ -323,15 +326,15 @@ class RedisAdapter {
   }
 
   /**
-   * If not all shards have done the last step, its operations are in `next`. Shards that have done
-   * it first repeat their answers (R1).
+   * If some shards have not executed the last step, its operations are in `next`. First, the shards
+   * that have executed it repeat their answers (R1).
    * @param {SentStep} next
    */
-  async #recall(next) {
+  async #finishLastStep(next) {
     const last = this.#last;
     if (last && last.number !== next.number) {
-      await this.#each(async (_, shard) => {
-        if (this.#recorded[shard] >= last.number) await this.#stepOf(shard, last, []);
+      await this.#onEachShard(async (_, shard) => {
+        if (this.#recorded[shard] >= last.number) await this.#sendStepToShard(shard, last, []);
       });
     }
     this.#last = next;
@@ -339,11 +342,11 @@ class RedisAdapter {
 
   /**
    * @param {number} shard @param {SentStep} step
-   * @param {Answer[]} answers to all its operations; those of the shard are filled in
+   * @param {Answer[]} answers to all operations; those of the shard are filled in
    */
-  async #stepOf(shard, step, answers) {
+  async #sendStepToShard(shard, step, answers) {
     const { ops, number } = step;
-    const own = [...ops.keys()].filter((i) => this.#isOf(ops[i], shard));
+    const own = [...ops.keys()].filter((i) => this.#concerns(ops[i], shard));
     if (own.length === 0) return;
     /** @type {number[]} */
     const rest = [];
@@ -353,9 +356,10 @@ class RedisAdapter {
       if (known === undefined || known.number === number) rest.push(i);
       else answers[i] = known.answer;
     }
-    // The shard is asked even if nothing is left, because a dead session must not get an answer.
+    // The shard is asked even if nothing is left to do, because a dead session must not get an
+    // answer.
     const its = rest.map((i) => ops[i]);
-    const said = await this.#say(shard, step, its, rest.length < own.length ? '' : undefined);
+    const said = await this.#sendStep(shard, step, its, rest.length < own.length ? '' : undefined);
     for (const [n, answer] of said.entries()) {
       answers[rest[n]] = answer;
       if (its[n].kind !== 'end') this.#answered.set(its[n].ref, { number, answer });
@@ -367,11 +371,11 @@ class RedisAdapter {
     this.#checkEcho();
     const echo = this.#echo + 1;
     const epoch = this.#epoch;
-    const thefts = [...this.#told].slice(0, MOST_TOLD);
-    const replies = await this.#each(async (_, shard) => {
+    const thefts = [...this.#knownThefts].slice(0, MOST_TOLD);
+    const replies = await this.#onEachShard(async (_, shard) => {
       const args = this.#ownArgumentsOf(shard, 'renew');
       args.push(...this.#seenOf(seen, shard), `e ${echo}`, ...thefts);
-      return told(await this.#run(shard, args));
+      return checkReply(await this.#run(shard, args));
     });
     this.#echo = echo;
     this.#echoed = performance.now();
@@ -384,65 +388,68 @@ class RedisAdapter {
     for (const [shard, [, next, grants, , recorded, ...refs]] of replies.entries()) {
       this.#recorded[shard] = Number(recorded);
       if (next !== '-1') nextExpiryIn = Math.min(nextExpiryIn, Number(next));
-      grantsIn = sooner(grantsIn, Number(grants));
+      grantsIn = shorterPause(grantsIn, Number(grants));
       for (let i = 0; i < refs.length; i += 2) {
         const [ref, what] = [Number(refs[i]), refs[i + 1]];
         if (what[0] === 's') {
           stolen.set(ref, what.slice(1));
         } else {
           mine.set(ref, BigInt(what));
-          this.#saw(BigInt(what), shard);
+          this.#noteToken(BigInt(what), shard);
         }
       }
     }
-    if (epoch === this.#epoch) this.#told = new Set([...stolen.keys()].map(String));
+    if (epoch === this.#epoch) this.#knownThefts = new Set([...stolen.keys()].map(String));
     const life = replies.map((reply) => reply[3]).join(' ');
     return { alive: true, mine, stolen, nextExpiryIn, grantsIn, life, step: this.#lastDone };
   }
 
-  /** The last step that all its shards have done. */
+  /** The last step that all its shards have executed. */
   get #lastDone() {
     const last = this.#last;
     const recorded = Math.max(...this.#recorded);
     const isMissing = (/** @type {number} */ done, /** @type {number} */ shard) =>
-      last && done < last.number && last.ops.some((op) => this.#isOf(op, shard));
+      last && done < last.number && last.ops.some((op) => this.#concerns(op, shard));
     return last && this.#recorded.some(isMissing) ? Math.min(recorded, last.number - 1) : recorded;
   }
 
   /** @param {bigint} token @param {number} shard */
-  #saw(token, shard) {
+  #noteToken(token, shard) {
     if (token > this.#tokens[shard]) this.#tokens[shard] = token;
   }
 
-  /** The epoch and token that were seen of a shard. @param {Seen} seen @param {number} shard */
+  /**
+   * What the session has seen of a shard: epoch and token.
+   * @param {Seen} seen @param {number} shard
+   */
   #seenOf({ life, token }, shard) {
     // With several shards, the greatest token of all says nothing about one of them.
-    if (this.#prefixes.length === 1) this.#saw(token, 0);
+    if (this.#prefixes.length === 1) this.#noteToken(token, 0);
     const its = this.#prefixes.length === 1 ? life : (life.split(' ')[shard] ?? '');
     return [its, String(this.#tokens[shard])];
   }
 
-  /** Throws if the last renewal's echo is late. */
+  /** Throws if the echo of the last renewal is late. */
   #checkEcho() {
     const isLate = performance.now() - this.#echoed > Math.min(this.#ttl / 6, LATE_ECHO);
-    if (!isLate || this.#heard.every((echo) => echo >= this.#echo)) return;
+    if (!isLate || this.#echoes.every((echo) => echo >= this.#echo)) return;
     const link = this.#link;
     this.#link = undefined;
     link?.drop();
-    throw deafError();
+    throw noEchoError();
   }
 
   async sweep() {
-    await this.#each(async (_, shard) => {
+    await this.#onEachShard(async (_, shard) => {
       const args = this.#ownArgumentsOf(shard, 'sweep');
-      while (told(await this.#run(shard, args))[0] === '1');
+      while (checkReply(await this.#run(shard, args))[0] === '1');
     });
   }
 
   /** @param {string} session */
   async close(session) {
-    await this.#anyhow(async (link) => {
-      await this.#each(async (prefix) => {
+    await this.#overAnyLink(async (link) => {
+      await this.#onEachShard(async (prefix) => {
         const args = this.#argumentsOf(prefix, 'close', session);
         while ((await run(link, prefix, args))[0] === '1');
       });
@@ -451,9 +458,9 @@ class RedisAdapter {
 
   /** @param {string} [name] @param {'held'} [which] */
   async query(name, which) {
-    const key = name === undefined ? '' : keyOf(name);
-    return this.#anyhow(async (link) => {
-      const all = await this.#each(async (prefix, shard) => {
+    const key = name === undefined ? '' : keyPartOf(name);
+    return this.#overAnyLink(async (link) => {
+      const all = await this.#onEachShard(async (prefix, shard) => {
         if (name !== undefined && this.#shardOf(key) !== shard) return [];
         const args = [...this.#argumentsOf(prefix, 'query', ''), key, which ?? ''];
         return entriesOf(await run(link, prefix, args));
@@ -464,9 +471,9 @@ class RedisAdapter {
 
   /** @param {string} name */
   async marked(name) {
-    const key = keyOf(name);
+    const key = keyPartOf(name);
     const prefix = this.#prefixes[this.#shardOf(key)];
-    return this.#anyhow(async (link) => {
+    return this.#overAnyLink(async (link) => {
       const [is] = await run(link, prefix, [...this.#argumentsOf(prefix, 'marked', ''), key]);
       return is === '1';
     });
@@ -475,27 +482,27 @@ class RedisAdapter {
   async dispose() {
     this.events = NO_EVENTS;
     this.#isDisposed = true;
-    this.#replace();
-    for (const link of this.#others.keys()) link.drop();
+    this.#dropLinks();
+    for (const link of this.#singleCallLinks.keys()) link.drop();
   }
 
-  /** Drops the connection, even one that is still being made, and returns the new epoch. */
-  #replace() {
-    // The session may not have received its last answer.
-    this.#told.clear();
+  /** Drops the connection, even one that is being made, and returns the new epoch. */
+  #dropLinks() {
+    // The session may not have received the last answer, so the thefts in it count as unknown.
+    this.#knownThefts.clear();
     this.#link?.drop();
     this.#link = undefined;
-    this.#making?.drop();
-    this.#making = undefined;
-    // Single calls of the last epoch may continue, but older ones end: a cluster client may retry
-    // for ever.
-    for (const [link, epoch] of this.#others) if (epoch < this.#epoch) link.drop();
+    this.#newLink?.drop();
+    this.#newLink = undefined;
+    // Single calls of the last epoch may continue. Older ones end, because a cluster client could
+    // retry for ever.
+    for (const [link, epoch] of this.#singleCallLinks) if (epoch < this.#epoch) link.drop();
     return ++this.#epoch;
   }
 
-  #connect() {
+  #makeLink() {
     const link = new RedisLink(this.#client, this.#kind);
-    this.#making = link;
+    this.#newLink = link;
     return link;
   }
 
@@ -508,35 +515,34 @@ class RedisAdapter {
       this.#prefixes.map((prefix, shard) => [
         `${prefix}:c:${session}`,
         (message) => {
-          if (epoch === this.#epoch) this.#hear(message, shard);
+          if (epoch === this.#epoch) this.#handleMessage(message, shard);
         },
       ]),
     );
   }
 
   /**
-   * Rejects if the server is unfit for locks.
-   * @param {OpenLink} link @param {number} ttl
-   * @returns {Promise<{ needs: Needs, runs: string[] }>} and the `run_id` by shard
+   * Rejects if the server is unfit for locks. The result has the `run_id` by shard.
+   * @param {OpenLink} link @param {number} ttl @returns {Promise<{ needs: Needs, runs: string[] }>}
    */
   async #examine(link, ttl) {
     let pause = Math.ceil(ttl);
     let strict = 0;
     let idle = IDLE;
-    const runs = await this.#each(async (prefix) => {
+    const runs = await this.#onEachShard(async (prefix) => {
       const [server, memory, replication] = await run(
         link,
         prefix,
         this.#argumentsOf(prefix, 'examine', ''),
       );
-      const version = field(server, 'redis_version');
+      const version = infoField(server, 'redis_version');
       const [major, minor] = version.split('.').map(Number);
       if (major < 6 || (major === 6 && minor < 2)) throw oldServerError(version);
-      const policy = field(memory, 'maxmemory_policy');
+      const policy = infoField(memory, 'maxmemory_policy');
       if (policy.startsWith('allkeys-')) throw evictionError(policy);
-      // Such a server evicts keys that have an expiry.
+      // A server with such a policy evicts keys that expire.
       if (policy.startsWith('volatile-')) idle = 0;
-      const runId = field(server, 'run_id');
+      const runId = infoField(server, 'run_id');
       if (!this.#ignoresFailover && !runId) throw noRunIdError();
       if (this.#strict) {
         const { lag, replicas } = await examineReplicas(link, replication);
@@ -553,9 +559,9 @@ class RedisAdapter {
    * @param {{ session: string, numbers: string[], ttl: number, needs: Needs, runs: string[] }}
    *   state
    */
-  #keep(epoch, link, { session, numbers, ttl, needs, runs }) {
+  #useLink(epoch, link, { session, numbers, ttl, needs, runs }) {
     if (epoch !== this.#epoch) throw staleError();
-    this.#making = undefined;
+    this.#newLink = undefined;
     this.#link = link;
     this.#session = session;
     this.#numbers = numbers;
@@ -563,7 +569,7 @@ class RedisAdapter {
     this.#needs = needs;
     this.#runs = runs;
     this.#heads = this.#prefixes.map((_, shard) => this.#ownArgumentsOf(shard, 'step'));
-    this.#heard = this.#prefixes.map(() => this.#echo);
+    this.#echoes = this.#prefixes.map(() => this.#echo);
     link.onDown = (error) => {
       if (epoch !== this.#epoch) return;
       this.#link = undefined;
@@ -572,13 +578,14 @@ class RedisAdapter {
   }
 
   /** @param {string} message `g ref token`, `s ref thief` or `e number` @param {number} shard */
-  #hear(message, shard) {
+  #handleMessage(message, shard) {
     if (message[0] === 'e') {
       // The echo of `open` may arrive after later ones.
-      this.#heard[shard] = Math.max(this.#heard[shard] ?? 0, Number(message.slice(2)));
+      this.#echoes[shard] = Math.max(this.#echoes[shard] ?? 0, Number(message.slice(2)));
       return;
     }
-    if (message[0] === 'g') this.#saw(BigInt(message.slice(message.indexOf(' ', 2) + 1)), shard);
+    if (message[0] === 'g')
+      this.#noteToken(BigInt(message.slice(message.indexOf(' ', 2) + 1)), shard);
     emitHint(this.events, message);
   }
 
@@ -589,30 +596,28 @@ class RedisAdapter {
   }
 
   /** @param {Op} op @param {number} shard */
-  #isOf(op, shard) {
+  #concerns(op, shard) {
     // If only the ref is known, the request may be in any shard.
-    return op.name === undefined || this.#shardOf(keyOf(op.name)) === shard;
+    return op.name === undefined || this.#shardOf(keyPartOf(op.name)) === shard;
   }
 
   /**
    * Runs `work` on all shards.
    * @template T @param {(prefix: string, shard: number) => Promise<T>} work
    */
-  #each(work) {
+  #onEachShard(work) {
     return Promise.all(this.#prefixes.map(work));
   }
 
   /**
-   * The first arguments of a call.
-   * @param {string} prefix @param {string} command
-   * @param {string} session '' for none
-   * @param {string} [number] of the connection; '0' for none
-   * @param {Needs} [needs]
+   * The first arguments of a call. `number` is that of the connection.
+   * @param {string} prefix @param {string} command @param {string} session '' for none
+   * @param {string} [number] '0' for none @param {Needs} [needs]
    */
   #argumentsOf(prefix, command, session, number = '0', { pause, strict, idle } = this.#needs) {
     // In a cluster, keys lead to the node: one that never exists, and one that exists once a bucket
-    // was opened. While their slot moves, neither node has both, so each refuses (TRYAGAIN) to run
-    // the script, which would miss the keys at the other node.
+    // was opened. While their slot moves, no node has both, so each refuses to run the script
+    // (TRYAGAIN), which would miss the keys at the other node.
     const keys = this.#kind.endsWith('cluster') ? ['2', prefix, `${prefix}:m`] : ['1', prefix];
     return [SHA, ...keys, command, session, `${number} ${pause} ${strict}`, String(idle)];
   }
@@ -622,19 +627,18 @@ class RedisAdapter {
     return this.#argumentsOf(this.#prefixes[shard], command, this.#session, this.#numbers[shard]);
   }
 
-  /** @param {number} shard @param {string[]} args @returns {Promise<any>} for `told` */
+  /** @param {number} shard @param {string[]} args @returns {Promise<any>} for `checkReply` */
   #run(shard, args) {
     if (!this.#link) throw explain(new Error('there is no connection'));
     return run(this.#link, this.#prefixes[shard], args);
   }
 
   /**
-   * Works over the current connection, or over a new one if there is none or it ends meanwhile.
-   * @template T
-   * @param {(link: OpenLink) => Promise<T>} work may run twice
-   * @returns {Promise<T>}
+   * Works over the current connection. If there is none, or it ends meanwhile, `work` runs (again)
+   * over a new one.
+   * @template T @param {(link: OpenLink) => Promise<T>} work @returns {Promise<T>}
    */
-  async #anyhow(work) {
+  async #overAnyLink(work) {
     const current = this.#link;
     if (current) {
       try {
@@ -646,12 +650,12 @@ class RedisAdapter {
     // After `dispose` nobody would end another attempt.
     if (this.#isDisposed) throw staleError();
     const link = new RedisLink(this.#client, this.#kind);
-    this.#others.set(link, this.#epoch);
+    this.#singleCallLinks.set(link, this.#epoch);
     try {
       await link.open(new Map());
       return await work(link);
     } finally {
-      this.#others.delete(link);
+      this.#singleCallLinks.delete(link);
       link.drop();
     }
   }
@@ -668,11 +672,10 @@ async function run(link, prefix, args) {
 }
 
 /**
- * Throws if the script refused the session.
- * @param {any} all the script's reply
- * @returns {string[]}
+ * Throws if the script refused the session; otherwise returns the reply as an array.
+ * @param {any} all @returns {string[]}
  */
-function told(all) {
+function checkReply(all) {
   const reply = Array.isArray(all) ? all : [all];
   if (reply[0] === DEAD) throw deadError();
   if (reply[0] === STALE) throw staleError();
@@ -681,20 +684,20 @@ function told(all) {
 }
 
 /**
- * The shorter rest of two quarantines, where 0 means none.
+ * The end of the shorter of two quarantines, where 0 means none.
  * @param {number} one @param {number} other
  */
-const sooner = (one, other) => (one === 0 || other === 0 ? one + other : Math.min(one, other));
+const shorterPause = (one, other) =>
+  one === 0 || other === 0 ? one + other : Math.min(one, other);
 
-/** A field of INFO; '' if it is missing. @param {string} info @param {string} name */
-const field = (info, name) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? '';
+/** A infoField of INFO; '' if it is missing. @param {string} info @param {string} name */
+const infoField = (info, name) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? '';
 
 /**
- * Checks that a primary which is split off stops by itself: it must need each replica that can be
- * promoted.
- * @param {OpenLink} link
- * @param {string} replication of INFO
- * @returns {Promise<{ lag: number, replicas: number }>} after how many seconds it stops
+ * Checks that a primary which is split off stops by itself. For that it must need each replica that
+ * can be promoted. The result says after how many seconds it stops.
+ * @param {OpenLink} link @param {string} replication of INFO
+ * @returns {Promise<{ lag: number, replicas: number }>}
  */
 async function examineReplicas(link, replication) {
   /** @param {string} name */
@@ -704,7 +707,7 @@ async function examineReplicas(link, replication) {
   };
   const replicas = await setting('min-replicas-to-write');
   const lag = await setting('min-replicas-max-lag');
-  const attached = Number(field(replication, 'connected_slaves'));
+  const attached = Number(infoField(replication, 'connected_slaves'));
   if (!(replicas >= 1 && lag >= 1)) {
     throw strictError('min-replicas-to-write and min-replicas-max-lag must be 1 or more.');
   }
@@ -723,7 +726,7 @@ async function examineReplicas(link, replication) {
  * @param {Op} op
  */
 function textOf(op) {
-  const key = op.name === undefined ? '' : keyOf(op.name);
+  const key = op.name === undefined ? '' : keyPartOf(op.name);
   if (op.kind === 'end') return `x${op.ref} ${Math.ceil(op.keep)}\n${key}`;
   const { kind, ref, group, maxPending, mode, weight, priority } = op;
   const label = op.label === '' ? '""' : JSON.stringify(op.label);

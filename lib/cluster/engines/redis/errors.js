@@ -37,7 +37,7 @@ const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOC
 const earlyError = () =>
   plainError('The previous step did not run. Both are sent again.', 'ERR_WEB_LOCKS_EARLY');
 
-const deafError = () =>
+const noEchoError = () =>
   plainError(
     'Messages published for this session do not arrive. The session subscribes again.',
     'ERR_WEB_LOCKS_NO_NEWS',
@@ -86,11 +86,11 @@ const bucketError = (what, theirs, ours) =>
 const LINE = '(?:.*@user_script: ?\\d+: )?';
 
 /**
- * Matches an error that begins with these words, also if a script raised it again: Redis then puts
- * ERR before it, and Redis 6 the script's line.
+ * Matches an error that begins with these words. If a script raised the error again, Redis puts ERR
+ * before it, and Redis 6 also the script's line.
  * @param {string} words
  */
-const begins = (words) =>
+const beginsWith = (words) =>
   new RegExp(`^(?:(?:-?ERR )+(?:Error running script .*?: )?${LINE})?-?(?:${words})\\b`, 's');
 
 /**
@@ -117,7 +117,7 @@ const BY_TEXT = [
       'new Redis().',
   ],
   [
-    begins("NOPERM|ACL|The user executing the script can't|No permissions"),
+    beginsWith("NOPERM|ACL|The user executing the script can't|No permissions"),
     'ERR_WEB_LOCKS_RIGHTS',
     'The user of the client lacks rights that locks need. Grant it the keys and channels ' +
       '"{wl:*" (after the prefix), and the commands that docs/CLUSTER.md lists ("Rights").',
@@ -128,32 +128,35 @@ const BY_TEXT = [
     'The server rejects the login.',
   ],
   [
-    begins("READONLY|MASTERDOWN|You can't write against a read only|Can not execute.* on a stale"),
+    beginsWith(
+      "READONLY|MASTERDOWN|You can't write against a read only|Can not execute.* on a stale",
+    ),
     'ERR_WEB_LOCKS_STANDBY',
-    'The server is a replica, which cannot keep locks. Connect to the primary, or through Sentinel.',
+    'The server is a replica, which cannot keep locks. Connect to the primary, or through ' +
+      'Sentinel.',
   ],
   [
-    begins('NOREPLICAS'),
+    beginsWith('NOREPLICAS'),
     'ERR_WEB_LOCKS_NOT_REPLICATED',
     'Too few replicas are attached, so the server rejects writes. The request is repeated.',
   ],
   [
-    begins('OOM'),
+    beginsWith('OOM'),
     'ERR_WEB_LOCKS_OUT_OF_MEMORY',
     'The memory of the server is full: raise maxmemory.',
   ],
   [
-    begins('MOVED|ASK'),
+    beginsWith('MOVED|ASK'),
     'ERR_WEB_LOCKS_CLUSTER',
     'The server is part of a cluster. Pass a cluster client: createCluster() or new Cluster().',
   ],
   [
-    begins('BUSY|MISCONF|Script killed by user|max number of clients'),
+    beginsWith('BUSY|MISCONF|Script killed by user|max number of clients'),
     'ERR_WEB_LOCKS_BUSY',
     'The server rejects requests for now. The request is repeated.',
   ],
   [
-    begins('LOADING|CLUSTERDOWN|TRYAGAIN|Script attempted to (?:execute|access a non local)'),
+    beginsWith('LOADING|CLUSTERDOWN|TRYAGAIN|Script attempted to (?:execute|access a non local)'),
     'ERR_WEB_LOCKS_UNREACHABLE',
     'The server is not ready.',
   ],
@@ -189,11 +192,10 @@ const failedError = (text) =>
   plainError(`Redis rejects the request: ${text}`, 'ERR_WEB_LOCKS_REDIS');
 
 /**
- * A cluster client throws a TypeError if it does not know the node of a slot; that is not a local
- * error. If no node tells it the slots, the reason is beside its error (ioredis), or in the last
- * `error` event (node-redis).
- * @param {any} error
- * @param {unknown} last the error of the last event
+ * If a cluster client does not know the node of a slot, it throws a TypeError, which is no local
+ * error. If no node tells it the slots, the reason is beside its error (ioredis), or in `last`, the
+ * error of the latest `error` event (node-redis).
+ * @param {any} error @param {unknown} last
  */
 function explainOfCluster(error, last) {
   if (error?.lastNodeError) return explain(error.lastNodeError);
@@ -205,7 +207,7 @@ module.exports = {
   bucketError,
   classify,
   deadError,
-  deafError,
+  noEchoError,
   earlyError,
   evictionError,
   explain,

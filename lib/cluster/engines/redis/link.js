@@ -1,11 +1,11 @@
 'use strict';
 
 /**
- * Connections to Redis for one session, made by `duplicate()` of the user's client (node-redis or
- * ioredis; to one server, through Sentinel, or to a cluster). For a server there are two, for
- * commands and for messages; for a cluster there is one client. A link never reconnects: its
- * failure is reported once, by `onDown`, and the adapter makes a new link. A cluster client
- * reconnects by itself, so there a failure shows in commands and in missing messages.
+ * Connections to Redis for one session, made by `duplicate()` of the user's client: node-redis or
+ * ioredis, to one server, through Sentinel, or to a cluster. For a server there are two, for
+ * commands and for messages; for a cluster there is one client. A link never reconnects: it reports
+ * its failure once, by `onDown`, and the adapter makes a new link. A cluster client reconnects by
+ * itself, so there a failure shows in commands and in missing messages.
  */
 
 const { inspect } = require('node:util');
@@ -13,15 +13,18 @@ const { explain, explainOfCluster } = require('./errors.js');
 const { SocketSignal } = require('./socket-signal.js');
 
 /**
- * @typedef {object} Client the part of the user's client that is used
- * @property {(...options: any[]) => any} duplicate
+ * @typedef {{ duplicate: (...options: any[]) => any }} Client the part of the user's client that is
+ *   used
  */
 
 /** @typedef {'ioredis' | 'ioredis cluster' | 'node-redis' | 'node-redis cluster'} Kind */
 
 const isFunction = (/** @type {unknown} */ value) => typeof value === 'function';
 
-/** @param {any} client @returns {Kind | undefined} undefined if it is unknown */
+/**
+ * The kind of a client; undefined if it is unknown.
+ * @param {any} client @returns {Kind | undefined}
+ */
 function kindOf(client) {
   if (!isFunction(client?.duplicate)) return undefined;
   if (isFunction(client.call)) return client.isCluster ? 'ioredis cluster' : 'ioredis';
@@ -32,7 +35,7 @@ function kindOf(client) {
 }
 
 /**
- * Describes what a user gave as the client, for a message. Clients of redis 3 and 4 do not state
+ * Describes for a message what a user gave as the client. Clients of redis 3 and 4 do not state
  * their version, but differ in their methods.
  * @param {any} client
  */
@@ -48,10 +51,13 @@ function describeClient(client) {
   return `an object of the class ${client.constructor?.name ?? 'Object'}`;
 }
 
-/** The prefix that the client puts before its keys; our connections do not. @param {any} client */
+/**
+ * The prefix that the client puts before its keys; our connections put none.
+ * @param {any} client
+ */
 const keyPrefixOf = (client) => (client.options ?? client._options)?.keyPrefix ?? '';
 
-/** Clients of node-redis that connect and have no socket yet. @type {WeakSet<object>} */
+/** Clients of node-redis that are connecting and have no socket yet. @type {WeakSet<object>} */
 const withoutSocket = new WeakSet();
 
 /** How a duplicate of each kind is made and used. */
@@ -102,7 +108,7 @@ const KINDS = {
       withoutSocket.add(client);
       client.on('connect', () => {
         withoutSocket.delete(client);
-        // A host with several addresses may have got another socket by now.
+        // A host with several addresses may have got another socket since.
         client.unref();
       });
       return client.connect();
@@ -115,10 +121,11 @@ const KINDS = {
     subscribe: (
       /** @type {any} */ client,
       /** @type {string} */ channel,
-      /** @type {Hear} */ hear,
-    ) => client.subscribe(channel, hear),
+      /** @type {OnMessage} */ onMessage,
+    ) => client.subscribe(channel, onMessage),
     drop: (/** @type {any} */ client) => {
-      // Destroyed now, it would still make a socket, which nobody could close.
+      // A client without a socket would still make one after its destruction, and nobody could
+      // close it.
       if (withoutSocket.has(client)) client.on('connect', () => client.destroy());
       else client.destroy();
     },
@@ -126,11 +133,11 @@ const KINDS = {
 
   'node-redis cluster': {
     isCluster: true,
-    // Otherwise it would connect to all nodes: it would fail if one is down, and one that is
-    // destroyed meanwhile would retry for ever and keep the process alive.
+    // Without `minimizeConnections` the client would connect to all nodes. It would fail if one is
+    // down, and if it is destroyed meanwhile, it would retry for ever and keep the process alive.
     duplicate: (/** @type {any} */ client, /** @type {AbortSignal} */ dropped) => {
       const { defaults } = client._options ?? {};
-      // The client does not destroy sockets that are just connecting; the signal does.
+      // The client does not destroy sockets that are connecting; the signal does.
       const socket = { ...defaults?.socket, ...PATIENT, signal: dropped };
       return client.duplicate({
         minimizeConnections: true,
@@ -147,15 +154,15 @@ const KINDS = {
     subscribe: (
       /** @type {any} */ client,
       /** @type {string} */ channel,
-      /** @type {Hear} */ hear,
-    ) => client.subscribe(channel, hear),
+      /** @type {OnMessage} */ onMessage,
+    ) => client.subscribe(channel, onMessage),
     drop: (/** @type {any} */ client) => client.destroy(),
   },
 };
 
 /**
- * Users' time limits are off: connections may be idle for a third of a lease, and the session
- * checks that they work.
+ * Users' time limits are off: a connection may be idle for a third of a lease, and the session
+ * checks that it works.
  */
 const PATIENT = { socketTimeout: undefined, commandTimeout: undefined };
 /** For node-redis: any number of calls may be under way, and they need the primary. */
@@ -176,15 +183,15 @@ const IOREDIS = {
   keyPrefix: '',
 };
 
-/** Replies are strings, whatever mapping the user has. */
+/** Replies are strings, whatever type mapping the user has. */
 const PLAIN = { typeMapping: {} };
 
-/** @typedef {(message: string) => void} Hear */
+/** @typedef {(message: string) => void} OnMessage */
 
 /**
- * Unrefs each stream of an ioredis, which has no `unref`, also while a server accepts the
+ * Unrefs each stream of an ioredis, which has no `unref`, even while a server accepts the
  * connection and says nothing.
- * @param {any} client that has not connected yet
+ * @param {any} client not connected yet
  */
 function unrefStreams(client) {
   let { stream } = client;
@@ -200,9 +207,9 @@ function unrefStreams(client) {
 }
 
 /**
- * A cluster of ioredis sends ASKING and ignores its promise. When the link is dropped before the
+ * A cluster of ioredis sends ASKING and ignores its promise. If the link is dropped before the
  * reply, that promise rejects, which would end the process. So each command's promise is handled.
- * @param {any} node an ioredis of a cluster that has not connected yet
+ * @param {any} node an ioredis of a cluster, not connected yet
  */
 function handleRejections(node) {
   const { sendCommand } = node;
@@ -217,20 +224,19 @@ function callIoredis(client, command, args) {
   return client.call(command, args);
 }
 
-/** @param {any} client @param {string} channel @param {Hear} hear */
-async function subscribeIoredis(client, channel, hear) {
+/** @param {any} client @param {string} channel @param {OnMessage} onMessage */
+async function subscribeIoredis(client, channel, onMessage) {
   client.on('message', (/** @type {string} */ of, /** @type {string} */ message) => {
-    if (of === channel) hear(message);
+    if (of === channel) onMessage(message);
   });
   await client.subscribe(channel);
 }
 
 class RedisLink {
   #kind;
-  /** The client for commands. */
   #client;
   /** The client for messages; a cluster has one client for both. */
-  #ear;
+  #subscriber;
   #isDown = false;
   /** Functions that reject the calls under way. @type {Set<(error: unknown) => void>} */
   #waiting = new Set();
@@ -245,7 +251,7 @@ class RedisLink {
   constructor(client, kind) {
     this.#kind = KINDS[kind];
     this.#client = this.#duplicate(client);
-    this.#ear = this.#kind.isCluster ? this.#client : this.#duplicate(client);
+    this.#subscriber = this.#kind.isCluster ? this.#client : this.#duplicate(client);
   }
 
   /** @param {Client} client */
@@ -253,7 +259,7 @@ class RedisLink {
     const made = this.#kind.duplicate(client, this.#dropped.signal);
     made.on('error', (/** @type {unknown} */ error) => {
       this.#lastError = error;
-      // An ioredis emits `end` later; a node-redis does not always.
+      // After an error an ioredis emits `end` later; a node-redis does not always.
       if (made.isOpen === false && !this.#kind.isCluster) this.#fail();
     });
     made.on('end', () => this.#fail());
@@ -266,41 +272,41 @@ class RedisLink {
 
   /**
    * Resolves when the channels are subscribed; rejects with an error of errors.js.
-   * @param {Map<string, Hear>} channels @returns {Promise<void>}
+   * @param {Map<string, OnMessage>} channels @returns {Promise<void>}
    */
   async open(channels) {
-    await this.#guarded(async () => {
-      const clients = this.#ear === this.#client ? [this.#client] : [this.#client, this.#ear];
+    await this.#untilDown(async () => {
+      const clients =
+        this.#subscriber === this.#client ? [this.#client] : [this.#client, this.#subscriber];
       await Promise.all(clients.map((client) => this.#kind.connect(client)));
-      for (const [channel, hear] of channels) {
+      for (const [channel, onMessage] of channels) {
         // A cluster client that was dropped would start again by itself.
         if (this.#isDown) return;
-        await this.#kind.subscribe(this.#ear, channel, (message) => {
-          if (!this.#isDown) hear(message);
+        await this.#kind.subscribe(this.#subscriber, channel, (message) => {
+          if (!this.#isDown) onMessage(message);
         });
       }
     });
   }
 
   /**
-   * Rejects with an error of errors.js, also when the connection ends.
-   * @param {string} command @param {string[]} args
-   * @param {string} [key] that leads to the node of a cluster
-   * @returns {Promise<any>}
+   * Rejects with an error of errors.js, also when the connection ends. In a cluster `key` leads to
+   * the node.
+   * @param {string} command @param {string[]} args @param {string} [key] @returns {Promise<any>}
    */
   call(command, args, key) {
-    return this.#guarded(() => this.#kind.call(this.#client, command, args, key));
+    return this.#untilDown(() => this.#kind.call(this.#client, command, args, key));
   }
 
   /** @template T @param {() => Promise<T>} work @returns {Promise<T>} */
-  #guarded(work) {
+  #untilDown(work) {
     return new Promise((resolve, reject) => {
       if (this.#isDown) {
-        reject(this.#why());
+        reject(this.#closeReason());
         return;
       }
       this.#waiting.add(reject);
-      this.#do(work, resolve, reject);
+      this.#runCall(work, resolve, reject);
     });
   }
 
@@ -308,7 +314,7 @@ class RedisLink {
    * @template T @param {() => Promise<T>} work @param {(result: T) => void} resolve
    * @param {(error: unknown) => void} reject
    */
-  async #do(work, resolve, reject) {
+  async #runCall(work, resolve, reject) {
     try {
       resolve(await work());
     } catch (error) {
@@ -323,7 +329,7 @@ class RedisLink {
     return this.#kind.isCluster ? explainOfCluster(error, this.#lastError) : explain(error);
   }
 
-  #why() {
+  #closeReason() {
     return this.#explain(this.#lastError ?? new Error('the connection ended'));
   }
 
@@ -336,9 +342,9 @@ class RedisLink {
   #fail() {
     if (this.#isDown) return;
     this.#isDown = true;
-    const why = this.#why();
+    const why = this.#closeReason();
     for (const reject of this.#waiting) reject(why);
-    for (const client of new Set([this.#client, this.#ear])) {
+    for (const client of new Set([this.#client, this.#subscriber])) {
       try {
         this.#kind.drop(client);
       } catch {

@@ -1,11 +1,11 @@
 'use strict';
 
 /**
- * The signal that ends the sockets of a node-redis cluster, including those that are connecting,
- * which the client does not end itself. Node.js adds two listeners to a socket's signal and removes
- * only one when the socket closes. A cluster client makes many short-lived sockets with one signal,
- * so this signal refers to its listeners weakly. The listener that destroys a socket lives as long
- * as the socket, which needs it to remove it.
+ * Ends the sockets of a node-redis cluster, including those that are connecting, which the client
+ * does not end itself. Node.js adds two listeners to a socket's signal and removes only one when
+ * the socket closes. A cluster client makes many short-lived sockets with one signal, so this
+ * signal refers to its listeners weakly. The listener that destroys a socket lives as long as the
+ * socket, which needs it for its removal.
  */
 
 const { AbortController } = require('../../../platform/realm.js');
@@ -16,7 +16,7 @@ class SocketSignal {
   #controller = new AbortController();
   /** @type {Set<WeakRef<Listener>>} */
   #listeners = new Set();
-  /** The number of listeners at which collected ones are looked for. */
+  /** The number of listeners at which collected ones are removed. */
   #room = 16;
 
   constructor() {
@@ -39,17 +39,17 @@ class SocketSignal {
 
   /** @param {string} _type @param {Listener} listener */
   #add(_type, listener) {
-    if (this.#listeners.size >= this.#room) this.#sweep();
+    if (this.#listeners.size >= this.#room) this.#removeCollected();
     this.#listeners.add(new WeakRef(listener));
   }
 
   /** @param {string} _type @param {Listener} listener */
   #remove(_type, listener) {
-    this.#sweep(listener);
+    this.#removeCollected(listener);
   }
 
   /** @param {Listener} [removed] */
-  #sweep(removed) {
+  #removeCollected(removed) {
     for (const one of this.#listeners) {
       const listener = one.deref();
       if (listener === undefined || listener === removed) this.#listeners.delete(one);
