@@ -394,7 +394,8 @@ class ClusterBackend {
 /** @param {string} id of the bucket @param {number} milliseconds @param {any} cause */
 function warnOfOutage(id, milliseconds, cause) {
   const why = cause === undefined ? 'the lock server does not answer.' : (cause?.message ?? cause);
-  const message = `There has been no session with the lock server (${id}) for ${milliseconds / 1000} s: ${why}`;
+  const seconds = milliseconds / 1000;
+  const message = `There has been no session with the lock server (${id}) for ${seconds} s: ${why}`;
   const warning = plainError(message, 'ERR_WEB_LOCKS_UNREACHABLE', { cause });
   warning.name = 'LockWarning';
   process.emitWarning(warning);

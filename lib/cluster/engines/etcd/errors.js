@@ -66,7 +66,8 @@ const newWatchError = (reason) =>
 const noWatchError = () =>
   plainError(
     'etcd answers, but the events of a watch do not arrive. A proxy, a load balancer or a ' +
-      '`fetch` option in between must pass on each part of a response at once: turn its buffering off.',
+      '`fetch` option in between must pass on each part of a response at once: turn its ' +
+      'buffering off.',
     'ERR_WEB_LOCKS_NO_WATCH',
   );
 

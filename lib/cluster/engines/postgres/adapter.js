@@ -556,8 +556,8 @@ function checkClient(client) {
   }
   if ('totalCount' in client) {
     throw argumentError(
-      'lock.guard() was given a Pool, which runs each query on any of its clients. Pass one client ' +
-        'in a transaction: `const client = await pool.connect()`, then BEGIN.',
+      'lock.guard() was given a Pool, which runs each query on any of its clients. Pass one ' +
+        'client in a transaction: `const client = await pool.connect()`, then BEGIN.',
     );
   }
 }

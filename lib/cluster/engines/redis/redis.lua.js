@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The Lua script of web-locks/redis. It is a module, because a bundle would lack a file that is read
- * at run time. So it contains no backtick, and no dollar sign before a brace.
+ * The Lua script of web-locks/redis. It is a module, because a bundle would lack a file that is
+ * read at run time. So it contains no backtick, and no dollar sign before a brace.
  */
 module.exports = String.raw`
 -- The lock state of a bucket (or of a shard) in Redis, and the calls that change it. Redis runs
