@@ -1,5 +1,4 @@
-/* Defines the addon's functions and constants, and implements the calls about environments,
- * managers and events. */
+/* The addon's functions and constants, and the calls about environments, managers and events. */
 #include "calls.h"
 #include "host.h"
 #include "process_group.h"
@@ -9,7 +8,7 @@
 #include <cstdlib>
 
 #if defined(WLK_CHECKS)
-extern "C" long wlk_live_blocks(void); /* src/core/alloc.h is not for C++ */
+extern "C" long wlk_live_blocks(void); /* src/core/alloc.h is not for C++. */
 #endif
 
 napi_value answer(napi_env env, int32_t status)
@@ -136,7 +135,8 @@ napi_value drain(napi_env env, napi_callback_info info)
   return answer(env, WLK_OK);
 }
 
-/* continuousNow(): number. Returns milliseconds, see wlk_continuous_now; needs no agent. */
+/* continuousNow(): number
+ * Returns milliseconds, see wlk_continuous_now. Needs no agent. */
 napi_value continuous_now(napi_env env, napi_callback_info)
 {
   napi_value value;
@@ -164,7 +164,7 @@ napi_value call_end_process_group(napi_env, napi_callback_info)
 }
 
 #if defined(WLK_CHECKS)
-/* liveBlocks(): number. Exists in checked builds only, for tests. Memory that this thread keeps for
+/* liveBlocks(): number Exists in checked builds only, for tests. Memory that this thread keeps for
  * its next requests does not count. */
 napi_value live_blocks(napi_env env, napi_callback_info info)
 {
@@ -325,7 +325,7 @@ bool define_constants(napi_env env, napi_value exports, const Constant (&constan
   return true;
 }
 
-/* Throws an error that says why the lock state of this process cannot be shared. */
+/* The message says why the lock state of this process cannot be shared. */
 void throw_cannot_join(napi_env env, wlk_status status, const wlk_process *other)
 {
   char own_path[1024], other_path[1024], message[2400];
@@ -373,7 +373,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports)
   bool defined = define_functions(env, exports, environment) &&
                  define_constants(env, exports, kConstants) &&
                  define_constants(env, exports, kLayout);
-  (void)defined; /* if not, an exception is pending */
+  (void)defined; /* Otherwise an exception is pending. */
   return exports;
 }
 

@@ -18,7 +18,7 @@ struct ManagerHandle {
   wlk_manager *manager; /* null after closeManager */
 };
 
-/* The arguments of a call, at most `Count`; missing ones are undefined. */
+/* Takes at most `Count` arguments of a call. Missing ones are undefined. */
 template <size_t Count> struct Call {
   Environment *environment;
   napi_value arguments[Count > 0 ? Count : 1];
@@ -55,10 +55,9 @@ template <size_t Count> struct Call {
   }
 };
 
-/* Returns a number to JavaScript. */
 napi_value answer(napi_env env, int32_t status);
 
-/* Leaves the status of a call about one request in the exchange, and returns undefined to
+/* A call about one request leaves its status in the exchange, and returns undefined to
  * JavaScript. */
 napi_value set_status(Environment *environment, int32_t status);
 
@@ -72,10 +71,9 @@ inline bool ensure_open(Environment *environment)
   return false;
 }
 
-/* Returns the environment of a call without arguments, which is cheaper than a Call. */
+/* A call without arguments finds its environment so, which is cheaper than a Call. */
 Environment *environment_of(napi_env env);
 
-/* Returns a snapshot to JavaScript, and frees it. */
 napi_value answer_snapshot(napi_env env, wlk_snapshot *snapshot);
 
 /* requests.cc */

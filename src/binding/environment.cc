@@ -27,7 +27,6 @@ void environment_wake(Environment *environment)
   (void)napi_call_threadsafe_function(environment->wake, nullptr, napi_tsfn_nonblocking);
 }
 
-/* The core's wake function, for any thread. */
 static void wake_from_any_thread(void *data)
 {
   environment_wake(static_cast<Environment *>(data));
@@ -54,7 +53,7 @@ static void set_waking(Environment *environment, bool waking)
   keep_alive(environment, waking);
 }
 
-/* On the environment's own thread, wakes it as the core would, but once at a time. */
+/* The environment wakes itself as the core would, but once at a time. */
 static void wake_itself(Environment *environment)
 {
   if (environment->waking) return;
@@ -62,8 +61,8 @@ static void wake_itself(Environment *environment)
   environment_wake(environment);
 }
 
-/* Calls the library's drain function, on the environment's thread. If the environment is being torn
- * down while wake-ups are queued, `env` is null. */
+/* Runs on the environment's thread. If the environment is being torn down while wake-ups are
+ * queued, `env` is null. */
 static void wake_up(napi_env env, napi_value drain, void *context, void *)
 {
   if (!env || !drain) return;
@@ -91,7 +90,8 @@ static void on_cleanup(void *data)
   (void)napi_release_threadsafe_function(environment->wake, napi_tsfn_release);
 }
 
-/* hasRef(): boolean. Returns whether the environment keeps its event loop alive. */
+/* hasRef(): boolean
+ * Returns whether the environment keeps its event loop alive. */
 static napi_value has_ref(napi_env env, napi_callback_info info)
 {
   void *data = nullptr;
@@ -105,8 +105,8 @@ static napi_value has_ref(napi_env env, napi_callback_info info)
              : nullptr;
 }
 
-/* Makes the object that represents the thread-safe function in async hooks. Like those of Node.js,
- * it tells whether it keeps the event loop alive. */
+/* The object represents the thread-safe function in async hooks. Like those of Node.js, it tells
+ * whether it keeps the event loop alive. */
 static bool make_resource(Environment *environment, napi_value *resource)
 {
   napi_env env = environment->env;
@@ -192,7 +192,7 @@ void environment_free(Environment *environment)
   free(environment);
 }
 
-#if defined(WLK_SMALL) /* see WLK_CAPACITY in port.h */
+#if defined(WLK_SMALL) /* See WLK_CAPACITY in port.h. */
 static const uint32_t kLeastCapacity = 1;
 static const uint32_t kLeastToTrim = 2;
 #else
@@ -228,7 +228,6 @@ void environment_keep(
   set_pending(environment, slot, pending);
 }
 
-/* Returns the slot with this tag, or null if it is empty. */
 static inline Slot *find_slot(const Environment *environment, uint32_t tag)
 {
   if (tag >= environment->capacity) return nullptr;
@@ -287,7 +286,7 @@ wlk_events *environment_events(Environment *environment)
   return &environment->events;
 }
 
-/* Writes all results of a call: JavaScript reads only those that its status promises. */
+/* JavaScript reads only those results that its status promises, so all are written. */
 static inline void publish_answer(const Environment *environment)
 {
   const wlk_events &events = environment->events;
@@ -330,7 +329,6 @@ void environment_publish(Environment *environment, SlotKind scope)
   for (size_t i = 0; i < events.count; i++) note(environment, &events.items[i], scope);
 }
 
-/* Clears the news of events about this tag that JavaScript has not taken. */
 static void clear_news(Environment *environment, uint32_t tag)
 {
   Exchange *exchange = environment->exchange;

@@ -19,12 +19,10 @@ extern "C" {
 #include "../host/host.h"
 }
 
-/* A status of the binding, beside those of the core. */
 enum : int32_t { STATUS_CLOSED = 100 };
 
 struct HostAgent; /* host.h */
 
-/* Functions of the same names hide these types in C++. */
 using HostRequest = struct wlh_request;
 using HostSnapshot = struct wlh_snapshot;
 using HostClient = struct wlh_agent;
@@ -38,7 +36,7 @@ enum SlotKind : uint8_t {
 /* Marks the news of events of the host scope; no bit of enum wlh_news. */
 enum : uint32_t { NEWS_OF_HOST = 1u << 30 };
 
-/* Maps a tag to what JavaScript knows by it. */
+/* A slot is what JavaScript knows by a tag. */
 struct Slot {
   void *thing; /* null if it is empty; for a job the wlh_agent that has it */
   SlotKind kind;
@@ -86,8 +84,8 @@ struct Environment {
   void (*end_hosts)(Environment *); /* terminates `hosts`; null if there never was one */
 };
 
-/* Makes the agent. Events call `wake_up` on this thread. Returns WLK_OK or the core's status; if
- * Node-API fails, WLK_NO_MEMORY with an exception pending. */
+/* Events call `wake_up` on this thread. Returns WLK_OK or the core's status; if Node-API fails,
+ * WLK_NO_MEMORY with an exception pending. */
 wlk_status environment_start(
     Environment *environment, const char *client_prefix, const wlk_thread *thread,
     napi_value wake_up, napi_value buffer);
@@ -95,26 +93,25 @@ wlk_status environment_start(
 /* Makes room for a tag. Returns false if out of memory, or if the tag is in use. */
 bool environment_reserve(Environment *environment, uint32_t tag);
 
-/* Maps a tag to `thing`, see struct Slot. While it is pending, the event loop stays alive. */
+/* While the slot is pending, the event loop stays alive. */
 void environment_keep(
     Environment *environment, uint32_t tag, SlotKind kind, void *thing, bool pending);
 
-/* Returns the core's request with this tag, or null. */
+/* Each of these three returns null if the tag has nothing of that kind. */
 wlk_request *environment_find(const Environment *environment, uint32_t tag);
 
-/* Returns the request of the host scope with this tag, or null. */
 HostRequest *environment_find_host(const Environment *environment, uint32_t tag);
 
-/* Returns the agent that has the job with this tag, if the job is not complete yet; or null. */
+/* The agent has the job while it is not complete. */
 HostClient *environment_find_job(const Environment *environment, uint32_t tag);
 
 void environment_set_pending(Environment *environment, uint32_t tag, bool pending);
 
-/* Empties the slot of something that has ended, if the tag is in use. */
+/* If the tag is in use, what it named has ended. */
 void environment_forget(Environment *environment, uint32_t tag);
 
-/* Returns where a call of the core or of the host scope puts its events. There is no room until
- * JavaScript has taken the last ones. */
+/* A call of the core or of the host scope puts its events there. There is no room until JavaScript
+ * has taken the last ones. */
 wlk_events *environment_events(Environment *environment);
 
 /* Hands the results and events of a call over to JavaScript, and updates `slots`. If there was no
@@ -131,16 +128,16 @@ void environment_note(Environment *environment, wlk_event *event, SlotKind scope
  * rest with an empty stack. Runs no JavaScript and throws nothing. */
 void environment_undo(Environment *environment, uint32_t tag);
 
-/* Frees the environment, whose agent was terminated. */
+/* The agent was terminated before. */
 void environment_free(Environment *environment);
 
 /* Has the library's drain function called on the environment's thread. Threads: any, until the
  * cleanup hook is done. */
 void environment_wake(Environment *environment);
 
-/* Returns whether a Node-API call succeeded. If not, throws an Error that names `what`, unless an
- * exception is pending or the environment is ending (a worker is being terminated), where nothing
- * can run any more. */
+/* If a Node-API call failed, throws an Error that names `what`. It does not throw if an exception
+ * is pending, or if the environment is ending (a worker is being terminated), where nothing can run
+ * any more. */
 bool succeeded(napi_env env, napi_status status, const char *what);
 
 #endif

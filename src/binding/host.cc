@@ -8,7 +8,7 @@
 void host_take_events(Environment *environment)
 {
   const wlk_events &taken = environment->events;
-  if (taken.capacity == 0) return; /* JavaScript has not taken the last events */
+  if (taken.capacity == 0) return; /* JavaScript has not taken the last events. */
   Exchange *exchange = environment->exchange;
   for (HostAgent *host = environment->hosts; host; host = host->next) {
     wlk_events more = {};
@@ -65,7 +65,7 @@ static void finalize_handle(napi_env, void *data, void *)
   free(handle);
 }
 
-/* Makes the agent of a newly opened bucket. Returns null and sets `*status` if that fails. */
+/* Returns null and sets `*status` if it fails. */
 static HostAgent *make_host(
     Environment *environment, wlh_bucket *bucket, const wlk_thread *thread, wlh_status *status)
 {
@@ -86,7 +86,6 @@ static HostAgent *make_host(
   return host;
 }
 
-/* Returns the agent of a bucket that is open in this environment, or null. */
 static HostAgent *find_host(const Environment *environment, const wlh_bucket *bucket)
 {
   HostAgent *host = environment->hosts;
@@ -118,7 +117,7 @@ static wlh_status open_host(
   return WLH_OK;
 }
 
-/* Reads a string of any length as UTF-8, for free(). Returns null if that fails. */
+/* The string may have any length. The caller frees it. Returns null if that fails. */
 static char *read_utf8(napi_env env, napi_value value)
 {
   size_t length = 0;

@@ -28,10 +28,10 @@ struct HostHandle {
   HostAgent *host; /* null once it is closed */
 };
 
-/* Takes events of all agents of the host scope; `drain` has taken those of the core before. */
+/* `drain` has taken the events of the core before. */
 void host_take_events(Environment *environment);
 
-/* Returns the handle of an External; null if it is closed, or with an exception pending. */
+/* Returns null if the handle is closed, or with an exception pending. */
 template <typename AnyCall> HostHandle *host_handle(const AnyCall &call)
 {
   HostHandle *handle = nullptr;

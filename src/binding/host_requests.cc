@@ -1,9 +1,9 @@
-/* Calls of the host scope about one request, and about the lock state. They work as those in
+/* The calls of the host scope about one request, and about the lock state. They work as those in
  * requests.cc do, but any of them may return WLH_PENDING, and an event answers later. */
 #include "host.h"
 #include "requests.h"
 
-/* Requests the lock named by the second argument; the rest is in the exchange and in `extra`. */
+/* The second argument is the name. The rest is in the exchange and in `extra`. */
 template <typename AnyCall>
 static napi_value host_request_with(napi_env env, const AnyCall &call, const wlk_extra *extra)
 {

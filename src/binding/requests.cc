@@ -1,9 +1,9 @@
-/* Calls about one request. All but `undo` leave their status in the exchange. */
+/* The calls about one request. All but `undo` leave their status in the exchange. */
 #include "requests.h"
 
 #include <cstdlib>
 
-/* Requests the lock named by `name`; the rest is in the exchange and in `extra`. */
+/* The rest of the request is in the exchange and in `extra`. */
 static napi_value request_with(
     napi_env env, Environment *environment, wlk_manager *manager, napi_value name,
     const wlk_extra *extra)
@@ -42,7 +42,7 @@ public:
   Inside &operator=(const Inside &) = delete;
   ~Inside() { free(requests_); }
 
-  /* Finds the requests with the tags in `value`, a Uint32Array, and skips those that have ended. */
+  /* `value` is a Uint32Array of tags. Requests that have ended are skipped. */
   wlk_status Read(const Environment *environment, napi_value value, wlk_extra *extra)
   {
     napi_typedarray_type type;
@@ -68,7 +68,7 @@ private:
   wlk_request **requests_ = nullptr;
 };
 
-/* Brings any number into the range that the core expects. */
+/* The numbers come from JavaScript, and the core expects a range. */
 void SetCounts(const Exchange &exchange, wlk_extra *extra)
 {
   extra->limit = exchange.limit < WLK_UNITS_MOST ? exchange.limit : WLK_UNITS_MOST;

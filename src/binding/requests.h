@@ -1,12 +1,12 @@
-/* What calls about one request share, for the process (requests.cc) and the host scope
- * (host_requests.cc). The request's tag is in the exchange. */
+/* Calls about one request share these declarations, for the process (requests.cc) and the host
+ * scope (host_requests.cc). The request's tag is in the exchange. */
 #ifndef WEB_LOCKS_REQUESTS_H
 #define WEB_LOCKS_REQUESTS_H
 
 #include "calls.h"
 #include "values.h"
 
-/* A new request: its name is an argument of the call, the rest is in the exchange. */
+/* The name of a new request is an argument of the call, the rest is in the exchange. */
 struct Wanted {
   uint32_t tag;
   wlk_mode mode;
@@ -25,7 +25,7 @@ struct Wanted {
   }
 };
 
-/* The effect of a call on the slot of its request. */
+/* A call has one of these effects on the slot of its request. */
 enum Outcome : uint8_t {
   STAYS,   /* no change */
   GRANTED, /* JavaScript does not wait for an event any more */
@@ -41,7 +41,6 @@ inline void apply_outcome(Environment *environment, uint32_t tag, Outcome outcom
     environment_set_pending(environment, tag, outcome == AWAITED);
 }
 
-/* The request type of each scope, and how to find a request. */
 struct OfProcess {
   using Request = wlk_request;
   static const SlotKind kSlot = SLOT_CORE;
@@ -69,7 +68,7 @@ template <typename Scope, typename Act> int32_t on_request(Environment *environm
   return status;
 }
 
-/* Reads the label and the counts of a request; `label` owns what `extra` points to. */
+/* `label` owns what `extra` points to. */
 wlk_status read_extra(
     napi_env env, const Environment *environment, napi_value value, CodeUnits *label,
     wlk_extra *extra);

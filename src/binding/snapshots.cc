@@ -1,4 +1,3 @@
-/* Calls that snapshot the lock state. */
 #include "calls.h"
 #include "values.h"
 

@@ -31,7 +31,7 @@ static bool set(napi_env env, napi_value object, const char *name, napi_value va
       env, napi_set_named_property(env, object, name, value), "napi_set_named_property");
 }
 
-/* Appends a string to `array` as its element `index`, without keeping a handle. */
+/* Keeps no handle, because there may be very many elements. */
 template <typename MakeString>
 static bool append(napi_env env, napi_value array, size_t index, MakeString make_string)
 {
@@ -63,7 +63,6 @@ static bool set_names(napi_env env, napi_value object, const wlk_snapshot *snaps
   return set(env, object, "names", names);
 }
 
-/* Sets `name` to an array of what `make` returns for each client. */
 template <typename Make>
 static bool set_of_clients(
     napi_env env, napi_value object, const char *name, const wlk_snapshot *snapshot, Make make)

@@ -1,10 +1,10 @@
-/* Strings and snapshots, in and out of JavaScript. */
+/* Strings, numbers and snapshots, in and out of JavaScript. */
 #ifndef WEB_LOCKS_VALUES_H
 #define WEB_LOCKS_VALUES_H
 
 #include "environment.h"
 
-/* The UTF-16 code units of a JavaScript string: short ones are on the stack. */
+/* Short strings are on the stack. */
 class CodeUnits {
 public:
   CodeUnits() = default;
@@ -12,7 +12,7 @@ public:
   CodeUnits &operator=(const CodeUnits &) = delete;
   ~CodeUnits() { free(long_); }
 
-  /* Returns WLK_OK, or WLK_NO_MEMORY, also if `string` is not a string. */
+  /* If `string` is not a string, the result is WLK_NO_MEMORY, too. */
   wlk_status Read(napi_env env, napi_value string);
 
   const uint16_t *data() const
@@ -28,8 +28,8 @@ private:
   size_t length_ = 0;
 };
 
-/* Reads milliseconds, which may exceed 32 bits; a negative number is read as 0. Returns false, with
- * an exception pending, if `value` is not a number. */
+/* Reads milliseconds, which may exceed 32 bits. A negative number becomes 0. If `value` is not a
+ * number, returns false, with an exception pending. */
 bool read_time(napi_env env, napi_value value, uint64_t *milliseconds);
 
 /* Makes `{ names: string[], clientIds: string[], threadIds: number[], threadNames: string[], locks:
