@@ -19,7 +19,6 @@ static void check_own_deadlock(struct wlh_bucket *bucket, struct wlh_block *bloc
     (void)wlh_helper_start(bucket);
 }
 
-/* With qmu. */
 static void cancel_check(struct wlh_bucket *bucket, struct wlh_block *block)
     WLK_REQUIRES(bucket->qmu)
 {
@@ -29,7 +28,6 @@ static void cancel_check(struct wlh_bucket *bucket, struct wlh_block *block)
   }
 }
 
-/* With qmu. */
 static void wait_for_news(struct wlh_bucket *bucket, struct wlh_agent *agent, uint64_t timeout)
     WLK_REQUIRES(bucket->qmu)
 {

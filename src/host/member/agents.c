@@ -154,7 +154,6 @@ const char *wlh_agent_client_id(const struct wlh_agent *agent)
   return agent->client_id;
 }
 
-/* With qmu. */
 static void take_event(struct wlh_agent *agent, struct wlk_event *event)
     WLK_REQUIRES(agent->bucket->qmu)
 {

@@ -14,7 +14,7 @@ void wlh_init_item(struct wlh_item *item, struct wlh_agent *agent, uint32_t tag)
 void wlh_recycle_request(struct wlh_agent *agent, struct wlh_request *request);
 
 /* Ends the record of a request without a cell. Returns whether the caller must recycle it;
- * otherwise the thread that works on it frees it. With qmu. */
+ * otherwise the thread that works on it frees it. */
 bool wlh_end_record(struct wlh_bucket *bucket, struct wlh_request *request)
     WLK_REQUIRES(bucket->qmu);
 
@@ -28,12 +28,12 @@ struct wlh_end_result {
   enum wlh_state state;
 };
 
-/* If the request has ended by itself, ends its record and sets the result. With qmu. */
+/* If the request has ended by itself, ends its record and sets the result. */
 struct wlh_end_result wlh_take_end(
     struct wlh_bucket *bucket, struct wlh_request *request, enum wlh_status *status,
     struct wlk_events *events) WLK_REQUIRES(bucket->qmu);
 
-/* Takes as many of the agent's events as fit. With qmu. */
+/* Takes as many of the agent's events as fit. */
 void wlh_take_events(struct wlh_agent *agent, struct wlk_events *events)
     WLK_REQUIRES(agent->bucket->qmu);
 

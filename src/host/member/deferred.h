@@ -5,11 +5,10 @@
 
 #include "records.h"
 
-/* With qmu. */
 void wlh_defer(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_op op)
     WLK_REQUIRES(bucket->qmu);
 
-/* Does nothing if it is not there any more. With qmu. */
+/* Does nothing if it is not there any more. */
 void wlh_remove_deferred(struct wlh_bucket *bucket, struct wlh_item *item)
     WLK_REQUIRES(bucket->qmu);
 
