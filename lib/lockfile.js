@@ -26,7 +26,7 @@ async function lock(file, options) {
   const held = new FileLock(place, given);
   await held.take();
   return async () => {
-    if (!held.forget()) throw releasedError(place.file);
+    if (!held.unregister()) throw releasedError(place.file);
     await held.end();
   };
 }
@@ -38,7 +38,7 @@ function lockSync(file, options) {
   const held = new FileLock(place, given);
   held.takeSync();
   return () => {
-    if (!held.forget()) throw releasedError(place.file);
+    if (!held.unregister()) throw releasedError(place.file);
     held.endSync();
   };
 }
@@ -47,7 +47,7 @@ function lockSync(file, options) {
 async function unlock(file, options) {
   const place = await placeOf(file, toOptions(options), false);
   const held = heldHere(place);
-  if (!held?.forget()) throw notAcquiredError(place.file);
+  if (!held?.unregister()) throw notAcquiredError(place.file);
   await held.end();
 }
 
@@ -55,7 +55,7 @@ async function unlock(file, options) {
 function unlockSync(file, options) {
   const place = placeOfSync(file, toSyncOptions(options), false);
   const held = heldHere(place);
-  if (!held?.forget()) throw notAcquiredError(place.file);
+  if (!held?.unregister()) throw notAcquiredError(place.file);
   held.endSync();
 }
 

@@ -66,13 +66,13 @@ function chosenFiles() {
 }
 
 /** @param {Mutant[]} mutants @returns {Mutant[]} at most `--count` of them */
-function drawn(mutants) {
+function drawMutants(mutants) {
   /** @param {Mutant} mutant */
   const lot = ({ name, text }) =>
     createHash('sha256').update(`${options.seed}\0${name}\0${text}`).digest('hex');
-  const drawn = mutants.map((mutant) => ({ mutant, lot: lot(mutant) }));
-  drawn.sort((a, b) => (a.lot < b.lot ? -1 : 1));
-  return drawn.slice(0, Number(options.count)).map(({ mutant }) => mutant);
+  const lots = mutants.map((mutant) => ({ mutant, lot: lot(mutant) }));
+  lots.sort((a, b) => (a.lot < b.lot ? -1 : 1));
+  return lots.slice(0, Number(options.count)).map(({ mutant }) => mutant);
 }
 
 /** @param {number} began */
@@ -114,7 +114,7 @@ async function noticedBy(copy, mutant) {
 
 /** @param {string[]} files of C */
 async function runC(files) {
-  const mutants = files.flatMap((file) => drawn(mutantsOf(file)));
+  const mutants = files.flatMap((file) => drawMutants(mutantsOf(file)));
   if (options.list) {
     for (const { name, text } of mutants) console.log(`${name}  →  ${text}`);
     return;

@@ -40,7 +40,7 @@ const usageError = (message) => new Failure(STATUS.usage, message);
 const LONGEST_MS = 2 ** 31 - 1;
 
 /** @param {string} text @param {string} option @returns {number} milliseconds */
-function seconds(text, option) {
+function readSeconds(text, option) {
   if (!/^(\d+\.?\d*|\.\d+)$/.test(text)) {
     throw usageError(`--${option} takes seconds, such as 10 or 0.5, not '${text}'.`);
   }
@@ -53,8 +53,8 @@ function seconds(text, option) {
 }
 
 /** @param {string} text @param {string} option @returns {number} milliseconds */
-function lease(text, option) {
-  const milliseconds = seconds(text, option);
+function readLease(text, option) {
+  const milliseconds = readSeconds(text, option);
   if (milliseconds >= TTL.least && milliseconds <= TTL.most) return milliseconds;
   const range = `${TTL.least / 1000} to ${TTL.most / 1000} seconds`;
   throw usageError(`--${option} takes ${range}, not '${text}'.`);
@@ -63,7 +63,7 @@ function lease(text, option) {
 /**
  * @param {number} least @param {number} most @returns {(text: string, option: string) => number}
  */
-const wholeNumber = (least, most) => (text, option) => {
+const wholeNumberReader = (least, most) => (text, option) => {
   const number = Number(text);
   if (!/^-?\d+$/.test(text) || number < least || number > most) {
     const range = `a whole number from ${least} to ${most}`;
@@ -75,7 +75,7 @@ const wholeNumber = (least, most) => (text, option) => {
 const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /** @param {string} text @param {string} option @returns {number} milliseconds */
-function duration(text, option) {
+function readDuration(text, option) {
   const [, number, unit = 's'] = /^(\d+\.?\d*|\.\d+)(ms|[smhd])?$/.exec(text) ?? [];
   const milliseconds = Number(number) * UNITS[/** @type {keyof typeof UNITS} */ (unit)];
   if (milliseconds > 0) return milliseconds;
@@ -84,7 +84,7 @@ function duration(text, option) {
 
 /** The highest number of units, and the highest priority. */
 const MOST = 2 ** 31 - 1;
-const units = wholeNumber(1, MOST);
+const readUnits = wholeNumberReader(1, MOST);
 
 /** Options that say where the locks are. @type {Record<string, Option>} */
 const PLACE = {
@@ -103,7 +103,7 @@ const PLACE = {
   },
   ttl: {
     value: 'SECONDS',
-    read: lease,
+    read: readLease,
     help: 'with --at: the lease, 2 to 3600; 10 by default',
   },
   schema: {
@@ -112,7 +112,7 @@ const PLACE = {
   },
   shards: {
     value: 'N',
-    read: wholeNumber(1, 64),
+    read: wholeNumberReader(1, 64),
     help: 'with redis://: the number of cluster slots for the names; 1 by default',
   },
   prefix: { value: 'TEXT', help: 'with redis://: the beginning of all keys; empty by default' },
@@ -137,14 +137,14 @@ const JOB = {
   },
   'kill-after': {
     value: 'SECONDS',
-    read: seconds,
+    read: readSeconds,
     help: 'the time from SIGTERM to SIGKILL if the lock is lost; 5 by default',
   },
   label: LABEL,
   priority: {
     short: 'p',
     value: 'N',
-    read: wholeNumber(LEAST_PRIORITY, MOST),
+    read: wholeNumberReader(LEAST_PRIORITY, MOST),
     help: 'waits ahead of requests with a lower priority; 0 by default; not with etcd',
   },
   verbose: {
@@ -160,13 +160,13 @@ const WAITING = {
   timeout: {
     short: 'w',
     value: 'SECONDS',
-    read: seconds,
+    read: readSeconds,
     help: 'limits the wait; with --at, also the wait for the server',
   },
   'conflict-exit-code': {
     short: 'E',
     value: 'N',
-    read: wholeNumber(0, 255),
+    read: wholeNumberReader(0, 255),
     help: 'the exit status if it does not get the lock; 1 by default',
   },
   quiet: { short: 'q', help: 'does not report that it waits or does not get the lock' },
@@ -189,12 +189,12 @@ const COMMANDS = {
       shared: { short: 's', help: 'holds the lock together with other shared holders' },
       limit: {
         value: 'N',
-        read: units,
+        read: readUnits,
         help: 'a semaphore: at most N units at a time; implies --shared',
       },
       weight: {
         value: 'N',
-        read: units,
+        read: readUnits,
         help: 'the number of units that it takes; 1 by default',
       },
       'if-available': { short: 'n', help: 'does not wait' },
@@ -217,7 +217,7 @@ const COMMANDS = {
       keep: {
         short: 'k',
         value: 'TIME',
-        read: duration,
+        read: readDuration,
         help: 'the time in which no other caller runs, such as 90s, 30m, 1h or 7d',
       },
       ...WAITING,
@@ -267,7 +267,7 @@ const COMMANDS = {
       web: { help: 'serves a page on 127.0.0.1' },
       port: {
         value: 'N',
-        read: wholeNumber(1, 65_535),
+        read: wholeNumberReader(1, 65_535),
         help: 'with --web: the port; any free port by default',
       },
       ...PLACE,
@@ -413,25 +413,25 @@ function read(argv, env) {
   if (!Object.hasOwn(COMMANDS, first)) {
     throw usageError(`unknown ${first.startsWith('-') ? 'option' : 'command'} '${first}'.`);
   }
-  return readCommand(first, rest, env);
+  return parseCommand(first, rest, env);
 }
 
 /** @param {string} command @param {string[]} argv @param {NodeJS.ProcessEnv} env */
-function readCommand(command, argv, env) {
+function parseCommand(command, argv, env) {
   const { takes, takesMore, takesCommand, options, check } = COMMANDS[command];
   const end = takesCommand ? argv.indexOf('--') : -1;
   const own = end < 0 ? argv : argv.slice(0, end);
-  const { values, positionals } = parse(own, options);
+  const { values, positionals } = parseOptions(own, options);
   if (values.help) return { command: 'help', of: command, words: [], values };
   const name = takes ? positionals[0] : undefined;
   const more = takes ? positionals.slice(1) : positionals;
-  if (takes) checkFirst(takes, name);
+  if (takes) checkArgument(takes, name);
   if (more.length > 0 && !takesMore) {
     const hint = takesCommand ? ' Put the command after --.' : '';
     throw usageError(`unexpected argument '${more[0]}'.${hint}`);
   }
-  for (const other of more) checkFirst(takes ?? '', other);
-  const words = takesCommand ? toWords(argv, end, values, env) : [];
+  for (const other of more) checkArgument(takes ?? '', other);
+  const words = takesCommand ? wordsToRun(argv, end, values, env) : [];
   // With a directory the locks are those of this machine, whatever the environment says.
   const at = options.at && env.WEB_LOCKS_AT;
   if (values.directory === undefined && at) values.at ??= at;
@@ -444,7 +444,7 @@ function readCommand(command, argv, env) {
  * @param {string[]} argv @param {number} end the index of `--`, or -1
  * @param {Values} values @param {NodeJS.ProcessEnv} env @returns {string[]} the command to run
  */
-function toWords(argv, end, { command }, { SHELL }) {
+function wordsToRun(argv, end, { command }, { SHELL }) {
   if (command !== undefined && end >= 0)
     throw usageError('--command and -- cannot be used together.');
   if (command !== undefined) return [SHELL || '/bin/sh', '-c', command];
@@ -455,7 +455,7 @@ function toWords(argv, end, { command }, { SHELL }) {
 }
 
 /** @param {string} takes @param {string | undefined} given */
-function checkFirst(takes, given) {
+function checkArgument(takes, given) {
   const isLock = takes === LOCK_NAME;
   // The empty string is a valid name of a lock.
   if (given === undefined || (given === '' && !isLock)) throw usageError(`${takes} is missing.`);
@@ -464,7 +464,7 @@ function checkFirst(takes, given) {
 }
 
 /** @param {string[]} argv @param {Record<string, Option>} options */
-function parse(argv, options) {
+function parseOptions(argv, options) {
   /** @type {NonNullable<import('node:util').ParseArgsConfig['options']>} */
   const config = {};
   for (const [name, { short, value }] of Object.entries(options)) {
@@ -475,7 +475,7 @@ function parse(argv, options) {
     parsed = parseArgs({ args: argv, options: config, allowPositionals: true });
   } catch (error) {
     const { message } = /** @type {Error} */ (error);
-    if (/is ambiguous/.test(message)) checkValues(argv, options);
+    if (/is ambiguous/.test(message)) explainAmbiguity(argv, options);
     throw usageError(`${message.split(/\. |\n/)[0].replace(/\.$/, '')}.`);
   }
   /** @type {Values} */
@@ -491,7 +491,7 @@ function parse(argv, options) {
  * message says how to write it.
  * @param {string[]} argv @param {Record<string, Option>} options
  */
-function checkValues(argv, options) {
+function explainAmbiguity(argv, options) {
   for (const [name, { short, value, read: readValue }] of Object.entries(options)) {
     const at = argv.findIndex((word) => word === `--${name}` || word === `-${short}`);
     const given = argv[at + 1];

@@ -10,7 +10,7 @@ const { Bucket } = require('../extensions/bucket.js');
 const { TTL } = require('../cluster/ttl.js');
 // This adds the extensions of locks, such as `lock.signal`.
 require('../common.js');
-const { othersOf } = require('./buckets.js');
+const { findOtherBuckets } = require('./buckets.js');
 const { openEngine } = require('./engines.js');
 const { Failure, STATUS } = require('./status.js');
 
@@ -60,11 +60,11 @@ class OpenBucket {
   async ready(patience) {
     try {
       const answer = await within(this.#bucket.ready, patience);
-      if (answer === LATE) throw await this.#notReached(Number(patience));
+      if (answer === LATE) throw await this.#timeoutFailure(Number(patience));
       this.#wasReached = true;
     } catch (/** @type {any} */ error) {
-      if (isLate(error)) throw noAnswer(this.#ttl, error.cause);
-      throw unreachable(error);
+      if (isLate(error)) throw noAnswerFailure(this.#ttl, error.cause);
+      throw toFailure(error);
     }
   }
 
@@ -72,7 +72,7 @@ class OpenBucket {
    * @param {number} patience the passed milliseconds
    * @returns {Promise<InstanceType<typeof Failure>>}
    */
-  async #notReached(patience) {
+  async #timeoutFailure(patience) {
     const { ready } = this.#bucket;
     this.close();
     // The close rejects `ready`, and then the error's cause says why the server was not reached.
@@ -80,7 +80,7 @@ class OpenBucket {
       ready.catch((/** @type {any} */ error) => error),
       CLOSING_MS,
     );
-    return noAnswer(patience, closed === LATE ? undefined : closed?.cause);
+    return noAnswerFailure(patience, closed === LATE ? undefined : closed?.cause);
   }
 
   /**
@@ -92,7 +92,7 @@ class OpenBucket {
     try {
       return await this.locks.query({ details: true, name });
     } catch (error) {
-      throw unreachable(error);
+      throw toFailure(error);
     }
   }
 
@@ -112,11 +112,11 @@ class OpenBucket {
    * @returns {Promise<Look[]>} the other buckets of the directory that processes have open
    */
   async lookAtOthers(name) {
-    const others = this.#host ? othersOf(this.#host) : [];
+    const others = this.#host ? findOtherBuckets(this.#host) : [];
     /** @type {Look[]} */
     const looks = [];
     // Each open bucket takes descriptors, so only one is open at a time.
-    for (const other of others) looks.push(await lookAt(other, name));
+    for (const other of others) looks.push(await lookAtOther(other, name));
     return looks;
   }
 
@@ -148,7 +148,7 @@ class OpenBucket {
  * @param {import('./buckets.js').Found} other this function closes it
  * @param {string | undefined} name @returns {Promise<Look>}
  */
-async function lookAt({ backend, bucket, folder }, name) {
+async function lookAtOther({ backend, bucket, folder }, name) {
   if (!backend)
     return {
       bucket: null,
@@ -196,7 +196,7 @@ const isLate = ({ cause, code }) =>
   code === 'ERR_WEB_LOCKS_UNREACHABLE' || (code !== undefined && code === cause?.code);
 
 /** @param {number} patience @param {unknown} [cause] */
-function noAnswer(patience, cause) {
+function noAnswerFailure(patience, cause) {
   const why = cause === undefined ? '.' : `: ${messageOf(cause)}`;
   const message = `the locks could not be reached in ${patience / 1000} s${why}`;
   return new Failure(STATUS.unavailable, message);
@@ -223,7 +223,7 @@ function open({ bucket, directory, at, ...more }) {
     return { ...openHost(bucket, directory), end() {} };
   } catch (error) {
     if (error instanceof Failure) throw error;
-    throw unreachable(error);
+    throw toFailure(error);
   }
 }
 
@@ -244,7 +244,7 @@ const messageOf = (error) => String(/** @type {any} */ (error)?.message ?? error
  * A TypeError of the library means that an option was wrong.
  * @param {unknown} error @returns {InstanceType<typeof Failure>}
  */
-function unreachable(error) {
+function toFailure(error) {
   if (error instanceof Failure) return error;
   if (/** @type {any} */ (error)?.code === 'ERR_WEB_LOCKS_NO_NOTIFY') {
     return new Failure(STATUS.unavailable, POOLER, 'Use the URL of the server itself.');
@@ -274,8 +274,8 @@ module.exports = {
   OpenBucket,
   checkName,
   messageOf,
-  noAnswer,
+  noAnswerFailure,
   serverOf,
-  unreachable,
+  toFailure,
   within,
 };

@@ -27,18 +27,18 @@ const NAME_BYTES = 2 * LONGEST_NAME;
  * @param {InstanceType<typeof HostBackend>} own a bucket of the directory
  * @returns {Found[]} the other buckets that processes have open, sorted by name
  */
-function othersOf(own) {
+function findOtherBuckets(own) {
   const { dir: directory, base } = path.parse(own.place);
-  const folders = namesIn(directory).filter((name) => FOLDER.test(name) && name !== base);
+  const folders = entriesOf(directory).filter((name) => FOLDER.test(name) && name !== base);
   const inUse = folders.filter((folder) => isOpen(path.join(directory, folder)));
-  return inUse.map((folder) => find(directory, folder)).sort(byName);
+  return inUse.map((folder) => identifyBucket(directory, folder)).sort(byName);
 }
 
 /** @param {Found} a @param {Found} b */
 const byName = (a, b) => ((a.bucket ?? '') < (b.bucket ?? '') ? -1 : 1);
 
 /** @param {string} directory @returns {string[]} empty if the directory cannot be read */
-function namesIn(directory) {
+function entriesOf(directory) {
   try {
     return fs.readdirSync(directory);
   } catch {
@@ -48,11 +48,11 @@ function namesIn(directory) {
 
 /** @param {string} folder of a bucket */
 const isOpen = (folder) =>
-  process.platform === 'win32' || namesIn(folder).some((name) => MEMBER.test(name));
+  process.platform === 'win32' || entriesOf(folder).some((name) => MEMBER.test(name));
 
 /** @param {string} directory @param {string} folder */
-function find(directory, folder) {
-  for (const name of ['', nameIn(path.join(directory, folder, 'name'))]) {
+function identifyBucket(directory, folder) {
+  for (const name of ['', readName(path.join(directory, folder, 'name'))]) {
     if (name === undefined) continue;
     const backend = new HostBackend(name, directory);
     // Somebody else may have written the file: only the hash proves the name.
@@ -66,7 +66,7 @@ function find(directory, folder) {
 }
 
 /** @param {string} file any member of the group may have put it there */
-function nameIn(file) {
+function readName(file) {
   const { O_NOFOLLOW = 0, O_NONBLOCK = 0, O_RDONLY } = fs.constants;
   try {
     const descriptor = fs.openSync(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
@@ -81,4 +81,4 @@ function nameIn(file) {
   }
 }
 
-module.exports = { othersOf };
+module.exports = { findOtherBuckets };

@@ -22,7 +22,7 @@ const MOST = 3;
  * @returns {Link[][]} each holder waits for the lock of the next one, the last for the lock of the
  *   first
  */
-function circlesOf({ held, pending }) {
+function findCircles({ held, pending }) {
   const graph = new Graph(held);
   for (const request of pending) graph.add(request);
   return graph.circles();
@@ -77,16 +77,16 @@ class Graph {
 
   /** @param {string} first the client at which the search starts */
   #search(first) {
-    const steps = [this.#steps(first)];
+    const steps = [this.#visit(first)];
     while (steps.length > 0 && this.#found.length < MOST) {
       const { done, value } = steps[steps.length - 1].next();
       if (done) steps.pop();
-      else if (value) steps.push(this.#steps(value));
+      else if (value) steps.push(this.#visit(value));
     }
   }
 
   /** Yields the clients that the search visits next. @param {string} client */
-  *#steps(client) {
+  *#visit(client) {
     if (this.#done.has(client)) return;
     this.#done.add(client);
     this.#onWay.add(client);
@@ -102,7 +102,7 @@ class Graph {
         if (seen.has(clientId) || !this.#wants.has(clientId)) continue;
         seen.add(clientId);
         this.#way.push(lock);
-        if (this.#onWay.has(clientId)) this.#note(clientId);
+        if (this.#onWay.has(clientId)) this.#recordCircle(clientId);
         else yield clientId;
         this.#way.pop();
       }
@@ -112,7 +112,7 @@ class Graph {
   }
 
   /** @param {string} client the one that closes the path to a circle */
-  #note(client) {
+  #recordCircle(client) {
     const way = this.#way;
     let start = way.length - 1;
     while (start > 0 && way[start - 1].clientId !== client) start--;
@@ -132,7 +132,7 @@ function listOf(map, key) {
 
 /** @param {DetailedSnapshot} state @returns {string[]} lines */
 function describeCircles(state) {
-  return circlesOf(state).flatMap((circle) => [
+  return findCircles(state).flatMap((circle) => [
     'These holders wait for each other, perhaps in a deadlock:',
     ...circle.map(({ holder, waitsFor }) => {
       const who = describeAgent(holder, quoted);
@@ -141,4 +141,4 @@ function describeCircles(state) {
   ]);
 }
 
-module.exports = { circlesOf, describeCircles };
+module.exports = { findCircles, describeCircles };

@@ -9,7 +9,7 @@ const { spawn } = require('node:child_process');
 const { once } = require('node:events');
 const process = require('node:process');
 const { endProcessGroup, keepProcessGroup } = require('./process-group.js');
-const { outerLocks } = require('./nesting.js');
+const { appendEnclosing } = require('./nesting.js');
 const { messageOf } = require('./bucket.js');
 const { quoted } = require('./format.js');
 const { STATUS, say } = require('./status.js');
@@ -48,9 +48,9 @@ class Command {
     try {
       child = spawn(program, words, { stdio: 'inherit', env: this.#environment(lock) });
     } catch (error) {
-      return notStarted(error, program);
+      return reportNotStarted(error, program);
     }
-    const ended = endOf(child, program);
+    const ended = waitForEnd(child, program);
     if (child.pid === undefined) return ended;
     this.#signals.forwardTo(child);
     /** @type {NodeJS.Timeout | undefined} */
@@ -76,7 +76,7 @@ class Command {
       ...process.env,
       WEB_LOCKS_NAME: this.#name,
       WEB_LOCKS_TOKEN: String(token),
-      WEB_LOCKS_OUTER: outerLocks(process.env, token),
+      WEB_LOCKS_OUTER: appendEnclosing(process.env, token),
     };
   }
 
@@ -89,17 +89,17 @@ class Command {
 }
 
 /** @param {import('node:child_process').ChildProcess} child @param {string} program */
-async function endOf(child, program) {
+async function waitForEnd(child, program) {
   try {
     const [status, signal] = await once(child, 'exit');
     return signal ? { signal } : { status };
   } catch (error) {
-    return notStarted(error, program);
+    return reportNotStarted(error, program);
   }
 }
 
 /** @param {unknown} error @param {string} program */
-function notStarted(error, program) {
+function reportNotStarted(error, program) {
   const { code } = /** @type {NodeJS.ErrnoException} */ (error);
   const isMissing = code === 'ENOENT';
   const why = isMissing ? 'was not found' : `cannot be executed (${code})`;

@@ -37,12 +37,12 @@ const commands = () =>
   ]);
 
 /** Only `completion` takes a fixed list of words. @param {Command} command */
-const isOfShells = ({ usage }) => usage.includes('bash|zsh|fish');
+const takesShell = ({ usage }) => usage.includes('bash|zsh|fish');
 
 /** @param {Command} command */
 const takesFile = ({ takes }) => takes === 'the file';
 
-const spelled = (/** @type {[string, Option][]} */ options, /** @type {string} */ kind) =>
+const spellingsOf = (/** @type {[string, Option][]} */ options, /** @type {string} */ kind) =>
   options
     .filter(([, { value, completes }]) => value && (completes ?? 'text') === kind)
     .flatMap(([name, { short }]) => [`--${name}`, ...(short ? [`-${short}`] : [])]);
@@ -53,13 +53,13 @@ function bash() {
       `--${one}`,
       ...(short ? [`-${short}`] : []),
     ]);
-    const first = isOfShells(command) ? Object.keys(SHELLS).join(' ') : '';
+    const first = takesShell(command) ? Object.keys(SHELLS).join(' ') : '';
     return [
       `    ${name})`,
       `      options=${quoted(`${words.join(' ')}${command.takesCommand ? ' --' : ''}`)}`,
-      `      texts=${quoted(` ${spelled(options, 'text').join(' ')} `)}`,
-      `      files=${quoted(` ${spelled(options, 'file').join(' ')} `)}`,
-      `      folders=${quoted(` ${spelled(options, 'folder').join(' ')} `)}`,
+      `      texts=${quoted(` ${spellingsOf(options, 'text').join(' ')} `)}`,
+      `      files=${quoted(` ${spellingsOf(options, 'file').join(' ')} `)}`,
+      `      folders=${quoted(` ${spellingsOf(options, 'folder').join(' ')} `)}`,
       `      first=${quoted(first)} takes_file=${takesFile(command) ? 'yes' : ''}`,
       '      ;;',
     ];
@@ -124,7 +124,7 @@ function zshOption(name, { short, value, help, completes }) {
 
 /** @param {Command} command */
 function zshWords(command) {
-  if (isOfShells(command)) return [quoted(`1:shell:(${Object.keys(SHELLS).join(' ')})`)];
+  if (takesShell(command)) return [quoted(`1:shell:(${Object.keys(SHELLS).join(' ')})`)];
   if (takesFile(command)) return [quoted('1:file:_files')];
   const name = command.takes ? [quoted('1:name: ')] : [];
   return command.takesCommand ? [...name, quoted('*::command:_normal')] : name;
@@ -180,7 +180,7 @@ function fish() {
     const isOwn = `__fish_seen_subcommand_from ${name}; and not contains -- -- (commandline -opc)`;
     const when = `complete -c web-locks -n ${quoted(isOwn)}`;
     const first = takesFile(command) ? [`${when} -F`] : [];
-    if (isOfShells(command)) first.push(`${when} -a ${quoted(Object.keys(SHELLS).join(' '))}`);
+    if (takesShell(command)) first.push(`${when} -a ${quoted(Object.keys(SHELLS).join(' '))}`);
     return [
       `complete -c web-locks -n __fish_use_subcommand -a ${name} -d ${quoted(command.summary)}`,
       ...first,

@@ -69,7 +69,7 @@ function openEngine(url, settings) {
  * it.
  * @param {string} name
  */
-function entry(name) {
+function requireEntry(name) {
   try {
     return require(path.join(__dirname, '..', `${name}.js`));
   } catch (error) {
@@ -86,11 +86,11 @@ function entry(name) {
  * @returns {{ name: string, module: any }} the first package that is installed
  * @throws {Failure}
  */
-function client(...names) {
+function requireClient(...names) {
   const folder = process.cwd();
   const places = [createRequire(path.join(folder, 'web-locks')), createRequire(__filename)];
   for (const from of places) {
-    const name = names.find((one) => resolves(from, one));
+    const name = names.find((one) => isInstalled(from, one));
     if (name !== undefined) return { name, module: from(name) };
   }
   const which = names.join(' or ');
@@ -102,7 +102,7 @@ function client(...names) {
 }
 
 /** @param {NodeJS.Require} from @param {string} name */
-function resolves(from, name) {
+function isInstalled(from, name) {
   try {
     from.resolve(name);
     return true;
@@ -113,14 +113,14 @@ function resolves(from, name) {
 
 /** @param {string} url @param {Settings} settings */
 function openPostgres(url, { bucket, schema, ttl }) {
-  const { Client, Pool } = client('pg').module;
+  const { Client, Pool } = requireClient('pg').module;
   // This throws if the URL is invalid; a Pool would notice only later.
   new Client({ connectionString: url });
   const pool = new Pool({ connectionString: url, max: 2 });
   // The bucket sees errors of its own connection, and the loss of an idle one is harmless.
   pool.on('error', () => {});
   return {
-    bucket: entry('postgres').openBucket(bucket, { pool, schema, ttl }),
+    bucket: requireEntry('postgres').openBucket(bucket, { pool, schema, ttl }),
     end: () => pool.end(),
   };
 }
@@ -130,8 +130,8 @@ function openPostgres(url, { bucket, schema, ttl }) {
  * @param {string} url @param {Settings} settings
  */
 function openRedis(url, { bucket, prefix, shards, ttl }) {
-  const { openBucket } = entry('redis');
-  const { name, module } = client('redis', 'ioredis');
+  const { openBucket } = requireEntry('redis');
+  const { name, module } = requireClient('redis', 'ioredis');
   const one =
     name === 'redis' ? module.createClient({ url }) : new module.Redis(url, { lazyConnect: true });
   one.on('error', () => {});
@@ -150,7 +150,7 @@ function openEtcd(url, { bucket, ttl }) {
     ? { user: decodeURIComponent(name), password: decodeURIComponent(password.join(':')) }
     : undefined;
   const endpoints = hosts.split(',').map((host) => `${scheme.toLowerCase()}://${host}`);
-  return { bucket: entry('etcd').openBucket(bucket, { endpoints, auth, ttl }), end() {} };
+  return { bucket: requireEntry('etcd').openBucket(bucket, { endpoints, auth, ttl }), end() {} };
 }
 
 module.exports = { openEngine };

@@ -8,7 +8,7 @@
 
 const { groupsOf, notesOf } = require('./view-model.js');
 const { messageOf } = require('./bucket.js');
-const { identity } = require('./table.js');
+const { fingerprint } = require('./table.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
 /** @typedef {import('node:http').ServerResponse} ServerResponse */
@@ -75,7 +75,7 @@ class EventClients {
     try {
       const state = await this.#look();
       const data = () => JSON.stringify({ groups: groupsOf(state), notes: notesOf(state) });
-      return { id: `state ${identity(state)}`, text: () => `data: ${data()}\n\n` };
+      return { id: `state ${fingerprint(state)}`, text: () => `data: ${data()}\n\n` };
     } catch (error) {
       const message = messageOf(error);
       return {

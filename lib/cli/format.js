@@ -16,7 +16,7 @@ const escaped = (character) =>
   `\\u{${/** @type {number} */ (character.codePointAt(0)).toString(16)}}`;
 
 /** @param {string} text @returns {string} one line, quoted if the text could be misread */
-function shown(text) {
+function quotedIfNeeded(text) {
   const safe = text.replace(UNSEEN, '');
   if (safe === text && !AMBIGUOUS.test(text)) return text;
   return quoted(text);
@@ -41,4 +41,4 @@ const describeHolders = (all, grantsIn, outage) =>
     ? holders.describeOutage(outage)
     : holders.describeHolders(all, grantsIn, quoted);
 
-module.exports = { describeHolder, describeHolders, quoted, shown };
+module.exports = { describeHolder, describeHolders, quoted, quotedIfNeeded };

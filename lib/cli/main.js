@@ -6,8 +6,8 @@
 
 const { read } = require('./arguments.js');
 const { help } = require('./help.js');
-const { allIsWritten, print } = require('./output.js');
-const { dieOf } = require('./signals.js');
+const { flush, print } = require('./output.js');
+const { endBySignal } = require('./signals.js');
 const { Failure, STATUS, say } = require('./status.js');
 const { version } = require('../../package.json');
 
@@ -18,7 +18,7 @@ const { version } = require('../../package.json');
  * The commands are loaded when needed, so that the help works without the addon.
  * @type {Record<string, () => (request: ParsedCommand) => Promise<Ending>>}
  */
-const DOERS = {
+const COMMAND_LOADERS = {
   run: () => require('./run.js').run,
   once: () => require('./once.js').once,
   elect: () => require('./elect.js').elect,
@@ -30,24 +30,24 @@ const DOERS = {
 };
 
 /** @param {ParsedCommand} request */
-async function perform(request) {
-  if (request.command === 'version') return answer(`${version}\n`);
-  if (request.command === 'help') return answer(help(request.of));
+async function runCommand(request) {
+  if (request.command === 'version') return printAnswer(`${version}\n`);
+  if (request.command === 'help') return printAnswer(help(request.of));
   if (request.command === 'usage') {
     process.stderr.write(help());
     return { status: STATUS.usage };
   }
-  return DOERS[request.command]()(request);
+  return COMMAND_LOADERS[request.command]()(request);
 }
 
 /** @param {string} text */
-async function answer(text) {
+async function printAnswer(text) {
   await print(text);
   return { status: STATUS.ok };
 }
 
 /** @param {unknown} error @param {string | undefined} command */
-function report(error, command) {
+function reportError(error, command) {
   if (error instanceof Failure) {
     say(error.message);
     if (error.hint) process.stderr.write(`${error.hint}\n`);
@@ -69,9 +69,9 @@ function report(error, command) {
  * Ends the process once its output is written, even if a connection is still open.
  * @param {Ending} ending
  */
-async function leave(ending) {
-  await allIsWritten();
-  if (ending.signal) dieOf(ending.signal);
+async function endProcess(ending) {
+  await flush();
+  if (ending.signal) endBySignal(ending.signal);
   else process.exit(ending.status);
 }
 
@@ -86,14 +86,14 @@ async function main(argv) {
   process.stderr.on('error', () => {});
   try {
     request = read(argv, process.env);
-    ending = await perform(request);
+    ending = await runCommand(request);
   } catch (error) {
-    ending = report(
+    ending = reportError(
       error,
-      request?.command ?? (Object.hasOwn(DOERS, argv[0]) ? argv[0] : undefined),
+      request?.command ?? (Object.hasOwn(COMMAND_LOADERS, argv[0]) ? argv[0] : undefined),
     );
   }
-  await leave(ending);
+  await endProcess(ending);
 }
 
 module.exports = { main };

@@ -16,7 +16,7 @@ const { hostname } = require('../platform/machine.js');
  * @param {NodeJS.ProcessEnv} env @param {bigint} token of the lock that this process holds
  * @returns {string} WEB_LOCKS_OUTER for its command
  */
-const outerLocks = ({ WEB_LOCKS_OUTER }, token) =>
+const appendEnclosing = ({ WEB_LOCKS_OUTER }, token) =>
   `${WEB_LOCKS_OUTER ? `${WEB_LOCKS_OUTER} ` : ''}${process.pid}:${token}`;
 
 /**
@@ -24,7 +24,7 @@ const outerLocks = ({ WEB_LOCKS_OUTER }, token) =>
  * @returns {((holder: LockDetails) => boolean) | undefined} tells whether a holder is an enclosing
  *   command; undefined if there is none
  */
-function outerMatcher({ WEB_LOCKS_OUTER }) {
+function enclosingMatcher({ WEB_LOCKS_OUTER }) {
   if (!WEB_LOCKS_OUTER) return undefined;
   const outer = new Set(WEB_LOCKS_OUTER.split(' '));
   const here = hostname();
@@ -57,4 +57,4 @@ function isBehind(outer, { mode, limit, weight = 1 }) {
   return outer.reduce((sum, holder) => sum + (holder.weight ?? 0), weight) > (limit || Infinity);
 }
 
-module.exports = { wouldWaitFor, outerMatcher, outerLocks };
+module.exports = { wouldWaitFor, enclosingMatcher, appendEnclosing };

@@ -29,13 +29,13 @@ async function requestLock(runner) {
     if (verbose) say(`${quoted(name)} was run already, so the command does not run.`);
     return { status: STATUS.ok };
   } catch (error) {
-    if (error !== FAILED) throw explained(error);
+    if (error !== FAILED) throw explainRefusal(error);
     return undefined;
   }
 }
 
 /** @param {any} error */
-function explained(error) {
+function explainRefusal(error) {
   if (error?.name !== 'NotSupportedError') return error;
   const message = 'the locks of this machine cannot record that a name was run.';
   return new Failure(STATUS.usage, message, 'Use the locks of a server: --at.');

@@ -11,21 +11,21 @@ const { STATUS, say } = require('./status.js');
 let isUsed = false;
 
 /** @returns {NodeJS.WriteStream} stdout; an output that fails ends the program */
-function output() {
-  if (!isUsed) process.stdout.on('error', end);
+function useStdout() {
+  if (!isUsed) process.stdout.on('error', endOnError);
   isUsed = true;
   return process.stdout;
 }
 
 /** @param {NodeJS.ErrnoException} error */
-function end({ code, message }) {
+function endOnError({ code, message }) {
   if (code === 'EPIPE' || code === 'EIO') process.exit(STATUS.ok);
   say(`the output cannot be written: ${message}`);
   process.exit(STATUS.file);
 }
 
 /** @param {string} text @returns {Promise<void>} resolves when the text is written */
-const print = (text) => new Promise((resolve) => output().write(text, () => resolve()));
+const print = (text) => new Promise((resolve) => useStdout().write(text, () => resolve()));
 
 /** The number of characters that are written at once. */
 const PIECE = 65_536;
@@ -46,15 +46,15 @@ async function printAll(parts) {
 }
 
 /** @returns {Promise<unknown>} resolves when all output is written */
-function allIsWritten() {
+function flush() {
   const streams = isUsed ? [process.stdout, process.stderr] : [process.stderr];
-  return Promise.all(streams.map(written));
+  return Promise.all(streams.map(flushStream));
 }
 
 /** @param {NodeJS.WriteStream} stream */
-async function written(stream) {
+async function flushStream(stream) {
   // With nothing to write this must not wait: the reader may be gone.
   if (stream.writableLength > 0) await new Promise((resolve) => stream.write('', resolve));
 }
 
-module.exports = { allIsWritten, output, print, printAll };
+module.exports = { flush, useStdout, print, printAll };

@@ -11,7 +11,7 @@ const process = require('node:process');
 const SYSTEMS = ['linux', 'win32'];
 
 /** Locks at a server need no binary; without one, the command survives this process. */
-function load() {
+function loadAddon() {
   if (!SYSTEMS.includes(process.platform)) return undefined;
   try {
     return require('../backend/addon.js').addon;
@@ -24,9 +24,9 @@ function load() {
  * Puts the processes that this thread starts from now on into the group.
  * @param {boolean} endsWithUs whether the group ends when this process ends, however it ends
  */
-const keepProcessGroup = (endsWithUs) => load()?.keepProcessGroup(endsWithUs);
+const keepProcessGroup = (endsWithUs) => loadAddon()?.keepProcessGroup(endsWithUs);
 
 /** On Windows, ends all processes of the group but this one. */
-const endProcessGroup = () => load()?.endProcessGroup();
+const endProcessGroup = () => loadAddon()?.endProcessGroup();
 
 module.exports = { endProcessGroup, keepProcessGroup };

@@ -6,13 +6,13 @@
  */
 
 const { capitalized } = require('../platform/errors.js');
-const { circlesOf, describeCircles } = require('./circles.js');
-const { output, printAll } = require('./output.js');
+const { findCircles, describeCircles } = require('./circles.js');
+const { useStdout, printAll } = require('./output.js');
 const { quoted } = require('./format.js');
 const { OpenBucket } = require('./bucket.js');
 const { Screen } = require('./screen.js');
 const { STATUS } = require('./status.js');
-const { identity, json, table } = require('./table.js');
+const { fingerprint, json, table } = require('./table.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
 /** @typedef {import('./bucket.js').Look} Look */
@@ -40,8 +40,8 @@ async function query({ values }) {
   try {
     await opened.ready();
     if (!values.watch) await printView(await look(), values.json);
-    else if (output().isTTY && !values.json) return await watch(look);
-    else await follow(look, values.json);
+    else if (useStdout().isTTY && !values.json) return await paintChanges(look);
+    else await printChanges(look, values.json);
     return { status: STATUS.ok };
   } finally {
     await opened.close();
@@ -59,7 +59,7 @@ async function lookAtOne(opened, { name, watch: again }) {
   const isEmpty = state.held.length + state.pending.length === 0;
   const notes = again
     ? []
-    : [...(isEmpty && !where.at ? [OF_PROCESSES] : []), ...noteOthers(looks)];
+    : [...(isEmpty && !where.at ? [OF_PROCESSES] : []), ...listOthers(looks)];
   const others = again || where.at ? undefined : looks.map(summaryOf);
   return { state, how: { about, notes }, more: { ...where, others, circles: circlesIn([state]) } };
 }
@@ -91,7 +91,7 @@ async function lookAtAll(opened, name) {
 
 /** @param {DetailedSnapshot[]} states */
 function circlesIn(states) {
-  const circles = states.flatMap(circlesOf);
+  const circles = states.flatMap(findCircles);
   if (circles.length === 0) return undefined;
   return circles.map((circle) =>
     circle.map(({ holder: { clientId, host, label, name, pid, threadId }, waitsFor }) => {
@@ -119,7 +119,7 @@ const summaryOf = ({ bucket, failure, state }) =>
     : { bucket, held: state?.held.length, pending: state?.pending.length };
 
 /** @param {Look[]} looks @returns {string[]} lines */
-function noteOthers(looks) {
+function listOthers(looks) {
   if (looks.length === 0) return [];
   const more = looks.length > FEW ? [`  … and ${looks.length - FEW} more`] : [];
   const lines = looks.slice(0, FEW).map((look) => `  ${describeLook(look)}`);
@@ -142,11 +142,11 @@ function* partsOf({ state, how, more }, asJson, before) {
     yield '\n';
     return;
   }
-  for (const line of table(state, { ...terminal(), ...how })) yield `${line}\n`;
+  for (const line of table(state, { ...terminalOptions(), ...how })) yield `${line}\n`;
 }
 
-function terminal() {
-  const { isTTY, columns } = output();
+function terminalOptions() {
+  const { isTTY, columns } = useStdout();
   const { NO_COLOR, TERM } = process.env;
   // Some terminals do not know their size, and report 0.
   return { columns: (isTTY && columns) || undefined, color: isTTY && !NO_COLOR && TERM !== 'dumb' };
@@ -156,11 +156,11 @@ function terminal() {
  * Writes a snapshot, and another one after each change, into a pipe until its reader goes.
  * @param {() => Promise<View>} look @param {boolean | undefined} asJson
  */
-async function follow(look, asJson) {
+async function printChanges(look, asJson) {
   let before;
   for (;;) {
     const view = await look();
-    const now = identity(view.state);
+    const now = fingerprint(view.state);
     if (now !== before) await printView(view, asJson, before === undefined || asJson ? '' : '\n');
     before = now;
     await new Promise((resolve) => setTimeout(resolve, PERIOD_MS));
@@ -168,13 +168,13 @@ async function follow(look, asJson) {
 }
 
 /** Paints a terminal until the user ends the program. @param {() => Promise<View>} look */
-async function watch(look) {
+async function paintChanges(look) {
   let view = await look();
   const paint = () => {
     const { rows: lines } = screen.size;
-    screen.show([...table(view.state, { ...terminal(), ...view.how, lines })]);
+    screen.show([...table(view.state, { ...terminalOptions(), ...view.how, lines })]);
   };
-  const screen = new Screen(process.stdin, output(), paint);
+  const screen = new Screen(process.stdin, useStdout(), paint);
   /** @type {NodeJS.Timeout | undefined} */
   let timer;
   const failed = new Promise((_, reject) => {

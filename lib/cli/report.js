@@ -15,14 +15,14 @@ const { Failure, STATUS, say } = require('./status.js');
  */
 async function report({ name: file = '', more = [], values }) {
   const output = values.output ?? `${file.replace(/\.json$/, '')}.html`;
-  const { requests, dropped } = make([file, ...more], output);
+  const { requests, dropped } = makeReport([file, ...more], output);
   const lost = dropped > 0 ? `, and ${dropped} more were dropped` : '';
   say(`${output}: ${requests} ${requests === 1 ? 'request' : 'requests'}${lost}`);
   return { status: STATUS.ok };
 }
 
 /** @param {string[]} files @param {string} output */
-function make(files, output) {
+function makeReport(files, output) {
   if (files.some((file) => isSame(file, output))) {
     throw new Failure(
       STATUS.usage,
@@ -33,7 +33,7 @@ function make(files, output) {
     return profile.report(files, output);
   } catch (error) {
     // Any other error is a fault of this program.
-    if (error instanceof profile.Unusable) throw new Failure(STATUS.file, error.message);
+    if (error instanceof profile.ReportError) throw new Failure(STATUS.file, error.message);
     throw error;
   }
 }

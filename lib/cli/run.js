@@ -3,7 +3,7 @@
 /** `web-locks run`: runs a command while it holds a lock. */
 
 const { PATIENCE_MS, runUnderLock } = require('./runner.js');
-const { LATE, noAnswer, within } = require('./bucket.js');
+const { LATE, noAnswerFailure, within } = require('./bucket.js');
 
 /** @param {import('./arguments.js').ParsedCommand} request */
 const run = (request) => runUnderLock(request, requestLock);
@@ -31,7 +31,7 @@ async function requestLock(runner) {
     runner.isOver = first === LATE;
     if (runner.isOver) {
       request.catch(() => {});
-      throw noAnswer(PATIENCE_MS);
+      throw noAnswerFailure(PATIENCE_MS);
     }
   }
   await request;

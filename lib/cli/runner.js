@@ -11,9 +11,9 @@ const { hostname } = require('../platform/machine.js');
 const { theLock } = require('../platform/names.js');
 const { Command } = require('./command.js');
 const { nameOfCommand, shortened } = require('./command-name.js');
-const { wouldWaitFor, outerMatcher } = require('./nesting.js');
+const { wouldWaitFor, enclosingMatcher } = require('./nesting.js');
 const { describeHolders, quoted } = require('./format.js');
-const { CLOSING_MS, LATE, OpenBucket, checkName, unreachable, within } = require('./bucket.js');
+const { CLOSING_MS, LATE, OpenBucket, checkName, toFailure, within } = require('./bucket.js');
 const { Signals } = require('./signals.js');
 const { Failure, STATUS, say } = require('./status.js');
 
@@ -44,7 +44,7 @@ async function runUnderLock(request, requestLock) {
   const work = runner.execute(requestLock);
   // A signal may win the race, and then nobody awaits this promise.
   work.catch(() => {});
-  const gaveUp = signals.came.then((signal) => runner.endBySignal(signal, work));
+  const gaveUp = signals.firstSignal.then((signal) => runner.endingAfterSignal(signal, work));
   try {
     return await Promise.race([work, gaveUp]);
   } finally {
@@ -132,10 +132,10 @@ class Runner {
     try {
       instead = await requestLock(this);
     } catch (error) {
-      if (!this.#ended) return this.#endRefused(error);
+      if (!this.#ended) return this.#reportRefusal(error);
       if (!this.isOver) this.#command.reportLoss(error);
     }
-    return this.ending ?? instead ?? this.#endUnavailable();
+    return this.ending ?? instead ?? this.#reportUnavailable();
   }
 
   /**
@@ -143,7 +143,7 @@ class Runner {
    * `once` is complete only when its name is recorded, for which the server has some time.
    * @param {NodeJS.Signals} signal @param {Promise<Ending>} work
    */
-  async endBySignal(signal, work) {
+  async endingAfterSignal(signal, work) {
     const ending = await this.ending;
     if (!ending) return { signal };
     const isToMark = this.values.keep !== undefined && !ending.signal && ending.status === 0;
@@ -159,7 +159,7 @@ class Runner {
    */
   async runCommand(lock) {
     this.stopReporting();
-    if (!lock || this.isOver || this.signals.haveCome) return undefined;
+    if (!lock || this.isOver || this.signals.hasFirstSignal) return undefined;
     if (this.values.verbose) say(`acquired lock ${quoted(this.name)} (token ${lock.token}).`);
     this.#ended = this.#command.run(lock);
     return this.#ended;
@@ -209,7 +209,7 @@ class Runner {
   /** Several of the enclosing commands can hold a shared lock together, so all holders count. */
   async #refuseToWaitForItself() {
     const { shared, limit, weight, priority, steal, timeout } = this.values;
-    const isAround = outerMatcher(process.env);
+    const isAround = enclosingMatcher(process.env);
     if (!isAround || this.doesNotWait || steal || timeout !== undefined) return;
     const { held = [], pending = [] } = (await this.#look()) ?? {};
     const mode = shared || limit !== undefined ? 'shared' : 'exclusive';
@@ -221,8 +221,8 @@ class Runner {
   }
 
   /** @param {unknown} error why the request was not granted */
-  #endRefused(error) {
-    if (!(error instanceof LockTimeoutError)) throw unreachable(error);
+  #reportRefusal(error) {
+    if (!(error instanceof LockTimeoutError)) throw toFailure(error);
     const seconds = this.values.timeout / 1000;
     const { holders: known, message } = /** @type {any} */ (error);
     // Without holders the message gives the reason, which quotes no text of other programs.
@@ -230,20 +230,20 @@ class Runner {
     const why = message.slice(message.indexOf(lock) + lock.length + ' ('.length, -').'.length);
     const holders = known.length > 0 ? describeHolders(known) : why;
     const name = quoted(this.name);
-    return this.#endInConflict(
+    return this.#reportConflict(
       `timed out after ${seconds} s waiting for lock ${name} (${holders}).`,
     );
   }
 
-  async #endUnavailable() {
+  async #reportUnavailable() {
     const state = this.values.quiet ? undefined : await this.#look();
     const holders = describeHolders(state?.held, state?.grantsIn, state?.outage);
-    return this.#endInConflict(`lock ${quoted(this.name)} is not available (${holders}).`);
+    return this.#reportConflict(`lock ${quoted(this.name)} is not available (${holders}).`);
   }
 
   /** @param {string} message */
-  #endInConflict(message) {
-    if (!this.values.quiet && !this.signals.haveCome) say(message);
+  #reportConflict(message) {
+    if (!this.values.quiet && !this.signals.hasFirstSignal) say(message);
     return { status: this.values['conflict-exit-code'] ?? STATUS.conflict };
   }
 }

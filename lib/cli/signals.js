@@ -90,7 +90,8 @@ function isInForegroundBySystem() {
  * processes, and sending a signal would kill.
  * @param {NodeJS.Signals} signal
  */
-const comesToBoth = (signal) => isWindows || (OF_TERMINAL.includes(signal) && isInForeground());
+const reachesCommandToo = (signal) =>
+  isWindows || (OF_TERMINAL.includes(signal) && isInForeground());
 
 class Signals {
   /** @type {import('node:child_process').ChildProcess | undefined} */
@@ -99,11 +100,11 @@ class Signals {
   #first;
   /** The last signal that asked the command to end. @type {NodeJS.Signals | undefined} */
   #lastEnding;
-  #give = /** @type {(signal: NodeJS.Signals) => void} */ (() => {});
+  #resolveFirstSignal = /** @type {(signal: NodeJS.Signals) => void} */ (() => {});
   /** Resolves to the signal that came before the command started. */
-  came = /** @type {Promise<NodeJS.Signals>} */ (
+  firstSignal = /** @type {Promise<NodeJS.Signals>} */ (
     new Promise((resolve) => {
-      this.#give = resolve;
+      this.#resolveFirstSignal = resolve;
     })
   );
 
@@ -114,18 +115,18 @@ class Signals {
   #handle = (/** @type {NodeJS.Signals} */ signal) => {
     if (this.#child) {
       if (ENDING.includes(signal)) this.#lastEnding = signal;
-      if (!comesToBoth(signal)) this.#child.kill(signal);
+      if (!reachesCommandToo(signal)) this.#child.kill(signal);
     } else if (this.#first) {
       // A second signal means that you do not want to wait for the orderly end.
-      dieOf(signal);
+      endBySignal(signal);
     } else {
       this.#first = signal;
-      this.#give(signal);
+      this.#resolveFirstSignal(signal);
     }
   };
 
   /** @returns {boolean} whether a signal came before the command started */
-  get haveCome() {
+  get hasFirstSignal() {
     return this.#first !== undefined;
   }
 
@@ -150,11 +151,11 @@ class Signals {
  * use.
  * @param {NodeJS.Signals} signal
  */
-function dieOf(signal) {
+function endBySignal(signal) {
   process.removeAllListeners(signal);
   if (isWindows) process.exit(CONTROL_C_EXIT);
   if (!OF_CORES.includes(signal)) process.kill(process.pid, signal);
   process.exit(128 + constants.signals[signal]);
 }
 
-module.exports = { CAUGHT, Signals, dieOf };
+module.exports = { CAUGHT, Signals, endBySignal };

@@ -9,7 +9,7 @@ const { createHash } = require('node:crypto');
 const { createInterface } = require('node:readline');
 const { describeHolder, quoted } = require('./format.js');
 const { printAll } = require('./output.js');
-const { OpenBucket, checkName, unreachable } = require('./bucket.js');
+const { OpenBucket, checkName, toFailure } = require('./bucket.js');
 const { Failure, STATUS, say } = require('./status.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
@@ -28,7 +28,7 @@ async function steal({ name = '', values }) {
     await bucket.ready();
     return { status: await stealLock(bucket, name, values) };
   } catch (error) {
-    throw unreachable(error);
+    throw toFailure(error);
   } finally {
     await bucket.close();
   }
@@ -53,11 +53,11 @@ async function stealLock({ locks }, name, { yes, label = 'web-locks steal' }) {
     // Other holders may have come since the question, so the state is compared again.
     const before = state;
     state = await look();
-    if (identity(state) === identity(before)) break;
+    if (fingerprint(state) === fingerprint(before)) break;
     say('the holders have changed in the meantime.');
   }
   await locks.request(name, { steal: true, label }, () => {});
-  await printAll(robbedLines(state));
+  await printAll(stolenLines(state));
   // Errors of the former holders name this process, which will have ended when somebody looks for
   // it.
   say(`process ${process.pid} took lock ${quoted(name)} from them.`);
@@ -65,12 +65,12 @@ async function stealLock({ locks }, name, { yes, label = 'web-locks steal' }) {
 }
 
 /** @param {DetailedSnapshot} state */
-function* robbedLines({ held }) {
+function* stolenLines({ held }) {
   for (const holder of held) yield `stolen from ${describeHolder(holder)}\n`;
 }
 
 /** @param {DetailedSnapshot} state */
-function identity({ held }) {
+function fingerprint({ held }) {
   const hash = createHash('sha256');
   const holders = held.map(({ clientId, token }) => `${clientId} ${token}\n`).sort();
   for (const holder of holders) hash.update(holder);

@@ -10,7 +10,7 @@ const { describePause } = require('../extensions/holders.js');
 const { duration } = require('../page/duration.js');
 const { capitalized } = require('../platform/errors.js');
 const { describeCircles } = require('./circles.js');
-const { shown } = require('./format.js');
+const { quotedIfNeeded } = require('./format.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
@@ -46,13 +46,13 @@ function modeOf({ mode, limit, weight, priority }) {
 /** @type {Column} */
 const BUCKET = {
   title: 'BUCKET',
-  text: ({ bucket }) => (bucket === null ? '-' : shown(String(bucket))),
+  text: ({ bucket }) => (bucket === null ? '-' : quotedIfNeeded(String(bucket))),
   isElastic: true,
 };
 
 /** @type {Column[]} */
 const COLUMNS = [
-  { title: 'NAME', text: ({ name }) => shown(name), isElastic: true },
+  { title: 'NAME', text: ({ name }) => quotedIfNeeded(name), isElastic: true },
   { title: 'STATE', text: (_, isHeld) => (isHeld ? 'held' : 'waits') },
   { title: 'MODE', text: modeOf },
   {
@@ -61,8 +61,12 @@ const COLUMNS = [
     isNumber: true,
   },
   { title: 'PID', text: ({ pid }) => String(pid), isNumber: true },
-  { title: 'HOST', text: ({ host }) => shown(host), isElastic: true },
-  { title: 'LABEL', text: ({ label }) => (label === '' ? '-' : shown(label)), isElastic: true },
+  { title: 'HOST', text: ({ host }) => quotedIfNeeded(host), isElastic: true },
+  {
+    title: 'LABEL',
+    text: ({ label }) => (label === '' ? '-' : quotedIfNeeded(label)),
+    isElastic: true,
+  },
   { title: 'TOKEN', text: ({ token }) => (token ? String(token) : '-'), isNumber: true },
 ];
 
@@ -107,7 +111,7 @@ function padded(text, width, isNumber) {
  * Narrows the widest elastic columns until all fit, or can be no narrower.
  * @param {Column[]} shape @param {number[]} widths @param {number} columns
  */
-function squeeze(shape, widths, columns) {
+function narrowColumns(shape, widths, columns) {
   const total = () => widths.reduce((sum, width) => sum + width + GAP.length, -GAP.length);
   while (total() > columns) {
     const elastic = shape.flatMap(({ isElastic }, i) => (isElastic ? [i] : []));
@@ -154,7 +158,7 @@ const PLAIN = '\x1b[0m';
 function* table(state, { columns = Infinity, lines = Infinity, color = false, ...more }) {
   const { about = '', notes: others = [], isAll = false } = more;
   const all = rowsOf(state);
-  const notes = [...pauseOf(state), ...(isAll ? [] : describeCircles(state)), ...others];
+  const notes = [...pauseLines(state), ...(isAll ? [] : describeCircles(state)), ...others];
   if (all.length === 0) notes.unshift(`${EMPTY}${about}.`);
   // The titles and the notes are always shown.
   const room = Math.max(1, lines - 1 - notes.length);
@@ -174,7 +178,7 @@ function* rowLines(shape, rows, columns, color) {
       widths[i] = Math.max(widths[i], widthOf(text(row.entry, row.isHeld)));
     });
   }
-  squeeze(shape, widths, columns);
+  narrowColumns(shape, widths, columns);
   /** @param {string[]} texts */
   const line = (texts) => {
     const parts = texts.map((text, i) =>
@@ -192,7 +196,7 @@ function* rowLines(shape, rows, columns, color) {
 }
 
 /** Says for how long nothing is granted. @param {DetailedSnapshot} state */
-const pauseOf = ({ grantsIn }) => (grantsIn ? [`${capitalized(describePause(grantsIn))}.`] : []);
+const pauseLines = ({ grantsIn }) => (grantsIn ? [`${capitalized(describePause(grantsIn))}.`] : []);
 
 /**
  * Yields the parts of one line of JSON, in which tokens are strings.
@@ -236,7 +240,7 @@ function toJson({ blockedBy, site, token, ...entry }, isHeld, now) {
  * @param {DetailedSnapshot} state
  * @returns {string} stays the same until a lock or a request comes, changes state or goes
  */
-function identity(state) {
+function fingerprint(state) {
   const hash = createHash('sha256');
   let piece = '';
   for (const { entry, isHeld } of rowsOf(state)) {
@@ -250,4 +254,4 @@ function identity(state) {
   return hash.update(piece).digest('base64');
 }
 
-module.exports = { identity, json, modeOf, rowsOf, table, widthOf };
+module.exports = { fingerprint, json, modeOf, rowsOf, table, widthOf };

@@ -32,7 +32,7 @@ async function serve(values) {
     const signals = new Signals();
     const web = new Web({ about: describeBucket(values), look: () => bucket.look(values.name) });
     await print(`${await web.listen(values.port ?? 0)}\n`);
-    const signal = await signals.came;
+    const signal = await signals.firstSignal;
     web.close();
     return signal === 'SIGINT' ? { status: STATUS.ok } : { signal };
   } finally {

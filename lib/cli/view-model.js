@@ -7,7 +7,7 @@
 
 const { createHash } = require('node:crypto');
 const { describeCircles } = require('./circles.js');
-const { shown } = require('./format.js');
+const { quotedIfNeeded } = require('./format.js');
 const { modeOf, rowsOf } = require('./table.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
@@ -41,9 +41,9 @@ const MOST = 10_000;
 
 /** @param {string} text @returns {string} one line */
 function brief(text) {
-  if (text.length <= LONGEST) return shown(text);
+  if (text.length <= LONGEST) return quotedIfNeeded(text);
   const head = text.slice(0, LONGEST).replace(/[\ud800-\udbff]$/, '');
-  return `${shown(head)}… (${text.length} characters)`;
+  return `${quotedIfNeeded(head)}… (${text.length} characters)`;
 }
 
 /** @param {string} name */

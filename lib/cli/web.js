@@ -49,7 +49,7 @@ const HEADERS = {
 const digest = (text) => createHash('sha256').update(text).digest();
 
 class Web {
-  #server = http.createServer((request, response) => this.#answer(request, response));
+  #server = http.createServer((request, response) => this.#handleRequest(request, response));
   #secret = randomBytes(24).toString('base64url');
   #page;
   #clients;
@@ -74,7 +74,7 @@ class Web {
    */
   async listen(wanted) {
     await new Promise((resolve, reject) => {
-      this.#server.once('error', (error) => reject(cannotListen(wanted, error)));
+      this.#server.once('error', (error) => reject(listenFailure(wanted, error)));
       this.#server.listen(wanted, ADDRESS, () => resolve(undefined));
     });
     const { port } = /** @type {import('node:net').AddressInfo} */ (this.#server.address());
@@ -90,7 +90,7 @@ class Web {
   }
 
   /** @param {IncomingMessage} request @param {ServerResponse} response */
-  #answer(request, response) {
+  #handleRequest(request, response) {
     const { headers, method = '', url = '' } = request;
     if (!this.#hosts.includes(String(headers.host).toLowerCase())) {
       return refuse(response, 403);
@@ -134,7 +134,7 @@ function refuse(response, status, more) {
 }
 
 /** @param {number} port @param {NodeJS.ErrnoException} error */
-function cannotListen(port, { code, message }) {
+function listenFailure(port, { code, message }) {
   const why = { EADDRINUSE: 'it is in use', EACCES: 'permission denied' }[`${code}`];
   return new Failure(STATUS.unavailable, `port ${port} cannot be used: ${why ?? message}.`);
 }

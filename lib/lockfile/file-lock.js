@@ -39,7 +39,7 @@ class FileLock extends HeldRequest {
   /** @throws {Error} if the file is not locked */
   async take() {
     try {
-      this.#note(await this.acquire());
+      this.#register(await this.acquire());
     } catch (error) {
       throw this.#toError(error);
     }
@@ -48,14 +48,14 @@ class FileLock extends HeldRequest {
   /** Does not wait. @throws {Error} if the file is not locked */
   takeSync() {
     try {
-      this.#note(this.acquireSync(0));
+      this.#register(this.acquireSync(0));
     } catch (error) {
       throw this.#toError(error);
     }
   }
 
   /** @param {FileLock | null} granted */
-  #note(granted) {
+  #register(granted) {
     if (!granted) throw lockedError(this.#file);
     // The lock can be lost between the grant and this point.
     this.#throwIfLost();
@@ -68,7 +68,7 @@ class FileLock extends HeldRequest {
   }
 
   /** @returns {boolean} whether this thread held it until now, as far as it was notified */
-  forget() {
+  unregister() {
     return locks.get(this.name) === this && locks.delete(this.name);
   }
 
@@ -93,7 +93,7 @@ class FileLock extends HeldRequest {
     super.publishLoss(fromEvents);
     if (locks.get(this.name) !== this) return;
     const error = compromisedError(this.#file, this.lossReason());
-    this.forget();
+    this.unregister();
     try {
       this.#onCompromised(error);
     } catch (thrown) {

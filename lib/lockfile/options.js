@@ -70,7 +70,7 @@ function waitOf(retries) {
     for (let i = 0; i < retries.length; i++) wait += retries[i];
   } else {
     const given = typeof retries === 'number' ? { retries } : retries;
-    wait = timeOf({ ...DEFAULTS, ...given });
+    wait = totalPause({ ...DEFAULTS, ...given });
   }
   if (wait >= 0) return wait;
   throw typeError("'lock'", "The pauses of 'retries' must be numbers of milliseconds.");
@@ -80,7 +80,7 @@ function waitOf(retries) {
  * @param {typeof DEFAULTS} options
  * @returns {number} milliseconds from the first attempt to the last
  */
-function timeOf({ retries, factor, minTimeout, maxTimeout, maxRetryTime, forever }) {
+function totalPause({ retries, factor, minTimeout, maxTimeout, maxRetryTime, forever }) {
   if (forever || retries === FOREVER) return maxRetryTime;
   if (minTimeout > maxTimeout) {
     throw typeError("'lock'", "'minTimeout' is greater than 'maxTimeout'.");

@@ -22,7 +22,7 @@ const path = require('node:path');
  * @param {boolean} needsDirectory whether the directory of the lock file must exist
  * @returns {Generator<any, Place, string>}
  */
-function* resolving(file, { realpath, lockfilePath }, needsDirectory) {
+function* resolveInSteps(file, { realpath, lockfilePath }, needsDirectory) {
   const found = realpath ? yield file : path.resolve(file);
   if (realpath && !lockfilePath) return { file: found, name: `${found}.lock` };
   const name = lockfilePath ? path.resolve(lockfilePath) : `${found}.lock`;
@@ -45,7 +45,7 @@ async function placeOf(file, options, needsDirectory) {
         error ? reject(error) : resolve(resolved),
       );
     });
-  const steps = resolving(file, options, needsDirectory);
+  const steps = resolveInSteps(file, options, needsDirectory);
   let step = steps.next();
   while (!step.done) {
     let resolved;
@@ -62,7 +62,7 @@ async function placeOf(file, options, needsDirectory) {
 
 /** @param {any} file @param {Options} options @param {boolean} needsDirectory */
 function placeOfSync(file, options, needsDirectory) {
-  const steps = resolving(file, options, needsDirectory);
+  const steps = resolveInSteps(file, options, needsDirectory);
   let step = steps.next();
   while (!step.done) {
     let resolved;

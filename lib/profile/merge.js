@@ -54,7 +54,7 @@ const SAME_MACHINE = 2000;
 /**
  * @param {{ manager?: string }} args @returns {boolean} whether the lock is local to its process
  */
-const isOwn = ({ manager = 'process ' }) => manager.startsWith('process ');
+const isLocalToProcess = ({ manager = 'process ' }) => manager.startsWith('process ');
 
 /**
  * @param {Trace[]} traces
@@ -80,7 +80,7 @@ function merge(traces) {
     request.ended += by;
   }
   const requests = parts.flat().sort((a, b) => a.asked - b.asked);
-  for (const same of sharedNames(requests)) findBlockers(/** @type {any} */ (same));
+  for (const same of requestsOfSeveralProcesses(requests)) findBlockers(/** @type {any} */ (same));
   return { requests, offsets };
 }
 
@@ -108,8 +108,8 @@ function requestOf({ ts, name, args }, process, zero) {
  * @param {Merged[]} requests
  * @returns {Merged[][]} the requests of each name that several processes requested
  */
-function sharedNames(requests) {
-  return [...grouped(requests).values()].filter((same) =>
+function requestsOfSeveralProcesses(requests) {
+  return [...groupedByLock(requests).values()].filter((same) =>
     same.some(({ process }) => process !== same[0].process),
   );
 }
@@ -118,12 +118,12 @@ function sharedNames(requests) {
  * @param {Merged[]} requests
  * @returns {Map<string, Merged[]>} the requests of each lock that processes can share, by its key
  */
-function grouped(requests) {
+function groupedByLock(requests) {
   /** @type {Map<string, Merged[]>} */
   const groups = new Map();
   for (const request of requests) {
     const { manager, lock } = request.args;
-    if (isOwn(request.args)) continue;
+    if (isLocalToProcess(request.args)) continue;
     const key = JSON.stringify([manager, lock]);
     const same = groups.get(key);
     if (same) same.push(request);
@@ -143,7 +143,7 @@ function grouped(requests) {
 /** @param {Trace[]} traces @param {Merged[][]} parts @returns {Offset[]} */
 function offsetsOf(traces, parts) {
   const [first] = traces;
-  const least = bounds(parts);
+  const least = offsetBounds(parts);
   /** @type {Offset[]} */
   const offsets = [];
   for (const [index, trace] of traces.entries()) {
@@ -181,11 +181,11 @@ const epochOf = ({ otherData: { began, zero = 0 } }) => (Date.parse(began) || 0)
  * @param {Merged[][]} parts the requests of each process, on its own clock
  * @returns {number[][]} `[a][b]`: the least amount by which the offset of `b` exceeds that of `a`
  */
-function bounds(parts) {
+function offsetBounds(parts) {
   const { length } = parts;
   const least = parts.map((_, a) => parts.map((_, b) => (a === b ? 0 : Number.NEGATIVE_INFINITY)));
-  for (const same of grouped(parts.flat()).values()) {
-    for (const [before, after] of successive(same)) {
+  for (const same of groupedByLock(parts.flat()).values()) {
+    for (const [before, after] of successivePairs(same)) {
       const { process: a } = before;
       const { process: b } = after;
       if (a !== b) least[a][b] = Math.max(least[a][b], before.ended - after.granted);
@@ -206,7 +206,7 @@ function bounds(parts) {
  * @returns {Generator<[before: Merged, after: Merged]>} pairs of locks that excluded each other:
  *   the first was released before the second was granted
  */
-function* successive(same) {
+function* successivePairs(same) {
   const granted = same
     .filter(({ args, granted }) => args.token !== undefined && granted < Number.POSITIVE_INFINITY)
     .map((request) => ({ request, token: BigInt(request.args.token ?? 0) }))
@@ -217,8 +217,8 @@ function* successive(same) {
   let shared = [];
   for (const { request } of granted) {
     const isShared = request.args.mode === 'shared';
-    if (exclusive && isWhole(exclusive)) yield [exclusive, request];
-    if (!isShared) for (const one of shared) if (isWhole(one)) yield [one, request];
+    if (exclusive && hasExactEnd(exclusive)) yield [exclusive, request];
+    if (!isShared) for (const one of shared) if (hasExactEnd(one)) yield [one, request];
     if (isShared) {
       shared.push(request);
     } else {
@@ -229,6 +229,6 @@ function* successive(same) {
 }
 
 /** A holder learns late of a theft or a loss, so its end is not exact. @param {Merged} request */
-const isWhole = ({ args: { outcome } }) => outcome === 'granted' || outcome === 'threw';
+const hasExactEnd = ({ args: { outcome } }) => outcome === 'granted' || outcome === 'threw';
 
-module.exports = { isOwn, merge };
+module.exports = { isLocalToProcess, merge };

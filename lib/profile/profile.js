@@ -59,27 +59,27 @@ const thisThread = () => ({
 class Part {
   #recorder;
   /** @param {any} message for the thread that collects */
-  #tell;
+  #send;
 
   /** @param {Manner} manner @param {(message: any) => void} tell */
   constructor({ size, sites }, tell) {
-    this.#tell = tell;
+    this.#send = tell;
     this.ring = Ring.create(size);
     this.#recorder = new Recorder(this.ring, sites);
     tell({ begun: thisThread(), shared: this.ring.shared });
-    process.on('worker', this.#follow);
+    process.on('worker', this.#handleWorker);
   }
 
   /** @param {import('node:worker_threads').Worker} worker */
-  #follow = (worker) => {
+  #handleWorker = (worker) => {
     const ended = worker.threadId;
-    worker.once('exit', () => this.#tell({ ended, at: clock() }));
+    worker.once('exit', () => this.#send({ ended, at: clock() }));
   };
 
   stop() {
     this.ring.stop();
     this.#recorder.stop();
-    process.off('worker', this.#follow);
+    process.off('worker', this.#handleWorker);
   }
 }
 
@@ -107,10 +107,10 @@ class Profile {
   constructor(file, manner) {
     this.#file = file;
     this.#size = manner.size;
-    this.#channel.onmessage = ({ data }) => this.#hear(data);
+    this.#channel.onmessage = ({ data }) => this.#handleMessage(data);
     /** @type {any} */ (this.#channel).unref();
     setEnvironmentData(CHANNEL, manner);
-    this.#part = new Part(manner, (message) => this.#hear(message));
+    this.#part = new Part(manner, (message) => this.#handleMessage(message));
     process.on('exit', this.end);
   }
 
@@ -127,16 +127,16 @@ class Profile {
   };
 
   /** @param {any} message from a Part */
-  #hear({ begun, shared, ended, at }) {
+  #handleMessage({ begun, shared, ended, at }) {
     if (begun) this.#rings.set(begun.id, { thread: begun, ring: new Ring(shared) });
-    else this.#takeOver(ended, at);
+    else this.#takeRecord(ended, at);
   }
 
   /**
    * Copies the record of a thread that has ended, and releases its ring.
    * @param {number} id @param {number} end the time of its end
    */
-  #takeOver(id, end) {
+  #takeRecord(id, end) {
     const part = this.#rings.get(id);
     if (!part) return;
     this.#rings.delete(id);
@@ -145,11 +145,11 @@ class Profile {
     this.#dropped += dropped;
     this.#ended.push({ thread: part.thread, words, dropped, end });
     this.#endedBytes += words.byteLength;
-    while (this.#endedBytes > ENDED * this.#size && this.#ended.length > 1) this.#forget();
+    while (this.#endedBytes > ENDED * this.#size && this.#ended.length > 1) this.#dropOldest();
   }
 
   /** Drops the record of the thread that ended first. */
-  #forget() {
+  #dropOldest() {
     const [{ words }] = this.#ended.splice(0, 1);
     this.#endedBytes -= words.byteLength;
     for (const { kind } of entriesOf(words)) if (kind === START) this.#dropped++;
@@ -166,7 +166,8 @@ class Profile {
     this.#part.stop();
     if (current === this) current = undefined;
     // Some threads may have begun or ended just now.
-    for (let next = this.#receive(); next; next = this.#receive()) this.#hear(next.message);
+    for (let next = this.#receiveMessage(); next; next = this.#receiveMessage())
+      this.#handleMessage(next.message);
     this.#channel.close();
     const end = clock();
     // All rings stop at the same time, before any is read.
@@ -200,7 +201,7 @@ class Profile {
     return this.#summary;
   }
 
-  #receive() {
+  #receiveMessage() {
     return receiveMessageOnPort(/** @type {any} */ (this.#channel));
   }
 }
@@ -227,9 +228,9 @@ class Joined {
 }
 
 /** @param {number} size */
-const inWords = (size) => Math.ceil(size / 8) * 8;
+const roundedToWords = (size) => Math.ceil(size / 8) * 8;
 /** @param {number} size @returns {boolean} whether a ring can have this many bytes */
-const isProfileSize = (size) => isSize(inWords(size));
+const isProfileSize = (size) => isSize(roundedToWords(size));
 const SIZES = `a number of bytes from ${LEAST} to 2^30`;
 
 /** The profile or the part that runs in this thread. @type {Profile | Joined | undefined} */
@@ -251,7 +252,11 @@ function startProfile(options = {}) {
   if (!isProfileSize(size)) throw new RangeError(`'size' is ${describe(size)}; expected ${SIZES}.`);
   const inherited = /** @type {any} */ (getEnvironmentData(CHANNEL));
   if (inherited) current = new Joined(inherited);
-  else current = new Profile(file ?? defaultFile(), { size: inWords(size), sites: Boolean(sites) });
+  else
+    current = new Profile(file ?? defaultFile(), {
+      size: roundedToWords(size),
+      sites: Boolean(sites),
+    });
   return current;
 }
 

@@ -57,17 +57,17 @@ class Recorder {
     this.#ring = ring;
     this.#sites = sites;
     if (sites) recordSites(true);
-    const become = (/** @type {Outcome} */ outcome) => (/** @type {any} */ message) =>
-      this.#become(message, outcome);
+    const outcomeSetter = (/** @type {Outcome} */ outcome) => (/** @type {any} */ message) =>
+      this.#setOutcome(message, outcome);
     this.#listeners = {
-      start: (message) => this.#start(message),
-      grant: (message) => this.#grant(message),
-      miss: become('not available'),
-      abort: become('aborted'),
-      steal: become('stolen'),
-      lost: become('lost'),
-      timeout: (message) => this.#become(message, message.held ? 'held too long' : 'timed out'),
-      end: (message) => this.#end(message),
+      start: (message) => this.#handleStart(message),
+      grant: (message) => this.#handleGrant(message),
+      miss: outcomeSetter('not available'),
+      abort: outcomeSetter('aborted'),
+      steal: outcomeSetter('stolen'),
+      lost: outcomeSetter('lost'),
+      timeout: (message) => this.#setOutcome(message, message.held ? 'held too long' : 'timed out'),
+      end: (message) => this.#handleEnd(message),
     };
     for (const event in this.#listeners) {
       subscribe(`locks.request.${event}`, this.#listeners[event]);
@@ -89,7 +89,7 @@ class Recorder {
   }
 
   /** @param {any} message */
-  #start({ id, name, mode, label, manager, asked, waited, pending }) {
+  #handleStart({ id, name, mode, label, manager, asked, waited, pending }) {
     // Node.js's own locks publish to the same channels, without this field.
     if (asked === undefined) return;
     const number = ++this.#count;
@@ -117,7 +117,7 @@ class Recorder {
   }
 
   /** @param {any} message */
-  #grant({ id, asked, waited, token }) {
+  #handleGrant({ id, asked, waited, token }) {
     const live = this.#live.get(id);
     if (!live) return;
     live.outcome = OUTCOMES.indexOf('granted');
@@ -125,13 +125,13 @@ class Recorder {
   }
 
   /** @param {any} message @param {Outcome} outcome */
-  #become({ id }, outcome) {
+  #setOutcome({ id }, outcome) {
     const live = this.#live.get(id);
     if (live) live.outcome = OUTCOMES.indexOf(/** @type {any} */ (outcome));
   }
 
   /** @param {any} message */
-  #end({ id, waited, held, token, error }) {
+  #handleEnd({ id, waited, held, token, error }) {
     const live = this.#live.get(id);
     if (!live) return;
     this.#live.delete(id);

@@ -10,10 +10,10 @@ const fs = require('node:fs');
 const path = require('node:path');
 const { getSystemErrorMap } = require('node:util');
 const { assemble } = require('../page/assemble.js');
-const { isOwn, merge } = require('./merge.js');
+const { isLocalToProcess, merge } = require('./merge.js');
 
 /** Thrown if a profile cannot be read or has the wrong format, or if the page cannot be written. */
-class Unusable extends Error {}
+class ReportError extends Error {}
 
 /**
  * @template T
@@ -21,12 +21,12 @@ class Unusable extends Error {}
  * @param {() => T} call uses the file system
  * @returns {T}
  */
-function attempt(what, call) {
+function callFileSystem(what, call) {
   try {
     return call();
   } catch (cause) {
     const { errno = 0, message } = /** @type {NodeJS.ErrnoException} */ (cause);
-    throw new Unusable(`${what}: ${getSystemErrorMap().get(errno)?.[1] ?? message}.`, { cause });
+    throw new ReportError(`${what}: ${getSystemErrorMap().get(errno)?.[1] ?? message}.`, { cause });
   }
 }
 
@@ -43,30 +43,30 @@ const PAGE = {
  * @param {string[]} files at least one profile
  * @param {string} output the path of the page
  * @returns {{ requests: number, dropped: number }} the numbers of requests in it
- * @throws {Unusable}
+ * @throws {ReportError}
  */
 function report(files, output) {
   const data = dataOf(files, files.map(read));
-  attempt(`${output} cannot be written`, () => fs.writeFileSync(output, pageOf(data)));
+  callFileSystem(`${output} cannot be written`, () => fs.writeFileSync(output, pageOf(data)));
   const dropped = data.processes.reduce((sum, { about }) => sum + about.dropped, 0);
   return { requests: data.asked.length, dropped };
 }
 
 /** @param {string} file @returns {any} a profile with all fields that dataOf reads */
 function read(file) {
-  const text = attempt(`${file} cannot be read`, () => fs.readFileSync(file, 'utf8'));
+  const text = callFileSystem(`${file} cannot be read`, () => fs.readFileSync(file, 'utf8'));
   let trace;
   try {
     trace = JSON.parse(text);
   } catch (cause) {
-    throw new Unusable(`${file} ${whatIsWrong(text)}.`, { cause });
+    throw new ReportError(`${file} ${describeFault(text)}.`, { cause });
   }
   if (trace?.otherData?.producer === 'web-locks' && Array.isArray(trace.traceEvents)) return trace;
-  throw new Unusable(`${file} is not a profile of web-locks.`);
+  throw new ReportError(`${file} is not a profile of web-locks.`);
 }
 
 /** @param {string} text invalid JSON */
-function whatIsWrong(text) {
+function describeFault(text) {
   if (text.trim() === '') return 'is empty';
   // The program was killed while it wrote the file.
   const isCut = /^\s*\{/.test(text) && !/\]\s*\}\s*$/.test(text.slice(-100));
@@ -116,7 +116,7 @@ function dataOf(files, traces) {
   const column = (value) => requests.map(value);
   // Names that are local to a process differ between processes.
   const keyOf = (/** @type {import('./merge.js').Merged} */ { args, process }) =>
-    `${isOwn(args) ? process : ''}\n${args.manager}\n${args.lock}`;
+    `${isLocalToProcess(args) ? process : ''}\n${args.manager}\n${args.lock}`;
   return {
     processes: traces.map(({ otherData }, index) => ({
       file: path.basename(files[index]),
@@ -150,4 +150,4 @@ function pageOf(data) {
   return assemble({ ...PAGE, more }).html;
 }
 
-module.exports = { Unusable, report };
+module.exports = { ReportError, report };

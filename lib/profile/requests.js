@@ -127,7 +127,7 @@ function findBlockers(requests) {
     const { asked } = request;
     while (byGrant[next]?.granted <= asked) holders.push(byGrant[next++]);
     holders = holders.filter((holder) => holds(holder, asked));
-    const blocker = holders.length > 0 ? undefined : (nextOf(byGrant, next, request) ?? last);
+    const blocker = holders.length > 0 ? undefined : (nextGranted(byGrant, next, request) ?? last);
     request.blockers = blocker ? [blocker] : holders.slice(0, MOST);
   }
 }
@@ -137,7 +137,7 @@ function findBlockers(requests) {
  * @returns {Recorded | undefined} of the requests made before, the one that was notified of its
  *   grant first
  */
-function nextOf(byGrant, from, request) {
+function nextGranted(byGrant, from, request) {
   for (let i = from; i < byGrant.length && byGrant[i] !== request; i++) {
     if (byGrant[i].asked <= request.asked) return byGrant[i];
   }

@@ -74,7 +74,7 @@ function endRunning() {
  */
 function endAll(pid) {
   if (pid === undefined) return;
-  for (const one of [...below(pid), -pid, pid]) {
+  for (const one of [...descendantsOf(pid), -pid, pid]) {
     try {
       process.kill(one, 'SIGKILL');
     } catch {
@@ -84,7 +84,7 @@ function endAll(pid) {
 }
 
 /** @param {number} pid @returns {number[]} all descendants of the process */
-function below(pid) {
+function descendantsOf(pid) {
   const rows = String(execFileSync('ps', ['-A', '-o', 'pid=,ppid=']))
     .trim()
     .split('\n')

@@ -3,7 +3,7 @@
 /** Connects the inputs of the page with the events of the server. */
 
 const { element, make, plural } = require('../../page/elements.js');
-const { drawAll, drawTimes, forget, idOf, makeHead } = require('./rows.js');
+const { drawAll, drawTimes, forgetMissing, idOf, makeHead } = require('./rows.js');
 const { Stream } = require('./stream.js');
 
 /** Texts of the statuses; `%` stands for the message of the server. */
@@ -19,7 +19,7 @@ const STATUSES = {
 /** The last state. Each row has the time `since` when it holds or waits. */
 let groups = [];
 /** The time at which the last state arrived; 0 before the first one. */
-let told = 0;
+let receivedAt = 0;
 let status = '';
 /** While the page is not live, ages stand still at this time. */
 let stopped = 0;
@@ -37,14 +37,14 @@ const oldest = ({ rows }) =>
   rows.reduce((least, { since }) => Math.min(least, since ?? Infinity), Infinity);
 
 /** @returns {(text: string | number) => boolean} tells whether a text contains the searched one */
-function matcher() {
+function searchMatcher() {
   const text = element('search').value.trim().toLowerCase();
   return (value) => `${value}`.toLowerCase().includes(text);
 }
 
 /** A name that matches shows all its entries, else only those that match. */
-function matching() {
-  const has = matcher();
+function matchingGroups() {
+  const has = searchMatcher();
   return groups
     .map((group) => ({
       group,
@@ -57,7 +57,7 @@ function matching() {
 
 function draw() {
   const order = ORDERS[element('order').value];
-  const all = matching().sort((a, b) => order(a.group, b.group));
+  const all = matchingGroups().sort((a, b) => order(a.group, b.group));
   drawAll(all);
   drawTimes(now());
   const sum = (key) => groups.reduce((all, group) => all + group[key], 0);
@@ -70,26 +70,26 @@ function draw() {
       : '';
   element('locks').hidden = all.length === 0;
   const nothing = groups.length > 0 ? 'No lock matches.' : 'No locks are held, and nobody waits.';
-  element('none').textContent = all.length > 0 || told === 0 ? '' : nothing;
+  element('none').textContent = all.length > 0 || receivedAt === 0 ? '' : nothing;
 }
 
 /** @param {{ groups: object[], notes: string[] }} state its groups have ages */
-function takeState(state) {
-  told = performance.now();
+function handleState(state) {
+  receivedAt = performance.now();
   groups = state.groups;
   element('notes').replaceChildren(...state.notes.map((note) => make('p', note)));
   for (const { rows } of groups) {
     let place = 0;
     for (const row of rows) {
-      row.since = row.age === null ? null : told - row.age;
+      row.since = row.age === null ? null : receivedAt - row.age;
       if (!row.isHeld) row.place = ++place;
     }
   }
-  forget(new Set(groups.map(idOf)));
+  forgetMissing(new Set(groups.map(idOf)));
 }
 
 /** @param {string} next @param {string} [message] */
-function takeStatus(next, message = '') {
+function handleStatus(next, message = '') {
   const text = STATUSES[next].replace('%', () => message);
   if (status === 'live' && next !== 'live') stopped = performance.now();
   if (status !== next) document.body.dataset.status = next;
@@ -106,10 +106,10 @@ function takeStatus(next, message = '') {
 element('about').textContent = JSON.parse(element('data').textContent).about;
 makeHead(draw);
 const stream = new Stream((state) => {
-  takeState(state);
-  takeStatus('live');
+  handleState(state);
+  handleStatus('live');
   draw();
-}, takeStatus);
+}, handleStatus);
 element('pause').addEventListener('click', () => {
   stream.isPaused = !stream.isPaused;
   element('pause').ariaPressed = `${stream.isPaused}`;

@@ -60,7 +60,7 @@ function makeHead(onMore) {
 }
 
 /** Writes only differences, so that a selection survives. */
-function write(node, text) {
+function setText(node, text) {
   const short = brief(text);
   if (node.textContent !== short) node.textContent = short;
   const title = short === text ? '' : text;
@@ -110,12 +110,12 @@ function makeRow() {
 
 function fillRow({ row, cells, state }, entry) {
   row.className = entry.isHeld ? 'held' : 'waits';
-  write(state, entry.isHeld ? 'held' : `waits, #${whole(entry.place)}`);
+  setText(state, entry.isHeld ? 'held' : `waits, #${whole(entry.place)}`);
   COLUMNS.forEach(({ key }, i) => {
     if (key === 'state' || key === 'age') return;
     // The pid is 0 if its session is gone.
     const text = String(key === 'pid' ? entry.pid || '?' : entry[key]);
-    write(cells[i], text);
+    setText(cells[i], text);
     cells[i].classList.toggle('empty', text === '');
   });
 }
@@ -143,13 +143,13 @@ function draw(group, entries) {
     if (body.rows[i] !== rows[i].row) body.insertBefore(rows[i].row, body.rows[i] ?? null);
     rows[i].entry = entry;
   });
-  write(name.firstChild, group.name);
-  write(name.lastChild, summary(group));
+  setText(name.firstChild, group.name);
+  setText(name.lastChild, summary(group));
   const rest = entries.length - visible.length;
   const unknown = group.held + group.pending - group.rows.length;
   button.hidden = rest === 0;
-  write(button, `Show ${whole(Math.min(rest, MORE))} more`);
-  write(hint, unknown > 0 ? `${whole(unknown)} are too many for this page` : '');
+  setText(button, `Show ${whole(Math.min(rest, MORE))} more`);
+  setText(hint, unknown > 0 ? `${whole(unknown)} are too many for this page` : '');
   if (rest > 0 || unknown > 0) body.append(more);
   else more.remove();
   name.rowSpan = body.rows.length;
@@ -178,16 +178,19 @@ function drawAll(groups) {
 }
 
 /** Forgets the names that are gone. @param {Set<string>} ids of the present names */
-function forget(ids) {
+function forgetMissing(ids) {
   for (const id of wanted.keys()) if (!ids.has(id)) wanted.delete(id);
 }
 
 function drawTimes(now) {
   for (const { rows } of shown.values()) {
     for (const { cells, entry } of rows) {
-      write(cells[1], duration(entry.since === null ? Number.NaN : Math.max(now - entry.since, 0)));
+      setText(
+        cells[1],
+        duration(entry.since === null ? Number.NaN : Math.max(now - entry.since, 0)),
+      );
     }
   }
 }
 
-module.exports = { drawAll, drawTimes, forget, idOf, makeHead };
+module.exports = { drawAll, drawTimes, forgetMissing, idOf, makeHead };

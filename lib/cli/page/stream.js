@@ -27,8 +27,8 @@ class Stream {
   constructor(onState, onStatus) {
     this.#onState = onState;
     this.#onStatus = onStatus;
-    document.addEventListener('visibilitychange', () => this.#choose());
-    this.#choose();
+    document.addEventListener('visibilitychange', () => this.#reconnect());
+    this.#reconnect();
   }
 
   get isPaused() {
@@ -37,54 +37,54 @@ class Stream {
 
   set isPaused(value) {
     this.#isPaused = value;
-    this.#choose();
+    this.#reconnect();
   }
 
-  #choose() {
-    this.#end();
+  #reconnect() {
+    this.#disconnect();
     if (this.#isPaused) this.#onStatus('paused');
-    else if (!document.hidden) this.#begin();
+    else if (!document.hidden) this.#connect();
   }
 
-  #end() {
+  #disconnect() {
     this.#source?.close();
     this.#source = undefined;
     clearTimeout(this.#again);
     clearTimeout(this.#silence);
   }
 
-  #begin() {
+  #connect() {
     this.#onStatus('asked');
-    this.#wait();
+    this.#restartSilenceTimer();
     const source = new EventSource('events');
     this.#source = source;
-    source.addEventListener('open', () => this.#wait());
+    source.addEventListener('open', () => this.#restartSilenceTimer());
     source.addEventListener('message', ({ data }) => {
       this.#hasFailed = false;
       this.#onState(JSON.parse(data));
-      this.#hear();
+      this.#handleEvent();
     });
-    source.addEventListener('same', () => this.#hear());
+    source.addEventListener('same', () => this.#handleEvent());
     source.addEventListener('failure', ({ data }) => {
       this.#hasFailed = true;
-      this.#wait();
+      this.#restartSilenceTimer();
       this.#onStatus('failed', JSON.parse(data));
     });
     source.addEventListener('error', () => {
       clearTimeout(this.#silence);
       this.#onStatus('lost');
       if (source.readyState === EventSource.CLOSED) {
-        this.#again = setTimeout(() => this.#choose(), AGAIN);
+        this.#again = setTimeout(() => this.#reconnect(), AGAIN);
       }
     });
   }
 
-  #hear() {
-    this.#wait();
+  #handleEvent() {
+    this.#restartSilenceTimer();
     if (!this.#hasFailed) this.#onStatus('live');
   }
 
-  #wait() {
+  #restartSilenceTimer() {
     clearTimeout(this.#silence);
     this.#silence = setTimeout(() => this.#onStatus('silent'), SILENCE);
   }

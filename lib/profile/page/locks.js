@@ -13,7 +13,7 @@ const isNumber = (value) => typeof value === 'number';
 const COLUMNS = [
   { key: 'name', title: 'Lock', group: '' },
   { key: 'count', title: 'all', group: 'Requests', write: () => whole },
-  { key: 'contended', title: 'had to wait', group: 'Requests', write: percents },
+  { key: 'contended', title: 'had to wait', group: 'Requests', write: percentWriter },
   { key: 'troubles', title: 'outcomes', group: 'Requests' },
   { key: 'waiting', title: 'sum', group: 'Wait, ms', write: writerOfTimes },
   { key: 'wait50', title: 'p50', group: 'Wait, ms', write: writerOfTimes },
@@ -25,7 +25,7 @@ const COLUMNS = [
   { key: 'worst', title: 'Worst blocker', group: '' },
 ];
 
-function percents() {
+function percentWriter() {
   return (part) => `${part.toFixed(1)} %`;
 }
 
@@ -37,7 +37,7 @@ const shown = {
   sorting: { key: 'waiting', descending: true },
 };
 /** Called with the summary of a lock that you select. */
-let choose = (_summary) => {};
+let onChoose = (_summary) => {};
 
 function sortBy(key) {
   const isText = key === 'name' || key === 'worst';
@@ -49,7 +49,7 @@ function sortBy(key) {
 
 /** @param {(summary: object) => void} onChosen */
 function makeLocksHead(onChosen) {
-  choose = onChosen;
+  onChoose = onChosen;
   const [groups, titles] = document.querySelectorAll('#names thead tr');
   for (const { key, title, group, write } of COLUMNS) {
     const cell = make('th', '', write ? 'number' : '');
@@ -121,7 +121,7 @@ function rowOfLock(summary, writers) {
       const button = make('button', summary.name);
       button.type = 'button';
       button.title = summary.name;
-      button.addEventListener('click', () => choose(summary));
+      button.addEventListener('click', () => onChoose(summary));
       cell.append(button);
       row.append(cell);
     } else if (key === 'troubles') {

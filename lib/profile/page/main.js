@@ -4,23 +4,29 @@
 
 const locks = require('./locks.js');
 const { count, data, filter, outcomesOf, summarize } = require('./model.js');
-const { makeRequestsHead, showMoreRequests, showRequests, step, tell } = require('./requests.js');
+const {
+  makeRequestsHead,
+  showMoreRequests,
+  showRequests,
+  showNext,
+  showDetails,
+} = require('./requests.js');
 const { brief, element, make, ms, plural, signOf, whole } = require('./show.js');
 const timeline = require('./timeline.js');
 
-const { box, canvas, layOut, lookAtAll, move, redraw, requestAt, timeAt, zoom } = timeline;
+const { box, canvas, layOut, resetView, pan, redraw, requestAt, timeAt, zoom } = timeline;
 
 const KEYS = {
-  ArrowLeft: () => move(-0.2),
-  ArrowRight: () => move(0.2),
-  ArrowUp: () => step(-1),
-  ArrowDown: () => step(1),
+  ArrowLeft: () => pan(-0.2),
+  ArrowRight: () => pan(0.2),
+  ArrowUp: () => showNext(-1),
+  ArrowDown: () => showNext(1),
   PageUp: () => box.scrollBy(0, -box.clientHeight / 2),
   PageDown: () => box.scrollBy(0, box.clientHeight / 2),
   '+': () => zoom(0.5),
   '=': () => zoom(0.5),
   '-': () => zoom(2),
-  0: lookAtAll,
+  0: resetView,
 };
 
 function listenToTimeline() {
@@ -39,7 +45,7 @@ function listenToTimeline() {
       // Without a key the wheel scrolls the rows, and then the page.
       if (!isAcross && !event.ctrlKey && !event.metaKey) return;
       event.preventDefault();
-      if (isAcross) move(event.deltaX / canvas.clientWidth);
+      if (isAcross) pan(event.deltaX / canvas.clientWidth);
       else zoom(1.0015 ** event.deltaY, timeAt(event.offsetX));
     },
     { passive: false },
@@ -48,19 +54,19 @@ function listenToTimeline() {
     canvas.setPointerCapture(event.pointerId);
     down.set(event.pointerId, event.offsetX);
     const i = requestAt(event.offsetX, event.offsetY);
-    if (i >= 0) tell(i);
+    if (i >= 0) showDetails(i);
   });
   canvas.addEventListener('pointermove', (event) => {
     const before = down.get(event.pointerId);
     const x = event.offsetX;
     if (before === undefined) {
       const i = requestAt(x, event.offsetY);
-      if (i >= 0) tell(i);
+      if (i >= 0) showDetails(i);
       return;
     }
     const other = [...down].find(([id]) => id !== event.pointerId)?.[1];
     down.set(event.pointerId, x);
-    if (other === undefined) move((before - x) / canvas.clientWidth);
+    if (other === undefined) pan((before - x) / canvas.clientWidth);
     else zoom(Math.abs(before - other) / Math.max(Math.abs(x - other), 1), timeAt(other));
   });
   for (const type of ['pointerup', 'pointercancel']) {
@@ -77,7 +83,7 @@ function listen() {
   listenToTimeline();
   element('in').addEventListener('click', () => zoom(0.5));
   element('out').addEventListener('click', () => zoom(2));
-  element('all').addEventListener('click', lookAtAll);
+  element('all').addEventListener('click', resetView);
   element('more').addEventListener('click', locks.showMoreLocks);
   element('more-requests').addEventListener('click', showMoreRequests);
   element('search').addEventListener('input', () => {

@@ -60,7 +60,7 @@ const grantedAt = (i) => data.asked[i] + data.waited[i];
 const endOf = (i) => grantedAt(i) + data.held[i];
 
 /** Returns the value that this part of the sorted numbers does not exceed. */
-const at = (sorted, part) => sorted[Math.max(Math.ceil(sorted.length * part) - 1, 0)] ?? 0;
+const percentile = (sorted, part) => sorted[Math.max(Math.ceil(sorted.length * part) - 1, 0)] ?? 0;
 const sorted = (numbers) => numbers.sort((a, b) => a - b);
 
 /** The search text, and the selected outcomes; an empty set selects all. */
@@ -91,8 +91,8 @@ function summaryOf({ lock, requests }) {
   const contended = requests.filter((i) => data.contended[i]).length;
   const outcomes = outcomesOf(requests);
   const blockers = blockersOf(requests);
-  const [wait50, wait99, wait100] = [0.5, 0.99, 1].map((part) => at(waits, part));
-  const [hold50, hold99, hold100] = [0.5, 0.99, 1].map((part) => at(holds, part));
+  const [wait50, wait99, wait100] = [0.5, 0.99, 1].map((part) => percentile(waits, part));
+  const [hold50, hold99, hold100] = [0.5, 0.99, 1].map((part) => percentile(holds, part));
   return {
     lock,
     requests,

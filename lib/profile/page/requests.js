@@ -29,7 +29,7 @@ function makeRequestsHead() {
 /** Lists these requests, without details of any. */
 function showRequests(requests) {
   Object.assign(shown, { requests, rows: ROWS });
-  tell(-1);
+  showDetails(-1);
   draw();
 }
 
@@ -52,7 +52,7 @@ function draw() {
     const time = make('td', '', 'number');
     const button = make('button', times(data.asked[i]));
     button.type = 'button';
-    button.addEventListener('click', () => show(i));
+    button.addEventListener('click', () => showAndReveal(i));
     time.append(button);
     row.append(
       time,
@@ -78,10 +78,10 @@ function draw() {
 const blockersShown = (i) => data.blockers[i].map(whoIs).join('; ');
 
 /** Shows the details of a request. */
-function tell(i) {
+function showDetails(i) {
   if (i === shown.current) return;
   shown.current = i;
-  timeline.mark(i);
+  timeline.markRequest(i);
   for (const row of document.querySelectorAll('#requests tbody tr')) {
     row.ariaCurrent = Number(row.dataset.request) === i ? 'true' : null;
   }
@@ -103,19 +103,19 @@ function tell(i) {
 }
 
 /** Shows the details of a request, and scrolls the timeline to it. */
-function show(i) {
-  tell(i);
+function showAndReveal(i) {
+  showDetails(i);
   timeline.reveal(i);
 }
 
 /** Goes to the next request, or to the one before. */
-function step(by) {
+function showNext(by) {
   const { requests, current } = shown;
   if (requests.length === 0) return;
   const before = requests.indexOf(current);
   const first = by > 0 ? -1 : requests.length;
   const next = (before < 0 ? first : before) + by;
-  show(requests[Math.min(Math.max(next, 0), requests.length - 1)]);
+  showAndReveal(requests[Math.min(Math.max(next, 0), requests.length - 1)]);
 }
 
-module.exports = { makeRequestsHead, showMoreRequests, showRequests, step, tell };
+module.exports = { makeRequestsHead, showMoreRequests, showRequests, showNext, showDetails };

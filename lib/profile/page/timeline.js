@@ -34,7 +34,7 @@ let current = -1;
  * for the longest time.
  * @returns {{ bars: object[], rows: number }}
  */
-function inRows(list, from, to, more) {
+function assignRows(list, from, to, more) {
   /** The rows, in a heap by the time at which they become free. */
   const heap = [];
   const swap = (a, b) => {
@@ -83,8 +83,8 @@ function layOut(requests) {
   const granted = requests.filter((i) => data.held[i] > 0);
   granted.sort((a, b) => grantedAt(a) - grantedAt(b));
   const others = requests.filter((i) => data.contended[i] || !(data.held[i] > 0));
-  const holds = inRows(granted, grantedAt, endOf, { held: true });
-  const waits = inRows(others, asked, grantedAt, { held: false });
+  const holds = assignRows(granted, grantedAt, endOf, { held: true });
+  const waits = assignRows(others, asked, grantedAt, { held: false });
   for (const bar of waits.bars) bar.row += holds.rows;
   bars = [...holds.bars, ...waits.bars].sort((a, b) => a.from - b.from);
   barsOf = new Map();
@@ -254,7 +254,7 @@ function drawCurrent(color) {
   context.lineWidth = 1;
 }
 
-function look(from, to) {
+function setView(from, to) {
   const width = Math.min(Math.max(to - from, 10), end - begin);
   const start = Math.min(Math.max(from, begin), end - width);
   view = { from: start, to: start + width };
@@ -263,15 +263,15 @@ function look(from, to) {
 
 /** @param around this time keeps its place */
 function zoom(factor, around = (view.from + view.to) / 2) {
-  look(around - (around - view.from) * factor, around + (view.to - around) * factor);
+  setView(around - (around - view.from) * factor, around + (view.to - around) * factor);
 }
 
-function move(part) {
+function pan(part) {
   const by = (view.to - view.from) * part;
-  look(view.from + by, view.to + by);
+  setView(view.from + by, view.to + by);
 }
 
-function mark(i) {
+function markRequest(i) {
   current = i;
   redraw();
 }
@@ -282,7 +282,7 @@ function reveal(i) {
   if (!bar) return;
   const { from, to, row } = bar;
   const width = view.to - view.from;
-  if (from > view.to || to < view.from) look(from - width / 2, from + width / 2);
+  if (from > view.to || to < view.from) setView(from - width / 2, from + width / 2);
   const room = box.clientHeight - TOP - ROW;
   const top = row * ROW;
   if (top < box.scrollTop) box.scrollTop = top;
@@ -303,15 +303,15 @@ function requestAt(x, y) {
   return found?.i ?? -1;
 }
 
-const lookAtAll = () => look(begin, end);
+const resetView = () => setView(begin, end);
 
 module.exports = {
   box,
   canvas,
   layOut,
-  lookAtAll,
-  mark,
-  move,
+  resetView,
+  markRequest,
+  pan,
   redraw,
   requestAt,
   reveal,
