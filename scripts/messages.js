@@ -21,6 +21,8 @@ const OTHERS = /\.(sql|lua)\.js$|\/page\/|cli\/completion\.js$|\.h$|\/(check|ver
 
 /** SQL, patterns and headers are texts that only programs read. */
 const FOR_MACHINES = /^\s*(SELECT|SET|BEGIN|AND|NOTIFY)\b|IS NOT NULL|\^\(\?|[A-Z]\|[A-Z]|-src '/;
+/** The subject of a message, or a call that failed, which other texts complete. */
+const PART_OF_OTHERS = /^(The )?'[^']+' (option|on '\w+')$/;
 /** Texts that these calls search for come from other programs. */
 const SEARCH = /\.(includes|startsWith|endsWith)$/;
 
@@ -28,7 +30,7 @@ const SEARCH = /\.(includes|startsWith|endsWith)$/;
 function isProse(text) {
   const words = text.replace(/\$\{[^}]*\}/g, '0').match(/[A-Za-z'’]{2,}|0/g) ?? [];
   const isSaid = words.length >= 3 && words.filter((word) => word !== '0').length >= 2;
-  return isSaid && /\s/.test(text) && !FOR_MACHINES.test(text);
+  return isSaid && /\s/.test(text) && !FOR_MACHINES.test(text) && !PART_OF_OTHERS.test(text);
 }
 
 /** @param {string} file @returns {string[]} the texts of a JavaScript file in their order */

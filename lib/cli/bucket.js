@@ -24,8 +24,8 @@ const USUAL_BUCKET = 'default';
 
 /** The library's own message advises programmers, so this one replaces it. */
 const POOLER =
-  'a pooler such as pgbouncer, in transaction or statement mode, is in between. It drops the ' +
-  'notifications that a waiter needs.';
+  'a pooler such as pgbouncer, in transaction or statement mode, is between web-locks and ' +
+  'PostgreSQL. It drops the notifications that a waiter needs.';
 
 const LATE = Symbol('late');
 
@@ -53,10 +53,7 @@ class OpenBucket {
     this.locks = bucket.locks;
   }
 
-  /**
-   * Waits until the bucket is open.
-   * @param {number} [patience] in milliseconds; by default the library's own limit
-   */
+  /** Waits until the bucket is open. @param {number} [patience] milliseconds */
   async ready(patience) {
     try {
       const answer = await within(this.#bucket.ready, patience);
@@ -68,10 +65,7 @@ class OpenBucket {
     }
   }
 
-  /**
-   * @param {number} patience the passed milliseconds
-   * @returns {Promise<InstanceType<typeof Failure>>}
-   */
+  /** @param {number} patience */
   async #timeoutFailure(patience) {
     const { ready } = this.#bucket;
     this.close();
@@ -165,10 +159,7 @@ async function lookAtOther({ backend, bucket, folder }, name) {
   }
 }
 
-/**
- * A password may stand before an @ or be an option, so both parts are dropped.
- * @param {string} at @returns {string}
- */
+/** Drops the parts that may contain a password. @param {string} at */
 const serverOf = (at) => at.replace(/^([a-z+]+:\/\/)(?:.*@)?([^?#]*).*$/is, '$1$2');
 
 /**
@@ -240,10 +231,7 @@ function openHost(name, directory) {
 /** @param {unknown} error */
 const messageOf = (error) => String(/** @type {any} */ (error)?.message ?? error);
 
-/**
- * A TypeError of the library means that an option was wrong.
- * @param {unknown} error @returns {InstanceType<typeof Failure>}
- */
+/** A TypeError of the library means that an option was wrong. @param {unknown} error */
 function toFailure(error) {
   if (error instanceof Failure) return error;
   if (/** @type {any} */ (error)?.code === 'ERR_WEB_LOCKS_NO_NOTIFY') {
@@ -258,7 +246,7 @@ function toFailure(error) {
 }
 
 /**
- * Throws if a lock cannot have this name.
+ * Throws if the name is too long.
  * @param {string} name @param {import('./arguments.js').Values} values
  */
 function checkName(name, { at }) {
