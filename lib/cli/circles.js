@@ -39,10 +39,7 @@ class Graph {
   #byClient = new Map();
   /** Names whose holders the search has visited or is visiting. @type {Set<string>} */
   #entered = new Set();
-  /**
-   * The locks, by name, whose clients are on the current path.
-   * @type {Map<string, LockDetails[]>}
-   */
+  /** Locks of the clients on the current path, by name. @type {Map<string, LockDetails[]>} */
   #passed = new Map();
   /** The locks on the current path. @type {LockDetails[]} */
   #way = [];

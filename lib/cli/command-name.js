@@ -1,8 +1,7 @@
 'use strict';
 
 /**
- * Derives the label that `query` shows from a command: `sh` or `python3` alone would not say what
- * runs.
+ * Derives the label that `query` shows, because `sh` or `python3` alone would not say what runs.
  */
 
 const path = require('node:path');

@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * The command of `run`, `once` and `elect`, which runs while a lock is held. If the lock is lost,
- * the command gets SIGTERM, then SIGKILL.
- */
+/** The command of `run`, `once` and `elect`. It gets SIGTERM, then SIGKILL, if the lock is lost. */
 
 const { spawn } = require('node:child_process');
 const { once } = require('node:events');

@@ -64,11 +64,7 @@ function openEngine(url, settings) {
   }
 }
 
-/**
- * Loads an entry of this package. The path is computed so that bundlers and checks do not follow
- * it.
- * @param {string} name
- */
+/** Computes the path of an entry, so that bundlers do not follow it. @param {string} name */
 function requireEntry(name) {
   try {
     return require(path.join(__dirname, '..', `${name}.js`));
@@ -125,10 +121,7 @@ function openPostgres(url, { bucket, schema, ttl }) {
   };
 }
 
-/**
- * The bucket duplicates the client, which never connects itself.
- * @param {string} url @param {Settings} settings
- */
+/** The bucket duplicates the client. @param {string} url @param {Settings} settings */
 function openRedis(url, { bucket, prefix, shards, ttl }) {
   const { openBucket } = requireEntry('redis');
   const { name, module } = requireClient('redis', 'ioredis');

@@ -18,9 +18,7 @@ const PERIOD_MS = 1000;
 
 /** The browser waits this long before it reconnects. */
 const FIRST = 'retry: 1000\n\n';
-/**
- * Sent while the state stays the same: a page that receives nothing at all reports a silent server.
- */
+/** Sent while the state stays the same, because a page reports a server that sends nothing. */
 const SAME = 'event: same\ndata:\n\n';
 
 /**

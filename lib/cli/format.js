@@ -25,9 +25,7 @@ function quotedIfNeeded(text) {
 /** @param {string} text @returns {string} one line in quotation marks */
 const quoted = (text) => `"${text.replace(/["\\]/g, '\\$&').replace(UNSEEN, escaped)}"`;
 
-/**
- * @param {LockDetails} details @returns {string} such as: process 4702 ("nightly run"), for 3.2 s
- */
+/** @param {LockDetails} details @returns {string} process 4702 ("nightly run"), for 3.2 s */
 const describeHolder = (details) => holders.describeHolder(details, quoted);
 
 /**

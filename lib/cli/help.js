@@ -11,10 +11,7 @@ const INDENT = 2;
 /** The column at which the texts of options begin. */
 const TEXT = 30;
 
-/**
- * @param {string} text
- * @param {number} from the column at which the text begins, also in further lines
- */
+/** @param {string} text @param {number} from the column at which all lines begin */
 function wrap(text, from) {
   let column = from;
   let result = '';

@@ -1,8 +1,6 @@
 'use strict';
 
-/**
- * The command line `web-locks` (docs/CLI.md): parses it, runs the command, and ends the process.
- */
+/** The command line `web-locks` (docs/CLI.md). */
 
 const { read } = require('./arguments.js');
 const { help } = require('./help.js');
@@ -65,10 +63,7 @@ function reportError(error, command) {
   return { status: STATUS.internal };
 }
 
-/**
- * Ends the process once its output is written, even if a connection is still open.
- * @param {Ending} ending
- */
+/** Ends the process once its output is written. @param {Ending} ending */
 async function endProcess(ending) {
   await flush();
   if (ending.signal) endBySignal(ending.signal);

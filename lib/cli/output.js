@@ -31,7 +31,7 @@ const print = (text) => new Promise((resolve) => useStdout().write(text, () => r
 const PIECE = 65_536;
 
 /**
- * Prints an output that may be too long for one string, and keeps only one piece of it in memory.
+ * Prints an output that may be too long for one string piece by piece.
  * @param {Iterable<string>} parts
  */
 async function printAll(parts) {

@@ -9,10 +9,7 @@ const { Failure, STATUS, say } = require('./status.js');
 /** @typedef {import('./status.js').Ending} Ending */
 /** @typedef {import('./arguments.js').ParsedCommand} ParsedCommand */
 
-/**
- * @param {ParsedCommand} request
- * @throws {Failure} if the file cannot be read, or is not a profile, or the page cannot be written
- */
+/** @param {ParsedCommand} request @throws {Failure} for unusable files */
 async function report({ name: file = '', more = [], values }) {
   const output = values.output ?? `${file.replace(/\.json$/, '')}.html`;
   const { requests, dropped } = makeReport([file, ...more], output);

@@ -65,7 +65,7 @@ class Runner {
   #report;
   /** Settles when the command ends. @type {Promise<Ending> | undefined} */
   #ended;
-  /** Once set, a later grant runs no command, and a loss of the lock is our own doing. */
+  /** Set when the program ends: a later grant runs no command, and a loss is not reported. */
   isOver = false;
 
   /**
@@ -121,6 +121,7 @@ class Runner {
   }
 
   /**
+   * Requests the lock and runs the command.
    * @param {RequestLock} requestLock
    * @returns {Promise<Ending>} how the command ended, or why there was none
    */
@@ -155,7 +156,7 @@ class Runner {
 
   /**
    * Runs the command, unless a signal came first.
-   * @param {any} lock null if it was not available
+   * @param {any} lock null if not available
    */
   async runCommand(lock) {
     this.stopReporting();

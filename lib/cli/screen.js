@@ -64,10 +64,7 @@ class Screen {
     return { columns: columns || 80, rows: rows || 24 };
   }
 
-  /**
-   * Paints the lines that fit, unless they are painted already.
-   * @param {string[]} lines none is wider than the screen
-   */
+  /** Paints the lines that fit. @param {string[]} lines none is wider than the screen */
   show(lines) {
     if (!this.#isOpen) return;
     const room = lines.slice(0, this.size.rows);

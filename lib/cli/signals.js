@@ -1,8 +1,7 @@
 'use strict';
 
 /**
- * Signals of `run`, `once` and `elect`. Before the command starts they end the program; then they
- * are forwarded to the command.
+ * Forwards signals to the command of `run`, `once` and `elect`, or ends the program before that.
  */
 
 const { spawnSync } = require('node:child_process');
@@ -63,10 +62,7 @@ const OF_CORES = [
 /** On Windows, the exit status after a console event such as Ctrl-C. */
 const CONTROL_C_EXIT = 0xc000013a;
 
-/**
- * If this process is in the foreground of a terminal, so is its command, and the keyboard sends its
- * signals to both.
- */
+/** The command is in the foreground as well, so it gets the signals of the keyboard itself. */
 function isInForeground() {
   try {
     const stat = fs.readFileSync('/proc/self/stat', 'utf8');

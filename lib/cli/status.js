@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * Exit statuses of the command line, and errors that have one. Codes that flock(1) does not have
- * are those of sysexits.h.
- */
+/** Exit statuses: those of flock(1), and for others those of sysexits.h. */
 
 const STATUS = {
   ok: 0,
@@ -30,9 +27,7 @@ const STATUS = {
 
 /** Ends the program with a message and an exit status. */
 class Failure extends Error {
-  /**
-   * @param {number} status @param {string} message @param {string} [hint] a line below the message
-   */
+  /** @param {number} status @param {string} message @param {string} [hint] a further line */
   constructor(status, message, hint) {
     super(message);
     this.status = status;

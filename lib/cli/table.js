@@ -34,10 +34,7 @@ const PIECE = 65_536;
 /** No column is cut to fewer characters. */
 const LEAST = 8;
 
-/**
- * @param {LockDetails} entry
- * @returns {string} includes the units of a limit and a priority other than 0
- */
+/** @param {LockDetails} entry @returns {string} with units and priority, if any */
 function modeOf({ mode, limit, weight, priority }) {
   const units = limit > 0 ? `shared ${weight}/${limit}` : mode;
   return priority ? `${units}, priority ${priority}` : units;
@@ -125,7 +122,7 @@ function narrowColumns(shape, widths, columns) {
 
 /**
  * @param {DetailedSnapshot} state
- * @returns {Row[]} sorted by bucket and name; the holders come first, then the queue
+ * @returns {Row[]} sorted by bucket and name; holders come before the queue
  */
 function rowsOf({ held, pending }) {
   /** @type {Row[]} */
@@ -217,7 +214,7 @@ function* json(state, now, more) {
 }
 
 /**
- * @param {Row[]} rows @param {boolean} wanted true for locks, false for requests
+ * @param {Row[]} rows @param {boolean} wanted true for locks
  * @param {number} now
  */
 function* jsonRows(rows, wanted, now) {
@@ -237,8 +234,7 @@ function toJson({ blockedBy, site, token, ...entry }, isHeld, now) {
 }
 
 /**
- * @param {DetailedSnapshot} state
- * @returns {string} stays the same until a lock or a request comes, changes state or goes
+ * @param {DetailedSnapshot} state @returns {string} differs after each grant, request and release
  */
 function fingerprint(state) {
   const hash = createHash('sha256');

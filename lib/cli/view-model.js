@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * Turns a snapshot into the data of the page of `top --web`: grouped by name, with long texts cut
- * and invisible characters escaped.
- */
+/** Turns a snapshot into the data of the page of `top --web`. */
 
 const { createHash } = require('node:crypto');
 const { describeCircles } = require('./circles.js');
@@ -103,9 +100,7 @@ function groupsOf(state) {
   return all;
 }
 
-/**
- * @param {DetailedSnapshot} state @returns {string[]} lines about holders that wait for each other
- */
+/** Describes holders that wait for each other. @param {DetailedSnapshot} state */
 const notesOf = (state) => describeCircles(state).map((line) => line.slice(0, LONGEST));
 
 module.exports = { groupsOf, notesOf };

@@ -18,9 +18,7 @@ const { Failure, STATUS } = require('./status.js');
 /** @typedef {import('node:http').ServerResponse} ServerResponse */
 
 const ADDRESS = '127.0.0.1';
-/**
- * The names by which a browser on this machine, or at the other end of a tunnel, may address it.
- */
+/** Names by which a browser on this machine, or behind a tunnel, may address the server. */
 const HOSTS = [ADDRESS, 'localhost', '[::1]'];
 /** Browsers leave this port out. */
 const USUAL_PORT = 80;
@@ -70,7 +68,6 @@ class Web {
   /**
    * @param {number} wanted 0 for any free port
    * @returns {Promise<string>} the URL of the page
-   * @throws {Failure}
    */
   async listen(wanted) {
     await new Promise((resolve, reject) => {

@@ -2,10 +2,7 @@
 
 /** The errors of proper-lockfile, with its messages and codes. */
 
-/**
- * @param {string} message @param {string} code @param {string} [file] the file to be locked
- * @param {unknown} [cause]
- */
+/** @param {string} message @param {string} code @param {string} [file] @param {unknown} [cause] */
 function lockfileError(message, code, file, cause) {
   const error = cause === undefined ? new Error(message) : new Error(message, { cause });
   return Object.assign(error, file === undefined ? { code } : { code, file });

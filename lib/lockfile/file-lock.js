@@ -102,9 +102,7 @@ class FileLock extends HeldRequest {
   }
 }
 
-/**
- * @param {Place} place @returns {FileLock | undefined} undefined if this thread does not hold it
- */
+/** @param {Place} place @returns {FileLock | undefined} this thread's lock */
 const heldHere = ({ name }) => locks.get(name);
 
 /** @param {Place} place @returns {Promise<boolean>} whether anybody holds it */

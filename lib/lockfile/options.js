@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * Converts the options of proper-lockfile. It ignores `stale` and `update`, because nothing goes
- * stale.
- */
+/** Converts the options of proper-lockfile, except `stale` and `update`: nothing goes stale. */
 
 const fs = require('node:fs');
 const { typeError } = require('../platform/errors.js');
@@ -78,7 +75,7 @@ function waitOf(retries) {
 
 /**
  * @param {typeof DEFAULTS} options
- * @returns {number} milliseconds from the first attempt to the last
+ * @returns {number} milliseconds between the first and the last try
  */
 function totalPause({ retries, factor, minTimeout, maxTimeout, maxRetryTime, forever }) {
   if (forever || retries === FOREVER) return maxRetryTime;

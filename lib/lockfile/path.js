@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * Finds the name of a file's lock, which is the real path of the lock file that proper-lockfile
- * would make.
- */
+/** Finds the name of a file's lock: the real path of the lock file of proper-lockfile. */
 
 const path = require('node:path');
 

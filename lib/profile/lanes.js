@@ -1,19 +1,16 @@
 'use strict';
 
-/**
- * Assigns lanes to intervals so that those of one lane do not overlap. A heap orders the lanes by
- * the time at which they become free.
- */
+/** Assigns lanes to intervals so that those of one lane do not overlap. */
 class Lanes {
   /**
-   * No entry ends later than those at twice its index plus one and plus two.
+   * A heap by the end of the last interval of each lane.
    * @type {{ lane: number, end: number }[]}
    */
   #heap = [];
 
   /**
    * @param {number} from at least that of the last call
-   * @param {number} to @returns {number} the number of a lane that is free for that time
+   * @param {number} to @returns {number} a lane that is free for that time
    */
   take(from, to) {
     const heap = this.#heap;

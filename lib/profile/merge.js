@@ -45,21 +45,17 @@ const { findBlockers } = require('./requests.js');
 
 /** @typedef {{ otherData: any, traceEvents: any[] }} Trace */
 
-/**
- * Two clocks belong to one boot of a machine if their zeros differ by less than this, in
- * milliseconds.
- */
+/** Clocks of one boot of a machine seem to differ by less than this, in milliseconds. */
 const SAME_MACHINE = 2000;
 
 /**
- * @param {{ manager?: string }} args @returns {boolean} whether the lock is local to its process
+ * @param {{ manager?: string }} args @returns {boolean} whether no other process shares the lock
  */
 const isLocalToProcess = ({ manager = 'process ' }) => manager.startsWith('process ');
 
 /**
  * @param {Trace[]} traces
- * @returns {{ requests: Merged[], offsets: Offset[] }} the requests in the order in which they were
- *   made
+ * @returns {{ requests: Merged[], offsets: Offset[] }} sorted by the time of the request
  */
 function merge(traces) {
   const parts = traces.map(({ otherData, traceEvents }, index) => {
@@ -104,10 +100,7 @@ function requestOf({ ts, name, args }, process, zero) {
   };
 }
 
-/**
- * @param {Merged[]} requests
- * @returns {Merged[][]} the requests of each name that several processes requested
- */
+/** @param {Merged[]} requests @returns {Merged[][]} by name, if several processes requested it */
 function requestsOfSeveralProcesses(requests) {
   return [...groupedByLock(requests).values()].filter((same) =>
     same.some(({ process }) => process !== same[0].process),
@@ -116,7 +109,7 @@ function requestsOfSeveralProcesses(requests) {
 
 /**
  * @param {Merged[]} requests
- * @returns {Map<string, Merged[]>} the requests of each lock that processes can share, by its key
+ * @returns {Map<string, Merged[]>} by lock, without locks that processes cannot share
  */
 function groupedByLock(requests) {
   /** @type {Map<string, Merged[]>} */
@@ -170,14 +163,12 @@ function offsetsOf(traces, parts) {
 }
 
 /**
- * @param {Trace} trace
- * @returns {number} the time of day at which the monotonic clock was 0, in milliseconds
+ * @param {Trace} trace @returns {number} the time of day at which the clock was 0, in milliseconds
  */
 const epochOf = ({ otherData: { began, zero = 0 } }) => (Date.parse(began) || 0) - zero;
 
 /**
- * The lower bounds of clock differences. The bound for a pair also follows from those over any
- * third process.
+ * The lower bounds of clock differences. Two bounds over a third process count as one.
  * @param {Merged[][]} parts the requests of each process, on its own clock
  * @returns {number[][]} `[a][b]`: the least amount by which the offset of `b` exceeds that of `a`
  */

@@ -24,10 +24,7 @@ const { takeOnly } = require('../standard/webidl.js');
 const { BroadcastChannel, getEnvironmentData, receiveMessageOnPort } = workerThreads;
 const { setEnvironmentData } = workerThreads;
 
-/**
- * The name of the channel, and of the entry in the environment data that tells workers how to
- * record.
- */
+/** The name of the channel, and of the environment data that tell workers how to record. */
 const CHANNEL = 'web-locks-profile';
 
 /** Bytes for each thread. */
@@ -114,9 +111,7 @@ class Profile {
     process.on('exit', this.end);
   }
 
-  /**
-   * Works as `stop` at the end of the process, but reports on stderr if the file cannot be written.
-   */
+  /** Calls `stop` at the end of the process, and reports errors on stderr. */
   end = () => {
     try {
       this.stop();
@@ -133,8 +128,8 @@ class Profile {
   }
 
   /**
-   * Copies the record of a thread that has ended, and releases its ring.
-   * @param {number} id @param {number} end the time of its end
+   * Copies the record of a thread, and releases its ring.
+   * @param {number} id @param {number} end when the thread ended
    */
   #takeRecord(id, end) {
     const part = this.#rings.get(id);
@@ -155,10 +150,7 @@ class Profile {
     for (const { kind } of entriesOf(words)) if (kind === START) this.#dropped++;
   }
 
-  /**
-   * Ends the profile in all threads, and writes the file. Later calls return the same summary.
-   * @throws {Error} if the file cannot be written
-   */
+  /** Ends the profile in all threads, and writes the file once. @throws {Error} if that fails */
   stop() {
     if (this.#summary) return this.#summary;
     process.off('exit', this.end);

@@ -7,7 +7,8 @@
  *
  * Times are those of the messages, in milliseconds of a clock that all threads share. They are
  * taken after the grant and before the release, so a recorded hold lies inside the real one, and
- * two exclusive holds never overlap. But a robbed holder counts as one until it is notified.
+ * two exclusive holds never overlap. One exception: a robbed holder records its end only when it is
+ * notified of the theft.
  */
 
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
@@ -148,7 +149,7 @@ const halvesOf = (token) =>
   token === undefined ? [0, 0] : [Number(token >> 32n), Number(token & 0xffff_ffffn)];
 
 /**
- * @param {any} error of any type, because callbacks of users can throw anything
+ * @param {any} error whatever a callback threw
  * @returns {string} one line
  */
 function describe(error) {

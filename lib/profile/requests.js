@@ -107,7 +107,7 @@ function startOf(numbers) {
 
 /**
  * Sets `blockers`.
- * @param {Recorded[]} requests all of one name, in the order in which they were made
+ * @param {Recorded[]} requests of one name, in the order in which they were made
  */
 function findBlockers(requests) {
   const byGrant = requests.filter(({ granted }) => granted < Number.POSITIVE_INFINITY);

@@ -68,10 +68,7 @@ class Ring {
     Atomics.store(this.header, HEAD, at + length);
   }
 
-  /**
-   * @param {number} length
-   * @returns {number} the index of this many free words, with one more behind them
-   */
+  /** @param {number} length @returns {number} the index of that many free words and one more */
   #claim(length) {
     const { header, words } = this;
     const head = header[HEAD];

@@ -20,17 +20,11 @@ const folder = (() => {
   }
 })();
 
-/**
- * A frame costs more than everything else that is recorded, so it reads few first, and more only if
- * all are the library's.
- */
+/** Frames are expensive, so it reads few first, and more only if all are the library's. */
 const FEW = 10;
 const MANY = 25;
 
-/**
- * @returns {string} the innermost frame of users' code, such as `save (store.js:12:5)`; '' if there
- *   is none
- */
+/** @returns {string} such as `save (store.js:12:5)`; '' if only the library is on the stack */
 const callSite = () =>
   describeStack(callSite, FEW, usersFrame) || describeStack(callSite, MANY, usersFrame);
 

@@ -94,10 +94,7 @@ function* eventsOf(requests, zero) {
   yield* tracks.titles();
 }
 
-/**
- * @param {Recorded[]} requests
- * @returns {Recorded[]} the granted requests, sorted by the time of the grant
- */
+/** @param {Recorded[]} requests @returns {Recorded[]} sorted by the time of the grant */
 const byGrant = (requests) =>
   requests
     .filter(({ granted }) => granted < Number.POSITIVE_INFINITY)
@@ -140,7 +137,7 @@ const titleOfThread = ({ id, name }) =>
   `${id === 0 ? 'main thread' : `thread ${id}`}${name ? ` (${name})` : ''}`;
 
 /**
- * Yields the number of waiters of each name whenever it changes.
+ * Yields the length of each queue whenever it changes.
  * @param {Recorded[]} requests @param {(time: number) => number} ts
  */
 function* queueLengths(requests, ts) {

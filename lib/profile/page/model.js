@@ -1,17 +1,11 @@
 'use strict';
 
-/**
- * The data of the report, and functions that count and summarize them. Nothing here touches the
- * page.
- */
+/** The data of the report, and functions that summarize them. Nothing here touches the page. */
 
 const data = JSON.parse(document.getElementById('data').textContent);
 const count = data.asked.length;
 
-/**
- * The outcomes of requests, from the worst to the best. Each also has a shape of its own, for
- * readers who cannot tell its color.
- */
+/** From the worst to the best. Each has a shape of its own for readers who cannot tell colors. */
 const OUTCOMES = [
   'threw',
   'failed',

@@ -75,9 +75,7 @@ function makeHead(table, titles) {
   document.querySelector(`#${table} thead tr`).append(...cells);
 }
 
-/**
- * Fills the body of a table with the first rows, and shows the button below it if there are more.
- */
+/** Fills a table with the first rows, and shows the button below it if there are more. */
 function fill(table, button, all, shown, rowOf, what) {
   const body = document.querySelector(`#${table} tbody`);
   body.replaceChildren();
