@@ -5,20 +5,20 @@
  * with a key of its own; its requests are keys of that lease (keys.js). Every client computes the
  * holders of a name from the keys (queue.js), so grants are not written. Etcd checks the conditions
  * of each transaction (plan.js). A transaction also writes its number into a key of the session, so
- * it is done once, and a lost answer can be found out (R1, steps.js).
+ * it is executed once, and a lost answer can be found out (R1, steps.js).
  *
  * A session's cost must not depend on the number of others, so it receives only what concerns it
- * (queue-cache.js). One watch covers the keys written for this session: a thief writes one
- * for each lock that it steals, and the deletion of the session's key shows that the lease expired.
- * The keys stay until the session has read them, even if it was cut off and etcd has compacted the
- * history. Grants cannot come that way, because nobody would write them when a lease expires; so
- * the session also watches the names that it waits for. Each renewal writes a key and waits for the
- * watch to deliver it, which proves that the watch works.
+ * (queue-cache.js). One watch covers the keys written for this session. A thief writes one for each
+ * lock that it steals, and the deletion of the session's key shows that the lease expired. The keys
+ * stay until the session has read them, even if it was cut off and etcd has compacted the history.
+ * Grants cannot come that way, because nobody would write them when a lease expires; so the session
+ * also watches the names that it waits for. Each renewal writes a key and waits for the watch to
+ * deliver it, which proves that the watch works.
  *
  * Each connection writes the session's key, and all transactions have its version as a condition.
  * So a late transaction of an older connection or an expired lease changes nothing.
  *
- * Where this adapter differs from the contract:
+ * This adapter differs from the contract as follows:
  * - A step is as many transactions as it needs; a group is in one.
  * - A name keeps the limit of its first shared request only while a shared request exists.
  * - Shared locks that one event grants have the same token.
@@ -61,13 +61,12 @@ const MOST_TOLD = 100;
  * @property {number} version of its key, which identifies the connection
  * @property {number} entered the revision at which this connection wrote the key
  * @property {number} heard the greatest revision that the session knows
- * @property {InstanceType<typeof DeliveryBarrier>} deliveries the watch of keys written for the
- *   session
+ * @property {InstanceType<typeof DeliveryBarrier>} deliveries the watch of keys written for it
  * @property {InstanceType<typeof Streams> | undefined} streams of the connection
  * @property {InstanceType<typeof QueueCache>} queueCache
  * @property {InstanceType<typeof Planner>} planner
  * @property {boolean} isDead
- * @property {boolean} isDeleting whether keys of what has passed are being deleted
+ * @property {boolean} isDeleting whether keys of passed requests are being deleted
  * @property {Life} life the epoch
  * @property {OwnStep | undefined} step the current or last one
  * @property {string} logged the revision of the key that steps write
@@ -90,11 +89,11 @@ class EtcdAdapter {
   #own;
   /** @type {OpenLink | undefined} */
   #link;
-  /** The connection that is not ready yet. @type {OpenLink | undefined} */
+  /** The connection that is being made. @type {OpenLink | undefined} */
   #making;
   /** The latest watches. @type {InstanceType<typeof Streams> | undefined} */
   #streams;
-  /** Counts calls of `open`, `hello` and `dispose`, the last of which counts. */
+  /** Counts calls of `open`, `hello` and `dispose`; only the latest one takes effect. */
   #epoch = 0;
   /** Connections that close a session. @type {Set<OpenLink>} */
   #closing = new Set();
@@ -153,8 +152,8 @@ class EtcdAdapter {
   }
 
   /**
-   * Deletes the keys of requests that have passed. Nobody waits for that, so keys that cannot be
-   * deleted now are left to the next step or renewal.
+   * Deletes the keys of requests that have passed. Nobody waits for that, so the next step or
+   * renewal deletes the keys that cannot be deleted now.
    * @param {Own} own
    */
   async #deletePassed(own) {
@@ -185,8 +184,8 @@ class EtcdAdapter {
     const known = this.#withHeard(seen);
     const { header, TTL } = await link.call('lease/keepalive', { ID: own.id });
     if (!(Number(TTL) > 0)) return dead;
-    // A deposed leader still answers keep-alives and extends nothing. A commit in the same term
-    // proves that it led.
+    // A deposed leader still answers keep-alives, but extends nothing. A commit in the same term
+    // proves that it was the leader.
     const stolen = new Map([...queueCache.thefts].slice(0, MOST_TOLD));
     const [synced, absent] = await Promise.all([
       this.#steps.sync(own, link, this.#forget(own, stolen)),
@@ -210,8 +209,8 @@ class EtcdAdapter {
   }
 
   /**
-   * Finds requests whose keys somebody deleted by hand: they are not held and do not wait. Etcd
-   * lists all keys of a lease in one answer; it can be out of date, so each missing key is read.
+   * Finds requests whose keys somebody deleted by hand; these are not held and do not wait. Etcd
+   * lists all keys of a lease in one answer, which may be out of date, so each missing key is read.
    * @param {Own} own @param {OpenLink} link
    */
   async #absent({ id, queueCache }, link) {
@@ -244,13 +243,13 @@ class EtcdAdapter {
     }));
   }
 
-  /** Etcd ends leases by itself and the watch delivers that. */
+  /** Etcd ends leases by itself, and the watch delivers that. */
   async sweep() {}
 
   /** @param {string} session */
   async close(session) {
     for (let left = this.#gateway.size; left > 0; left--) {
-      // The current connection may be replaced meanwhile.
+      // The current connection may be replaced in between.
       const link = this.#gateway.link(this.#gateway.size - left);
       this.#closing.add(link);
       try {
@@ -273,7 +272,7 @@ class EtcdAdapter {
     try {
       return await ask();
     } catch (error) {
-      // Etcd compacted the revision during the query; a second time is unlikely.
+      // Etcd compacted the revision during the query; that is unlikely to happen twice.
       if (!isForgotten(error)) throw error;
       return await ask();
     }
@@ -341,7 +340,7 @@ class EtcdAdapter {
     return { key: base64(this.#keys.session(lease)), value: info, lease: id };
   }
 
-  /** Drops the connection, even one that is still being made. */
+  /** Drops the connection, even one that is being made. */
   #replace() {
     this.#link?.drop();
     this.#link = undefined;
@@ -378,10 +377,10 @@ class EtcdAdapter {
   }
 
   /**
-   * Starts the watch of keys written for the session. It resolves when the watch has delivered the
-   * session's own key, and rejects after half a lease.
-   * @param {OpenLink} link @param {Own} own
-   * @returns {Promise<boolean>} false if etcd has compacted that revision
+   * Starts the watch of keys written for the session. It resolves with true when the watch has
+   * delivered the session's own key, and with false if etcd has compacted that revision. It rejects
+   * after half a lease.
+   * @param {OpenLink} link @param {Own} own @returns {Promise<boolean>}
    */
   #watch(link, own) {
     const { entered, lease, queueCache, ttl } = own;
@@ -455,9 +454,9 @@ class EtcdAdapter {
 
   /**
    * Makes changes in the current epoch, or in the first one. Keys without an epoch belong to an old
-   * version of this library, which would miss thefts.
-   * @param {object[]} changes @param {OpenLink} link
-   * @returns {Promise<{ header: any, responses: any[] }>}
+   * version of this library, which would not notice thefts.
+   * @param {object[]} changes @param {OpenLink} link @returns
+   *   {Promise<{ header: any, responses: any[] }>}
    */
   async #enterLife(changes, link) {
     const first = {
@@ -476,7 +475,7 @@ class EtcdAdapter {
     return { header: answer.header, responses };
   }
 
-  /** The reads of a new session or connection. @param {Own} own */
+  /** What a new session or connection reads. @param {Own} own */
   #looks({ lease }) {
     const { key, end } = this.#keys.own(lease);
     return [
@@ -502,9 +501,8 @@ class EtcdAdapter {
   }
 
   /**
-   * @param {any} header
-   * @param {any[]} responses to `#looks`
-   * @returns {[Life | undefined, any[], any]} the epoch, the session's keys, the quarantine's key
+   * Parses the responses to `#looks`: the epoch, the session's keys, and the quarantine's key.
+   * @param {any} header @param {any[]} responses @returns {[Life | undefined, any[], any]}
    */
   #found(header, [life, own, quarantine]) {
     const { kvs = [] } = own.response_range;
@@ -524,8 +522,7 @@ class EtcdAdapter {
   }
 
   /**
-   * @param {Seen} seen
-   * @param {Life | undefined} life the server's epoch
+   * @param {Seen} seen @param {Life | undefined} life the server's epoch
    * @param {any} header @param {Own} own @param {OpenLink} link
    */
   async #compare(seen, life, header, own, link) {
@@ -547,9 +544,8 @@ class EtcdAdapter {
   }
 
   /**
-   * Begins a new epoch, which ends all sessions, this one too.
-   * @param {Seen} seen
-   * @param {Life} life the epoch that ends
+   * Begins a new epoch, which ends all sessions, including this one.
+   * @param {Seen} seen @param {Life} life the epoch that ends
    * @param {any} header @param {Own} own @param {OpenLink} link
    */
   async #beginLife(seen, life, { revision }, { ttl }, link) {
@@ -565,10 +561,11 @@ class EtcdAdapter {
   }
 
   /**
-   * Finds how long a quarantine must last: as long as the longest lease that it ends, and the rest
-   * of the current quarantine. The conditions say that nothing of this has changed.
-   * @param {number} ttl the least, in milliseconds
-   * @param {OpenLink} link @returns {Promise<{ conditions: object[], longest: number }>}
+   * Finds out how long a quarantine must last: as long as the longest lease that it ends, and the
+   * rest of the current quarantine. The conditions say that nothing of this has changed. `ttl` is
+   * the minimum.
+   * @param {number} ttl @param {OpenLink} link
+   * @returns {Promise<{ conditions: object[], longest: number }>}
    */
   async #lookAtSessions(ttl, link) {
     const sessions = allWith(this.#keys.session(''));
@@ -593,7 +590,7 @@ class EtcdAdapter {
   }
 
   /**
-   * The rest of a lease in milliseconds.
+   * How many milliseconds are left of a lease.
    * @param {string | undefined} lease @param {OpenLink} link
    */
   async #restOf(lease, link) {
@@ -622,10 +619,7 @@ const MOST_DELETED = 50;
 /** @param {Own} own */
 const passedOf = ({ queueCache }) => [...queueCache.passed.values()].slice(0, MOST_DELETED);
 
-/**
- * Deletes a key if it is still that of this request.
- * @param {import('./queue.js').Entry} entry
- */
+/** Deletes a key if it is still that of this request. @param {import('./queue.js').Entry} entry */
 const deletionOf = (entry) => ({
   request_txn: {
     compare: [isThere(entry)],

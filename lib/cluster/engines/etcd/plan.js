@@ -5,15 +5,15 @@
  * operation, or group of `ifAvailable`: its changes, the conditions that etcd checks, and the reads
  * if they do not hold. So most transactions succeed at the first attempt, however busy a name is.
  *
- * - A request that may wait needs no condition if it is exclusive; if it is shared, no other limit
- *   may be there.
- * - `ifAvailable` needs an empty queue, or, if it is shared, none but shared requests of its limit.
- * - An end that marks the name needs the lock to be there.
- * - A request that passes has done so if no request is there that can hold the name; only otherwise
+ * - A request that may wait needs no condition if it is exclusive. If it is shared, no request with
+ *   another limit may exist.
+ * - `ifAvailable` needs an empty queue, or, if it is shared, only shared requests with its limit.
+ * - An end that marks the name needs the lock to exist.
+ * - A request that passes has done so if no request exists that can hold the name. Only otherwise
  *   it is made.
  *
  * The transaction also reads the resulting queue, so a free name costs one call. A queue that the
- * mirror follows is not read, since its watch delivers it.
+ * cache follows is not read, since its watch delivers it.
  *
  * No condition of etcd can add up units (`ifAvailable` with a limit) or count waiters
  * (`maxPending`). Such a request is made, and withdrawn if it is not held, or too many wait ahead
@@ -21,7 +21,7 @@
  *
  * A thief deletes the requests of the holders and writes a key for each of them into its session's
  * range. So it reads the queue first, and the transaction's condition is that nobody else holds the
- * name; if that fails, the theft is planned again.
+ * name. If that fails, the theft is planned again.
  */
 
 const { UNAVAILABLE, otherLimit } = require('../../adapter.js');
@@ -35,12 +35,9 @@ const { doneLease, exists, leaseNumber, range } = require('./keys.js');
 /** @typedef {InstanceType<typeof import('./queue.js').Queue>} NameQueue */
 
 /**
- * The queues of names at a revision.
- * @typedef {object} View
- * @property {number} revision
- * @property {Map<string, NameQueue>} queues
- * @property {boolean} isForgotten whether etcd has compacted the revision, so some are of a later
- *   one
+ * The queues of names at a revision. If etcd has compacted it (`isForgotten`), some are of a later
+ * one.
+ * @typedef {{ revision: number, queues: Map<string, NameQueue>, isForgotten: boolean }} View
  */
 
 /** The most operations or conditions of a transaction; etcd's default limit is 128. */
@@ -65,15 +62,15 @@ const SHORT = 64;
  * @typedef {object} Move
  * @property {Op[]} ops
  * @property {object[]} conditions
- * @property {object[]} changes the last one reads the mark if no lock is there to set it
- * @property {object[]} reads if the conditions do not hold: one for each operation, or none. For a
- *   request that passes, the change that makes it wait
+ * @property {object[]} changes the last one reads the mark if no lock exists that could set it
+ * @property {object[]} reads for conditions that do not hold: one for each operation, or none. For
+ *   a request that passes, the change that makes it wait
  */
 
 /** @param {Op} op @returns {op is RequestOp} */
 const isRequest = (op) => op.kind !== 'end';
 
-/** Whether the resulting queue decides about the operation. @param {Op} op */
+/** Whether only the resulting queue shows the answer to the operation. @param {Op} op */
 const isLooking = (op) =>
   op.kind === 'ifAvailable' ||
   op.kind === 'steal' ||
@@ -84,7 +81,7 @@ const isLooking = (op) =>
 const isPassing = ({ kind }) => kind === 'pass' || kind === 'passIfAvailable';
 
 /**
- * Whether an equal request right behind this one can never be granted, whatever becomes of this
+ * Whether an equal request directly behind this one can never be granted, whatever becomes of this
  * one.
  * @param {Op} op @returns {op is RequestOp}
  */
@@ -106,9 +103,9 @@ class StepPart {
   #values = 0;
 
   /**
-   * Adds a unit; returns false if it needs another transaction.
-   * @param {Op[]} unit @param {BucketKeys} keys @param {BucketMirror} queueCache
-   * @param {View} view of the names that are stolen
+   * Adds a unit; returns false if it needs another transaction. `view` has the names that are
+   * stolen.
+   * @param {Op[]} unit @param {BucketKeys} keys @param {BucketMirror} queueCache @param {View} view
    */
   take(unit, keys, queueCache, view) {
     const weight = unit.reduce((sum, op) => sum + weightOf(op, view), 0);
@@ -134,8 +131,8 @@ class StepPart {
     const isOther = op.mode === 'shared' && limit !== undefined && limit !== op.limit;
     const isAfterOne = isTried(op) && this.#tried.has(op.name);
     if (isOther || isAfterOne) return isOther;
-    // The read comes after the operations before this one; only one that may be withdrawn falsifies
-    // it.
+    // The read comes after all operations of the transaction. Only a request that may be withdrawn
+    // makes it wrong for those before.
     const isCounted = op.kind === 'request' && op.mode === 'exclusive' && !this.#mixed.has(op.name);
     return isLooking(op) && !isCounted && this.#names.has(op.name);
   }
@@ -177,9 +174,9 @@ function unitsOf(ops) {
 }
 
 /**
- * Takes the units of the next transaction.
- * @param {Op[][]} units @param {BucketKeys} keys @param {BucketMirror} queueCache
- * @param {View} view of the names that are stolen
+ * Takes the units of the next transaction. `view` has the names that are stolen.
+ * @param {Op[][]} units @param {BucketKeys} keys @param {BucketMirror} queueCache @param {View}
+ *   view
  */
 function nextPart(units, keys, queueCache, view) {
   const part = new StepPart();
@@ -197,9 +194,8 @@ class Planner {
   #clientId;
 
   /**
-   * @param {BucketKeys} keys @param {BucketMirror} queueCache
-   * @param {string} lease as in keys
-   * @param {string} clientId the thief that holders are notified of
+   * @param {BucketKeys} keys @param {BucketMirror} queueCache @param {string} lease as in keys
+   * @param {string} clientId the thief that holders learn of
    */
   constructor(keys, queueCache, lease, clientId) {
     this.#keys = keys;
@@ -209,9 +205,7 @@ class Planner {
   }
 
   /**
-   * @param {Op[][]} units of a part
-   * @param {View} view of the names that are stolen
-   * @returns {Plan}
+   * @param {Op[][]} units of a part @param {View} view of the names that are stolen @returns {Plan}
    */
   plan(units, view) {
     /** @type {Plan} */
@@ -252,7 +246,10 @@ class Planner {
     }
   }
 
-  /** Moves for operations that are all granted or none. @param {RequestOp[]} ops @returns {Move} */
+  /**
+   * The move for operations that are all granted or none.
+   * @param {RequestOp[]} ops @returns {Move}
+   */
   #tryAll(ops) {
     return {
       ops,
@@ -308,7 +305,7 @@ class Planner {
     }
     const { holders = [], obstacle = [] } = queues.get(name) ?? {};
     if (holders.length === 0) conditions.push(this.#nobody(name));
-    // While this holder is there, nobody else can hold the name.
+    // While this holder exists, nobody else can hold the name.
     else if (holders[0].kind !== 'c') conditions.push(isThere(holders[0]));
     else if (obstacle.length === 0) conditions.push(this.#nobodyCame(name, revision));
     else conditions.push(...obstacle.map(isThere));
@@ -316,7 +313,7 @@ class Planner {
   }
 
   /**
-   * Notifies a holder in its session's range, if it is still there: only then its lease exists.
+   * Notifies a holder in its session's range, if its key still exists: only then its lease exists.
    * @param {CachedRequest} holder
    */
   #robOne(holder) {
@@ -354,7 +351,10 @@ class Planner {
     return { ops: [op], conditions: [isThere(entry)], changes, reads: [look] };
   }
 
-  /** No request holds the name or waits, except some that pass. @param {string} name */
+  /**
+   * The condition that no request holds the name or waits, except some that pass.
+   * @param {string} name
+   */
   #nobody(name) {
     const { key, end } = this.#keys.holding(name);
     return { ...range(key, end), ...NONE };
@@ -391,7 +391,7 @@ class Planner {
     return { request_range: { ...allWith(all), limit: '1', keys_only: true } };
   }
 
-  /** Reads of queues, in operations that each answer for several names. @param {string[]} names */
+  /** Reads of queues, in operations that answer for several names each. @param {string[]} names */
   reads(names) {
     const reads = names.map((name) => ({
       request_range: { ...allWith(this.#keys.queue(name)), limit: String(SHORT) },
@@ -404,7 +404,7 @@ class Planner {
   }
 
   /**
-   * Answers for a move whose conditions did not hold.
+   * The answers for a move whose conditions did not hold.
    * @param {Move} move @param {any[]} responses @returns {Map<Op, Answer>}
    */
   refusedBy({ ops }, responses) {
@@ -420,7 +420,7 @@ class Planner {
 }
 
 /**
- * Nests transactions, because etcd's limit counts siblings apart from each other.
+ * Nests transactions, because etcd's limit counts each nested one on its own.
  * @param {object[]} changes
  */
 function bundled(changes) {
@@ -433,9 +433,8 @@ function bundled(changes) {
 }
 
 /**
- * The value of a mark: which request has set it.
- * @param {string} lease as in keys
- * @param {number} ref
+ * The value of a mark names the request that has set it.
+ * @param {string} lease as in keys @param {number} ref
  */
 const setterOf = (lease, ref) => `${lease}-${ref}`;
 

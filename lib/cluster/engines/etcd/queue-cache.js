@@ -3,9 +3,8 @@
 /**
  * The session's cache of its bucket: its own requests, and the queues of the names that it
  * *follows*, which are those that it waits for. A queue is read once, after a watch of it has begun
- * (streams.js); then the events of that one watch update it in order. Events of another watch are
- * ignored, since it may be ahead, and its events would hide those that the first still has to
- * deliver.
+ * (streams.js). Then only the events of that watch update it, in order. Events of another watch are
+ * ignored: it may be ahead, and would hide events that the first watch has not delivered yet.
  *
  * A lock's token is the revision at which it became held (its creation, or the end of what blocked
  * it), plus the epoch's offset (life.js). If nobody saw that, the token is the revision that was
@@ -24,11 +23,11 @@ const { Slots } = require('./slots.js');
 /** @import { Entry, KeyValue, WatchEvent } from './queue.js' */
 
 /**
- * @typedef {object} News events of the session, sent after a whole response was applied
+ * @typedef {object} News events of the session, emitted after a whole response was applied
  * @property {(entry: Entry) => void} granted
  * @property {(ref: number, thief: string) => void} stolen
  * @property {(ref: number) => void} passed
- * @property {(ref: number) => void} gone a waiting request was deleted, by anybody
+ * @property {(ref: number) => void} gone somebody deleted a waiting request
  * @property {() => void} freed the quarantine ended, so all queues must be read again
  * @property {() => void} dead the session ended
  */
@@ -39,8 +38,8 @@ const { Slots } = require('./slots.js');
  * @property {unknown} source the stream that updates it
  * @property {number} revision up to which the queue is complete
  * @property {boolean} isLive whether the queue was read
- * @property {{ events: WatchEvent[], revision: number }[]} early events before it was read
- * @property {number} since the last renewal at which this session waited for it
+ * @property {{ events: WatchEvent[], revision: number }[]} early events that came before the read
+ * @property {number} since the last renewal at which this session waited for the name
  */
 
 class QueueCache {
@@ -52,14 +51,14 @@ class QueueCache {
   offset = 0n;
   /**
    * The session's requests at etcd, by `ref`, without those of a transaction that is under way or
-   * in doubt. Only `forget` removes one.
+   * whose outcome is unknown. Only `forget` removes one.
    * @type {Map<number, Entry>}
    */
   mine = new Map();
   slots = new Slots();
   /**
-   * The thieves of thefts whose keys still exist, by `ref`, and '' for requests that have passed
-   * and that no renewal has reported yet.
+   * The thieves of thefts whose keys still exist, by `ref`, and '' for passed requests that no
+   * renewal has reported yet.
    * @type {Map<number, string>}
    */
   thefts = new Map();
@@ -74,11 +73,7 @@ class QueueCache {
   /** @type {{ isOver: () => boolean, resolve: () => void, reject: (error: unknown) => void }[]} */
   #waiting = [];
 
-  /**
-   * @param {BucketKeys} keys
-   * @param {string} lease as in keys
-   * @param {News} news
-   */
+  /** @param {BucketKeys} keys @param {string} lease as in keys @param {News} news */
   constructor(keys, lease, news) {
     this.#keys = keys;
     this.#lease = lease;
@@ -99,7 +94,7 @@ class QueueCache {
     return BigInt(revision) + this.offset;
   }
 
-  /** A name's queue; undefined if it is unknown. @param {string} name */
+  /** A name's queue; undefined if the session does not know it. @param {string} name */
   queue(name) {
     const followed = this.#followed.get(this.#keys.queue(name));
     return followed?.isLive ? followed.queue : undefined;
@@ -121,8 +116,7 @@ class QueueCache {
 
   /**
    * Follows a name, whose queue must then be read.
-   * @param {string} prefix
-   * @param {unknown} [source] the stream that will update it
+   * @param {string} prefix @param {unknown} [source] the stream that will update it
    */
   follow(prefix, source) {
     const { queue = new Queue(), revision = 0, since = 0 } = this.#followed.get(prefix) ?? {};
@@ -137,12 +131,12 @@ class QueueCache {
       if (followed.since === 0 || wanted.has(prefix)) followed.since = renewal;
       else if (renewal - followed.since > 1) this.#followed.delete(prefix);
     }
-    // A waiter for such a name stops waiting, and reads the queue instead.
+    // A caller that waits for such a name stops waiting, and reads the queue instead.
     this.#wake();
   }
 
   /**
-   * Adds a request that was made. The watch may have delivered it already: then that entry is kept.
+   * Adds a request that was made. If the watch has delivered it before, that entry is kept.
    * @param {Entry} entry
    */
   own(entry) {
@@ -154,12 +148,12 @@ class QueueCache {
     return own;
   }
 
-  /** Called when a step begins: frees slots whose keys are certainly not at etcd. */
+  /** Called when a step begins. Frees slots whose keys are certainly not at etcd. */
   beginStep() {
     this.slots.begin({ has: (ref) => this.mine.has(ref) || this.passed.has(ref) });
   }
 
-  /** Forgets passed requests whose keys are deleted. @param {Iterable<number>} refs */
+  /** The keys of these passed requests are deleted. @param {Iterable<number>} refs */
   deleted(refs) {
     for (const ref of refs) if (this.passed.delete(ref)) this.slots.free(ref);
   }
@@ -172,8 +166,8 @@ class QueueCache {
 
   /**
    * Applies grants that a transaction of the session has read. A watch that begins later would give
-   * a holder the token of its own beginning, greater than those of later grants.
-   * @param {Iterable<InstanceType<typeof Queue>>} queues as of the transaction
+   * a holder the token of its own beginning, which is greater than those of later grants.
+   * @param {Iterable<InstanceType<typeof Queue>>} queues after the transaction
    */
   found(queues) {
     /** @type {(() => void)[]} */
@@ -211,7 +205,7 @@ class QueueCache {
   }
 
   /**
-   * Requests that block all waiters of this session: while they exist, none is granted. A
+   * Requests that block all waiters of this session: while they exist, no waiter is granted. A
    * quarantine blocks all, so the list is empty then.
    */
   get obstacles() {
@@ -237,7 +231,7 @@ class QueueCache {
     await over;
   }
 
-  /** Rejects all waits, because the watches are gone. @param {unknown} error */
+  /** The watches are gone, so all waits reject. @param {unknown} error */
   hangUp(error) {
     this.suspend();
     const waiting = this.#waiting;
@@ -252,21 +246,19 @@ class QueueCache {
   }
 
   /**
-   * Stores a queue that was read after its watch began.
-   * @param {string} prefix @param {KeyValue[]} kvs
-   * @param {number} revision of the read
+   * Stores a queue that was read after its watch began; returns false if it has to be read again.
+   * @param {string} prefix @param {KeyValue[]} kvs @param {number} revision of the read
    * @param {unknown} [source] the stream for which it was read
-   * @returns {boolean} false if it has to be read again
    */
   load(prefix, kvs, revision, source) {
     return this.loadAll(new Map([[prefix, kvs]]), revision, source).length === 0;
   }
 
   /**
-   * Stores several queues as `load` does.
-   * @param {Map<string, KeyValue[]>} found keys by prefix
-   * @param {number} revision @param {unknown} [source]
-   * @returns {string[]} the prefixes that have to be read again
+   * Stores several queues as `load` does, and returns the prefixes that have to be read again.
+   * @param {Map<string, KeyValue[]>} found keys by prefix @param {number} revision @param {unknown}
+   *   [source]
+   * @returns {string[]}
    */
   loadAll(found, revision, source) {
     /** @type {(() => void)[]} */
@@ -325,7 +317,7 @@ class QueueCache {
   }
 
   /**
-   * The entry that is already known for the same request.
+   * The entry that is known for the same request.
    * @param {Entry} entry @param {Map<string, Entry>} before
    */
   #known(entry, before) {
@@ -397,8 +389,7 @@ class QueueCache {
   }
 
   /**
-   * @param {Followed} followed
-   * @param {WatchEvent[]} events of one revision
+   * @param {Followed} followed @param {WatchEvent[]} events of one revision
    * @param {number} revision @param {(() => void)[]} news
    */
   #change(followed, events, revision, news) {
@@ -470,7 +461,7 @@ class QueueCache {
 
   /**
    * @param {Entry} entry @param {bigint} token
-   * @param {number} time of the grant; ignored for an own request, which is granted now
+   * @param {number} time of the grant; an own request counts as granted now
    * @param {(() => void)[]} news
    */
   #hold(entry, token, time, news) {

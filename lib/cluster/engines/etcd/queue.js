@@ -1,13 +1,13 @@
 'use strict';
 
 /**
- * The queue of a name and its holders, which every session computes alike from the keys of the
+ * The queue of a name and its holders. Every session computes them alike from the keys of the
  * requests, so a grant is never written. Thieves come first, then the other requests by the
  * revision that created them and, within a session, by `ref`.
  *
  * A request that passes leaves the queue when it is the first and nothing is held. Each session
  * then ignores its key, which its own session deletes. Nobody has to wait for that, since the first
- * key of a queue stays the first, or comes to stand behind a thief only.
+ * key of a queue stays the first, or only a thief comes to stand before it.
  */
 
 const { textOf, valueOf } = require('./keys.js');
@@ -35,18 +35,16 @@ const { textOf, valueOf } = require('./keys.js');
  * @property {number} limit
  * @property {number} weight
  * @property {string} label
- * @property {string} thief the client id of a thief; '' if the request steals nothing
- * @property {number} created revision
+ * @property {string} thief the client id of a thief; '' for another request
+ * @property {number} created the revision that created it
  * @property {bigint} token 0n while it waits
- * @property {number} asked when, by the wall clock of its client; NaN if unknown
- * @property {number} granted when, by our monotonic clock; NaN while it waits or if unknown
+ * @property {number} asked its time by the wall clock of its client; NaN if unknown
+ * @property {number} granted its grant by our monotonic clock; NaN while it waits or if unknown
  */
 
 /**
- * @typedef {object} Asking the part of a request that decides about its grant
- * @property {'a' | 'b' | 'c' | 'p'} kind
- * @property {number} limit
- * @property {number} weight
+ * The part of a request that decides about its grant.
+ * @typedef {{ kind: 'a' | 'b' | 'c' | 'p', limit: number, weight: number }} Asking
  */
 
 /**
@@ -105,13 +103,13 @@ class Queue {
     return [...this.#first(this.held)];
   }
 
-  /** The first request that waits. */
+  /** The first waiting request. */
   get blocked() {
     return [...this.#first(this.held + 1)][this.held];
   }
 
   /**
-   * The first waiter and enough holders to block it: while these exist, no waiter can be granted.
+   * The first waiter, and enough holders to block it: while these exist, no waiter can be granted.
    * The list is empty if nobody waits.
    */
   get obstacle() {
@@ -131,7 +129,7 @@ class Queue {
     }
   }
 
-  /** How many wait ahead of a waiter. @param {Entry} entry */
+  /** How many requests wait ahead of a waiter. @param {Entry} entry */
   waitingBefore(entry) {
     let count = 0;
     for (const one of this.entries.values()) {
@@ -141,13 +139,16 @@ class Queue {
     return count;
   }
 
-  /** Removes a request whose key was deleted. @param {string} key */
+  /** The key of the request was deleted. @param {string} key */
   delete(key) {
     this.entries.delete(key);
     this.passed.delete(key);
   }
 
-  /** Takes out the first requests while they pass. @param {boolean} isQuarantined */
+  /**
+   * Takes the first requests out of the queue while they pass, and returns them.
+   * @param {boolean} isQuarantined
+   */
   pass(isQuarantined) {
     const passed = [];
     for (const entry of isQuarantined ? [] : this.entries.values()) {
@@ -161,7 +162,7 @@ class Queue {
     return passed;
   }
 
-  /** Yields the requests that are newly granted. @param {boolean} isQuarantined */
+  /** Yields the newly granted requests. @param {boolean} isQuarantined */
   *process(isQuarantined) {
     this.held = 0;
     for (const entry of processTheLockRequestQueue(this.entries.values(), isQuarantined)) {
@@ -172,8 +173,9 @@ class Queue {
 }
 
 /**
- * @param {string} key @param {import('./keys.js').RequestKey} request @param {KeyValue} kv
- * @returns {Entry} not granted yet
+ * Makes an entry that is not granted yet.
+ * @param {string} key @param {import('./keys.js').RequestKey} request @param {KeyValue} kv @returns
+ *   {Entry}
  */
 function entryOf(key, { kind, lease, limit, name }, kv) {
   const {
@@ -210,10 +212,10 @@ const entriesOf = (kvs, keys) =>
   });
 
 /**
- * @param {KeyValue[]} kvs all requests of a name at one revision
- * @param {BucketKeys} keys
- * @param {bigint} token of holders whose token is unknown
- * @param {boolean} isQuarantined
+ * The queue of a name, from all its requests at one revision. Holders whose token is unknown get
+ * `token`.
+ * @param {KeyValue[]} kvs @param {BucketKeys} keys @param {bigint} token @param {boolean}
+ *   isQuarantined
  */
 function queueAsOf(kvs, keys, token, isQuarantined) {
   const queue = queueOf(entriesOf(kvs, keys));

@@ -2,10 +2,10 @@
 
 /**
  * Executes a session's steps at etcd, in transactions that plan.js plans; step.js keeps the state.
- * If an answer got lost, the session's key tells whether its transaction was done, because each
- * writes its number there. A transaction that only ends requests writes none, since it can be
- * repeated; but not once a later request of the session may have the key that it deletes
- * (slots.js).
+ * If an answer got lost, a key of the session shows whether its transaction was executed, because
+ * each writes its number there. A transaction that only ends requests writes none, since it can be
+ * repeated. But it must not be repeated once a later request of the session may have the key that
+ * it deletes (slots.js).
  */
 
 const { now } = require('../../../platform/intrinsics.js');
@@ -25,7 +25,7 @@ const { Step } = require('./step.js');
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 /** @typedef {InstanceType<typeof import('./step.js').Step>} OwnStep */
 
-/** The longest value of a request. */
+/** The most characters of a request's value. */
 const MOST_VALUE = 1_000_000;
 /** How many queues one transaction reads. */
 const MOST_READS = 100;
@@ -55,7 +55,7 @@ class Steps {
       // A dead session gets no answer, not even one that is known without etcd.
       if (own.proofs === proofs) await this.#prove(own, link);
     } catch (error) {
-      // `dead` would tell the session that nothing of the step was done.
+      // `dead` would tell the session that nothing of the step was executed.
       if (step.isBegun && !isAgain && classify(error) === 'dead') throw staleError();
       throw error;
     }
@@ -87,7 +87,7 @@ class Steps {
   }
 
   /**
-   * Executes the step's part. It is planned anew until etcd accepts its conditions. A refusal by a
+   * Executes the step's part, and plans it anew until etcd accepts its conditions. A refusal by a
    * quarantine counts only if the quarantine was seen after the step began.
    * @param {OwnStep} step @param {Own} own @param {OpenLink} link
    */
@@ -112,8 +112,9 @@ class Steps {
   }
 
   /**
+   * Attempts the plan; the result is false if a condition did not hold.
    * @param {OwnStep} step @param {Plan} plan @param {Own} own @param {OpenLink} link
-   * @returns {Promise<boolean>} false if a condition did not hold
+   * @returns {Promise<boolean>}
    */
   async #try(step, plan, own, link) {
     const { asItWas, key } = this.#logOf(own);
@@ -154,29 +155,28 @@ class Steps {
   }
 
   /**
-   * @param {OwnStep} step
-   * @param {any} error of the transaction
-   * @param {Own} own @param {OpenLink} link
-   * @returns {Promise<boolean>} true if the step can go on
+   * Throws unless the step can go on after an error of its transaction.
+   * @param {OwnStep} step @param {any} error @param {Own} own @param {OpenLink} link @returns
+   *   {Promise<boolean>}
    */
   async #failed(step, error, own, link) {
     const meaning = classify(error);
     step.isInDoubt &&= meaning === 'retry';
     const ops = step.part.flat();
     if (meaning === 'dead' && ops.some(isMarking)) {
-      // It may be the mark's lease that has expired; if so, `sync` shows that the session is alive.
+      // The lease of the mark may have expired, and not the session's: then `sync` succeeds.
       await this.sync(own, link);
       throw staleError();
     }
     if (meaning !== 'refused' && meaning !== 'local') throw error;
-    // The part is halved here and not by the session, because other parts may be done.
+    // The part is halved here and not by the session, because other parts may have been executed.
     if (step.part.length > 1) step.halve();
     else for (const op of ops) step.answers.set(op, failed(error));
     return true;
   }
 
   /**
-   * Finds out whether the part in doubt was done.
+   * Finds out whether etcd executed the part whose answer got lost.
    * @param {OwnStep} step @param {Own} own @param {OpenLink} link
    */
   async #clear(step, own, link) {
@@ -191,12 +191,10 @@ class Steps {
   }
 
   /**
-   * Answers a part that was done while its answer got lost, from the queues at its revision. If
-   * etcd has compacted that revision, the present queues serve: a request that was made and is gone
-   * was stolen, and its theft is reported.
-   * @param {OwnStep} step
-   * @param {string} revision of its transaction
-   * @param {Own} own @param {OpenLink} link
+   * Answers an executed part whose answer got lost, from the queues at the revision of its
+   * transaction. If etcd has compacted that revision, the present queues serve. Then a request that
+   * was made and is gone was stolen, and its theft is reported.
+   * @param {OwnStep} step @param {string} revision @param {Own} own @param {OpenLink} link
    */
   async #infer(step, revision, own, link) {
     const { lease, queueCache } = own;
@@ -211,7 +209,8 @@ class Steps {
         }
         if (this.#entryOf(op, queues, own)) continue;
         if (isPassing(op)) {
-          // What does not wait has made nothing. Only `#settle` knows a request that was made.
+          // A request that does not wait has made nothing. Only `#settle` knows a request that was
+          // made.
           if (op.kind !== 'pass') step.again(op);
           else if (!this.#passedOf(op, queues, own)) step.answers.set(op, PASSED);
           continue;
@@ -219,7 +218,7 @@ class Steps {
         const isMade = op.kind === 'steal' || (isGone && step.robbed.has(op.ref));
         const other = isMade ? undefined : otherOf(op, queues.get(op.name));
         // A condition did not hold, and nothing was done. The request goes before those that the
-        // step still has to make, and a group stays together.
+        // step has not made yet, and a group stays together.
         if (other) step.answers.set(op, otherLimit(other.limit));
         else if (!isMade) step.again(op);
         else if (op.kind !== 'request') step.granted(op.ref, queueCache.tokenOf(revision));
@@ -229,7 +228,7 @@ class Steps {
   }
 
   /**
-   * Records the results of a part that was done.
+   * Records the results of an executed part.
    * @param {OwnStep} step
    * @param {Map<string, InstanceType<typeof import('./queue.js').Queue>>} queues of all its names
    * @param {Own} own
@@ -274,7 +273,7 @@ class Steps {
   }
 
   /**
-   * Reads the queues of the names that are to be stolen.
+   * Reads the queues of the names that will be stolen.
    * @param {Op[][]} units @param {Own} own @param {OpenLink} link
    */
   async #lookAtStolen(units, own, link) {
@@ -284,10 +283,10 @@ class Steps {
   }
 
   /**
-   * Reads queues at a revision. If etcd has compacted it, they are the present ones, and all thefts
-   * until now are known: a request that is missing may have been stolen, and must not be repeated.
-   * @param {string[]} names @param {Own} own @param {OpenLink} link
-   * @param {string} [at] revision
+   * Reads queues at a revision. If etcd has compacted it, they are the present ones, and then all
+   * thefts until now are known: a missing request may have been stolen, and must not be repeated.
+   * @param {string[]} names @param {Own} own @param {OpenLink} link @param {string} [at] the
+   *   revision
    * @returns {Promise<View>}
    */
   async #look(names, own, link, at = '0') {
@@ -323,8 +322,7 @@ class Steps {
   }
 
   /**
-   * @param {string[]} names
-   * @param {any[]} found the keys of each name
+   * @param {string[]} names @param {any[]} found the keys of each name
    * @param {string} revision @param {Own} own
    */
   #asOf(names, found, revision, { queueCache }) {
@@ -339,11 +337,8 @@ class Steps {
   }
 
   /**
-   * The queues of all names of a part.
-   * @param {OwnStep} step
-   * @param {string[]} names whose queues its transaction has read
-   * @param {any[]} reads
-   * @param {string} revision of the transaction
+   * The queues of all names of a part. Its transaction, at `revision`, has read those of `names`.
+   * @param {OwnStep} step @param {string[]} names @param {any[]} reads @param {string} revision
    * @param {Own} own @param {OpenLink} link
    */
   async #queuesOf(step, names, reads, revision, own, link) {
@@ -367,8 +362,7 @@ class Steps {
   }
 
   /**
-   * @param {OwnStep} step
-   * @param {import('./plan.js').Move[]} moves of the transaction
+   * @param {OwnStep} step @param {import('./plan.js').Move[]} moves of the transaction
    * @param {any[]} responses @param {Own} own @param {OpenLink} link
    */
   async #take(step, moves, responses, { lease, planner }, link) {
@@ -420,7 +414,7 @@ class Steps {
    */
   async #leaseMarks({ answers, ops }, own, link) {
     const left = ops.filter(isMarking).filter((op) => !answers.has(op));
-    // They are granted at once, so that the first has not expired when the last mark is set.
+    // All leases are granted at once, so that the first has not expired when the last mark is set.
     await Promise.all(left.map((op) => this.#leaseMark(op, own, link)));
   }
 
@@ -431,13 +425,13 @@ class Steps {
       await link.call('lease/grant', { ID: doneLease(own.lease, ref), TTL });
     } catch (/** @type {any} */ error) {
       if (!/lease already exists/.test(error?.message)) throw error;
-      // An earlier attempt granted it, maybe long ago.
+      // An earlier attempt granted this lease, maybe long ago.
       await link.call('lease/keepalive', { ID: doneLease(own.lease, ref) });
     }
   }
 
   /**
-   * Answers whether an end has set its mark.
+   * Reads whether an end has set its mark.
    * @param {import('../../adapter.js').EndOp} op @param {string} lease @param {OpenLink} link
    */
   async #lookAt(op, lease, link) {
@@ -446,23 +440,21 @@ class Steps {
   }
 
   /**
-   * @param {Op} op
-   * @param {any} found the mark of the name
+   * @param {Op} op @param {any} found the mark of the name
    * @param {string} lease @param {OpenLink} link @returns {Promise<Answer>}
    */
   async #markOf({ ref }, found, lease, link) {
     if (found && valueOf(found.value) === setterOf(lease, ref)) return ENDED;
-    // No key is bound to this lease, which would otherwise live as long as a mark.
+    // This lease has no key, and would otherwise live as long as a mark.
     await link.call('lease/revoke', { ID: doneLease(lease, ref) }).catch(() => {});
     return NOT_MARKED;
   }
 
   /**
-   * Makes changes if the session is alive and this is its latest connection.
+   * Makes changes if the session is alive and this is its latest connection. If another condition
+   * does not hold, there are no responses, nothing was done, and `found` is the key `log`.
    * @param {object[]} changes @param {object[]} conditions @param {Own} own @param {OpenLink} link
-   * @param {string} [log] a key to read if another condition does not hold
-   * @returns {Promise<{ header: any, responses?: any[], found?: any }>} no responses: nothing was
-   *   done
+   * @param {string} [log] @returns {Promise<{ header: any, responses?: any[], found?: any }>}
    */
   async #transact(changes, conditions, own, link, log) {
     const key = base64(this.#keys.session(own.lease));
@@ -489,16 +481,16 @@ class Steps {
    * @param {Own} own @param {OpenLink} link
    */
   async #prove(own, link) {
-    // A transaction without a read is answered by any member, from what it knows itself.
+    // Any member would answer a transaction without a read, from what it knows itself.
     const key = base64(this.#keys.session(own.lease));
     await this.#transact([{ request_range: { key, keys_only: true } }], [], own, link);
   }
 
   /**
-   * Waits until the mirror knows everything that was written for the session, and whether there is
-   * a quarantine: it writes a key itself, and the watch delivers that last.
-   * @param {Own} own @param {OpenLink} link
-   * @param {object[]} [others] operations of the same transaction
+   * Waits until the cache knows everything that was written for the session, and whether there is a
+   * quarantine. For that it writes a key, which the watch delivers last. `others` are operations of
+   * the same transaction.
+   * @param {Own} own @param {OpenLink} link @param {object[]} [others]
    */
   async sync(own, link, others = []) {
     const { lease, queueCache } = own;
@@ -521,13 +513,16 @@ class Steps {
   }
 }
 
-/** The revision of the key that steps write; '0' if the key does not exist. @param {any} found */
+/** The revision of the key that steps write; '0' if it does not exist. @param {any} found */
 const loggedAt = (found) => found?.mod_revision ?? '0';
 
 /** Whether a move is a nested transaction. @param {import('./plan.js').Move} move */
 const isNested = ({ conditions }) => conditions.length > 0;
 
-/** The operations of a move in its part's transaction. @param {import('./plan.js').Move} move */
+/**
+ * The operations of a move in the transaction of its part.
+ * @param {import('./plan.js').Move} move
+ */
 const requestsOf = (move) => {
   const { changes, conditions, reads } = move;
   if (!isNested(move)) return changes;
