@@ -140,6 +140,13 @@ const OLD_STORIES = [
   [asked, markedFor(0.25), { kind: 'jump', session: 0, isBack: true, name: 1 }, looked],
   // A short mark of a quarantine.
   [asked, { kind: 'rebirth', session: 0, isAhead: false }, markedFor(0.25), looked],
+  // The only session that does not doze dies, and the clock is set ahead later.
+  [
+    ...[1, 2].map((session) => ({ kind: 'doze', session })),
+    { kind: 'expire', session: 0, isSwept: true },
+    ...[1, 1].map((session) => ({ kind: 'pass', session, isSwept: true })),
+    { kind: 'jump', session: 1, isBack: false, name: 1 },
+  ],
 ];
 
 /** The reference engine, with clocks that stand still. */
@@ -441,6 +448,7 @@ class Telling {
   async #loses(session, isSwept) {
     session.isAlive = false;
     this.#hasDead = true;
+    this.#keepOneAwake();
     // What waited for it may be granted by now, or by the sweep.
     await this.#showAll(refsOf);
     if (isSwept || this.#engine.endsFirst) await this.#sweep();
@@ -500,9 +508,16 @@ class Telling {
     for (const side of this.#sides) await side.shift(milliseconds);
   }
 
-  /** It does not renew until it dozes no more; one does, as else nobody could. */
+  /** It does not renew until it dozes no more. */
   async doze(_, session) {
-    if (session !== this.#sessions[0]) session.isDozing = !session.isDozing;
+    session.isDozing = !session.isDozing;
+    this.#keepOneAwake();
+  }
+
+  /** If nobody renewed, a server would take that for a fault of its own. */
+  #keepOneAwake() {
+    const [first] = this.#alive;
+    if (this.#alive.every(({ isDozing }) => isDozing) && first) first.isDozing = false;
   }
 
   async #wakeAll() {
