@@ -42,13 +42,13 @@ function openBucket(name, options) {
       if (fetch !== undefined && typeof fetch !== 'function') {
         throw typeError(OPEN_BUCKET, `'fetch' is ${describe(fetch)}; expected a function.`);
       }
-      return new EtcdAdapter(bucket, { endpoints: urlsOf(endpoints), auth: authOf(auth), fetch });
+      return new EtcdAdapter(bucket, { endpoints: toUrls(endpoints), auth: toAuth(auth), fetch });
     },
   );
 }
 
 /** @param {unknown} endpoints @returns {string[]} without slashes at the end */
-function urlsOf(endpoints) {
+function toUrls(endpoints) {
   const list = typeof endpoints === 'string' ? [endpoints] : endpoints;
   const isList = Array.isArray(list) && list.length > 0;
   if (!isList || !list.every((url) => /^https?:\/\/[^/]/.test(url))) {
@@ -59,7 +59,7 @@ function urlsOf(endpoints) {
 }
 
 /** @param {any} auth */
-function authOf(auth) {
+function toAuth(auth) {
   if (auth === undefined) return undefined;
   const { user, password } = Object(auth);
   if (typeof user !== 'string' || typeof password !== 'string') {

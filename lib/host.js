@@ -27,7 +27,7 @@ const locks = createLockManager(new HostBackend('', ''));
 function openBucket(name, options) {
   needArguments(arguments.length, 1, OPEN_BUCKET);
   const bucketName = toDOMString(name, OPEN_BUCKET, 'The name');
-  const directory = toDirectory(toOptions(options));
+  const directory = toDirectory(directoryOption(options));
   return new Bucket(bucketName, new HostBackend(`bucket:${bucketName}`, directory));
 }
 
@@ -36,7 +36,7 @@ function openBucket(name, options) {
  * looks.
  * @param {any} options
  */
-function toOptions(options) {
+function directoryOption(options) {
   if (options === undefined || options === null) return undefined;
   if (typeof options !== 'object') {
     throw typeError(OPEN_BUCKET, `The options are ${describe(options)}, not an object.`);

@@ -28,13 +28,13 @@ function install(where) {
     for (const restore of undo.splice(0).reverse()) restore();
   };
   try {
-    replace(target, 'LockManager', global(LockManager), undo);
-    replace(target, 'Lock', global(Lock), undo);
+    installOver(target, 'LockManager', interfaceDescriptor(LockManager), undo);
+    installOver(target, 'Lock', interfaceDescriptor(Lock), undo);
     // A navigator that we made disappears when the last installation on it is undone.
     const { navigator: found } = target;
     const navigator = isObject(found) ? found : createNavigator();
-    if (ours.has(navigator)) replace(target, 'navigator', global(navigator), undo);
-    replace(homeOfLocks(navigator), 'locks', attribute(locks), undo);
+    if (ours.has(navigator)) installOver(target, 'navigator', interfaceDescriptor(navigator), undo);
+    installOver(ownerOfLocks(navigator), 'locks', locksDescriptor(locks), undo);
     // An installed lock manager accepts signals of the target's DOM as well.
     countInstallations(locks, 1);
     undo.push(() => countInstallations(locks, -1));
@@ -72,7 +72,7 @@ const installed = new WeakMap();
  * @param {any} object @param {string} name @param {PropertyDescriptor} descriptor
  * @param {(() => void)[]} undo receives the function that removes this one
  */
-function replace(object, name, descriptor, undo) {
+function installOver(object, name, descriptor, undo) {
   const properties = installed.get(object) ?? new Map();
   installed.set(object, properties);
   const property = properties.get(name) ?? {
@@ -93,10 +93,15 @@ function replace(object, name, descriptor, undo) {
 }
 
 /** Describes an interface on the global object. @param {any} value */
-const global = (value) => ({ value, writable: true, enumerable: false, configurable: true });
+const interfaceDescriptor = (value) => ({
+  value,
+  writable: true,
+  enumerable: false,
+  configurable: true,
+});
 
 /** Describes `readonly attribute LockManager locks`. @param {unknown} locks */
-function attribute(locks) {
+function locksDescriptor(locks) {
   const holder = {
     get locks() {
       return locks;
@@ -124,7 +129,7 @@ const ours = new WeakSet();
  * has no such prototype.
  * @param {any} navigator
  */
-function homeOfLocks(navigator) {
+function ownerOfLocks(navigator) {
   const prototype = Object.getPrototypeOf(navigator);
   const plain = prototype === null || Object.getPrototypeOf(prototype) === null;
   return plain || Object.hasOwn(navigator, 'locks') ? navigator : prototype;

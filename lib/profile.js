@@ -21,13 +21,13 @@ function isPreloaded() {
   const words = [...process.execArgv, ...(process.env.NODE_OPTIONS ?? '').split(/\s+/)];
   return words.some((word, i) => {
     const joined = /^--(?:import|require)=(.*)$/.exec(word);
-    if (joined) return isThis(joined[1]);
-    return /^(?:--import|--require|-r)$/.test(words[i - 1]) && isThis(word);
+    if (joined) return isThisModule(joined[1]);
+    return /^(?:--import|--require|-r)$/.test(words[i - 1]) && isThisModule(word);
   });
 }
 
 /** @param {string} specifier */
-const isThis = (specifier) =>
+const isThisModule = (specifier) =>
   specifier === 'web-locks/profile' ||
   path.resolve(specifier.replace(/^file:\/\//, '')).replace(/\.mjs$/, '.js') === __filename;
 
@@ -35,7 +35,7 @@ const isThis = (specifier) =>
  * Writes the profile before the signal ends the process.
  * @param {NodeJS.Signals} signal @param {{ end: () => void }} profile
  */
-function stopOn(signal, profile) {
+function writeProfileOn(signal, profile) {
   const listener = () => {
     // The program handles the signal itself, and its 'exit' event ends the profile.
     if (process.listenerCount(signal) > 1) return;
@@ -60,8 +60,8 @@ if (isPreloaded()) {
     sites: env.WEB_LOCKS_PROFILE_SITES !== '0',
   });
   if (isMainThread) {
-    stopOn('SIGINT', profile);
-    stopOn('SIGTERM', profile);
+    writeProfileOn('SIGINT', profile);
+    writeProfileOn('SIGTERM', profile);
   }
 }
 

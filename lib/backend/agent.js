@@ -11,7 +11,7 @@ const {
   checked,
 } = require('./addon.js');
 const { NO_TAG } = require('./contract.js');
-const { nextTick, report, soon, uncurry } = require('../platform/intrinsics.js');
+const { nextTick, report, callInMicrotask, uncurry } = require('../platform/intrinsics.js');
 const { threadId, threadName } = require('../platform/thread.js');
 
 /** @typedef {import('./contract.js').Backend} Backend */
@@ -58,7 +58,7 @@ class Unannounced {
 
   /** @param {(request: Requester) => void} what @param {boolean} hasStack */
   announceAll(what, hasStack) {
-    while (!this.isEmpty) this.announceOne(what, hasStack);
+    while (!this.isEmpty) this.announceFirst(what, hasStack);
   }
 
   /**
@@ -66,7 +66,7 @@ class Unannounced {
    * not keep the other requests from being announced.
    * @param {(request: Requester) => void} what may be called again @param {boolean} hasStack
    */
-  announceOne(what, hasStack) {
+  announceFirst(what, hasStack) {
     if (this.isEmpty) return;
     try {
       what(/** @type {Requester} */ (this.#requests[this.#first]));
@@ -113,7 +113,7 @@ class Agent {
 
   constructor() {
     const prefix = clientPrefix(threadId);
-    const drain = () => this.#drain();
+    const drain = () => this.#handleWakeUp();
     this.clientId = checked(
       addon.start(prefix, threadId, threadName, this.exchange.buffer, drain),
       'starting the agent of this thread',
@@ -155,9 +155,9 @@ class Agent {
    * again.
    * @throws {unknown} the stack is full; the event loop applies the rest
    */
-  collect() {
+  applyEvents() {
     try {
-      this.#applyAll();
+      this.#applyExchange();
     } catch (error) {
       // The caller may have nothing to undo, and nobody else would wake the thread for the rest.
       addon.undo(NO_TAG);
@@ -165,11 +165,11 @@ class Agent {
     }
   }
 
-  #applyAll() {
+  #applyExchange() {
     let count = this.exchange[EVENT_COUNT];
     while (count > 0) {
       while (this.#taken < count) {
-        this.#take(EVENTS + EVENT_SIZE * this.#taken);
+        this.#applyEvent(EVENTS + EVENT_SIZE * this.#taken);
         this.#taken++;
       }
       this.#taken = 0;
@@ -182,10 +182,10 @@ class Agent {
   }
 
   /** @param {number} at the offset of the event in the exchange */
-  #take(at) {
+  #applyEvent(at) {
     const request = this.#requests[this.exchange[at + EVENT_TAG]];
     // Otherwise the request ended in a call whose caller ran out of stack.
-    if (typeof request === 'object') /** @type {any} */ (request.backend).takeNews(request, at);
+    if (typeof request === 'object') /** @type {any} */ (request.backend).applyEvent(request, at);
   }
 
   /**
@@ -193,10 +193,10 @@ class Agent {
    * @param {boolean} woken whether this answers a wake-up, so that the next event wakes the
    *   thread again
    */
-  catchUp(woken) {
-    this.collect();
+  drainEvents(woken) {
+    this.applyEvents();
     addon.drain(woken);
-    this.collect();
+    this.applyEvents();
   }
 
   /** @param {Requester} request was granted or failed */
@@ -206,7 +206,7 @@ class Agent {
   }
 
   /** @param {Requester} request */
-  passed(request) {
+  applyPass(request) {
     request.granted(0, 0);
     this.queueAnswer(request);
     this.remove(request);
@@ -217,7 +217,7 @@ class Agent {
    * @param {string | import('./contract.js').Thief} thief a client id, with the process if it is
    *   known
    */
-  stolen(request, thief) {
+  applyTheft(request, thief) {
     if (typeof thief === 'string') request.stolen(thief);
     else request.stolen(thief.clientId, thief.pid);
     this.#losses.add(request);
@@ -229,7 +229,7 @@ class Agent {
    * @param {Requester} request
    * @param {import('./contract.js').LossReason} reason @param {() => Error} [cause]
    */
-  lost(request, reason, cause) {
+  applyLoss(request, reason, cause) {
     request.lost(reason, cause);
     this.#losses.add(request);
     this.unannounced++;
@@ -267,18 +267,17 @@ class Agent {
    * called.
    * @param {Requester} request
    */
-  announcesLater(request) {
+  deferAnnouncement(request) {
     const isFirst = this.#grants.isEmpty;
-    if (isFirst && !this.#isUnheard) return false;
+    if (isFirst) this.#forgetDelivered();
+    if (isFirst && this.lastAnnounced === undefined) return false;
     this.queueAnswer(request);
     if (isFirst) this.#announceInTick();
     return true;
   }
 
-  /** Whether the callback of the grant announced last is still to be called. */
-  get #isUnheard() {
-    if (this.lastAnnounced?.isHeard) this.lastAnnounced = undefined;
-    return this.lastAnnounced !== undefined;
+  #forgetDelivered() {
+    if (this.lastAnnounced?.isDelivered) this.lastAnnounced = undefined;
   }
 
   /**
@@ -294,7 +293,7 @@ class Agent {
       this.#losses.announceAll(announceLoss, hasStack);
       if (!this.#ticking) {
         if (!this.#grants.isEmpty) this.lastAnnounced = this.#grants.first;
-        this.#grants.announceOne(announceAnswer, hasStack);
+        this.#grants.announceFirst(announceAnswer, hasStack);
         // A listener may have stolen locks.
         this.#losses.announceAll(announceLoss, hasStack);
         if (!this.#grants.isEmpty) this.#announceInTick();
@@ -310,7 +309,7 @@ class Agent {
 
   #announceInTick() {
     if (this.#ticking) return;
-    soon(this.#tick);
+    callInMicrotask(this.#queueTick);
     this.#ticking = true;
   }
 
@@ -318,7 +317,7 @@ class Agent {
    * The microtasks of a callback run before the next callback is called: a tick that a microtask
    * sets up comes after all microtasks of now, and the engine runs microtasks between two ticks.
    */
-  #tick = () => {
+  #queueTick = () => {
     nextTick(() => {
       this.#ticking = false;
       this.announce(true);
@@ -326,11 +325,11 @@ class Agent {
   };
 
   /** Runs on an empty stack when the core wakes the thread. */
-  #drain() {
+  #handleWakeUp() {
     // Ticks run before the event loop goes on. A tick that is still expected got lost when the
     // stack ended.
     this.#ticking = false;
-    this.catchUp(true);
+    this.drainEvents(true);
     const { unfinished } = this;
     for (let i = 0; i < unfinished.length; i++) {
       try {

@@ -63,7 +63,7 @@ function requireFrom(place) {
 }
 
 /** The place of the binary that the package contains for this process. */
-function prebuild() {
+function prebuildPlace() {
   const libc = process.platform === 'linux' && usesMusl() ? '-musl' : '';
   return `prebuilds/${process.platform}-${process.arch}${libc}`;
 }
@@ -74,7 +74,7 @@ function prebuild() {
  * diagnostic report tells, but takes some milliseconds.
  */
 function usesMusl() {
-  const loader = /\/ld-(musl|linux)-[-\w]+\.so\.\d\0/.exec(startOf(process.execPath));
+  const loader = /\/ld-(musl|linux)-[-\w]+\.so\.\d\0/.exec(firstBytesOf(process.execPath));
   if (loader) return loader[1] === 'musl';
   const report = /** @type {any} */ (process.report);
   try {
@@ -89,7 +89,7 @@ function usesMusl() {
 }
 
 /** The headers of a program, with the name of its loader behind them. @param {string} program */
-function startOf(program) {
+function firstBytesOf(program) {
   const bytes = Buffer.alloc(4096);
   try {
     const file = fs.openSync(program, 'r');
@@ -114,7 +114,7 @@ function* candidates() {
     return;
   }
   for (const place of BUILT) yield [fileIn(place), () => requireFrom(place)];
-  const place = prebuild();
+  const place = prebuildPlace();
   yield [fileIn(place), () => requireFrom(place)];
 }
 

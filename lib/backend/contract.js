@@ -11,7 +11,7 @@
  * again, about the same request too. A backend calls these two from `announce`, or from its own
  * events, when its state is settled. Losses come first: a holder learns of a theft before the
  * thief, if it is of the same thread, runs. The caller of `request`, `requestAll` or `wait`
- * announces an answer that came during the call, unless `announcesLater` takes it over.
+ * announces an answer that came during the call, unless `deferAnnouncement` takes it over.
  *
  * Applying events calls nothing. A backend applies a batch of events by calling these members, one
  * event after the other. So a member changes fields and returns: it calls no backend, no addon, and
@@ -49,8 +49,8 @@
  * @property {number} [priority] -2^31 to 2^31 - 1; 0 if undefined. The request waits behind those
  *   with the same or a higher one, and ahead of those with a lower one. 0 for a thief, who never
  *   waits
- * @property {boolean} [asksForMore] whether it has any of `label`, `limit`, `maxPending`, `inside`,
- *   or a `priority` other than 0
+ * @property {boolean} [hasExtensions] whether it has any of `label`, `limit`, `maxPending`,
+ *   `inside`, or a `priority` other than 0
  * @property {number} [keep] milliseconds, more than 0: `release` marks the name for this time. It
  *   is undefined for no mark; otherwise it is set after `marked` was asked, and before `release`
  * @property {Requester[]} [inside] if the request rejects deadlocks: the locks that are not
@@ -76,8 +76,8 @@
  *   makes the error, when that is announced
  * @property {() => void} announceAnswer notifies users that the request was granted, is unavailable
  *   or failed, if that is still so
- * @property {boolean} isHeard whether users' code was called with the answer, once `announceAnswer`
- *   was
+ * @property {boolean} isDelivered whether users' code was called with the answer, once
+ *   `announceAnswer` was
  * @property {(fromEvents: boolean) => void} announceLoss notifies users, once, of a lock that was
  *   stolen or lost; `fromEvents` is false within a call of users'
  * @property {() => Error} lossReason
@@ -159,10 +159,10 @@ const NO_TAG = 2 ** 32 - 1;
  *   is missing, locks are requested one after the other
  * @property {() => void} announce notifies users of what became of requests through the calls so
  *   far
- * @property {(request: Requester) => boolean} [announcesLater] returns true if callbacks of earlier
- *   grants are still to be called when `request` returns with a grant. Then the backend announces
- *   this grant after those; otherwise the caller does. If it is missing, there are no such
- *   callbacks
+ * @property {(request: Requester) => boolean} [deferAnnouncement] returns true if callbacks of
+ *   earlier grants are still to be called when `request` returns with a grant. Then the backend
+ *   announces this grant after those; otherwise the caller does. If it is missing, there are no
+ *   such callbacks
  * @property {Requester[]} unfinished requests whose `finish` is to be called
  * @property {(tag: number) => unknown} undo ends a request, whatever has become of it, and has
  *   `finish` called soon, on an empty stack; with NO_TAG it does only that

@@ -16,7 +16,7 @@ const { defineProperty } = Object;
  * @returns {LockDetails}
  */
 const lockDetails = (source) =>
-  printable({
+  withToJSON({
     clientId: source.clientId,
     mode: source.mode,
     name: source.name,
@@ -40,7 +40,7 @@ const lockDetails = (source) =>
  * @param {number} ahead the number of requests ahead of it in the queue
  * @returns {PendingDetails}
  */
-const pendingDetails = (details, blockedBy, ahead) => printable({ ...details, blockedBy, ahead });
+const pendingDetails = (details, blockedBy, ahead) => withToJSON({ ...details, blockedBy, ahead });
 
 /**
  * Lets JSON.stringify, and so loggers and `process.send`, take the token. No class does that: a
@@ -49,7 +49,7 @@ const pendingDetails = (details, blockedBy, ahead) => printable({ ...details, bl
  * @template {LockDetails} T
  * @param {T} details @returns {T}
  */
-const printable = (details) => defineProperty(details, 'toJSON', TO_JSON);
+const withToJSON = (details) => defineProperty(details, 'toJSON', TO_JSON);
 
 /** @type {PropertyDescriptor} */
 const TO_JSON = {

@@ -36,7 +36,7 @@ const { agentName } = require('./agent-name.js');
 const { bucketClosedError } = require('../platform/errors.js');
 const { Promise, now } = require('../platform/intrinsics.js');
 const { hostname } = require('../platform/machine.js');
-const { theLock } = require('../platform/names.js');
+const { describeLock } = require('../platform/names.js');
 const { programName } = require('../platform/program.js');
 const path = require('node:path');
 const process = require('node:process');
@@ -106,15 +106,15 @@ function thiefAt(at) {
 }
 
 /** A job of the addon that is no request, but has a tag and ends with an event. */
-class Errand {
+class Job {
   tag = NO_TAG;
-  isTold = false;
+  isDone = false;
   /** Resolves `done` with the status in the event. @type {(status: number) => void} */
-  told = () => {};
+  settle = () => {};
   /** @type {Promise<number>} */
   done = new Promise((resolve) => {
-    this.told = (status) => {
-      this.isTold = true;
+    this.settle = (status) => {
+      this.isDone = true;
       resolve(status);
     };
   });
@@ -182,34 +182,34 @@ class HostBackend {
 
   async #ready() {
     const doing = 'opening a storage bucket';
-    const errand = this.#start(() => addon.hostReady(this.#open()), doing);
-    if (!errand) return;
-    const status = await errand.done;
+    const job = this.#startJob(() => addon.hostReady(this.#open()), doing);
+    if (!job) return;
+    const status = await job.done;
     if (this.closed) throw this.closed;
-    agent.remove(/** @type {any} */ (errand));
+    agent.remove(/** @type {any} */ (job));
     if (status !== WLH_OK) throw this.#error(status, doing);
   }
 
   /**
    * @param {() => number} call the addon reads the tag from the exchange @param {string} doing
-   * @returns {Errand | undefined} undefined if it is done; otherwise the caller removes it when
+   * @returns {Job | undefined} undefined if it is done; otherwise the caller removes it when
    *   it is
    */
-  #start(call, doing) {
+  #startJob(call, doing) {
     if (this.closed) throw this.closed;
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
-    const errand = new Errand(this);
-    agent.add(/** @type {any} */ (errand));
-    exchange[TAG] = errand.tag;
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
+    const job = new Job(this);
+    agent.add(/** @type {any} */ (job));
+    exchange[TAG] = job.tag;
     let status = -1;
     try {
       status = call();
     } finally {
-      if (status !== WLH_PENDING) agent.remove(/** @type {any} */ (errand));
+      if (status !== WLH_PENDING) agent.remove(/** @type {any} */ (job));
     }
     if (status === WLH_OK) return undefined;
     if (status !== WLH_PENDING) throw this.#error(status, doing);
-    return errand;
+    return job;
   }
 
   /** @param {Requester} request */
@@ -229,20 +229,20 @@ class HostBackend {
         return;
       }
     }
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     agent.add(request);
     exchange[TAG] = request.tag;
     exchange[MODE] = request.mode === 'shared' ? WLK_SHARED : WLK_EXCLUSIVE;
     exchange[OPTION] = disposition === 'wait' ? WLK_WAIT : options[disposition];
-    const status = request.asksForMore
+    const status = request.hasExtensions
       ? this.#requestExtra(opening, request)
       : addon.hostRequest(opening, name);
     // The events come second, because one of them can be the theft of this lock.
     if (status === WLH_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status !== WLH_GRANTED && status !== WLH_PENDING) {
       agent.remove(request);
-      this.#refuse(request, status, exchange[LIMIT]);
+      this.#applyRefusal(request, status, exchange[LIMIT]);
     }
   }
 
@@ -260,7 +260,7 @@ class HostBackend {
    * @param {Requester} request @param {number} status WLH_OK if it has passed
    * @param {number} limit of the name
    */
-  #refuse(request, status, limit) {
+  #applyRefusal(request, status, limit) {
     if (status === WLH_NOT_AVAILABLE) request.unavailable();
     else if (status === WLH_OK) request.granted(0, 0);
     else if (status === WLH_OTHER_LIMIT) request.otherLimit?.(limit);
@@ -270,7 +270,7 @@ class HostBackend {
 
   /** @param {number} status @param {string} name */
   #requestError(status, name) {
-    const doing = `requesting ${theLock(name)}`;
+    const doing = `requesting ${describeLock(name)}`;
     if (status === WLH_FULL && name.length > LONGEST_NAME) {
       return nameTooLongError(name, doing);
     }
@@ -278,16 +278,16 @@ class HostBackend {
   }
 
   /**
-   * @param {Requester | Errand} request @param {number} at the offset of the event in the
+   * @param {Requester | Job} request @param {number} at the offset of the event in the
    *   exchange
    */
-  takeNews(request, at) {
+  applyEvent(request, at) {
     const news = exchange[at + EVENT_NEWS];
     const number = exchange[at + EVENT_TOKEN];
     // The request was undone meanwhile, and `finish` does the rest.
     if (news === 0) return;
-    if (request instanceof Errand) {
-      request.told(number);
+    if (request instanceof Job) {
+      request.settle(number);
       return;
     }
     // This comes first: if the stack ends further down, the event is applied again only while the
@@ -303,14 +303,14 @@ class HostBackend {
     }
     // The same event can say that the lock was lost since.
     if (news & WLK_NEWS_STOLEN) {
-      agent.stolen(request, thiefAt(at + EVENT_THIEF));
+      agent.applyTheft(request, thiefAt(at + EVENT_THIEF));
     } else if (news & WLK_NEWS_PASSED) {
-      agent.passed(request);
+      agent.applyPass(request);
     } else if (news & WLH_NEWS_LOST) {
-      agent.lost(request, 'destroyed', () => this.#lossError());
+      agent.applyLoss(request, 'destroyed', () => this.#lossError());
     } else if (!isGranted) {
       if (!releasing) {
-        this.#refuse(request, refusalOf(news, number), number);
+        this.#applyRefusal(request, statusOfEvent(news, number), number);
         agent.queueAnswer(request);
       }
       agent.remove(request);
@@ -331,7 +331,7 @@ class HostBackend {
   /** @param {Requester} request */
   withdraw(request) {
     if (request.tag === NO_TAG) return;
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (request.tag === NO_TAG) return;
     exchange[TAG] = request.tag;
     addon.hostEnd();
@@ -341,21 +341,21 @@ class HostBackend {
 
   /** @param {Requester} lock @returns {void | Promise<void>} */
   release(lock) {
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (lock.tag === NO_TAG) return undefined;
     exchange[TAG] = lock.tag;
     const status = addon.hostRelease();
     const thief = thiefAt(THIEF);
     // This comes before the events, because that of the release can be among them.
-    const released = status === WLH_PENDING ? this.#released(lock) : undefined;
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
-    if (status === WLH_STOLEN) agent.stolen(lock, thief);
+    const released = status === WLH_PENDING ? this.#releasePromise(lock) : undefined;
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
+    if (status === WLH_STOLEN) agent.applyTheft(lock, thief);
     else if (status !== WLH_PENDING) agent.remove(lock);
     return released;
   }
 
   /** @param {Requester} lock @returns {Promise<void>} resolves with the event of the release */
-  #released(lock) {
+  #releasePromise(lock) {
     let resolve = () => {};
     /** @type {Promise<void>} */
     const released = new Promise((settle) => {
@@ -371,15 +371,15 @@ class HostBackend {
    * @param {Requester} lock
    */
   catchUp(lock) {
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (lock.tag === NO_TAG) return;
     exchange[TAG] = lock.tag;
     // On a held lock this changes nothing, but it fetches the notifications of other processes.
     const status = addon.hostAbort();
     const thief = thiefAt(THIEF);
-    agent.catchUp(false);
-    if (status === WLH_STOLEN) agent.stolen(lock, thief);
-    else if (status === WLH_LOST) agent.lost(lock, 'destroyed', () => this.#lossError());
+    agent.drainEvents(false);
+    if (status === WLH_STOLEN) agent.applyTheft(lock, thief);
+    else if (status === WLH_LOST) agent.applyLoss(lock, 'destroyed', () => this.#lossError());
   }
 
   announce() {
@@ -387,9 +387,9 @@ class HostBackend {
   }
 
   /** @param {Requester} request */
-  announcesLater(request) {
+  deferAnnouncement(request) {
     const mayWait = agent.unannounced > 0 || agent.lastAnnounced !== undefined;
-    return mayWait && agent.announcesLater(request);
+    return mayWait && agent.deferAnnouncement(request);
   }
 
   unfinished = agent.unfinished;
@@ -400,28 +400,28 @@ class HostBackend {
     this.closed = bucketClosedError();
     if (!this.#opened) return;
     this.#failure = addon.hostFailure(this.#opened);
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     // Pending requests end first, so that the end of a lock grants none of them.
     const requests = agent.requestsOf(this);
-    for (let i = 0; i < requests.length; i++) this.#endPending(requests[i], this.closed);
+    for (let i = 0; i < requests.length; i++) this.#closePending(requests[i], this.closed);
     const locks = agent.requestsOf(this);
-    for (let i = 0; i < locks.length; i++) this.#endLock(locks[i]);
+    for (let i = 0; i < locks.length; i++) this.#closeLock(locks[i]);
     addon.hostClose(this.#opened);
     this.announce();
   }
 
   /**
    * Ends everything that is no held lock.
-   * @param {Requester | Errand} request @param {Error} error if the request is pending
+   * @param {Requester | Job} request @param {Error} error if the request is pending
    */
-  #endPending(request, error) {
+  #closePending(request, error) {
     if (request.tag === NO_TAG) return;
     exchange[TAG] = request.tag;
-    if (request instanceof Errand || this.#releases.of(request)) {
+    if (request instanceof Job || this.#releases.of(request)) {
       // Discards a snapshot that was announced and not taken yet.
-      if (request instanceof Errand) addon.hostTakeSnapshot(this.#open());
+      if (request instanceof Job) addon.hostTakeSnapshot(this.#open());
       addon.hostEnd();
-      if (request instanceof Errand) request.told(WLH_OK);
+      if (request instanceof Job) request.settle(WLH_OK);
       else this.#resolveRelease(request);
       agent.remove(/** @type {Requester} */ (request));
       return;
@@ -429,39 +429,39 @@ class HostBackend {
     const status = addon.hostAbort();
     const thief = thiefAt(THIEF);
     const limit = exchange[LIMIT];
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status === WLH_GRANTED) {
       // The grant may have come without this thread's knowledge, and the end of a lock drops that
       // event.
-      agent.catchUp(false);
+      agent.drainEvents(false);
       return;
     }
     if (status === WLH_STOLEN) {
-      agent.stolen(request, thief);
+      agent.applyTheft(request, thief);
       return;
     }
     agent.remove(request);
     if (status === WLH_OK) request.failed(() => error);
-    else this.#refuse(request, status, limit);
+    else this.#applyRefusal(request, status, limit);
     agent.queueAnswer(request);
   }
 
   /** @param {Requester} lock */
-  #endLock(lock) {
+  #closeLock(lock) {
     if (lock.tag === NO_TAG) return;
     exchange[TAG] = lock.tag;
     const status = addon.hostRelease();
     const thief = thiefAt(THIEF);
     if (status === WLH_PENDING) addon.hostEnd();
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
-    if (status === WLH_STOLEN) agent.stolen(lock, thief);
-    else if (status === WLH_LOST) agent.lost(lock, 'destroyed', () => this.#lossError());
-    else agent.lost(lock, 'closed');
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
+    if (status === WLH_STOLEN) agent.applyTheft(lock, thief);
+    else if (status === WLH_LOST) agent.applyLoss(lock, 'destroyed', () => this.#lossError());
+    else agent.applyLoss(lock, 'closed');
   }
 
   /** @param {Requester} request @param {number} milliseconds */
   wait(request, milliseconds) {
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (request.tag === NO_TAG) return;
     exchange[TAG] = request.tag;
     const status = addon.hostWait(Math.ceil(milliseconds));
@@ -469,15 +469,15 @@ class HostBackend {
     const limit = exchange[LIMIT];
     // The order is that of `request`.
     if (status === WLH_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status === WLH_PENDING || status === WLH_GRANTED) return;
     if (status === WLH_STOLEN) {
-      agent.stolen(request, thief);
+      agent.applyTheft(request, thief);
       return;
     }
     agent.remove(request);
-    if (status === WLH_DEADLOCK) request.deadlocked?.(this.#ownCycle(request));
-    else this.#refuse(request, status, limit);
+    if (status === WLH_DEADLOCK) request.deadlocked?.(this.#selfBlockingCycle(request));
+    else this.#applyRefusal(request, status, limit);
   }
 
   /**
@@ -485,7 +485,7 @@ class HostBackend {
    * @param {Requester} request
    * @returns {CycleEntry[]} the request, and what is in its way
    */
-  #ownCycle(request) {
+  #selfBlockingCycle(request) {
     const cycle = [this.entryOf(request, false)];
     const requests = agent.requestsOf(this);
     for (let i = 0; i < requests.length && cycle.length < 2; i++) {
@@ -528,19 +528,19 @@ class HostBackend {
    * @returns {LockManagerSnapshot | undefined} undefined if the time is over
    */
   querySync(name, limit) {
-    const errand = this.#ask(name, true);
+    const job = this.#startSnapshot(name, true);
     const end = now() + limit;
     try {
-      while (errand && !errand.isTold) {
+      while (job && !job.isDone) {
         const left = end - now();
         if (left <= 0) return undefined;
-        exchange[TAG] = errand.tag;
+        exchange[TAG] = job.tag;
         addon.hostWaitForSnapshot(this.#open(), Math.ceil(Math.min(left, SLICE_MS)));
-        agent.collect();
+        agent.applyEvents();
       }
-      return stateOf(this.#take(errand));
+      return stateOf(this.#takeSnapshot(job));
     } finally {
-      if (errand && !errand.isTold) this.#drop(errand);
+      if (job && !job.isDone) this.#discardSnapshot(job);
       // Other events may have come while the thread was blocked.
       this.announce();
     }
@@ -551,32 +551,32 @@ class HostBackend {
    * @param {boolean} pending whether it includes waiting requests
    */
   async #snapshot(name, pending) {
-    const errand = this.#ask(name, pending);
-    await errand?.done;
-    return this.#take(errand);
+    const job = this.#startSnapshot(name, pending);
+    await job?.done;
+    return this.#takeSnapshot(job);
   }
 
-  /** Nobody waits for this answer any more. @param {Errand} errand */
-  async #drop(errand) {
+  /** Nobody waits for this answer any more. @param {Job} job */
+  async #discardSnapshot(job) {
     try {
-      await errand.done;
-      this.#take(errand);
+      await job.done;
+      this.#takeSnapshot(job);
     } catch {
       // Nobody waits for the error either.
     }
   }
 
   /** @param {string | undefined} name @param {boolean} pending */
-  #ask(name, pending) {
-    return this.#start(() => addon.hostSnapshot(this.#open(), name, pending), SNAPSHOT);
+  #startSnapshot(name, pending) {
+    return this.#startJob(() => addon.hostSnapshot(this.#open(), name, pending), SNAPSHOT);
   }
 
-  /** @param {Errand | undefined} errand done @returns {Snapshot} */
-  #take(errand) {
+  /** @param {Job | undefined} job done @returns {Snapshot} */
+  #takeSnapshot(job) {
     if (this.closed) throw this.closed;
-    exchange[TAG] = errand?.tag ?? NO_TAG;
+    exchange[TAG] = job?.tag ?? NO_TAG;
     const snapshot = addon.hostTakeSnapshot(this.#open());
-    agent.remove(/** @type {any} */ (errand));
+    agent.remove(/** @type {any} */ (job));
     if (typeof snapshot === 'number') throw this.#error(snapshot, SNAPSHOT);
     return snapshot;
   }
@@ -599,7 +599,7 @@ function directoryOfEnvironment() {
  * Translates an event to the status that a call would have answered.
  * @param {number} news @param {number} number from the same event
  */
-function refusalOf(news, number) {
+function statusOfEvent(news, number) {
   if (news & WLH_NEWS_NOT_AVAILABLE) return WLH_NOT_AVAILABLE;
   if (news & WLH_NEWS_OTHER_LIMIT) return WLH_OTHER_LIMIT;
   if (news & WLH_NEWS_QUEUE_FULL) return WLH_QUEUE_FULL;

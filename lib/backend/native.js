@@ -27,7 +27,7 @@ const { NO_TAG } = require('./contract.js');
 const { inTheWay } = require('./blockers.js');
 const { detailedStateOf, detailsOf, detailsWithState, stateOf } = require('./snapshots.js');
 const { bucketClosedError } = require('../platform/errors.js');
-const { theLock } = require('../platform/names.js');
+const { describeLock } = require('../platform/names.js');
 
 /** @typedef {import('./addon.js').Snapshot} Snapshot */
 /** @typedef {import('./contract.js').Backend} Backend */
@@ -89,18 +89,18 @@ class NativeBackend {
       return;
     }
     const { name, disposition } = request;
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     agent.add(request);
     exchange[TAG] = request.tag;
     exchange[MODE] = request.mode === 'shared' ? WLK_SHARED : WLK_EXCLUSIVE;
     exchange[OPTION] = disposition === 'wait' ? WLK_WAIT : options[disposition];
     let cycle;
-    if (request.asksForMore) cycle = this.#requestExtra(request);
+    if (request.hasExtensions) cycle = this.#requestExtra(request);
     else requestLock(this.#manager, name);
     const status = exchange[STATUS];
     // The events come second, because one of them can be the theft of this lock.
     if (status === WLK_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status !== WLK_GRANTED && status !== WLK_PENDING) {
       agent.remove(request);
       if (status === WLK_NOT_AVAILABLE) request.unavailable();
@@ -108,7 +108,7 @@ class NativeBackend {
       else if (status === WLK_OTHER_LIMIT) request.otherLimit?.(exchange[LIMIT]);
       else if (status === WLK_QUEUE_FULL) request.queueFull?.();
       else if (cycle) request.deadlocked?.(detailsWithState(cycle));
-      else request.failed(() => errorOf(status, `requesting ${theLock(name)}`));
+      else request.failed(() => errorOf(status, `requesting ${describeLock(name)}`));
     }
   }
 
@@ -126,17 +126,17 @@ class NativeBackend {
   /** @param {Requester} request */
   withdraw(request) {
     if (request.tag === NO_TAG) return;
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     exchange[TAG] = request.tag;
     abortRequest();
     if (exchange[STATUS] !== WLK_OK) releaseLock();
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     agent.remove(request);
   }
 
   /** @param {Requester} lock */
   release(lock) {
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (lock.tag === NO_TAG) return;
     exchange[TAG] = lock.tag;
     const { keep } = lock;
@@ -148,38 +148,38 @@ class NativeBackend {
       status = addon.releaseAndMark(Math.ceil(keep));
     }
     const thief = status === WLK_STOLEN ? thiefAt(THIEF) : '';
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
-    if (status === WLK_STOLEN) agent.stolen(lock, thief);
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
+    if (status === WLK_STOLEN) agent.applyTheft(lock, thief);
     else agent.remove(lock);
   }
 
   /** @param {Requester} lock */
   marked(lock) {
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (lock.tag === NO_TAG) return false;
     exchange[TAG] = lock.tag;
     const status = addon.isMarked();
     const thief = status === WLK_STOLEN ? thiefAt(THIEF) : '';
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
-    if (status === WLK_STOLEN) agent.stolen(lock, thief);
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
+    if (status === WLK_STOLEN) agent.applyTheft(lock, thief);
     else if (status !== WLK_OK && status !== WLK_MARKED)
-      throw errorOf(status, `reading the mark of ${theLock(lock.name)}`);
+      throw errorOf(status, `reading the mark of ${describeLock(lock.name)}`);
     return status === WLK_MARKED;
   }
 
   /** @param {Requester} request @param {number} at the offset of the event in the exchange */
-  takeNews(request, at) {
+  applyEvent(request, at) {
     const news = exchange[at + EVENT_NEWS];
     if (news & WLK_NEWS_GRANTED) {
       request.granted(exchange[at + EVENT_TOKEN], exchange[at + EVENT_TOKEN + 1]);
       agent.queueAnswer(request);
     }
-    if (news & WLK_NEWS_STOLEN) agent.stolen(request, thiefAt(at + EVENT_THIEF));
-    else if (news & WLK_NEWS_PASSED) agent.passed(request);
+    if (news & WLK_NEWS_STOLEN) agent.applyTheft(request, thiefAt(at + EVENT_THIEF));
+    else if (news & WLK_NEWS_PASSED) agent.applyPass(request);
   }
 
   catchUp() {
-    agent.catchUp(false);
+    agent.drainEvents(false);
   }
 
   announce() {
@@ -187,9 +187,9 @@ class NativeBackend {
   }
 
   /** @param {Requester} request */
-  announcesLater(request) {
+  deferAnnouncement(request) {
     const mayWait = agent.unannounced > 0 || agent.lastAnnounced !== undefined;
-    return mayWait && agent.announcesLater(request);
+    return mayWait && agent.deferAnnouncement(request);
   }
 
   findsDeadlocks = true;
@@ -199,15 +199,15 @@ class NativeBackend {
   async close() {
     if (this.closed) return;
     this.closed = bucketClosedError();
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     // Pending requests end first, so that the end of a lock grants none of them.
     const requests = agent.requestsOf(this);
-    for (let i = 0; i < requests.length; i++) endPending(requests[i], this.closed);
+    for (let i = 0; i < requests.length; i++) closePending(requests[i], this.closed);
     // Some may have been granted without this thread's knowledge, and the end of a lock drops that
     // event.
-    agent.catchUp(false);
+    agent.drainEvents(false);
     const locks = agent.requestsOf(this);
-    for (let i = 0; i < locks.length; i++) endLock(locks[i]);
+    for (let i = 0; i < locks.length; i++) closeLock(locks[i]);
     // The manager stays open for a request that could not be ended because the stack was full.
     if (agent.requestsOf(this).length === 0) addon.closeManager(this.#manager);
     this.announce();
@@ -215,22 +215,22 @@ class NativeBackend {
 
   /** @param {Requester} request @param {number} milliseconds */
   wait(request, milliseconds) {
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     exchange[TAG] = request.tag;
     const cycle = addon.wait(Math.ceil(milliseconds));
     const status = exchange[STATUS];
     const thief = status === WLK_STOLEN ? thiefAt(THIEF) : '';
     // The order is that of `request`.
     if (status === WLK_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
-    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status === WLK_PENDING || status === WLK_GRANTED) return;
     if (status === WLK_STOLEN) {
-      agent.stolen(request, thief);
+      agent.applyTheft(request, thief);
       return;
     }
     agent.remove(request);
     if (cycle) request.deadlocked?.(detailsWithState(cycle));
-    else request.failed(() => errorOf(status, `waiting for ${theLock(request.name)}`));
+    else request.failed(() => errorOf(status, `waiting for ${describeLock(request.name)}`));
   }
 
   /** @param {string} [name] */
@@ -267,12 +267,12 @@ class NativeBackend {
 const thiefAt = (at) => clientPrefix(exchange[at]) + exchange[at + 1];
 
 /** @param {Requester} request @param {Error} error if the request is pending */
-function endPending(request, error) {
+function closePending(request, error) {
   if (request.tag === NO_TAG) return;
   exchange[TAG] = request.tag;
   abortRequest();
   const pending = exchange[STATUS] === WLK_OK;
-  if (exchange[EVENT_COUNT] !== 0) agent.collect();
+  if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
   if (!pending) return;
   agent.remove(request);
   request.failed(() => error);
@@ -280,15 +280,15 @@ function endPending(request, error) {
 }
 
 /** @param {Requester} lock */
-function endLock(lock) {
+function closeLock(lock) {
   if (lock.tag === NO_TAG) return;
   exchange[TAG] = lock.tag;
   releaseLock();
   const stolen = exchange[STATUS] === WLK_STOLEN;
   const thief = stolen ? thiefAt(THIEF) : '';
-  if (exchange[EVENT_COUNT] !== 0) agent.collect();
-  if (stolen) agent.stolen(lock, thief);
-  else agent.lost(lock, 'closed');
+  if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
+  if (stolen) agent.applyTheft(lock, thief);
+  else agent.applyLoss(lock, 'closed');
 }
 
 /** Counts the core's allocations for tests; undefined unless the binary is a checked build. */

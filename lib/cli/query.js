@@ -5,7 +5,7 @@
  * No scope pushes other clients' changes, so `--watch` queries each second.
  */
 
-const { capitalized } = require('../platform/errors.js');
+const { capitalize } = require('../platform/errors.js');
 const { findCircles, describeCircles } = require('./circles.js');
 const { useStdout, printAll } = require('./output.js');
 const { quoted } = require('./format.js');
@@ -76,7 +76,7 @@ async function lookAtAll(opened, name) {
   const states = [];
   for (const look of looks) {
     if (!look.state) {
-      notes.push(`${capitalized(describeLook(look))}.`);
+      notes.push(`${capitalize(describeLook(look))}.`);
       continue;
     }
     states.push(look.state);

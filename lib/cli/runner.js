@@ -8,7 +8,7 @@
 const process = require('node:process');
 const { LockTimeoutError } = require('../extensions/lock-errors.js');
 const { hostname } = require('../platform/machine.js');
-const { theLock } = require('../platform/names.js');
+const { describeLock } = require('../platform/names.js');
 const { Command } = require('./command.js');
 const { nameOfCommand, shortened } = require('./command-name.js');
 const { wouldWaitFor, enclosingMatcher } = require('./nesting.js');
@@ -227,7 +227,7 @@ class Runner {
     const seconds = this.values.timeout / 1000;
     const { holders: known, message } = /** @type {any} */ (error);
     // Without holders the message gives the reason, which quotes no text of other programs.
-    const lock = theLock(this.name);
+    const lock = describeLock(this.name);
     const why = message.slice(message.indexOf(lock) + lock.length + ' ('.length, -').'.length);
     const holders = known.length > 0 ? describeHolders(known) : why;
     const name = quoted(this.name);

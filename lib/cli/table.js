@@ -8,7 +8,7 @@
 const { createHash } = require('node:crypto');
 const { describePause } = require('../extensions/holders.js');
 const { duration } = require('../page/duration.js');
-const { capitalized } = require('../platform/errors.js');
+const { capitalize } = require('../platform/errors.js');
 const { describeCircles } = require('./circles.js');
 const { quotedIfNeeded } = require('./format.js');
 
@@ -193,7 +193,7 @@ function* rowLines(shape, rows, columns, color) {
 }
 
 /** Says for how long nothing is granted. @param {DetailedSnapshot} state */
-const pauseLines = ({ grantsIn }) => (grantsIn ? [`${capitalized(describePause(grantsIn))}.`] : []);
+const pauseLines = ({ grantsIn }) => (grantsIn ? [`${capitalize(describePause(grantsIn))}.`] : []);
 
 /**
  * Yields the parts of one line of JSON, in which tokens are strings.

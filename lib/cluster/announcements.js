@@ -10,7 +10,7 @@
  * wait for that.
  */
 
-const { nextTick, report, soon } = require('../platform/intrinsics.js');
+const { nextTick, report, callInMicrotask } = require('../platform/intrinsics.js');
 
 /** @import { Requester } from '../backend/contract.js' */
 
@@ -103,7 +103,7 @@ class Announcements {
 
   #goOnAfterLosses() {
     const wait = ++this.#waits;
-    soon(() => {
+    callInMicrotask(() => {
       if (wait !== this.#waits) return;
       this.#isLosing = false;
       this.announce(true);
@@ -113,7 +113,7 @@ class Announcements {
   /** Schedules the next answer behind all microtasks that run now. */
   #scheduleAnswer() {
     if (this.#ticking) return;
-    soon(() => {
+    callInMicrotask(() => {
       nextTick(() => {
         this.#ticking = false;
         this.announce(true);

@@ -13,7 +13,7 @@ const process = require('node:process');
 const { NO_TAG } = require('../backend/contract.js');
 const { entryOf } = require('../backend/local-details.js');
 const { notSupportedError, plainError } = require('../platform/errors.js');
-const { report, setTimeout, soon, unref } = require('../platform/intrinsics.js');
+const { report, setTimeout, callInMicrotask, unref } = require('../platform/intrinsics.js');
 const { hostname } = require('../platform/machine.js');
 const { programName } = require('../platform/program.js');
 const { threadId, threadName } = require('../platform/thread.js');
@@ -228,7 +228,7 @@ class ClusterBackend {
    */
   undo = () => {
     try {
-      soon(() => this.#finishAll());
+      callInMicrotask(() => this.#finishAll());
     } catch {
       // The next event calls `undo` again.
     }

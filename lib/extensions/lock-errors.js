@@ -3,8 +3,8 @@
 /** Errors about a lock: DOMExceptions with details. */
 
 const { lockDetails } = require('../backend/details.js');
-const { capitalized, withErrorCode } = require('../platform/errors.js');
-const { quoteName, theLock } = require('../platform/names.js');
+const { capitalize, withErrorCode } = require('../platform/errors.js');
+const { quoteName, describeLock } = require('../platform/names.js');
 const { DOMException } = require('../platform/realm.js');
 const {
   because,
@@ -60,7 +60,7 @@ function notFreeError(lockName, holders) {
   const who = holders?.count
     ? `${describeHolders(holders.list, 0, undefined, holders.count)}; `
     : '';
-  const message = `${capitalized(theLock(lockName))} is not free (${who}'blocking' is false).`;
+  const message = `${capitalize(describeLock(lockName))} is not free (${who}'blocking' is false).`;
   return new LockError(message, lockName, 'LockError', 'ERR_WEB_LOCKS_NOT_FREE');
 }
 
@@ -72,7 +72,7 @@ class LockStolenError extends LockError {
    */
   constructor(lockName, clientId, pid) {
     super(
-      `${capitalized(theLock(lockName))} was stolen by a request with the 'steal' option ` +
+      `${capitalize(describeLock(lockName))} was stolen by a request with the 'steal' option ` +
         `(${pid ? `process ${pid}, ` : ''}client ${clientId}).`,
       lockName,
       'AbortError',
@@ -105,7 +105,7 @@ class LockLostError extends LockError {
     const why = cause ? `${LOSSES[reason]} (${cause.message.replace(/\.$/, '')})` : LOSSES[reason];
     const what = reason === 'released' ? 'is no longer held' : 'was lost';
     super(
-      `${capitalized(theLock(lockName))} ${what}: ${why}.`,
+      `${capitalize(describeLock(lockName))} ${what}: ${why}.`,
       lockName,
       'AbortError',
       'ERR_WEB_LOCKS_LOST',
@@ -152,7 +152,7 @@ function waitTimeoutError(lockName, waited, holders, grantsIn, outage) {
     cause === undefined
       ? describeHolders(holders?.list, grantsIn, undefined, holders?.count)
       : describeOutage(cause);
-  const lock = theLock(lockName);
+  const lock = describeLock(lockName);
   const message = `Timed out after ${milliseconds(waited)} waiting for ${lock} (${who}).`;
   return new LockTimeoutError(message, lockName, { waited, held: 0, holders, grantsIn, cause });
 }
@@ -163,7 +163,7 @@ function waitTimeoutError(lockName, waited, holders, grantsIn, outage) {
  * @param {unknown} [cause] why the server has not answered
  */
 function theftTimeoutError(lockName, waited, mayBeDone, cause) {
-  const lock = theLock(lockName);
+  const lock = describeLock(lockName);
   const what = mayBeDone
     ? `it is not known whether ${lock} was stolen and released again`
     : `${lock} was not stolen`;
@@ -177,7 +177,7 @@ function theftTimeoutError(lockName, waited, mayBeDone, cause) {
  */
 function holdTimeoutError(lockName, waited, held, { option, limit }) {
   const message =
-    `${capitalized(theLock(lockName))} was released after ${milliseconds(held)}: its ` +
+    `${capitalize(describeLock(lockName))} was released after ${milliseconds(held)}: its ` +
     `'${option}' is ${limit} ms.`;
   return new LockTimeoutError(message, lockName, { waited, held });
 }
@@ -187,7 +187,7 @@ class LockQueueFullError extends LockError {
   /** @param {string} lockName @param {number} maxPending */
   constructor(lockName, maxPending) {
     super(
-      `${capitalized(theLock(lockName))} is not available, and ${whyNotToWait(maxPending)} ` +
+      `${capitalize(describeLock(lockName))} is not available, and ${whyNotToWait(maxPending)} ` +
         `('maxPending' is ${maxPending}).`,
       lockName,
       'QuotaExceededError',
@@ -225,7 +225,7 @@ class DeadlockError extends LockError {
       entries[i] = entry;
     }
     super(
-      `The request for ${theLock(lockName)} would wait for itself${steps}.`,
+      `The request for ${describeLock(lockName)} would wait for itself${steps}.`,
       lockName,
       'DeadlockError',
       'ERR_WEB_LOCKS_DEADLOCK',
@@ -244,7 +244,7 @@ module.exports = {
   LockQueueFullError,
   LockStolenError,
   LockTimeoutError,
-  capitalized,
+  capitalize,
   describeLimit,
   holdTimeoutError,
   notFreeError,

@@ -4,13 +4,13 @@ const process = require('node:process');
 const { NO_TAG } = require('../backend/contract.js');
 const {
   Promise,
-  arePromisesOurs,
+  arePromisesNative,
   now,
   report,
   then,
   uncurry,
 } = require('../platform/intrinsics.js');
-const { theLock } = require('../platform/names.js');
+const { describeLock } = require('../platform/names.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { Lock, own } = require('../standard/lock.js');
 const { ENDED, GRANTED, PENDING, LOST, UNAVAILABLE } = require('../standard/lock-request.js');
@@ -30,8 +30,8 @@ const LATER = 'Handles acquired from now on (or with `warnAfter`) report where t
 let isLooking = false;
 
 /**
- * Finds where a handle is acquired. The search costs several times the rest of a handle, so it is done
- * only if the request is observed anyhow, or after a leak in this thread.
+ * Finds where a handle is acquired. The search costs several times the rest of a handle, so it is
+ * done only if the request is observed anyhow, or after a leak in this thread.
  * @param {Function} callee @param {boolean} isFollowed @returns {string} '' if unknown
  */
 const siteOfHandle = (callee, isFollowed) => (isFollowed || isLooking ? callSite(callee) : '');
@@ -48,8 +48,8 @@ const leaks = new FinalizationRegistry(({ request, where }) => {
   const site = where === '' ? ` ${LATER}` : ` It was acquired:\n${where}`;
   try {
     process.emitWarning(
-      `A handle of ${theLock(request.name)} was garbage-collected without release(); the lock is ` +
-        `released now.${site}`,
+      `A handle of ${describeLock(request.name)} was garbage-collected without release(); the lock ` +
+        `is released now.${site}`,
       { type: 'LockWarning', code: 'WEB_LOCKS_LEAK' },
     );
   } catch (error) {
@@ -283,12 +283,12 @@ class HeldRequest extends Request {
 
   /** @param {Promise<void>} released @returns {Promise<void>} resolves when the observer knows */
   #givenBack(released) {
-    if (!arePromisesOurs()) return this.#endAfter(released);
+    if (!arePromisesNative()) return this.#endAfter(released);
     return then(released, () => this.observer?.ended());
   }
 
   /**
-   * Works if users' code replaced parts of promises: see `releasedAfter` of lock-request.js.
+   * Works if users' code replaced parts of promises: see `releasedPromise` of lock-request.js.
    * @param {Promise<void>} released
    */
   async #endAfter(released) {

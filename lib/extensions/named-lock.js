@@ -5,7 +5,7 @@
 const { NativeBackend, agent } = require('../backend/native.js');
 const { notSupportedError, typeError } = require('../platform/errors.js');
 const { rejected } = require('../platform/intrinsics.js');
-const { privateName, theLock } = require('../platform/names.js');
+const { privateName, describeLock } = require('../platform/names.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { backendOf } = require('../standard/lock-manager.js');
 const { checkName, describe, takeOnly, toCallback, toDOMString } = require('../standard/webidl.js');
@@ -278,7 +278,7 @@ class NamedLock {
 /** @param {string} name */
 const canceledError = (name) =>
   new LockError(
-    `The request for ${theLock(name)} was canceled.`,
+    `The request for ${describeLock(name)} was canceled.`,
     name,
     'AbortError',
     'ERR_WEB_LOCKS_CANCELED',

@@ -34,7 +34,7 @@ const { rootLock } = require('./reentrant-parent.js');
 const { addSites, areSitesRecorded, forgetSite, noteSite } = require('./sites.js');
 const { Watch, isWatched, warnAfterOf } = require('./watch.js');
 const { argumentError, notSupportedError } = require('../platform/errors.js');
-const { theLock } = require('../platform/names.js');
+const { describeLock } = require('../platform/names.js');
 const { tokenOf } = require('../platform/numbers.js');
 
 /** @typedef {import('./options.js').RequestOptions} RequestOptions */
@@ -82,7 +82,7 @@ class ExtendedRequest extends LockRequest {
   }
 
   /** Whether a backend has to read more than the specification's options. */
-  get asksForMore() {
+  get hasExtensions() {
     const { options } = this;
     return (
       this.inside !== undefined ||
@@ -379,8 +379,8 @@ const notFree = ({ backend, name }) =>
 /** @param {ExtendedRequest} request @param {number} limit of the name */
 function otherLimitError(request, limit) {
   return argumentError(
-    `A request for ${theLock(request.name)} has ${describeLimit(request.limit)}, but its holders ` +
-      `and waiters have ${describeLimit(limit)}.`,
+    `A request for ${describeLock(request.name)} has ${describeLimit(request.limit)}, but its ` +
+      `holders and waiters have ${describeLimit(limit)}.`,
   );
 }
 

@@ -10,7 +10,7 @@ const { channel } = require('node:diagnostics_channel');
 const process = require('node:process');
 const { PENDING } = require('../standard/lock-request.js');
 const { quote } = require('../platform/errors.js');
-const { theLock } = require('../platform/names.js');
+const { describeLock } = require('../platform/names.js');
 const intrinsics = require('../platform/intrinsics.js');
 const { placeOf } = require('./origin.js');
 const {
@@ -25,7 +25,7 @@ const {
 const { describeHolders, describeOutage, describeWaiting, duration } = require('./holders.js');
 const { LockLostError, LockTimeoutError } = require('./lock-errors.js');
 
-const { clearTimeout, report, setTimeout, soon, threadsNow: now, unref } = intrinsics;
+const { clearTimeout, report, setTimeout, callInMicrotask, threadsNow: now, unref } = intrinsics;
 
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
 /** @typedef {import('../standard/lock-request.js').Observer} Observer */
@@ -235,7 +235,7 @@ class Watch {
       Boolean(this.#holdTimeout) === (this.#holds && this.#heldUntil < FOREVER) &&
       this.#warnAt === this.#warningFor;
     if (this.#setting || isSet) return;
-    soon(() => this.#setTimersNow());
+    callInMicrotask(() => this.#setTimersNow());
     this.#setting = true;
   }
 
@@ -340,7 +340,7 @@ class Watch {
   }
 
   get #what() {
-    return `${theLock(this.#request.name)}${labelOf(this.#options.label)}`;
+    return `${describeLock(this.#request.name)}${labelOf(this.#options.label)}`;
   }
 
   /** Says how long the request waits, or has waited, because the wait may end meanwhile. */

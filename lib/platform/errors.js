@@ -90,12 +90,12 @@ function quote(name) {
 }
 
 /** @param {string} text not empty */
-const capitalized = (text) => text[0].toUpperCase() + text.slice(1);
+const capitalize = (text) => text[0].toUpperCase() + text.slice(1);
 
 module.exports = {
   argumentError,
   bucketClosedError,
-  capitalized,
+  capitalize,
   closedError,
   describe,
   illegalInvocation,

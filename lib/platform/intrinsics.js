@@ -30,7 +30,7 @@ const { species } = Symbol;
 /**
  * Whether `then` makes native promises: it reads their constructor, which users' code may replace.
  */
-const arePromisesOurs = () => {
+const arePromisesNative = () => {
   try {
     return (
       promisePrototype.constructor === Promise && /** @type {any} */ (Promise)[species] === Promise
@@ -59,7 +59,7 @@ const RESOLVED = Object.defineProperty(Promise.resolve(), 'constructor', { value
  * @param {() => void} call
  * @throws {RangeError} the stack is full, and there will be no call
  */
-const soon = (call) => {
+const callInMicrotask = (call) => {
   then(RESOLVED, call);
 };
 
@@ -99,7 +99,7 @@ module.exports = {
   AsyncLocalStorage,
   AsyncResource,
   Promise,
-  arePromisesOurs,
+  arePromisesNative,
   clearTimeout,
   nextTick,
   now,
@@ -108,7 +108,7 @@ module.exports = {
   report,
   setImmediate,
   setTimeout,
-  soon,
+  callInMicrotask,
   then,
   threadsNow,
   uncurry,

@@ -28,6 +28,6 @@ function describePrivate(name) {
 const quoteName = (name) => describePrivate(name) ?? quote(name);
 
 /** @param {string} name */
-const theLock = (name) => describePrivate(name) ?? `lock ${quote(name)}`;
+const describeLock = (name) => describePrivate(name) ?? `lock ${quote(name)}`;
 
-module.exports = { describePrivate, privateName, quoteName, theLock };
+module.exports = { describePrivate, privateName, quoteName, describeLock };

@@ -17,11 +17,11 @@ let known;
  * name is that of the executable.
  */
 function programName() {
-  known ??= nameOf(scriptOf()) || path.basename(process.execPath).replace(/\.exe$/i, '');
+  known ??= nameOf(scriptPath()) || path.basename(process.execPath).replace(/\.exe$/i, '');
   return known;
 }
 
-function scriptOf() {
+function scriptPath() {
   const { argv, execArgv } = process;
   const isCode =
     isMainThread && Array.isArray(execArgv) && execArgv.some((one) => IS_CODE.test(one));

@@ -128,7 +128,7 @@ function listen(signal, first) {
   const listener = () => {
     // Users' code dispatched this event itself.
     if (!getAborted(signal)) return;
-    stop(signal, following);
+    stopListening(signal, following);
     const reason = getReason(signal);
     forEachOf(followers, (/** @type {Follower} */ follower) => {
       try {
@@ -150,15 +150,15 @@ function listen(signal, first) {
 }
 
 /** @param {AbortSignal} signal @param {Following} following */
-function stop(signal, { listener, listening }) {
+function stopListening(signal, { listener, listening }) {
   deleteFrom(followings, signal);
-  if (isOther(others, signal)) removeFromOther(signal, listener);
+  if (isOther(others, signal)) removeListenerOfOther(signal, listener);
   else if (isSymbolKnown) removeEventListener(signal, 'abort', listener);
   else listening[dispose]();
 }
 
 /** @param {AbortSignal} signal its method may be users' @param {() => void} listener */
-function removeFromOther(signal, listener) {
+function removeListenerOfOther(signal, listener) {
   try {
     signal.removeEventListener('abort', listener);
   } catch (error) {
@@ -172,7 +172,7 @@ function removeFromOther(signal, listener) {
 function unfollow(signal, follower) {
   const following = getFrom(followings, signal);
   if (!following || !removeFrom(following.followers, follower)) return;
-  if (sizeOf(following.followers) === 0) stop(signal, following);
+  if (sizeOf(following.followers) === 0) stopListening(signal, following);
 }
 
 module.exports = { abortedReason, follow, isAbortSignal, isLikeAbortSignal, unfollow };

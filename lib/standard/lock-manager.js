@@ -122,21 +122,21 @@ defineInterface(LockManager, ['request', 'query']);
 /** Section 3.2.1, steps 6 to 9 of request(). @param {LockOptions} options */
 function checkOptions({ ifAvailable, mode, signal, steal }) {
   // Step 6.
-  if (steal && ifAvailable) throw exclude('steal', 'ifAvailable');
+  if (steal && ifAvailable) throw exclusionError('steal', 'ifAvailable');
   // Step 7.
   if (steal && mode !== 'exclusive') {
     throw notSupportedError("The 'steal' option needs the mode 'exclusive'.");
   }
   if (!signal) return;
   // Step 8.
-  if (steal || ifAvailable) throw exclude('signal', steal ? 'steal' : 'ifAvailable');
+  if (steal || ifAvailable) throw exclusionError('signal', steal ? 'steal' : 'ifAvailable');
   // Step 9.
   const aborted = abortedReason(signal);
   if (aborted) throw aborted.reason;
 }
 
 /** @param {string} one @param {string} other */
-const exclude = (one, other) =>
+const exclusionError = (one, other) =>
   notSupportedError(`The '${one}' and '${other}' options cannot be used together.`);
 
 /** @param {Backend} backend @param {Form} form */

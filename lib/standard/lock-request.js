@@ -4,7 +4,7 @@ const { NO_TAG } = require('../backend/contract.js');
 const {
   AsyncResource,
   Promise,
-  arePromisesOurs,
+  arePromisesNative,
   report,
   then,
   uncurry,
@@ -54,18 +54,18 @@ const ENDED = 4;
  *
  * Two promises lead to users. `answer` is internal and resolves to the request when it is answered.
  * Users have the released promise: `answer` itself if the answer came during the call, else a
- * reaction of it. The request is a thenable: the engine calls its `then`, which is `hear`, with the
- * functions that settle the released promise. The fields meanwhile:
+ * reaction of it. The request is a thenable: the engine calls its `then`, which is `onThen`, with
+ * the functions that settle the released promise. The fields meanwhile:
  *
  *   phase                       callback   then    resolve, reject
  *   not requested yet           -          -       -
  *   waits for the answer        users'     -       `resolve` of `answer`, no `reject`
- *   answered                    users'     hear    the same
- *   `hear` was called           -          hear    both of the released promise
- *   settled                     -          hear    -
+ *   answered                    users'     onThen  the same
+ *   `onThen` was called         -          onThen  both of the released promise
+ *   settled                     -          onThen  -
  *
- * If an error comes before `hear`, `refusal` keeps it, and `hear` rejects with it. A request
- * without a callback (`HeldRequest`) has no `answer` and no `hear`: `resolve` and `reject` belong
+ * If an error comes before `onThen`, `refusal` keeps it, and `onThen` rejects with it. A request
+ * without a callback (`HeldRequest`) has no `answer` and no `onThen`: `resolve` and `reject` belong
  * to the promise that users have, until it is settled.
  *
  * Promises, closures and fields are most of what a request costs (docs/internals/performance.md),
@@ -92,7 +92,7 @@ class LockRequest {
 
   /** Makes the error of a failed request. @type {((request: any) => unknown) | undefined} */
   why;
-  /** The error of a request that failed before `hear`. @type {{ error: unknown } | undefined} */
+  /** The error of a request that failed before `onThen`. @type {{ error: unknown } | undefined} */
   refusal;
   /** @type {Loss | undefined} */
   loss;
@@ -171,7 +171,7 @@ class LockRequest {
   }
 
   /** Whether users' code was called with the answer, once that is announced. */
-  get isHeard() {
+  get isDelivered() {
     return this.callback === undefined;
   }
 
@@ -191,7 +191,7 @@ class LockRequest {
     this.refuse(error);
     this.observer?.lost(error);
     this.observer?.ended(error);
-    abort(this.loss, error);
+    abortLossSignal(this.loss, error);
   }
 
   // Section 4.1, "request a lock": https://www.w3.org/TR/2023/WD-web-locks-20230105/#request-a-lock
@@ -213,8 +213,8 @@ class LockRequest {
       this.callback = callback;
       this.backend.request(this);
       const isLater = this.state === GRANTED && this.isAnnouncedLater();
-      if (isLater || this.state === PENDING) released = releasedAfter(answer);
-      else toOutcome(this);
+      if (isLater || this.state === PENDING) released = releasedPromise(answer);
+      else makeThenable(this);
       // The holder learns of the theft before the callback of the thief runs.
       if (this.options.steal) this.backend.announce();
       if (this.then) this.deliver();
@@ -239,7 +239,7 @@ class LockRequest {
    * true.
    */
   isAnnouncedLater() {
-    return this.backend.announcesLater?.(this) === true;
+    return this.backend.deferAnnouncement?.(this) === true;
   }
 
   /**
@@ -370,7 +370,7 @@ class LockRequest {
       // A thief in this thread would run the listeners in its own context, an event in none.
       loss.context = new AsyncResource('LockSignal');
     }
-    if (this.state === LOST) abort(loss, this.lossReason());
+    if (this.state === LOST) abortLossSignal(loss, this.lossReason());
     return loss.controller.signal;
   }
 
@@ -398,7 +398,7 @@ class LockRequest {
    */
   release() {
     if (this.state !== GRANTED) return undefined;
-    lookAtTheClock(this);
+    loseIfExpired(this);
     if (/** @type {number} */ (this.state) !== GRANTED) return undefined;
     return this.handBack();
   }
@@ -452,7 +452,7 @@ function initialize(request, backend, name, options) {
  * If the lease has ended and no event has told so yet, the backend marks the lock as lost.
  * @param {LockRequest} request
  */
-function lookAtTheClock(request) {
+function loseIfExpired(request) {
   try {
     request.backend.holds?.(request);
   } catch {
@@ -465,12 +465,13 @@ function lookAtTheClock(request) {
  * as an async function would, and is much smaller.
  * @param {Promise<any>} answer
  */
-const releasedAfter = (answer) => (arePromisesOurs() ? then(answer, toOutcome) : outcomeOf(answer));
+const releasedPromise = (answer) =>
+  arePromisesNative() ? then(answer, makeThenable) : outcomeAfter(answer);
 
 /** @param {LockRequest} request */
-function toOutcome(request) {
+function makeThenable(request) {
   // biome-ignore lint/suspicious/noThenProperty: a request is a thenable
-  request.then = hear;
+  request.then = onThen;
   return request;
 }
 
@@ -478,8 +479,8 @@ function toOutcome(request) {
  * Works if users' code replaced parts of promises, because async functions use none of those.
  * @param {Promise<any>} answer @returns {Promise<any>}
  */
-async function outcomeOf(answer) {
-  return await /** @type {any} */ (toOutcome(await answer));
+async function outcomeAfter(answer) {
+  return await /** @type {any} */ (makeThenable(await answer));
 }
 
 /**
@@ -488,7 +489,7 @@ async function outcomeOf(answer) {
  * and cost nothing while the request waits.
  * @this {LockRequest} @param {Settle} resolve @param {Settle} reject
  */
-function hear(resolve, reject) {
+function onThen(resolve, reject) {
   const { callback, refusal } = this;
   // The request could not be made, and nobody has its promise.
   if (!callback) return;
@@ -496,14 +497,14 @@ function hear(resolve, reject) {
   this.resolve = resolve;
   this.reject = reject;
   if (refusal) this.refuse(refusal.error);
-  serve(this, callback);
+  runCallback(this, callback);
 }
 
 /**
  * Runs the callback, releases the lock, then settles the released promise (2.4).
  * @param {LockRequest} request @param {(lock: any) => any} callback
  */
-async function serve(request, callback) {
+async function runCallback(request, callback) {
   if (!request.use()) return;
   const lock = request.state === UNAVAILABLE ? null : createLock(request);
   let settle = request.resolve;
@@ -532,7 +533,7 @@ async function serve(request, callback) {
 }
 
 /** @param {Loss | undefined} loss @param {Error} error */
-function abort(loss, error) {
+function abortLossSignal(loss, error) {
   const { controller, context } = loss ?? {};
   try {
     if (controller && context) runIn(context, () => controller.abort(error));

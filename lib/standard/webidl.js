@@ -114,13 +114,13 @@ function takeOnly(options, names, operation, more = []) {
   const given = keys(options);
   for (let i = 0; i < given.length; i++) {
     const name = given[i];
-    if (isOneOf(names, name) || isOneOf(more, name) || options[name] === undefined) continue;
+    if (includes(names, name) || includes(more, name) || options[name] === undefined) continue;
     throw typeError(operation, `It does not take the option '${name}'.`);
   }
 }
 
 /** @param {readonly string[]} list @param {string} value */
-function isOneOf(list, value) {
+function includes(list, value) {
   for (let i = 0; i < list.length; i++) if (list[i] === value) return true;
   return false;
 }

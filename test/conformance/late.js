@@ -25,7 +25,7 @@ class LateRequest {
     this.backend = backend;
     const { name, mode, disposition, label, limit, weight, maxPending, priority } = owner;
     Object.assign(this, { name, mode, disposition, label, limit, weight, maxPending, priority });
-    this.asksForMore =
+    this.hasExtensions =
       priority !== 0 || [label, limit, maxPending].some((value) => value !== undefined);
     this.tag = NO_TAG;
   }
@@ -63,8 +63,8 @@ class LateRequest {
   announceLoss() {
     if (!this.isOver) this.owner.announceLoss(true);
   }
-  get isHeard() {
-    return this.owner.isHeard;
+  get isDelivered() {
+    return this.owner.isDelivered;
   }
   finish() {
     this.owner.finish();

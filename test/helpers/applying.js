@@ -27,12 +27,15 @@ const ALLOWED = new Map([
   [Request, MEMBERS],
   [Once, MEMBERS],
   [Watch, ['noteGrant', 'noteRelease', 'waited', 'held']],
-  [NativeBackend, ['takeNews']],
-  [HostBackend, ['takeNews']],
+  [NativeBackend, ['applyEvent']],
+  [HostBackend, ['applyEvent']],
   [ClusterBackend, []],
   [ReentrantParent, []],
   [Session, []],
-  [agent.constructor, ['queueAnswer', 'collect', 'lost', 'passed', 'remove', 'stolen']],
+  [
+    agent.constructor,
+    ['queueAnswer', 'applyEvents', 'applyLoss', 'applyPass', 'remove', 'applyTheft'],
+  ],
 ]);
 
 const { apply } = Reflect;
@@ -91,12 +94,12 @@ for (const [{ prototype, name }, allowed] of ALLOWED) {
   }
 }
 
-// `collect` itself asks the addon for the events that had no room; and to be woken, where there was
+// `applyEvents` itself asks the addon for the events that had no room; and to be woken, where there was
 // no stack to apply them.
 const MAY_BE_CALLED = ['drain', 'undo'];
 const { prototype: agentPrototype } = agent.constructor;
-replace(agentPrototype, 'collect', applies, 'Agent#collect');
-replace(agentPrototype, 'collect', isNoPart, 'Agent#collect');
+replace(agentPrototype, 'applyEvents', applies, 'Agent#applyEvents');
+replace(agentPrototype, 'applyEvents', isNoPart, 'Agent#applyEvents');
 for (const key of Object.keys(addon)) {
   if (typeof addon[key] !== 'function' || MAY_BE_CALLED.includes(key)) continue;
   replace(addon, key, isNoPart, `addon.${key}`);

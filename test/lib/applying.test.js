@@ -125,7 +125,7 @@ describe('what applies events', () => {
     ['ends a request', 'this.backend.withdraw(this);'],
     ['calls the addon', "lib('backend/addon.js').addon.snapshot();"],
     ['announces', 'this.observer?.granted(); this.announceAnswer();'],
-    ['collects more events', "lib('backend/native.js').agent.collect();"],
+    ['collects more events', "lib('backend/native.js').agent.applyEvents();"],
   ]) {
     it(`and ${what} ends a test`, () => {
       const { stdout, stderr, signal } = runGuarded(grantByEvent(wrong));

@@ -60,7 +60,7 @@ describe('what happens while something is told', () => {
       exchange[TAG] = lock.tag;
       addon.release();
       agent.remove(lock);
-      assert.throws(() => agent.collect(), RangeError);
+      assert.throws(() => agent.applyEvents(), RangeError);
     });
     let calls = 0;
     const { granted } = Request.prototype;

@@ -176,7 +176,7 @@ describe('the table of options', () => {
       const needed = name === 'weight' ? { limit: 2 ** 31 - 1 } : {};
       const options = { ...defaultOptions, ...needed, [name]: value, deadlock: undefined };
       const request = new Request(backend, 'a', options);
-      assert.equal(request.asksForMore, Boolean(OPTIONS[name].isForBackend), name);
+      assert.equal(request.hasExtensions, Boolean(OPTIONS[name].isForBackend), name);
       if (OPTIONS[name].isForBackend) assert.equal(request[name], value);
     }
   });

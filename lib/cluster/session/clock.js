@@ -35,7 +35,7 @@ function continuousClock() {
  * A tick alone would run before the promise jobs, so it is scheduled from one.
  * @type {Clock['nextTick']}
  */
-const nextTick = (callback) => intrinsics.soon(() => intrinsics.nextTick(callback));
+const nextTick = (callback) => intrinsics.callInMicrotask(() => intrinsics.nextTick(callback));
 
 /** @type {Clock} */
 const systemClock = {

@@ -6,8 +6,8 @@
  */
 
 const { isLocal, isOfTls } = require('../../errors.js');
-const { capitalized, plainError, quote, withCode } = require('../../../platform/errors.js');
-const { theLock } = require('../../../platform/names.js');
+const { capitalize, plainError, quote, withCode } = require('../../../platform/errors.js');
+const { describeLock } = require('../../../platform/names.js');
 
 /** Another attempt may succeed, maybe at another server. */
 const RETRY = 'retry';
@@ -173,7 +173,7 @@ function guardedError(guard) {
   const { application, name, pid, seconds } = guard;
   const since = seconds === null ? '' : ` that has been open for ${seconds} s`;
   return plainError(
-    `${capitalized(theLock(name))} is guarded by a transaction${since}, in ` +
+    `${capitalize(describeLock(name))} is guarded by a transaction${since}, in ` +
       `server process ${pid}${application && ` (${quote(application)})`}. Nobody else gets the ` +
       'lock before it ends: commit it, or end it with pg_terminate_backend.',
     BUSY,
