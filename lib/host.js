@@ -7,7 +7,12 @@ const { HostBackend } = require('./backend/host.js');
 const { Bucket } = require('./extensions/bucket.js');
 const { createLockManager } = require('./extensions/lock-manager.js');
 const { scopedLocks } = require('./extensions/scoped.js');
-const { describe, needArguments, takeOnly, toDOMString } = require('./standard/webidl.js');
+const {
+  describe,
+  requireArguments,
+  rejectUnknownOptions,
+  toDOMString,
+} = require('./standard/webidl.js');
 const { typeError } = require('./platform/errors.js');
 const shared = require('./common.js');
 
@@ -25,7 +30,7 @@ const locks = createLockManager(new HostBackend('', ''));
  * @returns {InstanceType<typeof Bucket>}
  */
 function openBucket(name, options) {
-  needArguments(arguments.length, 1, OPEN_BUCKET);
+  requireArguments(arguments.length, 1, OPEN_BUCKET);
   const bucketName = toDOMString(name, OPEN_BUCKET, 'The name');
   const directory = toDirectory(directoryOption(options));
   return new Bucket(bucketName, new HostBackend(`bucket:${bucketName}`, directory));
@@ -41,7 +46,7 @@ function directoryOption(options) {
   if (typeof options !== 'object') {
     throw typeError(OPEN_BUCKET, `The options are ${describe(options)}, not an object.`);
   }
-  takeOnly(options, ['directory'], OPEN_BUCKET);
+  rejectUnknownOptions(options, ['directory'], OPEN_BUCKET);
   return options.directory;
 }
 

@@ -1,8 +1,8 @@
 'use strict';
 
 const { typeError } = require('./platform/errors.js');
-const { countInstallations } = require('./standard/lock-manager.js');
-const { describe, takeOnly } = require('./standard/webidl.js');
+const { addInstallations } = require('./standard/lock-manager.js');
+const { describe, rejectUnknownOptions } = require('./standard/webidl.js');
 const { Lock, LockManager, locks: locksOfProcess } = require('./index.js');
 
 /**
@@ -36,8 +36,8 @@ function install(where) {
     if (ours.has(navigator)) installOver(target, 'navigator', interfaceDescriptor(navigator), undo);
     installOver(ownerOfLocks(navigator), 'locks', locksDescriptor(locks), undo);
     // An installed lock manager accepts signals of the target's DOM as well.
-    countInstallations(locks, 1);
-    undo.push(() => countInstallations(locks, -1));
+    addInstallations(locks, 1);
+    undo.push(() => addInstallations(locks, -1));
   } catch (error) {
     uninstall();
     throw error;
@@ -54,7 +54,7 @@ const isObject = (value) => Object(value) === value;
 function toOptions(where) {
   const isOptions = where && (Object.hasOwn(where, 'locks') || Object.hasOwn(where, 'target'));
   if (!isOptions) return { target: where };
-  takeOnly(where, ['locks', 'target'], INSTALL);
+  rejectUnknownOptions(where, ['locks', 'target'], INSTALL);
   return where;
 }
 

@@ -127,7 +127,7 @@ const EVENT_CAPACITY = 256;
  *   messages
  * @returns {T}
  */
-function checked(result, doing) {
+function valueOrThrow(result, doing) {
   if (typeof result === 'number') throw errorOf(result, doing);
   return result;
 }
@@ -160,6 +160,6 @@ module.exports = {
   TOKEN,
   WEIGHT,
   addon,
-  checked,
+  valueOrThrow,
   errorOf,
 };

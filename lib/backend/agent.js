@@ -8,7 +8,7 @@ const {
   EVENT_SIZE,
   EVENT_TAG,
   addon,
-  checked,
+  valueOrThrow,
 } = require('./addon.js');
 const { NO_TAG } = require('./contract.js');
 const { nextTick, report, callInMicrotask, uncurry } = require('../platform/intrinsics.js');
@@ -114,7 +114,7 @@ class Agent {
   constructor() {
     const prefix = clientPrefix(threadId);
     const drain = () => this.#handleWakeUp();
-    this.clientId = checked(
+    this.clientId = valueOrThrow(
       addon.start(prefix, threadId, threadName, this.exchange.buffer, drain),
       'starting the agent of this thread',
     );

@@ -15,7 +15,7 @@ const isIn = uncurry(Set.prototype.has);
  *   requests
  * @returns {LockDetails[] | undefined} undefined: unknown, because nobody is left
  */
-function inTheWay(holders, clientId, tokensOf) {
+function findBlockers(holders, clientId, tokensOf) {
   /** @type {LockDetails[]} */
   const others = [];
   /** @type {Set<bigint> | undefined} */
@@ -31,4 +31,4 @@ function inTheWay(holders, clientId, tokensOf) {
   return others.length === 0 && holders.length > 0 ? undefined : others;
 }
 
-module.exports = { inTheWay };
+module.exports = { findBlockers };

@@ -28,7 +28,7 @@ const {
 const { agent, exchange, threadName } = require('./agent.js');
 const { NO_TAG } = require('./contract.js');
 const { entryOf } = require('./local-details.js');
-const { inTheWay } = require('./blockers.js');
+const { findBlockers } = require('./blockers.js');
 const { LONGEST_NAME, hostError, nameTooLongError } = require('./host-errors.js');
 const { PendingReleases } = require('./pending-releases.js');
 const { detailedStateOf, detailsOf, stateOf } = require('./snapshots.js');
@@ -292,7 +292,7 @@ class HostBackend {
     }
     // This comes first: if the stack ends further down, the event is applied again only while the
     // request has its tag.
-    const releasing = this.#releases.of(request);
+    const releasing = this.#releases.resolverOf(request);
     releasing?.();
     const isGranted = (news & WLK_NEWS_GRANTED) !== 0;
     // Nothing that could run out of stack follows a plain grant: applied again, the event would
@@ -320,7 +320,7 @@ class HostBackend {
 
   /** The release is done if the lock is released or lost. @param {Requester} lock */
   #resolveRelease(lock) {
-    this.#releases.of(lock)?.();
+    this.#releases.resolverOf(lock)?.();
     this.#releases.forget(lock);
   }
 
@@ -417,7 +417,7 @@ class HostBackend {
   #closePending(request, error) {
     if (request.tag === NO_TAG) return;
     exchange[TAG] = request.tag;
-    if (request instanceof Job || this.#releases.of(request)) {
+    if (request instanceof Job || this.#releases.resolverOf(request)) {
       // Discards a snapshot that was announced and not taken yet.
       if (request instanceof Job) addon.hostTakeSnapshot(this.#open());
       addon.hostEnd();
@@ -519,7 +519,7 @@ class HostBackend {
     const snapshot = addon.hostHolders(this.#opened, name);
     if (typeof snapshot === 'number') return undefined;
     const clientId = addon.hostClientId(this.#opened);
-    return inTheWay(detailsOf(snapshot), clientId, () => agent.tokensOf(this, name));
+    return findBlockers(detailsOf(snapshot), clientId, () => agent.tokensOf(this, name));
   }
 
   /**

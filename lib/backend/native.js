@@ -19,12 +19,12 @@ const {
   TOKEN,
   WEIGHT,
   addon,
-  checked,
+  valueOrThrow,
   errorOf,
 } = require('./addon.js');
 const { agent, clientPrefix, exchange } = require('./agent.js');
 const { NO_TAG } = require('./contract.js');
-const { inTheWay } = require('./blockers.js');
+const { findBlockers } = require('./blockers.js');
 const { detailedStateOf, detailsOf, detailsWithState, stateOf } = require('./snapshots.js');
 const { bucketClosedError } = require('../platform/errors.js');
 const { describeLock } = require('../platform/names.js');
@@ -78,7 +78,7 @@ class NativeBackend {
     this.id = `process ${bucket}`;
     /** @type {Error | undefined} */
     this.closed = undefined;
-    this.#manager = checked(addon.openManager(bucket), 'opening a storage bucket');
+    this.#manager = valueOrThrow(addon.openManager(bucket), 'opening a storage bucket');
   }
 
   /** @param {Requester} request */
@@ -250,7 +250,7 @@ class NativeBackend {
       name === undefined
         ? addon.snapshot(this.#manager)
         : addon.snapshotOf(this.#manager, name, true);
-    return checked(snapshot, 'taking a snapshot of the lock state');
+    return valueOrThrow(snapshot, 'taking a snapshot of the lock state');
   }
 
   /** @param {string} name @param {boolean} [waits] see contract.js */
@@ -259,7 +259,9 @@ class NativeBackend {
     const snapshot = addon.snapshotOf(this.#manager, name, false);
     if (typeof snapshot === 'number') return undefined;
     const holders = detailsOf(snapshot);
-    return waits ? inTheWay(holders, agent.clientId, () => agent.tokensOf(this, name)) : holders;
+    return waits
+      ? findBlockers(holders, agent.clientId, () => agent.tokensOf(this, name))
+      : holders;
   }
 }
 

@@ -19,7 +19,7 @@ class PendingReleases {
   }
 
   /** @param {Requester} lock @returns {(() => void) | undefined} */
-  of(lock) {
+  resolverOf(lock) {
     return getFrom(this.#resolves, lock);
   }
 

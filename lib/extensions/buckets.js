@@ -10,7 +10,7 @@ const { createLockManager } = require('./lock-manager.js');
 const { NativeBackend } = require('../backend/native.js');
 const { typeError } = require('../platform/errors.js');
 const { backendOf } = require('../standard/lock-manager.js');
-const { needArguments, toDOMString } = require('../standard/webidl.js');
+const { requireArguments, toDOMString } = require('../standard/webidl.js');
 const { Bucket } = require('./bucket.js');
 
 const OPEN_BUCKET = "'openBucket'";
@@ -26,7 +26,7 @@ const locks = createLockManager(new NativeBackend(''));
  * @returns {InstanceType<typeof Bucket>}
  */
 function openBucket(name) {
-  needArguments(arguments.length, 1, OPEN_BUCKET);
+  requireArguments(arguments.length, 1, OPEN_BUCKET);
   const bucketName = toDOMString(name, OPEN_BUCKET, 'The name');
   refuseOptions(arguments[1]);
   return new Bucket(bucketName, openBackend(bucketName));

@@ -10,7 +10,7 @@ const { TTL } = require('../cluster/ttl.js');
 const { Event, EventTarget, asyncDispose } = require('../platform/realm.js');
 const { Bucket } = require('./bucket.js');
 const { describe, typeError } = require('../platform/errors.js');
-const { needArguments, takeOnly, toDOMString } = require('../standard/webidl.js');
+const { requireArguments, rejectUnknownOptions, toDOMString } = require('../standard/webidl.js');
 
 const { assign } = Object;
 
@@ -93,9 +93,9 @@ class ClusterBucket extends EventTarget {
  * @throws {TypeError} an option cannot be right
  */
 function openClusterBucket(count, givenName, givenOptions, names, adapterOf) {
-  needArguments(count, 2, OPEN_BUCKET);
+  requireArguments(count, 2, OPEN_BUCKET);
   const name = toDOMString(givenName, OPEN_BUCKET, 'The name');
-  takeOnly(givenOptions, [...names, 'ttl', 'label'], OPEN_BUCKET);
+  rejectUnknownOptions(givenOptions, [...names, 'ttl', 'label'], OPEN_BUCKET);
   const options = Object(givenOptions);
   const { ttl = TTL.usual, label } = options;
   if (typeof ttl !== 'number' || !(ttl >= TTL.least && ttl <= TTL.most)) {

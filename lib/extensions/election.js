@@ -52,10 +52,10 @@ class Candidate extends Request {
   #began = 0;
 
   /** @override @param {(leader: Leader) => any} callback */
-  call(callback) {
+  callCallback(callback) {
     this.#began = now();
     const leader = new Leader(this, this.options.signal);
-    this.#term = (async () => super.call(callback, leader))();
+    this.#term = (async () => super.callCallback(callback, leader))();
     return this.#term;
   }
 
@@ -65,7 +65,7 @@ class Candidate extends Request {
    * @returns {Promise<number>} milliseconds that the term lasted
    * @throws {unknown} the error of the callback, unless it comes from the loss
    */
-  async end(loss) {
+  async waitForCallback(loss) {
     const led = now() - this.#began;
     try {
       await this.#term;
@@ -89,7 +89,7 @@ async function elect(backend, name, options, callback) {
       return await candidate.start(/** @type {any} */ (callback));
     } catch (error) {
       if (candidate.state !== LOST) throw error;
-      if ((await candidate.end(error)) > LONGEST_PAUSE) pause = FIRST_PAUSE;
+      if ((await candidate.waitForCallback(error)) > LONGEST_PAUSE) pause = FIRST_PAUSE;
     }
     // The random part keeps candidates that lost together from trying together.
     await sleep(pause * (0.5 + Math.random() / 2), options.signal);

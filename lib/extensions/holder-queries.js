@@ -28,7 +28,7 @@ const {
 
 /**
  * The holders of a lock: the first MOST, and the count of all. `origins` belong to those in the
- * list, until `forUsers` is called.
+ * list, until `prepareForUsers` is called.
  * @typedef {{ list: readonly Readonly<LockDetails>[], count: number,
  *   origins?: (Origin | undefined)[] }} Holders
  */
@@ -80,7 +80,7 @@ function toHolders(backend, all) {
  * @template {Holders | undefined} T
  * @param {T} holders
  */
-function forUsers(holders) {
+function prepareForUsers(holders) {
   const { list, origins } = holders ?? {};
   if (!list || !origins) return holders;
   /** @type {Holders} */ (holders).origins = undefined;
@@ -122,7 +122,7 @@ class SharedQueries {
    * Answers with a query that is asked after this call.
    * @param {Backend} backend @param {string} name @returns {Promise<T | undefined>}
    */
-  of(backend, name) {
+  query(backend, name) {
     let names = getFromWeak(this.#backends, backend);
     if (!names) {
       names = new Map();
@@ -148,7 +148,7 @@ class SharedQueries {
     while (queue.next) {
       const { resolve } = queue.next;
       queue.next = undefined;
-      resolve(await within(this.#ask(backend, name), this.#limit));
+      resolve(await withTimeLimit(this.#ask(backend, name), this.#limit));
     }
     deleteFrom(names, name);
   }
@@ -169,7 +169,7 @@ function makeNext() {
  * @param {Promise<T>} answer never rejects @param {number} milliseconds
  * @returns {Promise<T | undefined>}
  */
-const within = (answer, milliseconds) =>
+const withTimeLimit = (answer, milliseconds) =>
   new Promise((resolve) => {
     // An answer that came while this thread was busy arrives before the immediate runs.
     const giveUp = () => resolve(undefined);
@@ -206,13 +206,13 @@ const waiters = new SharedQueries(askWaiters, LONG_LOOK_MS);
  * For an error. These queries never reject; undefined says that the answer is unknown.
  * @param {Backend} backend has `askHolders` @param {string} name
  */
-const queryHolders = (backend, name) => forErrors.of(backend, name);
+const queryHolders = (backend, name) => forErrors.query(backend, name);
 
 /** @param {Backend} backend has `askHolders` @param {string} name */
-const queryHoldersToWarn = (backend, name) => forWarnings.of(backend, name);
+const queryHoldersToWarn = (backend, name) => forWarnings.query(backend, name);
 
 /** Finds the waiting requests. @param {Backend} backend @param {string} name */
-const queryWaiters = (backend, name) => waiters.of(backend, name);
+const queryWaiters = (backend, name) => waiters.query(backend, name);
 
 /**
  * @param {Backend} backend has `holders` or `seenHolders` @param {string} name
@@ -233,7 +233,7 @@ let isForgetting = false;
  * @param {boolean} waits see there
  * @returns {Holders | undefined}
  */
-function holdersWhenDue(backend, name, waits) {
+function holdersForTimers(backend, name, waits) {
   const key = `${waits} ${backend.id} ${name}`;
   const time = now();
   if (time - answers.since > FRESH_MS) answers = { of: new Map(), since: time };
@@ -254,9 +254,9 @@ function forgetAnswers() {
 
 module.exports = {
   LOOK_MS,
-  forUsers,
+  prepareForUsers,
   holdersNow,
-  holdersWhenDue,
+  holdersForTimers,
   queryHolders,
   queryHoldersToWarn,
   queryWaiters,

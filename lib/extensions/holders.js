@@ -18,11 +18,11 @@ const UNKNOWN_HOLDERS = 'holder unknown';
  */
 function describeAgent(details, quoted = quote) {
   const { label } = details;
-  return `${placeOf(details, quoted)}${label ? ` (${quoted(label)})` : ''}`;
+  return `${describeThread(details, quoted)}${label ? ` (${quoted(label)})` : ''}`;
 }
 
 /** @param {LockDetails} details @param {(text: string) => string} quoted */
-function placeOf({ clientId, host, pid, threadId: id, threadName }, quoted) {
+function describeThread({ clientId, host, pid, threadId: id, threadName }, quoted) {
   // The session that knew the process may be gone.
   if (!pid) return clientId ? `client ${clientId}` : 'an unknown process';
   const isHere = host === hostname();
@@ -72,7 +72,7 @@ function describeHolders(holders, grantsIn = 0, quoted = undefined, count = hold
   if (!holders?.length && grantsIn > 0) return describePause(grantsIn);
   if (!holders) return UNKNOWN_HOLDERS;
   if (holders.length === 0) return 'no longer held';
-  return `held by ${describeHolder(holders[0], quoted)}${more(count)}`;
+  return `held by ${describeHolder(holders[0], quoted)}${andMore(count)}`;
 }
 
 /**
@@ -82,11 +82,11 @@ function describeHolders(holders, grantsIn = 0, quoted = undefined, count = hold
 function describeWaiting(waiting, outage) {
   if (!waiting) return `waiters unknown${because(outage)}`;
   if (waiting.length === 0) return 'no waiters';
-  return `${describeAgent(waiting[0])} is waiting${more(waiting.length)}`;
+  return `${describeAgent(waiting[0])} is waiting${andMore(waiting.length)}`;
 }
 
 /** @param {number} [count] of all, of whom the text names the first */
-const more = (count = 0) => (count > 1 ? `, and ${count - 1} more` : '');
+const andMore = (count = 0) => (count > 1 ? `, and ${count - 1} more` : '');
 
 /**
  * An upper bound in milliseconds, a unit and its length, the unit below it and its length.

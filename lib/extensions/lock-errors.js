@@ -26,7 +26,7 @@ const { defineProperty } = Object;
  * it.
  * @param {LockError} error @param {string} field @param {unknown} value
  */
-function hide(error, field, value) {
+function defineHidden(error, field, value) {
   const attributes = { __proto__: null, value, writable: true, configurable: true };
   defineProperty(error, field, /** @type {any} */ (attributes));
 }
@@ -133,7 +133,7 @@ class LockTimeoutError extends LockError {
     super(message, lockName, 'TimeoutError', 'ERR_WEB_LOCKS_TIMEOUT');
     this.waited = waited;
     this.held = held;
-    hide(this, 'holders', holders.list);
+    defineHidden(this, 'holders', holders.list);
     this.holderCount = holders.count;
     if (grantsIn > 0) this.grantsIn = Math.ceil(grantsIn);
     if (cause !== undefined) this.cause = cause;
@@ -230,7 +230,7 @@ class DeadlockError extends LockError {
       'DeadlockError',
       'ERR_WEB_LOCKS_DEADLOCK',
     );
-    hide(this, 'cycle', entries);
+    defineHidden(this, 'cycle', entries);
   }
 }
 

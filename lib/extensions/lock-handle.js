@@ -14,7 +14,7 @@ const { describeLock } = require('../platform/names.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { Lock, own } = require('../standard/lock.js');
 const { ENDED, GRANTED, PENDING, LOST, UNAVAILABLE } = require('../standard/lock-request.js');
-const { asText, callSite } = require('./origin.js');
+const { withTextStack, callSite } = require('./origin.js');
 const { Request } = require('./request.js');
 const { ANSWER_MS } = require('./watch.js');
 
@@ -34,7 +34,7 @@ let isLooking = false;
  * done only if the request is observed anyhow, or after a leak in this thread.
  * @param {Function} callee @param {boolean} isFollowed @returns {string} '' if unknown
  */
-const siteOfHandle = (callee, isFollowed) => (isFollowed || isLooking ? callSite(callee) : '');
+const findSite = (callee, isFollowed) => (isFollowed || isLooking ? callSite(callee) : '');
 
 /**
  * Releases locks whose handles nobody has any more. Our own state changes first, because a listener
@@ -48,8 +48,8 @@ const leaks = new FinalizationRegistry(({ request, where }) => {
   const site = where === '' ? ` ${LATER}` : ` It was acquired:\n${where}`;
   try {
     process.emitWarning(
-      `A handle of ${describeLock(request.name)} was garbage-collected without release(); the lock ` +
-        `is released now.${site}`,
+      `A handle of ${describeLock(request.name)} was garbage-collected without release(); the ` +
+        `lock is released now.${site}`,
       { type: 'LockWarning', code: 'WEB_LOCKS_LEAK' },
     );
   } catch (error) {
@@ -126,7 +126,7 @@ class HeldRequest extends Request {
   }
 
   /** @returns {Promise<any>} resolves to the answer */
-  promise() {
+  makePromise() {
     return new Promise((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;
@@ -135,11 +135,11 @@ class HeldRequest extends Request {
 
   /** @returns {Promise<any>} resolves to the answer */
   acquire() {
-    const answer = this.promise();
+    const answer = this.makePromise();
     // At the end of the stack, the constructor rejects the promise.
     if (!this.reject) return answer;
     try {
-      this.#attempt();
+      this.#requestAndAnswer();
     } catch (error) {
       // Users' code had it rejected meanwhile, and that is the answer.
       if (!this.reject) return answer;
@@ -154,7 +154,7 @@ class HeldRequest extends Request {
    * has to announce what it brought for others.
    * @throws {unknown} why it failed
    */
-  enter() {
+  requestUnobserved() {
     this.observer = undefined;
     try {
       this.backend.request(this);
@@ -187,20 +187,20 @@ class HeldRequest extends Request {
       failure ??= { error };
     };
     this.#blocks = true;
-    this.#attempt(limit);
+    this.#requestAndAnswer(limit);
     if (failure) throw failure.error;
     return answer;
   }
 
   /** @param {number} [limit] milliseconds to block at most; undefined not to block */
-  #attempt(limit) {
+  #requestAndAnswer(limit) {
     try {
       this.backend.request(this);
       // A caller that blocks has its lock when the call returns, whatever else is to be announced.
-      const isLater = limit === undefined && this.state === GRANTED && this.isAnnouncedLater();
-      this.made(isLater);
+      const isLater = limit === undefined && this.state === GRANTED && this.deferAnnouncement();
+      this.armAndNotify(isLater);
       if (limit !== undefined && this.state === PENDING) this.#block(limit);
-      if (!isLater) this.answerNow();
+      if (!isLater) this.resolveIfAnswered();
     } catch (error) {
       // The reasons are those in LockRequest#start.
       /** @type {LockRequest} */ (this).state = ENDED;
@@ -211,8 +211,8 @@ class HeldRequest extends Request {
     }
   }
 
-  answerNow() {
-    if (this.state === GRANTED || this.state === UNAVAILABLE) this.deliver();
+  resolveIfAnswered() {
+    if (this.state === GRANTED || this.state === UNAVAILABLE) this.resolveAnswer();
   }
 
   /**
@@ -226,8 +226,8 @@ class HeldRequest extends Request {
       const left = end - now();
       this.backend.wait?.(this, Math.max(Math.min(left, SLICE_MS), 0));
       // A grant that came first counts.
-      if (left <= 0 && this.state === PENDING) this.timedOutInCall();
-      this.observer?.blocked();
+      if (left <= 0 && this.state === PENDING) this.handleTimeoutInCall();
+      this.observer?.warnIfDue();
     }
     if (this.state === LOST) this.announceLoss(false);
     else if (this.why) this.announceFailure();
@@ -237,24 +237,24 @@ class HeldRequest extends Request {
   }
 
   /** @override */
-  deliver() {
+  resolveAnswer() {
     const { resolve } = this;
-    if (!resolve || this.state === LOST || !this.use()) return;
+    if (!resolve || this.state === LOST || !this.beginUse()) return;
     // There is one handle, however often this is called: the stack can end before the promise has
     // it.
-    if (this.state !== UNAVAILABLE) this.given ??= this.value();
+    if (this.state !== UNAVAILABLE) this.given ??= this.makeAnswer();
     resolve(this.given ?? null);
     // These functions lead to the promise and so to the handle, which must stay collectable.
     this.given = undefined;
     this.resolve = undefined;
     this.reject = undefined;
     // An origin without a text remains, because it shows that the lock is recorded (sites.js).
-    if (this.origin) this.origin = asText(this.origin) ?? { stack: '' };
+    if (this.origin) this.origin = withTextStack(this.origin) ?? { stack: '' };
     if (this.state === UNAVAILABLE) this.observer?.ended();
   }
 
   /** @returns {any} the value of the promise of a granted request */
-  value() {
+  makeAnswer() {
     return this;
   }
 
@@ -268,7 +268,7 @@ class HeldRequest extends Request {
     let released;
     try {
       released = this.release();
-      if (released) released = this.#givenBack(released);
+      if (released) released = this.#endWhenReleased(released);
       else this.observer?.ended();
       this.backend.announce();
     } catch (error) {
@@ -282,8 +282,8 @@ class HeldRequest extends Request {
   }
 
   /** @param {Promise<void>} released @returns {Promise<void>} resolves when the observer knows */
-  #givenBack(released) {
-    if (!arePromisesNative()) return this.#endAfter(released);
+  #endWhenReleased(released) {
+    if (!arePromisesNative()) return this.#endAsync(released);
     return then(released, () => this.observer?.ended());
   }
 
@@ -291,7 +291,7 @@ class HeldRequest extends Request {
    * Works if users' code replaced parts of promises: see `releasedPromise` of lock-request.js.
    * @param {Promise<void>} released
    */
-  async #endAfter(released) {
+  async #endAsync(released) {
     await released;
     this.observer?.ended();
   }
@@ -305,7 +305,7 @@ class HandleRequest extends HeldRequest {
    */
   constructor(backend, name, options) {
     super(backend, name, options);
-    this.#where = siteOfHandle(HandleRequest, this.observer !== undefined);
+    this.#where = findSite(HandleRequest, this.observer !== undefined);
     if (this.#where) this.origin ??= { stack: `\n${this.#where}` };
   }
 
@@ -317,14 +317,14 @@ class HandleRequest extends HeldRequest {
   }
 
   /** @override */
-  value() {
+  makeAnswer() {
     return createHandle(this, this.#where);
   }
 }
 
 /**
  * @param {HeldRequest} request granted
- * @param {string} [where] the place (siteOfHandle), if the lock is to be released when the handle
+ * @param {string} [where] the place (findSite), if the lock is to be released when the handle
  *   is collected
  * @returns {LockHandle}
  */
@@ -335,4 +335,4 @@ function createHandle(request, where) {
   return handle;
 }
 
-module.exports = { HandleRequest, HeldRequest, LockHandle, createHandle, siteOfHandle };
+module.exports = { HandleRequest, HeldRequest, LockHandle, createHandle, findSite };

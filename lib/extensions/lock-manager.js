@@ -7,29 +7,35 @@ const { notSupportedError, typeError } = require('../platform/errors.js');
 const { rejected } = require('../platform/intrinsics.js');
 const standard = require('../standard/lock-manager.js');
 const { LockManager, backendOf } = standard;
-const { checkName, needArguments, toCallback, toDOMString } = require('../standard/webidl.js');
+const { checkName, requireArguments, toCallback, toDOMString } = require('../standard/webidl.js');
 const { elect, leaderOf } = require('./election.js');
 const { HandleRequest } = require('./lock-handle.js');
 const { Once } = require('./once.js');
-const { checkRequest, defaultOptions, on, refuseOthers, toOptions } = require('./options.js');
+const {
+  checkRequest,
+  defaultOptions,
+  operationName,
+  refuseOthers,
+  toOptions,
+} = require('./options.js');
 const { Request } = require('./request.js');
-const { acquireSeveral, toSeveral, useSeveral } = require('./request-all.js');
+const { acquireSeveral, toSeveral, runWithSeveral } = require('./request-all.js');
 const { withSites } = require('./sites.js');
 
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {InstanceType<typeof import('./lock-handle.js').LockHandle>} LockHandle */
 
-const REQUEST = on('request');
-const ACQUIRE = on('acquire');
-const REQUEST_ALL = on('requestAll');
-const ACQUIRE_ALL = on('acquireAll');
-const ACQUIRE_SYNC = on('acquireSync');
-const TRY_ACQUIRE_SYNC = on('tryAcquireSync');
-const QUERY = on('query');
-const ELECT = on('elect');
-const IS_BUSY = on('isBusy');
-const LEADER = on('leader');
-const ONCE = on('once');
+const REQUEST = operationName('request');
+const ACQUIRE = operationName('acquire');
+const REQUEST_ALL = operationName('requestAll');
+const ACQUIRE_ALL = operationName('acquireAll');
+const ACQUIRE_SYNC = operationName('acquireSync');
+const TRY_ACQUIRE_SYNC = operationName('tryAcquireSync');
+const QUERY = operationName('query');
+const ELECT = operationName('elect');
+const IS_BUSY = operationName('isBusy');
+const LEADER = operationName('leader');
+const ONCE = operationName('once');
 
 /** Moves to LockManager.prototype, below. */
 class Extensions {
@@ -41,7 +47,7 @@ class Extensions {
   acquire(name, options) {
     try {
       const backend = backendOf(this, ACQUIRE);
-      needArguments(arguments.length, 1, ACQUIRE);
+      requireArguments(arguments.length, 1, ACQUIRE);
       const resourceName = toName(name, ACQUIRE);
       const given = toOptions(options, ACQUIRE);
       checkName(resourceName);
@@ -63,11 +69,11 @@ class Extensions {
   async requestAll(names, optionsOrCallback) {
     const backend = backendOf(this, REQUEST_ALL);
     const count = arguments.length;
-    needArguments(count, 2, REQUEST_ALL);
+    requireArguments(count, 2, REQUEST_ALL);
     const several = toSeveral(names, count > 2 ? optionsOrCallback : undefined, REQUEST_ALL);
     const callback = toCallback(arguments[count > 2 ? 2 : 1], REQUEST_ALL, 'The callback');
     // With `return`, the engine would call the promise's `then`, which may be users'.
-    return await useSeveral(backend, several, callback);
+    return await runWithSeveral(backend, several, callback);
   }
 
   /**
@@ -78,7 +84,7 @@ class Extensions {
   acquireAll(names, options) {
     try {
       const backend = backendOf(this, ACQUIRE_ALL);
-      needArguments(arguments.length, 1, ACQUIRE_ALL);
+      requireArguments(arguments.length, 1, ACQUIRE_ALL);
       const several = toSeveral(names, options, ACQUIRE_ALL);
       return acquireSeveral(backend, several, Extensions.prototype.acquireAll);
     } catch (error) {
@@ -93,7 +99,7 @@ class Extensions {
    */
   tryAcquireSync(name, options) {
     const backend = blockingBackendOf(this, TRY_ACQUIRE_SYNC);
-    needArguments(arguments.length, 1, TRY_ACQUIRE_SYNC);
+    requireArguments(arguments.length, 1, TRY_ACQUIRE_SYNC);
     const resourceName = toName(name, TRY_ACQUIRE_SYNC);
     const given = toSyncOptions(options, 'tryAcquireSync', TRY_ACQUIRE_SYNC);
     const tried = { ...given, ifAvailable: true };
@@ -109,7 +115,7 @@ class Extensions {
    */
   acquireSync(name, options) {
     const backend = blockingBackendOf(this, ACQUIRE_SYNC);
-    needArguments(arguments.length, 1, ACQUIRE_SYNC);
+    requireArguments(arguments.length, 1, ACQUIRE_SYNC);
     const resourceName = toName(name, ACQUIRE_SYNC);
     const given = toSyncOptions(options, 'acquireSync', ACQUIRE_SYNC);
     checkName(resourceName);
@@ -132,7 +138,7 @@ class Extensions {
     try {
       const backend = backendOf(this, ELECT);
       const count = arguments.length;
-      needArguments(count, 2, ELECT);
+      requireArguments(count, 2, ELECT);
       const resourceName = toName(name, ELECT);
       const given = toOptions(count > 2 ? optionsOrCallback : undefined, ELECT);
       const callback = toCallback(arguments[count > 2 ? 2 : 1], ELECT, 'The callback');
@@ -153,7 +159,7 @@ class Extensions {
   once(name, options, callback) {
     try {
       const backend = backendOf(this, ONCE);
-      needArguments(arguments.length, 3, ONCE);
+      requireArguments(arguments.length, 3, ONCE);
       const resourceName = toName(name, ONCE);
       const given = toOptions(options, ONCE);
       const run = toCallback(callback, ONCE, 'The callback');
@@ -177,7 +183,7 @@ class Extensions {
   /** Whether anybody holds the lock or waits for it. @param {any} name */
   async isBusy(name) {
     const backend = backendOf(this, IS_BUSY);
-    needArguments(arguments.length, 1, IS_BUSY);
+    requireArguments(arguments.length, 1, IS_BUSY);
     const { held, pending } = await backend.query(toName(name, IS_BUSY));
     return held.length + pending.length > 0;
   }
@@ -186,7 +192,7 @@ class Extensions {
   leader(name) {
     try {
       const backend = backendOf(this, LEADER);
-      needArguments(arguments.length, 1, LEADER);
+      requireArguments(arguments.length, 1, LEADER);
       return leaderOf(backend, toName(name, LEADER));
     } catch (error) {
       return rejected(error);

@@ -12,7 +12,7 @@ const { guard } = require('./reentrant-parent.js');
  * @param {any} lock @param {string} what
  * @returns {InstanceType<typeof import('./request.js').Request>}
  */
-const of = (lock, what) => /** @type {any} */ (requestOf(lock, `'${what}' on 'Lock'`));
+const requestOfLock = (lock, what) => /** @type {any} */ (requestOf(lock, `'${what}' on 'Lock'`));
 
 class TokenExtension {
   /**
@@ -20,12 +20,12 @@ class TokenExtension {
    *   the lock manager's scope remembers
    */
   get token() {
-    return of(this, 'get token').token;
+    return requestOfLock(this, 'get token').token;
   }
 
   /** Whether the lock is held at this moment. */
   get held() {
-    return of(this, 'get held').holds;
+    return requestOfLock(this, 'get held').holds;
   }
 
   /**
@@ -33,7 +33,7 @@ class TokenExtension {
    *   Infinity without a lease, 0 if it is not held
    */
   get remaining() {
-    return of(this, 'get remaining').remaining;
+    return requestOfLock(this, 'get remaining').remaining;
   }
 
   /**
@@ -43,13 +43,13 @@ class TokenExtension {
    * @returns {Promise<void>} rejects if the lock is no longer held
    */
   async guard(client) {
-    const request = of(this, 'guard');
+    const request = requestOfLock(this, 'guard');
     await guard(request.backend, request, client);
   }
 
   /** JSON.stringify takes no bigint. */
   toJSON() {
-    const { name, mode, token, holds: held } = of(this, 'toJSON');
+    const { name, mode, token, holds: held } = requestOfLock(this, 'toJSON');
     return { name, mode, held, token: `${token}` };
   }
 }

@@ -6,7 +6,7 @@
  */
 
 const { NamedLock } = require('./named-lock.js');
-const { on } = require('./options.js');
+const { operationName } = require('./options.js');
 
 /** @typedef {import('../backend/contract.js').LockMode} LockMode */
 
@@ -16,24 +16,24 @@ const { on } = require('./options.js');
 const call = (operation, mode) => ({ operation, kind: 'mutex', fixed: { mode } });
 
 const LOCKED = "'locked'";
-const ACQUIRE = call(on('acquire', 'Mutex'), 'exclusive');
-const RUN = call(on('runExclusive', 'Mutex'), 'exclusive');
+const ACQUIRE = call(operationName('acquire', 'Mutex'), 'exclusive');
+const RUN = call(operationName('runExclusive', 'Mutex'), 'exclusive');
 /** @type {import('./named-lock.js').Call} */
 const TRY = {
-  operation: on('tryAcquire', 'Mutex'),
+  operation: operationName('tryAcquire', 'Mutex'),
   kind: 'tryMutex',
   fixed: { mode: 'exclusive', ifAvailable: true },
 };
 /** @type {import('./named-lock.js').Call} */
 const WAIT = {
-  operation: on('waitForUnlock', 'Mutex'),
+  operation: operationName('waitForUnlock', 'Mutex'),
   kind: 'wait',
   fixed: { mode: 'exclusive' },
 };
-const ACQUIRE_SHARED = call(on('acquireShared', 'RWLock'), 'shared');
-const ACQUIRE_EXCLUSIVE = call(on('acquireExclusive', 'RWLock'), 'exclusive');
-const RUN_SHARED = call(on('runShared', 'RWLock'), 'shared');
-const RUN_EXCLUSIVE = call(on('runExclusive', 'RWLock'), 'exclusive');
+const ACQUIRE_SHARED = call(operationName('acquireShared', 'RWLock'), 'shared');
+const ACQUIRE_EXCLUSIVE = call(operationName('acquireExclusive', 'RWLock'), 'exclusive');
+const RUN_SHARED = call(operationName('runShared', 'RWLock'), 'shared');
+const RUN_EXCLUSIVE = call(operationName('runExclusive', 'RWLock'), 'exclusive');
 
 /**
  * A mutual exclusion lock. `new Mutex()` is private to its object; `new Mutex(name)` is the
@@ -72,7 +72,7 @@ class Mutex {
 
   /** Waits for its turn and takes no lock. @param {any} [options] */
   async waitForUnlock(options) {
-    await this.#lock.pass(options, WAIT);
+    await this.#lock.waitForTurn(options, WAIT);
   }
 
   /**

@@ -8,7 +8,13 @@ const { rejected } = require('../platform/intrinsics.js');
 const { privateName, describeLock } = require('../platform/names.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { backendOf } = require('../standard/lock-manager.js');
-const { checkName, describe, takeOnly, toCallback, toDOMString } = require('../standard/webidl.js');
+const {
+  checkName,
+  describe,
+  rejectUnknownOptions,
+  toCallback,
+  toDOMString,
+} = require('../standard/webidl.js');
 const { bucketBackend } = require('./buckets.js');
 const { LockError, LockQueueFullError } = require('./lock-errors.js');
 const { declareEnclosed, reentrantBackend } = require('./enclosing-locks.js');
@@ -46,7 +52,7 @@ const BEHIND_ALL = Object.freeze({ ...defaultOptions, priority: LEAST_PRIORITY }
 let privateBackend;
 
 /** Waits for its turn and takes no lock. */
-class Passing extends Request {
+class PassRequest extends Request {
   /** @override @returns {import('../backend/contract.js').Disposition} */
   get disposition() {
     return super.disposition === 'ifAvailable' ? 'passIfAvailable' : 'pass';
@@ -85,14 +91,14 @@ class NamedLock {
     if (options !== undefined && options !== null && typeof options !== 'object') {
       throw typeError(operation, `The options are ${describe(options)}, not an object.`);
     }
-    takeOnly(options, isPrivate ? OF_PRIVATE : OF_NAMED, operation, more);
+    rejectUnknownOptions(options, isPrivate ? OF_PRIVATE : OF_NAMED, operation, more);
     this.#limit = limit;
     const { bucket, label, locks } = options ?? {};
     if (label !== undefined) this.#label = toDOMString(label, operation, "The 'label' option");
     if (isPrivate) {
       privateBackend ??= new NativeBackend('mutex');
       this.#backend = privateBackend;
-      this.#name = this.#newName(kind);
+      this.#name = this.#makeName(kind);
       this.#kind = kind;
       return;
     }
@@ -106,7 +112,7 @@ class NamedLock {
   }
 
   /** No other lock has this name. @param {string} kind */
-  #newName(kind) {
+  #makeName(kind) {
     return privateName(kind, agent.uniqueName(), this.#label ?? '');
   }
 
@@ -126,13 +132,13 @@ class NamedLock {
       throw notSupportedError(
         `Failed to execute ${operation}: a semaphore with a name cannot be resized.`,
       );
-    const next = new HeldRequest(this.#backend, this.#newName(this.#kind), RESIZING);
+    const next = new HeldRequest(this.#backend, this.#makeName(this.#kind), RESIZING);
     const last = new HeldRequest(this.#backend, this.#name, BEHIND_ALL);
-    const granted = last.promise();
+    const granted = last.makePromise();
     try {
       declareEnclosed(next, last);
-      next.enter();
-      last.enter();
+      next.requestUnobserved();
+      last.requestUnobserved();
     } catch (error) {
       // Without an empty stack, the lock could not be given back.
       await undefined;
@@ -145,7 +151,7 @@ class NamedLock {
     this.#name = next.name;
     this.#limit = limit;
     await undefined;
-    last.answerNow();
+    last.resolveIfAnswered();
     this.#backend.announce();
     await granted;
     this.#forget(last);
@@ -209,7 +215,7 @@ class NamedLock {
     const answer = request.acquire();
     this.#waiting.add(request);
     const handle = await answer;
-    return handle && releaser(handle);
+    return handle && toRelease(handle);
   }
 
   /**
@@ -233,9 +239,9 @@ class NamedLock {
    * @param {any} options @param {Call} call
    * @returns {Promise<void>} when all who hold it or wait for it now are done
    */
-  async pass(options, call) {
+  async waitForTurn(options, call) {
     const given = this.#toOptions(options, call);
-    const request = new Passing(this.#backend, this.#nameFor(given), given);
+    const request = new PassRequest(this.#backend, this.#nameFor(given), given);
     const passed = request.start(() => {});
     this.#waiting.add(request);
     await passed;
@@ -249,14 +255,14 @@ class NamedLock {
   /** @param {any} value @param {Call} call @returns {Readonly<RequestOptions>} */
   #toOptions(value, { operation, kind, fixed }) {
     const given = toOptions(value, operation);
-    takeOnly(value, TAKEN[kind], operation);
-    // `takeOnly` does not see inherited options.
+    rejectUnknownOptions(value, TAKEN[kind], operation);
+    // `rejectUnknownOptions` does not see inherited options.
     refuseOthers(given, kind, operation);
     const { label = this.#label } = given;
     // The limit is read last, because reading the options can change it.
     const options = { ...given, ...fixed, label, limit: this.#limit };
     checkRequest(options);
-    this.#checkRoom(options);
+    this.#checkMaxPending(options);
     return options;
   }
 
@@ -265,7 +271,7 @@ class NamedLock {
    * name is free after all of those. A request that does not wait is never refused.
    * @param {Readonly<RequestOptions>} options
    */
-  #checkRoom(options) {
+  #checkMaxPending(options) {
     const { blocking, ifAvailable, maxPending, timeout } = options;
     if (ifAvailable || blocking === false || timeout === 0) return;
     if (maxPending === undefined || this.#former.length === 0) return;
@@ -291,7 +297,7 @@ const canceledError = (name) =>
  */
 
 /** @param {LockHandle} handle */
-function releaser(handle) {
+function toRelease(handle) {
   const release = /** @type {Release} */ (() => handle.release());
   release[dispose] = release;
   release[asyncDispose] = async () => await release();

@@ -30,7 +30,7 @@ class Once extends Request {
    * @override @param {(lock: any) => any} callback @param {any} lock
    * @returns {Promise<{ ran: boolean, value: any }>}
    */
-  async call(callback, lock) {
+  async callCallback(callback, lock) {
     const isMarked = await /** @type {NonNullable<Backend['marked']>} */ (this.backend.marked)(
       this,
     );
@@ -40,7 +40,7 @@ class Once extends Request {
     const { signal } = this.options;
     const aborted = signal && abortedReason(signal);
     if (aborted) throw aborted.reason;
-    const value = await super.call(callback, lock);
+    const value = await super.callCallback(callback, lock);
     this.keep = this.options.keep;
     return { ran: true, value };
   }
@@ -51,7 +51,7 @@ class Once extends Request {
    */
   lost(reason, cause) {
     const isReleasing = this.state === ENDED && this.keep !== undefined;
-    if (this.state === GRANTED || isReleasing) this.beLost(undefined, reason, cause);
+    if (this.state === GRANTED || isReleasing) this.markLost(undefined, reason, cause);
   }
 }
 

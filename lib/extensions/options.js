@@ -33,28 +33,28 @@ const { freeze, keys } = Object;
 
 /** The calls that take options of requests. Calls of a kind take the same options. */
 const CALLS = freeze({
-  request: [on('request'), on('acquire')],
-  several: [on('requestAll'), on('acquireAll')],
-  acquireSync: [on('acquireSync')],
-  tryAcquireSync: [on('tryAcquireSync')],
-  elect: [on('elect')],
-  once: [on('once')],
+  request: [operationName('request'), operationName('acquire')],
+  several: [operationName('requestAll'), operationName('acquireAll')],
+  acquireSync: [operationName('acquireSync')],
+  tryAcquireSync: [operationName('tryAcquireSync')],
+  elect: [operationName('elect')],
+  once: [operationName('once')],
   mutex: [
-    on('acquire', 'Mutex'),
-    on('runExclusive', 'Mutex'),
-    on('acquireShared', 'RWLock'),
-    on('acquireExclusive', 'RWLock'),
-    on('runShared', 'RWLock'),
-    on('runExclusive', 'RWLock'),
+    operationName('acquire', 'Mutex'),
+    operationName('runExclusive', 'Mutex'),
+    operationName('acquireShared', 'RWLock'),
+    operationName('acquireExclusive', 'RWLock'),
+    operationName('runShared', 'RWLock'),
+    operationName('runExclusive', 'RWLock'),
   ],
-  tryMutex: [on('tryAcquire', 'Mutex')],
-  semaphore: [on('acquire', 'Semaphore'), on('run', 'Semaphore')],
-  trySemaphore: [on('tryAcquire', 'Semaphore')],
-  wait: [on('waitForUnlock', 'Mutex')],
+  tryMutex: [operationName('tryAcquire', 'Mutex')],
+  semaphore: [operationName('acquire', 'Semaphore'), operationName('run', 'Semaphore')],
+  trySemaphore: [operationName('tryAcquire', 'Semaphore')],
+  wait: [operationName('waitForUnlock', 'Mutex')],
 });
 
 /** Names a method in messages. @param {string} method @param {string} [of] */
-function on(method, of = 'LockManager') {
+function operationName(method, of = 'LockManager') {
   return `'${method}' on '${of}'`;
 }
 
@@ -204,12 +204,12 @@ function toOptions(value, operation, isAbortSignal) {
     steal,
     blocking: toBlocking(value.blocking),
     deadlock: toDeadlock(value.deadlock, operation),
-    holdTimeout: toLimit(value.holdTimeout, operation, "The 'holdTimeout' option"),
+    holdTimeout: toPositiveMilliseconds(value.holdTimeout, operation, "The 'holdTimeout' option"),
     keep: toKeep(value.keep, operation),
     label: toLabel(value.label, operation),
     limit: toCount(value.limit, 1, operation, "The 'limit' option"),
     maxPending: toCount(value.maxPending, 0, operation, "The 'maxPending' option"),
-    maxTotal: toLimit(value.maxTotal, operation, "The 'maxTotal' option"),
+    maxTotal: toPositiveMilliseconds(value.maxTotal, operation, "The 'maxTotal' option"),
     priority: toPriority(value.priority, operation),
     reentrant: Boolean(value.reentrant),
     timeout: toMilliseconds(value.timeout, operation, "The 'timeout' option"),
@@ -228,7 +228,7 @@ function toDeadlock(value, operation) {
 }
 
 /** @param {any} value @param {string} operation @param {string} what */
-function toLimit(value, operation, what) {
+function toPositiveMilliseconds(value, operation, what) {
   const limit = toMilliseconds(value, operation, what);
   if (limit !== 0) return limit;
   throw typeError(operation, `${what} is 0; expected more than 0 milliseconds.`);
@@ -349,7 +349,7 @@ module.exports = {
   TAKEN,
   checkRequest,
   defaultOptions,
-  on,
+  operationName,
   refuseOthers,
   toCount,
   toOptions,

@@ -25,7 +25,7 @@ function originOf(callee) {
 }
 
 /** Makes a copy that keeps nothing alive. @param {Origin} origin @returns {Origin | undefined} */
-function asText(origin) {
+function withTextStack(origin) {
   try {
     return { stack: `${origin.stack}` };
   } catch {
@@ -67,7 +67,7 @@ function withOrigin(error, origin) {
   try {
     const { stack } = origin;
     if (stack === '') return error;
-    const value = `${error.name}: ${error.message}\n${framesOf(stack)}`;
+    const value = `${error.name}: ${error.message}\n${withoutFirstLine(stack)}`;
     defineProperty(error, 'stack', attributesOf(value));
   } catch {
     // Users' code may form stacks, and throw. The error keeps its own stack then.
@@ -83,7 +83,7 @@ const attributesOf = (value) =>
   /** @type {any} */ ({ __proto__: null, value, writable: true, configurable: true });
 
 /** @param {string} stack */
-const framesOf = (stack) => stack.slice(stack.indexOf('\n') + 1);
+const withoutFirstLine = (stack) => stack.slice(stack.indexOf('\n') + 1);
 
 /** A place has at most so many lines. */
 const FRAMES = 4;
@@ -93,9 +93,9 @@ const LIBRARY = path.join(__dirname, '..') + path.sep;
 
 /** The first frames of users' code; '' if they are unknown. @param {Origin | undefined} origin */
 function placeOf(origin) {
-  const text = origin && asText(origin);
+  const text = origin && withTextStack(origin);
   if (!text) return '';
-  const frames = framesOf(text.stack);
+  const frames = withoutFirstLine(text.stack);
   // In a bundle, the library is in the same file as users' code.
   return firstFrames(frames, LIBRARY) || firstFrames(frames);
 }
@@ -138,7 +138,7 @@ function describeFrames(_error, frames) {
  * @param {{ resolve?: (value?: any) => void, reject?: (error?: any) => void }} request
  * @param {() => void} tell makes the error and rejects; nothing settles the promise before
  */
-function inTheirStack({ resolve, reject }, tell) {
+function rejectInUsersStack({ resolve, reject }, tell) {
   const telling = inMicrotask(tell);
   try {
     // Only the engine reads this reaction: by then the promise is settled.
@@ -154,4 +154,12 @@ async function inMicrotask(tell) {
   tell();
 }
 
-module.exports = { asText, callSite, inTheirStack, originOf, placeOf, withLongStack, withOrigin };
+module.exports = {
+  withTextStack,
+  callSite,
+  rejectInUsersStack,
+  originOf,
+  placeOf,
+  withLongStack,
+  withOrigin,
+};

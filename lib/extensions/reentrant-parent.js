@@ -14,7 +14,7 @@ const { Promise, report, uncurry } = require('../platform/intrinsics.js');
  * The requests that a lock of another handle of the bucket serves, by the backend that was asked.
  * @type {WeakMap<Backend, Set<Request>>}
  */
-const guests = new WeakMap();
+const servedElsewhere = new WeakMap();
 
 const getFrom = uncurry(WeakMap.prototype.get);
 const setIn = uncurry(WeakMap.prototype.set);
@@ -36,7 +36,7 @@ class Served {
   });
 
   /** Harmless to repeat, in case that the stack was full. */
-  dropLast() {
+  dropLastRequest() {
     const last = this.requests[this.requests.length - 1];
     /** @type {ReentrantParent} */ (/** @type {any} */ (last.backend)).forget(last);
     this.requests.length--;
@@ -73,7 +73,7 @@ class ReentrantParent {
     if (lock.mode === 'shared' && request.mode === 'exclusive') {
       // The request would wait for the end of the lock around it.
       if (request.disposition === 'ifAvailable') request.unavailable();
-      else request.deadlocked(this.#cycle(request));
+      else request.deadlocked(this.#deadlockCycle(request));
       return;
     }
     const served = lock.served ?? new Served();
@@ -83,7 +83,7 @@ class ReentrantParent {
     const { requests } = served;
     this.#place = requests.length;
     requests[this.#place] = request;
-    if (this.#asked !== this.#backend) noteGuest(this.#asked, request);
+    if (this.#asked !== this.#backend) noteServedElsewhere(this.#asked, request);
     // The request gets the token of the lock, because it is the same lock.
     request.granted(lock.tokenLow, lock.tokenHigh);
   }
@@ -92,7 +92,7 @@ class ReentrantParent {
   withdraw() {
     const { served } = this.lock;
     if (!served) return undefined;
-    this.#leave(served.requests);
+    this.#removeRequest(served.requests);
     if (served.requests.length > 0 || !served.isAwaited) return undefined;
     const released = this.lock.release();
     served.end?.(released);
@@ -100,8 +100,8 @@ class ReentrantParent {
   }
 
   /** @param {Request[]} requests */
-  #leave(requests) {
-    if (!this.#isOf(requests[this.#place])) return;
+  #removeRequest(requests) {
+    if (!this.#isBackendOf(requests[this.#place])) return;
     this.forget(requests[this.#place]);
     const last = requests[requests.length - 1];
     /** @type {ReentrantParent} */ (/** @type {any} */ (last.backend)).#place = this.#place;
@@ -111,7 +111,7 @@ class ReentrantParent {
 
   /** @param {Request} request */
   forget(request) {
-    const asked = getFrom(guests, this.#asked);
+    const asked = getFrom(servedElsewhere, this.#asked);
     if (asked) deleteFrom(asked, request);
   }
 
@@ -120,7 +120,7 @@ class ReentrantParent {
   }
 
   /** @param {Request | undefined} request */
-  #isOf(request) {
+  #isBackendOf(request) {
     return /** @type {any} */ (request?.backend) === this;
   }
 
@@ -167,7 +167,7 @@ class ReentrantParent {
   async close() {}
 
   /** @param {Request} request @returns {CycleEntry[]} the request and the lock */
-  #cycle(request) {
+  #deadlockCycle(request) {
     const { lock } = this;
     const backend = this.#backend;
     if (backend.entryOf) return [backend.entryOf(request, false), backend.entryOf(lock, true)];
@@ -184,11 +184,11 @@ class ReentrantParent {
 }
 
 /** @param {Backend} backend @param {Request} request */
-function noteGuest(backend, request) {
-  let asked = getFrom(guests, backend);
+function noteServedElsewhere(backend, request) {
+  let asked = getFrom(servedElsewhere, backend);
   if (!asked) {
     asked = new Set();
-    setIn(guests, backend, asked);
+    setIn(servedElsewhere, backend, asked);
   }
   addTo(asked, request);
 }
@@ -201,13 +201,13 @@ function noteGuest(backend, request) {
 function close(backend) {
   /** @type {Request[]} */
   const lost = [];
-  const asked = getFrom(guests, backend);
+  const asked = getFrom(servedElsewhere, backend);
   if (asked) {
     forEachOf(asked, (request) => {
       if (request.held) lost[lost.length] = request;
     });
   }
-  for (let i = 0; i < lost.length; i++) lost[i].giveUp('closed');
+  for (let i = 0; i < lost.length; i++) lost[i].loseAndRelease('closed');
   const closed = backend.close();
   return lost.length > 0 ? announceLosses(lost, closed) : closed;
 }

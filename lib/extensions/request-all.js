@@ -12,9 +12,9 @@ const { asyncDispose, dispose } = require('../platform/realm.js');
 const { ENDED, GRANTED, LOST, PENDING } = require('../standard/lock-request.js');
 const { checkName, describe, toDOMString, toLockMode } = require('../standard/webidl.js');
 const { addOnce, callEnclosed, countsAsEnclosing } = require('./enclosing-locks.js');
-const { HeldRequest, createHandle, siteOfHandle } = require('./lock-handle.js');
+const { HeldRequest, createHandle, findSite } = require('./lock-handle.js');
 const { checkRequest, refuseOthers, toOptions } = require('./options.js');
-const { inTheirStack } = require('./origin.js');
+const { rejectInUsersStack } = require('./origin.js');
 const { rootLock } = require('./reentrant-parent.js');
 const { isWatched } = require('./watch.js');
 
@@ -53,27 +53,27 @@ class PartRequest extends HeldRequest {
     const tell = () => {
       // This comes first, because the backend calls `publishLoss` again if the stack does not
       // suffice.
-      this.group.lost(this.lossReason());
+      this.group.fail(this.lossReason());
       super.publishLoss(false);
     };
-    if (fromEvents && settle && !this.origin) inTheirStack(settle, tell);
+    if (fromEvents && settle && !this.origin) rejectInUsersStack(settle, tell);
     else tell();
   }
 
   /** The group has the time limit. @override */
-  timedOut() {
-    this.group.timedOut();
+  handleTimeout() {
+    this.group.handleTimeout();
   }
 
   /** Ends the wait; the group reports the error of this request. */
   endWait() {
-    super.timedOut();
+    super.handleTimeout();
   }
 
   /** While the group waits for others, `maxTotal` limits that wait. @override */
-  heldTooLong() {
+  handleHoldTimeout() {
     const isOfAll = this.observer.holdLimit.option === 'maxTotal';
-    if (!isOfAll || !this.group.timedOut()) super.heldTooLong();
+    if (!isOfAll || !this.group.handleTimeout()) super.handleHoldTimeout();
   }
 
   /** The group asks for all of its requests at once. @override */
@@ -118,13 +118,13 @@ class Group {
     try {
       let available = true;
       if (backend.requestAll) {
-        available = await this.#takeTogether(backend, several);
+        available = await this.#takeInOneStep(backend, several);
       } else {
         // Each lock is requested when the one before is held, unless one was lost meanwhile: a
         // later request would not learn of that loss. This is no function of its own, because its
         // return would take a microtask more than the answer to the last request.
         for (let i = 0; i < parts.length && available && !this.#failure; i++) {
-          const request = this.#next(backend, parts[i], options, end);
+          const request = this.#makeNextRequest(backend, parts[i], options, end);
           available = (await request.acquire()) !== null;
           this.#pending.length = 0;
           if (available) this.#taken[this.#taken.length] = request;
@@ -138,13 +138,13 @@ class Group {
         return callback ? await callback(null) : null;
       }
     } catch (error) {
-      this.#leavePending();
+      this.#abandonPending();
       const released = this.release();
       if (released) await released;
       throw error;
     }
-    if (callback) return await this.use(several, callback);
-    return new SeveralLocks(this.handles(several, where));
+    if (callback) return await this.run(several, callback);
+    return new SeveralLocks(this.makeHandles(several, where));
   }
 
   /**
@@ -154,11 +154,11 @@ class Group {
    * @returns {PartRequest}
    * @throws {unknown} the signal was aborted while the group waited for another lock
    */
-  #next(backend, part, options, end) {
+  #makeNextRequest(backend, part, options, end) {
     const timeout = options.timeout && Math.max(end - now(), 0);
     const given = partOptions(part, { ...options, timeout });
     checkRequest(given);
-    return this.#add(new PartRequest(backend, part.name, given, this));
+    return this.#addNextRequest(new PartRequest(backend, part.name, given, this));
   }
 
   /**
@@ -167,7 +167,7 @@ class Group {
    * @param {Backend} backend @param {Several} several
    * @returns {Promise<boolean>} false if one of them is not available, with `ifAvailable`
    */
-  async #takeTogether(backend, { parts, options }) {
+  async #takeInOneStep(backend, { parts, options }) {
     /** @type {PartRequest[]} */
     const requests = [];
     /** @type {PartRequest[]} */
@@ -183,10 +183,10 @@ class Group {
         others[others.length] = request;
         continue;
       }
-      answers[answers.length] = this.#answerOf(request, request.acquire());
+      answers[answers.length] = this.#awaitAnswer(request, request.acquire());
       if (request.state !== GRANTED) isRefused = true;
     }
-    if (!isRefused) this.#ask(backend, others, answers);
+    if (!isRefused) this.#requestTogether(backend, others, answers);
     let all = !isRefused;
     for (let i = 0; i < answers.length; i++) if (!(await answers[i])) all = false;
     this.#pending.length = 0;
@@ -198,13 +198,13 @@ class Group {
    * @param {Backend} backend @param {PartRequest[]} requests
    * @param {Promise<boolean>[]} answers receives the answer to each request
    */
-  #ask(backend, requests, answers) {
+  #requestTogether(backend, requests, answers) {
     for (let i = 0; i < requests.length; i++) {
-      answers[answers.length] = this.#answerOf(requests[i], requests[i].promise());
+      answers[answers.length] = this.#awaitAnswer(requests[i], requests[i].makePromise());
     }
     backend.requestAll?.(requests);
-    for (let i = 0; i < requests.length; i++) requests[i].made(false);
-    for (let i = 0; i < requests.length; i++) requests[i].answerNow();
+    for (let i = 0; i < requests.length; i++) requests[i].armAndNotify(false);
+    for (let i = 0; i < requests.length; i++) requests[i].resolveIfAnswered();
   }
 
   /**
@@ -213,13 +213,13 @@ class Group {
    * @param {Promise<any>} answer
    * @returns {Promise<boolean>} whether the request was granted
    */
-  async #answerOf(request, answer) {
+  async #awaitAnswer(request, answer) {
     try {
       if (!(await answer)) return false;
       this.#taken[this.#taken.length] = request;
       return true;
     } catch (error) {
-      this.lost(error);
+      this.fail(error);
       return false;
     }
   }
@@ -228,7 +228,7 @@ class Group {
    * The next request counts as made inside of the locks that are held.
    * @param {PartRequest} request
    */
-  #add(request) {
+  #addNextRequest(request) {
     const { inside } = request;
     for (let i = 0; inside && i < this.#taken.length; i++) {
       addOnce(inside, rootLock(this.#taken[i]));
@@ -241,11 +241,11 @@ class Group {
    * Harmless to repeat.
    * @param {unknown} error why one of the locks is no longer held, or will not be
    */
-  lost(error) {
+  fail(error) {
     this.#failure ??= { error };
     for (let i = 0; i < this.#pending.length; i++) {
       const request = this.#pending[i];
-      request.leave();
+      request.withdraw();
       // This also ends a request that could not report its end because the stack was full.
       if (request.state === ENDED) request.fail(this.#failure.error);
     }
@@ -255,7 +255,7 @@ class Group {
   }
 
   /** Handles the time limit of the group. @returns {boolean} whether it waited for any lock */
-  timedOut() {
+  handleTimeout() {
     /** @type {PartRequest[]} */
     const waiting = [];
     for (let i = 0; i < this.#pending.length; i++) {
@@ -276,14 +276,15 @@ class Group {
     await undefined;
     /** @type {Promise<void>[]} */
     const looks = [];
-    for (let i = 0; i < this.#pending.length; i++) looks[i] = this.#pending[i].observer.look();
+    for (let i = 0; i < this.#pending.length; i++)
+      looks[i] = this.#pending[i].observer.askForHolders();
     for (let i = 0; i < looks.length; i++) await looks[i];
     // Another reason may have come first.
-    if (!this.#failure) mostBlocked(this.#late).failLate();
+    if (!this.#failure) mostBlocked(this.#late).failWithTimeout();
   }
 
   /** The stack is full, so the loop calls no function of ours (LockRequest#start). */
-  #leavePending() {
+  #abandonPending() {
     for (let i = 0; i < this.#pending.length; i++) {
       const request = this.#pending[i];
       if (request.state !== PENDING && request.state !== GRANTED) continue;
@@ -300,7 +301,7 @@ class Group {
     let all;
     for (let i = 0; i < this.#taken.length; i++) {
       const released = this.#taken[i].giveBack();
-      if (released) all = both(all, released);
+      if (released) all = awaitBoth(all, released);
     }
     return all;
   }
@@ -310,10 +311,10 @@ class Group {
    * @param {Several} several @param {(locks: readonly LockHandle[]) => any} callback
    * @returns {Promise<any>} settles like the callback, or as soon as one of the locks is stolen
    */
-  use(several, callback) {
+  run(several, callback) {
     return new Promise((resolve, reject) => {
       this.settle = { resolve, reject };
-      this.#call(several, callback, resolve, reject);
+      this.#runCallback(several, callback, resolve, reject);
     });
   }
 
@@ -321,11 +322,11 @@ class Group {
    * @param {Several} several @param {(locks: readonly LockHandle[]) => any} callback
    * @param {(value: any) => void} resolve @param {(error: any) => void} reject
    */
-  async #call(several, callback, resolve, reject) {
+  async #runCallback(several, callback, resolve, reject) {
     let settle = resolve;
     let result;
     try {
-      const locks = this.handles(several);
+      const locks = this.makeHandles(several);
       const counts = countsAsEnclosing(several.options);
       result = await (counts ? callEnclosed(this.#taken, callback, locks) : callback(locks));
     } catch (error) {
@@ -336,7 +337,7 @@ class Group {
     if (released) await released;
     // The release may have found a lock lost; that loss is the error.
     for (let i = 0; i < this.#taken.length; i++) {
-      if (this.#taken[i].state === LOST) this.lost(this.#taken[i].lossReason());
+      if (this.#taken[i].state === LOST) this.fail(this.#taken[i].lossReason());
     }
     settle(result);
   }
@@ -345,7 +346,7 @@ class Group {
    * @param {Several} several @param {string} [where] see createHandle
    * @returns {LockHandle[]} in the order of the call
    */
-  handles({ parts }, where) {
+  makeHandles({ parts }, where) {
     /** @type {LockHandle[]} */
     const handles = [];
     for (let i = 0; i < parts.length; i++) {
@@ -365,7 +366,7 @@ class Group {
 function mostBlocked(requests) {
   let most = requests[0];
   for (let i = 1; i < requests.length; i++) {
-    if (obstruction(requests[i]) > obstruction(most)) most = requests[i];
+    if (blockedScore(requests[i]) > blockedScore(most)) most = requests[i];
   }
   return most;
 }
@@ -374,7 +375,7 @@ function mostBlocked(requests) {
  * @param {PartRequest} request
  * @returns {number} greater if it is more likely that somebody blocks the request
  */
-function obstruction(request) {
+function blockedScore(request) {
   const { backend, observer, options } = request;
   if (backend.progress?.(request) === 'allotted') return 0;
   const { holders } = observer;
@@ -400,7 +401,7 @@ function partOptions({ mode }, options) {
 }
 
 /** @param {Promise<void> | undefined} one @param {Promise<void>} other */
-async function both(one, other) {
+async function awaitBoth(one, other) {
   await one;
   await other;
 }
@@ -421,7 +422,7 @@ class SeveralLocks {
     let all;
     for (let i = 0; i < this.locks.length; i++) {
       const released = this.locks[i].release();
-      if (released) all = both(all, released);
+      if (released) all = awaitBoth(all, released);
     }
     return all;
   }
@@ -457,14 +458,14 @@ function toSeveral(names, givenOptions, operation) {
     asked[asked.length] = { name, mode, places: [asked.length] };
   }
   checkRequest(options);
-  return { parts: merge(asked), options };
+  return { parts: mergeDuplicates(asked), options };
 }
 
 /**
  * Sorts by the code units of the names, and joins duplicates.
  * @param {Part[]} parts becomes the result
  */
-function merge(parts) {
+function mergeDuplicates(parts) {
   sort(parts, (one, other) => {
     if (one.name !== other.name) return one.name < other.name ? -1 : 1;
     return one.places[0] - other.places[0];
@@ -492,7 +493,7 @@ const sort = uncurry(Array.prototype.sort);
  * @returns {Promise<SeveralLocks | null>} null if `ifAvailable` was given and one of them is not
  */
 function acquireSeveral(backend, several, callee) {
-  const where = siteOfHandle(callee, isWatched(several.options));
+  const where = findSite(callee, isWatched(several.options));
   return new Group().take(backend, several, undefined, where);
 }
 
@@ -502,6 +503,6 @@ function acquireSeveral(backend, several, callee) {
  * @returns {Promise<any>} settles like the callback, after the release; or as soon as a lock is
  *   stolen
  */
-const useSeveral = (backend, several, callback) => new Group().take(backend, several, callback);
+const runWithSeveral = (backend, several, callback) => new Group().take(backend, several, callback);
 
-module.exports = { SeveralLocks, acquireSeveral, toSeveral, useSeveral };
+module.exports = { SeveralLocks, acquireSeveral, toSeveral, runWithSeveral };

@@ -8,7 +8,7 @@ const {
   initialize,
   setDefaults,
 } = require('../standard/lock-request.js');
-const { forUsers, holdersNow, holdersWhenDue } = require('./holder-queries.js');
+const { prepareForUsers, holdersNow, holdersForTimers } = require('./holder-queries.js');
 const {
   callEnclosed,
   countsAsEnclosing,
@@ -29,7 +29,7 @@ const {
   waitTimeoutError,
 } = require('./lock-errors.js');
 const { defaultOptions } = require('./options.js');
-const { inTheirStack, originOf, withLongStack, withOrigin } = require('./origin.js');
+const { rejectInUsersStack, originOf, withLongStack, withOrigin } = require('./origin.js');
 const { rootLock } = require('./reentrant-parent.js');
 const { addSites, areSitesRecorded, forgetSite, noteSite } = require('./sites.js');
 const { Watch, isWatched, warnAfterOf } = require('./watch.js');
@@ -136,8 +136,8 @@ class ExtendedRequest extends LockRequest {
   /** @override */
   unavailable() {
     const { blocking, timeout } = this.options;
-    if (blocking === false) this.failed(notFree);
-    else if (timeout === 0) this.failed(lateError);
+    if (blocking === false) this.failed(notFreeErrorNow);
+    else if (timeout === 0) this.failed(timeoutErrorNow);
     else super.unavailable();
   }
 
@@ -159,18 +159,18 @@ class ExtendedRequest extends LockRequest {
   }
 
   /** @override */
-  leave() {
+  withdraw() {
     if (this.state === GRANTED) {
       this.observer?.noteRelease();
       if (this.origin !== undefined) forgetSite(this);
     }
-    return super.leave();
+    return super.withdraw();
   }
 
   /** @override */
-  handBack() {
+  releaseInBackend() {
     if (this.origin !== undefined) forgetSite(this);
-    return super.handBack();
+    return super.releaseInBackend();
   }
 
   /** @override */
@@ -185,26 +185,26 @@ class ExtendedRequest extends LockRequest {
     super.disarm();
   }
 
-  timedOut() {
+  handleTimeout() {
     if (this.state !== PENDING) return;
     // Unknown once the request has left its queue.
     const progress = this.backend.progress?.(this);
-    this.observer?.see();
+    this.observer?.findHoldersNow();
     this.observer.outage = this.backend.outage?.(this);
-    if (!this.leave()) return;
-    if (this.options.steal || !this.observer.isLooking) this.failLate(progress);
+    if (!this.withdraw()) return;
+    if (this.options.steal || !this.observer.isAskingForHolders) this.failWithTimeout(progress);
     else this.failWithHolders();
   }
 
   /** Handles the time limit of a request that blocks its thread. */
-  timedOutInCall() {
-    this.observer?.see();
-    if (this.leave()) this.failed(lateError);
+  handleTimeoutInCall() {
+    this.observer?.findHoldersNow();
+    if (this.withdraw()) this.failed(timeoutErrorNow);
   }
 
   /** @override */
   announceFailure() {
-    if (this.why === lateError && !this.blocks && this.backend.askHolders) {
+    if (this.why === timeoutErrorNow && !this.blocks && this.backend.askHolders) {
       this.failWithHolders();
       this.why = undefined;
     } else {
@@ -220,17 +220,17 @@ class ExtendedRequest extends LockRequest {
   /** With the time limit 0, nobody had time to ask who holds the lock before. */
   async failWithHolders() {
     await undefined;
-    await this.observer.look();
-    this.failLate();
+    await this.observer.askForHolders();
+    this.failWithTimeout();
   }
 
   /** @param {import('../backend/contract.js').Progress} [progress] of a theft */
-  failLate(progress) {
+  failWithTimeout(progress) {
     const { backend, name, observer } = this;
     const known = backend.holders ? undefined : observer?.holders;
     const outage = observer?.outage ?? backend.outage?.();
     if (this.options.steal) this.fail(this.theftError(progress, outage));
-    else this.fail(this.timeoutError(known ?? holdersWhenDue(backend, name, false), outage));
+    else this.fail(this.timeoutError(known ?? holdersForTimers(backend, name, false), outage));
     this.backend.announce();
   }
 
@@ -240,8 +240,8 @@ class ExtendedRequest extends LockRequest {
    */
   timeoutError(holders, outage) {
     const { backend, name, observer } = this;
-    const waited = observer?.waited() ?? 0;
-    const known = forUsers(holders);
+    const waited = observer?.waitDuration() ?? 0;
+    const known = prepareForUsers(holders);
     const error = waitTimeoutError(name, waited, known, backend.grantsIn?.(), outage);
     return withOrigin(error, this.origin);
   }
@@ -253,13 +253,13 @@ class ExtendedRequest extends LockRequest {
    */
   theftError(progress, outage) {
     const { name, observer } = this;
-    const error = theftTimeoutError(name, observer.waited(), progress !== 'unsent', outage);
+    const error = theftTimeoutError(name, observer.waitDuration(), progress !== 'unsent', outage);
     return withOrigin(error, this.origin);
   }
 
-  heldTooLong() {
+  handleHoldTimeout() {
     if (!this.holds) return;
-    this.giveUp(TIME);
+    this.loseAndRelease(TIME);
     this.announceLoss(false);
     this.backend.announce();
   }
@@ -270,22 +270,22 @@ class ExtendedRequest extends LockRequest {
    * the holder, which has to learn of the loss.
    * @param {string} reason
    */
-  giveUp(reason) {
+  loseAndRelease(reason) {
     this.observer?.noteRelease();
-    this.beLost(undefined, reason);
-    this.handBack();
+    this.markLost(undefined, reason);
+    this.releaseInBackend();
   }
 
   /**
    * @override @param {string} [thief] client id @param {string} [reason]
    * @param {() => Error | undefined} [cause]
    */
-  beLost(thief, reason, cause) {
-    super.beLost(thief, reason, cause);
+  markLost(thief, reason, cause) {
+    super.markLost(thief, reason, cause);
     if (this.origin !== undefined) forgetSite(this);
     const { served } = this;
     for (let i = 0; served && i < served.requests.length; i++) {
-      if (served.requests[i].held) served.requests[i].beLost(thief, reason, cause);
+      if (served.requests[i].held) served.requests[i].markLost(thief, reason, cause);
     }
   }
 
@@ -303,9 +303,9 @@ class ExtendedRequest extends LockRequest {
   /** @override @param {boolean} fromEvents */
   publishLoss(fromEvents) {
     if (fromEvents && this.reject && !this.origin)
-      inTheirStack(this, () => super.publishLoss(fromEvents));
+      rejectInUsersStack(this, () => super.publishLoss(fromEvents));
     else super.publishLoss(fromEvents);
-    if (this.served) this.loseServed(this.served, fromEvents);
+    if (this.served) this.loseServedRequests(this.served, fromEvents);
   }
 
   /**
@@ -313,9 +313,9 @@ class ExtendedRequest extends LockRequest {
    * @param {InstanceType<typeof import('./reentrant-parent.js').Served>} served
    * @param {boolean} fromEvents
    */
-  loseServed(served, fromEvents) {
+  loseServedRequests(served, fromEvents) {
     const { requests } = served;
-    for (; requests.length > 0; served.dropLast()) {
+    for (; requests.length > 0; served.dropLastRequest()) {
       const last = requests[requests.length - 1];
       if (last.state === LOST) last.announceLoss(fromEvents);
     }
@@ -337,11 +337,16 @@ class ExtendedRequest extends LockRequest {
 
   holdError() {
     const { name, observer } = this;
-    return holdTimeoutError(name, observer.waited(), observer.held(), observer.holdLimit);
+    return holdTimeoutError(
+      name,
+      observer.waitDuration(),
+      observer.holdDuration(),
+      observer.holdLimit,
+    );
   }
 
   /** @override @param {(lock: any) => any} callback @param {any} lock */
-  call(callback, lock) {
+  callCallback(callback, lock) {
     return countsAsEnclosing(this.options) ? callEnclosed([this], callback, lock) : callback(lock);
   }
 
@@ -357,24 +362,24 @@ class ExtendedRequest extends LockRequest {
   }
 
   /** @override */
-  use() {
+  beginUse() {
     // In a chain of requests, each made inside of the one before, none must keep the others from
     // being collected.
     if (this.inside) this.inside = undefined;
-    return super.use();
+    return super.beginUse();
   }
 }
 
 /** The error of a request with the time limit 0. @param {ExtendedRequest} request */
-const lateError = (request) => {
+const timeoutErrorNow = (request) => {
   const { backend, name, observer } = request;
   const known = backend.holders ? undefined : observer?.holders;
   return request.timeoutError(known ?? holdersNow(backend, name, false));
 };
 
 /** The error of a request with `blocking: false`. @param {ExtendedRequest} request */
-const notFree = ({ backend, name }) =>
-  notFreeError(name, forUsers(holdersNow(backend, name, false)));
+const notFreeErrorNow = ({ backend, name }) =>
+  notFreeError(name, prepareForUsers(holdersNow(backend, name, false)));
 
 /** @param {ExtendedRequest} request @param {number} limit of the name */
 function otherLimitError(request, limit) {
@@ -411,7 +416,7 @@ function makeRequest(backend, name, options, asked) {
   this.tokenHigh = 0;
   if (options.reentrant && !options.steal) this.backend = reentrantBackend(backend, name);
   if (isWatched(options)) this.observer = new Watch(this, asked);
-  if (rejectsDeadlocks(options)) declare(this);
+  if (rejectsDeadlocks(options)) setDeadlockDetection(this);
   if (needsOrigin(options) || (areSitesRecorded() && !this.hasSite)) {
     this.origin = originOf(Request);
   }
@@ -423,7 +428,7 @@ function makeRequest(backend, name, options, asked) {
  * variable concerns the whole program and only causes a warning.
  * @param {ExtendedRequest} request
  */
-function declare(request) {
+function setDeadlockDetection(request) {
   if (request.backend.findsDeadlocks) request.inside = enclosingLocks();
   else if (request.options.deadlock) throw notSupportedError(NO_DEADLOCKS);
   else warnOfDeadlocks();

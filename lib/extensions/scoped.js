@@ -26,7 +26,7 @@ const { defineProperty } = Object;
  */
 function scopedLocks({ locks, openBucket }) {
   /** @param {any} name @param {any} options @param {string} kind */
-  const within = (name, options, kind) => {
+  const addScope = (name, options, kind) => {
     if (typeof name !== 'string') return options;
     const bucket = options?.bucket;
     if (typeof bucket === 'string' && openBucket) {
@@ -45,7 +45,7 @@ function scopedLocks({ locks, openBucket }) {
     const Scoped = class extends Base {
       /** @param {any} [name] @param {any} [options] */
       constructor(name, options) {
-        super(name, within(name, options, Base.name));
+        super(name, addScope(name, options, Base.name));
       }
     };
     return defineProperty(Scoped, 'name', { value: Base.name, configurable: true });

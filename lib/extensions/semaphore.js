@@ -4,17 +4,17 @@
 
 const { typeError } = require('../platform/errors.js');
 const { NamedLock } = require('./named-lock.js');
-const { on, toCount } = require('./options.js');
+const { operationName, toCount } = require('./options.js');
 
 /** @typedef {import('./named-lock.js').Release} Release */
 
 const NEW = "'new Semaphore'";
-const RESIZE = on('resize', 'Semaphore');
+const RESIZE = operationName('resize', 'Semaphore');
 const PERMITS = 'The number of permits';
 
 /** @param {string} method @returns {import('./named-lock.js').Call} */
 const call = (method) => ({
-  operation: on(method, 'Semaphore'),
+  operation: operationName(method, 'Semaphore'),
   kind: 'semaphore',
   fixed: { mode: 'shared' },
 });
@@ -23,7 +23,7 @@ const ACQUIRE = call('acquire');
 const RUN = call('run');
 /** @type {import('./named-lock.js').Call} */
 const TRY = {
-  operation: on('tryAcquire', 'Semaphore'),
+  operation: operationName('tryAcquire', 'Semaphore'),
   kind: 'trySemaphore',
   fixed: { mode: 'shared', ifAvailable: true },
 };

@@ -15,9 +15,9 @@ const intrinsics = require('../platform/intrinsics.js');
 const { placeOf } = require('./origin.js');
 const {
   LOOK_MS,
-  forUsers,
+  prepareForUsers,
   holdersNow,
-  holdersWhenDue,
+  holdersForTimers,
   queryHolders,
   queryHoldersToWarn,
   queryWaiters,
@@ -112,12 +112,12 @@ class Watch {
   }
 
   /** @returns {number} milliseconds from the call to the grant, or until now */
-  waited() {
+  waitDuration() {
     return (this.#granted || this.#ended || now()) - this.#asked;
   }
 
   /** @returns {number} milliseconds from the grant to the release, or until now */
-  held() {
+  holdDuration() {
     return this.#granted ? (this.#released || this.#ended || now()) - this.#granted : 0;
   }
 
@@ -134,7 +134,7 @@ class Watch {
   arm() {
     this.#armed = now();
     this.#waits = true;
-    this.#warnLater();
+    this.#scheduleWarning();
     this.#setTimers();
   }
 
@@ -150,7 +150,7 @@ class Watch {
   granted() {
     this.#holds = !this.#ended;
     // One warning suffices: either for the wait or for the hold.
-    if (!this.#warned) this.#warnLater();
+    if (!this.#warned) this.#scheduleWarning();
     this.#setTimers();
     this.#publish(grant, { token: this.#request.token });
   }
@@ -192,7 +192,7 @@ class Watch {
     this.#publish(end, { steal, ifAvailable, error, token });
   }
 
-  #warnLater() {
+  #scheduleWarning() {
     const warnAfter = warnAfterOf(this.#options);
     if (warnAfter !== undefined && !this.#ended) this.#warnAt = now() + warnAfter;
   }
@@ -246,18 +246,22 @@ class Watch {
       clearTimeout(this.#timeout);
       this.#timeout = undefined;
     } else if (timeout && !this.#timeout) {
-      this.#limit(timeout, this.#request.backend.askHolders ? Math.min(LOOK_MS, timeout / 2) : 0);
+      this.#startTimeout(
+        timeout,
+        this.#request.backend.askHolders ? Math.min(LOOK_MS, timeout / 2) : 0,
+      );
     }
     if (!this.#holds) {
       clearTimeout(this.#holdTimeout);
       this.#holdTimeout = undefined;
     } else if (this.#heldUntil < FOREVER && !this.#holdTimeout) {
-      this.#limitHold(Math.max(this.#heldUntil - now(), 0));
+      this.#startHoldTimeout(Math.max(this.#heldUntil - now(), 0));
     }
     if (this.#warnAt === this.#warningFor) return;
     clearTimeout(this.#warning);
     this.#warningFor = this.#warnAt;
-    if (this.#warnAt < Number.POSITIVE_INFINITY) this.#warnIn(Math.max(this.#warnAt - now(), 0));
+    if (this.#warnAt < Number.POSITIVE_INFINITY)
+      this.#startWarning(Math.max(this.#warnAt - now(), 0));
   }
 
   /**
@@ -265,21 +269,21 @@ class Watch {
    * @param {number} ahead milliseconds before the end at which to ask who holds the lock; 0 if
    *   that is done
    */
-  #limit(timeout, ahead) {
+  #startTimeout(timeout, ahead) {
     const milliseconds = Math.max(this.#armed + timeout - ahead - now(), 0);
-    this.#timeout = later(milliseconds, (rest) => {
+    this.#timeout = setLongTimeout(milliseconds, (rest) => {
       if (rest > 0) {
-        this.#limit(timeout, ahead);
+        this.#startTimeout(timeout, ahead);
       } else if (ahead > 0) {
-        this.#limit(timeout, 0);
-        this.#lookAhead().catch(report);
+        this.#startTimeout(timeout, 0);
+        this.#askAhead().catch(report);
       } else {
-        this.#request.timedOut();
+        this.#request.handleTimeout();
       }
     });
   }
 
-  async #lookAhead() {
+  async #askAhead() {
     const { backend, name } = this.#request;
     this.#ahead = queryHolders(backend, name);
     const holders = await this.#ahead;
@@ -289,42 +293,42 @@ class Watch {
   }
 
   /** Finds the holders while the request still waits for them, if that takes no time. */
-  see() {
-    if (this.#request.backend.seenHolders) this.holders = this.#holdersAtOnce();
+  findHoldersNow() {
+    if (this.#request.backend.seenHolders) this.holders = this.#readHolders();
   }
 
   /** Whether the holders are unknown, but a query for them is under way. */
-  get isLooking() {
+  get isAskingForHolders() {
     return this.holders === undefined && this.#ahead !== undefined;
   }
 
   /** Asks who holds the lock, or waits for the query that is under way. */
-  async look() {
+  async askForHolders() {
     const { backend, name } = this.#request;
     this.holders = await (this.#ahead ?? queryHolders(backend, name));
   }
 
   /** @param {number} milliseconds */
-  #limitHold(milliseconds) {
-    this.#holdTimeout = later(milliseconds, (rest) => {
-      if (rest > 0) this.#limitHold(rest);
-      else this.#request.heldTooLong();
+  #startHoldTimeout(milliseconds) {
+    this.#holdTimeout = setLongTimeout(milliseconds, (rest) => {
+      if (rest > 0) this.#startHoldTimeout(rest);
+      else this.#request.handleHoldTimeout();
     });
     // A lock does not keep the event loop alive, and neither does its timer.
     unref(this.#holdTimeout);
   }
 
   /** @param {number} milliseconds */
-  #warnIn(milliseconds) {
-    this.#warning = later(milliseconds, (rest) => {
-      if (rest > 0) this.#warnIn(rest);
+  #startWarning(milliseconds) {
+    this.#warning = setLongTimeout(milliseconds, (rest) => {
+      if (rest > 0) this.#startWarning(rest);
       else this.#warn().catch(report);
     });
     unref(this.#warning);
   }
 
   /** Warns from a blocked thread, in which timers do not run. */
-  blocked() {
+  warnIfDue() {
     if ((this.#granted || now()) >= this.#warnAt) this.#warn().catch(report);
   }
 
@@ -340,7 +344,7 @@ class Watch {
   }
 
   get #what() {
-    return `${describeLock(this.#request.name)}${labelOf(this.#options.label)}`;
+    return `${describeLock(this.#request.name)}${labelInParentheses(this.#options.label)}`;
   }
 
   /** Says how long the request waits, or has waited, because the wait may end meanwhile. */
@@ -348,45 +352,45 @@ class Watch {
     const { backend } = this.#request;
     let who = '';
     if (!this.#granted) {
-      const holders = await this.#holders();
+      const holders = await this.#findHolders();
       // A backend that has to ask may be answered after the lock was given to this request.
-      if (!this.#granted || !backend.askHolders) who = ` (${this.#describe(holders)})`;
+      if (!this.#granted || !backend.askHolders) who = ` (${this.#describeBlockers(holders)})`;
     }
-    const waited = duration(this.waited());
+    const waited = duration(this.waitDuration());
     return this.#granted || this.#ended
       ? `Waited for ${this.#what} for ${waited}${who}.`
       : `Still waiting for ${this.#what} after ${waited}${who}.`;
   }
 
   /** @param {import('./holder-queries.js').Holders | undefined} holders */
-  #describe(holders) {
+  #describeBlockers(holders) {
     const { backend } = this.#request;
-    forUsers(holders);
+    prepareForUsers(holders);
     const outage = holders ? undefined : backend.outage?.(this.#request);
     if (outage !== undefined) return describeOutage(outage);
     return describeHolders(holders?.list, backend.grantsIn?.(), undefined, holders?.count);
   }
 
   /** @returns {Promise<import('./holder-queries.js').Holders | undefined>} */
-  async #holders() {
+  async #findHolders() {
     const { backend, name } = this.#request;
-    return backend.askHolders ? await queryHoldersToWarn(backend, name) : this.#holdersAtOnce();
+    return backend.askHolders ? await queryHoldersToWarn(backend, name) : this.#readHolders();
   }
 
   /**
    * @returns {import('./holder-queries.js').Holders | undefined} undefined if the backend has to
    *   ask
    */
-  #holdersAtOnce() {
+  #readHolders() {
     const { backend, blocks, name } = this.#request;
-    return (blocks ? holdersNow : holdersWhenDue)(backend, name, true);
+    return (blocks ? holdersNow : holdersForTimers)(backend, name, true);
   }
 
   /** Says how long the lock is held, or was. */
   async #describeHold() {
     const { backend, name } = this.#request;
     const waiting = describeWaiting(await queryWaiters(backend, name), backend.outage?.());
-    const held = duration(this.held());
+    const held = duration(this.holdDuration());
     const place = placeOf(this.#request.origin);
     const where = place && ` It was requested:\n${place}`;
     return this.#released || this.#ended
@@ -400,8 +404,8 @@ class Watch {
     const { name, mode, backend } = this.#request;
     const { label } = this.#options;
     const asked = this.#asked;
-    const waited = this.waited();
-    const held = this.held();
+    const waited = this.waitDuration();
+    const held = this.holdDuration();
     try {
       to.publish({
         id: this.#id,
@@ -425,14 +429,14 @@ class Watch {
  * @param {number} milliseconds @param {(rest: number) => void} then
  * @returns {NodeJS.Timeout}
  */
-function later(milliseconds, then) {
+function setLongTimeout(milliseconds, then) {
   // setTimeout truncates fractions and would fire early.
   const part = Math.min(Math.ceil(milliseconds), LONGEST_TIMER);
   return setTimeout(() => then(milliseconds - part), part);
 }
 
 /** @param {string | undefined} label */
-const labelOf = (label) => (label ? ` (${quote(label)})` : '');
+const labelInParentheses = (label) => (label ? ` (${quote(label)})` : '');
 
 /** @param {import('./options.js').RequestOptions} options */
 const isWatched = (options) =>

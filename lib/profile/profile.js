@@ -19,7 +19,7 @@ const { writeTrace } = require('./trace.js');
 const { describe } = require('../platform/errors.js');
 const { threadsNow: clock } = require('../platform/intrinsics.js');
 const { threadId, threadName } = require('../platform/thread.js');
-const { takeOnly } = require('../standard/webidl.js');
+const { rejectUnknownOptions } = require('../standard/webidl.js');
 
 const { BroadcastChannel, getEnvironmentData, receiveMessageOnPort } = workerThreads;
 const { setEnvironmentData } = workerThreads;
@@ -235,7 +235,7 @@ let current;
  *   for each thread, and whether to record call sites, which cost the most
  */
 function startProfile(options = {}) {
-  takeOnly(options, ['file', 'size', 'sites'], "'startProfile'");
+  rejectUnknownOptions(options, ['file', 'size', 'sites'], "'startProfile'");
   const { file, size = DEFAULT_SIZE, sites = true } = options;
   if (current) return current;
   if (file !== undefined && typeof file !== 'string') {

@@ -6,7 +6,7 @@ const { abortedReason, isAbortSignal, isLikeAbortSignal } = require('./abort.js'
 const {
   checkName,
   defineInterface,
-  needArguments,
+  requireArguments,
   toCallback,
   toDOMString,
 } = require('./webidl.js');
@@ -40,7 +40,7 @@ let backendOf;
  * An installed lock manager accepts signals of any DOM.
  * @type {(manager: LockManager, more: number) => void}
  */
-let countInstallations;
+let addInstallations;
 
 /**
  * The lock manager of a storage bucket, as scripts see it (3.2). Not constructible. By the rules of
@@ -73,7 +73,7 @@ class LockManager {
       const form = this.#form;
       // Converts the arguments in their order.
       const count = arguments.length;
-      needArguments(count, 2, REQUEST);
+      requireArguments(count, 2, REQUEST);
       const resourceName = toDOMString(name, REQUEST, 'The name');
       const isSignal = this.#installations > 0 ? isLikeAbortSignal : isAbortSignal;
       const options =
@@ -111,7 +111,7 @@ class LockManager {
 
   static {
     backendOf = LockManager.#backendOf;
-    countInstallations = (manager, more) => {
+    addInstallations = (manager, more) => {
       manager.#installations += more;
     };
   }
@@ -143,4 +143,4 @@ const exclusionError = (one, other) =>
 // @ts-expect-error: the constructor reads `arguments`
 const createLockManager = (backend, form) => new LockManager(own, backend, form);
 
-module.exports = { LockManager, backendOf, checkOptions, countInstallations, createLockManager };
+module.exports = { LockManager, backendOf, checkOptions, addInstallations, createLockManager };

@@ -133,18 +133,18 @@ class LockRequest {
 
   /** @param {string} thief client id @param {number} [pid] of the thief */
   stolen(thief, pid) {
-    this.beLost(thief);
+    this.markLost(thief);
     if (this.loss) this.loss.pid = pid;
   }
 
   /** @param {string} reason @param {() => Error | undefined} [cause] */
   lost(reason, cause) {
     // The lock may have been granted without this thread's knowledge.
-    if (this.state === GRANTED || this.state === PENDING) this.beLost(undefined, reason, cause);
+    if (this.state === GRANTED || this.state === PENDING) this.markLost(undefined, reason, cause);
   }
 
   /** @param {string} [thief] @param {string} [reason] @param {() => Error | undefined} [cause] */
-  beLost(thief, reason, cause) {
+  markLost(thief, reason, cause) {
     this.state = LOST;
     this.loss ??= {};
     this.loss.thief = thief;
@@ -167,7 +167,7 @@ class LockRequest {
     }
     if (this.state === UNAVAILABLE) this.observer?.missed();
     else this.observer?.granted();
-    this.deliver();
+    this.resolveAnswer();
   }
 
   /** Whether users' code was called with the answer, once that is announced. */
@@ -188,7 +188,7 @@ class LockRequest {
   publishLoss(_fromEvents) {
     const error = this.lossReason();
     this.disarm();
-    this.refuse(error);
+    this.rejectPromise(error);
     this.observer?.lost(error);
     this.observer?.ended(error);
     abortLossSignal(this.loss, error);
@@ -212,13 +212,13 @@ class LockRequest {
     try {
       this.callback = callback;
       this.backend.request(this);
-      const isLater = this.state === GRANTED && this.isAnnouncedLater();
+      const isLater = this.state === GRANTED && this.deferAnnouncement();
       if (isLater || this.state === PENDING) released = releasedPromise(answer);
       else makeThenable(this);
       // The holder learns of the theft before the callback of the thief runs.
       if (this.options.steal) this.backend.announce();
-      if (this.then) this.deliver();
-      this.made(isLater);
+      if (this.then) this.resolveAnswer();
+      this.armAndNotify(isLater);
     } catch (error) {
       // There may be no stack for a call of ours.
       this.state = ENDED;
@@ -238,7 +238,7 @@ class LockRequest {
    * grants are still to be called: then the backend announces it after those, and this returns
    * true.
    */
-  isAnnouncedLater() {
+  deferAnnouncement() {
     return this.backend.deferAnnouncement?.(this) === true;
   }
 
@@ -246,7 +246,7 @@ class LockRequest {
    * Sets up what can end a pending request, then publishes it and its answer.
    * @param {boolean} isAnnouncedLater
    */
-  made(isAnnouncedLater) {
+  armAndNotify(isAnnouncedLater) {
     const { observer, options } = this;
     if (options.signal && this.state !== ENDED) follow(options.signal, this);
     if (this.state === PENDING) observer?.arm();
@@ -261,7 +261,7 @@ class LockRequest {
   }
 
   /** Passes the answer to the promise. Harmless to repeat. */
-  deliver() {
+  resolveAnswer() {
     if (this.callback) this.resolve?.(this);
   }
 
@@ -269,14 +269,14 @@ class LockRequest {
    * Ends the time in which the request can be given up (4.4, step 2.14.1).
    * @returns {boolean} false if it was given up before
    */
-  use() {
+  beginUse() {
     if (this.state === ENDED) return false;
     this.disarm();
     return true;
   }
 
   /** @param {(lock: any) => any} callback users' @param {any} lock */
-  call(callback, lock) {
+  callCallback(callback, lock) {
     return callback(lock);
   }
 
@@ -287,8 +287,8 @@ class LockRequest {
    * @param {unknown} reason
    */
   signalToAbort(reason) {
-    if (!this.leave()) return;
-    this.refuse(reason);
+    if (!this.withdraw()) return;
+    this.rejectPromise(reason);
     this.observer?.aborted(reason);
     this.observer?.ended(reason);
     this.backend.announce();
@@ -298,7 +298,7 @@ class LockRequest {
    * Leaves the queue, or releases a lock that nobody has used yet.
    * @returns {boolean} false if the request had ended before
    */
-  leave() {
+  withdraw() {
     if (this.state !== PENDING && this.state !== GRANTED) return false;
     this.backend.withdraw(this);
     this.state = ENDED;
@@ -323,16 +323,16 @@ class LockRequest {
   /** @param {unknown} error */
   fail(error) {
     this.disarm();
-    this.refuse(error);
+    this.rejectPromise(error);
     this.observer?.failed(error);
     this.observer?.ended(error);
   }
 
   /** Rejects the promise that users have, unless it is settled. @param {unknown} error */
-  refuse(error) {
+  rejectPromise(error) {
     if (this.callback) {
       if (!this.refusal) this.refusal = { error };
-      this.deliver();
+      this.resolveAnswer();
       return;
     }
     // `reject` is dropped last, because this is called again if that call finds no stack.
@@ -347,7 +347,7 @@ class LockRequest {
     if (this.state === ENDED) {
       this.backend.withdraw(this);
       this.disarm();
-      if (aborted) this.refuse(aborted.reason);
+      if (aborted) this.rejectPromise(aborted.reason);
       this.observer?.ended(this.failure());
     } else if (this.state === LOST) {
       this.backend.withdraw(this);
@@ -400,11 +400,11 @@ class LockRequest {
     if (this.state !== GRANTED) return undefined;
     loseIfExpired(this);
     if (/** @type {number} */ (this.state) !== GRANTED) return undefined;
-    return this.handBack();
+    return this.releaseInBackend();
   }
 
   /** @returns {Promise<void> | void} */
-  handBack() {
+  releaseInBackend() {
     // The state changes here and not in `release`: if there is no stack for this call, the lock
     // is still held.
     if (this.state === GRANTED) this.state = ENDED;
@@ -496,7 +496,7 @@ function onThen(resolve, reject) {
   this.callback = undefined;
   this.resolve = resolve;
   this.reject = reject;
-  if (refusal) this.refuse(refusal.error);
+  if (refusal) this.rejectPromise(refusal.error);
   runCallback(this, callback);
 }
 
@@ -505,13 +505,13 @@ function onThen(resolve, reject) {
  * @param {LockRequest} request @param {(lock: any) => any} callback
  */
 async function runCallback(request, callback) {
-  if (!request.use()) return;
+  if (!request.beginUse()) return;
   const lock = request.state === UNAVAILABLE ? null : createLock(request);
   let settle = request.resolve;
   let result;
   let error;
   try {
-    result = await request.call(callback, lock);
+    result = await request.callCallback(callback, lock);
   } catch (reason) {
     settle = request.reject;
     result = error = reason;

@@ -82,7 +82,7 @@ function toLockOptions(value, operation, isAbortSignal = abort.isAbortSignal) {
 }
 
 /** @param {number} count @param {number} needed @param {string} operation */
-function needArguments(count, needed, operation) {
+function requireArguments(count, needed, operation) {
   if (count >= needed) return;
   const arguments_ = needed === 1 ? '1 argument' : `${needed} arguments`;
   throw typeError(operation, `${arguments_} required, but only ${count} present.`);
@@ -109,7 +109,7 @@ function defineInterface(interfaceClass, members) {
  * @param {any} options @param {readonly string[]} names @param {string} operation
  * @param {readonly string[]} [more] further names
  */
-function takeOnly(options, names, operation, more = []) {
+function rejectUnknownOptions(options, names, operation, more = []) {
   if (options === undefined || options === null) return;
   const given = keys(options);
   for (let i = 0; i < given.length; i++) {
@@ -130,8 +130,8 @@ module.exports = {
   defaultOptions,
   defineInterface,
   describe,
-  needArguments,
-  takeOnly,
+  requireArguments,
+  rejectUnknownOptions,
   toCallback,
   toDOMString,
   toLockMode,

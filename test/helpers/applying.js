@@ -26,7 +26,7 @@ const ALLOWED = new Map([
   [LockRequest, MEMBERS],
   [Request, MEMBERS],
   [Once, MEMBERS],
-  [Watch, ['noteGrant', 'noteRelease', 'waited', 'held']],
+  [Watch, ['noteGrant', 'noteRelease', 'waitDuration', 'holdDuration']],
   [NativeBackend, ['applyEvent']],
   [HostBackend, ['applyEvent']],
   [ClusterBackend, []],

@@ -6,7 +6,7 @@ const MEMBERS = [
   'unavailable',
   'stolen',
   'lost',
-  'beLost',
+  'markLost',
   'otherLimit',
   'queueFull',
   'deadlocked',

@@ -23,7 +23,7 @@ const { lacksHost: skip } = require('../helpers/host-scope.js');
 const ANSWERED_MS = [10];
 /** For the methods that are to be called: the next if it has not answered by then. */
 const LONGER_MS = [10, 100, 1_000];
-const CALLED = ['release', 'applyEvent', 'handBack', 'announce', 'queueAnswer'];
+const CALLED = ['release', 'applyEvent', 'releaseInBackend', 'announce', 'queueAnswer'];
 /** Ends a trial that hangs; far more than it needs. */
 const HANGS_MS = 10_000;
 /** Of a method, each of which once has no stack. */

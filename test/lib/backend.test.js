@@ -431,7 +431,7 @@ describe('a release() near the end of the stack', () => {
         assert.ok(isEnded && handle.released, `without stack for ${whose}.${name}`);
       }
     }
-    for (const call of ['request.handBack', 'observer.noteRelease', 'backend.release']) {
+    for (const call of ['request.releaseInBackend', 'observer.noteRelease', 'backend.release']) {
       assert.ok(failed.includes(call), `${call} was not called`);
     }
   });
@@ -478,7 +478,7 @@ describe('a release() near the end of the stack', () => {
     backend.release = () => {
       throw new RangeError('Maximum call stack size exceeded');
     };
-    request.heldTooLong();
+    request.handleHoldTimeout();
     for (const unfinished of backend.unfinished) unfinished.finish();
     assert.deepEqual(backend.withdrawn, [request]);
   });
@@ -544,7 +544,12 @@ describe('the loss of one of several near the end of the stack', () => {
         assert.equal(first[0].reason?.clientId, 'thief', before);
       }
     }
-    for (const call of ['waiting.leave', 'waiting.disarm', 'waiting.refuse', 'backend.withdraw']) {
+    for (const call of [
+      'waiting.withdraw',
+      'waiting.disarm',
+      'waiting.rejectPromise',
+      'backend.withdraw',
+    ]) {
       assert.ok(failed.includes(call), `${call} was not called`);
     }
   });
@@ -552,7 +557,7 @@ describe('the loss of one of several near the end of the stack', () => {
 
 describe('a lock that waits for what it serves, near the end of the stack', () => {
   it('is released, whichever call finds no stack when the last of those leaves', async (t) => {
-    for (const name of ['release', 'handBack']) {
+    for (const name of ['release', 'releaseInBackend']) {
       const { backend, locks } = setUp();
       let inner;
       const outer = locks.request('a', { reentrant: true }, async (lock) => {
@@ -582,7 +587,13 @@ describe('the loss of a lock near the end of the stack', () => {
   it('ends what it serves when it is told again, whichever call finds no stack', async (t) => {
     const failed = [];
     for (const whose of ['outer', 'inner']) {
-      for (const name of ['publishLoss', 'loseServed', 'announceLoss', 'lossReason', 'refuse']) {
+      for (const name of [
+        'publishLoss',
+        'loseServedRequests',
+        'announceLoss',
+        'lossReason',
+        'rejectPromise',
+      ]) {
         const { backend, locks } = setUp();
         let inner;
         const outer = locks.request('a', { reentrant: true }, async () => {
@@ -609,7 +620,7 @@ describe('the loss of a lock near the end of the stack', () => {
         assert.ok(all !== 'hangs', `without stack for ${whose}.${name}`);
       }
     }
-    assert.ok(failed.includes('outer.loseServed'));
+    assert.ok(failed.includes('outer.loseServedRequests'));
   });
 });
 
@@ -672,7 +683,7 @@ describe('a lock that is held too long, of a backend whose release is never answ
     });
     asked.catch((error) => told.push(['promise', error.name]));
     await turn();
-    backend.requests[1].heldTooLong();
+    backend.requests[1].handleHoldTimeout();
     await late;
     assert.deepEqual(told.slice(0, 2), [
       ['signal of b', 'TimeoutError'],
