@@ -141,7 +141,7 @@ const moduleOf = (file) => file.replace(/\.(?:[ch]|cc|m?js)$/, '');
 function importsOf(file) {
   const source = fs.readFileSync(path.join(root, file), 'utf8');
   const found = file.endsWith('js')
-    ? source.matchAll(/(?:\brequire\(|\bfrom )'(\.[^']+\.js)'/g)
+    ? source.matchAll(/(?:\brequire\(|^(?:im|ex)port .*\bfrom )'(\.[^']+\.js)'/gm)
     : source.matchAll(/^\s*#\s*include\s+"([^"]+)"/gm);
   return [...found]
     .map(([, name]) => path.posix.join(path.posix.dirname(file), name))

@@ -53,7 +53,8 @@ const LONGEST_NAME = 32_768;
 
 /** @param {string} name @param {string} doing */
 function nameTooLongError(name, doing) {
-  const why = `the name has ${name.length} UTF-16 code units, and may have ${LONGEST_NAME} (64 KiB)`;
+  const have = `${name.length} UTF-16 code units`;
+  const why = `the name has ${have}, and may have ${LONGEST_NAME} (64 KiB)`;
   const advice = 'Use a shorter name, for example a hash of this one.';
   return plainError(`web-locks: ${doing} failed: ${why}. ${advice}`, 'ERR_WEB_LOCKS_SCOPE_FULL');
 }

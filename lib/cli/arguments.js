@@ -279,8 +279,8 @@ const COMMANDS = {
     usage: 'steal NAME [options]',
     summary: 'takes a lock from its holders',
     details:
-      'Shows who holds the lock NAME, asks for confirmation, takes the lock from its holders, and ' +
-      'gives it to the next waiter. It is for recovery from a holder that hangs.',
+      'Shows who holds the lock NAME, asks for confirmation, takes the lock from its holders, ' +
+      'and gives it to the next waiter. It is for recovery from a holder that hangs.',
     takes: LOCK_NAME,
     options: {
       yes: { short: 'y', help: 'takes the lock without asking' },

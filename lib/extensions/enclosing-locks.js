@@ -28,8 +28,8 @@ function warnOfDeadlocks() {
   isWarned = true;
   try {
     process.emitWarning(
-      'WEB_LOCKS_DEADLOCK=reject finds only deadlocks between locks of this process. This program ' +
-        'also uses locks of the machine or of a cluster: give their requests a timeout.',
+      'WEB_LOCKS_DEADLOCK=reject finds only deadlocks between locks of this process. This ' +
+        'program also uses locks of the machine or of a cluster: give their requests a timeout.',
       { type: 'LockWarning', code: 'WEB_LOCKS_NO_DEADLOCKS' },
     );
   } catch (error) {

@@ -36,8 +36,8 @@ function scopedLocks({ locks, openBucket }) {
     if (locks && bucket === undefined) return { ...options, locks };
     throw typeError(
       `'new ${kind}'`,
-      "It needs the option 'locks' (a lock manager) or 'bucket' (the result of openBucket): here a " +
-        'name alone shares nothing.',
+      "It needs the option 'locks' (a lock manager) or 'bucket' (the result of openBucket): here " +
+        'a name alone shares nothing.',
     );
   };
   /** @param {any} Base @returns {any} */
