@@ -137,9 +137,12 @@ function filesIn(folder) {
 /** @returns {string} the file without its extension, which names its module */
 const moduleOf = (file) => file.replace(/\.(?:[ch]|cc|m?js)$/, '');
 
-/** @returns {string[]} the files of this project that a file imports or includes */
+/**
+ * The files of this project that a file imports or includes. A type that a comment imports is no
+ * dependency when the program runs.
+ */
 function importsOf(file) {
-  const source = fs.readFileSync(path.join(root, file), 'utf8');
+  const source = fs.readFileSync(path.join(root, file), 'utf8').replace(/@import \{[^}]*\} from/g, '');
   const found = file.endsWith('js')
     ? source.matchAll(/(?:\brequire\(|^(?:im|ex)port .*\bfrom )'(\.[^']+\.js)'/gm)
     : source.matchAll(/^\s*#\s*include\s+"([^"]+)"/gm);

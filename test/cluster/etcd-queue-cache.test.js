@@ -30,7 +30,7 @@ function stage(kvs = []) {
   /** Its own requests, as its steps know them. */
   const own = (...events) => {
     const all = events.map(({ kv }) => kv);
-    for (const entry of entriesOf(all, keys)) queueCache.own(entry);
+    for (const entry of entriesOf(all, keys)) queueCache.addOwn(entry);
   };
   return { queueCache, own, prefix, told };
 }
@@ -80,21 +80,21 @@ test('of what one transaction has made the least ref is the first', () => {
 
 test('the key of a request that is gone is had by others from the next step on', () => {
   const { mine, slots } = stage().queueCache;
-  const all = (...refs) => refs.map((ref) => slots.of(ref));
-  slots.begin(mine);
+  const all = (...refs) => refs.map((ref) => slots.slotOf(ref));
+  slots.recycle(mine);
   assert.deepEqual(all(1, 2, 3), [0, 1, 2]);
   // The second one was not made. The first is stolen, while what comes is planned.
   for (const ref of [1, 3]) mine.set(ref, {});
-  slots.begin(mine);
+  slots.recycle(mine);
   mine.delete(1);
   slots.free(1);
   assert.deepEqual(all(4, 1, 5), [1, 0, 3]);
   mine.set(4, {});
-  slots.begin(mine);
+  slots.recycle(mine);
   assert.deepEqual(new Set(all(6, 7)), new Set([0, 3]));
   // What is told again changes nothing.
   slots.free(1);
-  slots.begin({ has: () => true });
+  slots.recycle({ has: () => true });
   assert.equal(new Set(all(3, 4, 6, 7, 8)).size, 5);
 });
 
@@ -183,7 +183,7 @@ test('it is known of a time before the end of a quarantine that it was one', () 
   assert.ok(!queueCache.wasQuarantined(1));
   queueCache.quarantine = 'lease';
   assert.ok(queueCache.wasQuarantined(9));
-  queueCache.free(7);
+  queueCache.endQuarantine(7);
   assert.ok(queueCache.wasQuarantined(6));
   assert.ok(!queueCache.wasQuarantined(7));
 });
@@ -302,7 +302,7 @@ test('who waits for what a step has done is told when a name is followed no more
   queueCache.prune();
   let isReached = false;
   // The step is answered, and its events have not come.
-  const reached = queueCache.reached('a', 9).then(() => {
+  const reached = queueCache.waitForRevision('a', 9).then(() => {
     isReached = true;
   });
   queueCache.prune();
@@ -328,7 +328,7 @@ test('to read many names again, each is looked at once', () => {
     const prefix = keys.queue(name);
     queueCache.follow(prefix);
     const { kv } = made(op(i + 1, { name }), 2);
-    for (const entry of entriesOf([kv], keys)) queueCache.own(entry);
+    for (const entry of entriesOf([kv], keys)) queueCache.addOwn(entry);
     found.set(prefix, [kv]);
   }
   looks = 0;

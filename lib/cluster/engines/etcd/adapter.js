@@ -24,30 +24,37 @@
  * - Shared locks that one event grants have the same token.
  * - A mark lives as long as its lease: whole seconds, at least etcd's minimum (2 by default), and
  *   from the start again after a change of leader, unless etcd runs with lease checkpoints.
- * - A quarantine begins when a client has seen more than etcd knows (life.js); all sessions end.
+ * - A quarantine begins when a client has seen more than etcd knows (epoch.js); all sessions end.
  * - Waiting and holding times are by the clock of the querying session. A holding time is NaN if
  *   the lock was granted after its holder's last renewal and this session did not see the grant.
  */
 
 const { clearTimeout, setTimeout, unref } = require('../../../platform/intrinsics.js');
 const { NO_EVENTS } = require('../../adapter.js');
-const { classify, deadError, firstError, isClosed, lifelessError } = require('./errors.js');
-const { isForgotten, newLeaderError, newWatchError } = require('./errors.js');
+const { classify, deadError, firstError, isClosed, noEpochError } = require('./errors.js');
+const { isCompacted, newLeaderError, newWatchError } = require('./errors.js');
 const { noWatchError, staleError } = require('./errors.js');
 const { Gateway } = require('./gateway.js');
 const { Keys, NONE, allWith, base64, base64Json, exists } = require('./keys.js');
 const { leaseKey, range, textOf, valueOf } = require('./keys.js');
-const { NOTHING_SEEN, isBehind, lifeOf, putLife, readLife, rebirth } = require('./life.js');
+const {
+  NOTHING_SEEN,
+  isBehind,
+  parseEpoch,
+  epochPut,
+  epochRead,
+  beginEpochTransaction,
+} = require('./epoch.js');
 const { QueueCache } = require('./queue-cache.js');
-const { Planner, isThere } = require('./plan.js');
+const { Planner, sameEntryCondition } = require('./plan.js');
 const { Query } = require('./query.js');
 const { Steps } = require('./steps.js');
-const { DeliveryBarrier, Streams, absentOf } = require('./streams.js');
+const { DeliveryBarrier, Streams, findAbsent } = require('./streams.js');
 
 /** @import { Adapter, Op, Seen, SessionInfo } from '../../adapter.js' */
-/** @import { Life } from './life.js' */
+/** @import { Epoch } from './epoch.js' */
 /** @typedef {InstanceType<typeof import('./step.js').Step>} OwnStep */
-/** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} OpenLink */
+/** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
 
 /** The most theft notices that one renewal deletes. */
 const MOST_TOLD = 100;
@@ -67,7 +74,7 @@ const MOST_TOLD = 100;
  * @property {InstanceType<typeof Planner>} planner
  * @property {boolean} isDead
  * @property {boolean} isDeleting whether keys of passed requests are being deleted
- * @property {Life} life the epoch
+ * @property {Epoch} life the epoch
  * @property {OwnStep | undefined} step the current or last one
  * @property {string} logged the revision of the key that steps write
  * @property {number} proofs counts transactions that proved session and connection valid
@@ -87,15 +94,15 @@ class EtcdAdapter {
   #steps;
   /** The session that `open` started last. @type {Own | undefined} */
   #own;
-  /** @type {OpenLink | undefined} */
+  /** @type {Link | undefined} */
   #link;
-  /** The connection that is being made. @type {OpenLink | undefined} */
-  #making;
+  /** The connection that is being made. @type {Link | undefined} */
+  #newLink;
   /** The latest watches. @type {InstanceType<typeof Streams> | undefined} */
   #streams;
   /** Counts calls of `open`, `hello` and `dispose`; only the latest one takes effect. */
-  #epoch = 0;
-  /** Connections that close a session. @type {Set<OpenLink>} */
+  #generation = 0;
+  /** Connections that close a session. @type {Set<Link>} */
   #closing = new Set();
 
   /** @param {string} bucket @param {ConstructorParameters<typeof Gateway>[0]} options */
@@ -108,16 +115,16 @@ class EtcdAdapter {
 
   /** @param {SessionInfo} info @param {number} ttl @param {Seen} seen */
   async open(info, ttl, seen = NOTHING_SEEN) {
-    const link = this.#connect();
-    const epoch = this.#epoch;
+    const link = this.#makeLink();
+    const generation = this.#generation;
     try {
       const lease = await this.#firstCall(ttl, link);
       const own = this.#newSession(String(lease.ID), Number(lease.TTL) * 1_000, info);
       const all = this.#withHeard(seen);
-      do await this.#enter(own, all, link);
-      while (!(await this.#watch(link, own)));
-      const grantsIn = await this.#grantsIn(own.queueCache, link);
-      this.#keep(epoch, link, own);
+      do await this.#writeSession(own, all, link);
+      while (!(await this.#startStreams(link, own)));
+      const grantsIn = await this.#quarantineLeft(own.queueCache, link);
+      this.#useLink(generation, link, own);
       return { session: own.id, ttl: own.ttl, life: own.life.name, grantsIn };
     } catch (error) {
       link.drop();
@@ -127,13 +134,13 @@ class EtcdAdapter {
 
   /** @param {Seen} seen */
   async hello(seen = NOTHING_SEEN) {
-    const link = this.#connect();
-    const epoch = this.#epoch;
+    const link = this.#makeLink();
+    const generation = this.#generation;
     const own = this.#session();
     try {
-      await this.#enterAgain(own, seen, link);
-      while (!(await this.#watch(link, own))) await this.#enterAgain(own, seen, link);
-      this.#keep(epoch, link, own);
+      await this.#writeSessionAgain(own, seen, link);
+      while (!(await this.#startStreams(link, own))) await this.#writeSessionAgain(own, seen, link);
+      this.#useLink(generation, link, own);
     } catch (error) {
       link.drop();
       throw error;
@@ -144,7 +151,7 @@ class EtcdAdapter {
   async step(ops, number) {
     const own = this.#session();
     try {
-      return await this.#steps.make(ops, number, own, this.#connection());
+      return await this.#steps.execute(ops, number, own, this.#connection());
     } finally {
       own.streams?.follow();
       this.#deletePassed(own);
@@ -162,7 +169,7 @@ class EtcdAdapter {
     try {
       for (let some = passedOf(own); some.length > 0; some = passedOf(own)) {
         await this.#connection().call('kv/txn', { compare: [], success: some.map(deletionOf) });
-        own.queueCache.deleted(some.map(({ ref }) => ref));
+        own.queueCache.dropPassed(some.map(({ ref }) => ref));
       }
     } catch {
       // The next step or renewal tries again.
@@ -188,22 +195,22 @@ class EtcdAdapter {
     // proves that it was the leader.
     const stolen = new Map([...queueCache.thefts].slice(0, MOST_TOLD));
     const [synced, absent] = await Promise.all([
-      this.#steps.sync(own, link, this.#forget(own, stolen)),
-      this.#absent(own, link),
+      this.#steps.sync(own, link, this.#noticeDeletions(own, stolen)),
+      this.#findAbsent(own, link),
     ]);
     for (const ref of stolen.keys()) queueCache.thefts.delete(ref);
     this.#deletePassed(own);
     if (synced.header.raft_term !== header.raft_term) throw newLeaderError();
     if (isBehind(own.life, synced.header.revision, known)) {
-      await this.#beginLife(known, own.life, synced.header, own, link);
+      await this.#beginEpoch(known, own.life, synced.header, own, link);
       return { ...dead, grantsIn: own.ttl };
     }
-    await this.#lose(absent, own, link);
+    await this.#forgetAbsent(absent, own, link);
     own.heard = Number(synced.header.revision);
-    await own.streams?.renewed();
+    await own.streams?.handleRenewal();
     link.check();
     const mine = new Map([...queueCache.mine].map(([ref, { token }]) => [ref, token]));
-    const grantsIn = await this.#grantsIn(queueCache, link);
+    const grantsIn = await this.#quarantineLeft(queueCache, link);
     for (const [ref, thief] of queueCache.thefts) stolen.set(ref, thief);
     return { ...dead, alive: true, mine, stolen, grantsIn };
   }
@@ -211,21 +218,21 @@ class EtcdAdapter {
   /**
    * Finds requests whose keys somebody deleted by hand; these are not held and do not wait. Etcd
    * lists all keys of a lease in one answer, which may be out of date, so each missing key is read.
-   * @param {Own} own @param {OpenLink} link
+   * @param {Own} own @param {Link} link
    */
-  async #absent({ id, queueCache }, link) {
+  async #findAbsent({ id, queueCache }, link) {
     if (queueCache.mine.size === 0) return [];
     const entries = [...queueCache.mine.values()];
     const { keys = [] } = await link.call('lease/timetolive', { ID: id, keys: true });
     const listed = new Set(keys);
-    return await absentOf(
+    return await findAbsent(
       entries.filter(({ key }) => !listed.has(base64(key))),
       link,
     );
   }
 
-  /** @param {import('./queue.js').Entry[]} absent @param {Own} own @param {OpenLink} link */
-  async #lose(absent, own, link) {
+  /** @param {import('./queue.js').Entry[]} absent @param {Own} own @param {Link} link */
+  async #forgetAbsent(absent, own, link) {
     const { queueCache } = own;
     const left = () => absent.filter((entry) => queueCache.mine.get(entry.ref) === entry);
     // A thief deletes keys, too, and `sync` delivers its notices first.
@@ -237,7 +244,7 @@ class EtcdAdapter {
    * Deletes theft notices that a renewal has reported.
    * @param {Own} own @param {Map<number, string>} thefts
    */
-  #forget({ lease }, thefts) {
+  #noticeDeletions({ lease }, thefts) {
     return [...thefts.keys()].map((ref) => ({
       request_delete_range: { key: base64(this.#keys.stolen(lease, ref)) },
     }));
@@ -273,14 +280,14 @@ class EtcdAdapter {
       return await ask();
     } catch (error) {
       // Etcd compacted the revision during the query; that is unlikely to happen twice.
-      if (!isForgotten(error)) throw error;
+      if (!isCompacted(error)) throw error;
       return await ask();
     }
   }
 
   async dispose() {
     this.events = NO_EVENTS;
-    this.#replace();
+    this.#dropLinks();
     for (const link of this.#closing) link.drop();
   }
 
@@ -288,9 +295,9 @@ class EtcdAdapter {
   #newSession(id, ttl, info) {
     const lease = leaseKey(id);
     const queueCache = new QueueCache(this.#keys, lease, {
-      granted: (entry) => own === this.#own && this.#granted(own, entry),
+      granted: (entry) => own === this.#own && this.#handleGrant(own, entry),
       stolen: (ref, thief) => {
-        own.step?.robbed.add(ref);
+        own.step?.stolenFrom.add(ref);
         if (own === this.#own) this.events.stolen(ref, thief);
       },
       passed: (ref) => {
@@ -317,7 +324,7 @@ class EtcdAdapter {
       streams: undefined,
       isDead: false,
       isDeleting: false,
-      life: NO_LIFE,
+      life: NO_EPOCH,
       step: undefined,
       logged: '0',
       proofs: 0,
@@ -341,38 +348,38 @@ class EtcdAdapter {
   }
 
   /** Drops the connection, even one that is being made. */
-  #replace() {
+  #dropLinks() {
     this.#link?.drop();
     this.#link = undefined;
-    this.#making?.drop();
-    this.#making = undefined;
-    this.#streams?.hangUp(staleError());
-    this.#epoch++;
+    this.#newLink?.drop();
+    this.#newLink = undefined;
+    this.#streams?.stop(staleError());
+    this.#generation++;
   }
 
-  #connect() {
-    this.#replace();
+  #makeLink() {
+    this.#dropLinks();
     const link = this.#gateway.connect();
-    this.#making = link;
+    this.#newLink = link;
     return link;
   }
 
-  /** @param {number} epoch @param {OpenLink} link @param {Own} own */
-  #keep(epoch, link, own) {
-    if (epoch !== this.#epoch) throw staleError();
+  /** @param {number} generation @param {Link} link @param {Own} own */
+  #useLink(generation, link, own) {
+    if (generation !== this.#generation) throw staleError();
     link.check();
-    this.#making = undefined;
+    this.#newLink = undefined;
     this.#link = link;
     this.#own = own;
     own.streams?.follow();
   }
 
-  /** @param {OpenLink} link @param {unknown} error */
+  /** @param {Link} link @param {unknown} error */
   #handleDisconnect(link, error) {
     if (link !== this.#link) return;
     this.#link = undefined;
     link.drop();
-    this.#own?.streams?.hangUp(error);
+    this.#own?.streams?.stop(error);
     this.events.down(error);
   }
 
@@ -380,9 +387,9 @@ class EtcdAdapter {
    * Starts the watch of keys written for the session. It resolves with true when the watch has
    * delivered the session's own key, and with false if etcd has compacted that revision. It rejects
    * after half a lease.
-   * @param {OpenLink} link @param {Own} own @returns {Promise<boolean>}
+   * @param {Link} link @param {Own} own @returns {Promise<boolean>}
    */
-  #watch(link, own) {
+  #startStreams(link, own) {
     const { entered, lease, queueCache, ttl } = own;
     let isOver = false;
     return new Promise((resolve, reject) => {
@@ -401,14 +408,14 @@ class EtcdAdapter {
       };
       const streams = new Streams({ keys: this.#keys, lease, queueCache, link, fail });
       own.streams = this.#streams = streams;
-      const isCompacted = () => {
+      const onCompacted = () => {
         if (isOver) throw newWatchError('the next revision is compacted');
-        streams.hangUp(staleError());
+        streams.stop(staleError());
         done(() => resolve(false));
       };
       own.deliveries = streams.deliveries;
-      streams.begin(entered, isCompacted);
-      streams.deliveries.reached(entered).then(
+      streams.begin(entered, onCompacted);
+      streams.deliveries.waitFor(entered).then(
         () => done(() => resolve(true)),
         (error) => done(() => reject(error)),
       );
@@ -416,52 +423,52 @@ class EtcdAdapter {
   }
 
   /** @param {Own} own @param {import('./queue.js').Entry} entry */
-  #granted({ queueCache, step }, entry) {
+  #handleGrant({ queueCache, step }, entry) {
     const { ref, token } = entry;
-    if (!step?.granted(ref, token) && queueCache.mine.get(ref) === entry) {
+    if (!step?.noteGrant(ref, token) && queueCache.mine.get(ref) === entry) {
       this.events.granted(ref, token);
     }
   }
 
-  /** @param {number} ttl @param {OpenLink} link */
+  /** @param {number} ttl @param {Link} link */
   #grantLease(ttl, link) {
     return link.call('lease/grant', { TTL: String(Math.ceil(ttl / 1_000)) });
   }
 
-  /** @param {number} ttl @param {OpenLink} link */
+  /** @param {number} ttl @param {Link} link */
   async #firstCall(ttl, link) {
     try {
       return await this.#grantLease(ttl, link);
     } catch (error) {
-      throw firstError(error, isClosed(error) ? await link.otherProtocol() : undefined);
+      throw firstError(error, isClosed(error) ? await link.findOtherProtocol() : undefined);
     }
   }
 
-  /** Writes the key of a new session. @param {Own} own @param {Seen} seen @param {OpenLink} link */
-  async #enter(own, seen, link) {
+  /** Writes the key of a new session. @param {Own} own @param {Seen} seen @param {Link} link */
+  async #writeSession(own, seen, link) {
     const put = { request_put: this.#sessionPut(own) };
-    const looks = this.#looks(own);
+    const looks = this.#firstReads(own);
     for (;;) {
-      const { header, responses } = await this.#enterLife([put, ...looks], link);
-      const [life = NO_LIFE, ...found] = this.#found(header, responses.slice(-looks.length));
+      const { header, responses } = await this.#changeInEpoch([put, ...looks], link);
+      const [life = NO_EPOCH, ...found] = this.#parseFound(header, responses.slice(-looks.length));
       own.life = life;
       own.queueCache.offset = life.offset;
       this.#applyFound(own, header, found);
       if (!isBehind(life, header.revision, seen)) return;
-      await this.#beginLife(seen, life, header, own, link);
+      await this.#beginEpoch(seen, life, header, own, link);
     }
   }
 
   /**
    * Makes changes in the current epoch, or in the first one. Keys without an epoch belong to an old
    * version of this library, which would not notice thefts.
-   * @param {object[]} changes @param {OpenLink} link @returns
+   * @param {object[]} changes @param {Link} link @returns
    *   {Promise<{ header: any, responses: any[] }>}
    */
-  async #enterLife(changes, link) {
+  async #changeInEpoch(changes, link) {
     const first = {
       compare: [{ ...allWith(this.#keys.prefix), ...NONE }],
-      success: [putLife(this.#keys), ...changes],
+      success: [epochPut(this.#keys), ...changes],
       failure: [],
     };
     const answer = await link.call('kv/txn', {
@@ -471,15 +478,15 @@ class EtcdAdapter {
     });
     if (answer.succeeded) return answer;
     const { responses, succeeded } = answer.responses[0].response_txn;
-    if (!succeeded) throw lifelessError(this.#keys.prefix);
+    if (!succeeded) throw noEpochError(this.#keys.prefix);
     return { header: answer.header, responses };
   }
 
   /** What a new session or connection reads. @param {Own} own */
-  #looks({ lease }) {
+  #firstReads({ lease }) {
     const { key, end } = this.#keys.own(lease);
     return [
-      readLife(this.#keys),
+      epochRead(this.#keys),
       { request_range: range(key, end) },
       { request_range: { key: base64(this.#keys.quarantine) } },
     ];
@@ -487,26 +494,26 @@ class EtcdAdapter {
 
   /**
    * Writes the session's key for a new connection.
-   * @param {Own} own @param {Seen} seen @param {OpenLink} link
+   * @param {Own} own @param {Seen} seen @param {Link} link
    */
-  async #enterAgain(own, seen, link) {
+  async #writeSessionAgain(own, seen, link) {
     const { header, responses, succeeded } = await link.call('kv/txn', {
       compare: [exists(base64(this.#keys.session(own.lease)))],
-      success: [{ request_put: this.#sessionPut(own) }, ...this.#looks(own)],
+      success: [{ request_put: this.#sessionPut(own) }, ...this.#firstReads(own)],
     });
     if (!succeeded) throw deadError();
-    const [life, ...found] = this.#found(header, responses.slice(1));
-    await this.#compare(seen, life, header, own, link);
+    const [life, ...found] = this.#parseFound(header, responses.slice(1));
+    await this.#compareSeen(seen, life, header, own, link);
     this.#applyFound(own, header, found);
   }
 
   /**
-   * Parses the responses to `#looks`: the epoch, the session's keys, and the quarantine's key.
-   * @param {any} header @param {any[]} responses @returns {[Life | undefined, any[], any]}
+   * Parses the responses to `#firstReads`: the epoch, the session's keys, and the quarantine's key.
+   * @param {any} header @param {any[]} responses @returns {[Epoch | undefined, any[], any]}
    */
-  #found(header, [life, own, quarantine]) {
+  #parseFound(header, [life, own, quarantine]) {
     const { kvs = [] } = own.response_range;
-    return [lifeOf(header, life), kvs, quarantine.response_range.kvs?.[0]];
+    return [parseEpoch(header, life), kvs, quarantine.response_range.kvs?.[0]];
   }
 
   /** @param {Own} own @param {any} header @param {[any[], any]} found */
@@ -516,20 +523,20 @@ class EtcdAdapter {
     own.entered = Number(header.revision);
     own.heard = own.entered;
     if (quarantine) queueCache.quarantine = String(quarantine.lease);
-    else queueCache.free(own.entered);
+    else queueCache.endQuarantine(own.entered);
     // These keys include thefts that happened while the session had no connection.
     queueCache.apply(kvs.map((/** @type {any} */ kv) => ({ kv })));
   }
 
   /**
-   * @param {Seen} seen @param {Life | undefined} life the server's epoch
-   * @param {any} header @param {Own} own @param {OpenLink} link
+   * @param {Seen} seen @param {Epoch | undefined} life the server's epoch
+   * @param {any} header @param {Own} own @param {Link} link
    */
-  async #compare(seen, life, header, own, link) {
+  async #compareSeen(seen, life, header, own, link) {
     if (!life) throw deadError();
     const all = { ...this.#withHeard(seen), life: seen.life || own.life.name };
     if (!isBehind(life, header.revision, all)) return;
-    await this.#beginLife(all, life, header, own, link);
+    await this.#beginEpoch(all, life, header, own, link);
     throw deadError();
   }
 
@@ -545,13 +552,19 @@ class EtcdAdapter {
 
   /**
    * Begins a new epoch, which ends all sessions, including this one.
-   * @param {Seen} seen @param {Life} life the epoch that ends
-   * @param {any} header @param {Own} own @param {OpenLink} link
+   * @param {Seen} seen @param {Epoch} life the epoch that ends
+   * @param {any} header @param {Own} own @param {Link} link
    */
-  async #beginLife(seen, life, { revision }, { ttl }, link) {
-    const { conditions, longest } = await this.#lookAtSessions(ttl, link);
+  async #beginEpoch(seen, life, { revision }, { ttl }, link) {
+    const { conditions, longest } = await this.#planQuarantine(ttl, link);
     const { ID } = await this.#grantLease(longest, link);
-    const { compare, success } = rebirth(this.#keys, life, revision, seen, String(ID));
+    const { compare, success } = beginEpochTransaction(
+      this.#keys,
+      life,
+      revision,
+      seen,
+      String(ID),
+    );
     const change = { compare: [...compare, ...conditions], success };
     const { succeeded } = await link.call('kv/txn', change);
     // The sessions that it ended may have renewed until now, so the quarantine counts from now.
@@ -564,10 +577,10 @@ class EtcdAdapter {
    * Finds out how long a quarantine must last: as long as the longest lease that it ends, and the
    * rest of the current quarantine. The conditions say that nothing of this has changed. `ttl` is
    * the minimum.
-   * @param {number} ttl @param {OpenLink} link
+   * @param {number} ttl @param {Link} link
    * @returns {Promise<{ conditions: object[], longest: number }>}
    */
-  async #lookAtSessions(ttl, link) {
+  async #planQuarantine(ttl, link) {
     const sessions = allWith(this.#keys.session(''));
     const quarantine = { key: base64(this.#keys.quarantine) };
     const { header, found } = await link.read([sessions, quarantine]);
@@ -585,24 +598,24 @@ class EtcdAdapter {
         { ...sessions, ...isNoNewer },
         { ...quarantine, ...asItWas },
       ],
-      longest: Math.max(longest, await this.#restOf(old?.lease, link)),
+      longest: Math.max(longest, await this.#leaseLeft(old?.lease, link)),
     };
   }
 
   /**
    * How many milliseconds are left of a lease.
-   * @param {string | undefined} lease @param {OpenLink} link
+   * @param {string | undefined} lease @param {Link} link
    */
-  async #restOf(lease, link) {
+  async #leaseLeft(lease, link) {
     if (lease === undefined) return 0;
     const { TTL } = await link.call('lease/timetolive', { ID: lease });
     return Number(TTL) * 1_000;
   }
 
-  /** @param {InstanceType<typeof QueueCache>} queueCache @param {OpenLink} link */
-  async #grantsIn({ quarantine }, link) {
+  /** @param {InstanceType<typeof QueueCache>} queueCache @param {Link} link */
+  async #quarantineLeft({ quarantine }, link) {
     if (quarantine === undefined) return 0;
-    return Math.max(await this.#restOf(quarantine, link), 1);
+    return Math.max(await this.#leaseLeft(quarantine, link), 1);
   }
 
   /** @param {string} name */
@@ -622,12 +635,12 @@ const passedOf = ({ queueCache }) => [...queueCache.passed.values()].slice(0, MO
 /** Deletes a key if it is still that of this request. @param {import('./queue.js').Entry} entry */
 const deletionOf = (entry) => ({
   request_txn: {
-    compare: [isThere(entry)],
+    compare: [sameEntryCondition(entry)],
     success: [{ request_delete_range: { key: base64(entry.key) } }],
   },
 });
 
-/** @type {Life} */
-const NO_LIFE = { name: '', offset: 0n, known: [], revision: '0' };
+/** @type {Epoch} */
+const NO_EPOCH = { name: '', offset: 0n, known: [], revision: '0' };
 
 module.exports = { EtcdAdapter };

@@ -47,7 +47,7 @@ const bucketError = (there, needed) =>
   );
 
 /** @param {string} prefix of the bucket's keys */
-const lifelessError = (prefix) =>
+const noEpochError = (prefix) =>
   plainError(
     `The bucket has keys that begin with '${prefix}', but no key of its epoch: clients with an ` +
       'older version of web-locks use it, which do not notice when their locks are stolen, or ' +
@@ -57,7 +57,7 @@ const lifelessError = (prefix) =>
   );
 
 /** Whether etcd has compacted the revision that was read. @param {any} error */
-const isForgotten = (error) => /has been compacted/.test(error?.message);
+const isCompacted = (error) => /has been compacted/.test(error?.message);
 
 /** @param {string} [reason] */
 const newWatchError = (reason) =>
@@ -91,12 +91,12 @@ const unreachableError = (endpoint, cause) => {
 const UNREACHABLE = 'ERR_WEB_LOCKS_UNREACHABLE';
 
 /** These errors are about an answer that is not etcd's. */
-const odd = new WeakSet();
+const notEtcd = new WeakSet();
 
 /** @param {string} endpoint */
-function oddAnswerError(endpoint) {
+function notEtcdError(endpoint) {
   const error = plainError(`The server at ${endpoint} does not answer like etcd.`, UNREACHABLE);
-  odd.add(error);
+  notEtcd.add(error);
   return error;
 }
 
@@ -131,7 +131,7 @@ const isTlsFailure = (error) => !isOfOtherProtocol(error) && causesOf(error).som
 function firstError(error, other) {
   const isOther = isOfOtherProtocol(error);
   const isTls = isTlsFailure(error);
-  if (!isOther && !isTls && !other && !odd.has(error)) return error;
+  if (!isOther && !isTls && !other && !notEtcd.has(error)) return error;
   let message = isTls ? NO_TLS : NO_GATEWAY;
   if (other) message = wrongProtocol(other);
   return plainError(`${message}. (${error.message})`, 'ERR_WEB_LOCKS_SERVER', { cause: error });
@@ -180,7 +180,7 @@ function refusalOf(status, text) {
 }
 
 /** Whether a new token helps, even if etcd required none before. @param {Refusal} refusal */
-const isTokenOver = ({ code, message }) =>
+const isTokenInvalid = ({ code, message }) =>
   code === UNAUTHENTICATED ||
   /invalid auth token|auth store is old|user name is empty/.test(message);
 
@@ -261,15 +261,15 @@ module.exports = {
   deadError,
   firstError,
   isClosed,
-  isForgotten,
+  isCompacted,
   isTlsFailure,
-  isTokenOver,
-  lifelessError,
+  isTokenInvalid,
+  noEpochError,
   longNameError,
   newLeaderError,
   newWatchError,
   noWatchError,
-  oddAnswerError,
+  notEtcdError,
   refusalOf,
   refusedError,
   staleError,

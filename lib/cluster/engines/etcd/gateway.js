@@ -13,8 +13,8 @@ const { channel } = require('node:diagnostics_channel');
 const { AbortController } = require('../../../platform/realm.js');
 const {
   isTlsFailure,
-  isTokenOver,
-  oddAnswerError,
+  isTokenInvalid,
+  notEtcdError,
   refusalOf,
   refusedError,
   staleError,
@@ -100,8 +100,8 @@ class Gateway {
       const headers = { ...(await this.#headers(link, signal)) };
       const response = await this.#send(link, path, text, headers, signal);
       if (response.status === 200) return response;
-      const refusal = refusalOf(response.status, await read(link, response));
-      if (!this.#auth || isAgain || !isTokenOver(refusal)) {
+      const refusal = refusalOf(response.status, await readText(link, response));
+      if (!this.#auth || isAgain || !isTokenInvalid(refusal)) {
         throw refusedError(link.endpoint, refusal);
       }
       if (this.#token === (headers.authorization ?? '')) this.#token = undefined;
@@ -125,7 +125,7 @@ class Gateway {
     } catch (error) {
       throw unreachableError(link.endpoint, error);
     }
-    if (typeof response?.text !== 'function') throw oddAnswerError(link.endpoint);
+    if (typeof response?.text !== 'function') throw notEtcdError(link.endpoint);
     return response;
   }
 
@@ -134,7 +134,7 @@ class Gateway {
    * not have. If so, the result is that protocol.
    * @param {EtcdLink} link @param {AbortSignal} signal @returns {Promise<string | undefined>}
    */
-  async otherProtocol({ endpoint }, signal) {
+  async findOtherProtocol({ endpoint }, signal) {
     const [protocol, rest] = endpoint.split(/(?<=^https?:)/);
     const other = protocol === 'http:' ? 'https:' : 'http:';
     try {
@@ -168,10 +168,10 @@ class Gateway {
   async #authenticate(link, { user, password }, signal) {
     const body = JSON.stringify({ name: user, password });
     const response = await this.#send(link, 'auth/authenticate', body, {}, signal);
-    const text = await read(link, response);
+    const text = await readText(link, response);
     if (response.status === 200) {
       const token = jsonOf(text)?.token;
-      if (typeof token !== 'string') throw oddAnswerError(link.endpoint);
+      if (typeof token !== 'string') throw notEtcdError(link.endpoint);
       return token;
     }
     const refusal = refusalOf(response.status, text);
@@ -199,16 +199,16 @@ class EtcdLink {
   async call(path, body) {
     // This may throw, and then the error is not one of the network.
     const request = JSON.stringify(body);
-    const abort = this.#begin();
+    const abort = this.#startCall();
     try {
       const response = await this.#gateway.post(this, path, request, abort.signal);
-      const text = await read(this, response);
+      const text = await readText(this, response);
       this.check();
       const answer = jsonOf(text);
       const { error, result } = answer ?? {};
       if (error) throw refusedError(this.endpoint, refusalOf(response.status, text));
-      if (!(result ?? answer)?.header?.revision) throw oddAnswerError(this.endpoint);
-      this.#saw(result ?? answer);
+      if (!(result ?? answer)?.header?.revision) throw notEtcdError(this.endpoint);
+      this.#noteRevision(result ?? answer);
       return result ?? answer;
     } finally {
       this.#aborts.delete(abort);
@@ -233,18 +233,18 @@ class EtcdLink {
     return { header, found: responses.map((/** @type {any} */ one) => one.response_range) };
   }
 
-  /** Does what `Gateway.otherProtocol` does. @returns {Promise<string | undefined>} */
-  async otherProtocol() {
-    const abort = this.#begin();
+  /** Does what `Gateway.findOtherProtocol` does. @returns {Promise<string | undefined>} */
+  async findOtherProtocol() {
+    const abort = this.#startCall();
     try {
-      return await this.#gateway.otherProtocol(this, abort.signal);
+      return await this.#gateway.findOtherProtocol(this, abort.signal);
     } finally {
       this.#aborts.delete(abort);
     }
   }
 
   /** @param {any} answer */
-  #saw({ header }) {
+  #noteRevision({ header }) {
     this.revision = Math.max(this.revision, Number(header?.revision ?? 0));
   }
 
@@ -254,7 +254,7 @@ class EtcdLink {
   }
 
   /** Each call has its own signal, since a shared one would collect the listeners of all calls. */
-  #begin() {
+  #startCall() {
     const abort = new AbortController();
     this.#aborts.add(abort);
     return abort;
@@ -263,18 +263,18 @@ class EtcdLink {
   /**
    * Starts one watch; the result stops it. The gateway accepts several in a request, but begins to
    * answer when the first is made, and drops what it has not read of the others by then.
-   * @param {object} watch @param {(result: any) => void} hear receives each part of the answer
+   * @param {object} watch @param {(result: any) => void} onResult receives each part of the answer
    * @param {(error: unknown) => void} end called when the watch breaks by itself
    */
-  watch(watch, hear, end) {
+  watch(watch, onResult, end) {
     const text = JSON.stringify({ create_request: watch });
-    const abort = this.#begin();
+    const abort = this.#startCall();
     const fail = (/** @type {unknown} */ error) => {
       if (!abort.signal.aborted) end(error);
     };
     this.#gateway
       .post(this, 'watch', text, abort.signal)
-      .then((response) => this.#listen(response, abort.signal, hear, fail))
+      .then((response) => this.#readEvents(response, abort.signal, onResult, fail))
       .catch(fail);
     return () => {
       this.#aborts.delete(abort);
@@ -283,10 +283,10 @@ class EtcdLink {
   }
 
   /**
-   * @param {any} response @param {AbortSignal} signal @param {(result: any) => void} hear
+   * @param {any} response @param {AbortSignal} signal @param {(result: any) => void} onResult
    * @param {(error: unknown) => void} end
    */
-  async #listen(response, signal, hear, end) {
+  async #readEvents(response, signal, onResult, end) {
     /** @type {unknown} */
     let reason = 'the watch has ended';
     try {
@@ -297,8 +297,8 @@ class EtcdLink {
         lines[0] = rest + lines[0];
         rest = String(lines.pop());
         for (const result of lines.filter(Boolean).map(resultOf)) {
-          this.#saw(result);
-          const isGood = signal.aborted || tryTo(() => hear(result), end);
+          this.#noteRevision(result);
+          const isGood = signal.aborted || tryTo(() => onResult(result), end);
           if (!isGood) return;
         }
       }
@@ -340,7 +340,7 @@ function tryTo(work, fail) {
 }
 
 /** @param {EtcdLink} link @param {any} response @returns {Promise<string>} */
-async function read(link, response) {
+async function readText(link, response) {
   try {
     return await response.text();
   } catch (error) {

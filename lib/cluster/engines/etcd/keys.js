@@ -11,12 +11,12 @@
  *   s/<lease>                                a session's data; its version counts connections
  *   s/<lease>/mark                           written so that the watch delivers it; see query.js
  *   s/<lease>/stolen/<ref>                   the thief of one of the session's locks
- *   w/quarantine                             nothing is granted while it exists; see life.js
+ *   w/quarantine                             nothing is granted while it exists; see epoch.js
  *
  * A session watches the keys that begin with its own, and the names that it waits for. Nobody
  * watches the others. Each transaction of a step writes `web-locks/1-steps/<bucket>/<lease>`, so it
  * is executed once, and a lost answer can be found out. `web-locks/1-life/<bucket>` is the epoch
- * (life.js). `web-locks/1-done/<bucket>/<name>` is a mark with a lease of its own; its value names
+ * (epoch.js). `web-locks/1-done/<bucket>/<name>` is a mark with a lease of its own; its value names
  * the request that set it.
  *
  * Numbers have a fixed width, so that keys sort like numbers. In names and buckets, `%` and a code

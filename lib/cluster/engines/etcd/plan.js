@@ -31,13 +31,13 @@ const { doneLease, exists, leaseNumber, range } = require('./keys.js');
 /** @import { Answer, Op, RequestOp } from '../../adapter.js' */
 /** @import { Entry as CachedRequest } from './queue.js' */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
-/** @typedef {InstanceType<typeof import('./queue-cache.js').QueueCache>} BucketMirror */
+/** @typedef {InstanceType<typeof import('./queue-cache.js').QueueCache>} Cache */
 /** @typedef {InstanceType<typeof import('./queue.js').Queue>} NameQueue */
 
 /**
- * The queues of names at a revision. If etcd has compacted it (`isForgotten`), some are of a later
+ * The queues of names at a revision. If etcd has compacted it (`isCompacted`), some are of a later
  * one.
- * @typedef {{ revision: number, queues: Map<string, NameQueue>, isForgotten: boolean }} View
+ * @typedef {{ revision: number, queues: Map<string, NameQueue>, isCompacted: boolean }} View
  */
 
 /** The most operations or conditions of a transaction; etcd's default limit is 128. */
@@ -71,7 +71,7 @@ const SHORT = 64;
 const isRequest = (op) => op.kind !== 'end';
 
 /** Whether only the resulting queue shows the answer to the operation. @param {Op} op */
-const isLooking = (op) =>
+const needsQueue = (op) =>
   op.kind === 'ifAvailable' ||
   op.kind === 'steal' ||
   isPassing(op) ||
@@ -85,13 +85,14 @@ const isPassing = ({ kind }) => kind === 'pass' || kind === 'passIfAvailable';
  * one.
  * @param {Op} op @returns {op is RequestOp}
  */
-const isTried = (op) => op.kind === 'ifAvailable' && op.mode === 'exclusive' && op.group === 0;
+const isExclusiveTry = (op) =>
+  op.kind === 'ifAvailable' && op.mode === 'exclusive' && op.group === 0;
 
 /** Collects the units of one transaction. */
 class StepPart {
   #refs = new Set();
   #names = new Set();
-  /** Names whose last operation `isTried`. @type {Set<string>} */
+  /** Names whose last operation `isExclusiveTry`. @type {Set<string>} */
   #tried = new Set();
   /** Names with a shared request or a theft. @type {Set<string>} */
   #mixed = new Set();
@@ -105,9 +106,9 @@ class StepPart {
   /**
    * Adds a unit; returns false if it needs another transaction. `view` has the names that are
    * stolen.
-   * @param {Op[]} unit @param {BucketKeys} keys @param {BucketMirror} queueCache @param {View} view
+   * @param {Op[]} unit @param {BucketKeys} keys @param {Cache} queueCache @param {View} view
    */
-  take(unit, keys, queueCache, view) {
+  tryToAdd(unit, keys, queueCache, view) {
     const weight = unit.reduce((sum, op) => sum + weightOf(op, view), 0);
     const values = unit.reduce(
       (sum, op) => sum + (op.kind === 'end' ? 0 : keys.value(op).length),
@@ -129,22 +130,22 @@ class StepPart {
     if (op.mode === 'shared' && this.#stolen.has(op.name)) return true;
     const limit = this.#limits.get(op.name);
     const isOther = op.mode === 'shared' && limit !== undefined && limit !== op.limit;
-    const isAfterOne = isTried(op) && this.#tried.has(op.name);
+    const isAfterOne = isExclusiveTry(op) && this.#tried.has(op.name);
     if (isOther || isAfterOne) return isOther;
     // The read comes after all operations of the transaction. Only a request that may be withdrawn
     // makes it wrong for those before.
     const isCounted = op.kind === 'request' && op.mode === 'exclusive' && !this.#mixed.has(op.name);
-    return isLooking(op) && !isCounted && this.#names.has(op.name);
+    return needsQueue(op) && !isCounted && this.#names.has(op.name);
   }
 
-  /** @param {Op} op @param {BucketMirror} queueCache */
+  /** @param {Op} op @param {Cache} queueCache */
   #add(op, queueCache) {
     this.#refs.add(op.ref);
     const known = queueCache.mine.get(op.ref);
     const name = op.name ?? known?.name;
     if (name === undefined) return;
     this.#names.add(name);
-    if (isTried(op)) this.#tried.add(name);
+    if (isExclusiveTry(op)) this.#tried.add(name);
     else this.#tried.delete(name);
     if (op.kind === 'steal') this.#stolen.add(name);
     if (op.kind !== 'end' && (op.kind === 'steal' || op.mode === 'shared')) this.#mixed.add(name);
@@ -175,13 +176,13 @@ function unitsOf(ops) {
 
 /**
  * Takes the units of the next transaction. `view` has the names that are stolen.
- * @param {Op[][]} units @param {BucketKeys} keys @param {BucketMirror} queueCache @param {View}
+ * @param {Op[][]} units @param {BucketKeys} keys @param {Cache} queueCache @param {View}
  *   view
  */
-function nextPart(units, keys, queueCache, view) {
+function takeNextPart(units, keys, queueCache, view) {
   const part = new StepPart();
   const taken = [];
-  while (units.length > 0 && part.take(units[0], keys, queueCache, view)) {
+  while (units.length > 0 && part.tryToAdd(units[0], keys, queueCache, view)) {
     taken.push(...units.splice(0, 1));
   }
   return taken;
@@ -194,7 +195,7 @@ class Planner {
   #clientId;
 
   /**
-   * @param {BucketKeys} keys @param {BucketMirror} queueCache @param {string} lease as in keys
+   * @param {BucketKeys} keys @param {Cache} queueCache @param {string} lease as in keys
    * @param {string} clientId the thief that holders learn of
    */
   constructor(keys, queueCache, lease, clientId) {
@@ -227,22 +228,22 @@ class Planner {
   #planUnit(unit, plan, view) {
     const [first] = unit;
     if (first.kind === 'end') {
-      const move = this.#end(first);
+      const move = this.#planEnd(first);
       if (move.changes.length > 0) plan.moves.push(move);
       return;
     }
     const asked = /** @type {RequestOp[]} */ (unit);
     if (isPassing(first)) {
-      this.#pass(first, plan);
+      this.#planPass(first, plan);
     } else if (first.kind !== 'ifAvailable') {
-      for (const op of asked) plan.moves.push(this.#make(op, plan, view));
+      for (const op of asked) plan.moves.push(this.#planRequest(op, plan, view));
     } else if (this.#queueCache.isQuarantined) {
       for (const op of asked) plan.refused.set(op, UNAVAILABLE);
-    } else if (isTried(first) && plan.tried.has(first.name)) {
+    } else if (isExclusiveTry(first) && plan.tried.has(first.name)) {
       plan.refused.set(first, UNAVAILABLE);
     } else {
-      if (isTried(first)) plan.tried.add(first.name);
-      plan.moves.push(this.#tryAll(asked));
+      if (isExclusiveTry(first)) plan.tried.add(first.name);
+      plan.moves.push(this.#planTries(asked));
     }
   }
 
@@ -250,34 +251,34 @@ class Planner {
    * The move for operations that are all granted or none.
    * @param {RequestOp[]} ops @returns {Move}
    */
-  #tryAll(ops) {
+  #planTries(ops) {
     return {
       ops,
       conditions: ops.flatMap((op) =>
-        op.mode === 'shared' ? this.#onlyWithLimit(op) : [this.#nobody(op.name)],
+        op.mode === 'shared' ? this.#onlyLimitConditions(op) : [this.#unusedCondition(op.name)],
       ),
-      changes: ops.map((op) => this.#put(op)),
+      changes: ops.map((op) => this.#requestPut(op)),
       reads: ops.map((op) => this.#readLimit(op)),
     };
   }
 
   /** @param {RequestOp} op @param {Plan} plan @param {View} view @returns {Move} */
-  #make(op, plan, view) {
-    const changes = [this.#put(op)];
+  #planRequest(op, plan, view) {
+    const changes = [this.#requestPut(op)];
     if (op.kind === 'steal') {
-      const robbed = this.#rob(op, plan, view);
-      return { ops: [op], conditions: [], changes: [...robbed, ...changes], reads: [] };
+      const thefts = this.#planTheft(op, plan, view);
+      return { ops: [op], conditions: [], changes: [...thefts, ...changes], reads: [] };
     }
     if (op.mode === 'exclusive') return { ops: [op], conditions: [], changes, reads: [] };
-    const conditions = this.#noOtherLimit(op);
+    const conditions = this.#noOtherLimitConditions(op);
     return { ops: [op], conditions, changes, reads: [this.#readLimit(op)] };
   }
 
   /** @param {RequestOp} op @param {Plan} plan */
-  #pass(op, plan) {
-    const changes = op.kind === 'pass' ? [this.#put(op)] : [];
+  #planPass(op, plan) {
+    const changes = op.kind === 'pass' ? [this.#requestPut(op)] : [];
     if (!this.#queueCache.isQuarantined) {
-      const conditions = [this.#nobody(op.name)];
+      const conditions = [this.#unusedCondition(op.name)];
       plan.moves.push({ ops: [op], conditions, changes: [], reads: changes });
     } else if (changes.length > 0) {
       plan.moves.push({ ops: [op], conditions: [], changes, reads: [] });
@@ -287,10 +288,10 @@ class Planner {
   }
 
   /** @param {RequestOp} op */
-  #put(op) {
+  #requestPut(op) {
     return {
       request_put: {
-        key: base64(this.#keys.request(op, this.#lease, this.#queueCache.slots.of(op.ref))),
+        key: base64(this.#keys.request(op, this.#lease, this.#queueCache.slots.slotOf(op.ref))),
         value: this.#keys.value(op, this.#clientId),
         lease: leaseNumber(this.#lease),
       },
@@ -298,25 +299,25 @@ class Planner {
   }
 
   /** @param {RequestOp} op @param {Plan} plan @param {View} view @returns {object[]} */
-  #rob({ name }, { conditions }, { queues, revision }) {
+  #planTheft({ name }, { conditions }, { queues, revision }) {
     if (this.#queueCache.isQuarantined) {
       conditions.push(exists(base64(this.#keys.quarantine)));
       return [];
     }
     const { holders = [], obstacle = [] } = queues.get(name) ?? {};
-    if (holders.length === 0) conditions.push(this.#nobody(name));
+    if (holders.length === 0) conditions.push(this.#unusedCondition(name));
     // While this holder exists, nobody else can hold the name.
-    else if (holders[0].kind !== 'c') conditions.push(isThere(holders[0]));
-    else if (obstacle.length === 0) conditions.push(this.#nobodyCame(name, revision));
-    else conditions.push(...obstacle.map(isThere));
-    return bundled(holders.map((holder) => this.#robOne(holder)));
+    else if (holders[0].kind !== 'c') conditions.push(sameEntryCondition(holders[0]));
+    else if (obstacle.length === 0) conditions.push(this.#unchangedCondition(name, revision));
+    else conditions.push(...obstacle.map(sameEntryCondition));
+    return nest(holders.map((holder) => this.#takeFromHolder(holder)));
   }
 
   /**
    * Notifies a holder in its session's range, if its key still exists: only then its lease exists.
    * @param {CachedRequest} holder
    */
-  #robOne(holder) {
+  #takeFromHolder(holder) {
     const { key, lease, ref } = holder;
     const told = {
       key: base64(this.#keys.stolen(lease, ref)),
@@ -325,14 +326,14 @@ class Planner {
     };
     return {
       request_txn: {
-        compare: [isThere(holder)],
+        compare: [sameEntryCondition(holder)],
         success: [deletion(key), { request_put: told }],
       },
     };
   }
 
   /** @param {import('../../adapter.js').EndOp} op @returns {Move} */
-  #end(op) {
+  #planEnd(op) {
     const { keep, name, ref } = op;
     const entry = this.#queueCache.mine.get(ref);
     /** @type {object[]} */
@@ -348,20 +349,20 @@ class Planner {
         lease: doneLease(this.#lease, ref),
       },
     });
-    return { ops: [op], conditions: [isThere(entry)], changes, reads: [look] };
+    return { ops: [op], conditions: [sameEntryCondition(entry)], changes, reads: [look] };
   }
 
   /**
    * The condition that no request holds the name or waits, except some that pass.
    * @param {string} name
    */
-  #nobody(name) {
+  #unusedCondition(name) {
     const { key, end } = this.#keys.holding(name);
     return { ...range(key, end), ...NONE };
   }
 
   /** @param {string} name @param {number} revision */
-  #nobodyCame(name, revision) {
+  #unchangedCondition(name, revision) {
     const next = String(revision + 1);
     return {
       ...allWith(this.#keys.queue(name)),
@@ -370,7 +371,7 @@ class Planner {
   }
 
   /** @param {RequestOp} op */
-  #onlyWithLimit({ limit, name }) {
+  #onlyLimitConditions({ limit, name }) {
     const { key, end } = this.#keys.holding(name);
     const own = this.#keys.shared(name, limit);
     const before = { ...range(key, own), ...NONE };
@@ -378,7 +379,7 @@ class Planner {
   }
 
   /** @param {RequestOp} op */
-  #noOtherLimit({ limit, name }) {
+  #noOtherLimitConditions({ limit, name }) {
     const own = this.#keys.shared(name, limit);
     const all = this.#keys.allShared(name);
     const greater = { ...range(after(own), after(all)), ...NONE };
@@ -407,7 +408,7 @@ class Planner {
    * The answers for a move whose conditions did not hold.
    * @param {Move} move @param {any[]} responses @returns {Map<Op, Answer>}
    */
-  refusedBy({ ops }, responses) {
+  answersOfRefused({ ops }, responses) {
     const asked = /** @type {RequestOp[]} */ (ops);
     return new Map(
       asked.map((op, i) => {
@@ -423,7 +424,7 @@ class Planner {
  * Nests transactions, because etcd's limit counts each nested one on its own.
  * @param {object[]} changes
  */
-function bundled(changes) {
+function nest(changes) {
   if (changes.length <= MOST_READS) return changes;
   const some = [];
   for (let i = 0; i < changes.length; i += MOST_READS) {
@@ -442,11 +443,19 @@ const setterOf = (lease, ref) => `${lease}-${ref}`;
 const deletion = (key) => ({ request_delete_range: { key: base64(key) } });
 
 /** @param {{ key: string, created: number }} entry */
-const isThere = ({ key, created }) => ({
+const sameEntryCondition = ({ key, created }) => ({
   key: base64(key),
   target: 'CREATE',
   result: 'EQUAL',
   create_revision: String(created),
 });
 
-module.exports = { Planner, isPassing, isRequest, isThere, nextPart, setterOf, unitsOf };
+module.exports = {
+  Planner,
+  isPassing,
+  isRequest,
+  sameEntryCondition,
+  takeNextPart,
+  setterOf,
+  unitsOf,
+};

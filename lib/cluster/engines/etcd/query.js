@@ -9,17 +9,17 @@
  */
 
 const { now } = require('../../../platform/intrinsics.js');
-const { isForgotten } = require('./errors.js');
+const { isCompacted } = require('./errors.js');
 const { allWith, base64, range, textOf, valueOf } = require('./keys.js');
 const { queueAsOf } = require('./queue.js');
 
 const { now: dateNow } = Date;
 
-/** @import { Entry as Told, SessionInfo } from '../../adapter.js' */
+/** @import { Entry as AdapterEntry, SessionInfo } from '../../adapter.js' */
 /** @import { Entry, KeyValue } from './queue.js' */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
-/** @typedef {InstanceType<typeof import('./queue-cache.js').QueueCache>} BucketMirror */
-/** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} OpenLink */
+/** @typedef {InstanceType<typeof import('./queue-cache.js').QueueCache>} Cache */
+/** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
 
 /**
  * The value of a session's mark. `known`: the revision of the last step that it covers. `late`:
@@ -38,10 +38,10 @@ const MOST_HOLDERS = 50;
 const SHORT_QUEUE = 100;
 
 /**
- * @param {BucketMirror} queueCache @param {string} logged the revision of the session's last step
+ * @param {Cache} queueCache @param {string} logged the revision of the session's last step
  * @returns {Mark}
  */
-function markOf(queueCache, logged) {
+function markValue(queueCache, logged) {
   /** @type {Mark} */
   const mark = { known: Number(logged), late: {} };
   const [time, date] = [now(), dateNow()];
@@ -66,7 +66,7 @@ class Query {
   #marks = new Map();
   #revision = 0;
 
-  /** @param {BucketKeys} keys @param {BucketMirror} queueCache @param {OpenLink} link */
+  /** @param {BucketKeys} keys @param {Cache} queueCache @param {Link} link */
   constructor(keys, queueCache, link) {
     this.#keys = keys;
     this.#queueCache = queueCache;
@@ -76,7 +76,7 @@ class Query {
   /**
    * § 4.5 "snapshot the lock state":
    * https://www.w3.org/TR/2023/WD-web-locks-20230105/#snapshot-the-lock-state.
-   * @param {string} [name] @param {'held'} [which] @returns {Promise<Told[]>}
+   * @param {string} [name] @param {'held'} [which] @returns {Promise<AdapterEntry[]>}
    */
   async run(name, which) {
     const held = which === 'held' && name !== undefined ? await this.#holdersOf(name) : undefined;
@@ -87,7 +87,7 @@ class Query {
    * Takes the holders from the queue that this session follows, and reads only their keys and
    * sessions. This works because a holder holds the name until its key is deleted. The result is
    * undefined if this session does not follow the queue, or the queue has no holder, or many.
-   * @param {string} name @returns {Promise<Told[] | undefined>}
+   * @param {string} name @returns {Promise<AdapterEntry[] | undefined>}
    */
   async #holdersOf(name) {
     for (;;) {
@@ -99,18 +99,18 @@ class Query {
       if (i < 0) {
         this.#revision = Number(header.revision);
         const sessions = found.filter((_, at) => at % 2 === 1);
-        for (const { kvs = [] } of sessions) for (const kv of kvs) this.#takeSession(kv);
-        const unknown = holders.filter((entry) => !this.#complete(entry));
-        if (queue.entries.size <= SHORT_QUEUE) await this.#lookUp(unknown);
-        return holders.map((entry) => this.#tell(entry));
+        for (const { kvs = [] } of sessions) for (const kv of kvs) this.#addSession(kv);
+        const unknown = holders.filter((entry) => !this.#fillInGrant(entry));
+        if (queue.entries.size <= SHORT_QUEUE) await this.#searchGrants(unknown);
+        return holders.map((entry) => this.#toAdapterEntry(entry));
       }
-      await this.#queueCache.ended(holders[i]);
+      await this.#queueCache.waitForEnd(holders[i]);
     }
   }
 
   /**
    * Reads each holder's own key, and those of its session.
-   * @param {Entry[]} holders @returns {ReturnType<OpenLink['read']>}
+   * @param {Entry[]} holders @returns {ReturnType<Link['read']>}
    */
   #readHolders(holders) {
     const ranges = holders.flatMap(({ key, lease }) => {
@@ -120,18 +120,18 @@ class Query {
     return this.#link.read(ranges);
   }
 
-  /** @param {string | undefined} name @param {'held'} [which] @returns {Promise<Told[]>} */
+  /** @param {string | undefined} name @param {'held'} [which] @returns {Promise<AdapterEntry[]>} */
   async #readQueues(name, which) {
     const { key, end } = this.#keys.all;
     const sessions = this.#keys.session('');
     const requests = await (name === undefined
       ? this.#read(key, sessions)
       : this.#readAll(allWith(this.#keys.queue(name))));
-    for (const kv of await this.#read(sessions, end)) this.#takeSession(kv);
+    for (const kv of await this.#read(sessions, end)) this.#addSession(kv);
     const all = this.#queuesOf(requests).flat();
     const entries = which === 'held' ? all.filter(({ token }) => token > 0n) : all;
-    await this.#lookUp(entries);
-    return entries.map((entry) => this.#tell(entry));
+    await this.#searchGrants(entries);
+    return entries.map((entry) => this.#toAdapterEntry(entry));
   }
 
   /** @param {string} from @param {string} to */
@@ -159,7 +159,7 @@ class Query {
   }
 
   /** @param {KeyValue} kv */
-  #takeSession({ key, value }) {
+  #addSession({ key, value }) {
     const { lease, what } = this.#keys.parse(textOf(key));
     if (what === undefined) this.#sessions.set(lease, valueOf(String(value)));
     if (what === 'mark') this.#marks.set(lease, valueOf(String(value)));
@@ -185,10 +185,10 @@ class Query {
   }
 
   /** @param {Entry[]} entries */
-  async #lookUp(entries) {
+  async #searchGrants(entries) {
     const searches = entries
       .filter(({ token }) => token > 0n)
-      .filter((entry) => !this.#complete(entry))
+      .filter((entry) => !this.#fillInGrant(entry))
       .map((entry) => ({ entry, at: entry.created, from: entry.created, to: this.#revision }));
     for (let open = searches; open.length > 0; open = open.filter(({ from, to }) => from < to)) {
       // One read of a queue serves all its requests.
@@ -205,7 +205,7 @@ class Query {
       });
       for (const search of open) search.at = Math.floor((search.from + search.to) / 2);
     }
-    for (const { entry, to } of searches) this.#grant(entry, to, Number.NaN);
+    for (const { entry, to } of searches) this.#setGrant(entry, to, Number.NaN);
   }
 
   /**
@@ -222,7 +222,7 @@ class Query {
       const { found } = await this.#link.read(ranges);
       return found.map(({ kvs = [] }) => this.#queueOf(kvs));
     } catch (error) {
-      if (!isForgotten(error)) throw error;
+      if (!isCompacted(error)) throw error;
       if (some.length === 1) return [undefined];
       const half = Math.ceil(some.length / 2);
       const first = await this.#queuesAt(some.slice(0, half));
@@ -234,7 +234,7 @@ class Query {
    * Fills in when a lock was granted; returns false if this session does not know it.
    * @param {Entry} entry
    */
-  #complete(entry) {
+  #fillInGrant(entry) {
     const { created, key, lease, name, ref } = entry;
     const own = this.#queueCache.mine.get(ref);
     const seen = own?.key === key ? own : this.#queueCache.queue(name)?.entries.get(key);
@@ -248,7 +248,7 @@ class Query {
     if (token !== '0') {
       entry.token = BigInt(token);
       entry.granted = granted ?? Number.NaN;
-    } else if (created <= known && !late[ref]) this.#grant(entry, created, entry.asked);
+    } else if (created <= known && !late[ref]) this.#setGrant(entry, created, entry.asked);
     else return false;
     return true;
   }
@@ -256,13 +256,13 @@ class Query {
   /**
    * @param {Entry} entry @param {number} revision of the grant @param {number} time by a wall clock
    */
-  #grant(entry, revision, time) {
+  #setGrant(entry, revision, time) {
     entry.token = this.#queueCache.tokenOf(revision);
     entry.granted = revision === entry.created ? entry.asked : time;
   }
 
-  /** @param {Entry} entry @returns {Told} */
-  #tell({ asked, granted, kind, label, lease, limit, name, ref, token, weight }) {
+  /** @param {Entry} entry @returns {AdapterEntry} */
+  #toAdapterEntry({ asked, granted, kind, label, lease, limit, name, ref, token, weight }) {
     const { clientId = '', host = '', pid = 0 } = this.#sessions.get(lease) ?? {};
     const { threadId = 0, threadName = '', program = '' } = this.#sessions.get(lease) ?? {};
     const isHeld = token > 0n;
@@ -277,4 +277,4 @@ class Query {
   }
 }
 
-module.exports = { Query, markOf };
+module.exports = { Query, markValue };

@@ -7,7 +7,7 @@
  * ignored: it may be ahead, and would hide events that the first watch has not delivered yet.
  *
  * A lock's token is the revision at which it became held (its creation, or the end of what blocked
- * it), plus the epoch's offset (life.js). If nobody saw that, the token is the revision that was
+ * it), plus the epoch's offset (epoch.js). If nobody saw that, the token is the revision that was
  * read, which is greater and still less than that of any later grant.
  *
  * Held locks are not watched. A thief writes its theft for this session in its own transaction, and
@@ -23,7 +23,7 @@ const { Slots } = require('./slots.js');
 /** @import { Entry, KeyValue, WatchEvent } from './queue.js' */
 
 /**
- * @typedef {object} News events of the session, emitted after a whole response was applied
+ * @typedef {object} CacheEvents events of the session, emitted after a whole response was applied
  * @property {(entry: Entry) => void} granted
  * @property {(ref: number, thief: string) => void} stolen
  * @property {(ref: number) => void} passed
@@ -66,18 +66,18 @@ class QueueCache {
   passed = new Map();
   #keys;
   #lease;
-  #news;
+  #events;
   /** The followed names, by the prefix of their keys. @type {Map<string, Followed>} */
   #followed = new Map();
   #renewals = 0;
   /** @type {{ isOver: () => boolean, resolve: () => void, reject: (error: unknown) => void }[]} */
   #waiting = [];
 
-  /** @param {BucketKeys} keys @param {string} lease as in keys @param {News} news */
-  constructor(keys, lease, news) {
+  /** @param {BucketKeys} keys @param {string} lease as in keys @param {CacheEvents} events */
+  constructor(keys, lease, events) {
     this.#keys = keys;
     this.#lease = lease;
-    this.#news = news;
+    this.#events = events;
   }
 
   get isQuarantined() {
@@ -132,14 +132,14 @@ class QueueCache {
       else if (renewal - followed.since > 1) this.#followed.delete(prefix);
     }
     // A caller that waits for such a name stops waiting, and reads the queue instead.
-    this.#wake();
+    this.#resolveWaits();
   }
 
   /**
    * Adds a request that was made. If the watch has delivered it before, that entry is kept.
    * @param {Entry} entry
    */
-  own(entry) {
+  addOwn(entry) {
     // A queue that has to be read again counts, too: it may know that the request is held.
     const { queue } = this.#followed.get(this.#keys.queue(entry.name)) ?? {};
     const seen = queue?.entries.get(entry.key);
@@ -150,11 +150,11 @@ class QueueCache {
 
   /** Called when a step begins. Frees slots whose keys are certainly not at etcd. */
   beginStep() {
-    this.slots.begin({ has: (ref) => this.mine.has(ref) || this.passed.has(ref) });
+    this.slots.recycle({ has: (ref) => this.mine.has(ref) || this.passed.has(ref) });
   }
 
   /** The keys of these passed requests are deleted. @param {Iterable<number>} refs */
-  deleted(refs) {
+  dropPassed(refs) {
     for (const ref of refs) if (this.passed.delete(ref)) this.slots.free(ref);
   }
 
@@ -169,16 +169,16 @@ class QueueCache {
    * a holder the token of its own beginning, which is greater than those of later grants.
    * @param {Iterable<InstanceType<typeof Queue>>} queues after the transaction
    */
-  found(queues) {
+  applyGrants(queues) {
     /** @type {(() => void)[]} */
-    const news = [];
+    const notifications = [];
     for (const { holders } of queues) {
       for (const { key, lease, ref, token } of holders) {
         const own = lease === this.#lease ? this.mine.get(ref) : undefined;
-        if (own?.key === key && own.token === 0n) this.#hold(own, token, now(), news);
+        if (own?.key === key && own.token === 0n) this.#grant(own, token, now(), notifications);
       }
     }
-    for (const tell of news) tell();
+    for (const notify of notifications) notify();
   }
 
   /** Keeps events back until all queues are read again. */
@@ -190,7 +190,7 @@ class QueueCache {
    * Resolves when a changed queue is complete up to a revision.
    * @param {string} name @param {number} revision
    */
-  async reached(name, revision) {
+  async waitForRevision(name, revision) {
     const prefix = this.#keys.queue(name);
     await this.#until(() => {
       const followed = this.#followed.get(prefix);
@@ -199,9 +199,9 @@ class QueueCache {
   }
 
   /** Resolves when each waiting request is in its queue, as this session knows it. */
-  async known() {
+  async waitForOwn() {
     const waiting = [...this.mine.values()].filter(({ token }) => token === 0n);
-    await Promise.all(waiting.map(({ created, name }) => this.reached(name, created)));
+    await Promise.all(waiting.map(({ created, name }) => this.waitForRevision(name, created)));
   }
 
   /**
@@ -214,7 +214,7 @@ class QueueCache {
   }
 
   /** Resolves when the watch has delivered the end of an obstacle. @param {Entry} obstacle */
-  async ended({ created, key, name }) {
+  async waitForEnd({ created, key, name }) {
     const prefix = this.#keys.queue(name);
     await this.#until(
       () => this.#followed.get(prefix)?.queue.entries.get(key)?.created !== created,
@@ -232,14 +232,14 @@ class QueueCache {
   }
 
   /** The watches are gone, so all waits reject. @param {unknown} error */
-  hangUp(error) {
+  rejectWaits(error) {
     this.suspend();
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const { reject } of waiting) reject(error);
   }
 
-  #wake() {
+  #resolveWaits() {
     const waiting = this.#waiting;
     this.#waiting = waiting.filter(({ isOver }) => !isOver());
     for (const { isOver, resolve } of waiting) if (isOver()) resolve();
@@ -262,14 +262,14 @@ class QueueCache {
    */
   loadAll(found, revision, source) {
     /** @type {(() => void)[]} */
-    const news = [];
+    const notifications = [];
     const waiting = this.#waitingUntil(revision);
     const again = [...found].filter(
       ([prefix, kvs]) =>
-        !this.#load(prefix, kvs, revision, source, waiting.get(prefix) ?? [], news),
+        !this.#load(prefix, kvs, revision, source, waiting.get(prefix) ?? [], notifications),
     );
-    this.#wake();
-    for (const tell of news) tell();
+    this.#resolveWaits();
+    for (const notify of notifications) notify();
     return again.map(([prefix]) => prefix);
   }
 
@@ -293,26 +293,26 @@ class QueueCache {
   /**
    * @param {string} prefix @param {KeyValue[]} kvs @param {number} revision @param {unknown} source
    * @param {Entry[]} waiting own requests that existed then
-   * @param {(() => void)[]} news
+   * @param {(() => void)[]} notifications
    */
-  #load(prefix, kvs, revision, source, waiting, news) {
+  #load(prefix, kvs, revision, source, waiting, notifications) {
     const followed = this.#followed.get(prefix);
     if (!followed || followed.source !== source) return true;
     if (followed.isLive && followed.revision >= revision) return true;
     // A read from before the end of the quarantine does not show which grants that end caused.
     if (revision < this.freed) return false;
     const before = followed.queue.entries;
-    const entries = entriesOf(kvs, this.#keys).map((entry) => this.#known(entry, before));
+    const entries = entriesOf(kvs, this.#keys).map((entry) => this.#knownEntry(entry, before));
     followed.queue = queueOf(entries);
     followed.revision = revision;
     followed.isLive = true;
     for (const entry of waiting) {
-      if (!followed.queue.entries.has(entry.key)) this.#gone(entry, news);
+      if (!followed.queue.entries.has(entry.key)) this.#handleGone(entry, notifications);
     }
-    this.#process(followed, news, Number.NaN);
+    this.#process(followed, notifications, Number.NaN);
     const { early } = followed;
     followed.early = [];
-    for (const one of early) this.#change(followed, one.events, one.revision, news);
+    for (const one of early) this.#applyEvents(followed, one.events, one.revision, notifications);
     return true;
   }
 
@@ -320,7 +320,7 @@ class QueueCache {
    * The entry that is known for the same request.
    * @param {Entry} entry @param {Map<string, Entry>} before
    */
-  #known(entry, before) {
+  #knownEntry(entry, before) {
     const own = this.mine.get(entry.ref);
     for (const one of [entry.lease === this.#lease ? own : undefined, before.get(entry.key)]) {
       if (one?.key === entry.key && one.created === entry.created) return one;
@@ -334,65 +334,68 @@ class QueueCache {
    */
   apply(events, source) {
     /** @type {(() => void)[]} */
-    const news = [];
+    const notifications = [];
     for (const some of byRevision(events)) {
       /** @type {Map<string, WatchEvent[]>} */
       const changes = new Map();
       for (const event of some) {
         const { queue } = this.#keys.parse(textOf(event.kv.key));
-        if (queue === undefined) this.#hear(event, news);
+        if (queue === undefined) this.#handleSessionEvent(event, notifications);
         else changes.set(queue, [...(changes.get(queue) ?? []), event]);
       }
       for (const [prefix, of] of changes) {
         const followed = this.#followed.get(prefix);
         if (!followed || followed.source !== source) continue;
-        this.#change(followed, of, Number(of[0].kv.mod_revision), news);
+        this.#applyEvents(followed, of, Number(of[0].kv.mod_revision), notifications);
       }
     }
-    this.#wake();
-    for (const tell of news) tell();
+    this.#resolveWaits();
+    for (const notify of notifications) notify();
   }
 
-  /** @param {WatchEvent} event of a key outside the queues @param {(() => void)[]} news */
-  #hear({ type, kv }, news) {
+  /** @param {WatchEvent} event of a key outside the queues @param {(() => void)[]} notifications */
+  #handleSessionEvent({ type, kv }, notifications) {
     const key = textOf(kv.key);
     const { ref = 0, what } = this.#keys.parse(key);
     const isEnd = type === 'DELETE';
-    if (key === this.#keys.session(this.#lease) && isEnd) news.push(() => this.#news.dead());
-    if (what === 'stolen' && !isEnd) this.#rob(ref, valueOf(String(kv.value)), news);
-    if (key === this.#keys.quarantine && isEnd) this.#free(Number(kv.mod_revision), news);
+    if (key === this.#keys.session(this.#lease) && isEnd)
+      notifications.push(() => this.#events.dead());
+    if (what === 'stolen' && !isEnd)
+      this.#handleTheft(ref, valueOf(String(kv.value)), notifications);
+    if (key === this.#keys.quarantine && isEnd)
+      this.#clearQuarantine(Number(kv.mod_revision), notifications);
   }
 
   /** Ends the quarantine. @param {number} revision not before its end */
-  free(revision) {
+  endQuarantine(revision) {
     /** @type {(() => void)[]} */
-    const news = [];
-    this.#free(revision, news);
-    for (const tell of news) tell();
+    const notifications = [];
+    this.#clearQuarantine(revision, notifications);
+    for (const notify of notifications) notify();
   }
 
-  /** @param {number} revision @param {(() => void)[]} news */
-  #free(revision, news) {
+  /** @param {number} revision @param {(() => void)[]} notifications */
+  #clearQuarantine(revision, notifications) {
     if (!this.isQuarantined) return;
     this.quarantine = undefined;
     this.freed = revision;
     this.suspend();
-    news.push(() => this.#news.freed());
+    notifications.push(() => this.#events.freed());
   }
 
-  /** @param {number} ref @param {string} thief @param {(() => void)[]} news */
-  #rob(ref, thief, news) {
+  /** @param {number} ref @param {string} thief @param {(() => void)[]} notifications */
+  #handleTheft(ref, thief, notifications) {
     if (this.thefts.has(ref)) return;
     this.thefts.set(ref, thief);
     this.forget(ref);
-    news.push(() => this.#news.stolen(ref, thief));
+    notifications.push(() => this.#events.stolen(ref, thief));
   }
 
   /**
    * @param {Followed} followed @param {WatchEvent[]} events of one revision
-   * @param {number} revision @param {(() => void)[]} news
+   * @param {number} revision @param {(() => void)[]} notifications
    */
-  #change(followed, events, revision, news) {
+  #applyEvents(followed, events, revision, notifications) {
     if (!followed.isLive) {
       followed.early.push({ events, revision });
       return;
@@ -414,16 +417,16 @@ class QueueCache {
     );
     made.sort((a, b) => a.ref - b.ref);
     for (const entry of made) {
-      if (!entries.has(entry.key)) followed.queue.add(this.#known(entry, entries));
+      if (!entries.has(entry.key)) followed.queue.add(this.#knownEntry(entry, entries));
     }
     const theft = made.find(({ kind }) => kind === 'a');
     for (const entry of gone) {
       if (!this.#isMine(entry)) continue;
       // The notice in the session's range comes, too, but maybe after the next grant.
-      if (theft && entry.token > 0n) this.#rob(entry.ref, theft.thief, news);
-      else this.#gone(entry, news);
+      if (theft && entry.token > 0n) this.#handleTheft(entry.ref, theft.thief, notifications);
+      else this.#handleGone(entry, notifications);
     }
-    this.#process(followed, news, now());
+    this.#process(followed, notifications, now());
   }
 
   /** @param {Entry} entry */
@@ -431,44 +434,44 @@ class QueueCache {
     return entry.lease === this.#lease && this.mine.get(entry.ref)?.key === entry.key;
   }
 
-  /** @param {Entry} entry @param {(() => void)[]} news */
-  #gone({ ref }, news) {
+  /** @param {Entry} entry @param {(() => void)[]} notifications */
+  #handleGone({ ref }, notifications) {
     this.forget(ref);
-    news.push(() => this.#news.gone(ref));
+    notifications.push(() => this.#events.gone(ref));
   }
 
   /**
-   * @param {Followed} followed @param {(() => void)[]} news
+   * @param {Followed} followed @param {(() => void)[]} notifications
    * @param {number} time of new grants; NaN if unknown
    */
-  #process({ queue, revision }, news, time) {
-    for (const entry of queue.pass(this.isQuarantined)) {
-      if (this.#isMine(entry)) this.#pass(entry, news);
+  #process({ queue, revision }, notifications, time) {
+    for (const entry of queue.takePassed(this.isQuarantined)) {
+      if (this.#isMine(entry)) this.#handlePass(entry, notifications);
     }
-    for (const entry of queue.process(this.isQuarantined)) {
-      this.#hold(entry, this.tokenOf(revision), time, news);
+    for (const entry of queue.processQueue(this.isQuarantined)) {
+      this.#grant(entry, this.tokenOf(revision), time, notifications);
     }
   }
 
-  /** @param {Entry} entry @param {(() => void)[]} news */
-  #pass(entry, news) {
+  /** @param {Entry} entry @param {(() => void)[]} notifications */
+  #handlePass(entry, notifications) {
     const { ref } = entry;
     this.mine.delete(ref);
     this.passed.set(ref, entry);
     this.thefts.set(ref, '');
-    news.push(() => this.#news.passed(ref));
+    notifications.push(() => this.#events.passed(ref));
   }
 
   /**
    * @param {Entry} entry @param {bigint} token
    * @param {number} time of the grant; an own request counts as granted now
-   * @param {(() => void)[]} news
+   * @param {(() => void)[]} notifications
    */
-  #hold(entry, token, time, news) {
+  #grant(entry, token, time, notifications) {
     const isOwn = entry.lease === this.#lease;
     entry.token = token;
     entry.granted = isOwn ? now() : time;
-    if (isOwn) news.push(() => this.#news.granted(entry));
+    if (isOwn) notifications.push(() => this.#events.granted(entry));
   }
 }
 

@@ -149,7 +149,7 @@ class Queue {
    * Takes the first requests out of the queue while they pass, and returns them.
    * @param {boolean} isQuarantined
    */
-  pass(isQuarantined) {
+  takePassed(isQuarantined) {
     const passed = [];
     for (const entry of isQuarantined ? [] : this.entries.values()) {
       if (entry.kind !== 'p') break;
@@ -163,7 +163,7 @@ class Queue {
   }
 
   /** Yields the newly granted requests. @param {boolean} isQuarantined */
-  *process(isQuarantined) {
+  *processQueue(isQuarantined) {
     this.held = 0;
     for (const entry of processTheLockRequestQueue(this.entries.values(), isQuarantined)) {
       this.held++;
@@ -219,8 +219,8 @@ const entriesOf = (kvs, keys) =>
  */
 function queueAsOf(kvs, keys, token, isQuarantined) {
   const queue = queueOf(entriesOf(kvs, keys));
-  queue.pass(isQuarantined);
-  for (const entry of queue.process(isQuarantined)) entry.token = token;
+  queue.takePassed(isQuarantined);
+  for (const entry of queue.processQueue(isQuarantined)) entry.token = token;
   return queue;
 }
 

@@ -17,7 +17,7 @@ class Slots {
   #over = new Set();
 
   /** @param {number} ref */
-  of(ref) {
+  slotOf(ref) {
     const known = this.#slots.get(ref);
     if (known !== undefined) return known;
     const slot = this.#free.pop() ?? this.#count++;
@@ -35,7 +35,7 @@ class Slots {
    * Called when a step begins. `known` has the requests at etcd.
    * @param {{ has(ref: number): boolean }} known
    */
-  begin(known) {
+  recycle(known) {
     for (const ref of this.#over) {
       const slot = this.#slots.get(ref);
       if (slot === undefined || known.has(ref)) continue;

@@ -23,13 +23,13 @@ class Step {
   /** The units of the transaction under way. @type {Op[][]} */
   part = [];
   /** True while nobody knows whether etcd executed that transaction. */
-  isInDoubt = false;
+  isOutcomeUnknown = false;
   /** Whether etcd executed one of the step's transactions. */
   isBegun = false;
   /** @type {import('./plan.js').View | undefined} */
   view;
   /** Requests whose locks were stolen during the step. @type {Set<number>} */
-  robbed = new Set();
+  stolenFrom = new Set();
   /** Requests that were made and will be withdrawn. @type {Set<number>} */
   refused = new Set();
   /** Requests that this step itself ends. @type {Set<number>} */
@@ -52,7 +52,7 @@ class Step {
    * Notes a grant; returns true if the step's answer will carry it.
    * @param {number} ref @param {bigint} token
    */
-  granted(ref, token) {
+  noteGrant(ref, token) {
     if (this.result || !this.#tokens.has(ref)) return false;
     this.#tokens.set(ref, token);
     return true;
@@ -96,7 +96,7 @@ class Step {
    * Etcd executed nothing of this operation, so it goes back to the units that are left.
    * @param {Op} op
    */
-  again(op) {
+  putBack(op) {
     this.part = this.part.map((unit) => unit.filter((one) => one !== op));
     const { left } = this;
     const [next] = left;
@@ -107,7 +107,7 @@ class Step {
   }
 
   /** @param {Map<Op, Answer>} answers */
-  answer(answers) {
+  addAnswers(answers) {
     for (const [op, answer] of answers) this.answers.set(op, answer);
   }
 
@@ -117,17 +117,17 @@ class Step {
    * @param {Map<string, NameQueue>} queues of the part's names, after its transaction
    * @param {Map<number, QueueEntry>} mine requests of the session
    */
-  judge(queues, mine) {
+  refuseExcess(queues, mine) {
     /** How many requests of each name were refused. @type {Map<string, number>} */
     const full = new Map();
     for (const unit of this.open) {
-      if (unit[0].kind === 'ifAvailable') this.#judgeTried(unit);
-      else for (const op of unit) this.#judgeWaiting(op, queues, mine.get(op.ref), full);
+      if (unit[0].kind === 'ifAvailable') this.#refuseTried(unit);
+      else for (const op of unit) this.#refuseWaiting(op, queues, mine.get(op.ref), full);
     }
   }
 
   /** @param {Op[]} unit */
-  #judgeTried(unit) {
+  #refuseTried(unit) {
     if (unit.every((op) => this.#tokenOf(op))) return;
     for (const op of unit) this.#refuse(op, UNAVAILABLE);
   }
@@ -136,7 +136,7 @@ class Step {
    * @param {Op} op @param {Map<string, NameQueue>} queues @param {QueueEntry | undefined} entry
    * @param {Map<string, number>} full how many requests of each name were refused
    */
-  #judgeWaiting(op, queues, entry, full) {
+  #refuseWaiting(op, queues, entry, full) {
     if (op.kind !== 'request' && op.kind !== 'pass') return;
     if (op.maxPending < 0 || this.#tokenOf(op) || this.answers.has(op)) return;
     const queue = queues.get(op.name);

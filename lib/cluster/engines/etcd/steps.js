@@ -11,17 +11,17 @@
 const { now } = require('../../../platform/intrinsics.js');
 const { ENDED, NOT_MARKED, PASSED, UNAVAILABLE } = require('../../adapter.js');
 const { failed, otherLimit } = require('../../adapter.js');
-const { classify, deadError, isForgotten, longNameError, staleError } = require('./errors.js');
+const { classify, deadError, isCompacted, longNameError, staleError } = require('./errors.js');
 const { allWith, base64, base64Json, doneLease, valueOf } = require('./keys.js');
-const { isPassing, isRequest, nextPart, setterOf } = require('./plan.js');
-const { markOf } = require('./query.js');
+const { isPassing, isRequest, takeNextPart, setterOf } = require('./plan.js');
+const { markValue } = require('./query.js');
 const { queueAsOf } = require('./queue.js');
 const { Step } = require('./step.js');
 
 /** @import { Answer, Op } from '../../adapter.js' */
 /** @import { Own } from './adapter.js' */
 /** @import { Plan, View } from './plan.js' */
-/** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} OpenLink */
+/** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 /** @typedef {InstanceType<typeof import('./step.js').Step>} OwnStep */
 
@@ -39,21 +39,21 @@ class Steps {
   }
 
   /**
-   * @param {Op[]} ops @param {number} number @param {Own} own @param {OpenLink} link
+   * @param {Op[]} ops @param {number} number @param {Own} own @param {Link} link
    * @returns {Promise<Answer[]>}
    */
-  async make(ops, number, own, link) {
+  async execute(ops, number, own, link) {
     const last = own.step;
     const isAgain = last?.number === number;
     const step = isAgain ? last : new Step(ops, number);
     const { proofs } = own;
     try {
-      if (last?.isInDoubt) await this.#clear(last, own, link);
+      if (last?.isOutcomeUnknown) await this.#resolveOutcome(last, own, link);
       if (!isAgain) own.queueCache.beginStep();
       own.step = step;
-      if (!step.result) await this.#makeAll(step, own, link);
+      if (!step.result) await this.#executeParts(step, own, link);
       // A dead session gets no answer, not even one that is known without etcd.
-      if (own.proofs === proofs) await this.#prove(own, link);
+      if (own.proofs === proofs) await this.#checkSession(own, link);
     } catch (error) {
       // `dead` would tell the session that nothing of the step was executed.
       if (step.isBegun && !isAgain && classify(error) === 'dead') throw staleError();
@@ -62,16 +62,16 @@ class Steps {
     return step.result ?? step.finish();
   }
 
-  /** @param {OwnStep} step @param {Own} own @param {OpenLink} link */
-  async #makeAll(step, own, link) {
-    await this.#leaseMarks(step, own, link);
+  /** @param {OwnStep} step @param {Own} own @param {Link} link */
+  async #executeParts(step, own, link) {
+    await this.#grantMarkLeases(step, own, link);
     for (const unit of step.left) this.#checkSizes(unit, step);
     while (step.refused.size + step.open.length + step.left.length > 0) {
-      if (step.refused.size > 0) await this.#takeBack(step, own, link);
-      else if (step.open.length > 0) await this.#do(step, own, link);
+      if (step.refused.size > 0) await this.#withdrawRefused(step, own, link);
+      else if (step.open.length > 0) await this.#executePart(step, own, link);
       else {
-        const view = await this.#lookAtStolen(step.left, own, link);
-        step.begin(nextPart(step.left, this.#keys, own.queueCache, view), view);
+        const view = await this.#readStolenQueues(step.left, own, link);
+        step.begin(takeNextPart(step.left, this.#keys, own.queueCache, view), view);
       }
     }
   }
@@ -89,23 +89,23 @@ class Steps {
   /**
    * Executes the step's part, and plans it anew until etcd accepts its conditions. A refusal by a
    * quarantine counts only if the quarantine was seen after the step began.
-   * @param {OwnStep} step @param {Own} own @param {OpenLink} link
+   * @param {OwnStep} step @param {Own} own @param {Link} link
    */
-  async #do(step, own, link) {
+  async #executePart(step, own, link) {
     for (let isKnown = false; ; isKnown = true) {
       const units = step.open;
       for (const { kind, ref } of units.flat()) if (kind === 'end') step.ending.add(ref);
-      const view = step.view ?? (await this.#lookAtStolen(units, own, link));
+      const view = step.view ?? (await this.#readStolenQueues(units, own, link));
       // After the first attempt, the queues may have changed.
       step.view = undefined;
       const plan = own.planner.plan(units, view);
       if (plan.refused.size === 0 || isKnown) {
-        step.answer(plan.refused);
+        step.addAnswers(plan.refused);
         if (plan.moves.length === 0) {
           step.part = [];
           return;
         }
-        if (await this.#try(step, plan, own, link)) return;
+        if (await this.#tryPlan(step, plan, own, link)) return;
       }
       if (own.queueCache.isQuarantined) await this.sync(own, link);
     }
@@ -113,10 +113,10 @@ class Steps {
 
   /**
    * Attempts the plan; the result is false if a condition did not hold.
-   * @param {OwnStep} step @param {Plan} plan @param {Own} own @param {OpenLink} link
+   * @param {OwnStep} step @param {Plan} plan @param {Own} own @param {Link} link
    * @returns {Promise<boolean>}
    */
-  async #try(step, plan, own, link) {
+  async #tryPlan(step, plan, own, link) {
     const { asItWas, key } = this.#logOf(own);
     const isLogged = plan.moves.some(({ ops }) => ops.some((op) => isRequest(op) || isMarking(op)));
     const log = { request_put: { key, value: base64Json(step.partId), lease: own.id } };
@@ -125,23 +125,24 @@ class Steps {
     const changes = [...moves, ...own.planner.reads(plan.names), ...(isLogged ? [log] : [])];
     let isDone = false;
     try {
-      step.isInDoubt = isLogged;
+      step.isOutcomeUnknown = isLogged;
       const done = await this.#transact(changes, conditions, own, link, key);
       const { header, responses, found } = done;
-      if (!responses && loggedAt(found) !== own.logged) return await this.#clear(step, own, link);
+      if (!responses && loggedAt(found) !== own.logged)
+        return await this.#resolveOutcome(step, own, link);
       if (responses) {
         isDone = step.isBegun = true;
-        await this.#take(step, plan.moves, responses, own, link);
+        await this.#takeAnswers(step, plan.moves, responses, own, link);
         const reads = responses.slice(moves.length, isLogged ? -1 : undefined);
         const queues = await this.#queuesOf(step, plan.names, reads, header.revision, own, link);
-        this.#settle(step, queues, own);
+        this.#recordResults(step, queues, own);
         if (isLogged) own.logged = header.revision;
       }
-      step.isInDoubt = false;
+      step.isOutcomeUnknown = false;
       return isDone;
     } catch (/** @type {any} */ error) {
       if (isDone) throw error;
-      return await this.#failed(step, error, own, link);
+      return await this.#handleFailure(step, error, own, link);
     }
   }
 
@@ -156,12 +157,12 @@ class Steps {
 
   /**
    * Throws unless the step can go on after an error of its transaction.
-   * @param {OwnStep} step @param {any} error @param {Own} own @param {OpenLink} link @returns
+   * @param {OwnStep} step @param {any} error @param {Own} own @param {Link} link @returns
    *   {Promise<boolean>}
    */
-  async #failed(step, error, own, link) {
+  async #handleFailure(step, error, own, link) {
     const meaning = classify(error);
-    step.isInDoubt &&= meaning === 'retry';
+    step.isOutcomeUnknown &&= meaning === 'retry';
     const ops = step.part.flat();
     if (meaning === 'dead' && ops.some(isMarking)) {
       // The lease of the mark may have expired, and not the session's: then `sync` succeeds.
@@ -177,16 +178,16 @@ class Steps {
 
   /**
    * Finds out whether etcd executed the part whose answer got lost.
-   * @param {OwnStep} step @param {Own} own @param {OpenLink} link
+   * @param {OwnStep} step @param {Own} own @param {Link} link
    */
-  async #clear(step, own, link) {
+  async #resolveOutcome(step, own, link) {
     const range = { key: base64(this.#keys.steps(own.lease)) };
     const { responses } = await this.sync(own, link, [{ request_range: range }]);
     const [found] = responses[0].response_range.kvs ?? [];
     const isDone = found !== undefined && valueOf(found.value) === step.partId;
-    if (isDone) await this.#infer(step, found.mod_revision, own, link);
+    if (isDone) await this.#inferAnswers(step, found.mod_revision, own, link);
     own.logged = loggedAt(found);
-    step.isInDoubt = false;
+    step.isOutcomeUnknown = false;
     return isDone;
   }
 
@@ -194,37 +195,37 @@ class Steps {
    * Answers an executed part whose answer got lost, from the queues at the revision of its
    * transaction. If etcd has compacted that revision, the present queues serve. Then a request that
    * was made and is gone was stolen, and its theft is reported.
-   * @param {OwnStep} step @param {string} revision @param {Own} own @param {OpenLink} link
+   * @param {OwnStep} step @param {string} revision @param {Own} own @param {Link} link
    */
-  async #infer(step, revision, own, link) {
+  async #inferAnswers(step, revision, own, link) {
     const { lease, queueCache } = own;
     const names = step.open.flat().filter(isRequest);
     const asked = [...new Set(names.map(({ name }) => name))];
-    const { isForgotten: isGone, queues } = await this.#look(asked, own, link, revision);
+    const { isCompacted: isGone, queues } = await this.#readQueues(asked, own, link, revision);
     for (const unit of step.open.reverse()) {
       for (const op of [...unit].reverse()) {
         if (op.kind === 'end') {
-          if (op.keep > 0) step.answers.set(op, await this.#lookAt(op, lease, link));
+          if (op.keep > 0) step.answers.set(op, await this.#readMark(op, lease, link));
           continue;
         }
         if (this.#entryOf(op, queues, own)) continue;
         if (isPassing(op)) {
-          // A request that does not wait has made nothing. Only `#settle` knows a request that was
-          // made.
-          if (op.kind !== 'pass') step.again(op);
+          // A request that does not wait has made nothing. Only `#recordResults` knows a request
+          // that was made.
+          if (op.kind !== 'pass') step.putBack(op);
           else if (!this.#passedOf(op, queues, own)) step.answers.set(op, PASSED);
           continue;
         }
-        const isMade = op.kind === 'steal' || (isGone && step.robbed.has(op.ref));
-        const other = isMade ? undefined : otherOf(op, queues.get(op.name));
+        const isMade = op.kind === 'steal' || (isGone && step.stolenFrom.has(op.ref));
+        const other = isMade ? undefined : entryWithOtherLimit(op, queues.get(op.name));
         // A condition did not hold, and nothing was done. The request goes before those that the
         // step has not made yet, and a group stays together.
         if (other) step.answers.set(op, otherLimit(other.limit));
-        else if (!isMade) step.again(op);
-        else if (op.kind !== 'request') step.granted(op.ref, queueCache.tokenOf(revision));
+        else if (!isMade) step.putBack(op);
+        else if (op.kind !== 'request') step.noteGrant(op.ref, queueCache.tokenOf(revision));
       }
     }
-    this.#settle(step, queues, own);
+    this.#recordResults(step, queues, own);
   }
 
   /**
@@ -233,10 +234,10 @@ class Steps {
    * @param {Map<string, InstanceType<typeof import('./queue.js').Queue>>} queues of all its names
    * @param {Own} own
    */
-  #settle(step, queues, own) {
+  #recordResults(step, queues, own) {
     const { queueCache } = own;
     for (const op of step.part.flat()) if (op.kind === 'end') queueCache.forget(op.ref);
-    queueCache.found(queues.values());
+    queueCache.applyGrants(queues.values());
     for (const op of step.open.flat().filter(isRequest)) {
       const entry = this.#entryOf(op, queues, own);
       if (isPassing(op) && !entry) {
@@ -245,12 +246,12 @@ class Steps {
         if (passed) queueCache.passed.set(op.ref, passed);
       }
       if (!entry) continue;
-      if (entry.token && step.granted(op.ref, entry.token)) entry.granted = now();
-      if (step.robbed.has(op.ref)) continue;
-      const { token } = queueCache.own(entry);
-      if (token) step.granted(op.ref, token);
+      if (entry.token && step.noteGrant(op.ref, entry.token)) entry.granted = now();
+      if (step.stolenFrom.has(op.ref)) continue;
+      const { token } = queueCache.addOwn(entry);
+      if (token) step.noteGrant(op.ref, token);
     }
-    step.judge(queues, queueCache.mine);
+    step.refuseExcess(queues, queueCache.mine);
     step.part = [];
   }
 
@@ -259,7 +260,7 @@ class Steps {
    * @param {Map<string, InstanceType<typeof import('./queue.js').Queue>>} queues @param {Own} own
    */
   #entryOf(op, queues, { lease, queueCache }) {
-    const key = this.#keys.request(op, lease, queueCache.slots.of(op.ref));
+    const key = this.#keys.request(op, lease, queueCache.slots.slotOf(op.ref));
     return queues.get(op.name)?.entries.get(key);
   }
 
@@ -268,30 +269,30 @@ class Steps {
    * @param {Map<string, InstanceType<typeof import('./queue.js').Queue>>} queues @param {Own} own
    */
   #passedOf(op, queues, { lease, queueCache }) {
-    const key = this.#keys.request(op, lease, queueCache.slots.of(op.ref));
+    const key = this.#keys.request(op, lease, queueCache.slots.slotOf(op.ref));
     return queues.get(op.name)?.passed.get(key);
   }
 
   /**
    * Reads the queues of the names that will be stolen.
-   * @param {Op[][]} units @param {Own} own @param {OpenLink} link
+   * @param {Op[][]} units @param {Own} own @param {Link} link
    */
-  async #lookAtStolen(units, own, link) {
+  async #readStolenQueues(units, own, link) {
     const thefts = units.flat().filter((op) => op.kind === 'steal');
     const names = new Set(thefts.map(({ name }) => String(name)));
-    return await this.#look([...names], own, link);
+    return await this.#readQueues([...names], own, link);
   }
 
   /**
    * Reads queues at a revision. If etcd has compacted it, they are the present ones, and then all
    * thefts until now are known: a missing request may have been stolen, and must not be repeated.
-   * @param {string[]} names @param {Own} own @param {OpenLink} link @param {string} [at] the
+   * @param {string[]} names @param {Own} own @param {Link} link @param {string} [at] the
    *   revision
    * @returns {Promise<View>}
    */
-  async #look(names, own, link, at = '0') {
+  async #readQueues(names, own, link, at = '0') {
     /** @type {View} */
-    const view = { queues: new Map(), revision: Number(at), isForgotten: false };
+    const view = { queues: new Map(), revision: Number(at), isCompacted: false };
     for (let i = 0; i < names.length; i += MOST_READS) {
       const some = names.slice(i, i + MOST_READS);
       const ranges = some.map((name) => ({
@@ -299,24 +300,24 @@ class Steps {
         revision: String(view.revision),
       }));
       const { header, found } = await this.#read(ranges, view, link);
-      const isNow = view.isForgotten || view.revision === 0;
+      const isNow = view.isCompacted || view.revision === 0;
       const revision = isNow ? header.revision : String(view.revision);
-      for (const [name, queue] of this.#asOf(some, found, revision, own)) {
+      for (const [name, queue] of this.#queuesAt(some, found, revision, own)) {
         view.queues.set(name, queue);
       }
       if (view.revision === 0) view.revision = Number(revision);
     }
-    if (view.isForgotten) await this.sync(own, link);
+    if (view.isCompacted) await this.sync(own, link);
     return view;
   }
 
-  /** @param {object[]} ranges @param {View} view @param {OpenLink} link */
+  /** @param {object[]} ranges @param {View} view @param {Link} link */
   async #read(ranges, view, link) {
     try {
       return await link.read(ranges);
     } catch (error) {
-      if (!isForgotten(error)) throw error;
-      view.isForgotten = true;
+      if (!isCompacted(error)) throw error;
+      view.isCompacted = true;
       return await link.read(ranges.map((range) => ({ ...range, revision: '0' })));
     }
   }
@@ -325,7 +326,7 @@ class Steps {
    * @param {string[]} names @param {any[]} found the keys of each name
    * @param {string} revision @param {Own} own
    */
-  #asOf(names, found, revision, { queueCache }) {
+  #queuesAt(names, found, revision, { queueCache }) {
     const token = queueCache.tokenOf(revision);
     const isQuarantined = queueCache.wasQuarantined(Number(revision));
     return new Map(
@@ -339,33 +340,33 @@ class Steps {
   /**
    * The queues of all names of a part. Its transaction, at `revision`, has read those of `names`.
    * @param {OwnStep} step @param {string[]} names @param {any[]} reads @param {string} revision
-   * @param {Own} own @param {OpenLink} link
+   * @param {Own} own @param {Link} link
    */
   async #queuesOf(step, names, reads, revision, own, link) {
     const found = reads.flatMap((one) =>
       one.response_txn.responses.map((/** @type {any} */ { response_range: read }) => read),
     );
-    const queues = this.#asOf(names, found, revision, own);
+    const queues = this.#queuesAt(names, found, revision, own);
     const left = names.filter((_, i) => found[i].more);
     for (const { name } of step.open.flat().filter(isRequest)) {
       if (queues.has(name)) continue;
       // The transaction changed this watched queue, so the watch reaches that revision.
-      await own.queueCache.reached(name, Number(revision));
+      await own.queueCache.waitForRevision(name, Number(revision));
       link.check();
       const queue = own.queueCache.queue(name);
       if (queue) queues.set(name, queue);
       else if (!left.includes(name)) left.push(name);
     }
-    const all = await this.#look(left, own, link, revision);
+    const all = await this.#readQueues(left, own, link, revision);
     for (const [name, queue] of all.queues) queues.set(name, queue);
     return queues;
   }
 
   /**
    * @param {OwnStep} step @param {import('./plan.js').Move[]} moves of the transaction
-   * @param {any[]} responses @param {Own} own @param {OpenLink} link
+   * @param {any[]} responses @param {Own} own @param {Link} link
    */
-  async #take(step, moves, responses, { lease, planner }, link) {
+  async #takeAnswers(step, moves, responses, { lease, planner }, link) {
     let next = 0;
     for (const move of moves) {
       const count = requestsOf(move).length;
@@ -378,19 +379,19 @@ class Steps {
       if (isMarking(op)) {
         const isSet = inner.at(-1).response_put !== undefined;
         const found = inner.at(-1).response_range?.kvs?.[0];
-        step.answers.set(op, isSet ? ENDED : await this.#markOf(op, found, lease, link));
+        step.answers.set(op, isSet ? ENDED : await this.#markAnswer(op, found, lease, link));
       } else if (isPassing(op)) {
         if (isNested(move) && succeeded) step.answers.set(op, PASSED);
         else if (op.kind !== 'pass') step.answers.set(op, UNAVAILABLE);
-      } else if (!succeeded) step.answer(planner.refusedBy(move, inner));
+      } else if (!succeeded) step.addAnswers(planner.answersOfRefused(move, inner));
     }
   }
 
   /**
    * Withdraws requests that were made and are not granted as requested.
-   * @param {OwnStep} step @param {Own} own @param {OpenLink} link
+   * @param {OwnStep} step @param {Own} own @param {Link} link
    */
-  async #takeBack(step, own, link) {
+  async #withdrawRefused(step, own, link) {
     const { mine } = own.queueCache;
     const changes = [...step.refused].flatMap((ref) => {
       const entry = mine.get(ref);
@@ -410,16 +411,16 @@ class Steps {
 
   /**
    * Grants the leases of the marks that a step sets, or extends those of an earlier attempt.
-   * @param {OwnStep} step @param {Own} own @param {OpenLink} link
+   * @param {OwnStep} step @param {Own} own @param {Link} link
    */
-  async #leaseMarks({ answers, ops }, own, link) {
+  async #grantMarkLeases({ answers, ops }, own, link) {
     const left = ops.filter(isMarking).filter((op) => !answers.has(op));
     // All leases are granted at once, so that the first has not expired when the last mark is set.
-    await Promise.all(left.map((op) => this.#leaseMark(op, own, link)));
+    await Promise.all(left.map((op) => this.#grantMarkLease(op, own, link)));
   }
 
-  /** @param {import('../../adapter.js').EndOp} op @param {Own} own @param {OpenLink} link */
-  async #leaseMark({ keep, ref }, own, link) {
+  /** @param {import('../../adapter.js').EndOp} op @param {Own} own @param {Link} link */
+  async #grantMarkLease({ keep, ref }, own, link) {
     const TTL = String(Math.ceil(keep / 1_000));
     try {
       await link.call('lease/grant', { ID: doneLease(own.lease, ref), TTL });
@@ -432,18 +433,18 @@ class Steps {
 
   /**
    * Reads whether an end has set its mark.
-   * @param {import('../../adapter.js').EndOp} op @param {string} lease @param {OpenLink} link
+   * @param {import('../../adapter.js').EndOp} op @param {string} lease @param {Link} link
    */
-  async #lookAt(op, lease, link) {
+  async #readMark(op, lease, link) {
     const { found } = await link.read([{ key: base64(this.#keys.done(op.name ?? '')) }]);
-    return this.#markOf(op, found[0].kvs?.[0], lease, link);
+    return this.#markAnswer(op, found[0].kvs?.[0], lease, link);
   }
 
   /**
    * @param {Op} op @param {any} found the mark of the name
-   * @param {string} lease @param {OpenLink} link @returns {Promise<Answer>}
+   * @param {string} lease @param {Link} link @returns {Promise<Answer>}
    */
-  async #markOf({ ref }, found, lease, link) {
+  async #markAnswer({ ref }, found, lease, link) {
     if (found && valueOf(found.value) === setterOf(lease, ref)) return ENDED;
     // This lease has no key, and would otherwise live as long as a mark.
     await link.call('lease/revoke', { ID: doneLease(lease, ref) }).catch(() => {});
@@ -453,7 +454,7 @@ class Steps {
   /**
    * Makes changes if the session is alive and this is its latest connection. If another condition
    * does not hold, there are no responses, nothing was done, and `found` is the key `log`.
-   * @param {object[]} changes @param {object[]} conditions @param {Own} own @param {OpenLink} link
+   * @param {object[]} changes @param {object[]} conditions @param {Own} own @param {Link} link
    * @param {string} [log] @returns {Promise<{ header: any, responses?: any[], found?: any }>}
    */
   async #transact(changes, conditions, own, link, log) {
@@ -478,9 +479,9 @@ class Steps {
 
   /**
    * Rejects if the session is dead, or this is not its latest connection.
-   * @param {Own} own @param {OpenLink} link
+   * @param {Own} own @param {Link} link
    */
-  async #prove(own, link) {
+  async #checkSession(own, link) {
     // Any member would answer a transaction without a read, from what it knows itself.
     const key = base64(this.#keys.session(own.lease));
     await this.#transact([{ request_range: { key, keys_only: true } }], [], own, link);
@@ -490,12 +491,12 @@ class Steps {
    * Waits until the cache knows everything that was written for the session, and whether there is a
    * quarantine. For that it writes a key, which the watch delivers last. `others` are operations of
    * the same transaction.
-   * @param {Own} own @param {OpenLink} link @param {object[]} [others]
+   * @param {Own} own @param {Link} link @param {object[]} [others]
    */
   async sync(own, link, others = []) {
     const { lease, queueCache } = own;
     const key = base64(this.#keys.mark(lease));
-    const mark = { key, value: base64Json(markOf(queueCache, own.logged)), lease: own.id };
+    const mark = { key, value: base64Json(markValue(queueCache, own.logged)), lease: own.id };
     const quarantine = { request_range: { key: base64(this.#keys.quarantine), count_only: true } };
     const changes = [...others, quarantine, { request_put: mark }];
     // An epoch ends together with all its sessions, unless somebody deletes the key.
@@ -506,9 +507,9 @@ class Steps {
     const { header, responses } = await this.#transact(changes, [isItsLife], own, link);
     if (!responses) throw deadError();
     const revision = Number(header.revision);
-    await own.deliveries.reached(revision);
+    await own.deliveries.waitFor(revision);
     link.check();
-    if (!Number(responses.at(-2).response_range.count ?? 0)) queueCache.free(revision);
+    if (!Number(responses.at(-2).response_range.count ?? 0)) queueCache.endQuarantine(revision);
     return { header, responses };
   }
 }
@@ -534,7 +535,7 @@ const requestsOf = (move) => {
  * @param {import('../../adapter.js').RequestOp} op
  * @param {InstanceType<typeof import('./queue.js').Queue>} [queue]
  */
-const otherOf = ({ kind, limit, mode }, queue) =>
+const entryWithOtherLimit = ({ kind, limit, mode }, queue) =>
   kind === 'request' && mode === 'shared' && queue
     ? [...queue.entries.values()].find((one) => one.kind === 'c' && one.limit !== limit)
     : undefined;

@@ -18,9 +18,9 @@
 const { newWatchError } = require('./errors.js');
 const { allWith, base64, range, textOf } = require('./keys.js');
 
-/** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} OpenLink */
+/** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
-/** @typedef {InstanceType<typeof import('./queue-cache.js').QueueCache>} BucketMirror */
+/** @typedef {InstanceType<typeof import('./queue-cache.js').QueueCache>} Cache */
 /** @import { Entry } from './queue.js' */
 
 /** How many names have a stream of their own. */
@@ -44,13 +44,13 @@ class DeliveryBarrier {
   }
 
   /** Resolves when the watch has delivered a change. @param {number} revision */
-  async reached(revision) {
+  async waitFor(revision) {
     if (this.#revision >= revision) return;
     /** @type {Promise<void>} */
-    const reached = new Promise((resolve, reject) => {
+    const waitFor = new Promise((resolve, reject) => {
       this.#waiting.push({ revision, resolve, reject });
     });
-    await reached;
+    await waitFor;
   }
 
   /** @param {unknown} error */
@@ -67,10 +67,10 @@ class NameStream {
   prefixes = new Set();
   stop = () => {};
   /** Called when the watch will deliver every later change. */
-  begins = () => {};
+  onBegin = () => {};
   /** @type {Promise<void>} */
   begun = new Promise((resolve) => {
-    this.begins = resolve;
+    this.onBegin = resolve;
   });
 }
 
@@ -87,13 +87,13 @@ class Streams {
   #wide;
   /** The stream of each prefix. @type {Map<string, NameStream>} */
   #streams = new Map();
-  #stopEar = () => {};
+  #stopSessionWatch = () => {};
   #stopQuarantine = () => {};
   #isOver = false;
 
   /**
    * @param {object} parts @param {BucketKeys} parts.keys @param {string} parts.lease as in keys
-   * @param {BucketMirror} parts.queueCache @param {OpenLink} parts.link
+   * @param {Cache} parts.queueCache @param {Link} parts.link
    * @param {(error: unknown) => void} parts.fail called when a watch breaks
    */
   constructor({ keys, lease, queueCache, link, fail }) {
@@ -107,19 +107,23 @@ class Streams {
   /**
    * Watches the session's keys and the end of the quarantine.
    * @param {number} revision of the first change
-   * @param {() => void} isCompacted called if etcd no longer has that revision
+   * @param {() => void} onCompacted called if etcd no longer has that revision
    */
-  begin(revision, isCompacted) {
+  begin(revision, onCompacted) {
     const { key, end } = this.#keys.own(this.#lease);
-    const hear = (/** @type {any} */ result) => {
-      if (result.compact_revision) isCompacted();
-      else this.#hear(eventsOf(result));
+    const onResult = (/** @type {any} */ result) => {
+      if (result.compact_revision) onCompacted();
+      else this.#handleSessionEvents(eventsOf(result));
     };
     const from = { start_revision: String(revision) };
-    this.#stopEar = this.#link.watch({ ...range(key, end), ...from }, hear, this.#fail);
+    this.#stopSessionWatch = this.#link.watch(
+      { ...range(key, end), ...from },
+      onResult,
+      this.#fail,
+    );
     if (!this.#queueCache.isQuarantined) return;
     const quarantine = { key: base64(this.#keys.quarantine), ...from };
-    this.#stopQuarantine = this.#link.watch(quarantine, hear, this.#fail);
+    this.#stopQuarantine = this.#link.watch(quarantine, onResult, this.#fail);
   }
 
   /** Watches all names that this session waits for or follows. */
@@ -136,43 +140,44 @@ class Streams {
       this.#queueCache.follow(prefix, stream);
       added.set(stream, [...(added.get(stream) ?? []), prefix]);
     }
-    for (const [stream, prefixes] of added) this.#read(stream, prefixes);
+    for (const [stream, prefixes] of added) this.#readQueues(stream, prefixes);
   }
 
   /** The end of a quarantine can grant requests, so all queues are read again. */
   reload() {
     this.#stopQuarantine();
-    for (const stream of new Set(this.#streams.values())) this.#read(stream, [...stream.prefixes]);
+    for (const stream of new Set(this.#streams.values()))
+      this.#readQueues(stream, [...stream.prefixes]);
   }
 
   /**
    * Called with each renewal, after its write. It resolves when all changes up to then are known,
    * and ends watches of names that nobody has waited for since the last renewal.
    */
-  async renewed() {
+  async handleRenewal() {
     this.follow();
-    await this.#queueCache.known();
-    await this.#compare();
+    await this.#queueCache.waitForOwn();
+    await this.#awaitEnded();
     this.#queueCache.prune();
     const followed = new Set(this.#queueCache.followed);
     for (const [prefix, stream] of this.#streams) {
-      if (!followed.has(prefix)) this.#leave(prefix, stream);
+      if (!followed.has(prefix)) this.#unfollow(prefix, stream);
     }
   }
 
   /** @param {unknown} error */
-  hangUp(error) {
+  stop(error) {
     this.#isOver = true;
-    this.#stopEar();
+    this.#stopSessionWatch();
     this.#stopQuarantine();
     for (const stream of this.#streams.values()) stream.stop();
     this.#streams.clear();
     this.deliveries.end(error);
-    this.#queueCache.hangUp(error);
+    this.#queueCache.rejectWaits(error);
   }
 
   /** @param {import('./queue.js').WatchEvent[]} events of keys outside the queues */
-  #hear(events) {
+  #handleSessionEvents(events) {
     this.#queueCache.apply(events);
     const session = this.#keys.session(this.#lease);
     const last = events.findLast(({ kv }) => textOf(kv.key).startsWith(session));
@@ -182,28 +187,28 @@ class Streams {
   /** @param {string} prefix */
   #streamOf(prefix) {
     if (this.#narrow.size < MOST_STREAMS) {
-      const stream = this.#open(prefix);
+      const stream = this.#openStream(prefix);
       this.#narrow.add(stream);
       return stream;
     }
-    this.#wide ??= this.#open(this.#keys.queues);
+    this.#wide ??= this.#openStream(this.#keys.queues);
     return this.#wide;
   }
 
   /** @param {string} prefix */
-  #open(prefix) {
+  #openStream(prefix) {
     const stream = new NameStream();
-    const hear = (/** @type {any} */ result) => {
+    const onResult = (/** @type {any} */ result) => {
       const events = eventsOf(result);
-      if (result.created) stream.begins();
+      if (result.created) stream.onBegin();
       this.#queueCache.apply(events, stream);
     };
-    stream.stop = this.#link.watch(allWith(prefix), hear, this.#fail);
+    stream.stop = this.#link.watch(allWith(prefix), onResult, this.#fail);
     return stream;
   }
 
   /** @param {string} prefix @param {NameStream} stream */
-  #leave(prefix, stream) {
+  #unfollow(prefix, stream) {
     this.#streams.delete(prefix);
     stream.prefixes.delete(prefix);
     if (stream.prefixes.size > 0) return;
@@ -216,15 +221,15 @@ class Streams {
    * Reads queues after their watch has begun.
    * @param {NameStream} stream @param {string[]} prefixes
    */
-  #read(stream, prefixes) {
+  #readQueues(stream, prefixes) {
     const parts = partsOf(prefixes);
     stream.begun
-      .then(() => Promise.all(parts.map((some) => this.#load(stream, some))))
+      .then(() => Promise.all(parts.map((some) => this.#loadQueues(stream, some))))
       .catch(this.#fail);
   }
 
   /** @param {NameStream} stream @param {string[]} prefixes */
-  async #load(stream, prefixes) {
+  async #loadQueues(stream, prefixes) {
     for (let left = prefixes; left.length > 0; ) {
       const { header, found } = await this.#link.read(left.map(allWith));
       const queues = new Map(left.map((prefix, i) => [prefix, found[i].kvs ?? []]));
@@ -233,14 +238,14 @@ class Streams {
   }
 
   /** Waits until the streams have delivered the deletion of requests that no longer block ours. */
-  async #compare() {
-    const ended = await absentOf(this.#queueCache.obstacles, this.#link);
-    await Promise.all(ended.map((one) => this.#queueCache.ended(one)));
+  async #awaitEnded() {
+    const ended = await findAbsent(this.#queueCache.obstacles, this.#link);
+    await Promise.all(ended.map((one) => this.#queueCache.waitForEnd(one)));
   }
 }
 
-/** The entries whose keys no longer exist. @param {Entry[]} entries @param {OpenLink} link */
-async function absentOf(entries, link) {
+/** The entries whose keys no longer exist. @param {Entry[]} entries @param {Link} link */
+async function findAbsent(entries, link) {
   const absent = await Promise.all(
     partsOf(entries).map(async (some) => {
       const { found } = await link.read(
@@ -266,4 +271,4 @@ function partsOf(all) {
   return parts;
 }
 
-module.exports = { DeliveryBarrier, Streams, absentOf };
+module.exports = { DeliveryBarrier, Streams, findAbsent };

@@ -74,7 +74,7 @@ function send(url, { method, headers, body, signal }) {
      * @type {{ destroy: (reason: Error) => unknown }}
      */
     let current = request;
-    request.on('socket', leaveLoop);
+    request.on('socket', unrefSocket);
     request.on('error', reject);
     // If the server switches protocols, 'close' comes without an error.
     request.on('close', () => {
@@ -82,7 +82,7 @@ function send(url, { method, headers, body, signal }) {
     });
     request.on('response', (response) => {
       current = response;
-      if (!tellsItsEnd(response)) {
+      if (!hasVisibleEnd(response)) {
         response.destroy();
         reject(plainError('the response has no length', 'NO_LENGTH'));
         return;
@@ -101,7 +101,7 @@ function send(url, { method, headers, body, signal }) {
  * Whether a complete answer differs from one that is cut off; etcd's answers do.
  * @param {Incoming} response
  */
-function tellsItsEnd({ headers }) {
+function hasVisibleEnd({ headers }) {
   const isChunked = /\bchunked$/i.test(headers['transfer-encoding'] ?? '');
   return isChunked || headers['content-length'] !== undefined;
 }
@@ -110,7 +110,7 @@ function tellsItsEnd({ headers }) {
  * Lets the process end during a call; the agent unrefs only unused sockets.
  * @param {Socket} socket
  */
-function leaveLoop(socket) {
+function unrefSocket(socket) {
   socket.unref();
   // Until 'connect', the socket may still switch handles between addresses.
   if (socket.connecting) socket.once('connect', () => socket.unref());

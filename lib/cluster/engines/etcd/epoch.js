@@ -36,7 +36,7 @@ const LEAP = 1_000_000_000n;
 const LAYOUT = 4;
 
 /**
- * @typedef {object} Life an epoch
+ * @typedef {object} Epoch an epoch
  * @property {string} name as the session knows it
  * @property {bigint} offset
  * @property {string[]} known epochs that ended
@@ -47,10 +47,10 @@ const LAYOUT = 4;
 const NOTHING_SEEN = Object.freeze({ life: '', token: 0n });
 
 /** @param {BucketKeys} keys */
-const readLife = (keys) => ({ request_range: { key: base64(keys.life) } });
+const epochRead = (keys) => ({ request_range: { key: base64(keys.life) } });
 
 /** @param {BucketKeys} keys @param {bigint} [offset] @param {string[]} [known] */
-const putLife = (keys, offset = 0n, known = []) => ({
+const epochPut = (keys, offset = 0n, known = []) => ({
   request_put: {
     key: base64(keys.life),
     // Version 1 fails without a field `offset`, and so refuses the bucket.
@@ -61,9 +61,10 @@ const putLife = (keys, offset = 0n, known = []) => ({
 /**
  * The epoch; undefined if there is none, because somebody emptied this etcd. Throws if the bucket
  * is of another version of this library.
- * @param {any} header of an answer @param {any} response to `readLife` @returns {Life | undefined}
+ * @param {any} header of an answer @param {any} response to `epochRead`
+ * @returns {Epoch | undefined}
  */
-function lifeOf({ cluster_id: cluster }, response) {
+function parseEpoch({ cluster_id: cluster }, response) {
   const [found] = response.response_range.kvs ?? [];
   if (!found) return undefined;
   const { added, id, known, layout = 1 } = valueOf(found.value);
@@ -74,7 +75,7 @@ function lifeOf({ cluster_id: cluster }, response) {
 
 /**
  * Whether a client has seen something that this etcd does not know.
- * @param {Life} life @param {number | string} revision of etcd @param {Seen} seen
+ * @param {Epoch} life @param {number | string} revision of etcd @param {Seen} seen
  */
 function isBehind({ known, name, offset }, revision, { life, token }) {
   if (token > BigInt(revision) + offset) return true;
@@ -83,12 +84,18 @@ function isBehind({ known, name, offset }, revision, { life, token }) {
 
 /**
  * The transaction that begins an epoch, unless another client has done so.
- * @param {BucketKeys} keys @param {Life} life the epoch that ends @param {number | string} revision
- *   of etcd
+ * @param {BucketKeys} keys @param {Epoch} life the epoch that ends
+ * @param {number | string} revision of etcd
  * @param {Seen} seen @param {string} lease of the quarantine
  * @returns {{ compare: object[], success: object[] }}
  */
-function rebirth(keys, { name, known, offset, revision: mod }, revision, seen, lease) {
+function beginEpochTransaction(
+  keys,
+  { name, known, offset, revision: mod },
+  revision,
+  seen,
+  lease,
+) {
   const told = seen.token - BigInt(revision);
   const next = (told > offset ? told : offset) + LEAP;
   const over = [seen.life, name, ...known].filter((one, i, all) => one && all.indexOf(one) === i);
@@ -98,10 +105,10 @@ function rebirth(keys, { name, known, offset, revision: mod }, revision, seen, l
       // This deletes all sessions with everything they have.
       { request_delete_range: range(keys.all.key, keys.quarantine) },
       { request_delete_range: allWith(keys.stepPrefix) },
-      putLife(keys, next, over.slice(0, KNOWN)),
+      epochPut(keys, next, over.slice(0, KNOWN)),
       { request_put: { key: base64(keys.quarantine), value: '', lease } },
     ],
   };
 }
 
-module.exports = { NOTHING_SEEN, isBehind, lifeOf, putLife, readLife, rebirth };
+module.exports = { NOTHING_SEEN, isBehind, parseEpoch, epochPut, epochRead, beginEpochTransaction };
