@@ -12,7 +12,7 @@ class Lanes {
    * @param {number} from at least that of the last call
    * @param {number} to @returns {number} a lane that is free for that time
    */
-  take(from, to) {
+  assign(from, to) {
     const heap = this.#heap;
     if (heap.length > 0 && heap[0].end < from) {
       const { lane } = heap[0];

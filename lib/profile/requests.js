@@ -60,7 +60,8 @@ function readPart({ thread, words, end }) {
   /** @type {Map<number, Recorded>} */
   const requests = new Map();
   for (const { kind, numbers } of entriesOf(words)) {
-    if (kind === START) requests.set(numbers[0], { ...startOf(numbers), thread, ended: end });
+    if (kind === START)
+      requests.set(numbers[0], { ...requestFromStart(numbers), thread, ended: end });
     const request = requests.get(numbers[0]);
     if (!request) continue;
     if (kind === GRANT) {
@@ -83,7 +84,7 @@ function readPart({ thread, words, end }) {
 const tokenOf = (high = 0, low = 0) => (BigInt(high) << 32n) | BigInt(low);
 
 /** @param {Float64Array} numbers @returns {Omit<Recorded, 'thread' | 'ended'>} */
-function startOf(numbers) {
+function requestFromStart(numbers) {
   const [, asked, answered, flags, ...lengths] = numbers.subarray(0, 8);
   const [name = '', label, manager = '', site = ''] = textOf(numbers, 8, lengths);
   const contended = Boolean(flags & 2);

@@ -52,7 +52,7 @@ function* eventsOf(requests, zero) {
   const holds = new Map();
   for (const request of byGrant(requests)) {
     const { granted, ended } = request;
-    const track = tracks.take('locks', keyOf(request), titleOf(request), granted, ended);
+    const track = tracks.assign('locks', keyOf(request), titleOf(request), granted, ended);
     holds.set(request, track);
     const args = { id: request.id, mode: request.mode };
     yield {
@@ -69,7 +69,7 @@ function* eventsOf(requests, zero) {
     const { asked, granted, ended, contended } = request;
     const got = Math.min(granted, ended);
     const title = titleOfThread(request.thread);
-    const track = tracks.take('threads', `${request.thread.id}`, title, asked, ended);
+    const track = tracks.assign('threads', `${request.thread.id}`, title, asked, ended);
     const args = argsOf(request, got);
     yield {
       ph: 'X',
@@ -176,14 +176,14 @@ class Tracks {
    * @param {number} from at least that of the last call with this key
    * @param {number} to
    */
-  take(kind, key, title, from, to) {
+  assign(kind, key, title, from, to) {
     const groupKey = `${kind} ${key}`;
     let group = this.#groups.get(groupKey);
     if (!group) {
       group = { title, pid: PIDS[kind], tids: [], lanes: new Lanes() };
       this.#groups.set(groupKey, group);
     }
-    const lane = group.lanes.take(from, to);
+    const lane = group.lanes.assign(from, to);
     group.tids[lane] ??= ++this.#count;
     return { pid: group.pid, tid: group.tids[lane] };
   }

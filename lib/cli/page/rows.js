@@ -29,7 +29,7 @@ const COLUMNS = [
 const table = element('locks');
 /** The elements of each name that is shown, keyed by its id. @type {Map<string, object>} */
 let shown = new Map();
-/** The number of rows of each name for which it is not FEW. @type {Map<string, number>} */
+/** The number of rows of each name that shows more than FEW. @type {Map<string, number>} */
 const wanted = new Map();
 let names = NAMES;
 /** Draws again after the number of rows has changed. */

@@ -3,7 +3,15 @@
 /** The table of the locks, and the list of blockers of the selected lock. */
 
 const model = require('./model.js');
-const { ROWS, fill, make, makeHead, outcomesShown, whole, writerOfTimes } = require('./show.js');
+const {
+  ROWS,
+  fillTable,
+  make,
+  makeHead,
+  outcomesShown,
+  whole,
+  timeFormatter,
+} = require('./show.js');
 
 const { data, processName, severalProcesses, shownLabel, siteOf, waitingBetween } = model;
 
@@ -13,19 +21,19 @@ const isNumber = (value) => typeof value === 'number';
 const COLUMNS = [
   { key: 'name', title: 'Lock', group: '' },
   { key: 'count', title: 'all', group: 'Requests', write: () => whole },
-  { key: 'contended', title: 'had to wait', group: 'Requests', write: percentWriter },
+  { key: 'contended', title: 'had to wait', group: 'Requests', write: percentFormatter },
   { key: 'troubles', title: 'outcomes', group: 'Requests' },
-  { key: 'waiting', title: 'sum', group: 'Wait, ms', write: writerOfTimes },
-  { key: 'wait50', title: 'p50', group: 'Wait, ms', write: writerOfTimes },
-  { key: 'wait99', title: 'p99', group: 'Wait, ms', write: writerOfTimes },
-  { key: 'wait100', title: 'max', group: 'Wait, ms', write: writerOfTimes },
-  { key: 'hold50', title: 'p50', group: 'Hold, ms', write: writerOfTimes },
-  { key: 'hold99', title: 'p99', group: 'Hold, ms', write: writerOfTimes },
-  { key: 'hold100', title: 'max', group: 'Hold, ms', write: writerOfTimes },
+  { key: 'waiting', title: 'sum', group: 'Wait, ms', write: timeFormatter },
+  { key: 'wait50', title: 'p50', group: 'Wait, ms', write: timeFormatter },
+  { key: 'wait99', title: 'p99', group: 'Wait, ms', write: timeFormatter },
+  { key: 'wait100', title: 'max', group: 'Wait, ms', write: timeFormatter },
+  { key: 'hold50', title: 'p50', group: 'Hold, ms', write: timeFormatter },
+  { key: 'hold99', title: 'p99', group: 'Hold, ms', write: timeFormatter },
+  { key: 'hold100', title: 'max', group: 'Hold, ms', write: timeFormatter },
   { key: 'worst', title: 'Worst blocker', group: '' },
 ];
 
-function percentWriter() {
+function percentFormatter() {
   return (part) => `${part.toFixed(1)} %`;
 }
 
@@ -107,7 +115,7 @@ function draw() {
     button.parentElement.ariaSort = button.dataset.key === key ? way : 'none';
   }
   const writers = COLUMNS.map(({ key, write }) => write?.(summaries.map((one) => one[key])));
-  fill('names', 'more', summaries, rows, (one) => rowOfLock(one, writers), 'locks');
+  fillTable('names', 'more', summaries, rows, (one) => rowOfLock(one, writers), 'locks');
 }
 
 function rowOfLock(summary, writers) {
@@ -149,7 +157,7 @@ function makeBlockersHead() {
 
 function showBlockers(blockers) {
   const worst = blockers.slice(0, 20);
-  const write = writerOfTimes(worst.map(({ waiting }) => waiting));
+  const write = timeFormatter(worst.map(({ waiting }) => waiting));
   const rows = worst.map(({ request, count, waiting }) => {
     const row = document.createElement('tr');
     const process = severalProcesses
@@ -173,7 +181,7 @@ function showProcesses() {
   document.getElementById('processes').hidden = !severalProcesses;
   if (!severalProcesses) return;
   const between = waitingBetween();
-  const write = writerOfTimes(between.flat());
+  const write = timeFormatter(between.flat());
   const names = data.processes.map((_, index) => processName(index));
   const head = document.querySelector('#between thead tr');
   head.append(make('td'), ...names.map((name) => make('th', name, 'number')));

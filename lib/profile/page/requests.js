@@ -3,7 +3,16 @@
 /** The requests of the selected lock: a table, and the details of one of them. */
 
 const model = require('./model.js');
-const { ROWS, element, fill, make, makeHead, ms, signOf, writerOfTimes } = require('./show.js');
+const {
+  ROWS,
+  element,
+  fillTable,
+  make,
+  makeHead,
+  ms,
+  signOf,
+  timeFormatter,
+} = require('./show.js');
 const timeline = require('./timeline.js');
 
 const { data, errorOf, outcomeOf, processName, severalProcesses } = model;
@@ -41,7 +50,7 @@ function showMoreRequests() {
 function draw() {
   const { requests, rows } = shown;
   const [times, waits, holds] = [data.asked, data.waited, data.held].map((column) =>
-    writerOfTimes(requests.map((i) => column[i])),
+    timeFormatter(requests.map((i) => column[i])),
   );
   const rowOf = (i) => {
     const row = document.createElement('tr');
@@ -72,7 +81,7 @@ function draw() {
     }
     return row;
   };
-  fill('requests', 'more-requests', requests, rows, rowOf, 'requests');
+  fillTable('requests', 'more-requests', requests, rows, rowOf, 'requests');
 }
 
 const blockersShown = (i) => data.blockers[i].map(whoIs).join('; ');

@@ -12,7 +12,7 @@ const ROWS = 200;
 const decimalsFor = (most) => [10, 1000, 100_000].filter((limit) => most < limit).length;
 
 /** @returns {(number: number) => string} formats the numbers of a column */
-function writerFor(numbers) {
+function numberFormatter(numbers) {
   const most = numbers.reduce((a, b) => Math.max(a, b), 0);
   const digits = decimalsFor(most);
   const format = new Intl.NumberFormat('en', {
@@ -23,12 +23,12 @@ function writerFor(numbers) {
 }
 
 /** @returns {(micro: number) => string} formats microseconds of a column as milliseconds */
-function writerOfTimes(micros) {
-  const write = writerFor(micros.map((micro) => micro / 1000));
+function timeFormatter(micros) {
+  const write = numberFormatter(micros.map((micro) => micro / 1000));
   return (micro) => write(micro / 1000);
 }
 
-const ms = (micro) => `${writerOfTimes([micro])(micro)} ms`;
+const ms = (micro) => `${timeFormatter([micro])(micro)} ms`;
 
 /**
  * The signs of outcomes, as points in a square of the size 100. Shapes differ for readers who
@@ -76,7 +76,7 @@ function makeHead(table, titles) {
 }
 
 /** Fills a table with the first rows, and shows the button below it if there are more. */
-function fill(table, button, all, shown, rowOf, what) {
+function fillTable(table, button, all, shown, rowOf, what) {
   const body = document.querySelector(`#${table} tbody`);
   body.replaceChildren();
   for (const one of all.slice(0, shown)) body.append(rowOf(one));
@@ -90,7 +90,7 @@ module.exports = {
   SHAPES,
   brief,
   element,
-  fill,
+  fillTable,
   make,
   makeHead,
   ms,
@@ -98,5 +98,5 @@ module.exports = {
   plural,
   signOf,
   whole,
-  writerOfTimes,
+  timeFormatter,
 };
