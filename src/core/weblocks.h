@@ -238,15 +238,12 @@ struct wlk_snapshot;
  * the locks that are held, it is granted at once.
  *
  * Deadlocks. With `reject_deadlock`, a request declares that the locks `inside` which it is made
- * stay until it has ended. While pending, it waits for each lock of its name that it cannot be held
- * together with (one is exclusive, or their weights exceed the limit); for the locks of its name
- * that it is made inside of, if they leave it no room together; and for the locks for which a
- * declared request ahead of it in the queue waits, if the two cannot be held together. Each of
- * those locks waits for the declared requests made inside it. The new request is refused if this
- * leads from it back to a lock that it was made inside of, because none of them could ever be
- * granted. It is also refused if this leads to a lock that a declared request was made inside of
- * which the new one would overtake. The snapshot `cycle` has, in turn, a request and the lock that
- * it waits for, beginning with the new request; the last lock is the one that closes the cycle. */
+ * stay until it has ended. It is refused if it would have to wait, directly or through other
+ * declared requests, for one of these locks, because none of them could ever be granted. It is also
+ * refused if a declared request that it would overtake could then never be granted. deadlock.h says
+ * exactly which request waits for which lock. The snapshot `cycle` has, in turn, a request and the
+ * lock that it waits for, beginning with the new request; the last lock is the one that closes the
+ * cycle. */
 enum wlk_status wlk_request_a_lock(
     struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length,
     enum wlk_mode mode, enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,

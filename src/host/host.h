@@ -1,6 +1,7 @@
 /* The locks of all processes of a machine: sections 2 and 4 of the Web Locks API over shared
- * memory, without JavaScript. This is the one header that users of the host scope include. It is
- * used like core/weblocks.h, and shares its events, extras, modes and options.
+ * memory, without JavaScript. This is the one header that users of the host scope include. It
+ * shares the events, extras, modes and options of core/weblocks.h. Parameters that are not
+ * explained below mean what they mean there.
  *
  *   bucket   a storage bucket (2.2) that is open in this process. Processes that open the same name
  *            in the same directory share its lock manager
@@ -120,10 +121,7 @@ void wlh_get_open_failure(char *text, size_t size);
 
 /* ---- agents ---- */
 
-/* Makes an agent of a bucket.
- *   thread   its thread; copied
- *   agent    out: the agent, until wlh_agent_terminate
- *   returns  WLH_OK, WLH_NO_MEMORY */
+/* Makes an agent of a bucket. Returns WLH_OK, WLH_NO_MEMORY, WLH_LOST (a forked child). */
 enum wlh_status wlh_agent_create(
     struct wlh_bucket *bucket, const struct wlk_thread *thread, wlk_wake_function *wake, void *data,
     struct wlh_agent **agent);
@@ -132,8 +130,6 @@ enum wlh_status wlh_agent_create(
  * bucket (32 random bits, 8 hexadecimal digits), "-", and the agent's number, from 1. */
 const char *wlh_agent_client_id(const struct wlh_agent *agent);
 
-/* Takes events off the agent's event queue, oldest first, in O(events taken).
- *   woken    whether this answers the wake function, so that the next event wakes again */
 void wlh_agent_take_events(struct wlh_agent *agent, bool woken, struct wlk_events *events);
 
 /* Terminates remaining locks and requests (2.6) and frees the agent. If others are in the tables,
@@ -150,12 +146,8 @@ enum wlh_status wlh_bucket_open_file(struct wlh_agent *agent, uint32_t tag);
 /* ---- locks ---- */
 
 /* Requests a lock (4.1).
- *   name     `length` UTF-16 code units, copied; may be NULL if `length` is 0
- *   tag      any number; events about this request have it
- *   extra    copied; may be NULL. A label is cut to 4,096 code units. `reject_deadlock` makes the
- *            call return WLH_UNSUPPORTED
- *   request  out, on WLH_GRANTED and WLH_PENDING: the request
- *   events   out: events of the agent (a theft may end locks of its own)
+ *   extra    a label is cut to 4,096 code units; `reject_deadlock` makes the call return
+ *            WLH_UNSUPPORTED
  *   returns  WLH_GRANTED  the lock is held, and no event reports that again
  *            WLH_PENDING  it waits in the lock request queue, or for the tables; an event reports
  *                         anything that this call could have returned
@@ -174,8 +166,6 @@ enum wlh_status wlh_request_a_lock(
 
 /* Blocks the calling thread until a request is answered or the time is over; other events of the
  * agent queue up meanwhile. A caller that has anything else to do waits in slices.
- *   request  from WLH_PENDING; no event about it was taken
- *   timeout  in milliseconds, or WLK_FOREVER
  *   events   out: `thief_*`, `token`, `limit` if the result has them; on WLH_PENDING the agent's
  *            events stay in its queue
  *   returns  WLH_GRANTED  the lock is held, and no event reports that again
@@ -189,8 +179,6 @@ enum wlh_status wlh_wait_for_the_lock(
     struct wlh_request *request, uint64_t timeout, struct wlk_events *events);
 
 /* Releases a lock (4.2) and grants what became grantable.
- *   lock     granted; if the agent has not taken that event yet, the event is dropped
- *   events   out: events of the agent, including grants by this call
  *   returns  WLH_OK  it is released, and the request ended
  *            WLH_STOLEN, WLH_LOST  it had been stolen or lost; the request ended
  *            WLH_PENDING  one event follows, RELEASED, STOLEN or LOST, and ends the request. Until
@@ -199,7 +187,6 @@ enum wlh_status wlh_wait_for_the_lock(
 enum wlh_status wlh_release_the_lock(struct wlh_request *lock, struct wlk_events *events);
 
 /* Aborts a request (4.3) and grants what became grantable.
- *   events   out: events of the agent; none unless WLH_OK
  *   returns  WLH_OK  it was pending, or has passed; the request ended. If the tables cannot be
  *            entered now, other processes see that a little later
  *            WLH_GRANTED  nothing was changed; wlh_release_the_lock ends it
