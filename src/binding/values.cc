@@ -31,7 +31,7 @@ static bool set(napi_env env, napi_value object, const char *name, napi_value va
       env, napi_set_named_property(env, object, name, value), "napi_set_named_property");
 }
 
-/* Keeps no handle, because there may be very many elements. */
+/* A snapshot may have very many elements, so each has a handle scope of its own. */
 template <typename MakeString>
 static bool append(napi_env env, napi_value array, size_t index, MakeString make_string)
 {

@@ -99,7 +99,7 @@ static struct wlh_bucket *make_bucket(
   return NULL;
 }
 
-/* With the registry's mutex. */
+/* The caller has the registry's mutex. */
 static struct wlh_bucket *find_or_make_bucket(
     const char *directory, bool standard, const char *name, const char *version,
     const uint16_t *title, uint32_t units)

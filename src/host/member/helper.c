@@ -172,7 +172,7 @@ static void make_room(struct wlh_bucket *bucket)
     wanted *= 2;
   } while (wanted < WLH_CELLS_MOST && wanted - ncells < missing);
   uint64_t bytes = wlh_segment_bytes(wanted);
-  /* This is the count when we last left. Any later section may give room back. */
+  /* A later section that gives room back raises this count. */
   uint64_t before = bucket->arena.shrinks;
   int error = wanted > WLH_CELLS_MOST ? 0 : wlh_port_grow(&bucket->port, bytes);
   bucket->no_room = wanted > WLH_CELLS_MOST || error != 0;
@@ -288,7 +288,7 @@ static bool has_requests(struct wlh_bucket *bucket)
   return has;
 }
 
-/* With mu. */
+/* The caller has mu. */
 static void refresh_file(struct wlh_bucket *bucket, uint64_t now)
 {
   if (now < bucket->refresh_at) return;
@@ -437,7 +437,8 @@ static void close_connections(struct wlh_bucket *bucket)
   for (uint32_t i = 0; i < ACCEPTED; i++) close_descriptor(&bucket->accepted[i]);
 }
 
-/* Operations that have no result are done later, without tables. With mu and qmu. */
+/* A release or an end has no result that could fail: it is done later, without tables. With mu and
+ * qmu. */
 static void fail_operation(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_status status)
     WLK_REQUIRES(bucket->qmu)
 {

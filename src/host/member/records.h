@@ -18,8 +18,10 @@
  *        open. Event loops only try it; the helper gives it up while it waits
  *   qmu  the deferred operations, the events, and the states of requests. It is held for a few
  *        stores, so any thread may wait for it
- * A record of a request belongs to its agent's thread. While it is `doing` it belongs to the thread
- * that has mu, and a thread that gives it up meanwhile sets `gone`: then that thread frees it.
+ * A comment says "with mu", "with qmu" or "inside" if the caller must have that lock, or be inside.
+ * The record of a request belongs to its agent's thread. While it is `doing` it belongs to the
+ * thread that has mu, and a thread that gives it up meanwhile sets `gone`: then that thread frees
+ * it.
  *
  * A request, from the call to the grant:
  *   agent_request.c  makes the record, and tries to enter (section.c). Inside it makes the cell,
@@ -269,18 +271,18 @@ static inline struct wlh_job *wlh_job_of(struct wlh_item *item)
 void wlh_show_tables(struct wlh_bucket *bucket);
 void wlh_hide_tables(struct wlh_bucket *bucket);
 
-/* Reading cells from outside stands between these two, see wlh_cells_begin_look. The first returns
- * NULL if the file is not open. */
+/* Call these before and after reading cells from outside, see wlh_cells_begin_look. The first
+ * returns NULL if the file is not open. */
 struct wlh_segment *wlh_begin_look(struct wlh_bucket *bucket);
 void wlh_end_look(struct wlh_bucket *bucket, struct wlh_segment *segment);
 
-/* With mu. */
+/* The caller has mu. */
 void wlh_forget_cell(struct wlh_bucket *bucket, struct wlh_request *request);
 
 /* Removes a request from all lists. It is freed after the critical section. With mu and qmu. */
 void wlh_trash(struct wlh_bucket *bucket, struct wlh_request *request) WLK_REQUIRES(bucket->qmu);
 
-/* With mu, outside. */
+/* The caller has mu, and is outside. */
 void wlh_empty_trash(struct wlh_bucket *bucket);
 
 void wlh_view_free(struct wlh_view *view);

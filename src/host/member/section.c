@@ -156,7 +156,7 @@ static void give_back(struct wlh_bucket *bucket)
   wlh_cells_end_give_back(&bucket->arena);
 }
 
-/* With mu. */
+/* The caller has mu. */
 static void trim_by_cell(struct wlh_bucket *bucket)
 {
   uint32_t ncells = bucket->arena.ncells;

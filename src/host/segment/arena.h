@@ -20,8 +20,8 @@ void wlh_cells_attach(
     struct wlh_arena *arena, struct wlh_segment *segment, uint64_t bytes, uint32_t member,
     bool (*alive)(void *data, uint32_t member), void *data);
 
-/* Whether the magic and the unused cell are there, which never change while there are members. The
- * caller has mapped WLH_CELLS_LEAST cells. */
+/* Whether the file has the magic and the unused cell 0, which never change while there are members.
+ * The caller has mapped WLH_CELLS_LEAST cells. */
 bool wlh_cells_is_formatted(const struct wlh_segment *segment);
 
 /* Begins a critical section. All masks and bounds rely on the numbers of cells and members, so each
@@ -36,7 +36,7 @@ bool wlh_cells_is_formatted(const struct wlh_segment *segment);
  *            WLH_CELLS_POISONED */
 enum wlh_cells_status wlh_cells_begin(struct wlh_arena *arena, uint64_t now);
 
-/* Reading cells from outside stands between these two, by one thread of a member at a time. The
+/* Call these before and after reading cells from outside, in one thread of a member at a time. The
  * cells stay readable, because no room is given back, but others change them. A reader that uses
  * `ncells` of its last critical section first asks wlh_cells_has_member.
  *   returns  whether the caller must enter and leave, to give room back */

@@ -67,7 +67,8 @@ static enum wlh_cells_status check_once(
   return wlh_header_of(arena)->nfree >= answer->needed ? WLH_CELLS_OK : WLH_CELLS_FULL;
 }
 
-/* Counts the requests that a refused one looked at, and remembers whose processes live. */
+/* A refused request looks for a living member that is in its way. This is what it has seen so
+ * far. */
 struct survey {
   uint64_t living[WLH_MEMBERS / 64];
   uint32_t steps;

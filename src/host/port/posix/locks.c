@@ -38,8 +38,8 @@ static bool byte_lock(int descriptor, int command, short type, int64_t at, struc
   return range_lock(descriptor, command, type, at, 1, lock);
 }
 
-/* Whether one descriptor sees what another holds. If another process tests at the same time, this
- * does not wait for it: the refusal is the proof. */
+/* Whether one descriptor sees a lock of another. If another process tests at the same time, the
+ * byte is refused, which proves as much. */
 bool wlh_port_locks_work(struct wlh_port *port)
 {
   struct flock lock;

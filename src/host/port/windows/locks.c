@@ -45,8 +45,8 @@ static bool is_locked(HANDLE file, uint64_t at)
   return false;
 }
 
-/* Whether one handle sees what another holds. If another process tests at the same time, this does
- * not wait for it: the refusal is the proof. */
+/* Whether one handle sees a lock of another. If another process tests at the same time, the byte is
+ * refused, which proves as much. */
 bool wlh_port_locks_work(struct wlh_port *port)
 {
   HANDLE other = wlh_port_open_file(port, "bucket", OPEN_EXISTING);
