@@ -21,7 +21,7 @@ enum wlk_status wlk_agent_create(
     struct wlk_process *process, const char *prefix, const struct wlk_thread *thread,
     wlk_wake_function *wake, void *data, struct wlk_agent **result)
 {
-  enum wlk_status status = wlk_process_start(process);
+  enum wlk_status status = wlk_process_init_once(process);
   if (status != WLK_OK) return status;
   struct wlk_agent *agent = wlk_alloc(sizeof *agent);
   if (!agent) return WLK_NO_MEMORY;

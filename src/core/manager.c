@@ -42,7 +42,7 @@ enum wlk_status wlk_manager_open(
     struct wlk_process *process, const uint16_t *bucket, uint32_t length,
     struct wlk_manager **result)
 {
-  enum wlk_status status = wlk_process_start(process);
+  enum wlk_status status = wlk_process_init_once(process);
   if (status != WLK_OK) return status;
   struct wlk_manager *fresh = new_manager(process, bucket, length);
   if (!fresh) return WLK_NO_MEMORY;
@@ -115,14 +115,14 @@ static void withdraw_declaration(struct wlk_section *section, struct wlk_request
   wlk_section_unlock_process(section);
 }
 
-static void count_in(struct wlk_part *part, const struct wlk_request *request)
+static void count_request(struct wlk_part *part, const struct wlk_request *request)
 {
   part->requests++;
   part->labels += wlk_label_length(request) > 0;
   part->name_units += wlk_label_length(request);
 }
 
-static void count_out(struct wlk_part *part, const struct wlk_request *request)
+static void uncount_request(struct wlk_part *part, const struct wlk_request *request)
 {
   part->requests--;
   part->labels -= wlk_label_length(request) > 0;
@@ -146,7 +146,7 @@ static void revoke_lock(
     struct wlk_section *section, struct wlk_request *request, struct wlk_agent *thief,
     enum wlk_news news) WLK_REQUIRES(section->shard->mutex)
 {
-  count_out(request->resource->part, request);
+  uncount_request(request->resource->part, request);
   request->state = WLK_STATE_STOLEN;
   request->thief.thread = thief->thread_id;
   request->thief.number = thief->number;
@@ -277,7 +277,7 @@ static enum wlk_status request_a_lock(
       return WLK_OK;
     }
   }
-  count_in(resource->part, request);
+  count_request(resource->part, request);
   wlk_list_append(&request->agent->requests, &request->by_agent);
   if (!grantable) {
     enqueue(section, request);
@@ -373,7 +373,7 @@ static void remove_from_resource(struct wlk_section *section, struct wlk_request
     resource->units -= request->weight;
   }
   withdraw_declaration(section, request);
-  count_out(resource->part, request);
+  uncount_request(resource->part, request);
   process_the_lock_request_queue(section, resource);
   wlk_resource_drop_if_unused(section, resource);
   wlk_section_end_request(section, request);

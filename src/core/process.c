@@ -40,7 +40,7 @@ double wlk_continuous_now(void)
   return wlk_port_continuous_now();
 }
 
-enum wlk_status wlk_process_start(struct wlk_process *process)
+enum wlk_status wlk_process_init_once(struct wlk_process *process)
 {
   uint64_t hash_key[2];
   if (!wlk_port_random(hash_key, sizeof hash_key)) return WLK_NO_RANDOM;

@@ -6,6 +6,6 @@
 
 /* Initialises once what a static initialiser cannot. Returns WLK_OK or WLK_NO_RANDOM. Threads:
  * any. */
-enum wlk_status wlk_process_start(struct wlk_process *process) WLK_EXCLUDES(process->mutex);
+enum wlk_status wlk_process_init_once(struct wlk_process *process) WLK_EXCLUDES(process->mutex);
 
 #endif

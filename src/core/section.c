@@ -86,7 +86,7 @@ void wlk_section_remove(
 
 /* If the table wants other room than `*room` chains, sets `*room` and returns true: the caller
  * allocates that and calls again. Afterwards the caller frees `*chains`. */
-static bool resize_if_room(
+static bool resize_or_ask_for_room(
     struct wlk_table *table, struct wlk_mutex *mutex, struct wlk_entry ***chains, size_t *room)
     WLK_EXCLUDES(*mutex)
 {
@@ -104,7 +104,7 @@ WLK_RARE void wlk_table_resize(struct wlk_table *table, struct wlk_mutex *mutex)
 {
   struct wlk_entry **chains = NULL;
   size_t room = 0;
-  while (resize_if_room(table, mutex, &chains, &room)) {
+  while (resize_or_ask_for_room(table, mutex, &chains, &room)) {
     wlk_free(chains);
     chains = room > 0 ? wlk_alloc(room * sizeof *chains) : NULL;
     if (room > 0 && !chains) return;
@@ -174,14 +174,14 @@ static void end_all_stolen(struct wlk_section *section, struct wlk_link *stolen)
   }
 }
 
-static WLK_RARE void take_others(struct wlk_section *section, struct wlk_events *events)
+static WLK_RARE void take_queued_events(struct wlk_section *section, struct wlk_events *events)
 {
   struct wlk_link *stolen;
   wlk_agent_drain(section->caller, false, events, &stolen);
   end_all_stolen(section, stolen);
 }
 
-static WLK_RARE void take_granted(struct wlk_section *section, struct wlk_events *events)
+static WLK_RARE void take_own_grants(struct wlk_section *section, struct wlk_events *events)
 {
   while (!wlk_list_is_empty(&section->granted) && events->count < events->capacity) {
     struct wlk_link *link = section->granted.next;
@@ -196,8 +196,8 @@ void wlk_section_take_events(struct wlk_section *section, struct wlk_events *eve
 {
   events->count = 0;
   if (atomic_load_explicit(&section->caller->has_events, memory_order_relaxed))
-    take_others(section, events);
-  if (!wlk_list_is_empty(&section->granted)) take_granted(section, events);
+    take_queued_events(section, events);
+  if (!wlk_list_is_empty(&section->granted)) take_own_grants(section, events);
 }
 
 /* Takes no shard's mutex, because a stolen request is in none. */
