@@ -26,7 +26,7 @@ static enum wlh_status defer_release(struct wlh_request *lock, struct wlk_events
   enum wlh_state state;
   wlk_mutex_lock(&bucket->qmu);
   /* The helper may have received its theft in between. */
-  bool ended = wlh_is_end(lock->item.event.news);
+  bool ended = wlh_news_is_end(lock->item.event.news);
   if (!ended) {
     wlh_drop_event(lock);
     lock->state = WLH_ENDING;

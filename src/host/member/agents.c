@@ -19,7 +19,7 @@ const char *wlh_status_message(enum wlh_status status)
   return (size_t)status < sizeof messages / sizeof *messages ? messages[status] : "";
 }
 
-bool wlh_is_end(uint32_t news)
+bool wlh_news_is_end(uint32_t news)
 {
   return (news &
           (WLK_NEWS_STOLEN | WLK_NEWS_PASSED | WLH_NEWS_NOT_AVAILABLE | WLH_NEWS_OTHER_LIMIT |
@@ -101,7 +101,7 @@ struct wlh_end_result wlh_take_end(
     struct wlh_bucket *bucket, struct wlh_request *request, enum wlh_status *status,
     struct wlk_events *events)
 {
-  struct wlh_end_result check = {wlh_is_end(request->item.event.news), false, request->state};
+  struct wlh_end_result check = {wlh_news_is_end(request->item.event.news), false, request->state};
   if (check.ended) {
     *status = status_of_event(&request->item.event, events);
     check.ours = wlh_end_record(bucket, request);
@@ -167,7 +167,7 @@ static void take_event(struct wlh_agent *agent, struct wlk_event *event)
     wlh_free_job(wlh_job_of(item));
     return;
   }
-  if (!wlh_is_end(event->news)) return;
+  if (!wlh_news_is_end(event->news)) return;
   struct wlh_request *request = wlh_request_of(item);
   if (wlh_end_record(agent->bucket, request)) wlh_recycle_request(agent, request);
 }

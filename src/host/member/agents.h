@@ -6,7 +6,7 @@
 
 enum wlh_status wlh_status_of(enum wlh_cells_status status);
 
-bool wlh_is_end(uint32_t news);
+bool wlh_news_is_end(uint32_t news);
 
 void wlh_init_item(struct wlh_item *item, struct wlh_agent *agent, uint32_t tag);
 

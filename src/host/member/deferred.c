@@ -53,7 +53,7 @@ static void end_deferred(struct wlh_bucket *bucket, struct wlh_request *request)
   }
   wlh_forget_cell(bucket, request);
   wlk_mutex_lock(&bucket->qmu);
-  wlh_trash(bucket, request);
+  wlh_move_to_trash(bucket, request);
   wlk_mutex_unlock(&bucket->qmu);
 }
 
@@ -159,7 +159,7 @@ static void do_terminate(struct wlh_bucket *bucket, struct wlh_agent *agent)
     struct wlh_request *request = WLK_ITEM(link, struct wlh_request, by_agent);
     wlh_remove_deferred(bucket, &request->item);
     wlh_forget_cell(bucket, request);
-    wlh_trash(bucket, request);
+    wlh_move_to_trash(bucket, request);
   }
   WLK_LIST_FOR_EACH (link, &agent->jobs) {
     wlh_remove_deferred(bucket, &WLK_ITEM(link, struct wlh_job, by_agent)->item);

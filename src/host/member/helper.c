@@ -72,7 +72,7 @@ static void postpone_check(
   watch->check_at = ((now + phase) / grid + 1) * grid - phase;
 }
 
-static bool is_set(const uint64_t *bits, uint32_t i)
+static bool has_bit(const uint64_t *bits, uint32_t i)
 {
   return (bits[i / 64] >> (i % 64)) & 1;
 }
@@ -95,7 +95,7 @@ static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
   uint64_t longest = longest_interval(bucket);
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     struct wlh_watch *watch = &bucket->watches[i];
-    if (is_set(bucket->suspects, i)) schedule_check(watch, now);
+    if (has_bit(bucket->suspects, i)) schedule_check(watch, now);
     if (watch->check_at == 0 || watch->check_at > now) continue;
     watch->check_at = 0;
     if (i == bucket->arena.member) continue;
@@ -132,7 +132,7 @@ static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, ui
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     struct wlh_watch *watch = &bucket->watches[i];
-    if (!is_set(members, i)) {
+    if (!has_bit(members, i)) {
       watch->check_at = 0; /* It needs no check any more. */
       continue;
     }
@@ -457,7 +457,7 @@ static void fail_operation(struct wlh_bucket *bucket, struct wlh_item *item, enu
 }
 
 /* The file cannot be opened. */
-static void fail_all(struct wlh_bucket *bucket, enum wlh_status status)
+static void fail_all_operations(struct wlh_bucket *bucket, enum wlh_status status)
 {
   wlk_mutex_lock(&bucket->qmu);
   struct wlk_link *next;
@@ -479,7 +479,7 @@ static void lose_request(struct wlh_bucket *bucket, struct wlh_request *request)
   request->item.op = WLH_OP_NONE;
   request->state = WLH_ENDED;
   if (request->item.gone) {
-    wlh_trash(bucket, request);
+    wlh_move_to_trash(bucket, request);
   } else if (!(request->item.event.news & WLK_NEWS_STOLEN)) {
     /* A lock keeps its token, because the event may report its grant, too. */
     uint32_t low = waited ? (uint32_t)WLH_LOST : request->item.event.token_low;
@@ -489,7 +489,7 @@ static void lose_request(struct wlh_bucket *bucket, struct wlh_request *request)
   }
 }
 
-static void lose_all(struct wlh_bucket *bucket)
+static void lose_all_requests(struct wlh_bucket *bucket)
 {
   wlk_mutex_lock(&bucket->qmu);
   WLK_LIST_FOR_EACH (by_bucket, &bucket->agents) {
@@ -519,13 +519,13 @@ static int run_membership(struct wlh_bucket *bucket)
   if (status == WLH_OK) {
     serve(bucket);
     close_connections(bucket);
-    if (wlh_is_lost(bucket)) lose_all(bucket);
+    if (wlh_is_lost(bucket)) lose_all_requests(bucket);
     slow = wlh_member_close(bucket);
   } else {
     wlk_mutex_lock(&bucket->qmu);
     bucket->failure = failure;
     wlk_mutex_unlock(&bucket->qmu);
-    fail_all(bucket, status);
+    fail_all_operations(bucket, status);
   }
   wlh_do_deferred_without_tables(bucket);
   wlh_empty_trash(bucket);
@@ -534,7 +534,7 @@ static int run_membership(struct wlh_bucket *bucket)
   return slow;
 }
 
-static void run(void *data)
+static void run_helper(void *data)
 {
   struct wlh_bucket *bucket = data;
   for (bool done = false; !done;) {
@@ -553,7 +553,7 @@ static void run(void *data)
 bool wlh_helper_start(struct wlh_bucket *bucket)
 {
   wlk_mutex_lock(&bucket->qmu);
-  int error = bucket->running ? 0 : wlh_port_start_thread(run, bucket);
+  int error = bucket->running ? 0 : wlh_port_start_thread(run_helper, bucket);
   if (error == 0)
     bucket->running = true;
   else

@@ -137,7 +137,7 @@ static bool grow_view(struct wlh_view *view)
 }
 
 /* The next snapshot may be small, so the memory of a large one is freed. */
-static void shrink_view(struct wlh_view *view)
+static void free_large_view(struct wlh_view *view)
 {
   if (view->entry_capacity <= VIEW_KEPT && view->client_capacity <= VIEW_KEPT &&
       view->unit_capacity <= VIEW_KEPT * WLH_TEXT_UNITS)
@@ -194,7 +194,7 @@ static enum wlh_status take_snapshot(struct wlh_bucket *bucket, struct wlh_job *
   } while (status == WLH_CELLS_FULL);
   if (status != WLH_CELLS_OK || wlh_is_lost(bucket)) return WLH_LOST;
   job->answer = make_snapshot(&bucket->view);
-  shrink_view(&bucket->view);
+  free_large_view(&bucket->view);
   return job->answer ? WLH_OK : WLH_NO_MEMORY;
 }
 

@@ -18,7 +18,7 @@ static struct wlh_header *header_of(struct wlh_bucket *bucket)
   return &((struct wlh_segment *)bucket->port.map)->header;
 }
 
-static bool alive(void *data, uint32_t member)
+static bool is_member_alive(void *data, uint32_t member)
 {
   struct wlh_bucket *bucket = data;
   return wlh_port_is_alive(&bucket->port, member);
@@ -44,7 +44,8 @@ static bool is_of_this_boot(struct wlh_bucket *bucket, uint64_t boot)
 }
 
 /* Sets `failure` if the result is UNMAPPED. */
-static enum verdict judge(struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
+static enum verdict judge_segment(
+    struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
 {
   int error;
   uint64_t size = wlh_port_extend_map(&bucket->port, &error);
@@ -54,7 +55,7 @@ static enum verdict judge(struct wlh_bucket *bucket, uint64_t boot, struct wlh_f
   if (atomic_load(&header->magic) != WLH_MAGIC || !is_of_this_boot(bucket, boot)) return FORMATLESS;
   if (header->layout != WLH_LAYOUT || header->incompat != 0) return FOREIGN_LAYOUT;
   uint32_t ncells = header->ncells;
-  if (!wlh_is_size(ncells, header->nmembers)) return POISONED;
+  if (!wlh_is_valid_size(ncells, header->nmembers)) return POISONED;
   if (size < wlh_segment_bytes(ncells)) return error != 0 ? UNMAPPED : POISONED;
   if (atomic_load(&header->poisoned)) return POISONED;
   if (!wlh_cells_is_formatted(bucket->port.map)) return POISONED;
@@ -109,7 +110,8 @@ static void wake_all_members(struct wlh_bucket *bucket)
 }
 
 /* Makes the segment anew if it has no members. With the gate. */
-static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
+static enum wlh_status format_segment(
+    struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
 {
   int error;
   bool touch = wlh_port_extend_map(&bucket->port, &error) >= sizeof(struct wlh_header);
@@ -118,7 +120,7 @@ static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct w
   atomic_thread_fence(memory_order_seq_cst);
   if (wlh_port_is_any_alive(&bucket->port)) {
     if (touch) atomic_store(&header_of(bucket)->retired, 0);
-    enum verdict verdict = judge(bucket, boot, failure);
+    enum verdict verdict = judge_segment(bucket, boot, failure);
     if (verdict == GOOD) return WLH_OK;
     if (verdict == UNMAPPED) return failure->status;
     if (verdict != FOREIGN_LAYOUT) wake_all_members(bucket);
@@ -166,8 +168,8 @@ static enum wlh_status pass_gate(
     wlh_port_sleep(sleep);
     if (sleep < 5000000) sleep *= 2;
   }
-  bool good = !stale && judge(bucket, boot, failure) == GOOD;
-  enum wlh_status status = good ? WLH_OK : format(bucket, boot, failure);
+  bool good = !stale && judge_segment(bucket, boot, failure) == GOOD;
+  enum wlh_status status = good ? WLH_OK : format_segment(bucket, boot, failure);
   wlh_port_unlock_gate(&bucket->port);
   return status;
 }
@@ -202,7 +204,7 @@ static enum wlh_status take_number_in_segment(
   bool is_large = wlh_port_size(&bucket->port) > wlh_segment_bytes(MANY_CELLS);
   bool stale = (boot == WLH_PORT_ANY_BOOT || is_large) && !wlh_port_is_any_alive(&bucket->port);
   for (int round = 0; round < OPEN_ROUNDS; round++) {
-    if (!stale && judge(bucket, boot, failure) == GOOD) {
+    if (!stale && judge_segment(bucket, boot, failure) == GOOD) {
       if (!take_number(bucket, member)) {
         return wlh_fail(
             failure, WLH_FULL,
@@ -213,7 +215,7 @@ static enum wlh_status take_number_in_segment(
       }
       /* Either the formatter sees our byte, or we see that it is about to format. */
       atomic_thread_fence(memory_order_seq_cst);
-      if (judge(bucket, boot, failure) == GOOD && !wlh_is_lost(bucket)) return WLH_OK;
+      if (judge_segment(bucket, boot, failure) == GOOD && !wlh_is_lost(bucket)) return WLH_OK;
       wlh_port_unlock_member(&bucket->port, *member);
     }
     enum wlh_status status = pass_gate(bucket, boot, stale, failure);
@@ -226,7 +228,8 @@ static enum wlh_status take_number_in_segment(
       bucket->port.path);
 }
 
-static enum wlh_status join(struct wlh_bucket *bucket, uint32_t member, struct wlh_failure *failure)
+static enum wlh_status join_segment(
+    struct wlh_bucket *bucket, uint32_t member, struct wlh_failure *failure)
 {
   int error;
   uint64_t bytes = wlh_port_extend_map(&bucket->port, &error);
@@ -234,7 +237,7 @@ static enum wlh_status join(struct wlh_bucket *bucket, uint32_t member, struct w
   uint64_t generation = (segment->members[member].gen + 1) & GENERATIONS;
   segment->members[member].gen = generation;
   bucket->me = generation << 16 | (member + 1);
-  wlh_cells_attach(&bucket->arena, segment, bytes, member, alive, bucket);
+  wlh_cells_attach(&bucket->arena, segment, bytes, member, is_member_alive, bucket);
   error = wlh_port_bind(&bucket->port, member);
   if (error == ENOENT) {
     return wlh_fail(
@@ -260,7 +263,7 @@ static enum wlh_status join(struct wlh_bucket *bucket, uint32_t member, struct w
 }
 
 /* Makes everything that exists only while the file is open. */
-static enum wlh_status map(struct wlh_bucket *bucket, struct wlh_failure *failure)
+static enum wlh_status map_file(struct wlh_bucket *bucket, struct wlh_failure *failure)
 {
   int error = wlh_port_map(&bucket->port, (size_t)wlh_segment_bytes(WLH_CELLS_MOST), &bucket->lost);
   if (error == ENOBUFS) {
@@ -304,9 +307,9 @@ enum wlh_status wlh_member_open(struct wlh_bucket *bucket, struct wlh_failure *f
   __atomic_store_n(&bucket->lost, 0, __ATOMIC_RELEASE);
   enum wlh_status status =
       wlh_port_open(&bucket->port, bucket->directory, bucket->standard, bucket->name, failure);
-  if (status == WLH_OK) status = map(bucket, failure);
+  if (status == WLH_OK) status = map_file(bucket, failure);
   if (status == WLH_OK) status = take_number_in_segment(bucket, &member, failure);
-  if (status == WLH_OK) status = join(bucket, member, failure);
+  if (status == WLH_OK) status = join_segment(bucket, member, failure);
   if (status != WLH_OK) {
     close_all(bucket);
     return status;

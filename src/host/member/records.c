@@ -108,7 +108,7 @@ void wlh_forget_cell(struct wlh_bucket *bucket, struct wlh_request *request)
   request->cell = 0;
 }
 
-void wlh_trash(struct wlh_bucket *bucket, struct wlh_request *request)
+void wlh_move_to_trash(struct wlh_bucket *bucket, struct wlh_request *request)
 {
   wlk_list_remove(&request->by_agent);
   wlk_list_remove(&request->item.by_event);

@@ -280,7 +280,8 @@ void wlh_end_look(struct wlh_bucket *bucket, struct wlh_segment *segment);
 void wlh_forget_cell(struct wlh_bucket *bucket, struct wlh_request *request);
 
 /* Removes a request from all lists. It is freed after the critical section. With mu and qmu. */
-void wlh_trash(struct wlh_bucket *bucket, struct wlh_request *request) WLK_REQUIRES(bucket->qmu);
+void wlh_move_to_trash(struct wlh_bucket *bucket, struct wlh_request *request)
+    WLK_REQUIRES(bucket->qmu);
 
 /* The caller has mu, and is outside. */
 void wlh_empty_trash(struct wlh_bucket *bucket);

@@ -19,7 +19,7 @@ enum {
 #define LONG_SLEEP   UINT64_C(5000000)
 #define LEAVE_WITHIN UINT64_C(2000000)
 
-static void relax(void)
+static void pause_processor(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -40,7 +40,7 @@ static bool try_word(struct wlh_bucket *bucket, int tries)
   _Atomic uint64_t *word = &bucket->arena.segment->header.word;
   for (int i = 0; i < tries; i++) {
     if (atomic_load_explicit(word, memory_order_relaxed) == 0 && swap_word(bucket, 0)) return true;
-    relax();
+    pause_processor();
   }
   return false;
 }
@@ -132,7 +132,7 @@ bool wlh_try_enter(struct wlh_bucket *bucket, struct wlh_agent *caller) WLK_UNCH
   bool mine = false;
   for (int i = 0; i < TRIES && !mine; i++) {
     mine = wlh_port_try_lock(&bucket->mu);
-    if (!mine) relax();
+    if (!mine) pause_processor();
   }
   if (!mine) return false;
   if (!bucket->open || wlh_is_lost(bucket) || !try_word(bucket, TRIES)) {

@@ -115,7 +115,7 @@ enum wlh_cells_status wlh_cells_begin(struct wlh_arena *arena, uint64_t now)
   uint32_t ncells = wlh_read(&header->ncells);
   arena->now = now;
   if (atomic_load(&header->poisoned) != 0) arena->poisoned = true;
-  bool possible = wlh_is_size(ncells, wlh_read(&header->nmembers)) &&
+  bool possible = wlh_is_valid_size(ncells, wlh_read(&header->nmembers)) &&
                   (ncells >= arena->ncells || header->shrinks > arena->shrinks);
   if (!possible || is_impossible(arena, header))
     wlh_note_damage(arena);
@@ -175,7 +175,7 @@ bool wlh_cells_begin_give_back(struct wlh_arena *arena)
   struct wlh_header *header = wlh_header_of(arena);
   if (wlh_read(&header->slack) == 0 || arena->poisoned || is_looked_at(arena)) return false;
   arena->shrinks = header->shrinks + 1;
-  wlh_raise(&header->shrinks, arena->shrinks);
+  wlh_raise_count(&header->shrinks, arena->shrinks);
   return true;
 }
 

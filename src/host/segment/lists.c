@@ -76,7 +76,7 @@ static uint32_t *next_of(struct wlh_arena *arena, uint32_t request)
 }
 
 /* Merges two sorted chains; of equal requests, those of `a` come first. */
-static uint32_t merge(struct wlh_arena *arena, uint32_t a, uint32_t b, wlh_order *order)
+static uint32_t merge_chains(struct wlh_arena *arena, uint32_t a, uint32_t b, wlh_order *order)
 {
   uint32_t first = 0, last = 0, steps = 0;
   while (b != 0 && wlh_advance(arena, a, &steps)) {
@@ -119,12 +119,12 @@ uint32_t wlh_chain_sort(struct wlh_arena *arena, uint32_t chain, wlh_order *orde
     chain = cut_first_run(arena, one, order, &steps);
     unsigned i = 0;
     for (; i < 31 && bins[i] != 0; i++) {
-      one = merge(arena, bins[i], one, order);
+      one = merge_chains(arena, bins[i], one, order);
       bins[i] = 0;
     }
     bins[i] = one;
   }
   chain = 0;
-  for (unsigned i = 0; i < 32; i++) chain = merge(arena, bins[i], chain, order);
+  for (unsigned i = 0; i < 32; i++) chain = merge_chains(arena, bins[i], chain, order);
   return chain;
 }

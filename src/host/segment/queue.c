@@ -123,7 +123,7 @@ void wlh_grant(struct wlh_arena *arena, uint32_t request, enum wlh_kind kind)
   /* Another process may have overwritten the header since we entered. */
   if (token <= arena->token || token >= WLH_COUNT_MOST) wlh_note_damage(arena);
   arena->token = token;
-  wlh_raise(&header->token, token);
+  wlh_raise_count(&header->token, token);
   WLH_PUT(cell->token, token);
   WLH_PUT(cell->since, arena->now);
   wlh_commit_kind(arena, request, kind);

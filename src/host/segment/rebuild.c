@@ -94,7 +94,7 @@ static bool try_to_shrink(struct wlh_arena *arena)
   while (top <= shrink_limit(ncells)) ncells /= 2;
   if (ncells == arena->ncells) return false;
   arena->shrinks = header->shrinks + 1;
-  wlh_raise(&header->shrinks, arena->shrinks);
+  wlh_raise_count(&header->shrinks, arena->shrinks);
   wlh_commit(&header->slack, 1);
   wlh_commit(&header->ncells, ncells);
   arena->ncells = ncells;
@@ -151,14 +151,14 @@ static void rebuild_request(struct wlh_arena *arena, uint32_t request)
 {
   struct wlh_header *header = wlh_header_of(arena);
   const struct wlh_request_cell *cell = wlh_request_at(arena, request);
-  if (cell->ticket >= header->ticket) wlh_raise(&header->ticket, cell->ticket + 1);
+  if (cell->ticket >= header->ticket) wlh_raise_count(&header->ticket, cell->ticket + 1);
   if (cell->kind != WLH_KIND_PENDING && cell->token > header->token)
-    wlh_raise(&header->token, cell->token);
+    wlh_raise_count(&header->token, cell->token);
   wlh_text_keep(arena, cell->label, wlh_read_length(arena, &cell->label_units, WLH_LABEL_MOST));
   wlh_list_add(arena, &wlh_agent_at(arena, cell->agent)->requests, WLH_BY_AGENT, request);
 }
 
-static bool by_ticket(const struct wlh_request_cell *a, const struct wlh_request_cell *b)
+static bool is_before_by_ticket(const struct wlh_request_cell *a, const struct wlh_request_cell *b)
 {
   return a->ticket <= b->ticket;
 }
@@ -166,7 +166,7 @@ static bool by_ticket(const struct wlh_request_cell *a, const struct wlh_request
 /* Orders the requests of a name, and mail, that are sorted by tickets already: locks and stolen
  * locks as they were granted, then waiting requests. Tokens grow, so the news of a theft precedes
  * that of any later grant. */
-static bool by_grant_or_queue(const struct wlh_request_cell *a, const struct wlh_request_cell *b)
+static bool is_before_at_name(const struct wlh_request_cell *a, const struct wlh_request_cell *b)
 {
   bool a_waits = a->kind == WLH_KIND_PENDING, b_waits = b->kind == WLH_KIND_PENDING;
   if (a_waits != b_waits) return b_waits;
@@ -175,7 +175,7 @@ static bool by_grant_or_queue(const struct wlh_request_cell *a, const struct wlh
 
 static uint32_t rebuild_by_ticket(struct wlh_arena *arena, uint32_t chain)
 {
-  uint32_t first = wlh_chain_sort(arena, chain, by_ticket), steps = 0;
+  uint32_t first = wlh_chain_sort(arena, chain, is_before_by_ticket), steps = 0;
   for (uint32_t request = first; wlh_advance(arena, request, &steps);) {
     uint32_t next = wlh_list_next(arena, WLH_BY_RESOURCE, request);
     if (next != 0 && wlh_request_at(arena, next)->ticket == wlh_request_at(arena, request)->ticket)
@@ -188,7 +188,7 @@ static uint32_t rebuild_by_ticket(struct wlh_arena *arena, uint32_t chain)
 
 static void rebuild_requests(struct wlh_arena *arena, uint32_t chain)
 {
-  uint32_t request = wlh_chain_sort(arena, rebuild_by_ticket(arena, chain), by_grant_or_queue),
+  uint32_t request = wlh_chain_sort(arena, rebuild_by_ticket(arena, chain), is_before_at_name),
            steps = 0;
   while (wlh_advance(arena, request, &steps)) {
     uint32_t next = wlh_list_next(arena, WLH_BY_RESOURCE, request);
@@ -220,7 +220,7 @@ static void rebuild_names(struct wlh_arena *arena, uint32_t top)
 /* ---- 5. free cells ---- */
 
 /* Begins at the top, so that the lowest cells are taken first. */
-static void rebuild_free(struct wlh_arena *arena, uint32_t top)
+static void rebuild_free_list(struct wlh_arena *arena, uint32_t top)
 {
   struct wlh_header *header = wlh_header_of(arena);
   WLH_PUT(header->free, 0);
@@ -253,7 +253,7 @@ static void rebuild(struct wlh_arena *arena)
   uint32_t chain = rebuild_cells(arena, top);
   if (!arena->poisoned) rebuild_requests(arena, chain);
   if (!arena->poisoned) rebuild_names(arena, top);
-  if (!arena->poisoned) rebuild_free(arena, top);
+  if (!arena->poisoned) rebuild_free_list(arena, top);
   if (!arena->poisoned) process_queues(arena, top);
 }
 

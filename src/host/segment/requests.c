@@ -178,7 +178,7 @@ static uint32_t fill_request_cell(
   uint32_t request = wlh_pool_take(arena);
   struct wlh_request_cell *cell = wlh_request_at(arena, request);
   if (ticket >= WLH_COUNT_MOST) wlh_note_damage(arena);
-  wlh_raise(&header->ticket, ticket + 1);
+  wlh_raise_count(&header->ticket, ticket + 1);
   WLH_PUT(cell->resource, attempt->resource);
   WLH_PUT(cell->agent, attempt->ask->agent);
   WLH_PUT(cell->member, (uint16_t)arena->member);

@@ -283,7 +283,7 @@ struct wlh_segment {
 
 #define WLH_BYTES_BEFORE_CELLS (256 + 64 * WLH_MEMBERS)
 
-static inline bool wlh_is_size(uint32_t ncells, uint32_t nmembers)
+static inline bool wlh_is_valid_size(uint32_t ncells, uint32_t nmembers)
 {
   return ncells >= WLH_CELLS_LEAST && ncells <= WLH_CELLS_MOST && (ncells & (ncells - 1)) == 0 &&
          nmembers == WLH_MEMBERS;

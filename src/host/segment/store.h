@@ -46,7 +46,7 @@ static inline void wlh_commit(uint32_t *place, uint32_t value)
 }
 
 /* Raises a count of the header. It is one store on every machine. */
-static inline void wlh_raise(uint64_t *count, uint64_t value)
+static inline void wlh_raise_count(uint64_t *count, uint64_t value)
 {
   WLH_STEP(*count);
   __atomic_store_n(count, value, __ATOMIC_RELAXED);

@@ -163,7 +163,7 @@ static bool attach_from_outside(
 {
   uint32_t ncells = wlh_read(&segment->header.ncells);
   *arena = (struct wlh_arena){.segment = segment, .bytes = bytes, .outside = true};
-  if (!wlh_is_size(ncells, WLH_MEMBERS) || wlh_segment_bytes(ncells) > bytes) return false;
+  if (!wlh_is_valid_size(ncells, WLH_MEMBERS) || wlh_segment_bytes(ncells) > bytes) return false;
   arena->ncells = ncells;
   return atomic_load(&segment->header.magic) == WLH_MAGIC &&
          atomic_load(&segment->header.poisoned) == 0;

@@ -16,7 +16,7 @@
 enum { AHEAD = 30 * 24 * 3600 };
 
 /* The path of confstr(_CS_DARWIN_USER_TEMP_DIR) leaves too little room in a socket's address. */
-const char *wlh_port_parent(void)
+const char *wlh_port_default_parent(void)
 {
   return "/tmp";
 }
@@ -33,7 +33,7 @@ bool wlh_port_is_local(int descriptor)
 
 /* acl_get_fd_np(3), acl_get_entry(3), acl_get_tag_type(3). Entries that deny, as in a user's own
  * directories, give no rights. An unreadable list may give any. */
-static bool has_list(int descriptor)
+static bool has_access_list(int descriptor)
 {
   acl_t list = acl_get_fd_np(descriptor, ACL_TYPE_EXTENDED);
   acl_entry_t entry;
@@ -55,7 +55,7 @@ enum wlh_port_rights wlh_port_rights(int descriptor)
   struct statfs status;
   if (fstatfs(descriptor, &status) != 0 || (status.f_flags & MNT_IGNORE_OWNERSHIP))
     return WLH_RIGHTS_OF_ALL;
-  return has_list(descriptor) ? WLH_RIGHTS_OF_LIST : WLH_RIGHTS_OF_MODE;
+  return has_access_list(descriptor) ? WLH_RIGHTS_OF_LIST : WLH_RIGHTS_OF_MODE;
 }
 
 /* futimens(2). /tmp loses files that were not read, written or changed for three days, and writes

@@ -56,7 +56,8 @@ const char *wlh_port_remedy(int error)
 
 /* The message names the owner of the file or directory that denies access. If we cannot even see
  * it, it names the nearest one above that we can see. */
-static enum wlh_status fail_denied(struct wlh_failure *failure, const char *path, const char *what)
+static enum wlh_status fail_because_denied(
+    struct wlh_failure *failure, const char *path, const char *what)
 {
   char nearest[WLH_PATH_SIZE + 16];
   struct stat status;
@@ -83,7 +84,7 @@ enum wlh_status wlh_port_fail_unsupported(
 #else
   said = strerror_r(error, text, sizeof text) == 0 ? text : "";
 #endif
-  if (error == EACCES || error == EPERM) return fail_denied(failure, path, what);
+  if (error == EACCES || error == EPERM) return fail_because_denied(failure, path, what);
   return wlh_fail(
       failure, wlh_port_status_of(error), "%s: %s: %s%s", path, what, said, wlh_port_remedy(error));
 }

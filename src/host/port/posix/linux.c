@@ -13,7 +13,7 @@ static bool logind_removes(void)
   return geteuid() >= 1000 && stat("/run/systemd/seats", &status) == 0;
 }
 
-const char *wlh_port_parent(void)
+const char *wlh_port_default_parent(void)
 {
   return logind_removes() ? "/tmp" : "/dev/shm";
 }

@@ -122,7 +122,7 @@ static void start_guarding(int place)
   handlers[place].guarding = sigaction(signal, &ours, NULL) == 0;
 }
 
-static int guard(struct wlh_port *port, uint32_t *lost)
+static int add_guard(struct wlh_port *port, uint32_t *lost)
 {
   int error = ENOBUFS;
   wlk_mutex_lock(&guards_mutex);
@@ -139,7 +139,7 @@ static int guard(struct wlh_port *port, uint32_t *lost)
   return error;
 }
 
-static void unguard(struct wlh_port *port)
+static void remove_guard(struct wlh_port *port)
 {
   if (port->guard < 0) return;
   wlk_mutex_lock(&guards_mutex);
@@ -155,12 +155,12 @@ int wlh_port_map(struct wlh_port *port, size_t size, uint32_t *lost)
   wlh_port_keep_private(map, size);
   port->map = map;
   port->map_size = size;
-  return guard(port, lost);
+  return add_guard(port, lost);
 }
 
 void wlh_port_unmap(struct wlh_port *port)
 {
-  unguard(port);
+  remove_guard(port);
   if (port->map) (void)munmap(port->map, port->map_size);
   port->map = NULL;
 }

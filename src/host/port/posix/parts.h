@@ -78,7 +78,7 @@ void wlh_port_unmap(struct wlh_port *port);
 
 /* ---- linux, darwin ---- */
 
-const char *wlh_port_parent(void);
+const char *wlh_port_default_parent(void);
 
 /* Whether locks and shared memory work on a file system; and the names of all such file systems. */
 bool wlh_port_is_local(int descriptor);

@@ -16,7 +16,7 @@ enum wlh_status wlh_port_choose_directory(
   *standard = !directory;
   int length;
   if (*standard) {
-    const char *parent = wlh_port_parent();
+    const char *parent = wlh_port_default_parent();
     length = snprintf(path, WLH_PATH_SIZE, "%s/web-locks-%u", parent, (unsigned)geteuid());
   } else {
     length = snprintf(path, WLH_PATH_SIZE, "%s", directory);
@@ -45,7 +45,7 @@ static int open_directory(int parent, const char *path)
   return openat(parent, path, DIRECTORY_FLAGS);
 }
 
-static enum wlh_status fail_writable(
+static enum wlh_status fail_because_writable(
     struct wlh_failure *failure, const char *path, mode_t mode, const char *right)
 {
   return wlh_fail(
@@ -55,7 +55,7 @@ static enum wlh_status fail_writable(
       path, (unsigned)mode & 07777, right);
 }
 
-static enum wlh_status fail_owner(
+static enum wlh_status fail_because_of_owner(
     struct wlh_failure *failure, const char *path, uid_t owner, const char *else_what)
 {
   return wlh_fail(
@@ -101,10 +101,10 @@ static enum wlh_status check_owner(
   mode_t others = standard ? S_IWGRP | S_IWOTH : S_IWOTH;
   bool ours = status->st_uid == geteuid() || (!standard && status->st_uid == 0);
   if (!ours && !(!standard && (status->st_mode & S_IWGRP))) {
-    return fail_owner(failure, path, status->st_uid, made ? DELETE : SHARE);
+    return fail_because_of_owner(failure, path, status->st_uid, made ? DELETE : SHARE);
   }
   if (status->st_mode & others) {
-    return fail_writable(
+    return fail_because_writable(
         failure, path, status->st_mode,
         standard ? "0700" : "0700, or 0770 to share it with its group");
   }
@@ -215,7 +215,7 @@ static enum wlh_status check_shared(
     struct wlh_failure *failure)
 {
   if (status->st_mode & S_IWOTH) {
-    return fail_writable(failure, path, status->st_mode, rights == 0070 ? "0770" : "0660");
+    return fail_because_writable(failure, path, status->st_mode, rights == 0070 ? "0770" : "0660");
   }
   if (status->st_gid == port->gid && (status->st_mode & rights) == rights) return WLH_OK;
   return wlh_fail(
@@ -317,9 +317,9 @@ static enum wlh_status open_file(struct wlh_port *port, struct wlh_failure *fail
     enum wlh_status checked = check_shared(port, path, &status, 0060, failure);
     if (checked != WLH_OK) return checked;
   } else if (status.st_uid != geteuid()) {
-    return fail_owner(failure, path, status.st_uid, DELETE);
+    return fail_because_of_owner(failure, path, status.st_uid, DELETE);
   } else if (status.st_mode & S_IWOTH) {
-    return fail_writable(failure, path, status.st_mode, "0600");
+    return fail_because_writable(failure, path, status.st_mode, "0600");
   }
   port->file = wlh_port_move_high(port, port->file);
   port->copy = wlh_port_duplicate_high(port, port->file);

@@ -32,7 +32,7 @@ static bool find_user(struct user *user)
   return found;
 }
 
-static bool allow(ACL *list, DWORD flags, WELL_KNOWN_SID_TYPE type, PSID sid)
+static bool add_allow_entry(ACL *list, DWORD flags, WELL_KNOWN_SID_TYPE type, PSID sid)
 {
   char known[SECURITY_MAX_SID_SIZE];
   DWORD size = sizeof known;
@@ -51,15 +51,15 @@ bool wlh_port_make_private(struct wlh_private *security, bool directory)
   PSECURITY_DESCRIPTOR descriptor = &security->descriptor;
   security->attributes = (SECURITY_ATTRIBUTES){sizeof security->attributes, descriptor, FALSE};
   return find_user(&user) && InitializeAcl(list, sizeof security->list, ACL_REVISION) &&
-         allow(list, flags, WinNullSid, user.of.token.User.Sid) &&
-         allow(list, flags, WinLocalSystemSid, NULL) &&
-         allow(list, flags, WinBuiltinAdministratorsSid, NULL) &&
+         add_allow_entry(list, flags, WinNullSid, user.of.token.User.Sid) &&
+         add_allow_entry(list, flags, WinLocalSystemSid, NULL) &&
+         add_allow_entry(list, flags, WinBuiltinAdministratorsSid, NULL) &&
          InitializeSecurityDescriptor(descriptor, SECURITY_DESCRIPTOR_REVISION) &&
          SetSecurityDescriptorDacl(descriptor, TRUE, list, FALSE) &&
          SetSecurityDescriptorControl(descriptor, SE_DACL_PROTECTED, SE_DACL_PROTECTED);
 }
 
-static bool is_meant(const struct user *user, PSID sid)
+static bool is_trusted(const struct user *user, PSID sid)
 {
   static const WELL_KNOWN_SID_TYPE types[] = {
       WinLocalSystemSid, WinBuiltinAdministratorsSid, WinCreatorOwnerSid, WinCreatorOwnerRightsSid};
@@ -84,12 +84,12 @@ static PSID find_stranger(const struct user *user, ACL *list, DWORD rights)
     bool allows = header->AceType == ACCESS_ALLOWED_ACE_TYPE ||
                   header->AceType == ACCESS_ALLOWED_CALLBACK_ACE_TYPE;
     if (!allows || (header->AceFlags & INHERIT_ONLY_ACE) || !(allowed->Mask & rights)) continue;
-    if (!is_meant(user, &allowed->SidStart)) return &allowed->SidStart;
+    if (!is_trusted(user, &allowed->SidStart)) return &allowed->SidStart;
   }
   return NULL;
 }
 
-static enum wlh_status fail_named(
+static enum wlh_status fail_because_of_account(
     struct wlh_failure *failure, const char *path, PSID who, const char *format)
 {
   char *text = NULL;
@@ -122,12 +122,12 @@ enum wlh_status wlh_port_check_access(
     status = wlh_fail(
         failure, WLH_UNSUPPORTED,
         "%s has no access list, so every user could corrupt the locks. " PRIVATE, path, path);
-  } else if (!is_meant(&user, owner)) {
-    status = fail_named(
+  } else if (!is_trusted(&user, owner)) {
+    status = fail_because_of_account(
         failure, path, owner,
         "%s belongs to another user, %s, who could corrupt the locks. " PRIVATE);
   } else if (stranger) {
-    status = fail_named(
+    status = fail_because_of_account(
         failure, path, stranger,
         "%s gives rights to another user, %s, who could corrupt the locks. " PRIVATE);
   }

@@ -41,7 +41,7 @@ HANDLE wlh_port_open_file(const struct wlh_port *port, const char *name, DWORD d
 }
 
 /* Returns what it means that a file cannot be opened; NULL for a shortage that may pass. */
-static const char *moved_by(DWORD error)
+static const char *meaning_of_error(DWORD error)
 {
   if (wlh_port_status_of((int)error) == WLH_FULL) return NULL;
   bool gone = error == ERROR_FILE_NOT_FOUND || error == ERROR_PATH_NOT_FOUND;
@@ -58,11 +58,11 @@ const char *wlh_port_find_move(
   HANDLE there = CreateFileW(
       wide, FILE_READ_ATTRIBUTES, WLH_PORT_SHARE, NULL, OPEN_EXISTING,
       FILE_FLAG_BACKUP_SEMANTICS | WLH_PORT_NO_FOLLOWING, NULL);
-  if (there == INVALID_HANDLE_VALUE) return moved_by(GetLastError());
+  if (there == INVALID_HANDLE_VALUE) return meaning_of_error(GetLastError());
   bool known = GetFileInformationByHandleEx(there, FileIdInfo, &found, sizeof found) != FALSE;
   DWORD error = GetLastError();
   (void)CloseHandle(there);
-  if (!known) return moved_by(error);
+  if (!known) return meaning_of_error(error);
   return memcmp(&found, id, sizeof found) == 0 ? NULL : "was moved, and another file has its path";
 }
 
