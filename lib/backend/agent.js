@@ -263,8 +263,8 @@ class Agent {
   }
 
   /**
-   * Takes over a grant that came during the call, if callbacks of earlier grants are still to be
-   * called.
+   * Returns true if callbacks of earlier grants are still to be called. This grant is announced
+   * after those then.
    * @param {Requester} request
    */
   deferAnnouncement(request) {

@@ -231,8 +231,8 @@ class HeldRequest extends Request {
     }
     if (this.state === LOST) this.announceLoss(false);
     else if (this.why) this.announceFailure();
-    else if (this.state === UNAVAILABLE) this.observer?.missed();
-    else this.observer?.granted();
+    else if (this.state === UNAVAILABLE) this.observer?.onMiss();
+    else this.observer?.onGrant();
     this.backend.announce();
   }
 
@@ -250,7 +250,7 @@ class HeldRequest extends Request {
     this.reject = undefined;
     // An origin without a text remains, because it shows that the lock is recorded (sites.js).
     if (this.origin) this.origin = withTextStack(this.origin) ?? { stack: '' };
-    if (this.state === UNAVAILABLE) this.observer?.ended();
+    if (this.state === UNAVAILABLE) this.observer?.onEnd();
   }
 
   /** @returns {any} the value of the promise of a granted request */
@@ -269,7 +269,7 @@ class HeldRequest extends Request {
     try {
       released = this.release();
       if (released) released = this.#endWhenReleased(released);
-      else this.observer?.ended();
+      else this.observer?.onEnd();
       this.backend.announce();
     } catch (error) {
       if (/** @type {LockRequest} */ (this).state === GRANTED) throw error;
@@ -284,7 +284,7 @@ class HeldRequest extends Request {
   /** @param {Promise<void>} released @returns {Promise<void>} resolves when the observer knows */
   #endWhenReleased(released) {
     if (!arePromisesNative()) return this.#endAsync(released);
-    return then(released, () => this.observer?.ended());
+    return then(released, () => this.observer?.onEnd());
   }
 
   /**
@@ -293,7 +293,7 @@ class HeldRequest extends Request {
    */
   async #endAsync(released) {
     await released;
-    this.observer?.ended();
+    this.observer?.onEnd();
   }
 }
 

@@ -43,9 +43,9 @@ const { Waiting } = require('./waiters.js');
 const OF_NAMED = ['bucket', 'label', 'locks'];
 const OF_PRIVATE = ['label'];
 
-/** Holds the new name while others use the former one; errors show it as the holder. */
+/** The request with these options holds the new name while others use the former one. */
 const RESIZING = Object.freeze({ ...defaultOptions, label: 'resize: former permits are in use' });
-/** Waits for all other requests. */
+/** The request with these options waits for all others. */
 const BEHIND_ALL = Object.freeze({ ...defaultOptions, priority: LEAST_PRIORITY });
 
 /** @type {Backend | undefined} */

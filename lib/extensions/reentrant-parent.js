@@ -26,7 +26,7 @@ const forEachOf = uncurry(Set.prototype.forEach);
 class Served {
   /** @type {Request[]} */
   requests = [];
-  /** Whether the lock only waits for them, to be released. */
+  /** Whether the lock was released and only waits for these requests. */
   isAwaited = false;
   /** Resolves `ended`. @type {((released?: any) => void) | undefined} */
   end;
@@ -35,7 +35,7 @@ class Served {
     this.end = resolve;
   });
 
-  /** Harmless to repeat, in case that the stack was full. */
+  /** May be repeated if the stack was full. */
   dropLastRequest() {
     const last = this.requests[this.requests.length - 1];
     /** @type {ReentrantParent} */ (/** @type {any} */ (last.backend)).forget(last);
@@ -88,7 +88,7 @@ class ReentrantParent {
     request.granted(lock.tokenLow, lock.tokenHigh);
   }
 
-  /** Harmless to repeat, in case that the stack was full. @returns {void | Promise<void>} */
+  /** May be repeated if the stack was full. @returns {void | Promise<void>} */
   withdraw() {
     const { served } = this.lock;
     if (!served) return undefined;

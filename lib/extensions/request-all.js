@@ -267,7 +267,7 @@ class Group {
   }
 
   /**
-   * With the time limit 0, nobody had time to ask who holds the locks before.
+   * Requests with the time limit 0 had no time to ask who holds the locks, so this asks first.
    * @param {PartRequest} request
    */
   async failWithHolders(request) {

@@ -217,7 +217,7 @@ class ExtendedRequest extends LockRequest {
     return this.why && withLongStack(() => /** @type {Error} */ (super.failure()));
   }
 
-  /** With the time limit 0, nobody had time to ask who holds the lock before. */
+  /** A request with the time limit 0 had no time to ask who holds the lock, so this asks first. */
   async failWithHolders() {
     await undefined;
     await this.observer.askForHolders();

@@ -14,8 +14,8 @@ const { defineProperty } = Object;
 /** @typedef {typeof import('./lock-manager.js').LockManager} LockManager */
 
 /**
- * A scope with a default bucket has `locks`; one that opens buckets by their name alone,
- * `openBucket`.
+ * `locks` is the default bucket, if there is one. `openBucket` is set if a name alone opens a
+ * bucket.
  * @typedef {{ locks?: InstanceType<LockManager>,
  *   openBucket?: (name: string) => { locks: any } }} Scope
  */

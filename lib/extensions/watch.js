@@ -143,11 +143,11 @@ class Watch {
     this.#setTimers();
   }
 
-  started() {
+  onStart() {
     this.#publish(start, { pending: this.#request.state === PENDING });
   }
 
-  granted() {
+  onGrant() {
     this.#holds = !this.#ended;
     // One warning suffices: either for the wait or for the hold.
     if (!this.#warned) this.#scheduleWarning();
@@ -155,14 +155,14 @@ class Watch {
     this.#publish(grant, { token: this.#request.token });
   }
 
-  missed() {
+  onMiss() {
     this.#warnAt = Number.POSITIVE_INFINITY;
     this.#setTimers();
     this.#publish(miss, { ifAvailable: true });
   }
 
   /** @param {Error} error */
-  lost(error) {
+  onLoss(error) {
     let to = steal;
     if (error instanceof LockTimeoutError) to = timeoutChannel;
     else if (error instanceof LockLostError) to = lost;
@@ -170,17 +170,17 @@ class Watch {
   }
 
   /** @param {unknown} reason */
-  aborted(reason) {
+  onAbort(reason) {
     this.#publish(abort, { error: reason });
   }
 
   /** @param {unknown} error */
-  failed(error) {
+  onFailure(error) {
     if (error instanceof LockTimeoutError) this.#publish(timeoutChannel, { error });
   }
 
   /** @param {unknown} [error] */
-  ended(error) {
+  onEnd(error) {
     if (this.#ended) return;
     this.#waits = false;
     this.#holds = false;

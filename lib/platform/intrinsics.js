@@ -41,8 +41,8 @@ const arePromisesNative = () => {
 };
 
 /**
- * A RangeError is thrown a microtask later: at the end of the stack, Node.js cannot record a
- * rejection.
+ * Rejects with the error. A RangeError takes a microtask, because Node.js cannot record a rejection
+ * at the end of the stack.
  * @param {unknown} error @returns {Promise<never>}
  */
 const rejected = async (error) => {

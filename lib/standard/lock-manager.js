@@ -81,7 +81,7 @@ class LockManager {
       const callback = toCallback(arguments[count > 2 ? 2 : 1], REQUEST, 'The callback');
       // Step 5.
       checkName(resourceName);
-      // Steps 6 to 9.
+      // Steps 6 to 9 follow.
       if (count > 2) form.check(options);
       return new form.Request(backend, resourceName, options).start(callback);
     } catch (error) {
@@ -90,7 +90,8 @@ class LockManager {
   }
 
   /**
-   * Section 3.2.2: https://www.w3.org/TR/2023/WD-web-locks-20230105/#dom-lockmanager-query
+   * Section 3.2.2, "query()":
+   * https://www.w3.org/TR/2023/WD-web-locks-20230105/#dom-lockmanager-query
    * @returns {Promise<any>} a LockManagerSnapshot
    */
   query() {

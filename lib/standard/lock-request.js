@@ -27,11 +27,11 @@ const runIn = uncurry(/** @type {any} */ (AsyncResource.prototype.runInAsyncScop
 
 /**
  * Follows the course of a request. An observer may run users' code, and nothing here depends on
- * what that does. `arm` sets up what can end the wait of a request, `disarm` removes it. `missed`
- * says that the lock is not available. `ended` comes last, once, after any of the others.
- * @typedef {{ arm: () => void, disarm: () => void, started: () => void, granted: () => void,
- *   missed: () => void, lost: (error: Error) => void, aborted: (reason: unknown) => void,
- *   failed: (error: unknown) => void, ended: (error?: unknown) => void }} Observer
+ * what that does. `arm` sets up what can end the wait of a request, `disarm` removes it. `onMiss`
+ * says that the lock is not available. `onEnd` comes last, once, after any of the others.
+ * @typedef {{ arm: () => void, disarm: () => void, onStart: () => void, onGrant: () => void,
+ *   onMiss: () => void, onLoss: (error: Error) => void, onAbort: (reason: unknown) => void,
+ *   onFailure: (error: unknown) => void, onEnd: (error?: unknown) => void }} Observer
  */
 
 // The states of a request. A pending one was not made yet, or is in the queue.
@@ -165,8 +165,8 @@ class LockRequest {
       if (this.why) this.announceFailure();
       return;
     }
-    if (this.state === UNAVAILABLE) this.observer?.missed();
-    else this.observer?.granted();
+    if (this.state === UNAVAILABLE) this.observer?.onMiss();
+    else this.observer?.onGrant();
     this.resolveAnswer();
   }
 
@@ -189,8 +189,8 @@ class LockRequest {
     const error = this.lossReason();
     this.disarm();
     this.rejectPromise(error);
-    this.observer?.lost(error);
-    this.observer?.ended(error);
+    this.observer?.onLoss(error);
+    this.observer?.onEnd(error);
     abortLossSignal(this.loss, error);
   }
 
@@ -220,7 +220,7 @@ class LockRequest {
       if (this.then) this.resolveAnswer();
       this.armAndNotify(isLater);
     } catch (error) {
-      // There may be no stack for a call of ours.
+      // This is no function of its own, because there may be no stack for a call.
       this.state = ENDED;
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
@@ -234,9 +234,8 @@ class LockRequest {
   }
 
   /**
-   * Takes over the announcement of a grant that came during the call, if callbacks of earlier
-   * grants are still to be called: then the backend announces it after those, and this returns
-   * true.
+   * Returns true if callbacks of earlier grants are still to be called. The backend then announces
+   * this grant after those.
    */
   deferAnnouncement() {
     return this.backend.deferAnnouncement?.(this) === true;
@@ -251,10 +250,10 @@ class LockRequest {
     if (options.signal && this.state !== ENDED) follow(options.signal, this);
     if (this.state === PENDING) observer?.arm();
     if (observer) {
-      observer.started();
+      observer.onStart();
       // A listener may have ended the request.
-      if (this.state === GRANTED && !isAnnouncedLater) observer.granted();
-      else if (this.state === UNAVAILABLE) observer.missed();
+      if (this.state === GRANTED && !isAnnouncedLater) observer.onGrant();
+      else if (this.state === UNAVAILABLE) observer.onMiss();
     }
     if (this.why) this.announceFailure();
     this.backend.announce();
@@ -289,8 +288,8 @@ class LockRequest {
   signalToAbort(reason) {
     if (!this.withdraw()) return;
     this.rejectPromise(reason);
-    this.observer?.aborted(reason);
-    this.observer?.ended(reason);
+    this.observer?.onAbort(reason);
+    this.observer?.onEnd(reason);
     this.backend.announce();
   }
 
@@ -324,8 +323,8 @@ class LockRequest {
   fail(error) {
     this.disarm();
     this.rejectPromise(error);
-    this.observer?.failed(error);
-    this.observer?.ended(error);
+    this.observer?.onFailure(error);
+    this.observer?.onEnd(error);
   }
 
   /** Rejects the promise that users have, unless it is settled. @param {unknown} error */
@@ -348,7 +347,7 @@ class LockRequest {
       this.backend.withdraw(this);
       this.disarm();
       if (aborted) this.rejectPromise(aborted.reason);
-      this.observer?.ended(this.failure());
+      this.observer?.onEnd(this.failure());
     } else if (this.state === LOST) {
       this.backend.withdraw(this);
     } else if (aborted) {
@@ -528,7 +527,7 @@ async function runCallback(request, callback) {
   request.resolve = undefined;
   request.reject = undefined;
   settle?.(result);
-  request.observer?.ended(error);
+  request.observer?.onEnd(error);
   request.backend.announce();
 }
 

@@ -124,7 +124,7 @@ describe('what applies events', () => {
     ['asks a backend', 'this.backend.query();'],
     ['ends a request', 'this.backend.withdraw(this);'],
     ['calls the addon', "lib('backend/addon.js').addon.snapshot();"],
-    ['announces', 'this.observer?.granted(); this.announceAnswer();'],
+    ['announces', 'this.observer?.onGrant(); this.announceAnswer();'],
     ['collects more events', "lib('backend/native.js').agent.applyEvents();"],
   ]) {
     it(`and ${what} ends a test`, () => {

@@ -447,7 +447,7 @@ describe('a release() near the end of the stack', () => {
           if (isSlow) backend.releaseAnswer = () => Promise.resolve();
           const told = t.mock.method(backend, 'announce');
           const undone = t.mock.method(backend, 'undo');
-          const ended = t.mock.method(observer, 'ended');
+          const ended = t.mock.method(observer, 'onEnd');
           const inherited = held[whose][name];
           held[whose][name] = () => {
             failed.push(`${whose}.${name}`);
