@@ -102,12 +102,12 @@ wlk_request *environment_find(const Environment *environment, uint32_t tag);
 
 HostRequest *environment_find_host(const Environment *environment, uint32_t tag);
 
-/* The agent has the job while it is not complete. */
+/* Returns the agent that has the job, if the job is not complete yet. */
 HostClient *environment_find_job(const Environment *environment, uint32_t tag);
 
 void environment_set_pending(Environment *environment, uint32_t tag, bool pending);
 
-/* If the tag is in use, what it named has ended. */
+/* Empties the slot of something that has ended, if the tag is in use. */
 void environment_forget(Environment *environment, uint32_t tag);
 
 /* A call of the core or of the host scope puts its events there. There is no room until JavaScript
@@ -128,7 +128,7 @@ void environment_note(Environment *environment, wlk_event *event, SlotKind scope
  * rest with an empty stack. Runs no JavaScript and throws nothing. */
 void environment_undo(Environment *environment, uint32_t tag);
 
-/* The agent was terminated before. */
+/* The environment's agent must be terminated by then. */
 void environment_free(Environment *environment);
 
 /* Has the library's drain function called on the environment's thread. Threads: any, until the

@@ -31,7 +31,7 @@ void wlk_declare(struct wlk_process *process, struct wlk_request *request)
 void wlk_withdraw_declaration(struct wlk_process *process, struct wlk_request *request)
     WLK_REQUIRES(process->mutex);
 
-/* The lock ends. Cost: O(requests inside it). */
+/* A lock that ends no longer waits for the requests inside it. Cost: O(those requests). */
 void wlk_unlink_inner_requests(struct wlk_process *process, struct wlk_request *lock)
     WLK_REQUIRES(process->mutex);
 

@@ -10,7 +10,8 @@
 struct wlk_resource *wlk_resource_find_or_add(
     struct wlk_section *section, struct wlk_manager *manager) WLK_REQUIRES(section->shard->mutex);
 
-/* Nobody holds the name or waits for it any more. The resource is freed after the section. */
+/* If nobody holds the name or waits for it, removes the resource, which is freed after the
+ * section. */
 void wlk_resource_drop_if_unused(struct wlk_section *section, struct wlk_resource *resource)
     WLK_REQUIRES(section->shard->mutex);
 

@@ -53,7 +53,7 @@ void wlk_section_assert_whole(const struct wlk_section *section)
 void wlk_section_lock_process(struct wlk_section *section) WLK_ACQUIRES(section->process->mutex);
 void wlk_section_unlock_process(struct wlk_section *section) WLK_RELEASES(section->process->mutex);
 
-/* The table may then need another size. */
+/* Afterwards the table may need another size. */
 void wlk_section_insert(
     struct wlk_section *section, struct wlk_table *table, struct wlk_entry *entry)
     WLK_REQUIRES(section->shard->mutex);
@@ -83,7 +83,7 @@ void wlk_leave(struct wlk_section *section) WLK_RELEASES(section->shard->mutex);
 void wlk_lock_everything(struct wlk_process *process) WLK_ACQUIRES(process->mutex);
 void wlk_unlock_everything(struct wlk_process *process) WLK_RELEASES(process->mutex);
 
-/* Resizes a table, if it needs that. Without memory it stays as it is, and slower.
+/* Resizes a table, if it needs that. Without memory it stays as it is, only slower.
  *   mutex   guards the table, which must exist until this returns */
 void wlk_table_resize(struct wlk_table *table, struct wlk_mutex *mutex) WLK_EXCLUDES(*mutex);
 

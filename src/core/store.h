@@ -9,7 +9,7 @@
 
 void wlk_store_init(struct wlk_agent *agent);
 
-/* The agent has no requests any more. */
+/* Frees everything. The agent must have no requests any more. */
 void wlk_store_clear(struct wlk_agent *agent);
 
 /* Puts a name into the agent's spare resource, which it makes or enlarges if need be. Returns NULL
@@ -17,7 +17,7 @@ void wlk_store_clear(struct wlk_agent *agent);
 struct wlk_resource *wlk_resource_prepare(
     struct wlk_agent *agent, const uint16_t *name, uint32_t length);
 
-/* The resource is in no manager. */
+/* Takes back the memory of a resource that is in no manager. */
 void wlk_resource_recycle(struct wlk_agent *agent, struct wlk_resource *resource);
 
 /* Frees the agent's spare if it is too long to be kept. */
@@ -28,7 +28,7 @@ void wlk_resource_trim_spare(struct wlk_agent *agent);
 struct wlk_request *wlk_request_new(
     struct wlk_agent *agent, enum wlk_mode mode, uint32_t tag, const struct wlk_extra *extra);
 
-/* The request is in no list. */
+/* Takes back the memory of a request that is in no list. */
 void wlk_request_recycle(struct wlk_request *request);
 
 #endif

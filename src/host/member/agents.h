@@ -41,7 +41,7 @@ void wlh_take_events(struct wlh_agent *agent, struct wlk_events *events)
 struct wlh_change {
   struct wlh_request *linked; /* a request that was made, in this state; or NULL */
   enum wlh_state state;
-  struct wlh_request *ended; /* a request whose cell has ended, to put away; or NULL */
+  struct wlh_request *ended; /* a request whose cell has ended, to recycle; or NULL */
 };
 
 /* Ends the critical section of a call of the agent, and records its effect.

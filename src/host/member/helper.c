@@ -456,7 +456,7 @@ static void fail_operation(struct wlh_bucket *bucket, struct wlh_item *item, enu
   }
 }
 
-/* The file cannot be opened. */
+/* The operations fail because the file cannot be opened. */
 static void fail_all_operations(struct wlh_bucket *bucket, enum wlh_status status)
 {
   wlk_mutex_lock(&bucket->qmu);

@@ -288,7 +288,7 @@ void wlh_empty_trash(struct wlh_bucket *bucket);
 
 void wlh_view_free(struct wlh_view *view);
 
-/* With qmu, or when nobody else has the agent. */
+/* The caller has qmu, or is alone with the agent. */
 void wlh_free_job(struct wlh_job *job);
 
 #endif

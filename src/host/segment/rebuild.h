@@ -1,4 +1,4 @@
-/* The work after a death. */
+/* The work after a death: the tables are rebuilt from the truth. */
 #ifndef WLH_REBUILD_H
 #define WLH_REBUILD_H
 
@@ -11,7 +11,7 @@
  *   cost     O(cells + requests * log(requests)) */
 enum wlh_cells_status wlh_cells_rebuild(struct wlh_arena *arena);
 
-/* A caller that has just added cells needs them. */
+/* Rebuilds for a caller that has just added cells, and keeps them all. */
 enum wlh_cells_status wlh_cells_rebuild_without_shrinking(struct wlh_arena *arena);
 
 /* Whether a rebuild would probably shrink the segment. It may be called outside. */

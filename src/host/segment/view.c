@@ -11,8 +11,8 @@ struct viewing {
   uint32_t steps; /* requests that were read */
 };
 
-/* Returns where to write a text, or NULL if it does not fit. If there is more text than all cells
- * can have, something is listed twice: the caller would allocate without bound. */
+/* Returns where to write a text, or NULL if it does not fit. More text than all cells can have is
+ * damage: something is listed twice, and the caller would allocate without bound. */
 static uint16_t *reserve(struct viewing *viewing, uint32_t units, uint32_t *at)
 {
   struct wlh_view *view = viewing->view;

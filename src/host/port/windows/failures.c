@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Not all headers have it. */
+/* Some headers lack this error. */
 #define ERROR_QUOTA_EXCEEDED_ON_DISK 1295
 
 enum wlh_status wlh_port_status_of(int error)

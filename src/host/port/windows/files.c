@@ -40,7 +40,7 @@ HANDLE wlh_port_open_file(const struct wlh_port *port, const char *name, DWORD d
       FILE_ATTRIBUTE_TEMPORARY | FILE_ATTRIBUTE_NOT_CONTENT_INDEXED | WLH_PORT_NO_FOLLOWING, NULL);
 }
 
-/* Returns what it means that a file cannot be opened; NULL for a shortage that may pass. */
+/* Returns what happened to a file that cannot be opened; NULL for a shortage that may pass. */
 static const char *meaning_of_error(DWORD error)
 {
   if (wlh_port_status_of((int)error) == WLH_FULL) return NULL;

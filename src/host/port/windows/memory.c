@@ -22,7 +22,7 @@ int wlh_port_grow(struct wlh_port *port, uint64_t size)
     if ((uint64_t)now.QuadPart >= size) return 0;
     uint64_t missing = size - (uint64_t)now.QuadPart;
     DWORD count = missing < sizeof zeros ? (DWORD)missing : (DWORD)sizeof zeros;
-    /* This means the end of the file, wherever it is. */
+    /* An offset of all ones means the end of the file, wherever it is. */
     OVERLAPPED end = {.Offset = UINT32_MAX, .OffsetHigh = UINT32_MAX};
     if (!WriteFile(file, zeros, count, &count, &end)) return (int)GetLastError();
     if (count == 0) return ERROR_DISK_FULL;

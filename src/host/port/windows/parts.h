@@ -69,7 +69,7 @@ static inline int wlh_port_descriptor(HANDLE handle)
 enum wlh_status wlh_port_fail_unsupported(
     struct wlh_failure *failure, const char *path, const char *what);
 
-/* Works as wlh_port_fail_unsupported, but if the path is gone, somebody deleted it. */
+/* Works as wlh_port_fail_unsupported, but a path that is gone was deleted by somebody: WLH_LOST. */
 enum wlh_status wlh_port_fail_vanished_or_unsupported(
     struct wlh_failure *failure, const char *path, const char *what);
 

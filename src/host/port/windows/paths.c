@@ -228,7 +228,7 @@ void wlh_port_watch(struct wlh_port *port, uint32_t member)
 void wlh_port_take_reports(struct wlh_port *port)
 {
   HANDLE watch = wlh_port_handle(port->watch);
-  /* Earlier, the watch would be asked for twice. */
+  /* The next report is requested only after one has come; otherwise there would be two requests. */
   if (WaitForSingleObject(watch, 0) != WAIT_OBJECT_0 || FindNextChangeNotification(watch)) return;
   wlh_port_close_descriptor(port->watch); /* It would report the same for ever, or nothing more. */
   port->watch = -1;
@@ -264,7 +264,7 @@ int wlh_port_move_high(const struct wlh_port *port, int descriptor)
   return descriptor;
 }
 
-/* Nothing is inherited. */
+/* No handle is inherited by another process. */
 void wlh_port_close_files(struct wlh_port *port)
 {
   (void)port;

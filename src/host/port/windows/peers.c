@@ -160,7 +160,7 @@ void wlh_port_rouse(struct wlh_port *port, uint32_t member)
   (void)wlh_port_send_wake_up(port, member);
 }
 
-/* The wait has taken it. */
+/* The wait has reset the event already. */
 void wlh_port_take_wake_ups(struct wlh_port *port)
 {
   (void)port;

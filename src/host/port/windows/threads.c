@@ -59,7 +59,7 @@ void wlh_port_poke(struct wlh_port_alarm alarm)
   (void)SetEvent(wlh_port_handle(alarm.pokes));
 }
 
-/* The wait has taken it. */
+/* The wait has reset the event already. */
 void wlh_port_take_pokes(struct wlh_port_alarm alarm)
 {
   (void)alarm;
