@@ -1674,6 +1674,10 @@ describe('etcd', { skip: lacks.etcd }, () => {
       'another protocol': ["-ERR unknown command 'POST'\r\n", SERVER, GATEWAY],
       'a proxy that wants a login': [head('401 Unauthorized'), RIGHTS, /in front of etcd.*`fetch`/],
       'a proxy that refuses': [head('403 Forbidden'), RIGHTS, /in front of etcd.*`fetch`/],
+      'a proxy that refuses by JSON': [
+        lines('HTTP/1.1 403 Forbidden', 'content-length: 20').concat('{"error":{"no":"x"}}'),
+        ...[RIGHTS, /in front of etcd.*: {"error":{"no":"x"}}\)$/],
+      ],
       'that it wants TLS': [
         lines('HTTP/1.1 400 Bad Request', 'content-length: 22').concat('was sent to HTTPS port'),
         ...[SERVER, GATEWAY],

@@ -173,10 +173,13 @@ function refusalOf(status, text) {
     const body = JSON.parse(text);
     // A stream wraps the error in an object.
     const { code, grpc_code: grpcCode, message, error } = body.error?.message ? body.error : body;
-    return { status, code: Number(code ?? grpcCode ?? 0), message: String(message ?? error) };
+    const said = message ?? error;
+    if (typeof said === 'string')
+      return { status, code: Number(code ?? grpcCode ?? 0), message: said };
   } catch {
-    return { status, code: 0, message: text.trim().slice(0, 200) || `HTTP status ${status}` };
+    // It is no JSON.
   }
+  return { status, code: 0, message: text.trim().slice(0, 200) || `HTTP status ${status}` };
 }
 
 /** Whether a new token helps, even if etcd required none before. @param {Refusal} refusal */
