@@ -248,17 +248,28 @@ class Agent {
   }
 
   /**
-   * The tokens of the locks on a name that this thread knows to be its own, through whatever handle
-   * of the bucket.
+   * Finds the requests for a name, through whatever handle of the bucket.
    * @param {Backend} backend @param {string} name
    */
-  tokensOf({ id }, name) {
-    /** @type {Set<bigint>} */
-    const tokens = new Set();
+  requestsOn({ id }, name) {
+    /** @type {Requester[]} */
+    const all = [];
     for (let tag = 0; tag < this.#requests.length; tag++) {
       const request = /** @type {any} */ (this.#requests[tag]);
-      if (request.name === name && request.backend.id === id) addTo(tokens, request.token);
+      if (request.name === name && request.backend.id === id) all[all.length] = request;
     }
+    return all;
+  }
+
+  /**
+   * The tokens of the locks on a name that this thread knows to be its own.
+   * @param {Backend} backend @param {string} name
+   */
+  tokensOf(backend, name) {
+    /** @type {Set<bigint>} */
+    const tokens = new Set();
+    const requests = this.requestsOn(backend, name);
+    for (let i = 0; i < requests.length; i++) addTo(tokens, /** @type {any} */ (requests[i]).token);
     return tokens;
   }
 

@@ -38,6 +38,7 @@ const { Promise, now } = require('../platform/intrinsics.js');
 const { hostname } = require('../platform/machine.js');
 const { describeLock } = require('../platform/names.js');
 const { programName } = require('../platform/program.js');
+const fs = require('node:fs');
 const path = require('node:path');
 const process = require('node:process');
 const { threadId } = require('node:worker_threads');
@@ -141,13 +142,14 @@ class HostBackend {
    */
   #failure;
   #releases = new PendingReleases();
+  /** @type {string | undefined} */
+  #id;
 
   /**
    * @param {string} bucket its name for all processes
    * @param {string} directory an absolute path; '' for that of the environment, else the default
    */
   constructor(bucket, directory) {
-    this.id = `host ${directory}\n${bucket}`;
     /** @type {Error | undefined} */
     this.closed = undefined;
     this.#bucket = bucket;
@@ -161,6 +163,7 @@ class HostBackend {
     const name = agentName(programName(), threadName);
     const opened = addon.hostOpen(this.#bucket, shown, threadId, name, directory);
     if (typeof opened === 'number') throw this.#error(opened, 'opening a storage bucket');
+    this.#id = this.#idAt(realPathOf(path.dirname(String(addon.hostPlace(opened)))));
     this.#opened = opened;
     return opened;
   }
@@ -168,6 +171,21 @@ class HostBackend {
   /** @param {number} status @param {string} doing the operation, for the message */
   #error(status, doing) {
     return hostError(status, this.#failure ?? addon.hostFailure(this.#opened), doing);
+  }
+
+  /** The same for all handles of a bucket, whichever way they were given its directory. */
+  get id() {
+    try {
+      if (this.closed === undefined) this.#open();
+    } catch {
+      // A bucket that cannot be opened has no locks.
+    }
+    return this.#id ?? this.#idAt(this.#directory);
+  }
+
+  /** @param {string} directory */
+  #idAt(directory) {
+    return `host ${directory}\n${this.#bucket}`;
   }
 
   /** The path of the directory, which may not exist yet. */
@@ -487,11 +505,11 @@ class HostBackend {
    */
   #selfBlockingCycle(request) {
     const cycle = [this.entryOf(request, false)];
-    const requests = agent.requestsOf(this);
+    const requests = agent.requestsOn(this, request.name);
     for (let i = 0; i < requests.length && cycle.length < 2; i++) {
       const other = requests[i];
-      if (other.name !== request.name || other === request) continue;
-      cycle[1] = this.entryOf(other, Boolean(/** @type {any} */ (other).held));
+      if (other !== request)
+        cycle[1] = this.entryOf(other, Boolean(/** @type {any} */ (other).held));
     }
     return cycle;
   }
@@ -593,6 +611,18 @@ function directoryOfEnvironment() {
   const { WEB_LOCKS_DIRECTORY: directory = '' } = process.env;
   const isResolved = process.platform === 'win32' && path.parse(directory).root.length > 2;
   return isResolved ? path.resolve(directory) : directory;
+}
+
+/**
+ * Its last part needs no look: the addon refuses a link there.
+ * @param {string} directory may not exist yet
+ */
+function realPathOf(directory) {
+  try {
+    return path.join(fs.realpathSync(path.dirname(directory)), path.basename(directory));
+  } catch {
+    return directory;
+  }
 }
 
 /**

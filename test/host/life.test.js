@@ -4,7 +4,10 @@
 
 const assert = require('node:assert/strict');
 const { execFile } = require('node:child_process');
+const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { once } = require('node:events');
+const fs = require('node:fs');
+const path = require('node:path');
 const { describe, it } = require('node:test');
 const { Worker } = require('node:worker_threads');
 const host = require('../../lib/host.js');
@@ -235,6 +238,74 @@ describe('a reentrant request of the host scope', { skip }, () => {
       ({ name, cycle }) =>
         name === 'DeadlockError' && cycle[0].label === 'inner' && cycle[1].label === 'outer',
     );
+  });
+});
+
+describe('handles of a bucket that were given its directory in different ways', { skip }, () => {
+  function openThree(t) {
+    const above = freshDirectory(t);
+    const link = path.join(freshDirectory(t), 'link');
+    fs.symlinkSync(above, link);
+    const before = process.env.WEB_LOCKS_DIRECTORY;
+    t.after(() => {
+      if (before === undefined) delete process.env.WEB_LOCKS_DIRECTORY;
+      else process.env.WEB_LOCKS_DIRECTORY = before;
+    });
+    process.env.WEB_LOCKS_DIRECTORY = path.join(above, 'locks');
+    const byEnvironment = host.openBucket('a');
+    const byOption = host.openBucket('a', { directory: path.join(above, 'locks') });
+    const byLink = host.openBucket('a', { directory: path.join(link, 'locks') });
+    t.after(() => Promise.all([byEnvironment, byOption, byLink].map((bucket) => bucket.close())));
+    return [byEnvironment, byOption, byLink];
+  }
+
+  it('serve each other’s reentrant requests', async (t) => {
+    const buckets = openThree(t);
+    const options = { reentrant: true };
+    for (const { locks: outer } of buckets) {
+      for (const { locks: inner } of buckets) {
+        const served = await outer.request('a', options, ({ token }) =>
+          inner.request('a', { ...options, ifAvailable: true }, (lock) => lock?.token === token),
+        );
+        assert.equal(served, true);
+      }
+    }
+  });
+
+  it('name the holder in their errors', async (t) => {
+    const buckets = openThree(t);
+    await Promise.all(buckets.map(({ ready }) => ready));
+    for (const { locks: outer } of buckets) {
+      const held = await hold(outer, 'a', { label: 'mine' });
+      for (const { locks: inner } of buckets) {
+        await assert.rejects(
+          inner.request('a', { timeout: 1 }, () => {}),
+          /"mine"/,
+        );
+      }
+      await held.release();
+    }
+  });
+
+  it('are in each other’s way when a thread blocks', async (t) => {
+    const [byEnvironment, byOption] = openThree(t);
+    const held = await hold(byEnvironment.locks, 'a', { label: 'mine' });
+    const isOwn = ({ cycle }) => cycle[1]?.label === 'mine';
+    assert.throws(() => byOption.locks.acquireSync('a', { timeout: 1e9 }), isOwn);
+    await held.release();
+  });
+
+  it('are one lock manager in diagnostics', async (t) => {
+    const managers = new Set();
+    const listener = ({ manager }) => managers.add(manager);
+    subscribe('locks.request.end', listener);
+    t.after(() => unsubscribe('locks.request.end', listener));
+    for (const bucket of openThree(t)) {
+      await bucket.locks.request('a', () => {});
+      bucket.locks.request('a', () => bucket.close()).catch(() => {});
+      await bucket.locks.request('a', () => {}).catch(() => {});
+    }
+    assert.equal(managers.size, 1);
   });
 });
 
