@@ -10,9 +10,7 @@ const { FileLock, heldHere, isLocked, isLockedSync } = require('./lockfile/file-
 const { toOptions, toSyncOptions } = require('./lockfile/options.js');
 const { placeOf, placeOfSync } = require('./lockfile/path.js');
 
-/** @typedef {import('../types/lockfile.js').LockOptions} LockOptions */
-/** @typedef {import('../types/lockfile.js').UnlockOptions} UnlockOptions */
-/** @typedef {import('../types/lockfile.js').CheckOptions} CheckOptions */
+/** @import { CheckOptions, LockOptions, UnlockOptions } from '../types/lockfile.js' */
 
 /**
  * With `retries`, the request waits in the queue of the lock for as long as these would take.

@@ -13,7 +13,7 @@ const shared = require('./common.js');
 
 /** @typedef {import('./extensions/cluster-bucket.js').ClusterBucketType} ClusterBucket */
 
-/** @typedef {import('./cluster/engines/postgres/link.js').Pool} Pool */
+/** @import { Pool } from './cluster/engines/postgres/link.js' */
 
 const OPTIONS = ['pool', 'listen', 'schema', 'durability'];
 

@@ -13,7 +13,7 @@ const shared = require('./common.js');
 
 /** @typedef {import('./extensions/cluster-bucket.js').ClusterBucketType} ClusterBucket */
 
-/** @typedef {import('./cluster/engines/redis/link.js').Client} Client */
+/** @import { Client } from './cluster/engines/redis/link.js' */
 
 const OPTIONS = ['client', 'shards', 'strict', 'failover', 'prefix'];
 

@@ -14,8 +14,7 @@ const { NO_TAG } = require('./contract.js');
 const { nextTick, report, callInMicrotask, uncurry } = require('../platform/intrinsics.js');
 const { threadId, threadName } = require('../platform/thread.js');
 
-/** @typedef {import('./contract.js').Backend} Backend */
-/** @typedef {import('./contract.js').Requester} Requester */
+/** @import { Backend, Requester } from './contract.js' */
 
 const addTo = uncurry(Set.prototype.add);
 

@@ -2,7 +2,7 @@
 
 const { uncurry } = require('../platform/intrinsics.js');
 
-/** @typedef {import('./contract.js').LockDetails} LockDetails */
+/** @import { LockDetails } from './contract.js' */
 
 const isIn = uncurry(Set.prototype.has);
 

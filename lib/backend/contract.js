@@ -16,8 +16,8 @@
  * Applying events calls nothing. A backend applies a batch of events by calling these members, one
  * event after the other. So a member changes fields and returns: it calls no backend, no addon, and
  * nothing that could be users' code; neither does the backend between two of them. A call from
- * there would apply the rest of the batch before the current event is done. An error, for
- * instance, is made when it is announced. Tests hold all backends to this
+ * there would apply the rest of the batch before the current event is done. So an error is
+ * made only when it is announced. Tests hold all backends to this
  * (test/helpers/applying.js, test/lib/applying.test.js).
  *
  * Any call can throw near the end of the stack, with its work done or not. The caller then puts the
@@ -119,7 +119,6 @@ const NO_TAG = 2 ** 32 - 1;
 /** @typedef {{ clientId: string, pid: number }} Thief */
 
 /** @typedef {import('../../types/shared.js').LockDetails} LockDetails */
-/** @typedef {import('../../types/shared.js').PendingDetails} PendingDetails */
 /** @typedef {LockDetails & { isHeld: boolean }} CycleEntry a lock or a request */
 
 /**

@@ -7,8 +7,7 @@
 
 const { defineProperty } = Object;
 
-/** @typedef {import('../../types/shared.js').LockDetails} LockDetails */
-/** @typedef {import('../../types/shared.js').PendingDetails} PendingDetails */
+/** @import { LockDetails, PendingDetails } from '../../types/shared.js' */
 
 /**
  * @param {Omit<LockDetails, 'site'> & { site?: string }} source may have more fields. Only the

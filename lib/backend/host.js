@@ -44,13 +44,8 @@ const process = require('node:process');
 const { threadId } = require('node:worker_threads');
 const { version } = require('../../package.json');
 
-/** @typedef {import('./addon.js').ManagerHandle} ManagerHandle */
-/** @typedef {import('./addon.js').Snapshot} Snapshot */
-/** @typedef {import('./contract.js').Backend} Backend */
-/** @typedef {import('./contract.js').CycleEntry} CycleEntry */
-/** @typedef {import('./contract.js').LockDetails} LockDetails */
-/** @typedef {import('./contract.js').LockManagerSnapshot} LockManagerSnapshot */
-/** @typedef {import('./contract.js').Requester} Requester */
+/** @import { ManagerHandle, Snapshot } from './addon.js' */
+/** @import { Backend, CycleEntry, LockManagerSnapshot, Requester } from './contract.js' */
 
 const {
   WLH_DEADLOCK,

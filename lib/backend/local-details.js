@@ -1,7 +1,6 @@
 'use strict';
 
-/** @typedef {import('./contract.js').CycleEntry} CycleEntry */
-/** @typedef {import('./contract.js').Requester} Requester */
+/** @import { CycleEntry, Requester } from './contract.js' */
 
 /**
  * Collects the details of a request of this thread that are known without asking the lock manager

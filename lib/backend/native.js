@@ -29,11 +29,7 @@ const { detailedStateOf, detailsOf, detailsWithState, stateOf } = require('./sna
 const { bucketClosedError } = require('../platform/errors.js');
 const { describeLock } = require('../platform/names.js');
 
-/** @typedef {import('./addon.js').Snapshot} Snapshot */
-/** @typedef {import('./contract.js').Backend} Backend */
-/** @typedef {import('./contract.js').LockDetails} LockDetails */
-/** @typedef {import('./contract.js').LockManagerSnapshot} LockManagerSnapshot */
-/** @typedef {import('./contract.js').Requester} Requester */
+/** @import { Backend, Requester } from './contract.js' */
 
 const {
   WLK_EXCLUSIVE,

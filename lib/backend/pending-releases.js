@@ -2,7 +2,7 @@
 
 const { uncurry } = require('../platform/intrinsics.js');
 
-/** @typedef {import('./contract.js').Requester} Requester */
+/** @import { Requester } from './contract.js' */
 
 const getFrom = uncurry(Map.prototype.get);
 const setIn = uncurry(Map.prototype.set);

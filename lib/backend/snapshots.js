@@ -9,12 +9,11 @@ const { lockDetails, pendingDetails } = require('./details.js');
 const { hostname } = require('../platform/machine.js');
 const { tokenOf } = require('../platform/numbers.js');
 
-/** @typedef {import('./addon.js').Snapshot} Snapshot */
-/** @typedef {import('./contract.js').CycleEntry} CycleEntry */
-/** @typedef {import('./contract.js').LockDetails} LockDetails */
-/** @typedef {import('./contract.js').LockInfo} LockInfo */
-/** @typedef {import('./contract.js').LockManagerSnapshot} LockManagerSnapshot */
-/** @typedef {import('./contract.js').LockMode} LockMode */
+/** @import { Snapshot } from './addon.js' */
+/**
+ * @import { CycleEntry, LockDetails, LockInfo, LockManagerSnapshot, LockMode }
+ *   from './contract.js'
+ */
 
 const {
   WLK_SHARED,

@@ -5,7 +5,7 @@ const { asyncDispose } = require('../platform/realm.js');
 const { createLockManager } = require('./lock-manager.js');
 const { close } = require('./reentrant-parent.js');
 
-/** @typedef {import('../backend/contract.js').Backend} Backend */
+/** @import { Backend } from '../backend/contract.js' */
 
 /**
  * A storage bucket that was opened (2.2, 6.1): a lock manager, in the scope of its backend. Other

@@ -14,7 +14,7 @@ const { requireArguments, rejectUnknownOptions, toDOMString } = require('../stan
 
 const { assign } = Object;
 
-/** @typedef {import('../cluster/adapter.js').Adapter} Adapter */
+/** @import { Adapter } from '../cluster/adapter.js' */
 /** @typedef {InstanceType<typeof ClusterBucket>} ClusterBucketType */
 
 const OPEN_BUCKET = "'openBucket'";

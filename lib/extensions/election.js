@@ -9,8 +9,8 @@ const { LOST } = require('../standard/lock-request.js');
 const { Request } = require('./request.js');
 const { withSites } = require('./sites.js');
 
-/** @typedef {import('../backend/contract.js').Backend} Backend */
-/** @typedef {import('./options.js').RequestOptions} RequestOptions */
+/** @import { Backend } from '../backend/contract.js' */
+/** @import { RequestOptions } from './options.js' */
 
 /** Milliseconds before the next attempt after a loss, doubled after each further one. */
 const FIRST_PAUSE = 100;

@@ -10,8 +10,8 @@ const process = require('node:process');
 const { AsyncLocalStorage, report } = require('../platform/intrinsics.js');
 const { ReentrantParent, rootLock } = require('./reentrant-parent.js');
 
-/** @typedef {import('../backend/contract.js').Backend} Backend */
-/** @typedef {import('./options.js').RequestOptions} RequestOptions */
+/** @import { Backend } from '../backend/contract.js' */
+/** @import { RequestOptions } from './options.js' */
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
 
 /** Whether all requests of the process reject deadlocks. */
@@ -82,8 +82,8 @@ function reentrantBackend(backend, name) {
 /** @param {Request[]} locks @param {(argument: any) => any} callback @param {any} argument */
 function callEnclosed(locks, callback, argument) {
   storage ??= new AsyncLocalStorage();
-  // The list is flat and without released locks, so that a loop from callback to callback keeps it
-  // short.
+  // The list is flat and without released locks: it stays short in a loop that goes from callback
+  // to callback.
   /** @type {Request[]} */
   const inside = [];
   addHeld(inside, locks);

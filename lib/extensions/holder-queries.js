@@ -22,9 +22,8 @@ const {
   uncurry,
 } = intrinsics;
 
-/** @typedef {import('../backend/contract.js').Backend} Backend */
-/** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
-/** @typedef {import('./origin.js').Origin} Origin */
+/** @import { Backend, LockDetails } from '../backend/contract.js' */
+/** @import { Origin } from './origin.js' */
 
 /**
  * The holders of a lock: the first MOST, and the count of all. `origins` belong to those in the
@@ -119,7 +118,7 @@ class SharedQueries {
   }
 
   /**
-   * Answers with a query that is asked after this call.
+   * The answer comes from a query that is made after this call.
    * @param {Backend} backend @param {string} name @returns {Promise<T | undefined>}
    */
   query(backend, name) {

@@ -7,7 +7,7 @@ const { quote } = require('../platform/errors.js');
 const { hostname } = require('../platform/machine.js');
 const { threadId } = require('../platform/thread.js');
 
-/** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
+/** @import { LockDetails } from '../backend/contract.js' */
 
 const UNKNOWN_HOLDERS = 'holder unknown';
 

@@ -15,9 +15,8 @@ const {
   milliseconds,
 } = require('./holders.js');
 
-/** @typedef {import('../backend/contract.js').CycleEntry} CycleEntry */
-/** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
-/** @typedef {import('./holder-queries.js').Holders} Holders */
+/** @import { CycleEntry, LockDetails } from '../backend/contract.js' */
+/** @import { Holders } from './holder-queries.js' */
 
 const { defineProperty } = Object;
 

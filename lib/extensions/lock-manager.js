@@ -22,7 +22,7 @@ const { Request } = require('./request.js');
 const { acquireSeveral, toSeveral, runWithSeveral } = require('./request-all.js');
 const { withSites } = require('./sites.js');
 
-/** @typedef {import('../backend/contract.js').Backend} Backend */
+/** @import { Backend } from '../backend/contract.js' */
 /** @typedef {InstanceType<typeof import('./lock-handle.js').LockHandle>} LockHandle */
 
 const REQUEST = operationName('request');

@@ -8,9 +8,8 @@
 const { NamedLock } = require('./named-lock.js');
 const { operationName } = require('./options.js');
 
-/** @typedef {import('../backend/contract.js').LockMode} LockMode */
-
-/** @typedef {import('../../types/shared.js').AcquireOptions} AcquireOptions */
+/** @import { LockMode } from '../backend/contract.js' */
+/** @import { AcquireOptions } from '../../types/shared.js' */
 
 /** @param {string} operation @param {LockMode} mode @returns {import('./named-lock.js').Call} */
 const call = (operation, mode) => ({ operation, kind: 'mutex', fixed: { mode } });

@@ -30,8 +30,8 @@ const {
 const { Request } = require('./request.js');
 const { Waiting } = require('./waiters.js');
 
-/** @typedef {import('../backend/contract.js').Backend} Backend */
-/** @typedef {import('./options.js').RequestOptions} RequestOptions */
+/** @import { Backend } from '../backend/contract.js' */
+/** @import { RequestOptions } from './options.js' */
 /** @typedef {InstanceType<typeof import('./lock-handle.js').LockHandle>} LockHandle */
 
 /**

@@ -10,8 +10,8 @@ const { abortedReason } = require('../standard/abort.js');
 const { ENDED, GRANTED } = require('../standard/lock-request.js');
 const { Request } = require('./request.js');
 
-/** @typedef {import('../backend/contract.js').Backend} Backend */
-/** @typedef {import('./options.js').RequestOptions} RequestOptions */
+/** @import { Backend } from '../backend/contract.js' */
+/** @import { RequestOptions } from './options.js' */
 
 class Once extends Request {
   /** See Requester. @type {number | undefined} */

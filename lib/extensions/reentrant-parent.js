@@ -6,8 +6,7 @@ const { threadId } = require('node:worker_threads');
 const { notSupportedError } = require('../platform/errors.js');
 const { Promise, report, uncurry } = require('../platform/intrinsics.js');
 
-/** @typedef {import('../backend/contract.js').Backend} Backend */
-/** @typedef {import('../backend/contract.js').CycleEntry} CycleEntry */
+/** @import { Backend, CycleEntry } from '../backend/contract.js' */
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
 
 /**

@@ -20,10 +20,9 @@ const { isWatched } = require('./watch.js');
 
 const { freeze } = Object;
 
-/** @typedef {import('../backend/contract.js').Backend} Backend */
-/** @typedef {import('../backend/contract.js').LockMode} LockMode */
+/** @import { Backend, LockMode } from '../backend/contract.js' */
+/** @import { RequestOptions } from './options.js' */
 /** @typedef {InstanceType<typeof import('./lock-handle.js').LockHandle>} LockHandle */
-/** @typedef {import('./options.js').RequestOptions} RequestOptions */
 
 /**
  * The arguments of a call. The parts contain each name once, in the order in which they are taken.
@@ -283,7 +282,7 @@ class Group {
     if (!this.#failure) mostBlocked(this.#late).failWithTimeout();
   }
 
-  /** The stack is full, so the loop calls no function of ours (LockRequest#start). */
+  /** Calls no function of ours, because the stack is full (LockRequest#start). */
   #abandonPending() {
     for (let i = 0; i < this.#pending.length; i++) {
       const request = this.#pending[i];

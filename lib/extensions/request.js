@@ -37,7 +37,7 @@ const { argumentError, notSupportedError } = require('../platform/errors.js');
 const { describeLock } = require('../platform/names.js');
 const { tokenOf } = require('../platform/numbers.js');
 
-/** @typedef {import('./options.js').RequestOptions} RequestOptions */
+/** @import { RequestOptions } from './options.js' */
 
 const NO_DEADLOCKS = "The 'deadlock' option cannot be used with this lock manager.";
 

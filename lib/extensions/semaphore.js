@@ -6,7 +6,7 @@ const { typeError } = require('../platform/errors.js');
 const { NamedLock } = require('./named-lock.js');
 const { operationName, toCount } = require('./options.js');
 
-/** @typedef {import('./named-lock.js').Release} Release */
+/** @import { Release } from './named-lock.js' */
 
 const NEW = "'new Semaphore'";
 const RESIZE = operationName('resize', 'Semaphore');

@@ -10,10 +10,8 @@ const { uncurry } = require('../platform/intrinsics.js');
 const { placeOf } = require('./origin.js');
 const { rootLock } = require('./reentrant-parent.js');
 
-/** @typedef {import('../backend/contract.js').Backend} Backend */
-/** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
-/** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
-/** @typedef {import('./origin.js').Origin} Origin */
+/** @import { Backend, DetailedSnapshot, LockDetails } from '../backend/contract.js' */
+/** @import { Origin } from './origin.js' */
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
 
 /** @type {(map: any, key: any) => any} */

@@ -28,7 +28,7 @@ const { LockLostError, LockTimeoutError } = require('./lock-errors.js');
 const { clearTimeout, report, setTimeout, callInMicrotask, threadsNow: now, unref } = intrinsics;
 
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
-/** @typedef {import('../standard/lock-request.js').Observer} Observer */
+/** @import { Observer } from '../standard/lock-request.js' */
 
 /** The first six names are those of Node.js's own implementation. */
 const start = channel('locks.request.start');

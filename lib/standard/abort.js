@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Lets requests follow AbortSignals. Each signal has one listener, however many requests follow it,
- * and none after the last one. The state is read from the platform's slots, because a signal's own
+ * Lets requests follow AbortSignals. Each signal has one listener for all its requests, which is
+ * removed with the last one. The state is read from the platform's slots, because a signal's own
  * properties and methods may be users'.
  */
 

@@ -11,8 +11,8 @@ const {
   toDOMString,
 } = require('./webidl.js');
 
-/** @typedef {import('../backend/contract.js').Backend} Backend */
-/** @typedef {import('./webidl.js').LockOptions} LockOptions */
+/** @import { Backend } from '../backend/contract.js' */
+/** @import { LockOptions } from './webidl.js' */
 /** @typedef {InstanceType<typeof import('./lock-request.js').LockRequest>} LockRequest */
 
 /**

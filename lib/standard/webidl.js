@@ -12,7 +12,7 @@ const abort = require('./abort.js');
 
 const { keys } = Object;
 
-/** @typedef {import('../backend/contract.js').LockMode} LockMode */
+/** @import { LockMode } from '../backend/contract.js' */
 
 /**
  * A LockOptions dictionary (3.2) after conversion.
