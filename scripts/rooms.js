@@ -142,9 +142,11 @@ const moduleOf = (file) => file.replace(/\.(?:[ch]|cc|m?js)$/, '');
  * dependency when the program runs.
  */
 function importsOf(file) {
-  const source = fs.readFileSync(path.join(root, file), 'utf8').replace(/@import \{[^}]*\} from/g, '');
+  const source = fs
+    .readFileSync(path.join(root, file), 'utf8')
+    .replace(/@import \{[^}]*\} from/g, '');
   const found = file.endsWith('js')
-    ? source.matchAll(/(?:\brequire\(|^(?:im|ex)port .*\bfrom )'(\.[^']+\.js)'/gm)
+    ? source.matchAll(/(?:\brequire\(|\bfrom )'(\.[^']+\.js)'/g)
     : source.matchAll(/^\s*#\s*include\s+"([^"]+)"/gm);
   return [...found]
     .map(([, name]) => path.posix.join(path.posix.dirname(file), name))
@@ -199,12 +201,12 @@ for (const [house, { storeys }] of Object.entries(HOUSES)) {
   }
 }
 
-const ofWindows = (module) => /\/port\/windows\/|port_windows/.test(module);
-const ofPosix = (module) => /\/port\/posix\/|port_posix/.test(module);
+const isOfWindows = (module) => /\/port\/windows\/|port_windows/.test(module);
+const isOfPosix = (module) => /\/port\/posix\/|port_posix/.test(module);
 
 /** Ports to different systems define the same functions, so calls between them do not count. */
 const areApart = (one, other) =>
-  (ofWindows(one) && ofPosix(other)) || (ofPosix(one) && ofWindows(other));
+  (isOfWindows(one) && isOfPosix(other)) || (isOfPosix(one) && isOfWindows(other));
 
 for (const house of Object.keys(HOUSES)) {
   const sources = filesIn(house)

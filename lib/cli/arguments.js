@@ -401,7 +401,7 @@ function checkPlace({ directory, at, ...more }) {
  */
 
 /** @param {string[]} argv @param {NodeJS.ProcessEnv} env @throws {Failure} */
-function read(argv, env) {
+function parseCommandLine(argv, env) {
   const [first, ...rest] = argv;
   const none = { words: [], values: {} };
   if (first === undefined) return { command: 'usage', ...none };
@@ -503,4 +503,4 @@ function explainAmbiguity(argv, options) {
   }
 }
 
-module.exports = { COMMANDS, read };
+module.exports = { COMMANDS, parseCommandLine };

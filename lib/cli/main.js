@@ -2,7 +2,7 @@
 
 /** The command line `web-locks` (docs/CLI.md). */
 
-const { read } = require('./arguments.js');
+const { parseCommandLine } = require('./arguments.js');
 const { help } = require('./help.js');
 const { flush, print } = require('./output.js');
 const { endBySignal } = require('./signals.js');
@@ -80,7 +80,7 @@ async function main(argv) {
   // order.
   process.stderr.on('error', () => {});
   try {
-    request = read(argv, process.env);
+    request = parseCommandLine(argv, process.env);
     ending = await runCommand(request);
   } catch (error) {
     ending = reportError(

@@ -48,7 +48,8 @@ function threadOf(i) {
 
 /** An empty label is shown as such, unlike a missing one. */
 const shownLabel = (i) => (labelOf(i) === '' ? '""' : labelOf(i));
-const whoIs = (i) => [shownLabel(i), siteOf(i)].filter(Boolean).join(', ') || threadOf(i);
+const describeRequester = (i) =>
+  [shownLabel(i), siteOf(i)].filter(Boolean).join(', ') || threadOf(i);
 
 const grantedAt = (i) => data.asked[i] + data.waited[i];
 const endOf = (i) => grantedAt(i) + data.held[i];
@@ -103,7 +104,7 @@ function summaryOf({ lock, requests }) {
     hold99,
     hold100,
     blockers,
-    worst: blockers.length > 0 ? whoIs(blockers[0].request) : '',
+    worst: blockers.length > 0 ? describeRequester(blockers[0].request) : '',
   };
 }
 
@@ -170,5 +171,5 @@ module.exports = {
   summarize,
   threadOf,
   waitingBetween,
-  whoIs,
+  describeRequester,
 };

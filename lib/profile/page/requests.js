@@ -16,7 +16,7 @@ const {
 const timeline = require('./timeline.js');
 
 const { data, errorOf, outcomeOf, processName, severalProcesses } = model;
-const { shownLabel, siteOf, threadOf, whoIs } = model;
+const { shownLabel, siteOf, threadOf, describeRequester } = model;
 
 /** The listed requests, the number of rows, and the request whose details are shown, or -1. */
 const shown = { requests: [], rows: ROWS, current: -1 };
@@ -84,7 +84,7 @@ function draw() {
   fillTable('requests', 'more-requests', requests, rows, rowOf, 'requests');
 }
 
-const blockersShown = (i) => data.blockers[i].map(whoIs).join('; ');
+const blockersShown = (i) => data.blockers[i].map(describeRequester).join('; ');
 
 /** Shows the details of a request. */
 function showDetails(i) {
