@@ -1,7 +1,7 @@
 'use strict';
 
 /**
- * The adapter of PostgreSQL (../../adapter.js): it calls the functions of postgres.sql.js over one
+ * The adapter of PostgreSQL (../../adapter.js). It calls the functions of postgres.sql.js over one
  * client of the user's pg Pool that it keeps (link.js). A step is one statement, and so one
  * transaction, whose NOTIFYs announce its grants and thefts. The adapter creates the schema on
  * first use.
@@ -32,21 +32,27 @@ const {
 /** @import { Guard } from './errors.js' */
 /** @typedef {InstanceType<typeof PostgresLink>} OpenLink */
 
-/** The version of the schema and its meaning. */
+/** Raised when the schema or its meaning changes. */
 const VERSION = 9;
 
-/** The most names of a group: each takes a place in the lock table that the whole server shares. */
+/**
+ * The most names of a group, because each takes a place in a lock table that the whole server
+ * shares.
+ */
 const MOST_NAMES = 1_000;
 
 /** @type {Record<Op['kind'], number>} */
 const KINDS = { request: 0, ifAvailable: 1, steal: 2, end: 3, pass: 4, passIfAvailable: 5 };
 
-/** The code for a lock that a user guards. */
+/** The server's code for a lock that a user guards. */
 const GUARDED = '-7';
 
-/** UTF-16LE, which keeps lone surrogates. @param {string} text */
+/** UTF-16LE keeps lone surrogates. @param {string} text */
 const bytes = (text) => Buffer.from(text, 'utf16le');
-/** SQL for a bytea, without a backslash, which settings reinterpret. @param {Buffer} value */
+/**
+ * SQL for a bytea, without a backslash, because settings can change what that means.
+ * @param {Buffer} value
+ */
 const literal = (value) => `decode('${value.toString('hex')}', 'hex')`;
 /** @param {string} hex a bytea as `\\x` and digits */
 const text = (hex) => Buffer.from(hex.slice(2), 'hex').toString('utf16le');
@@ -56,14 +62,13 @@ const asciiOf = (value) =>
     /[\u0080-\uffff]/g,
     (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
-/** @param {string | null} array of numbers: `{1,2}` */
+/** @param {string | null} array of numbers, like `{1,2}` */
 const listOf = (array) => (array === null || array === '{}' ? [] : array.slice(1, -1).split(','));
 
 /**
  * The prepared statements of a connection. Their texts contain the session, so that it is not sent
  * each time. Functions for one operation cost a third less than `step`.
- * @param {string} schema @param {string} session
- * @param {number} number of the connection
+ * @param {string} schema @param {string} session @param {number} number of the connection
  */
 const statementsOf = (schema, session, number) => {
   /** @param {string} name @param {number} count of values */
@@ -104,32 +109,31 @@ class PostgresAdapter {
   #keys = new Map();
   /** The current connection. @type {OpenLink | undefined} */
   #link;
-  /** The connection that is not ready yet. @type {OpenLink | undefined} */
-  #making;
+  /** The connection that is being made. @type {OpenLink | undefined} */
+  #newLink;
   #source;
   /** The current connection's statements. @type {ReturnType<typeof statementsOf>} */
   #statements = statementsOf('', '', 0);
-  /** The session that `open` started last; '' if there is none. */
+  /** The session that `open` started last; '' for none. */
   #session = '';
   #ttl = 0;
   /** Counts steps with requests. */
-  #asked = 0;
-  /** The value of `#asked` at the last renewal that found no request of the session. */
-  #idle = -1;
+  #requestSteps = 0;
+  /** The value of that count at the last renewal that found no request of the session. */
+  #idleAt = -1;
   /**
-   * The refs of thefts that the last renewal listed; the next one confirms them.
+   * The refs of thefts that the last renewal listed, and the next one confirms.
    * @type {number[]}
    */
-  #told = [];
-  /** Counts calls of `open`, `hello` and `dispose`, the last of which counts. */
-  #epoch = 0;
+  #knownThefts = [];
+  /** Counts calls of `open`, `hello` and `dispose`; only the latest one takes effect. */
+  #generation = 0;
 
   /**
    * @param {string} bucket @param {object} options @param {Pool} options.pool
    * @param {Pool} [options.listen] the pool to take the client from instead
    * @param {string} [options.schema]
-   * @param {'logged' | 'unlogged'} [options.durability] by default that of the schema; 'logged' for
-   *   a new one
+   * @param {'logged' | 'unlogged'} [options.durability] by default that of the schema, or 'logged'
    */
   constructor(bucket, { pool, listen, schema = 'web_locks', durability }) {
     checkPool(pool, 'pool');
@@ -158,19 +162,19 @@ class PostgresAdapter {
    */
   async open(info, ttl, seen) {
     const session = newSession();
-    const epoch = this.#replace();
-    const link = await this.#connect(epoch, ttl);
+    const generation = this.#dropLinks();
+    const link = await this.#makeLink(generation, ttl);
     try {
       await link.open(this.#source, session, ttl, ttl, 'SELECT', false);
       const { clientId } = info;
-      // A second `awake` reads the end of a quarantine that `open` may have begun: a function sees
-      // what an earlier one in the statement wrote; a read of the table would not.
+      // The second `awake` reads the end of a quarantine that `open` may have begun. A function
+      // sees what an earlier one in the statement wrote; a read of the table would not.
       const { rows } = await this.#withTables(link, {
         text: `SELECT ${this.#schema}.open($1, $2, $3, $4, $5, $6, $7) AS life,
           extract(epoch FROM ${this.#schema}.awake('', 0) - clock_timestamp()) * 1000 AS pause`,
         values: [session, this.#bucket, clientId, asciiOf(info), ttl, seen.life, seen.token],
       });
-      this.#keep(epoch, link, session, 1, ttl);
+      this.#useLink(generation, link, session, 1, ttl);
       const [{ life, pause }] = rows;
       return { session, ttl, life, grantsIn: Math.max(Number(pause), 0) };
     } catch (error) {
@@ -182,17 +186,17 @@ class PostgresAdapter {
   /** @param {import('../../adapter.js').Seen} seen */
   async hello({ life, token }) {
     const session = this.#session;
-    // The session waits for `hello` for so long.
+    // The session waits this long for `hello`.
     const time = this.#ttl / 4;
-    const epoch = this.#replace();
-    const link = await this.#connect(epoch, time);
+    const generation = this.#dropLinks();
+    const link = await this.#makeLink(generation, time);
     try {
       const its = `encode(${literal(Buffer.from(life))}, 'escape')`;
       const asked = `${session}, ${this.#ttl}, ${its}, ${token}`;
       const statement = `SELECT ${this.#schema}.hello(${asked}) AS number`;
       const { rows } = await link.open(this.#source, session, this.#ttl, time, statement, true);
       if (rows[0].number === null) throw deadError();
-      this.#keep(epoch, link, session, Number(rows[0].number), this.#ttl);
+      this.#useLink(generation, link, session, Number(rows[0].number), this.#ttl);
     } catch (error) {
       link.drop();
       throw error;
@@ -203,7 +207,7 @@ class PostgresAdapter {
   async step(ops, number) {
     const link = this.#current();
     const asks = ops.some(({ kind }) => kind !== 'end');
-    if (asks) this.#asked++;
+    if (asks) this.#requestSteps++;
     const listens = asks && !link.isListening;
     const [statement, values] = this.#callOf(ops, number, listens);
     const codes = codesOf((await link.row(statement, values))[0]);
@@ -211,23 +215,22 @@ class PostgresAdapter {
     if (codes[0] === DEAD) throw deadError();
     if (codes[0] === STALE) throw staleError();
     if (!codes.includes(GUARDED)) return codes.map(answerOf);
-    const guards = await this.#guards(ops.filter((_, i) => codes[i] === GUARDED));
+    const guards = await this.#findGuards(ops.filter((_, i) => codes[i] === GUARDED));
     return codes.map((code, i) =>
-      code === GUARDED ? busy(guardedError(guards.find(isOf(ops[i])))) : answerOf(code),
+      code === GUARDED ? busy(guardedError(guards.find(isBlockedBy(ops[i])))) : answerOf(code),
     );
   }
 
   /**
-   * The transactions that guard locks, as far as they can be found.
-   * @param {Op[]} ops that were not done
-   * @returns {Promise<Guard[]>}
+   * Finds the transactions that guard locks, as far as the role may see them.
+   * @param {Op[]} ops that were not executed @returns {Promise<Guard[]>}
    */
-  async #guards(ops) {
+  async #findGuards(ops) {
     const keys = ops.map(({ name }) => (name === undefined ? 'NULL' : literal(this.#keyOf(name))));
     const refs = ops.map(({ ref }) => ref);
     const isMine = `session = ${this.#session}`;
     try {
-      const { rows } = await this.#anyhow(
+      const { rows } = await this.#overAnyClient(
         `SELECT CASE WHEN ${isMine} THEN ref END AS ref, name, pid,
           application_name AS application,
           extract(epoch FROM clock_timestamp() - xact_start)::int AS seconds
@@ -243,8 +246,7 @@ class PostgresAdapter {
   }
 
   /**
-   * @param {Op[]} ops @param {number} number
-   * @param {boolean} listens from here on
+   * @param {Op[]} ops @param {number} number @param {boolean} listens from here on
    * @returns {[statement: import('./link.js').Prepared, values: unknown[]]}
    */
   #callOf(ops, number, listens) {
@@ -292,18 +294,18 @@ class PostgresAdapter {
   async renew({ life, token }) {
     const link = this.#current();
     const { renew } = this.#statements;
-    const asked = this.#asked;
-    const epoch = this.#epoch;
-    if (asked === this.#idle) link.rest();
-    const row = await link.row(renew, [life, token, `{${this.#told}}`]);
+    const asked = this.#requestSteps;
+    const generation = this.#generation;
+    if (asked === this.#idleAt) link.unlisten();
+    const row = await link.row(renew, [life, token, `{${this.#knownThefts}}`]);
     const [alive, refs, tokens, nextExpiryIn, grantsIn, its, step, thefts] = row;
     const ofToken = listOf(tokens);
     const mine = new Map(listOf(refs).map((ref, i) => [Number(ref), BigInt(ofToken[i])]));
-    if (mine.size === 0) this.#idle = asked;
+    if (mine.size === 0) this.#idleAt = asked;
     /** @type {[string, string][]} */
     const byRef = Object.entries(JSON.parse(thefts ?? '{}'));
     const stolen = new Map(byRef.map(([ref, thief]) => [Number(ref), thief]));
-    if (epoch === this.#epoch) this.#told = [...stolen.keys()];
+    if (generation === this.#generation) this.#knownThefts = [...stolen.keys()];
     return {
       alive: alive === 't',
       mine,
@@ -326,7 +328,7 @@ class PostgresAdapter {
   async close(session) {
     const me = BigInt(session);
     await inPages((beyond) =>
-      this.#inAnyCase(`SELECT ${this.#schema}.close(${me}, ${beyond}) AS last`),
+      this.#runUntilDone(`SELECT ${this.#schema}.close(${me}, ${beyond}) AS last`),
     );
   }
 
@@ -341,7 +343,7 @@ class PostgresAdapter {
     // A transaction that guards a lock keeps it held after its session has expired.
     const isGuarded =
       'token IS NOT NULL AND EXISTS (SELECT FROM pg_stat_activity WHERE backend_xid = r.xmax)';
-    const { rows } = await this.#anyhow(
+    const { rows } = await this.#overAnyClient(
       `SELECT r.ref, r.name, shared, token, label, lim, weight, priority, info,
         extract(epoch FROM coalesce(granted, clock_timestamp()) - asked)::float8 * 1000 AS waited,
         extract(epoch FROM clock_timestamp() - granted)::float8 * 1000 AS held
@@ -355,7 +357,7 @@ class PostgresAdapter {
 
   /** @param {string} name */
   async marked(name) {
-    const { rows } = await this.#anyhow(
+    const { rows } = await this.#overAnyClient(
       `SELECT EXISTS (SELECT FROM ${this.#schema}.mark
         WHERE key = ${literal(this.#keyOf(name))} AND until > clock_timestamp()) AS is`,
     );
@@ -364,19 +366,19 @@ class PostgresAdapter {
 
   async dispose() {
     this.events = NO_EVENTS;
-    this.#replace();
+    this.#dropLinks();
     this.#source.end();
   }
 
   /**
-   * @param {any} client of the user, in a transaction
-   * @param {{ ref: number, token: bigint }} lock
+   * @param {any} client of the user, in a transaction @param {{ ref: number, token: bigint }} lock
    */
   async guard(client, { ref, token }) {
     checkClient(client);
     const isHeld = `SELECT token FROM ${this.#schema}.request
       WHERE session = ${this.#session} AND ref = ${Number(ref)} AND token = ${BigInt(token)}`;
-    // A query without values is one message: outside of a transaction its now() is its own time.
+    // A query without values is one message, and outside of a transaction its now() is its own
+    // time.
     const { rows } = await client.query(
       raw(`SELECT now() <> statement_timestamp() AS inside,
         current_setting('transaction_isolation') AS isolation,
@@ -387,53 +389,53 @@ class PostgresAdapter {
       throw argumentError('lock.guard() needs a client in a transaction: run BEGIN first.');
     }
     if (seen !== null) return true;
-    // A snapshot from before the grant does not show it.
-    if (isolation !== 'read committed' && (await this.#anyhow(isHeld)).rows.length > 0) {
+    // A snapshot from before the grant does not show the lock.
+    if (isolation !== 'read committed' && (await this.#overAnyClient(isHeld)).rows.length > 0) {
       throw oldSnapshotError(isolation);
     }
     return false;
   }
 
-  /** Drops the connection, even one that is still being made, and returns the new epoch. */
-  #replace() {
-    // The session may not have received its last answer.
-    this.#told = [];
+  /** Drops the connection, even one that is being made, and returns the new generation. */
+  #dropLinks() {
+    // The session may not have received the last answer, so the thefts in it count as unknown.
+    this.#knownThefts = [];
     this.#link?.drop();
     this.#link = undefined;
-    this.#making?.drop();
-    this.#making = undefined;
+    this.#newLink?.drop();
+    this.#newLink = undefined;
     this.#source.cancel();
-    return ++this.#epoch;
+    return ++this.#generation;
   }
 
-  /** @param {number} epoch @param {number} time the time limit in milliseconds */
-  async #connect(epoch, time) {
+  /** @param {number} generation @param {number} time the time limit in milliseconds */
+  async #makeLink(generation, time) {
     const link = new PostgresLink(await this.#source.take(time), this.#schema);
-    if (epoch !== this.#epoch) {
+    if (generation !== this.#generation) {
       link.drop();
       throw staleError();
     }
-    this.#making = link;
+    this.#newLink = link;
     link.onNotification = (payload) => {
-      if (epoch === this.#epoch) emitHint(this.events, payload);
+      if (generation === this.#generation) emitHint(this.events, payload);
     };
     return link;
   }
 
   /**
-   * @param {number} epoch @param {OpenLink} link @param {string} session @param {number} number
-   * @param {number} ttl
+   * @param {number} generation @param {OpenLink} link @param {string} session
+   * @param {number} number @param {number} ttl
    */
-  #keep(epoch, link, session, number, ttl) {
-    if (epoch !== this.#epoch) throw staleError();
-    this.#making = undefined;
+  #useLink(generation, link, session, number, ttl) {
+    if (generation !== this.#generation) throw staleError();
+    this.#newLink = undefined;
     this.#link = link;
     this.#session = session;
     this.#statements = statementsOf(this.#schema, session, number);
-    this.#idle = -1;
+    this.#idleAt = -1;
     this.#ttl = ttl;
     link.onDown = (error) => {
-      if (epoch !== this.#epoch) return;
+      if (generation !== this.#generation) return;
       this.#link = undefined;
       this.events.down(error);
     };
@@ -445,20 +447,19 @@ class PostgresAdapter {
   }
 
   /**
-   * Runs a statement over the current connection, or another client of the pool.
-   * @param {string} statement without values
+   * Runs a statement without values over the current connection, or another client of the pool.
+   * @param {string} statement
    */
-  async #anyhow(statement) {
-    return this.#link ? this.#link.run(statement) : this.#byPool(statement);
+  async #overAnyClient(statement) {
+    return this.#link ? this.#link.run(statement) : this.#overPool(statement);
   }
 
   /**
-   * Runs a statement over a client that has the user's settings, at a server whose epoch is
-   * unknown.
-   * @param {string} statement without values
-   * @param {string} [before] runs first, in a transaction of its own
+   * Runs a statement without values over a client that has the user's settings, at a server whose
+   * epoch is unknown. `before` runs first, in a transaction of its own.
+   * @param {string} statement @param {string} [before]
    */
-  async #byPool(statement, before = 'SELECT') {
+  async #overPool(statement, before = 'SELECT') {
     const its = [before, statement].map((one) => `${BEGIN}; ${one}; COMMIT`);
     try {
       return (await this.#source.query(its.join(';'))).at(-2);
@@ -468,21 +469,22 @@ class PostgresAdapter {
   }
 
   /**
-   * Runs a statement as `#anyhow` does, even if the connection is replaced meanwhile.
-   * @param {string} statement without values, harmless to repeat, that may grant something
+   * Runs a statement as `#overAnyClient` does, even if the connection is replaced in between. It
+   * must be harmless to repeat, and may grant something.
+   * @param {string} statement
    */
-  async #inAnyCase(statement) {
+  async #runUntilDone(statement) {
     const link = this.#link;
     try {
       if (link) return await link.run(statement);
     } catch (error) {
       if (link === this.#link) throw error;
     }
-    return this.#byPool(statement, `SELECT ${this.#schema}.awake('', 0)`);
+    return this.#overPool(statement, `SELECT ${this.#schema}.awake('', 0)`);
   }
 
   /**
-   * Runs a statement that begins a session; creates the tables first if some are missing or empty.
+   * Runs a statement that begins a session. If tables are missing or empty, it creates them first.
    * @param {OpenLink} link @param {Parameters<OpenLink['run']>[0]} query
    */
   async #withTables(link, query) {
@@ -518,7 +520,7 @@ class PostgresAdapter {
     }
   }
 
-  /** SHA-256 of bucket and name. @param {string} name */
+  /** The SHA-256 of bucket and name. @param {string} name */
   #keyOf(name) {
     const known = this.#keys.get(name);
     if (known) return known;
@@ -534,7 +536,7 @@ class PostgresAdapter {
 
 const NOTHING = Buffer.alloc(0);
 
-/** The beginning of a transaction over a client with other settings: see `settings` in link.js. */
+/** Begins a transaction over a client with other settings: see `settings` in link.js. */
 const BEGIN = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL bytea_output TO hex;
   SET LOCAL enable_bitmapscan TO off; ${waitForDisk(true)}`;
 
@@ -575,11 +577,8 @@ async function inPages(call) {
   }
 }
 
-/**
- * Whether a guard is in the way of an operation.
- * @param {Op} op @returns {(guard: Guard) => boolean}
- */
-const isOf =
+/** Whether a guard blocks an operation. @param {Op} op @returns {(guard: Guard) => boolean} */
+const isBlockedBy =
   (op) =>
   ({ name, ref }) =>
     op.kind === 'end' ? Number(ref) === op.ref : name === op.name;

@@ -41,12 +41,12 @@ const PASSING = /^(08|40|53(?!200)|57|58|25006|26000|55006|55P03)/;
 /** The only "feature not supported" that passes: a statement was prepared for other tables. */
 const OTHER_PLAN = /cached plan must not change result type/;
 
-/** Whether the server sent it. @param {any} error of pg */
+/** Whether the server sent the error. @param {any} error of pg */
 const isOfServer = (error) => typeof error?.severity === 'string';
 
 /**
- * @param {any} error of this file, maybe with one of pg as its cause
- * @returns {import('../../adapter.js').Meaning}
+ * @param {any} error of this file, maybe with one of pg as its cause @returns
+ *   {import('../../adapter.js').Meaning}
  */
 function classify(error) {
   const known = MEANING[error?.code];
@@ -133,7 +133,7 @@ const oldServerError = (version) =>
   plainError(`PostgreSQL ${version} is too old: 13 or newer is needed.`, 'ERR_WEB_LOCKS_SERVER');
 
 /**
- * Recognizes a server that is not PostgreSQL, because it lacks what each PostgreSQL has.
+ * A server that lacks what each PostgreSQL has is not PostgreSQL.
  * @param {any} error @returns {Error}
  */
 function examinedError(error) {
@@ -163,11 +163,11 @@ const oldSnapshotError = (isolation) =>
  * @property {string} name of the lock
  * @property {string | null} ref of the lock if it is this session's
  * @property {string} pid of its server process
- * @property {string} application '' if it has no name
+ * @property {string} application '' for none
  * @property {string | null} seconds since its begin; null if the role may not see that
  */
 
-/** @param {Guard} [guard] undefined if it was not found */
+/** @param {Guard} [guard] undefined if nobody found it */
 function guardedError(guard) {
   if (!guard) return plainError('The lock is guarded by a transaction.', BUSY);
   const { application, name, pid, seconds } = guard;
@@ -197,7 +197,7 @@ const NO_TLS = {
 /** @param {string} schema */
 const noTables = (schema) => ({ code: NO_TABLES, message: noTablesError(schema).message });
 
-/** Errors of a client of pg and of pgbouncer, whose codes say nothing. @type {[RegExp, any][]} */
+/** Errors of a pg client and of pgbouncer whose codes say nothing. @type {[RegExp, any][]} */
 const BY_TEXT = [
   [/^SASL: .*password must be/, REFUSED],
   [/^(no such database|bouncer config error)/, NO_DATABASE],
@@ -245,9 +245,8 @@ const BY_STATE = {
 };
 
 /**
- * Gives an error of pg one of our codes.
- * @param {any} error @param {string} schema
- * @returns {Error} with the error as `cause`
+ * Gives an error of pg one of our codes; it becomes the `cause`.
+ * @param {any} error @param {string} schema @returns {Error}
  */
 function explain(error, schema) {
   if (String(error?.code).startsWith('ERR_WEB_LOCKS_')) return error;

@@ -1,10 +1,10 @@
 'use strict';
 
 /**
- * A connection to PostgreSQL for one session: one client of the user's pool that is kept, so that
- * an exhausted pool costs no lease. All statements of the session go through it, and it listens on
- * the session's channel while the session has or requests something; so an answer proves that
- * notifications arrive, too. A failure is reported once, by `onDown`, and never after `drop`.
+ * A connection to PostgreSQL for one session. It keeps one client of the user's pool, so that an
+ * exhausted pool costs no lease. All statements of the session go through it. It listens on the
+ * session's channel while the session has or requests something, so an answer proves that
+ * notifications arrive, too. It reports a failure once, by `onDown`, and never after `drop`.
  */
 
 const {
@@ -18,12 +18,12 @@ const {
   standbyError,
 } = require('./errors.js');
 
-/** How long to wait for the probe, in milliseconds, after an answer that should follow it. */
+/** The probe may arrive this many milliseconds after an answer that should follow it. */
 const PROBE_MS = 2_000;
-/** How long an exhausted pool may take to give a client, in milliseconds. */
+/** An exhausted pool may take this many milliseconds to give a client. */
 const PATIENCE_MS = 5_000;
 
-/** The pool is asked for another client after so many milliseconds. */
+/** The pool is asked for another client after this many milliseconds. */
 const LATE_MS = 1_000;
 /** The most clients that may be outstanding. */
 const MOST = 3;
@@ -40,16 +40,16 @@ const raw = (query) =>
 
 /** The number of prepared statements. */
 let count = 0;
-/** A unique name, since others may have used the client before. */
+/** Others may have used the client before, so names must be unique. */
 const nextName = () => `web-locks ${++count}`;
 
-/** A statement for frequent use, which a server process parses once. @param {string} text */
+/** A statement for frequent use, which a server process parses only once. @param {string} text */
 const prepared = (text) => ({ name: nextName(), text, types: RAW, rowMode: 'array' });
 
 /** @typedef {ReturnType<typeof prepared>} Prepared */
 
 /** @param {Promise<any>} promise @param {Done} done */
-async function tell(promise, done) {
+async function callBack(promise, done) {
   let result;
   try {
     result = await promise;
@@ -66,10 +66,10 @@ const rowOf = async (result) => (await result).rows[0];
 const ignore = () => {};
 
 /**
- * A query object that pg submits as it is, as pg-cursor's are: what pg builds for a query costs
- * more than the rest, mostly the description of the result, which is known here. It has no `name`,
- * `text` or private field, because tools that watch pg copy queries with these, or derive from
- * them.
+ * A query object that pg submits as it is, like those of pg-cursor. What pg builds for a query
+ * costs more than the rest, mostly the description of the result, which is known here. It has no
+ * `name`, `text` or private field, because tools that watch pg copy queries with these, or derive
+ * from them.
  */
 class Call {
   /** @type {(string | null)[] | undefined} */
@@ -82,8 +82,8 @@ class Call {
   handleCopyData = ignore;
 
   /**
-   * @param {string} statement its name
-   * @param {string | undefined} parsed its text if it must be parsed first
+   * @param {string} statement its name @param {string | undefined} parsed its text if it must be
+   *   parsed first
    * @param {unknown[]} values @param {Done} callback
    */
   constructor(statement, parsed, values, callback) {
@@ -154,30 +154,26 @@ class PostgresLink {
   #channel = '';
   /** The names of statements that the server process has parsed. @type {Map<Prepared, string>} */
   #parsed = new Map();
-  /**
-   * Questions without an answer. Only the first was sent, since a client of pg gets one at a time.
-   */
-  #asked = /** @type {Question[]} */ ([]);
+  /** Unanswered questions. Only the first was sent, since a client of pg takes one at a time. */
+  #questions = /** @type {Question[]} */ ([]);
 
-  /** @param {any} client of the pool @param {string} schema for messages */
+  /** @param {any} client @param {string} schema for messages */
   constructor(client, schema) {
     this.#client = client;
     this.#schema = schema;
     client.unref?.();
     client.on('error', this.#fail);
     client.on('end', this.#fail);
-    client.on('notification', this.#hear);
-    client.on('notice', this.#notice);
+    client.on('notification', this.#handleNotification);
+    client.on('notice', this.#handleNotice);
   }
 
   /**
-   * Prepares the connection, and runs a last statement.
-   * @param {Source} source of the client
-   * @param {string} session @param {number} ttl
-   * @param {number} time the time limit in milliseconds
-   * @param {string} then the last statement
-   * @param {boolean} listens whether to listen at once, because the session may hold something
-   * @returns {Promise<any>} the last statement's result
+   * Prepares the connection, and runs a last statement, whose result it returns. It listens at once
+   * if the session may hold something.
+   * @param {Source} source of the client @param {string} session @param {number} ttl
+   * @param {number} time the time limit in milliseconds @param {string} then the last statement
+   * @param {boolean} listens @returns {Promise<any>}
    */
   async open(source, session, ttl, time, then, listens) {
     this.#channel = `wl_${session}`;
@@ -187,8 +183,8 @@ class PostgresLink {
       await this.run(listen);
       await this.#probe(source, session, time, Math.min(PROBE_MS, ttl / 4));
     }
-    // One message is one transaction; its isolation level must be set, as the default changes only
-    // later.
+    // One message is one transaction, and the default isolation level changes only after it, so the
+    // level of this transaction is set here.
     const begin = 'SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE';
     const statements = [begin, settings(ttl), ...(listens ? [listen] : []), then];
     const results = await this.run(statements.join(';'));
@@ -196,24 +192,24 @@ class PostgresLink {
     return results.at(-1);
   }
 
-  /** Stops listening, because every listening connection is woken by every notification. */
-  rest() {
+  /** Stops listening, because every notification wakes every listening connection. */
+  unlisten() {
     if (!this.isListening) return;
     this.isListening = false;
-    // A failure is reported by `onDown`, or leaves a listener, which does no harm.
+    // `onDown` reports a failure; otherwise a listener is left, which does no harm.
     this.run(`UNLISTEN ${this.#channel}`).catch(() => {});
   }
 
-  /** Checks the server, and finds whether a pooler is in between. */
+  /** Checks the server, and finds out whether a pooler is in between. */
   async #examine() {
-    const { number, pid, standby, version } = await this.#properties();
+    const { number, pid, standby, version } = await this.#readProperties();
     if (Number(number) < 130_000) throw oldServerError(version);
     if (standby === 't') throw standbyError();
     return { isPooled: Number(pid) !== this.#client.processID };
   }
 
   /** @returns {Promise<any>} */
-  async #properties() {
+  async #readProperties() {
     try {
       const { rows } = await this.run(
         `SELECT pg_backend_pid() AS pid, pg_is_in_recovery() AS standby,
@@ -228,9 +224,8 @@ class PostgresLink {
 
   /**
    * Rejects if another client's notification of the session does not arrive.
-   * @param {Source} source @param {string} session
-   * @param {number} time the pool's time limit in milliseconds
-   * @param {number} patience the notification's
+   * @param {Source} source @param {string} session @param {number} time the pool's time limit
+   * @param {number} patience the notification's time limit in milliseconds
    */
   async #probe(source, session, time, patience) {
     /** @type {NodeJS.Timeout | undefined} */
@@ -262,28 +257,27 @@ class PostgresLink {
   }
 
   /**
-   * Runs a statement, or several without values, and keeps the event loop alive meanwhile. Rejects
-   * with an error of errors.js, also if the connection ends, or the server did not wait for its
-   * standby.
+   * Runs a statement, or several without values, and keeps the event loop alive for that time.
+   * Rejects with an error of errors.js, also if the connection ends, or the server did not wait for
+   * its standby.
    * @param {string | { text: string, values?: unknown[] }} query @returns {Promise<any>}
    */
   run(query) {
-    return this.#ask((done) => tell(this.#client.query(raw(query)), done));
+    return this.#sendQuestion((done) => callBack(this.#client.query(raw(query)), done));
   }
 
   /**
-   * Runs a prepared statement as `run` does.
-   * @param {Prepared} statement @param {unknown[]} values
-   * @returns {Promise<any[]>} the only row
+   * Runs a prepared statement as `run` does, and returns the only row.
+   * @param {Prepared} statement @param {unknown[]} values @returns {Promise<any[]>}
    */
   row(statement, values) {
-    return this.#ask((done) => {
+    return this.#sendQuestion((done) => {
       if (this.#canSubmit && !values.some(Array.isArray)) this.#call(statement, values, done);
-      else tell(rowOf(this.#client.query(statement, values)), done);
+      else callBack(rowOf(this.#client.query(statement, values)), done);
     });
   }
 
-  /** Native clients, and clients that pipeline, cannot submit a `Call`. */
+  /** Whether the client can submit a `Call`: native clients and those that pipeline cannot. */
   get #canSubmit() {
     const { connection, pipeline } = this.#client;
     return typeof connection?.bind === 'function' && !pipeline;
@@ -292,37 +286,37 @@ class PostgresLink {
   /** @param {Prepared} statement @param {unknown[]} values @param {Done} done */
   #call(statement, values, done) {
     const known = this.#parsed.get(statement);
-    // After an error nobody knows whether the statement was parsed, so the name is a new one.
+    // After an error nobody knows whether the statement was parsed, so it gets a new name.
     const name = known ?? nextName();
     /** @type {Done} */
-    const isDone = (error, row) => {
+    const onResult = (error, row) => {
       if (!error) this.#parsed.set(statement, name);
       done(error, row);
     };
-    this.#client.query(new Call(name, known ? undefined : statement.text, values, isDone));
+    this.#client.query(new Call(name, known ? undefined : statement.text, values, onResult));
   }
 
   /** @param {(done: Done) => void} send @returns {Promise<any>} */
-  #ask(send) {
+  #sendQuestion(send) {
     return new Promise((resolve, reject) => {
       if (this.#isDown) throw this.#endedError();
-      this.#asked.push({ send, resolve, reject });
-      if (this.#asked.length > 1) return;
+      this.#questions.push({ send, resolve, reject });
+      if (this.#questions.length > 1) return;
       this.#client.ref?.();
       this.#send();
     });
   }
 
   #send() {
-    const [question] = this.#asked;
+    const [question] = this.#questions;
     /** @type {Done} */
     const done = (error, result) => {
       if (error) question.reject(explain(error, this.#schema));
       else question.resolve(result);
       // The connection has failed, and its questions are gone.
-      if (this.#asked[0] !== question) return;
-      this.#asked.shift();
-      if (this.#asked.length > 0) this.#send();
+      if (this.#questions[0] !== question) return;
+      this.#questions.shift();
+      if (this.#questions.length > 0) this.#send();
       else this.#client.unref?.();
     };
     try {
@@ -336,7 +330,7 @@ class PostgresLink {
     return explain(new Error('the connection ended'), this.#schema);
   }
 
-  /** Ends the connection without `onDown`, and rejects what is under way. */
+  /** Ends the connection without `onDown`, and rejects the calls under way. */
   drop() {
     this.onDown = () => {};
     this.onNotification = () => {};
@@ -348,28 +342,28 @@ class PostgresLink {
     if (this.#isDown) return;
     this.#isDown = true;
     const why = error ? explain(error, this.#schema) : this.#endedError();
-    for (const { reject } of this.#asked.splice(0)) reject(why);
+    for (const { reject } of this.#questions.splice(0)) reject(why);
     const client = this.#client;
-    client.removeListener('notification', this.#hear);
-    client.removeListener('notice', this.#notice);
+    client.removeListener('notification', this.#handleNotification);
+    client.removeListener('notice', this.#handleNotice);
     discard(client, why);
     this.onDown(why);
   };
 
   /** @param {{ payload: string }} message */
-  #hear = ({ payload }) => this.onNotification(payload);
+  #handleNotification = ({ payload }) => this.onNotification(payload);
 
   /** @param {{ routine?: string }} notice */
-  #notice = ({ routine }) => {
-    if (routine === NOT_WAITED && this.#asked.length > 0) this.#fail(notReplicatedError());
+  #handleNotice = ({ routine }) => {
+    if (routine === NOT_WAITED && this.#questions.length > 0) this.#fail(notReplicatedError());
   };
 }
 
 /**
- * Calls back, because a promise is too late: an error that arrives together with the answer to the
- * login would find no listener. A pool that takes no callback returns a promise.
- * @param {Pool} pool
- * @returns {Promise<any>} a client whose errors end nothing; see `giveBack` and `discard`
+ * Calls back, because a promise settles too late: an error that arrives together with the answer to
+ * the login would find no listener. A pool that takes no callback returns a promise. Errors of the
+ * client end nothing; see `giveBack` and `discard`.
+ * @param {Pool} pool @returns {Promise<any>}
  */
 const connect = (pool) =>
   new Promise((resolve, reject) => {
@@ -382,7 +376,7 @@ const connect = (pool) =>
     pool.connect(done)?.then((/** @type {any} */ client) => done(undefined, client), reject);
   });
 
-/** @param {any} client of `connect`, which still works */
+/** @param {any} client of `connect` that still works */
 function giveBack(client) {
   client.removeListener('error', ignore);
   client.release();
@@ -394,14 +388,15 @@ function giveBack(client) {
  */
 function discard(client, error) {
   client.release(error);
-  cut(client);
+  destroyStream(client);
 }
 
-/** @param {any} client of pg, maybe still connecting */
-const cut = (client) => client.connection?.stream?.destroy?.();
+/** @param {any} client of pg, which may still be connecting */
+const destroyStream = (client) => client.connection?.stream?.destroy?.();
 
 /**
- * Grants wait for the disk, and for a standby if there is one, whatever the role's setting is.
+ * With these settings grants wait for the disk, and for a standby if there is one, whatever the
+ * role's setting is.
  * @param {boolean} isLocal to the transaction
  */
 const waitForDisk = (isLocal) => `
@@ -409,7 +404,7 @@ const waitForDisk = (isLocal) => `
     WHERE current_setting('synchronous_commit') IN ('off', 'local')`;
 
 /**
- * The settings that the statements need, whatever the role has. Newer servers alone know some of
+ * The settings that the statements need, whatever the role has. Only newer servers know some of
  * them. Queues are read in the order of their index up to the wanted row; a bitmap scan would read
  * and sort all of a queue.
  * @param {number} ttl
@@ -437,11 +432,10 @@ const isFullyUsed = ({ idleCount, options, totalCount }) =>
 
 /**
  * Rejects before the time limit if all clients of the pool stay in use.
- * @param {Pool} pool
- * @param {Promise<any>} promise of something that needs a client
+ * @param {Pool} pool @param {Promise<any>} promise of something that needs a client
  * @param {number} time the time limit in milliseconds
- * @param {() => boolean} isQueued whether it waits for a client to be released
- * @returns {Promise<any>}
+ * @param {() => boolean} isQueued whether it waits for the release of a client @returns
+ *   {Promise<any>}
  */
 async function within(pool, promise, time, isQueued) {
   /** @type {NodeJS.Timeout | undefined} */
@@ -462,16 +456,16 @@ async function within(pool, promise, time, isQueued) {
 }
 
 /**
- * Takes clients from a pool, one after another. If a server does not answer, only a few are
- * outstanding, so that it does not use up the pool.
+ * Takes clients from a pool, one after another. If a server does not answer, only a few clients are
+ * outstanding, so that the pool does not run out.
  */
 class Source {
   #schema;
   /** Clients that are connecting or run one statement. @type {Set<any>} */
   #clients = new Set();
   #isEnded = false;
-  /** Takes the outstanding client. @type {((client: any) => void) | undefined} */
-  #wanted;
+  /** Receives the outstanding client. @type {((client: any) => void) | undefined} */
+  #onClient;
   /** @type {{ promise: Promise<any>, since: number, isQueued: boolean } | undefined} */
   #pending;
   /** How many clients are outstanding. */
@@ -520,7 +514,7 @@ class Source {
   end() {
     this.cancel();
     this.#isEnded = true;
-    for (const client of this.#clients) cut(client);
+    for (const client of this.#clients) destroyStream(client);
   }
 
   /** A client of the pool that `end` can cut while it is connecting. @returns {Promise<any>} */
@@ -539,8 +533,7 @@ class Source {
 
   /**
    * Takes a client; an earlier call that still waits gets none.
-   * @param {number} time the time limit in milliseconds
-   * @returns {Promise<any>}
+   * @param {number} time the time limit in milliseconds @returns {Promise<any>}
    */
   async take(time) {
     const { pool } = this;
@@ -548,7 +541,7 @@ class Source {
     this.cancel();
     const epoch = this.#epoch;
     try {
-      const asked = this.#ask();
+      const asked = this.#requestClient();
       return await within(pool, asked, time, () => this.#pending?.isQueued === true);
     } catch (error) {
       if (epoch === this.#epoch) this.cancel();
@@ -556,14 +549,14 @@ class Source {
     }
   }
 
-  /** The outstanding client goes back to the pool when it comes. */
+  /** The outstanding client will go back to the pool. */
   cancel() {
     this.#epoch++;
-    this.#wanted = undefined;
+    this.#onClient = undefined;
   }
 
   /** @returns {Promise<any>} */
-  #ask() {
+  #requestClient() {
     const now = performance.now();
     const isFull = isFullyUsed(this.pool);
     const isLate = this.#pending && now - this.#pending.since > LATE_MS && this.#count < MOST;
@@ -571,7 +564,7 @@ class Source {
     if (!this.#pending || (isLate && !isFull)) this.#connect(now, isFull);
     const { promise } = /** @type {{ promise: Promise<any> }} */ (this.#pending);
     return new Promise((resolve, reject) => {
-      this.#wanted = resolve;
+      this.#onClient = resolve;
       promise.catch(reject);
     });
   }
@@ -587,8 +580,8 @@ class Source {
     };
     pending.promise.then((client) => {
       done();
-      const wanted = this.#wanted;
-      this.#wanted = undefined;
+      const wanted = this.#onClient;
+      this.#onClient = undefined;
       if (wanted) wanted(client);
       else giveBack(client);
     }, done);

@@ -2,11 +2,11 @@
 
 /**
  * The SQL of web-locks/postgres. It is a module, because a bundle would lack a file that is read at
- * run time; so the SQL has no backtick, no backslash, and no dollar sign before a brace.
+ * run time. So it contains no backtick, no backslash, and no dollar sign before a brace.
  */
 module.exports = `
 -- The lock state in PostgreSQL (13 or newer), and the functions that change it. web-locks/postgres
--- runs this on first use; where the application may not create tables, an administrator runs it as
+-- runs this on first use. Where the application may not create tables, an administrator runs it as
 -- it is (docs/CLUSTER.md). "web_locks" is the schema; "/*unlogged*/" becomes UNLOGGED if the user
 -- wants that. Time is clock_timestamp() of this server.
 --
@@ -27,8 +27,9 @@ DO $create$ BEGIN
   THEN DELETE FROM web_locks.epoch; END IF;
 END $create$;
 
--- The row that outlasts everything. "ttl": at least as long as any lease that can still last, see
--- "lower_ttl". "lives": the last 100 known epochs, this server's and those that clients reported.
+-- This row outlasts everything. "ttl" is at least as long as any lease that can still last, see
+-- "lower_ttl". "lives" has the last 100 known epochs, this server's and those that clients
+-- reported.
 CREATE TABLE IF NOT EXISTS web_locks.lasting (
   one bool PRIMARY KEY DEFAULT true CHECK (one),
   version int NOT NULL,
@@ -37,10 +38,10 @@ CREATE TABLE IF NOT EXISTS web_locks.lasting (
   lives text[] NOT NULL
 );
 
--- The epoch, one row, as durable as the lock state: if it is missing or of another server, the lock
+-- The epoch, one row, as durable as the lock state. If it is missing or of another server, the lock
 -- state may lack something ("reborn"). Nothing is granted before "grants_from"; "pause" is the
--- length of that quarantine. "life" names the epoch to clients; a copy of the server's data that
--- runs on its own begins another one.
+-- length of that quarantine. "life" names the epoch to clients. A copy of the server's data that
+-- runs on its own begins another epoch.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.epoch (
   one bool PRIMARY KEY DEFAULT true CHECK (one),
   identity text NOT NULL,
@@ -49,10 +50,11 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.epoch (
   pause interval NOT NULL
 );
 
--- Leases. "expires" = 1970: dead for ever, its rows in "request" are being deleted. "conn": the
--- number of its connection; older ones change nothing. "client": its id. "info": JSON in ASCII,
--- which any encoding has. "graced": the lease was extended since its last renewal, because of the
--- server's clock. "step", "answers": the last step that must be answered alike if it comes again.
+-- Leases. "expires" = 1970: the session is dead for ever, and its rows in "request" are being
+-- deleted. "conn": the number of its connection; older ones change nothing. "client": its id.
+-- "info": JSON in ASCII, which any encoding has. "graced": the lease was extended since its last
+-- renewal, because of the server's clock. "step", "answers": the last step, which gets the same
+-- answers if it comes again.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.session (
   id bigint PRIMARY KEY,
   conn int NOT NULL,
@@ -67,8 +69,8 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.session (
   answers bigint[]
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
--- The queues: the rows of a name ("key") by "rank", then by "ticket"; first those with a token,
--- which are held. Only the transaction with a name's advisory lock changes its rows. A waiter's
+-- The queues: the rows of a name ("key") by "rank", then by "ticket". The first rows have a token,
+-- and are held. Only the transaction with a name's advisory lock changes its rows. A waiter's
 -- "rank" is minus the priority, a thief's -infinity. A holder's is at most 0, so that no waiter of
 -- priority 0 or less passes it; for others "request_one" moves the holders ahead. "token" is in no
 -- index, so that a grant is a HOT update; "rank" is in no unique one, so that a move waits for no
@@ -94,7 +96,7 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.request (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX IF NOT EXISTS request_in_order ON web_locks.request (key, rank, ticket);
 
--- Thefts and the client id of the thief, and requests that have passed (''), until the session
+-- Thefts with the client id of the thief, and requests that have passed (''), until the session
 -- confirms them, since a NOTIFY does not reach a session that is cut off. Other sessions only
 -- insert rows, so a thief never waits for the session that it steals from.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.theft (
@@ -113,8 +115,8 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.lapsed (
 );
 
 -- The marks of names, and the operations that set them. Only the transaction with a name's advisory
--- lock sets its mark; any transaction deletes expired ones. It is never UNLOGGED, because a mark
--- may have to last for days.
+-- lock sets its mark; any transaction deletes expired ones. The table is never UNLOGGED, because a
+-- mark may have to last for days.
 CREATE TABLE IF NOT EXISTS web_locks.mark (
   key bytea PRIMARY KEY,
   until timestamptz NOT NULL,
@@ -123,8 +125,8 @@ CREATE TABLE IF NOT EXISTS web_locks.mark (
 );
 CREATE INDEX IF NOT EXISTS mark_by_time ON web_locks.mark (until);
 
--- Identifies the server's history: a promotion begins a new timeline, and a dump that is loaded
--- elsewhere meets another system identifier.
+-- The identity of the server's history. A promotion begins a new timeline, and a dump that is
+-- loaded elsewhere meets another system identifier.
 CREATE OR REPLACE FUNCTION web_locks.identity() RETURNS text LANGUAGE sql VOLATILE AS $$
   SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) || ' ' || system_identifier
   FROM pg_control_system()
@@ -137,8 +139,8 @@ CREATE OR REPLACE FUNCTION web_locks.longest_lease() RETURNS interval LANGUAGE s
 $$;
 
 -- Lowers "ttl" to the longest lease that can still last, but not below "least_lease". It does
--- nothing while a session or an epoch begins, whose leases are not visible yet, and in a
--- quarantine, when leases may last that the lock state does not show. It never waits.
+-- nothing while a session or an epoch begins, whose leases are not visible yet. It does nothing in
+-- a quarantine either, when leases may last that the lock state does not show. It never waits.
 CREATE OR REPLACE FUNCTION web_locks.lower_ttl(least_lease interval) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -157,7 +159,7 @@ END $$;
 -- one, or a client has seen an epoch or token that this one does not know (R5). Former holders lose
 -- their locks by their own clocks first. Known leases are extended to the quarantine's end, so that
 -- sessions that can renew live on. The quarantine is as long as the longest lease that can still
--- last, or as the caller's "its_lease", as unknown sessions may have one like it. Returns
+-- last, or as the caller's "its_lease", because unknown sessions may have one like it. Returns
 -- grants_from.
 CREATE OR REPLACE FUNCTION web_locks.reborn(
   seen_life text, seen_token bigint, its_lease interval DEFAULT NULL
@@ -206,7 +208,7 @@ BEGIN
   RETURN until;
 END $$;
 
--- Called when a connection begins and at each renewal: begins a new epoch if the server or the
+-- Runs when a connection begins and at each renewal. Begins a new epoch if the server or the
 -- client's "seen_life" or "seen_token" demands it. Steps do not check that, because another server
 -- has other connections. Returns grants_from.
 CREATE OR REPLACE FUNCTION web_locks.awake(
@@ -223,9 +225,8 @@ BEGIN
   RETURN web_locks.reborn(seen_life, seen_token, its_lease);
 END $$;
 
--- Extends leases if the server's clock jumped, or nobody could renew for half a lease: sessions
--- that are late then get another lease, once. Called before any lease counts as expired, and before
--- one is renewed.
+-- If the server's clock jumped, or nobody could renew for half a lease, late sessions get another
+-- lease, once. This runs before any lease counts as expired, and before one is renewed.
 CREATE OR REPLACE FUNCTION web_locks.grace() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   present timestamptz := clock_timestamp();
@@ -245,7 +246,7 @@ BEGIN
 END $$;
 
 -- Takes the advisory lock of a name. The call is assigned and not PERFORMed, since an expression
--- costs less than a query; so are its callers' calls.
+-- costs less than a query. Callers of this function do the same.
 CREATE OR REPLACE FUNCTION web_locks.lock_name(k bytea) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   done text;
@@ -276,9 +277,9 @@ BEGIN
   END LOOP;
 END $$;
 
--- Reaps a session's rows in a queue if it has expired, and the session itself if it has no other
--- rows, because no sweep may follow. Skips rows that a user guards, and sessions that renew or step
--- just now. Returns whether there were any rows.
+-- Reaps a session's rows in a queue if it has expired. It also deletes the session if it has no
+-- other rows, because no sweep may follow. It skips rows that a user guards, and sessions that are
+-- renewing or stepping. Returns whether there were any rows.
 CREATE OR REPLACE FUNCTION web_locks.bury(k bytea, its_session bigint) RETURNS bool
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -420,8 +421,8 @@ BEGIN
   PERFORM pg_notify('wl_' || its_session, 's ' || reference || ' ' || thief);
 END $$;
 
--- The place of the first waiter, or one behind all, where reads of the holders end: the queue may
--- be long.
+-- The position of the first waiter, or one behind all rows. Reads of the holders end there, because
+-- the queue may be long.
 CREATE OR REPLACE FUNCTION web_locks.first_waiting(k bytea, OUT rank float8, OUT ticket bigint)
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -449,9 +450,9 @@ BEGIN
   RETURN were_any;
 END $$;
 
--- Does the operations of a session in their order, once: the last step is answered again as it was
--- (R1). "its_conn", "its_step": the numbers of the connection and of the step. The arrays have an
--- entry for each operation:
+-- Executes the operations of a session in their order, once. If the last step comes again, it gets
+-- the same answers (R1). "its_conn", "its_step": the numbers of the connection and of the step. The
+-- arrays have an entry for each operation:
 --   kinds  0 request, 1 ifAvailable, 2 steal, 3 end, 4 request that passes, 5 ifAvailable that
 --          passes
 --   keys   of the name: SHA-256; NULL for an end of which only "ref" is known
@@ -461,9 +462,9 @@ END $$;
 --   groups 0, or the number of a group
 -- "listens": the connection must LISTEN from here on. Returns an entry for each: > 0 the token of a
 -- grant; 0 waits; -1 not available; -3 too many wait; -4 ended; -6 ended and not marked, because it
--- was not held; -7 a user guards the lock, nothing was done; -9 it has passed; -10 - n the
--- name's limit is n. Or a single -2: the session is dead; -5: the connection was replaced; nothing
--- was done then.
+-- was not held; -7 nothing was done, because a user guards the lock; -9 it has passed; -10 - n the
+-- name's limit is n. Or nothing was done, and there is only -2: the session is dead; or -5: the
+-- connection was replaced.
 CREATE OR REPLACE FUNCTION web_locks.step(
   me bigint, its_conn int, its_step bigint, kinds int[], refs bigint[], keys bytea[],
   names bytea[], shareds bool[], lims int[], weights int[], most int[], priorities int[],
@@ -476,11 +477,11 @@ DECLARE
   count int := cardinality(kinds);
   from_i int := 1;
   marks int := 0;
-  -- Steps of ends alone are not recorded, because ends are answered alike whenever they come.
+  -- Steps of ends alone are not recorded, because ends get the same answers whenever they come.
   is_kept bool := false;
 BEGIN
   IF listens THEN PERFORM web_locks.listen(me); END IF;
-  -- A step that was done is answered whatever would now prevent it.
+  -- A step that was executed is answered, even if something would prevent it now.
   SELECT answers INTO mine FROM web_locks.session
     WHERE id = me AND conn = its_conn AND step = its_step AND expires > clock_timestamp();
   IF FOUND THEN RETURN mine.answers; END IF;
@@ -534,7 +535,7 @@ BEGIN
   RETURN codes;
 END $$;
 
--- A step of one request that is no theft: does the same as "step", faster, and returns the only
+-- Executes a step of one request that is no theft, like "step" but faster, and returns the only
 -- entry. It first records the answer that a free name would give.
 CREATE OR REPLACE FUNCTION web_locks.request_alone(
   me bigint, its_conn int, its_step bigint, waits bool, reference bigint, k bytea, its_name bytea,
@@ -567,8 +568,8 @@ BEGIN
   RETURN code;
 END $$;
 
--- A step of one end without a mark: does the same as "step", faster, and returns the only entry. It
--- does not lock the session's row, as an end is right even if the session ends just now.
+-- Executes a step of one end without a mark, like "step" but faster, and returns the only entry. It
+-- does not lock the session's row, because an end is right even if the session ends just now.
 --
 -- The end of a queue's last request does not wait for the disk. If the server crashes, the lock is
 -- held again until "renew" reports it to its session, which ends it, or until the lease ends. Any
@@ -732,7 +733,7 @@ BEGIN
   RETURN code;
 END $$;
 
--- Marks a name. It may wait for a transaction that deletes the old mark, and which waits for
+-- Marks a name. This may wait for a transaction that deletes the old mark, and which waits for
 -- nobody.
 CREATE OR REPLACE FUNCTION web_locks.set_mark(
   k bytea, me bigint, reference bigint, keep float8
@@ -751,8 +752,8 @@ CREATE OR REPLACE FUNCTION web_locks.drop_marks(most int) RETURNS void LANGUAGE 
     ORDER BY until LIMIT most FOR UPDATE SKIP LOCKED))
 $$;
 
--- Starts a session and returns the epoch. An advisory lock shows the connection to whoever creates
--- the tables.
+-- Starts a session and returns the epoch. An advisory lock shows the connection to a client that
+-- creates the tables.
 CREATE OR REPLACE FUNCTION web_locks.open(
   me bigint, its_bucket bytea, its_client text, its_info text, milliseconds float8,
   seen_life text, seen_token bigint
@@ -776,8 +777,8 @@ BEGIN
 END $$;
 
 -- Begins a new connection of a session with the lease "milliseconds". Returns its number; NULL if
--- the session is dead. It waits for the older connection's work, except for a single end, which is
--- right also later.
+-- the session is dead. It waits for the work of the older connection, except for a single end,
+-- which is right even later.
 CREATE OR REPLACE FUNCTION web_locks.hello(
   me bigint, milliseconds float8, seen_life text, seen_token bigint
 ) RETURNS int LANGUAGE plpgsql AS $$
@@ -793,9 +794,9 @@ BEGIN
   RETURN number;
 END $$;
 
--- Extends the lease. "refs", "tokens": all locks and requests of the session, 0 for a waiter;
--- "next_expiry_in", "grants_in": milliseconds, NULL for never; "its_life": the epoch; "its_step":
--- the last recorded step; "stolen": refs and thieves as JSON, NULL for none; "told": refs of thefts
+-- Extends the lease. "refs", "tokens": all locks and requests of the session, 0 for a waiter.
+-- "next_expiry_in", "grants_in": milliseconds, NULL for never. "its_life": the epoch. "its_step":
+-- the last recorded step. "stolen": refs and thieves as JSON, NULL for none. "told": refs of thefts
 -- that the caller knows.
 CREATE OR REPLACE FUNCTION web_locks.renew(
   me bigint, its_conn int, seen_life text, seen_token bigint, told bigint[], OUT alive bool,
@@ -819,7 +820,7 @@ BEGIN
     DELETE FROM web_locks.theft WHERE session = me AND ref = ANY (told);
   END IF;
   SELECT json_object_agg(ref, thief) INTO stolen FROM web_locks.theft WHERE session = me;
-  -- The minimum avoids a busy loop of sweeps, since a lock that a user guards cannot be ended yet.
+  -- A lock that a user guards cannot be ended yet; the minimum avoids a busy loop of sweeps.
   SELECT extract(epoch FROM min(expires) - clock_timestamp()) * 1000
     INTO next_expiry_in FROM web_locks.session WHERE id <> me;
   IF next_expiry_in < 50 THEN next_expiry_in := 50; END IF;
@@ -828,7 +829,7 @@ BEGIN
   PERFORM web_locks.lower_ttl(NULL);
 END $$;
 
--- Ends sessions, in the next 100 names behind "beyond", and grants what becomes free there; also
+-- Ends sessions, in the next 100 names behind "beyond", and grants what becomes free there. It also
 -- processes names that the session "waiting" waits for. Locks that a user guards stay for a later
 -- sweep. Returns where to continue, NULL at the end.
 CREATE OR REPLACE FUNCTION web_locks.end_sessions(
@@ -846,7 +847,7 @@ BEGIN
   IF is_own THEN
     PERFORM FROM web_locks.session WHERE id = ANY (ids) FOR UPDATE;
     UPDATE web_locks.session SET expires = 'epoch' WHERE id = ANY (ids);
-    -- A step of another connection, for which this waited, has made more requests.
+    -- This waited for a step of another connection, which has made more requests.
     IF EXISTS (SELECT FROM web_locks.request WHERE session = ANY (ids) AND key > beyond
       AND key <> ALL (keys) AND (keys[100] IS NULL OR key < keys[100]))
     THEN RETURN beyond; END IF;
@@ -877,7 +878,7 @@ BEGIN
   RETURN keys[100];
 END $$;
 
--- Reaps expired sessions; after a quarantine it also processes the caller's names. "beyond" and the
+-- Reaps expired sessions. After a quarantine it also processes the caller's names. "beyond" and the
 -- result: see "end_sessions"; callers begin with '' and repeat until NULL. Like a step, it does not
 -- check the epoch.
 CREATE OR REPLACE FUNCTION web_locks.sweep(me bigint, beyond bytea) RETURNS bytea
@@ -896,8 +897,8 @@ BEGIN
   RETURN last;
 END $$;
 
--- Ends the caller's session. "beyond" and the result: as in "sweep". On a connection without "open"
--- or "hello", "awake" comes first, in a transaction of its own.
+-- Ends the caller's session. "beyond" and the result are those of "sweep". On a connection without
+-- "open" or "hello", "awake" runs first, in a transaction of its own.
 CREATE OR REPLACE FUNCTION web_locks.close(me bigint, beyond bytea) RETURNS bytea
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -906,7 +907,7 @@ END $$;
 
 -- Tickets and tokens. The sequence starts at the time, so that tokens still grow if the schema is
 -- created again. A new schema has lost nothing if no connection is left that used an old one, so
--- its epoch begins without a quarantine; tables that were emptied have no epoch.
+-- its epoch begins without a quarantine. Tables that were emptied have no epoch.
 DO $create$ DECLARE
   first_life text := gen_random_uuid();
   is_new bool := false;

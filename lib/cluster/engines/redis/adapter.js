@@ -107,7 +107,7 @@ class RedisAdapter {
   /** The connection that is being made. @type {OpenLink | undefined} */
   #newLink;
   /**
-   * Connections of single calls, and the epochs they were made in.
+   * Connections of single calls, and the generations they were made in.
    * @type {Map<OpenLink, number>}
    */
   #singleCallLinks = new Map();
@@ -147,7 +147,7 @@ class RedisAdapter {
   /** The greatest token that each shard has granted to us; each shard counts on its own. */
   #tokens;
   /** Counts calls of `open`, `hello` and `dispose`; only the latest one takes effect. */
-  #epoch = 0;
+  #generation = 0;
   #isDisposed = false;
   /** The last echo, when it was published, and the last one that arrived from each shard. */
   #echo = 0;
@@ -220,13 +220,13 @@ class RedisAdapter {
   /** @param {import('../../adapter.js').SessionInfo} info @param {number} ttl @param {Seen} seen */
   async open(info, ttl, seen) {
     const session = randomBytes(12).toString('hex');
-    const epoch = this.#dropLinks();
+    const generation = this.#dropLinks();
     this.#answered.clear();
     this.#last = undefined;
     this.#recorded.fill(0);
     const link = this.#makeLink();
     try {
-      await link.open(this.#channels(epoch, session));
+      await link.open(this.#channels(generation, session));
       const { needs, runs } = await this.#examine(link, ttl);
       const shards = String(this.#prefixes.length);
       const own = [String(Math.ceil(ttl)), JSON.stringify(info), info.clientId, VERSION, shards];
@@ -240,7 +240,7 @@ class RedisAdapter {
         return value;
       });
       const numbers = this.#prefixes.map(() => '1');
-      this.#useLink(epoch, link, { session, numbers, ttl, needs, runs });
+      this.#useLink(generation, link, { session, numbers, ttl, needs, runs });
       return { session, ttl, life: lives.join(' '), grantsIn };
     } catch (error) {
       link.drop();
@@ -251,10 +251,10 @@ class RedisAdapter {
   /** @param {Seen} seen */
   async hello(seen) {
     const session = this.#session;
-    const epoch = this.#dropLinks();
+    const generation = this.#dropLinks();
     const link = this.#makeLink();
     try {
-      await link.open(this.#channels(epoch, session));
+      await link.open(this.#channels(generation, session));
       const { needs, runs } = await this.#examine(link, this.#ttl);
       const numbers = await this.#onEachShard(async (prefix, shard) => {
         const args = this.#argumentsOf(prefix, 'hello', session, '0', needs);
@@ -263,7 +263,7 @@ class RedisAdapter {
         if (number === DEAD) throw deadError();
         return number;
       });
-      this.#useLink(epoch, link, { session, numbers, ttl: this.#ttl, needs, runs });
+      this.#useLink(generation, link, { session, numbers, ttl: this.#ttl, needs, runs });
     } catch (error) {
       link.drop();
       throw explain(error);
@@ -370,7 +370,7 @@ class RedisAdapter {
   async renew(seen) {
     this.#checkEcho();
     const echo = this.#echo + 1;
-    const epoch = this.#epoch;
+    const generation = this.#generation;
     const thefts = [...this.#knownThefts].slice(0, MOST_TOLD);
     const replies = await this.#onEachShard(async (_, shard) => {
       const args = this.#ownArgumentsOf(shard, 'renew');
@@ -399,7 +399,8 @@ class RedisAdapter {
         }
       }
     }
-    if (epoch === this.#epoch) this.#knownThefts = new Set([...stolen.keys()].map(String));
+    if (generation === this.#generation)
+      this.#knownThefts = new Set([...stolen.keys()].map(String));
     const life = replies.map((reply) => reply[3]).join(' ');
     return { alive: true, mine, stolen, nextExpiryIn, grantsIn, life, step: this.#lastDone };
   }
@@ -486,7 +487,7 @@ class RedisAdapter {
     for (const link of this.#singleCallLinks.keys()) link.drop();
   }
 
-  /** Drops the connection, even one that is being made, and returns the new epoch. */
+  /** Drops the connection, even one that is being made, and returns the new generation. */
   #dropLinks() {
     // The session may not have received the last answer, so the thefts in it count as unknown.
     this.#knownThefts.clear();
@@ -494,10 +495,11 @@ class RedisAdapter {
     this.#link = undefined;
     this.#newLink?.drop();
     this.#newLink = undefined;
-    // Single calls of the last epoch may continue. Older ones end, because a cluster client could
+    // Single calls of the last generation may continue. Older ones end, because a cluster client could
     // retry for ever.
-    for (const [link, epoch] of this.#singleCallLinks) if (epoch < this.#epoch) link.drop();
-    return ++this.#epoch;
+    for (const [link, generation] of this.#singleCallLinks)
+      if (generation < this.#generation) link.drop();
+    return ++this.#generation;
   }
 
   #makeLink() {
@@ -508,14 +510,15 @@ class RedisAdapter {
 
   /**
    * The session's channels, and their listeners.
-   * @param {number} epoch @param {string} session @returns {Map<string, (message: string) => void>}
+   * @param {number} generation @param {string} session
+   * @returns {Map<string, (message: string) => void>}
    */
-  #channels(epoch, session) {
+  #channels(generation, session) {
     return new Map(
       this.#prefixes.map((prefix, shard) => [
         `${prefix}:c:${session}`,
         (message) => {
-          if (epoch === this.#epoch) this.#handleMessage(message, shard);
+          if (generation === this.#generation) this.#handleMessage(message, shard);
         },
       ]),
     );
@@ -555,12 +558,12 @@ class RedisAdapter {
   }
 
   /**
-   * @param {number} epoch @param {OpenLink} link
+   * @param {number} generation @param {OpenLink} link
    * @param {{ session: string, numbers: string[], ttl: number, needs: Needs, runs: string[] }}
    *   state
    */
-  #useLink(epoch, link, { session, numbers, ttl, needs, runs }) {
-    if (epoch !== this.#epoch) throw staleError();
+  #useLink(generation, link, { session, numbers, ttl, needs, runs }) {
+    if (generation !== this.#generation) throw staleError();
     this.#newLink = undefined;
     this.#link = link;
     this.#session = session;
@@ -571,7 +574,7 @@ class RedisAdapter {
     this.#heads = this.#prefixes.map((_, shard) => this.#ownArgumentsOf(shard, 'step'));
     this.#echoes = this.#prefixes.map(() => this.#echo);
     link.onDown = (error) => {
-      if (epoch !== this.#epoch) return;
+      if (generation !== this.#generation) return;
       this.#link = undefined;
       this.events.down(error);
     };
@@ -650,7 +653,7 @@ class RedisAdapter {
     // After `dispose` nobody would end another attempt.
     if (this.#isDisposed) throw staleError();
     const link = new RedisLink(this.#client, this.#kind);
-    this.#singleCallLinks.set(link, this.#epoch);
+    this.#singleCallLinks.set(link, this.#generation);
     try {
       await link.open(new Map());
       return await work(link);

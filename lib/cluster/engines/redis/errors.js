@@ -166,7 +166,7 @@ const SERVER = 'ERR_WEB_LOCKS_SERVER';
 const NO_TLS =
   'TLS with the server fails. Check its certificate, and the TLS options of the client.';
 
-/** The beginning of an error reply. */
+/** An error reply begins like this. */
 const REPLY = /^[A-Z]{2,}\b/;
 
 /**
