@@ -28,10 +28,7 @@ function unreachableError(what, cause) {
   return error;
 }
 
-/**
- * Makes the reason of an outage an error with a code that users know.
- * @param {unknown} why @returns {unknown}
- */
+/** @param {unknown} why @returns {unknown} */
 function reasonError(why) {
   if (givesReason(why)) return why;
   if (why !== undefined) return unreachableError('The lock server cannot be reached', why);
@@ -59,10 +56,7 @@ function isLocal(error) {
 const OF_TLS =
   /^(ERR_TLS_|ERR_SSL_|CERT_|CRL_|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|HOSTNAME_|INVALID_CA)/;
 
-/**
- * Whether TLS failed. Then the server is there, and somebody has to change something.
- * @param {any} error
- */
+/** If so, the server is there, and somebody has to change something. @param {any} error */
 const isOfTls = (error) => OF_TLS.test(String(error?.code));
 
 /** @param {number} most @param {number} count */

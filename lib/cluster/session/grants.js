@@ -29,8 +29,7 @@ class Grants {
    * @param {object} parts of the session
    * @param {InstanceType<typeof import('./request-table.js').RequestTable>} parts.requests
    * @param {InstanceType<typeof import('./send-queue.js').SendQueue>} parts.sendQueue
-   * @param {import('./session.js').Listener} parts.listener
-   * @param {string} parts.clientId
+   * @param {import('./session.js').Listener} parts.listener @param {string} parts.clientId
    * @param {import('../adapter.js').Seen} parts.seen receives the greatest token
    * @param {() => void} parts.onQueued called when a request begins to wait
    * @param {(op: Op) => void} parts.onBusy called to repeat an operation later
@@ -82,10 +81,7 @@ class Grants {
     }
   }
 
-  /**
-   * Ends a request at the server that this session does not have.
-   * @param {number} ref @param {string | undefined} name
-   */
+  /** @param {number} ref @param {string | undefined} name */
   #endUnknown(ref, name) {
     this.#ended.add(ref);
     this.#sendQueue.addFirst({ kind: 'end', ref, name, keep: 0 });
@@ -123,10 +119,7 @@ class Grants {
     this.#holdIfComplete(group);
   }
 
-  /**
-   * Handles an operation that the server will never execute.
-   * @param {Op} op @param {unknown} error
-   */
+  /** @param {Op} op @param {unknown} error */
   handleRefusal(op, error) {
     const tracked = this.#requests.get(op.ref);
     if (op.kind === 'end' && tracked) {
@@ -141,10 +134,7 @@ class Grants {
     }
   }
 
-  /**
-   * The lock was not held when its end arrived, so the name is not marked.
-   * @param {TrackedRequest} tracked
-   */
+  /** The lock was not held when its end arrived. @param {TrackedRequest} tracked */
   #handleFailedMark(tracked) {
     if (this.#wasStolen(tracked)) this.#listener.stolen(tracked, tracked.thief);
     else this.#listener.lost(tracked, 'failover', undefined);
@@ -168,10 +158,7 @@ class Grants {
     }
   }
 
-  /**
-   * The request passes: the server ended it instead of granting it.
-   * @param {TrackedRequest} tracked
-   */
+  /** The server ended the request instead of granting it. @param {TrackedRequest} tracked */
   #handlePass(tracked) {
     this.#ended.add(tracked.op.ref);
     this.#requests.leave(tracked);
@@ -287,10 +274,7 @@ class Grants {
   }
 }
 
-/**
- * Whether the user holds the lock only together with its whole group.
- * @param {TrackedRequest} tracked
- */
+/** Whether the user holds the lock only with its whole group. @param {TrackedRequest} tracked */
 function needsGroup({ op }) {
   return op.group !== 0 && op.kind === 'request';
 }

@@ -19,8 +19,7 @@ class KeepAlive {
   #isHeld = false;
 
   /**
-   * @param {Clock} clock
-   * @param {() => boolean} isWanted whether a user waits outside of `during`
+   * @param {Clock} clock @param {() => boolean} isWanted whether a user waits outside of `during`
    * @param {() => boolean} isOver whether no user will wait again outside of `during`
    */
   constructor(clock, isWanted, isOver) {

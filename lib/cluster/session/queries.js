@@ -294,10 +294,7 @@ class Queries {
   }
 }
 
-/**
- * Whether an entry waits behind a request that is not in its queue yet.
- * @param {Entry} entry @param {Entry} other
- */
+/** @param {Entry} entry @param {Entry} other */
 const isBehind = ({ name, priority = 0, token }, other) =>
   name === other.name && token === 0n && priority < (other.priority ?? 0);
 

@@ -246,8 +246,7 @@ class SendQueue {
    * `patience` is over; then its operations are dropped and returned.
    * @param {number} done
    * @param {(op: Op) => boolean} isWanted false for an operation that need not be resent
-   * @param {number} now
-   * @param {number} patience milliseconds
+   * @param {number} now @param {number} patience milliseconds
    * @returns {Op[]}
    */
   dropMissedSteps(done, isWanted, now, patience) {

@@ -166,8 +166,7 @@ class Session {
   #closed;
 
   /**
-   * @param {object} options
-   * @param {Adapter} options.adapter for this session alone
+   * @param {object} options @param {Adapter} options.adapter for this session alone
    * @param {SessionInfo} options.info @param {number} options.ttl @param {Clock} [options.clock]
    * @param {Partial<Rules>} [options.rules] @param {Listener} listener
    */
@@ -372,10 +371,7 @@ class Session {
     this.#react(() => {});
   }
 
-  /**
-   * Loses a lock that the server no longer has, as the caller's guard found out.
-   * @param {TrackedRequest} tracked
-   */
+  /** The caller's guard found that the server lost the lock. @param {TrackedRequest} tracked */
   loseMissing(tracked) {
     this.#react(() => {
       if (tracked.state !== HELD) return;
@@ -1017,10 +1013,7 @@ class Session {
   }
 }
 
-/**
- * Whether the server has answered that it will not execute the call.
- * @param {import('../adapter.js').Meaning} kind
- */
+/** @param {import('../adapter.js').Meaning} kind */
 const isRefusal = (kind) => kind === 'fatal' || kind === 'refused';
 
 /** Puts the members of each group together. @param {TrackedRequest[]} requests */

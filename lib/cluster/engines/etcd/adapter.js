@@ -240,10 +240,7 @@ class EtcdAdapter {
     for (const { ref } of left()) queueCache.forget(ref);
   }
 
-  /**
-   * Deletes theft notices that a renewal has reported.
-   * @param {Own} own @param {Map<number, string>} thefts
-   */
+  /** @param {Own} own @param {Map<number, string>} thefts */
   #noticeDeletions({ lease }, thefts) {
     return [...thefts.keys()].map((ref) => ({
       request_delete_range: { key: base64(this.#keys.stolen(lease, ref)) },
@@ -492,10 +489,7 @@ class EtcdAdapter {
     ];
   }
 
-  /**
-   * Writes the session's key for a new connection.
-   * @param {Own} own @param {Seen} seen @param {Link} link
-   */
+  /** @param {Own} own @param {Seen} seen @param {Link} link */
   async #writeSessionAgain(own, seen, link) {
     const { header, responses, succeeded } = await link.call('kv/txn', {
       compare: [exists(base64(this.#keys.session(own.lease)))],
@@ -602,10 +596,7 @@ class EtcdAdapter {
     };
   }
 
-  /**
-   * How many milliseconds are left of a lease.
-   * @param {string | undefined} lease @param {Link} link
-   */
+  /** The rest in milliseconds. @param {string | undefined} lease @param {Link} link */
   async #leaseLeft(lease, link) {
     if (lease === undefined) return 0;
     const { TTL } = await link.call('lease/timetolive', { ID: lease });

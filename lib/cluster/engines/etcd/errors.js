@@ -10,10 +10,7 @@ const { isLocal, isOfTls } = require('../../errors.js');
 
 /** @import { Meaning } from '../../adapter.js' */
 
-/**
- * What each code means; an error without an entry is `local` or `retry`.
- * @type {Record<string, Meaning>}
- */
+/** An error without an entry is `local` or `retry`. @type {Record<string, Meaning>} */
 const MEANING = {
   ERR_WEB_LOCKS_SESSION_DEAD: 'dead',
   ERR_WEB_LOCKS_RIGHTS: 'fatal',

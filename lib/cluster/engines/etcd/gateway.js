@@ -325,10 +325,7 @@ function resultOf(line) {
   return result;
 }
 
-/**
- * If `work` throws, calls `fail` and returns false.
- * @param {() => void} work @param {(error: unknown) => void} fail
- */
+/** @param {() => void} work @param {(error: unknown) => void} fail */
 function tryTo(work, fail) {
   try {
     work();

@@ -174,11 +174,7 @@ function unitsOf(ops) {
   return units;
 }
 
-/**
- * Takes the units of the next transaction. `view` has the names that are stolen.
- * @param {Op[][]} units @param {BucketKeys} keys @param {Cache} queueCache @param {View}
- *   view
- */
+/** @param {Op[][]} units @param {BucketKeys} keys @param {Cache} queueCache @param {View} view */
 function takeNextPart(units, keys, queueCache, view) {
   const part = new StepPart();
   const taken = [];
@@ -247,10 +243,7 @@ class Planner {
     }
   }
 
-  /**
-   * The move for operations that are all granted or none.
-   * @param {RequestOp[]} ops @returns {Move}
-   */
+  /** @param {RequestOp[]} ops @returns {Move} */
   #planTries(ops) {
     return {
       ops,
@@ -404,10 +397,7 @@ class Planner {
     return some;
   }
 
-  /**
-   * The answers for a move whose conditions did not hold.
-   * @param {Move} move @param {any[]} responses @returns {Map<Op, Answer>}
-   */
+  /** @param {Move} move @param {any[]} responses @returns {Map<Op, Answer>} */
   answersOfRefused({ ops }, responses) {
     const asked = /** @type {RequestOp[]} */ (ops);
     return new Map(
@@ -420,10 +410,7 @@ class Planner {
   }
 }
 
-/**
- * Nests transactions, because etcd's limit counts each nested one on its own.
- * @param {object[]} changes
- */
+/** Etcd's limit counts each nested transaction on its own. @param {object[]} changes */
 function nest(changes) {
   if (changes.length <= MOST_READS) return changes;
   const some = [];
@@ -433,10 +420,7 @@ function nest(changes) {
   return some;
 }
 
-/**
- * The value of a mark names the request that has set it.
- * @param {string} lease as in keys @param {number} ref
- */
+/** A mark names the request that set it. @param {string} lease as in keys @param {number} ref */
 const setterOf = (lease, ref) => `${lease}-${ref}`;
 
 /** @param {string} key */

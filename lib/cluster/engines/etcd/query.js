@@ -108,10 +108,7 @@ class Query {
     }
   }
 
-  /**
-   * Reads each holder's own key, and those of its session.
-   * @param {Entry[]} holders @returns {ReturnType<Link['read']>}
-   */
+  /** @param {Entry[]} holders @returns {ReturnType<Link['read']>} */
   #readHolders(holders) {
     const ranges = holders.flatMap(({ key, lease }) => {
       const session = this.#keys.own(lease);
@@ -230,10 +227,7 @@ class Query {
     }
   }
 
-  /**
-   * Fills in when a lock was granted; returns false if this session does not know it.
-   * @param {Entry} entry
-   */
+  /** Returns false if this session does not know the grant. @param {Entry} entry */
   #fillInGrant(entry) {
     const { created, key, lease, name, ref } = entry;
     const own = this.#queueCache.mine.get(ref);

@@ -115,7 +115,7 @@ class QueueCache {
   }
 
   /**
-   * Follows a name, whose queue must then be read.
+   * The queue must be read next.
    * @param {string} prefix @param {unknown} [source] the stream that will update it
    */
   follow(prefix, source) {
@@ -186,10 +186,7 @@ class QueueCache {
     for (const followed of this.#followed.values()) followed.isLive = false;
   }
 
-  /**
-   * Resolves when a changed queue is complete up to a revision.
-   * @param {string} name @param {number} revision
-   */
+  /** @param {string} name @param {number} revision */
   async waitForRevision(name, revision) {
     const prefix = this.#keys.queue(name);
     await this.#until(() => {
@@ -316,10 +313,7 @@ class QueueCache {
     return true;
   }
 
-  /**
-   * The entry that is known for the same request.
-   * @param {Entry} entry @param {Map<string, Entry>} before
-   */
+  /** @param {Entry} entry @param {Map<string, Entry>} before */
   #knownEntry(entry, before) {
     const own = this.mine.get(entry.ref);
     for (const one of [entry.lease === this.#lease ? own : undefined, before.get(entry.key)]) {

@@ -68,10 +68,7 @@ function* processTheLockRequestQueue(queue, isQuarantined) {
   }
 }
 
-/**
- * Whether a request would be held at the end of a queue.
- * @param {Iterable<Asking>} queue @param {Asking} request @param {boolean} [isQuarantined]
- */
+/** @param {Iterable<Asking>} queue @param {Asking} request @param {boolean} [isQuarantined] */
 function isHeldBehind(queue, request, isQuarantined = false) {
   const all = function* all() {
     yield* queue;
@@ -145,10 +142,7 @@ class Queue {
     this.passed.delete(key);
   }
 
-  /**
-   * Takes the first requests out of the queue while they pass, and returns them.
-   * @param {boolean} isQuarantined
-   */
+  /** @param {boolean} isQuarantined */
   takePassed(isQuarantined) {
     const passed = [];
     for (const entry of isQuarantined ? [] : this.entries.values()) {
@@ -173,7 +167,6 @@ class Queue {
 }
 
 /**
- * Makes an entry that is not granted yet.
  * @param {string} key @param {import('./keys.js').RequestKey} request @param {KeyValue} kv @returns
  *   {Entry}
  */

@@ -31,10 +31,7 @@ class Slots {
     this.#over.add(ref);
   }
 
-  /**
-   * Called when a step begins. `known` has the requests at etcd.
-   * @param {{ has(ref: number): boolean }} known
-   */
+  /** `known` has the requests at etcd. @param {{ has(ref: number): boolean }} known */
   recycle(known) {
     for (const ref of this.#over) {
       const slot = this.#slots.get(ref);

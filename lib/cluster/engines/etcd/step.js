@@ -49,7 +49,7 @@ class Step {
   }
 
   /**
-   * Notes a grant; returns true if the step's answer will carry it.
+   * Returns true if the step's answer will carry the grant.
    * @param {number} ref @param {bigint} token
    */
   noteGrant(ref, token) {
@@ -70,10 +70,7 @@ class Step {
       .filter((unit) => unit.length > 0);
   }
 
-  /**
-   * Begins the next transaction. `view` has the queues that it steals from, if they were just read.
-   * @param {Op[][]} units @param {import('./plan.js').View} [view]
-   */
+  /** @param {Op[][]} units @param {import('./plan.js').View} [view] */
   begin(units, view) {
     this.part = units;
     this.view = view;

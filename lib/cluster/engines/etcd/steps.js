@@ -112,7 +112,7 @@ class Steps {
   }
 
   /**
-   * Attempts the plan; the result is false if a condition did not hold.
+   * Returns false if a condition did not hold.
    * @param {OwnStep} step @param {Plan} plan @param {Own} own @param {Link} link
    * @returns {Promise<boolean>}
    */
@@ -176,10 +176,7 @@ class Steps {
     return true;
   }
 
-  /**
-   * Finds out whether etcd executed the part whose answer got lost.
-   * @param {OwnStep} step @param {Own} own @param {Link} link
-   */
+  /** @param {OwnStep} step @param {Own} own @param {Link} link */
   async #resolveOutcome(step, own, link) {
     const range = { key: base64(this.#keys.steps(own.lease)) };
     const { responses } = await this.sync(own, link, [{ request_range: range }]);
@@ -229,7 +226,6 @@ class Steps {
   }
 
   /**
-   * Records the results of an executed part.
    * @param {OwnStep} step
    * @param {Map<string, InstanceType<typeof import('./queue.js').Queue>>} queues of all its names
    * @param {Own} own
@@ -273,10 +269,7 @@ class Steps {
     return queues.get(op.name)?.passed.get(key);
   }
 
-  /**
-   * Reads the queues of the names that will be stolen.
-   * @param {Op[][]} units @param {Own} own @param {Link} link
-   */
+  /** @param {Op[][]} units @param {Own} own @param {Link} link */
   async #readStolenQueues(units, own, link) {
     const thefts = units.flat().filter((op) => op.kind === 'steal');
     const names = new Set(thefts.map(({ name }) => String(name)));
@@ -387,10 +380,7 @@ class Steps {
     }
   }
 
-  /**
-   * Withdraws requests that were made and are not granted as requested.
-   * @param {OwnStep} step @param {Own} own @param {Link} link
-   */
+  /** @param {OwnStep} step @param {Own} own @param {Link} link */
   async #withdrawRefused(step, own, link) {
     const { mine } = own.queueCache;
     const changes = [...step.refused].flatMap((ref) => {
@@ -431,10 +421,7 @@ class Steps {
     }
   }
 
-  /**
-   * Reads whether an end has set its mark.
-   * @param {import('../../adapter.js').EndOp} op @param {string} lease @param {Link} link
-   */
+  /** @param {import('../../adapter.js').EndOp} op @param {string} lease @param {Link} link */
   async #readMark(op, lease, link) {
     const { found } = await link.read([{ key: base64(this.#keys.done(op.name ?? '')) }]);
     return this.#markAnswer(op, found[0].kvs?.[0], lease, link);
@@ -520,10 +507,7 @@ const loggedAt = (found) => found?.mod_revision ?? '0';
 /** Whether a move is a nested transaction. @param {import('./plan.js').Move} move */
 const isNested = ({ conditions }) => conditions.length > 0;
 
-/**
- * The operations of a move in the transaction of its part.
- * @param {import('./plan.js').Move} move
- */
+/** @param {import('./plan.js').Move} move */
 const requestsOf = (move) => {
   const { changes, conditions, reads } = move;
   if (!isNested(move)) return changes;
@@ -531,7 +515,6 @@ const requestsOf = (move) => {
 };
 
 /**
- * The entry whose limit forbids a waiting request.
  * @param {import('../../adapter.js').RequestOp} op
  * @param {InstanceType<typeof import('./queue.js').Queue>} [queue]
  */

@@ -217,10 +217,7 @@ class Streams {
     if (this.#wide === stream) this.#wide = undefined;
   }
 
-  /**
-   * Reads queues after their watch has begun.
-   * @param {NameStream} stream @param {string[]} prefixes
-   */
+  /** @param {NameStream} stream @param {string[]} prefixes */
   #readQueues(stream, prefixes) {
     const parts = partsOf(prefixes);
     stream.begun

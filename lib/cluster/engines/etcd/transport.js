@@ -97,19 +97,13 @@ function send(url, { method, headers, body, signal }) {
   });
 }
 
-/**
- * Whether a complete answer differs from one that is cut off; etcd's answers do.
- * @param {Incoming} response
- */
+/** Whether an answer that is cut off shows it; etcd's do. @param {Incoming} response */
 function hasVisibleEnd({ headers }) {
   const isChunked = /\bchunked$/i.test(headers['transfer-encoding'] ?? '');
   return isChunked || headers['content-length'] !== undefined;
 }
 
-/**
- * Lets the process end during a call; the agent unrefs only unused sockets.
- * @param {Socket} socket
- */
+/** The agent unrefs only unused sockets. @param {Socket} socket */
 function unrefSocket(socket) {
   socket.unref();
   // Until 'connect', the socket may still switch handles between addresses.

@@ -30,7 +30,7 @@ const {
 /** @import { Adapter, Op } from '../../adapter.js' */
 /** @import { Pool } from './link.js' */
 /** @import { Guard } from './errors.js' */
-/** @typedef {InstanceType<typeof PostgresLink>} OpenLink */
+/** @typedef {InstanceType<typeof PostgresLink>} Link */
 
 /** Raised when the schema or its meaning changes. */
 const VERSION = 9;
@@ -107,9 +107,9 @@ class PostgresAdapter {
   #bucket;
   /** The keys of recently used names. @type {Map<string, Buffer>} */
   #keys = new Map();
-  /** The current connection. @type {OpenLink | undefined} */
+  /** The current connection. @type {Link | undefined} */
   #link;
-  /** The connection that is being made. @type {OpenLink | undefined} */
+  /** The connection that is being made. @type {Link | undefined} */
   #newLink;
   #source;
   /** The current connection's statements. @type {ReturnType<typeof statementsOf>} */
@@ -423,7 +423,7 @@ class PostgresAdapter {
   }
 
   /**
-   * @param {number} generation @param {OpenLink} link @param {string} session
+   * @param {number} generation @param {Link} link @param {string} session
    * @param {number} number @param {number} ttl
    */
   #useLink(generation, link, session, number, ttl) {
@@ -485,7 +485,7 @@ class PostgresAdapter {
 
   /**
    * Runs a statement that begins a session. If tables are missing or empty, it creates them first.
-   * @param {OpenLink} link @param {Parameters<OpenLink['run']>[0]} query
+   * @param {Link} link @param {Parameters<Link['run']>[0]} query
    */
   async #withTables(link, query) {
     try {
@@ -499,7 +499,7 @@ class PostgresAdapter {
     return link.run(query);
   }
 
-  /** Rejects if the tables are missing or of another version. @param {OpenLink} link */
+  /** Rejects if the tables are missing or of another version. @param {Link} link */
   async #examine(link) {
     const { rows } = await link.run(
       `SELECT version, durability FROM ${this.#schema}.lasting WHERE version <> ${VERSION}
@@ -564,10 +564,7 @@ function checkClient(client) {
   }
 }
 
-/**
- * Repeats a call that works through pages until the last one.
- * @param {(beyond: string) => Promise<any>} call
- */
+/** @param {(beyond: string) => Promise<any>} call */
 async function inPages(call) {
   let beyond = literal(NOTHING);
   for (;;) {
@@ -610,10 +607,7 @@ function entryOf({ held, info, label, lim, name, ref, shared, token, waited, ...
   };
 }
 
-/**
- * The SQL that creates a schema.
- * @param {string} schema @param {'logged' | 'unlogged'} durability
- */
+/** @param {string} schema @param {'logged' | 'unlogged'} durability */
 function scriptOf(schema, durability) {
   return SCRIPT.replaceAll('web_locks', schema)
     .replaceAll('/*unlogged*/', durability === 'unlogged' ? 'UNLOGGED' : '')

@@ -244,10 +244,7 @@ const BY_STATE = {
   57014: () => ({ code: BUSY, message: 'The statement was cancelled.' }),
 };
 
-/**
- * Gives an error of pg one of our codes; it becomes the `cause`.
- * @param {any} error @param {string} schema @returns {Error}
- */
+/** @param {any} error @param {string} schema @returns {Error} */
 function explain(error, schema) {
   if (String(error?.code).startsWith('ERR_WEB_LOCKS_')) return error;
   const text = String(error?.message);

@@ -507,10 +507,7 @@ class Source {
     if (this.pool.ending || this.pool.ended) throw endedPoolError();
   }
 
-  /**
-   * Cuts clients of a server that accepts connections and says nothing, which would keep the pool
-   * from ending.
-   */
+  /** Cuts clients of a server that says nothing, which would keep the pool from ending. */
   end() {
     this.cancel();
     this.#isEnded = true;
@@ -532,7 +529,7 @@ class Source {
   }
 
   /**
-   * Takes a client; an earlier call that still waits gets none.
+   * An earlier call that still waits gets none.
    * @param {number} time the time limit in milliseconds @returns {Promise<any>}
    */
   async take(time) {

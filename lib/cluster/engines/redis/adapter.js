@@ -35,7 +35,7 @@ const { argumentError, describe } = require('../../../platform/errors.js');
 
 /** @import { Adapter, Answer, Op, RequestOp, Seen } from '../../adapter.js' */
 /** @import { Client } from './link.js' */
-/** @typedef {InstanceType<typeof RedisLink>} OpenLink */
+/** @typedef {InstanceType<typeof RedisLink>} Link */
 
 /** @typedef {{ ops: Op[], number: number, before: number }} SentStep */
 
@@ -102,14 +102,11 @@ class RedisAdapter {
    * and a cluster client repeats unanswered commands by itself.
    */
   #isCertain;
-  /** The current connection. @type {OpenLink | undefined} */
+  /** The current connection. @type {Link | undefined} */
   #link;
-  /** The connection that is being made. @type {OpenLink | undefined} */
+  /** The connection that is being made. @type {Link | undefined} */
   #newLink;
-  /**
-   * Connections of single calls, and the generations they were made in.
-   * @type {Map<OpenLink, number>}
-   */
+  /** Connections of single calls, and their generations. @type {Map<Link, number>} */
   #singleCallLinks = new Map();
   /** The number of the connection in the session, by shard. @type {string[]} */
   #numbers = [];
@@ -419,10 +416,7 @@ class RedisAdapter {
     if (token > this.#tokens[shard]) this.#tokens[shard] = token;
   }
 
-  /**
-   * What the session has seen of a shard: epoch and token.
-   * @param {Seen} seen @param {number} shard
-   */
+  /** @param {Seen} seen @param {number} shard */
   #seenOf({ life, token }, shard) {
     // With several shards, the greatest token of all says nothing about one of them.
     if (this.#prefixes.length === 1) this.#noteToken(token, 0);
@@ -495,8 +489,8 @@ class RedisAdapter {
     this.#link = undefined;
     this.#newLink?.drop();
     this.#newLink = undefined;
-    // Single calls of the last generation may continue. Older ones end, because a cluster client could
-    // retry for ever.
+    // Single calls of the last generation may continue. Older ones end, because a cluster client
+    // could retry for ever.
     for (const [link, generation] of this.#singleCallLinks)
       if (generation < this.#generation) link.drop();
     return ++this.#generation;
@@ -509,7 +503,6 @@ class RedisAdapter {
   }
 
   /**
-   * The session's channels, and their listeners.
    * @param {number} generation @param {string} session
    * @returns {Map<string, (message: string) => void>}
    */
@@ -526,7 +519,7 @@ class RedisAdapter {
 
   /**
    * Rejects if the server is unfit for locks. The result has the `run_id` by shard.
-   * @param {OpenLink} link @param {number} ttl @returns {Promise<{ needs: Needs, runs: string[] }>}
+   * @param {Link} link @param {number} ttl @returns {Promise<{ needs: Needs, runs: string[] }>}
    */
   async #examine(link, ttl) {
     let pause = Math.ceil(ttl);
@@ -558,7 +551,7 @@ class RedisAdapter {
   }
 
   /**
-   * @param {number} generation @param {OpenLink} link
+   * @param {number} generation @param {Link} link
    * @param {{ session: string, numbers: string[], ttl: number, needs: Needs, runs: string[] }}
    *   state
    */
@@ -604,16 +597,12 @@ class RedisAdapter {
     return op.name === undefined || this.#shardOf(keyPartOf(op.name)) === shard;
   }
 
-  /**
-   * Runs `work` on all shards.
-   * @template T @param {(prefix: string, shard: number) => Promise<T>} work
-   */
+  /** @template T @param {(prefix: string, shard: number) => Promise<T>} work */
   #onEachShard(work) {
     return Promise.all(this.#prefixes.map(work));
   }
 
   /**
-   * The first arguments of a call. `number` is that of the connection.
    * @param {string} prefix @param {string} command @param {string} session '' for none
    * @param {string} [number] '0' for none @param {Needs} [needs]
    */
@@ -639,7 +628,7 @@ class RedisAdapter {
   /**
    * Works over the current connection. If there is none, or it ends meanwhile, `work` runs (again)
    * over a new one.
-   * @template T @param {(link: OpenLink) => Promise<T>} work @returns {Promise<T>}
+   * @template T @param {(link: Link) => Promise<T>} work @returns {Promise<T>}
    */
   async #overAnyLink(work) {
     const current = this.#link;
@@ -664,7 +653,7 @@ class RedisAdapter {
   }
 }
 
-/** @param {OpenLink} link @param {string} prefix @param {string[]} args @returns {Promise<any>} */
+/** @param {Link} link @param {string} prefix @param {string[]} args @returns {Promise<any>} */
 async function run(link, prefix, args) {
   try {
     return await link.call('EVALSHA', args, prefix);
@@ -674,10 +663,7 @@ async function run(link, prefix, args) {
   }
 }
 
-/**
- * Throws if the script refused the session; otherwise returns the reply as an array.
- * @param {any} all @returns {string[]}
- */
+/** Throws if the script refused the session. @param {any} all @returns {string[]} */
 function checkReply(all) {
   const reply = Array.isArray(all) ? all : [all];
   if (reply[0] === DEAD) throw deadError();
@@ -686,20 +672,17 @@ function checkReply(all) {
   return reply;
 }
 
-/**
- * The end of the shorter of two quarantines, where 0 means none.
- * @param {number} one @param {number} other
- */
+/** A rest of 0 stands for no quarantine. @param {number} one @param {number} other */
 const shorterPause = (one, other) =>
   one === 0 || other === 0 ? one + other : Math.min(one, other);
 
-/** A infoField of INFO; '' if it is missing. @param {string} info @param {string} name */
+/** A field of INFO; '' if it is missing. @param {string} info @param {string} name */
 const infoField = (info, name) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? '';
 
 /**
  * Checks that a primary which is split off stops by itself. For that it must need each replica that
  * can be promoted. The result says after how many seconds it stops.
- * @param {OpenLink} link @param {string} replication of INFO
+ * @param {Link} link @param {string} replication of INFO
  * @returns {Promise<{ lag: number, replicas: number }>}
  */
 async function examineReplicas(link, replication) {

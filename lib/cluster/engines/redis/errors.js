@@ -10,10 +10,7 @@ const { isLocal, isOfTls } = require('../../errors.js');
 
 /** @import { Meaning } from '../../adapter.js' */
 
-/**
- * What each code means; an error without an entry is `local` or `retry`.
- * @type {Record<string, Meaning>}
- */
+/** An error without an entry is `local` or `retry`. @type {Record<string, Meaning>} */
 const MEANING = {
   ERR_WEB_LOCKS_SESSION_DEAD: 'dead',
   ERR_WEB_LOCKS_RIGHTS: 'fatal',
@@ -169,10 +166,7 @@ const NO_TLS =
 /** An error reply begins like this. */
 const REPLY = /^[A-Z]{2,}\b/;
 
-/**
- * Gives a client's error one of our codes, unless it is local.
- * @param {any} error @returns {Error}
- */
+/** A local error stays as it is. @param {any} error @returns {Error} */
 function explain(error) {
   if (String(error?.code).startsWith('ERR_WEB_LOCKS_') || isLocal(error)) return error;
   const text = String(error?.message ?? error);

@@ -21,10 +21,7 @@ const { SocketSignal } = require('./socket-signal.js');
 
 const isFunction = (/** @type {unknown} */ value) => typeof value === 'function';
 
-/**
- * The kind of a client; undefined if it is unknown.
- * @param {any} client @returns {Kind | undefined}
- */
+/** Undefined for an unknown client. @param {any} client @returns {Kind | undefined} */
 function kindOf(client) {
   if (!isFunction(client?.duplicate)) return undefined;
   if (isFunction(client.call)) return client.isCluster ? 'ioredis cluster' : 'ioredis';
@@ -51,10 +48,7 @@ function describeClient(client) {
   return `an object of the class ${client.constructor?.name ?? 'Object'}`;
 }
 
-/**
- * The prefix that the client puts before its keys; our connections put none.
- * @param {any} client
- */
+/** The prefix that the client puts before its keys; ours put none. @param {any} client */
 const keyPrefixOf = (client) => (client.options ?? client._options)?.keyPrefix ?? '';
 
 /** Clients of node-redis that are connecting and have no socket yet. @type {WeakSet<object>} */
