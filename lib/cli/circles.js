@@ -16,6 +16,8 @@ const { quoted } = require('./format.js');
 
 /** The search stops after this many circles. */
 const MOST = 3;
+/** At most this many holders of a circle are described. */
+const FEW = 10;
 
 /**
  * @param {DetailedSnapshot} state of one bucket
@@ -127,14 +129,15 @@ function listOf(map, key) {
   return list;
 }
 
-/** @param {DetailedSnapshot} state @returns {string[]} lines */
+/** @param {DetailedSnapshot} state @returns {string[]} a few lines, however long a circle is */
 function describeCircles(state) {
   return findCircles(state).flatMap((circle) => [
     'These holders wait for each other, perhaps in a deadlock:',
-    ...circle.map(({ holder, waitsFor }) => {
+    ...circle.slice(0, FEW).map(({ holder, waitsFor }) => {
       const who = describeAgent(holder, quoted);
       return `  ${who} has ${quoted(holder.name)} and waits for ${quoted(waitsFor)}`;
     }),
+    ...(circle.length > FEW ? [`  … and ${circle.length - FEW} more`] : []),
   ]);
 }
 

@@ -299,6 +299,16 @@ describe('holders that wait for each other', { skip }, () => {
     ]);
   });
 
+  it('are counted after the tenth', () => {
+    const names = Array.from({ length: 1000 }, (_, i) => `n${i}`);
+    const told = notes(
+      names.map((name) => entry(name, name, 9)),
+      names.map((name, i) => entry(name, names[(i + 1) % names.length], 1)),
+    );
+    assert.equal(told.length, 12);
+    assert.equal(told[11], '  … and 990 more');
+  });
+
   it('are found whoever else waits for the same', () => {
     const held = [entry('A', 'a', 9), entry('B', 'b', 9)];
     const pending = [
