@@ -407,12 +407,12 @@ function parseCommandLine(argv, env) {
   if (first === undefined) return { command: 'usage', ...none };
   if (first === '--version' || first === '-V') return { command: 'version', ...none };
   if (first === '--help' || first === '-h') return { command: 'help', ...none };
-  if (first === 'help' && (rest.length === 0 || Object.hasOwn(COMMANDS, rest[0]))) {
-    return { command: 'help', of: rest[0], ...none };
+  const isHelp = first === 'help';
+  const wanted = isHelp ? rest[0] : first;
+  if (wanted !== undefined && !Object.hasOwn(COMMANDS, wanted)) {
+    throw usageError(`unknown ${wanted.startsWith('-') ? 'option' : 'command'} '${wanted}'.`);
   }
-  if (!Object.hasOwn(COMMANDS, first)) {
-    throw usageError(`unknown ${first.startsWith('-') ? 'option' : 'command'} '${first}'.`);
-  }
+  if (isHelp) return { command: 'help', of: wanted, ...none };
   return parseCommand(first, rest, env);
 }
 

@@ -27,6 +27,7 @@ const WRONG = [
   [['walk'], /unknown command 'walk'/],
   [['--walk'], /unknown option '--walk'/],
   [['toString'], /unknown command 'toString'/],
+  [['help', 'walk'], /unknown command 'walk'/],
   [['run'], /the name of the lock is missing/],
   [['run', '--', 'true'], /the name of the lock is missing/],
   [['run', 'a'], /a command is missing: give it after --/],
