@@ -75,7 +75,7 @@ class Announcements {
         this.#isLosing ||= fromEvents;
         this.#announceFirst(this.#losses, fromEvents, (lock) => lock.announceLoss(fromEvents));
       } else if (this.#isLosing) {
-        this.#goOnAfterLosses();
+        this.#continueAfterLosses();
         return;
       } else if (this.#changes.length > 0) {
         this.#announceFirst(this.#changes, fromEvents, (announce) => announce());
@@ -101,7 +101,7 @@ class Announcements {
     things.shift();
   }
 
-  #goOnAfterLosses() {
+  #continueAfterLosses() {
     const wait = ++this.#waits;
     callInMicrotask(() => {
       if (wait !== this.#waits) return;

@@ -54,7 +54,7 @@ class Grants {
    * requests that changed later are skipped, since the list may be older than the change.
    * @param {Renewal} renewal @param {number} news
    */
-  compare({ mine, stolen }, news) {
+  compareWithServer({ mine, stolen }, news) {
     // Thefts are final, so later changes do not matter; and no later renewal may list them.
     for (const [ref, thief] of stolen ?? []) if (!mine.get(ref)) this.handleTheftHint(ref, thief);
     for (const tracked of this.#requests.all()) {

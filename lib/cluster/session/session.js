@@ -749,7 +749,7 @@ class Session {
     this.#attempts = this.#retries = 0;
     // The old connection executes nothing any more, so what it has not executed is missed for good.
     if (this.#isCutOff) this.#dropMissedSteps(renewal.step);
-    if (this.#rules.compares) this.#grants.compare(renewal, news);
+    if (this.#rules.compares) this.#grants.compareWithServer(renewal, news);
     if (renewal.step !== undefined) this.#sendQueue.markDone(renewal.step);
     if (this.#isCutOff) {
       this.#setState('open');

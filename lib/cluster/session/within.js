@@ -13,7 +13,7 @@ function within(clock, promise, milliseconds, late) {
   return new Promise((resolve, reject) => {
     const timer = clock.setTimeout(() => reject(late()), Math.max(Math.ceil(milliseconds), 0));
     clock.unref(timer);
-    follow(promise, resolve, reject, () => clock.clearTimeout(timer));
+    settleWith(promise, resolve, reject, () => clock.clearTimeout(timer));
   });
 }
 
@@ -22,7 +22,7 @@ function within(clock, promise, milliseconds, late) {
  * @template T @param {Promise<T>} promise @param {(value: T) => void} resolve
  * @param {(error: unknown) => void} reject @param {() => void} done
  */
-async function follow(promise, resolve, reject, done) {
+async function settleWith(promise, resolve, reject, done) {
   try {
     const value = await promise;
     done();

@@ -35,7 +35,7 @@ const { classify, deadError, firstError, isClosed, noEpochError } = require('./e
 const { isCompacted, newLeaderError, newWatchError } = require('./errors.js');
 const { noWatchError, staleError } = require('./errors.js');
 const { Gateway } = require('./gateway.js');
-const { Keys, NONE, allWith, base64, base64Json, exists } = require('./keys.js');
+const { Keys, NONE, allWith, base64, base64Json, existsCondition } = require('./keys.js');
 const { leaseKey, range, textOf, valueOf } = require('./keys.js');
 const {
   NOTHING_SEEN,
@@ -208,7 +208,7 @@ class EtcdAdapter {
     await this.#forgetAbsent(absent, own, link);
     own.heard = Number(synced.header.revision);
     await own.streams?.handleRenewal();
-    link.check();
+    link.throwIfDropped();
     const mine = new Map([...queueCache.mine].map(([ref, { token }]) => [ref, token]));
     const grantsIn = await this.#quarantineLeft(queueCache, link);
     for (const [ref, thief] of queueCache.thefts) stolen.set(ref, thief);
@@ -364,7 +364,7 @@ class EtcdAdapter {
   /** @param {number} generation @param {Link} link @param {Own} own */
   #useLink(generation, link, own) {
     if (generation !== this.#generation) throw staleError();
-    link.check();
+    link.throwIfDropped();
     this.#newLink = undefined;
     this.#link = link;
     this.#own = own;
@@ -469,7 +469,7 @@ class EtcdAdapter {
       failure: [],
     };
     const answer = await link.call('kv/txn', {
-      compare: [exists(base64(this.#keys.life))],
+      compare: [existsCondition(base64(this.#keys.life))],
       success: changes,
       failure: [{ request_txn: first }],
     });
@@ -492,7 +492,7 @@ class EtcdAdapter {
   /** @param {Own} own @param {Seen} seen @param {Link} link */
   async #writeSessionAgain(own, seen, link) {
     const { header, responses, succeeded } = await link.call('kv/txn', {
-      compare: [exists(base64(this.#keys.session(own.lease)))],
+      compare: [existsCondition(base64(this.#keys.session(own.lease)))],
       success: [{ request_put: this.#sessionPut(own) }, ...this.#firstReads(own)],
     });
     if (!succeeded) throw deadError();

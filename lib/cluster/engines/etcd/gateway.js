@@ -20,7 +20,7 @@ const {
   staleError,
   unreachableError,
 } = require('./errors.js');
-const { leave, send } = require('./transport.js');
+const { renewConnections, send } = require('./transport.js');
 const { base64 } = require('./keys.js');
 const { version } = require('../../../../package.json');
 
@@ -56,7 +56,7 @@ class Gateway {
   #auth;
   #fetch;
   /** Makes later calls to an endpoint use new connections; a user's `fetch` decides for itself. */
-  leave;
+  renewConnections;
   /** The user's token; '' if etcd requires none. @type {string | undefined} */
   #token;
 
@@ -68,7 +68,7 @@ class Gateway {
     this.#endpoints = endpoints;
     this.#auth = auth;
     this.#fetch = fetch ?? send;
-    this.leave = fetch ? () => {} : leave;
+    this.renewConnections = fetch ? () => {} : renewConnections;
     this.endpoint = endpoints[0];
     if (fetch) unrefOurSockets();
   }
@@ -113,7 +113,7 @@ class Gateway {
    * @param {Record<string, string>} headers @param {AbortSignal} signal
    */
   async #send(link, path, text, headers, signal) {
-    link.check();
+    link.throwIfDropped();
     let response;
     try {
       response = await this.#fetch(`${link.endpoint}/v3/${path}`, {
@@ -147,7 +147,7 @@ class Gateway {
       // TLS.
       return other === 'https:' && isTlsFailure({ cause: error }) ? other : undefined;
     } finally {
-      this.leave(`${other}${rest}`);
+      this.renewConnections(`${other}${rest}`);
     }
   }
 
@@ -203,7 +203,7 @@ class EtcdLink {
     try {
       const response = await this.#gateway.post(this, path, request, abort.signal);
       const text = await readText(this, response);
-      this.check();
+      this.throwIfDropped();
       const answer = jsonOf(text);
       const { error, result } = answer ?? {};
       if (error) throw refusedError(this.endpoint, refusalOf(response.status, text));
@@ -249,7 +249,7 @@ class EtcdLink {
   }
 
   /** @throws if the connection was dropped */
-  check() {
+  throwIfDropped() {
     if (this.isDropped) throw staleError();
   }
 
@@ -314,7 +314,7 @@ class EtcdLink {
     this.isDropped = true;
     for (const abort of this.#aborts) abort.abort();
     this.#aborts.clear();
-    this.#gateway.leave(this.endpoint);
+    this.#gateway.renewConnections(this.endpoint);
   }
 }
 

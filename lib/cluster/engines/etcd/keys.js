@@ -223,7 +223,12 @@ const range = (from, to) => ({ key: base64(from), range_end: base64(to) });
 const allWith = (prefix) => range(prefix, after(prefix));
 
 /** The condition that a key exists. @param {string} key in base64 */
-const exists = (key) => ({ key, target: 'CREATE', result: 'GREATER', create_revision: '0' });
+const existsCondition = (key) => ({
+  key,
+  target: 'CREATE',
+  result: 'GREATER',
+  create_revision: '0',
+});
 
 /** The condition that no key of a range exists. */
 const NONE = { target: 'CREATE', result: 'EQUAL', create_revision: '0' };
@@ -236,7 +241,7 @@ module.exports = {
   base64,
   base64Json,
   doneLease,
-  exists,
+  existsCondition,
   leaseKey,
   leaseNumber,
   range,

@@ -26,7 +26,7 @@
 
 const { UNAVAILABLE, otherLimit } = require('../../adapter.js');
 const { NONE, after, allWith, base64, base64Json } = require('./keys.js');
-const { doneLease, exists, leaseNumber, range } = require('./keys.js');
+const { doneLease, existsCondition, leaseNumber, range } = require('./keys.js');
 
 /** @import { Answer, Op, RequestOp } from '../../adapter.js' */
 /** @import { Entry as CachedRequest } from './queue.js' */
@@ -294,7 +294,7 @@ class Planner {
   /** @param {RequestOp} op @param {Plan} plan @param {View} view @returns {object[]} */
   #planTheft({ name }, { conditions }, { queues, revision }) {
     if (this.#queueCache.isQuarantined) {
-      conditions.push(exists(base64(this.#keys.quarantine)));
+      conditions.push(existsCondition(base64(this.#keys.quarantine)));
       return [];
     }
     const { holders = [], obstacle = [] } = queues.get(name) ?? {};

@@ -345,7 +345,7 @@ class Steps {
       if (queues.has(name)) continue;
       // The transaction changed this watched queue, so the watch reaches that revision.
       await own.queueCache.waitForRevision(name, Number(revision));
-      link.check();
+      link.throwIfDropped();
       const queue = own.queueCache.queue(name);
       if (queue) queues.set(name, queue);
       else if (!left.includes(name)) left.push(name);
@@ -495,7 +495,7 @@ class Steps {
     if (!responses) throw deadError();
     const revision = Number(header.revision);
     await own.deliveries.waitFor(revision);
-    link.check();
+    link.throwIfDropped();
     if (!Number(responses.at(-2).response_range.count ?? 0)) queueCache.endQuarantine(revision);
     return { header, responses };
   }

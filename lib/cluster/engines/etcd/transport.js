@@ -43,7 +43,7 @@ function agentOf(origin, Agent) {
  * Calls under way continue, and their connections end with them.
  * @param {string} url
  */
-function leave(url) {
+function renewConnections(url) {
   // An invalid URL has no connections.
   const origin = URL.canParse(url) ? new URL(url).origin : '';
   const agent = agents.get(origin);
@@ -123,4 +123,4 @@ function textOf(response) {
   });
 }
 
-module.exports = { leave, send };
+module.exports = { renewConnections, send };
