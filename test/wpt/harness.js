@@ -1,0 +1,149 @@
+'use strict';
+
+/**
+ * Runs one file of the Web Platform Tests where it is started: `harness.js DIR FILE [worker]`, in the
+ * scope that WEB_LOCKS_TEST_SCOPE names. It provides what the tests expect of a browser and a runtime
+ * has not got, and prints each subtest as a line of JSON: `{ name, passed, message }`.
+ */
+
+const { readFileSync } = require('node:fs');
+const path = require('node:path');
+const vm = require('node:vm');
+const { Worker, isMainThread, parentPort, workerData } = require('node:worker_threads');
+const { chosen, scope } = require('../conformance/scopes.js');
+const install = require('../../lib/install.js');
+
+/** Where a browser would run the file: a bucket that all of its threads open by this name. */
+const BUCKET = 'web-platform-tests';
+
+const { locks } = chosen === 'process' ? require('../../lib/index.js') : scope.openBucket(BUCKET);
+
+/** @param {string} folder of the tests @param {string} url @param {string} from the file */
+const find = (folder, url, from) =>
+  url.startsWith('/') ? path.join(folder, url) : path.join(path.dirname(from), url);
+
+/** Defines what is not the runtime's own. */
+function define(properties) {
+  for (const [name, value] of Object.entries(properties))
+    Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
+}
+
+/** `Worker` of a page, over a worker thread of the runtime. */
+function workerOf(folder, file) {
+  return class extends EventTarget {
+    #worker;
+
+    constructor(url) {
+      super();
+      const data = { folder, file: find(folder, url, file), isScript: true };
+      this.#worker = new Worker(__filename, { workerData: data });
+      this.#worker.on('message', (message) =>
+        this.dispatchEvent(Object.assign(new Event('message'), { data: message })),
+      );
+      this.#worker.on('error', (error) => console.error(error));
+    }
+
+    postMessage(message) {
+      this.#worker.postMessage(message);
+    }
+
+    terminate() {
+      return this.#worker.terminate();
+    }
+  };
+}
+
+/** @param {string} folder @param {string} file */
+function prepare(folder, file) {
+  install({ locks });
+  const page = new URL(`https://web-platform.test/web-locks/${path.basename(file)}`);
+  define({
+    self: globalThis,
+    location: page,
+    isSecureContext: true,
+    GLOBAL: { isWindow: () => false, isWorker: () => true, isShadowRealm: () => false },
+    Worker: workerOf(folder, file),
+    fetch: async (url) => {
+      const source = readFileSync(find(folder, url, file), 'utf8');
+      return { ok: true, text: async () => source };
+    },
+  });
+  // The buckets of a page; the default one is the page's own.
+  navigator.storageBuckets = { open: async (name) => scope.openBucket(`${BUCKET} ${name}`) };
+  globalThis.prepareForBucketTest = async () => {};
+}
+
+const run = (file) => vm.runInThisContext(readFileSync(file, 'utf8'), { filename: file });
+
+/** What a file loads before its own code, and that code. @returns {{ scripts: string[], code: string }} */
+function partsOf(file) {
+  const source = readFileSync(file, 'utf8');
+  const all = (pattern) => [...source.matchAll(pattern)].map(([, found]) => found);
+  if (file.endsWith('.js')) return { scripts: all(/^\/\/ META: script=(.+)$/gm), code: source };
+  const scripts = all(/<script src="(.+?)">/g).filter((url) => !url.includes('testharness'));
+  return { scripts, code: all(/<script>(.*?)<\/script>/gs).join('\n') };
+}
+
+/** @param {(result: object) => void} print @returns {Promise<void>} */
+function runTests(folder, file, print) {
+  prepare(folder, file);
+  run(path.join(folder, 'resources/testharness.js'));
+  // From here on idlharness.js takes the global object for that of a worker; testharness.js would
+  // have taken it for a worker that reports to its page.
+  define({ DedicatedWorkerGlobalScope: { [Symbol.hasInstance]: () => true } });
+  const done = new Promise((resolve) => {
+    globalThis.add_completion_callback((tests, { status, message }) => {
+      for (const { name, status, message } of tests) print({ name, passed: status === 0, message });
+      if (status !== 0) print({ name: 'the file itself', passed: false, message });
+      resolve();
+    });
+  });
+  const { scripts, code } = partsOf(file);
+  for (const url of scripts) {
+    // The parser of WebIDL has moved; the buckets' helpers are ours.
+    if (url.startsWith('/storage/')) continue;
+    const moved = url.replace('/resources/WebIDLParser.js', '/resources/webidl2/lib/webidl2.js');
+    run(find(folder, moved, file));
+  }
+  vm.runInThisContext(code, { filename: file });
+  return done;
+}
+
+/** A script of a page's worker. */
+function runScript(folder, file) {
+  prepare(folder, file);
+  define({
+    postMessage: (message) => parentPort.postMessage(message),
+    importScripts: (...urls) => {
+      for (const url of urls) run(find(folder, url, file));
+    },
+    addEventListener: (type, listener) => {
+      if (type === 'message')
+        parentPort.on('message', (data) => listener.call(globalThis, { data }));
+    },
+  });
+  run(file);
+}
+
+async function main() {
+  const [folder, file, thread] = process.argv.slice(2);
+  const print = (result) => console.log(JSON.stringify(result));
+  if (thread !== 'worker') {
+    await runTests(folder, file, print);
+    // A test may leave a lock that is held for ever.
+    process.exit(0);
+  }
+  const worker = new Worker(__filename, { workerData: { folder, file } });
+  worker.on('message', print);
+  worker.on('error', (error) =>
+    print({ name: 'the worker', passed: false, message: error.message }),
+  );
+  worker.on('exit', () => process.exit(0));
+}
+
+if (isMainThread) main();
+else if (workerData.isScript) runScript(workerData.folder, workerData.file);
+else
+  runTests(workerData.folder, workerData.file, (result) => parentPort.postMessage(result)).then(
+    () => process.exit(0),
+  );

@@ -1,0 +1,103 @@
+'use strict';
+
+/**
+ * Runs the Web Platform Tests of web-locks: `npm run test:wpt -- DIR`, where DIR is a checkout of the
+ * Web Platform Tests, or has its folders `web-locks`, `resources` and `interfaces`. Each file runs in
+ * the main thread and in a worker, in the process scope, the host scope and on an engine in memory.
+ *
+ *   --scope SCOPE      runs one scope (test/conformance/scopes.js)
+ *   --program COMMAND  runs the files by another runtime, such as 'npx -y node@26' or 'npx -y bun'
+ *
+ * expected.json has the subtests that fail, with the reason. The exit code is 1 if another one fails,
+ * or if one of these passes.
+ */
+
+const { execFile } = require('node:child_process');
+const { existsSync, readdirSync } = require('node:fs');
+const path = require('node:path');
+const { parseArgs, promisify } = require('node:util');
+const { scopes } = require('../conformance/scopes.js');
+const expected = require('./expected.json');
+
+const execute = promisify(execFile);
+const HARNESS = path.join(__dirname, 'harness.js');
+
+/** A file without an answer for so long (in milliseconds) has failed. */
+const LIMIT = 120_000;
+
+/** The pages that need no frames. The others are about browsers. */
+const PAGES = ['workers.https.html'];
+
+/** @param {string} folder @returns {string[]} files that can run without a browser */
+const filesOf = (folder) =>
+  readdirSync(path.join(folder, 'web-locks'))
+    .filter((file) => file.endsWith('.https.any.js') || PAGES.includes(file))
+    .map((file) => path.join(folder, 'web-locks', file));
+
+/** @returns {Promise<{ name: string, passed: boolean, message?: string }[]>} */
+async function resultsOf([program, ...parameters], folder, file, { scope, thread }) {
+  const env = { ...process.env, WEB_LOCKS_TEST_SCOPE: scope, NO_COLOR: '1' };
+  const args = [...parameters, HARNESS, folder, file, thread];
+  try {
+    const { stdout } = await execute(program, args, { env, timeout: LIMIT });
+    return stdout
+      .split('\n')
+      .filter((line) => line.startsWith('{'))
+      .map((line) => JSON.parse(line));
+  } catch (error) {
+    return [{ name: 'the file itself', passed: false, message: error.stderr || error.message }];
+  }
+}
+
+/** @returns {Promise<{ passed: number, failed: number, known: number }>} */
+async function runFile(command, folder, file, where) {
+  const base = path.basename(file);
+  const counts = { passed: 0, failed: 0, known: 0 };
+  const results = await resultsOf(command, folder, file, where);
+  if (results.length === 0) results.push({ name: 'no subtest ran', passed: false });
+  for (const { name, passed, message = '' } of results) {
+    const isKnown = expected[base]?.[name] !== undefined;
+    if (isKnown && !passed) counts.known++;
+    else if (passed && !isKnown) counts.passed++;
+    else {
+      counts.failed++;
+      const what = passed ? 'passed, but expected.json has it' : message;
+      console.log(`✖ ${base} (${where.scope}, ${where.thread}): ${name}: ${what}`);
+    }
+  }
+  return counts;
+}
+
+async function main() {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      scope: { type: 'string' },
+      program: { type: 'string', default: process.execPath },
+    },
+  });
+  const folder = positionals[0] && path.resolve(positionals[0]);
+  if (!folder || !existsSync(path.join(folder, 'web-locks'))) {
+    console.error('usage: npm run test:wpt -- DIR [--scope SCOPE] [--program COMMAND]');
+    process.exitCode = 2;
+    return;
+  }
+  const command =
+    values.program === process.execPath ? [values.program] : values.program.split(' ');
+  for (const scope of values.scope ? [values.scope] : ['process', 'host', 'memory']) {
+    const sums = { passed: 0, failed: 0, known: 0 };
+    for (const file of filesOf(folder)) {
+      // A page's own worker must reach its locks.
+      if (PAGES.includes(path.basename(file)) && scopes[scope].lacks.threads) continue;
+      for (const thread of ['main', 'worker']) {
+        const counts = await runFile(command, folder, file, { scope, thread });
+        for (const key of Object.keys(sums)) sums[key] += counts[key];
+      }
+    }
+    const { passed, failed, known } = sums;
+    console.log(`${scope}: ${passed} passed, ${failed} failed, ${known} expected failures`);
+    if (failed > 0) process.exitCode = 1;
+  }
+}
+
+main();
