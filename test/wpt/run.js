@@ -8,8 +8,8 @@
  *   --scope SCOPE      runs one scope (test/conformance/scopes.js)
  *   --program COMMAND  runs the files by another runtime, such as 'npx -y node@26' or 'npx -y bun'
  *
- * expected.json has the subtests that fail, with the reason. The exit code is 1 if another one fails,
- * or if one of these passes.
+ * expected.json has the subtests that fail, with the reason, and with the scopes, or the runtime, if not
+ * in all of them. The exit code is 1 if another one fails, or if one of these passes.
  */
 
 const { execFile } = require('node:child_process');
@@ -49,6 +49,15 @@ async function resultsOf([program, ...parameters], folder, file, { scope, thread
   }
 }
 
+/**
+ * @param {{ scopes?: string[], runtime?: string } | undefined} failure of expected.json
+ * @param {string} scope @param {string} command that runs the file
+ */
+const isExpected = (failure, scope, command) =>
+  failure !== undefined &&
+  (failure.scopes?.includes(scope) ?? true) &&
+  command.includes(failure.runtime ?? '');
+
 /** @returns {Promise<{ passed: number, failed: number, known: number }>} */
 async function runFile(command, folder, file, where) {
   const base = path.basename(file);
@@ -56,7 +65,7 @@ async function runFile(command, folder, file, where) {
   const results = await resultsOf(command, folder, file, where);
   if (results.length === 0) results.push({ name: 'no subtest ran', passed: false });
   for (const { name, passed, message = '' } of results) {
-    const isKnown = expected[base]?.[name] !== undefined;
+    const isKnown = isExpected(expected[base]?.[name], where.scope, command.join(' '));
     if (isKnown && !passed) counts.known++;
     else if (passed && !isKnown) counts.passed++;
     else {
