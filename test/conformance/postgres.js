@@ -14,6 +14,9 @@ if (!connectionString) throw new Error('WEB_LOCKS_TEST_POSTGRES is not set');
 /** More than buckets are open at a time: each keeps a client. */
 const pool = new Pool({ connectionString, max: 60, allowExitOnIdle: true });
 
-const openBucket = (name) => open(name, { pool });
+/** No test lasts so long, so no query overtakes requests, and no lease ends. */
+const TTL = 600_000;
+
+const openBucket = (name) => open(name, { pool, ttl: TTL });
 
 module.exports = { openBucket };

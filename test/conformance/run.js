@@ -31,7 +31,7 @@ const servers = {
     if (lacks.redis) throw new Error(lacks.redis);
     const server = await startRedis();
     // So that new buckets grant at once, whatever their lease.
-    await server.until(/uptime_in_seconds:(1[2-9]|[2-9]\d)/);
+    await server.until(/uptime_in_seconds:(3[2-9]|[4-9]\d)/);
     return { WEB_LOCKS_TEST_REDIS: String(server.port), stop: () => server.stop() };
   },
 
