@@ -378,14 +378,15 @@ function blockedScore(request) {
   const { backend, observer, options } = request;
   if (backend.progress?.(request) === 'allotted') return 0;
   const { holders } = observer;
-  if (!holders) return 2;
+  // A lock that others share blocks fewer requests than one that nobody could tell of in time.
+  if (!holders) return 3;
   const { list } = holders;
   if (list.length === 0) return 1;
   for (let i = 0; i < list.length; i++) {
     if (options.mode === 'exclusive' || list[i].mode === 'exclusive') return 4;
   }
   // All share the lock, unless units are missing.
-  return options.limit === undefined ? 3 : 4;
+  return options.limit === undefined ? 2 : 4;
 }
 
 /**
