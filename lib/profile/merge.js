@@ -76,7 +76,7 @@ function merge(traces) {
     request.ended += by;
   }
   const requests = parts.flat().sort((a, b) => a.asked - b.asked);
-  for (const same of requestsOfSeveralProcesses(requests)) findBlockers(/** @type {any} */ (same));
+  for (const same of groupsSharedByProcesses(requests)) findBlockers(/** @type {any} */ (same));
   return { requests, offsets };
 }
 
@@ -101,7 +101,7 @@ function requestOf({ ts, name, args }, process, zero) {
 }
 
 /** @param {Merged[]} requests @returns {Merged[][]} by name, if several processes requested it */
-function requestsOfSeveralProcesses(requests) {
+function groupsSharedByProcesses(requests) {
   return [...groupedByLock(requests).values()].filter((same) =>
     same.some(({ process }) => process !== same[0].process),
   );
