@@ -90,6 +90,8 @@ function totalPause({ retries, factor, minTimeout, maxTimeout, maxRetryTime, for
       time += left * Math.min(pause, maxTimeout);
       break;
     }
+    // All later pauses are shorter still.
+    if (factor < 1 && pause < 0.5) break;
     time += Math.round(pause);
     pause *= factor;
   }

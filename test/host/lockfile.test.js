@@ -254,6 +254,7 @@ describe('retries', () => {
     [{ retries: 3, minTimeout: 100 }, 700],
     [{ retries: 3, minTimeout: 100, maxTimeout: 150 }, 400],
     [{ retries: 1000, minTimeout: 5, factor: 1 }, 5000],
+    [{ retries: 1e9, minTimeout: 5, factor: 0.5 }, 10],
     [{ minTimeout: 1 }, 1023],
     [{ retries: 3, minTimeout: 100, maxRetryTime: 250 }, 250],
     [[10, 20, 30], 60],
