@@ -136,7 +136,11 @@ function valueOrThrow(result, doing) {
 function errorOf(status, doing) {
   if (status === addon.CLOSED) return closedError();
   if (status === addon.WLK_NO_MEMORY) return noMemoryError(doing);
-  return plainError(`web-locks: ${doing} failed with status ${status}.`, 'ERR_WEB_LOCKS_CORE');
+  return plainError(
+    `web-locks: ${doing} failed with the unknown status ${status}. This is a bug in web-locks; ` +
+      'please report it.',
+    'ERR_WEB_LOCKS_CORE',
+  );
 }
 
 module.exports = {

@@ -54,7 +54,7 @@ const LONGEST_NAME = 32_768;
 /** @param {string} name @param {string} doing */
 function nameTooLongError(name, doing) {
   const have = `${name.length} UTF-16 code units`;
-  const why = `the name has ${have}, and may have ${LONGEST_NAME} (64 KiB)`;
+  const why = `the name has ${have}; at most ${LONGEST_NAME} (64 KiB) are allowed`;
   const advice = 'Use a shorter name, for example a hash of this one.';
   return plainError(`web-locks: ${doing} failed: ${why}. ${advice}`, 'ERR_WEB_LOCKS_SCOPE_FULL');
 }
@@ -71,7 +71,11 @@ function hostError(status, what, doing) {
   if (status === WLH_NO_MEMORY) return noMemoryError(doing);
   const kind = kinds.get(status);
   if (!kind)
-    return plainError(`web-locks: ${doing} failed with status ${status}.`, 'ERR_WEB_LOCKS_HOST');
+    return plainError(
+      `web-locks: ${doing} failed with the unknown status ${status}. This is a bug in web-locks; ` +
+        'please report it.',
+      'ERR_WEB_LOCKS_HOST',
+    );
   const [code, advice] = kind;
   const why = what === '' ? '' : `: ${what}`;
   const rest = what.endsWith('.') ? '' : `. ${advice}`;

@@ -195,7 +195,7 @@ const COMMANDS = {
       weight: {
         value: 'N',
         read: readUnits,
-        help: 'the number of units that it takes; 1 by default',
+        help: 'the number of units that the lock takes; 1 by default',
       },
       'if-available': { short: 'n', help: 'does not wait' },
       steal: { help: 'takes the lock from its holders' },

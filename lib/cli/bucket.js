@@ -146,12 +146,14 @@ async function lookAtOther({ backend, bucket, folder }, name) {
   if (!backend)
     return {
       bucket: null,
-      failure: `the bucket in ${folder}, whose name is unknown, cannot be read`,
+      failure: `the bucket in ${folder} cannot be queried: its file 'name' is missing or wrong`,
     };
   try {
     const state = await within(backend.details(name), LOOK_MS);
     if (state !== LATE) return { bucket, state };
-    return { bucket, failure: 'a stopped process keeps its tables locked' };
+    const time = `${LOOK_MS / 1000} s`;
+    const failure = `no answer within ${time}: perhaps a stopped process keeps its tables locked`;
+    return { bucket, failure };
   } catch (error) {
     return { bucket, failure: messageOf(error) };
   } finally {
@@ -188,8 +190,11 @@ const isLate = ({ cause, code }) =>
 
 /** @param {number} patience @param {unknown} [cause] */
 function noAnswerFailure(patience, cause) {
-  const why = cause === undefined ? '.' : `: ${messageOf(cause)}`;
-  const message = `the locks could not be reached in ${patience / 1000} s${why}`;
+  const time = `within ${patience / 1000} s`;
+  const message =
+    cause === undefined
+      ? `no answer from the lock server ${time}.`
+      : `the lock server could not be used ${time}: ${messageOf(cause)}`;
   return new Failure(STATUS.unavailable, message);
 }
 

@@ -37,7 +37,7 @@ async function requestLock(runner) {
 /** @param {any} error */
 function explainRefusal(error) {
   if (error?.name !== 'NotSupportedError') return error;
-  const message = 'the locks of this machine cannot record that a name was run.';
+  const message = 'once cannot use the locks of this machine, which do not record completed runs.';
   return new Failure(STATUS.usage, message, 'Use the locks of a server: --at.');
 }
 

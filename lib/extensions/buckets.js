@@ -41,8 +41,8 @@ function refuseOptions(options) {
   if (typeof options !== 'object' || options === null) return;
   throw typeError(
     OPEN_BUCKET,
-    "It takes only a name. The options 'directory', 'pool', 'client' and 'endpoints' are for " +
-      'openBucket of web-locks/host, /postgres, /redis and /etcd.',
+    "This function takes only a name. The options 'directory', 'pool', 'client' and 'endpoints' " +
+      'are for openBucket of web-locks/host, /postgres, /redis and /etcd.',
   );
 }
 

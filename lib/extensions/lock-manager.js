@@ -170,8 +170,8 @@ class Extensions {
       checkRequest(given);
       if (!backend.marked) {
         throw notSupportedError(
-          `Failed to execute ${ONCE}: this lock manager cannot record that a name was run. ` +
-            'Use the locks of a process or of a server.',
+          `Failed to execute ${ONCE}: this lock manager does not support 'once'. Use the locks ` +
+            'of web-locks, or a bucket on a server (web-locks/postgres, /redis, /etcd).',
         );
       }
       return new Once(backend, resourceName, given).start(run);

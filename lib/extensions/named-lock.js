@@ -185,7 +185,7 @@ class NamedLock {
     const holders = this.#backend.holders?.(this.#name);
     if (holders) return holders;
     throw notSupportedError(
-      `${asking} cannot be read from a server or another process at once. Use query() or isBusy().`,
+      `${asking} would have to wait for a server or another process. Use query() or isBusy().`,
     );
   }
 

@@ -97,7 +97,7 @@ const WAITS = ['elect', 'once', 'wait'];
 /** @type {Readonly<Record<keyof RequestOptions, Option>>} */
 const OPTIONS = freeze({
   ifAvailable: {
-    does: 'does not wait: there is no lock (`null`) if it is not free',
+    does: 'does not wait: the lock is `null` if it is not free',
     calls: ['request', 'several', 'mutex', 'semaphore'],
     not: ['steal', 'signal', 'timeout', 'blocking'],
     isStandard: true,
@@ -108,7 +108,7 @@ const OPTIONS = freeze({
     isStandard: true,
   },
   signal: {
-    does: 'ends the wait when it is aborted',
+    does: 'ends the wait when the signal is aborted',
     calls: ['request', 'several', ...WAITS, 'mutex', 'semaphore'],
     not: ['ifAvailable', 'steal'],
     isStandard: true,
@@ -121,7 +121,7 @@ const OPTIONS = freeze({
     isStandard: true,
   },
   blocking: {
-    does: '`false`: rejects with a `LockError` if it is not free',
+    does: '`false`: rejects with a `LockError` if the lock is not free',
     calls: ['mutex', 'semaphore'],
     not: ['ifAvailable'],
   },
@@ -144,7 +144,7 @@ const OPTIONS = freeze({
     isForBackend: true,
   },
   limit: {
-    does: 'limits the units of the name that are held at a time',
+    does: 'limits how many units of the name can be held at once',
     calls: ['request', 'several', ...SYNC],
     not: ['steal'],
     needs: "`mode: 'shared'`",
@@ -160,7 +160,7 @@ const OPTIONS = freeze({
     calls: ['request', 'several', 'acquireSync', 'mutex', 'semaphore'],
   },
   priority: {
-    does: 'higher ones wait ahead of lower ones; 0 by default',
+    does: 'waits ahead of requests with a lower priority; 0 by default',
     calls: ['request', 'several', ...SYNC, ...WAITS, ...OBJECTS],
     notIn: ['etcd'],
     not: ['steal'],
@@ -180,7 +180,7 @@ const OPTIONS = freeze({
     calls: ['request', 'several', ...SYNC, ...WAITS, ...OBJECTS],
   },
   weight: {
-    does: 'the number of units that it takes; 1 by default',
+    does: 'the number of units that the lock takes; 1 by default',
     calls: ['request', 'several', ...SYNC, 'semaphore', 'trySemaphore'],
     needs: '`limit`',
     isForBackend: true,

@@ -36,8 +36,9 @@ function scopedLocks({ locks, openBucket }) {
     if (locks && bucket === undefined) return { ...options, locks };
     throw typeError(
       `'new ${kind}'`,
-      "It needs the option 'locks' (a lock manager) or 'bucket' (the result of openBucket): here " +
-        'a name alone shares nothing.',
+      "Pass 'locks' (a lock manager) or 'bucket' (the result of openBucket). Classes of this " +
+        'module have no default lock manager, so a name alone would not be shared with other ' +
+        'processes.',
     );
   };
   /** @param {any} Base @returns {any} */

@@ -122,7 +122,7 @@ describe('--at', { skip }, () => {
     assert.deepEqual({ code, stdout }, { code: 69, stdout: '' });
     assert.equal(
       stderr,
-      'web-locks: the locks could not be reached in 2 s: PostgreSQL cannot be reached: ' +
+      'web-locks: the lock server could not be used within 2 s: PostgreSQL cannot be reached: ' +
         'connect ECONNREFUSED 127.0.0.1:1\n',
     );
   });
@@ -133,7 +133,7 @@ describe('--at', { skip }, () => {
     assert.deepEqual({ code, stdout }, { code: 69, stdout: '' });
     assert.match(
       stderr,
-      /^web-locks: the locks could not be reached in 1\.5 s: .*ECONNREFUSED.*\n$/,
+      /^web-locks: the lock server could not be used within 1\.5 s: .*ECONNREFUSED.*\n$/,
     );
   });
 
@@ -164,7 +164,7 @@ describe('--at', { skip }, () => {
           const at = ['--at', `${scheme}://${host}`, '--ttl', '3600'];
           const { code, stdout, stderr } = await run(t, ['run', 'a', ...at, ...how, '--', 'true']);
           assert.deepEqual({ code, stdout }, { code: 69, stdout: '' }, scheme);
-          assert.equal(stderr, `web-locks: the locks could not be reached in ${seconds} s.\n`);
+          assert.equal(stderr, `web-locks: no answer from the lock server within ${seconds} s.\n`);
         }),
       ),
     );
@@ -339,7 +339,7 @@ describe('--at postgres://…', { skip: skip || lacks.postgres }, () => {
     writeFileSync(go, '');
     const { code, stdout, stderr } = await command.ended;
     assert.deepEqual({ code, stdout }, { code: 69, stdout: 'open' });
-    assert.equal(stderr, 'web-locks: the locks could not be reached in 10 s.\n');
+    assert.equal(stderr, 'web-locks: no answer from the lock server within 10 s.\n');
   });
 
   it('once: a signal after the command has ended waits for the mark', async (t) => {

@@ -115,7 +115,9 @@ describe('web-locks query', { skip }, () => {
       else writeFileSync(file, Buffer.from(text, 'utf16le'));
       const { stdout } = await run(t, ['query', '--directory', at[1]]);
       assert.ok(
-        stdout.includes(`the bucket in ${folder}, whose name is unknown, cannot be read`),
+        stdout.includes(
+          `the bucket in ${folder} cannot be queried: its file 'name' is missing or wrong`,
+        ),
         stdout,
       );
     }

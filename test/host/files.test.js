@@ -276,7 +276,7 @@ describe('the directory of the locks of a machine', { skip }, () => {
       locks.request('x'.repeat(32_769), () => {}),
       {
         ...code('FULL'),
-        message: /the name has 32769 UTF-16 code units, and may have 32768 \(64 KiB\)/,
+        message: /the name has 32769 UTF-16 code units; at most 32768 \(64 KiB\) are allowed/,
       },
     );
     assert.equal(await locks.request('x'.repeat(32_768), () => 'held'), 'held');

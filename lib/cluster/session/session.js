@@ -461,7 +461,7 @@ class Session {
     else if (item === 'unanswered') this.#failUnanswered();
     else if (item === 'busy') this.#repeatBusy();
     else if (item === 'unopened') this.#warnSoon();
-    else if (item === 'no open') this.#openLater(this.#timeoutError('The bucket does not open'));
+    else if (item === 'no open') this.#openLater(this.#timeoutError('The bucket is not open yet'));
     // `#react` has checked the deadline before. If the lease lasts longer, the timer is set again.
     else if (item !== 'deadline')
       this.#handleDisconnect(this.#timeoutError('A call was not answered in time'));

@@ -46,10 +46,10 @@ const bucketError = (there, needed) =>
 /** @param {string} prefix of the bucket's keys */
 const noEpochError = (prefix) =>
   plainError(
-    `The bucket has keys that begin with '${prefix}', but no key of its epoch: clients with an ` +
-      'older version of web-locks use it, which do not notice when their locks are stolen, or ' +
-      'somebody deleted that key. Close all clients of the bucket, or use another bucket name. ' +
-      'The keys of clients that have ended expire with their leases.',
+    `The bucket has keys that begin with '${prefix}', but its epoch key is missing. Either ` +
+      'somebody deleted that key, or clients with an older version of web-locks use the bucket; ' +
+      'they do not notice when their locks are stolen. Close all clients of the bucket, or use ' +
+      'another bucket name. The keys of closed clients expire with their leases.',
     'ERR_WEB_LOCKS_BUCKET',
   );
 

@@ -513,10 +513,15 @@ class PostgresAdapter {
       throw schemaError(
         this.#schema,
         `has version ${version}, and this web-locks needs version ${VERSION}`,
+        'version of web-locks',
       );
     }
     if (this.#durability !== undefined && durability !== this.#durability) {
-      throw schemaError(this.#schema, `has durability '${durability}', not '${this.#durability}'`);
+      throw schemaError(
+        this.#schema,
+        `has durability '${durability}', not '${this.#durability}'`,
+        "'durability'",
+      );
     }
   }
 

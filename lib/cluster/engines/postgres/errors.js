@@ -65,7 +65,8 @@ const deadError = () =>
 const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOCKS_STALE');
 
 const POOLER =
-  'a pooler such as pgbouncer, in transaction or statement mode, is between it and PostgreSQL';
+  'a pooler such as pgbouncer, in transaction or statement mode, is between web-locks and ' +
+  'PostgreSQL';
 const DIRECTLY =
   'Pass `openBucket` the option `listen`: a pg Pool that connects to the server directly, or ' +
   'through a pooler in session mode.';
@@ -110,11 +111,11 @@ const notReplicatedError = () =>
     'ERR_WEB_LOCKS_NOT_REPLICATED',
   );
 
-/** @param {string} schema @param {string} problem */
-const schemaError = (schema, problem) =>
+/** @param {string} schema @param {string} problem @param {string} what must be the same */
+const schemaError = (schema, problem, what) =>
   plainError(
-    `The schema "${schema}" ${problem}. Use the same in all clients of a schema, or another ` +
-      'schema (option `schema`).',
+    `The schema "${schema}" ${problem}. Use the same ${what} in all clients of the schema, or ` +
+      'another schema (option `schema`).',
     'ERR_WEB_LOCKS_SCHEMA',
   );
 
@@ -225,7 +226,9 @@ const BY_STATE = {
   WL002: noTables,
   WL001: () => ({
     code: 'ERR_WEB_LOCKS_ISOLATION',
-    message: `Transactions are not READ COMMITTED, and cannot be set to it: ${POOLER}. ${DIRECTLY}`,
+    message:
+      'Transactions of this connection are not READ COMMITTED, and the server does not keep the ' +
+      `setting that makes them so: ${POOLER}. ${DIRECTLY}`,
   }),
   // read_only_sql_transaction: the primary was demoted, or the role is read only.
   25006: () => ({
@@ -239,9 +242,16 @@ const BY_STATE = {
   // lock_not_available, query_canceled
   '55P03': () => ({
     code: BUSY,
-    message: 'Another transaction keeps rows or tables locked for too long.',
+    message:
+      'Another transaction keeps rows or tables of web-locks locked for too long. pg_locks lists ' +
+      'its process.',
   }),
-  57014: () => ({ code: BUSY, message: 'The statement was cancelled.' }),
+  57014: () => ({
+    code: BUSY,
+    message:
+      'The server cancelled a statement of web-locks: its `statement_timeout` ended it, or ' +
+      'somebody called pg_cancel_backend.',
+  }),
 };
 
 /** @param {any} error @param {string} schema @returns {Error} */
