@@ -78,8 +78,8 @@ void close_manager(ManagerHandle *handle)
 }
 
 /* Runs on the environment's thread when the manager's External is collected, or when the
- * environment ends. The agent's requests have ended by then: JavaScript keeps the External while it
- * has one, and the cleanup hook comes first. */
+ * environment ends. The manager's requests have ended by then, because JavaScript keeps the
+ * External while it has a request, and the cleanup hook of the environment runs first. */
 void finalize_manager(napi_env, void *data, void *)
 {
   ManagerHandle *handle = static_cast<ManagerHandle *>(data);
@@ -110,7 +110,7 @@ napi_value open_manager(napi_env env, napi_callback_info info)
 }
 
 /* closeManager(manager: External): status
- * JavaScript has no requests in it any more. */
+ * The manager must have no requests any more. */
 napi_value call_close_manager(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -164,8 +164,8 @@ napi_value call_end_process_group(napi_env, napi_callback_info)
 }
 
 #if defined(WLK_CHECKS)
-/* liveBlocks(): number Exists in checked builds only, for tests. Memory that this thread keeps for
- * its next requests does not count. */
+/* liveBlocks(): number. It exists in checked builds only, for tests. Memory that this thread keeps
+ * for its next requests is not counted. */
 napi_value live_blocks(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
@@ -286,7 +286,8 @@ const Constant kLayout[] = {
     {"INFO_SIZE", SIZE(wlk_lock_info)},
 };
 
-/* JavaScript gets the offset of the first of these numbers, and expects the others behind it. */
+/* JavaScript gets the offset of the first number only, so the numbers that belong to it must follow
+ * directly. */
 static_assert(
     PLACE(wlk_event, thief_number) == PLACE(wlk_event, thief_thread) + 1 &&
         PLACE(wlk_event, thief_pid) == PLACE(wlk_event, thief_thread) + 2 &&
@@ -373,7 +374,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports)
   bool defined = define_functions(env, exports, environment) &&
                  define_constants(env, exports, kConstants) &&
                  define_constants(env, exports, kLayout);
-  (void)defined; /* Otherwise an exception is pending. */
+  (void)defined; /* If false, an exception is pending. */
   return exports;
 }
 

@@ -34,8 +34,8 @@ template <size_t Count> struct Call {
 
   bool is_open() const { return environment && environment->agent; }
 
-  /* Sets `*manager` to that of the first argument, or null after closeManager. Returns false if
-   * there is an exception. */
+  /* Sets `*manager` to the manager of the first argument, or to null after closeManager. Returns
+   * false if an exception is pending. */
   bool manager(wlk_manager **manager) const
   {
     ManagerHandle *handle;
@@ -61,8 +61,8 @@ napi_value answer(napi_env env, int32_t status);
  * JavaScript. */
 napi_value set_status(Environment *environment, int32_t status);
 
-/* Returns whether the environment has an agent. If not, the call has its answer. `environment` may
- * be null. */
+/* Returns whether the environment has an agent. If not, this also leaves the result of the call.
+ * `environment` may be null. */
 inline bool ensure_open(Environment *environment)
 {
   if (!environment) return false;
@@ -71,7 +71,7 @@ inline bool ensure_open(Environment *environment)
   return false;
 }
 
-/* A call without arguments finds its environment so, which is cheaper than a Call. */
+/* Returns the environment of a call without arguments, which is cheaper than making a Call. */
 Environment *environment_of(napi_env env);
 
 napi_value answer_snapshot(napi_env env, wlk_snapshot *snapshot);

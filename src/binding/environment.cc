@@ -15,7 +15,7 @@ bool succeeded(napi_env env, napi_status status, const char *what)
   (void)snprintf(
       message, sizeof message, "web-locks: %s failed with Node-API status %d", what,
       static_cast<int>(status));
-  /* This fails only if nothing can be thrown any more. */
+  /* Throwing fails only if the environment is ending. */
   (void)napi_throw_error(env, "ERR_WEB_LOCKS_NODE_API", message);
   return false;
 }
@@ -53,7 +53,7 @@ static void set_waking(Environment *environment, bool waking)
   keep_alive(environment, waking);
 }
 
-/* The environment wakes itself as the core would, but once at a time. */
+/* Wakes the environment as the core would, unless such a wake-up is under way. */
 static void wake_itself(Environment *environment)
 {
   if (environment->waking) return;
@@ -86,7 +86,8 @@ static void on_cleanup(void *data)
   if (environment->end_hosts) environment->end_hosts(environment);
   wlk_agent_terminate(environment->agent);
   environment->agent = nullptr;
-  /* No other thread uses it any more. The environment has a reference, too, and deletes it. */
+  /* No other thread uses the function any more. The environment has a second reference and deletes
+   * it. */
   (void)napi_release_threadsafe_function(environment->wake, napi_tsfn_release);
 }
 
@@ -172,8 +173,8 @@ wlk_status environment_start(
       environment->process, client_prefix, thread, wake_from_any_thread, environment,
       &environment->agent);
   if (status == WLK_OK) {
-    /* Hooks run in reverse order, so this one precedes that of the thread-safe function, which it
-     * needs. */
+    /* Hooks run in reverse order, so this hook runs before the hook of the thread-safe function,
+     * which it needs. */
     if (succeeded(
             env, napi_add_env_cleanup_hook(env, on_cleanup, environment),
             "napi_add_env_cleanup_hook"))
@@ -265,7 +266,7 @@ void environment_forget(Environment *environment, uint32_t tag)
   set_pending(environment, slot, false);
   slot->thing = nullptr;
   if (--environment->live > 0 || environment->capacity <= kLeastCapacity) return;
-  /* The burst is over, so its memory is freed. */
+  /* A burst of requests is over, so its memory is freed. */
   bool trim = environment->capacity >= kLeastToTrim;
   free(environment->slots);
   environment->slots = nullptr;
@@ -286,7 +287,7 @@ wlk_events *environment_events(Environment *environment)
   return &environment->events;
 }
 
-/* JavaScript reads only those results that its status promises, so all are written. */
+/* JavaScript reads only the results that the status promises, so all of them can be written. */
 static inline void publish_answer(const Environment *environment)
 {
   const wlk_events &events = environment->events;
@@ -299,7 +300,7 @@ static inline void publish_answer(const Environment *environment)
   exchange->limit = events.limit;
 }
 
-/* News other than these end a request, or complete another job. */
+/* All other news end a request or complete a job. */
 static const uint32_t kNewsOfTheLiving = WLK_NEWS_GRANTED | NEWS_OF_HOST;
 
 static inline void note(Environment *environment, wlk_event *event, SlotKind scope)

@@ -5,10 +5,10 @@
  * the exchange and the wake-up.
  *
  * Threads: everything runs on the environment's thread, except the wake-up, which uses `wake` only.
- * The core does not call it after wlk_agent_terminate, and `wake` is released after that.
+ * The core does not call the wake-up after wlk_agent_terminate, and only then `wake` is released.
  *
  * Life: environment_start makes the agent. A cleanup hook of the environment terminates it; from
- * then on, calls return CLOSED. The environment is freed with the instance data, last of all. */
+ * then on, calls return CLOSED. The environment itself is freed last, with the instance data. */
 #ifndef WEB_LOCKS_ENVIRONMENT_H
 #define WEB_LOCKS_ENVIRONMENT_H
 
@@ -47,10 +47,10 @@ struct Slot {
  * free, and as arguments they cost a Node-API call each. JavaScript finds the fields by `kLayout`
  * in addon.cc.
  *
- * JavaScript takes the events after each call, and then sets `event_count` to 0. If its stack is
- * full, any step of that can throw. So a call that finds `event_count` not 0 leaves these events in
- * place and takes no more from the core, and the environment wakes itself: the event loop calls
- * `drain`, with an empty stack, until all events are taken. */
+ * JavaScript takes the events after each call, and then sets `event_count` to 0. If the stack of
+ * JavaScript overflows, any of these steps can throw. So a call that finds `event_count` not 0
+ * leaves these events in place, takes no more events from the core, and wakes the environment: the
+ * event loop then calls `drain`, with an empty stack, until all events are taken. */
 struct Exchange {
   uint32_t event_count; /* out: events of the call; in: not 0 if JavaScript has not taken them */
   uint32_t tag;         /* in: of the request */
@@ -90,14 +90,14 @@ wlk_status environment_start(
     Environment *environment, const char *client_prefix, const wlk_thread *thread,
     napi_value wake_up, napi_value buffer);
 
-/* Makes room for a tag. Returns false if out of memory, or if the tag is in use. */
+/* Reserves the slot of a tag. Returns false if out of memory, or if the tag is in use. */
 bool environment_reserve(Environment *environment, uint32_t tag);
 
 /* While the slot is pending, the event loop stays alive. */
 void environment_keep(
     Environment *environment, uint32_t tag, SlotKind kind, void *thing, bool pending);
 
-/* Each of these three returns null if the tag has nothing of that kind. */
+/* Each of these three functions returns null if the tag belongs to nothing of its kind. */
 wlk_request *environment_find(const Environment *environment, uint32_t tag);
 
 HostRequest *environment_find_host(const Environment *environment, uint32_t tag);
@@ -107,37 +107,38 @@ HostClient *environment_find_job(const Environment *environment, uint32_t tag);
 
 void environment_set_pending(Environment *environment, uint32_t tag, bool pending);
 
-/* Empties the slot of something that has ended, if the tag is in use. */
+/* Empties the slot of a request or job that has ended, if the tag is in use. */
 void environment_forget(Environment *environment, uint32_t tag);
 
-/* A call of the core or of the host scope puts its events there. There is no room until JavaScript
- * has taken the last ones. */
+/* Returns where a call of the core or of the host scope puts its events. The capacity is 0 until
+ * JavaScript has taken the last events. */
 wlk_events *environment_events(Environment *environment);
 
-/* Hands the results and events of a call over to JavaScript, and updates `slots`. If there was no
- * room for events, has JavaScript called for them. Every call that uses environment_events ends
- * with this.
+/* Hands the results and events of a call over to JavaScript, and updates `slots`. If the capacity
+ * for events was 0, schedules a call of `drain` for them. Every call that uses environment_events
+ * must end with this function.
  *   scope   whose call it was: SLOT_CORE or SLOT_HOST */
 void environment_publish(Environment *environment, SlotKind scope);
 
-/* Updates `slots` for an event, and marks those of the host scope with NEWS_OF_HOST. */
+/* Updates `slots` for an event. If the event is of the host scope, also marks it with
+ * NEWS_OF_HOST. */
 void environment_note(Environment *environment, wlk_event *event, SlotKind scope);
 
 /* Ends the request with this tag, if there is one, in any state, and clears its events that
- * JavaScript has not taken. Takes no events but wakes the environment, so that JavaScript does the
- * rest with an empty stack. Runs no JavaScript and throws nothing. */
+ * JavaScript has not taken. Takes no events, but wakes the environment, so that JavaScript handles
+ * them with an empty stack. Runs no JavaScript and throws nothing. */
 void environment_undo(Environment *environment, uint32_t tag);
 
-/* The environment's agent must be terminated by then. */
+/* The environment's agent must have been terminated. */
 void environment_free(Environment *environment);
 
-/* Has the library's drain function called on the environment's thread. Threads: any, until the
- * cleanup hook is done. */
+/* Schedules a call of the library's drain function on the environment's thread. Threads: any, until
+ * the cleanup hook is done. */
 void environment_wake(Environment *environment);
 
 /* If a Node-API call failed, throws an Error that names `what`. It does not throw if an exception
- * is pending, or if the environment is ending (a worker is being terminated), where nothing can run
- * any more. */
+ * is pending, or if the environment is ending (a worker is being terminated) and can run no
+ * JavaScript any more. */
 bool succeeded(napi_env env, napi_status status, const char *what);
 
 #endif

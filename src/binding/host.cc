@@ -14,7 +14,7 @@ void host_take_events(Environment *environment)
     wlk_events more = {};
     more.items = taken.items + exchange->event_count;
     more.capacity = taken.capacity - exchange->event_count;
-    /* JavaScript calls again when there is room. */
+    /* JavaScript calls again after it has taken the events. */
     if (more.capacity == 0) return;
     wlh_agent_take_events(host->agent, host->woken.exchange(false), &more);
     for (size_t i = 0; i < more.count; i++)
@@ -167,7 +167,7 @@ napi_value call_host_open(napi_env env, napi_callback_info info)
 }
 
 /* hostClose(handle: External): status
- * JavaScript has no requests in it any more. */
+ * The handle must have no requests any more. */
 napi_value call_host_close(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);

@@ -1,13 +1,14 @@
 /* The host scope in one environment. It has one agent for each bucket that JavaScript has opened,
  * however often, so that the events of a bucket come in one order: a theft is reported before the
  * grant that follows it. The events of these agents go to the exchange, marked with NEWS_OF_HOST,
- * and use the environment's wake-up. Each agent notes its own wake-ups, because it expects exactly
- * one answer to each.
+ * and use the environment's wake-up. Each agent records its own wake-ups, because it expects
+ * exactly one answer to each wake-up.
  *
  * Life: an External owns a handle, which hostOpen makes. hostClose, the cleanup hook of the
- * environment, or the External's finalizer, whichever is first, gives up the agent; the last handle
- * terminates it and closes the bucket. The finalizer frees the handle. Its requests and jobs have
- * ended by then, because JavaScript keeps the External while it has one. */
+ * environment, or the External's finalizer, whichever runs first, releases the agent; the last
+ * handle terminates the agent and closes the bucket. The finalizer frees the handle. The requests
+ * and jobs of the handle have ended by then, because JavaScript keeps the External while it has
+ * any. */
 #ifndef WEB_LOCKS_HOST_BINDING_H
 #define WEB_LOCKS_HOST_BINDING_H
 
@@ -28,7 +29,7 @@ struct HostHandle {
   HostAgent *host; /* null once it is closed */
 };
 
-/* `drain` has taken the events of the core before. */
+/* Takes the events of the host scope. `drain` must have taken the events of the core. */
 void host_take_events(Environment *environment);
 
 /* Returns null if the handle is closed, or with an exception pending. */

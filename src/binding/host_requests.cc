@@ -1,9 +1,11 @@
-/* The calls of the host scope about one request, and about the lock state. They work as those in
- * requests.cc do, but any of them may return WLH_PENDING, and an event answers later. */
+/* The calls of the host scope about one request, and about the lock state. They work as the calls
+ * in requests.cc do, but each of them may return WLH_PENDING. An event then reports the result
+ * later. */
 #include "host.h"
 #include "requests.h"
 
-/* The second argument is the name. The rest is in the exchange and in `extra`. */
+/* The second argument is the name. All other parts of the request are in the exchange and in
+ * `extra`. */
 template <typename AnyCall>
 static napi_value host_request_with(napi_env env, const AnyCall &call, const wlk_extra *extra)
 {
@@ -103,7 +105,8 @@ napi_value call_host_end(napi_env env, napi_callback_info info)
 }
 
 /* hostSnapshot(handle: External, name: string | undefined, pending: boolean): status
- * On WLH_PENDING, an event with the tag in the exchange says that hostTakeSnapshot has it. */
+ * On WLH_PENDING, an event with the tag in the exchange follows; hostTakeSnapshot then returns the
+ * snapshot. */
 napi_value call_host_snapshot(napi_env env, napi_callback_info info)
 {
   Call<3> call(env, info);

@@ -10,8 +10,8 @@ static HANDLE job;
 /* In milliseconds: an ended process can stay in a driver for any time. */
 enum { END_WITHIN = 5000 };
 
-/* The job does not allow its processes to break away. Node.js's own jobs allow that to theirs, and
- * a process leaves every job above it that allows it, too. */
+/* The job does not allow its processes to break away. Node.js's own jobs allow that, and a process
+ * also leaves every enclosing job that allows it. */
 void keep_process_group(bool ends_with_us)
 {
   JOBOBJECT_EXTENDED_LIMIT_INFORMATION limits = {};
@@ -28,8 +28,8 @@ void keep_process_group(bool ends_with_us)
   (void)SetInformationJobObject(job, JobObjectExtendedLimitInformation, &limits, sizeof limits);
 }
 
-/* Ends a process of the group and waits, because it can start others until it has ended. Returns
- * false if it was gone, or does not end. */
+/* Ends a process of the group and waits for its end, because until then it can start further
+ * processes. Returns false if the process was gone, or does not end. */
 static bool end_one(DWORD pid)
 {
   BOOL ours = FALSE;
@@ -48,7 +48,7 @@ void end_process_group()
   auto *found = reinterpret_cast<JOBOBJECT_BASIC_PROCESS_ID_LIST *>(room);
   for (bool any = job != nullptr; any;) {
     any = false;
-    found->NumberOfProcessIdsInList = 0; /* if there are more, the query returns as many as fit */
+    found->NumberOfProcessIdsInList = 0; /* if more exist, the query returns as many as fit */
     (void)QueryInformationJobObject(job, JobObjectBasicProcessIdList, found, sizeof room, nullptr);
     for (DWORD i = 0; i < found->NumberOfProcessIdsInList; i++) {
       auto pid = static_cast<DWORD>(found->ProcessIdList[i]);

@@ -1,9 +1,9 @@
-/* The calls about one request. All but `undo` leave their status in the exchange. */
+/* The calls about one request. All calls but `undo` leave their status in the exchange. */
 #include "requests.h"
 
 #include <cstdlib>
 
-/* The rest of the request is in the exchange and in `extra`. */
+/* All other parts of the request are in the exchange and in `extra`. */
 static napi_value request_with(
     napi_env env, Environment *environment, wlk_manager *manager, napi_value name,
     const wlk_extra *extra)
@@ -68,7 +68,7 @@ private:
   wlk_request **requests_ = nullptr;
 };
 
-/* The numbers come from JavaScript, and the core expects a range. */
+/* The numbers come from JavaScript, so they are limited to the range that the core requires. */
 void SetCounts(const Exchange &exchange, wlk_extra *extra)
 {
   extra->limit = exchange.limit < WLK_UNITS_MOST ? exchange.limit : WLK_UNITS_MOST;
@@ -115,8 +115,8 @@ napi_value call_request_extra(napi_env env, napi_callback_info info)
 
 /* wait(timeout: number): undefined | snapshot
  * Blocks the thread until the request is granted, or for `timeout` milliseconds. JavaScript then
- * calls it again, and the engine can end the thread in between. If the thread would wait for
- * itself, returns that cycle. */
+ * calls it again; in between, the engine can end the thread. If the thread would wait for itself,
+ * returns that cycle. */
 napi_value call_wait(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -194,8 +194,8 @@ napi_value call_abort(napi_env env, napi_callback_info)
 }
 
 /* undo(tag: number): status
- * Calls environment_undo, for JavaScript whose stack was full when it was about to record a
- * request. The tag need not be in use. */
+ * Calls environment_undo, for JavaScript whose stack overflowed before it had recorded a request.
+ * The tag need not be in use. */
 napi_value call_undo(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);

@@ -25,7 +25,7 @@ struct Wanted {
   }
 };
 
-/* A call has one of these effects on the slot of its request. */
+/* The effect of a call on the slot of its request. */
 enum Outcome : uint8_t {
   STAYS,   /* no change */
   GRANTED, /* JavaScript does not wait for an event any more */
@@ -54,8 +54,8 @@ struct OfHost {
   static constexpr auto Find = environment_find_host;
 };
 
-/* Calls `act` with the request. It returns the status, and sets the Outcome of the request; then
- * the events are handed over. Returns kNotHeld if there is no such request. */
+/* Calls `act` with the request. `act` returns the status and sets the Outcome of the request.
+ * Afterwards the events are handed over. Returns kNotHeld if there is no such request. */
 template <typename Scope, typename Act> int32_t on_request(Environment *environment, Act act)
 {
   uint32_t tag = environment->exchange->tag;

@@ -12,7 +12,7 @@ public:
   CodeUnits &operator=(const CodeUnits &) = delete;
   ~CodeUnits() { free(long_); }
 
-  /* If `string` is not a string, the result is WLK_NO_MEMORY, too. */
+  /* The result is WLK_NO_MEMORY also if `string` is not a string. */
   wlk_status Read(napi_env env, napi_value string);
 
   const uint16_t *data() const
@@ -34,7 +34,7 @@ bool read_time(napi_env env, napi_value value, uint64_t *milliseconds);
 
 /* Makes `{ names: string[], clientIds: string[], threadIds: number[], threadNames: string[], locks:
  * ArrayBuffer }` of a snapshot; `locks` are its wlk_lock_info, in 32-bit numbers. With `pids`, one
- * for each client, the object has `pids: number[]`, too. Returns null, with an exception pending,
+ * for each client, the object also has `pids: number[]`. Returns null, with an exception pending,
  * if that fails. */
 napi_value snapshot_value(
     napi_env env, const wlk_snapshot *snapshot, const uint32_t *pids = nullptr);

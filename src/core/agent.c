@@ -79,7 +79,7 @@ bool wlk_agent_post_event(struct wlk_request *request, enum wlk_news news, bool 
   append_event(agent, request, (uint8_t)news);
   if (request->awaited) wlk_condition_broadcast(&agent->changed);
   bool pinned = wake && pin_to_wake(agent);
-  /* From here on the request may be gone, and so may an agent that is not pinned. */
+  /* From here on another thread may have freed the request, and an agent that is not pinned. */
   wlk_mutex_unlock(&agent->mutex);
   return pinned;
 }
@@ -171,7 +171,8 @@ void wlk_agent_free(struct wlk_agent *agent)
 
   wlk_mutex_lock(&agent->mutex);
   agent->terminating = true;
-  /* No other thread has a request of this agent to post to, so `pins` only falls. */
+  /* No other thread can post to this agent any more, because all its requests have ended. So `pins`
+   * only falls. */
   while (agent->pins > 0) wlk_condition_wait(&agent->changed, &agent->mutex);
   wlk_mutex_unlock(&agent->mutex);
 

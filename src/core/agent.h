@@ -1,6 +1,5 @@
-/* Agents, with their events and wake-ups. An agent's mutex guards its events. It is taken last,
- * under the mutex of a shard or alone, and the agent's own thread takes it only if there are
- * events. */
+/* Agents, with their events and wake-ups. An agent's mutex guards its events. It is taken after the
+ * mutex of a shard, or alone. The agent's own thread takes it only if there are events. */
 #ifndef WLK_AGENT_H
 #define WLK_AGENT_H
 
@@ -31,8 +30,8 @@ void wlk_agent_drain(
     struct wlk_agent *agent, bool woken, struct wlk_events *events, struct wlk_link **stolen)
     WLK_EXCLUDES(agent->mutex);
 
-/* The request ends, so its event is dropped. Threads: the agent's own, with the mutex of the
- * request's shard. */
+/* Drops the event of a request that ends. Threads: the agent's own, with the mutex of the request's
+ * shard. */
 void wlk_agent_drop_event(struct wlk_request *request);
 
 void wlk_event_write(struct wlk_events *events, const struct wlk_request *request, uint8_t news);

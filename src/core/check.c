@@ -62,7 +62,7 @@ static const char *check_tokens(const struct wlk_resource *resource, uint64_t gr
   return NULL;
 }
 
-/* A request takes units if and only if its resource has a limit, and not more than that. */
+/* A request takes units if and only if its resource has a limit, and takes at most that limit. */
 static const char *check_weights(const struct wlk_resource *resource, const struct wlk_link *list)
 {
   EXPECT(resource->limit <= WLK_UNITS_MOST, "a limit is out of range");

@@ -3,7 +3,7 @@
 #include "declaration.h"
 #include "queue.h"
 
-/* Room is counted in units. An exclusive request needs ALL. */
+/* Capacity is counted in units. An exclusive request needs ALL. */
 #define ALL UINT64_MAX
 
 static uint64_t room_of(const struct wlk_request *request)
@@ -11,7 +11,7 @@ static uint64_t room_of(const struct wlk_request *request)
   return request->mode == WLK_EXCLUSIVE ? ALL : request->weight;
 }
 
-/* A request also waits for the room of declared requests ahead of it. */
+/* A request also waits for the units of declared requests ahead of it. */
 static uint64_t room_needed(const struct wlk_declaration *declaration)
 {
   struct wlk_declaration *first = declaration->request->resource->writer;
@@ -26,14 +26,14 @@ static uint64_t room_needed(const struct wlk_declaration *declaration)
   return most;
 }
 
-/* Without a limit all these numbers are 0. */
+/* If the resource has no limit, all these numbers are 0. */
 static bool leaves_room(const struct wlk_request *lock, uint64_t room)
 {
   return lock->mode == WLK_SHARED && room != ALL && lock->weight + room <= lock->resource->limit;
 }
 
-/* If the locks that the asker was made inside of leave it no room on its own resource, returns the
- * first of them. */
+/* If the locks inside which the asker was made leave it too few units of its own resource, returns
+ * the first of these locks. */
 static struct wlk_request *find_outer_without_room(const struct wlk_declaration *asker)
 {
   const struct wlk_request *request = asker->request;

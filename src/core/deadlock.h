@@ -1,26 +1,27 @@
 /* Finds deadlocks among requests that declare what waits for them (`reject_deadlock` in
- * weblocks.h). Only declared requests, pending or granted, are in the wait-for graph: others may go
- * away without being granted, and what waits for an undeclared lock is unknown. The edges:
+ * weblocks.h). Only declared requests, pending or granted, are in the wait-for graph: an undeclared
+ * request may end without being granted, and it is unknown which requests wait for an undeclared
+ * lock. The edges:
  *
  * - A pending declared request waits for a lock held on its resource if the two cannot be held
- *   together: one is exclusive, or their weights exceed the limit. It also waits for the lock if
- *   that is so for a declared request ahead of it in the queue. A shared request without a weight
- *   therefore waits for shared locks only behind a declared exclusive one: undeclared requests may
- *   leave the queue before its turn.
- * - A new request with a weight waits for the locks of its resource that it was made inside of, if
- *   all of them together leave it no room.
+ *   together: one is exclusive, or their weights exceed the limit. It also waits for the lock if a
+ *   declared request ahead of it in the queue and that lock cannot be held together. A shared
+ *   request without a weight therefore waits for shared locks only if a declared exclusive request
+ *   is ahead of it: undeclared requests may leave the queue earlier.
+ * - A new request with a weight waits for the locks of its resource inside which it was made, if
+ *   all of them together leave it too few units.
  * - A lock waits for every pending declared request that was made inside it.
  *
  * Every cycle is a deadlock, because a waiter can go on only after everything that it waits for has
- * ended. The reverse is not true: if any one of several locks could make room for a request, it
- * waits for none of them. So the search does not find two requests that hold one of two units each
- * and both want one more.
+ * ended. The reverse is not true: if the end of any one of several locks would be enough for a
+ * request, the request waits for none of them. So the search does not find two requests that hold
+ * one of two units each and both want one more.
  *
  * A search from each new request is enough: only a new pending request adds an edge out of a lock
- * that others wait for. A request that is pending already gains edges to locks that are granted
- * later, which have no requests inside them yet. It also gains edges to what a new request with
- * more priority waits for, because that one overtakes it. The search counts overtaken requests as
- * waiting for the new one.
+ * that other requests wait for. A request that is pending already gains edges to locks that are
+ * granted later, which have no requests inside them yet. It also gains edges to the locks that a
+ * new request with more priority waits for, because the new request overtakes it. The search counts
+ * overtaken requests as waiting for the new one.
  *
  * The search visits each request and lock that it reaches once, and costs O(locks held) for each
  * request; on a name with a limit, also O(declared requests ahead of it). */

@@ -7,7 +7,7 @@
 /* A request that is not in the queue yet is behind all others of its priority. */
 #define LAST UINT64_MAX
 
-/* Locks that declare nothing are left out. */
+/* Skips locks that declare nothing. */
 static void set_nesting(
     struct wlk_declaration *inner, struct wlk_request *const *locks, uint32_t count)
 {
@@ -51,7 +51,7 @@ const uint16_t *wlk_declaration_label(const struct wlk_declaration *declaration)
 
 #define WRITER_OF(link) WLK_ITEM(link, struct wlk_declaration, by_writer)
 
-/* A shared request without a weight is in no ring. */
+/* Only a request that is exclusive or has a weight is in the ring. */
 static void insert_writer(struct wlk_declaration *declaration)
 {
   struct wlk_resource *resource = declaration->request->resource;
@@ -59,7 +59,7 @@ static void insert_writer(struct wlk_declaration *declaration)
   if (declaration->request->mode == WLK_SHARED && declaration->request->weight == 0) return;
   if (!first || wlk_is_ahead(declaration, first)) resource->writer = declaration;
   if (!first) return;
-  /* In a ring, behind the last one is also before the first one. */
+  /* In a ring, the place after the last request is the place before the first request. */
   struct wlk_link *ahead = first->by_writer.previous;
   while (resource->writer == first && wlk_is_ahead(declaration, WRITER_OF(ahead)))
     ahead = ahead->previous;

@@ -1,6 +1,6 @@
-/* Declarations: what a request has beyond its record (a label, a priority), and which declared
- * requests are pending inside which locks. A lock and a request inside it are linked, so either end
- * can undo the link in O(1). A request that declares nothing pays nothing. */
+/* Declarations: the data that a request has beyond its record (a label, a priority), and which
+ * declared requests are pending inside which locks. A lock and a request inside it are linked, so
+ * either end can undo the link in O(1). A request that declares nothing pays nothing. */
 #ifndef WLK_DECLARATION_H
 #define WLK_DECLARATION_H
 
@@ -21,17 +21,17 @@ static inline bool wlk_is_ahead(
                                           : one->priority > other->priority;
 }
 
-/* Marks a declaring request as pending. Cost: O(locks it was made inside of + declared requests in
- * the queue with less priority). */
+/* Marks a declaring request as pending. Cost: O(locks inside which it was made + declared requests
+ * in the queue with less priority). */
 void wlk_declare(struct wlk_process *process, struct wlk_request *request)
     WLK_REQUIRES(process->mutex);
 
-/* Undoes wlk_declare when a request is granted or ends; it still has its resource. Cost: O(locks it
- * was made inside of). */
+/* Undoes wlk_declare when a request is granted or ends. Must be called before the request loses its
+ * resource. Cost: O(locks inside which it was made). */
 void wlk_withdraw_declaration(struct wlk_process *process, struct wlk_request *request)
     WLK_REQUIRES(process->mutex);
 
-/* A lock that ends no longer waits for the requests inside it. Cost: O(those requests). */
+/* Removes the links of a lock that ends to the requests inside it. Cost: O(requests inside it). */
 void wlk_unlink_inner_requests(struct wlk_process *process, struct wlk_request *lock)
     WLK_REQUIRES(process->mutex);
 

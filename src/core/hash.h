@@ -1,6 +1,6 @@
-/* SipHash-1-3 (Aumasson and Bernstein) over UTF-16 code units. Users of services choose names, and
- * the secret key keeps them from choosing names that collide. Rust, Python and Ruby use the same
- * number of rounds for their tables. */
+/* SipHash-1-3 (Aumasson and Bernstein) over UTF-16 code units. The users of a service can choose
+ * names; the secret key prevents them from choosing names that collide. Rust, Python and Ruby use
+ * the same number of rounds for their tables. */
 #ifndef WLK_HASH_H
 #define WLK_HASH_H
 

@@ -112,7 +112,7 @@ SAME(wlk_process, managers);
 SAME(wlk_process, searches);
 SAME(wlk_process, declared);
 SAME(wlk_process, shards);
-/* These two stay in place in every version. */
+/* These two fields must stay in place in every version. */
 _Static_assert(offsetof(struct wlk_process, magic) == 0, "the magic words have moved");
 _Static_assert(offsetof(struct wlk_process, abi) == 16, "the number of the layout has moved");
 

@@ -140,8 +140,8 @@ static void grant(struct wlk_section *section, struct wlk_request *request)
   request->state = WLK_STATE_HELD;
 }
 
-/* Ends a lock, or a request that passes, which is in no list any more. It stays with its agent
- * until that takes the event. */
+/* Ends a lock, or a request that passes. It must be in no list any more. It stays with its agent
+ * until the agent takes the event. */
 static void revoke_lock(
     struct wlk_section *section, struct wlk_request *request, struct wlk_agent *thief,
     enum wlk_news news) WLK_REQUIRES(section->shard->mutex)
@@ -192,7 +192,7 @@ static bool can_close_a_cycle(const struct wlk_request *request)
          (request->declaration->nesting_count > 0 || wlk_queue_would_overtake(request));
 }
 
-/* If there is a cycle and `cycle` has room, writes it there. */
+/* If there is a cycle and it fits into `cycle`, writes it there. */
 static WLK_RARE bool find_cycle(
     struct wlk_section *section, struct wlk_request *request, struct wlk_cycle *cycle)
     WLK_REQUIRES(section->shard->mutex)
@@ -205,7 +205,7 @@ static WLK_RARE bool find_cycle(
   return true;
 }
 
-/* The first shared request of a name sets its limit. Returns whether this one did. */
+/* The first shared request of a name sets its limit. Returns whether this request did. */
 static bool set_limit(const struct wlk_request *request, uint32_t limit)
 {
   struct wlk_resource *resource = request->resource;
@@ -246,8 +246,8 @@ static void enqueue(struct wlk_section *section, struct wlk_request *request)
  *
  * The specification enqueues every request and then processes the queue. Between critical sections
  * the head of a queue is never grantable, so only the new request can be: it is granted at once, or
- * enqueued. A thief is first in the queue of a resource that nobody holds any more. If a request is
- * refused, its resource is held or waited for, so it is not a new one and stays. */
+ * enqueued. A theft releases all locks of the name and then is first in the queue. If a request is
+ * refused, other requests hold the resource or wait for it, so the resource stays. */
 static enum wlk_status request_a_lock(
     struct wlk_section *section, struct wlk_manager *manager, struct wlk_request *request,
     enum wlk_option option, const struct wlk_extra *extra, struct wlk_cycle *cycle,
@@ -289,8 +289,8 @@ static enum wlk_status request_a_lock(
   return WLK_GRANTED;
 }
 
-/* If another attempt follows, takes no events, because those of the next attempt would overwrite
- * them. */
+/* If another attempt follows, takes no events, because the events of the next attempt would
+ * overwrite them. */
 static void leave_attempt(struct wlk_section *section, bool again, struct wlk_events *events)
     WLK_RELEASES(section->shard->mutex)
 {
@@ -321,8 +321,8 @@ static enum wlk_status try_request_whole(
   return status;
 }
 
-/* A request that is perhaps a deadlock is tried again with the mutexes of all shards, until there
- * is room to write the cycle. In between the cycle can change or disappear. */
+/* A request that is perhaps a deadlock is tried again with the mutexes of all shards, until the
+ * cycle fits into its memory. Between two attempts the cycle can change or disappear. */
 static enum wlk_status request_until_decided(
     struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_snapshot **snapshot, struct wlk_events *events)
@@ -359,7 +359,7 @@ enum wlk_status wlk_request_a_lock(
   return status;
 }
 
-/* Sections 4.2 and 4.3, which also end the request:
+/* Sections 4.2 and 4.3. This function also ends the request:
  * https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock
  * https://www.w3.org/TR/2023/WD-web-locks-20230105/#abort-the-request */
 static void remove_from_resource(struct wlk_section *section, struct wlk_request *request)
@@ -433,8 +433,8 @@ static enum wlk_status prepare_mark(
   return status;
 }
 
-/* Others may steal the lock, so its resource can be read only in a critical section. The first one
- * finds out how much memory a mark takes. */
+/* Other threads may steal the lock, so its resource can be read only in a critical section. The
+ * first critical section finds out how much memory a mark takes. */
 enum wlk_status wlk_prepare_mark(struct wlk_request *lock, struct wlk_events *events)
 {
   struct wlk_entry *unused = NULL;
@@ -490,7 +490,8 @@ void wlk_end_the_request(struct wlk_request *request)
 
 /* ---- blocking ---- */
 
-/* A blocking thread ends none of its locks and requests on a resource, so they are in its way. */
+/* A blocking thread ends none of its own locks and requests on a resource, so they obstruct the
+ * request that it blocks for. */
 struct own_locks {
   struct wlk_request *first; /* NULL if it has none */
   bool exclusive;
@@ -504,8 +505,9 @@ static void add_own_lock(struct own_locks *own, struct wlk_request *request)
   own->units += request->weight;
 }
 
-/* Returns the first lock or request of the blocking thread, if those ahead exclude this request or
- * one in between, so that it waits until the thread stops blocking. Otherwise returns NULL. */
+/* Returns the first lock or request of the blocking thread, if the thread's own locks and requests
+ * ahead exclude this request, or a request in between, so that it would wait until the thread stops
+ * blocking. Otherwise returns NULL. */
 static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
 {
   const struct wlk_resource *resource = request->resource;
@@ -526,7 +528,7 @@ static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
   return NULL;
 }
 
-/* If the thread would wait for itself and `cycle` has room, writes the cycle there. */
+/* If the thread would wait for itself and the cycle fits into `cycle`, writes it there. */
 static bool find_own_cycle(
     struct wlk_section *section, struct wlk_request *request, struct wlk_cycle *cycle)
     WLK_REQUIRES(section->shard->mutex)
@@ -539,7 +541,8 @@ static bool find_own_cycle(
   return true;
 }
 
-/* If the thread would wait for itself, ends the request, unless `cycle` has no room yet. */
+/* If the thread would wait for itself, ends the request, unless the cycle does not fit into `cycle`
+ * yet. */
 static enum wlk_status refuse_to_block(
     struct wlk_request *request, struct wlk_cycle *cycle, struct wlk_events *events)
 {
@@ -557,8 +560,8 @@ static enum wlk_status refuse_to_block(
   return status;
 }
 
-/* The thread must check once, and again while a request with more priority waits, which may have
- * overtaken this one. Thefts overtake, too, but they come from other threads. */
+/* The thread must check once, and again while a request with more priority waits, because that
+ * request may have overtaken this one. Thefts also overtake, but they come from other threads. */
 static bool may_wait_for_itself(struct wlk_request *request)
 {
   if (!request->blocked) return true;
@@ -620,8 +623,8 @@ enum wlk_status wlk_wait_for_the_lock(
   return wait_for_the_lock(request, timeout, events);
 }
 
-/* Every request ends in a critical section of its own, so other threads can see that some have
- * ended and others have not. */
+/* Every request ends in a critical section of its own, so other threads can see a state in which
+ * only some requests have ended. */
 static void end_in_a_section(struct wlk_request *request, bool only_if_pending)
 {
   struct wlk_section section;

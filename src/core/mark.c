@@ -31,7 +31,7 @@ static bool is_lock_held(const struct wlk_part *part, const struct wlk_mark *mar
          WLK_REQUEST_OF(resource->held.next, by_resource)->token == mark->token;
 }
 
-/* The marks take turns: this one was checked longest ago. */
+/* Drops the mark that was checked longest ago, if it is over and can no longer be set. */
 static void drop_one_if_over(
     struct wlk_section *section, struct wlk_part *part, uint64_t now, struct wlk_entry **unused)
     WLK_REQUIRES(section->shard->mutex)
@@ -85,7 +85,7 @@ bool wlk_mark_set(const struct wlk_request *lock, uint64_t keep)
   struct wlk_mark *mark = mark_of(lock->resource);
   if (!mark || mark->token != lock->token) return false;
   uint64_t now = wlk_port_now(true);
-  /* Part of the current millisecond is over, hence the 1. */
+  /* The 1 makes up for the part of the current millisecond that is over. */
   mark->until = keep >= UINT64_MAX - now ? UINT64_MAX : now + keep + 1;
   return true;
 }

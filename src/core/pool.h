@@ -21,7 +21,7 @@ struct wlk_pool {
 
 void wlk_pool_init(struct wlk_pool *pool, uint32_t size, uint32_t most);
 
-/* Takes an item, unset memory that is aligned to 8 bytes. Returns NULL if there is none.
+/* Takes an item: memory with any content, aligned to 8 bytes. Returns NULL if out of memory.
  *   place    out: its index in its batch, for wlk_pool_give */
 void *wlk_pool_take(struct wlk_pool *pool, uint8_t *place);
 

@@ -72,8 +72,8 @@ struct WLK_CAPABILITY wlk_mutex {
 struct wlk_condition {
   pthread_cond_t native;
 };
-/* An adaptive mutex spins a little before it sleeps, if the C library has one. The core holds its
- * mutexes for less time than it takes to go to sleep. */
+/* An adaptive mutex, if the C library has one, spins a little before it sleeps. The core holds its
+ * mutexes for less time than going to sleep takes. */
 #if !defined(PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP)
 #define PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP PTHREAD_MUTEX_INITIALIZER
 #endif
@@ -97,17 +97,17 @@ struct wlk_condition {
 
 #endif
 
-/* Neither can fail on an initialised mutex that is used as the annotations say. */
+/* Neither function can fail on an initialised mutex that is used as the annotations say. */
 void wlk_mutex_lock(struct wlk_mutex *mutex) WLK_ACQUIRES(*mutex);
 void wlk_mutex_unlock(struct wlk_mutex *mutex) WLK_RELEASES(*mutex);
 
-/* It may return without a signal. */
+/* The wait may return without a signal. */
 void wlk_condition_wait(struct wlk_condition *condition, struct wlk_mutex *mutex)
     WLK_REQUIRES(*mutex);
 void wlk_condition_broadcast(struct wlk_condition *condition);
 
-/* Makes a condition for waits with a time limit; it must not move. Returns false if out of
- * memory. */
+/* Makes a condition for waits with a time limit. The condition must not move in memory. Returns
+ * false if out of memory. */
 bool wlk_condition_init(struct wlk_condition *condition);
 void wlk_condition_destroy(struct wlk_condition *condition);
 
@@ -129,7 +129,7 @@ double wlk_port_continuous_now(void);
  * none. */
 bool wlk_port_random(void *bytes, size_t size);
 
-/* Gives free memory of the C library back to the system, if the library does not do so by
+/* Gives free memory of the C library back to the system, if the library does not do that by
  * itself. */
 void wlk_port_trim(void);
 

@@ -1,5 +1,5 @@
-/* Every libc that we build for has dladdr and RTLD_DEFAULT, but POSIX does not, so they must be
- * asked for. */
+/* Every libc that we build for has dladdr and RTLD_DEFAULT, but POSIX does not, so this macro must
+ * request them. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif

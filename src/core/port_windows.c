@@ -56,7 +56,7 @@ static VOID WINAPI coarse_interrupt_time(PULONGLONG time)
 }
 
 /* kernelbase has the precise function since Windows 10, but not every compiler's import library
- * does. The coarse one reads the same clock to 16 ms. */
+ * does. The coarse function reads the same clock with a resolution of 16 ms. */
 static interrupt_time find_interrupt_time(void)
 {
   HMODULE module = GetModuleHandleW(L"kernelbase.dll");

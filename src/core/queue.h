@@ -1,13 +1,13 @@
-/* The lock request queue of a name (section 2.5). Requests with more priority are ahead; among
- * equals, the older one is. Nearly all requests have priority 0, and then the queue is a plain list
- * with new requests at its end.
+/* The lock request queue of a name (section 2.5 of the specification). Requests with more priority
+ * are ahead; among equals, the older one is. Nearly all requests have priority 0, and then the
+ * queue is a plain list with new requests at its end.
  *
  * The requests that wait with one priority other than 0 are a level. One of them represents it in
  * `resource->levels`: the last one if the priority is above 0, the first one if it is below. So a
- * new request finds its place by reading one request for each level. It goes behind the last one of
- * its level or of the next higher one or, from 0 on downwards, before the first one of the next
- * lower level. Requests of priority 0 are between the two kinds of levels and need no
- * representative.
+ * new request finds its place by reading one request for each level. It is inserted after the last
+ * request of its level or of the next higher level or, if its priority is 0 or less, before the
+ * first request of the next lower level. Requests of priority 0 stand between the two kinds of
+ * levels and need no representative.
  *
  * Threads: the caller has the mutex of the shard. */
 #ifndef WLK_QUEUE_H
@@ -15,11 +15,11 @@
 
 #include "records.h"
 
-/* Whether a request would be the first of its queue, which is not empty and does not have it
- * yet. */
+/* Whether a request that is not in its queue yet would be the first one. The queue must not be
+ * empty. */
 bool wlk_queue_would_be_first(const struct wlk_request *request);
 
-/* Whether a request that is not in its queue yet would overtake one that is. */
+/* Whether a request that is not in its queue yet would overtake a request in the queue. */
 bool wlk_queue_would_overtake(const struct wlk_request *request);
 
 bool wlk_queue_is_overtaken(const struct wlk_request *request);

@@ -11,15 +11,16 @@
  *   idle head   The first request of a queue is not grantable, so a name with waiters is held. Only
  *               a new request, or the end of one, can therefore grant anything: request_a_lock
  *               looks at the new request alone. [check_queue]
- *   order       A request enters its queue behind all that have its priority or more, and ahead of
- *               all that have less (queue.h). It leaves the queue as its head, when granted, or by
- *               ending. Only thefts and requests with more priority overtake it. Two places rely on
- *               this: wlk_wait_for_the_lock checks only once whether a thread waits for itself,
- *               unless a request with more priority waits; and each request, with those that it
- *               overtakes, is searched for deadlocks once (deadlock.h). [check_order; check_writers
- *               for declared requests; no snapshot shows the age of the others]
- *   tokens      Each grant has a greater token than all earlier ones in the shard, so of two locks
- *               that are held together the later one has the greater token. [check_tokens]
+ *   order       A request enters its queue after all requests with its priority or more, and ahead
+ *               of all requests with less (queue.h). It leaves the queue as its head, when granted,
+ *               or by ending. Only thefts and requests with more priority overtake it. Two places
+ *               rely on this: wlk_wait_for_the_lock checks only once whether a thread waits for
+ *               itself, unless a request with more priority waits; and each request is searched for
+ *               deadlocks once, together with the requests that it overtakes (deadlock.h).
+ *               [check_order; check_writers for declared requests; no snapshot shows the age of
+ *               undeclared requests]
+ *   tokens      Each grant has a greater token than all earlier ones in the shard, so if two locks
+ *               are held together, the later lock has the greater token. [check_tokens]
  *   thefts      A theft ends all held locks and nothing else: the queue, the limit and the marks
  *               stay. The stolen lock belongs to its agent until that receives the event.
  *               [check_agent]
@@ -53,9 +54,10 @@ struct wlk_resource;
 
 enum { WLK_SHARDS = 32 };
 
-/* The mutex of all names that hash to this shard. It guards all that a critical section writes,
- * unless others must see it, and has cache lines of its own: threads with names in different shards
- * write nothing in common.
+/* The mutex of all names that hash to this shard. It guards everything that the critical sections of
+ * these names write, except the data that the process's mutex or an agent's mutex guards. The
+ * struct has cache lines of its own, so threads with names in different shards write no memory in
+ * common.
  *
  * Lock key: (s) its mutex */
 struct wlk_shard {
@@ -65,7 +67,7 @@ struct wlk_shard {
 
 /* Lock key: (p) its mutex  (c) constant */
 struct wlk_process {
-  char magic[16];            /* (c) WLK_MAGIC; this and `abi` stay in place in every version */
+  char magic[16];            /* (c) WLK_MAGIC; must stay in place in every version, with `abi` */
   uint32_t abi;              /* (c) WLK_ABI */
   bool started;              /* (p) whether the fields below are initialised */
   struct wlk_mutex mutex;    /* guards what is in no shard */
@@ -85,7 +87,7 @@ struct wlk_process {
     .magic = WLK_MAGIC, .abi = WLK_ABI, .mutex = WLK_MUTEX_INIT                                    \
   }
 
-/* Tables use the lowest bits of the hash, so the shard is in others. */
+/* Tables use the lowest bits of the hash, so the shard is taken from higher bits. */
 static inline uint8_t wlk_shard_of(uint64_t hash)
 {
   return (uint8_t)((hash >> 32) % WLK_SHARDS);
@@ -237,7 +239,7 @@ struct wlk_declaration {
   struct wlk_link by_writer;   /* written under (s) and (p): the ring of resource->writer */
   struct wlk_link inner; /* (p) of struct wlk_nesting.by_lock: the requests pending inside it */
 
-  /* The state of a search, which has all mutexes but those of agents. */
+  /* The state of a search for deadlocks, which has all mutexes but the agents' mutexes. */
   uint64_t search;                 /* (p) the last search that reached it */
   uint64_t goal;                   /* (p) the last search that looked for a way to it */
   struct wlk_declaration *found;   /* (p) the request that the search reached next */

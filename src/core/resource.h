@@ -5,13 +5,12 @@
 
 #include "section.h"
 
-/* Looks for the name of the caller's spare, in the section's shard. If it is not there, inserts the
- * spare, empty. */
+/* Finds the resource with the name of the caller's spare, in the section's shard. If there is none,
+ * inserts the spare as a resource without requests. */
 struct wlk_resource *wlk_resource_find_or_add(
     struct wlk_section *section, struct wlk_manager *manager) WLK_REQUIRES(section->shard->mutex);
 
-/* If nobody holds the name or waits for it, removes the resource, which is freed after the
- * section. */
+/* If nobody holds the name or waits for it, removes the resource. The section's end frees it. */
 void wlk_resource_drop_if_unused(struct wlk_section *section, struct wlk_resource *resource)
     WLK_REQUIRES(section->shard->mutex);
 

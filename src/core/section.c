@@ -84,8 +84,9 @@ void wlk_section_remove(
   if (wlk_table_wanted_capacity(table) > 0) section->unfit = table;
 }
 
-/* If the table wants other room than `*room` chains, sets `*room` and returns true: the caller
- * allocates that and calls again. Afterwards the caller frees `*chains`. */
+/* If the table needs another capacity than `*room` chains, sets `*room` to it and returns true: the
+ * caller must allocate that many `*chains` and call again. Otherwise resizes the table, if need be,
+ * and returns false. Afterwards the caller must free `*chains`, which then are unused. */
 static bool resize_or_ask_for_room(
     struct wlk_table *table, struct wlk_mutex *mutex, struct wlk_entry ***chains, size_t *room)
     WLK_EXCLUDES(*mutex)
@@ -155,7 +156,7 @@ void wlk_section_post_event(
     struct wlk_section *section, struct wlk_request *request, enum wlk_news news)
 {
   struct wlk_agent *agent =
-      request->agent; /* Once a theft is posted, its thread may end the request. */
+      request->agent; /* Once a theft is posted, the victim may end the request. */
   bool own = agent == section->caller;
   if (own && news == WLK_NEWS_GRANTED) {
     wlk_list_append(&section->granted, &request->by_event);

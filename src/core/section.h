@@ -1,23 +1,25 @@
-/* The critical section: what a public call does from taking the mutex of a shard until everybody is
- * notified. It is the specification's task on the lock task queue; each name has one at a time.
+/* The critical section: the part of a public call from taking the mutex of a shard until every
+ * agent is notified. It is the specification's task on the lock task queue; at most one at a time
+ * runs for each name.
  *
  * Locking. A shard's mutex guards the names that hash to it, `process->mutex` what has no name
- * (managers, agents, declarations), and an agent's mutex its events. They are taken in this order;
- * of shards either one, or all in theirs. A snapshot or a search for deadlocks, which must see
- * several names at one moment, takes those of all shards and of the process. Each mutex is held for
- * a bounded number of pointer operations (a snapshot or a resize: in proportion to the manager's
- * requests; a search: to the declared requests). Under a mutex the core allocates and frees
- * nothing, makes no system call and calls no wake function, except that it signals a thread that
- * blocks in wlk_wait_for_the_lock. A thread needs no mutex for the requests and the memory of its
- * own agent.
+ * (managers, agents, declarations), and an agent's mutex its events. They must be taken in this
+ * order. A section takes the mutex of one shard, or of all shards in their order. A snapshot or a
+ * search for deadlocks must see several names at one moment, so it takes the mutexes of all shards
+ * and of the process. Each mutex is held for a bounded number of pointer operations (a snapshot or
+ * a resize: in proportion to the manager's requests; a search: to the declared requests). Under a
+ * mutex the core allocates and frees nothing, makes no system call and calls no wake function,
+ * except that it signals a thread that blocks in wlk_wait_for_the_lock. A thread needs no mutex for
+ * the requests and the memory of its own agent.
  *
  * Waking. A section that posts an event to another agent pins it, under the agent's mutex, unless a
- * wake-up is under way. At its end, without a mutex, it wakes and unpins it. A termination waits
- * until its agent has no pins, so the agent, and whatever its wake function uses, outlive every
- * wake-up. The wait ends, because a waker needs nothing that the terminating thread holds.
+ * wake-up is under way. At its end, without a mutex, the section wakes and unpins the agent. A
+ * termination waits until its agent has no pins, so the agent, and everything that its wake
+ * function uses, outlive every wake-up. The wait ends, because a thread that wakes the agent needs
+ * nothing that the terminating thread holds.
  *
  * Resizing. At its end the section resizes a table that it left in the wrong size. It allocates
- * without the mutex, so it looks again after taking it.
+ * without the mutex, so it checks the size again after taking the mutex.
  *
  * Freeing. Requests and resources that a section unlinks belong to it, because no other thread can
  * reach them. It frees them after unlocking. */
@@ -49,11 +51,11 @@ void wlk_enter_whole(struct wlk_section *section, struct wlk_agent *caller, uint
 void wlk_section_assert_whole(const struct wlk_section *section)
     WLK_ASSERTS(section->process->mutex);
 
-/* These take the process's mutex, and give it back, unless the section has it anyway. */
+/* These take and release the process's mutex, unless the section has all mutexes. */
 void wlk_section_lock_process(struct wlk_section *section) WLK_ACQUIRES(section->process->mutex);
 void wlk_section_unlock_process(struct wlk_section *section) WLK_RELEASES(section->process->mutex);
 
-/* Afterwards the table may need another size. */
+/* Afterwards the table may have to be resized at the end of the section. */
 void wlk_section_insert(
     struct wlk_section *section, struct wlk_table *table, struct wlk_entry *entry)
     WLK_REQUIRES(section->shard->mutex);
@@ -61,16 +63,16 @@ void wlk_section_remove(
     struct wlk_section *section, struct wlk_table *table, struct wlk_entry *entry)
     WLK_REQUIRES(section->shard->mutex);
 
-/* The caller receives the news from its call, others by a wake-up. */
+/* The caller's agent receives the news from its call, other agents by a wake-up. */
 void wlk_section_post_event(
     struct wlk_section *section, struct wlk_request *request, enum wlk_news news)
     WLK_REQUIRES(section->shard->mutex);
 
 /* Unlinks a request of the caller that is in no queue and not held. It is freed after the section.
- * If its theft was not reported yet, the caller has the mutex of its shard. */
+ * If its theft was not reported yet, the caller must have the mutex of its shard. */
 void wlk_section_end_request(struct wlk_section *section, struct wlk_request *request);
 
-/* Stolen requests end with their event. */
+/* Ends stolen requests, whose event was taken. */
 void wlk_section_take_events(struct wlk_section *section, struct wlk_events *events)
     WLK_REQUIRES(section->shard->mutex);
 
@@ -83,7 +85,8 @@ void wlk_leave(struct wlk_section *section) WLK_RELEASES(section->shard->mutex);
 void wlk_lock_everything(struct wlk_process *process) WLK_ACQUIRES(process->mutex);
 void wlk_unlock_everything(struct wlk_process *process) WLK_RELEASES(process->mutex);
 
-/* Resizes a table, if it needs that. Without memory it stays as it is, only slower.
+/* Resizes a table, if it needs another size. If out of memory, the table stays as it is, and is
+ * slower.
  *   mutex   guards the table, which must exist until this returns */
 void wlk_table_resize(struct wlk_table *table, struct wlk_mutex *mutex) WLK_EXCLUDES(*mutex);
 

@@ -157,7 +157,7 @@ static void write_part(struct wlk_writer *writer, const struct wlk_part *part)
   }
 }
 
-/* The caller has the mutexes of all shards, too. */
+/* The caller must have the mutexes of all shards as well. */
 static bool write_state(struct wlk_writer *writer, struct wlk_manager *manager)
     WLK_REQUIRES(manager->process->mutex)
 {
@@ -193,7 +193,7 @@ static void add_label(struct wlk_room *need, const struct wlk_request *request)
   need->units += wlk_label_length(request);
 }
 
-/* This is the index of a client that is not in the snapshot yet. */
+/* The index of a client that is not in the snapshot yet. */
 #define NOT_WRITTEN UINT32_MAX
 
 static void add_list(struct wlk_room *need, const struct wlk_link *list)
@@ -232,7 +232,7 @@ static bool write_resource(
   return true;
 }
 
-/* The caller has the mutex of the name's shard, too. */
+/* The caller must have the mutex of the name's shard as well. */
 static bool write_name_of(
     struct wlk_writer *writer, struct wlk_manager *manager, const struct wlk_entry *key,
     bool pending) WLK_REQUIRES(manager->process->mutex)
@@ -253,7 +253,7 @@ enum wlk_status wlk_snapshot_a_name(
   struct wlk_mutex *mutex = &process->shards[wlk_shard_of(key.hash)].mutex;
   for (;;) {
     wlk_mutex_lock(mutex);
-    wlk_mutex_lock(&manager->process->mutex); /* It guards snapshot_index of agents. */
+    wlk_mutex_lock(&manager->process->mutex); /* The mutex guards `snapshot_index` of agents. */
     bool written = write_name_of(&writer, manager, &key, pending);
     wlk_mutex_unlock(&manager->process->mutex);
     wlk_mutex_unlock(mutex);

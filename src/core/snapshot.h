@@ -1,6 +1,6 @@
-/* Snapshots, and the cycle of a deadlock, which is one, too. Memory is allocated without a mutex,
- * so the state can outgrow it before the mutexes are taken. A writer therefore checks first whether
- * there is room; if not, it allocates a quarter more than it needed and starts again. */
+/* Snapshots. The cycle of a deadlock is a snapshot as well. Memory is allocated without a mutex, so
+ * the state can outgrow it before the mutexes are taken. A writer therefore checks first whether
+ * the memory is enough; if not, it allocates a quarter more than needed and starts again. */
 #ifndef WLK_SNAPSHOT_H
 #define WLK_SNAPSHOT_H
 
@@ -10,7 +10,7 @@ struct wlk_room {
   size_t locks, names, clients, units;
 };
 
-/* `units` and `client_ids` point to where the next ones go. */
+/* `units` and `client_ids` point to where the next code units and ids are written. */
 struct wlk_writer {
   struct wlk_snapshot *snapshot; /* NULL before there is room */
   struct wlk_room room;          /* how much fits */
@@ -35,23 +35,23 @@ struct wlk_cycle {
     WLK_WRITER_INIT, false                                                                         \
   }
 
-/* Does nothing if there is no room. */
+/* Writes the cycle that ends with `end`. Does nothing if it does not fit. */
 void wlk_cycle_write(
     struct wlk_cycle *cycle, struct wlk_process *process, struct wlk_declaration *end,
     struct wlk_request *last) WLK_REQUIRES(process->mutex);
 
-/* The cycle of a thread that would wait for itself is its request and the one ahead on the same
- * resource. Does nothing if there is no room. */
+/* The cycle of a thread that would wait for itself has two entries: its request, and its own lock
+ * or request ahead on the same resource. Does nothing if the cycle does not fit. */
 void wlk_cycle_write_pair(
     struct wlk_cycle *cycle, struct wlk_process *process, const struct wlk_request *request,
     const struct wlk_request *ahead) WLK_REQUIRES(process->mutex);
 
-/* Makes room for a cycle that did not fit, and returns true: the caller must look for it again.
- * Returns false if it was written, or if memory ran out, which sets `*status`. Threads: without a
- * mutex. */
+/* Allocates the memory for a cycle that did not fit, and returns true: the caller must search for
+ * the cycle again. Returns false if it was written, or if memory ran out, which sets `*status`.
+ * Threads: without a mutex. */
 bool wlk_cycle_grow(struct wlk_cycle *cycle, enum wlk_status *status);
 
-/* If `status` is WLK_DEADLOCK, hands the cycle over. Otherwise frees it. */
+/* If `status` is WLK_DEADLOCK, hands the cycle over to the caller. Otherwise frees it. */
 void wlk_cycle_finish(
     struct wlk_cycle *cycle, enum wlk_status status, struct wlk_snapshot **snapshot);
 

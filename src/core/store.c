@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-/* A larger spare is not kept: one long name must not occupy memory for ever. */
+/* A longer spare is not kept: one long name must not occupy memory for ever. */
 enum { SPARE_UNITS_MOST = WLK_CAPACITY(2048, 2) };
 
-/* A spare has this length while it has no name. No string is as long. */
+/* A spare has this length while it has no name. No string can be that long. */
 #define NO_NAME UINT32_MAX
 
 /* Resources with names of at most this length come from a pool. */
@@ -18,7 +18,7 @@ enum { SHORT_UNITS = WLK_CAPACITY(24, 4) };
 /* A resource with this place is not from a pool. */
 enum { NO_PLACE = UINT8_MAX };
 
-/* An agent keeps this many of each for its next burst: some 280 kB together. */
+/* An agent keeps this many requests and resources for its next burst: some 280 kB together. */
 enum { KEPT = WLK_CAPACITY(1024, 1) };
 
 void wlk_store_init(struct wlk_agent *agent)
@@ -80,8 +80,8 @@ struct wlk_resource *wlk_resource_prepare(
   struct wlk_resource *resource = get_spare_with_room(agent, length);
   if (!resource) return NULL;
   struct wlk_entry *entry = &resource->entry;
-  /* A request often has the name of the one before, and hashing is a fifth of the work of the
-   * core. */
+  /* A request often has the name of the previous request, and hashing takes a fifth of the core's
+   * time. */
   if (!wlk_entry_has_name(entry, name, length)) {
     if (length > 0) memcpy(resource->name, name, length * sizeof *name);
     entry->length = length;

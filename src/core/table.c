@@ -71,8 +71,8 @@ struct wlk_entry *wlk_table_after(const struct wlk_table *table, const struct wl
 }
 
 /* A table grows when there are more entries than chains, and shrinks when seven of eight chains are
- * empty, both to half full: as many insertions or removals precede a resize as it has entries to
- * move. */
+ * empty, in both cases to half full. So at least as many insertions or removals precede a resize as
+ * it has entries to move. */
 size_t wlk_table_wanted_capacity(const struct wlk_table *table)
 {
   if (table->count <= table->capacity && table->count >= table->capacity / 8) return 0;

@@ -28,7 +28,7 @@ struct wlk_table {
   struct wlk_entry *least[WLK_TABLE_LEAST]; /* (m) so a small table needs no allocation */
 };
 
-/* The table points into itself, so it must not move. */
+/* The table points into itself, so it must not move in memory. */
 void wlk_table_init(struct wlk_table *table);
 
 /* `name` may be NULL if `length` is 0. */
@@ -46,13 +46,14 @@ void wlk_table_remove(struct wlk_table *table, struct wlk_entry *entry);
 struct wlk_entry *wlk_table_first(const struct wlk_table *table);
 struct wlk_entry *wlk_table_after(const struct wlk_table *table, const struct wlk_entry *entry);
 
-/* Returns the number of chains the table should have, or 0 if it has that. */
+/* Returns the number of chains that the table should have, or 0 if it has that number. */
 size_t wlk_table_wanted_capacity(const struct wlk_table *table);
 
 /* Moves all entries to other chains, in O(entries + capacity).
- *   chains   room for `capacity` pointers, the table's from now on; ignored for WLK_TABLE_LEAST
+ *   chains   memory for `capacity` pointers, which the table owns from now on; ignored for
+ *            WLK_TABLE_LEAST
  *   capacity a power of two, at least WLK_TABLE_LEAST
- *   returns  the array that was used before, for the caller to free, or NULL */
+ *   returns  the previous array, which the caller must free, or NULL */
 struct wlk_entry **wlk_table_rehash(
     struct wlk_table *table, struct wlk_entry **chains, size_t capacity);
 

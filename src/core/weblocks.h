@@ -6,15 +6,15 @@
  *   agent    a thread's environment (2.4), which makes requests, holds locks and receives events
  *   request  a lock request (2.5) and, once granted, the lock (2.4)
  *
- * A request belongs to its agent's thread from wlk_request_a_lock until a call or an event ends it,
- * as documented below.
+ * Numbers in brackets are sections of the specification. A request belongs to its agent's thread
+ * from wlk_request_a_lock until a call or an event ends it, as documented below.
  *
- * An agent learns from events what others did to its requests. Its first event calls its wake
- * function, on the thread that caused the event, without a lock of the core. The agent then takes
- * its events; no further wake-up comes before that. A wake function must not block or call the
- * core. It is not called after wlk_agent_terminate has returned.
+ * Events report to an agent what other agents did to its requests. Its first event calls its wake
+ * function, on the thread that caused the event, without a mutex of the core. The agent must then
+ * take its events; until it has done so, there is no further wake-up. A wake function must not
+ * block or call the core. It is not called after wlk_agent_terminate has returned.
  *
- * Releasing, aborting and terminating need no memory and cannot fail for want of it (a table that
+ * Releasing, aborting and terminating need no memory, so they cannot run out of it (a table that
  * cannot be resized stays as it is). Nothing here ends the process.
  *
  * Threads: functions about an agent or a request are for the agent's own thread, all others for any
@@ -138,18 +138,18 @@ typedef void wlk_wake_function(void *data);
 
 /* ---- process ---- */
 
-/* Finds the lock state of this operating system process: that of the first loaded copy of the core,
- * so that all copies share it.
- *   process  out: the state; on WLK_OTHER_VERSION it is good for wlk_process_path only
+/* Finds the lock state of this operating system process. It belongs to the first loaded copy of the
+ * core, and all copies share it.
+ *   process  out: the state; on WLK_OTHER_VERSION it may be used for wlk_process_path only
  *   returns  WLK_OK, WLK_NO_RENDEZVOUS, WLK_OTHER_VERSION */
 enum wlk_status wlk_process_join(struct wlk_process **process);
 
-/* Writes the path of the module whose core holds `process` to `path`, UTF-8, cut to `size` bytes.
- * If `process` is NULL, the path is the caller's module. */
+/* Writes the path of a module to `path`, UTF-8, cut to `size` bytes: of the module whose core has
+ * the state `process`, or of the caller's module if `process` is NULL. */
 void wlk_process_path(const struct wlk_process *process, char *path, size_t size);
 
-/* Gives freed memory back to the system, as far as the C library can. It takes milliseconds, which
- * pays after a burst of requests. */
+/* Gives freed memory back to the system, as far as the C library can. The call takes milliseconds,
+ * so it is worth while only after a burst of requests. */
 void wlk_process_trim(void);
 
 /* Returns milliseconds of a clock that also runs while the machine sleeps and that nobody sets;
@@ -180,8 +180,8 @@ void wlk_agent_take_events(struct wlk_agent *agent, bool woken, struct wlk_event
 void wlk_agent_trim(struct wlk_agent *agent);
 
 /* Terminates remaining locks and requests (2.6) and frees the agent: aborts its requests, releases
- * its locks, drops its events. Returns when no other thread is in its wake function, or about to
- * call it.
+ * its locks, drops its events. Returns only once no other thread is in its wake function, or about
+ * to call it.
  *   cost     O(requests of the agent + grants) */
 void wlk_agent_terminate(struct wlk_agent *agent);
 
@@ -195,8 +195,8 @@ enum wlk_status wlk_manager_open(
     struct wlk_process *process, const uint16_t *bucket, uint32_t length,
     struct wlk_manager **manager);
 
-/* Closes what wlk_manager_open returned; the last close frees it. The requests of the caller must
- * have ended. */
+/* Closes a manager that wlk_manager_open has opened. The last close frees it. The requests of the
+ * caller must have ended. */
 void wlk_manager_close(struct wlk_manager *manager);
 
 /* ---- locks ---- */
@@ -205,7 +205,7 @@ struct wlk_snapshot;
 
 /* Requests a lock (4.1).
  *   agent    the calling thread's
- *   manager  stays open until the request has ended
+ *   manager  must stay open until the request has ended
  *   name     `length` UTF-16 code units, copied; may be NULL if `length` is 0
  *   tag      any number; events about this request have it
  *   extra    copied; may be NULL
@@ -220,7 +220,7 @@ struct wlk_snapshot;
  *            WLK_NOT_AVAILABLE  the request does not wait, and is not grantable
  *            WLK_DEADLOCK  the request would wait and close a cycle
  *            WLK_OTHER_LIMIT  the name has another limit
- *            WLK_QUEUE_FULL  the request would wait, and `max_pending` others do
+ *            WLK_QUEUE_FULL  the request would wait, and `max_pending` requests wait already
  *            WLK_NO_MEMORY
  *   cost     O(length + priorities other than 0 that wait on the name); a theft O(locks held on the
  *            name); `reject_deadlock` O(locks inside which it is made + such requests with less
@@ -233,9 +233,9 @@ struct wlk_snapshot;
  * held together while their weights add up to at most the limit. The queue keeps its order: a
  * request that would fit waits behind one that does not.
  *
- * Priorities. A request waits behind all that have its priority or more, and ahead of all that have
- * less. It takes no lock away. If it would be the first of the queue, and can be held together with
- * the locks that are held, it is granted at once.
+ * Priorities. A request waits after all requests with its priority or more, and ahead of all
+ * requests with less. It takes no lock away. If it would be the first of the queue, and can be held
+ * together with the locks that are held, it is granted at once.
  *
  * Deadlocks. With `reject_deadlock`, a request declares that the locks `inside` which it is made
  * stay until it has ended. It is refused if it would have to wait, directly or through other
@@ -251,7 +251,7 @@ enum wlk_status wlk_request_a_lock(
 
 /* Blocks the calling thread until a request is granted or the time is over. Nothing else ends the
  * wait, so a thread that has anything else to do waits in slices.
- *   request  from WLK_PENDING; no event about it was taken
+ *   request  must be from WLK_PENDING, and no event about it may have been taken
  *   timeout  in milliseconds, or WLK_FOREVER
  *   cycle    out, on WLK_DEADLOCK: the request and the lock or request that it waits for; for
  *            wlk_snapshot_free
@@ -272,15 +272,16 @@ enum wlk_status wlk_wait_for_the_lock(
 #define WLK_FOREVER UINT64_MAX
 
 /* Releases a lock (4.2), grants what became grantable, and ends the request.
- *   lock     granted; if the agent has not taken that event yet, the event is dropped
+ *   lock     must be granted; if the agent has not taken the event of the grant yet, the event is
+ *            dropped
  *   events   out: events of the request's agent, including grants by this call
  *   returns  WLK_OK
  *            WLK_STOLEN  it had been stolen; the request ended, too
  *            WLK_NOT_HELD  it is pending; nothing was changed */
 enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events *events);
 
-/* Whether wlk_release_and_mark has marked the name of a lock in this manager, for a time that is
- * not over. If not, prepares the mark of this lock.
+/* Finds out whether the name of a lock is marked: wlk_release_and_mark has marked it in this
+ * manager, and the time of the mark is not over. If not, prepares a mark for this lock.
  *   lock     granted, exclusive
  *   events   out: the thief, on WLK_STOLEN; no events
  *   returns  WLK_MARKED
@@ -292,7 +293,7 @@ enum wlk_status wlk_prepare_mark(struct wlk_request *lock, struct wlk_events *ev
 
 /* Releases as wlk_release_the_lock does and, in the same critical section, marks the name for
  * `keep` milliseconds or until nobody has the manager open. Thefts and later locks leave the mark.
- *   lock     wlk_prepare_mark has returned WLK_OK for it
+ *   lock     wlk_prepare_mark must have returned WLK_OK for it
  *   returns  as wlk_release_the_lock; nothing is marked unless WLK_OK
  *            WLK_NO_MEMORY  wlk_prepare_mark was not called; the lock was released */
 enum wlk_status wlk_release_and_mark(
@@ -364,7 +365,7 @@ enum wlk_status wlk_snapshot_a_name(
     struct wlk_manager *manager, const uint16_t *name, uint32_t length, bool pending,
     struct wlk_snapshot **snapshot);
 
-/* Frees a snapshot, or does nothing for NULL. */
+/* Frees a snapshot. Does nothing for NULL. */
 void wlk_snapshot_free(struct wlk_snapshot *snapshot);
 
 #endif
