@@ -505,8 +505,8 @@ static void add_own_lock(struct own_locks *own, struct wlk_request *request)
   own->units += request->weight;
 }
 
-/* Returns the first lock or request of the blocking thread, if the thread's own locks and requests
- * ahead exclude this request, or a request in between, so that it would wait until the thread stops
+/* Returns the first lock or request of the blocking thread, if its locks and requests ahead exclude
+ * this request or a request in between. Then this request would wait until the thread stops
  * blocking. Otherwise returns NULL. */
 static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
 {

@@ -4,8 +4,8 @@
  *
  * The requests that wait with one priority other than 0 are a level. One of them represents it in
  * `resource->levels`: the last one if the priority is above 0, the first one if it is below. So a
- * new request finds its place by reading one request for each level. It is inserted after the last
- * request of its level or of the next higher level or, if its priority is 0 or less, before the
+ * new request finds its place by reading one request for each level. If its priority is above 0, it
+ * is inserted after the last request of its level or of the next higher level; otherwise before the
  * first request of the next lower level. Requests of priority 0 stand between the two kinds of
  * levels and need no representative.
  *

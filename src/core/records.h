@@ -54,7 +54,7 @@ struct wlk_resource;
 
 enum { WLK_SHARDS = 32 };
 
-/* The mutex of all names that hash to this shard. It guards everything that the critical sections of
+/* The shard of all names that hash to it. Its mutex guards everything that the critical sections of
  * these names write, except the data that the process's mutex or an agent's mutex guards. The
  * struct has cache lines of its own, so threads with names in different shards write no memory in
  * common.
