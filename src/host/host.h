@@ -1,7 +1,8 @@
 /* The locks of all processes of a machine: sections 2 and 4 of the Web Locks API over shared
  * memory, without JavaScript. This is the one header that users of the host scope include. It
  * shares the events, extras, modes and options of core/weblocks.h. Parameters that are not
- * explained below mean what they mean there.
+ * explained below mean what they mean in that header. Numbers in brackets are sections of the
+ * specification.
  *
  *   bucket   a storage bucket (2.2) that is open in this process. Processes that open the same name
  *            in the same directory share its lock manager
@@ -10,21 +11,23 @@
  *   request  a lock request (2.5) and, once granted, the lock (2.4)
  *
  * A request belongs to its agent's thread from wlh_request_a_lock until a call or an event ends it,
- * as documented below; wlh_agent_terminate ends all.
+ * as documented below; wlh_agent_terminate ends all requests of its agent.
  *
  * Only wlh_wait_for_the_lock, wlh_wait_for_job and wlh_bucket_close wait for another process, each
- * within its limit. If a call cannot enter the tables within some microseconds, it returns
- * WLH_PENDING. A thread of this library, the helper, then does the work in the order of the calls,
- * and an event reports the result.
+ * within its limit. If a call cannot enter the tables' critical section within some microseconds,
+ * it returns WLH_PENDING. A thread of this library, the helper, then does the work in the order of
+ * the calls, and an event reports the result.
  *
  * An agent's first event calls its wake function, on any thread and without a lock held. The agent
- * then takes its events; no further wake-up comes before that. A wake function must not block or
- * call anything here. It is not called after wlh_agent_terminate has returned.
+ * must then take its events; until it has done so, there is no further wake-up. A wake function
+ * must not block or call a function of this header. It is not called after wlh_agent_terminate has
+ * returned.
  *
- * Releasing, aborting, ending and terminating cannot fail for want of memory. Nothing here keeps
- * the process alive or ends it, and a process may end at any time, without a call. In a child that
- * was forked without exec, every call returns WLH_LOST. While a bucket is open, this library
- * handles SIGBUS; it calls the former handler for addresses that are not its own.
+ * Releasing, aborting, ending and terminating need no memory, so they cannot run out of it. This
+ * library neither keeps the process alive nor ends it, and a process may end at any time, without a
+ * call. In a child that was forked without exec, every call returns WLH_LOST. While a bucket is
+ * open, this library handles SIGBUS; it calls the former handler for addresses that are not its
+ * own.
  *
  * Threads: functions about an agent or a request are for the agent's own thread, all others for any
  * thread. */
@@ -33,7 +36,7 @@
 
 #include "../core/weblocks.h"
 
-/* The scopes to use on a machine without this one. */
+/* The scopes to use on a machine that does not support this one. */
 #define WLH_CLUSTER "web-locks/postgres, web-locks/redis and web-locks/etcd"
 
 /* Every outcome of a call, with a sentence about it. */
@@ -64,8 +67,9 @@ struct wlh_bucket;
 struct wlh_agent;
 struct wlh_request;
 
-/* The host scope reports these in struct wlk_event, beside those of enum wlk_news. Only GRANTED,
- * STOLEN and LOST can be combined. All but GRANTED, SNAPSHOT and READY end the request. */
+/* The host scope reports these news in struct wlk_event, in addition to the news of enum wlk_news.
+ * Only GRANTED, STOLEN and LOST can be combined. All but GRANTED, SNAPSHOT and READY end the
+ * request. */
 enum wlh_news {
   WLH_NEWS_NOT_AVAILABLE = 8, /* as the status */
   WLH_NEWS_OTHER_LIMIT = 16,  /* as the status; `token_low` is the name's limit, 0 for none */
@@ -91,7 +95,7 @@ enum wlh_news {
  * fails, the requests made so far fail, and the next one tries again.
  *   directory  where the files are, an absolute path, UTF-8; NULL for the default, docs/HOST.md
  *   name       `length` UTF-16 code units, compared one by one; may be NULL if `length` is 0
- *   version    of the package, ASCII, at most 15 bytes, to show to others
+ *   version    of the package, ASCII, at most 15 bytes; other processes show it in messages
  *   bucket     out: to be closed as often as it was opened; the threads of the process share it
  *   returns    WLH_OK, WLH_NO_MEMORY, WLH_UNSUPPORTED (no random bytes, or a platform without this
  *              scope: then nothing else has happened) */
@@ -100,23 +104,25 @@ enum wlh_status wlh_bucket_open(
     struct wlh_bucket **bucket);
 
 /* Closes what wlh_bucket_open returned, after the caller's agents were terminated. The last close
- * leaves the shared file. It waits for threads in the tables for at most 2 ms, and then lets the
- * other processes treat this one as dead. */
+ * leaves the shared file. It waits at most 2 ms for other threads inside the tables' critical
+ * section, and then closes the file without leaving: the other processes treat this process as
+ * dead. */
 void wlh_bucket_close(struct wlh_bucket *bucket);
 
-/* Writes why opening failed, how the shared file was lost or why it could not grow, whichever came
- * last, to `text`: a UTF-8 sentence of at most `size` bytes, or an empty string. It ends with a
- * full stop only if it says what to do. */
+/* Writes why opening failed, how the shared file was lost or why it could not grow, whichever
+ * happened last, to `text`: a UTF-8 sentence of at most `size` bytes, or an empty string. It ends
+ * with a full stop only if it says what to do. */
 void wlh_bucket_get_failure(struct wlh_bucket *bucket, char *text, size_t size);
 
 enum { WLH_PLACE_SIZE = 1100 };
 
 /* Writes the path of the bucket's directory to `text`, WLH_PLACE_SIZE bytes, UTF-8, whether or not
- * it exists. Its last part is a hash of the bucket's name. The file `name` in it has the name,
- * UTF-16 in the machine's byte order; its reader must compare the hash. */
+ * the directory exists. The last part of the path is a hash of the bucket's name. The file `name`
+ * in the directory contains the name, UTF-16 in the machine's byte order; a reader must compare the
+ * name's hash with the path. */
 void wlh_bucket_get_path(const struct wlh_bucket *bucket, char *text, size_t size);
 
-/* Works as wlh_bucket_get_failure, for the last wlh_bucket_open that failed on this thread. */
+/* Works as wlh_bucket_get_failure does, for the last wlh_bucket_open that failed on this thread. */
 void wlh_get_open_failure(char *text, size_t size);
 
 /* ---- agents ---- */
@@ -132,11 +138,12 @@ const char *wlh_agent_client_id(const struct wlh_agent *agent);
 
 void wlh_agent_take_events(struct wlh_agent *agent, bool woken, struct wlk_events *events);
 
-/* Terminates remaining locks and requests (2.6) and frees the agent. If others are in the tables,
- * the helper does the rest afterwards. It returns when no other thread is in the wake function. */
+/* Terminates remaining locks and requests (2.6) and frees the agent. If another process is inside
+ * the tables' critical section, the helper thread finishes the job later. This function returns
+ * only once no other thread is running the wake function. */
 void wlh_agent_terminate(struct wlh_agent *agent);
 
-/* Opens the shared file if need be.
+/* Opens the shared file, if it is not open.
  *   tag      for the event
  *   returns  WLH_OK  it is open: no event comes
  *            WLH_PENDING  WLH_NEWS_READY follows
@@ -149,16 +156,16 @@ enum wlh_status wlh_bucket_open_file(struct wlh_agent *agent, uint32_t tag);
  *   extra    a label is cut to 4,096 code units; `reject_deadlock` makes the call return
  *            WLH_UNSUPPORTED
  *   returns  WLH_GRANTED  the lock is held, and no event reports that again
- *            WLH_PENDING  it waits in the lock request queue, or for the tables; an event reports
- *                         anything that this call could have returned
+ *            WLH_PENDING  it waits in the lock request queue, or for the tables' critical section;
+ *                         an event reports every result that this call could have returned
  *            WLH_OK, WLH_NOT_AVAILABLE, WLH_OTHER_LIMIT, WLH_QUEUE_FULL  as in weblocks.h
  *            WLH_NO_MEMORY, WLH_FULL  nothing was changed. FULL: the name is longer than 32,768
  *                                     code units, or no thread can be started
  *            WLH_LOST  this is a forked child
  *   cost     O(length), a theft O(locks held on the name), with a priority O(other priorities that
- *            wait), and the work that this process deferred before. A request that does not wait,
- *            and is refused, makes a system call for each holding process until it finds a living
- *            one */
+ *            wait), and the work that this process deferred earlier. A request that does not wait,
+ *            and is refused, makes a system call for each process that holds the lock, until it
+ *            finds a living process */
 enum wlh_status wlh_request_a_lock(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, enum wlk_mode mode,
     enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,
@@ -187,10 +194,10 @@ enum wlh_status wlh_wait_for_the_lock(
 enum wlh_status wlh_release_the_lock(struct wlh_request *lock, struct wlk_events *events);
 
 /* Aborts a request (4.3) and grants what became grantable.
- *   returns  WLH_OK  it was pending, or has passed; the request ended. If the tables cannot be
- *            entered now, other processes see that a little later
+ *   returns  WLH_OK  it was pending, or has passed; the request ended. If the tables' critical
+ *                    section cannot be entered now, other processes see the abort a little later
  *            WLH_GRANTED  nothing was changed; wlh_release_the_lock ends it
- *            WLH_STOLEN, WLH_LOST or what else its event would report: the request ended.
+ *            WLH_STOLEN, WLH_LOST or another result that its event would report: the request ended.
  *            WLH_STOLEN sets `thief_*` */
 enum wlh_status wlh_abort_the_request(struct wlh_request *request, struct wlk_events *events);
 
@@ -219,9 +226,10 @@ struct wlh_snapshot {
 enum wlh_status wlh_start_snapshot(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, bool pending, uint32_t tag);
 
-/* Finds the holders of a name for messages, without waiting: it reads the tables from outside, so
- * neither a process that stopped inside them nor a busy machine delays it. A lock that is granted
- * or released meanwhile can be missing, and one of a process that has just died can be there.
+/* Finds the holders of a name for messages, without waiting: it reads the tables outside their
+ * critical section, so neither a process that stopped inside it nor a busy machine delays the call.
+ * The result may lack a lock that is granted or released meanwhile, and may contain a lock of a
+ * process that has just died.
  *   snapshot out, on WLH_OK: the held locks, for wlh_snapshot_free
  *   returns  WLH_OK, WLH_NO_MEMORY, WLH_LOST (the file is not open or damaged, or another process
  *            kept changing these locks)
@@ -233,7 +241,7 @@ enum wlh_status wlh_find_holders(
  * and takes the agent's events.
  *   tag      of a wlh_start_snapshot whose event was not taken; otherwise the call does not block
  *   timeout  in milliseconds
- *   events   out: without that event, the time is over or there was no room for it */
+ *   events   out: if that event is missing, the time is over or the capacity was too small */
 void wlh_wait_for_job(
     struct wlh_agent *agent, uint32_t tag, uint64_t timeout, struct wlk_events *events);
 
@@ -243,8 +251,8 @@ void wlh_wait_for_job(
 enum wlh_status wlh_take_snapshot(
     struct wlh_agent *agent, uint32_t tag, struct wlh_snapshot **snapshot);
 
-/* Cancels a wlh_start_snapshot or a wlh_bucket_open_file: no event follows, and a snapshot that was
- * not taken is freed. Does nothing if there is none with this tag. */
+/* Cancels a wlh_start_snapshot or a wlh_bucket_open_file: no event follows afterwards, and a
+ * snapshot that was not taken is freed. Does nothing if no such call has this tag. */
 void wlh_cancel_job(struct wlh_agent *agent, uint32_t tag);
 
 void wlh_snapshot_free(struct wlh_snapshot *snapshot);

@@ -48,8 +48,8 @@ static void defer_end(struct wlh_request *request)
   wlk_mutex_lock(&bucket->qmu);
   wlh_drop_event(request);
   request->item.gone = true;
-  /* A deferred request that nobody has begun was never made, unless its release was deferred
-   * before. */
+  /* A deferred request that no thread has begun was never made, unless its release was deferred
+   * earlier. */
   bool never_made = request->item.op == WLH_OP_REQUEST && !request->item.doing;
   bool on_its_way = request->item.doing || request->item.op == WLH_OP_RELEASE;
   if (never_made)
@@ -66,14 +66,14 @@ static void defer_end(struct wlh_request *request)
 
 enum ending { RELEASE, ABORT };
 
-/* Returns false if its tables are lost, or not open, and the caller must defer it. */
+/* Returns false if the tables are lost, or not open: the caller must then defer the call. */
 static bool end_cell(
     struct wlh_request *request, enum ending ending, enum wlh_status *status,
     struct wlk_events *events)
 {
   struct wlh_bucket *bucket = request->item.agent->bucket;
   struct wlh_thief thief = {0};
-  enum wlh_cells_status ended = WLH_CELLS_STOLEN; /* A release reports a theft, too. */
+  enum wlh_cells_status ended = WLH_CELLS_STOLEN; /* A release also reports a theft. */
   if (ending == ABORT)
     ended = wlh_cells_abort_the_request(&bucket->arena, request->cell, request->cookie);
   if (ended == WLH_CELLS_STOLEN)
@@ -87,8 +87,8 @@ static bool end_cell(
   return true;
 }
 
-/* If the request has ended by itself, or the call does not fit its state, that is the result.
- * Returns false if there is no result, and the caller must defer the call. */
+/* If the request has ended by itself, or its state does not allow the call, that is the result.
+ * Returns false if there is no result: the caller must then defer the call. */
 static bool end_now(
     struct wlh_request *request, enum ending ending, enum wlh_status *status,
     struct wlk_events *events)
@@ -135,7 +135,7 @@ static void end_and_recycle(struct wlh_request *request)
 {
   struct wlh_agent *agent = request->item.agent;
   wlk_mutex_lock(&agent->bucket->qmu);
-  (void)wlh_end_record(agent->bucket, request); /* No thread works on it, because we are inside. */
+  (void)wlh_end_record(agent->bucket, request); /* No other thread uses it, as we are inside. */
   wlk_mutex_unlock(&agent->bucket->qmu);
   wlh_recycle_request(agent, request);
 }

@@ -5,7 +5,7 @@
 #include "section.h"
 
 /* Finds out, after the deferred operations, whether the calling thread would wait for itself. If
- * the tables cannot be entered now, the thread that enters next does it. */
+ * the tables' critical section cannot be entered now, the thread that enters next finds out. */
 static void check_own_deadlock(struct wlh_bucket *bucket, struct wlh_block *block)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -61,7 +61,7 @@ enum wlh_status wlh_wait_for_the_lock(
     events->token = (uint64_t)request->item.event.token_high << 32 | request->item.event.token_low;
     wlh_drop_event(request);
   }
-  if (status != WLH_PENDING) wlh_take_events(agent, events); /* These include thefts. */
+  if (status != WLH_PENDING) wlh_take_events(agent, events); /* The events include thefts. */
   wlk_mutex_unlock(&agent->bucket->qmu);
   if (check.ours) wlh_recycle_request(agent, request);
   return status;

@@ -179,8 +179,8 @@ void wlh_take_events(struct wlh_agent *agent, struct wlk_events *events)
   }
 }
 
-/* With qmu, and still with mu from the critical section, so no other thread has seen the record
- * since. */
+/* With qmu, and still with mu from the critical section, so no other thread has seen the record in
+ * between. */
 static void note_change(struct wlh_agent *agent, const struct wlh_change *change)
     WLK_REQUIRES(agent->bucket->qmu)
 {
@@ -189,7 +189,7 @@ static void note_change(struct wlh_agent *agent, const struct wlh_change *change
     wlk_list_append(&agent->requests, &change->linked->by_agent);
   }
   if (change->ended)
-    (void)wlh_end_record(agent->bucket, change->ended); /* No thread works on it. */
+    (void)wlh_end_record(agent->bucket, change->ended); /* No other thread uses it. */
 }
 
 void wlh_end_section(
@@ -238,8 +238,8 @@ void wlh_agent_terminate(struct wlh_agent *agent)
   struct wlh_bucket *bucket = agent->bucket;
   if (wlh_is_forked(bucket)) return;
   stop_wake_ups(bucket, agent);
-  /* Entering does what was deferred. If nothing is open and the helper does not run, only our own
-   * memory is left. */
+  /* Entering does the deferred operations. If the file is not open and the helper does not run,
+   * only our own memory is left to free. */
   if (wlh_try_enter(bucket, NULL)) {
     wlh_leave(bucket);
     return;

@@ -18,10 +18,10 @@ void wlh_recycle_request(struct wlh_agent *agent, struct wlh_request *request);
 bool wlh_end_record(struct wlh_bucket *bucket, struct wlh_request *request)
     WLK_REQUIRES(bucket->qmu);
 
-/* Drops the event of a grant that the caller knows of. With qmu. */
+/* Drops the event of a grant that the caller has already seen. With qmu. */
 void wlh_drop_event(struct wlh_request *request);
 
-/* The state of a request at one moment. A theft can follow, if the caller is outside. */
+/* The state of a request at one moment. If the caller is outside, a theft can follow. */
 struct wlh_end_result {
   bool ended; /* whether it ended by itself */
   bool ours;  /* whether the caller must put it away after qmu */
@@ -33,7 +33,7 @@ struct wlh_end_result wlh_take_end(
     struct wlh_bucket *bucket, struct wlh_request *request, enum wlh_status *status,
     struct wlk_events *events) WLK_REQUIRES(bucket->qmu);
 
-/* Takes as many of the agent's events as fit. */
+/* Takes as many of the agent's events as fit into `events`. */
 void wlh_take_events(struct wlh_agent *agent, struct wlk_events *events)
     WLK_REQUIRES(agent->bucket->qmu);
 
@@ -44,9 +44,9 @@ struct wlh_change {
   struct wlh_request *ended; /* a request whose cell has ended, to recycle; or NULL */
 };
 
-/* Ends the critical section of a call of the agent, and records its effect.
- *   events   out: the agent's events, none of which is about later acts of others. If NULL, they
- *            stay in the queue, and the agent is woken if it has any
+/* Ends the critical section of a call of the agent, and records the effect of the section.
+ *   events   out: the agent's events, none of which is about acts of others after the section. If
+ *            NULL, the events stay in the queue, and the agent is woken if it has any
  *   threads  the agent's own, inside */
 void wlh_end_section(
     struct wlh_agent *agent, const struct wlh_change *change, struct wlk_events *events);

@@ -1,4 +1,5 @@
-/* The buckets of this process, by directory and name. Threads that open one share it. */
+/* The buckets of this process, by directory and name. Threads that open the same bucket share
+ * it. */
 #include "deferred.h"
 #include "helper.h"
 
@@ -12,7 +13,8 @@ static struct wlk_mutex registry_mutex = WLK_MUTEX_INIT;
 static struct wlk_link registry = WLK_LIST_INIT(registry); /* registry_mutex */
 static bool forks_seen;                                    /* registry_mutex */
 
-/* A forked child must not use the parent's files. This does only what a signal handler may do. */
+/* A forked child must not use the parent's files. This function does only what a signal handler may
+ * do. */
 static void forget_buckets_in_child(void)
 {
   wlh_port_reset_mutex(&registry_mutex);
@@ -30,7 +32,7 @@ static void forget_buckets_in_child(void)
   wlk_list_init(&registry);
 }
 
-/* The name is 24 hexadecimal digits, of two hashes with the same keys in all processes. */
+/* The name is 24 hexadecimal digits of two hashes, whose keys are the same in all processes. */
 static void hash_name(const uint16_t *name, uint32_t length, char *text)
 {
   static const uint64_t keys[2][2] = {
@@ -67,7 +69,8 @@ static void free_bucket(struct wlh_bucket *bucket)
   free(bucket);
 }
 
-/* wlh_port_note_name needs it. A name that is too long, or finds no memory, is not noted. */
+/* wlh_port_note_name needs the copy. If the name is too long, or memory runs out, the name is not
+ * noted. */
 static void keep_title(struct wlh_bucket *bucket, const uint16_t *title, uint32_t units)
 {
   if (units == 0 || units > WLH_NAME_MOST) return;
@@ -99,7 +102,7 @@ static struct wlh_bucket *make_bucket(
   return NULL;
 }
 
-/* The caller has the registry's mutex. */
+/* The caller must have the registry's mutex. */
 static struct wlh_bucket *find_or_make_bucket(
     const char *directory, bool standard, const char *name, const char *version,
     const uint16_t *title, uint32_t units)
@@ -151,7 +154,7 @@ void wlh_bucket_close(struct wlh_bucket *bucket)
   wlk_mutex_unlock(&registry_mutex);
   if (!last) return;
   wlh_helper_stop(bucket);
-  wlh_do_deferred_without_tables(bucket); /* Nobody else is left. */
+  wlh_do_deferred_without_tables(bucket); /* No other thread has the bucket any more. */
   wlh_empty_trash(bucket);
   free_bucket(bucket);
 }

@@ -80,11 +80,11 @@ static void finish_request(
       wlh_post_event(bucket, &request->item, outcome->news, outcome->low, outcome->high);
     }
   }
-  wlk_mutex_unlock(&bucket->qmu); /* The request may be gone now, unless it was given up. */
+  wlk_mutex_unlock(&bucket->qmu); /* It may be freed from here on, unless it was given up. */
   if (given_up) end_deferred(bucket, request);
 }
 
-/* Returns false if this critical section cannot do it. */
+/* Returns false if this critical section cannot make the request. */
 static bool do_request(struct wlh_bucket *bucket, struct wlh_request *request)
 {
   struct wlh_answer answer = {0};
@@ -94,7 +94,7 @@ static bool do_request(struct wlh_bucket *bucket, struct wlh_request *request)
     return false; /* The request is made when the file is open again. */
   switch (status) {
   case WLH_CELLS_GRANTED:
-    /* A theft by this request, or of an earlier lock of its thread, comes first. */
+    /* The agent must first receive a theft by this request, or of an earlier lock of its thread. */
     wlh_mailbox_drain(bucket);
     outcome.state = WLH_HELD;
     outcome.news = WLK_NEWS_GRANTED;
@@ -149,7 +149,7 @@ static void do_release(struct wlh_bucket *bucket, struct wlh_request *request)
   finish_request(bucket, request, &outcome);
 }
 
-/* All requests of the agent end with it. */
+/* All requests of the agent end with the agent. */
 static void do_terminate(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   if (agent->cell && bucket->open) (void)wlh_cells_terminate_agent(&bucket->arena, agent->cell);
@@ -169,8 +169,9 @@ static void do_terminate(struct wlh_bucket *bucket, struct wlh_agent *agent)
   wlk_list_append(&bucket->dead_agents, &agent->by_bucket);
 }
 
-/* Ends a request that its own thread keeps from being granted. No other thread can end it: that
- * needs mu, and its own thread cannot leave wlh_wait_for_the_lock before this is done. */
+/* Ends a request that its own thread keeps from being granted. No other thread can end it
+ * meanwhile: ending it requires mu, and its own thread cannot leave wlh_wait_for_the_lock until
+ * this is done. */
 static void do_block(struct wlh_bucket *bucket, struct wlh_block *block)
 {
   struct wlh_request *request = block->request;
@@ -190,11 +191,11 @@ static void do_block(struct wlh_bucket *bucket, struct wlh_block *block)
   block->item.doing = false;
   block->item.op = WLH_OP_NONE;
   wlk_condition_broadcast(&block->item.agent->unblocked);
-  wlk_mutex_unlock(&bucket->qmu); /* It may be gone from here on. */
+  wlk_mutex_unlock(&bucket->qmu); /* Its thread may free it from here on. */
 }
 
-/* Only the helper may do a job, so a job stays. Returns NULL if nothing may be done, and `*done`
- * says why. */
+/* Returns the next operation to do. Only the helper may do a job, so a job stays in the list. If no
+ * operation may be done, returns NULL, and `*done` says why. */
 static struct wlh_item *take_deferred(struct wlh_bucket *bucket, enum wlh_done *done)
 {
   struct wlh_item *item = NULL;

@@ -1,5 +1,5 @@
-/* Deferred operations, which could not enter the tables when they were called. The next thread of
- * the process that enters does them first, in their order. */
+/* Deferred operations: calls that could not enter the tables' critical section. The next thread of
+ * the process that enters it must do them first, in their order. */
 #ifndef WLH_DEFERRED_H
 #define WLH_DEFERRED_H
 
@@ -8,7 +8,7 @@
 void wlh_defer(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_op op)
     WLK_REQUIRES(bucket->qmu);
 
-/* Does nothing if it is not there any more. */
+/* Does nothing if the item is not in the list any more. */
 void wlh_remove_deferred(struct wlh_bucket *bucket, struct wlh_item *item)
     WLK_REQUIRES(bucket->qmu);
 
@@ -25,7 +25,7 @@ enum wlh_done wlh_do_deferred(struct wlh_bucket *bucket, uint32_t most);
 /* If the tables are not open, only ends and releases can be done. With mu. */
 void wlh_do_deferred_without_tables(struct wlh_bucket *bucket);
 
-/* Makes a request in the tables, and its agent's cell if need be. Inside.
+/* Makes a request in the tables. If its agent has no cell yet, makes that cell as well. Inside.
  *   returns  as wlh_cells_request_a_lock */
 enum wlh_cells_status wlh_make_request(
     struct wlh_bucket *bucket, struct wlh_request *request, const struct wlh_ask *ask,

@@ -1,6 +1,6 @@
 #include "events.h"
 
-/* If a wake-up is under way already, it is enough. With qmu. */
+/* Schedules the agent's wake function, unless a wake-up is under way already. With qmu. */
 static void mark_to_wake(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   if (agent->woken) return;

@@ -4,8 +4,8 @@
 
 #include "records.h"
 
-/* Posts news about an item to its agent, and has the agent woken, unless it is the caller of the
- * critical section. */
+/* Posts an event about an item to its agent, and schedules a wake-up of the agent, unless it called
+ * the critical section. */
 void wlh_post_event(
     struct wlh_bucket *bucket, struct wlh_item *item, uint32_t news, uint32_t low, uint32_t high)
     WLK_REQUIRES(bucket->qmu);
@@ -13,7 +13,7 @@ void wlh_post_event(
 void wlh_post_theft(struct wlh_bucket *bucket, struct wlh_item *item, const struct wlh_thief *thief)
     WLK_REQUIRES(bucket->qmu);
 
-/* Has the caller of the critical section woken if it has events left. */
+/* Schedules a wake-up of the agent that called the critical section, if it has events left. */
 void wlh_wake_caller(struct wlh_bucket *bucket, struct wlh_agent *agent) WLK_REQUIRES(bucket->qmu);
 
 /* Calls the wake functions that are due. Threads: any, with neither lock. */

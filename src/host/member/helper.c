@@ -56,10 +56,11 @@ static void schedule_check(struct wlh_watch *watch, uint64_t now)
   watch->since = now;
 }
 
-/* A dying process closes its sockets before its lock, because freeing its memory takes the time in
- * between. The next check comes after an eighth of the time since the first suspicion, so it is
- * late by no more than that. All watches of a bucket share its times, so that one round serves
- * many. Other processes have other times, so that not all check at once. */
+/* A dying process closes its sockets some time before its lock, because the kernel frees the memory
+ * of the process in between. The next check comes after an eighth of the time since the first
+ * suspicion, so it is late by at most that eighth. All watches of a bucket are checked at the same
+ * times, so that one round serves many watches. Processes have different times, so that not all of
+ * them check at once. */
 static void postpone_check(
     struct wlh_bucket *bucket, struct wlh_watch *watch, uint64_t now, uint64_t longest)
 {
@@ -77,8 +78,8 @@ static bool has_bit(const uint64_t *bits, uint32_t i)
   return (bits[i / 64] >> (i % 64)) & 1;
 }
 
-/* Returns how long a member that refuses connections may go unchecked. A check costs more the more
- * members there are, and all of them may have to check all others. */
+/* Returns how long a member that refuses connections may go unchecked. The cost of a check grows
+ * with the number of members, and every member may have to check all other members. */
 static uint64_t longest_interval(const struct wlh_bucket *bucket)
 {
   uint64_t count = 0;
@@ -86,8 +87,8 @@ static uint64_t longest_interval(const struct wlh_bucket *bucket)
   return LONGEST * (1 + count / 32);
 }
 
-/* Returns whether a suspected member may be dead. It runs outside, because the kernel takes longer
- * for a check the more members there are. */
+/* Returns whether a suspected member may be dead. It must run outside, because the kernel's time
+ * for a check grows with the number of members. */
 static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
 {
   bool dead = false;
@@ -106,7 +107,7 @@ static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
     bool tried = connects && watch->descriptor < 0;
     if (tried && wlh_port_connect(&bucket->port, i, &watch->descriptor) == WLH_SENT) continue;
     if (tried)
-      connects = false; /* It fails mostly for want of descriptors, so one attempt is enough. */
+      connects = false; /* Mostly no descriptor is left, so one attempt is enough. */
     postpone_check(bucket, watch, now, longest);
   }
   for (uint32_t i = 0; i < WLH_MEMBERS / 64; i++) bucket->suspects[i] = 0;
@@ -127,7 +128,8 @@ static bool find_members(struct wlh_bucket *bucket, uint64_t *members)
   return waits;
 }
 
-/* It runs outside. Members that refuse the connection are checked soon. */
+/* Connects to the members to watch. It must run outside. A member that refuses the connection is
+ * checked soon. */
 static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, uint64_t now)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
@@ -162,7 +164,7 @@ static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
   wlk_mutex_unlock(&bucket->qmu);
 }
 
-/* Extends the file and the tables by what the first deferred operation needs. */
+/* Extends the file and the tables by the cells that the first deferred operation needs. */
 static void make_room(struct wlh_bucket *bucket)
 {
   uint32_t ncells = bucket->arena.ncells;
@@ -172,13 +174,14 @@ static void make_room(struct wlh_bucket *bucket)
     wanted *= 2;
   } while (wanted < WLH_CELLS_MOST && wanted - ncells < missing);
   uint64_t bytes = wlh_segment_bytes(wanted);
-  /* A later section that gives room back raises this count. */
+  /* A later section that gives space back to the system raises this count. */
   uint64_t before = bucket->arena.shrinks;
   int error = wanted > WLH_CELLS_MOST ? 0 : wlh_port_grow(&bucket->port, bytes);
   bucket->no_room = wanted > WLH_CELLS_MOST || error != 0;
   if (bucket->no_room) note_no_room(bucket, bytes, error);
   if (bucket->no_room || wlh_enter(bucket) != WLH_IN) return;
-  /* If another process has given the room back since we took it, all is checked again. */
+  /* If another process has given the space back in the meantime, the helper must grow the file
+   * again. */
   bool is_ours = bucket->arena.shrinks == before;
   error = wlh_extend_tables(bucket);
   if (is_ours) (void)wlh_cells_grow(&bucket->arena, wanted);
@@ -187,7 +190,7 @@ static void make_room(struct wlh_bucket *bucket)
   if (bucket->no_room) note_no_room(bucket, bytes, error);
 }
 
-/* Does all that there is to do. With mu. */
+/* Does all work that is due. With mu. */
 static void do_work(struct wlh_bucket *bucket, bool *waits)
 {
   uint64_t members[WLH_MEMBERS / 64];
@@ -225,7 +228,7 @@ static void retry_wake_ups(struct wlh_bucket *bucket, uint64_t now)
   bucket->retry_at = now + bucket->retry_interval;
 }
 
-/* Returns when there is work even if nothing happens before. */
+/* Returns the time of the next scheduled work. */
 static uint64_t time_of_next_work(const struct wlh_bucket *bucket)
 {
   uint64_t until = WLH_PORT_FOREVER;
@@ -243,7 +246,7 @@ static uint64_t time_to_wait(const struct wlh_bucket *bucket, bool waits, uint64
   uint64_t until = time_of_next_work(bucket);
   if (bucket->check_at != 0 && bucket->check_at < until) until = bucket->check_at;
   if (bucket->refresh_at < until) until = bucket->refresh_at;
-  /* Nothing reports the deletion of our sockets, so we check for it. */
+  /* No notification reports the deletion of our sockets, so we check for it. */
   if (waits && bucket->port.watch < 0 && until > now + LONGEST) until = now + LONGEST;
   if (until == WLH_PORT_FOREVER) return until;
   return until > now ? until - now : 0;
@@ -259,8 +262,8 @@ static void accept_others(struct wlh_bucket *bucket)
   bucket->cannot_accept = true;
 }
 
-/* Checks whether other processes find our file and our sockets. Returns whether there is work,
- * because wake-ups to missing sockets were lost. */
+/* Checks whether other processes find our file and our sockets. Returns whether there is work:
+ * wake-ups to missing sockets were lost, so there may be mail. */
 static bool repair_files(struct wlh_bucket *bucket)
 {
   uint64_t bytes = wlh_segment_bytes(bucket->arena.ncells);
@@ -288,7 +291,7 @@ static bool has_requests(struct wlh_bucket *bucket)
   return has;
 }
 
-/* The caller has mu. */
+/* The caller must have mu. */
 static void refresh_file(struct wlh_bucket *bucket, uint64_t now)
 {
   if (now < bucket->refresh_at) return;
@@ -309,10 +312,10 @@ void wlh_helper_give_up_cells(struct wlh_bucket *bucket, bool idle)
   bucket->roomy = 0;
 }
 
-/* Nothing reports that a directory above ours was moved, or that the file was overwritten. So the
- * files are checked each second while this process holds or waits for something, or did so in the
- * last second. Otherwise the next critical section wakes the helper, which checks at once. Returns
- * as repair_files. With mu. */
+/* No notification reports that a directory above ours was moved, or that the file was overwritten.
+ * So the files are checked each second while this process holds or waits for something, or did so
+ * in the last second. Otherwise the next critical section wakes the helper, which checks at once.
+ * Returns as repair_files. With mu. */
 static bool check_files(struct wlh_bucket *bucket, uint64_t now)
 {
   refresh_file(bucket, now);
@@ -344,7 +347,8 @@ static void fill_items(struct wlh_bucket *bucket, struct wlh_wait_item *items)
   }
 }
 
-/* Only the helper changes these descriptors. Returns whether there is work. */
+/* Handles the descriptors that are ready, which only the helper changes. Returns whether there is
+ * work. */
 static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *items)
 {
   uint64_t now = wlh_port_time();
@@ -370,9 +374,9 @@ static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
   return any;
 }
 
-/* This is not done at the start, when a process waits for its first grant, because many do not live
- * longer. With mu, except while the kernel works: wlh_port_enlarge_table reads only `port.base`,
- * which only the helper changes while the bucket is open. */
+/* This is not done at the start, when a process waits for its first grant, because many processes
+ * end soon afterwards. With mu, except during the system call: wlh_port_enlarge_table reads only
+ * `port.base`, which only the helper changes while the bucket is open. */
 static void raise_descriptors(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
 {
   bucket->raise_at = 0;
@@ -423,7 +427,7 @@ static void reset_state(struct wlh_bucket *bucket)
   bucket->cannot_accept = false;
   bucket->retry_at = 0;
   bucket->raise_at = wlh_port_time() + RAISE_AFTER;
-  bucket->check_at = wlh_port_time() + CHECK_EACH; /* Opening has checked them. */
+  bucket->check_at = wlh_port_time() + CHECK_EACH; /* Opening has checked the files. */
   bucket->is_checked = true;
   bucket->roomy = 0;
   bucket->refresh_at = 0;
@@ -456,7 +460,7 @@ static void fail_operation(struct wlh_bucket *bucket, struct wlh_item *item, enu
   }
 }
 
-/* The operations fail because the file cannot be opened. */
+/* Fails the deferred operations, because the file cannot be opened. */
 static void fail_all_operations(struct wlh_bucket *bucket, enum wlh_status status)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -508,7 +512,7 @@ static void lose_all_requests(struct wlh_bucket *bucket)
   wlk_mutex_unlock(&bucket->qmu);
 }
 
-/* Returns a descriptor to close when nobody waits for us. */
+/* Returns a descriptor that the caller must close when no thread waits for us. */
 static int run_membership(struct wlh_bucket *bucket)
 {
   int slow = -1;
@@ -545,7 +549,7 @@ static void run_helper(void *data)
       bucket->running = false;
       wlk_condition_broadcast(&bucket->ended);
     }
-    wlk_mutex_unlock(&bucket->qmu); /* If done, the bucket may be gone from here on. */
+    wlk_mutex_unlock(&bucket->qmu); /* If true, another thread may free the bucket from here on. */
     wlh_port_close_descriptor(slow);
   }
 }

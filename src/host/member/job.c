@@ -55,7 +55,7 @@ static void add_locks(
   struct wlk_snapshot *base = &snapshot->base;
   for (uint32_t i = 0; i < view->entry_count; i++) {
     const struct wlh_entry *entry = &view->entries[i];
-    /* Entries of a name are adjacent, and have the same range. */
+    /* All entries of a name are adjacent, and have the same range. */
     bool same = i > 0 && entry[-1].name == entry->name && entry[-1].name_units == entry->name_units;
     uint32_t name = same ? base->locks[i - 1].name : (uint32_t)base->name_count++;
     base->names[name] = (struct wlk_name){units + entry->name, entry->name_units};
@@ -136,7 +136,7 @@ static bool grow_view(struct wlh_view *view)
   return grown;
 }
 
-/* The next snapshot may be small, so the memory of a large one is freed. */
+/* The next snapshot may be small, so the memory of a large snapshot is freed. */
 static void free_large_view(struct wlh_view *view)
 {
   if (view->entry_capacity <= VIEW_KEPT && view->client_capacity <= VIEW_KEPT &&
@@ -213,7 +213,7 @@ void wlh_do_job(struct wlh_bucket *bucket)
   }
   wlk_mutex_unlock(&bucket->qmu);
   if (!item) return;
-  /* The agent leaves the job alone while it is `doing`. */
+  /* The agent must not free the job while it is `doing`. */
   struct wlh_job *job = wlh_job_of(item);
   bool snapshot = item->op == WLH_OP_SNAPSHOT;
   enum wlh_status status = snapshot ? take_snapshot(bucket, job) : WLH_OK;

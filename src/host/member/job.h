@@ -7,7 +7,7 @@
 /* Does the first deferred operation if it is a job. Threads: the helper, with mu, outside. */
 void wlh_do_job(struct wlh_bucket *bucket);
 
-/* The caller has qmu. */
+/* The caller must have qmu. */
 void wlh_fail_job(struct wlh_item *item, enum wlh_status status);
 
 #endif

@@ -21,7 +21,7 @@ static void deliver(struct wlh_bucket *bucket, const struct wlh_message *message
         bucket, &request->item, WLK_NEWS_GRANTED, (uint32_t)message->token,
         (uint32_t)(message->token >> 32));
   }
-  /* A theft also answers a deferred release. */
+  /* A theft is also the result of a deferred release. */
   if (stolen) {
     if (request->state != WLH_ENDING) request->state = WLH_ENDED;
     wlh_post_theft(bucket, &request->item, &message->thief);
@@ -30,7 +30,7 @@ static void deliver(struct wlh_bucket *bucket, const struct wlh_message *message
     if (request->state != WLH_ENDING) request->state = WLH_ENDED;
     wlh_post_event(bucket, &request->item, WLK_NEWS_PASSED, 0, 0);
   }
-  wlk_mutex_unlock(&bucket->qmu); /* The request may be gone from here on. */
+  wlk_mutex_unlock(&bucket->qmu); /* Its agent may free the request from here on. */
 }
 
 void wlh_mailbox_drain(struct wlh_bucket *bucket)
@@ -38,7 +38,7 @@ void wlh_mailbox_drain(struct wlh_bucket *bucket)
   struct wlh_message messages[MESSAGES];
   uint32_t count;
   uint32_t taken = 0;
-  /* There are fewer messages than cells, whatever others write meanwhile. */
+  /* There are fewer messages than cells, whatever other processes write meanwhile. */
   do {
     count = wlh_cells_take_messages(&bucket->arena, messages, MESSAGES);
     for (uint32_t i = 0; i < count; i++) deliver(bucket, &messages[i]);

@@ -24,7 +24,7 @@ static bool is_member_alive(void *data, uint32_t member)
   return wlh_port_is_alive(&bucket->port, member);
 }
 
-/* All but GOOD say why a segment cannot be joined. */
+/* All values but GOOD say why a segment cannot be joined. */
 enum verdict { GOOD, FORMATLESS, FOREIGN_LAYOUT, POISONED, RETIRED, UNMAPPED };
 
 static enum wlh_status cannot_map(
@@ -36,8 +36,8 @@ static enum wlh_status cannot_map(
 }
 
 /* Whether the file was written in this boot. If it names another boot, as in a container with a
- * boot id of its own, a living member proves it: byte locks do not outlive a boot, and members take
- * them only after this was true. */
+ * boot id of its own, a living member proves that the boot is the same: byte locks do not outlive a
+ * boot, and members take them only after this function returned true. */
 static bool is_of_this_boot(struct wlh_bucket *bucket, uint64_t boot)
 {
   return header_of(bucket)->boot == boot || wlh_port_is_any_alive(&bucket->port);
@@ -84,7 +84,7 @@ static enum wlh_status fail_unusable(
   for (char *c = version; *c; c++) {
     if (*c < ' ' || *c > '~') *c = '?';
   }
-  if (pid == 0) { /* its process is just opening it */
+  if (pid == 0) { /* its process is still opening the file */
     return wlh_fail(
         failure, WLH_VERSION,
         WLH_PORT_FILE
@@ -100,8 +100,8 @@ static enum wlh_status fail_unusable(
       bucket->port.path, pid, version, segment->header.layout, bucket->version, WLH_LAYOUT);
 }
 
-/* A member without work does not check the tables, and would keep all others out of damaged
- * ones. */
+/* A member without work does not check the tables. If they were damaged, it would keep all new
+ * members out. */
 static void wake_all_members(struct wlh_bucket *bucket)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
@@ -109,7 +109,7 @@ static void wake_all_members(struct wlh_bucket *bucket)
   }
 }
 
-/* Makes the segment anew if it has no members. With the gate. */
+/* Makes the segment anew, if it has no members. The caller must have the gate. */
 static enum wlh_status format_segment(
     struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
 {
@@ -147,9 +147,10 @@ static enum wlh_status format_segment(
   struct wlh_header *header = header_of(bucket);
   uint64_t before = header->token;
   wlh_cells_format(bucket->port.map, CELLS_AT_FIRST, boot, key);
-  /* The token must exceed those of a deleted file and of another boot. Both had less than one grant
-   * per microsecond, so the time is enough unless the clock was set back. The other boot may be
-   * this one, so its token counts as well, unless damage made it huge. */
+  /* The token must exceed the tokens of a deleted file and of another boot. Both files had less
+   * than one grant per microsecond, so the time is enough unless the clock was set back. What looks
+   * like another boot may be this one, so the token of the file counts as well, unless damage made
+   * it huge. */
   uint64_t now = wlh_port_wall_time();
   if (header->token < before && before < now + TOKENS_AHEAD) header->token = before;
   if (header->token < now && now < WLH_COUNT_MOST / 2) header->token = now;
@@ -158,11 +159,12 @@ static enum wlh_status format_segment(
   return WLH_OK;
 }
 
-/* If `stale`, makes the segment anew although it is good. */
+/* If `stale`, makes the segment anew even if it could be used. */
 static enum wlh_status pass_gate(
     struct wlh_bucket *bucket, uint64_t boot, bool stale, struct wlh_failure *failure)
 {
-  /* A process that stopped at the gate must not keep us from closing, so this does not block. */
+  /* A process that was stopped while it has the gate must not prevent us from closing, so this does
+   * not block. */
   for (uint64_t sleep = 50000; !wlh_port_lock_gate(&bucket->port);) {
     if (wlh_is_stopping(bucket)) return wlh_fail(failure, WLH_CLOSED, "the bucket was closed");
     wlh_port_sleep(sleep);
@@ -174,7 +176,7 @@ static enum wlh_status pass_gate(
   return status;
 }
 
-/* Numbers without a predecessor's requests come first. */
+/* Numbers whose last member has left no requests are tried first. */
 static bool take_number(struct wlh_bucket *bucket, uint32_t *member)
 {
   struct wlh_segment *segment = bucket->port.map;
@@ -199,8 +201,8 @@ static enum wlh_status take_number_in_segment(
         wlh_port_error_text(errno),
         wlh_port_status_of(errno) == WLH_FULL ? wlh_port_remedy(errno) : "");
   }
-  /* Without boot ids, a segment that nobody has open may be of another boot. A large one would cost
-   * its space, and time at each death. */
+  /* Without boot ids, a segment that nobody has open may be of another boot. A large segment would
+   * occupy space, and cost time at each death. */
   bool is_large = wlh_port_size(&bucket->port) > wlh_segment_bytes(MANY_CELLS);
   bool stale = (boot == WLH_PORT_ANY_BOOT || is_large) && !wlh_port_is_any_alive(&bucket->port);
   for (int round = 0; round < OPEN_ROUNDS; round++) {
@@ -213,7 +215,7 @@ static enum wlh_status take_number_in_segment(
             "several buckets.",
             bucket->port.path, WLH_MEMBERS);
       }
-      /* Either the formatter sees our byte, or we see that it is about to format. */
+      /* Either the process that formats sees our byte, or we see that it is about to format. */
       atomic_thread_fence(memory_order_seq_cst);
       if (judge_segment(bucket, boot, failure) == GOOD && !wlh_is_lost(bucket)) return WLH_OK;
       wlh_port_unlock_member(&bucket->port, *member);
@@ -262,7 +264,7 @@ static enum wlh_status join_segment(
       bucket->port.path);
 }
 
-/* Makes everything that exists only while the file is open. */
+/* Makes all data that exists only while the file is open. */
 static enum wlh_status map_file(struct wlh_bucket *bucket, struct wlh_failure *failure)
 {
   int error = wlh_port_map(&bucket->port, (size_t)wlh_segment_bytes(WLH_CELLS_MOST), &bucket->lost);

@@ -4,15 +4,16 @@
 
 #include "records.h"
 
-/* Opens the file and joins. Sets `open`, or leaves nothing behind.
+/* Opens the file and joins. If this succeeds, sets `open`; otherwise undoes everything.
  *   returns  WLH_OK, WLH_UNSUPPORTED, WLH_VERSION, WLH_FULL, WLH_LOST; WLH_CLOSED if the bucket was
- *            closed meanwhile
+ *            closed in the meantime
  *   threads  the helper, with mu */
 enum wlh_status wlh_member_open(struct wlh_bucket *bucket, struct wlh_failure *failure);
 
-/* Leaves and closes. If the tables are lost, or cannot be entered for 2 ms, others see a death.
- *   returns  the watch's descriptor, or -1. The caller closes it when nobody waits for that,
- *            because it takes the system some 10 ms
+/* Leaves and closes. If the tables are lost, or their critical section cannot be entered within 2
+ * ms, the other processes see a death.
+ *   returns  the watch's descriptor, or -1. The caller must close it when no thread waits for that,
+ *            because the system needs some 10 ms for it
  *   threads  the helper, with mu */
 int wlh_member_close(struct wlh_bucket *bucket);
 

@@ -1,27 +1,28 @@
-/* What each process has for itself: one member of a bucket's segment, with its agents, their
- * requests, and a thread of its own. This head says how member/ works; the rest of this header is
- * the records.
+/* The private records of each process: one member of a bucket's segment, with its agents, their
+ * requests, and a thread of its own. This head says how member/ works; the rest of this header
+ * defines the records.
  *
  * The problem. An event loop must not wait: neither for a process that is stopped inside the
- * tables, nor for a file that is being opened. But its calls must take effect in their order, and
- * its thread must learn of the theft of a lock before it learns of a later grant. Grants come from
- * processes that know nothing of our threads. And a process may end without another call, fork, or
- * lose the file.
+ * tables' critical section, nor for a file that is being opened. But its calls must take effect in
+ * their order, and its thread must receive the theft of a lock before it receives a later grant.
+ * Grants come from processes that do not know our threads. And a process may end at any time
+ * without a further call, may fork, or may lose the file.
  *
  * The solution. A process is one member, however many threads it has. Each bucket has a helper, a
- * thread that may wait (helper.h). A call tries to enter the tables for some microseconds. If it
- * cannot, it is deferred, and an event answers later. Whichever thread of the process enters next
- * does what was deferred before its own work, so the order is that of the calls (deferred.h).
+ * thread that may wait (helper.h). A call tries for some microseconds to enter the tables' critical
+ * section. If it cannot, it is deferred, and an event reports its result later. The thread of the
+ * process that enters next does the deferred operations before its own work, so the calls keep
+ * their order (deferred.h).
  *
  * What guards what. A letter behind each field names its lock; two are shared, taken in this order:
- *   mu   the thread that is inside the tables for this process, or that changes whether they are
- *        open. Event loops only try it; the helper gives it up while it waits
+ *   mu   the thread that is inside the critical section for this process, or that opens or closes
+ *        the tables. Event loops only try to take it; the helper releases it while it waits
  *   qmu  the deferred operations, the events, and the states of requests. It is held for a few
- *        stores, so any thread may wait for it
+ *        stores only, so any thread may wait for it
  * A comment says "with mu", "with qmu" or "inside" if the caller must have that lock, or be inside.
- * The record of a request belongs to its agent's thread. While it is `doing` it belongs to the
- * thread that has mu, and a thread that gives it up meanwhile sets `gone`: then that thread frees
- * it.
+ * The record of a request belongs to its agent's thread. While it is `doing`, it belongs to the
+ * thread that has mu. If its agent's thread gives it up meanwhile, it sets `gone`, and the thread
+ * that has mu frees the record.
  *
  * A request, from the call to the grant:
  *   agent_request.c  makes the record, and tries to enter (section.c). Inside it makes the cell,
@@ -34,27 +35,31 @@
  *   events.c         with neither lock, the agent's wake function is called, once until it takes
  *                    its events
  *   agent_release.c  releases in the same way, now or deferred
- * A section takes all mail before it leaves. In the mail a theft precedes the grants that followed
- * it, so a thread receives both in that order.
+ * A section must take all mail before it leaves. In the mail a theft precedes the grants that
+ * followed it, so a thread receives both in that order.
  *
- * Crashes and losses: what each leaves, and who mends it.
- *   our process dies       nothing to do here. The kernel drops its byte lock and its sockets, and
- *                          others end its requests (segment/segment.h)
- *   another one dies       a hang-up, if we wait; it is suspected, checked until the kernel
- *                          confirms it, and removed (helper.c). If we do not wait, a request that
- *                          would be refused, or a snapshot, asks for it
- *   one dies inside        the helper takes the mutex over and rebuilds; calls are deferred so long
- *   one is stopped inside  all wait until it goes on or is killed; event loops defer
- *   a thread ends          wlh_agent_terminate defers the end of all that it has
- *   the file is lost       `lost` is set, by the signal handler, too. The helper closes the file
+ * Crashes and losses: the state that each leaves, and who repairs it.
+ *   our process dies       no work for this process. The kernel drops its byte lock and its
+ *                          sockets, and another process ends its requests (segment/segment.h)
+ *   another one dies       its connection hangs up, if we wait. We then check the member until the
+ *                          kernel confirms its death, and remove it (helper.c). If we do not wait,
+ *                          we notice the death when a request would be refused, or at a snapshot
+ *   one dies inside        the helper takes the mutex over and rebuilds; calls are deferred until
+ *                          then
+ *   one is stopped inside  all other processes wait until it goes on or is killed; event loops
+ *                          defer their calls
+ *   a thread ends          wlh_agent_terminate ends all its requests, or defers that
+ *   the file is lost       `lost` is set, perhaps by the signal handler. The helper closes the file
  *                          and notifies all holders and waiters; the next operation opens it anew,
  *                          with new cells. Meanwhile there are no descriptors and no mapping
  *   a wake-up fails        it stays in `unsent`, and the helper sends it again
- *   a fork                 the child closes what it has got, and all its calls return WLH_LOST
- *   a slow close           after 2 ms the process closes without leaving: others see a death
+ *   a fork                 the child closes the inherited descriptors, and all its calls return
+ *                          WLH_LOST
+ *   a slow close           after 2 ms the process closes without leaving: the other processes see a
+ *                          death
  *
- * Readers. `forked`, `lost`, `stop` and `deferred_count` are atomic, for any thread. Tables are
- * read without mu only between wlh_begin_look and wlh_end_look, which keep them mapped. */
+ * Readers. `forked`, `lost`, `stop` and `deferred_count` are atomic, for any thread. The tables may
+ * be read without mu only between wlh_begin_look and wlh_end_look, which keep them mapped. */
 #ifndef WLH_RECORDS_H
 #define WLH_RECORDS_H
 
@@ -75,8 +80,8 @@ enum wlh_op {
   WLH_OP_SNAPSHOT
 };
 
-/* Everything that can be deferred and reported to its agent begins with this. Lock key as for
- * wlh_bucket. */
+/* Every record that can be deferred and reported to its agent begins with this struct. Lock key as
+ * for wlh_bucket. */
 struct wlh_item {
   struct wlh_agent *agent;     /* (c) */
   struct wlk_link by_deferred; /* (q) in bucket->deferred, or in no list */
@@ -106,14 +111,15 @@ struct wlh_request {
   uint16_t *text;           /* (c) likewise; owned */
 };
 
-/* Asks whether a thread in wlh_wait_for_the_lock would wait for itself. It is on the stack of that
- * call, which does not return while it is deferred or being done. */
+/* The question whether a thread in wlh_wait_for_the_lock would wait for itself. The record is on
+ * the stack of that call, which does not return while the question is deferred or being
+ * answered. */
 struct wlh_block {
   struct wlh_item item;        /* first */
   struct wlh_request *request; /* (c) the awaited request */
 };
 
-/* A wlh_bucket_open_file or a wlh_start_snapshot. */
+/* A call of wlh_bucket_open_file or of wlh_start_snapshot. */
 struct wlh_job {
   struct wlh_item item;        /* first */
   bool doing;                  /* (q) the helper has it, and frees it if it is gone by then */
@@ -248,12 +254,13 @@ static inline bool wlh_is_stopping(const struct wlh_bucket *bucket)
   return __atomic_load_n(&bucket->stop, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* Notes a loss of the file that `status` reports, and returns whether there is one, from any cause.
- * The critical section then has no effect, and the helper closes the tables. Inside. */
+/* If `status` reports a loss of the file, records it. Returns whether the file is lost, from any
+ * cause. If so, the critical section has no effect, and the helper afterwards closes the tables.
+ * Inside. */
 bool wlh_note_loss(struct wlh_bucket *bucket, enum wlh_cells_status status);
 
-/* A helper without an open file looks for work before it waits, so it needs no alarm. Threads: any,
- * without qmu. */
+/* Wakes the helper. A helper without an open file looks for work before it waits, so it needs no
+ * alarm. Threads: any, without qmu. */
 void wlh_wake_helper(struct wlh_bucket *bucket);
 
 static inline struct wlh_request *wlh_request_of(struct wlh_item *item)
@@ -266,29 +273,30 @@ static inline struct wlh_job *wlh_job_of(struct wlh_item *item)
   return (struct wlh_job *)(void *)item;
 }
 
-/* Show the tables, as mapped now, to readers outside, and hide them before they are unmapped;
- * hiding waits for the readers. With mu, and not between the two below. */
+/* The first publishes the mapped tables for readers outside. The second hides them, and must be
+ * called before they are unmapped; it waits for the readers. With mu, and never between the two
+ * functions below. */
 void wlh_show_tables(struct wlh_bucket *bucket);
 void wlh_hide_tables(struct wlh_bucket *bucket);
 
-/* Call these before and after reading cells from outside, see wlh_cells_begin_look. The first
+/* Must be called before and after reading cells from outside, see wlh_cells_begin_look. The first
  * returns NULL if the file is not open. */
 struct wlh_segment *wlh_begin_look(struct wlh_bucket *bucket);
 void wlh_end_look(struct wlh_bucket *bucket, struct wlh_segment *segment);
 
-/* The caller has mu. */
+/* The caller must have mu. */
 void wlh_forget_cell(struct wlh_bucket *bucket, struct wlh_request *request);
 
 /* Removes a request from all lists. It is freed after the critical section. With mu and qmu. */
 void wlh_move_to_trash(struct wlh_bucket *bucket, struct wlh_request *request)
     WLK_REQUIRES(bucket->qmu);
 
-/* The caller has mu, and is outside. */
+/* The caller must have mu, and be outside. */
 void wlh_empty_trash(struct wlh_bucket *bucket);
 
 void wlh_view_free(struct wlh_view *view);
 
-/* The caller has qmu, or is alone with the agent. */
+/* The caller must have qmu, or be the only user of the agent. */
 void wlh_free_job(struct wlh_job *job);
 
 #endif

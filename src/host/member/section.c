@@ -45,7 +45,7 @@ static bool try_word(struct wlh_bucket *bucket, int tries)
   return false;
 }
 
-/* The mutex is free then, or has the word of a dead owner. */
+/* Releases the mutex (0), or restores the word of a dead owner. */
 static void leave_word(struct wlh_bucket *bucket, uint64_t word)
 {
   atomic_store_explicit(&bucket->arena.segment->header.word, word, memory_order_release);
@@ -90,7 +90,8 @@ static uint64_t sleep_of_round(unsigned round)
   return sleep < LONG_SLEEP ? sleep : LONG_SLEEP;
 }
 
-/* If it took over from a dead owner, sets `*dead` to the word that it replaced, otherwise to 0. */
+/* If it took the mutex over from a dead owner, sets `*dead` to the word that it replaced, otherwise
+ * to 0. */
 static enum wlh_way wait_for_word(struct wlh_bucket *bucket, uint64_t *dead)
 {
   uint64_t stop_at = 0;
@@ -122,7 +123,8 @@ enum wlh_way wlh_enter(struct wlh_bucket *bucket)
   bool good = begin_section(bucket);
   if (good && dead != 0) good = !wlh_note_loss(bucket, wlh_cells_rebuild(&bucket->arena));
   if (good) return WLH_IN;
-  /* The tables may be whole, and lost only to us: the next owner repairs what is torn. */
+  /* The tables may be intact, and lost only to us. If they are torn, the next owner rebuilds
+   * them. */
   leave_word(bucket, dead);
   return WLH_TORN;
 }
@@ -148,7 +150,8 @@ bool wlh_try_enter(struct wlh_bucket *bucket, struct wlh_agent *caller) WLK_UNCH
   return done;
 }
 
-/* Others could start to use the room as soon as we have left, so it is given back inside. */
+/* Other processes could start to use the space as soon as we have left, so it must be given back
+ * inside. */
 static void give_back(struct wlh_bucket *bucket)
 {
   if (wlh_is_lost(bucket) || !wlh_cells_begin_give_back(&bucket->arena)) return;
@@ -156,7 +159,7 @@ static void give_back(struct wlh_bucket *bucket)
   wlh_cells_end_give_back(&bucket->arena);
 }
 
-/* The caller has mu. */
+/* The caller must have mu. */
 static void trim_by_cell(struct wlh_bucket *bucket)
 {
   uint32_t ncells = bucket->arena.ncells;
@@ -171,14 +174,14 @@ static void trim_by_cell(struct wlh_bucket *bucket)
 void wlh_leave_tables(struct wlh_bucket *bucket)
 {
   uint64_t due[WLH_MEMBERS / 64];
-  /* If others took us for dead, the mailbox and its wake-ups belong to the next member of our
-   * number. */
+  /* If another process took us for dead, the mailbox and its wake-ups belong to the next member
+   * with our number. */
   if (!wlh_is_lost(bucket)) wlh_mailbox_drain(bucket);
   uint32_t own = bucket->arena.member;
   bool look = (bucket->arena.to_notify[own / 64] >> (own % 64)) & 1;
   (void)wlh_note_loss(bucket, bucket->arena.poisoned ? WLH_CELLS_POISONED : WLH_CELLS_OK);
-  /* A new member wakes those that wait. A member that begins to wait later must look for new
-   * ones. */
+  /* A new member wakes the members that wait. A member that begins to wait later must look for new
+   * members. */
   bool seen = bucket->watching && bucket->joins == bucket->arena.segment->header.joins;
   bool watch = (look || !seen) && wlh_cells_pending_count(&bucket->arena) > 0;
   bool any = wlh_wake_up_mark(bucket, due);

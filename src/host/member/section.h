@@ -1,17 +1,17 @@
-/* Critical sections: how a process enters and leaves the tables, and notifies others. The mutex is
- * `word` of the header: 0, or generation << 16 | member + 1 of its owner. The owner leaves it by
- * storing 0. If the kernel has dropped the owner's byte lock, another member takes it over by a
- * compare-and-swap from the dead owner's word. If the new owner cannot rebuild (it has lost the
- * tables), it restores that word. A generation is never used twice, so a late takeover cannot meet
- * a living owner with the same number. test/host/model/mutex.pml is a model of it. */
+/* The tables' critical section: how a process enters and leaves it, and notifies other processes.
+ * The mutex is `word` of the header: 0, or generation << 16 | member + 1 of its owner. The owner
+ * leaves by storing 0. If the kernel has dropped the owner's byte lock, another member takes it
+ * over by a compare-and-swap from the dead owner's word. If the new owner cannot rebuild (it has
+ * lost the tables), it restores that word. A generation is never used twice, so a late takeover
+ * cannot meet a living owner with the same number. test/host/model/mutex.pml is a model of it. */
 #ifndef WLH_SECTION_H
 #define WLH_SECTION_H
 
 #include "deferred.h"
 
-/* Tries to enter for some microseconds, and does the deferred operations.
+/* Tries for some microseconds to enter, and then does the deferred operations.
  *   caller   the agent whose call it is, which needs no wake-up, or NULL
- *   returns  true: inside, until wlh_leave. False: the caller must defer its operation
+ *   returns  true: the caller is inside until wlh_leave. False: the caller must defer its operation
  *   threads  any, with neither lock */
 bool wlh_try_enter(struct wlh_bucket *bucket, struct wlh_agent *caller);
 
@@ -25,18 +25,18 @@ enum wlh_way {
   WLH_TORN  /* the file or its tables are lost */
 };
 
-/* Enters, however long it takes; once the bucket is closed, it tries for at most 2 ms more. It
- * rebuilds after a death, and does no deferred operations. Threads: the helper, with mu. */
+/* Enters, however long it takes; once the bucket is closed, it tries for at most 2 ms more. After a
+ * death it rebuilds the tables. It does no deferred operations. Threads: the helper, with mu. */
 enum wlh_way wlh_enter(struct wlh_bucket *bucket);
 
-/* The two halves of wlh_leave. In between, this process cannot be notified. The helper needs only
- * the first. `wakes` says whether bucket->to_wake has entries; whoever adds some later wakes
- * them. */
+/* The two halves of wlh_leave. Between the two, this process cannot be notified. The helper needs
+ * only the first. `wakes` says whether bucket->to_wake has entries; a thread that adds entries
+ * later must wake them. */
 void wlh_leave_tables(struct wlh_bucket *bucket);
 void wlh_unlock_bucket(struct wlh_bucket *bucket, bool wakes);
 
 /* Extends the tables to the end of a file that has grown. With mu.
- *   returns  0, or why the system does not map all of it */
+ *   returns  0, or the system's error if it does not map all of the file */
 int wlh_extend_tables(struct wlh_bucket *bucket);
 
 #endif

@@ -24,7 +24,7 @@ static bool check_agents(struct wlh_bucket *bucket)
   return true;
 }
 
-/* Advances `*cell`, so that the next call checks the requests behind. */
+/* Advances `*cell`, so that the next call checks the next requests. */
 static bool check_requests(const struct wlh_bucket *bucket, uint32_t *cell)
 {
   uint32_t ncells = bucket->arena.ncells;
@@ -55,7 +55,7 @@ void wlh_check_own_cells(struct wlh_bucket *bucket)
     bucket->self_check_cell = cell;
     return;
   }
-  /* Others may have taken us for dead, and we saw only a part of that. */
+  /* Another process may have taken us for dead, and we saw only a part of its changes. */
   if (wlh_enter(bucket) != WLH_IN) return;
   cell = bucket->self_check_cell;
   if (!check_all(bucket, &cell)) wlh_cells_poison(&bucket->arena);

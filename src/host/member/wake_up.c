@@ -49,7 +49,7 @@ bool wlh_wake_up_mark(struct wlh_bucket *bucket, uint64_t *due)
   return any != 0;
 }
 
-/* Returns false if it must be tried again. */
+/* Returns false if the wake-up must be sent again. */
 static bool send_if_due(struct wlh_bucket *bucket, uint32_t member)
 {
   _Atomic uint32_t *theirs = &bucket->arena.segment->members[member].wake_up;
@@ -57,7 +57,8 @@ static bool send_if_due(struct wlh_bucket *bucket, uint32_t member)
   if ((state & WAKE_UP_STATE) != DUE) return true;
   enum wlh_sent sent = wlh_port_send_wake_up(&bucket->port, member);
   if (sent == WLH_NOT_NOW) return false;
-  /* If nobody answers, the member is dead, or binds its socket again and then enters by itself. */
+  /* If no process has the socket, the member is dead, or it binds its socket again and then enters
+   * by itself. */
   uint32_t sent_state = (state & ~(uint32_t)WAKE_UP_STATE) | SENT;
   (void)atomic_compare_exchange_strong(theirs, &state, sent_state);
   if (sent == WLH_NOBODY) {
