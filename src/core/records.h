@@ -4,7 +4,7 @@
  * Invariants of a name. They hold whenever no thread is in a critical section of its shard. Code
  * that changes a queue keeps them, and code that reads one may rely on them. In brackets: the
  * function in check.c that checks them after each critical section of a checked build. The host
- * scope has the same invariants (src/host/segment.h).
+ * scope has the same invariants (src/host/segment/segment.h).
  *
  *   exclusion   Either one exclusive lock is held, or shared ones whose weights add up to `units`,
  *               which is at most `limit`. [check_held]
