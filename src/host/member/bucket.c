@@ -10,8 +10,8 @@
 #include <string.h>
 
 static struct wlk_mutex registry_mutex = WLK_MUTEX_INIT;
-static struct wlk_link registry = WLK_LIST_INIT(registry); /* registry_mutex */
-static bool forks_seen;                                    /* registry_mutex */
+static struct wlk_link registry = WLK_LIST_INIT(registry); /* guarded by registry_mutex */
+static bool forks_seen;                                    /* guarded by registry_mutex */
 
 /* A forked child must not use the parent's files. This function does only what a signal handler may
  * do. */

@@ -106,8 +106,7 @@ static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
     }
     bool tried = connects && watch->descriptor < 0;
     if (tried && wlh_port_connect(&bucket->port, i, &watch->descriptor) == WLH_SENT) continue;
-    if (tried)
-      connects = false; /* Mostly no descriptor is left, so one attempt is enough. */
+    if (tried) connects = false; /* Mostly no descriptor is left, so one attempt is enough. */
     postpone_check(bucket, watch, now, longest);
   }
   for (uint32_t i = 0; i < WLH_MEMBERS / 64; i++) bucket->suspects[i] = 0;

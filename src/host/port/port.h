@@ -1,34 +1,33 @@
-/* The port of the host scope to the operating system. This head says what it asks of the system,
- * and why; the rest of this header is the functions.
+/* The port of the host scope to the operating system. This head says what the host scope requires
+ * of the system, and why; the rest of this header declares the functions.
  *
- * The problem. The end of a process ends its locks, so a wrong belief in a death gives a lock to
- * two holders. A pid proves nothing: it is used again, and another container has other pids. A time
- * limit proves nothing either: a process can be stopped for longer. The answer must come at once
- * after a kill, without a server, and also if the process that asks has no descriptor left. And any
- * program of the user may delete, move or cut off the files.
+ * The problem. The end of a process ends its locks, so if a living process is taken for dead, a
+ * lock gets two holders. A pid proves nothing: the system reuses it, and another container has
+ * different pids. A time limit proves nothing either: a process can be stopped for longer. The
+ * answer must be available at once after a kill, without a server, and even if the process that
+ * asks has no descriptor left. And any program of the user may delete, move or truncate the files.
  *
- * The solution, four things of the kernel:
+ * The solution uses four features of the kernel:
  *   proof of life  a byte lock that each member holds on its own byte of the file. The kernel drops
- *                  it with the process. On any error the answer is "alive"
+ *                  the lock with the process. On any error the answer is "alive"
  *   news of death  the hang-up of a connection to the member's socket (on Windows the end of its
- *                  process). It proves nothing, and only says when to ask for the proof
- *   wake-up        one datagram to the member's other socket (on Windows an event). It needs no
- *                  connection and no descriptor for each member
- *   the tables     a mapped file. It has room for all its bytes before they are used, so that a
- *                  full disk is an error of a call and not of a store
+ *                  process). It proves nothing; it only says when to check the byte lock
+ *   wake-up        one datagram to the member's other socket (on Windows an event). It requires
+ *                  neither a connection nor a descriptor for each member
+ *   the tables     a mapped file. Space for all its bytes is allocated before they are used, so
+ *                  that on a full disk a call fails, and not a store
  *
- * Sharing. A bucket is a directory, and only those who may write it take part:
- *   bucket    the segment, and far behind its end the byte locks: the gate, then one for each
- *             member
+ * Sharing. A bucket is a directory, and only processes that may write it take part:
+ *   bucket    the segment, and far after its end the byte locks: the gate, then one for each member
  *   s1, w1    the sockets of member 1: for connections, and for wake-ups. A file `peers` on Windows
  *   name      the bucket's name, for programs that list buckets
- * The holder of the gate may format the file. `struct wlh_port` is what one member has of all that,
- * and `mu` of its bucket guards it.
+ * The holder of the gate may format the file. `struct wlh_port` has the files, locks and sockets of
+ * one member, and `mu` of its bucket guards it.
  *
  * The life of a member, in the order of the calls:
- *   wlh_port_open         makes or opens the directories and the file. It refuses those that others
- *                         may write, file systems that are not local, and byte locks that do not
- *                         work
+ *   wlh_port_open         makes or opens the directories and the file. It refuses directories and
+ *                         files that others may write, file systems that are not local, and byte
+ *                         locks that do not work
  *   wlh_port_map          maps the file at its largest size (on Windows at its size so far)
  *   wlh_port_lock_gate    only if the file must be formatted
  *   wlh_port_lock_member  takes a free number
@@ -37,30 +36,30 @@
  *   wlh_port_wait         waits for wake-ups, hang-ups and reports
  *   wlh_port_unbind, wlh_port_close   remove the sockets, and drop the byte lock
  *
- * Crashes: what each leaves, and who mends it.
+ * Crashes: the state that each leaves, and who repairs it.
  *   a kill                 the paths of sockets that nobody answers. The next member with that
  *                          number replaces them. The kernel closes sockets a little before it drops
- *                          the lock, so a death is asked for again until it is proved
- *   a kill with the gate   a free gate: it is a byte lock, too
- *   while files are made   an empty file, which is formatted; or, if a group shares the bucket,
- *                          something half made in a directory that only its user can write. The
- *                          next process of that user finishes it
+ *                          the lock, so the lock is checked again until it proves the death
+ *   a kill with the gate   a free gate, because the gate is a byte lock as well
+ *   while files are made   an empty file, which is formatted; or, if a group shares the bucket, an
+ *                          incomplete file or directory, where only its user can write. The next
+ *                          process of that user completes it
  *   a reboot               a file with another boot's number, which the next member makes anew
  *   a file that was cut    a signal at the next access. The handler maps zeros there and sets
  *                          `lost`
  *   a file that was moved  a report, or wlh_port_find_harm: the member gives the file up
- *   sockets deleted        wlh_port_is_bound sees it, and the member binds again. Until then
- *                          wake-ups fail, and deaths are found by asking
+ *   sockets deleted        wlh_port_is_bound notices it, and the member binds again. Until then
+ *                          wake-ups fail, and deaths are found by checks only
  *   a stray close()        another file at our number. The byte lock belongs to the open
- *                          description, which `copy` keeps, so it is not lost
+ *                          description, which `copy` keeps open, so the lock is not lost
  *                          (wlh_port_repair_file)
  *
  * Callers. wlh_port_is_alive needs neither the tables nor a free descriptor. A signal handler and a
- * forked child may call only what says so. Nothing here blocks except wlh_port_wait, wlh_port_sleep
- * and wlh_port_enlarge_table.
+ * forked child may call only functions whose comment says so. No function blocks except
+ * wlh_port_wait, wlh_port_sleep and wlh_port_enlarge_table.
  *
- * posix/ is Linux and macOS, in the parts that posix/parts.h lists, windows/ is Windows, likewise.
- * Elsewhere none/unavailable.c is the whole scope and returns WLH_UNSUPPORTED. */
+ * posix/ implements the port for Linux and macOS, windows/ for Windows; parts.h of each lists its
+ * parts. Elsewhere none/unavailable.c is the whole scope and returns WLH_UNSUPPORTED. */
 #ifndef WLH_PORT_HOST_H
 #define WLH_PORT_HOST_H
 
@@ -73,7 +72,7 @@
 
 enum { WLH_PORT_MEMBERS = 256, WLH_PATH_SIZE = 1024, WLH_FAILURE_SIZE = 1900 };
 
-/* The sentence names the path and the cause. It ends with a full stop only if it says what to
+/* The sentence names the path and the cause. It ends with a full stop only if it also says what to
  * do. */
 struct wlh_failure {
   enum wlh_status status;
@@ -94,11 +93,11 @@ const char *wlh_port_remedy(int error);
 /* Returns a sentence, a constant, that says how to find out which programs have files open. */
 const char *wlh_port_open_files_hint(void);
 
-/* A shortage that may pass (room, descriptors, memory) is WLH_FULL, any other error
- * WLH_UNSUPPORTED. */
+/* Returns WLH_FULL for a shortage that may pass (space, descriptors, memory), WLH_UNSUPPORTED for
+ * any other error. */
 enum wlh_status wlh_port_status_of(int error);
 
-/* The files of one bucket, as one member has them. A descriptor is -1 if there is none. */
+/* The files of one bucket, as one member has opened them. A descriptor is -1 if there is none. */
 struct wlh_port {
   char path[WLH_PATH_SIZE]; /* of the bucket's directory */
   int base;                 /* the directory of all buckets */
@@ -155,23 +154,24 @@ enum wlh_status wlh_port_open(
     struct wlh_failure *failure);
 
 /* Writes the bucket's name to a file `name` beside the segment, for programs that list buckets. If
- * that fails, they see the bucket without a name. If `name` is NULL, does nothing. */
+ * that fails, these programs see the bucket without a name. Does nothing if `name` is NULL. */
 void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint32_t units);
 
 /* Enlarges the process's table of descriptors, so that descriptors whose closing reports our death
- * can have numbers above all watches: the death of a process with several buckets is then seen
- * sooner. The kernel needs some 10 ms for it, once in a process. */
+ * can have numbers above all watches: other processes then notice the death of a process with
+ * several buckets sooner. The kernel needs some 10 ms for this, once in a process. */
 void wlh_port_enlarge_table(const struct wlh_port *port);
 
-/* These move such descriptors of the bucket, or another one, to such numbers, if the table is large
- * enough. The second returns the new number. */
+/* If the table is large enough, the first moves the descriptors of the bucket whose closing reports
+ * our death to such numbers, and the second moves another descriptor. The second returns the new
+ * number. */
 void wlh_port_move_all_high(struct wlh_port *port);
 int wlh_port_move_high(const struct wlh_port *port, int descriptor);
 
-/* Closes everything, which drops our byte lock. */
+/* Closes all descriptors and unmaps the file, which drops our byte lock. */
 void wlh_port_close(struct wlh_port *port);
 
-/* Closes the descriptors, also in a forked child: it is async-signal-safe. */
+/* Closes the descriptors. It is async-signal-safe, so a forked child may call it. */
 void wlh_port_close_files(struct wlh_port *port);
 
 /* Keeps the system from deleting the open file as unused, if it does that. Returns after how many
@@ -191,8 +191,8 @@ void wlh_port_unlock_gate(struct wlh_port *port);
 bool wlh_port_lock_member(struct wlh_port *port, uint32_t member);
 void wlh_port_unlock_member(struct wlh_port *port, uint32_t member);
 
-/* These ask whether another open description holds the lock of a member, or of any. They make one
- * system call, without a new descriptor; on any error the result is true. */
+/* These ask whether another open description holds the lock of a member, or of any member. They
+ * make one system call, without a new descriptor; on any error the result is true. */
 bool wlh_port_is_alive(struct wlh_port *port, uint32_t member);
 bool wlh_port_is_any_alive(struct wlh_port *port);
 
@@ -201,34 +201,36 @@ bool wlh_port_is_any_alive(struct wlh_port *port);
 /* Returns the size of the file in bytes; 0 if the system fails. */
 uint64_t wlh_port_size(struct wlh_port *port);
 
-/* Makes the file at least `size` bytes long, with room for all of them. Returns 0, or the system's
- * error. */
+/* Makes the file at least `size` bytes long, and allocates space for all of them. Returns 0, or the
+ * system's error. */
 int wlh_port_grow(struct wlh_port *port, uint64_t size);
 
-/* Gives the room behind the first `size` bytes back to the system, if possible. The file keeps its
- * length, because others have it mapped; wlh_port_grow makes the room usable again. */
+/* Gives the space after the first `size` bytes back to the system, if possible. The file keeps its
+ * length, because other processes have it mapped; wlh_port_grow makes the space usable again. */
 void wlh_port_give_back(struct wlh_port *port, uint64_t size);
 
-/* Makes the file shorter, if possible. Nobody uses a byte behind `size`. */
+/* Makes the file shorter, if possible. No process may use a byte after the first `size` bytes. */
 void wlh_port_truncate(struct wlh_port *port, uint64_t size);
 
-/* Maps `size` bytes of addresses, whatever the size of the file, and not in children; or, if a map
- * cannot be larger than its file, as many as that has, see wlh_port_extend_map.
- *   lost    set to 1 when the file was cut off, which maps zeros there
+/* Maps `size` bytes of addresses, whatever the size of the file; children do not inherit the map.
+ * If a map cannot be larger than its file, maps only the bytes of the file, see
+ * wlh_port_extend_map.
+ *   lost    set to 1 when the file was truncated; zeros are then mapped in its place
  *   returns 0, or the system's error; ENOBUFS: this process has mapped as many as possible */
 int wlh_port_map(struct wlh_port *port, size_t size, uint32_t *lost);
 
 /* Returns how many bytes of the file can be reached in `map`. If a map cannot be larger than its
- * file, and the file has grown, maps it anew at another address. The caller alone uses the map.
+ * file, and the file has grown, maps it anew at another address. No other thread may use the map.
  *   error  out: 0, or why the system does not map all of the file */
 uint64_t wlh_port_extend_map(struct wlh_port *port, int *error);
 
-/* Only those zeros that were written take memory. Returns NULL if there is none. */
+/* Returns zeroed memory. Only pages that were written occupy memory. Returns NULL if out of
+ * memory. */
 void *wlh_port_alloc_zeros(size_t size);
 void wlh_port_free_zeros(void *zeros, size_t size);
 
 /* Gives the whole pages from byte `used` on back to the system, if possible. They must be zeros,
- * and stay so. */
+ * and are zeros afterwards. */
 void wlh_port_trim_zeros(void *zeros, size_t used, size_t size);
 
 /* Returns a number of this boot of the machine, or WLH_PORT_ANY_BOOT if boots have no numbers. If
@@ -242,8 +244,8 @@ uint64_t wlh_port_boot_number(void);
  * system's error. */
 int wlh_port_bind(struct wlh_port *port, uint32_t member);
 
-/* Whether our socket paths still lead to our sockets. A process that still uses the previous file
- * may have re-bound them. */
+/* Whether the paths of our sockets still lead to our sockets. A process that still uses the
+ * previous file may have re-bound them. */
 bool wlh_port_is_bound(struct wlh_port *port, uint32_t member);
 
 void wlh_port_unbind(struct wlh_port *port, uint32_t member);
@@ -263,27 +265,28 @@ enum wlh_sent wlh_port_connect(struct wlh_port *port, uint32_t member, int *desc
 
 void wlh_port_disconnect(struct wlh_port *port, int descriptor);
 
-/* The effect is that of a wake-up, but the caller may not be a member yet. */
+/* Wakes a member as a wake-up does, but the caller need not be a member. */
 void wlh_port_rouse(struct wlh_port *port, uint32_t member);
 
-/* Returns -1 if there is no connection, or if no descriptor is left, which sets `*full`. */
+/* Accepts a connection. Returns -1 if there is none, or if no descriptor is left; the latter sets
+ * `*full`. */
 int wlh_port_accept(struct wlh_port *port, bool *full);
 
-/* Makes `watch` readable when something happens to our files. It must be called again after each
- * wlh_port_take_reports. */
+/* Makes `watch` readable when our files are changed, moved or deleted. Must be called again after
+ * each wlh_port_take_reports. */
 void wlh_port_watch(struct wlh_port *port, uint32_t member);
 void wlh_port_take_reports(struct wlh_port *port);
 
 /* ---- threads ---- */
 
-/* An alarm wakes a waiting thread: one descriptor becomes readable, the other one makes it so. They
- * can be the same, and are -1 if there is no alarm. */
+/* An alarm wakes a waiting thread: writing to one descriptor makes the other one readable. Both can
+ * be the same, and are -1 if there is no alarm. */
 struct wlh_port_alarm {
   int rings;
   int pokes;
 };
 
-/* The first returns false and sets errno if it fails. Both functions that close are
+/* If the first function fails, it returns false and sets errno. Both functions that close are
  * async-signal-safe. */
 bool wlh_port_make_alarm(struct wlh_port_alarm *alarm);
 void wlh_port_poke(struct wlh_port_alarm alarm);
@@ -316,14 +319,14 @@ uint64_t wlh_port_wall_time(void);
 bool wlh_port_try_lock(struct wlk_mutex *mutex)
     WLK_ANNOTATION(try_acquire_capability(true, *mutex));
 
-/* In a forked child, a mutex may be locked by a thread of the parent. Makes it usable there. */
+/* Makes a mutex usable in a forked child, where a thread of the parent may have locked it. */
 void wlh_port_reset_mutex(struct wlk_mutex *mutex);
 
 /* The thread is detached and handles no signals. Returns 0, or the system's error. */
 int wlh_port_start_thread(void (*run)(void *), void *data);
 
-/* Every child that is forked from now on calls `child`. To be called once; returns false if out of
- * memory. */
+/* Registers `child`, which every child that is forked from now on calls. Must be called once only.
+ * Returns false if out of memory. */
 bool wlh_port_at_fork(void (*child)(void));
 
 /* Returns the number of the process in its own namespace, for display. */

@@ -23,8 +23,8 @@ void wlh_port_init(struct wlh_port *port)
 static bool wide;
 
 /* Returns the least number for descriptors whose closing reports our death. The kernel closes large
- * numbers of a dead process first, and needs some 10 ms for an inotify instance. So `watch` has a
- * smaller number and, in a large table, so have those of other buckets. */
+ * numbers of a dead process first, and needs some 10 ms for an inotify instance. So `watch` must
+ * have a smaller number and, in a large table, the watches of other buckets as well. */
 static int least_high(const struct wlh_port *port)
 {
   return __atomic_load_n(&wide, __ATOMIC_RELAXED) ? HIGH : port->watch + 1;
@@ -73,8 +73,8 @@ bool wlh_port_is_ours(const struct wlh_port *port, int descriptor)
          (uint64_t)status.st_dev == port->device && (uint64_t)status.st_ino == port->inode;
 }
 
-/* If the system cannot tell whether other code closed or reused the descriptor, it is taken for
- * ours, which loses no bucket and leaves none open. */
+/* If the system cannot tell whether other code closed or reused the descriptor, the descriptor is
+ * taken for ours: this loses no bucket, and leaves no bucket open. */
 static bool may_be_ours(const struct wlh_port *port, int descriptor)
 {
   struct stat status;
@@ -88,7 +88,7 @@ int wlh_port_reopen(const struct wlh_port *port)
   int file = openat(port->directory, "bucket", O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0 || wlh_port_is_ours(port, file)) return file;
   (void)close(file);
-  errno = ENOENT; /* Ours was deleted. */
+  errno = ENOENT; /* Our file was deleted. */
   return -1;
 }
 
@@ -96,7 +96,7 @@ bool wlh_port_repair_file(struct wlh_port *port)
 {
   if (may_be_ours(port, port->file)) return true;
   if (!may_be_ours(port, port->copy)) return false;
-  /* Another file has the number now, so it is not closed. */
+  /* The number now belongs to another file, so it is not closed. */
   port->file = port->copy;
   port->copy = wlh_port_duplicate_high(port, port->file);
   return true;

@@ -55,7 +55,7 @@ const char *wlh_port_remedy(int error)
 }
 
 /* The message names the owner of the file or directory that denies access. If we cannot even see
- * it, it names the nearest one above that we can see. */
+ * that, the message names the nearest directory above that we can see. */
 static enum wlh_status fail_because_denied(
     struct wlh_failure *failure, const char *path, const char *what)
 {

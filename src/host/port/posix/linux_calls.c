@@ -1,4 +1,5 @@
-/* The calls that only Linux has. posix/plain_calls.c does without them. */
+/* The functions that use system calls of Linux only. posix/plain_calls.c replaces them
+ * elsewhere. */
 #include "parts.h"
 
 #include <errno.h>

@@ -5,7 +5,8 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* Kernels have these, Linux since 3.15 and macOS since 10.11, but not all headers do. */
+/* The kernels have these commands, Linux since 3.15 and macOS since 10.11, but not all headers
+ * do. */
 #if !defined(F_OFD_GETLK) && defined(__APPLE__)
 #define F_OFD_GETLK 92
 #define F_OFD_SETLK 90
@@ -14,7 +15,7 @@
 #define F_OFD_SETLK 37
 #endif
 
-/* The byte locks are far behind the end of any file. */
+/* The byte locks are at offsets far after the end of any file. */
 #define GATE  (INT64_C(1) << 40)
 #define PROBE (GATE - 1)
 
@@ -38,8 +39,8 @@ static bool byte_lock(int descriptor, int command, short type, int64_t at, struc
   return range_lock(descriptor, command, type, at, 1, lock);
 }
 
-/* Whether one descriptor sees a lock of another. If another process tests at the same time, the
- * byte is refused, which proves as much. */
+/* Whether one descriptor sees a lock of another descriptor. If another process tests at the same
+ * time, the lock is refused, which proves the same. */
 bool wlh_port_locks_work(struct wlh_port *port)
 {
   struct flock lock;
@@ -77,7 +78,7 @@ void wlh_port_unlock_member(struct wlh_port *port, uint32_t member)
   (void)byte_lock(port->file, F_OFD_SETLK, F_UNLCK, GATE + 1 + member, &lock);
 }
 
-/* A death counts only if it was our file that answered. */
+/* A death counts only if the descriptor still is our file. */
 static bool is_locked(struct wlh_port *port, int64_t at, int64_t count)
 {
   struct flock lock;

@@ -1,5 +1,5 @@
-/* The memory of a bucket. If the mapped file is cut off, an access is a signal, which is called a
- * bus error here on all systems. */
+/* The memory of a bucket. If the mapped file is truncated, an access raises a signal, which is
+ * called a bus error here on all systems. */
 #include "parts.h"
 
 #include "../../../core/hash.h"
@@ -24,16 +24,16 @@ void wlh_port_truncate(struct wlh_port *port, uint64_t size)
   while (wlh_port_size(port) > size && done == 0) done = ftruncate(port->file, (off_t)size);
 }
 
-/* The map has its largest size from the beginning. */
+/* The map has its largest size from the beginning, so it need not be extended. */
 uint64_t wlh_port_extend_map(struct wlh_port *port, int *error)
 {
   *error = 0;
   return wlh_port_size(port);
 }
 
-/* The handler reads these, one for each open bucket. `guards_mutex` guards writing. The handler
- * cannot take it, so `base` is written last when an entry is taken, and first when it is given
- * back: the handler finds an entry complete or empty. */
+/* The handler reads these entries, one for each open bucket. `guards_mutex` guards writing. The
+ * handler cannot take the mutex, so `base` is written last when an entry is taken, and first when
+ * it is given back: the handler finds an entry complete or empty. */
 enum { GUARDS = 4096 };
 static struct {
   void *base;
@@ -42,14 +42,15 @@ static struct {
 } guards[GUARDS];
 static struct wlk_mutex guards_mutex = WLK_MUTEX_INIT;
 
-/* There is one for each of the signals, in their order. */
+/* There is one entry for each of wlh_port_cut_off_signals, in their order. `former` is written
+ * under guards_mutex before on_bus_error, which reads it, is installed. */
 enum { SIGNALS = 2 };
 static struct {
   struct sigaction former;
-  bool guarding; /* guards_mutex */
+  bool guarding; /* whether on_bus_error is installed; guarded by guards_mutex */
 } handlers[SIGNALS];
 
-/* Whether the code of a signal says that it is a fault, and was not sent. On macOS it does not: a
+/* Whether the code of a signal tells a fault from a signal that was sent. On macOS it does not: a
  * sent SIGBUS has the code of a fault, and the SIGSEGV of a fault can have 0. The address of a sent
  * signal is that of the thread's last fault, so if that was in a map of ours, the bucket counts as
  * lost. */
@@ -72,10 +73,10 @@ static void call_former_handler(int signal, siginfo_t *info, void *context)
   } else if (former->sa_handler != SIG_DFL && former->sa_handler != SIG_IGN) {
     former->sa_handler(signal);
   } else if (former->sa_handler == SIG_IGN && TELLS_FAULTS && !is_fault(info)) {
-    return; /* It was sent, and ignored before. */
+    return; /* The signal was sent, and was ignored before. */
   } else {
-    /* A fault happens again when we return, and ends the process as it would have without us. A
-     * signal that may have been sent is sent again. */
+    /* When the handler returns, a fault happens again, and ends the process as it would have
+     * without us. A signal that may have been sent is sent again. */
     struct sigaction standard;
     memset(&standard, 0, sizeof standard);
     standard.sa_handler = SIG_DFL;
@@ -91,7 +92,7 @@ static void on_bus_error(int signal, siginfo_t *info, void *context)
   for (size_t i = 0; i < GUARDS && is_fault(info); i++) {
     void *base = __atomic_load_n(&guards[i].base, __ATOMIC_ACQUIRE);
     if (!base || address - (uintptr_t)base >= guards[i].size) continue;
-    /* Zeros mean that nobody is inside, and the tables are empty. */
+    /* Zeros mean that no process is inside, and that the tables are empty. */
     void *zeros = mmap(
         base, guards[i].size, PROT_READ | PROT_WRITE,
         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
@@ -115,7 +116,7 @@ static void start_guarding(int place)
   if (sigaction(signal, NULL, &now) != 0) return;
   bool there = (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_bus_error;
   /* A later handler may call ours as its former one, so going in front of it again would make a
-   * circle. Only after a reset is ours set again. */
+   * circle. So our handler is set again only after a reset. */
   bool reset = !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL;
   if (there || (handlers[place].guarding && !reset)) return;
   handlers[place].former = now;

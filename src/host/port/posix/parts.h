@@ -1,7 +1,7 @@
 /* Declarations that the parts of the port to Linux and macOS share with each other only:
  *
  *   linux         Linux only: places, file systems, the boot
- *   darwin        macOS only: the same; nothing else compiles it
+ *   darwin        macOS only: the same functions; no other system compiles it
  *   linux_calls   calls that only Linux has
  *   plain_calls   their replacement on macOS, and on Linux with WLH_PLAIN
  *   all others    both
@@ -32,7 +32,8 @@
 enum wlh_status wlh_port_fail_unsupported(
     struct wlh_failure *failure, const char *path, const char *what);
 
-/* Works as wlh_port_fail_unsupported, but a path that is gone was deleted by somebody: WLH_LOST. */
+/* Works as wlh_port_fail_unsupported does, but if the path is gone, it was deleted: returns
+ * WLH_LOST. */
 enum wlh_status wlh_port_fail_vanished_or_unsupported(
     struct wlh_failure *failure, const char *path, const char *what);
 
@@ -40,17 +41,17 @@ enum wlh_status wlh_port_fail_vanished_or_unsupported(
 
 enum { WLH_PORT_NEW_SIZE = 64 };
 
-/* Writes the name of something of this bucket that is being made, WLH_PORT_NEW_SIZE bytes. Nothing
- * else in the user's directory has such a name. */
+/* Writes the temporary name of a file or directory of this bucket that is being made,
+ * WLH_PORT_NEW_SIZE bytes. Nothing else in the user's directory has such a name. */
 void wlh_port_new_name(const struct wlh_port *port, const char *what, char *name);
 
-/* Only this user can write the directory, which is below that of all buckets. If it cannot be
- * opened, returns -1 and sets errno. */
+/* Opens this user's directory below the directory of all buckets. Only this user can write it. If
+ * it cannot be opened, returns -1 and sets errno. */
 int wlh_port_open_user_directory(const struct wlh_port *port);
 
 /* ---- descriptors ---- */
 
-/* Keeps errno. Does nothing for -1. */
+/* Closes a descriptor and keeps errno. Does nothing for -1. */
 void wlh_port_close_quietly(int descriptor);
 
 /* The duplicate has a large number, if possible. If it fails, returns -1, with errno. */
@@ -59,8 +60,8 @@ int wlh_port_duplicate_high(const struct wlh_port *port, int descriptor);
 /* Whether a descriptor is still our file, and was not closed and reused. */
 bool wlh_port_is_ours(const struct wlh_port *port, int descriptor);
 
-/* The result is another description. If it fails, returns -1 and sets errno: ENOENT if the file is
- * gone. */
+/* Opens the file once more, with a description of its own. If that fails, returns -1 and sets
+ * errno: ENOENT if the file is gone. */
 int wlh_port_reopen(const struct wlh_port *port);
 
 /* If a descriptor of the file was closed or reused, replaces it by the duplicate. Returns whether
@@ -84,7 +85,7 @@ const char *wlh_port_default_parent(void);
 bool wlh_port_is_local(int descriptor);
 extern const char wlh_port_local[];
 
-/* The rights to write follow from owner and mode; from an access list as well; or everybody has
+/* Where the rights to write come from: owner and mode; an access list as well; or everybody has
  * them, on a file system that ignores owners. */
 enum wlh_port_rights { WLH_RIGHTS_OF_MODE, WLH_RIGHTS_OF_LIST, WLH_RIGHTS_OF_ALL };
 enum wlh_port_rights wlh_port_rights(int descriptor);
@@ -108,7 +109,7 @@ int wlh_port_accept_one(int listener);
 bool wlh_port_make_address(
     const struct wlh_port *port, int place, const char *name, struct sockaddr_un *address);
 
-/* Returns -1 if the system gives none. */
+/* Returns -1 if the system cannot provide a watch. */
 int wlh_port_new_watch(void);
 
 /* These signals report access to cut-off memory. 0 ends the list. */

@@ -1,4 +1,4 @@
-/* The directories and the file of a bucket: where they are, who may have them, and how they are
+/* The directories and the file of a bucket: where they are, who may access them, and how they are
  * made and opened. SECURITY.md lists every path that is used here, and what protects it. */
 #include "parts.h"
 
@@ -38,7 +38,8 @@ enum wlh_status wlh_port_choose_directory(
 #define DIRECTORY_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define FILE_FLAGS      (O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
 
-/* Opens a directory of ours alone, or makes it. `parent` is a descriptor, or AT_FDCWD. */
+/* Opens a directory that only our user may access, or makes it. `parent` is a descriptor, or
+ * AT_FDCWD. */
 static int open_directory(int parent, const char *path)
 {
   if (mkdirat(parent, path, 0700) != 0 && errno != EEXIST) return -1;
@@ -90,8 +91,8 @@ static enum wlh_status check_rights(const char *path, int descriptor, struct wlh
   }
 }
 
-/* We, root and, in an explicit directory, its group may write there, and nobody else. `made` says
- * that only this library makes it. */
+/* Only our user, root and, in an explicit directory, its group may write there. `made` says that
+ * only this library makes the directory. */
 static enum wlh_status check_owner(
     const char *path, int descriptor, bool standard, struct stat *status, bool made,
     struct wlh_failure *failure)
@@ -113,11 +114,11 @@ static enum wlh_status check_owner(
 
 /* ---- files of a group ----
  *
- * Where a group may write, a member of it can replace any name at any moment. So nothing gets its
- * rights by name, and nothing is made in place: it is made in a directory that only its user can
- * write, gets its rights there, and is moved or linked into place when complete. The user's next
- * process finishes what a killed one left behind. An existing one is used only if all of the
- * group may write it, so nobody gains by putting it there. */
+ * Where a group may write, a member of it can replace any name at any moment. So no file gets its
+ * rights by name, and no file is made in place: it is made in a directory that only its user can
+ * write, gets its rights there, and is moved or linked into place when complete. If a process is
+ * killed meanwhile, the user's next process finishes its files. An existing file is used only if
+ * all of the group may write it, so nobody gains by putting it there. */
 
 enum { MAKE_ROUNDS = 10 };
 
@@ -153,7 +154,7 @@ static bool give_to_group(const struct wlh_port *port, int descriptor, mode_t mo
   return fchmod(descriptor, mode) == 0;
 }
 
-/* A file that a killed process of ours left is finished. */
+/* Completes a file that a killed process of our user has left. */
 static int make_shared_file(const struct wlh_port *port, int parent, const char *name)
 {
   int file = openat(parent, name, FILE_FLAGS | O_CREAT, 0600);
@@ -209,7 +210,7 @@ static int open_shared(
   return -1;
 }
 
-/* `rights` are those that the group must have. Nobody else may write it. */
+/* `rights` are the rights that the group must have. Other users must not be able to write it. */
 static enum wlh_status check_shared(
     const struct wlh_port *port, const char *path, const struct stat *status, mode_t rights,
     struct wlh_failure *failure)
@@ -284,7 +285,7 @@ static enum wlh_status open_bucket(struct wlh_port *port, struct wlh_failure *fa
   return check_shared(port, port->path, &status, 0070, failure);
 }
 
-/* The directory is ours alone. */
+/* Only our user may access the directory. */
 static int open_own_file(const struct wlh_port *port)
 {
   int file = openat(port->directory, "bucket", FILE_FLAGS | O_CREAT | O_EXCL, 0600);
@@ -303,7 +304,7 @@ static enum wlh_status open_file(struct wlh_port *port, struct wlh_failure *fail
   (void)snprintf(path, sizeof path, "%s/bucket", port->path);
   if (port->file < 0) return fail_to_share(port, path, "cannot open the file", failure);
   if (fstat(port->file, &status) != 0) {
-    wlh_port_close_quietly(port->file); /* wlh_port_close could not tell that it is ours. */
+    wlh_port_close_quietly(port->file); /* wlh_port_close would not recognize it. */
     port->file = -1;
     return wlh_port_fail_unsupported(failure, path, "cannot read its attributes");
   }
@@ -386,7 +387,7 @@ const char *wlh_port_find_harm(struct wlh_port *port, uint64_t size)
     if (errno == ENOENT || errno == ENOTDIR) return "was moved";
     if (errno == EACCES || errno == ELOOP)
       return "is no longer accessible, because the rights to its directory changed";
-    return NULL; /* The system fails just now, which loses nothing that is held. */
+    return NULL; /* A passing failure must not lose held locks. */
   }
   bool same = (uint64_t)status.st_dev == port->device && (uint64_t)status.st_ino == port->inode;
   if (!same) return "was moved, and another file has its path";

@@ -1,5 +1,6 @@
-/* What macOS does without the calls that only Linux has (linux_calls.c). Linux compiles it with
- * WLH_PLAIN, so that everything that macOS runs is tested there. The two do not differ here. */
+/* Replaces linux_calls.c on macOS, which lacks the system calls of Linux. Linux compiles this file
+ * with WLH_PLAIN, so that the code of macOS is tested there. This file does the same on both
+ * systems. */
 #include "parts.h"
 
 #include <errno.h>
@@ -15,8 +16,8 @@
 
 /* ---- descriptors that no other program inherits ---- */
 
-/* A fork must not come between making a descriptor and marking it as not inherited. This is held
- * for two system calls. */
+/* A fork must not come between making a descriptor and marking it as not inherited. The mutex is
+ * held for two system calls. */
 static struct wlk_mutex making = WLK_MUTEX_INIT;
 static void (*call_in_child)(void); /* It is set once, before the first fork that needs it. */
 
@@ -30,7 +31,8 @@ static void after_fork(void) WLK_UNCHECKED
   wlk_mutex_unlock(&making);
 }
 
-/* A thread of the parent locked it, and only that thread could unlock it, so it is made anew. */
+/* A thread of the parent may have locked the mutex, and only that thread could unlock it, so it is
+ * initialised anew. */
 static void after_fork_in_child(void)
 {
   wlh_port_reset_mutex(&making);
@@ -89,7 +91,7 @@ bool wlh_port_make_alarm(struct wlh_port_alarm *alarm)
 void wlh_port_poke(struct wlh_port_alarm alarm)
 {
   ssize_t written;
-  do written = write(alarm.pokes, "", 1); /* If it is full, it is readable already. */
+  do written = write(alarm.pokes, "", 1); /* If the pipe is full, it is readable already. */
   while (written < 0 && errno == EINTR);
 }
 
@@ -101,7 +103,7 @@ void wlh_port_take_pokes(struct wlh_port_alarm alarm)
 }
 
 /* An address has room for a path of some 100 bytes. The socket that is bound first has the longest
- * name, so if it fits, all others do. */
+ * name, so if its path fits, all other paths do. */
 bool wlh_port_make_address(
     const struct wlh_port *port, int place, const char *name, struct sockaddr_un *address)
 {
@@ -121,8 +123,8 @@ bool wlh_port_make_address(
 
 const int wlh_port_cut_off_signals[] = {SIGBUS, SIGSEGV, 0};
 
-/* Appending zeros never overwrites what another process has made of the end meanwhile, and gives
- * each page its room. If several do it at once, the file gets a little larger than needed. */
+/* Appending zeros allocates each page, and never overwrites bytes that another process has appended
+ * meanwhile. If several processes append at once, the file gets a little larger than needed. */
 int wlh_port_grow(struct wlh_port *port, uint64_t size)
 {
   static const char zeros[16384];
@@ -148,7 +150,7 @@ void wlh_port_give_back(struct wlh_port *port, uint64_t size)
   (void)size;
 }
 
-/* Nothing reports what happens to our files, so helper.c checks. */
+/* No notification reports changes of our files, so helper.c checks them. */
 int wlh_port_new_watch(void)
 {
   return -1;

@@ -1,4 +1,4 @@
-/* The two sockets of a member: for wake-ups, and for news of its death. */
+/* The two sockets of a member: for wake-ups, and for notification of its death. */
 #include "parts.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static bool address_of(
   return wlh_port_make_address(port, port->directory, name, address);
 }
 
-/* Only we can write `place`. Sets `*inode` to that of the path. */
+/* Only our user can write `place`. Sets `*inode` to the inode of the path. */
 static bool bind_in(
     const struct wlh_port *port, int descriptor, int type, int place, const char *name,
     uint64_t *inode)
@@ -39,8 +39,8 @@ static bool bind_in(
 }
 
 /* Names of new sockets have the same length for each member: if the path is too long for a socket's
- * address, the first member fails, and not the tenth. They are short in the bucket's own directory,
- * which leaves room for the path. */
+ * address, the first member fails, and not the tenth. In the bucket's own directory they are short,
+ * which leaves more bytes for the path. */
 static int make_socket(struct wlh_port *port, int type, char kind, uint32_t member, uint64_t *inode)
 {
   char final[16], end[16], name[WLH_PORT_NEW_SIZE];
@@ -75,8 +75,8 @@ bool wlh_port_is_bound(struct wlh_port *port, uint32_t member)
          is_bound(port, 'w', member, port->datagram_inode);
 }
 
-/* The wake-up may be missing because another process has bound over us. Then nothing failed, and we
- * bind again later. */
+/* The wake-up may be missing because another process has bound its socket to our path meanwhile.
+ * This is no failure, and we bind again later. */
 static int wake_up_oneself(struct wlh_port *port, uint32_t member)
 {
   char byte;
@@ -85,7 +85,7 @@ static int wake_up_oneself(struct wlh_port *port, uint32_t member)
     return 0;
   int error = errno;
   if (!wlh_port_is_bound(port, member)) return 0;
-  /* Another process made its socket by the same name at the same time, and we took that. */
+  /* Another process has made a socket with this name meanwhile, and the inode is of that one. */
   port->datagram_inode = 0;
   return error;
 }
@@ -183,7 +183,8 @@ void wlh_port_wait(
         (struct pollfd){items[i].descriptor, (short)(POLLHUP | (items[i].reads ? POLLIN : 0)), 0};
   }
   int ready = wlh_port_poll(polls, polled, nanoseconds);
-  /* If the system refuses to wait, a caller that calls again at once would use up a processor. */
+  /* If the system refuses to wait, this sleeps: a caller that calls again at once would keep a
+   * processor busy. */
   if (ready < 0 && errno != EINTR) wlh_port_sleep(nanoseconds < REFUSED ? nanoseconds : REFUSED);
   for (size_t i = 0; i < polled && ready > 0; i++) {
     items[places[i]].ready = polls[i].revents != 0;

@@ -70,8 +70,8 @@ static bool is_trusted(const struct user *user, PSID sid)
   return false;
 }
 
-/* Returns an account that has one of these rights without being meant to, or NULL. Entries that are
- * only inherited are checked at the children. */
+/* Returns an account that has one of these rights but must not have it, or NULL. Entries that apply
+ * only to children are checked at the children. */
 static PSID find_stranger(const struct user *user, ACL *list, DWORD rights)
 {
   ACL_SIZE_INFORMATION size;

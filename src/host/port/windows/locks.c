@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The byte locks are far behind the end of any file. */
+/* The byte locks are at offsets far after the end of any file. */
 #define GATE  (UINT64_C(1) << 40)
 #define PROBE (GATE - 1)
 
@@ -35,9 +35,9 @@ static bool take(HANDLE file, uint64_t at)
   return lock(file, LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, at);
 }
 
-/* The system shows that a byte is held only by refusing it. So the byte is taken for a moment,
- * shared, so that two processes that ask at once do not see each other. A process that wants that
- * number meanwhile takes another one. */
+/* The system shows that a byte is held only by refusing a lock of it. So this takes a shared lock
+ * of the byte for a moment; it is shared so that two processes that ask at once do not see each
+ * other. A process that tries to get that number meanwhile takes another number. */
 static bool is_locked(HANDLE file, uint64_t at)
 {
   if (!lock(file, SHARED | LOCKFILE_FAIL_IMMEDIATELY, at)) return true;
@@ -45,8 +45,8 @@ static bool is_locked(HANDLE file, uint64_t at)
   return false;
 }
 
-/* Whether one handle sees a lock of another. If another process tests at the same time, the byte is
- * refused, which proves as much. */
+/* Whether one handle sees a lock of another handle. If another process tests at the same time, the
+ * lock is refused, which proves the same. */
 bool wlh_port_locks_work(struct wlh_port *port)
 {
   HANDLE other = wlh_port_open_file(port, "bucket", OPEN_EXISTING);
@@ -83,8 +83,8 @@ void wlh_port_unlock_member(struct wlh_port *port, uint32_t member)
   unlock(wlh_port_handle(port->file), GATE + 1 + member);
 }
 
-/* Our own byte is not asked for: a handle may hold a byte twice, and giving back the second gives
- * back the first, our life. */
+/* Our own byte must not be tested: a handle may lock a byte twice, and releasing the second lock
+ * would release the first one, our proof of life. */
 bool wlh_port_is_alive(struct wlh_port *port, uint32_t member)
 {
   if (port->system->taken == 1 + member) return false;
@@ -93,8 +93,8 @@ bool wlh_port_is_alive(struct wlh_port *port, uint32_t member)
 
 bool wlh_port_is_any_alive(struct wlh_port *port)
 {
-  /* They are asked one by one, because all together would leave no number to new members
-   * meanwhile. */
+  /* The bytes are tested one by one, because a test of all bytes together would leave no number to
+   * new members meanwhile. */
   for (uint32_t i = 0; i < WLH_PORT_MEMBERS; i++) {
     if (wlh_port_is_alive(port, i)) return true;
   }

@@ -1,5 +1,5 @@
 /* The memory of a bucket. A view cannot be larger than its file, so a new view replaces it when the
- * file has grown; both are the same memory. A mapped file cannot be cut off. */
+ * file has grown; both views show the same memory. The system refuses to truncate a mapped file. */
 #include "parts.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ uint64_t wlh_port_size(struct wlh_port *port)
 }
 
 /* Appends zeros: setting the end of the file would shorten it if another process has extended it
- * meanwhile, and a lock against that could be held by a suspended process. If several do it at
+ * meanwhile, and a suspended process could hold a lock against that. If several processes append at
  * once, the file gets a little larger than needed. */
 int wlh_port_grow(struct wlh_port *port, uint64_t size)
 {
@@ -30,7 +30,8 @@ int wlh_port_grow(struct wlh_port *port, uint64_t size)
   return (int)GetLastError();
 }
 
-/* Windows does not shorten a mapped file, and has no holes without setting them up. */
+/* Windows does not shorten a mapped file, and has no holes in a file that was not marked as
+ * sparse. */
 void wlh_port_give_back(struct wlh_port *port, uint64_t size)
 {
   (void)port;
@@ -50,7 +51,7 @@ void *wlh_port_map_file(HANDLE file, uint64_t size)
   if (!section) return NULL;
   void *view = MapViewOfFile(section, FILE_MAP_READ | FILE_MAP_WRITE, 0, 0, (SIZE_T)size);
   DWORD error = GetLastError();
-  (void)CloseHandle(section); /* The view keeps it. */
+  (void)CloseHandle(section); /* The view keeps the section open. */
   SetLastError(error);
   return view;
 }
@@ -89,7 +90,7 @@ void wlh_port_free_zeros(void *zeros, size_t size)
   if (zeros) (void)VirtualFree(zeros, 0, MEM_RELEASE);
 }
 
-/* Giving memory back and taking it again may fail here, and then there would be no zeros. */
+/* On Windows, taking memory again after giving it back may fail, so nothing is given back. */
 void wlh_port_trim_zeros(void *zeros, size_t used, size_t size)
 {
   (void)zeros;

@@ -9,8 +9,8 @@
  *   second file, `peers`, replaces them, see peers.c.
  * - Processes do not fork.
  *
- * docs/internals/architecture.md, "On Windows", has two other ways that were tried. It must be
- * included first, because it asks the system's headers for Windows 10. */
+ * docs/internals/architecture.md, "On Windows", has two other ways that were tried. This header
+ * must be included first, because it asks the system's headers for Windows 10. */
 #ifndef WLH_PORT_WINDOWS_PARTS_H
 #define WLH_PORT_WINDOWS_PARTS_H
 
@@ -23,7 +23,7 @@
 #define WLH_ELSEWHERE "use another directory " WLH_GIVEN
 
 /* Record `member` of the file `peers`, which a member publishes. Only the holder of the member's
- * byte writes it: first `life` 0, and last the new `life`. */
+ * byte may write it: first `life` 0, and last the new `life`. */
 struct wlh_peer_record {
   _Atomic uint64_t life; /* random, never used again: names its event; 0 for no member */
   uint32_t pid;
@@ -32,7 +32,7 @@ struct wlh_peer_record {
   uint64_t zeros;
 };
 
-/* Another member that we watch. Only the helper uses it, except `died`. */
+/* Another member that we watch. Only the helper uses it, except for `died`. */
 struct wlh_peer {
   uint64_t life;  /* of its record when we connected; 0: not connected */
   HANDLE process; /* the thread pool waits for it */
@@ -69,7 +69,8 @@ static inline int wlh_port_descriptor(HANDLE handle)
 enum wlh_status wlh_port_fail_unsupported(
     struct wlh_failure *failure, const char *path, const char *what);
 
-/* Works as wlh_port_fail_unsupported, but a path that is gone was deleted by somebody: WLH_LOST. */
+/* Works as wlh_port_fail_unsupported does, but if the path is gone, it was deleted: returns
+ * WLH_LOST. */
 enum wlh_status wlh_port_fail_vanished_or_unsupported(
     struct wlh_failure *failure, const char *path, const char *what);
 
@@ -85,12 +86,13 @@ struct wlh_private {
   } list;
 };
 
-/* The attributes are for a directory or another object of this user alone. They point into
- * `security`, which must not move. If they cannot be made, returns false, with GetLastError set. */
+/* Makes security attributes that give access to this user only; `directory` says whether they are
+ * for a directory or another object. The attributes point into `security`, which must not move in
+ * memory. If they cannot be made, returns false, with GetLastError set. */
 bool wlh_port_make_private(struct wlh_private *security, bool directory);
 
-/* Whether nobody else can write there, or lock a file, which takes the right to read it. Returns
- * WLH_OK or WLH_UNSUPPORTED. */
+/* Checks that no other user can write the file or directory, or lock the file, for which the right
+ * to read is enough. Returns WLH_OK or WLH_UNSUPPORTED. */
 enum wlh_status wlh_port_check_access(
     HANDLE handle, const char *path, bool directory, struct wlh_failure *failure);
 
@@ -104,11 +106,11 @@ enum { WLH_PORT_WIDE_SIZE = WLH_PATH_SIZE + 32 };
 /* The system takes paths of any length in this form. Returns false if `path` is not UTF-8. */
 bool wlh_port_widen_path(const char *path, WCHAR *wide);
 
-/* `name` is that of a file of the bucket; "" is the bucket's directory. */
+/* `name` is the name of a file of the bucket, or "" for the bucket's directory. */
 bool wlh_port_widen_file_path(const struct wlh_port *port, const char *name, WCHAR *wide);
 
-/* All others may open the file, too. Returns INVALID_HANDLE_VALUE, with GetLastError set, if that
- * fails. */
+/* Opens the file so that other processes may open it as well. If that fails, returns
+ * INVALID_HANDLE_VALUE, with GetLastError set. */
 HANDLE wlh_port_open_file(const struct wlh_port *port, const char *name, DWORD disposition);
 
 /* If the path of a file of the bucket does not lead to the file with this id, returns what
@@ -131,7 +133,7 @@ void *wlh_port_map_file(HANDLE file, uint64_t size);
 enum wlh_status wlh_port_open_peers(struct wlh_port *port, struct wlh_failure *failure);
 void wlh_port_close_peers(struct wlh_port *port);
 
-/* Whether a connection has ended: the process died, or is not that member any more. */
+/* Whether a connection has ended: the process has died, or is no longer that member. */
 bool wlh_port_is_over(const struct wlh_port *port, int descriptor);
 
 #endif

@@ -21,8 +21,9 @@ static FARPROC find_function(const WCHAR *library, const char *name)
   return module ? GetProcAddress(module, name) : NULL;
 }
 
-/* The user's folder for data of this machine. Its library is loaded here, because most programs do
- * not need it. The environment is not used: two different ones would give two directories. */
+/* The user's folder for data of this machine. The library that finds it is loaded here, because
+ * most programs do not need it. The environment is not used, because two processes with different
+ * variables would get two directories. */
 static bool local_data(char *path, int size)
 {
   static const GUID id = {
@@ -88,7 +89,7 @@ static HANDLE open_directory(const WCHAR *wide)
       OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS | WLH_PORT_NO_FOLLOWING, NULL);
 }
 
-/* Whether it has the expected type, and does not lead elsewhere. */
+/* Whether the path has the expected type, and is no link. */
 static bool is_plain(HANDLE handle, bool directory)
 {
   FILE_BASIC_INFO info;
@@ -97,7 +98,7 @@ static bool is_plain(HANDLE handle, bool directory)
   return is_directory == directory && !(info.FileAttributes & FILE_ATTRIBUTE_REPARSE_POINT);
 }
 
-/* Whether it is on a disk of this machine, of a kind with access lists. */
+/* Whether the path is on a disk of this machine, with a file system that has access lists. */
 static bool is_local(HANDLE handle)
 {
   static const WCHAR *const kinds[] = {L"NTFS", L"ReFS"};
@@ -228,15 +229,15 @@ void wlh_port_watch(struct wlh_port *port, uint32_t member)
 void wlh_port_take_reports(struct wlh_port *port)
 {
   HANDLE watch = wlh_port_handle(port->watch);
-  /* The next report is requested only after one has come; otherwise there would be two requests. */
+  /* The next report is requested only after a report; otherwise two requests would be pending. */
   if (WaitForSingleObject(watch, 0) != WAIT_OBJECT_0 || FindNextChangeNotification(watch)) return;
-  wlh_port_close_descriptor(port->watch); /* It would report the same for ever, or nothing more. */
+  wlh_port_close_descriptor(port->watch); /* It might repeat this for ever, or report nothing. */
   port->watch = -1;
 }
 
 void wlh_port_close(struct wlh_port *port)
 {
-  /* This comes first: members that watch us then check our byte until it is free. */
+  /* This must be first: members that watch us then check our byte until it is free. */
   if (port->system) wlh_port_close_peers(port);
   if (port->map) (void)UnmapViewOfFile(port->map);
   HANDLE file = wlh_port_handle(port->file);

@@ -1,17 +1,18 @@
 /* Wake-ups and notification of deaths. Each member has a record in the file `peers`: the name of
- * its event, its process, and when that was created. Others signal the event, and let the thread
- * pool wait for the end of the process, because a thread cannot wait for that many. The time
- * distinguishes the process from a later one with the same number.
+ * its event, the id of its process, and the time when the process was created. Other members signal
+ * the event, and let the thread pool wait for the end of the process, because one thread cannot
+ * wait for 255 processes. The time distinguishes the process from a later process with the same id.
  *
- * A member that leaves, or loses its place, while its process lives, clears its record before it
- * gives back its byte, and wakes all others. Members that watched it find another life or none, and
- * check the byte.
+ * A member may leave, or be expelled, while its process keeps running. It then clears its record,
+ * frees its byte and wakes the others. They see that the record is empty or belongs to a newer
+ * process, and check the byte.
  *
- * If the file is moved, new members make another one, and those with the old one change over. Until
- * then the two treat each other as members that cannot be connected to.
+ * If the file is moved, new members make a new file, and the members that use the old file change
+ * over to it. Until then, members with different files treat each other as members that refuse
+ * connections.
  *
- * The event's name is global, so that services in other sessions find it. It is a secret of those
- * who can read the file, so nobody else can make it first. */
+ * The event's name is global, so that services in other sessions find the event. Only users who can
+ * read the file know the name, so no other user can create the event first. */
 #include "parts.h"
 
 #include <stdatomic.h>
@@ -38,7 +39,7 @@ static uint64_t life_of(const struct wlh_port *port, uint32_t member)
   return atomic_load_explicit(&port->system->records[member].life, memory_order_acquire);
 }
 
-/* The file may be another one than before. If it cannot be mapped, the old one stays. */
+/* The file may have been replaced since. If the new file cannot be mapped, the old map stays. */
 static enum wlh_status map_peers(struct wlh_port *port, struct wlh_failure *failure)
 {
   static const char what[] = "cannot open the file 'peers'";
@@ -117,7 +118,7 @@ int wlh_port_bind(struct wlh_port *port, uint32_t member)
   life |= life == 0;
   int error = make_event(port, life);
   if (error != 0) return error;
-  /* Others may still have the file, even if it was moved. */
+  /* Other members may still use this file, even if it was moved. */
   write_record(port, member, life);
   port->system->member = member;
   port->system->life = life;
@@ -180,7 +181,7 @@ static HANDLE open_process(uint32_t pid, uint64_t born)
   HANDLE process = OpenProcess(SYNCHRONIZE | PROCESS_QUERY_LIMITED_INFORMATION, FALSE, pid);
   if (!process || born_of(process) == born) return process;
   (void)CloseHandle(process);
-  SetLastError(ERROR_INVALID_PARAMETER); /* The error is that of a process that is not there. */
+  SetLastError(ERROR_INVALID_PARAMETER); /* This is the error for a process that does not exist. */
   return NULL;
 }
 
@@ -212,7 +213,7 @@ void wlh_port_disconnect(struct wlh_port *port, int descriptor)
   if (descriptor < 0) return;
   struct wlh_peer *peer = &port->system->peers[descriptor];
   (void)UnregisterWaitEx(
-      peer->wait, INVALID_HANDLE_VALUE); /* It returns when on_death has returned. */
+      peer->wait, INVALID_HANDLE_VALUE); /* This returns after on_death has returned. */
   (void)CloseHandle(peer->process);
   peer->life = 0;
 }
@@ -234,7 +235,7 @@ int wlh_port_accept(struct wlh_port *port, bool *full)
 void wlh_port_close_peers(struct wlh_port *port)
 {
   struct wlh_system *system = port->system;
-  bool left = system->life == 0; /* The member may never have been in. */
+  bool left = system->life == 0; /* We may not have been a member. */
   if (!left) wlh_port_unbind(port, system->member);
   for (uint32_t i = 0; i < WLH_PORT_MEMBERS && !left; i++) wlh_port_rouse(port, i);
   wlh_port_close_descriptor(port->datagram);

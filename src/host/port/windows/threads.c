@@ -10,14 +10,14 @@
 /* The system's other time limits are no more accurate than this. */
 #define COARSE UINT64_C(16000000)
 
-/* In milliseconds. A refused wait takes this long, so that a caller that waits again does not
- * spin. */
+/* In milliseconds. If the system refuses to wait, the call sleeps this long, so that a caller that
+ * waits again does not spin. */
 #define REFUSED_WAIT 10
 
 enum { HANDLES_MOST = 8 };
 
-/* A time limit is too coarse for such a time. Returns NULL if the system has no such timer, as
- * before Windows 10 1803. */
+/* A timer for times that are too short for an ordinary time limit. Returns NULL if the system has
+ * no such timer, as before Windows 10 1803. */
 static HANDLE set_timer(uint64_t nanoseconds)
 {
   LARGE_INTEGER due;
@@ -70,7 +70,7 @@ void wlh_port_close_alarm(struct wlh_port_alarm alarm)
   wlh_port_close_descriptor(alarm.rings);
 }
 
-/* Returns and takes one of the handles; `count` for none. */
+/* Waits for the handles. Returns the index of the one that was signalled, or `count` for none. */
 static DWORD wait_for_one(HANDLE *handles, DWORD count, uint64_t nanoseconds)
 {
   HANDLE timer = nanoseconds < COARSE && nanoseconds > 0 ? set_timer(nanoseconds) : NULL;
@@ -99,7 +99,7 @@ void wlh_port_wait(
   for (DWORD i = 0; i < used; i++) {
     items[places[i]].ready = i == got || WaitForSingleObject(handles[i], 0) == WAIT_OBJECT_0;
   }
-  /* This follows taking the events, because a later death sets one of them again. */
+  /* This must follow taking the events, because a later death signals one of them again. */
   for (size_t i = 0; i < count; i++) {
     if (items[i].descriptor < 0 || items[i].reads) continue;
     items[i].ready = items[i].hung_up = wlh_port_is_over(port, items[i].descriptor);
