@@ -89,8 +89,8 @@ static bool is_grantable(const struct wlk_request *request)
   bool is_behind = !wlk_list_is_empty(queue) && queue->next != &request->by_resource;
   if (is_behind && !wlk_queue_would_be_first(request)) return false;
   if (wlk_list_is_empty(&resource->held)) return true;
-  /* Any one of the held locks tells the mode of all, because an exclusive lock is alone. Without a
-   * limit all three numbers are 0. */
+  /* Any held lock shows the mode of all held locks, because an exclusive lock is the only one. If
+   * there is no limit, all three numbers are 0. */
   return request->mode == WLK_SHARED &&
          WLK_REQUEST_OF(resource->held.next, by_resource)->mode == WLK_SHARED &&
          resource->units + request->weight <= resource->limit;

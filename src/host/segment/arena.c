@@ -5,8 +5,9 @@
 
 #include <string.h>
 
-/* Returns 0 if the segment is of another boot, or if its token is damaged. While the machine is up,
- * tokens never go back, whichever process formats the segment. */
+/* Returns the token that a new segment must continue, or 0 if the segment is of another boot, or if
+ * its token is damaged. Until the machine boots again, tokens never decrease, whichever process
+ * formats the segment. */
 static uint64_t last_token(const struct wlh_header *header, uint64_t boot)
 {
   return header->boot == boot && header->token < WLH_COUNT_MOST / 2 ? header->token : 0;
@@ -77,8 +78,8 @@ void wlh_cells_attach(
   arena->data = data;
 }
 
-/* No process can have written this header: the hash key has changed, or a count went back, which
- * would repeat tokens. */
+/* No process of this library can have written this header: the hash key has changed, or a counter
+ * has decreased, so that tokens would repeat. */
 static bool is_impossible(const struct wlh_arena *arena, const struct wlh_header *header)
 {
   bool known = (arena->hash_key[0] | arena->hash_key[1]) != 0;
@@ -148,14 +149,14 @@ uint32_t wlh_cells_free_count(const struct wlh_arena *arena)
 void wlh_cells_begin_look(struct wlh_segment *segment, uint32_t member)
 {
   (void)atomic_fetch_or(&segment->header.looking[member / 64], UINT64_C(1) << (member % 64));
-  /* Either we see the new number of cells, or the process that shrank it sees that we look. */
+  /* Either we see the new number of cells, or the process that shrank the segment sees our bit. */
   atomic_thread_fence(memory_order_seq_cst);
 }
 
 bool wlh_cells_end_look(struct wlh_segment *segment, uint32_t member)
 {
   (void)atomic_fetch_and(&segment->header.looking[member / 64], ~(UINT64_C(1) << (member % 64)));
-  /* Either we see the slack, or the process that left it sees that we look no more. */
+  /* Either we see the slack, or the process that left it sees that our bit is clear. */
   atomic_thread_fence(memory_order_seq_cst);
   return wlh_read(&segment->header.slack) != 0;
 }
@@ -184,7 +185,7 @@ void wlh_cells_end_give_back(struct wlh_arena *arena)
   wlh_commit(&wlh_header_of(arena)->slack, 0);
 }
 
-/* The new cells begin where the bucket heads were. */
+/* The new cells begin at the place of the former bucket heads. */
 static void double_cells(struct wlh_arena *arena)
 {
   uint32_t ncells = arena->ncells * 2;

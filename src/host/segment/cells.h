@@ -1,16 +1,16 @@
-/* The functions of segment/ share these: their results, and the arena, which is one process's view
- * of a segment. They implement section 4 of the Web Locks API and grant the same as
- * core/weblocks.h, in the same order. They run inside, under the segment's mutex, and none of them
- * allocates memory. After damage every function returns WLH_CELLS_POISONED; results before that may
- * be wrong, but a rebuild leaves no two holders that exclude each other.
+/* The declarations that the functions of segment/ share: their results, and the arena, which is one
+ * process's view of a segment. The functions implement section 4 of the Web Locks API and grant the
+ * same requests as core/weblocks.h, in the same order. They must be called inside, under the
+ * segment's mutex, and none of them allocates memory. After damage was noticed, every function
+ * returns WLH_CELLS_POISONED; earlier results may be wrong, but after a rebuild no two holders
+ * exclude each other.
  *
  * A caller
  *   1. takes the mutex
  *   2. calls wlh_cells_begin and, if the mutex was a dead owner's, wlh_cells_rebuild
  *   3. calls any of the other functions
- *   4. calls wlh_cells_take_messages until there is none
- *   5. wakes the members in `to_notify`, and clears it
- *   6. gives back room, if wlh_cells_begin_give_back, and leaves. */
+ *   4. calls wlh_cells_take_messages until no message is left 5. wakes the members in `to_notify`,
+ *   and clears it 6. gives back space, if wlh_cells_begin_give_back returns true, and leaves. */
 #ifndef WLH_CELLS_H
 #define WLH_CELLS_H
 
@@ -24,14 +24,14 @@ enum wlh_cells_status {
   WLH_CELLS_STOLEN,        /* the lock was stolen */
   WLH_CELLS_NOT_HELD,      /* the request was not granted yet; nothing was changed */
   WLH_CELLS_OTHER_LIMIT,   /* the name is in use with another limit; nothing was changed */
-  WLH_CELLS_QUEUE_FULL,    /* too many requests are pending for this one; nothing was changed */
+  WLH_CELLS_QUEUE_FULL,    /* more requests are pending than this one allows; nothing was changed */
   WLH_CELLS_FULL, /* too few free cells, or a name longer than WLH_NAME_MOST; nothing was changed */
   WLH_CELLS_GREW, /* the segment has more cells than `bytes` */
   WLH_CELLS_LOST, /* we are no member, or have no such request or agent */
   WLH_CELLS_POISONED /* the segment is damaged, and what is held is lost */
 };
 
-/* A new segment has this many cells, and keeps them when it shrinks. */
+/* A new segment has this many cells, and never shrinks to fewer. */
 enum { WLH_CELLS_AT_FIRST = 256 };
 
 /* Lock key: (c) constant  (m) the thread of this process that is inside */
@@ -50,8 +50,8 @@ struct wlh_arena {
   uint64_t now;                /* (m) milliseconds of a clock that all processes share */
   bool poisoned;               /* (m) this process, or another one, has found damage */
   bool outside;                /* (c) a view from outside: apparent damage then means nothing */
-  /* (c) Whether the process of another member lives; true if in doubt. It must not call anything
-   * here. */
+  /* (c) Whether the process of another member lives; true if in doubt. The function must not call
+   * any function of segment/. */
   bool (*alive)(void *data, uint32_t member);
   void *data;                           /* (c) for `alive` */
   uint64_t to_notify[WLH_MEMBERS / 64]; /* (m) out: bit i: member i must be woken */

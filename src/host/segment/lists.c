@@ -5,7 +5,7 @@ static struct wlh_link *link_of(struct wlh_arena *arena, enum wlh_place place, u
   return &wlh_request_at(arena, request)->links[place];
 }
 
-/* A neighbour is 0 at that end of the list. */
+/* At either end of the list, the missing neighbour is 0. */
 static inline void link_between(
     struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request,
     struct wlh_link link)
@@ -75,7 +75,7 @@ static uint32_t *next_of(struct wlh_arena *arena, uint32_t request)
   return &link_of(arena, WLH_BY_RESOURCE, request)->next;
 }
 
-/* Merges two sorted chains; of equal requests, those of `a` come first. */
+/* Merges two sorted chains; of equal requests, the requests of `a` come first. */
 static uint32_t merge_chains(struct wlh_arena *arena, uint32_t a, uint32_t b, wlh_order *order)
 {
   uint32_t first = 0, last = 0, steps = 0;
@@ -96,7 +96,7 @@ static uint32_t merge_chains(struct wlh_arena *arena, uint32_t a, uint32_t b, wl
   return first;
 }
 
-/* Cuts a chain behind its first sorted run, and returns the rest. */
+/* Cuts a chain after its first sorted run, and returns the rest. */
 static uint32_t cut_first_run(
     struct wlh_arena *arena, uint32_t request, wlh_order *order, uint32_t *steps)
 {

@@ -1,14 +1,14 @@
-/* Lists of requests in a segment. All of them are derived: a rebuild makes them anew. */
+/* Lists of requests in a segment. All lists are derived data: a rebuild makes them anew. */
 #ifndef WLH_LISTS_H
 #define WLH_LISTS_H
 
 #include "store.h"
 
-/* Appends a request that is in no list of this place, in O(1). */
+/* Appends a request, which must be in no list of this place. Cost: O(1). */
 void wlh_list_add(
     struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request);
 
-/* Inserts it before another one of the list, or appends it if `before` is 0. */
+/* Inserts the request before another request of the list, or appends it if `before` is 0. */
 void wlh_list_insert(
     struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request,
     uint32_t before);
@@ -31,7 +31,7 @@ static inline uint32_t wlh_list_next(
 /* Whether `a` goes before `b`, or their order does not matter. */
 typedef bool wlh_order(const struct wlh_request_cell *a, const struct wlh_request_cell *b);
 
-/* Sorts a chain of requests, and keeps the order of equal ones.
+/* Sorts a chain of requests, and keeps the order of equal requests.
  *   chain    the first request; `links[WLH_BY_RESOURCE].next` leads from each to the next
  *   returns  the first of the sorted chain
  *   cost     O(n log m) for m sorted runs; no memory */

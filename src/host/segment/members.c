@@ -14,7 +14,7 @@ static void write_version(struct wlh_member *member, const char *version)
   }
 }
 
-/* A member that waits must watch the new one. */
+/* A member that waits must watch the new member. */
 static void notify_waiting_members(struct wlh_arena *arena)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++)
@@ -28,13 +28,13 @@ enum wlh_cells_status wlh_cells_join(
 {
   struct wlh_header *header = wlh_header_of(arena);
   struct wlh_member *member = wlh_member_at(arena, arena->member);
-  /* The caller has our byte lock, so a predecessor is dead. */
+  /* The caller has our byte lock, so a previous member with our number is dead. */
   if (member->state != WLH_MEMBER_OUT)
     (void)wlh_cells_drop_member(arena);
   else
     (void)wlh_cells_reap(arena);
   if (arena->poisoned) return WLH_CELLS_POISONED;
-  /* The predecessor may have died while it looked. */
+  /* The previous member may have died while it read the cells from outside. */
   (void)atomic_fetch_and(
       &header->looking[arena->member / 64], ~(UINT64_C(1) << (arena->member % 64)));
   WLH_PUT(member->id, id);

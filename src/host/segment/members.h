@@ -4,8 +4,9 @@
 
 #include "cells.h"
 
-/* Joins with the arena's own number, whose byte lock the caller holds. Removes a predecessor and
- * all dead members, and has the waiting members woken, which must watch the new one.
+/* Joins with the arena's own number. The caller must hold the byte lock of this number. Removes a
+ * previous member with this number and all dead members, and puts the waiting members into
+ * `to_notify`, because they must watch the new member.
  *   id       random, not 0; for client ids
  *   pid      for display
  *   version  of the package, ASCII, cut to 15 bytes
@@ -13,11 +14,11 @@
 enum wlh_cells_status wlh_cells_join(
     struct wlh_arena *arena, uint64_t id, uint32_t pid, const char *version);
 
-/* Removes the arena's own member with all its requests and agents, as if it had died. Returns, and
- * costs, as wlh_cells_rebuild. */
+/* Removes the arena's own member with all its requests and agents, as if it had died. Result and
+ * cost are those of wlh_cells_rebuild. */
 enum wlh_cells_status wlh_cells_drop_member(struct wlh_arena *arena);
 
-/* Leaves, after all agents were terminated.
+/* Leaves. All agents must have been terminated.
  *   returns  WLH_CELLS_OK, POISONED
  *   cost     O(1); as wlh_cells_rebuild if it shrinks the segment */
 enum wlh_cells_status wlh_cells_leave(struct wlh_arena *arena);
@@ -41,7 +42,8 @@ enum wlh_cells_status wlh_cells_add_agent(
  *   cost     O(requests of the agent + grants) */
 enum wlh_cells_status wlh_cells_terminate_agent(struct wlh_arena *arena, uint32_t agent);
 
-/* Whether an agent of ours is there. It may be called outside, see wlh_cells_has_member. */
+/* Whether an agent of ours is in the segment. It may be called outside, see
+ * wlh_cells_has_member. */
 bool wlh_cells_has_agent(const struct wlh_arena *arena, uint32_t agent);
 
 enum {

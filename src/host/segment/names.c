@@ -15,8 +15,8 @@ static uint32_t text_part(uint32_t units)
   return units < WLH_TEXT_UNITS ? units : WLH_TEXT_UNITS;
 }
 
-/* A long name is not in one piece, so it is hashed part by part: the hash so far is part of the
- * next key. */
+/* A long name is not contiguous, so it is hashed part by part: the hash of each part is a part of
+ * the key for the next part. */
 static uint64_t hash_part(
     const struct wlh_arena *arena, uint64_t before, const uint16_t *part, uint32_t units)
 {

@@ -17,10 +17,11 @@ bool wlh_name_is_listed(const struct wlh_arena *arena, uint32_t resource);
 
 uint32_t wlh_name_cell_count(uint32_t units);
 
-/* Adds a name that is not there. The caller has checked that there are enough free cells. */
+/* Adds a name, which must not be in the segment yet. The caller must have checked that there are
+ * enough free cells. */
 uint32_t wlh_name_add(struct wlh_arena *arena, const uint16_t *name, uint32_t units, uint32_t hash);
 
-/* Removes a name that nobody holds or waits for. */
+/* Removes a name. No request may hold it or wait for it. */
 void wlh_name_remove(struct wlh_arena *arena, uint32_t resource);
 
 /* Returns the length of a name in code units, or 0 if it is damaged. */
@@ -32,8 +33,8 @@ void wlh_name_copy(struct wlh_arena *arena, uint32_t resource, uint16_t *to, uin
 bool wlh_name_is_same(
     struct wlh_arena *arena, const struct wlh_resource_cell *a, const struct wlh_resource_cell *b);
 
-/* For a rebuild: puts a RESOURCE cell into its bucket, and marks its text as KEPT. If the name is
- * there already, that is damage. */
+/* For a rebuild: puts a RESOURCE cell into its bucket, and marks its text as KEPT. If the bucket
+ * already contains the name, that is damage. */
 void wlh_name_restore(struct wlh_arena *arena, uint32_t resource);
 
 void wlh_names_clear(struct wlh_arena *arena);

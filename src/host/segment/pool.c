@@ -39,7 +39,7 @@ static uint32_t part_of(uint32_t units)
   return units < WLH_TEXT_UNITS ? units : WLH_TEXT_UNITS;
 }
 
-/* The last part is written first, so that each part leads to one that exists. */
+/* The last part is written first, so that each part leads to a part that exists already. */
 uint32_t wlh_text_write(struct wlh_arena *arena, const uint16_t *text, uint32_t units)
 {
   uint32_t next = 0;

@@ -4,12 +4,13 @@
 
 #include "store.h"
 
-/* Takes a free cell; without one, notes damage and returns 0. The caller has checked `nfree`. The
- * cell stays FREE until the caller commits it, which must be before the next call. */
+/* Takes a free cell. The caller must have checked `nfree`; if no cell is free, notes damage and
+ * returns 0. The cell stays FREE until the caller commits it, which must be before the next
+ * call. */
 uint32_t wlh_pool_take(struct wlh_arena *arena);
 
-/* Makes a cell FREE, which commits its end. The fields behind the first stay readable until the
- * next cell is taken. */
+/* Makes a cell FREE, which commits its end. All fields but the first stay readable until the next
+ * cell is taken. */
 void wlh_pool_free(struct wlh_arena *arena, uint32_t cell);
 
 /* Adds a cell that is FREE already to the free list. */
@@ -20,8 +21,8 @@ static inline uint32_t wlh_text_cell_count(uint32_t units)
   return (units + WLH_TEXT_UNITS - 1) / WLH_TEXT_UNITS;
 }
 
-/* Writes a text, and returns its first cell, or 0 if `units` is 0. The caller has checked that
- * there are enough free cells. */
+/* Writes a text, and returns its first cell, or 0 if `units` is 0. The caller must have checked
+ * that there are enough free cells. */
 uint32_t wlh_text_write(struct wlh_arena *arena, const uint16_t *text, uint32_t units);
 
 void wlh_text_free(struct wlh_arena *arena, uint32_t first, uint32_t units);

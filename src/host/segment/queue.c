@@ -1,6 +1,6 @@
 /* A critical section is a task of the lock task queue. The specification enqueues steps on an
- * agent's event loop; here the agent's member receives mail, and the caller the result of its
- * call. */
+ * agent's event loop; here the agent's member receives mail, and the caller receives the result of
+ * its call. */
 #include "queue.h"
 
 #include "../../core/port.h"
@@ -26,8 +26,8 @@ bool wlh_fits(
     uint32_t weight)
 {
   if (resource->held.head == 0) return true;
-  /* Any one of the held locks tells the mode of all, because an exclusive lock is alone. Without a
-   * limit all three numbers are 0. */
+  /* Any held lock shows the mode of all held locks, because an exclusive lock is the only one. If
+   * there is no limit, all three numbers are 0. */
   return mode == WLH_SHARED && wlh_request_at(arena, resource->held.head)->mode == WLH_SHARED &&
          (uint64_t)resource->weight + weight <= wlh_limit_number(resource->limit);
 }
@@ -40,7 +40,8 @@ static int32_t priority_of(const struct wlh_arena *arena, uint32_t request)
 bool wlh_would_be_first(
     const struct wlh_arena *arena, const struct wlh_resource_cell *resource, int32_t priority)
 {
-  /* Without levels, all have the priority of the last one, which a new request reads anyway. */
+  /* If there are no levels, all requests have the priority of the last one, which a new request
+   * reads anyway. */
   uint32_t other = resource->levels.head != 0 ? resource->queue.head : resource->queue.tail;
   return other == 0 || priority_of(arena, other) < priority;
 }
@@ -85,8 +86,8 @@ static void enter_queue(
     wlh_list_add(arena, &resource->queue, WLH_BY_RESOURCE, request);
 }
 
-/* Before a request leaves its queue, its successor begins its level instead. If there is none, the
- * next level may become the highest, which is not listed. */
+/* Before a request leaves its queue, its successor becomes the first of their level. If the level
+ * has no successor, the next level may become the highest level, which is not listed. */
 static WLK_RARE void leave_level(
     struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request)
 {
@@ -161,7 +162,7 @@ void wlh_process_the_lock_request_queue(struct wlh_arena *arena, uint32_t resour
     wlh_name_remove(arena, resource);
 }
 
-/* Frees a request that is in no list but its agent's. */
+/* Frees a request that is in no list but the list of its agent. */
 static void free_request(struct wlh_arena *arena, uint32_t request)
 {
   const struct wlh_request_cell *cell = wlh_request_at(arena, request);

@@ -1,4 +1,4 @@
-/* The queue of a name, its locks, and each step of a request between them. */
+/* The queue of a name, its locks, and each step of a request from the one to the other. */
 #ifndef WLH_QUEUE_H
 #define WLH_QUEUE_H
 
@@ -33,7 +33,7 @@ void wlh_add_to_resource(
 /* Section 4.4: https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue */
 void wlh_process_the_lock_request_queue(struct wlh_arena *arena, uint32_t resource);
 
-/* Puts a NEWS_ request into its member's mailbox, and has the member woken. */
+/* Puts a NEWS_ request into its member's mailbox, and the member into `to_notify`. */
 void wlh_mailbox_put(struct wlh_arena *arena, uint32_t request);
 
 void wlh_mailbox_remove(struct wlh_arena *arena, uint32_t request);
@@ -41,7 +41,7 @@ void wlh_mailbox_remove(struct wlh_arena *arena, uint32_t request);
 /* Ends a request in any state, with its mail, and grants what became grantable. */
 void wlh_end_cell(struct wlh_arena *arena, uint32_t request);
 
-/* Frees a request that was stolen or has passed, and that is in no mailbox any more. */
+/* Frees a request that was stolen or has passed. It must be in no mailbox any more. */
 void wlh_end_broken_cell(struct wlh_arena *arena, uint32_t request);
 
 #endif

@@ -1,5 +1,5 @@
-/* If the process dies anywhere in here, a rebuild accepts what it leaves: only meaningless cells
- * become FREE, and others only change between TEXT and KEPT. */
+/* If the process dies during a rebuild, the next rebuild accepts the cells that it leaves: only
+ * meaningless cells become FREE, and other cells only change between TEXT and KEPT. */
 #include "rebuild.h"
 
 #include "lists.h"
@@ -72,7 +72,7 @@ static void rebuild_cell(struct wlh_arena *arena, uint32_t i, uint32_t *chain)
   }
 }
 
-/* Returns the number behind the last cell in use. */
+/* Returns the number of the last cell in use, plus 1. */
 static uint32_t find_top(const struct wlh_arena *arena)
 {
   uint32_t top = arena->ncells;
@@ -110,8 +110,8 @@ bool wlh_cells_would_shrink(const struct wlh_arena *arena)
   return high <= shrink_limit(arena->ncells) || wlh_kind_of(arena, high - 1) == WLH_KIND_FREE;
 }
 
-/* Returns the chain of all requests. Older ones tend to have lower cells, so beginning at the top
- * nearly sorts it. */
+/* Returns the chain of all requests. Older requests tend to have lower cells, so beginning with the
+ * highest cell nearly sorts the chain. */
 static uint32_t rebuild_cells(struct wlh_arena *arena, uint32_t top)
 {
   uint32_t chain = 0;
@@ -164,8 +164,8 @@ static bool is_before_by_ticket(const struct wlh_request_cell *a, const struct w
 }
 
 /* Orders the requests of a name, and mail, that are sorted by tickets already: locks and stolen
- * locks as they were granted, then waiting requests. Tokens grow, so the news of a theft precedes
- * that of any later grant. */
+ * locks in the order of their grants, then waiting requests. Tokens grow, so the mail about a theft
+ * precedes the mail about any later grant. */
 static bool is_before_at_name(const struct wlh_request_cell *a, const struct wlh_request_cell *b)
 {
   bool a_waits = a->kind == WLH_KIND_PENDING, b_waits = b->kind == WLH_KIND_PENDING;
@@ -219,7 +219,7 @@ static void rebuild_names(struct wlh_arena *arena, uint32_t top)
 
 /* ---- 5. free cells ---- */
 
-/* Begins at the top, so that the lowest cells are taken first. */
+/* Begins with the highest cell, so that later the lowest cells are taken first. */
 static void rebuild_free_list(struct wlh_arena *arena, uint32_t top)
 {
   struct wlh_header *header = wlh_header_of(arena);
@@ -244,7 +244,7 @@ static void process_queues(struct wlh_arena *arena, uint32_t top)
     if (wlh_kind_of(arena, i) == WLH_KIND_RESOURCE) wlh_process_the_lock_request_queue(arena, i);
 }
 
-/* After damage the rest is left out, because it would be lost anyway. */
+/* After damage the remaining steps are skipped, because all locks are lost anyway. */
 static void rebuild(struct wlh_arena *arena)
 {
   rebuild_members(arena);
@@ -266,8 +266,8 @@ enum wlh_cells_status wlh_cells_rebuild_without_shrinking(struct wlh_arena *aren
   return wlh_status_or_poisoned(arena, WLH_CELLS_OK);
 }
 
-/* The cells of dead members become free only here, so shrinking comes after. It moves the bucket
- * heads, so the few remaining cells are rebuilt once more. */
+/* The cells of dead members become free only in this rebuild, so shrinking must come afterwards. It
+ * moves the bucket heads, so the few remaining cells are rebuilt once more. */
 enum wlh_cells_status wlh_cells_rebuild(struct wlh_arena *arena)
 {
   enum wlh_cells_status status = wlh_cells_rebuild_without_shrinking(arena);

@@ -1,17 +1,17 @@
-/* The work after a death: the tables are rebuilt from the truth. */
+/* The work after a death: rebuilding the tables from the committed fields of the cells. */
 #ifndef WLH_REBUILD_H
 #define WLH_REBUILD_H
 
 #include "cells.h"
 
-/* Rebuilds the tables from the truth in the cells, without what dead members had, and grants what
- * became grantable. If few cells are in use, it shrinks the segment, so that the next rebuild costs
- * less.
+/* Rebuilds the tables from the truth in the cells (segment.h), without the requests and agents of
+ * dead members, and grants the requests that became grantable. If few cells are in use, it shrinks
+ * the segment, so that the next rebuild costs less.
  *   returns  WLH_CELLS_OK, WLH_CELLS_POISONED
  *   cost     O(cells + requests * log(requests)) */
 enum wlh_cells_status wlh_cells_rebuild(struct wlh_arena *arena);
 
-/* Rebuilds for a caller that has just added cells, and keeps them all. */
+/* Rebuilds for a caller that has just added cells. Does not shrink the segment. */
 enum wlh_cells_status wlh_cells_rebuild_without_shrinking(struct wlh_arena *arena);
 
 /* Whether a rebuild would probably shrink the segment. It may be called outside. */

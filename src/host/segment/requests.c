@@ -19,8 +19,8 @@ struct attempt {
   bool grantable; /* whether the request is granted at once */
 };
 
-/* A theft is granted at once. Another request is, if it would be the first of the queue and
- * fits. */
+/* A theft is granted at once. Any other request is granted at once if it would be the first of the
+ * queue and can be held together with the locks. */
 static bool is_grantable(const struct wlh_arena *arena, const struct attempt *attempt)
 {
   const struct wlh_resource_cell *cell = wlh_resource_at(arena, attempt->resource);
@@ -67,8 +67,8 @@ static enum wlh_cells_status check_once(
   return wlh_header_of(arena)->nfree >= answer->needed ? WLH_CELLS_OK : WLH_CELLS_FULL;
 }
 
-/* A refused request looks for a living member that is in its way. This is what it has seen so
- * far. */
+/* A refused request searches for a living member that obstructs it. This is the state of the
+ * search. */
 struct survey {
   uint64_t living[WLH_MEMBERS / 64];
   uint32_t steps;
@@ -84,7 +84,7 @@ static bool check_living(struct wlh_arena *arena, struct survey *survey, uint32_
   return lives;
 }
 
-/* Whether this request of a living member is enough to refuse. */
+/* Whether this one request of a living member is reason enough for the refusal. */
 static bool proves_refusal(
     const struct attempt *attempt, enum wlh_cells_status refusal,
     const struct wlh_request_cell *other, uint32_t kind)
@@ -121,7 +121,8 @@ static bool is_refused_for_the_dead(
   return dead;
 }
 
-/* Nobody waits for these members, so nobody watches them. Returns whether any was dead. */
+/* Removes dead members that obstruct a request. No process watches them unless a request waits.
+ * Returns whether there was any. */
 static bool reap_obstacles(
     struct wlh_arena *arena, const struct attempt *attempt, enum wlh_cells_status refusal)
 {
@@ -131,7 +132,8 @@ static bool reap_obstacles(
   return true;
 }
 
-/* Each dead member that it finds may have been the reason for a refusal, so it checks again. */
+/* Each dead member that is found may have been the reason for the refusal, so the request is
+ * checked again. */
 static enum wlh_cells_status check_until_decided(
     struct wlh_arena *arena, struct attempt *attempt, struct wlh_answer *answer)
 {
@@ -139,7 +141,7 @@ static enum wlh_cells_status check_until_decided(
     enum wlh_cells_status status = check_once(arena, attempt, answer);
     if (status == WLH_CELLS_OK || !reap_obstacles(arena, attempt, status)) return status;
   }
-  wlh_note_damage(arena); /* more have died than there can be members */
+  wlh_note_damage(arena); /* more members have died than there can be */
   return WLH_CELLS_POISONED;
 }
 
@@ -169,7 +171,7 @@ static void steal_the_held_locks(struct wlh_arena *arena, const struct attempt *
   WLH_PUT(cell->weight, 0);
 }
 
-/* Fills a cell; the caller commits it. */
+/* Fills a cell; the caller must commit it. */
 static uint32_t fill_request_cell(
     struct wlh_arena *arena, const struct attempt *attempt, uint32_t label)
 {
@@ -195,7 +197,8 @@ static uint32_t fill_request_cell(
   return request;
 }
 
-/* There are enough cells, and there is no reason to refuse the request. */
+/* Makes the request. The caller must have checked that there are enough cells, and no reason to
+ * refuse it. */
 static enum wlh_cells_status make_request(
     struct wlh_arena *arena, struct attempt *attempt, struct wlh_answer *answer)
 {

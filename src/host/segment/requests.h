@@ -1,4 +1,4 @@
-/* Sections 4.1 to 4.3 of the specification, with their names. */
+/* Sections 4.1 to 4.3 of the specification. The functions have the names of its algorithms. */
 #ifndef WLH_REQUESTS_H
 #define WLH_REQUESTS_H
 
@@ -30,10 +30,10 @@ struct wlh_answer {
   uint32_t needed;  /* on FULL: free cells needed; UINT32_MAX if no number is enough */
 };
 
-/* Requests a lock (4.1). A request that would have to wait asks `alive` for the members in its way,
- * and removes dead ones.
+/* Requests a lock (4.1). If a request would have to wait, asks `alive` for the members that
+ * obstruct it, and removes dead members.
  *   returns  WLH_CELLS_GRANTED (no mail reports it again), PENDING, NOT_AVAILABLE, OTHER_LIMIT,
- *            QUEUE_FULL, FULL, LOST, POISONED; OK: it passes, and would be granted
+ *            QUEUE_FULL, FULL, LOST, POISONED; OK: the request passes, and would be granted
  *   cost     O(length); with a priority, O(other priorities that wait); a theft O(locks held on the
  *            name) */
 enum wlh_cells_status wlh_cells_request_a_lock(
@@ -46,7 +46,7 @@ enum wlh_cells_status wlh_cells_request_a_lock(
 enum wlh_cells_status wlh_cells_release_the_lock(
     struct wlh_arena *arena, uint32_t request, uint64_t cookie, struct wlh_thief *thief);
 
-/* Aborts a request (4.3) and grants what became grantable.
+/* Aborts a request (4.3) and grants the requests that became grantable.
  *   returns  WLH_CELLS_OK (it was pending, or has passed; it ended), LOST, POISONED. On GRANTED and
  *            STOLEN nothing was changed, and wlh_cells_release_the_lock ends it */
 enum wlh_cells_status wlh_cells_abort_the_request(
@@ -56,12 +56,13 @@ enum wlh_cells_status wlh_cells_abort_the_request(
 enum wlh_cells_status wlh_cells_end_the_request(
     struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
-/* Whether a request of ours is there and, unless it was stolen, in the lists of its name. Others
- * change the lists, so a negative result from outside must be checked again inside. Cost: O(1). */
+/* Whether a request of ours is in the segment and, unless it was stolen, in the lists of its name.
+ * Other processes change the lists, so a negative result from outside must be checked again inside.
+ * Cost: O(1). */
 bool wlh_cells_has_request(const struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
-/* Whether a pending request waits for one of its own thread, which ends none while it blocks. Cost:
- * O(locks held on the name + requests ahead). */
+/* Whether a pending request waits for another request of its own thread, which ends none of them
+ * while it blocks. Cost: O(locks held on the name + requests ahead). */
 bool wlh_cells_waits_for_itself(struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
 #endif

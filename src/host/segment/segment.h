@@ -1,77 +1,83 @@
 /* The tables that all processes share: one segment for each bucket, a file that every member maps.
  * This head says how segment/ works; the rest of this header is the layout of the file.
  *
- * The problem. The processes of a machine want one queue for each name, and no server. Each of them
- * can be killed between any two instructions, also in the middle of a change, and nobody runs
- * afterwards to clean up. It can be stopped for hours, and it can have a defect. Its pointers mean
- * nothing to the others, and nobody can free memory that it has allocated. Lists under a
- * mutex would be torn by the first kill, and nobody could tell which half is right.
+ * The problem. The processes of a machine need one queue for each name, without a server. Each
+ * process can be killed between any two instructions, also in the middle of a change, and no code
+ * of it runs afterwards to clean up. It can be stopped for hours, and it can have a defect. Its
+ * pointers are meaningless in other processes, and no other process can free memory that it has
+ * allocated. The first kill would tear lists that only a mutex protects, and no process could tell
+ * which half is right.
  *
- * The solution. Everything is a cell of 128 bytes at an index: a request, a name, an agent, a piece
- * of text. The truth is the `kind` of each cell with the fields that have no star below. Each step
- * first writes the fields and then commits by one aligned 32-bit store, mostly of `kind`. Between
- * two commits the truth is a legal state, beside cells that nothing refers to. Fields with a star
- * (lists, chains, counts) are derived. They are written in any order, and after a death nobody
- * believes them: wlh_cells_rebuild makes them anew from the truth.
+ * The solution. All data is in cells of 128 bytes, each at an index: a request, a name, an agent, a
+ * piece of text. The truth is the `kind` of each cell with the fields that have no star below. Each
+ * step first writes the fields and then commits them by one aligned 32-bit store, mostly of `kind`.
+ * Between two commits the truth is always a legal state, apart from cells that nothing refers to.
+ * Fields with a star (lists, chains, counts) are derived. They are written in any order, and after
+ * a death no process uses them: wlh_cells_rebuild makes them anew from the truth.
  *
  * What guards what. A letter behind each field says who may touch it:
  *
- *   (i)  inside: the owner of the mutex, `word`. Only one process is inside, by one thread
+ *   (i)  inside: the owner of the mutex, `word`. Only one thread of one process is inside
  *   (b)  the holder of this member's byte lock (port/port.h)
  *   (g)  the holder of the gate: a formatter, while there are no members
- *   (a)  atomic, by whom the comment says
+ *   (a)  atomic; the comment says who writes it
  *
- * `word` has the number and the generation of its owner, so whoever finds it can ask the kernel
- * whether that process lives. member/section.h has the way in and out.
+ * `word` has the number and the generation of its owner, so any process that finds it can ask the
+ * kernel whether the owner lives. member/section.h describes entering and leaving.
  *
- * A request, inside, one file after another:
+ * The way of a request, inside, from file to file:
  *   arena.c     wlh_cells_begin checks the header and copies the counts that all bounds rely on
- *   requests.c  finds the name (names.c), and asks `alive` before it refuses for the sake of others
+ *   requests.c  finds the name (names.c), and asks `alive` before it refuses because of other
+ *               requests
  *   pool.c      takes cells for the label and a new name, and commits them: TEXT, then RESOURCE
  *   requests.c  a theft commits each held lock as NEWS_BROKEN; the request is filled, and committed
- *               as HELD or PENDING; only then it enters the lists (queue.c)
+ *               as HELD or PENDING; only afterwards it enters the lists (queue.c)
  *   queue.c     at a release or an abort: FREE is committed, then process_the_lock_request_queue
  *               commits each grant as NEWS_HELD, and puts it into the mailbox of its member
- *   members.c   that member enters, takes its mail, and commits NEWS_HELD as HELD
- * Nothing here allocates memory, and only `alive` may make a system call.
+ *   members.c   the notified member enters, takes its mail, and commits NEWS_HELD as HELD
+ * No function of segment/ allocates memory, and only `alive` may make a system call.
  *
- * Crashes: what each leaves, and who mends it.
- *   outside the tables     whole tables with the requests of a dead member. A member that waits is
+ * Crashes, by the place of the process: the state that each leaves, and who repairs it.
+ *   outside the tables     intact tables with the requests of a dead member. A member that waits is
  *                          notified of the death; a request that would be refused, a snapshot and a
- *                          new member ask `alive`. Whoever finds it rebuilds
- *   inside                 `word` of a dead owner. Whoever takes it over rebuilds before anything
- *                          else; event loops leave that to the helper of their process
+ *                          new member ask `alive`. The process that finds the death rebuilds
+ *   inside                 `word` of a dead owner. The process that takes it over must first
+ *                          rebuild; event loops leave that to the helper of their process
  *   before a commit        cells in use that nothing refers to. The rebuild frees them
- *   after a commit         a request in no list, or a grant in no mailbox. The rebuild frees it
- *                          with its member, or enters it
- *   amid a theft           some locks broken, and no thief. They stay stolen, and the rebuild
- *                          grants the queue
- *   amid growing           before `ncells` changes, cells that do not count yet; after it, no
- *                          bucket heads, which the rebuild makes
+ *   after a commit         a request in no list, or a grant in no mailbox. The rebuild frees it, if
+ *                          its member is dead, or puts it into the list or mailbox
+ *   amid a theft           some locks are stolen, but the thief has no request yet. They stay
+ *                          stolen, and the rebuild grants requests of the queue
+ *   amid growing           before the change of `ncells`, cells that do not count yet; after it,
+ *                          missing bucket heads, which the rebuild makes
  *   amid a rebuild         a state that a rebuild accepts: only cells without meaning became FREE
- *   before a wake-up       a bit in `due`. The next process that leaves sends it (member/wake_up.h)
+ *   before a wake-up       a bit in `due`. The next process that leaves sends the wake-up
+ *                          (member/wake_up.h)
  *   amid formatting        no magic, or `retired`. The next holder of the gate formats again
  *
- * Damage. Another process can overwrite anything, at any time. So an index is masked where it is
- * used, and a loop counts its steps (store.h). Nothing free is 0, neither a cell nor a bucket head
- * nor an absent member, so zeros are recognized. What cannot be is damage: `poisoned` is set for
- * ever, all members give the file up, and it is made anew when they have left.
+ * Damage. Another process can overwrite any byte at any time. So an index must be masked where it
+ * is used, and a loop must count its steps (store.h). No unused entry is 0, neither a cell nor a
+ * bucket head nor an absent member, so a file of zeros is recognized. An impossible value is
+ * damage: `poisoned` is set for ever, all members give the file up, and when they have left, the
+ * next member makes it anew.
  *
- * Readers outside. With its bit in `looking` a member may read all cells: no room is given back
- * meanwhile. Nothing orders its reads. So it believes a lock only if its token is the same before
- * and after (wlh_cells_find_holders), and that something of its own is missing only inside
- * (wlh_cells_has_request).
+ * Readers outside. While its bit in `looking` is set, a member may read all cells: no space is
+ * given back meanwhile. Its reads are not ordered. So it may trust a lock only if the token is the
+ * same before and after the other reads (wlh_cells_find_holders). If a record of its own seems to
+ * be missing, it must check that again inside (wlh_cells_has_request).
  *
  * The invariants of a name are those of src/core/records.h, whenever no process is inside and no
- * rebuild is due. There are three differences. Requests of one priority are in the order of their
- * tickets. Tokens grow over all names of a segment. News that a process has not received is in the
- * mailbox of its member. verify.c checks each of them. A queue is a row of levels, one for each
- * priority that waits, the highest first. `levels` has the first request of each level but the
- * highest, so a new request reads one of each level that it overtakes.
+ * rebuild is due. There are three differences. Requests of one priority are ordered by their
+ * tickets. Tokens grow over all names of a segment. A grant or theft that a process has not
+ * received yet is in the mailbox of its member. verify.c checks each invariant. A queue is a
+ * sequence of levels, one for each priority that waits, the highest first. `levels` has the first
+ * request of each level but the highest, so a new request reads one request of each level that it
+ * overtakes.
  *
- * WLH_LAYOUT changes with the layout; additions use space that is zero. Other layouts must still
- * see that the file is in use, by whom, and which tokens were given. So the header up to `retired`,
- * its `token`, a member's `pid` and `version`, and the byte locks are the same in all of them. */
+ * WLH_LAYOUT must change with the layout; compatible additions use bytes that are zero. A process
+ * with another layout must still see whether the file is in use, by which processes, and which
+ * tokens were given. So the header up to `retired`, its `token`, a member's `pid` and `version`,
+ * and the byte locks must be the same in all layouts. */
 #ifndef WLH_SEGMENT_H
 #define WLH_SEGMENT_H
 
@@ -87,8 +93,8 @@
 
 enum {
   WLH_MEMBERS = 256,        /* a member's number is 0 to 255 */
-  WLH_CELLS_LEAST = 64,     /* `ncells` is a power of two from this */
-  WLH_CELLS_MOST = 1 << 20, /* to this. Cell 0 is always FREE: 0 means none */
+  WLH_CELLS_LEAST = 64,     /* the least `ncells`, which is a power of two */
+  WLH_CELLS_MOST = 1 << 20, /* the greatest. Cell 0 is always FREE: 0 means none */
   WLH_CELL_BYTES = 128,
   WLH_NAME_INLINE = 36,      /* code units of a name that fit into its RESOURCE cell */
   WLH_TEXT_UNITS = 60,       /* code units in a TEXT cell */
@@ -100,8 +106,8 @@ enum {
 /* Tickets and tokens stay below this; larger ones are damage. */
 #define WLH_COUNT_MOST (UINT64_C(1) << 62)
 
-/* The kind of a cell. None is 0, so that a file overwritten with zeros is damage and not free
- * cells. */
+/* The kind of a cell. No kind has the value 0, so a file that was overwritten with zeros is
+ * recognized as damaged, and not taken for free cells. */
 enum wlh_kind {
   WLH_KIND_FREE = 1,
   WLH_KIND_TEXT = 2,
@@ -114,8 +120,8 @@ enum wlh_kind {
   WLH_KIND_KEPT = 9         /* a TEXT that a rebuild has found in use */
 };
 
-/* Ends a chain of names, and is the head of an empty one. It is not 0, because a held name must not
- * disappear when the file becomes zeros. */
+/* Ends a chain of names, and is the head of an empty chain. It is not 0, because a held name must
+ * not disappear when the file is overwritten with zeros. */
 #define WLH_NO_NAME UINT32_MAX
 
 /* The numbers are those of enum wlk_mode. */
@@ -130,8 +136,8 @@ struct wlh_link {
   uint32_t next, prev;
 };
 
-/* The lists that a request can be in. A request is never in a mailbox (NEWS_) and a level (PENDING)
- * at once, so these two share a link. */
+/* The lists that a request can be in. A request is never in a mailbox (as NEWS_) and in a level (as
+ * PENDING) at the same time, so these two lists share a link. */
 enum wlh_place {
   WLH_BY_RESOURCE,
   WLH_BY_MAILBOX,
@@ -148,8 +154,8 @@ struct wlh_thief {
   uint32_t zero;
 };
 
-/* A lock request (2.5) and, once granted, the lock (2.4). The first cache line has the fields that
- * are read most. */
+/* A lock request (section 2.5 of the specification) and, once granted, the lock (2.4). The first
+ * cache line has the fields that are read most. */
 struct wlh_request_cell {
   uint32_t kind;      /* (i) PENDING, NEWS_HELD, HELD, NEWS_BROKEN */
   uint32_t resource;  /* (i) RESOURCE cell; meaningless once broken */
@@ -193,7 +199,8 @@ struct wlh_resource_cell {
 #define WLH_LIMIT_UNSET UINT32_C(0)
 #define WLH_LIMIT_NONE  UINT32_MAX
 
-/* A part of a name, of a label or of a thread's name. All parts but the last are full. */
+/* A part of a name, of a label or of a thread's name. Every part but the last has WLH_TEXT_UNITS
+ * code units. */
 struct wlh_text_cell {
   uint32_t kind;                 /* (i) TEXT, KEPT */
   uint32_t next;                 /* (i) next TEXT cell; 0 in the last */
@@ -225,7 +232,7 @@ union wlh_cell {
   struct wlh_agent_cell agent;
 };
 
-/* Whether a member is in. Neither number is 0, as for cells. */
+/* Whether a member has joined. Neither number is 0, so that zeros are recognized as damage. */
 enum { WLH_MEMBER_IN = 1, WLH_MEMBER_OUT = 2 };
 
 /* A process that has the bucket open. */

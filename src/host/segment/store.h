@@ -1,10 +1,10 @@
-/* How a segment is read and written. Every store goes through here, so that a test can stop at each
- * (WLH_STEPS). A read may return anything, and something else the next time, because another
- * process can have a defect, and the file can become zeros. Therefore
- *   - an index is masked by the private `ncells` where it is used. Errors end up at cell 0, which
- *     means none and whose kind is never written
- *   - a size is read once, by wlh_read_length, which knows the largest possible one
- *   - a loop along a chain asks wlh_advance, which counts its steps. Other loops count to the
+/* How a segment is read and written. Every store must use these functions, so that a test can stop
+ * at each store (WLH_STEPS). A read may return any value, and a different one the next time,
+ * because another process can have a defect, and the file can be overwritten with zeros. Therefore
+ *   - an index is masked by the private `ncells` where it is used. A wrong index becomes 0: cell 0
+ *   means none, and its kind is never written - a size is read once, by wlh_read_length, which
+ *   knows the largest possible one - a loop along a chain asks wlh_advance, which counts its steps.
+ *   Other loops count to the
  *     private `ncells`, to a constant, or to a size from wlh_read_length
  * Tests change the segment between two reads (WLH_LOOKS). */
 #ifndef WLH_STORE_H
@@ -22,7 +22,7 @@ void wlh_step_commit(void);
 #define WLH_STEP_COMMIT() ((void)0)
 #endif
 
-/* A test build calls this before each look at a cell, and after each read of a number. */
+/* A test build calls this before each access to a cell, and after each read of a number. */
 #if defined(WLH_LOOKS)
 void wlh_look(const void *place, size_t size);
 #define WLH_LOOK(place) wlh_look(&(place), sizeof(place))
@@ -34,8 +34,8 @@ void wlh_look(const void *place, size_t size);
 #define WLH_PUT(place, value) (WLH_STEP(place), (void)((place) = (value)))
 
 /* Stores a 32-bit word after all earlier stores and before all later ones. A dead process has
- * executed a prefix of its instructions, and the kernel shows all of them to the living, so only
- * the compiler needs a fence. */
+ * executed a prefix of its instructions, and all their stores are visible to living processes, so
+ * only the compiler needs a fence. */
 static inline void wlh_commit(uint32_t *place, uint32_t value)
 {
   WLH_STEP(*place);
@@ -45,7 +45,7 @@ static inline void wlh_commit(uint32_t *place, uint32_t value)
   WLH_STEP_COMMIT();
 }
 
-/* Raises a count of the header. It is one store on every machine. */
+/* Raises a counter of the header. This is one store on every machine. */
 static inline void wlh_raise_count(uint64_t *count, uint64_t value)
 {
   WLH_STEP(*count);
@@ -54,8 +54,8 @@ static inline void wlh_raise_count(uint64_t *count, uint64_t value)
   WLH_STEP_COMMIT();
 }
 
-/* A view from outside may meet what only looks like damage, so there it means that this look
- * failed. */
+/* A reader outside may see states that only look like damage. For such a reader, damage only means
+ * that this read failed. */
 static inline void wlh_note_damage(struct wlh_arena *arena)
 {
   arena->poisoned = true;
@@ -144,7 +144,7 @@ static inline bool wlh_expect_request(struct wlh_arena *arena, uint32_t cell)
   return is;
 }
 
-/* Reads a number that others may change into a private copy, once. */
+/* Reads a number, which other processes may change, once into a private copy. */
 static inline uint32_t wlh_read(const uint32_t *place)
 {
   uint32_t number = *(const volatile uint32_t *)place;
@@ -163,7 +163,7 @@ static inline uint32_t wlh_read_length(
 }
 
 /* Whether a walk along a chain goes on at `cell`: not at cell 0, and not after more steps than
- * there are cells, which are damage. `steps` is 0 at first. */
+ * there are cells, which is damage. `steps` is 0 at first. */
 static inline bool wlh_advance(struct wlh_arena *arena, uint32_t cell, uint32_t *steps)
 {
   if (cell == 0 || arena->poisoned) return false;

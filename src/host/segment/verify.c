@@ -5,7 +5,7 @@
 #include "pool.h"
 #include "queue.h"
 
-/* The counts so far. They come from the cells and from the lists, and both must agree. */
+/* The counts so far. The cells and the lists are counted separately, and both counts must agree. */
 struct found {
   struct wlh_arena *arena;
   const char *broken;
@@ -40,7 +40,7 @@ struct of_list {
   enum wlh_place place;
   bool (*belongs)(const struct wlh_request_cell *cell, uint32_t owner);
   uint32_t owner;
-  /* Whether `cell` may be right behind `before`; NULL for always. */
+  /* Whether `cell` may directly follow `before`; NULL for always. */
   bool (*follows)(const struct wlh_request_cell *cell, const struct wlh_request_cell *before);
 };
 

@@ -11,8 +11,8 @@ struct viewing {
   uint32_t steps; /* requests that were read */
 };
 
-/* Returns where to write a text, or NULL if it does not fit. More text than all cells can have is
- * damage: something is listed twice, and the caller would allocate without bound. */
+/* Returns where to write a text, or NULL if it does not fit. More text than all cells can hold is
+ * damage: a cell is listed twice, and the caller would allocate without bound. */
 static uint16_t *reserve(struct viewing *viewing, uint32_t units, uint32_t *at)
 {
   struct wlh_view *view = viewing->view;
@@ -33,8 +33,8 @@ static void add_text(
   *length = units;
 }
 
-/* The mark of an agent is its index in this snapshot, if the client there agrees. Without room, an
- * agent may be counted once for each entry. */
+/* The mark of an agent is its index in this snapshot, if the client at that index is this agent. If
+ * the capacity is too small, an agent may be counted once for each entry. */
 static uint32_t add_client(struct viewing *viewing, uint32_t agent)
 {
   struct wlh_view *view = viewing->view;
@@ -169,8 +169,8 @@ static bool attach_from_outside(
          atomic_load(&segment->header.poisoned) == 0;
 }
 
-/* A token is given once. If it is the same, the lock was held all the time, and what it refers to
- * has not changed. */
+/* No two grants have the same token. If the token is unchanged, the lock was held all the time, and
+ * the cells that it refers to have not changed. */
 static bool is_still_held(
     const struct wlh_arena *arena, uint32_t resource, const struct wlh_entry *entry)
 {
@@ -180,7 +180,8 @@ static bool is_still_held(
          wlh_read(&cell->resource) == resource;
 }
 
-/* Keeps the locks that are still held. Returns false if none is, and some may have been there. */
+/* Keeps the locks that are still held. Returns false if no lock is left, although there may have
+ * been some. */
 static bool keep_still_held(struct wlh_arena *arena, uint32_t resource, struct wlh_view *view)
 {
   uint32_t seen = view->entry_count, kept = 0;
@@ -194,7 +195,7 @@ static bool keep_still_held(struct wlh_arena *arena, uint32_t resource, struct w
   return kept > 0;
 }
 
-/* Returns LOST if others were changing what it read. */
+/* Returns LOST if other processes were changing the cells that it read. */
 static enum wlh_cells_status find_holders_once(
     struct wlh_arena *arena, const uint16_t *name, uint32_t units, struct wlh_view *view)
 {

@@ -24,8 +24,8 @@ struct wlh_client {
   uint32_t agent;            /* its cell */
 };
 
-/* Parts of a snapshot that do not fit are counted, but not written: it is complete if no count
- * exceeds its capacity. */
+/* Parts of a snapshot that do not fit are counted, but not written: the snapshot is complete if no
+ * count exceeds its capacity. */
 struct wlh_view {
   struct wlh_entry *entries;  /* by name: the locks, then the queue in its order */
   struct wlh_client *clients; /* each client of the entries once */
@@ -35,7 +35,7 @@ struct wlh_view {
 };
 
 /* Section 4.5: https://www.w3.org/TR/2023/WD-web-locks-20230105/#snapshot-the-lock-state
- * The result includes dead members, so callers use wlh_cells_reap first.
+ * The result includes dead members, so callers must call wlh_cells_reap first.
  *   returns  WLH_CELLS_OK, WLH_CELLS_FULL (see struct wlh_view), POISONED
  *   cost     O(cells in use) */
 enum wlh_cells_status wlh_cells_snapshot_the_lock_state(
@@ -47,12 +47,12 @@ enum wlh_cells_status wlh_cells_snapshot_a_name(
     struct wlh_arena *arena, const uint16_t *name, uint32_t units, bool pending,
     struct wlh_view *view);
 
-/* Reads the holders of a name from outside, so that no process in the tables delays it. It writes
- * only `view`, which may list a client more than once. Each lock in it was held during the call;
- * others may be missing.
+/* Reads the holders of a name from outside, so that no process inside delays it. It writes only
+ * `view`, which may list a client more than once. Each lock in `view` was held during the whole
+ * call; a lock that was granted or released meanwhile may be missing.
  *   segment  mapped up to `bytes`
- *   returns  WLH_CELLS_OK, WLH_CELLS_FULL (see struct wlh_view), or WLH_CELLS_LOST: others were
- *            changing the tables, or they are damaged
+ *   returns  WLH_CELLS_OK, WLH_CELLS_FULL (see struct wlh_view), or WLH_CELLS_LOST: other processes
+ *            were changing the tables, or the tables are damaged
  *   cost     O(length + locks held on the name) */
 enum wlh_cells_status wlh_cells_find_holders(
     struct wlh_segment *segment, uint64_t bytes, const uint16_t *name, uint32_t units,

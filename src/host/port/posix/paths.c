@@ -358,7 +358,7 @@ void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint3
   if (!name) return;
   if (fstatat(port->directory, "name", &status, AT_SYMLINK_NOFOLLOW) == 0) {
     if ((size_t)status.st_size == size) return;
-    (void)unlinkat(port->directory, "name", 0); /* Its writer was killed before it was complete. */
+    (void)unlinkat(port->directory, "name", 0); /* Its writer was killed while writing it. */
   }
   int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
   int file = openat(port->directory, "name", flags, 0600);
