@@ -281,7 +281,7 @@ describe('directories', () => {
       fs.mkdirSync(open);
       execFileSync('icacls', [open, '/grant', '*S-1-1-0:(OI)(CI)F'], { stdio: 'ignore' });
     }
-    await refusedIn(open, /gives rights to others, S-1-1-0, .*icacls/);
+    await refusedIn(open, /gives rights to another user, S-1-1-0, .*icacls/);
   });
 
   it('are refused where they are files', async () => {
