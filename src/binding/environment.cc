@@ -106,8 +106,8 @@ static napi_value has_ref(napi_env env, napi_callback_info info)
              : nullptr;
 }
 
-/* The object represents the thread-safe function in async hooks. Like those of Node.js, it tells
- * whether it keeps the event loop alive. */
+/* The object represents the thread-safe function in async hooks. Like the objects of Node.js there,
+ * it has a method that returns whether it keeps the event loop alive. */
 static bool make_resource(Environment *environment, napi_value *resource)
 {
   napi_env env = environment->env;

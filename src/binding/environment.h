@@ -33,12 +33,12 @@ enum SlotKind : uint8_t {
   SLOT_JOB   /* another job of the host scope, which an event completes */
 };
 
-/* Marks the news of events of the host scope; no bit of enum wlh_news. */
+/* Marks the news of events of the host scope. It must differ from every bit of enum wlh_news. */
 enum : uint32_t { NEWS_OF_HOST = 1u << 30 };
 
-/* A slot is what JavaScript knows by a tag. */
+/* A slot has the request or job that JavaScript knows by a tag. */
 struct Slot {
-  void *thing; /* null if it is empty; for a job the wlh_agent that has it */
+  void *thing; /* null if the slot is empty; for a job the wlh_agent that has the job */
   SlotKind kind;
   bool pending; /* whether JavaScript waits for an event, which keeps the event loop alive */
 };
@@ -77,11 +77,11 @@ struct Environment {
   uint32_t pending;   /* pending slots, and `waking`; keeps the event loop alive unless 0 */
   napi_ref buffer;    /* keeps the memory of `exchange` */
   Exchange *exchange; /* null before environment_start */
-  size_t room;        /* how many events fit into `exchange` */
+  size_t room;        /* the number of events that fit into `exchange` */
   wlk_events events;  /* points into `exchange`, during a call */
-  bool waking;        /* whether it has woken itself and `drain` has not run yet */
+  bool waking;        /* whether it was woken by itself and `drain` has not run yet */
   HostAgent *hosts;   /* of the host scope, see host.h */
-  void (*end_hosts)(Environment *); /* terminates `hosts`; null if there never was one */
+  void (*end_hosts)(Environment *); /* terminates `hosts`; null if there was no host agent yet */
 };
 
 /* Events call `wake_up` on this thread. Returns WLK_OK or the core's status; if Node-API fails,

@@ -19,8 +19,8 @@
 struct HostAgent {
   Environment *environment;
   wlh_bucket *bucket;      /* null once the environment has ended */
-  wlh_agent *agent;        /* likewise */
-  uint32_t handle_count;   /* handles that use it; the last one frees it */
+  wlh_agent *agent;        /* null once the environment has ended */
+  uint32_t handle_count;   /* handles that use it; the last handle frees it */
   HostAgent *next;         /* in environment->hosts */
   std::atomic<bool> woken; /* whether a wake-up waits for its answer; set by any thread */
 };

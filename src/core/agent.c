@@ -140,8 +140,8 @@ void wlk_agent_drain(
   if (woken) agent->woken = false;
   while (!wlk_list_is_empty(&agent->events) && events->count < events->capacity) {
     struct wlk_request *request = WLK_REQUEST_OF(agent->events.next, by_event);
-    /* The news decides, not `state`: a thief sets `state` first and still needs the request to post
-     * its event. */
+    /* The news decides, and not `state`: a thief sets `state` first, and afterwards still uses the
+     * request to post its event. */
     uint8_t news = request->news;
     wlk_event_write(events, request, news);
     remove_event(agent, request);

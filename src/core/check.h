@@ -13,7 +13,7 @@
 const char *wlk_check(struct wlk_process *process);
 
 /* Checks the shard at the end of a critical section. If an invariant is broken, aborts the program.
- *   whole   whether the caller has the process's mutex, too */
+ *   whole   whether the caller also has the process's mutex */
 void wlk_check_or_stop(struct wlk_process *process, const struct wlk_shard *shard, bool whole)
     WLK_REQUIRES(shard->mutex);
 

@@ -14,8 +14,8 @@
  *
  * Every cycle is a deadlock, because a waiter can go on only after everything that it waits for has
  * ended. The reverse is not true: if the end of any one of several locks would be enough for a
- * request, the request waits for none of them. So the search does not find two requests that hold
- * one of two units each and both want one more.
+ * request, the request waits for none of them. So the search does not find two requests that each
+ * hold one of two units and each wait for one more unit.
  *
  * A search from each new request is enough: only a new pending request adds an edge out of a lock
  * that other requests wait for. A request that is pending already gains edges to locks that are

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* A request that is not in the queue yet is behind all others of its priority. */
+/* A request that is not in the queue yet comes after all requests of its priority. */
 #define LAST UINT64_MAX
 
 /* Skips locks that declare nothing. */

@@ -185,7 +185,8 @@ static WLK_RARE void steal_the_held_locks(
   resource->units = 0;
 }
 
-/* Only a request that was made inside of a lock, or that overtakes others, can close a cycle. */
+/* Only a request that was made inside a lock, or that overtakes other requests, can close a
+ * cycle. */
 static bool can_close_a_cycle(const struct wlk_request *request)
 {
   return wlk_declares(request) &&
@@ -468,7 +469,7 @@ enum wlk_status wlk_abort_the_request(struct wlk_request *request, struct wlk_ev
   } else if (request->passes) {
     wlk_section_end_request(&section, request);
   } else {
-    /* Takes no events, because one of them could end the very request that the caller is about to
+    /* Takes no events, because an event could end the request that the caller is about to
      * release. */
     status = request->state == WLK_STATE_HELD ? WLK_GRANTED : WLK_STOLEN;
   }

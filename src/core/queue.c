@@ -35,8 +35,8 @@ static struct wlk_link *level_above(struct wlk_resource *resource, int32_t prior
   return level;
 }
 
-/* A request of this priority belongs behind the returned link of the queue; `above` is the result
- * of level_above. */
+/* Returns the link of the queue after which a request of this priority must be inserted; `above` is
+ * the result of level_above. */
 static struct wlk_link *place_below(
     struct wlk_resource *resource, struct wlk_link *above, int32_t priority)
 {

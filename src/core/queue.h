@@ -9,7 +9,7 @@
  * first request of the next lower level. Requests of priority 0 stand between the two kinds of
  * levels and need no representative.
  *
- * Threads: the caller has the mutex of the shard. */
+ * Threads: the caller must have the mutex of the shard. */
 #ifndef WLK_QUEUE_H
 #define WLK_QUEUE_H
 

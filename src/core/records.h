@@ -114,7 +114,7 @@ struct wlk_agent {
   struct wlk_pool name_pool;    /* (t) for resources with short names */
 
   struct wlk_mutex mutex;
-  struct wlk_link events; /* (a) of by_event: requests with news, oldest first */
+  struct wlk_link events; /* (a) of by_event: requests with events, oldest first */
   atomic_bool has_events; /* (a) whether `events` has any; without (a) the answer may be outdated */
   bool woken;             /* (a) from a wake-up until it takes its events */
   bool terminating;       /* (a) */
@@ -130,10 +130,10 @@ struct wlk_agent {
 struct wlk_part {
   struct wlk_table resources;    /* (s) of struct wlk_resource.entry: queues and locks */
   size_t requests;               /* (s) number of requests and locks, for the size of a snapshot */
-  size_t labels;                 /* (s) number of requests with a label, likewise */
-  size_t name_units;             /* (s) code units in all names and labels, likewise */
+  size_t labels;                 /* (s) number of requests with a label, for the same */
+  size_t name_units;             /* (s) code units in all names and labels, for the same */
   struct wlk_table marks;        /* (s) of struct wlk_mark.entry */
-  struct wlk_link marks_by_look; /* (s) all marks, the one checked longest ago first */
+  struct wlk_link marks_by_look; /* (s) all marks; the first was checked longest ago */
   char apart[64];                /* keeps the next part on other cache lines */
 };
 
@@ -141,7 +141,7 @@ struct wlk_part {
 struct wlk_manager {
   struct wlk_entry entry; /* in process->managers, guarded by its mutex; by the bucket's name */
   struct wlk_process *process; /* (c) */
-  size_t open_count;           /* (p) how often it is open; it ends at 0 */
+  size_t open_count;           /* (p) how often it is open; at 0 it is freed */
   struct wlk_part parts[WLK_SHARDS];
   uint16_t name[]; /* (c) */
 };
@@ -179,7 +179,7 @@ struct wlk_mark {
 enum wlk_state {
   WLK_STATE_PENDING, /* in resource->queue */
   WLK_STATE_HELD,    /* in resource->held */
-  WLK_STATE_STOLEN   /* in neither, stolen or passed, until its agent takes the event or ends it */
+  WLK_STATE_STOLEN   /* stolen or passed, until its agent takes the event or ends it */
 };
 
 /* Lock key: (s) the mutex of its shard  (a) agent->mutex  (c) constant  (t) its agent's thread */

@@ -63,7 +63,7 @@ void wlk_section_remove(
     struct wlk_section *section, struct wlk_table *table, struct wlk_entry *entry)
     WLK_REQUIRES(section->shard->mutex);
 
-/* The caller's agent receives the news from its call, other agents by a wake-up. */
+/* The caller's agent receives the event from its call, other agents after a wake-up. */
 void wlk_section_post_event(
     struct wlk_section *section, struct wlk_request *request, enum wlk_news news)
     WLK_REQUIRES(section->shard->mutex);

@@ -12,8 +12,8 @@ struct wlk_room {
 
 /* `units` and `client_ids` point to where the next code units and ids are written. */
 struct wlk_writer {
-  struct wlk_snapshot *snapshot; /* NULL before there is room */
-  struct wlk_room room;          /* how much fits */
+  struct wlk_snapshot *snapshot; /* NULL until memory is allocated */
+  struct wlk_room room;          /* how much fits into it */
   struct wlk_room need;          /* how much was needed */
   uint16_t *units;
   char *client_ids;

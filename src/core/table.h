@@ -2,8 +2,8 @@
  * managers by bucket name. Names are compared code unit by code unit; lone surrogates, NUL and the
  * empty name are ordinary. Finding, inserting and removing are O(1) on average and allocate
  * nothing. To resize without allocating under the mutex, ask `wlk_table_wanted_capacity`, allocate,
- * `wlk_table_rehash`, and free what it returns. Threads: the caller has the mutex that guards the
- * table. */
+ * `wlk_table_rehash`, and free what it returns. Threads: the caller must have the mutex that guards
+ * the table. */
 #ifndef WLK_TABLE_H
 #define WLK_TABLE_H
 

@@ -15,10 +15,10 @@
  * block or call the core. It is not called after wlk_agent_terminate has returned.
  *
  * Releasing, aborting and terminating need no memory, so they cannot run out of it (a table that
- * cannot be resized stays as it is). Nothing here ends the process.
+ * cannot be resized stays as it is). No function of the core ends the process.
  *
- * Threads: functions about an agent or a request are for the agent's own thread, all others for any
- * thread unless they say otherwise.
+ * Threads: functions about an agent or a request must be called by the agent's own thread; any
+ * thread may call the other functions, unless their comment says otherwise.
  *
  * Costs are averages, because names are hashed. Calls that end a request cost O(grants). Not
  * included: copying events, waking agents, and resizing tables. The end or grant of a request with
@@ -102,7 +102,7 @@ struct wlk_thread {
 
 enum { WLK_THREAD_NAME_MOST = 64 };
 
-/* The options of a request beyond the specification. All zeros say nothing. */
+/* The options of a request beyond the specification. A struct of zeros sets none. */
 struct wlk_extra {
   const uint16_t *label; /* `label_length` UTF-16 code units, for snapshots */
   uint32_t label_length;
@@ -112,17 +112,17 @@ struct wlk_extra {
                                         ignored */
   uint32_t inside_count;
   uint32_t limit;       /* of a shared request: units of the name that may be held; 0: no limit */
-  uint32_t weight;      /* if there is a limit: the units that it takes, 1 to `limit` */
+  uint32_t weight;      /* if there is a limit: the units that the request takes, 1 to `limit` */
   bool bounded;         /* whether `max_pending` counts */
-  uint32_t max_pending; /* the request fails if it has to wait and so many wait already */
-  int32_t priority;     /* it waits ahead of all requests with less; ignored for a thief */
+  uint32_t max_pending; /* the request fails if it must wait and this many wait already */
+  int32_t priority;     /* a higher one waits ahead of lower ones; ignored for a thief */
 };
 
 #define WLK_UNITS_MOST UINT32_C(0x7fffffff)
 
 /* Where a call puts the events of the calling agent. */
 struct wlk_events {
-  struct wlk_event *items; /* in: room for `capacity` events, the caller's */
+  struct wlk_event *items; /* in: memory of the caller for `capacity` events */
   size_t capacity;         /* in */
   size_t count;            /* out: events written; if `capacity`, there may be more */
   uint32_t thief_thread;   /* out, on WLK_STOLEN: the thief, as in */
@@ -169,7 +169,7 @@ enum wlk_status wlk_agent_create(
     struct wlk_process *process, const char *prefix, const struct wlk_thread *thread,
     wlk_wake_function *wake, void *data, struct wlk_agent **agent);
 
-/* Returns the agent's client id, which lives as long as the agent. */
+/* Returns the agent's client id, which is valid until wlk_agent_terminate. */
 const char *wlk_agent_client_id(const struct wlk_agent *agent);
 
 /* Takes events off the agent's event queue, oldest first, in O(events taken).
@@ -230,8 +230,8 @@ struct wlk_snapshot;
  *
  * Limits. The first shared request of a name sets its limit, or that it has none, until nobody
  * holds the name or waits for it. Shared requests with another limit are refused. Shared locks are
- * held together while their weights add up to at most the limit. The queue keeps its order: a
- * request that would fit waits behind one that does not.
+ * held together while their weights add up to at most the limit. The queue keeps its order: if a
+ * request does not fit, later requests wait, even if they would fit.
  *
  * Priorities. A request waits after all requests with its priority or more, and ahead of all
  * requests with less. It takes no lock away. If it would be the first of the queue, and can be held
@@ -241,9 +241,8 @@ struct wlk_snapshot;
  * stay until it has ended. It is refused if it would have to wait, directly or through other
  * declared requests, for one of these locks, because none of them could ever be granted. It is also
  * refused if a declared request that it would overtake could then never be granted. deadlock.h says
- * exactly which request waits for which lock. The snapshot `cycle` has, in turn, a request and the
- * lock that it waits for, beginning with the new request; the last lock is the one that closes the
- * cycle. */
+ * exactly which request waits for which lock. In the snapshot `cycle`, requests alternate with the
+ * locks that they wait for, beginning with the new request; the last lock closes the cycle. */
 enum wlk_status wlk_request_a_lock(
     struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length,
     enum wlk_mode mode, enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,
@@ -276,7 +275,7 @@ enum wlk_status wlk_wait_for_the_lock(
  *            dropped
  *   events   out: events of the request's agent, including grants by this call
  *   returns  WLK_OK
- *            WLK_STOLEN  it had been stolen; the request ended, too
+ *            WLK_STOLEN  it had been stolen; the request has ended, as well
  *            WLK_NOT_HELD  it is pending; nothing was changed */
 enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events *events);
 

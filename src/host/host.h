@@ -29,8 +29,8 @@
  * open, this library handles SIGBUS; it calls the former handler for addresses that are not its
  * own.
  *
- * Threads: functions about an agent or a request are for the agent's own thread, all others for any
- * thread. */
+ * Threads: functions about an agent or a request must be called by the agent's own thread; any
+ * thread may call the other functions. */
 #ifndef WLH_HOST_H
 #define WLH_HOST_H
 
@@ -132,8 +132,8 @@ enum wlh_status wlh_agent_create(
     struct wlh_bucket *bucket, const struct wlk_thread *thread, wlk_wake_function *wake, void *data,
     struct wlh_agent **agent);
 
-/* Returns the agent's client id, which lives as long as the agent: a number of the process at the
- * bucket (32 random bits, 8 hexadecimal digits), "-", and the agent's number, from 1. */
+/* Returns the agent's client id, which is valid until wlh_agent_terminate: a number of the process
+ * at the bucket (32 random bits, 8 hexadecimal digits), "-", and the agent's number, from 1. */
 const char *wlh_agent_client_id(const struct wlh_agent *agent);
 
 void wlh_agent_take_events(struct wlh_agent *agent, bool woken, struct wlk_events *events);
@@ -211,8 +211,8 @@ void wlh_end_the_request(struct wlh_request *request);
 struct wlh_snapshot {
   struct wlk_snapshot base; /* `clients` are all agents with requests, of all processes, or those
                                that the snapshot needs */
-  uint64_t *tokens;         /* one for each of base.locks; 0 for a pending request */
-  uint32_t *pids;           /* one for each of base.clients, in the namespace of its process */
+  uint64_t *tokens;         /* one for each lock; 0 for a pending request */
+  uint32_t *pids;           /* one for each client, in the namespace of its process */
 };
 
 /* Snapshots the lock state (4.5) of all living processes at one moment. An event WLH_NEWS_SNAPSHOT

@@ -107,8 +107,8 @@ static bool end_now(
     answered = inside && end_cell(request, ending, status, events);
     if (answered && !request->cell) change.ended = request;
   }
-  /* An abort without effect leaves the agent's events, because one of them may be about this
-   * request. */
+  /* An abort without effect leaves the agent's events in the queue, because an event may be about
+   * this request. */
   bool takes = answered && (ending == RELEASE || *status == WLH_OK);
   if (inside) wlh_end_section(agent, &change, takes ? events : NULL);
   return answered;

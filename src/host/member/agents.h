@@ -45,8 +45,9 @@ struct wlh_change {
 };
 
 /* Ends the critical section of a call of the agent, and records the effect of the section.
- *   events   out: the agent's events, none of which is about acts of others after the section. If
- *            NULL, the events stay in the queue, and the agent is woken if it has any
+ *   events   out: the agent's events, none of which is about acts of other threads or processes
+ *            after the section. If NULL, the events stay in the queue, and the agent is woken if it
+ *            has any
  *   threads  the agent's own, inside */
 void wlh_end_section(
     struct wlh_agent *agent, const struct wlh_change *change, struct wlk_events *events);

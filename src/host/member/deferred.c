@@ -144,7 +144,7 @@ static void do_release(struct wlh_bucket *bucket, struct wlh_request *request)
       outcome.news = WLH_NEWS_LOST;
     wlh_forget_cell(bucket, request);
   } else {
-    outcome.news = 0; /* A theft or a loss was reported before. */
+    outcome.news = 0; /* The event has reported a theft or a loss. */
   }
   finish_request(bucket, request, &outcome);
 }

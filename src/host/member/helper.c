@@ -484,7 +484,7 @@ static void lose_request(struct wlh_bucket *bucket, struct wlh_request *request)
   if (request->item.gone) {
     wlh_move_to_trash(bucket, request);
   } else if (!(request->item.event.news & WLK_NEWS_STOLEN)) {
-    /* A lock keeps its token, because the event may report its grant, too. */
+    /* A lock keeps its token, because the event may also report its grant. */
     uint32_t low = waited ? (uint32_t)WLH_LOST : request->item.event.token_low;
     wlh_post_event(
         bucket, &request->item, waited ? WLH_NEWS_FAILED : WLH_NEWS_LOST, low,

@@ -14,7 +14,8 @@
  * process that enters next does the deferred operations before its own work, so the calls keep
  * their order (deferred.h).
  *
- * What guards what. A letter behind each field names its lock; two are shared, taken in this order:
+ * What guards what. A letter beside each field names its lock. Two locks are shared by threads, and
+ * must be taken in this order:
  *   mu   the thread that is inside the critical section for this process, or that opens or closes
  *        the tables. Event loops only try to take it; the helper releases it while it waits
  *   qmu  the deferred operations, the events, and the states of requests. It is held for a few
@@ -89,7 +90,7 @@ struct wlh_item {
   struct wlk_event event;      /* (q) its news is 0 if there is none; `tag` is (c) */
   enum wlh_op op;              /* (q) the deferred operation, or NONE */
   bool doing;                  /* (q) taken out of bucket->deferred and being done under mu */
-  bool gone;                   /* (q) its agent wants no more events about it */
+  bool gone;                   /* (q) its agent must receive no more events about it */
 };
 
 enum wlh_state {
@@ -105,10 +106,10 @@ struct wlh_request {
   struct wlk_link by_agent; /* (q) in agent->requests */
   struct wlk_link by_trash; /* (m) */
   enum wlh_state state;     /* (q) */
-  uint32_t cell;            /* (m) or 0 */
+  uint32_t cell;            /* (m) its cell, or 0 */
   uint64_t cookie;          /* (m) its name in the cell */
   struct wlh_ask ask;       /* (c) once deferred; `text` has the name and label */
-  uint16_t *text;           /* (c) likewise; owned */
+  uint16_t *text;           /* (c) once deferred; owned */
 };
 
 /* The question whether a thread in wlh_wait_for_the_lock would wait for itself. The record is on
@@ -185,19 +186,19 @@ struct wlh_bucket {
   struct wlh_request **by_cell; /* (m) the request of each of WLH_CELLS_MOST cells; NULL while not
                                    open */
   uint32_t by_cell_used;        /* (m) number of cells when we last left the tables */
-  uint64_t cookie;              /* (m) the last one given */
+  uint64_t cookie;              /* (m) the number of the last request */
   struct wlh_agent *caller;     /* (m) the agent whose call this is, and which needs no wake-up, or
                                    NULL */
   bool stealing;                /* (m) whether this critical section stole a lock */
   struct wlk_link trash;        /* (m) requests to free after the critical section */
-  struct wlk_link dead_agents;  /* (m) agents to free likewise, of by_bucket */
+  struct wlk_link dead_agents;  /* (m) agents to free after it, of by_bucket */
   uint32_t needed;              /* (m) after WLH_NEEDS_ROOM: free cells that the first deferred
                                    operation needs */
   bool no_room;                 /* (m) whether the file cannot grow */
   bool watching;   /* (m) whether all members of `joins` are watched, or soon will be */
   bool is_checked; /* (m) whether the helper checks the files; else the next section wakes it */
   bool used;       /* (m) whether agents have entered since the helper last checked the files */
-  uint32_t joins;  /* (m) the header's when the helper last looked for members */
+  uint32_t joins;  /* (m) the header's `joins` when the helper last searched for members */
   uint32_t lost;   /* (a) 1: the file or its tables are lost, and the helper must close them */
   const char *lost_why;                /* (a) set before `lost`; NULL: the SIGBUS handler set it */
   uint64_t unsent[WLH_MEMBERS / 64];   /* (m) members whose wake-up is due, and has failed */
@@ -221,7 +222,7 @@ struct wlh_bucket {
   struct wlh_failure failure;  /* (q) the last one */
 
   struct wlh_watch watches[WLH_MEMBERS];       /* (h) */
-  int accepted[WLH_MEMBERS + WLH_MEMBERS / 2]; /* (h) connections of others; -1 for none */
+  int accepted[WLH_MEMBERS + WLH_MEMBERS / 2]; /* (h) connections from other members; -1 for none */
   bool cannot_accept;                          /* (h) no connection can be accepted for now */
   uint64_t retry_at, retry_interval;           /* (h) when to try `unsent` again, ns; 0: never */
   uint64_t check_at;                           /* (h) when to check the files next, ns; 0: never */
@@ -229,7 +230,7 @@ struct wlh_bucket {
   unsigned roomy;           /* (h) how many checks in a row found few of many cells in use */
   uint32_t self_check_cell; /* (h) the last cell that wlh_check_own_cells checked */
   uint64_t raise_at;        /* (h) when to raise the descriptors, ns; 0: never */
-  struct wlh_view view;     /* (h) room for snapshots */
+  struct wlh_view view;     /* (h) memory for snapshots, reused */
 };
 
 static inline bool wlh_is_forked(const struct wlh_bucket *bucket)

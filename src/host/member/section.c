@@ -11,7 +11,7 @@ enum {
   TRIES = 48,  /* of an event loop, each with a pause */
   BURST = 64,  /* of the helper, at the beginning of each round */
   ROUNDS = 20, /* of the helper, before it sleeps longer */
-  /* operations that an event loop does for others of the process */
+  /* operations that an event loop does for other threads of the process */
   DEFERRED_AT_ONCE = WLK_CAPACITY(256, 1)
 };
 

@@ -10,7 +10,7 @@
  * The solution uses four features of the kernel:
  *   proof of life  a byte lock that each member holds on its own byte of the file. The kernel drops
  *                  the lock with the process. On any error the answer is "alive"
- *   news of death  the hang-up of a connection to the member's socket (on Windows the end of its
+ *   death notice   the hang-up of a connection to the member's socket (on Windows the end of its
  *                  process). It proves nothing; it only says when to check the byte lock
  *   wake-up        one datagram to the member's other socket (on Windows an event). It requires
  *                  neither a connection nor a descriptor for each member
@@ -296,7 +296,7 @@ void wlh_port_close_descriptor(int descriptor);
 
 struct wlh_wait_item {
   int descriptor; /* -1: ignored */
-  bool reads;     /* in: whether to wait for data, too; otherwise it is a connection */
+  bool reads;     /* in: whether to wait also for data; false for a connection */
   bool ready;     /* out: it has data, or hung up */
   bool hung_up;   /* out */
 };

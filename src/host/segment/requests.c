@@ -94,7 +94,7 @@ static bool proves_refusal(
   return attempt->ask->mode == WLH_EXCLUSIVE || other->mode == WLH_EXCLUSIVE;
 }
 
-/* Returns whether the next list must be surveyed, too. Sets `*dead` if a request belongs to a dead
+/* Returns whether the next list must also be surveyed. Sets `*dead` if a request belongs to a dead
  * member. */
 static bool survey_list(
     struct wlh_arena *arena, const struct attempt *attempt, enum wlh_cells_status refusal,

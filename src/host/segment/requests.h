@@ -4,7 +4,7 @@
 
 #include "cells.h"
 
-/* The numbers are those of enum wlk_option. */
+/* The numbers must be the numbers of enum wlk_option. */
 enum wlh_option { WLH_WAIT, WLH_IF_AVAILABLE, WLH_STEAL, WLH_PASS, WLH_PASS_IF_AVAILABLE };
 
 struct wlh_ask {
@@ -26,7 +26,7 @@ struct wlh_ask {
 struct wlh_answer {
   uint32_t request; /* on GRANTED and PENDING: the request */
   uint32_t limit;   /* on OTHER_LIMIT: the name's limit; 0 for none */
-  uint64_t token;   /* on GRANTED: greater than that of any earlier lock of the segment */
+  uint64_t token;   /* on GRANTED: greater than the token of any earlier lock of the segment */
   uint32_t needed;  /* on FULL: free cells needed; UINT32_MAX if no number is enough */
 };
 
@@ -42,7 +42,7 @@ enum wlh_cells_status wlh_cells_request_a_lock(
 /* Releases a lock (4.2), or ends a request that has passed, and grants what became grantable.
  *   request, cookie  of ours, not ended
  *   thief    out, on STOLEN
- *   returns  WLH_CELLS_OK, STOLEN (it ended, too), NOT_HELD, LOST, POISONED */
+ *   returns  WLH_CELLS_OK, STOLEN (the request also ended), NOT_HELD, LOST, POISONED */
 enum wlh_cells_status wlh_cells_release_the_lock(
     struct wlh_arena *arena, uint32_t request, uint64_t cookie, struct wlh_thief *thief);
 

@@ -15,7 +15,7 @@
  * Fields with a star (lists, chains, counts) are derived. They are written in any order, and after
  * a death no process uses them: wlh_cells_rebuild makes them anew from the truth.
  *
- * What guards what. A letter behind each field says who may touch it:
+ * What guards what. A letter beside each field says who may access it:
  *
  *   (i)  inside: the owner of the mutex, `word`. Only one thread of one process is inside
  *   (b)  the holder of this member's byte lock (port/port.h)
@@ -66,8 +66,8 @@
  * same before and after the other reads (wlh_cells_find_holders). If a record of its own seems to
  * be missing, it must check that again inside (wlh_cells_has_request).
  *
- * The invariants of a name are those of src/core/records.h, whenever no process is inside and no
- * rebuild is due. There are three differences. Requests of one priority are ordered by their
+ * Whenever no process is inside and no rebuild is due, the invariants of a name in
+ * src/core/records.h hold, with three differences. Requests of one priority are ordered by their
  * tickets. Tokens grow over all names of a segment. A grant or theft that a process has not
  * received yet is in the mailbox of its member. verify.c checks each invariant. A queue is a
  * sequence of levels, one for each priority that waits, the highest first. `levels` has the first
@@ -124,7 +124,7 @@ enum wlh_kind {
  * not disappear when the file is overwritten with zeros. */
 #define WLH_NO_NAME UINT32_MAX
 
-/* The numbers are those of enum wlk_mode. */
+/* The numbers must be the numbers of enum wlk_mode. */
 enum { WLH_EXCLUSIVE = 0, WLH_SHARED = 1 };
 
 /* A list of requests, by their cells; 0 for none. */
@@ -163,13 +163,13 @@ struct wlh_request_cell {
   uint16_t member;    /* (i) of the agent */
   uint8_t mode;       /* (i) WLH_EXCLUSIVE, WLH_SHARED */
   uint8_t unreported; /* (i) if broken: 1 if its process was not notified of the grant either */
-  uint64_t ticket;    /* (i) grows with each request, and orders those of one priority */
+  uint64_t ticket;    /* (i) grows with each request, and orders requests of one priority */
   struct wlh_link links[WLH_PLACES]; /* (i) * neighbours in the lists of enum wlh_place */
   uint32_t weight;        /* (i) units it takes; 0 if it is exclusive or the name has no limit */
   uint32_t label;         /* (i) first TEXT cell of its label; 0 for none */
   uint32_t label_units;   /* (i) code units in the label */
   int32_t priority;       /* (i) the higher goes first */
-  uint64_t token;         /* (i) if not PENDING: greater than that of any earlier lock */
+  uint64_t token;         /* (i) if not PENDING: greater than the token of any earlier lock */
   uint64_t cookie;        /* (i) its process's name for it */
   uint64_t since;         /* (i) when it was granted or, if pending, made: ms of a clock that all
                              processes share */
@@ -238,7 +238,7 @@ enum { WLH_MEMBER_IN = 1, WLH_MEMBER_OUT = 2 };
 /* A process that has the bucket open. */
 struct wlh_member {
   uint64_t gen;   /* (b) how many processes have had this number */
-  uint64_t id;    /* (i) random; distinguishes it in client ids from others with its number */
+  uint64_t id;    /* (i) random; distinguishes its client ids from a predecessor's */
   uint32_t state; /* (i) WLH_MEMBER_IN, WLH_MEMBER_OUT: the commit of joining and leaving */
   uint32_t pid;   /* (i) for display, never for decisions */
   struct wlh_list mailbox;  /* (i) * NEWS_ requests of the process, oldest first */
@@ -251,8 +251,8 @@ struct wlh_member {
 struct wlh_header {
   _Atomic uint32_t magic;    /* (g) WLH_MAGIC, written last; 0 during formatting */
   uint32_t layout;           /* (g) WLH_LAYOUT */
-  uint32_t incompat;         /* (g) bits; a process that does not know one stays out */
-  uint32_t compat;           /* (g) bits that others may ignore */
+  uint32_t incompat;         /* (g) bits; a process that does not know one of them must not join */
+  uint32_t compat;           /* (g) bits that other versions may ignore */
   uint64_t boot;             /* (g) hash of the boot id; in another boot the file is garbage */
   _Atomic uint32_t retired;  /* (a) by the holder of the gate: about to be formatted */
   _Atomic uint32_t poisoned; /* (a) 1: damaged, for ever; set inside, read by all */

@@ -15,7 +15,8 @@
 /* In seconds: the times of the file are set this far into the future. */
 enum { AHEAD = 30 * 24 * 3600 };
 
-/* The path of confstr(_CS_DARWIN_USER_TEMP_DIR) leaves too little room in a socket's address. */
+/* The path of confstr(_CS_DARWIN_USER_TEMP_DIR) leaves too few bytes for a name in a socket's
+ * address. */
 const char *wlh_port_default_parent(void)
 {
   return "/tmp";

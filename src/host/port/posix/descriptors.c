@@ -17,9 +17,9 @@ void wlh_port_init(struct wlh_port *port)
   port->stream = port->datagram = port->watch = port->guard = -1;
 }
 
-/* Whether the table of descriptors of the process has room for HIGH. It is atomic, and once true it
- * stays so. A thread that still reads false takes a smaller number, which wlh_port_move_all_high
- * moves later. */
+/* Whether the process's table of descriptors is large enough for HIGH. The variable is atomic, and
+ * once true it stays true. A thread that still reads false takes a smaller number, which
+ * wlh_port_move_all_high moves later. */
 static bool wide;
 
 /* Returns the least number for descriptors whose closing reports our death. The kernel closes large

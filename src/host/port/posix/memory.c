@@ -52,8 +52,8 @@ static struct {
 
 /* Whether the code of a signal tells a fault from a signal that was sent. On macOS it does not: a
  * sent SIGBUS has the code of a fault, and the SIGSEGV of a fault can have 0. The address of a sent
- * signal is that of the thread's last fault, so if that was in a map of ours, the bucket counts as
- * lost. */
+ * signal is that of the thread's last fault, so if that address is in one of our maps, the bucket
+ * is taken for lost. */
 #if defined(__APPLE__)
 enum { TELLS_FAULTS = 0 };
 #else

@@ -102,8 +102,8 @@ void wlh_port_take_pokes(struct wlh_port_alarm alarm)
   }
 }
 
-/* An address has room for a path of some 100 bytes. The socket that is bound first has the longest
- * name, so if its path fits, all other paths do. */
+/* A path in a socket's address may have some 100 bytes. The socket that is bound first has the
+ * longest name, so if its path fits, all other paths do. */
 bool wlh_port_make_address(
     const struct wlh_port *port, int place, const char *name, struct sockaddr_un *address)
 {

@@ -37,7 +37,7 @@ struct wlh_peer {
   uint64_t life;  /* of its record when we connected; 0: not connected */
   HANDLE process; /* the thread pool waits for it */
   HANDLE wait;    /* the wait of the thread pool */
-  HANDLE news;    /* of the bucket; the thread pool signals it */
+  HANDLE news;    /* the event `news` of the bucket, which the thread pool signals */
   LONG died;      /* 1: the process ended. Written by the thread pool, atomic */
 };
 
@@ -48,8 +48,8 @@ struct wlh_system {
   struct wlh_peer_record *records; /* WLH_PORT_MEMBERS records of that file, mapped */
   uint32_t member;                 /* ours, if `life` is not 0 */
   uint32_t taken;                  /* 1 + the number of the member whose byte is ours; 0 for none */
-  uint64_t life;                   /* ours, while we are bound; else 0 */
-  HANDLE news;                     /* signalled when one of `peers` has died */
+  uint64_t life;                   /* our record's, while we are bound; else 0 */
+  HANDLE news;                     /* an event, signalled when a member of `peers` has died */
   struct wlh_peer peers[WLH_PORT_MEMBERS];
 };
 

@@ -171,7 +171,7 @@ enum wlh_status wlh_port_open(
     struct wlh_port *port, const char *base, bool standard, const char *bucket,
     struct wlh_failure *failure)
 {
-  (void)standard; /* The access list must be that of one user in both cases. */
+  (void)standard; /* In both cases only one user may have access. */
   wlh_port_init(port);
   (void)snprintf(port->path, sizeof port->path, "%s\\%s", base, bucket);
   port->system = calloc(1, sizeof *port->system);
