@@ -1,7 +1,7 @@
-/* The functions that the addon exports, each one call of the core, and what they share. lib/backend
- * is the only caller. A function returns a status (`kConstants` in addon.cc). A call about one
- * request instead takes the request's tag from the exchange (environment.h) and leaves its status
- * there, and every call leaves its events there. */
+/* The functions that the addon exports, and the declarations that they share. Each makes one call
+ * of the core. lib/backend is the only caller. A function returns a status (`kConstants` in
+ * addon.cc). A call about one request instead takes the request's tag from the exchange
+ * (environment.h) and leaves its status there, and every call leaves its events there. */
 #ifndef WEB_LOCKS_CALLS_H
 #define WEB_LOCKS_CALLS_H
 
@@ -9,8 +9,8 @@
 
 /* The version of the interface between JavaScript and the addon: which functions there are, their
  * arguments and results, and what the numbers mean. lib/backend/binary.js loads only a binary with
- * its own number; raise both with any change. Offsets (`kLayout` in addon.cc) are no part of it,
- * because JavaScript asks for them. */
+ * its own number; every change must raise both numbers. Offsets (`kLayout` in addon.cc) are no part
+ * of it, because JavaScript asks for them. */
 enum : int32_t { AGREEMENT = 10 };
 
 /* The External of a manager points to this. */
@@ -18,7 +18,7 @@ struct ManagerHandle {
   wlk_manager *manager; /* null after closeManager */
 };
 
-/* Takes at most `Count` arguments of a call. Missing ones are undefined. */
+/* Takes at most `Count` arguments of a call. Missing arguments are undefined. */
 template <size_t Count> struct Call {
   Environment *environment;
   napi_value arguments[Count > 0 ? Count : 1];

@@ -33,7 +33,7 @@ static void wake_from_any_thread(void *data)
 }
 
 /* Pending requests keep the event loop alive, and so do events that wait for an empty stack. Held
- * locks do not. */
+ * locks do not keep it alive. */
 static void keep_alive(Environment *environment, bool more)
 {
   napi_env env = environment->env;

@@ -117,7 +117,7 @@ static wlh_status open_host(
   return WLH_OK;
 }
 
-/* The string may have any length. The caller frees it. Returns null if that fails. */
+/* Copies a string of any length, which the caller must free. Returns null if that fails. */
 static char *read_utf8(napi_env env, napi_value value)
 {
   size_t length = 0;

@@ -6,7 +6,7 @@
 #include "calls.h"
 #include "values.h"
 
-/* The name of a new request is an argument of the call, the rest is in the exchange. */
+/* The name of a new request is an argument of the call. All other parts are in the exchange. */
 struct Wanted {
   uint32_t tag;
   wlk_mode mode;

@@ -24,7 +24,7 @@ void wlk_agent_queue_grants(struct wlk_agent *agent, struct wlk_link *granted)
     WLK_EXCLUDES(agent->mutex);
 
 /* Takes events off the agent's queue and appends them to `events`. Threads: the agent's own.
- *   woken    whether this answers a wake-up, so that the next event causes another
+ *   woken    whether the call answers a wake-up, so that the next event causes another wake-up
  *   stolen   out: the requests that end with their event, chained by `by_event.next` */
 void wlk_agent_drain(
     struct wlk_agent *agent, bool woken, struct wlk_events *events, struct wlk_link **stolen)

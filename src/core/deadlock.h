@@ -30,10 +30,10 @@
 
 #include "records.h"
 
-/* Looks for a cycle that `asker` would close by waiting. Its request has its resource, but is in no
- * list yet. Returns the last request of the cycle, or NULL. From there `waiting` leads back to
- * `asker`. `*last` is the lock that this last request waits for, inside which the asker was made,
- * or a request that it would overtake. */
+/* Searches for a cycle that `asker` would close by waiting. The request of `asker` has its
+ * resource, but must be in no list yet. Returns the last request of the cycle, or NULL. From there
+ * `waiting` leads back to `asker`. `*last` is the lock that this last request waits for, inside
+ * which the asker was made, or a request that it would overtake. */
 struct wlk_declaration *wlk_find_deadlock(
     struct wlk_process *process, struct wlk_declaration *asker, struct wlk_request **last)
     WLK_REQUIRES(process->mutex);

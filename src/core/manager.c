@@ -1,7 +1,7 @@
-/* The algorithms of the Web Locks specification, under its names. Where it uses the lock task
- * queue, the core uses the mutex of a name's shard: a critical section is a task. Where it enqueues
- * steps on an agent's event loop, the agent receives an event; the caller of the core receives the
- * result of its call instead. */
+/* The algorithms of the Web Locks specification, under its names. Where the specification uses the
+ * lock task queue, the core uses the mutex of a name's shard: a critical section is a task. Where
+ * the specification enqueues steps on an agent's event loop, the agent receives an event; the
+ * caller of the core receives the result of its call instead. */
 #include "agent.h"
 #include "alloc.h"
 #include "deadlock.h"

@@ -28,7 +28,7 @@ bool wlk_mark_set(const struct wlk_request *lock, uint64_t keep);
 
 void wlk_marks_free(struct wlk_entry *marks);
 
-/* Frees the marks of a manager that nobody can find any more. */
+/* Frees the marks of a manager. No other thread may be able to find the manager any more. */
 void wlk_marks_clear(struct wlk_manager *manager);
 
 #endif

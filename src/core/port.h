@@ -28,8 +28,8 @@
 #define WLK_RARE
 #endif
 
-/* Batches and tables have the ordinary capacity. A test build (WLK_SMALL) has the least, so that
- * each batch is full and each table is too small. */
+/* Batches and tables have the ordinary capacity. In a test build (WLK_SMALL) they have the least
+ * possible capacity, so that each batch is full and each table is too small. */
 #if defined(WLK_SMALL)
 #define WLK_CAPACITY(ordinary, least) (least)
 #else
@@ -87,8 +87,8 @@ struct wlk_condition {
   }
 
 /* This clock only goes forward, is the same for all processes, and stands still while the machine
- * sleeps, as all waits do. CLOCK_MONOTONIC of macOS does neither: it is derived from the wall
- * clock, and was seen to step back. */
+ * sleeps, as all waits do. CLOCK_MONOTONIC of macOS guarantees none of this: it is derived from the
+ * wall clock, and has been seen to step back. */
 #if defined(__APPLE__)
 #define WLK_CLOCK CLOCK_UPTIME_RAW
 #else
@@ -125,7 +125,7 @@ uint64_t wlk_port_now(bool exact);
  * negative if the system has none. It never goes back, in any thread. */
 double wlk_port_continuous_now(void);
 
-/* Fills `size` bytes (at most 256) with unpredictable ones. Returns false if the system has
+/* Fills `size` bytes (at most 256) with unpredictable values. Returns false if the system has
  * none. */
 bool wlk_port_random(void *bytes, size_t size);
 

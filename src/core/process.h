@@ -4,8 +4,8 @@
 
 #include "records.h"
 
-/* Initialises once what a static initialiser cannot. Returns WLK_OK or WLK_NO_RANDOM. Threads:
- * any. */
+/* Initialises, once, the fields that a static initialiser cannot initialise. Returns WLK_OK or
+ * WLK_NO_RANDOM. Threads: any. */
 enum wlk_status wlk_process_init_once(struct wlk_process *process) WLK_EXCLUDES(process->mutex);
 
 #endif

@@ -45,8 +45,8 @@
 struct wlk_declaration;
 struct wlk_resource;
 
-/* Raise this with any change to a struct of the core, to the meaning of a field, or to what guards
- * it: copies of the package with the same number share memory. layout.c repeats the layout, and
+/* Every change to a struct of the core, to the meaning of a field, or to its lock must raise this
+ * number: copies of the package with the same number share memory. layout.c repeats the layout, and
  * does not compile if the two differ. */
 #if !defined(WLK_ABI)
 #define WLK_ABI UINT32_C(8)
@@ -70,7 +70,7 @@ struct wlk_process {
   char magic[16];            /* (c) WLK_MAGIC; must stay in place in every version, with `abi` */
   uint32_t abi;              /* (c) WLK_ABI */
   bool started;              /* (p) whether the fields below are initialised */
-  struct wlk_mutex mutex;    /* guards what is in no shard */
+  struct wlk_mutex mutex;    /* guards the data that is in no shard */
   uint64_t hash_key[2];      /* (p) until it is set, before the first agent or manager; then (c) */
   uint32_t agents_created;   /* (p) */
   struct wlk_link agents;    /* (p) of struct wlk_agent.by_process */
@@ -214,7 +214,7 @@ struct wlk_request {
 
 #define WLK_REQUEST_OF(link, member) WLK_ITEM(link, struct wlk_request, member)
 
-/* Links a declared request to a declared lock that it was made inside of.
+/* Links a declared request to a declared lock inside which it was made.
  *
  * Lock key: (p) process->mutex  (c) constant */
 struct wlk_nesting {
@@ -224,8 +224,8 @@ struct wlk_nesting {
   struct wlk_declaration *outer; /* (c) the lock; dangling once `by_lock` is in no list */
 };
 
-/* The optional part of a request, in one block with the code units of its label. Only requests with
- * a label or a priority other than 0, or that declare, have one.
+/* The optional part of a request, in one block with the code units of its label. Only requests that
+ * have a label or a priority other than 0, or that declare, have this part.
  *
  * Lock key: (p) process->mutex  (s) the mutex of its request's shard  (c) constant */
 struct wlk_declaration {

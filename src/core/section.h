@@ -76,10 +76,11 @@ void wlk_section_end_request(struct wlk_section *section, struct wlk_request *re
 void wlk_section_take_events(struct wlk_section *section, struct wlk_events *events)
     WLK_REQUIRES(section->shard->mutex);
 
-/* The events of the calling agent stay in its queue. If it has any, it is woken. */
+/* Leaves the events of the calling agent in its queue. If there are any, wakes the agent. */
 void wlk_section_leave_events(struct wlk_section *section) WLK_REQUIRES(section->shard->mutex);
 
-/* Gives the mutexes back, wakes the pinned agents, frees what was unlinked, resizes the table. */
+/* Releases the mutexes, wakes the pinned agents, frees the unlinked requests and resources, and
+ * resizes the table, if need be. */
 void wlk_leave(struct wlk_section *section) WLK_RELEASES(section->shard->mutex);
 
 void wlk_lock_everything(struct wlk_process *process) WLK_ACQUIRES(process->mutex);

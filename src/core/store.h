@@ -1,7 +1,7 @@
 /* The store of an agent: memory for its requests, and a spare resource for the next name. It is
  * prepared without a mutex, so that nothing is allocated under one. A request's memory returns to
- * its own agent. A resource's memory comes from the first agent that requests it, and goes to the
- * last one that leaves. Threads: the agent's own. */
+ * its own agent. A resource's memory comes from the first agent that requests the name, and goes to
+ * the agent whose request is the last to end. Threads: the agent's own. */
 #ifndef WLK_STORE_H
 #define WLK_STORE_H
 
@@ -20,7 +20,7 @@ struct wlk_resource *wlk_resource_prepare(
 /* Takes back the memory of a resource that is in no manager. */
 void wlk_resource_recycle(struct wlk_agent *agent, struct wlk_resource *resource);
 
-/* Frees the agent's spare if it is too long to be kept. */
+/* Frees the agent's spare if its name is too long for it to be kept. */
 void wlk_resource_trim_spare(struct wlk_agent *agent);
 
 /* Makes a pending request for the name of the agent's spare, in no list yet. `extra` may be NULL.

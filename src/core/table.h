@@ -37,12 +37,12 @@ bool wlk_entry_has_name(const struct wlk_entry *entry, const uint16_t *name, uin
 /* Returns the entry with the hash and name of `key`, or NULL. */
 struct wlk_entry *wlk_table_find(const struct wlk_table *table, const struct wlk_entry *key);
 
-/* `entry` stays the caller's memory. Its name must not be in the table yet. */
+/* Inserts `entry`, which stays the caller's memory. Its name must not be in the table yet. */
 void wlk_table_insert(struct wlk_table *table, struct wlk_entry *entry);
 
 void wlk_table_remove(struct wlk_table *table, struct wlk_entry *entry);
 
-/* These return entries in no particular order, and NULL at the end. */
+/* These functions return entries in no particular order, and NULL at the end. */
 struct wlk_entry *wlk_table_first(const struct wlk_table *table);
 struct wlk_entry *wlk_table_after(const struct wlk_table *table, const struct wlk_entry *entry);
 

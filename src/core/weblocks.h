@@ -62,8 +62,8 @@ struct wlk_request;
 /* Section 2.3. */
 enum wlk_mode { WLK_EXCLUSIVE, WLK_SHARED };
 
-/* At most one of the options of section 3.2. A request that passes waits in the queue as any other,
- * and ends when it would be granted. */
+/* At most one of the options of section 3.2. A request that passes waits in the queue like any
+ * other request, and ends when it would be granted. */
 enum wlk_option { WLK_WAIT, WLK_IF_AVAILABLE, WLK_STEAL, WLK_PASS, WLK_PASS_IF_AVAILABLE };
 
 static inline bool wlk_option_passes(enum wlk_option option)
@@ -153,8 +153,8 @@ void wlk_process_path(const struct wlk_process *process, char *path, size_t size
 void wlk_process_trim(void);
 
 /* Returns milliseconds of a clock that also runs while the machine sleeps and that nobody sets;
- * negative if the system has none. Only differences have a meaning. Callable before
- * wlk_process_join. */
+ * negative if the system has none. Only differences of two results have a meaning. May be called
+ * before wlk_process_join. */
 double wlk_continuous_now(void);
 
 /* ---- agents ---- */
@@ -173,7 +173,7 @@ enum wlk_status wlk_agent_create(
 const char *wlk_agent_client_id(const struct wlk_agent *agent);
 
 /* Takes events off the agent's event queue, oldest first, in O(events taken).
- *   woken    whether this answers the wake function, so that the next event wakes again */
+ *   woken    whether the call answers a wake-up, so that the next event causes another wake-up */
 void wlk_agent_take_events(struct wlk_agent *agent, bool woken, struct wlk_events *events);
 
 /* Frees the memory that the agent keeps for its next requests. */
@@ -189,7 +189,7 @@ void wlk_agent_terminate(struct wlk_agent *agent);
 
 /* Opens the lock manager of a storage bucket (2.2). Callers that open the same name share it.
  *   bucket   `length` UTF-16 code units, compared one by one; may be NULL if `length` is 0
- *   manager  out: to be closed as often as it was opened
+ *   manager  out: must be closed as often as it was opened
  *   returns  WLK_OK, WLK_NO_MEMORY, WLK_NO_RANDOM */
 enum wlk_status wlk_manager_open(
     struct wlk_process *process, const uint16_t *bucket, uint32_t length,
@@ -304,8 +304,8 @@ enum wlk_status wlk_release_and_mark(
  *            WLK_GRANTED, WLK_STOLEN  nothing was changed; wlk_release_the_lock ends it */
 enum wlk_status wlk_abort_the_request(struct wlk_request *request, struct wlk_events *events);
 
-/* Ends a request in one critical section, whether it is pending, held or stolen. Never fails, and
- * takes no events: if the agent has any, it is woken. */
+/* Ends a request in one critical section, whether it is pending, held or stolen. It never fails,
+ * and takes no events: if the agent has events, it is woken. */
 void wlk_end_the_request(struct wlk_request *request);
 
 /* ---- snapshots ---- */
@@ -342,7 +342,7 @@ struct wlk_client {
 
 /* All pointers point into the snapshot's own memory. */
 struct wlk_snapshot {
-  struct wlk_lock_info *locks; /* by resource: the held ones, then the queue in its order */
+  struct wlk_lock_info *locks; /* by resource: the held locks, then the queue in its order */
   struct wlk_name *names;      /* each resource name once, and labels */
   struct wlk_client *clients;  /* all agents, or those that the snapshot needs */
   size_t lock_count;

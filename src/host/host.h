@@ -96,7 +96,7 @@ enum wlh_news {
  *   directory  where the files are, an absolute path, UTF-8; NULL for the default, docs/HOST.md
  *   name       `length` UTF-16 code units, compared one by one; may be NULL if `length` is 0
  *   version    of the package, ASCII, at most 15 bytes; other processes show it in messages
- *   bucket     out: to be closed as often as it was opened; the threads of the process share it
+ *   bucket     out: must be closed as often as it was opened; the threads of the process share it
  *   returns    WLH_OK, WLH_NO_MEMORY, WLH_UNSUPPORTED (no random bytes, or a platform without this
  *              scope: then nothing else has happened) */
 enum wlh_status wlh_bucket_open(
@@ -202,7 +202,7 @@ enum wlh_status wlh_release_the_lock(struct wlh_request *lock, struct wlk_events
 enum wlh_status wlh_abort_the_request(struct wlh_request *request, struct wlk_events *events);
 
 /* Ends a request, whether it is pending, held or stolen. It never fails, and takes no events: if
- * the agent has any, it is woken. */
+ * the agent has events, it is woken. */
 void wlh_end_the_request(struct wlh_request *request);
 
 /* ---- snapshots ---- */

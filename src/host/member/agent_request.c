@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* If no helper can be started, takes the operation back and returns false. */
+/* Defers an operation. If no helper can be started, takes it back and returns false. */
 static bool defer_to_helper(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_op op)
 {
   wlk_mutex_lock(&bucket->qmu);

@@ -81,7 +81,7 @@ bool wlh_end_record(struct wlh_bucket *bucket, struct wlh_request *request)
   return true;
 }
 
-/* The caller has qmu. */
+/* The caller must have qmu. */
 static enum wlh_status status_of_event(const struct wlk_event *event, struct wlk_events *events)
 {
   events->thief_thread = event->thief_thread;

@@ -24,7 +24,7 @@ void wlh_drop_event(struct wlh_request *request);
 /* The state of a request at one moment. If the caller is outside, a theft can follow. */
 struct wlh_end_result {
   bool ended; /* whether it ended by itself */
-  bool ours;  /* whether the caller must put it away after qmu */
+  bool ours;  /* whether the caller must recycle it after releasing qmu */
   enum wlh_state state;
 };
 

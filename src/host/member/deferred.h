@@ -15,14 +15,14 @@ void wlh_remove_deferred(struct wlh_bucket *bucket, struct wlh_item *item)
 enum wlh_done {
   WLH_DONE_ALL,
   WLH_DONE_SOME,   /* enough for one critical section */
-  WLH_NEEDS_ROOM,  /* the first one needs more free cells */
-  WLH_NEEDS_HELPER /* the first one is a job for the helper */
+  WLH_NEEDS_ROOM,  /* the first operation needs more free cells */
+  WLH_NEEDS_HELPER /* the first operation is a job for the helper */
 };
 
 /* Does up to `most` deferred operations, in their order. Inside. */
 enum wlh_done wlh_do_deferred(struct wlh_bucket *bucket, uint32_t most);
 
-/* If the tables are not open, only ends and releases can be done. With mu. */
+/* Does the deferred ends and releases, while the tables are not open. With mu. */
 void wlh_do_deferred_without_tables(struct wlh_bucket *bucket);
 
 /* Makes a request in the tables. If its agent has no cell yet, makes that cell as well. Inside.

@@ -1,4 +1,5 @@
-/* How agents of this process are notified. Each function but the last needs mu and qmu. */
+/* How agents of this process are notified. The caller of each function but the last must have mu
+ * and qmu. */
 #ifndef WLH_EVENTS_H
 #define WLH_EVENTS_H
 

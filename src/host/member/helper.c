@@ -34,8 +34,8 @@ enum {
   ITEMS = OTHERS + ACCEPTED
 };
 
-/* A forked child closes the descriptors that it finds (bucket.c), so the number is forgotten before
- * it is closed. */
+/* A forked child closes the descriptors that it finds (bucket.c), so the number must be erased
+ * before the descriptor is closed. */
 static void close_descriptor(int *place)
 {
   int descriptor = *place;
@@ -134,7 +134,7 @@ static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, ui
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     struct wlh_watch *watch = &bucket->watches[i];
     if (!has_bit(members, i)) {
-      watch->check_at = 0; /* It needs no check any more. */
+      watch->check_at = 0; /* We need not watch it now. */
       continue;
     }
     if (watch->descriptor >= 0 || watch->check_at != 0) continue;
@@ -440,8 +440,7 @@ static void close_connections(struct wlh_bucket *bucket)
   for (uint32_t i = 0; i < ACCEPTED; i++) close_descriptor(&bucket->accepted[i]);
 }
 
-/* A release or an end has no result that could fail: it is done later, without tables. With mu and
- * qmu. */
+/* A release or an end cannot fail, so it is done later, without tables. With mu and qmu. */
 static void fail_operation(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_status status)
     WLK_REQUIRES(bucket->qmu)
 {

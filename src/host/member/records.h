@@ -98,7 +98,7 @@ enum wlh_state {
   WLH_WAITING,  /* its cell is pending, as far as we know */
   WLH_HELD,     /* its cell is a lock */
   WLH_ENDING,   /* its release or end was deferred */
-  WLH_ENDED     /* its cell is gone; it may have an event left */
+  WLH_ENDED     /* its cell has ended; it may have an event left */
 };
 
 struct wlh_request {
@@ -169,7 +169,7 @@ struct wlh_watch {
 struct wlh_bucket {
   struct wlk_link by_registry;   /* (r) */
   unsigned opens;                /* (r) how often it is open */
-  uint32_t forked;               /* (a) 1 in a forked child, for ever */
+  uint32_t forked;               /* (a) 1 in a forked child; never reset */
   char directory[WLH_PATH_SIZE]; /* (c) */
   bool standard;                 /* (c) whether that is the default directory */
   char name[25];                 /* (c) of the bucket's directory */
@@ -182,7 +182,7 @@ struct wlh_bucket {
   bool open;                    /* (m) whether there are tables */
   struct wlh_port port;         /* (m) */
   struct wlh_arena arena;       /* (m) */
-  uint64_t me;                  /* (m) our value of `word` */
+  uint64_t me;                  /* (m) the value of `word` while we are the owner */
   struct wlh_request **by_cell; /* (m) the request of each of WLH_CELLS_MOST cells; NULL while not
                                    open */
   uint32_t by_cell_used;        /* (m) number of cells when we last left the tables */
@@ -201,7 +201,7 @@ struct wlh_bucket {
   uint32_t joins;  /* (m) the header's `joins` when the helper last searched for members */
   uint32_t lost;   /* (a) 1: the file or its tables are lost, and the helper must close them */
   const char *lost_why;                /* (a) set before `lost`; NULL: the SIGBUS handler set it */
-  uint64_t unsent[WLH_MEMBERS / 64];   /* (m) members whose wake-up is due, and has failed */
+  uint64_t unsent[WLH_MEMBERS / 64];   /* (m) members whose wake-up is due but has failed */
   uint64_t suspects[WLH_MEMBERS / 64]; /* (m) members that may have died */
 
   struct wlk_mutex qmu;
@@ -243,7 +243,7 @@ static inline bool wlh_is_lost(const struct wlh_bucket *bucket)
   return __atomic_load_n(&bucket->lost, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* The constant `why` is the end of a sentence about the file. */
+/* Marks the file as lost. The constant `why` is the end of a sentence about the file. */
 static inline void wlh_set_lost(struct wlh_bucket *bucket, const char *why)
 {
   if (!wlh_is_lost(bucket)) __atomic_store_n(&bucket->lost_why, why, __ATOMIC_RELAXED);

@@ -15,8 +15,8 @@
  *   threads  any, with neither lock */
 bool wlh_try_enter(struct wlh_bucket *bucket, struct wlh_agent *caller);
 
-/* Takes our mail, leaves, sends wake-ups, wakes our own agents, and frees the trash. Threads: as
- * for wlh_try_enter. */
+/* Takes our mail, leaves, sends wake-ups, wakes our own agents, and frees the records that have
+ * ended. Threads: as for wlh_try_enter. */
 void wlh_leave(struct wlh_bucket *bucket);
 
 enum wlh_way {

@@ -19,8 +19,8 @@ void wlh_wake_up_acknowledge(struct wlh_bucket *bucket);
  *   returns  whether any bit is set */
 bool wlh_wake_up_mark(struct wlh_bucket *bucket, uint64_t *due);
 
-/* Sends the wake-ups that are still due. Notes those that fail in `unsent`, and members that do not
- * answer in `suspects`. With mu. */
+/* Sends the wake-ups that are still due. Records failed wake-ups in `unsent`, and members without a
+ * socket in `suspects`. With mu. */
 void wlh_wake_up_send(struct wlh_bucket *bucket, const uint64_t *due);
 
 /* Sends the wake-ups of `unsent` again. Returns whether none is left. Threads: the helper, with

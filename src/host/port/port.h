@@ -145,10 +145,10 @@ enum wlh_status wlh_port_choose_directory(
 
 /* Opens the files of a bucket, or makes them, without reading them.
  *   base      from wlh_port_choose_directory
- *   standard  whether it is the default directory, which must be ours alone
+ *   standard  whether it is the default directory, which only our user may access
  *   bucket    name of the bucket's directory in it
- *   returns   WLH_OK; or, with nothing left open, WLH_UNSUPPORTED, WLH_FULL, or WLH_LOST if they
- *             were deleted meanwhile */
+ *   returns   WLH_OK; or, with no descriptor left open, WLH_UNSUPPORTED, WLH_FULL, or WLH_LOST if
+ *             the files were deleted meanwhile */
 enum wlh_status wlh_port_open(
     struct wlh_port *port, const char *base, bool standard, const char *bucket,
     struct wlh_failure *failure);
@@ -174,8 +174,8 @@ void wlh_port_close(struct wlh_port *port);
 /* Closes the descriptors. It is async-signal-safe, so a forked child may call it. */
 void wlh_port_close_files(struct wlh_port *port);
 
-/* Keeps the system from deleting the open file as unused, if it does that. Returns after how many
- * ns to call it again, or WLH_PORT_FOREVER. */
+/* If the system deletes unused files, prevents it from deleting the open file. Returns the
+ * nanoseconds until the next call is necessary, or WLH_PORT_FOREVER. */
 uint64_t wlh_port_refresh(struct wlh_port *port);
 
 /* If the path does not lead to the file, or the file has less than `size` bytes, returns what
@@ -233,8 +233,8 @@ void wlh_port_free_zeros(void *zeros, size_t size);
  * and are zeros afterwards. */
 void wlh_port_trim_zeros(void *zeros, size_t used, size_t size);
 
-/* Returns a number of this boot of the machine, or WLH_PORT_ANY_BOOT if boots have no numbers. If
- * that fails, returns 0 and sets errno. */
+/* Returns a number that identifies this boot of the machine, or WLH_PORT_ANY_BOOT if boots have no
+ * numbers. If that fails, returns 0 and sets errno. */
 #define WLH_PORT_ANY_BOOT UINT64_MAX
 uint64_t wlh_port_boot_number(void);
 
@@ -250,8 +250,8 @@ bool wlh_port_is_bound(struct wlh_port *port, uint32_t member);
 
 void wlh_port_unbind(struct wlh_port *port, uint32_t member);
 
-/* WLH_NOBODY proves nothing: macOS also refuses connections to a member that has too many of them
- * to accept. */
+/* WLH_NOBODY proves no death: macOS also refuses a connection if too many connections wait for the
+ * member. */
 enum wlh_sent { WLH_SENT, WLH_NOBODY, WLH_NOT_NOW };
 
 /* Sending never blocks. */

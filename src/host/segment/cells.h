@@ -28,7 +28,7 @@ enum wlh_cells_status {
   WLH_CELLS_FULL, /* too few free cells, or a name longer than WLH_NAME_MOST; nothing was changed */
   WLH_CELLS_GREW, /* the segment has more cells than `bytes` */
   WLH_CELLS_LOST, /* we are no member, or have no such request or agent */
-  WLH_CELLS_POISONED /* the segment is damaged, and what is held is lost */
+  WLH_CELLS_POISONED /* the segment is damaged, and all held locks are lost */
 };
 
 /* A new segment has this many cells, and never shrinks to fewer. */
@@ -39,8 +39,8 @@ struct wlh_arena {
   struct wlh_segment *segment; /* (c) `bytes` can be read and written */
   uint64_t bytes;              /* (m) known size of the file */
   uint32_t ncells;             /* (m) private copy: a power of two, WLH_CELLS_LEAST to
-                                  WLH_CELLS_MOST, whatever the segment says. `bytes` has room for
-                                  them after wlh_cells_begin */
+                                  WLH_CELLS_MOST, whatever the segment says. After
+                                  wlh_cells_begin, `bytes` is large enough for them */
   uint64_t ticket;             /* (m) the header's as we left them last: `ticket`, */
   uint64_t token;              /* `token` and `shrinks` never go back */
   uint64_t shrinks;            /* (m) */
@@ -48,7 +48,7 @@ struct wlh_arena {
   uint32_t member;             /* (m) own number, below WLH_MEMBERS */
   uint64_t id;                 /* (m) own, while we are a member; else 0 */
   uint64_t now;                /* (m) milliseconds of a clock that all processes share */
-  bool poisoned;               /* (m) this process, or another one, has found damage */
+  bool poisoned;               /* (m) this process, or another process, has found damage */
   bool outside;                /* (c) a view from outside: apparent damage then means nothing */
   /* (c) Whether the process of another member lives; true if in doubt. The function must not call
    * any function of segment/. */

@@ -13,7 +13,7 @@ uint32_t wlh_pool_take(struct wlh_arena *arena);
  * cell is taken. */
 void wlh_pool_free(struct wlh_arena *arena, uint32_t cell);
 
-/* Adds a cell that is FREE already to the free list. */
+/* Adds a cell to the free list. It must be FREE already. */
 void wlh_pool_add(struct wlh_arena *arena, uint32_t cell);
 
 static inline uint32_t wlh_text_cell_count(uint32_t units)

@@ -25,8 +25,8 @@ bool wlh_begins_level(const struct wlh_arena *arena, uint32_t request);
 /* Commits a grant: HELD if the caller reports it, NEWS_HELD if mail reports it. */
 void wlh_grant(struct wlh_arena *arena, uint32_t request, enum wlh_kind kind);
 
-/* Enters a request that is in no list of its name into the locks or the queue, and counts it. Cost:
- * O(1) and, if it waits, O(levels of less priority). */
+/* Puts a request into the locks or the queue of its name, and counts it. It must be in no list of
+ * its name. Cost: O(1) and, if it waits, O(levels of less priority). */
 void wlh_add_to_resource(
     struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request);
 
@@ -38,7 +38,7 @@ void wlh_mailbox_put(struct wlh_arena *arena, uint32_t request);
 
 void wlh_mailbox_remove(struct wlh_arena *arena, uint32_t request);
 
-/* Ends a request in any state, with its mail, and grants what became grantable. */
+/* Ends a request in any state, with its mail, and grants the requests that became grantable. */
 void wlh_end_cell(struct wlh_arena *arena, uint32_t request);
 
 /* Frees a request that was stolen or has passed. It must be in no mailbox any more. */

@@ -80,8 +80,8 @@ static uint32_t find_top(const struct wlh_arena *arena)
   return top;
 }
 
-/* A segment shrinks until it has at most this many cells in use. It can then double twice before it
- * is as large again. */
+/* A segment shrinks until it has at most this many cells in use. Afterwards it can double twice
+ * before it has its former size. */
 static uint32_t shrink_limit(uint32_t ncells)
 {
   return ncells > WLH_CELLS_AT_FIRST ? ncells / 8 : 0;

@@ -312,8 +312,8 @@ enum wlh_cells_status wlh_cells_end_the_request(
   return wlh_status_or_poisoned(arena, WLH_CELLS_OK);
 }
 
-/* The locks and requests of a blocking thread on one resource. It ends none of them while it
- * blocks. */
+/* The locks and requests of a blocking thread on one resource. The thread ends none of them while
+ * it blocks. */
 struct own_locks {
   bool any, exclusive;
   uint64_t units;

@@ -103,7 +103,7 @@ enum {
   WLH_THREAD_NAME_UNITS = 64 /* longer names of threads are cut */
 };
 
-/* Tickets and tokens stay below this; larger ones are damage. */
+/* Tickets and tokens stay below this number; larger numbers are damage. */
 #define WLH_COUNT_MOST (UINT64_C(1) << 62)
 
 /* The kind of a cell. No kind has the value 0, so a file that was overwritten with zeros is
@@ -255,7 +255,7 @@ struct wlh_header {
   uint32_t compat;           /* (g) bits that other versions may ignore */
   uint64_t boot;             /* (g) hash of the boot id; in another boot the file is garbage */
   _Atomic uint32_t retired;  /* (a) by the holder of the gate: about to be formatted */
-  _Atomic uint32_t poisoned; /* (a) 1: damaged, for ever; set inside, read by all */
+  _Atomic uint32_t poisoned; /* (a) 1: damaged, never reset; set inside, read by all */
   uint32_t ncells;           /* (i) the commit of growing and shrinking */
   uint32_t nmembers;         /* (g) WLH_MEMBERS */
   uint32_t joins;            /* (i) how many members have joined, for display */
@@ -268,9 +268,9 @@ struct wlh_header {
   uint64_t token; /* (i) the last token, or more: raised before the commit. It never goes back until
                      the machine boots; formatting makes it at least the time in microseconds since
                      1970 */
-  uint64_t shrinks; /* (i) how often `ncells` shrank, or room behind the cells was given back:
+  uint64_t shrinks; /* (i) how often `ncells` shrank, or space after the cells was given back:
                        raised before either */
-  uint32_t slack;   /* (i) 1: there is room behind the cells to give back; set before the commit of
+  uint32_t slack;   /* (i) 1: there is space after the cells to give back; set before the commit of
                        shrinking */
   uint32_t zero;
   uint64_t zeros[2];
@@ -278,13 +278,13 @@ struct wlh_header {
   uint64_t line2[7];
   _Atomic uint64_t due[4];     /* (a) bit i: a wake-up of member i may be due */
   _Atomic uint64_t looking[4]; /* (a) bit i, which only member i changes: it reads the tables from
-                                  outside. No room is given back meanwhile */
+                                  outside. No space is given back meanwhile */
 };
 
 struct wlh_segment {
   struct wlh_header header;
   struct wlh_member members[WLH_MEMBERS];
-  union wlh_cell cells[]; /* `ncells`; behind them `ncells` uint32_t *: heads of the buckets, as
+  union wlh_cell cells[]; /* `ncells`; after them `ncells` uint32_t *: heads of the buckets, as
                              `chain` */
 };
 

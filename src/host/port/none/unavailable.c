@@ -1,4 +1,4 @@
-/* Platforms without the host scope: wlh_bucket_open fails, and nothing else is ever called. */
+/* Platforms without the host scope: wlh_bucket_open fails, so no other function is ever called. */
 #include "../../host.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* macOS 11 and later; each call is in the manual page named beside it.
- * docs/internals/architecture.md lists what else only macOS compiles. */
+/* The port to macOS 11 and later. A comment names the manual page of each call.
+ * docs/internals/architecture.md lists the other code that only macOS compiles. */
 #include "parts.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ bool wlh_port_is_local(int descriptor)
 }
 
 /* acl_get_fd_np(3), acl_get_entry(3), acl_get_tag_type(3). Entries that deny, as in a user's own
- * directories, give no rights. An unreadable list may give any. */
+ * directories, give no rights. An unreadable list may give any rights. */
 static bool has_access_list(int descriptor)
 {
   acl_t list = acl_get_fd_np(descriptor, ACL_TYPE_EXTENDED);
@@ -59,9 +59,9 @@ enum wlh_port_rights wlh_port_rights(int descriptor)
   return has_access_list(descriptor) ? WLH_RIGHTS_OF_LIST : WLH_RIGHTS_OF_MODE;
 }
 
-/* futimens(2). /tmp loses files that were not read, written or changed for three days, and writes
- * by a mapping do not count. The machine may sleep for longer and clean /tmp when it wakes, so the
- * times are set into the future, which only the file's owner can do. */
+/* futimens(2). The system deletes files in /tmp that were not read, written or changed for three
+ * days, and writes by a mapping do not count. The machine may sleep for longer and clean /tmp when
+ * it wakes, so the times are set into the future, which only the file's owner can do. */
 uint64_t wlh_port_refresh(struct wlh_port *port)
 {
   struct timespec times[2] = {{time(NULL) + AHEAD, 0}, {time(NULL) + AHEAD, 0}};

@@ -77,7 +77,8 @@ enum wlh_status wlh_port_fail_unsupported(
 {
   int error = errno;
   char text[128] = "";
-  /* musl has the XSI function, which writes the text, and glibc GNU's, which returns it. */
+  /* musl has the XSI function, which writes the text; glibc has the GNU function, which returns the
+   * text. */
   const char *said = NULL;
 #if defined(__GLIBC__)
   said = strerror_r(error, text, sizeof text);

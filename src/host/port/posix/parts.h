@@ -81,7 +81,8 @@ void wlh_port_unmap(struct wlh_port *port);
 
 const char *wlh_port_default_parent(void);
 
-/* Whether locks and shared memory work on a file system; and the names of all such file systems. */
+/* Whether locks and shared memory work on a file system, and the names of all file systems on which
+ * they do. */
 bool wlh_port_is_local(int descriptor);
 extern const char wlh_port_local[];
 
@@ -90,7 +91,7 @@ extern const char wlh_port_local[];
 enum wlh_port_rights { WLH_RIGHTS_OF_MODE, WLH_RIGHTS_OF_LIST, WLH_RIGHTS_OF_ALL };
 enum wlh_port_rights wlh_port_rights(int descriptor);
 
-/* Keeps a map out of children and, if possible, of core dumps. */
+/* Excludes a map from children and, if possible, from core dumps. */
 void wlh_port_keep_private(void *map, size_t size);
 
 /* Writes the system's name of this boot to `name`, and returns its length. If that fails, returns 0
@@ -112,7 +113,7 @@ bool wlh_port_make_address(
 /* Returns -1 if the system cannot provide a watch. */
 int wlh_port_new_watch(void);
 
-/* These signals report access to cut-off memory. 0 ends the list. */
+/* The signals that report access to memory of a truncated file. 0 ends the list. */
 extern const int wlh_port_cut_off_signals[];
 
 int wlh_port_poll(struct pollfd *polls, size_t count, uint64_t nanoseconds);

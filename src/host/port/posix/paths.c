@@ -70,7 +70,7 @@ static enum wlh_status fail_because_of_owner(
   "or " WLH_ELSEWHERE "; a directory that users share must belong to a group of theirs and have "  \
   "mode 0770"
 
-/* Whether owner and mode say who can write there. */
+/* Whether owner and mode alone decide who can write there. */
 static enum wlh_status check_rights(const char *path, int descriptor, struct wlh_failure *failure)
 {
   switch (wlh_port_rights(descriptor)) {
@@ -164,8 +164,8 @@ static int make_shared_file(const struct wlh_port *port, int parent, const char 
 }
 
 /* Puts the directory of the bucket in place, with the file in it, because a directory that is not
- * empty cannot be replaced. If another process was first, that is success. Returns false and sets
- * errno if it cannot be made. */
+ * empty cannot be replaced. If another process has done so first, this succeeds as well. Returns
+ * false and sets errno if it cannot be made. */
 static bool make_shared_directory(const struct wlh_port *port)
 {
   char name[WLH_PORT_NEW_SIZE];

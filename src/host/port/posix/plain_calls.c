@@ -143,7 +143,7 @@ int wlh_port_grow(struct wlh_port *port, uint64_t size)
   return errno;
 }
 
-/* Written pages stay until nobody has the file open. */
+/* Written pages stay until no process has the file open. */
 void wlh_port_give_back(struct wlh_port *port, uint64_t size)
 {
   (void)port;

@@ -25,7 +25,7 @@
 /* Record `member` of the file `peers`, which a member publishes. Only the holder of the member's
  * byte may write it: first `life` 0, and last the new `life`. */
 struct wlh_peer_record {
-  _Atomic uint64_t life; /* random, never used again: names its event; 0 for no member */
+  _Atomic uint64_t life; /* random and used only once: names its event; 0 for no member */
   uint32_t pid;
   uint32_t zero;
   uint64_t born; /* when the process was created; with `pid` it identifies one process for ever */

@@ -158,7 +158,7 @@ static enum wlh_status open_segment(struct wlh_port *port, struct wlh_failure *f
     return wlh_fail(
         failure, WLH_UNSUPPORTED, "%s is not a file. Remove it, or " WLH_ELSEWHERE ".", path);
   }
-  /* Nothing else in the process can close it by mistake. */
+  /* No other code of the process can close it by mistake. */
   (void)SetHandleInformation(file, HANDLE_FLAG_PROTECT_FROM_CLOSE, HANDLE_FLAG_PROTECT_FROM_CLOSE);
   FILE_ID_INFO *id = &port->system->id;
   if (!GetFileInformationByHandleEx(file, FileIdInfo, id, sizeof *id)) {
