@@ -1,6 +1,6 @@
 'use strict';
 
-/** Gives the native addon types, and names the numbers that its calls take and leave. */
+/** Declares the types of the native addon, and names the numbers that its calls use. */
 
 const { loadBinary } = require('./binary.js');
 const { closedError, noMemoryError, plainError } = require('../platform/errors.js');
@@ -11,7 +11,7 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  * @property {(clientPrefix: string, threadId: number, threadName: string, exchange: ArrayBuffer,
  *   drain: () => void) => string | number} start
  * @property {(bucket: string) => ManagerHandle | number} openManager
- * @property {(manager: ManagerHandle) => number} closeManager needs a manager without requests
+ * @property {(manager: ManagerHandle) => number} closeManager requires a manager without requests
  * @property {(manager: ManagerHandle, name: string) => void} request
  * @property {(manager: ManagerHandle, name: string, label: string, inside: Uint32Array | undefined)
  *   => Snapshot | undefined} requestExtra
@@ -22,8 +22,8 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  * @property {() => void} abort
  * @property {(tag: number) => number} undo
  * @property {(woken: boolean) => number} drain
- * @property {() => number} continuousNow milliseconds of a clock that goes on while the machine
- *   sleeps, and that nobody sets; negative if there is none
+ * @property {() => number} continuousNow milliseconds of a clock that also counts while the machine
+ *   sleeps and that nobody can set; negative if there is none
  * @property {(endsWithUs: boolean) => void} keepProcessGroup see lib/cli/process-group.js
  * @property {() => void} endProcessGroup
  * @property {(manager: ManagerHandle) => Snapshot | number} snapshot
@@ -73,7 +73,7 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
 /** @typedef {AddonCalls & Record<Constant, number>} Addon */
 
 /**
- * An open lock manager, closed when it is collected.
+ * The handle of an open lock manager, which is closed when the handle is garbage-collected.
  * @typedef {{ readonly external: unique symbol }} ManagerHandle
  */
 /**
@@ -86,39 +86,39 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
 const addon = loadBinary();
 
 /**
- * The offsets in the exchange (src/binding/environment.h): 32-bit numbers that calls of the addon
- * take and leave.
+ * The offsets in the exchange (src/binding/environment.h): 32-bit numbers that pass the arguments
+ * and results of calls of the addon.
  */
 const {
   EXCHANGE_EVENT_COUNT: EVENT_COUNT,
   EXCHANGE_TAG: TAG,
   EXCHANGE_MODE: MODE,
   EXCHANGE_OPTION: OPTION,
-  /** Two numbers, if the call answers WLK_STOLEN. */
+  /** The thief as two numbers, if the call returned WLK_STOLEN. */
   EXCHANGE_THIEF: THIEF,
-  /** Two halves, the lower one first, if the call answers WLK_GRANTED. */
+  /** The token in two halves, the lower one first, if the call returned WLK_GRANTED. */
   EXCHANGE_TOKEN: TOKEN,
-  /** A call answers its limit here with WLK_OTHER_LIMIT. */
+  /** The limit of the name, if the call returned WLK_OTHER_LIMIT. */
   EXCHANGE_LIMIT: LIMIT,
   EXCHANGE_WEIGHT: WEIGHT,
   EXCHANGE_MAX_PENDING: MAX_PENDING,
   /** The priority is signed. */
   EXCHANGE_PRIORITY: PRIORITY,
-  /** What came of a call about one request. */
+  /** The result of a call about one request. */
   EXCHANGE_STATUS: STATUS,
-  /** Here the first event begins. The offsets in an event follow. */
+  /** The first event begins here. The offsets within an event follow. */
   EXCHANGE_EVENTS: EVENTS,
   EVENT_SIZE,
   EVENT_TAG,
   EVENT_NEWS,
-  /** Two numbers, if the event is a theft. */
+  /** The thief as two numbers, if the event is a theft. */
   EVENT_THIEF,
   /** Two halves. */
   EVENT_TOKEN,
 } = addon;
 const NO_MAXIMUM = 2 ** 32 - 1;
 
-/** At most so many events fit into the exchange: if it is full, the addon has more. */
+/** The capacity of the exchange. If the exchange is full, the addon may have further events. */
 const EVENT_CAPACITY = 256;
 
 /**

@@ -2,15 +2,15 @@
 
 /**
  * Packs the names of an agent's program and thread into the one text that the shared tables of the
- * host scope have for them, separated by a NUL.
+ * host scope store for them, separated by a NUL.
  */
 
-/** WLH_THREAD_NAME_UNITS; the tables cut longer texts. */
+/** Equals WLH_THREAD_NAME_UNITS; the shared tables cut longer texts. */
 const MOST = 64;
 const LEAST = MOST / 2 - 1;
 
 /**
- * Cuts each of the two only if it takes more than its half.
+ * Cuts each of the two names only if it takes more than half of the text.
  * @param {string} program without a NUL @param {string} threadName
  */
 function agentName(program, threadName) {

@@ -18,7 +18,7 @@ const { threadId, threadName } = require('../platform/thread.js');
 
 const addTo = uncurry(Set.prototype.add);
 
-/** Emptying a shorter list or table saves no memory worth the work. */
+/** Emptying a shorter list or table would save too little memory to be worth the work. */
 const LEAST_TO_DROP = 1024;
 
 /** @param {number} thread its id */
@@ -31,7 +31,7 @@ const announceLossInCall = (lock) => lock.announceLoss(false);
 /** @param {Requester} lock */
 const announceLossFromEvents = (lock) => lock.announceLoss(true);
 
-/** A queue of requests that are to be announced. */
+/** A queue of requests that must still be announced to users. */
 class Unannounced {
   /**
    * The array is not shortened with the queue, because truncating it is slow.
@@ -61,9 +61,10 @@ class Unannounced {
   }
 
   /**
-   * If there is no stack, the request stays in the queue for the event loop. An error there does
-   * not keep the other requests from being announced.
-   * @param {(request: Requester) => void} what may be called again @param {boolean} hasStack
+   * If the stack overflows, the request stays in the queue until the event loop announces it. An
+   * error in the event loop does not prevent the announcement of the other requests.
+   * @param {(request: Requester) => void} what announces a request; it may be called again @param
+   *   {boolean} hasStack
    */
   announceFirst(what, hasStack) {
     if (this.isEmpty) return;
@@ -87,13 +88,16 @@ class Unannounced {
  * for them. All backends of the thread share it.
  */
 class Agent {
-  /** By tag: a request, or the next free tag. @type {(Requester | number)[]} */
+  /**
+   * The request of each tag; a free tag has the next free tag instead.
+   * @type {(Requester | number)[]}
+   */
   #requests = [];
   #firstFree = 0;
   #live = 0;
   /** Counts the events of the exchange that were applied. */
   #taken = 0;
-  /** Counts announcements until all of them are done; 0 says that there are none. */
+  /** Counts announcements that are due, and is set to 0 once all are done. */
   unannounced = 0;
   /** Answers to announce, oldest first. */
   #grants = new Unannounced();
@@ -119,12 +123,14 @@ class Agent {
     );
   }
 
-  /** No other name in the process is equal. */
+  /** Returns a name that is unique in the process. */
   uniqueName() {
     return `${this.clientId} ${++this.#names}`;
   }
 
-  /** Gives the request a tag that no other one has until `remove`. @param {Requester} request */
+  /**
+   * Gives the request a tag that no other request has until `remove`. @param {Requester} request
+   */
   add(request) {
     const tag = this.#firstFree;
     const next = this.#requests[tag];
@@ -142,23 +148,23 @@ class Agent {
     this.#requests[tag] = this.#firstFree;
     this.#firstFree = tag;
     if (--this.#live > 0 || this.#requests.length < LEAST_TO_DROP) return;
-    // After a burst of requests, its memory is given back.
+    // Frees the memory that a burst of requests has taken.
     this.#requests = [];
     this.#firstFree = 0;
   }
 
   /**
-   * Applies the events that a call of the addon left, and those that found no room. Each call is
-   * followed by this, and preceded by it if events are left because the stack was full. Nothing
-   * called from here calls the addon or users' code (contract.js), because that would lead here
-   * again.
-   * @throws {unknown} the stack is full; the event loop applies the rest
+   * Applies the events that a call of the addon left in the exchange, and then the events that did
+   * not fit into it. It must run after each call, and before a call if a stack overflow left events
+   * unapplied. Nothing called from here may call the addon or users' code (contract.js), because
+   * that would call this function again.
+   * @throws {unknown} stack overflow; the event loop then applies the remaining events
    */
   applyEvents() {
     try {
       this.#applyExchange();
     } catch (error) {
-      // The caller may have nothing to undo, and nobody else would wake the thread for the rest.
+      // The caller may have nothing to undo, so this call makes the event loop apply the rest.
       addon.undo(NO_TAG);
       throw error;
     }
@@ -183,13 +189,13 @@ class Agent {
   /** @param {number} at the offset of the event in the exchange */
   #applyEvent(at) {
     const request = this.#requests[this.exchange[at + EVENT_TAG]];
-    // Otherwise the request ended in a call whose caller ran out of stack.
+    // A tag without a request belonged to a request that ended in a stack overflow.
     if (typeof request === 'object') /** @type {any} */ (request.backend).applyEvent(request, at);
   }
 
   /**
    * Applies all events of the core.
-   * @param {boolean} woken whether this answers a wake-up, so that the next event wakes the
+   * @param {boolean} woken whether this is the reaction to a wake-up; then the next event wakes the
    *   thread again
    */
   drainEvents(woken) {
@@ -198,7 +204,7 @@ class Agent {
     this.applyEvents();
   }
 
-  /** @param {Requester} request was granted or failed */
+  /** @param {Requester} request a request that was granted or failed */
   queueAnswer(request) {
     this.#grants.add(request);
     this.unannounced++;
@@ -213,7 +219,7 @@ class Agent {
 
   /**
    * @param {Requester} request
-   * @param {string | import('./contract.js').Thief} thief a client id, with the process if it is
+   * @param {string | import('./contract.js').Thief} thief a client id, with the process id if it is
    *   known
    */
   applyTheft(request, thief) {
@@ -247,7 +253,7 @@ class Agent {
   }
 
   /**
-   * Finds the requests for a name, through whatever handle of the bucket.
+   * Finds the requests of this thread for a name, made through any handle of the bucket.
    * @param {Backend} backend @param {string} name
    */
   requestsOn({ id }, name) {
@@ -261,7 +267,7 @@ class Agent {
   }
 
   /**
-   * The tokens of the locks on a name that this thread knows to be its own.
+   * The tokens of the locks on a name that belong to this thread, as far as it knows.
    * @param {Backend} backend @param {string} name
    */
   tokensOf(backend, name) {
@@ -273,8 +279,8 @@ class Agent {
   }
 
   /**
-   * Returns true if callbacks of earlier grants are still to be called. This grant is announced
-   * after those then.
+   * Returns true if callbacks of earlier grants must still be called. Then the agent announces this
+   * grant after them.
    * @param {Requester} request
    */
   deferAnnouncement(request) {
@@ -292,8 +298,9 @@ class Agent {
 
   /**
    * Announces all losses and one grant. Each further grant has a tick of its own, because section
-   * 4.4 queues a task for each.
-   * @param {boolean} hasStack true in the event loop or a tick, false within a call of users'
+   * 4.4 of the specification queues a task for each grant.
+   * @param {boolean} hasStack true in the event loop or a tick, false within a call from users'
+   *   code
    * @param {(lock: Requester) => void} announceLoss
    */
   announce(hasStack = false, announceLoss = announceLossInCall) {
@@ -309,7 +316,7 @@ class Agent {
         if (!this.#grants.isEmpty) this.#announceInTick();
       }
     } catch {
-      // The stack is full, so the event loop tries again.
+      // The stack overflowed, so the event loop must try again.
       addon.undo(NO_TAG);
     } finally {
       this.#isAnnouncing = false;
@@ -324,8 +331,9 @@ class Agent {
   }
 
   /**
-   * The microtasks of a callback run before the next callback is called: a tick that a microtask
-   * sets up comes after all microtasks of now, and the engine runs microtasks between two ticks.
+   * The microtasks of a callback must run before the next callback is called. A tick that is queued
+   * in a microtask runs after all present microtasks, and the engine runs microtasks between two
+   * ticks.
    */
   #queueTick = () => {
     nextTick(() => {
@@ -336,8 +344,8 @@ class Agent {
 
   /** Runs on an empty stack when the core wakes the thread. */
   #handleWakeUp() {
-    // Ticks run before the event loop goes on. A tick that is still expected got lost when the
-    // stack ended.
+    // All ticks run before the event loop continues. So a tick that still seems to be queued was
+    // lost in a stack overflow.
     this.#ticking = false;
     this.drainEvents(true);
     const { unfinished } = this;
@@ -354,8 +362,9 @@ class Agent {
 }
 
 /**
- * The agent is a property of the addon's exports, so that there is one, however often this file is
- * evaluated: a test runner's module registry evaluates it again, but gets the same addon.
+ * The agent is a property of the addon's exports, so that there is only one, even if this file is
+ * evaluated several times. The module registry of a test runner, for example, evaluates the file
+ * again but gets the same addon.
  */
 addon.agent ??= new Agent();
 /** @type {Agent} */

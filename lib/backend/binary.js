@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Finds the native binary: the one that the environment names; else one that was built here; else
- * the one that the package contains for the platform.
+ * Finds the native binary. If the environment names a file, it is this file. Otherwise it is a
+ * local build, or else the prebuilt binary that the package contains for the platform.
  */
 
 const { Buffer } = require('node:buffer');
@@ -13,8 +13,9 @@ const process = require('node:process');
 const { plainError } = require('../platform/errors.js');
 
 /**
- * Version of the interface between JavaScript and the addon, equal to that of src/binding/calls.h.
- * A change of a function, of its arguments or results, or of a number's meaning raises both.
+ * The version of the interface between JavaScript and the addon. It must equal the version in
+ * src/binding/calls.h. Increase both whenever a function, its arguments or results, or the meaning
+ * of a number changes.
  */
 const AGREEMENT = 10;
 
@@ -24,12 +25,15 @@ const BUILD =
   'npx node-gyp rebuild --directory=node_modules/web-locks/src ' +
   '(in a clone of web-locks itself: npm install)';
 
-/** Places relative to the root of the package. */
+/** Paths relative to the root of the package. */
 const BUILT = ['build/Release', 'build/Debug', 'src/build/Release'];
 
-/** @param {string} place @returns {any} @throws {Error} no binary is there, or none can be */
+/**
+ * @param {string} place @returns {any} @throws {Error} there is no binary at this path, or the
+ *   platform has none
+ */
 function requireFrom(place) {
-  // Bundlers look for literal paths, and inside of `try` they accept paths that lead nowhere.
+  // Bundlers look for literal paths; inside `try` they accept paths that do not exist.
   try {
     switch (place) {
       case 'build/Release':
@@ -62,16 +66,16 @@ function requireFrom(place) {
   }
 }
 
-/** The place of the binary that the package contains for this process. */
+/** The path of the package's prebuilt binary for this process. */
 function prebuildPlace() {
   const libc = process.platform === 'linux' && usesMusl() ? '-musl' : '';
   return `prebuilds/${process.platform}-${process.arch}${libc}`;
 }
 
 /**
- * Asks the process itself, because files of the distribution may be about another libc. Its program
- * names a dynamic loader, which belongs to the libc. If it names none or cannot be read, a
- * diagnostic report tells, but takes some milliseconds.
+ * Inspects the process itself, because files of the distribution may describe another libc. The
+ * executable names a dynamic loader, which belongs to the libc. If the executable names none or
+ * cannot be read, a diagnostic report shows the libc, but takes some milliseconds.
  */
 function usesMusl() {
   const loader = /\/ld-(musl|linux)-[-\w]+\.so\.\d\0/.exec(firstBytesOf(process.execPath));
@@ -88,7 +92,10 @@ function usesMusl() {
   }
 }
 
-/** The headers of a program, with the name of its loader behind them. @param {string} program */
+/**
+ * Returns the headers of an executable, and the name of its loader, which follows them.
+ * @param {string} program
+ */
 function firstBytesOf(program) {
   const bytes = Buffer.alloc(4096);
   try {
@@ -106,8 +113,8 @@ const fileIn = (place) => path.join(__dirname, '..', '..', place, 'web_locks.nod
 function* candidates() {
   const named = process.env.WEB_LOCKS_BINARY;
   if (named) {
-    // No other binary is tried. Threads inherit the environment, so the path must not depend on the
-    // directory that the process has gone to meanwhile.
+    // If the environment names a binary, no other is tried. Threads inherit the environment, so the
+    // path must not depend on later changes of the working directory.
     const file = path.resolve(named);
     if (file !== named) process.env.WEB_LOCKS_BINARY = file;
     yield [file, () => createRequire(__filename)(file)];
@@ -119,7 +126,7 @@ function* candidates() {
 }
 
 /**
- * The binary is from another build: one that was left behind, or one that the environment names.
+ * The error for a binary of another build: an old file, or a file that the environment names.
  * @param {string} file
  */
 function otherVersionError(file) {
@@ -136,8 +143,8 @@ function otherVersionError(file) {
 /**
  * @returns {any} the exports of the binary
  * @throws {Error} `ERR_WEB_LOCKS_INCOMPATIBLE`: the binary belongs to another version
- * @throws {Error} `ERR_WEB_LOCKS_NOT_LOADED`: none could be loaded; says what was tried and what
- *   to do
+ * @throws {Error} `ERR_WEB_LOCKS_NOT_LOADED`: no binary could be loaded; the message says what was
+ *   tried and what to do
  */
 function loadBinary() {
   const attempts = [];

@@ -7,13 +7,14 @@ const { uncurry } = require('../platform/intrinsics.js');
 const isIn = uncurry(Set.prototype.has);
 
 /**
- * Leaves out locks that were granted to this thread without its knowledge yet: one of them can
- * belong to the very request that asks.
+ * Leaves out locks that were granted to this thread but that it does not know of yet: such a lock
+ * may belong to the very request that asks.
  * @param {LockDetails[]} holders of the name @param {string} clientId of this thread
  * @param {() => Set<bigint>} tokensOf gives the tokens of the locks that this thread knows to be
  *   its own. It is called only if the thread is among the holders, because it searches all its
  *   requests
- * @returns {LockDetails[] | undefined} undefined: unknown, because nobody is left
+ * @returns {LockDetails[] | undefined} undefined if no holder is left, because the blockers are
+ *   unknown then
  */
 function findBlockers(holders, clientId, tokensOf) {
   /** @type {LockDetails[]} */

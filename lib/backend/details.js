@@ -2,7 +2,7 @@
 
 /**
  * Makes all descriptions of locks and requests: the entries of `query({ details: true })`, of
- * errors and of cycles. Their fields are those that types/shared.d.ts declares.
+ * errors and of cycles. types/shared.d.ts declares their fields.
  */
 
 const { defineProperty } = Object;
@@ -42,9 +42,9 @@ const lockDetails = (source) =>
 const pendingDetails = (details, blockedBy, ahead) => withToJSON({ ...details, blockedBy, ahead });
 
 /**
- * Lets JSON.stringify, and so loggers and `process.send`, take the token. No class does that: a
- * plain object can be compared and cloned, because `structuredClone` leaves out what is not
- * enumerable.
+ * Makes JSON.stringify, and so loggers and `process.send`, accept the token. The object stays a
+ * plain one instead of becoming an instance of a class, so that it can be compared and cloned:
+ * `structuredClone` leaves out a property that is not enumerable.
  * @template {LockDetails} T
  * @param {T} details @returns {T}
  */

@@ -1,6 +1,6 @@
 'use strict';
 
-/** Errors of the host scope: what the addon says has happened, and what to do about it. */
+/** Errors of the host scope: what happened according to the addon, and what to do about it. */
 
 const { addon } = require('./addon.js');
 const { bucketClosedError, closedError, noMemoryError, plainError } =

@@ -3,9 +3,9 @@
 /**
  * Adapts the host scope, the locks of all processes of a machine, to contract.js.
  *
- * Most calls are answered at once, as in native.js. While another process changes the shared
+ * Most calls return their result at once, as in native.js. While another process changes the shared
  * tables, or the file is not open yet, the addon defers calls: it executes them later in their
- * order, and an event has the answer.
+ * order, and an event delivers each result.
  */
 
 const {
@@ -88,11 +88,12 @@ const SLICE_MS = 50;
 
 const SNAPSHOT = 'taking a snapshot of the lock state';
 
-/** Other processes see so many characters of the version of this package. */
+/** Other processes see this many characters of the version of this package. */
 const VERSION_LENGTH = 15;
 
 /**
- * Means nothing if nothing was stolen. The client id has the form of wlh_agent_client_id.
+ * The result means nothing if nothing was stolen. The client id has the form that
+ * wlh_agent_client_id makes.
  * @param {number} at the offset of the thief in the exchange
  * @returns {import('./contract.js').Thief}
  */
@@ -101,7 +102,7 @@ function thiefAt(at) {
   return { clientId: `${member}-${exchange[at + 1]}`, pid: exchange[at + 2] };
 }
 
-/** A job of the addon that is no request, but has a tag and ends with an event. */
+/** A job of the addon that is not a lock request, but has a tag and ends with an event. */
 class Job {
   tag = NO_TAG;
   isDone = false;
@@ -142,7 +143,8 @@ class HostBackend {
 
   /**
    * @param {string} bucket its name for all processes
-   * @param {string} directory an absolute path; '' for that of the environment, else the default
+   * @param {string} directory an absolute path; '' for the directory that the environment names, or
+   *   else the default
    */
   constructor(bucket, directory) {
     /** @type {Error | undefined} */
@@ -168,7 +170,7 @@ class HostBackend {
     return hostError(status, this.#failure ?? addon.hostFailure(this.#opened), doing);
   }
 
-  /** The same for all handles of a bucket, whichever way they were given its directory. */
+  /** Equal for all handles of a bucket, even if they spell its directory differently. */
   get id() {
     try {
       if (this.closed === undefined) this.#open();
@@ -183,7 +185,7 @@ class HostBackend {
     return `host ${directory}\n${this.#bucket}`;
   }
 
-  /** The path of the directory, which may not exist yet. */
+  /** The path of the bucket's directory, which may not exist yet. */
   get place() {
     return String(addon.hostPlace(this.#open()));
   }
@@ -205,8 +207,8 @@ class HostBackend {
 
   /**
    * @param {() => number} call the addon reads the tag from the exchange @param {string} doing
-   * @returns {Job | undefined} undefined if it is done; otherwise the caller removes it when
-   *   it is
+   * @returns {Job | undefined} undefined if the job is already done; otherwise the caller must
+   *   remove it once it is done
    */
   #startJob(call, doing) {
     if (this.closed) throw this.closed;
@@ -250,7 +252,8 @@ class HostBackend {
     const status = request.hasExtensions
       ? this.#requestExtra(opening, request)
       : addon.hostRequest(opening, name);
-    // The events come second, because one of them can be the theft of this lock.
+    // The events are applied after the grant, because one of the events can be the theft of this
+    // lock.
     if (status === WLH_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status !== WLH_GRANTED && status !== WLH_PENDING) {
@@ -303,18 +306,18 @@ class HostBackend {
       request.settle(number);
       return;
     }
-    // This comes first: if the stack ends further down, the event is applied again only while the
-    // request has its tag.
+    // This comes first: if the stack overflows further down, the event is applied again only while
+    // the request has its tag.
     const releasing = this.#releases.resolverOf(request);
     releasing?.();
     const isGranted = (news & WLK_NEWS_GRANTED) !== 0;
-    // Nothing that could run out of stack follows a plain grant: applied again, the event would
-    // grant a lock that was released meanwhile.
+    // Nothing that could overflow the stack may follow a plain grant: if the event were applied
+    // again, it would grant a lock that was released meanwhile.
     if (isGranted) {
       request.granted(number, exchange[at + EVENT_TOKEN + 1]);
       agent.queueAnswer(request);
     }
-    // The same event can say that the lock was lost since.
+    // The event may also report that the lock was lost after the grant.
     if (news & WLK_NEWS_STOLEN) {
       agent.applyTheft(request, thiefAt(at + EVENT_THIEF));
     } else if (news & WLK_NEWS_PASSED) {
@@ -331,7 +334,9 @@ class HostBackend {
     if (releasing) this.#releases.forget(request);
   }
 
-  /** The release is done if the lock is released or lost. @param {Requester} lock */
+  /**
+   * Resolves the promise of the release once the lock is released or lost. @param {Requester} lock
+   */
   #resolveRelease(lock) {
     this.#releases.resolverOf(lock)?.();
     this.#releases.forget(lock);
@@ -359,7 +364,7 @@ class HostBackend {
     exchange[TAG] = lock.tag;
     const status = addon.hostRelease();
     const thief = thiefAt(THIEF);
-    // This comes before the events, because that of the release can be among them.
+    // This comes before the events, because the event of this release can be among them.
     const released = status === WLH_PENDING ? this.#releasePromise(lock) : undefined;
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status === WLH_STOLEN) agent.applyTheft(lock, thief);
@@ -367,7 +372,9 @@ class HostBackend {
     return released;
   }
 
-  /** @param {Requester} lock @returns {Promise<void>} resolves with the event of the release */
+  /**
+   * @param {Requester} lock @returns {Promise<void>} resolves when the event of the release arrives
+   */
   #releasePromise(lock) {
     let resolve = () => {};
     /** @type {Promise<void>} */
@@ -380,14 +387,16 @@ class HostBackend {
   }
 
   /**
-   * Does not wait for other processes: if one is in the tables just now, an event follows later.
+   * Does not wait for other processes: if one is changing the shared tables now, an event follows
+   * later.
    * @param {Requester} lock
    */
   catchUp(lock) {
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (lock.tag === NO_TAG) return;
     exchange[TAG] = lock.tag;
-    // On a held lock this changes nothing, but it fetches the notifications of other processes.
+    // For a held lock, this call changes nothing, but it fetches the notifications of other
+    // processes.
     const status = addon.hostAbort();
     const thief = thiefAt(THIEF);
     agent.drainEvents(false);
@@ -424,7 +433,7 @@ class HostBackend {
   }
 
   /**
-   * Ends everything that is no held lock.
+   * Ends a pending request or a job.
    * @param {Requester | Job} request @param {Error} error if the request is pending
    */
   #closePending(request, error) {
@@ -444,8 +453,8 @@ class HostBackend {
     const limit = exchange[LIMIT];
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status === WLH_GRANTED) {
-      // The grant may have come without this thread's knowledge, and the end of a lock drops that
-      // event.
+      // The lock may have been granted without this thread's knowledge, and ending it drops the
+      // event of the grant.
       agent.drainEvents(false);
       return;
     }
@@ -480,7 +489,7 @@ class HostBackend {
     const status = addon.hostWait(Math.ceil(milliseconds));
     const thief = thiefAt(THIEF);
     const limit = exchange[LIMIT];
-    // The order is that of `request`.
+    // The order is the same as in `request`.
     if (status === WLH_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status === WLH_PENDING || status === WLH_GRANTED) return;
@@ -494,7 +503,8 @@ class HostBackend {
   }
 
   /**
-   * A thread that blocks cannot release what it has on the name itself.
+   * Finds out whether a request that blocks its thread would wait for a lock or request of the
+   * thread itself, which a blocked thread cannot release.
    * @param {Requester} request
    * @returns {CycleEntry[]} the request, and what is in its way
    */
@@ -538,7 +548,7 @@ class HostBackend {
   /**
    * Blocks the thread until there is an answer.
    * @param {string} name @param {number} limit milliseconds
-   * @returns {LockManagerSnapshot | undefined} undefined if the time is over
+   * @returns {LockManagerSnapshot | undefined} undefined if the time ran out
    */
   querySync(name, limit) {
     const job = this.#startSnapshot(name, true);
@@ -554,13 +564,13 @@ class HostBackend {
       return stateOf(this.#takeSnapshot(job));
     } finally {
       if (job && !job.isDone) this.#discardSnapshot(job);
-      // Other events may have come while the thread was blocked.
+      // Further events may have arrived while the thread was blocked.
       this.announce();
     }
   }
 
   /**
-   * @param {string | undefined} name undefined: of all names
+   * @param {string | undefined} name undefined for all names
    * @param {boolean} pending whether it includes waiting requests
    */
   async #snapshot(name, pending) {
@@ -569,7 +579,7 @@ class HostBackend {
     return this.#takeSnapshot(job);
   }
 
-  /** Nobody waits for this answer any more. @param {Job} job */
+  /** Drops a snapshot that nobody waits for any more. @param {Job} job */
   async #discardSnapshot(job) {
     try {
       await job.done;
@@ -597,9 +607,9 @@ class HostBackend {
 
 /**
  * Reads the environment of this thread, because a worker can have its own. On Windows the path is
- * resolved as an option is: the addon opens paths of any length, in which `..` and a final
- * separator would be names. A path without a drive differs between processes, and the addon refuses
- * it.
+ * resolved like the path of an option: the addon opens paths of any length, in which `..` and a
+ * final separator would count as names. A path without a drive would mean different directories in
+ * different processes, so the addon refuses it.
  * @returns {string} '' if the environment names none
  */
 function directoryOfEnvironment() {
@@ -609,7 +619,7 @@ function directoryOfEnvironment() {
 }
 
 /**
- * Its last part needs no look: the addon refuses a link there.
+ * The last part of the path is not resolved, because the addon refuses a link there.
  * @param {string} directory may not exist yet
  */
 function realPathOf(directory) {
@@ -621,7 +631,7 @@ function realPathOf(directory) {
 }
 
 /**
- * Translates an event to the status that a call would have answered.
+ * Translates an event into the status that a call would have returned.
  * @param {number} news @param {number} number from the same event
  */
 function statusOfEvent(news, number) {

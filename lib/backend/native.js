@@ -53,7 +53,8 @@ const {
 } = addon;
 
 /**
- * Reading these functions from the addon's exports takes longer than anything else in a request.
+ * Reading these functions from the addon's exports for each request would take longer than the rest
+ * of the request.
  */
 const { abort: abortRequest, release: releaseLock, request: requestLock } = addon;
 
@@ -94,7 +95,8 @@ class NativeBackend {
     if (request.hasExtensions) cycle = this.#requestExtra(request);
     else requestLock(this.#manager, name);
     const status = exchange[STATUS];
-    // The events come second, because one of them can be the theft of this lock.
+    // The events are applied after the grant, because one of the events can be the theft of this
+    // lock.
     if (status === WLK_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status !== WLK_GRANTED && status !== WLK_PENDING) {
@@ -199,12 +201,12 @@ class NativeBackend {
     // Pending requests end first, so that the end of a lock grants none of them.
     const requests = agent.requestsOf(this);
     for (let i = 0; i < requests.length; i++) closePending(requests[i], this.closed);
-    // Some may have been granted without this thread's knowledge, and the end of a lock drops that
-    // event.
+    // Some requests may have been granted without this thread's knowledge, and ending such a lock
+    // drops the event of the grant.
     agent.drainEvents(false);
     const locks = agent.requestsOf(this);
     for (let i = 0; i < locks.length; i++) closeLock(locks[i]);
-    // The manager stays open for a request that could not be ended because the stack was full.
+    // The manager stays open for a request that could not be ended because of a stack overflow.
     if (agent.requestsOf(this).length === 0) addon.closeManager(this.#manager);
     this.announce();
   }
@@ -216,7 +218,7 @@ class NativeBackend {
     const cycle = addon.wait(Math.ceil(milliseconds));
     const status = exchange[STATUS];
     const thief = status === WLK_STOLEN ? thiefAt(THIEF) : '';
-    // The order is that of `request`.
+    // The order is the same as in `request`.
     if (status === WLK_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status === WLK_PENDING || status === WLK_GRANTED) return;
@@ -239,7 +241,7 @@ class NativeBackend {
     return detailedStateOf(this.#snapshot(name));
   }
 
-  /** @param {string} [name] undefined: of all names */
+  /** @param {string} [name] undefined for all names */
   #snapshot(name) {
     if (this.closed) throw this.closed;
     const snapshot =

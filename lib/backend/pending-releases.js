@@ -8,7 +8,10 @@ const getFrom = uncurry(Map.prototype.get);
 const setIn = uncurry(Map.prototype.set);
 const deleteFrom = uncurry(Map.prototype.delete);
 
-/** The locks whose release is under way, each with the function that resolves the promise of it. */
+/**
+ * The locks whose release is under way. Each has the function that resolves the promise of its
+ * release.
+ */
 class PendingReleases {
   /** @type {Map<Requester, () => void>} */
   #resolves = new Map();
