@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Parses the command line. The commands and their options stand in tables, from which the help is
- * made as well. Whatever is wrong throws a Failure with the exit status of wrong usage.
+ * Parses the command line. Tables list the commands and their options; the help is also made from
+ * these tables. Every mistake throws a Failure with the exit status of wrong usage.
  */
 
 const { parseArgs } = require('node:util');
@@ -36,7 +36,7 @@ const { Failure, STATUS } = require('./status.js');
 /** @param {string} message */
 const usageError = (message) => new Failure(STATUS.usage, message);
 
-/** Timers of Node.js take no longer time. */
+/** The longest time that a timer of Node.js accepts. */
 const LONGEST_MS = 2 ** 31 - 1;
 
 /** @param {string} text @param {string} option @returns {number} milliseconds */
@@ -86,7 +86,7 @@ function readDuration(text, option) {
 const MOST = 2 ** 31 - 1;
 const readUnits = wholeNumberReader(1, MOST);
 
-/** Options that say where the locks are. @type {Record<string, Option>} */
+/** The options that say where the locks are. @type {Record<string, Option>} */
 const PLACE = {
   bucket: { short: 'b', value: 'NAME', help: 'the storage bucket, a separate set of locks' },
   directory: {
@@ -155,7 +155,7 @@ const JOB = {
   ...HELP,
 };
 
-/** Options of the commands that may give up waiting. @type {Record<string, Option>} */
+/** The options of commands that may give up waiting. @type {Record<string, Option>} */
 const WAITING = {
   timeout: {
     short: 'w',
@@ -432,7 +432,7 @@ function parseCommand(command, argv, env) {
   }
   for (const other of more) checkArgument(takes ?? '', other);
   const words = takesCommand ? wordsToRun(argv, end, values, env) : [];
-  // With a directory the locks are those of this machine, whatever the environment says.
+  // If a directory is given, it means the locks of this machine, whatever the environment says.
   const at = options.at && env.WEB_LOCKS_AT;
   if (values.directory === undefined && at) values.at ??= at;
   check?.(values);
@@ -487,7 +487,7 @@ function parseOptions(argv, options) {
 }
 
 /**
- * parseArgs takes a value that begins with - for an option. If the value would be valid, the
+ * parseArgs mistakes a value that begins with - for an option. If the value would be valid, the
  * message says how to write it.
  * @param {string[]} argv @param {Record<string, Option>} options
  */

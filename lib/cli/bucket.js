@@ -8,15 +8,15 @@ const { HostBackend } = require('../backend/host.js');
 const { LONGEST_NAME } = require('../backend/host-errors.js');
 const { Bucket } = require('../extensions/bucket.js');
 const { TTL } = require('../cluster/ttl.js');
-// This adds the extensions of locks, such as `lock.signal`.
+// Adds the extensions of locks, such as `lock.signal`.
 require('../common.js');
 const { findOtherBuckets } = require('./buckets.js');
 const { openEngine } = require('./engines.js');
 const { Failure, STATUS } = require('./status.js');
 
-/** A query of another bucket may take this long. */
+/** The longest time that a query of another bucket may take. */
 const LOOK_MS = 1000;
-/** At the end of the program a server has this long to answer. */
+/** The longest time that the program waits for a server when it ends. */
 const CLOSING_MS = 3000;
 
 /** The name of the bucket at an engine if the options name none. */
@@ -109,7 +109,7 @@ class OpenBucket {
     const others = this.#host ? findOtherBuckets(this.#host) : [];
     /** @type {Look[]} */
     const looks = [];
-    // Each open bucket takes descriptors, so only one is open at a time.
+    // Each open bucket takes file descriptors, so only one other bucket is open at a time.
     for (const other of others) looks.push(await lookAtOther(other, name));
     return looks;
   }
@@ -139,7 +139,7 @@ class OpenBucket {
  */
 
 /**
- * @param {import('./buckets.js').Found} other this function closes it
+ * @param {import('./buckets.js').Found} other a bucket that this function closes
  * @param {string | undefined} name @returns {Promise<Look>}
  */
 async function lookAtOther({ backend, bucket, folder }, name) {
@@ -167,7 +167,7 @@ const serverOf = (at) => at.replace(/^([a-z+]+:\/\/)(?:.*@)?([^?#]*).*$/is, '$1$
 /**
  * @template T
  * @param {Promise<T>} promise @param {number} [patience] milliseconds; unlimited by default
- * @returns {Promise<T | typeof LATE>} LATE if the promise is still pending by then
+ * @returns {Promise<T | typeof LATE>} LATE if the promise is still pending after this time
  */
 async function within(promise, patience) {
   if (patience === undefined) return promise;
@@ -182,7 +182,8 @@ async function within(promise, patience) {
 }
 
 /**
- * Whether `ready` ran out of time. Its error then has the code of its cause, the last failure.
+ * Whether `ready` rejected because the time limit was reached. Its error then has the code of its
+ * cause, which is the last failure.
  * @param {any} error @returns {boolean}
  */
 const isLate = ({ cause, code }) =>

@@ -7,19 +7,19 @@ const path = require('node:path');
 const { HostBackend } = require('../backend/host.js');
 const { LONGEST_NAME } = require('../backend/host-errors.js');
 
-/** The backend puts this prefix before the name of a program's bucket. */
+/** The prefix that the backend puts before the name that a program gives to a bucket. */
 const PREFIX = 'bucket:';
 /** The directory of a bucket is named by a hash of the bucket's name. */
 const FOLDER = /^[0-9a-f]{24}$/;
-/** Each process that has the bucket open has such a socket; on Windows there are none. */
+/** Each process that has the bucket open has a socket with this kind of name, except on Windows. */
 const MEMBER = /^s\d+$/;
 const NAME_BYTES = 2 * LONGEST_NAME;
 
 /**
  * @typedef {object} Found
  * @property {string} folder the last part of the path of its directory
- * @property {InstanceType<typeof HostBackend> | undefined} backend the caller closes it; undefined
- *   if an older version made the bucket, whose name is then unknown
+ * @property {InstanceType<typeof HostBackend> | undefined} backend must be closed by the caller;
+ *   undefined if an older version made the bucket, whose name is then unknown
  * @property {string | null} bucket null for the default bucket or an unknown name
  */
 
@@ -55,7 +55,7 @@ function identifyBucket(directory, folder) {
   for (const name of ['', readName(path.join(directory, folder, 'name'))]) {
     if (name === undefined) continue;
     const backend = new HostBackend(name, directory);
-    // Somebody else may have written the file: only the hash proves the name.
+    // Another program may have written the file: only the hash proves the name.
     if (path.basename(backend.place) === folder) {
       const bucket = name.startsWith(PREFIX) ? name.slice(PREFIX.length) : null;
       return { folder, backend, bucket };

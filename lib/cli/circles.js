@@ -2,8 +2,9 @@
 
 /**
  * Finds holders that wait for each other. A thread may hold one lock and wait for another in
- * independent parts of a program, so a circle is a hint and no proof. A request that is older than
- * every lock of its thread cannot be inside one of them, and is left out.
+ * independent parts of a program, so a circle is only a hint of a deadlock, not a proof. A request
+ * that is older than every lock of its thread cannot have been made while the thread held a lock,
+ * so it is left out.
  */
 
 const { describeAgent } = require('../extensions/holders.js');
@@ -92,7 +93,7 @@ class Graph {
     const own = this.#byClient.get(client) ?? [];
     for (const lock of own) listOf(this.#passed, lock.name).push(lock);
     for (const name of this.#wants.get(client) ?? []) {
-      // At a second visit only a holder on the current path closes a circle.
+      // When the search visits a name again, only a holder on the current path can close a circle.
       const holders = [...listOf(this.#entered.has(name) ? this.#passed : this.#byName, name)];
       this.#entered.add(name);
       const seen = new Set([client]);
@@ -129,7 +130,7 @@ function listOf(map, key) {
   return list;
 }
 
-/** @param {DetailedSnapshot} state @returns {string[]} a few lines, however long a circle is */
+/** @param {DetailedSnapshot} state @returns {string[]} a few lines, even for a long circle */
 function describeCircles(state) {
   return findCircles(state).flatMap((circle) => [
     'These holders wait for each other, perhaps in a deadlock:',

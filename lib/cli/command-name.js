@@ -6,7 +6,7 @@
 
 const path = require('node:path');
 
-/** In UTF-16 code units; an engine may refuse a longer label. */
+/** The longest label in UTF-16 code units; an engine may refuse a longer one. */
 const LONGEST = 200;
 
 const SHELL = /^(a|ba|da|fi|k|mk|z)?sh$/;

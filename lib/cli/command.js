@@ -20,7 +20,7 @@ class Command {
   #words;
   #killAfter;
   #signals;
-  /** Once set, the lock was lost, and the reason was printed. */
+  /** Set once the lock was lost and the reason was printed. */
   isLost = false;
 
   /**
@@ -35,7 +35,7 @@ class Command {
   }
 
   /**
-   * @param {{ token: bigint, signal: AbortSignal }} lock its `signal` aborts if the lock is lost
+   * @param {{ token: bigint, signal: AbortSignal }} lock a lock whose `signal` aborts if it is lost
    * @returns {Promise<Ending>} how the command ended, even if the lock was lost
    */
   async run(lock) {

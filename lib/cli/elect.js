@@ -10,7 +10,7 @@ const { runUnderLock } = require('./runner.js');
 /** @param {import('./arguments.js').ParsedCommand} request */
 const elect = (request) => runUnderLock(request, requestLock);
 
-/** This reason ends the candidacy after the command ended by itself. */
+/** The abort reason that ends the candidacy after the command has ended by itself. */
 const ENDED = new Error('The command has ended.');
 
 /** @type {import('./runner.js').RequestLock} */

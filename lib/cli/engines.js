@@ -33,7 +33,7 @@ const ENGINES = {
   'etcd+https': openEtcd,
 };
 
-/** The engines that take an option; the others refuse it. */
+/** The engines that support each option; all other engines refuse it. */
 const OF_ENGINES = {
   schema: [openPostgres],
   shards: [openRedis],
@@ -110,7 +110,7 @@ function isInstalled(from, name) {
 /** @param {string} url @param {Settings} settings */
 function openPostgres(url, { bucket, schema, ttl }) {
   const { Client, Pool } = requireClient('pg').module;
-  // This throws if the URL is invalid; a Pool would notice only later.
+  // Throws if the URL is invalid; a Pool would notice that only later.
   new Client({ connectionString: url });
   const pool = new Pool({ connectionString: url, max: 2 });
   // The bucket sees errors of its own connection, and the loss of an idle one is harmless.

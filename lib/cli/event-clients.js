@@ -2,8 +2,8 @@
 
 /**
  * The open pages of `top --web`. One query a second serves all of them, and none runs while no page
- * is open. Each event carries the whole state, so nothing is buffered for a page that does not
- * read.
+ * is open. Each event carries the whole state, so nothing needs to be buffered for a page that does
+ * not read.
  */
 
 const { groupsOf, notesOf } = require('./view-model.js');
@@ -16,7 +16,7 @@ const { fingerprint } = require('./table.js');
 /** The time between two queries. */
 const PERIOD_MS = 1000;
 
-/** The browser waits this long before it reconnects. */
+/** Tells the browser to wait one second before it reconnects. */
 const FIRST = 'retry: 1000\n\n';
 /** Sent while the state stays the same, because a page reports a server that sends nothing. */
 const SAME = 'event: same\ndata:\n\n';
@@ -43,14 +43,14 @@ class EventClients {
     this.#period = period;
   }
 
-  /** @param {ServerResponse} response its head has been written */
+  /** @param {ServerResponse} response the head must have been written */
   add(response) {
     response.on('close', () => this.#drop(response));
     // 'close' follows each error.
     response.on('error', () => {});
     this.#clients.set(response, '');
     response.write(FIRST);
-    // Later pages wait for the next query, so many new pages cause only one.
+    // Further new pages wait for the next query, so that many new pages cause only one query.
     if (this.#clients.size === 1 && !this.#isLooking) this.#poll();
   }
 

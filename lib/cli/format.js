@@ -1,12 +1,17 @@
 'use strict';
 
-/** Formats names and holders for a terminal, whatever characters other programs put into them. */
+/**
+ * Formats names and holders for a terminal. Other programs may have put any characters into them.
+ */
 
 const holders = require('../extensions/holders.js');
 
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 
-/** Characters that a terminal obeys or hides: controls, formats, surrogates, odd spaces. */
+/**
+ * Characters that a terminal obeys or hides: control and format characters, surrogates, and unusual
+ * spaces.
+ */
 const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]/gu;
 const AMBIGUOUS = /^$|^[\s"]|\s$|\\/u;
 
@@ -29,8 +34,8 @@ const quoted = (text) => `"${text.replace(/["\\]/g, '\\$&').replace(UNSEEN, esca
 const describeHolder = (details) => holders.describeHolder(details, quoted);
 
 /**
- * @param {LockDetails[] | undefined} all undefined if unknown
- * @param {number} [grantsIn] milliseconds in which nobody is granted anything
+ * @param {LockDetails[] | undefined} all undefined if the holders are unknown
+ * @param {number} [grantsIn] milliseconds during which nothing is granted
  * @param {unknown} [outage] why the holders are unknown
  * @returns {string} text for parentheses
  */

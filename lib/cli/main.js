@@ -76,8 +76,7 @@ async function main(argv) {
   let request;
   /** @type {Ending} */
   let ending;
-  // The terminal may be gone. Nobody reads stderr then, but the current work must still end in
-  // order.
+  // If the terminal is gone, nobody reads stderr, but the current work must still end in order.
   process.stderr.on('error', () => {});
   try {
     request = parseCommandLine(argv, process.env);

@@ -1,10 +1,10 @@
 'use strict';
 
 /**
- * Finds the `web-locks` commands that enclose this one. They hold their locks until it ends, so a
- * request that waits for one of them would wait forever. The environment variable WEB_LOCKS_OUTER
- * has a word for each: its process id and token, so that a command left in the background does not
- * count as enclosing.
+ * Finds the `web-locks` commands that enclose this one. They hold their locks until this command
+ * ends, so a request that waits for an enclosing command would wait forever. The environment
+ * variable WEB_LOCKS_OUTER has a word for each enclosing command: its process id and token, so that
+ * a command left in the background does not count as enclosing.
  */
 
 const process = require('node:process');
@@ -21,8 +21,8 @@ const appendEnclosing = ({ WEB_LOCKS_OUTER }, token) =>
 
 /**
  * @param {NodeJS.ProcessEnv} env
- * @returns {((holder: LockDetails) => boolean) | undefined} tells whether a holder is an enclosing
- *   command; undefined if there is none
+ * @returns {((holder: LockDetails) => boolean) | undefined} returns whether a holder is an
+ *   enclosing command; undefined if there is no enclosing command
  */
 function enclosingMatcher({ WEB_LOCKS_OUTER }) {
   if (!WEB_LOCKS_OUTER) return undefined;
@@ -43,7 +43,8 @@ function enclosingMatcher({ WEB_LOCKS_OUTER }) {
  * @param {LockDetails[]} outer enclosing commands that hold the name
  * @param {LockDetails[]} pending requests for it
  * @param {Wanted} wanted
- * @returns {boolean} whether a request would wait for one of them, or behind a request that does
+ * @returns {boolean} whether a request would wait for an enclosing command, or for a request that
+ *   waits for one
  */
 function wouldWaitFor(outer, pending, wanted) {
   if (outer.length === 0) return false;

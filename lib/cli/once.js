@@ -1,15 +1,15 @@
 'use strict';
 
 /**
- * `web-locks once`: one of all callers within a time runs the command. The others wait until it
- * succeeds, and run nothing; if it fails, the next one runs its own.
+ * `web-locks once`: of all callers within a given time, one runs the command. The other callers
+ * wait until it succeeds, and run nothing. If it fails, the next caller runs its own command.
  */
 
 const { runUnderLock } = require('./runner.js');
 const { quoted } = require('./format.js');
 const { Failure, STATUS, say } = require('./status.js');
 
-/** Thrown so that the name of a failed command is not recorded. */
+/** Thrown after a failed command, so that its name is not marked as done. */
 const FAILED = new Error('The command failed.');
 
 /** @param {import('./arguments.js').ParsedCommand} request */

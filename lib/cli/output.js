@@ -1,16 +1,16 @@
 'use strict';
 
 /**
- * Prints answers on stdout. The program ends without an error if the reader has gone, as `head`
- * does, or if the terminal was closed. Nothing here touches stdout before the first output: the
- * command of `run` shares it, and would find it in another mode.
+ * Prints answers on stdout. The program ends without an error if the reader (such as `head`) has
+ * gone or the terminal was closed. Nothing here may touch stdout before the first output, because
+ * that changes its mode, and the command of `run` shares it.
  */
 
 const { STATUS, say } = require('./status.js');
 
 let isUsed = false;
 
-/** @returns {NodeJS.WriteStream} stdout; an output that fails ends the program */
+/** @returns {NodeJS.WriteStream} stdout; a failed write ends the program */
 function useStdout() {
   if (!isUsed) process.stdout.on('error', endOnError);
   isUsed = true;
@@ -31,7 +31,7 @@ const print = (text) => new Promise((resolve) => useStdout().write(text, () => r
 const PIECE = 65_536;
 
 /**
- * Prints an output that may be too long for one string piece by piece.
+ * Prints, piece by piece, an output that may be too long for one string.
  * @param {Iterable<string>} parts
  */
 async function printAll(parts) {
@@ -53,7 +53,7 @@ function flush() {
 
 /** @param {NodeJS.WriteStream} stream */
 async function flushStream(stream) {
-  // With nothing to write this must not wait: the reader may be gone.
+  // If there is nothing to write, this must not wait, because the reader may be gone.
   if (stream.writableLength > 0) await new Promise((resolve) => stream.write('', resolve));
 }
 

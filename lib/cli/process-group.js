@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Ends a command when this process is killed. On Windows that includes everything that the command
- * started: the end of the cmd of a batch file, for instance, does not end the programs that it
- * runs. On Linux the kernel kills the command alone. Elsewhere nothing happens.
+ * Ends a command when this process is killed. On Windows that includes all processes that the
+ * command started: ending the cmd process of a batch file, for example, would not end the programs
+ * that it runs. On Linux the kernel kills the command alone. Elsewhere nothing happens.
  */
 
 const process = require('node:process');
@@ -21,12 +21,12 @@ function loadAddon() {
 }
 
 /**
- * Puts the processes that this thread starts from now on into the group.
- * @param {boolean} endsWithUs whether the group ends when this process ends, however it ends
+ * Makes all processes that this thread starts from now on members of the group.
+ * @param {boolean} endsWithUs whether the group ends when this process ends for any reason
  */
 const keepProcessGroup = (endsWithUs) => loadAddon()?.keepProcessGroup(endsWithUs);
 
-/** On Windows, ends all processes of the group but this one. */
+/** On Windows, ends all processes of the group except this one. */
 const endProcessGroup = () => loadAddon()?.endProcessGroup();
 
 module.exports = { endProcessGroup, keepProcessGroup };

@@ -26,8 +26,8 @@ const PERIOD_MS = 1000;
 const FEW = 10;
 
 /**
- * The result of a look, and how it is shown.
- * @typedef {object} View the result of a query, and how to show it
+ * The result of a query, and how to show it.
+ * @typedef {object} View
  * @property {DetailedSnapshot} state
  * @property {object} how options of `table`
  * @property {Record<string, unknown>} more members of `json`
@@ -153,7 +153,7 @@ function terminalOptions() {
 }
 
 /**
- * Writes a snapshot, and another one after each change, into a pipe until its reader goes.
+ * Writes a snapshot, and another one after each change, into a pipe until its reader closes it.
  * @param {() => Promise<View>} look @param {boolean | undefined} asJson
  */
 async function printChanges(look, asJson) {

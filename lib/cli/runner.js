@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The common part of `run`, `once` and `elect`: requests a lock, reports whom it waits for, runs a
- * command while the lock is held, and ends as the command ends.
+ * The common part of `run`, `once` and `elect`: requests a lock, reports the holders that it waits
+ * for, runs a command while the lock is held, and ends with the command's exit status or signal.
  */
 
 const process = require('node:process');
@@ -20,18 +20,19 @@ const { Failure, STATUS, say } = require('./status.js');
 /** @typedef {import('./status.js').Ending} Ending */
 /** @typedef {import('./arguments.js').ParsedCommand} ParsedCommand */
 
-/** A request that does not wait for the lock waits this long for the engine's answer. */
+/** How long a request that does not wait for the lock waits for the engine's answer. */
 const PATIENCE_MS = 10_000;
-/** If the lock was not granted, the query for its holders may take this long. */
+/** How long the query for the holders may take if the lock was not granted. */
 const LOOK_MS = 1000;
-/** After waiting this long, it reports the holders. */
+/** How long a request waits before its holders are reported. */
 const REPORT_MS = 1000;
-/** The engine has at least this long to answer, however short the time limit is. */
+/** The shortest time that the engine has to answer, even if the time limit is shorter. */
 const LEAST_PATIENCE_MS = 1000;
 
 /**
- * Each command requests the lock in its own way, and calls `runCommand` with it. The result is how
- * the program ends if no command ran; by default the lock counts as not available.
+ * The function with which a command requests the lock. It calls `runCommand` with the lock. Its
+ * result says how the program ends if no command ran; undefined means that the lock was not
+ * available.
  * @typedef {(runner: Runner) => Promise<Ending | undefined | void>} RequestLock
  */
 
@@ -42,7 +43,7 @@ async function runUnderLock(request, requestLock) {
   const bucket = new OpenBucket(request.values);
   const runner = new Runner(request, bucket, signals);
   const work = runner.execute(requestLock);
-  // A signal may win the race, and then nobody awaits this promise.
+  // If a signal comes first, nobody awaits this promise.
   work.catch(() => {});
   const gaveUp = signals.firstSignal.then((signal) => runner.endingAfterSignal(signal, work));
   try {
@@ -65,7 +66,10 @@ class Runner {
   #report;
   /** Settles when the command ends. @type {Promise<Ending> | undefined} */
   #ended;
-  /** Set when the program ends: a later grant runs no command, and a loss is not reported. */
+  /**
+   * Set when the program begins to end. Then a grant no longer runs a command, and a loss is not
+   * reported.
+   */
   isOver = false;
 
   /**
@@ -141,7 +145,7 @@ class Runner {
 
   /**
    * If the command has ended, its status counts, because the signal came too late. A command of
-   * `once` is complete only when its name is recorded, for which the server has some time.
+   * `once` is complete only when its name is marked as done, so the server gets some time for that.
    * @param {NodeJS.Signals} signal @param {Promise<Ending>} work
    */
   async endingAfterSignal(signal, work) {
@@ -155,7 +159,7 @@ class Runner {
   }
 
   /**
-   * Runs the command, unless a signal came first.
+   * Runs the command, unless a signal arrived earlier.
    * @param {any} lock null if not available
    */
   async runCommand(lock) {
@@ -168,7 +172,7 @@ class Runner {
 
   /**
    * The lock was lost, the command has ended, and the lock is requested again. A signal that the
-   * command got in the meantime was meant for this program, too.
+   * command received in the meantime was also meant for this program.
    */
   prepareNextTerm() {
     this.signals.repeatLastEnding();
@@ -207,7 +211,7 @@ class Runner {
     }
   }
 
-  /** Several of the enclosing commands can hold a shared lock together, so all holders count. */
+  /** Several enclosing commands can hold a shared lock together, so all holders are checked. */
   async #refuseToWaitForItself() {
     const { shared, limit, weight, priority, steal, timeout } = this.values;
     const isAround = enclosingMatcher(process.env);
@@ -226,7 +230,8 @@ class Runner {
     if (!(error instanceof LockTimeoutError)) throw toFailure(error);
     const seconds = this.values.timeout / 1000;
     const { holders: known, message } = /** @type {any} */ (error);
-    // Without holders the message gives the reason, which quotes no text of other programs.
+    // If there are no holders, the message gives the reason of the error, which contains no text of
+    // other programs.
     const lock = describeLock(this.name);
     const why = message.slice(message.indexOf(lock) + lock.length + ' ('.length, -').'.length);
     const holders = known.length > 0 ? describeHolders(known) : why;

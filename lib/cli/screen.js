@@ -26,11 +26,14 @@ class Screen {
   #end = /** @type {(signal?: NodeJS.Signals) => void} */ (() => {});
   /** The painted text; undefined if it may be gone. @type {string | undefined} */
   #shown;
-  /** Resolves when a signal or a key asks to end: to the signal, or to undefined. */
+  /**
+   * Resolves when the user wants to end the program: to the signal that came, or to undefined after
+   * a key.
+   */
   ended;
 
   /**
-   * @param {NodeJS.ReadStream} input its keys are read if it is a terminal
+   * @param {NodeJS.ReadStream} input its key presses are read if it is a terminal
    * @param {NodeJS.WriteStream} output a terminal
    * @param {() => void} paint called when the size changed or the contents may be gone
    */
@@ -58,7 +61,7 @@ class Screen {
     this.#input.on('end', () => this.#end());
   }
 
-  /** In lines and columns. Some terminals do not know their size, and report 0. */
+  /** The size in lines and columns. Some terminals do not know their size, and report 0. */
   get size() {
     const { columns, rows } = this.#output;
     return { columns: columns || 80, rows: rows || 24 };
@@ -79,7 +82,10 @@ class Screen {
     this.#paint();
   };
 
-  /** A stopped process continues: the shell has set the terminal for itself in between. */
+  /**
+   * Sets up the terminal again when a stopped process continues, because the shell has changed the
+   * terminal's settings in between.
+   */
   #resume = () => {
     if (this.#input.isTTY) {
       this.#input.setRawMode(false);

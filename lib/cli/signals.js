@@ -1,7 +1,8 @@
 'use strict';
 
 /**
- * Forwards signals to the command of `run`, `once` and `elect`, or ends the program before that.
+ * Forwards signals to the command of `run`, `once` and `elect`. A signal that arrives before the
+ * command has started ends the program.
  */
 
 const { spawnSync } = require('node:child_process');
@@ -11,9 +12,10 @@ const { constants } = require('node:os');
 const isWindows = process.platform === 'win32';
 
 /**
- * Every signal that ends a process, with two exceptions. Node.js ignores some (SIGPIPE, SIGXFSZ) or
- * cannot name them (real-time signals). Others report a fault of this program (SIGSEGV, SIGILL,
- * SIGBUS, SIGFPE, SIGTRAP, SIGSYS), and after a handler the fault would occur again, forever.
+ * Every signal that ends a process, with two exceptions. The first are signals that Node.js ignores
+ * (SIGPIPE, SIGXFSZ) or cannot name (real-time signals). The second are signals that report a fault
+ * of this program (SIGSEGV, SIGILL, SIGBUS, SIGFPE, SIGTRAP, SIGSYS): after a handler the fault
+ * would occur again, forever.
  * @type {NodeJS.Signals[]}
  */
 const OF_UNIX = [
@@ -29,7 +31,9 @@ const OF_UNIX = [
   'SIGPROF',
   'SIGXCPU',
 ];
-/** Other systems lack these signals, or ignore them unless caught. @type {NodeJS.Signals[]} */
+/**
+ * Other systems lack these signals, or ignore them if no handler is set. @type {NodeJS.Signals[]}
+ */
 const OF_LINUX = ['SIGIO', 'SIGPWR', 'SIGSTKFLT'];
 /**
  * Ctrl-C, Ctrl-Break, and the end of the console, which comes as SIGHUP some seconds before the
@@ -43,9 +47,12 @@ const CAUGHT = isWindows
   : [...OF_UNIX, ...(process.platform === 'linux' ? OF_LINUX : [])];
 /** A terminal sends these to all processes in its foreground. @type {NodeJS.Signals[]} */
 const OF_TERMINAL = ['SIGINT', 'SIGQUIT'];
-/** These mean only that the process should end. @type {NodeJS.Signals[]} */
+/** Signals that only ask a process to end. @type {NodeJS.Signals[]} */
 const ENDING = ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGBREAK'];
-/** These dump a core, and the core of this process would be useless. @type {NodeJS.Signals[]} */
+/**
+ * Signals that make a process dump its core. A core of this process would be useless.
+ * @type {NodeJS.Signals[]}
+ */
 const OF_CORES = [
   'SIGQUIT',
   'SIGILL',
@@ -62,7 +69,7 @@ const OF_CORES = [
 /** On Windows, the exit status after a console event such as Ctrl-C. */
 const CONTROL_C_EXIT = 0xc000013a;
 
-/** The command is in the foreground as well, so it gets the signals of the keyboard itself. */
+/** The command is in the foreground as well, so it receives signals from the keyboard directly. */
 function isInForeground() {
   try {
     const stat = fs.readFileSync('/proc/self/stat', 'utf8');
@@ -75,7 +82,7 @@ function isInForeground() {
   }
 }
 
-/** Without /proc, `ps` tells which processes are in the foreground. */
+/** On systems without /proc, `ps` shows which processes are in the foreground. */
 function isInForegroundBySystem() {
   const { stdout } = spawnSync('ps', ['-o', 'stat=', '-p', `${process.pid}`], { encoding: 'utf8' });
   return stdout ? stdout.includes('+') : process.stdin.isTTY === true;
@@ -83,7 +90,7 @@ function isInForegroundBySystem() {
 
 /**
  * Whether the command has received the signal as well. On Windows a console notifies all of its
- * processes, and sending a signal would kill.
+ * processes, and sending a signal would kill the command.
  * @param {NodeJS.Signals} signal
  */
 const reachesCommandToo = (signal) =>
@@ -113,7 +120,7 @@ class Signals {
       if (ENDING.includes(signal)) this.#lastEnding = signal;
       if (!reachesCommandToo(signal)) this.#child.kill(signal);
     } else if (this.#first) {
-      // A second signal means that you do not want to wait for the orderly end.
+      // A second signal means that the user does not want to wait for the orderly end.
       endBySignal(signal);
     } else {
       this.#first = signal;
@@ -142,9 +149,9 @@ class Signals {
 }
 
 /**
- * Ends this process by a signal, as if it had not been caught. If the signal would leave a core or
- * does not end the process (the first one of a container), it exits with the status that shells
- * use.
+ * Ends this process by a signal, as if the signal had not been caught. If the signal would dump a
+ * core, or does not end the process (because it is the first process of a container), the process
+ * exits with the status that shells report for the signal.
  * @param {NodeJS.Signals} signal
  */
 function endBySignal(signal) {

@@ -1,10 +1,10 @@
 'use strict';
 
-/** Exit statuses: those of flock(1), and for others those of sysexits.h. */
+/** The exit statuses. They follow flock(1), and for cases that flock does not have, sysexits.h. */
 
 const STATUS = {
   ok: 0,
-  /** The lock was not acquired, or not stolen because the answer was no. */
+  /** The lock was not acquired, or was not stolen because the user refused. */
   conflict: 1,
   usage: 64,
   /** A file cannot be read or written, or has the wrong contents. */
@@ -20,9 +20,8 @@ const STATUS = {
 };
 
 /**
- * How a process ends: with a status, or by a signal.
- * @typedef {{ status: number, signal?: undefined } | { signal: NodeJS.Signals }} Ending how a
- *   process ends
+ * How a process ended: with an exit status, or by a signal.
+ * @typedef {{ status: number, signal?: undefined } | { signal: NodeJS.Signals }} Ending
  */
 
 /** Ends the program with a message and an exit status. */
@@ -35,7 +34,7 @@ class Failure extends Error {
   }
 }
 
-/** Prints a line for people on stderr. @param {string} line */
+/** Prints a line on stderr, where people read it. @param {string} line */
 function say(line) {
   process.stderr.write(`web-locks: ${line}\n`);
 }

@@ -50,7 +50,7 @@ async function stealLock({ locks }, name, { yes, label = 'web-locks steal' }) {
     showHolders(name, state);
     if (agreed) break;
     if (!(await askToSteal())) return STATUS.conflict;
-    // Other holders may have come since the question, so the state is compared again.
+    // The holders may have changed since the question, so the state is compared again.
     const before = state;
     state = await look();
     if (fingerprint(state) === fingerprint(before)) break;
@@ -58,8 +58,8 @@ async function stealLock({ locks }, name, { yes, label = 'web-locks steal' }) {
   }
   await locks.request(name, { steal: true, label }, () => {});
   await printAll(stolenLines(state));
-  // Errors of the former holders name this process, which will have ended when somebody looks for
-  // it.
+  // The errors of the former holders name this process, which will have ended by the time somebody
+  // looks for it. So its process id is printed.
   say(`process ${process.pid} took lock ${quoted(name)} from them.`);
   return STATUS.ok;
 }
@@ -84,7 +84,7 @@ function showHolders(name, { held, pending }) {
   if (pending.length > 0) process.stderr.write(`Waiting requests: ${pending.length}.\n`);
 }
 
-/** Without an answer nothing is stolen. */
+/** If there is no answer, nothing is stolen. */
 async function askToSteal() {
   process.stderr.write('Steal it from them? [y/N] ');
   const lines = createInterface({ input: process.stdin, terminal: false });

@@ -24,8 +24,8 @@ const { quotedIfNeeded } = require('./format.js');
  * @typedef {object} Column
  * @property {string} title
  * @property {(entry: Entry, isHeld: boolean) => string} text
- * @property {boolean} [isNumber] aligned to the right
- * @property {boolean} [isElastic] may be cut
+ * @property {boolean} [isNumber] whether it is aligned to the right
+ * @property {boolean} [isElastic] whether its texts may be cut
  */
 
 const GAP = '  ';
@@ -34,7 +34,9 @@ const PIECE = 65_536;
 /** No column is cut to fewer characters. */
 const LEAST = 8;
 
-/** @param {LockDetails} entry @returns {string} with units and priority, if any */
+/**
+ * @param {LockDetails} entry @returns {string} the mode, with units and priority if there are any
+ */
 function modeOf({ mode, limit, weight, priority }) {
   const units = limit > 0 ? `shared ${weight}/${limit}` : mode;
   return priority ? `${units}, priority ${priority}` : units;
@@ -85,7 +87,7 @@ function columnsOf(character) {
 /** @param {string} text */
 const widthOf = (text) => [...text].reduce((sum, character) => sum + columnsOf(character), 0);
 
-/** @param {string} text @param {number} width @returns {string} no wider than that */
+/** @param {string} text @param {number} width @returns {string} a text that is no wider */
 function cut(text, width) {
   if (widthOf(text) <= width) return text;
   let left = width - 1;
@@ -142,11 +144,11 @@ const YELLOW = '\x1b[33m';
 const PLAIN = '\x1b[0m';
 
 /**
- * Yields the lines one by one: together they can be longer than a string may be.
+ * Yields the lines one by one, because all lines together can exceed the longest possible string.
  * @param {DetailedSnapshot} state
  * @param {object} how
  * @param {number} [how.columns] of the terminal; unlimited by default
- * @param {number} [how.lines] the room; unlimited by default
+ * @param {number} [how.lines] the most lines to print; unlimited by default
  * @param {boolean} [how.color]
  * @param {string} [how.about] the queried place, ` in …`
  * @param {string[]} [how.notes] lines below the table
@@ -192,7 +194,7 @@ function* rowLines(shape, rows, columns, color) {
   }
 }
 
-/** Says for how long nothing is granted. @param {DetailedSnapshot} state */
+/** A line that says for how long nothing is granted. @param {DetailedSnapshot} state */
 const pauseLines = ({ grantsIn }) => (grantsIn ? [`${capitalize(describePause(grantsIn))}.`] : []);
 
 /**
@@ -234,7 +236,8 @@ function toJson({ blockedBy, site, token, ...entry }, isHeld, now) {
 }
 
 /**
- * @param {DetailedSnapshot} state @returns {string} differs after each grant, request and release
+ * @param {DetailedSnapshot} state @returns {string} a text that changes with each grant, request
+ *   and release
  */
 function fingerprint(state) {
   const hash = createHash('sha256');

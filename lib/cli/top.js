@@ -40,7 +40,10 @@ async function serve(values) {
   }
 }
 
-/** @param {import('./arguments.js').Values} values @returns {string} without a password */
+/**
+ * @param {import('./arguments.js').Values} values @returns {string} a description without a
+ *   password
+ */
 function describeBucket({ at, bucket, directory, name }) {
   const which = name === undefined ? 'Locks' : `The lock ${quoted(name)}`;
   const where = at ? `at ${serverOf(at)}` : `of this machine (${hostname()})`;

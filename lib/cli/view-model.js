@@ -12,7 +12,10 @@ const { modeOf, rowsOf } = require('./table.js');
 
 /** The most characters (UTF-16 code units) of a name or label. */
 const LONGEST = 1000;
-/** The page gets this many locks and requests and this many names; the rest is only counted. */
+/**
+ * The page gets at most this many locks and requests, and this many names; the rest is only
+ * counted.
+ */
 const MOST = 10_000;
 
 /**
@@ -46,7 +49,7 @@ function brief(text) {
 /** @param {string} name */
 const groupOf = (name) => ({
   ...(name.length > LONGEST && {
-    // UTF-8 would make all lone surrogates equal.
+    // The encoding is UTF-16, because UTF-8 would make all lone surrogates equal.
     id: createHash('sha256').update(name, 'utf16le').digest('base64'),
   }),
   name: brief(name),
@@ -78,7 +81,7 @@ function groupsOf(state) {
   /** @type {Map<string, Group>} */
   const groups = new Map();
   const rest = { ...groupOf(''), id: '', names: 0 };
-  /** The previous name that is not shown. @type {string | undefined} */
+  /** The previous name, which is not shown. @type {string | undefined} */
   let before;
   rowsOf(state).forEach(({ entry, isHeld }, i) => {
     if (i < MOST && !groups.has(entry.name)) groups.set(entry.name, groupOf(entry.name));

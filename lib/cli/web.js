@@ -2,9 +2,9 @@
 
 /**
  * The server of `top --web`: a page, and the events that keep it live. It shows the state, and
- * changes nothing. Names and labels can be private, and other users of the machine reach the
- * loopback, too, so the path contains a secret. The check of the host name refuses sites whose own
- * name resolves to 127.0.0.1.
+ * changes nothing. Names and labels can be private, and other users of the machine can also reach
+ * the loopback address, so the path contains a secret. The check of the host name refuses sites
+ * whose own name resolves to 127.0.0.1.
  */
 
 const { createHash, randomBytes, timingSafeEqual } = require('node:crypto');
@@ -18,9 +18,12 @@ const { Failure, STATUS } = require('./status.js');
 /** @typedef {import('node:http').ServerResponse} ServerResponse */
 
 const ADDRESS = '127.0.0.1';
-/** Names by which a browser on this machine, or behind a tunnel, may address the server. */
+/**
+ * The host names by which a browser on this machine, or at the other end of a tunnel, may address
+ * the server.
+ */
 const HOSTS = [ADDRESS, 'localhost', '[::1]'];
-/** Browsers leave this port out. */
+/** Browsers leave this port out of the Host header. */
 const USUAL_PORT = 80;
 
 /** The files of the page. */
@@ -80,7 +83,7 @@ class Web {
     return `http://${ADDRESS}:${port}/${this.#secret}/`;
   }
 
-  /** Ends all connections, too, which would keep the process running. */
+  /** Stops the server, and ends its connections, which would otherwise keep the process running. */
   close() {
     this.#server.close();
     this.#server.closeAllConnections();

@@ -16,7 +16,7 @@ const STATUSES = {
   paused: 'paused',
 };
 
-/** The last state. Each row has the time `since` when it holds or waits. */
+/** The last state. `since` in each row is the time at which it began to hold or wait. */
 let groups = [];
 /** The time at which the last state arrived; 0 before the first one. */
 let receivedAt = 0;
@@ -26,7 +26,7 @@ let stopped = 0;
 
 const now = () => (status === 'live' ? performance.now() : stopped);
 
-/** Groups that compare as equal stay in the order of their names, in which they arrive. */
+/** Groups that compare as equal keep the order in which they arrive, which is by name. */
 const ORDERS = {
   name: () => 0,
   pending: (a, b) => b.pending - a.pending,
@@ -36,13 +36,13 @@ const ORDERS = {
 const oldest = ({ rows }) =>
   rows.reduce((least, { since }) => Math.min(least, since ?? Infinity), Infinity);
 
-/** @returns {(text: string | number) => boolean} tells whether a text contains the searched one */
+/** @returns {(text: string | number) => boolean} returns whether a text contains the search text */
 function searchMatcher() {
   const text = element('search').value.trim().toLowerCase();
   return (value) => `${value}`.toLowerCase().includes(text);
 }
 
-/** A name that matches shows all its entries, else only those that match. */
+/** If a name matches, all its entries are shown; otherwise only the matching entries. */
 function matchingGroups() {
   const has = searchMatcher();
   return groups
@@ -73,7 +73,7 @@ function draw() {
   element('none').textContent = all.length > 0 || receivedAt === 0 ? '' : nothing;
 }
 
-/** @param {{ groups: object[], notes: string[] }} state its groups have ages */
+/** @param {{ groups: object[], notes: string[] }} state a state whose groups have ages */
 function handleState(state) {
   receivedAt = performance.now();
   groups = state.groups;

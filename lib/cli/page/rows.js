@@ -32,7 +32,7 @@ let shown = new Map();
 /** The number of rows of each name that shows more than FEW. @type {Map<string, number>} */
 const wanted = new Map();
 let names = NAMES;
-/** Draws again after the number of rows has changed. */
+/** Draws again; called after the number of rows has changed. */
 let redraw = () => {};
 
 const idOf = ({ id, name }) => id ?? name;
@@ -59,7 +59,7 @@ function makeHead(onMore) {
   });
 }
 
-/** Writes only differences, so that a selection survives. */
+/** Writes only a changed text, so that a selection survives. */
 function setText(node, text) {
   const short = brief(text);
   if (node.textContent !== short) node.textContent = short;

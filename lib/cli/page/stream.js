@@ -1,14 +1,14 @@
 'use strict';
 
 /**
- * Receives the events of `web-locks` while somebody looks. A hidden or paused page has no
- * connection, because a browser has only six for all pages of a server, and without a connection no
- * query runs. The server sends an event each second, even if nothing has changed.
+ * Receives the events of `web-locks` while the page is visible. A hidden or paused page has no
+ * connection: a browser opens only six connections for all pages of a server, and while no page is
+ * connected, no query runs. The server sends an event each second, even if nothing has changed.
  */
 
 /** After this time without an event the state counts as unknown. All times are milliseconds. */
 const SILENCE = 5000;
-/** If the browser has given up, the page itself reconnects after this time. */
+/** If the browser has stopped reconnecting, the page itself reconnects after this time. */
 const AGAIN = 2000;
 
 class Stream {
@@ -22,7 +22,8 @@ class Stream {
 
   /**
    * @param {(state: { groups: object[], notes: string[] }) => void} onState
-   * @param {(status: string, message?: string) => void} onStatus gets `live`, or why it is not
+   * @param {(status: string, message?: string) => void} onStatus gets `live`, or the reason why the
+   *   page is not live
    */
   constructor(onState, onStatus) {
     this.#onState = onState;
