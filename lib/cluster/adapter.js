@@ -1,54 +1,58 @@
 'use strict';
 
 /**
- * The contract between the cluster backend and an engine, a server that keeps the lock state and
- * that all machines reach. An engine with an Adapter has locks. docs/ADAPTERS.md says how to write
- * one, and gives the reasons.
+ * The contract between the cluster backend and an engine, which is a server that keeps the lock
+ * state and that all machines can reach. An Adapter makes locks available on an engine.
+ * docs/ADAPTERS.md says how to write one, and gives the reasons.
  *
  * Sessions: everything that a manager holds and waits for belongs to its session. If a session is
  * not renewed for `ttl` milliseconds, the server removes it with its locks and requests. All times
  * are of the server's clock; an adapter never sends one.
  *
  * Names: each name has one queue, of which a prefix is *held*: one exclusive lock, or shared ones
- * whose weights do not exceed the limit. A request enters at the end, or before those of lower
- * priority; a thief enters behind earlier thieves that were granted. No request overtakes one that
- * does not fit. Members of a group have priority 0, so their order is the same in all queues. The
- * first shared request sets a name's limit, until the name is free. Names are UTF-16 code units of
- * any number, lone surrogates included. Requests of expired sessions block others until the next
- * `sweep` at most. They never block an `ifAvailable`, except while another client ends the session.
+ * whose weights do not exceed the limit. A request enters at the end, or before the requests of
+ * lower priority; a thief enters after earlier thieves that were granted. No request overtakes an
+ * earlier request that does not fit. Members of a group must have priority 0, so that groups have
+ * the same order in all queues. The first shared request sets a name's limit, until the name is
+ * free. Names are UTF-16 code units of any number, lone surrogates included. Requests of expired
+ * sessions block other requests until the next `sweep` at most. They never block an `ifAvailable`,
+ * except while another client ends the session.
  *
- * Tokens: each grant gets a number from 1 to 2^63 - 1, greater than that of any earlier grant of
- * the name, even after restarts, fail-overs and lost data.
+ * Tokens: each grant must get a number from 1 to 2^63 - 1, greater than the token of any earlier
+ * grant of the name, even after restarts, fail-overs and lost data.
  *
  * Quarantine: after anything that may have lost grants (a promotion, a restart without the data)
- * the server grants nothing for the longest `ttl` that can still last. Meanwhile former holders
- * lose their locks by their own clocks. Requests queue, a thief at the head, and `ifAvailable` is
- * UNAVAILABLE. A closed session no longer counts. An expired one counts for another `ttl`, because
- * it may have renewed on another copy of the server.
+ * the server must grant nothing for the longest `ttl` of a lease that may still last. Meanwhile
+ * former holders lose their locks by their own clocks. Requests enter their queues, a thief at the
+ * head, and `ifAvailable` is answered with UNAVAILABLE. The `ttl` of a closed session no longer
+ * counts. The `ttl` of an expired session counts for another `ttl`, because the session may have
+ * renewed on another copy of the server.
  *
  * Marks: the step that ends a lock can mark its name as done for a time. A mark survives locks,
  * sessions and thefts, and blocks nobody.
  *
  * References: a request has a number, its `ref`, which is unique in all sessions of its manager.
- * The end of a missing `ref` succeeds. Calls over a connection that `hello` replaced change
+ * Ending a missing `ref` must succeed. Calls over a connection that `hello` replaced must change
  * nothing.
  *
  * Rules that keep these promises when answers, connections or servers are lost:
  *
- * R1. A step has exactly one effect. The server keeps the answers of the session's last steps, as
- * many as may be under way. If a step comes again, the server repeats its answers, whatever
- * happened since. It executes a step only after the previous one; otherwise it refuses the step
- * without effect.
+ * R1. A step has exactly one effect. The server keeps the answers of the session's last
+ * `can.window` steps. If a step arrives again, the server repeats its answers, whatever happened in
+ * between. It executes a step only after the previous one; otherwise it refuses the step without
+ * effect.
  * R2. A group stays a group: the session requests it again as a whole, and holds nothing of it
  * until it has everything.
- * R3. An operation that can never succeed fails alone. If the server refuses a step, or it cannot
- * be sent, the session halves it until the operation is found. It also halves an unanswered step if
- * a later renewal shows by `step` that the server did not execute it.
- * R4. Names wait independently: a step never waits for something that only a user ends. Such an
- * operation is BUSY, and the session repeats it on its own.
+ * R3. An operation that can never succeed fails alone. If the server refuses a step, or the step
+ * cannot be sent, the session halves it until the operation is found. The session also halves an
+ * unanswered step if a later renewal shows by `step` that the server did not execute it.
+ * R4. Names wait independently: a step must never wait for something that only a user can end. The
+ * server answers an operation that would wait so with BUSY, and the session repeats this operation
+ * in a step of its own.
  * R5. Clients report the epoch (`life`) and the greatest token that they have seen. If the server
- * does not know them, another server has granted locks meanwhile, and it begins a new epoch. That
- * is a quarantine, and tokens that leap, because nobody may have seen the greatest.
+ * does not know them, another server has granted locks meanwhile, and this server must begin a new
+ * epoch. It then enters a quarantine, and its tokens leap ahead, because no client may have seen
+ * the greatest token.
  * R6. The lease runs on a clock that counts sleep and that nobody can set (session/lease.js).
  */
 
@@ -56,7 +60,7 @@
 
 /**
  * @typedef {object} SessionInfo what `query` and the server's administrators see of a session
- * @property {string} clientId unique in the cluster; the same in all sessions of a manager
+ * @property {string} clientId unique in the cluster, and equal in all sessions of a manager
  * @property {string} host
  * @property {number} pid
  * @property {number} threadId
@@ -66,26 +70,27 @@
  */
 
 /**
- * Requests a lock. Members of a group follow one another in one step, without another operation
- * between them, and have one kind and different names. `ifAvailable` grants all of a group or
- * nothing: if one lock cannot be had, its answer says why, and the others are UNAVAILABLE.
+ * Requests a lock. Members of a group must follow one another in one step, without another
+ * operation between them, and must have the same kind and different names. `ifAvailable` grants all
+ * locks of a group or none: if a lock cannot be granted, its answer says why, and the other answers
+ * are UNAVAILABLE.
  * @typedef {object} RequestOp
  * @property {'request' | 'ifAvailable' | 'steal' | 'pass' | 'passIfAvailable'} kind `steal` takes
  *   the name's locks from their holders and notifies their sessions (`stolen`). A request that
- *   passes is exclusive and in no group; it waits like a `request`, or does not, like an
- *   `ifAvailable`. Instead of being granted, it ends in the same step without a lock or a token,
- *   and the requests behind it are processed
+ *   passes must be exclusive and in no group. `pass` waits like `request`, and `passIfAvailable`
+ *   does not wait, like `ifAvailable`. Instead of being granted, a request that passes ends without
+ *   a lock or a token, and the requests after it are processed in the same step
  * @property {number} ref 1 to 2^53 - 1; grows from one request to the next
  * @property {string} name
  * @property {LockMode} mode
  * @property {number} limit of a shared request: the name's units, 1 to 2^31 - 1; otherwise 0
  * @property {number} weight how many units it takes, 1 to `limit`; 0 without a limit
- * @property {number} maxPending of a `request` or a `pass`: QUEUE_FULL if it would have to wait and
- *   as many wait already; -1 for any number
+ * @property {number} maxPending of a `request` or a `pass`: the answer is QUEUE_FULL if it would
+ *   have to wait while this many requests wait already; -1 for no limit
  * @property {number} priority -2^31 to 2^31 - 1; 0 for a `steal`, for a group, and for engines
  *   without priorities
  * @property {string} label for `query`; '' for none
- * @property {number} group the same number for all its members in a step; 0 for none
+ * @property {number} group a number that all members of a group in a step have; 0 for no group
  */
 
 /**
@@ -104,9 +109,9 @@
  * The result of an operation. Requests: GRANTED; PASSED (a request that passes has ended at once);
  * QUEUED (a `request`, a `pass`, or a `steal` in a quarantine); UNAVAILABLE (a request that does
  * not wait); OTHER_LIMIT (the name has the limit `limit`); QUEUE_FULL; FAILED (nothing was changed,
- * for the reason `error`). Ends: ENDED; NOT_MARKED (an end with `keep` whose lock was not held; a
- * repetition whose mark is there is ENDED). Thefts and ends: BUSY (nothing was changed, because a
- * user's transaction, which `error` may name, guards the lock).
+ * for the reason `error`). Ends: ENDED; NOT_MARKED (an end with `keep` whose lock was not held; if
+ * the step is repeated and has already set the mark, the answer is ENDED). Thefts and ends: BUSY
+ * (nothing was changed, because a user's transaction, which `error` may name, guards the lock).
  * @typedef {{ code: Code, token: bigint, limit: number, error: unknown }} Answer
  */
 
@@ -135,28 +140,30 @@ const failed = (error) => ({ code: 'failed', token: 0n, limit: 0, error });
 const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
 
 /**
- * @typedef {object} Seen the greatest that a client has seen of servers
+ * @typedef {object} Seen the epoch and the greatest token that a client has seen
  * @property {string} life the epoch of the server that answered the last `open` or `renew`; '' for
  *   none
- * @property {bigint} token the greatest that was granted to it; 0n for none
+ * @property {bigint} token the greatest token that was granted to the client; 0n for none
  */
 
 /**
  * @typedef {object} Renewal
- * @property {boolean} alive false if the session is dead or expired; the rest means nothing then
+ * @property {boolean} alive false if the session is dead or expired; the other fields mean nothing
+ *   then
  * @property {Map<number, bigint>} mine the token of each lock of the session, and 0n for each
- *   request that waits, by `ref`, at one instant after the renewal was sent and the lease extended
+ *   request that waits, by `ref`. All are read at one instant, after the renewal was sent and the
+ *   lease was extended
  * @property {Map<number, string>} [stolen] the thief's client id for each lock of the session that
  *   was stolen, and '' for each waiting request that has passed, until a renewal that listed it was
- *   answered. Without it, a theft whose hint got lost appears as a lost lock, and a request that
- *   has passed is made again
+ *   answered. Without this field, a theft whose hint was lost appears as a lost lock, and a request
+ *   that has passed is made again
  * @property {number} nextExpiryIn milliseconds until a lease expires that blocks this session's
- *   requests (the adapter may count others, too); Infinity for none
+ *   requests (the adapter may also count other leases); Infinity for none
  * @property {number} grantsIn milliseconds until the quarantine ends; 0 for none
- * @property {string} life the server's epoch: unique, and a new one after anything that may have
- *   lost grants
- * @property {number} [step] the greatest number of a step that the server has recorded as a whole,
- *   at the same instant. Without it, an unanswered step is never halved
+ * @property {string} life the server's epoch: unique, and replaced by a new one after anything that
+ *   may have lost grants
+ * @property {number} [step] the number of the last step that the server has recorded as a whole,
+ *   read at the same instant. Without this field, an unanswered step is never halved
  */
 
 /**
@@ -180,15 +187,15 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  */
 
 /**
- * Events that the adapter reports to the session, at any time, even within a call of the session;
- * they do not throw. They are hints: the next `renew` makes up for a lost one, but none may be
- * wrong. The session sets them before its first call.
+ * Events that the adapter reports to the session, at any time, even within a call of the session.
+ * They must not throw. They are hints: the next `renew` makes up for a lost event, but no event may
+ * be wrong. The session sets them before its first call.
  * @typedef {object} AdapterEvents
  * @property {(ref: number, token: bigint) => void} granted a waiting request is granted
  * @property {(ref: number, thief: string) => void} stolen the client `thief` stole a lock, or a
  *   waiting request has passed ('')
- * @property {() => void} changed hints may have got lost, or something else changed: the session
- *   renews at once, and compares
+ * @property {() => void} changed hints may have been lost, or something else has changed: the
+ *   session renews at once, and compares the server's list with its own
  * @property {(error: unknown) => void} down the connection is gone, for calls or for hints, so the
  *   session calls `hello`. Never reported for a connection that `open` or `hello` has replaced, or
  *   is still making
@@ -197,18 +204,18 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
 /**
  * @typedef {object} Opened
  * @property {string} session its id
- * @property {number} ttl the server's, in milliseconds
+ * @property {number} ttl the server's `ttl` in milliseconds
  * @property {string} life see Renewal
  * @property {number} [grantsIn] see Renewal; only users see it
  */
 
 /**
  * The meaning of a rejection. `dead`: the session does not exist, and this call has done nothing
- * (an adapter that cannot tell says `retry`, and `dead` to the next `hello`). `retry`: another
- * attempt over a new connection may succeed. `fatal`: the server does not serve this client until
- * somebody changes something. `refused`: the server works, and will never do this call. `local`:
- * the call failed in this process before anything was sent. `misuse`: it failed in this process,
- * and every attempt will.
+ * (an adapter that does not know that must use `retry` here, and reject the next `hello` with
+ * `dead`). `retry`: another attempt over a new connection may succeed. `fatal`: the server does not
+ * serve this client until somebody changes something. `refused`: the server works, but will never
+ * execute this call. `local`: the call failed in this process before anything was sent. `misuse`:
+ * the call failed in this process, and every further attempt will fail too.
  *
  * The session halves a step that is `fatal`, `refused` or `local`. If `open`, `hello` or `renew` is
  * `fatal` or `refused`, requests fail with its error until an attempt succeeds. A `local` error of
@@ -217,15 +224,15 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  */
 
 /**
- * An engine. Its calls do not throw; their promises reject with anything that `classify`
+ * An engine. Its calls must not throw; their promises may reject with anything that `classify`
  * understands. The session gives up a call that is never answered, and calls `hello` or `open`. All
  * calls but `open`, `close`, `query` and `dispose` concern the session that `open` returned last.
  * At most `can.window` steps, one `renew` and one `sweep` are under way, and any number of `marked`
- * and `query`, in no order among them. An adapter never keeps the event loop alive.
+ * and `query`, in any order. An adapter must never keep the event loop alive.
  *
  * @typedef {object} Adapter
  * @property {string} id equal for adapters that manage the same locks (server, bucket); it need not
- *   distinguish servers
+ *   differ between servers
  * @property {AdapterEvents} events set by the session
  * @property {{ readonly limits: boolean, readonly groups: boolean, readonly marks?: boolean,
  *   readonly priorities?: boolean, readonly most?: number, readonly window?: number,
@@ -234,37 +241,38 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   most names of a group, unless the server decides; how many steps it takes at once (default 1);
  *   whether the engine ends leases by itself and pushes grants
  * @property {(info: SessionInfo, ttl: number, seen: Seen) => Promise<Opened>} open connects if
- *   needed, and starts a session. Its hints arrive from then on, and its lease does not begin
- *   before the call. The latest of several calls counts, and what earlier ones have made ends by
- *   itself. `close` of the previous session may be under way
- * @property {(seen: Seen) => Promise<void>} hello replaces the session's connection. The old one
- *   changes nothing any more, even at the server; its calls need not settle, and its hints stop.
- *   The latest of several calls counts. Rejects with `dead` if the session is dead
+ *   needed, and starts a session. Its hints arrive from then on, and its lease must not begin
+ *   before the call. The latest of several calls counts, and sessions that earlier calls have
+ *   started end by themselves. `close` of the previous session may be under way
+ * @property {(seen: Seen) => Promise<void>} hello replaces the session's connection. The old
+ *   connection must change nothing any more, even at the server; its calls need not settle, and its
+ *   hints must stop. The latest of several calls counts. Rejects with `dead` if the session is dead
  * @property {(ops: Op[], number: number, before: number) => Promise<Answer[]>} step executes 1 to
- *   100 operations (more in a group) in order, atomically. `number` is greater than that of all
- *   earlier steps, and by less than `can.window` than that of any unanswered one. `before` is the
- *   number of the previous unanswered step, or 0; if that is not the last executed step, the
- *   adapter does nothing and rejects with `retry`. An unanswered step comes again unchanged, before
- *   any other, and gets the same answer (R1). A refused or missed step (R3) does not come again,
- *   nor do those sent after it. Grants to waiting requests become hints (`granted`), in order;
- *   grants to operations of the step are answers. If the session is dead, the adapter does nothing
- *   and rejects, even if it executed the step before; only ends may be executed then
+ *   100 operations (more in a group) in order, atomically. `number` is greater than the numbers of
+ *   all earlier steps, and exceeds the number of any unanswered step by less than `can.window`.
+ *   `before` is the number of the previous unanswered step, or 0; if that is not the last executed
+ *   step, the adapter must do nothing and reject with `retry`. The session sends an unanswered step
+ *   again unchanged, before any other step, and it must get the same answer (R1). It does not send
+ *   a refused or missed step (R3) again, nor the steps after it. Grants to waiting requests become
+ *   hints (`granted`), in order; grants to operations of the step are answers. If the session is
+ *   dead, the adapter must do nothing and reject, even if it executed the step earlier; only ends
+ *   may be executed then
  * @property {(seen: Seen) => Promise<Renewal>} renew extends the lease to `ttl` from now. If the
- *   lease has expired, `alive` is false, or it rejects with `dead`: a dead session does not come
- *   back
+ *   lease has expired, `alive` must be false, or the call must reject with `dead`: a dead session
+ *   does not come back
  * @property {() => Promise<void>} sweep ends expired sessions, and grants what that, or the end of
  *   a quarantine, makes free
  * @property {(session: string) => Promise<void>} close ends a session with its locks and requests,
  *   if it exists, and grants what becomes free. It may be called for an older session while steps
  *   of the current one are under way
  * @property {(name?: string, which?: 'held') => Promise<Entry[]>} query lists locks and requests of
- *   live sessions, all or those of a name. Those of a name are in the order of its queue, at one
- *   instant. 'held' lists only the locks of a name, if possible at a cost that does not grow with
- *   its queue
+ *   live sessions, either all of them, or the ones on a name. The latter are in the order of the
+ *   queue, as they were at one instant. 'held' lists only the locks of a name, if possible at a
+ *   cost that does not depend on the length of the queue
  * @property {(name: string) => Promise<boolean>} [marked] whether a name is marked, at an instant
  *   after the call
- * @property {() => Promise<void>} dispose gives back connections and timers, and emits no more
- *   events. It is the last call, and does not reject
+ * @property {() => Promise<void>} dispose frees connections and timers, and emits no more events.
+ *   It is the last call, and must not reject
  * @property {(error: any) => Meaning} classify does not throw; an unknown error is `retry`
  * @property {(client: any, lock: { ref: number, name: string, token: bigint }) => Promise<boolean>}
  *   [guard] for engines with transactions: makes sure that the lock is still held when the user's

@@ -2,12 +2,12 @@
 
 /**
  * Announces events to users after the state is complete: first losses, then changes of the session,
- * then answers. Answers come one at a time, with all microtasks in between, since each is a task of
- * its own in § 4.4 "process the lock request queue"
+ * then answers. Answers come one at a time, with all microtasks in between, since each answer is a
+ * task of its own in § 4.4 "process the lock request queue"
  * (https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue). If a user's
- * code throws, the rest still follows. A loss that the event loop brings is announced in a
- * microtask, so that its error gets the stack frames of the functions that await it; later events
- * wait for that.
+ * code throws, the remaining events are still announced. A loss that the event loop brings is
+ * announced in a microtask, so that its error gets the stack frames of the functions that await it.
+ * Later events wait for this microtask.
  */
 
 const { nextTick, report, callInMicrotask } = require('../platform/intrinsics.js');
@@ -26,7 +26,7 @@ class Announcements {
   #ticking = false;
   /** Whether later events wait for the microtask of losses. */
   #isLosing = false;
-  /** Counts those microtasks; only the latest one continues. */
+  /** Counts the microtasks of losses; only the latest one continues. */
   #waits = 0;
 
   /** @param {Requester} lock */
@@ -44,12 +44,12 @@ class Announcements {
     this.#answers.push(request);
   }
 
-  /** Whether answers wait for their turns. */
+  /** Whether answers still have to be announced. */
   get hasAnswers() {
     return this.#answers.length > 0;
   }
 
-  /** @param {boolean} fromEvents false within a user's call */
+  /** @param {boolean} fromEvents false within a call from a user's code */
   announce(fromEvents) {
     if (this.#isAnnouncing) return;
     this.#isAnnouncing = true;
@@ -70,7 +70,7 @@ class Announcements {
   /** @param {boolean} fromEvents */
   #announceEvents(fromEvents) {
     for (;;) {
-      // The user's code may close the bucket after a change, and lose locks.
+      // When a change is announced, the user's code may close the bucket, which loses locks.
       if (this.#losses.length > 0) {
         this.#isLosing ||= fromEvents;
         this.#announceFirst(this.#losses, fromEvents, (lock) => lock.announceLoss(fromEvents));
@@ -86,8 +86,8 @@ class Announcements {
   }
 
   /**
-   * Announces the first thing and removes it. If the stack is too short for that in a user's call,
-   * the thing stays for the event loop.
+   * Announces the first thing and removes it. If that overflows the stack in a call from a user's
+   * code, the thing stays in the list for the event loop.
    * @template T @param {T[]} things @param {boolean} fromEvents
    * @param {(thing: T) => void} announce harmless to repeat
    */
@@ -110,7 +110,7 @@ class Announcements {
     });
   }
 
-  /** Schedules the next answer behind all microtasks that run now. */
+  /** Schedules the announcement of the next answer after all present microtasks. */
   #scheduleAnswer() {
     if (this.#ticking) return;
     callInMicrotask(() => {
@@ -122,7 +122,10 @@ class Announcements {
     this.#ticking = true;
   }
 
-  /** Used after the stack was too short in a user's call, and may be too short for this, too. */
+  /**
+   * Called after a stack overflow in a call from a user's code; scheduling may overflow the stack
+   * as well.
+   */
   #tryToSchedule() {
     try {
       this.#scheduleAnswer();

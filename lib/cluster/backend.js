@@ -2,7 +2,7 @@
 
 /**
  * The backend of a cluster's lock manager (../backend/contract.js), over a session with an engine.
- * It maps requests to those of the session, and announces to users what became of them once the
+ * It maps each request to a request of the session, and announces its result to users once the
  * session's state is complete. Each thread has a backend of its own. An error of the session is the
  * `cause` of the errors that requests and locks get.
  */
@@ -32,7 +32,10 @@ const { version } = require('../../package.json');
 
 /** @typedef {{ state: State, reason?: Reason, cause?: unknown }} Change */
 
-/** How long an error about a wait may be delayed to find out who holds the lock. */
+/**
+ * How many milliseconds an error about a wait may be delayed in order to find out who holds the
+ * lock.
+ */
 const LOOK = 1000;
 
 const NO_LIMITS = "This engine does not support 'limit' and 'maxPending'.";
@@ -153,7 +156,7 @@ class ClusterBackend {
   }
 
   /**
-   * A request that cannot be made fails at once; the result says whether it did.
+   * Fails a request that cannot be made, and returns whether it did so.
    * @param {Requester} request
    */
   #failIfImpossible(request) {
@@ -223,8 +226,8 @@ class ClusterBackend {
   }
 
   /**
-   * A stack overflow can keep a request from its `finish`; this finishes it later. If the stack is
-   * too short even for this, the next event calls it again.
+   * Makes sure that a request is finished later after a stack overflow. If this overflows the stack
+   * as well, the next event calls it again.
    */
   undo = () => {
     try {
@@ -279,7 +282,10 @@ class ClusterBackend {
     return entryOf(this.#info, request, this.#label || this.#info.program, isHeld);
   }
 
-  /** Whether a lock is held. If the lease has ended, this call loses it. @param {Requester} lock */
+  /**
+   * Whether a lock is held. If the lease has ended, this call marks the lock as lost.
+   * @param {Requester} lock
+   */
   holds(lock) {
     return this.remaining(lock) > 0;
   }
@@ -299,7 +305,7 @@ class ClusterBackend {
       const { ref, name } = tracked.op;
       const { token } = tracked;
       if (await this.#adapter.guard(client, { ref, name, token })) return;
-      // The server no longer has the lock, and its user must learn that at once.
+      // The server no longer has the lock, and the user must learn of that at once.
       this.#session.loseMissing(tracked);
     }
     throw lock.lossReason();
@@ -321,7 +327,10 @@ class ClusterBackend {
     return closed;
   }
 
-  /** The close at the end of the thread. It reports losses only if the thread goes on after all. */
+  /**
+   * The close at the end of the thread. It reports losses only if the thread continues to run after
+   * all.
+   */
   async closeQuietly() {
     const closed = this.#session.close();
     doNotCloseAtExit(this);

@@ -4,10 +4,13 @@
 
 const { plainError } = require('../platform/errors.js');
 
-/** The errors of `unreachableError`, which give no reason of their own. */
+/** The errors that `unreachableError` has made. They contain no reason of their own. */
 const made = new WeakSet();
 
-/** These codes are about a session or connection that is replaced, which does not help users. */
+/**
+ * Codes about a session or connection that was replaced. Users cannot do anything about these
+ * errors.
+ */
 const INTERNAL = ['ERR_WEB_LOCKS_SESSION_DEAD', 'ERR_WEB_LOCKS_STALE'];
 
 /** @param {any} cause */
@@ -15,9 +18,9 @@ const givesReason = (cause) =>
   String(cause?.code).startsWith('ERR_WEB_LOCKS_') && !INTERNAL.includes(cause.code);
 
 /**
- * The server did not answer in time, and waiting requests go on waiting. The error takes the code
- * of its cause if that is one of ours, because this code says what to do.
- * @param {string} what was wanted @param {any} cause the last error that gives a reason
+ * The error when the server did not answer in time; waiting requests continue to wait. If its cause
+ * has a code of this library, the error takes this code, because it says what to do.
+ * @param {string} what begins the message @param {any} cause the last error that gives a reason
  */
 function unreachableError(what, cause) {
   const why = cause === undefined ? 'the lock server does not answer.' : (cause?.message ?? cause);
@@ -35,7 +38,10 @@ function reasonError(why) {
   return plainError('The lock server does not answer.', 'ERR_WEB_LOCKS_UNREACHABLE');
 }
 
-/** Whether the error gives a reason of its own, instead of repeating one. @param {any} error */
+/**
+ * Whether the error contains a reason of its own, instead of repeating the reason of another error.
+ * @param {any} error
+ */
 const isOwnReason = (error) => !made.has(error);
 
 /** Node.js uses this code for a string that is too long; the error is a plain Error. */
@@ -43,8 +49,8 @@ const TOO_LONG = 'ERR_STRING_TOO_LONG';
 
 /**
  * Whether an error comes from this process itself, not from the network or a server: a defect, or a
- * file that cannot be opened. Errors of `fetch` must not come here, because it rejects with such
- * errors for the network, too.
+ * file that cannot be opened. Errors of `fetch` must not be given to this function, because `fetch`
+ * also rejects with a TypeError when the network fails.
  * @param {any} error
  */
 function isLocal(error) {
@@ -56,7 +62,11 @@ function isLocal(error) {
 const OF_TLS =
   /^(ERR_TLS_|ERR_SSL_|CERT_|CRL_|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|HOSTNAME_|INVALID_CA)/;
 
-/** If so, the server is there, and somebody has to change something. @param {any} error */
+/**
+ * Whether TLS failed. If so, the server can be reached, but somebody must change a certificate or
+ * the address.
+ * @param {any} error
+ */
 const isOfTls = (error) => OF_TLS.test(String(error?.code));
 
 /** @param {number} most @param {number} count */

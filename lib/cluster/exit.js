@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Closes open backends when a thread has nothing more to do. Then waiters get its locks at once,
- * and not when the lease expires. A thread may end while it holds a lock, so losses are reported
- * only if it goes on after all.
+ * Closes open backends when a thread has nothing more to do. Then waiters get the thread's locks at
+ * once, and not only when the lease expires. A thread is allowed to end while it holds a lock, so
+ * losses are reported only if the thread continues to run after all.
  */
 
 const process = require('node:process');

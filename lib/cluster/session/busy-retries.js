@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Operations that the server answered with BUSY (R4). Each is repeated on its own, after a delay
- * that doubles every time.
+ * Operations that the server answered with BUSY (R4). Each operation is repeated in a step of its
+ * own, after a delay that doubles every time.
  */
 
 /** @import { Op } from '../adapter.js' */
@@ -12,7 +12,7 @@ const FIRST = 20;
 const LAST = 500;
 
 class BusyRetries {
-  /** When each operation is repeated. @type {Map<Op, number>} */
+  /** The time at which each operation is repeated next. @type {Map<Op, number>} */
   #times = new Map();
   /** @type {WeakMap<Op, number>} */
   #delays = new WeakMap();

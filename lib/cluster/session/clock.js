@@ -7,13 +7,14 @@ const intrinsics = require('../../platform/intrinsics.js');
 /**
  * @typedef {object} Clock times in milliseconds
  * @property {() => number} monotonic never goes back, and may stop while the machine sleeps
- * @property {() => number} continuous counts sleep, and nobody can set it; the monotonic clock
- *   where the system has no such clock
+ * @property {() => number} continuous also counts while the machine sleeps, and nobody can set it;
+ *   if the system has no clock like that, it is the monotonic clock
  * @property {() => number} wall can be set by users, in both directions
  * @property {(callback: () => void, milliseconds: number) => any} setTimeout
- * @property {(callback: () => void) => void} setImmediate calls after this turn of the event loop
- * @property {(callback: () => void) => void} nextTick calls after the current code and the promise
- *   jobs that it caused
+ * @property {(callback: () => void) => void} setImmediate calls the function after this turn of the
+ *   event loop
+ * @property {(callback: () => void) => void} nextTick calls the function after the current code and
+ *   the promise jobs that it caused
  * @property {(timer: any) => void} clearTimeout
  * @property {(timer: any) => void} ref lets the timer keep the event loop alive, as a new one does
  * @property {(timer: any) => void} unref
@@ -26,13 +27,14 @@ function continuousClock() {
     const { continuousNow } = require('../../backend/addon.js').addon;
     if (continuousNow() >= 0) return continuousNow;
   } catch {
-    // The load error of the addon is reported elsewhere; this clock has a substitute.
+    // The load error of the addon is reported elsewhere; here the monotonic clock replaces the
+    // continuous one.
   }
   return intrinsics.now;
 }
 
 /**
- * A tick alone would run before the promise jobs, so it is scheduled from one.
+ * A tick alone would run before the promise jobs, so it is scheduled from a promise job.
  * @type {Clock['nextTick']}
  */
 const nextTick = (callback) => intrinsics.callInMicrotask(() => intrinsics.nextTick(callback));

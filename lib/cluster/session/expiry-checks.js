@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Decides when to check for expired leases. Nobody pushes an expiry, or the end of a quarantine,
- * and both can let waiting requests in. The first check of a session comes even if nothing waits,
- * and removes what expired sessions left.
+ * Decides when to check for expired leases. The server does not report that a lease has expired or
+ * that a quarantine has ended, and both can make waiting requests grantable. The first check of a
+ * session is made even if nothing waits, and removes what expired sessions have left behind.
  */
 
 /** @import { Renewal } from '../adapter.js' */
@@ -25,12 +25,14 @@ class ExpiryChecks {
     return this.#endsLeases && !this.#mayBeQuarantined;
   }
 
-  /** Called for a new session or connection, since a quarantine may have begun in between. */
+  /**
+   * Must be called for a new session or connection, since a quarantine may have begun meanwhile.
+   */
   expectQuarantine() {
     this.#mayBeQuarantined = true;
   }
 
-  /** @param {number} waiting how many requests wait */
+  /** Whether checks are needed. @param {number} waiting how many requests wait */
   isWanted(waiting) {
     return this.#isFirst || waiting > 0;
   }
@@ -55,8 +57,8 @@ class ExpiryChecks {
     const grants = isOver || grantsIn > 0 ? grantsIn : Number.POSITIVE_INFINITY;
     const rest = Math.min(nextExpiryIn, grants);
     if (rest === Number.POSITIVE_INFINITY) return undefined;
-    // Without a pause, a session that the server cannot end yet would cause one check after
-    // another.
+    // A session that the server cannot end yet must not cause one check after another, so there is
+    // a pause between checks.
     return Math.max(now + Math.max(rest, 0) + 1, this.#last + ttl / 20);
   }
 }

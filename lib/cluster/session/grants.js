@@ -4,9 +4,10 @@
  * Applies answers, hints and renewals to the requests of an open session, and notifies the
  * listener. It also ends requests that the server lists and this session does not have.
  *
- * A waiting group is a unit: the user holds its locks once all are granted. If the server loses one
- * of them, all are given back and requested again at once, behind all other requests. Otherwise a
- * group could keep one lock while it waits for another behind a later request, and deadlock.
+ * A waiting group is a unit: the user holds its locks once all are granted. If the server loses a
+ * lock of the group, the session gives back all of them and requests them again at once, after all
+ * other requests. Otherwise a group could keep one lock while it waits for another lock after a
+ * later request, and cause a deadlock.
  */
 
 const { GRANTED_PARTIAL, ASKED, ENDING, HELD, WAITING } = require('./tracked-request.js');
@@ -55,7 +56,8 @@ class Grants {
    * @param {Renewal} renewal @param {number} news
    */
   compareWithServer({ mine, stolen }, news) {
-    // Thefts are final, so later changes do not matter; and no later renewal may list them.
+    // Thefts are final, so later changes do not matter. They must be applied now, because a later
+    // renewal may not list them.
     for (const [ref, thief] of stolen ?? []) if (!mine.get(ref)) this.handleTheftHint(ref, thief);
     for (const tracked of this.#requests.all()) {
       const { ref } = tracked.op;
@@ -64,8 +66,8 @@ class Grants {
       if (tracked.state === HELD && !token) {
         this.#requests.leave(tracked);
         this.#listener.lost(tracked, 'failover', undefined);
-        // After a fail-over the lost lock can be back in the server's queue, where nobody waits for
-        // it.
+        // After a fail-over, the server's queue may contain a request for the lost lock again,
+        // although nobody waits for it.
         if (token === 0n) this.#endUnknown(ref, tracked.op.name);
       } else if (tracked.state === WAITING && token) {
         this.#handleGrant(tracked, token);
@@ -99,8 +101,8 @@ class Grants {
   }
 
   /**
-   * Repeats a BUSY operation on its own, so that nothing waits behind it. `error` names the
-   * obstacle, if the server knows it.
+   * Repeats a BUSY operation in a step of its own, so that no other operation has to wait for it.
+   * `error` names the obstacle, if the server knows it.
    * @param {Op} op @param {TrackedRequest | undefined} tracked @param {unknown} error
    */
   #repeatLater(op, tracked, error) {
@@ -134,7 +136,10 @@ class Grants {
     }
   }
 
-  /** The lock was not held when its end arrived. @param {TrackedRequest} tracked */
+  /**
+   * Handles an end that should have marked the name, but whose lock was no longer held.
+   * @param {TrackedRequest} tracked
+   */
   #handleFailedMark(tracked) {
     if (this.#wasStolen(tracked)) this.#listener.stolen(tracked, tracked.thief);
     else this.#listener.lost(tracked, 'failover', undefined);
@@ -202,7 +207,8 @@ class Grants {
   }
 
   /**
-   * The listener receives the loss of own locks before the grant of the theft that took them.
+   * Reports the loss of locks that a theft of this session took from the session itself. The
+   * listener must receive these losses before the grant of the theft.
    * @param {TrackedRequest} thief
    */
   #loseOwnLocks(thief) {
@@ -244,7 +250,8 @@ class Grants {
   }
 
   /**
-   * Requests a lost request again, with those of its group that the user does not hold yet.
+   * Repeats a request that was lost, together with the requests of its group that the user does not
+   * hold yet.
    * @param {TrackedRequest} tracked
    */
   #requestGroupAgain(tracked) {
@@ -260,7 +267,7 @@ class Grants {
   }
 
   /**
-   * Enters requests, all of one group, that are in no table any more.
+   * Enters requests of one group again, after they have left the request table.
    * @param {TrackedRequest[]} requests
    */
   requestAgain(requests) {

@@ -2,8 +2,8 @@
 
 /**
  * The adapter's calls that are under way. An answer counts only if it comes over the connection of
- * the call, and within a time limit. Of several steps one is timed at a time: the limit of the next
- * begins when the one before is answered.
+ * the call, and within a time limit. Of several steps only the first unanswered one is timed: the
+ * time limit of the next step begins when this step is answered.
  */
 
 const { unreachableError } = require('../errors.js');
@@ -22,8 +22,8 @@ const CALL_TIMEOUTS = {
 };
 
 /**
- * A server that leaves a call unanswered for this many milliseconds counts as silent. A healthy
- * server answers sooner, even on a slow network.
+ * A server that has not answered a call for this many milliseconds counts as silent. A healthy
+ * server answers sooner, even over a slow network.
  */
 const SILENT_MS = 1000;
 
@@ -39,8 +39,8 @@ class InFlightCalls {
   #handleRejection;
 
   /**
-   * The timers get an item `no …` for each kind of call under way; when it is due, the time limit
-   * is over. `react` runs the work that an answer causes.
+   * The timers get an item `no …` for each kind of call under way. When this item is due, the time
+   * limit of the call has passed. `react` runs the work that an answer causes.
    * @param {Clock} clock
    * @param {{ set: (item: CallTimeout, at: number) => void, clear: (item: CallTimeout) => void }}
    *   timers
@@ -105,7 +105,7 @@ class InFlightCalls {
     this.#timers.set(CALL_TIMEOUTS[call], now + patience);
   }
 
-  /** Whether a call is unanswered for so long that the server seems to be down. */
+  /** Whether a call has been unanswered for so long that the server seems to be down. */
   get isServerSilent() {
     const since = this.#clock.monotonic() - SILENT_MS;
     return [...this.#since].some(([call, asked]) => this.has(call) && asked <= since);
@@ -128,7 +128,7 @@ class InFlightCalls {
     try {
       then(result);
     } catch (error) {
-      // A bare TypeError would not show that the adapter is at fault.
+      // A plain TypeError would not show that the adapter is at fault.
       handleRejection(unreachableError('The response of the server cannot be read', error));
     }
   }

@@ -4,7 +4,7 @@
 
 /** @import { Clock } from './clock.js' */
 
-/** This is the longest timer of Node.js. */
+/** The longest timer of Node.js in milliseconds. */
 const FOREVER = 2 ** 31 - 1;
 
 class KeepAlive {
@@ -28,7 +28,7 @@ class KeepAlive {
     this.#isOver = isOver;
   }
 
-  /** Called when the result of `isWanted` or `isOver` may have changed. */
+  /** Must be called when the result of `isWanted` or `isOver` may have changed. */
   update() {
     const isWanted = this.#busy > 0 || this.#isWanted();
     if (!isWanted && this.#isOver()) this.#stop();

@@ -1,9 +1,10 @@
 'use strict';
 
 /**
- * When the session's lease ends in this process (R6). The continuous clock decides, because it
- * counts sleep and nobody can set it. The monotonic and the wall clock are read, too, and the
- * earliest of the three ends counts.
+ * Computes when the session's lease ends in this process (R6). The continuous clock is the most
+ * reliable one, because it also counts while the machine sleeps, and nobody can set it. The
+ * monotonic and the wall clock are also read, and the lease ends as soon as it has ended by any of
+ * the three clocks.
  */
 
 /** @import { Clock } from './clock.js' */
@@ -22,7 +23,10 @@ class Lease {
   #continuousEnd = 0;
   #wallEnd = 0;
 
-  /** @param {Clock} clock @param {number} margin the part of the server's `ttl` that counts here */
+  /**
+   * @param {Clock} clock @param {number} margin the fraction of the server's `ttl` for which the
+   *   lease lasts here
+   */
   constructor(clock, margin) {
     this.#clock = clock;
     this.#margin = margin;
@@ -38,8 +42,8 @@ class Lease {
   }
 
   /**
-   * Extends the lease and returns its end on the monotonic clock. The time counts from when the
-   * answered call was sent, since the server's lease begins later.
+   * Extends the lease and returns its end on the monotonic clock. The lease begins when the
+   * answered call was sent, since the lease at the server begins later.
    * @param {Times} times @param {number} ttl milliseconds
    */
   extend({ sent, continuousSent, wallSent }, ttl) {

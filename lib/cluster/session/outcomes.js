@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Decides what becomes of a request when its session ends: the session is lost and the next one
- * opens, or it is closed for good. A theft without an answer fails, because the server may have
- * executed it: a repetition could rob a second holder (R1).
+ * Decides what happens to a request when its session ends, either because the session is lost and
+ * the next one opens, or because it is closed for good. A theft without an answer fails, because
+ * the server may have executed it: a repetition could rob a second holder (R1).
  */
 
 const { GRANTED_PARTIAL, ASKED, ENDING, HELD, WAITING } = require('./tracked-request.js');
@@ -12,9 +12,9 @@ const { GRANTED_PARTIAL, ASKED, ENDING, HELD, WAITING } = require('./tracked-req
 
 /**
  * - `again`: the next session requests it again
- * - `lost`: its lock is lost, or the mark that its end was to set
+ * - `lost`: its lock is lost, or its name was not marked
  * - `failed`: its request fails
- * - `over`: the user gave it up before
+ * - `over`: the user had already given it up
  * - `kept`: its end may still be answered while the session closes
  * @typedef {'again' | 'lost' | 'failed' | 'over' | 'kept'} Outcome
  */

@@ -6,8 +6,8 @@
  * the event loop alive.
  *
  * A query comes after all operations that were requested before it. If these take longer than a
- * part of the time limit, the query overtakes the unsent ones. Its result then lists their requests
- * as waiting.
+ * quarter of a `ttl`, the query overtakes the operations that are not sent yet. Its result then
+ * lists their requests as waiting.
  */
 
 const { Promise, then } = require('../../platform/intrinsics.js');
@@ -21,7 +21,7 @@ const { ENDING, HELD } = require('./tracked-request.js');
 /**
  * @typedef {object} Attempt
  * @property {Promise<Entry[]>} [answer] undefined if the session was not open, so nothing was sent
- * @property {number} connection the connection that the query was sent over
+ * @property {number} connection the connection over which the query was sent
  * @property {Unit[]} overtaken the units that the query has overtaken
  */
 
@@ -31,7 +31,7 @@ const BEHIND = 4;
 /**
  * @typedef {object} Session the part of the session that queries use
  * @property {import('./session.js').State} state
- * @property {unknown} error why it is closed, or why the server refuses
+ * @property {unknown} error why the session is closed, or why the server refuses it
  * @property {number} ttl
  * @property {number} connection
  * @property {<T>(promise: Promise<T>, milliseconds: number) => Promise<T>} within
@@ -52,7 +52,8 @@ class Queries {
   /** Functions that reject the queries under way. @type {Set<(error: unknown) => void>} */
   #underWay = new Set();
   /**
-   * Queries for holders that the server has not answered, even if this process gave them up.
+   * Queries for holders that the server has not answered, including queries that this process no
+   * longer waits for.
    * @type {Set<{ asked: number, connection: number }>}
    */
   #holderQueries = new Set();
@@ -85,8 +86,8 @@ class Queries {
   }
 
   /**
-   * Lists entries after all operations that were requested so far. Rejects after a `ttl` without an
-   * answer.
+   * Lists the entries as they are after all operations that were requested so far. Rejects if there
+   * is no answer within a `ttl`.
    * @param {string} [name]
    */
   query(name) {
@@ -112,7 +113,9 @@ class Queries {
     }
   }
 
-  /** Whether a query for holders is unanswered for so long that the server seems to be down. */
+  /**
+   * Whether a query for holders has been unanswered for so long that the server seems to be down.
+   */
   get isServerSilent() {
     const { connection } = this.#session;
     const since = this.#clock.monotonic() - SILENT_MS;
@@ -122,7 +125,7 @@ class Queries {
   }
 
   /**
-   * Whether the name of a held lock is marked; false if the lock is lost in between. Rejects if the
+   * Whether the name of a held lock is marked; false if the lock is lost meanwhile. Rejects if the
    * server cannot answer.
    * @param {TrackedRequest} tracked
    */
@@ -154,7 +157,8 @@ class Queries {
   }
 
   /**
-   * Sends the query when all earlier operations are answered, and before later ones.
+   * Sends the query after all earlier operations are answered, and before any later operation is
+   * sent.
    * @param {string | undefined} name @param {number} end the deadline @returns {Promise<Attempt>}
    */
   async #attempt(name, end) {
@@ -181,7 +185,10 @@ class Queries {
     return attempt;
   }
 
-  /** The caller may handle the rejection later than it occurs. @param {string} [name] */
+  /**
+   * Sends a query. Its rejection counts as handled, because the caller may handle it only later.
+   * @param {string} [name]
+   */
   #send(name) {
     const answer = this.#fetch(name);
     then(answer, undefined, () => {});
@@ -251,8 +258,8 @@ class Queries {
   }
 
   /**
-   * Corrects the server's entries by the units that the query has overtaken. Their requests are
-   * added as waiting ones, and what they end is removed.
+   * Corrects the server's entries for the units that the query has overtaken: their requests are
+   * added as waiting ones, and requests that they end are removed.
    * @param {Entry[]} listed @param {Unit[]} overtaken @param {string} [name]
    */
   #addOvertaken(listed, overtaken, name) {
@@ -283,7 +290,7 @@ class Queries {
   /** @param {import('../adapter.js').RequestOp} op @param {Map<number, Entry>} asked */
   #addWaiting({ label, limit, mode, name, priority, ref, weight }, asked) {
     const tracked = this.#requests.get(ref);
-    // This request was answered after the query was sent, so the entries must not show it.
+    // The request has ended since the query was sent, so the entries must not contain it.
     if (!tracked || tracked.state === ENDING) return;
     const { clientId, host, pid, threadId, threadName, program } = this.#info;
     const waited = this.#clock.monotonic() - tracked.asked;

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The promise that the session is open. It rejects if the server refuses, or if the session does
- * not open in time. When a user asks again, a new promise begins.
+ * The promise that resolves when the session is open. It rejects if the server refuses, or if the
+ * session does not open in time. When a user reads `ready` after that, a new promise is made.
  */
 
 const { Promise, then } = require('../../platform/intrinsics.js');
@@ -28,7 +28,7 @@ class Readiness {
       this.#resolve = /** @type {() => void} */ (resolve);
       this.#reject = reject;
     });
-    // This handler keeps a rejection that no user awaits from being an unhandled one.
+    // Without this handler, a rejection that no user awaits would count as unhandled.
     then(this.promise, undefined, () => {});
   }
 

@@ -12,11 +12,14 @@ class RequestTable {
   /** The members of each group. @type {Map<number, Set<TrackedRequest>>} */
   #groups = new Map();
   #refs = 0;
-  /** How many requests are not held. These keep the event loop alive. */
+  /** How many requests are not held. They keep the event loop alive. */
   unheld = 0;
   /** How many requests wait in a queue, as far as this session knows. */
   waiting = 0;
-  /** Counts the changes; `tracked.news` is the count at a request's last one. */
+  /**
+   * Counts the changes of all requests; `tracked.news` is the count at the last change of a
+   * request.
+   */
   news = 0;
 
   /** @param {number} ref */

@@ -2,14 +2,14 @@
 
 /**
  * The session's send queue: operations in the order in which they were requested. They are sent in
- * numbered steps, of which up to `window` may be under way. A step names the unanswered step before
- * it, and the server executes it only after that one (R1). A step without an answer is sent again
- * unchanged.
+ * numbered steps, of which up to `window` may be under way. A step contains the number of the
+ * unanswered step before it, and the server executes it only after that step (R1). A step without
+ * an answer is sent again unchanged.
  *
- * If the server refuses or misses a step, this step and the later ones are taken back. The next
- * step is half as long, until the operation at fault is alone (R3). Numbers are never reused, so
- * unanswered numbers can lie far apart. But none is `window` or more above the first, because the
- * server keeps the answers of that many.
+ * If the server refuses or misses a step, this step and all later steps are taken back. The next
+ * step is half as long, until it contains only the operation at fault (R3). Numbers are never
+ * reused, so there may be gaps between the numbers of unanswered steps. But the numbers must differ
+ * by less than `window`, because the server keeps the answers of the last `window` numbers.
  */
 
 /** @import { Answer, Op } from '../adapter.js' */
@@ -17,7 +17,8 @@
 /** The most operations of a step; only a group may have more. */
 const MOST = 100;
 /**
- * The most code units of a step's names and labels. A longer step might not be answered in time.
+ * The most code units of a step's names and labels. The server might not answer a longer step in
+ * time.
  */
 const MOST_UNITS = 2 ** 18;
 
@@ -25,20 +26,20 @@ const MOST_UNITS = 2 ** 18;
  * @typedef {object} Unit an operation or a group, which is never divided between steps; or a
  *   barrier
  * @property {Op[]} ops
- * @property {(isDropped: boolean) => void} [reached] makes the unit a barrier; called when
- *   everything before it was answered or dropped
+ * @property {(isDropped: boolean) => void} [reached] makes the unit a barrier; it is called when
+ *   everything ahead of the barrier was answered or dropped
  */
 
 /** @typedef {{ unit?: Unit, since: number }} Missed */
 
 class QueuedStep {
-  /** Whether it was sent on the current connection. */
+  /** Whether the step was sent on the current connection. */
   isUnderWay = false;
-  /** Whether it was sent on an earlier connection. */
+  /** Whether the step was sent on an earlier connection. */
   isAgain = false;
-  /** Whether a renewal showed that the server executed it. */
+  /** Whether a renewal showed that the server executed the step. */
   isDone = false;
-  /** Whether the current connection has answered it. */
+  /** Whether the server has answered the step on the current connection. */
   isAnswered = false;
   /** @type {Answer[]} */
   answers = [];
@@ -53,7 +54,7 @@ class QueuedStep {
 }
 
 class SendQueue {
-  /** The units that were not sent. @type {Set<Unit>} */
+  /** The units that were not sent yet. @type {Set<Unit>} */
   #units = new Set();
   /** @type {Map<Op, Unit>} */
   #unitOf = new Map();
@@ -63,7 +64,7 @@ class SendQueue {
   #window;
   /** The most operations of the next step; refusals lower it. */
   #most = MOST;
-  /** The indivisible unit that the server keeps missing. @type {Missed} */
+  /** The indivisible unit that the server has missed repeatedly. @type {Missed} */
   #missed = { since: 0 };
 
   /** @param {number} window */
@@ -84,7 +85,7 @@ class SendQueue {
     return this.#unsent !== undefined || (this.#units.size > 0 && this.#hasRoom);
   }
 
-  /** The first step that only earlier connections have sent. */
+  /** The first step that was not sent on the current connection. */
   get #unsent() {
     return this.#steps.find(({ isUnderWay }) => !isUnderWay);
   }
@@ -101,8 +102,8 @@ class SendQueue {
   }
 
   /**
-   * The end of a request that the session does not know goes first, because the request may stand
-   * ahead of the unsent ones at the server.
+   * Adds the end of a request that the session does not know. It must be sent first, because at the
+   * server this request may block requests that are not sent yet.
    * @param {Op} op
    */
   addFirst(op) {
@@ -164,7 +165,10 @@ class SendQueue {
     return this.#steps.includes(step);
   }
 
-  /** Takes the step to send now, which repeats one of an earlier connection or is a new one. */
+  /**
+   * Takes the step to send next: a step of an earlier connection that must be repeated, or a new
+   * step.
+   */
   takeNext() {
     const step = this.#unsent ?? this.#makeStep();
     if (step) step.isUnderWay = true;

@@ -2,22 +2,22 @@
 
 /**
  * The state machine of a manager's session with an engine. The backend calls `start`, `request` and
- * `end`, and the listener receives what becomes of each request. The server may be slow, replaced
- * or restored from old data, and this process may stand still. No call throws.
+ * `end`, and the listener receives the results. The server may be slow, replaced or restored from
+ * old data, and this process may be suspended for any time. No call throws.
  *
  *   new ─▶ opening ─▶ open ◀─▶ suspect          any ─▶ closed
  *             ▲         │          │
  *             └─ lost ◀─┴──────────┘              any but closed ◀─▶ refused
  *
  * Lease: the server keeps the session for `ttl` from its answer to a renewal; here the lease lasts
- * 0.9 `ttl` from when the renewal was sent. So if clock rates differ by less than 10 %, a lock ends
- * here before the server grants it again. `#react` checks the lease before every event.
+ * 0.9 `ttl` from the time when the renewal was sent. So if clock rates differ by less than 10 %, a
+ * lock ends here before the server grants it again. `#react` checks the lease before every event.
  * Lost: the locks are lost. The old session is closed, since its requests would stand ahead of the
- * next one's. The next session requests what waits again, in its order, with new `ref`s.
- * Suspect: locks stay held until the lease ends. A new connection calls `hello`, renews, compares
- * the server's list with ours, and repeats the unanswered steps.
- * Refused: the server rejects this client. Locks and queued requests stay until the lease ends;
- * other requests fail with the server's error until an attempt succeeds.
+ * requests of the next session. The next session requests all waiting requests again, in their
+ * order, with new `ref`s. Suspect: locks stay held until the lease ends. A new connection calls
+ * `hello`, renews, compares the server's list with ours, and repeats the unanswered steps. Refused:
+ * the server rejects this client. Locks and queued requests stay until the lease ends; other
+ * requests fail with the server's error until an attempt succeeds.
  */
 
 const { bucketClosedError } = require('../../platform/errors.js');
@@ -55,14 +55,15 @@ const { within } = require('./within.js');
 
 /** @typedef {'new' | 'opening' | 'open' | 'suspect' | 'refused' | 'lost' | 'closed'} State */
 /**
- * Why a lock was lost. `expired`: the lease ended while this process stood still. `unreachable`: it
- * ended while the server was away, or the server refused the end that marks the name. `failover`:
- * the server no longer has the lock. `closed`: the bucket was closed.
+ * Why a lock was lost. `expired`: the lease ended while this process was suspended. `unreachable`:
+ * the lease ended while the server could not be reached, or the server refused the end that should
+ * mark the name. `failover`: the server no longer has the lock. `closed`: the bucket was closed.
  * @typedef {'expired' | 'unreachable' | 'failover' | 'closed'} Reason
  */
 
 /**
- * The listener's calls run no code of users, except for `settled`, which ends each event.
+ * The listener's calls must not run users' code, except `settled`, which is called at the end of
+ * each event.
  * @typedef {object} Listener
  * @property {(place: TrackedRequest) => void} granted
  * @property {(place: TrackedRequest) => void} passed the server ended the request instead of
@@ -70,8 +71,8 @@ const { within } = require('./within.js');
  * @property {(place: TrackedRequest, answer: Answer) => void} refused the request failed with a
  *   code
  * @property {(place: TrackedRequest, thief: string) => void} stolen
- * @property {(place: TrackedRequest, reason: Reason, cause: unknown) => void} lost follows an
- *   `end`, too, if the name was to be marked and is not, or nobody can know
+ * @property {(place: TrackedRequest, reason: Reason, cause: unknown) => void} lost also follows an
+ *   `end` that should have marked the name, if the name was not marked or that is unknown
  * @property {(place: TrackedRequest, error: unknown) => void} failed
  * @property {(state: State, reason?: Reason, cause?: unknown) => void} changed
  * @property {(why: unknown) => void} unopened no session was open for a `ttl`
@@ -80,9 +81,9 @@ const { within } = require('./within.js');
  */
 
 /**
- * Tests switch a rule off, to show that it matters.
+ * Rules that tests can switch off, to show that they matter.
  * @typedef {object} Rules
- * @property {number} margin the part of the `ttl` for which a lock is held here
+ * @property {number} margin the fraction of the `ttl` for which a lock is held here
  * @property {boolean} compares
  */
 
@@ -100,7 +101,7 @@ const STEPS = ['renew', 'sweep', 'look', 'reconnect', 'open'];
 
 const UNKNOWN = 'The server did not say whether the lock was stolen';
 
-// The milliseconds before the next attempt to connect double from the first to the last.
+// The pause between attempts to connect, in milliseconds, doubles from the first to the last value.
 const FIRST_RETRY = 50;
 const LAST_RETRY = 2000;
 /** The longest pause while the server refuses and there is no lease that could expire. */
@@ -127,11 +128,11 @@ class Session {
   #ttl;
   /** The id of the session; '' for none. */
   #session = '';
-  /** The id of the previous session, until the server has ended it. */
+  /** The id of the previous session, until the server has confirmed its end. */
   #previous = '';
   /** @type {Promise<{ session: string } | undefined> | undefined} */
   #opening;
-  /** The error of a connection that broke before its session was in use. @type {unknown} */
+  /** The error of a connection that failed before its session was in use. @type {unknown} */
   #earlyBreak;
   #lease;
   /** Failed attempts in a row to open a session that lives until its first renewal. */
@@ -270,7 +271,7 @@ class Session {
     this.#timers.setBy('unopened', this.#now() + this.#ttl);
   }
 
-  /** The pause between attempts may have grown long; this shortens it. */
+  /** Shortens the pause before the next attempt, which may have grown long. */
   #retrySoon() {
     const step = this.#hasLease ? 'reconnect' : 'open';
     const isTrying = ['open', 'hello', 'renew'].some((call) =>
@@ -290,8 +291,8 @@ class Session {
   }
 
   /**
-   * Why the server says nothing about a request. It is undefined while nobody knows: a time limit
-   * that is shorter than a round trip proves nothing about the server.
+   * Why the server has not answered a request. It is undefined while that is unknown: if a time
+   * limit is shorter than a round trip, a missing answer proves nothing about the server.
    * @param {TrackedRequest} [tracked]
    */
   outage(tracked) {
@@ -306,7 +307,7 @@ class Session {
   }
 
   /**
-   * Adds a new request, or a group. The caller checks `error` first.
+   * Adds a new request, or a group. The caller must check `error` first.
    * @param {TrackedRequest[]} requests
    */
   request(requests) {
@@ -354,8 +355,8 @@ class Session {
   }
 
   /**
-   * How many milliseconds are left until the locks are lost without a renewal. If there are none,
-   * this call loses them, and the listener's `settled` follows soon.
+   * How many milliseconds are left until the locks are lost, if no renewal succeeds. If the time is
+   * over, this call marks the locks as lost, and the listener's `settled` follows soon.
    */
   remaining() {
     if (!this.#hasLease) return 0;
@@ -371,7 +372,10 @@ class Session {
     this.#react(() => {});
   }
 
-  /** The caller's guard found that the server lost the lock. @param {TrackedRequest} tracked */
+  /**
+   * Loses a lock, because the caller's guard found that the server has lost it.
+   * @param {TrackedRequest} tracked
+   */
   loseMissing(tracked) {
     this.#react(() => {
       if (tracked.state !== HELD) return;
@@ -387,8 +391,8 @@ class Session {
 
   /**
    * The holders of a name, for a request that waits for it. Own locks that the server has granted
-   * and this session does not hold yet are left out, since no request waits for them. If there are
-   * no others, or nobody answers in time, the result is undefined.
+   * but this session does not hold yet are left out, since no request waits for them. If there are
+   * no other locks, or the server does not answer in time, the result is undefined.
    * @param {string} name @param {number} milliseconds
    */
   async queryHolders(name, milliseconds) {
@@ -414,8 +418,8 @@ class Session {
   }
 
   /**
-   * Gives everything back and closes the session for good. The listener receives all its calls
-   * before the promise settles, which never rejects.
+   * Releases all locks, withdraws all requests, and closes the session for good. The listener
+   * receives all its calls before the promise resolves. The promise never rejects.
    */
   close() {
     // If the session has never opened, the error says why.
@@ -424,7 +428,7 @@ class Session {
     return this.#closed;
   }
 
-  /** How many milliseconds the quarantine lasts, as far as the server has said. */
+  /** How many milliseconds the quarantine still lasts, as far as the server has reported. */
   get grantsIn() {
     return Math.max(this.#grantsFrom - this.#now(), 0);
   }
@@ -462,7 +466,8 @@ class Session {
     else if (item === 'busy') this.#repeatBusy();
     else if (item === 'unopened') this.#warnSoon();
     else if (item === 'no open') this.#openLater(this.#timeoutError('The bucket is not open yet'));
-    // `#react` has checked the deadline before. If the lease lasts longer, the timer is set again.
+    // `#react` has already checked the deadline. If the lease lasts longer, `#react` sets the timer
+    // again.
     else if (item !== 'deadline')
       this.#handleDisconnect(this.#timeoutError('A call was not answered in time'));
     else if (this.#hasLease)
@@ -475,8 +480,9 @@ class Session {
   }
 
   /**
-   * Runs the work of an event: a timer, an answer, or a hint. The lease is checked first; the send
-   * queue, the event loop and the listener follow.
+   * Runs the work of an event: a timer, an answer, or a hint. The lease is checked first. After the
+   * work, `#react` sends the send queue, updates what keeps the event loop alive, and calls the
+   * listener.
    * @param {() => void} work
    */
   #react(work) {
@@ -484,7 +490,7 @@ class Session {
     if (this.#hasLease) {
       const rest = this.#lease.rest();
       if (rest <= 0) this.#handleExpiry();
-      // If the machine slept, the lease ends sooner than the timer fires.
+      // If the machine slept, the lease ends before the timer fires.
       else this.#timers.setBy('deadline', this.#now() + rest);
     }
     work();
@@ -538,14 +544,17 @@ class Session {
     return this.#refusal ?? (isRecent ? this.#lastError : undefined);
   }
 
-  /** @param {number} failures earlier ones in a row */
+  /** @param {number} failures how many attempts in a row have failed */
   #retryDelay(failures) {
     if (this.#refusal === undefined) return this.#randomDelay(failures, LAST_RETRY);
     const most = this.#hasLease ? Math.max(this.#ttl / 10, LAST_RETRY) : LAST_REFUSED;
     return this.#randomDelay(this.#refusals++, most);
   }
 
-  /** @param {number} failures earlier ones in a row @param {number} most milliseconds */
+  /**
+   * @param {number} failures how many attempts in a row have failed @param {number} most
+   *   milliseconds
+   */
   #randomDelay(failures, most) {
     const milliseconds = Math.min(FIRST_RETRY * 2 ** failures, most);
     return Math.min(milliseconds * (0.5 + this.#clock.random()), LAST_REFUSED);
@@ -591,7 +600,8 @@ class Session {
 
   /**
    * Closes the previous session, whose requests would stand ahead of ours. The new session waits
-   * for that until half of its lease is over, and not at all if it is closed already.
+   * for that until half of its lease is over, and does not wait if the new session is already
+   * closed.
    * @param {number} sent when the opening of the new session began
    */
   async #closePrevious(sent) {
@@ -602,7 +612,7 @@ class Session {
       await this.#within(this.#adapter.close(session), Math.min(this.#ttl / 6, rest));
       if (this.#previous === session) this.#previous = '';
     } catch {
-      // The session expires by itself.
+      // If the server cannot be reached, the session expires by itself.
     }
   }
 
@@ -670,7 +680,7 @@ class Session {
     this.#forgetSession();
     this.#awaitSession();
     if (refusal !== undefined) this.#setState('refused', undefined, refusal);
-    // The pause keeps sessions that die before their first renewal from following one another.
+    // The pause prevents a rapid series of sessions that end before their first renewal.
     if (this.#attempts++ === 0) this.#open();
     else this.#openLater(cause);
   }
@@ -747,7 +757,8 @@ class Session {
     this.#seen.life = renewal.life;
     this.#extendLease(times);
     this.#attempts = this.#retries = 0;
-    // The old connection executes nothing any more, so what it has not executed is missed for good.
+    // The old connection executes nothing any more, so it will never execute the steps that it has
+    // missed.
     if (this.#isCutOff) this.#dropMissedSteps(renewal.step);
     if (this.#rules.compares) this.#grants.compareWithServer(renewal, news);
     if (renewal.step !== undefined) this.#sendQueue.markDone(renewal.step);
@@ -768,7 +779,8 @@ class Session {
   }
 
   /**
-   * After a reconnect, or when a request begins to wait, nobody knows when the leases ahead expire.
+   * After a reconnect, or when a request begins to wait, it is unknown when the leases of requests
+   * ahead expire.
    */
   #checkExpirySoon() {
     if (this.#expiryChecks.areGrantsPushed) return;
@@ -789,9 +801,10 @@ class Session {
   }
 
   /**
-   * Sends the operations of one moment in one step, since a step costs more than its operations.
-   * The moment ends with the promise jobs of the current code. If a step is under way or callbacks
-   * of users are due, more operations will come, and it ends with the turn of the event loop.
+   * Collects operations and sends them in one step, since a step costs more than its operations. It
+   * sends them after the promise jobs of the current code. If a step is under way or callbacks of
+   * users are due, more operations will follow, so it sends them only after this turn of the event
+   * loop.
    */
   #sendSoon() {
     if (this.#isSending || this.state !== 'open' || !this.#sendQueue.isReady) return;
@@ -837,7 +850,8 @@ class Session {
     for (let { first } = this.#sendQueue; first?.isAnswered; { first } = this.#sendQueue) {
       this.#grants.handleAnswers(first.ops, first.answers);
       this.#sendQueue.removeFirst();
-      // The answer to a repeated step may be old, and its lock stolen since; a renewal finds out.
+      // The answer to a repeated step may be old, and a lock that it granted may have been stolen
+      // since; a renewal finds that out.
       if (first.isAgain) this.#renewSoon();
     }
   }
@@ -847,15 +861,16 @@ class Session {
     // An earlier step was refused, so other steps send these operations.
     if (!this.#sendQueue.has(step)) return;
     const kind = this.#adapter.classify(error);
-    // The server executed nothing of a step that was sent once and found the session dead.
+    // The server executed nothing of a step if the step was sent only once and its answer is that
+    // the session is dead.
     if (kind === 'dead' && !step.isAgain) this.#sendQueue.takeBack(step);
     if (!isRefusal(kind) && kind !== 'local') this.#handleRejection('step', error);
-    // The server executed this step before; it only refuses to repeat the answer (R1).
+    // The server has already executed this step; it only refuses to repeat the answer (R1).
     else if (step.isDone) this.#handleDisconnect(error);
     else for (const op of this.#sendQueue.halveOrDrop(step)) this.#grants.handleRefusal(op, error);
   }
 
-  /** @param {number | undefined} done the last executed step, if the server says so */
+  /** @param {number | undefined} done the last executed step, if the server has reported it */
   #dropMissedSteps(done) {
     if (done === undefined) return;
     const isWanted = (/** @type {Op} */ op) => this.#isWanted(op);
@@ -894,7 +909,9 @@ class Session {
     this.#sendQueue.clear();
   }
 
-  /** Fails `ready`, and `ifAvailable` and `steal` requests, if they got no answer for a `ttl`. */
+  /**
+   * Fails `ready`, and `ifAvailable` and `steal` requests, if there was no answer within a `ttl`.
+   */
   #failUnanswered() {
     const now = this.#now();
     let next = Number.POSITIVE_INFINITY;
@@ -931,8 +948,8 @@ class Session {
   }
 
   /**
-   * The warning comes a turn later, because a user who closes the bucket when `ready` rejects must
-   * not get one.
+   * The warning is emitted one turn of the event loop later, because a user who closes the bucket
+   * when `ready` rejects must not get a warning.
    */
   #warnSoon() {
     this.#clock.setImmediate(() =>
@@ -948,7 +965,7 @@ class Session {
     return within(this.#clock, promise, milliseconds, late);
   }
 
-  /** @param {unknown} error which every further attempt would meet */
+  /** @param {unknown} error an error that every further attempt would get */
   #failForGood(error) {
     this.#closed ??= this.#stop('unreachable', error, error);
   }
@@ -963,7 +980,7 @@ class Session {
     const patience = Math.max(this.#hasLease ? this.#lease.rest() : 0, this.#ttl / 3);
     const requests = this.#requests.all();
     const isLost = cause !== undefined && this.#hasLease;
-    // From now on `ready` rejects with this error, and not with an earlier one.
+    // From now on `ready` must reject with this error, and not with an earlier error.
     if (!this.#readiness.isAwaited) this.#awaitReady();
     this.#dropConnection();
     this.#timers.clearAll();
@@ -1001,14 +1018,14 @@ class Session {
       const last = opened?.session || session || this.#previous;
       if (last) await this.#within(this.#adapter.close(last), patience);
     } catch {
-      // The session expires by itself.
+      // If the server cannot be reached, the session expires by itself.
     }
-    // An `open` that is answered later must not close a session through a disposed adapter.
+    // If an `open` is answered later, it must not close a session through a disposed adapter.
     this.#previous = '';
     try {
       await this.#adapter.dispose();
     } catch {
-      // Nobody could act on this error.
+      // Nobody could do anything about this error.
     }
   }
 }

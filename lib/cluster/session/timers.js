@@ -2,7 +2,7 @@
 
 /**
  * The timers of a session on one timer of Node.js, which does not keep the event loop alive. Each
- * item has at most one time. Items that are due together run in the order of their times.
+ * item has at most one time. Items that are due at the same time run in the order of their times.
  */
 
 /** @import { Clock } from './clock.js' */
@@ -15,7 +15,7 @@ class Timers {
   #clock;
   #run;
   /**
-   * A cleared item has Infinity, since deleting it each time is slower.
+   * A cleared item has the time Infinity, since deleting its entry each time would be slower.
    * @type {Map<Item, number>}
    */
   #times = new Map();
@@ -24,8 +24,8 @@ class Timers {
   #timerFor = Number.POSITIVE_INFINITY;
 
   /**
-   * @param {Clock} clock @param {(due: Item[]) => void} run handles due items, which are cleared
-   *   before
+   * @param {Clock} clock @param {(due: Item[]) => void} run handles the due items, which have
+   *   already been cleared
    */
   constructor(clock, run) {
     this.#clock = clock;

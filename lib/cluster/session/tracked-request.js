@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * A request as its session tracks it: first in a queue, later as a lock. Only the session changes
- * it.
+ * A request as its session tracks it: first in a queue, later as a lock. Only the session may
+ * change it.
  */
 
 const { Promise } = require('../../platform/intrinsics.js');
@@ -11,15 +11,15 @@ const { Promise } = require('../../platform/intrinsics.js');
 
 /** @typedef {0 | 1 | 2 | 3 | 4 | 5} RequestState */
 
-/** The operation is in the send queue, or it is not answered. @type {0} */
+/** The operation is in the send queue, or was sent and not answered. @type {0} */
 const ASKED = 0;
 /** The request is in the queue of its name. @type {1} */
 const WAITING = 1;
-/** The server granted this request, and not yet all of its group. @type {2} */
+/** The server granted this request, but not yet all requests of its group. @type {2} */
 const GRANTED_PARTIAL = 2;
 /** @type {3} */
 const HELD = 3;
-/** The user gave it up, and the server has not confirmed it. @type {4} */
+/** The user gave the request up, and the server has not confirmed that yet. @type {4} */
 const ENDING = 4;
 /** @type {5} */
 const GONE = 5;
@@ -28,16 +28,24 @@ class TrackedRequest {
   /** @type {RequestState} */
   state = ASKED;
   token = 0n;
-  /** When the user requested it, on the monotonic clock; a new session does not change it. */
+  /**
+   * When the user made the request, on the monotonic clock; a new session does not change this
+   * time.
+   */
   asked = 0;
   /** The number of the latest change; see `RequestTable`. */
   news = 0;
-  /** The client that stole the lock before the grant arrived, and the server's epoch then. */
+  /**
+   * The client that stole the lock before the grant arrived, and the server's epoch at that time.
+   */
   thief = '';
   thiefLife = '';
-  /** How many milliseconds its end marks the name for; 0 for no mark. */
+  /** For how many milliseconds its end marks the name; 0 for no mark. */
   keep = 0;
-  /** What the server said when it answered the last operation with BUSY. @type {unknown} */
+  /**
+   * The error that the server reported when it answered the last operation with BUSY.
+   * @type {unknown}
+   */
   obstacle;
   /** @type {Promise<void> | undefined} */
   #ended;
@@ -45,7 +53,8 @@ class TrackedRequest {
   #end;
 
   /**
-   * @param {any} owner the backend's object @param {RequestOp} op gets a new `ref` in each session
+   * @param {any} owner the backend's request @param {RequestOp} op the operation, which gets a new
+   *   `ref` in each session
    */
   constructor(owner, op) {
     this.owner = owner;
