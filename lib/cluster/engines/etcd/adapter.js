@@ -5,28 +5,30 @@
  * with a key of its own; its requests are keys of that lease (keys.js). Every client computes the
  * holders of a name from the keys (queue.js), so grants are not written. Etcd checks the conditions
  * of each transaction (plan.js). A transaction also writes its number into a key of the session, so
- * it is executed once, and a lost answer can be found out (R1, steps.js).
+ * that it is executed only once, and the session can find out a lost answer (R1, steps.js).
  *
- * A session's cost must not depend on the number of others, so it receives only what concerns it
- * (queue-cache.js). One watch covers the keys written for this session. A thief writes one for each
- * lock that it steals, and the deletion of the session's key shows that the lease expired. The keys
- * stay until the session has read them, even if it was cut off and etcd has compacted the history.
- * Grants cannot come that way, because nobody would write them when a lease expires; so the session
- * also watches the names that it waits for. Each renewal writes a key and waits for the watch to
- * deliver it, which proves that the watch works.
+ * The cost of a session must not depend on the number of other sessions, so it receives only the
+ * changes that concern it (queue-cache.js). One watch covers the keys written for this session. A
+ * thief writes such a key for each lock that it steals, and the deletion of the session's key shows
+ * that the lease expired. The keys stay until the session has read them, even if it was cut off and
+ * etcd has compacted the history. Grants cannot be delivered in this way, because nobody would
+ * write them when a lease expires. So the session also watches the names that it waits for. Each
+ * renewal writes a key and waits for the watch to deliver it, which proves that the watch works.
  *
- * Each connection writes the session's key, and all transactions have its version as a condition.
- * So a late transaction of an older connection or an expired lease changes nothing.
+ * Each connection writes the session's key, and all transactions require that the key still has
+ * this version. So a late transaction of an older connection or an expired lease changes nothing.
  *
  * This adapter differs from the contract as follows:
- * - A step is as many transactions as it needs; a group is in one.
+ * - A step takes as many transactions as it needs; each group is in a single transaction.
  * - A name keeps the limit of its first shared request only while a shared request exists.
  * - Shared locks that one event grants have the same token.
  * - A mark lives as long as its lease: whole seconds, at least etcd's minimum (2 by default), and
- *   from the start again after a change of leader, unless etcd runs with lease checkpoints.
- * - A quarantine begins when a client has seen more than etcd knows (epoch.js); all sessions end.
- * - Waiting and holding times are by the clock of the querying session. A holding time is NaN if
- *   the lock was granted after its holder's last renewal and this session did not see the grant.
+ *   its time starts again after a change of leader, unless etcd runs with lease checkpoints.
+ * - A quarantine begins when a client has seen an epoch or token that etcd does not know
+ *   (epoch.js); it ends all sessions.
+ * - Waiting and holding times are measured by the clock of the querying session. A holding time is
+ *   NaN if the lock was granted after its holder's last renewal and this session did not see the
+ *   grant.
  */
 
 const { clearTimeout, setTimeout, unref } = require('../../../platform/intrinsics.js');
@@ -65,10 +67,11 @@ const MOST_TOLD = 100;
  * @property {string} lease the id as keys have it
  * @property {string} info the value of its key
  * @property {number} ttl milliseconds
- * @property {number} version of its key, which identifies the connection
+ * @property {number} version the version of its key, which identifies the connection
  * @property {number} entered the revision at which this connection wrote the key
  * @property {number} heard the greatest revision that the session knows
- * @property {InstanceType<typeof DeliveryBarrier>} deliveries the watch of keys written for it
+ * @property {InstanceType<typeof DeliveryBarrier>} deliveries the watch of keys that are written
+ *   for the session
  * @property {InstanceType<typeof Streams> | undefined} streams of the connection
  * @property {InstanceType<typeof QueueCache>} queueCache
  * @property {InstanceType<typeof Planner>} planner
@@ -159,8 +162,8 @@ class EtcdAdapter {
   }
 
   /**
-   * Deletes the keys of requests that have passed. Nobody waits for that, so the next step or
-   * renewal deletes the keys that cannot be deleted now.
+   * Deletes the keys of requests that have passed. Nobody waits for this deletion: if it fails, the
+   * next step or renewal tries again.
    * @param {Own} own
    */
   async #deletePassed(own) {
@@ -191,8 +194,8 @@ class EtcdAdapter {
     const known = this.#withHeard(seen);
     const { header, TTL } = await link.call('lease/keepalive', { ID: own.id });
     if (!(Number(TTL) > 0)) return dead;
-    // A deposed leader still answers keep-alives, but extends nothing. A commit in the same term
-    // proves that it was the leader.
+    // A deposed leader still answers keep-alives, but does not extend the lease. A commit in the
+    // same term proves that the member was the leader.
     const stolen = new Map([...queueCache.thefts].slice(0, MOST_TOLD));
     const [synced, absent] = await Promise.all([
       this.#steps.sync(own, link, this.#noticeDeletions(own, stolen)),
@@ -217,7 +220,8 @@ class EtcdAdapter {
 
   /**
    * Finds requests whose keys somebody deleted by hand; these are not held and do not wait. Etcd
-   * lists all keys of a lease in one answer, which may be out of date, so each missing key is read.
+   * lists all keys of a lease in one answer, which may be out of date, so each key that seems to be
+   * missing is then read.
    * @param {Own} own @param {Link} link
    */
   async #findAbsent({ id, queueCache }, link) {
@@ -235,7 +239,7 @@ class EtcdAdapter {
   async #forgetAbsent(absent, own, link) {
     const { queueCache } = own;
     const left = () => absent.filter((entry) => queueCache.mine.get(entry.ref) === entry);
-    // A thief deletes keys, too, and `sync` delivers its notices first.
+    // A thief also deletes keys, so `sync` delivers the notices of thieves first.
     if (left().length > 0) await this.#steps.sync(own, link);
     for (const { ref } of left()) queueCache.forget(ref);
   }
@@ -247,13 +251,13 @@ class EtcdAdapter {
     }));
   }
 
-  /** Etcd ends leases by itself, and the watch delivers that. */
+  /** Does nothing, because etcd ends leases by itself, and the watch delivers that. */
   async sweep() {}
 
   /** @param {string} session */
   async close(session) {
     for (let left = this.#gateway.size; left > 0; left--) {
-      // The current connection may be replaced in between.
+      // The current connection may be replaced between two attempts.
       const link = this.#gateway.link(this.#gateway.size - left);
       this.#closing.add(link);
       try {
@@ -261,7 +265,7 @@ class EtcdAdapter {
         return;
       } catch (error) {
         if (classify(error) === 'dead') return;
-        // After `dispose` nobody would end another attempt.
+        // After `dispose` nobody would end a further attempt.
         if (left === 1 || link.isDropped) throw error;
       } finally {
         this.#closing.delete(link);
@@ -276,7 +280,7 @@ class EtcdAdapter {
     try {
       return await ask();
     } catch (error) {
-      // Etcd compacted the revision during the query; that is unlikely to happen twice.
+      // Etcd compacted the revision during the query, which is unlikely to happen twice.
       if (!isCompacted(error)) throw error;
       return await ask();
     }
@@ -457,8 +461,8 @@ class EtcdAdapter {
   }
 
   /**
-   * Makes changes in the current epoch, or in the first one. Keys without an epoch belong to an old
-   * version of this library, which would not notice thefts.
+   * Makes changes in the current epoch; if there is none, it begins the first epoch. Keys without
+   * an epoch belong to an old version of this library, which would not notice thefts.
    * @param {object[]} changes @param {Link} link @returns
    *   {Promise<{ header: any, responses: any[] }>}
    */
@@ -479,7 +483,7 @@ class EtcdAdapter {
     return { header: answer.header, responses };
   }
 
-  /** What a new session or connection reads. @param {Own} own */
+  /** The ranges that a new session or connection reads. @param {Own} own */
   #firstReads({ lease }) {
     const { key, end } = this.#keys.own(lease);
     return [
@@ -535,7 +539,8 @@ class EtcdAdapter {
   }
 
   /**
-   * Adds the greatest revision that this session knows, which may exceed any token granted to it.
+   * Raises the token to the greatest revision that this session knows, which may exceed any token
+   * granted to it.
    * @param {Seen} seen @returns {Seen}
    */
   #withHeard({ life, token }) {
@@ -561,16 +566,16 @@ class EtcdAdapter {
     );
     const change = { compare: [...compare, ...conditions], success };
     const { succeeded } = await link.call('kv/txn', change);
-    // The sessions that it ended may have renewed until now, so the quarantine counts from now.
+    // The sessions that the new epoch ended may have renewed until now, so the quarantine starts
+    // now.
     if (succeeded) await link.call('lease/keepalive', { ID });
-    // Another client has begun the new epoch.
+    // Another client has already begun the new epoch.
     else await link.call('lease/revoke', { ID }).catch(() => {});
   }
 
   /**
-   * Finds out how long a quarantine must last: as long as the longest lease that it ends, and the
-   * rest of the current quarantine. The conditions say that nothing of this has changed. `ttl` is
-   * the minimum.
+   * Returns how long a quarantine must last: the longest of `ttl`, the leases of all sessions, and
+   * what is left of the current quarantine. The conditions hold only if none of these has changed.
    * @param {number} ttl @param {Link} link
    * @returns {Promise<{ conditions: object[], longest: number }>}
    */
@@ -596,7 +601,10 @@ class EtcdAdapter {
     };
   }
 
-  /** The rest in milliseconds. @param {string | undefined} lease @param {Link} link */
+  /**
+   * Returns how many milliseconds are left of a lease.
+   * @param {string | undefined} lease @param {Link} link
+   */
   async #leaseLeft(lease, link) {
     if (lease === undefined) return 0;
     const { TTL } = await link.call('lease/timetolive', { ID: lease });
@@ -623,7 +631,10 @@ const MOST_DELETED = 50;
 /** @param {Own} own */
 const passedOf = ({ queueCache }) => [...queueCache.passed.values()].slice(0, MOST_DELETED);
 
-/** Deletes a key if it is still that of this request. @param {import('./queue.js').Entry} entry */
+/**
+ * The operation that deletes a request's key, unless another request has taken the key.
+ * @param {import('./queue.js').Entry} entry
+ */
 const deletionOf = (entry) => ({
   request_txn: {
     compare: [sameEntryCondition(entry)],

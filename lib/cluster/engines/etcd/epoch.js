@@ -3,15 +3,16 @@
 /**
  * Finds out whether etcd lost what clients have seen, because it was set up anew or restored from a
  * snapshot (R5). Etcd cannot know that, so clients compare the bucket's *epoch*: the id of the
- * cluster and a number that the bucket's first client wrote. If a client comes with another epoch,
- * or with a greater token than this epoch can have given, it begins a new epoch. One transaction
- * deletes all sessions, raises the tokens, and writes a key. Its lease is as long as the longest
- * `ttl` among the sessions and the client. While that key exists nothing is granted (the
+ * cluster and a number that the bucket's first client wrote. If a client has seen another epoch, or
+ * a greater token than this epoch can have granted, the client begins a new epoch. One transaction
+ * deletes all sessions, raises the tokens, and writes a key. The lease of this key lasts as long as
+ * the longest `ttl` among the sessions and the client. While the key exists nothing is granted (the
  * quarantine), so that former holders lose their locks by their own clocks first.
  *
- * A token is a revision plus the epoch's *offset*. A new offset leaps, since other clients may have
- * been granted greater tokens than those that this client has seen. The key lists the epochs that
- * ended, so clients of one lost epoch cause only one new epoch.
+ * A token is a revision plus the epoch's *offset*. A new offset is much greater than the last one,
+ * since other clients may have been granted greater tokens than this client has seen. The epoch's
+ * key lists the epochs that ended, so that all clients of a lost epoch together cause only one new
+ * epoch.
  */
 
 const { randomUUID } = require('node:crypto');
@@ -29,18 +30,18 @@ const KNOWN = 16;
 const LEAP = 1_000_000_000n;
 
 /**
- * The version of keys and values. Version 1 lacked this field, and its thieves notified nobody;
- * version 2 had a request's `ref` in its key; version 3 had no requests that pass, so its sessions
- * would take one for a holder.
+ * The version of keys and values. Version 1 lacked this field, and its thieves notified nobody.
+ * Version 2 had the `ref` of a request in the request's key. Version 3 had no requests that pass,
+ * so its sessions would mistake such a request for a holder.
  */
 const LAYOUT = 4;
 
 /**
  * @typedef {object} Epoch an epoch
- * @property {string} name as the session knows it
+ * @property {string} name the `life` of the epoch
  * @property {bigint} offset
  * @property {string[]} known epochs that ended
- * @property {string} revision of the key
+ * @property {string} revision the revision of the epoch's key
  */
 
 /** A new client has seen nothing. @type {Seen} */
@@ -102,7 +103,7 @@ function beginEpochTransaction(
   return {
     compare: [{ key: base64(keys.life), target: 'MOD', result: 'EQUAL', mod_revision: mod }],
     success: [
-      // This deletes all sessions with everything they have.
+      // Deletes all sessions with their locks and requests.
       { request_delete_range: range(keys.all.key, keys.quarantine) },
       { request_delete_range: allWith(keys.stepPrefix) },
       epochPut(keys, next, over.slice(0, KNOWN)),

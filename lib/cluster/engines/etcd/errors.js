@@ -2,7 +2,7 @@
 
 /**
  * The errors of the etcd adapter, each with a `code` and a message that says what to do, and
- * `classify`, which decides about another attempt.
+ * `classify`, which decides whether another attempt makes sense.
  */
 
 const { plainError } = require('../../../platform/errors.js');
@@ -69,8 +69,8 @@ const noWatchError = () =>
   );
 
 /**
- * The reason in an error. If a host has several addresses and none answers, the error has no
- * message, so the messages of the addresses are joined.
+ * The reason in an error. If a host has several addresses and none of them answers, the error
+ * itself has no message, so the messages for its addresses are joined.
  * @param {any} error @returns {string | undefined}
  */
 function reasonOf(error) {
@@ -87,7 +87,7 @@ const unreachableError = (endpoint, cause) => {
 
 const UNREACHABLE = 'ERR_WEB_LOCKS_UNREACHABLE';
 
-/** These errors are about an answer that is not etcd's. */
+/** Errors about an answer that does not come from etcd. */
 const notEtcd = new WeakSet();
 
 /** @param {string} endpoint */
@@ -97,13 +97,13 @@ function notEtcdError(endpoint) {
   return error;
 }
 
-/** Codes of an answer that is not HTTP, or not TLS, or has no end. */
+/** Codes for an answer that is not HTTP, or not TLS, or never ends. */
 const OTHER_PROTOCOL = /^(HPE_INVALID_|EPROTO|ERR_SSL_(WRONG_VERSION|PACKET_LENGTH)|NO_LENGTH$)/;
 
 /** Codes of a connection that the server closed without an answer. */
 const CLOSED = /^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/;
 
-/** The errors of Node.js or of a `fetch` behind an error. @param {any} error @returns {any[]} */
+/** The errors of Node.js or of `fetch` that caused an error. @param {any} error @returns {any[]} */
 const causesOf = ({ cause }) => [cause, cause?.cause];
 
 /**
@@ -120,9 +120,10 @@ const isOfOtherProtocol = (error) => causesOf(error).some((one) => OTHER_PROTOCO
 const isTlsFailure = (error) => !isOfOtherProtocol(error) && causesOf(error).some(isOfTls);
 
 /**
- * The error of a session's first call. An answer that is not etcd's then means that etcd is not
- * there. (Later, it may come from a proxy, for a call that etcd has executed.) `other` is the
- * protocol that the server speaks, if the URL has the wrong one.
+ * The error of a session's first call. If the answer does not come from etcd, this error says that
+ * there is no etcd at this address. (Later, an answer of this kind may come from a proxy, for a
+ * call that etcd has executed.) If the URL has the wrong protocol, `other` is the protocol that the
+ * server speaks.
  * @param {any} error @param {string} [other] @returns {unknown}
  */
 function firstError(error, other) {
@@ -174,12 +175,15 @@ function refusalOf(status, text) {
     if (typeof said === 'string')
       return { status, code: Number(code ?? grpcCode ?? 0), message: said };
   } catch {
-    // It is no JSON.
+    // The answer is not JSON.
   }
   return { status, code: 0, message: text.trim().slice(0, 200) || `HTTP status ${status}` };
 }
 
-/** Whether a new token helps, even if etcd required none before. @param {Refusal} refusal */
+/**
+ * Whether a new token helps, even if etcd did not require a token before.
+ * @param {Refusal} refusal
+ */
 const isTokenInvalid = ({ code, message }) =>
   code === UNAUTHENTICATED ||
   /invalid auth token|auth store is old|user name is empty/.test(message);

@@ -2,11 +2,11 @@
 
 /**
  * Calls of etcd's JSON gateway, through transport.js or the user's `fetch`, which can add client
- * certificates and proxies. Each new connection takes the next endpoint and stays there. These
- * calls do not keep the event loop alive, except watches through a `fetch` that is neither Node's
- * nor undici's. Every error from `fetch` counts as a network error, even a TypeError, because
- * `fetch` rejects with these. Errors that are thrown before it is called, or by a watch's listener,
- * stay as they are.
+ * certificates and proxies. Each new connection uses the next endpoint, and keeps it. These calls
+ * do not keep the event loop alive, except watches through a `fetch` that is neither Node's nor
+ * undici's. Every error from `fetch` counts as a network error, even a TypeError, because `fetch`
+ * rejects with TypeErrors when the network fails. Errors that are thrown before `fetch` is called,
+ * or by the listener of a watch, stay as they are.
  */
 
 const { channel } = require('node:diagnostics_channel');
@@ -32,7 +32,8 @@ const { TextDecoder } = globalThis;
 const AGENT = `web-locks/${version}`;
 
 /**
- * A transaction with this branch takes its turn among the writes, although the branch never runs.
+ * A transaction with this branch is executed in order with all writes, although the branch never
+ * runs.
  */
 const NEVER = [{ request_delete_range: { key: base64('web-locks/1-never') } }];
 
@@ -55,7 +56,7 @@ class Gateway {
   #next = 0;
   #auth;
   #fetch;
-  /** Makes later calls to an endpoint use new connections; a user's `fetch` decides for itself. */
+  /** Makes later calls to an endpoint use new connections, unless a user's `fetch` is used. */
   renewConnections;
   /** The user's token; '' if etcd requires none. @type {string | undefined} */
   #token;
@@ -84,7 +85,10 @@ class Gateway {
     return new EtcdLink(this, this.endpoint);
   }
 
-  /** A connection to the endpoint `offset` places after the current one. @param {number} offset */
+  /**
+   * Makes a connection to the endpoint that is `offset` places after the current one in the list.
+   * @param {number} offset
+   */
   link(offset) {
     const at = this.#endpoints.indexOf(this.endpoint) + offset;
     return new EtcdLink(this, this.#endpoints[at % this.#endpoints.length]);
@@ -143,8 +147,7 @@ class Gateway {
       await response.text();
       return other;
     } catch (/** @type {any} */ error) {
-      // The certificate may come from an unknown authority, and still shows that the server speaks
-      // TLS.
+      // Even a certificate from an unknown authority shows that the server speaks TLS.
       return other === 'https:' && isTlsFailure({ cause: error }) ? other : undefined;
     } finally {
       this.renewConnections(`${other}${rest}`);
@@ -197,7 +200,7 @@ class EtcdLink {
 
   /** @param {string} path @param {object} body @returns {Promise<any>} */
   async call(path, body) {
-    // This may throw, and then the error is not one of the network.
+    // This line may throw, and its error must not count as a network error.
     const request = JSON.stringify(body);
     const abort = this.#startCall();
     try {
@@ -217,9 +220,9 @@ class EtcdLink {
 
   /**
    * Reads a state that is not older than any answer so far. Behind a load balancer a member may lag
-   * behind another. Etcd 3.4.20 to 3.4.41, 3.5 before 3.5.28, and 3.6 before 3.6.9 may also answer
-   * from the past after a pause. If the revision is too old, the read is repeated in the order of
-   * the writes. The result has the keys found in each range.
+   * behind another. Etcd 3.4.20 to 3.4.41, 3.5 before 3.5.28, and 3.6 before 3.6.9 may also return
+   * an old state after a pause. If the revision is too old, the read is repeated in a transaction
+   * that is ordered with the writes. The result contains the keys found in each range.
    * @param {object[]} ranges @returns {Promise<{ header: any, found: any[] }>}
    */
   async read(ranges) {
@@ -261,8 +264,9 @@ class EtcdLink {
   }
 
   /**
-   * Starts one watch; the result stops it. The gateway accepts several in a request, but begins to
-   * answer when the first is made, and drops what it has not read of the others by then.
+   * Starts one watch; the result stops it. The gateway accepts several watches in a request. But it
+   * begins to answer when the first watch is made, and drops the other watches that it has not read
+   * by then.
    * @param {object} watch @param {(result: any) => void} onResult receives each part of the answer
    * @param {(error: unknown) => void} end called when the watch breaks by itself
    */

@@ -13,16 +13,17 @@
  *   s/<lease>/stolen/<ref>                   the thief of one of the session's locks
  *   w/quarantine                             nothing is granted while it exists; see epoch.js
  *
- * A session watches the keys that begin with its own, and the names that it waits for. Nobody
- * watches the others. Each transaction of a step writes `web-locks/1-steps/<bucket>/<lease>`, so it
- * is executed once, and a lost answer can be found out. `web-locks/1-life/<bucket>` is the epoch
- * (epoch.js). `web-locks/1-done/<bucket>/<name>` is a mark with a lease of its own; its value names
- * the request that set it.
+ * A session watches the keys that begin with its own key, and the names that it waits for. Nobody
+ * watches the other keys. Each transaction of a step writes `web-locks/1-steps/<bucket>/<lease>`,
+ * so that it is executed only once, and the session can find out a lost answer.
+ * `web-locks/1-life/<bucket>` is the epoch (epoch.js). `web-locks/1-done/<bucket>/<name>` is a mark
+ * with a lease of its own; its value names the request that set it.
  *
  * Numbers have a fixed width, so that keys sort like numbers. In names and buckets, `%` and a code
- * unit stand for anything but letters, digits, `_`, `.` and `-`. A long name is `#` and a SHA-256,
- * and the value has the name. The epoch's key has the version of all this, so that incompatible
- * versions of this library refuse each other's buckets.
+ * unit stand for each character other than letters, digits, `_`, `.` and `-`. A long name is
+ * replaced by `#` and its SHA-256, and the value of the key contains the name. The epoch's key
+ * contains the version of this layout, so that incompatible versions of this library refuse each
+ * other's buckets.
  */
 
 const { createHash } = require('node:crypto');
@@ -36,7 +37,7 @@ const { now: dateNow } = Date;
  * @property {'a' | 'b' | 'c' | 'p'} kind
  * @property {number} limit
  * @property {string} lease
- * @property {string | undefined} name undefined if only the value has it
+ * @property {string | undefined} name undefined if only the value contains the name
  */
 
 const ROOT = 'web-locks/1/';
@@ -46,7 +47,7 @@ const STEPS = 'web-locks/1-steps/';
 /** The longest encoded name in a key. */
 const LONG = 512;
 
-/** @param {string} text any code units */
+/** @param {string} text may contain any code units */
 function encode(text) {
   const plain = text.replace(
     /[^A-Za-z0-9_.-]/g,
@@ -60,7 +61,7 @@ function encode(text) {
 const decode = (part) =>
   part.replace(/%([0-9a-f]{4})/g, (_, digits) => String.fromCharCode(Number.parseInt(digits, 16)));
 
-/** The first key after all that begin with `key`. @param {string} key */
+/** The first key after all keys that begin with `key`. @param {string} key */
 const after = (key) => key.slice(0, -1) + String.fromCharCode(key.charCodeAt(key.length - 1) + 1);
 
 /** @param {string} text of ASCII, as keys are */
@@ -135,7 +136,7 @@ class Keys {
     return `${this.queues}${encode(name)}/`;
   }
 
-  /** The range of a name's requests that can hold it. @param {string} name */
+  /** The range of the requests that can hold a name. @param {string} name */
   holding(name) {
     return { key: this.queue(name), end: `${this.queue(name)}p` };
   }
@@ -164,8 +165,8 @@ class Keys {
   }
 
   /**
-   * Splits a key of this bucket. `what` is the part behind a session's key, and `queue` the result
-   * of `queue()`.
+   * Splits a key of this bucket. `what` is the part that follows a session's key, and `queue` is
+   * the result of `queue()`.
    * @param {string} key
    * @returns {{ type: string, lease: string, what?: string, ref?: number, queue?: string,
    *   request?: RequestKey }}
@@ -189,8 +190,8 @@ class Keys {
   }
 
   /**
-   * The value of a request's key. A query uses the time in it, and a thief's `clientId` is for the
-   * holders.
+   * The value of a request's key. Queries use the time in it. It contains the `clientId` of a thief
+   * for the holders that lose their locks.
    * @param {RequestOp} op @param {string} [clientId]
    */
   value({ kind, name, ref, weight, label }, clientId) {
@@ -201,8 +202,8 @@ class Keys {
 }
 
 /**
- * The lease of the mark that a request's end sets, in etcd's form. It follows from the request, so
- * that repeated attempts grant only one lease.
+ * The lease of the mark that a request's end sets, in etcd's form. It is computed from the request,
+ * so that repeated attempts grant only one lease.
  * @param {string} lease as in keys @param {number} ref
  */
 function doneLease(lease, ref) {
@@ -216,7 +217,7 @@ const leaseKey = (lease) => BigInt(lease).toString(16).padStart(16, '0');
 /** @param {string} lease as in keys @returns {string} in etcd's form */
 const leaseNumber = (lease) => String(BigInt(`0x${lease}`));
 
-/** @param {string} from @param {string} to the first key behind the range */
+/** @param {string} from @param {string} to the first key after the range */
 const range = (from, to) => ({ key: base64(from), range_end: base64(to) });
 
 /** @param {string} prefix */

@@ -2,15 +2,16 @@
 
 /**
  * Plans a step as a few transactions, one after the other. A transaction has a *move* for each
- * operation, or group of `ifAvailable`: its changes, the conditions that etcd checks, and the reads
- * if they do not hold. So most transactions succeed at the first attempt, however busy a name is.
+ * operation, or for each group of `ifAvailable`. A move consists of changes, of conditions that
+ * etcd checks, and of the reads that etcd does if a condition does not hold. So most transactions
+ * succeed at the first attempt, even if a name is busy.
  *
  * - A request that may wait needs no condition if it is exclusive. If it is shared, no request with
  *   another limit may exist.
  * - `ifAvailable` needs an empty queue, or, if it is shared, only shared requests with its limit.
  * - An end that marks the name needs the lock to exist.
- * - A request that passes has done so if no request exists that can hold the name. Only otherwise
- *   it is made.
+ * - A request that passes is complete at once if no request exists that can hold the name. Only
+ *   otherwise its key is written.
  *
  * The transaction also reads the resulting queue, so a free name costs one call. A queue that the
  * cache follows is not read, since its watch delivers it.
@@ -20,8 +21,8 @@
  * of it. Other sessions may see it wait for that moment.
  *
  * A thief deletes the requests of the holders and writes a key for each of them into its session's
- * range. So it reads the queue first, and the transaction's condition is that nobody else holds the
- * name. If that fails, the theft is planned again.
+ * range. So it reads the queue first, and the transaction requires that nobody else holds the name.
+ * If this condition fails, the theft is planned again.
  */
 
 const { UNAVAILABLE, otherLimit } = require('../../adapter.js');
@@ -35,8 +36,8 @@ const { doneLease, existsCondition, leaseNumber, range } = require('./keys.js');
 /** @typedef {InstanceType<typeof import('./queue.js').Queue>} NameQueue */
 
 /**
- * The queues of names at a revision. If etcd has compacted it (`isCompacted`), some are of a later
- * one.
+ * The queues of names at a revision. If etcd has compacted that revision (`isCompacted`), some
+ * queues are of a later revision.
  * @typedef {{ revision: number, queues: Map<string, NameQueue>, isCompacted: boolean }} View
  */
 
@@ -44,16 +45,18 @@ const { doneLease, existsCondition, leaseNumber, range } = require('./keys.js');
 const MOST = 100;
 /** The most characters of all values; etcd's default limit is 1.5 MiB. */
 const MOST_VALUES = 1_000_000;
-/** The most queues in a nested transaction, where etcd counts them against the same limit. */
+/**
+ * The most queues in a nested transaction, where etcd counts them against the limit of operations.
+ */
 const MOST_READS = 20;
 /** How many requests of a queue are read, unless the whole queue is needed. */
 const SHORT = 64;
 
 /**
  * @typedef {object} Plan
- * @property {Map<Op, Answer>} refused because of a quarantine, or of an equal request before
+ * @property {Map<Op, Answer>} refused because of a quarantine, or of an earlier equal request
  * @property {Set<string>} tried names of exclusive `ifAvailable` requests
- * @property {object[]} conditions of all moves
+ * @property {object[]} conditions the conditions of all moves
  * @property {Move[]} moves
  * @property {string[]} names whose queues are read
  */
@@ -62,9 +65,9 @@ const SHORT = 64;
  * @typedef {object} Move
  * @property {Op[]} ops
  * @property {object[]} conditions
- * @property {object[]} changes the last one reads the mark if no lock exists that could set it
- * @property {object[]} reads for conditions that do not hold: one for each operation, or none. For
- *   a request that passes, the change that makes it wait
+ * @property {object[]} changes the last change reads the mark if no lock exists that could set it
+ * @property {object[]} reads done if a condition does not hold: one for each operation, or none.
+ *   For a request that passes, the change that makes it wait
  */
 
 /** @param {Op} op @returns {op is RequestOp} */
@@ -81,8 +84,8 @@ const needsQueue = (op) =>
 const isPassing = ({ kind }) => kind === 'pass' || kind === 'passIfAvailable';
 
 /**
- * Whether an equal request directly behind this one can never be granted, whatever becomes of this
- * one.
+ * Whether an equal request directly after this one can never be granted, whether or not this one is
+ * granted.
  * @param {Op} op @returns {op is RequestOp}
  */
 const isExclusiveTry = (op) =>
@@ -132,8 +135,8 @@ class StepPart {
     const isOther = op.mode === 'shared' && limit !== undefined && limit !== op.limit;
     const isAfterOne = isExclusiveTry(op) && this.#tried.has(op.name);
     if (isOther || isAfterOne) return isOther;
-    // The read comes after all operations of the transaction. Only a request that may be withdrawn
-    // makes it wrong for those before.
+    // The queue is read after all operations of the transaction. Only a request that may be
+    // withdrawn makes this read wrong for earlier operations.
     const isCounted = op.kind === 'request' && op.mode === 'exclusive' && !this.#mixed.has(op.name);
     return needsQueue(op) && !isCounted && this.#names.has(op.name);
   }
@@ -154,7 +157,10 @@ class StepPart {
   }
 }
 
-/** The most conditions or changes of an operation. @param {Op} op @param {View} view */
+/**
+ * The greatest number of conditions or changes that an operation can have.
+ * @param {Op} op @param {View} view
+ */
 function weightOf(op, { queues }) {
   if (op.kind === 'steal') return 1 + Math.min(queues.get(op.name)?.held ?? 0, MOST_READS);
   return op.kind !== 'end' && op.mode === 'shared' ? 2 : 1;
@@ -192,7 +198,7 @@ class Planner {
 
   /**
    * @param {BucketKeys} keys @param {Cache} queueCache @param {string} lease as in keys
-   * @param {string} clientId the thief that holders learn of
+   * @param {string} clientId the client id that holders get if this session steals their locks
    */
   constructor(keys, queueCache, lease, clientId) {
     this.#keys = keys;
@@ -307,7 +313,8 @@ class Planner {
   }
 
   /**
-   * Notifies a holder in its session's range, if its key still exists: only then its lease exists.
+   * Notifies a holder in its session's range, if the key of its request still exists, because only
+   * then does its lease exist.
    * @param {CachedRequest} holder
    */
   #takeFromHolder(holder) {
@@ -346,7 +353,7 @@ class Planner {
   }
 
   /**
-   * The condition that no request holds the name or waits, except some that pass.
+   * The condition that no request holds the name or waits for it, except requests that pass.
    * @param {string} name
    */
   #unusedCondition(name) {
@@ -385,7 +392,10 @@ class Planner {
     return { request_range: { ...allWith(all), limit: '1', keys_only: true } };
   }
 
-  /** Reads of queues, in operations that answer for several names each. @param {string[]} names */
+  /**
+   * The operations that read the queues of names. Each operation reads several queues.
+   * @param {string[]} names
+   */
   reads(names) {
     const reads = names.map((name) => ({
       request_range: { ...allWith(this.#keys.queue(name)), limit: String(SHORT) },

@@ -1,11 +1,11 @@
 'use strict';
 
 /**
- * Queries of a bucket, which read etcd, because no session follows everything. The keys show the
- * holders, but not when a lock was granted, and the revision of its grant is its token. A request
- * that never waited was granted when it was created. For the others, each session writes the tokens
- * into its mark at each renewal. For later grants, a search through etcd's past revisions finds
- * them.
+ * Queries of a bucket, which read etcd, because no session follows all names. The keys show the
+ * holders, but not when a lock was granted, and the token of a lock is the revision of its grant. A
+ * request that never waited was granted when it was created. For requests that waited, each session
+ * writes their tokens into its mark at each renewal. If a lock was granted after the last renewal,
+ * a search through etcd's past revisions finds its token.
  */
 
 const { now } = require('../../../platform/intrinsics.js');
@@ -32,9 +32,12 @@ const { now: dateNow } = Date;
 const PAGE = 5_000;
 /** How many queues one call reads. */
 const MOST_QUEUES = 100;
-/** Each holder takes two of the 128 operations that a transaction has by default. */
+/** Each holder takes two of the 128 operations that a transaction may have by default. */
 const MOST_HOLDERS = 50;
-/** Only queues this short are searched in past states for the times of grants that nobody saw. */
+/**
+ * Only queues of at most this length are searched in past states, for the times of grants that
+ * nobody saw.
+ */
 const SHORT_QUEUE = 100;
 
 /**
@@ -85,8 +88,8 @@ class Query {
 
   /**
    * Takes the holders from the queue that this session follows, and reads only their keys and
-   * sessions. This works because a holder holds the name until its key is deleted. The result is
-   * undefined if this session does not follow the queue, or the queue has no holder, or many.
+   * sessions. This is correct because a holder holds the name until its key is deleted. The result
+   * is undefined if this session does not follow the queue, or the queue has no holder, or many.
    * @param {string} name @returns {Promise<AdapterEntry[] | undefined>}
    */
   async #holdersOf(name) {
@@ -188,7 +191,7 @@ class Query {
       .filter((entry) => !this.#fillInGrant(entry))
       .map((entry) => ({ entry, at: entry.created, from: entry.created, to: this.#revision }));
     for (let open = searches; open.length > 0; open = open.filter(({ from, to }) => from < to)) {
-      // One read of a queue serves all its requests.
+      // All requests of a queue share one read of it.
       const some = [...new Map(open.map((one) => [`${one.at} ${one.entry.name}`, one])).values()]
         .slice(0, MOST_QUEUES)
         .map(({ at, entry: { name } }) => ({ at, name }));

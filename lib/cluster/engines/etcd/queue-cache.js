@@ -2,15 +2,16 @@
 
 /**
  * The session's cache of its bucket: its own requests, and the queues of the names that it
- * *follows*, which are those that it waits for. A queue is read once, after a watch of it has begun
- * (streams.js). Then only the events of that watch update it, in order. Events of another watch are
- * ignored: it may be ahead, and would hide events that the first watch has not delivered yet.
+ * *follows*, which are the names that it waits for. A queue is read once, after a watch of it has
+ * begun (streams.js). Then only the events of that watch update it, in order. Events of any other
+ * watch are ignored: that watch may be ahead, and would hide events that the first watch has not
+ * delivered yet.
  *
  * A lock's token is the revision at which it became held (its creation, or the end of what blocked
- * it), plus the epoch's offset (epoch.js). If nobody saw that, the token is the revision that was
- * read, which is greater and still less than that of any later grant.
+ * it), plus the epoch's offset (epoch.js). If nobody saw this revision, the token is the revision
+ * of the read. It is greater, and still less than the token of any later grant.
  *
- * Held locks are not watched. A thief writes its theft for this session in its own transaction, and
+ * Held locks are not watched. The transaction of a thief also writes a notice for this session, and
  * the end of the lease deletes the session's key.
  */
 
@@ -33,7 +34,7 @@ const { Slots } = require('./slots.js');
  */
 
 /**
- * @typedef {object} Followed a name
+ * @typedef {object} Followed a name that the session follows
  * @property {InstanceType<typeof Queue>} queue
  * @property {unknown} source the stream that updates it
  * @property {number} revision up to which the queue is complete
@@ -50,15 +51,15 @@ class QueueCache {
   /** The difference between a token and its revision. */
   offset = 0n;
   /**
-   * The session's requests at etcd, by `ref`, without those of a transaction that is under way or
-   * whose outcome is unknown. Only `forget` removes one.
+   * The session's requests at etcd, by `ref`, without the requests of a transaction that is under
+   * way or whose outcome is unknown. Only `forget` removes one.
    * @type {Map<number, Entry>}
    */
   mine = new Map();
   slots = new Slots();
   /**
-   * The thieves of thefts whose keys still exist, by `ref`, and '' for passed requests that no
-   * renewal has reported yet.
+   * The thief for each theft whose notice still exists, by `ref`, and '' for each passed request
+   * that no renewal has reported yet.
    * @type {Map<number, string>}
    */
   thefts = new Map();
@@ -115,7 +116,7 @@ class QueueCache {
   }
 
   /**
-   * The queue must be read next.
+   * Starts to follow a name. Afterwards the caller must read its queue.
    * @param {string} prefix @param {unknown} [source] the stream that will update it
    */
   follow(prefix, source) {
@@ -131,16 +132,18 @@ class QueueCache {
       if (followed.since === 0 || wanted.has(prefix)) followed.since = renewal;
       else if (renewal - followed.since > 1) this.#followed.delete(prefix);
     }
-    // A caller that waits for such a name stops waiting, and reads the queue instead.
+    // Callers that wait for these names stop waiting, and must read the queues instead.
     this.#resolveWaits();
   }
 
   /**
-   * Adds a request that was made. If the watch has delivered it before, that entry is kept.
+   * Adds a request that was made. If the watch has already delivered it, the cache keeps the entry
+   * from the watch.
    * @param {Entry} entry
    */
   addOwn(entry) {
-    // A queue that has to be read again counts, too: it may know that the request is held.
+    // A queue that has to be read again is used as well, because it may know that the request is
+    // held.
     const { queue } = this.#followed.get(this.#keys.queue(entry.name)) ?? {};
     const seen = queue?.entries.get(entry.key);
     const own = seen?.created === entry.created ? seen : entry;
@@ -148,17 +151,17 @@ class QueueCache {
     return own;
   }
 
-  /** Called when a step begins. Frees slots whose keys are certainly not at etcd. */
+  /** Called when a step begins. Frees slots whose keys certainly do not exist in etcd. */
   beginStep() {
     this.slots.recycle({ has: (ref) => this.mine.has(ref) || this.passed.has(ref) });
   }
 
-  /** The keys of these passed requests are deleted. @param {Iterable<number>} refs */
+  /** Forgets passed requests, whose keys were deleted. @param {Iterable<number>} refs */
   dropPassed(refs) {
     for (const ref of refs) if (this.passed.delete(ref)) this.slots.free(ref);
   }
 
-  /** Removes a request that is certainly not at etcd. @param {number} ref */
+  /** Removes a request that certainly does not exist in etcd. @param {number} ref */
   forget(ref) {
     this.mine.delete(ref);
     this.slots.free(ref);
@@ -166,7 +169,8 @@ class QueueCache {
 
   /**
    * Applies grants that a transaction of the session has read. A watch that begins later would give
-   * a holder the token of its own beginning, which is greater than those of later grants.
+   * a holder the revision of its own beginning as the token, which can exceed the tokens of later
+   * grants.
    * @param {Iterable<InstanceType<typeof Queue>>} queues after the transaction
    */
   applyGrants(queues) {
@@ -181,7 +185,7 @@ class QueueCache {
     for (const notify of notifications) notify();
   }
 
-  /** Keeps events back until all queues are read again. */
+  /** Holds events back until all queues have been read again. */
   suspend() {
     for (const followed of this.#followed.values()) followed.isLive = false;
   }
@@ -202,8 +206,8 @@ class QueueCache {
   }
 
   /**
-   * Requests that block all waiters of this session: while they exist, no waiter is granted. A
-   * quarantine blocks all, so the list is empty then.
+   * Requests that block all waiters of this session: while they exist, no waiter is granted. In a
+   * quarantine the list is empty, because the quarantine blocks all waiters.
    */
   get obstacles() {
     if (this.isQuarantined) return [];
@@ -228,7 +232,7 @@ class QueueCache {
     await over;
   }
 
-  /** The watches are gone, so all waits reject. @param {unknown} error */
+  /** Rejects all waits, because the watches have ended. @param {unknown} error */
   rejectWaits(error) {
     this.suspend();
     const waiting = this.#waiting;
@@ -296,7 +300,8 @@ class QueueCache {
     const followed = this.#followed.get(prefix);
     if (!followed || followed.source !== source) return true;
     if (followed.isLive && followed.revision >= revision) return true;
-    // A read from before the end of the quarantine does not show which grants that end caused.
+    // A read from before the end of the quarantine does not show the grants that the end of the
+    // quarantine caused.
     if (revision < this.freed) return false;
     const before = followed.queue.entries;
     const entries = entriesOf(kvs, this.#keys).map((entry) => this.#knownEntry(entry, before));
@@ -416,7 +421,8 @@ class QueueCache {
     const theft = made.find(({ kind }) => kind === 'a');
     for (const entry of gone) {
       if (!this.#isMine(entry)) continue;
-      // The notice in the session's range comes, too, but maybe after the next grant.
+      // The notice in the session's range may arrive after the next grant, so this event already
+      // counts.
       if (theft && entry.token > 0n) this.#handleTheft(entry.ref, theft.thief, notifications);
       else this.#handleGone(entry, notifications);
     }

@@ -2,12 +2,12 @@
 
 /**
  * The queue of a name and its holders. Every session computes them alike from the keys of the
- * requests, so a grant is never written. Thieves come first, then the other requests by the
- * revision that created them and, within a session, by `ref`.
+ * requests, so a grant is never written. Thieves come first, then the other requests, sorted by the
+ * revision that created them and then by `ref`.
  *
  * A request that passes leaves the queue when it is the first and nothing is held. Each session
- * then ignores its key, which its own session deletes. Nobody has to wait for that, since the first
- * key of a queue stays the first, or only a thief comes to stand before it.
+ * then ignores its key, which its own session deletes. Nobody has to wait for this deletion, since
+ * only a thief can enter the queue ahead of its first key.
  */
 
 const { textOf, valueOf } = require('./keys.js');
@@ -38,8 +38,9 @@ const { textOf, valueOf } = require('./keys.js');
  * @property {string} thief the client id of a thief; '' for another request
  * @property {number} created the revision that created it
  * @property {bigint} token 0n while it waits
- * @property {number} asked its time by the wall clock of its client; NaN if unknown
- * @property {number} granted its grant by our monotonic clock; NaN while it waits or if unknown
+ * @property {number} asked when it was made, by the wall clock of its client; NaN if unknown
+ * @property {number} granted when it was granted, by our monotonic clock; NaN while it waits or if
+ *   unknown
  */
 
 /**
@@ -136,7 +137,7 @@ class Queue {
     return count;
   }
 
-  /** The key of the request was deleted. @param {string} key */
+  /** Removes a request whose key was deleted. @param {string} key */
   delete(key) {
     this.entries.delete(key);
     this.passed.delete(key);

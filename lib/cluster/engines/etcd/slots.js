@@ -2,9 +2,10 @@
 
 /**
  * Slot numbers for the keys of a session's requests. They are recycled: reading a queue in etcd
- * also scans every key deleted from it since the last compaction. A slot is free again only when
- * the next step begins. Until then a lost answer may be looked up by the key of its request. A plan
- * may also still delete that key, and etcd forbids deleting and creating a key in one transaction.
+ * also scans every key deleted from it since the last compaction. A slot becomes free only when the
+ * next step begins. Until then the session may look up a lost answer by the key of its request. A
+ * plan may also still delete that key, and etcd forbids deleting and creating a key in one
+ * transaction.
  */
 
 class Slots {
@@ -13,7 +14,10 @@ class Slots {
   /** Slots that were used before. @type {number[]} */
   #free = [];
   #count = 0;
-  /** Requests of the current step that are gone, or may not have been made. @type {Set<number>} */
+  /**
+   * Requests of the current step that have ended, or may never have been made.
+   * @type {Set<number>}
+   */
   #over = new Set();
 
   /** @param {number} ref */
@@ -26,12 +30,18 @@ class Slots {
     return slot;
   }
 
-  /** Frees the slot when the next step begins. The request is not at etcd. @param {number} ref */
+  /**
+   * Frees the slot when the next step begins. The request must not exist in etcd.
+   * @param {number} ref
+   */
   free(ref) {
     this.#over.add(ref);
   }
 
-  /** `known` has the requests at etcd. @param {{ has(ref: number): boolean }} known */
+  /**
+   * Makes slots free again. `known` contains the requests that exist in etcd.
+   * @param {{ has(ref: number): boolean }} known
+   */
   recycle(known) {
     for (const ref of this.#over) {
       const slot = this.#slots.get(ref);

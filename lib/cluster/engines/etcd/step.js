@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * The state of the session's current or last step: what is left of it, and what etcd is known to
- * have executed. It stays until the next step. If the same step comes again, it continues where an
- * answer got lost, or is answered at once (R1).
+ * The state of the session's current or last step: the operations that are left, and those that
+ * etcd is known to have executed. The state is kept until the next step. If the session sends the
+ * step again, it continues where an answer was lost, or is answered at once (R1).
  */
 
 const { ENDED, QUEUED, QUEUE_FULL, UNAVAILABLE, granted } = require('../../adapter.js');
@@ -22,7 +22,7 @@ class Step {
   left;
   /** The units of the transaction under way. @type {Op[][]} */
   part = [];
-  /** True while nobody knows whether etcd executed that transaction. */
+  /** True while nobody knows whether etcd executed the transaction under way. */
   isOutcomeUnknown = false;
   /** Whether etcd executed one of the step's transactions. */
   isBegun = false;
@@ -63,7 +63,7 @@ class Step {
     return this.#tokens.get(ref) ?? 0n;
   }
 
-  /** The units of the part without the operations that are answered. */
+  /** The units of the current transaction, without operations that are already answered. */
   get open() {
     return this.part
       .map((unit) => unit.filter((op) => !this.answers.has(op)))
@@ -77,12 +77,12 @@ class Step {
     this.#parts++;
   }
 
-  /** The id of the part in the session's key, which is the same in each attempt. */
+  /** The id of the transaction in the session's key. It is the same in each attempt. */
   get partId() {
     return `${this.number}.${this.#parts}`;
   }
 
-  /** Halves a part that etcd refused, since a smaller transaction may pass. */
+  /** Halves a transaction that etcd refused, since a smaller transaction may be accepted. */
   halve() {
     const half = Math.ceil(this.part.length / 2);
     this.left.unshift(...this.part.slice(half));
@@ -109,8 +109,8 @@ class Step {
   }
 
   /**
-   * Refuses requests that the part has made and that only the resulting queue shows to be too many:
-   * an `ifAvailable` that is not held, or more waiters than `maxPending`.
+   * Refuses requests of the transaction if the resulting queue shows that they must not stay: an
+   * `ifAvailable` that is not held, or more waiters than `maxPending`.
    * @param {Map<string, NameQueue>} queues of the part's names, after its transaction
    * @param {Map<number, QueueEntry>} mine requests of the session
    */

@@ -2,10 +2,10 @@
 
 /**
  * Executes a session's steps at etcd, in transactions that plan.js plans; step.js keeps the state.
- * If an answer got lost, a key of the session shows whether its transaction was executed, because
- * each writes its number there. A transaction that only ends requests writes none, since it can be
- * repeated. But it must not be repeated once a later request of the session may have the key that
- * it deletes (slots.js).
+ * If an answer was lost, a key of the session shows whether its transaction was executed, because
+ * each transaction writes its number there. A transaction that only ends requests writes no number,
+ * since it can be repeated. But it must not be repeated once a later request of the session may use
+ * a key that it deletes (slots.js).
  */
 
 const { now } = require('../../../platform/intrinsics.js');
@@ -52,10 +52,10 @@ class Steps {
       if (!isAgain) own.queueCache.beginStep();
       own.step = step;
       if (!step.result) await this.#executeParts(step, own, link);
-      // A dead session gets no answer, not even one that is known without etcd.
+      // A dead session must get no answer, not even an answer that is known without asking etcd.
       if (own.proofs === proofs) await this.#checkSession(own, link);
     } catch (error) {
-      // `dead` would tell the session that nothing of the step was executed.
+      // `dead` would mean that nothing of the step was executed.
       if (step.isBegun && !isAgain && classify(error) === 'dead') throw staleError();
       throw error;
     }
@@ -87,8 +87,9 @@ class Steps {
   }
 
   /**
-   * Executes the step's part, and plans it anew until etcd accepts its conditions. A refusal by a
-   * quarantine counts only if the quarantine was seen after the step began.
+   * Executes one transaction of the step, and plans it again until etcd accepts its conditions. If
+   * a quarantine refuses requests, that counts only if the quarantine was seen after the step
+   * began.
    * @param {OwnStep} step @param {Own} own @param {Link} link
    */
   async #executePart(step, own, link) {
@@ -147,7 +148,7 @@ class Steps {
   }
 
   /**
-   * The key that steps write, and the condition that no unknown step has written it.
+   * The key that steps write, and the condition that no step has written it without our knowledge.
    * @param {Own} own
    */
   #logOf({ lease, logged }) {
@@ -165,12 +166,14 @@ class Steps {
     step.isOutcomeUnknown &&= meaning === 'retry';
     const ops = step.part.flat();
     if (meaning === 'dead' && ops.some(isMarking)) {
-      // The lease of the mark may have expired, and not the session's: then `sync` succeeds.
+      // The lease of the mark may have expired, and not the lease of the session: then `sync`
+      // succeeds.
       await this.sync(own, link);
       throw staleError();
     }
     if (meaning !== 'refused' && meaning !== 'local') throw error;
-    // The part is halved here and not by the session, because other parts may have been executed.
+    // The transaction is halved here and not by the session, because other transactions of the step
+    // may have been executed.
     if (step.part.length > 1) step.halve();
     else for (const op of ops) step.answers.set(op, failed(error));
     return true;
@@ -189,9 +192,9 @@ class Steps {
   }
 
   /**
-   * Answers an executed part whose answer got lost, from the queues at the revision of its
-   * transaction. If etcd has compacted that revision, the present queues serve. Then a request that
-   * was made and is gone was stolen, and its theft is reported.
+   * Answers a transaction that was executed but whose answer was lost, from the queues at its
+   * revision. If etcd has compacted that revision, the present queues are used. Then a request that
+   * was made and no longer exists was stolen, and its theft is reported.
    * @param {OwnStep} step @param {string} revision @param {Own} own @param {Link} link
    */
   async #inferAnswers(step, revision, own, link) {
@@ -207,16 +210,16 @@ class Steps {
         }
         if (this.#entryOf(op, queues, own)) continue;
         if (isPassing(op)) {
-          // A request that does not wait has made nothing. Only `#recordResults` knows a request
-          // that was made.
+          // A request that does not wait has written nothing. Only `#recordResults` knows whether a
+          // request was made.
           if (op.kind !== 'pass') step.putBack(op);
           else if (!this.#passedOf(op, queues, own)) step.answers.set(op, PASSED);
           continue;
         }
         const isMade = op.kind === 'steal' || (isGone && step.stolenFrom.has(op.ref));
         const other = isMade ? undefined : entryWithOtherLimit(op, queues.get(op.name));
-        // A condition did not hold, and nothing was done. The request goes before those that the
-        // step has not made yet, and a group stays together.
+        // A condition did not hold, and nothing was done. The request is put back before the
+        // requests that the step has not made yet, and a group stays together.
         if (other) step.answers.set(op, otherLimit(other.limit));
         else if (!isMade) step.putBack(op);
         else if (op.kind !== 'request') step.noteGrant(op.ref, queueCache.tokenOf(revision));
@@ -277,8 +280,9 @@ class Steps {
   }
 
   /**
-   * Reads queues at a revision. If etcd has compacted it, they are the present ones, and then all
-   * thefts until now are known: a missing request may have been stolen, and must not be repeated.
+   * Reads queues at a revision. If etcd has compacted that revision, the result is the present
+   * queues, and all thefts until now are known: a missing request may have been stolen, and must
+   * not be repeated.
    * @param {string[]} names @param {Own} own @param {Link} link @param {string} [at] the
    *   revision
    * @returns {Promise<View>}
@@ -331,7 +335,8 @@ class Steps {
   }
 
   /**
-   * The queues of all names of a part. Its transaction, at `revision`, has read those of `names`.
+   * The queues of all names of a transaction. The transaction itself, at `revision`, has read the
+   * queues of `names`.
    * @param {OwnStep} step @param {string[]} names @param {any[]} reads @param {string} revision
    * @param {Own} own @param {Link} link
    */
@@ -400,12 +405,14 @@ class Steps {
   }
 
   /**
-   * Grants the leases of the marks that a step sets, or extends those of an earlier attempt.
+   * Grants the leases of the marks that a step sets, or extends the leases that an earlier attempt
+   * has granted.
    * @param {OwnStep} step @param {Own} own @param {Link} link
    */
   async #grantMarkLeases({ answers, ops }, own, link) {
     const left = ops.filter(isMarking).filter((op) => !answers.has(op));
-    // All leases are granted at once, so that the first has not expired when the last mark is set.
+    // All leases are granted at the same time, so that the first lease has not expired when the
+    // last mark is set.
     await Promise.all(left.map((op) => this.#grantMarkLease(op, own, link)));
   }
 
@@ -433,14 +440,14 @@ class Steps {
    */
   async #markAnswer({ ref }, found, lease, link) {
     if (found && valueOf(found.value) === setterOf(lease, ref)) return ENDED;
-    // This lease has no key, and would otherwise live as long as a mark.
+    // No key uses this lease, which would otherwise last as long as a mark.
     await link.call('lease/revoke', { ID: doneLease(lease, ref) }).catch(() => {});
     return NOT_MARKED;
   }
 
   /**
-   * Makes changes if the session is alive and this is its latest connection. If another condition
-   * does not hold, there are no responses, nothing was done, and `found` is the key `log`.
+   * Makes changes if the session is alive and this is its latest connection. If any other condition
+   * does not hold, nothing was changed, there are no responses, and `found` is the key `log`.
    * @param {object[]} changes @param {object[]} conditions @param {Own} own @param {Link} link
    * @param {string} [log] @returns {Promise<{ header: any, responses?: any[], found?: any }>}
    */
@@ -455,8 +462,8 @@ class Steps {
       own.proofs++;
       return { header, responses };
     }
-    // The reason is read afterwards, since a read in each transaction would slow down the usual
-    // case.
+    // The reason for a failure is read afterwards, since a read in each transaction would slow down
+    // the usual case.
     const seen = await link.read([key, ...(log ? [log] : [])].map((one) => ({ key: one })));
     const [[self], [found] = []] = seen.found.map(({ kvs = [] }) => kvs);
     if (!self) throw deadError();
@@ -469,15 +476,16 @@ class Steps {
    * @param {Own} own @param {Link} link
    */
   async #checkSession(own, link) {
-    // Any member would answer a transaction without a read, from what it knows itself.
+    // The transaction must read something, because any member would answer a transaction without a
+    // read from its own, perhaps old, state.
     const key = base64(this.#keys.session(own.lease));
     await this.#transact([{ request_range: { key, keys_only: true } }], [], own, link);
   }
 
   /**
    * Waits until the cache knows everything that was written for the session, and whether there is a
-   * quarantine. For that it writes a key, which the watch delivers last. `others` are operations of
-   * the same transaction.
+   * quarantine. For this purpose it writes a key, which the watch delivers last. `others` are
+   * operations of the same transaction.
    * @param {Own} own @param {Link} link @param {object[]} [others]
    */
   async sync(own, link, others = []) {

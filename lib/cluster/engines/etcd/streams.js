@@ -2,17 +2,18 @@
 
 /**
  * The watches of a connection. One covers the keys written for this session, so a session that
- * waits for nothing is never woken by others. Names are watched while the session waits for them,
- * and up to two renewals longer. The JSON gateway cannot add a watch to a stream, and loses watches
- * if a request has several (gateway.js), so each watch is a request. A few names have a stream
- * each; the others share one over all queues of the bucket. A name keeps its stream.
+ * waits for nothing is never woken by other sessions. Names are watched while the session waits for
+ * them, and up to two renewals longer. The JSON gateway cannot add a watch to a stream, and loses
+ * watches if a request has several (gateway.js), so each watch is a request. A few names have a
+ * stream each; all other names share one stream over all queues of the bucket. A name keeps its
+ * stream.
  *
  * A watch starts at the present, which etcd serves at once (it serves the past ten times a second).
  * Queues are read after their watch has begun, so no change is missed.
  *
  * Each renewal checks that the watches work. The first watch must deliver the session's mark. For
- * the others, a renewal reads the requests that block ours. If one is gone, its stream must deliver
- * that before the renewal is answered.
+ * the other watches, a renewal reads the requests that block ours. If such a request no longer
+ * exists, its stream must deliver the deletion before the renewal is answered.
  */
 
 const { newWatchError } = require('./errors.js');
@@ -23,7 +24,7 @@ const { allWith, base64, range, textOf } = require('./keys.js');
 /** @typedef {InstanceType<typeof import('./queue-cache.js').QueueCache>} Cache */
 /** @import { Entry } from './queue.js' */
 
-/** How many names have a stream of their own. */
+/** How many names can have a stream of their own. */
 const MOST_STREAMS = 4;
 /** How many queues or keys one call reads. */
 const MOST_READS = 100;
@@ -151,8 +152,8 @@ class Streams {
   }
 
   /**
-   * Called with each renewal, after its write. It resolves when all changes up to then are known,
-   * and ends watches of names that nobody has waited for since the last renewal.
+   * Called with each renewal, after its write. It resolves when all changes until this write are
+   * known, and ends watches of names that nobody has waited for since the last renewal.
    */
   async handleRenewal() {
     this.follow();

@@ -4,9 +4,10 @@
  * Sends calls over Node's HTTP client, unless the user gives a `fetch`, because Node's `fetch`
  * takes more CPU time. It offers the part of `fetch` that gateway.js uses, follows no redirects,
  * and ignores undici's global dispatcher and proxies of the environment. All buckets of a thread
- * share its connections. A connection is kept for a while, until its endpoint is left, and never
- * keeps the event loop alive once it is made. An answer that is cut off must be an error, so one
- * that ends only with its connection is refused.
+ * share its connections. An unused connection is kept for a while, unless the bucket has moved to
+ * another endpoint, and an established connection never keeps the event loop alive. An answer that
+ * is cut off must be an error, so an answer whose end only the end of the connection shows is
+ * refused.
  */
 
 const { Buffer } = require('node:buffer');
@@ -22,7 +23,7 @@ const { argumentError, plainError } = require('../../../platform/errors.js');
 /** How long an unused connection is kept. */
 const IDLE = 4_000;
 
-/** The client of each protocol, as it was when this module was loaded. */
+/** The HTTP client of each protocol, as it was when this module was loaded. */
 const CLIENTS = {
   'http:': { begin: http.request, Agent: http.Agent },
   'https:': { begin: https.request, Agent: https.Agent },
@@ -97,7 +98,10 @@ function send(url, { method, headers, body, signal }) {
   });
 }
 
-/** Whether an answer that is cut off shows it; etcd's do. @param {Incoming} response */
+/**
+ * Whether it can be noticed that the answer was cut off, as it can with etcd's answers.
+ * @param {Incoming} response
+ */
 function hasVisibleEnd({ headers }) {
   const isChunked = /\bchunked$/i.test(headers['transfer-encoding'] ?? '');
   return isChunked || headers['content-length'] !== undefined;
