@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * The adapter of PostgreSQL (../../adapter.js). It calls the functions of postgres.sql.js over one
- * client of the user's pg Pool that it keeps (link.js). A step is one statement, and so one
- * transaction, whose NOTIFYs announce its grants and thefts. The adapter creates the schema on
+ * The adapter of PostgreSQL (../../adapter.js). It takes a client from the user's pg Pool, keeps
+ * it, and calls the functions of postgres.sql.js over it (link.js). A step is one statement, and so
+ * one transaction, whose NOTIFYs announce its grants and thefts. The adapter creates the schema on
  * first use.
  */
 
@@ -32,11 +32,11 @@ const {
 /** @import { Guard } from './errors.js' */
 /** @typedef {InstanceType<typeof PostgresLink>} Link */
 
-/** Raised when the schema or its meaning changes. */
+/** Increase this whenever the schema or its meaning changes. */
 const VERSION = 9;
 
 /**
- * The most names of a group, because each takes a place in a lock table that the whole server
+ * The most names of a group, because each name takes an entry of a lock table that the whole server
  * shares.
  */
 const MOST_NAMES = 1_000;
@@ -44,19 +44,19 @@ const MOST_NAMES = 1_000;
 /** @type {Record<Op['kind'], number>} */
 const KINDS = { request: 0, ifAvailable: 1, steal: 2, end: 3, pass: 4, passIfAvailable: 5 };
 
-/** The server's code for a lock that a user guards. */
+/** The code that the server returns for a lock that a user guards. */
 const GUARDED = '-7';
 
 /** UTF-16LE keeps lone surrogates. @param {string} text */
 const bytes = (text) => Buffer.from(text, 'utf16le');
 /**
- * SQL for a bytea, without a backslash, because settings can change what that means.
+ * SQL for a bytea, without a backslash, because settings can change the meaning of a backslash.
  * @param {Buffer} value
  */
 const literal = (value) => `decode('${value.toString('hex')}', 'hex')`;
 /** @param {string} hex a bytea as `\\x` and digits */
 const text = (hex) => Buffer.from(hex.slice(2), 'hex').toString('utf16le');
-/** JSON in ASCII, which every encoding of a database has. @param {unknown} value */
+/** JSON in ASCII, which every database encoding can represent. @param {unknown} value */
 const asciiOf = (value) =>
   JSON.stringify(value).replace(
     /[\u0080-\uffff]/g,
@@ -66,8 +66,8 @@ const asciiOf = (value) =>
 const listOf = (array) => (array === null || array === '{}' ? [] : array.slice(1, -1).split(','));
 
 /**
- * The prepared statements of a connection. Their texts contain the session, so that it is not sent
- * each time. Functions for one operation cost a third less than `step`.
+ * The prepared statements of a connection. Their texts contain the session, so that it need not be
+ * sent with each call. The functions for a single operation cost a third less than `step`.
  * @param {string} schema @param {string} session @param {number} number of the connection
  */
 const statementsOf = (schema, session, number) => {
@@ -122,7 +122,7 @@ class PostgresAdapter {
   /** The value of that count at the last renewal that found no request of the session. */
   #idleAt = -1;
   /**
-   * The refs of thefts that the last renewal listed, and the next one confirms.
+   * The refs of the thefts that the last renewal listed. The next renewal confirms them.
    * @type {number[]}
    */
   #knownThefts = [];
@@ -131,9 +131,10 @@ class PostgresAdapter {
 
   /**
    * @param {string} bucket @param {object} options @param {Pool} options.pool
-   * @param {Pool} [options.listen] the pool to take the client from instead
+   * @param {Pool} [options.listen] the pool to take the client from, instead of `pool`
    * @param {string} [options.schema]
-   * @param {'logged' | 'unlogged'} [options.durability] by default that of the schema, or 'logged'
+   * @param {'logged' | 'unlogged'} [options.durability] by default the durability of the schema, or
+   *   'logged' for a new schema
    */
   constructor(bucket, { pool, listen, schema = 'web_locks', durability }) {
     checkPool(pool, 'pool');
@@ -168,7 +169,8 @@ class PostgresAdapter {
       await link.open(this.#source, session, ttl, ttl, 'SELECT', false);
       const { clientId } = info;
       // The second `awake` reads the end of a quarantine that `open` may have begun. A function
-      // sees what an earlier one in the statement wrote; a read of the table would not.
+      // call sees what an earlier function call of the statement wrote; a read of the table would
+      // not.
       const { rows } = await this.#withTables(link, {
         text: `SELECT ${this.#schema}.open($1, $2, $3, $4, $5, $6, $7) AS life,
           extract(epoch FROM ${this.#schema}.awake('', 0) - clock_timestamp()) * 1000 AS pause`,
@@ -186,7 +188,7 @@ class PostgresAdapter {
   /** @param {import('../../adapter.js').Seen} seen */
   async hello({ life, token }) {
     const session = this.#session;
-    // The session waits this long for `hello`.
+    // The session waits a quarter of the lease for `hello`.
     const time = this.#ttl / 4;
     const generation = this.#dropLinks();
     const link = await this.#makeLink(generation, time);
@@ -246,7 +248,8 @@ class PostgresAdapter {
   }
 
   /**
-   * @param {Op[]} ops @param {number} number @param {boolean} listens from here on
+   * @param {Op[]} ops @param {number} number @param {boolean} listens whether the connection must
+   *   listen from this step on
    * @returns {[statement: import('./link.js').Prepared, values: unknown[]]}
    */
   #callOf(ops, number, listens) {
@@ -267,7 +270,10 @@ class PostgresAdapter {
     return [requestWith, [...values, ...its, listens]];
   }
 
-  /** @param {Op[]} ops @param {number} number @param {boolean} listens from here on */
+  /**
+   * @param {Op[]} ops @param {number} number @param {boolean} listens whether the connection must
+   *   listen from this step on
+   */
   #arraysOf(ops, number, listens) {
     const requests = /** @type {any[]} */ (ops);
     /** @param {(op: any) => unknown} f */
@@ -340,7 +346,7 @@ class PostgresAdapter {
   async query(name, which) {
     const held = which === 'held' ? 'AND token IS NOT NULL' : '';
     const key = name === undefined ? '' : `AND key = ${literal(this.#keyOf(name))}`;
-    // A transaction that guards a lock keeps it held after its session has expired.
+    // A transaction that guards a lock keeps the lock held even after its session has expired.
     const isGuarded =
       'token IS NOT NULL AND EXISTS (SELECT FROM pg_stat_activity WHERE backend_xid = r.xmax)';
     const { rows } = await this.#overAnyClient(
@@ -377,8 +383,8 @@ class PostgresAdapter {
     checkClient(client);
     const isHeld = `SELECT token FROM ${this.#schema}.request
       WHERE session = ${this.#session} AND ref = ${Number(ref)} AND token = ${BigInt(token)}`;
-    // A query without values is one message, and outside of a transaction its now() is its own
-    // time.
+    // A query without values is one message, and outside a transaction its now() is the time of the
+    // query itself.
     const { rows } = await client.query(
       raw(`SELECT now() <> statement_timestamp() AS inside,
         current_setting('transaction_isolation') AS isolation,
@@ -389,7 +395,7 @@ class PostgresAdapter {
       throw argumentError('lock.guard() needs a client in a transaction: run BEGIN first.');
     }
     if (seen !== null) return true;
-    // A snapshot from before the grant does not show the lock.
+    // If the transaction's snapshot is older than the grant, it does not show the lock.
     if (isolation !== 'read committed' && (await this.#overAnyClient(isHeld)).rows.length > 0) {
       throw oldSnapshotError(isolation);
     }
@@ -398,7 +404,7 @@ class PostgresAdapter {
 
   /** Drops the connection, even one that is being made, and returns the new generation. */
   #dropLinks() {
-    // The session may not have received the last answer, so the thefts in it count as unknown.
+    // The session may not have received the last answer, so it may not know the thefts in it.
     this.#knownThefts = [];
     this.#link?.drop();
     this.#link = undefined;
@@ -469,8 +475,8 @@ class PostgresAdapter {
   }
 
   /**
-   * Runs a statement as `#overAnyClient` does, even if the connection is replaced in between. It
-   * must be harmless to repeat, and may grant something.
+   * Runs a statement as `#overAnyClient` does, even if the connection is replaced meanwhile. The
+   * statement must be harmless to repeat, and may grant locks.
    * @param {string} statement
    */
   async #runUntilDone(statement) {
@@ -541,7 +547,7 @@ class PostgresAdapter {
 
 const NOTHING = Buffer.alloc(0);
 
-/** Begins a transaction over a client with other settings: see `settings` in link.js. */
+/** Begins a transaction over a client that lacks our settings: see `settings` in link.js. */
 const BEGIN = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL bytea_output TO hex;
   SET LOCAL enable_bitmapscan TO off; ${waitForDisk(true)}`;
 
@@ -556,7 +562,7 @@ function checkPool(pool, option) {
   throw argumentError(`'${option}' is ${what}; expected a Pool of pg.`);
 }
 
-/** @param {any} client the argument of `lock.guard` */
+/** @param {any} client the argument of `lock.guard`, which must be a pg client */
 function checkClient(client) {
   if (typeof client?.query !== 'function') {
     throw argumentError('lock.guard() needs a client of pg, in a transaction: lock.guard(client).');

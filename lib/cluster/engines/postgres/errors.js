@@ -2,7 +2,7 @@
 
 /**
  * The errors of the PostgreSQL adapter, each with a `code` and a message that says what to do, and
- * `classify`, which decides about another attempt.
+ * `classify`, which decides whether another attempt makes sense.
  */
 
 const { isLocal, isOfTls } = require('../../errors.js');
@@ -19,7 +19,7 @@ const DEAD = 'dead';
 
 const NO_TABLES = 'ERR_WEB_LOCKS_NO_TABLES';
 
-/** What each code means. @type {Record<string, 'dead' | 'retry' | 'fatal' | 'misuse'>} */
+/** The meaning of each code. @type {Record<string, 'dead' | 'retry' | 'fatal' | 'misuse'>} */
 const MEANING = {
   ERR_WEB_LOCKS_SESSION_DEAD: DEAD,
   [NO_TABLES]: DEAD,
@@ -33,19 +33,23 @@ const MEANING = {
 };
 
 /**
- * SQLSTATEs of errors that pass by themselves or with a new connection: a connection that ends or
- * is not allowed now, a cancellation, a deadlock, a standby, a full disk.
+ * SQLSTATEs of errors that go away by themselves or with a new connection: the connection ended or
+ * is not accepted now, the statement was cancelled or met a deadlock, the server is a standby, or
+ * the disk is full.
  */
 const PASSING = /^(08|40|53(?!200)|57|58|25006|26000|55006|55P03)/;
 
-/** The only "feature not supported" that passes: a statement was prepared for other tables. */
+/**
+ * The only "feature not supported" error that goes away: a statement was prepared for tables that
+ * were replaced since.
+ */
 const OTHER_PLAN = /cached plan must not change result type/;
 
 /** Whether the server sent the error. @param {any} error of pg */
 const isOfServer = (error) => typeof error?.severity === 'string';
 
 /**
- * @param {any} error of this file, maybe with one of pg as its cause @returns
+ * @param {any} error an error of this file, perhaps with an error of pg as its cause @returns
  *   {import('../../adapter.js').Meaning}
  */
 function classify(error) {
@@ -134,7 +138,8 @@ const oldServerError = (version) =>
   plainError(`PostgreSQL ${version} is too old: 13 or newer is needed.`, 'ERR_WEB_LOCKS_SERVER');
 
 /**
- * A server that lacks what each PostgreSQL has is not PostgreSQL.
+ * The error of the first check of a server. If the server lacks something that every PostgreSQL
+ * has, it is not PostgreSQL.
  * @param {any} error @returns {Error}
  */
 function examinedError(error) {
@@ -161,14 +166,14 @@ const oldSnapshotError = (isolation) =>
 
 /**
  * @typedef {object} Guard a user's transaction that guards a lock
- * @property {string} name of the lock
- * @property {string | null} ref of the lock if it is this session's
- * @property {string} pid of its server process
+ * @property {string} name the name of the lock
+ * @property {string | null} ref the ref of the lock if this session holds it
+ * @property {string} pid the process id of the server process that runs the transaction
  * @property {string} application '' for none
- * @property {string | null} seconds since its begin; null if the role may not see that
+ * @property {string | null} seconds since the transaction began; null if the role may not see that
  */
 
-/** @param {Guard} [guard] undefined if nobody found it */
+/** @param {Guard} [guard] undefined if it was not found */
 function guardedError(guard) {
   if (!guard) return plainError('The lock is guarded by a transaction.', BUSY);
   const { application, name, pid, seconds } = guard;
@@ -198,7 +203,10 @@ const NO_TLS = {
 /** @param {string} schema */
 const noTables = (schema) => ({ code: NO_TABLES, message: noTablesError(schema).message });
 
-/** Errors of a pg client and of pgbouncer whose codes say nothing. @type {[RegExp, any][]} */
+/**
+ * Errors of a pg client and of pgbouncer that only their texts explain, because their codes do not.
+ * @type {[RegExp, any][]}
+ */
 const BY_TEXT = [
   [/^SASL: .*password must be/, REFUSED],
   [/^(no such database|bouncer config error)/, NO_DATABASE],

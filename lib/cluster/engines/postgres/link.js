@@ -1,10 +1,11 @@
 'use strict';
 
 /**
- * A connection to PostgreSQL for one session. It keeps one client of the user's pool, so that an
- * exhausted pool costs no lease. All statements of the session go through it. It listens on the
- * session's channel while the session has or requests something, so an answer proves that
- * notifications arrive, too. It reports a failure once, by `onDown`, and never after `drop`.
+ * A connection to PostgreSQL for one session. It keeps one client of the user's pool, so that the
+ * session can renew its lease even if the pool is exhausted. All statements of the session use this
+ * client. It listens on the session's channel while the session has or requests something. So an
+ * answer of the server also proves that notifications arrive. The connection reports a failure
+ * once, by `onDown`, and never after `drop`.
  */
 
 const {
@@ -18,17 +19,22 @@ const {
   standbyError,
 } = require('./errors.js');
 
-/** The probe may arrive this many milliseconds after an answer that should follow it. */
+/**
+ * The probe may arrive at most this many milliseconds after an answer that normally comes after the
+ * probe.
+ */
 const PROBE_MS = 2_000;
-/** An exhausted pool may take this many milliseconds to give a client. */
+/** How many milliseconds an exhausted pool may take to provide a client. */
 const PATIENCE_MS = 5_000;
 
-/** The pool is asked for another client after this many milliseconds. */
+/** After this many milliseconds without a client, the pool is asked for a further one. */
 const LATE_MS = 1_000;
-/** The most clients that may be outstanding. */
+/** How many clients may be requested from the pool at the same time. */
 const MOST = 3;
 
-/** The server function that warns when it does not wait for the synchronous standby. */
+/**
+ * The server function that emits a warning when a commit does not wait for the synchronous standby.
+ */
 const NOT_WAITED = 'SyncRepWaitForLSN';
 
 /** Values stay as the server writes them, whatever parsers the user has set in pg. */
@@ -40,7 +46,7 @@ const raw = (query) =>
 
 /** The number of prepared statements. */
 let count = 0;
-/** Others may have used the client before, so names must be unique. */
+/** Other buckets may have used the client earlier, so names must be unique. */
 const nextName = () => `web-locks ${++count}`;
 
 /** A statement for frequent use, which a server process parses only once. @param {string} text */
@@ -66,10 +72,10 @@ const rowOf = async (result) => (await result).rows[0];
 const ignore = () => {};
 
 /**
- * A query object that pg submits as it is, like those of pg-cursor. What pg builds for a query
- * costs more than the rest, mostly the description of the result, which is known here. It has no
- * `name`, `text` or private field, because tools that watch pg copy queries with these, or derive
- * from them.
+ * A query object that pg submits as it is, like those of pg-cursor. The query objects that pg
+ * builds cost more than the rest of a call, mostly because of the description of the result, which
+ * is already known here. A call must have no `name`, `text` or private field, because tools that
+ * trace pg copy queries that have these fields, or derive objects from them.
  */
 class Call {
   /** @type {(string | null)[] | undefined} */
@@ -82,8 +88,8 @@ class Call {
   handleCopyData = ignore;
 
   /**
-   * @param {string} statement its name @param {string | undefined} parsed its text if it must be
-   *   parsed first
+   * @param {string} statement its name @param {string | undefined} parsed its text if the server
+   *   must parse it first
    * @param {unknown[]} values @param {Done} callback
    */
   constructor(statement, parsed, values, callback) {
@@ -121,7 +127,7 @@ class Call {
 }
 
 /**
- * @typedef {object} Pool the part of a Pool of pg that is used
+ * @typedef {object} Pool the members of a Pool of pg that this file uses
  * @property {(done: Done) => Promise<any> | undefined} connect
  * @property {(query: any) => Promise<any>} query
  * @property {{ max?: number }} [options]
@@ -154,7 +160,9 @@ class PostgresLink {
   #channel = '';
   /** The names of statements that the server process has parsed. @type {Map<Prepared, string>} */
   #parsed = new Map();
-  /** Unanswered questions. Only the first was sent, since a client of pg takes one at a time. */
+  /**
+   * Unanswered questions. Only the first one was sent, since a client of pg accepts one at a time.
+   */
   #questions = /** @type {Question[]} */ ([]);
 
   /** @param {any} client @param {string} schema for messages */
@@ -183,7 +191,7 @@ class PostgresLink {
       await this.run(listen);
       await this.#probe(source, session, time, Math.min(PROBE_MS, ttl / 4));
     }
-    // One message is one transaction, and the default isolation level changes only after it, so the
+    // A message is one transaction, and a new default isolation level applies only after it, so the
     // level of this transaction is set here.
     const begin = 'SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE';
     const statements = [begin, settings(ttl), ...(listens ? [listen] : []), then];
@@ -196,7 +204,8 @@ class PostgresLink {
   unlisten() {
     if (!this.isListening) return;
     this.isListening = false;
-    // `onDown` reports a failure; otherwise a listener is left, which does no harm.
+    // If the connection failed, `onDown` reports it. Any other error only leaves the connection
+    // listening, which does no harm.
     this.run(`UNLISTEN ${this.#channel}`).catch(() => {});
   }
 
@@ -223,7 +232,7 @@ class PostgresLink {
   }
 
   /**
-   * Rejects if another client's notification of the session does not arrive.
+   * Rejects if a notification that another client sends to the session does not arrive.
    * @param {Source} source @param {string} session @param {number} time the pool's time limit
    * @param {number} patience the notification's time limit in milliseconds
    */
@@ -257,9 +266,9 @@ class PostgresLink {
   }
 
   /**
-   * Runs a statement, or several without values, and keeps the event loop alive for that time.
-   * Rejects with an error of errors.js, also if the connection ends, or the server did not wait for
-   * its standby.
+   * Runs a statement, or several without values, and keeps the event loop alive until it ends.
+   * Rejects with an error of errors.js, including the cases that the connection ends or that the
+   * server did not wait for its standby.
    * @param {string | { text: string, values?: unknown[] }} query @returns {Promise<any>}
    */
   run(query) {
@@ -277,7 +286,7 @@ class PostgresLink {
     });
   }
 
-  /** Whether the client can submit a `Call`: native clients and those that pipeline cannot. */
+  /** Whether the client can submit a `Call`: native clients and pipelining clients cannot. */
   get #canSubmit() {
     const { connection, pipeline } = this.#client;
     return typeof connection?.bind === 'function' && !pipeline;
@@ -313,7 +322,7 @@ class PostgresLink {
     const done = (error, result) => {
       if (error) question.reject(explain(error, this.#schema));
       else question.resolve(result);
-      // The connection has failed, and its questions are gone.
+      // The connection has failed, and all its questions were rejected.
       if (this.#questions[0] !== question) return;
       this.#questions.shift();
       if (this.#questions.length > 0) this.#send();
@@ -361,8 +370,8 @@ class PostgresLink {
 
 /**
  * Calls back, because a promise settles too late: an error that arrives together with the answer to
- * the login would find no listener. A pool that takes no callback returns a promise. Errors of the
- * client end nothing; see `giveBack` and `discard`.
+ * the login would find no listener. A pool that takes no callback returns a promise. Errors that
+ * the client emits meanwhile are ignored; see `giveBack` and `discard`.
  * @param {Pool} pool @returns {Promise<any>}
  */
 const connect = (pool) =>
@@ -395,8 +404,8 @@ function discard(client, error) {
 const destroyStream = (client) => client.connection?.stream?.destroy?.();
 
 /**
- * With these settings grants wait for the disk, and for a standby if there is one, whatever the
- * role's setting is.
+ * With these settings, grants wait for the disk, and for a standby if there is one, even if the
+ * role has other settings.
  * @param {boolean} isLocal to the transaction
  */
 const waitForDisk = (isLocal) => `
@@ -404,9 +413,9 @@ const waitForDisk = (isLocal) => `
     WHERE current_setting('synchronous_commit') IN ('off', 'local')`;
 
 /**
- * The settings that the statements need, whatever the role has. Only newer servers know some of
- * them. Queues are read in the order of their index up to the wanted row; a bitmap scan would read
- * and sort all of a queue.
+ * The settings that the statements need, even if the role has other settings. Only newer servers
+ * know some of these. Queues must be read in the order of their index up to the wanted row; a
+ * bitmap scan would read and sort a whole queue.
  * @param {number} ttl
  */
 const settings = (ttl) => `
@@ -431,7 +440,7 @@ const isFullyUsed = ({ idleCount, options, totalCount }) =>
   idleCount === 0 && Number(totalCount) >= Number(options?.max);
 
 /**
- * Rejects before the time limit if all clients of the pool stay in use.
+ * Rejects earlier than the time limit if all clients of the pool stay in use.
  * @param {Pool} pool @param {Promise<any>} promise of something that needs a client
  * @param {number} time the time limit in milliseconds
  * @param {() => boolean} isQueued whether it waits for the release of a client @returns
@@ -457,18 +466,21 @@ async function within(pool, promise, time, isQueued) {
 
 /**
  * Takes clients from a pool, one after another. If a server does not answer, only a few clients are
- * outstanding, so that the pool does not run out.
+ * requested, so that the pool is not exhausted.
  */
 class Source {
   #schema;
-  /** Clients that are connecting or run one statement. @type {Set<any>} */
+  /** Clients that are connecting, or that run a single statement. @type {Set<any>} */
   #clients = new Set();
   #isEnded = false;
-  /** Receives the outstanding client. @type {((client: any) => void) | undefined} */
+  /**
+   * Receives the next client that the pool provides.
+   * @type {((client: any) => void) | undefined}
+   */
   #onClient;
   /** @type {{ promise: Promise<any>, since: number, isQueued: boolean } | undefined} */
   #pending;
-  /** How many clients are outstanding. */
+  /** How many clients were requested and have not arrived. */
   #count = 0;
   #epoch = 0;
 
@@ -491,7 +503,7 @@ class Source {
     }
     this.#clients.add(client);
     try {
-      // An error of the client rejects the statement, too.
+      // An error of the client also rejects the statement.
       const result = await client.query(raw(text));
       giveBack(client);
       return result;
@@ -507,14 +519,20 @@ class Source {
     if (this.pool.ending || this.pool.ended) throw endedPoolError();
   }
 
-  /** Cuts clients of a server that says nothing, which would keep the pool from ending. */
+  /**
+   * Destroys the connections of clients whose server does not answer, because they would keep the
+   * pool from ending.
+   */
   end() {
     this.cancel();
     this.#isEnded = true;
     for (const client of this.#clients) destroyStream(client);
   }
 
-  /** A client of the pool that `end` can cut while it is connecting. @returns {Promise<any>} */
+  /**
+   * Gets a client of the pool that `end` can destroy while it is connecting.
+   * @returns {Promise<any>}
+   */
   async #newClient() {
     const { pool } = this;
     const known = new Set(pool._clients);
@@ -529,7 +547,7 @@ class Source {
   }
 
   /**
-   * An earlier call that still waits gets none.
+   * Takes a client from the pool. An earlier call that still waits gets no client.
    * @param {number} time the time limit in milliseconds @returns {Promise<any>}
    */
   async take(time) {
@@ -546,7 +564,7 @@ class Source {
     }
   }
 
-  /** The outstanding client will go back to the pool. */
+  /** Stops waiting. A client that arrives later goes back to the pool. */
   cancel() {
     this.#epoch++;
     this.#onClient = undefined;
@@ -557,7 +575,7 @@ class Source {
     const now = performance.now();
     const isFull = isFullyUsed(this.pool);
     const isLate = this.#pending && now - this.#pending.since > LATE_MS && this.#count < MOST;
-    // Another request would only queue behind the late ones.
+    // A further request would only queue up after the late requests.
     if (!this.#pending || (isLate && !isFull)) this.#connect(now, isFull);
     const { promise } = /** @type {{ promise: Promise<any> }} */ (this.#pending);
     return new Promise((resolve, reject) => {

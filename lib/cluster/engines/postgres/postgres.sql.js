@@ -12,22 +12,23 @@ module.exports = `
 --
 -- Each function runs in a transaction of its own and takes locks in this order, so that there is no
 -- deadlock: the epoch (an advisory lock, then the row of "lasting"), names (advisory locks,
--- ascending), the caller's row of "session", then nothing that can wait. Rows of other sessions,
--- and rows of "request", which users guard (FOR KEY SHARE), are taken with SKIP LOCKED. Updates of
--- those change no key column, so they wait for no guard.
+-- ascending), the caller's row of "session", and then nothing that could wait. Rows of other
+-- sessions, and rows of "request", which users guard (FOR KEY SHARE), must be locked with SKIP
+-- LOCKED. Updates of these rows must not change a key column, so that they wait for no guard.
 
 BEGIN;
 SELECT pg_advisory_xact_lock(22350, hashtext('web_locks'));
 
 DO $create$ BEGIN
   IF to_regnamespace('web_locks') IS NULL THEN CREATE SCHEMA web_locks; END IF;
-  -- If only one of them was dropped, its content is lost, and a new epoch must begin: see "reborn".
+  -- If only one of these tables was dropped, its content is lost, and a new epoch must begin: see
+  -- "reborn".
   IF to_regclass('web_locks.epoch') IS NOT NULL AND (to_regclass('web_locks.session') IS NULL
     OR to_regclass('web_locks.request') IS NULL OR to_regclass('web_locks.lapsed') IS NULL)
   THEN DELETE FROM web_locks.epoch; END IF;
 END $create$;
 
--- This row outlasts everything. "ttl" is at least as long as any lease that can still last, see
+-- This row is never deleted. "ttl" must be at least as long as any lease that may still last, see
 -- "lower_ttl". "lives" has the last 100 known epochs, this server's and those that clients
 -- reported.
 CREATE TABLE IF NOT EXISTS web_locks.lasting (
@@ -38,10 +39,10 @@ CREATE TABLE IF NOT EXISTS web_locks.lasting (
   lives text[] NOT NULL
 );
 
--- The epoch, one row, as durable as the lock state. If it is missing or of another server, the lock
--- state may lack something ("reborn"). Nothing is granted before "grants_from"; "pause" is the
--- length of that quarantine. "life" names the epoch to clients. A copy of the server's data that
--- runs on its own begins another epoch.
+-- The epoch, one row, as durable as the lock state. If the row is missing or belongs to another
+-- server, the lock state may lack grants ("reborn"). Nothing is granted before "grants_from";
+-- "pause" is the length of that quarantine. "life" names the epoch to clients. A copy of the
+-- server's data that runs as a server of its own begins another epoch.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.epoch (
   one bool PRIMARY KEY DEFAULT true CHECK (one),
   identity text NOT NULL,
@@ -51,10 +52,10 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.epoch (
 );
 
 -- Leases. "expires" = 1970: the session is dead for ever, and its rows in "request" are being
--- deleted. "conn": the number of its connection; older ones change nothing. "client": its id.
--- "info": JSON in ASCII, which any encoding has. "graced": the lease was extended since its last
--- renewal, because of the server's clock. "step", "answers": the last step, which gets the same
--- answers if it comes again.
+-- deleted. "conn": the number of its connection; older connections must change nothing. "client":
+-- the client id. "info": JSON in ASCII, which any encoding has. "graced": the lease was extended
+-- since its last renewal, because of the server's clock. "step", "answers": the last step, which
+-- gets the same answers if it comes again.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.session (
   id bigint PRIMARY KEY,
   conn int NOT NULL,
@@ -70,12 +71,13 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.session (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
 -- The queues: the rows of a name ("key") by "rank", then by "ticket". The first rows have a token,
--- and are held. Only the transaction with a name's advisory lock changes its rows. A waiter's
--- "rank" is minus the priority, a thief's -infinity. A holder's is at most 0, so that no waiter of
--- priority 0 or less passes it; for others "request_one" moves the holders ahead. "token" is in no
--- index, so that a grant is a HOT update; "rank" is in no unique one, so that a move waits for no
--- guard. "lim": the limit of the name, the same in all its rows; NULL until one is set. A row that
--- "passes" never gets a token: it is deleted instead.
+-- and are held. Only a transaction that has the advisory lock of a name may change the rows of the
+-- name. A waiter's "rank" is minus the priority, a thief's -infinity. The "rank" of a holder is at
+-- most 0, so that no waiter of priority 0 or less passes it; for waiters of a higher priority,
+-- "request_one" moves the holders ahead. "token" must be in no index, so that a grant is a HOT
+-- update. "rank" must be in no unique index, so that moving a row waits for no guard. "lim": the
+-- limit of the name, equal in all its rows; NULL until a limit is set. A row that "passes" never
+-- gets a token: it is deleted instead.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.request (
   key bytea NOT NULL,
   rank float8 NOT NULL,
@@ -97,8 +99,8 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.request (
 CREATE INDEX IF NOT EXISTS request_in_order ON web_locks.request (key, rank, ticket);
 
 -- Thefts with the client id of the thief, and requests that have passed (''), until the session
--- confirms them, since a NOTIFY does not reach a session that is cut off. Other sessions only
--- insert rows, so a thief never waits for the session that it steals from.
+-- confirms them, since a NOTIFY does not reach a session that has lost its connection. Other
+-- sessions only insert rows, so a thief never waits for the session that it steals from.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.theft (
   session bigint NOT NULL,
   ref bigint NOT NULL,
@@ -107,16 +109,16 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.theft (
 );
 
 -- The leases of sessions that expired. If this server is an older copy, such a session may have
--- renewed its lease at the original until the copy began to serve. So each lease counts once more
--- until a time: see "longest_lease".
+-- renewed its lease at the original until the copy began to serve. So each of these leases counts
+-- for its length again after it has expired: see "longest_lease".
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.lapsed (
   ttl interval NOT NULL,
   until timestamptz NOT NULL
 );
 
--- The marks of names, and the operations that set them. Only the transaction with a name's advisory
--- lock sets its mark; any transaction deletes expired ones. The table is never UNLOGGED, because a
--- mark may have to last for days.
+-- The marks of names, and the operations that set them. Only a transaction that has the advisory
+-- lock of a name may set its mark; any transaction may delete expired marks. The table is never
+-- UNLOGGED, because a mark may have to last for days.
 CREATE TABLE IF NOT EXISTS web_locks.mark (
   key bytea PRIMARY KEY,
   until timestamptz NOT NULL,
@@ -125,22 +127,23 @@ CREATE TABLE IF NOT EXISTS web_locks.mark (
 );
 CREATE INDEX IF NOT EXISTS mark_by_time ON web_locks.mark (until);
 
--- The identity of the server's history. A promotion begins a new timeline, and a dump that is
--- loaded elsewhere meets another system identifier.
+-- The identity of the server's history. A promotion begins a new timeline, and a server that loads
+-- a dump of another server has another system identifier.
 CREATE OR REPLACE FUNCTION web_locks.identity() RETURNS text LANGUAGE sql VOLATILE AS $$
   SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) || ' ' || system_identifier
   FROM pg_control_system()
 $$;
 
--- The longest lease that can still last, as far as the lock state shows; NULL for none.
+-- The longest lease that may still last, as far as the lock state shows; NULL if there is none.
 CREATE OR REPLACE FUNCTION web_locks.longest_lease() RETURNS interval LANGUAGE sql AS $$
   SELECT greatest((SELECT max(ttl) FROM web_locks.session WHERE expires > 'epoch'),
     (SELECT max(ttl) FROM web_locks.lapsed WHERE until > clock_timestamp()))
 $$;
 
--- Lowers "ttl" to the longest lease that can still last, but not below "least_lease". It does
--- nothing while a session or an epoch begins, whose leases are not visible yet. It does nothing in
--- a quarantine either, when leases may last that the lock state does not show. It never waits.
+-- Lowers "ttl" to the longest lease that may still last, but not below "least_lease". It does
+-- nothing while a session or an epoch begins, because their leases are not visible yet. It does
+-- nothing in a quarantine either, because leases may still last that the lock state does not show.
+-- It never waits.
 CREATE OR REPLACE FUNCTION web_locks.lower_ttl(least_lease interval) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -156,11 +159,11 @@ BEGIN
 END $$;
 
 -- Begins a new epoch with a quarantine if the lock state may lack grants: the server is another
--- one, or a client has seen an epoch or token that this one does not know (R5). Former holders lose
--- their locks by their own clocks first. Known leases are extended to the quarantine's end, so that
--- sessions that can renew live on. The quarantine is as long as the longest lease that can still
--- last, or as the caller's "its_lease", because unknown sessions may have one like it. Returns
--- grants_from.
+-- one, or a client has seen an epoch or token that this server does not know (R5). Former holders
+-- lose their locks by their own clocks first. Known leases are extended to the quarantine's end, so
+-- that sessions that can renew survive. The quarantine is as long as the longest lease that may
+-- still last, or as the caller's "its_lease" if that is longer, because unknown sessions may have a
+-- lease like it. Returns grants_from.
 CREATE OR REPLACE FUNCTION web_locks.reborn(
   seen_life text, seen_token bigint, its_lease interval DEFAULT NULL
 ) RETURNS timestamptz LANGUAGE plpgsql AS $$
@@ -188,14 +191,14 @@ BEGIN
   IF before IS NOT NULL THEN pause := coalesce(web_locks.longest_lease(), its_lease, pause); END IF;
   pause := greatest(pause, its_lease);
   present := clock_timestamp();
-  -- The new quarantine includes the rest of the last one.
+  -- The new quarantine must not end before the last quarantine.
   until := greatest(present + pause, least(before.grants_from, present + before.pause));
   latest := gen_random_uuid();
   known := array_remove(known, seen_life) || array_remove(ARRAY[seen_life], '') || latest;
   UPDATE web_locks.lasting SET lives = known[greatest(cardinality(known) - 99, 1):];
   PERFORM setval('web_locks.token', greatest(
     greatest(last, seen_token) + 1000000, (extract(epoch FROM present) * 1e6)::bigint));
-  -- A session may have renewed since.
+  -- A session may have renewed in the meantime.
   UPDATE web_locks.session
     SET expires = greatest(present + ttl, least(expires, clock_timestamp() + ttl)),
       renewed = present, graced = false
@@ -208,9 +211,9 @@ BEGIN
   RETURN until;
 END $$;
 
--- Runs when a connection begins and at each renewal. Begins a new epoch if the server or the
--- client's "seen_life" or "seen_token" demands it. Steps do not check that, because another server
--- has other connections. Returns grants_from.
+-- Runs when a connection begins and at each renewal. Begins a new epoch if the server has changed,
+-- or if the client's "seen_life" or "seen_token" requires it. Steps need no check, because a
+-- connection never changes its server. Returns grants_from.
 CREATE OR REPLACE FUNCTION web_locks.awake(
   seen_life text, seen_token bigint, its_lease interval DEFAULT NULL
 ) RETURNS timestamptz LANGUAGE plpgsql AS $$
@@ -226,7 +229,7 @@ BEGIN
 END $$;
 
 -- If the server's clock jumped, or nobody could renew for half a lease, late sessions get another
--- lease, once. This runs before any lease counts as expired, and before one is renewed.
+-- lease, once. This must run before any lease counts as expired, and before any lease is renewed.
 CREATE OR REPLACE FUNCTION web_locks.grace() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   present timestamptz := clock_timestamp();
@@ -246,12 +249,12 @@ BEGIN
 END $$;
 
 -- Takes the advisory lock of a name. The call is assigned and not PERFORMed, since an expression
--- costs less than a query. Callers of this function do the same.
+-- costs less than a query. Callers of this function must do the same.
 CREATE OR REPLACE FUNCTION web_locks.lock_name(k bytea) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   done text;
 BEGIN
-  -- Each statement must see what was committed before the name was locked.
+  -- Each statement must see everything that was committed before the name was locked.
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'web_locks needs READ COMMITTED' USING ERRCODE = 'WL001';
   END IF;
@@ -264,7 +267,7 @@ CREATE OR REPLACE FUNCTION web_locks.lock_names(keys bytea[]) RETURNS void LANGU
 DECLARE
   slot int;
 BEGIN
-  -- Each statement must see what was committed before the names were locked.
+  -- Each statement must see everything that was committed before the names were locked.
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'web_locks needs READ COMMITTED' USING ERRCODE = 'WL001';
   END IF;
@@ -277,9 +280,9 @@ BEGIN
   END LOOP;
 END $$;
 
--- Reaps a session's rows in a queue if it has expired. It also deletes the session if it has no
--- other rows, because no sweep may follow. It skips rows that a user guards, and sessions that are
--- renewing or stepping. Returns whether there were any rows.
+-- Reaps the rows of a session in a queue if the session has expired. It also deletes the session if
+-- it has no other rows, because perhaps no sweep follows. It skips rows that a user guards, and
+-- sessions that are renewing or stepping. Returns whether there were any rows.
 CREATE OR REPLACE FUNCTION web_locks.bury(k bytea, its_session bigint) RETURNS bool
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -309,7 +312,8 @@ BEGIN
     SELECT id FROM web_locks.session WHERE id = its_session
       AND NOT EXISTS (SELECT FROM web_locks.request WHERE session = its_session)
     FOR UPDATE SKIP LOCKED);
-  -- Thefts are deleted last: until its requests are gone, a session can still be stolen from.
+  -- Thefts are deleted last: other sessions can steal from a session until its requests are
+  -- deleted.
   IF FOUND THEN DELETE FROM web_locks.theft WHERE session = its_session; END IF;
   RETURN were_any;
 END $$;
@@ -334,14 +338,14 @@ DECLARE
   is_new bool;
   grants_from timestamptz;
   done text;
-  -- Reads of the holders end at the first waiter, because the queue may be long.
+  -- Reads of the holders must end at the first waiter, because the queue may be long.
   next_rank float8;
   next_ticket bigint;
 BEGIN
   fits := false;
   LOOP
     next_rank := 'infinity';
-    -- One statement reads all that a hand-over needs, since each statement delays it.
+    -- A single statement reads everything that a hand-over needs, since each statement delays it.
     SELECT session, ref, rank, ticket, token, shared, lim, weight, passes,
         r.session = me OR (SELECT expires > clock_timestamp() FROM web_locks.session
           WHERE id = r.session) AS lives,
@@ -392,7 +396,7 @@ BEGIN
       END IF;
     END IF;
     IF is_first THEN grants_from := (SELECT e.grants_from FROM web_locks.epoch e); END IF;
-    -- Without an epoch nothing is granted.
+    -- If there is no epoch, nothing is granted.
     IF grants_from IS NULL OR clock_timestamp() < grants_from THEN RETURN; END IF;
     IF is_new THEN
       fits := true;
@@ -408,12 +412,13 @@ BEGIN
       SET token = number, granted = clock_timestamp(), rank = least(rank, 0)
       WHERE session = candidate.session AND ref = candidate.ref;
     done := pg_notify('wl_' || candidate.session, 'g ' || candidate.ref || ' ' || number);
-    -- An exclusive lock has no other beside it.
+    -- After an exclusive lock, nothing else can be granted.
     IF NOT candidate.shared THEN RETURN; END IF;
   END LOOP;
 END $$;
 
--- Notifies a session that its request was deleted, by a thief, or because it has passed ('').
+-- Notifies a session that its request was deleted, either by a thief or because the request has
+-- passed ('').
 CREATE OR REPLACE FUNCTION web_locks.take_away(its_session bigint, reference bigint, thief text)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -421,8 +426,8 @@ BEGIN
   PERFORM pg_notify('wl_' || its_session, 's ' || reference || ' ' || thief);
 END $$;
 
--- The position of the first waiter, or one behind all rows. Reads of the holders end there, because
--- the queue may be long.
+-- The position of the first waiter, or a position after all rows. Reads of the holders must end
+-- there, because the queue may be long.
 CREATE OR REPLACE FUNCTION web_locks.first_waiting(k bytea, OUT rank float8, OUT ticket bigint)
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -450,9 +455,9 @@ BEGIN
   RETURN were_any;
 END $$;
 
--- Executes the operations of a session in their order, once. If the last step comes again, it gets
--- the same answers (R1). "its_conn", "its_step": the numbers of the connection and of the step. The
--- arrays have an entry for each operation:
+-- Executes the operations of a session in their order, exactly once. If the last step arrives
+-- again, it gets the same answers (R1). "its_conn", "its_step": the numbers of the connection and
+-- of the step. The arrays have an entry for each operation:
 --   kinds  0 request, 1 ifAvailable, 2 steal, 3 end, 4 request that passes, 5 ifAvailable that
 --          passes
 --   keys   of the name: SHA-256; NULL for an end of which only "ref" is known
@@ -460,11 +465,11 @@ END $$;
 --   priorities   of a request, higher first; of others 0
 --   keeps  of an end: milliseconds to mark the name for; 0 for no mark
 --   groups 0, or the number of a group
--- "listens": the connection must LISTEN from here on. Returns an entry for each: > 0 the token of a
--- grant; 0 waits; -1 not available; -3 too many wait; -4 ended; -6 ended and not marked, because it
--- was not held; -7 nothing was done, because a user guards the lock; -9 it has passed; -10 - n the
--- name's limit is n. Or nothing was done, and there is only -2: the session is dead; or -5: the
--- connection was replaced.
+-- "listens": the connection must LISTEN from this step on. Returns an entry for each operation: > 0
+-- the token of a grant; 0 waits; -1 not available; -3 too many wait; -4 ended; -6 ended and not
+-- marked, because it was not held; -7 nothing was done, because a user guards the lock; -9 it has
+-- passed; -10 - n the name's limit is n. If nothing was done, the only entry is -2 (the session is
+-- dead) or -5 (the connection was replaced).
 CREATE OR REPLACE FUNCTION web_locks.step(
   me bigint, its_conn int, its_step bigint, kinds int[], refs bigint[], keys bytea[],
   names bytea[], shareds bool[], lims int[], weights int[], most int[], priorities int[],
@@ -477,11 +482,13 @@ DECLARE
   count int := cardinality(kinds);
   from_i int := 1;
   marks int := 0;
-  -- Steps of ends alone are not recorded, because ends get the same answers whenever they come.
+  -- Steps that contain only ends are not recorded, because ends get the same answers if they are
+  -- executed again.
   is_kept bool := false;
 BEGIN
   IF listens THEN PERFORM web_locks.listen(me); END IF;
-  -- A step that was executed is answered, even if something would prevent it now.
+  -- A step that was already executed must be answered, even if something would prevent the step
+  -- now.
   SELECT answers INTO mine FROM web_locks.session
     WHERE id = me AND conn = its_conn AND step = its_step AND expires > clock_timestamp();
   IF FOUND THEN RETURN mine.answers; END IF;
@@ -492,7 +499,7 @@ BEGIN
   END LOOP;
   PERFORM web_locks.lock_names(keys);
 
-  -- The row lock keeps others from ending the session during this step.
+  -- The row lock prevents other transactions from ending the session during this step.
   SELECT conn, expires, step, answers INTO mine
     FROM web_locks.session WHERE id = me FOR NO KEY UPDATE;
   IF FOUND AND mine.expires <= clock_timestamp() THEN
@@ -518,7 +525,7 @@ BEGIN
         keys[i], names[i], shareds[i], lims[i], weights[i], most[i], priorities[i], labels[i],
         kinds[i] > 3);
       IF kinds[i] = 1 AND code < 0 AND groups[i] > 0 THEN
-        -- A group gets all its locks or none, so the ones just granted are released.
+        -- A group gets all its locks or none, so the locks that were just granted are released.
         FOR j IN from_i .. i - 1 LOOP
           PERFORM web_locks.end_one(me, refs[j], keys[j], 0);
           codes[j] := -1;
@@ -535,8 +542,8 @@ BEGIN
   RETURN codes;
 END $$;
 
--- Executes a step of one request that is no theft, like "step" but faster, and returns the only
--- entry. It first records the answer that a free name would give.
+-- Executes a step that consists of one request and no theft, like "step" but faster, and returns
+-- the only entry. It first records the answer that the request gets if the name is free.
 CREATE OR REPLACE FUNCTION web_locks.request_alone(
   me bigint, its_conn int, its_step bigint, waits bool, reference bigint, k bytea, its_name bytea,
   is_shared bool DEFAULT false, its_limit int DEFAULT 0, its_weight int DEFAULT 0,
@@ -549,7 +556,7 @@ DECLARE
   number bigint;
 BEGIN
   done := web_locks.lock_name(k);
-  -- The row lock keeps others from ending the session during this step.
+  -- The row lock prevents other transactions from ending the session during this step.
   number := nextval('web_locks.token');
   UPDATE web_locks.session SET step = its_step, answers = ARRAY[number]
     WHERE id = me AND conn = its_conn AND step <> its_step AND expires > clock_timestamp();
@@ -568,12 +575,13 @@ BEGIN
   RETURN code;
 END $$;
 
--- Executes a step of one end without a mark, like "step" but faster, and returns the only entry. It
--- does not lock the session's row, because an end is right even if the session ends just now.
+-- Executes a step that consists of one end without a mark, like "step" but faster, and returns the
+-- only entry. It does not lock the row of the session, because an end is correct even if the
+-- session ends at this moment.
 --
 -- The end of a queue's last request does not wait for the disk. If the server crashes, the lock is
--- held again until "renew" reports it to its session, which ends it, or until the lease ends. Any
--- later grant waits for the disk, and so for this end, too.
+-- held again until "renew" reports the lock to its session, which ends it, or until the lease ends.
+-- Any later grant waits for the disk, and so also for this end.
 CREATE OR REPLACE FUNCTION web_locks.end_alone(
   me bigint, its_conn int, its_step bigint, reference bigint, k bytea
 ) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -600,16 +608,17 @@ BEGIN
   RETURN -4;
 END $$;
 
--- The connection receives the session's notifications from its next commit on. PostgreSQL wakes
--- each listener for every NOTIFY, so a session listens only while it has or requests something.
+-- Makes the connection receive the session's notifications, beginning with its next commit.
+-- PostgreSQL wakes each listener for every NOTIFY, so a session listens only while it has or
+-- requests something.
 CREATE OR REPLACE FUNCTION web_locks.listen(me bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   EXECUTE 'LISTEN wl_' || me;
 END $$;
 
 -- Section 4.1 "request a lock": https://www.w3.org/TR/2023/WD-web-locks-20230105/#request-a-lock
--- "number": the caller drew it while the name was locked. It is the ticket, and also the token
--- unless this call grants other requests first.
+-- "number": a value of the sequence, which the caller must draw while the name is locked. It
+-- becomes the ticket, and also the token unless this call grants other requests first.
 CREATE OR REPLACE FUNCTION web_locks.request_one(
   me bigint, number bigint, waits bool, reference bigint, k bytea, its_name bytea, is_shared bool,
   its_limit int, its_weight int, most int, its_priority int, its_label bytea,
@@ -623,7 +632,7 @@ DECLARE
   known int;
   waiting record;
 BEGIN
-  -- This INSERT grants a free name, the most frequent case, without a look at its queue.
+  -- This INSERT grants a free name, the most frequent case, without reading its queue.
   INSERT INTO web_locks.request SELECT k, least(its_rank, 0), number, me, reference, number,
       is_shared, its_priority, CASE WHEN is_shared THEN its_limit END, its_weight, its_name,
       its_label, present, present
@@ -690,7 +699,7 @@ BEGIN
   FOR r IN DELETE FROM web_locks.request WHERE ctid = ANY (free) RETURNING session, ref LOOP
     PERFORM web_locks.take_away(r.session, r.ref, thief);
   END LOOP;
-  -- The thief goes ahead of all waiters, even of other thieves.
+  -- The thief enters the queue ahead of all waiters, even ahead of other thieves.
   SELECT min(ticket) - 1 INTO place FROM web_locks.request WHERE key = k AND rank = '-infinity';
   IF place IS NULL THEN place := nextval('web_locks.token'); END IF;
   r := web_locks.process_the_lock_request_queue(k, me, false, is_ahead => true);
@@ -733,8 +742,8 @@ BEGIN
   RETURN code;
 END $$;
 
--- Marks a name. This may wait for a transaction that deletes the old mark, and which waits for
--- nobody.
+-- Marks a name. This may wait for a transaction that deletes the old mark; that transaction waits
+-- for nothing.
 CREATE OR REPLACE FUNCTION web_locks.set_mark(
   k bytea, me bigint, reference bigint, keep float8
 ) RETURNS void LANGUAGE plpgsql AS $$
@@ -745,7 +754,7 @@ BEGIN
     ON CONFLICT (key) DO UPDATE SET until = the_end, session = me, ref = reference;
 END $$;
 
--- Deletes up to "most" expired marks. It comes last in a transaction: see "set_mark".
+-- Deletes up to "most" expired marks. It must come last in a transaction: see "set_mark".
 CREATE OR REPLACE FUNCTION web_locks.drop_marks(most int) RETURNS void LANGUAGE sql AS $$
   DELETE FROM web_locks.mark WHERE key = ANY (ARRAY(
     SELECT key FROM web_locks.mark WHERE until <= clock_timestamp()
@@ -763,7 +772,7 @@ DECLARE
 BEGIN
   PERFORM pg_advisory_lock_shared(22347, hashtext('web_locks'));
   PERFORM web_locks.lower_ttl(lease);
-  -- From here on nobody lowers "ttl" before this session is visible.
+  -- From here on, no transaction lowers "ttl" until this session is visible.
   PERFORM pg_advisory_xact_lock_shared(22348, 2);
   IF EXISTS (SELECT FROM web_locks.lasting WHERE ttl < lease) THEN
     PERFORM pg_advisory_xact_lock(22348, 1);
@@ -777,8 +786,8 @@ BEGIN
 END $$;
 
 -- Begins a new connection of a session with the lease "milliseconds". Returns its number; NULL if
--- the session is dead. It waits for the work of the older connection, except for a single end,
--- which is right even later.
+-- the session is dead. It waits for the current step of the older connection, except for a single
+-- end, which is correct even if it is executed later.
 CREATE OR REPLACE FUNCTION web_locks.hello(
   me bigint, milliseconds float8, seen_life text, seen_token bigint
 ) RETURNS int LANGUAGE plpgsql AS $$
@@ -820,7 +829,7 @@ BEGIN
     DELETE FROM web_locks.theft WHERE session = me AND ref = ANY (told);
   END IF;
   SELECT json_object_agg(ref, thief) INTO stolen FROM web_locks.theft WHERE session = me;
-  -- A lock that a user guards cannot be ended yet; the minimum avoids a busy loop of sweeps.
+  -- A lock that a user guards cannot be ended yet; the minimum prevents a busy loop of sweeps.
   SELECT extract(epoch FROM min(expires) - clock_timestamp()) * 1000
     INTO next_expiry_in FROM web_locks.session WHERE id <> me;
   IF next_expiry_in < 50 THEN next_expiry_in := 50; END IF;
@@ -829,9 +838,9 @@ BEGIN
   PERFORM web_locks.lower_ttl(NULL);
 END $$;
 
--- Ends sessions, in the next 100 names behind "beyond", and grants what becomes free there. It also
--- processes names that the session "waiting" waits for. Locks that a user guards stay for a later
--- sweep. Returns where to continue, NULL at the end.
+-- Ends sessions in the next 100 names after "beyond", and grants what becomes free there. It also
+-- processes the names that the session "waiting" waits for. Locks that a user guards are left for a
+-- later sweep. Returns the name after which to continue; NULL at the end.
 CREATE OR REPLACE FUNCTION web_locks.end_sessions(
   ids bigint[], beyond bytea, waiting bigint, is_own bool
 ) RETURNS bytea LANGUAGE plpgsql AS $$
@@ -847,7 +856,7 @@ BEGIN
   IF is_own THEN
     PERFORM FROM web_locks.session WHERE id = ANY (ids) FOR UPDATE;
     UPDATE web_locks.session SET expires = 'epoch' WHERE id = ANY (ids);
-    -- This waited for a step of another connection, which has made more requests.
+    -- The statement above may have waited for a step of the session, which has made more requests.
     IF EXISTS (SELECT FROM web_locks.request WHERE session = ANY (ids) AND key > beyond
       AND key <> ALL (keys) AND (keys[100] IS NULL OR key < keys[100]))
     THEN RETURN beyond; END IF;
@@ -873,14 +882,15 @@ BEGIN
   END LOOP;
   DELETE FROM web_locks.session s WHERE id = ANY (dead)
     AND NOT EXISTS (SELECT FROM web_locks.request r WHERE r.session = s.id);
-  -- Thefts are deleted last: until its requests are gone, a session can still be stolen from.
+  -- Thefts are deleted last: other sessions can steal from a session until its requests are
+  -- deleted.
   DELETE FROM web_locks.theft WHERE session = ANY (dead);
   RETURN keys[100];
 END $$;
 
 -- Reaps expired sessions. After a quarantine it also processes the caller's names. "beyond" and the
--- result: see "end_sessions"; callers begin with '' and repeat until NULL. Like a step, it does not
--- check the epoch.
+-- result: see "end_sessions"; callers must begin with '' and repeat until NULL. Like a step, this
+-- function does not check the epoch.
 CREATE OR REPLACE FUNCTION web_locks.sweep(me bigint, beyond bytea) RETURNS bytea
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -897,17 +907,17 @@ BEGIN
   RETURN last;
 END $$;
 
--- Ends the caller's session. "beyond" and the result are those of "sweep". On a connection without
--- "open" or "hello", "awake" runs first, in a transaction of its own.
+-- Ends the caller's session. "beyond" and the result are as in "sweep". On a connection without
+-- "open" or "hello", "awake" must run first, in a transaction of its own.
 CREATE OR REPLACE FUNCTION web_locks.close(me bigint, beyond bytea) RETURNS bytea
 LANGUAGE plpgsql AS $$
 BEGIN
   RETURN web_locks.end_sessions(ARRAY[me], beyond, NULL, true);
 END $$;
 
--- Tickets and tokens. The sequence starts at the time, so that tokens still grow if the schema is
--- created again. A new schema has lost nothing if no connection is left that used an old one, so
--- its epoch begins without a quarantine. Tables that were emptied have no epoch.
+-- Tickets and tokens. The sequence starts at the current time, so that tokens still grow if the
+-- schema is created again. If no connection is left that used an old schema, a new schema has lost
+-- nothing, so its epoch begins without a quarantine. Tables that were emptied have no epoch.
 DO $create$ DECLARE
   first_life text := gen_random_uuid();
   is_new bool := false;
