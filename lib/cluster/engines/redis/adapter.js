@@ -2,12 +2,14 @@
 
 /**
  * The adapter of Redis and Valkey (../../adapter.js). It calls the script redis.lua.js over
- * connections made from the user's client (link.js). A step is one run of the script, and so
+ * connections made from the user's client (link.js). A step is one run of the script, so it is
  * atomic. The script publishes grants and thefts on the channel of their session. Each renewal
- * publishes an echo there: if that does not arrive, the session learns that the connection is down.
+ * publishes an echo on this channel: if the echo does not arrive, the session treats the connection
+ * as down.
  *
- * All keys of a bucket have one hash tag, and so one slot of a cluster. With `shards` there are as
- * many tags. Each is a bucket with a session of its own, and each name is in one of them.
+ * All keys of a bucket have one hash tag, and so one slot of a cluster. With `shards` there are
+ * that number of tags. Each shard is a bucket with a session of its own, and each name belongs to
+ * one shard.
  */
 
 const { createHash, randomBytes } = require('node:crypto');
@@ -40,33 +42,35 @@ const { argumentError, describe } = require('../../../platform/errors.js');
 /** @typedef {{ ops: Op[], number: number, before: number }} SentStep */
 
 /**
- * @typedef {object} Needs what the script needs of the server
+ * @typedef {object} Needs the values that the script needs
  * @property {number} pause the length of a quarantine in milliseconds
- * @property {number} strict how many replicas must be attached
+ * @property {number} strict how many replicas must be connected
  * @property {number} idle milliseconds after which keys that nobody renews expire; 0 for never
  */
 
 const SHA = createHash('sha1').update(SCRIPT).digest('hex');
 
-/** Raised when the keys or their meaning change. */
+/** Increase this whenever the keys or their meaning change. */
 const VERSION = '6';
 
 /** @type {Record<RequestOp['kind'], string>} */
 const KINDS = { request: 'r', ifAvailable: 'i', steal: 't', pass: 'r', passIfAvailable: 'i' };
 
-/** How many steps may be under way; the script keeps the replies of as many. */
+/** How many steps may be under way. The script keeps the replies of this many steps. */
 const WINDOW = 4;
 
 /** An echo is late after this many milliseconds, or a sixth of the lease if that is less. */
 const LATE_ECHO = 2_500;
 
-/** The most thefts that a renewal confirms; the server lists the others again. */
+/** The most thefts that a renewal confirms; the server lists all further thefts again. */
 const MOST_TOLD = 1_000;
 
 /** The most names of a group, since Redis does nothing else while it processes them. */
 const MOST = 1_000;
 
-/** Keys that nobody renews expire after a week, which leaves time to look into them. */
+/**
+ * Keys that nobody renews expire after a week, so that administrators have time to inspect them.
+ */
 const IDLE = 7 * 24 * 3_600_000;
 
 /** Short names stay readable in keys. */
@@ -98,8 +102,9 @@ class RedisAdapter {
   #strict;
   #ignoresFailover;
   /**
-   * Whether `dead` proves that a step was not executed. Other shards may have executed their parts,
-   * and a cluster client repeats unanswered commands by itself.
+   * Whether `dead` proves that a step was not executed. It proves nothing with several shards,
+   * because other shards may have executed their parts, or with a cluster client, because it
+   * repeats unanswered commands by itself.
    */
   #isCertain;
   /** The current connection. @type {Link | undefined} */
@@ -111,7 +116,8 @@ class RedisAdapter {
   /** The number of the connection in the session, by shard. @type {string[]} */
   #numbers = [];
   /**
-   * The first arguments of steps, by shard. Making them anew is a measurable part of a lock's cost.
+   * The first arguments of steps, by shard. Building them for each step would be a measurable part
+   * of the cost of a lock.
    * @type {string[][]}
    */
   #heads = [];
@@ -127,26 +133,32 @@ class RedisAdapter {
    */
   #runs = [];
   /**
-   * If some shards have executed a step and others have not, its operations come again in other
-   * steps. These are the answers of the former, by `ref`.
+   * If some shards have executed a step and others have not, its operations are sent again in other
+   * steps. These are the answers of the shards that have executed the step, by `ref`.
    * @type {Map<number, { number: number, answer: Answer }>}
    */
   #answered = new Map();
-  /** The last step over several shards, until all have answered. @type {SentStep | undefined} */
+  /**
+   * The last step over several shards, until all shards have answered it.
+   * @type {SentStep | undefined}
+   */
   #last;
   /**
-   * The refs of thefts that the last renewal listed, and the next one confirms.
+   * The refs of the thefts that the last renewal listed. The next renewal confirms them.
    * @type {Set<string>}
    */
   #knownThefts = new Set();
   /** The last step that each shard had recorded at the last renewal. */
   #recorded;
-  /** The greatest token that each shard has granted to us; each shard counts on its own. */
+  /** The greatest token that each shard has granted to us; each shard has tokens of its own. */
   #tokens;
   /** Counts calls of `open`, `hello` and `dispose`; only the latest one takes effect. */
   #generation = 0;
   #isDisposed = false;
-  /** The last echo, when it was published, and the last one that arrived from each shard. */
+  /**
+   * The last echo, the time at which it was published, and the last echo that arrived from each
+   * shard.
+   */
   #echo = 0;
   #echoed = 0;
   /** @type {number[]} */
@@ -279,13 +291,13 @@ class RedisAdapter {
       const isOne = this.#prefixes.length === 1;
       return isOne ? await this.#sendStep(0, step, step.ops) : await this.#sendStepToShards(step);
     } catch (error) {
-      // `dead` would tell the session that nothing of the step was executed.
+      // `dead` would mean that nothing of the step was executed.
       throw classify(error) === 'dead' ? staleError() : error;
     }
   }
 
   /**
-   * @param {number} shard @param {SentStep} step @param {Op[]} ops those of the shard
+   * @param {number} shard @param {SentStep} step @param {Op[]} ops the operations of this shard
    * @param {string} [run] '' makes the server check even for ends whether the session is dead
    * @returns {Promise<Answer[]>}
    */
@@ -339,7 +351,7 @@ class RedisAdapter {
 
   /**
    * @param {number} shard @param {SentStep} step
-   * @param {Answer[]} answers to all operations; those of the shard are filled in
+   * @param {Answer[]} answers to all operations; the answers of this shard are filled in
    */
   async #sendStepToShard(shard, step, answers) {
     const { ops, number } = step;
@@ -349,11 +361,12 @@ class RedisAdapter {
     const rest = [];
     for (const i of own) {
       const known = ops[i].kind === 'end' ? undefined : this.#answered.get(ops[i].ref);
-      // The shard repeats its answers by the number, so it must get the same operations.
+      // The shard finds its answers by the number of the step, so it must get the same operations
+      // again.
       if (known === undefined || known.number === number) rest.push(i);
       else answers[i] = known.answer;
     }
-    // The shard is asked even if nothing is left to do, because a dead session must not get an
+    // The shard must be asked even if nothing is left to do, because a dead session must not get an
     // answer.
     const its = rest.map((i) => ops[i]);
     const said = await this.#sendStep(shard, step, its, rest.length < own.length ? '' : undefined);
@@ -418,7 +431,7 @@ class RedisAdapter {
 
   /** @param {Seen} seen @param {number} shard */
   #seenOf({ life, token }, shard) {
-    // With several shards, the greatest token of all says nothing about one of them.
+    // With several shards, the greatest token of all says nothing about a single shard.
     if (this.#prefixes.length === 1) this.#noteToken(token, 0);
     const its = this.#prefixes.length === 1 ? life : (life.split(' ')[shard] ?? '');
     return [its, String(this.#tokens[shard])];
@@ -483,14 +496,14 @@ class RedisAdapter {
 
   /** Drops the connection, even one that is being made, and returns the new generation. */
   #dropLinks() {
-    // The session may not have received the last answer, so the thefts in it count as unknown.
+    // The session may not have received the last answer, so it may not know the thefts in it.
     this.#knownThefts.clear();
     this.#link?.drop();
     this.#link = undefined;
     this.#newLink?.drop();
     this.#newLink = undefined;
-    // Single calls of the last generation may continue. Older ones end, because a cluster client
-    // could retry for ever.
+    // Single calls of the last generation may continue. Older calls must end, because a cluster
+    // client could retry them for ever.
     for (const [link, generation] of this.#singleCallLinks)
       if (generation < this.#generation) link.drop();
     return ++this.#generation;
@@ -536,7 +549,7 @@ class RedisAdapter {
       if (major < 6 || (major === 6 && minor < 2)) throw oldServerError(version);
       const policy = infoField(memory, 'maxmemory_policy');
       if (policy.startsWith('allkeys-')) throw evictionError(policy);
-      // A server with such a policy evicts keys that expire.
+      // With this policy the server would evict keys that have an expiry.
       if (policy.startsWith('volatile-')) idle = 0;
       const runId = infoField(server, 'run_id');
       if (!this.#ignoresFailover && !runId) throw noRunIdError();
@@ -576,7 +589,7 @@ class RedisAdapter {
   /** @param {string} message `g ref token`, `s ref thief` or `e number` @param {number} shard */
   #handleMessage(message, shard) {
     if (message[0] === 'e') {
-      // The echo of `open` may arrive after later ones.
+      // The echo of `open` may arrive after later echoes.
       this.#echoes[shard] = Math.max(this.#echoes[shard] ?? 0, Number(message.slice(2)));
       return;
     }
@@ -607,14 +620,18 @@ class RedisAdapter {
    * @param {string} [number] '0' for none @param {Needs} [needs]
    */
   #argumentsOf(prefix, command, session, number = '0', { pause, strict, idle } = this.#needs) {
-    // In a cluster, keys lead to the node: one that never exists, and one that exists once a bucket
-    // was opened. While their slot moves, no node has both, so each refuses to run the script
-    // (TRYAGAIN), which would miss the keys at the other node.
+    // In a cluster, the keys of a command lead to its node. The first key here never exists, and
+    // the second one exists once a bucket was opened. While their slot moves to another node,
+    // neither node has both keys. So both nodes refuse to run the script (TRYAGAIN), which would
+    // otherwise miss keys.
     const keys = this.#kind.endsWith('cluster') ? ['2', prefix, `${prefix}:m`] : ['1', prefix];
     return [SHA, ...keys, command, session, `${number} ${pause} ${strict}`, String(idle)];
   }
 
-  /** The first arguments of a call of the session. @param {number} shard @param {string} command */
+  /**
+   * The first arguments of a call that concerns the session.
+   * @param {number} shard @param {string} command
+   */
   #ownArgumentsOf(shard, command) {
     return this.#argumentsOf(this.#prefixes[shard], command, this.#session, this.#numbers[shard]);
   }
@@ -639,7 +656,7 @@ class RedisAdapter {
         if (!current.isDown) throw error;
       }
     }
-    // After `dispose` nobody would end another attempt.
+    // After `dispose` nobody would end a further attempt.
     if (this.#isDisposed) throw staleError();
     const link = new RedisLink(this.#client, this.#kind);
     this.#singleCallLinks.set(link, this.#generation);
@@ -672,7 +689,10 @@ function checkReply(all) {
   return reply;
 }
 
-/** A rest of 0 stands for no quarantine. @param {number} one @param {number} other */
+/**
+ * Returns the shorter rest of two quarantines; 0 stands for no quarantine.
+ * @param {number} one @param {number} other
+ */
 const shorterPause = (one, other) =>
   one === 0 || other === 0 ? one + other : Math.min(one, other);
 
@@ -680,8 +700,9 @@ const shorterPause = (one, other) =>
 const infoField = (info, name) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? '';
 
 /**
- * Checks that a primary which is split off stops by itself. For that it must need each replica that
- * can be promoted. The result says after how many seconds it stops.
+ * Checks that a primary stops by itself when a network partition separates it. For this purpose its
+ * configuration must require every replica that can be promoted. The result says after how many
+ * seconds the primary stops.
  * @param {Link} link @param {string} replication of INFO
  * @returns {Promise<{ lag: number, replicas: number }>}
  */
@@ -707,8 +728,8 @@ async function examineReplicas(link, replication) {
 }
 
 /**
- * An operation as redis.lua.js expects it. Keys and JSON contain no line feed, and JSON escapes
- * lone surrogates.
+ * Encodes an operation as redis.lua.js expects it. Keys and JSON contain no line feed, and JSON
+ * escapes lone surrogates.
  * @param {Op} op
  */
 function textOf(op) {

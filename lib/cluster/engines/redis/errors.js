@@ -2,7 +2,7 @@
 
 /**
  * The errors of the Redis adapter, each with a `code` and a message that says what to do, and
- * `classify`, which decides about another attempt.
+ * `classify`, which decides whether another attempt makes sense.
  */
 
 const { plainError } = require('../../../platform/errors.js');
@@ -84,15 +84,15 @@ const LINE = '(?:.*@user_script: ?\\d+: )?';
 
 /**
  * Matches an error that begins with these words. If a script raised the error again, Redis puts ERR
- * before it, and Redis 6 also the script's line.
+ * before these words, and Redis 6 also puts the line of the script there.
  * @param {string} words
  */
 const beginsWith = (words) =>
   new RegExp(`^(?:(?:-?ERR )+(?:Error running script .*?: )?${LINE})?-?(?:${words})\\b`, 's');
 
 /**
- * The code and advice for an error by its text; the first match decides. An unknown command comes
- * first, because its text contains texts of users.
+ * The code and advice for an error by its text; the first match decides. The entry for an unknown
+ * command must come first, because the text of that error contains texts of users.
  * @type {[RegExp, string, string][]}
  */
 const BY_TEXT = [
@@ -163,7 +163,7 @@ const SERVER = 'ERR_WEB_LOCKS_SERVER';
 const NO_TLS =
   'TLS with the server fails. Check its certificate, and the TLS options of the client.';
 
-/** An error reply begins like this. */
+/** The beginning of an error reply. */
 const REPLY = /^[A-Z]{2,}\b/;
 
 /** A local error stays as it is. @param {any} error @returns {Error} */
@@ -186,9 +186,9 @@ const failedError = (text) =>
   plainError(`Redis rejects the request: ${text}`, 'ERR_WEB_LOCKS_REDIS');
 
 /**
- * If a cluster client does not know the node of a slot, it throws a TypeError, which is no local
- * error. If no node tells it the slots, the reason is beside its error (ioredis), or in `last`, the
- * error of the latest `error` event (node-redis).
+ * If a cluster client does not know the node of a slot, it throws a TypeError, which must not count
+ * as a local error. If no node tells the client the slots, the reason is in a property of its error
+ * (ioredis), or in `last`, the error of the latest `error` event (node-redis).
  * @param {any} error @param {unknown} last
  */
 function explainOfCluster(error, last) {

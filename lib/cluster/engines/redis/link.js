@@ -2,10 +2,11 @@
 
 /**
  * Connections to Redis for one session, made by `duplicate()` of the user's client: node-redis or
- * ioredis, to one server, through Sentinel, or to a cluster. For a server there are two, for
- * commands and for messages; for a cluster there is one client. A link never reconnects: it reports
- * its failure once, by `onDown`, and the adapter makes a new link. A cluster client reconnects by
- * itself, so there a failure shows in commands and in missing messages.
+ * ioredis, to one server, through Sentinel, or to a cluster. For a server there are two
+ * connections, one for commands and one for messages; for a cluster there is one client. A link
+ * never reconnects: it reports its failure once, by `onDown`, and the adapter makes a new link. A
+ * cluster client reconnects by itself, so there a failure shows in commands and in missing
+ * messages.
  */
 
 const { inspect } = require('node:util');
@@ -13,15 +14,18 @@ const { explain, explainOfCluster } = require('./errors.js');
 const { SocketSignal } = require('./socket-signal.js');
 
 /**
- * @typedef {{ duplicate: (...options: any[]) => any }} Client the part of the user's client that is
- *   used
+ * @typedef {{ duplicate: (...options: any[]) => any }} Client the members of the user's client that
+ *   this file uses
  */
 
 /** @typedef {'ioredis' | 'ioredis cluster' | 'node-redis' | 'node-redis cluster'} Kind */
 
 const isFunction = (/** @type {unknown} */ value) => typeof value === 'function';
 
-/** Undefined for an unknown client. @param {any} client @returns {Kind | undefined} */
+/**
+ * The kind of a client; undefined if the client is unknown.
+ * @param {any} client @returns {Kind | undefined}
+ */
 function kindOf(client) {
   if (!isFunction(client?.duplicate)) return undefined;
   if (isFunction(client.call)) return client.isCluster ? 'ioredis cluster' : 'ioredis';
@@ -48,13 +52,16 @@ function describeClient(client) {
   return `an object of the class ${client.constructor?.name ?? 'Object'}`;
 }
 
-/** The prefix that the client puts before its keys; ours put none. @param {any} client */
+/**
+ * The prefix that the user's client puts before its keys. Our duplicates put no prefix there.
+ * @param {any} client
+ */
 const keyPrefixOf = (client) => (client.options ?? client._options)?.keyPrefix ?? '';
 
 /** Clients of node-redis that are connecting and have no socket yet. @type {WeakSet<object>} */
 const withoutSocket = new WeakSet();
 
-/** How a duplicate of each kind is made and used. */
+/** How to make and use a duplicate of each kind of client. */
 const KINDS = {
   ioredis: {
     isCluster: false,
@@ -118,8 +125,8 @@ const KINDS = {
       /** @type {OnMessage} */ onMessage,
     ) => client.subscribe(channel, onMessage),
     drop: (/** @type {any} */ client) => {
-      // A client without a socket would still make one after its destruction, and nobody could
-      // close it.
+      // A client without a socket would still make a socket after it is destroyed, and nobody could
+      // close that socket.
       if (withoutSocket.has(client)) client.on('connect', () => client.destroy());
       else client.destroy();
     },
@@ -127,11 +134,12 @@ const KINDS = {
 
   'node-redis cluster': {
     isCluster: true,
-    // Without `minimizeConnections` the client would connect to all nodes. It would fail if one is
-    // down, and if it is destroyed meanwhile, it would retry for ever and keep the process alive.
+    // Without `minimizeConnections`, the client would connect to all nodes. It would fail if a node
+    // is down, and if it is destroyed meanwhile, it would retry for ever and keep the process
+    // alive.
     duplicate: (/** @type {any} */ client, /** @type {AbortSignal} */ dropped) => {
       const { defaults } = client._options ?? {};
-      // The client does not destroy sockets that are connecting; the signal does.
+      // The client does not destroy sockets that are still connecting, so the signal does.
       const socket = { ...defaults?.socket, ...PATIENT, signal: dropped };
       return client.duplicate({
         minimizeConnections: true,
@@ -155,13 +163,16 @@ const KINDS = {
 };
 
 /**
- * Users' time limits are off: a connection may be idle for a third of a lease, and the session
- * checks that it works.
+ * Switches off the time limits that users have set: a connection may be idle for a third of a
+ * lease, and the session itself checks that the connection works.
  */
 const PATIENT = { socketTimeout: undefined, commandTimeout: undefined };
-/** For node-redis: any number of calls may be under way, and they need the primary. */
+/**
+ * Options of node-redis: any number of calls may be under way, and all calls must go to the
+ * primary.
+ */
 const PLENTY = { commandsQueueMaxLength: undefined, readonly: false };
-/** For ioredis: a drop does not wait for the server's goodbye. */
+/** Options of ioredis: dropping a connection must not wait for the server to close it. */
 const AT_ONCE = { disconnectTimeout: 0 };
 const IOREDIS = {
   ...PATIENT,
@@ -177,15 +188,15 @@ const IOREDIS = {
   keyPrefix: '',
 };
 
-/** Replies are strings, whatever type mapping the user has. */
+/** Replies must be strings, even if the user has set another type mapping. */
 const PLAIN = { typeMapping: {} };
 
 /** @typedef {(message: string) => void} OnMessage */
 
 /**
- * Unrefs each stream of an ioredis, which has no `unref`, even while a server accepts the
- * connection and says nothing.
- * @param {any} client not connected yet
+ * Unrefs each stream of an ioredis, which has no `unref`, even while a server has accepted the
+ * connection and does not answer.
+ * @param {any} client must not be connected yet
  */
 function unrefStreams(client) {
   let { stream } = client;
@@ -203,7 +214,7 @@ function unrefStreams(client) {
 /**
  * A cluster of ioredis sends ASKING and ignores its promise. If the link is dropped before the
  * reply, that promise rejects, which would end the process. So each command's promise is handled.
- * @param {any} node an ioredis of a cluster, not connected yet
+ * @param {any} node an ioredis of a cluster, which must not be connected yet
  */
 function handleRejections(node) {
   const { sendCommand } = node;
@@ -284,8 +295,8 @@ class RedisLink {
   }
 
   /**
-   * Rejects with an error of errors.js, also when the connection ends. In a cluster `key` leads to
-   * the node.
+   * Sends a command. Rejects with an error of errors.js, including the case that the connection
+   * ends. In a cluster `key` leads to the node.
    * @param {string} command @param {string[]} args @param {string} [key] @returns {Promise<any>}
    */
   call(command, args, key) {

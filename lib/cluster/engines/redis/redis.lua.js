@@ -109,7 +109,7 @@ local last_number, last_text = 0, nil
 
 -- "codes" are the replies of a step. "is_done": the step is complete and will be recorded.
 -- "is_repeatable": executing it again gives the same replies, as for ends without marks. A table
--- made with room does not grow, which would take half as long as a command.
+-- that is made with spare capacity need not grow; growing would take half as long as a command.
 local codes, is_done, is_repeatable = { nil }, false, true
 -- Whether the step directly follows the last one that was executed.
 local is_next = false
@@ -120,10 +120,10 @@ if command == 'step' then
   local its = call('HMGET', INFO, 'link', 'step', 'till')
   local run, i, last, has_only_ends = ARGV[5], 8, #ARGV, true
   is_next = ARGV[6] - (its[2] or 0) > 0 and (ARGV[7] == '0' or ARGV[7] == its[2])
-  -- Whether "F.check_epoch" and "F.check_session" would find nothing to do.
+  -- Whether "F.check_epoch" and "F.check_session" would have nothing to do.
   local is_plain = run ~= '' and its[1] == link and is_next
-  -- A step of ends needs neither a live session nor a known server, because an end is never wrong.
-  -- With an empty run_id the caller asks whether the session is dead.
+  -- A step that contains only ends needs neither a live session nor a known server, because an end
+  -- is always correct. With an empty run_id the caller asks to check whether the session is dead.
   for k = i, last do has_only_ends = has_only_ends and string.byte(ARGV[k]) == 120 end
   if is_plain and not has_only_ends then
     time = call('TIME')
@@ -148,16 +148,16 @@ if command == 'step' then
       local n = #ended + 1
       ended[n], gone[n], codes[#codes + 1] = 'r' .. ref, own, '-4'
     else
-      -- The pattern excludes members of groups, and requests that pass.
+      -- The pattern does not match members of groups, or requests that pass.
       local ref, key, mode, rest =
         string.match(op, '^[ir](%d+) 0 %S+\n([^\n]+)\n([xs] %d+)\n(.*)$')
       if not ref then break end
-      -- Section 4.1 "request a lock" for a free name: SET NX is its grant, beside
-      -- process_the_lock_request_queue below.
+      -- Section 4.1 "request a lock" for a free name: SET NX grants it, so
+      -- process_the_lock_request_queue below is not needed.
       -- https://www.w3.org/TR/2023/WD-web-locks-20230105/#request-a-lock
       local token, n = last_number + 1, #fields
-      -- '%d' has 32 bits on some servers, and '%.0f' takes as long as a command, so halves are
-      -- formatted.
+      -- '%d' has 32 bits on some servers, and '%.0f' takes as long as a command, so the number is
+      -- formatted in two halves.
       local text = string.format('%d%07d', math.floor(token / 10000000), token % 10000000)
       -- This is "now" as text; concatenating is faster than formatting.
       at = at or time[1] .. string.sub('00000' .. time[2], -6, -4)
@@ -166,7 +166,7 @@ if command == 'step' then
         .. at .. ' ' .. at .. ' ' .. rest
       local set = idle == '0' and redis.pcall('SET', own, one, 'NX')
         or idle ~= '0' and redis.pcall('SET', own, one, 'NX', 'PX', idle)
-      -- The name is in use, or Redis refuses writes and the slow path finds out why.
+      -- Either the name is in use, or Redis refuses writes, and the slow path will find out why.
       if not set or set.err then break end
       last_number, last_text, is_repeatable = token, text, false
       fields[n + 1], fields[n + 2], codes[#codes + 1] = 'r' .. ref, key, text
@@ -174,7 +174,7 @@ if command == 'step' then
     i = i + 1
   end
   is_done = is_plain and i > last
-  -- If both are in this step, a request is written before its end.
+  -- If a request and its end are both in this step, the request must be written before its end.
   if #fields > 1 and (ended[1] or not is_done) then
     call('HSET', unpack(fields))
     fields = { INFO }
@@ -198,8 +198,8 @@ local number, pause, strict = string.match(link, '^(%d+) (%d+) (%d+)$')
 pause, strict, idle = tonumber(pause), tonumber(strict), tonumber(idle)
 -- The end of the quarantine, and whether this call gave a ticket or token.
 local from, is_counted = 0, false
--- F holds all functions but the next ones, since Lua limits the number of locals. Both names are
--- declared here, because Lua finds late declarations faster when it makes closures.
+-- F holds all functions except the next two, since Lua limits the number of locals. Both names are
+-- declared here, because Lua finds late declarations faster when it creates closures.
 local call, F = call, {}
 
 local function next_number()
@@ -213,10 +213,10 @@ local function count_holder(it, row)
 end
 
 -- Section 4.4 "process the lock request queue": grants waiters in their order until one does not
--- fit, and notifies them. The fast path above grants free names, too.
+-- fit, and notifies them. The fast path above also grants free names.
 -- https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue
--- "mine" is the caller's request, which is not notified. If it is not in the queue yet, it takes
--- part by its rank, and its caller writes it.
+-- "mine" is the caller's request, which is not notified. If it is not in the queue yet, it is
+-- treated according to its rank, and the caller must write it.
 local function process_the_lock_request_queue(it, mine)
   if now < from then return end
   while true do
@@ -250,12 +250,13 @@ end
 -- A name's key has this value if the name has a queue.
 local QUEUED = 'q'
 
--- The epoch, what is known of the bucket ("run", "epochs", "sessions", "length"), and the caller's
--- session.
+-- The epoch, the known fields of the bucket ("run", "epochs", "sessions", "length"), and the
+-- caller's session.
 local epoch, known, my = '', {}, nil
 
 local S = P .. ':s'
--- Formats halves as above, or, rarely, a negative, fractional or infinite number as a whole.
+-- Formats a number in two halves as above. Negative, fractional and infinite numbers are rare, and
+-- are formatted as a whole.
 function F.int(n)
   if n < 0 or n % 1 ~= 0 then return string.format('%.0f', n) end
   if n < 10000000 then return string.format('%d', n) end
@@ -274,12 +275,14 @@ function F.add_message(session, what)
   messages[#messages + 1] = { P .. ':c:' .. session, what }
 end
 
--- A key expires long after all leases. On a server that evicts such keys it never expires.
+-- Makes a key expire long after all leases. On a server that evicts keys with an expiry, it never
+-- expires.
 function F.expire_key_later(key)
   if idle > 0 then call('PEXPIRE', key, F.int(idle)) else call('PERSIST', key) end
 end
 
--- The keys of a name expire together, because without the first one the name counts as free.
+-- Makes the keys of a name expire together, because a name counts as free if its first key is
+-- missing.
 function F.expire_name_later(key)
   local keys = { F.name_key(key), F.rows_key(key), F.queue_key(key) }
   for _, its in ipairs(keys) do F.expire_key_later(its) end
@@ -306,7 +309,7 @@ function F.write_single(it, op, row)
   F.write_name_key(op.key, row.member .. ' ' .. F.row_text(row) .. '\n' .. limit .. '\n' .. op.name)
 end
 
--- The session's entry is written before the name's: if this write is refused, no name must have a
+-- The session's entry is written before the name's: if this write is refused, no name may have a
 -- request without an owner.
 function F.add_to_session(op)
   call('HSET', INFO, 'r' .. op.ref, op.key)
@@ -348,7 +351,7 @@ function F.epochs()
 end
 function F.add_epoch(text) known.epochs = string.sub(F.digest(text) .. F.epochs(), 1, 1700) end
 
--- The end of a lease is in two places, which only this and "F.expire" write.
+-- Sets the end of a lease. It is stored in two keys, which only this function and "F.expire" write.
 function F.set_lease(session, till, graced)
   call('ZADD', S, F.int(till), session)
   call('HSET', F.info_key(session), 'till', F.int(till), 'graced', graced)
@@ -360,10 +363,10 @@ function F.expire(session)
   call('HSET', F.info_key(session), 'till', '0')
 end
 
--- Begins a new epoch after the server may have lost grants (R5). Nothing is granted for "wait", or
--- for the rest of a longer quarantine, so that former holders lose their locks by their own clocks
--- first. Known leases are extended, so that sessions that can renew live on. Tokens become greater
--- than "last".
+-- Begins a new epoch after the server may have lost grants (R5). Nothing is granted for "wait"
+-- milliseconds, or until a longer quarantine ends, so that former holders lose their locks by their
+-- own clocks first. Known leases are extended, so that sessions that can renew survive. Tokens
+-- become greater than "last".
 function F.begin_epoch(wait, last)
   known.length = math.max(wait, from - now)
   from = now + known.length
@@ -380,9 +383,9 @@ function F.begin_epoch(wait, last)
   end
 end
 
--- How many ms a promoted server has been primary, as far as anybody knows. The server says that it
--- was promoted, but not when, so the first bucket that is opened there writes the time down. Each
--- promotion changes the replication id.
+-- How many milliseconds a promoted server has been primary, as far as is known. The server reports
+-- that it was promoted, but not when, so the first bucket that is opened there records the time.
+-- Each promotion changes the replication id.
 function F.time_as_primary(replication)
   if KEYS[2] then return 0 end
   local key = string.match(P, '^[^{]*') .. '{wl:}server'
@@ -398,8 +401,8 @@ function F.time_as_primary(replication)
   return now - its[2]
 end
 
--- The length of a new bucket's quarantine: none, unless the server was started or promoted less
--- than a lease ago.
+-- The length of a new bucket's quarantine: 0, unless the server was started or promoted less than a
+-- lease ago.
 function F.first_quarantine(server)
   local replication = call('INFO', 'replication')
   local past = F.field(replication, 'master_replid2') or ''
@@ -433,8 +436,8 @@ function F.are_some_expired()
   return has_expired
 end
 
--- Sessions expired as keys or were deleted by hand, while names still have their requests. Such a
--- session may still believe that it holds locks, so a new epoch begins.
+-- Handles sessions whose keys expired or were deleted by hand while names still have their
+-- requests. A session like this may still believe that it holds locks, so a new epoch must begin.
 local ALMOST_FOR_EVER = 604800000
 function F.handle_missing_sessions()
   known.missed, has_expired = now + (idle > 0 and idle or ALMOST_FOR_EVER), nil
@@ -461,7 +464,8 @@ function F.extend_late_leases(renewed)
 end
 
 -- The longest quarantine that expired sessions need. A session that expired here may have been
--- renewed at a former primary whose clients come back, so its need counts for that time longer.
+-- renewed at a former primary whose clients come back, so the quarantine that it needs counts for
+-- this additional time.
 function F.longest_lapsed(text)
   local longest = 0
   for needed, till in string.gmatch(text or '', '(%d+) (%d+)') do
@@ -470,7 +474,8 @@ function F.longest_lapsed(text)
   return longest
 end
 
--- "ended": the pauses of sessions that just expired.
+-- Records the quarantines that expired sessions need. "ended": the pauses of sessions that just
+-- expired.
 function F.record_lapsed(ended)
   for needed, till in string.gmatch(call('HGET', M, 'lapsed') or '', '(%d+) (%d+)') do
     if tonumber(till) > now and not ended[needed] then ended[needed] = till end
@@ -486,12 +491,13 @@ function F.is_known(session)
   return call('ZSCORE', S, session) or call('EXISTS', F.info_key(session)) == 1
 end
 
--- Runs before any other command, and begins a new epoch if the server is another one. Returns an
+-- Must run before any other command. Begins a new epoch if the server is another one. Returns an
 -- error or nothing.
 function F.check_epoch()
   local it = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions',
     'missed', 'length', 'lapsed')
-  -- These commands begin no epoch, nor does the end of a session that has nothing.
+  -- These commands do not begin a new epoch, and neither does the end of a session that has
+  -- nothing.
   local is_looking = command == 'query' or command == 'marked'
     or command == 'close' and not F.is_known(me)
   known.missed = tonumber(it[8] or 0)
@@ -521,7 +527,7 @@ function F.check_epoch()
   end
   if is_too_long then call('HSET', M, 'from', F.int(from)) end
   local renewed = tonumber(it[5] or 0)
-  -- Steps leave the check of the clock to renewals, unless a session seems to have expired.
+  -- Renewals check the clock; a step needs to do so only if a session seems to have expired.
   if command == 'step' and renewed <= now and not F.are_some_expired() then return end
   -- Keys that belong together expire within an eighth of "idle", so some may be missing.
   if idle > 0 and known.sessions > 0 and renewed < now - idle * 3 / 4 then
@@ -592,7 +598,7 @@ function F.free_name(it)
   it.one, it.limit = nil, nil
 end
 
--- Somebody deleted the queue by hand, so its rows rebuild it.
+-- Rebuilds a queue from its rows, because somebody deleted the queue by hand.
 function F.rebuild_queue(it)
   local rows, fields = {}, call('HGETALL', F.rows_key(it.key))
   for i = 1, #fields, 2 do
@@ -646,7 +652,8 @@ function F.entries(it, first, last)
   return call('ZRANGE', F.queue_key(it.key), first, last)
 end
 
--- Reaps requests of expired sessions among the first 100. Returns whether there were any.
+-- Reaps the requests of expired sessions among the first 100 requests. Returns whether there were
+-- any.
 function F.reap(it)
   if it.count == 0 then return false end
   if not F.are_some_expired() then
@@ -704,12 +711,12 @@ function F.read_name(key)
   return it
 end
 
--- Gives a name a queue, whose first member is the lock that was alone.
+-- Gives a name a queue. The lock that was alone becomes its first member.
 function F.make_queue(it)
   local one = it.one
   it.one = nil
   F.write_name_key(it.key, QUEUED)
-  -- Somebody may have deleted the name's key and left these.
+  -- Somebody may have deleted the name's key by hand and left these keys.
   call('DEL', F.queue_key(it.key), F.rows_key(it.key))
   if not one then return end
   call('ZADD', F.queue_key(it.key), 0, F.entry_of(one))
@@ -758,7 +765,7 @@ end
 
 function F.enter(it, op, waits)
   local row = F.new_row(op)
-  -- A negated 0 would be written as -0.
+  -- A plain negation of 0 would be written as -0.
   row.rank = op.kind == 't' and -math.huge or 0 - op.priority
   process_the_lock_request_queue(it, row)
   if row.passes then return '-9' end
@@ -775,7 +782,7 @@ end
 function F.remove_and_notify(it, member, entry, thief)
   F.remove(it, member, entry)
   local ref, session = F.split_member(member)
-  -- An error here (another type at that key) must not stop the step halfway.
+  -- An error here (if the key has another type) must not stop the step halfway.
   redis.pcall('HSET', F.thefts_key(session), ref, thief)
   F.expire_key_later(F.thefts_key(session))
   F.add_message(session, 's ' .. ref .. ' ' .. thief)
@@ -797,7 +804,7 @@ function F.steal(op)
   end
   it.limit = limit
   if it.count == 0 then return F.enter(it, op, true) end
-  -- The thief goes ahead of all waiters, even of other thieves.
+  -- The thief enters the queue ahead of all waiters, even ahead of other thieves.
   local row = F.new_row(op)
   row.rank = -math.huge
   local thief_ahead = call('ZRANGEBYSCORE', F.queue_key(op.key), '-inf', '-inf', 'LIMIT', 0, 1)[1]
@@ -891,7 +898,7 @@ function F.execute_all(ops, codes)
     else
       codes[i] = F.try_to_execute(op, i == 1)
       if op.kind == 'i' and F.is_refused(codes[i]) then
-        -- A group gets all its locks or none, so the ones just granted are released.
+        -- A group gets all its locks or none, so the locks that were just granted are released.
         for j = first, i - 1 do
           F.release_or_abort(ops[j].ref, ops[j].key, 0)
           codes[j] = '-1'
@@ -901,7 +908,8 @@ function F.execute_all(ops, codes)
   end
 end
 
--- Continues a step behind what the fast path has executed, whose replies are in "codes".
+-- Continues a step after the operations that the fast path has executed, whose replies are in
+-- "codes".
 function F.continue_step()
   local is_begun = #codes > 0
   local failure = F.check_epoch()
@@ -930,22 +938,21 @@ function F.find_mismatch()
   if it[2] and it[2] ~= ARGV[11] then return { 'shards', it[2] } end
 end
 
--- The link of a session's steps, if they may take the fast path; that is if no replicas must be
--- counted.
+-- The link of a session's steps, if they may take the fast path, which does not count replicas.
 function F.link_for_steps(connection)
   return strict == 0 and connection .. string.match(link, ' .*') or ''
 end
 
--- Counts the sessions after "change" of them came or went. Returns whether others are missing,
--- because they expired as keys or were deleted by hand.
+-- Counts the sessions after "change" sessions were added or removed. Returns whether any other
+-- session is missing, because its keys expired or were deleted by hand.
 function F.count_sessions(change)
   local there = call('ZCARD', S)
   call('HSET', M, 'sessions', there)
   return there < (known.sessions or 0) + change
 end
 
--- Later quarantines become as short as live sessions allow. The current one may be for unknown
--- sessions, so it stays.
+-- Makes later quarantines as short as live sessions allow. The current quarantine may protect
+-- unknown sessions, so it stays.
 function F.shorten_quarantines()
   if now < from then return end
   if known.length > pause then call('HDEL', M, 'length') end
@@ -977,7 +984,7 @@ function F.open()
   F.shorten_quarantines()
   F.expire_key_later(S)
   F.expire_key_later(INFO)
-  -- This PUBLISH may raise an error, so that a user without the right learns of it.
+  -- This PUBLISH may raise an error, so that a user who may not publish learns of it.
   call('PUBLISH', P .. ':c:' .. me, 'e 0')
   return { 'open', epoch, F.int(math.max(from - now, 0)) }
 end
@@ -1057,7 +1064,7 @@ function F.end_sessions(sessions)
   end
   if command == 'sweep' and next(lapsed) then F.record_lapsed(lapsed) end
   if gone > 0 then is_missing = F.count_sessions(-gone) or is_missing end
-  -- Nobody knows what the missing sessions had.
+  -- It is unknown what the missing sessions had.
   if is_missing then F.handle_missing_sessions()
   elseif gone > 0 and known.length then F.shorten_quarantines() end
   for _, it in pairs(touched) do if it then process_the_lock_request_queue(it) end end
@@ -1153,12 +1160,13 @@ if is_counted then last_text = F.int(last_number) end
 
 end
 
--- Records the step, and its replies unless executing it again would give the same.
+-- Records the step. Its replies are recorded unless executing the step again would give the same
+-- replies.
 if is_done then
   local n, count = ARGV[6], #fields
   fields[count + 1], fields[count + 2] = 'step', n
   if not is_repeatable then
-    -- This is the digit of the step's slot.
+    -- The digit of the slot that keeps the step.
     fields[count + 3] = string.sub('0123', n % WINDOW + 1, n % WINDOW + 1)
     fields[count + 4] = n .. '\n' .. (codes[2] and table.concat(codes, '\n') or codes[1])
   end
@@ -1169,6 +1177,6 @@ if last_text then call('HSET', M, 'tok', last_text) end
 if messages then
   for _, what in ipairs(messages) do redis.pcall('PUBLISH', what[1], what[2]) end
 end
--- An array of one would take longer to make.
+-- It would take longer to make an array with a single entry.
 return command == 'step' and #reply == 1 and reply[1] or reply
 `;

@@ -1,11 +1,11 @@
 'use strict';
 
 /**
- * Ends the sockets of a node-redis cluster, including those that are connecting, which the client
- * does not end itself. Node.js adds two listeners to a socket's signal and removes only one when
- * the socket closes. A cluster client makes many short-lived sockets with one signal, so this
+ * Ends the sockets of a node-redis cluster, including sockets that are still connecting, which the
+ * client itself does not end. Node.js adds two listeners to a socket's signal and removes only one
+ * when the socket closes. A cluster client makes many short-lived sockets with one signal, so this
  * signal refers to its listeners weakly. The listener that destroys a socket lives as long as the
- * socket, which needs it for its removal.
+ * socket, because Node.js keeps it for the removal.
  */
 
 const { AbortController } = require('../../../platform/realm.js');
