@@ -8,8 +8,8 @@ const { close } = require('./reentrant-parent.js');
 /** @import { Backend } from '../backend/contract.js' */
 
 /**
- * A storage bucket that was opened (2.2, 6.1): a lock manager, in the scope of its backend. Other
- * handles of the same bucket are independent of this one.
+ * A handle of an open storage bucket (sections 2.2 and 6.1 of the specification): a lock manager in
+ * the scope of its backend. Handles of the same bucket are independent of each other.
  */
 class Bucket {
   #backend;
@@ -18,7 +18,7 @@ class Bucket {
   /** @type {Promise<void> | undefined} */
   #closed;
 
-  /** @param {string} name @param {Backend} backend belongs to this handle alone */
+  /** @param {string} name @param {Backend} backend must belong to this handle alone */
   constructor(name, backend) {
     this.name = name;
     this.locks = createLockManager(backend);
@@ -27,8 +27,8 @@ class Bucket {
   }
 
   /**
-   * Resolves when the bucket is open; rejects if it cannot be opened, or was closed. Reading it
-   * after that tries again. Requests wait for it by themselves.
+   * Resolves when the bucket is open; rejects if the bucket cannot be opened or was closed. Reading
+   * this property after a failure starts another attempt. Requests wait for it by themselves.
    * @returns {Promise<void>}
    */
   get ready() {
@@ -37,7 +37,8 @@ class Bucket {
     const ready =
       closed === undefined ? (this.#backend.ready ?? Promise.resolve()) : rejected(closed);
     this.#ready = ready;
-    // If the user does not read `ready`, the requests report the failure.
+    // If the user does not read `ready`, the requests report the failure, so the rejection must not
+    // count as unhandled.
     then(ready, undefined, () => {
       this.#ready = undefined;
     });
@@ -45,9 +46,9 @@ class Bucket {
   }
 
   /**
-   * Gives back the locks held through this handle, which are lost. Pending and later requests fail
-   * with an `InvalidStateError`.
-   * @returns {Promise<void>} resolves when that is done
+   * Releases the locks held through this handle, which count as lost. Pending and later requests
+   * fail with an `InvalidStateError`.
+   * @returns {Promise<void>} resolves when the bucket is closed
    */
   close() {
     this.#closed ??= close(this.#backend);

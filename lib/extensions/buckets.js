@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Storage buckets (2.2, 6.1) of the process: all threads share the lock manager of a bucket. The
- * default bucket is '' in the core; the others have a prefix, so that no name opens the default
- * bucket.
+ * Storage buckets (sections 2.2 and 6.1 of the specification) of the process: all threads share the
+ * lock manager of a bucket. In the core, the name of the default bucket is ''; all other names have
+ * a prefix, so that no name opens the default bucket.
  */
 
 const { createLockManager } = require('./lock-manager.js');
@@ -20,8 +20,8 @@ const OPEN_BUCKET = "'openBucket'";
 const locks = createLockManager(new NativeBackend(''));
 
 /**
- * Opens a storage bucket. Its locks neither block those of other buckets nor show in their
- * `query()`.
+ * Opens a storage bucket. Its locks are independent of the locks of other buckets, and other
+ * buckets' `query()` does not list them.
  * @param {string} name any string; all threads that open the same name share the bucket
  * @returns {InstanceType<typeof Bucket>}
  */
@@ -33,8 +33,8 @@ function openBucket(name) {
 }
 
 /**
- * Only wider scopes have options: a caller that gives some has imported the wrong entry, and would
- * get locks of the process only.
+ * Rejects options. Only wider scopes have options, so a caller that passes some has imported the
+ * wrong entry, and would get locks of this process only.
  * @param {unknown} options
  */
 function refuseOptions(options) {
@@ -56,7 +56,8 @@ const openBackend = (name) => new NativeBackend(`bucket:${name}`);
  */
 function bucketBackend(bucket, operation) {
   if (bucket === undefined) return new NativeBackend('');
-  // Its name does not suffice: it may be of another scope, and it can be closed.
+  // The name of the given bucket is not enough: the bucket may belong to another scope, and it may
+  // be closed.
   if (typeof bucket === 'object' && bucket !== null) return backendOf(bucket.locks, operation);
   return openBackend(toDOMString(bucket, operation, 'The bucket'));
 }

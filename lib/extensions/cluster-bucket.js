@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Makes `openBucket` of all engines: a bucket that also reports its session, by `state` and by the
- * events `suspect`, `refused`, `lost` and `open`.
+ * Makes the `openBucket` of all engines. The bucket also reports the state of its session, by
+ * `state` and by the events `suspect`, `refused`, `lost` and `open`.
  */
 
 const { ClusterBackend } = require('../cluster/backend.js');
@@ -26,20 +26,20 @@ const TOLD = ['suspect', 'refused', 'lost', 'open'];
  *
  * - `suspect`: the server does not answer; `event.cause` says why. Locks are held until their lease
  *   ends.
- * - `refused`: the server answers that it does not serve this client; `event.cause` says why.
- *   Requests fail at once with that error. Locks are held until their lease ends.
+ * - `refused`: the server answers, but does not serve this client; `event.cause` says why. Requests
+ *   fail at once with that error. Locks are held until their lease ends.
  * - `lost`: all locks were lost; `event.reason` (see LockLostError) and `event.cause` say why.
  *   Waiting requests are sent again as soon as there is a new session.
- * - `open`: there is a session, or it is renewed again.
+ * - `open`: a session was opened, or is renewed again.
  */
 class ClusterBucket extends EventTarget {
   #bucket;
   #backend;
 
   /**
-   * @param {string} name @param {Adapter} adapter belongs to this bucket alone
-   * @param {{ ttl: number, label?: string }} options milliseconds of a lease; label of requests
-   *   without one
+   * @param {string} name @param {Adapter} adapter must belong to this bucket alone
+   * @param {{ ttl: number, label?: string }} options `ttl` is the length of a lease in
+   *   milliseconds, `label` the label of requests without one
    */
   constructor(name, adapter, { ttl, label }) {
     super();
@@ -63,7 +63,7 @@ class ClusterBucket extends EventTarget {
   }
 
   /**
-   * Rejects as in Bucket, or if the bucket was not open within a `ttl`.
+   * Like `ready` of Bucket; it also rejects if the bucket was not open within a `ttl`.
    * @returns {Promise<void>}
    */
   get ready() {
@@ -90,7 +90,7 @@ class ClusterBucket extends EventTarget {
  * @param {number} count of arguments @param {any} givenName @param {any} givenOptions
  * @param {readonly string[]} names the engine's own options, besides `ttl` and `label`
  * @param {(name: string, options: any) => Adapter} adapterOf
- * @throws {TypeError} an option cannot be right
+ * @throws {TypeError} if an option is invalid
  */
 function openClusterBucket(count, givenName, givenOptions, names, adapterOf) {
   requireArguments(count, 2, OPEN_BUCKET);

@@ -1,6 +1,9 @@
 'use strict';
 
-/** Leader election: the holder of the lock leads; a leader that loses it stands again. */
+/**
+ * Leader election: the holder of the lock leads. A leader that loses the lock becomes a candidate
+ * again.
+ */
 
 const { clearTimeout, now, setTimeout, Promise } = require('../platform/intrinsics.js');
 const { AbortSignal } = require('../platform/realm.js');
@@ -12,7 +15,7 @@ const { withSites } = require('./sites.js');
 /** @import { Backend } from '../backend/contract.js' */
 /** @import { RequestOptions } from './options.js' */
 
-/** Milliseconds before the next attempt after a loss, doubled after each further one. */
+/** Milliseconds between a loss and the next attempt; doubled after each further loss. */
 const FIRST_PAUSE = 100;
 const LONGEST_PAUSE = 10_000;
 
@@ -33,21 +36,21 @@ class Leader {
     Object.freeze(this);
   }
 
-  /** Whether it leads at this moment. */
+  /** Whether the leader leads at this moment. */
   get held() {
     return this.#request.holds;
   }
 
-  /** JSON.stringify takes no bigint. */
+  /** Makes an object without a bigint, because JSON.stringify does not accept a bigint. */
   toJSON() {
     const { name, held, token } = this;
     return { name, held, token: `${token}` };
   }
 }
 
-/** Stands for one term. */
+/** The request of a candidate for one term. */
 class Candidate extends Request {
-  /** The promise of the callback, once that was called. @type {any} */
+  /** The promise of the callback, once the callback was called. @type {any} */
   #term;
   #began = 0;
 
@@ -91,7 +94,7 @@ async function elect(backend, name, options, callback) {
       if (candidate.state !== LOST) throw error;
       if ((await candidate.waitForCallback(error)) > LONGEST_PAUSE) pause = FIRST_PAUSE;
     }
-    // The random part keeps candidates that lost together from trying together.
+    // The random part spreads the attempts of candidates that lost their locks at the same time.
     await sleep(pause * (0.5 + Math.random() / 2), options.signal);
     pause = Math.min(2 * pause, LONGEST_PAUSE);
   }

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Knows the locks around a piece of code, for requests that reject deadlocks and for reentrant
- * ones. The callbacks of such requests run in an async context with these locks; other requests
- * cost nothing and do not count.
+ * Knows which locks enclose a piece of code, for requests that reject deadlocks and for reentrant
+ * requests. The callbacks of these requests run in an async context that contains the locks; other
+ * requests do not count, and cost nothing more.
  */
 
 const process = require('node:process');
@@ -22,7 +22,7 @@ const rejectsDeadlocks = (options) => everywhere || options.deadlock !== undefin
 
 let isWarned = false;
 
-/** Says once that the environment variable has no effect on some locks. */
+/** Warns once that the environment variable has no effect on some locks. */
 function warnOfDeadlocks() {
   if (isWarned) return;
   isWarned = true;
@@ -47,7 +47,7 @@ function enclosingLocks() {
   const inside = storage?.getStore() ?? [];
   for (let i = 0; i < inside.length; i++) {
     const { backend, held, options } = inside[i];
-    // In other backends, the tags mean other requests.
+    // The tags of another backend mean other requests.
     const counts = held && backend.findsDeadlocks && rejectsDeadlocks(options);
     if (counts) addOnce(locks, rootLock(inside[i]));
   }
@@ -61,8 +61,8 @@ function addOnce(locks, lock) {
 }
 
 /**
- * Finds the backend of a reentrant request: the lock of that name around the caller, or else the
- * backend itself.
+ * Finds the backend of a reentrant request: an enclosing lock of this name if there is one,
+ * otherwise the backend itself.
  * @param {Backend} backend @param {string} name @returns {Backend}
  */
 function reentrantBackend(backend, name) {
@@ -82,8 +82,8 @@ function reentrantBackend(backend, name) {
 /** @param {Request[]} locks @param {(argument: any) => any} callback @param {any} argument */
 function callEnclosed(locks, callback, argument) {
   storage ??= new AsyncLocalStorage();
-  // The list is flat and without released locks: it stays short in a loop that goes from callback
-  // to callback.
+  // The list is flat and leaves out released locks, so that it stays short in a loop that continues
+  // from callback to callback.
   /** @type {Request[]} */
   const inside = [];
   addHeld(inside, locks);
@@ -97,9 +97,9 @@ function addHeld(to, from) {
 }
 
 /**
- * Declares that a lock waits for a request as if the request were made inside of it, so that
- * deadlocks through both are found.
- * @param {Request} lock not requested yet @param {Request} request not made yet
+ * Declares that a lock encloses a request, as if the request were made in the lock's callback, so
+ * that deadlocks through both are found.
+ * @param {Request} lock must not be requested yet @param {Request} request must not be made yet
  */
 function declareEnclosed(lock, request) {
   lock.inside ??= [];
@@ -108,7 +108,7 @@ function declareEnclosed(lock, request) {
 }
 
 /**
- * Whether requests inside of a callback must know this lock.
+ * Whether requests made in a callback must know this lock.
  * @param {Readonly<RequestOptions>} options
  */
 const countsAsEnclosing = (options) => rejectsDeadlocks(options) || options.reentrant;

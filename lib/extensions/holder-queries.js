@@ -2,10 +2,10 @@
 
 /**
  * Queries the holders and waiters of a lock, for errors and warnings. Thousands of requests may
- * reach their time limits at once, so they share queries. Requests that ask about a name in one
- * turn of the event loop share one query; requests that ask while it is under way share the next
- * one. So no answer is older than its question. Errors share answers too: an answer is frozen, and
- * lists a few holders only.
+ * reach their time limits at once, so they share queries. Requests that ask about a name in the
+ * same turn of the event loop share a query. Requests that ask while this query is under way share
+ * the next query. So no answer is older than its question. Errors also share answers: an answer is
+ * frozen, and lists only a few holders.
  */
 
 const intrinsics = require('../platform/intrinsics.js');
@@ -26,8 +26,8 @@ const {
 /** @import { Origin } from './origin.js' */
 
 /**
- * The holders of a lock: the first MOST, and the count of all. `origins` belong to those in the
- * list, until `prepareForUsers` is called.
+ * The holders of a lock: the first MOST of them, and the count of all. Until `prepareForUsers` is
+ * called, `origins` has the origin of each listed holder.
  * @typedef {{ list: readonly Readonly<LockDetails>[], count: number,
  *   origins?: (Origin | undefined)[] }} Holders
  */
@@ -35,16 +35,16 @@ const {
 const MOST = 10;
 
 /**
- * If the answer takes a while, a request asks for the holders so many milliseconds before its time
- * limit. An error waits as long for an answer that is under way then, and twice as long if there
- * was no time to ask before.
+ * If the answer takes a while, a request asks for the holders this many milliseconds before its
+ * time limit. The error then waits for the answer for up to this time, or for twice this time if it
+ * was not possible to ask early.
  */
 const LOOK_MS = 100;
 
-/** A warning waits this long for the answer. */
+/** How many milliseconds a warning waits for the answer. */
 const LONG_LOOK_MS = 1000;
 
-/** Requests of one turn of the event loop share an answer for so many milliseconds. */
+/** For how many milliseconds requests in one turn of the event loop share an answer. */
 const FRESH_MS = 100;
 
 /** @type {(map: any, key: any) => any} */
@@ -58,7 +58,7 @@ const setInWeak = uncurry(WeakMap.prototype.set);
 const { freeze } = Object;
 
 /**
- * Runs no users' code, because the request still waits for the lock.
+ * Must not run users' code, because the request still waits for the lock.
  * @param {Backend} backend @param {LockDetails[] | undefined} all @returns {Holders | undefined}
  */
 function toHolders(backend, all) {
@@ -93,17 +93,17 @@ function prepareForUsers(holders) {
 }
 
 /**
- * The query of a name that was not asked yet.
+ * A query about a name that was not sent yet.
  * @template T
  * @typedef {{ promise: Promise<T | undefined>, resolve: (answer: T | undefined) => void }} Next
  */
 
-/** Shared queries of one kind. An answer that takes too long is undefined. @template T */
+/** Shared queries of one kind. If an answer takes too long, the result is undefined. @template T */
 class SharedQueries {
   #ask;
   #limit;
   /**
-   * A name has an entry while a query of it is under way or to be asked.
+   * A name has an entry while a query about it is under way or waits to be sent.
    * @type {WeakMap<Backend, Map<string, { next: Next<T> | undefined }>>}
    */
   #backends = new WeakMap();
@@ -118,7 +118,7 @@ class SharedQueries {
   }
 
   /**
-   * The answer comes from a query that is made after this call.
+   * Asks about a name. The answer comes from a query that is sent after this call.
    * @param {Backend} backend @param {string} name @returns {Promise<T | undefined>}
    */
   query(backend, name) {
@@ -131,7 +131,7 @@ class SharedQueries {
     if (!queue) {
       queue = { next: undefined };
       const made = queue;
-      // Timers that are due at the same time run before this, and share the query.
+      // Timers that are due at the same time run before this immediate, and share the query.
       setImmediate(() => this.#run(backend, names, name, made));
       setIn(names, name, queue);
     }
@@ -170,7 +170,7 @@ function makeNext() {
  */
 const withTimeLimit = (answer, milliseconds) =>
   new Promise((resolve) => {
-    // An answer that came while this thread was busy arrives before the immediate runs.
+    // If the answer arrived while this thread was busy, it is delivered before the immediate runs.
     const giveUp = () => resolve(undefined);
     const timer = setTimeout(() => setImmediate(giveUp), milliseconds);
     then(answer, (/** @type {T} */ known) => {
@@ -202,7 +202,8 @@ const forWarnings = new SharedQueries(askHolders, LONG_LOOK_MS);
 const waiters = new SharedQueries(askWaiters, LONG_LOOK_MS);
 
 /**
- * For an error. These queries never reject; undefined says that the answer is unknown.
+ * Finds the holders for an error. The promise never rejects; undefined means that the answer is
+ * unknown.
  * @param {Backend} backend has `askHolders` @param {string} name
  */
 const queryHolders = (backend, name) => forErrors.query(backend, name);
@@ -210,26 +211,26 @@ const queryHolders = (backend, name) => forErrors.query(backend, name);
 /** @param {Backend} backend has `askHolders` @param {string} name */
 const queryHoldersToWarn = (backend, name) => forWarnings.query(backend, name);
 
-/** Finds the waiting requests. @param {Backend} backend @param {string} name */
+/** Finds the waiting requests of a name. @param {Backend} backend @param {string} name */
 const queryWaiters = (backend, name) => waiters.query(backend, name);
 
 /**
  * @param {Backend} backend has `holders` or `seenHolders` @param {string} name
- * @param {boolean} waits see there
+ * @param {boolean} waits see `holders` in contract.js
  * @returns {Holders | undefined}
  */
 const holdersNow = (backend, name, waits) =>
   toHolders(backend, backend.holders ? backend.holders(name, waits) : backend.seenHolders?.(name));
 
-/** Timers of this turn of the event loop share these answers. */
+/** The answers that the timers of this turn of the event loop share. */
 let answers = { of: new Map(), since: 0 };
 let isForgetting = false;
 
 /**
- * For timers: many that are due together share the answer, which may then be as old as the time at
- * which they became due.
+ * Reads the holders for a timer. Timers that are due at the same time share the answer, which may
+ * be as old as the time at which they became due.
  * @param {Backend} backend has `holders` or `seenHolders` @param {string} name
- * @param {boolean} waits see there
+ * @param {boolean} waits see `holders` in contract.js
  * @returns {Holders | undefined}
  */
 function holdersForTimers(backend, name, waits) {

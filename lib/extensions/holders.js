@@ -1,6 +1,6 @@
 'use strict';
 
-/** Describes holders and waiters in messages, by the process ids that users know. */
+/** Describes holders and waiters in messages, by their process ids, which users know. */
 
 const process = require('node:process');
 const { quote } = require('../platform/errors.js');
@@ -23,7 +23,7 @@ function describeAgent(details, quoted = quote) {
 
 /** @param {LockDetails} details @param {(text: string) => string} quoted */
 function describeThread({ clientId, host, pid, threadId: id, threadName }, quoted) {
-  // The session that knew the process may be gone.
+  // The session may have ended, and then the process id is unknown.
   if (!pid) return clientId ? `client ${clientId}` : 'an unknown process';
   const isHere = host === hostname();
   const isOwn = isHere && pid === process.pid;
@@ -51,11 +51,14 @@ function describeSite({ site = '' }) {
   return place && `, requested ${place.startsWith('at ') ? place : `at ${place}`}`;
 }
 
-/** A server that started or took over a moment ago pauses. @param {number} grantsIn milliseconds */
+/**
+ * Says that the server grants nothing for a while, because it has just started or taken over.
+ * @param {number} grantsIn milliseconds
+ */
 const describePause = (grantsIn) =>
   `the server may have forgotten locks, and grants nothing for another ${duration(grantsIn)}`;
 
-/** @param {any} outage why something is unknown; undefined if that is unknown, too */
+/** @param {any} outage why something is unknown; undefined if the reason is also unknown */
 const because = (outage) =>
   outage === undefined ? '' : `: ${String(outage.message ?? outage).replace(/\.$/, '')}`;
 
@@ -63,7 +66,7 @@ const because = (outage) =>
 const describeOutage = (outage) => `${UNKNOWN_HOLDERS}${because(outage)}`;
 
 /**
- * @param {readonly LockDetails[] | undefined} holders undefined: unknown
+ * @param {readonly LockDetails[] | undefined} holders undefined if they are unknown
  * @param {number} [grantsIn] milliseconds for which the server grants nothing
  * @param {(text: string) => string} [quoted] see describeAgent
  * @param {number} [count] of all holders, of which `holders` contains the first
@@ -85,7 +88,7 @@ function describeWaiting(waiting, outage) {
   return `${describeAgent(waiting[0])} is waiting${andMore(waiting.length)}`;
 }
 
-/** @param {number} [count] of all, of whom the text names the first */
+/** @param {number} [count] the number of all holders, of which the text names the first */
 const andMore = (count = 0) => (count > 1 ? `, and ${count - 1} more` : '');
 
 /**

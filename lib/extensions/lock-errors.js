@@ -21,8 +21,8 @@ const {
 const { defineProperty } = Object;
 
 /**
- * Keeps a field out of printed errors: it has dozens of fields itself, and the message describes
- * it.
+ * Keeps a field out of printed errors, because its value has dozens of fields, and the message
+ * already describes it.
  * @param {LockError} error @param {string} field @param {unknown} value
  */
 function defineHidden(error, field, value) {
@@ -30,7 +30,7 @@ function defineHidden(error, field, value) {
   defineProperty(error, field, /** @type {any} */ (attributes));
 }
 
-/** The lock could not be acquired, or was lost. The errors below derive from this one. */
+/** The error of a lock that could not be acquired or was lost. The errors below derive from it. */
 class LockError extends DOMException {
   /**
    * @param {string} message @param {string} lockName @param {string} name of the error
@@ -42,7 +42,10 @@ class LockError extends DOMException {
     withErrorCode(this, errorCode);
   }
 
-  /** Gives JSON the properties that an error inherits, and a token that is no bigint. */
+  /**
+   * Makes an object for JSON, with the properties that an error inherits and with a token that is
+   * not a bigint.
+   */
   toJSON() {
     const { name, message } = this;
     const { cycle, holders } = /** @type {any} */ (this);
@@ -54,7 +57,7 @@ class LockError extends DOMException {
   }
 }
 
-/** @param {string} lockName @param {Holders} [holders] undefined: unknown */
+/** @param {string} lockName @param {Holders} [holders] undefined if they are unknown */
 function notFreeError(lockName, holders) {
   const who = holders?.count
     ? `${describeHolders(holders.list, 0, undefined, holders.count)}; `
@@ -63,11 +66,13 @@ function notFreeError(lockName, holders) {
   return new LockError(message, lockName, 'LockError', 'ERR_WEB_LOCKS_NOT_FREE');
 }
 
-/** The released promise of a stolen lock rejects with this error (4.1). */
+/**
+ * The released promise of a stolen lock rejects with this error (section 4.1 of the specification).
+ */
 class LockStolenError extends LockError {
   /**
-   * @param {string} lockName @param {string} clientId of the thief
-   * @param {number} [pid] of the thief, if known
+   * @param {string} lockName @param {string} clientId the client id of the thief
+   * @param {number} [pid] the process id of the thief, if known
    */
   constructor(lockName, clientId, pid) {
     super(
@@ -81,7 +86,7 @@ class LockStolenError extends LockError {
   }
 }
 
-// The specification wants a plain DOMException, and some code compares constructors.
+// The specification requires a plain DOMException, and some code compares constructors.
 LockStolenError.prototype.constructor = DOMException;
 
 /** The texts for each LossReason. @type {Record<string, string>} */
@@ -94,7 +99,9 @@ const LOSSES = {
   released: 'it was released',
 };
 
-/** The lock was lost, but not stolen: others may hold it from now on. */
+/**
+ * The error of a lock that was lost but not stolen. From now on somebody else may hold the lock.
+ */
 class LockLostError extends LockError {
   /**
    * @param {string} lockName @param {string} reason a LossReason @param {bigint} token
@@ -124,7 +131,8 @@ const NO_HOLDERS = { list: Object.freeze([]), count: 0 };
  */
 
 /**
- * A request was not granted within its `timeout`, or a lock not released within its `holdTimeout`.
+ * The error of a request that was not granted within its `timeout`, or of a lock that was not
+ * released within its `holdTimeout`.
  */
 class LockTimeoutError extends LockError {
   /** @param {string} message @param {string} lockName @param {TimeoutDetails} details */
@@ -141,7 +149,7 @@ class LockTimeoutError extends LockError {
 
 /**
  * @param {string} lockName @param {number} waited milliseconds
- * @param {Holders} [holders] undefined: unknown
+ * @param {Holders} [holders] undefined if they are unknown
  * @param {number} [grantsIn] milliseconds for which the server grants nothing
  * @param {unknown} [outage] why the server does not answer
  */
@@ -181,7 +189,7 @@ function holdTimeoutError(lockName, waited, held, { option, limit }) {
   return new LockTimeoutError(message, lockName, { waited, held });
 }
 
-/** The queue of the lock is as long as the request's `maxPending` allows. */
+/** The error of a request when the queue of the lock is as long as its `maxPending` allows. */
 class LockQueueFullError extends LockError {
   /** @param {string} lockName @param {number} maxPending */
   constructor(lockName, maxPending) {
@@ -203,13 +211,13 @@ function whyNotToWait(maxPending) {
   return `${waiting} waiting already`;
 }
 
-/** The request would wait for itself, over any number of locks and threads. */
+/** The error of a request that would wait for itself, through any number of locks and threads. */
 class DeadlockError extends LockError {
   /**
    * @param {string} lockName
    * @param {CycleEntry[]} cycle a request, a lock that it waits for, the request that this lock
-   *   waits for, and so on, back to the first; or two requests of a thread that would block, the
-   *   second of which is ahead of the first
+   *   waits for, and so on, back to the first; or two requests of a thread that would block itself:
+   *   the second request is ahead of the first in the queue
    */
   constructor(lockName, cycle) {
     let steps = '';

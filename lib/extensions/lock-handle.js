@@ -26,19 +26,20 @@ const LATER = 'Handles acquired from now on (or with `warnAfter`) report where t
 /** @typedef {InstanceType<typeof import('../standard/lock-request.js').LockRequest>} LockRequest */
 /** @typedef {{ request: HeldRequest, where: string }} Leak `where` is '' if it is unknown */
 
-/** Whether a handle of an unknown place has leaked. */
+/** Whether a handle has leaked for which the place of its acquisition was unknown. */
 let isLooking = false;
 
 /**
- * Finds where a handle is acquired. The search costs several times the rest of a handle, so it is
- * done only if the request is observed anyhow, or after a leak in this thread.
+ * Finds the place where a handle is acquired. This costs several times as much as everything else
+ * about a handle, so it is done only if the request is observed anyway, or after a leak in this
+ * thread.
  * @param {Function} callee @param {boolean} isFollowed @returns {string} '' if unknown
  */
 const findSite = (callee, isFollowed) => (isFollowed || isLooking ? callSite(callee) : '');
 
 /**
- * Releases locks whose handles nobody has any more. Our own state changes first, because a listener
- * can throw.
+ * Releases locks whose handles were garbage-collected. Our own state must change first, because a
+ * listener can throw.
  * @type {FinalizationRegistry<Leak>}
  */
 const leaks = new FinalizationRegistry(({ request, where }) => {
@@ -60,9 +61,9 @@ const register = uncurry(FinalizationRegistry.prototype.register);
 const unregister = uncurry(FinalizationRegistry.prototype.unregister);
 
 /**
- * A lock that is held until `release()` is called: the result of `acquire`. A `using` or `await
- * using` declaration releases it at the end of its scope. If it is collected, it is released with a
- * warning. Not constructible.
+ * A lock that is held until `release()` is called: the result of `acquire`. A `using` or
+ * `await using` declaration releases it at the end of its scope. If a handle is garbage-collected,
+ * its lock is released with a warning. Users cannot construct handles.
  */
 class LockHandle extends Lock {
   /** @type {HeldRequest} */
@@ -84,8 +85,8 @@ class LockHandle extends Lock {
    * @returns {void | Promise<void>} a promise, which never rejects, if the release takes longer
    */
   release() {
-    // This comes first: if the stack is full, the lock is still released when the handle is
-    // collected.
+    // This comes first: if the stack overflows here, the lock is still released when the handle is
+    // garbage-collected.
     const released = this.#request.giveBack();
     unregister(leaks, this.#request);
     return released;
@@ -101,16 +102,17 @@ class LockHandle extends Lock {
 }
 
 /**
- * A request without a callback: its lock is held until it is given back. The answer is the request
- * itself, or null if the lock is not available, with `ifAvailable`.
+ * A request without a callback: its lock is held until `giveBack` is called. The answer is the
+ * request itself, or null if the request has `ifAvailable` and the lock is not available.
  */
 class HeldRequest extends Request {
-  /** The answer, until the promise has it. @type {any} */
+  /** The answer, until the promise has been resolved with it. @type {any} */
   given;
 
   /**
    * @param {import('../backend/contract.js').Backend} backend @param {string} name
-   * @param {Readonly<import('./options.js').RequestOptions>} options checked, they fit together
+   * @param {Readonly<import('./options.js').RequestOptions>} options options that were checked to
+   *   fit together
    * @param {number} [asked] see Watch
    */
   // biome-ignore lint/complexity/noUselessConstructor: the implicit one iterates over its arguments
@@ -136,12 +138,13 @@ class HeldRequest extends Request {
   /** @returns {Promise<any>} resolves to the answer */
   acquire() {
     const answer = this.makePromise();
-    // At the end of the stack, the constructor rejects the promise.
+    // After a stack overflow, the constructor has already rejected the promise.
     if (!this.reject) return answer;
     try {
       this.#requestAndAnswer();
     } catch (error) {
-      // Users' code had it rejected meanwhile, and that is the answer.
+      // Users' code has caused the rejection of the promise meanwhile, and this rejection is the
+      // answer.
       if (!this.reject) return answer;
       this.reject = undefined;
       throw error;
@@ -150,16 +153,16 @@ class HeldRequest extends Request {
   }
 
   /**
-   * Makes a request of our own, which is not published and runs no users' code. The caller still
-   * has to announce what it brought for others.
-   * @throws {unknown} why it failed
+   * Makes a request of the library itself, which is not published and runs no users' code.
+   * Afterwards the caller must announce what this request has changed for other requests.
+   * @throws {unknown} the reason why it failed
    */
   requestUnobserved() {
     this.observer = undefined;
     try {
       this.backend.request(this);
     } catch (error) {
-      // The reasons are those in LockRequest#start.
+      // LockRequest#start explains these steps.
       this.state = ENDED;
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
@@ -173,7 +176,7 @@ class HeldRequest extends Request {
    * Blocks the thread until there is an answer.
    * @param {number} limit milliseconds; Infinity for no limit
    * @returns {any} the answer
-   * @throws {unknown} why the lock was not granted
+   * @throws {unknown} the reason why the lock was not granted
    */
   acquireSync(limit) {
     /** @type {any} */
@@ -196,13 +199,14 @@ class HeldRequest extends Request {
   #requestAndAnswer(limit) {
     try {
       this.backend.request(this);
-      // A caller that blocks has its lock when the call returns, whatever else is to be announced.
+      // A caller that blocks must have its lock when the call returns, even if earlier grants must
+      // still be announced.
       const isLater = limit === undefined && this.state === GRANTED && this.deferAnnouncement();
       this.armAndNotify(isLater);
       if (limit !== undefined && this.state === PENDING) this.#block(limit);
       if (!isLater) this.resolveIfAnswered();
     } catch (error) {
-      // The reasons are those in LockRequest#start.
+      // LockRequest#start explains these steps.
       /** @type {LockRequest} */ (this).state = ENDED;
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
@@ -216,8 +220,8 @@ class HeldRequest extends Request {
   }
 
   /**
-   * Blocks until there is an answer, and announces it itself, because the backend may be in the
-   * middle of another announcement.
+   * Blocks the thread until there is an answer, and announces the answer itself, because the
+   * backend may be in the middle of another announcement.
    * @param {number} limit milliseconds
    */
   #block(limit) {
@@ -225,7 +229,7 @@ class HeldRequest extends Request {
     while (this.state === PENDING) {
       const left = end - now();
       this.backend.wait?.(this, Math.max(Math.min(left, SLICE_MS), 0));
-      // A grant that came first counts.
+      // If the grant came before the end of the time limit, it counts.
       if (left <= 0 && this.state === PENDING) this.handleTimeoutInCall();
       this.observer?.warnIfDue();
     }
@@ -240,15 +244,15 @@ class HeldRequest extends Request {
   resolveAnswer() {
     const { resolve } = this;
     if (!resolve || this.state === LOST || !this.beginUse()) return;
-    // There is one handle, however often this is called: the stack can end before the promise has
-    // it.
+    // Repeated calls must use the same handle: a stack overflow can occur before the promise has
+    // received it.
     if (this.state !== UNAVAILABLE) this.given ??= this.makeAnswer();
     resolve(this.given ?? null);
-    // These functions lead to the promise and so to the handle, which must stay collectable.
+    // These functions refer to the promise and so to the handle, which must remain collectable.
     this.given = undefined;
     this.resolve = undefined;
     this.reject = undefined;
-    // An origin without a text remains, because it shows that the lock is recorded (sites.js).
+    // If the origin has no text, it is kept, because it shows that the lock is recorded (sites.js).
     if (this.origin) this.origin = withTextStack(this.origin) ?? { stack: '' };
     if (this.state === UNAVAILABLE) this.observer?.onEnd();
   }
@@ -259,9 +263,9 @@ class HeldRequest extends Request {
   }
 
   /**
-   * Releases the lock, if it still is held, and announces who gets it.
+   * Releases the lock if it is still held, and announces the grants that follow.
    * @returns {Promise<void> | void}
-   * @throws {RangeError} the stack is full, and the lock is still held
+   * @throws {RangeError} on a stack overflow; the lock is still held then
    */
   giveBack() {
     if (!this.held) return undefined;
@@ -273,7 +277,7 @@ class HeldRequest extends Request {
       this.backend.announce();
     } catch (error) {
       if (/** @type {LockRequest} */ (this).state === GRANTED) throw error;
-      // The lock is released; the rest is as in LockRequest#start.
+      // The lock is already released; LockRequest#start explains the following steps.
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
       this.backend.undo(NO_TAG);
@@ -281,14 +285,18 @@ class HeldRequest extends Request {
     return released;
   }
 
-  /** @param {Promise<void>} released @returns {Promise<void>} resolves when the observer knows */
+  /**
+   * @param {Promise<void>} released @returns {Promise<void>} resolves when the observer was
+   *   notified
+   */
   #endWhenReleased(released) {
     if (!arePromisesNative()) return this.#endAsync(released);
     return then(released, () => this.observer?.onEnd());
   }
 
   /**
-   * Works if users' code replaced parts of promises: see `releasedPromise` of lock-request.js.
+   * Works even if users' code has replaced parts of promises: see `releasedPromise` in
+   * lock-request.js.
    * @param {Promise<void>} released
    */
   async #endAsync(released) {
@@ -297,11 +305,14 @@ class HeldRequest extends Request {
   }
 }
 
-/** A request whose answer is a handle, which releases the lock when it is collected. */
+/**
+ * A request whose answer is a handle. The lock is released when the handle is garbage-collected.
+ */
 class HandleRequest extends HeldRequest {
   /**
    * @param {import('../backend/contract.js').Backend} backend @param {string} name
-   * @param {Readonly<import('./options.js').RequestOptions>} options checked, they fit together
+   * @param {Readonly<import('./options.js').RequestOptions>} options options that were checked to
+   *   fit together
    */
   constructor(backend, name, options) {
     super(backend, name, options);
@@ -323,9 +334,9 @@ class HandleRequest extends HeldRequest {
 }
 
 /**
- * @param {HeldRequest} request granted
- * @param {string} [where] the place (findSite), if the lock is to be released when the handle
- *   is collected
+ * @param {HeldRequest} request a granted request
+ * @param {string} [where] the place (findSite), if the lock must be released when the handle is
+ *   garbage-collected
  * @returns {LockHandle}
  */
 function createHandle(request, where) {

@@ -42,7 +42,8 @@ class Extensions {
   /**
    * Requests a lock that is held until its handle is released.
    * @param {any} name @param {any} [options] as for `request`
-   * @returns {Promise<LockHandle | null>} null if it is not available, with `ifAvailable`
+   * @returns {Promise<LockHandle | null>} null if `ifAvailable` was given and the lock is not
+   *   available
    */
   acquire(name, options) {
     try {
@@ -60,11 +61,11 @@ class Extensions {
   }
 
   /**
-   * Requests several locks together: `requestAll(names, callback)` or `requestAll(names, options,
-   * callback)`. All calls take them in the order of their names' code units, so that no two wait
-   * for each other.
+   * Requests several locks together: `requestAll(names, callback)` or
+   * `requestAll(names, options, callback)`. All calls take the locks in the order of the code units
+   * of their names, so that no two calls wait for each other.
    * @param {any} names an iterable of names or `{ name, mode }` @param {any} optionsOrCallback
-   * @returns {Promise<any>} settles like the callback, after the release
+   * @returns {Promise<any>} settles like the callback, after the locks are released
    */
   async requestAll(names, optionsOrCallback) {
     const backend = backendOf(this, REQUEST_ALL);
@@ -72,7 +73,7 @@ class Extensions {
     requireArguments(count, 2, REQUEST_ALL);
     const several = toSeveral(names, count > 2 ? optionsOrCallback : undefined, REQUEST_ALL);
     const callback = toCallback(arguments[count > 2 ? 2 : 1], REQUEST_ALL, 'The callback');
-    // With `return`, the engine would call the promise's `then`, which may be users'.
+    // A plain `return` would make the engine call the promise's `then`, which may be users' code.
     return await runWithSeveral(backend, several, callback);
   }
 
@@ -129,10 +130,11 @@ class Extensions {
   }
 
   /**
-   * Stands for election and leads until the callback returns: `elect(name, callback)` or
-   * `elect(name, options, callback)`. A leader that loses the lock stands again.
+   * Makes the caller a candidate, which leads from the grant until its callback returns:
+   * `elect(name, callback)` or `elect(name, options, callback)`. A leader that loses the lock
+   * becomes a candidate again.
    * @param {any} name @param {any} optionsOrCallback
-   * @returns {Promise<any>} settles like the callback that returned while it led
+   * @returns {Promise<any>} settles like the first callback that ends while it still leads
    */
   elect(name, optionsOrCallback) {
     try {
@@ -152,8 +154,9 @@ class Extensions {
   }
 
   /**
-   * Runs a callback, unless somebody ran one for this name within the `keep` of that call.
-   * @param {any} name @param {any} options with `keep` @param {any} callback receives the lock
+   * Runs a callback, unless a callback has already run for this name within the `keep` time of its
+   * call.
+   * @param {any} name @param {any} options must have `keep` @param {any} callback receives the lock
    * @returns {Promise<{ ran: boolean, value: any }>} the result of the callback, if it ran
    */
   once(name, options, callback) {
@@ -201,7 +204,8 @@ class Extensions {
 }
 
 /**
- * Only a backend that does not need the event loop can block a thread.
+ * Returns the backend, which must be able to work without the event loop, because only then can it
+ * block a thread.
  * @param {any} value @param {string} operation
  */
 function blockingBackendOf(value, operation) {

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Gives locks what guards a store behind them: `token`, `held`, `remaining` and `guard`; and a form
- * for JSON.
+ * Gives locks the members that help to guard a data store: `token`, `held`, `remaining` and
+ * `guard`; and a form for JSON.
  */
 
 const { Lock, requestOf } = require('../standard/lock.js');
@@ -16,8 +16,8 @@ const requestOfLock = (lock, what) => /** @type {any} */ (requestOf(lock, `'${wh
 
 class TokenExtension {
   /**
-   * @returns {bigint} greater than the token of any lock granted on the name before, as far as
-   *   the lock manager's scope remembers
+   * @returns {bigint} greater than the token of any earlier lock on the name, as far as the scope
+   *   of the lock manager remembers
    */
   get token() {
     return requestOfLock(this, 'get token').token;
@@ -29,17 +29,17 @@ class TokenExtension {
   }
 
   /**
-   * @returns {number} milliseconds during which the lock is certainly held, if nobody renews it;
-   *   Infinity without a lease, 0 if it is not held
+   * @returns {number} milliseconds during which the lock is certainly held, even if its lease is
+   *   not renewed; Infinity without a lease, 0 if it is not held
    */
   get remaining() {
     return requestOfLock(this, 'get remaining').remaining;
   }
 
   /**
-   * Makes a transaction fail if the lock is not held when it commits, if the lock manager can do
-   * that: in PostgreSQL.
-   * @param {any} client in the transaction
+   * Makes a transaction fail if the lock is not held when the transaction commits. Only the lock
+   * managers of PostgreSQL can do that.
+   * @param {any} client a database client that is in a transaction
    * @returns {Promise<void>} rejects if the lock is no longer held
    */
   async guard(client) {
@@ -47,7 +47,7 @@ class TokenExtension {
     await guard(request.backend, request, client);
   }
 
-  /** JSON.stringify takes no bigint. */
+  /** Makes an object without a bigint, because JSON.stringify does not accept a bigint. */
   toJSON() {
     const { name, mode, token, holds: held } = requestOfLock(this, 'toJSON');
     return { name, mode, held, token: `${token}` };

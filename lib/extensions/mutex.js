@@ -53,9 +53,9 @@ class Mutex {
 
   /**
    * @param {AcquireOptions} [options]
-   * @returns {Promise<import('./named-lock.js').Release | null>} null if the lock is not
-   *   available, with `ifAvailable`
-   * @throws {import('./lock-errors.js').LockError} not acquired
+   * @returns {Promise<import('./named-lock.js').Release | null>} null if `ifAvailable` was given
+   *   and the lock is not available
+   * @throws {import('./lock-errors.js').LockError} if the lock was not acquired
    */
   acquire(options) {
     return this.#lock.acquire(options, ACQUIRE);
@@ -69,17 +69,20 @@ class Mutex {
     return this.#lock.acquire(options, TRY);
   }
 
-  /** Waits for its turn and takes no lock. @param {any} [options] */
+  /**
+   * Waits until a request at the end of the queue would be granted, but takes no lock.
+   * @param {any} [options]
+   */
   async waitForUnlock(options) {
     await this.#lock.waitForTurn(options, WAIT);
   }
 
   /**
    * @param {(lock: any) => any} callback receives the lock, whose signal aborts if it is lost; or
-   *   null if it is not available, with `ifAvailable`
+   *   null if `ifAvailable` was given and the lock is not available
    * @param {AcquireOptions} [options]
    * @returns {Promise<any>} the result of the callback
-   * @throws {import('./lock-errors.js').LockError} not acquired
+   * @throws {import('./lock-errors.js').LockError} if the lock was not acquired
    */
   runExclusive(callback, options) {
     return this.#lock.run(callback, options, RUN);
@@ -94,7 +97,7 @@ class Mutex {
   }
 }
 
-/** A lock that readers share and writers do not. Otherwise it is like Mutex. */
+/** A lock that readers share and that a writer holds alone. Otherwise it is like Mutex. */
 class RWLock {
   #lock;
 

@@ -35,7 +35,7 @@ const { Waiting } = require('./waiters.js');
 /** @typedef {InstanceType<typeof import('./lock-handle.js').LockHandle>} LockHandle */
 
 /**
- * The options that a method adds to its requests; `fixed` ones are not the caller's choice.
+ * The options that a method adds to its requests; The caller cannot change the `fixed` options.
  * @typedef {{ operation: string, kind: import('./options.js').Kind,
  *   fixed: Partial<RequestOptions> }} Call
  */
@@ -43,15 +43,15 @@ const { Waiting } = require('./waiters.js');
 const OF_NAMED = ['bucket', 'label', 'locks'];
 const OF_PRIVATE = ['label'];
 
-/** The request with these options holds the new name while others use the former one. */
+/** The options of the request that holds the new name while requests still use the former name. */
 const RESIZING = Object.freeze({ ...defaultOptions, label: 'resize: former permits are in use' });
-/** The request with these options waits for all others. */
+/** The options of the request that waits for all other requests. */
 const BEHIND_ALL = Object.freeze({ ...defaultOptions, priority: LEAST_PRIORITY });
 
 /** @type {Backend | undefined} */
 let privateBackend;
 
-/** Waits for its turn and takes no lock. */
+/** A request that waits until it would be granted, but takes no lock. */
 class PassRequest extends Request {
   /** @override @returns {import('../backend/contract.js').Disposition} */
   get disposition() {
@@ -65,7 +65,8 @@ class NamedLock {
   /** The units of a semaphore. @type {number | undefined} */
   #limit;
   /**
-   * Requests on former names, oldest first. Each waits for everybody who still uses its name.
+   * Requests on former names, oldest first. Each request waits for all requests that still use its
+   * name.
    * @type {InstanceType<typeof HeldRequest>[]}
    */
   #former = [];
@@ -78,7 +79,7 @@ class NamedLock {
   /**
    * @param {string} kind for messages
    * @param {any} name undefined for a lock that belongs to the object alone
-   * @param {any} options `label`; `bucket`: a bucket's name, or the result of `openBucket`; or
+   * @param {any} options `label`; `bucket`, the name of a bucket or a result of `openBucket`, or
    *   `locks`, a lock manager
    * @param {string} operation @param {string[]} [more] options that the caller reads
    * @param {number} [limit] of units
@@ -111,7 +112,7 @@ class NamedLock {
     checkName(this.#name);
   }
 
-  /** No other lock has this name. @param {string} kind */
+  /** Makes a name that no other lock has. @param {string} kind */
   #makeName(kind) {
     return privateName(kind, agent.uniqueName(), this.#label ?? '');
   }
@@ -121,11 +122,11 @@ class NamedLock {
   }
 
   /**
-   * A name keeps its limit, so a new limit needs a new name. Later requests use the new one, which
-   * is free when nobody holds the former name or waits for it.
+   * A name keeps its limit, so a new limit needs a new name. Later requests use the new name, which
+   * becomes free when nobody holds the former name or waits for it.
    * @param {number} limit @param {string} operation
-   * @returns {Promise<void>} when the new name is free
-   * @throws {unknown} nothing has changed
+   * @returns {Promise<void>} resolves when the new name is free
+   * @throws {unknown} if nothing was changed
    */
   async resize(limit, operation) {
     if (!this.#kind)
@@ -140,7 +141,8 @@ class NamedLock {
       next.requestUnobserved();
       last.requestUnobserved();
     } catch (error) {
-      // Without an empty stack, the lock could not be given back.
+      // Continues on an empty stack, because a stack overflow would prevent the release of the
+      // lock.
       await undefined;
       next.giveBack();
       this.#backend.announce();
@@ -193,7 +195,7 @@ class NamedLock {
   pending(asking) {
     this.holders(asking);
     let count = this.#pendingOn(this.#name);
-    // The last request on each former name is ours and waits for the others.
+    // The last request on each former name was made by `resize`, and waits for all other requests.
     for (let i = 0; i < this.#former.length; i++)
       count += Math.max(this.#pendingOn(this.#former[i].name) - 1, 0);
     return count;
@@ -207,7 +209,8 @@ class NamedLock {
 
   /**
    * @param {any} options @param {Call} call
-   * @returns {Promise<Release | null>} null if the lock is not available, with `ifAvailable`
+   * @returns {Promise<Release | null>} null if `ifAvailable` was given and the lock is not
+   *   available
    */
   async acquire(options, call) {
     const given = this.#toOptions(options, call);
@@ -237,7 +240,8 @@ class NamedLock {
 
   /**
    * @param {any} options @param {Call} call
-   * @returns {Promise<void>} when all who hold it or wait for it now are done
+   * @returns {Promise<void>} resolves when all requests that hold the lock or wait for it now have
+   *   ended
    */
   async waitForTurn(options, call) {
     const given = this.#toOptions(options, call);
@@ -247,7 +251,10 @@ class NamedLock {
     await passed;
   }
 
-  /** Ends the waiting requests of this object. @param {unknown} [reason] they reject with it */
+  /**
+   * Rejects the waiting requests of this object.
+   * @param {unknown} [reason] the error of the requests
+   */
   cancel(reason) {
     this.#waiting.abort(reason === undefined ? canceledError(this.#name) : reason);
   }
@@ -267,8 +274,9 @@ class NamedLock {
   }
 
   /**
-   * Refuses a request that would wait behind too many, if some of them have a former name: the new
-   * name is free after all of those. A request that does not wait is never refused.
+   * Refuses a request if too many requests wait already, counting the requests on former names,
+   * because the new name becomes free only after them. A request that would not wait is never
+   * refused.
    * @param {Readonly<RequestOptions>} options
    */
   #checkMaxPending(options) {

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Runs a callback once. The holder of the lock looks whether the name is marked as done. If not, it
- * runs the callback, and marks the name in the step that releases the lock. A callback that fails,
- * or loses the lock, marks nothing.
+ * Runs a callback once. The holder of the lock checks whether the name is marked as done. If not,
+ * it runs the callback, and marks the name in the step that releases the lock. If the callback
+ * fails or the lock is lost, the name is not marked.
  */
 
 const { abortedReason } = require('../standard/abort.js');
@@ -19,7 +19,8 @@ class Once extends Request {
 
   /**
    * @param {Backend} backend has `marked` @param {string} name
-   * @param {Readonly<RequestOptions>} options checked, they fit together; with `keep`
+   * @param {Readonly<RequestOptions>} options options that were checked to fit together, with
+   *   `keep`
    */
   // biome-ignore lint/complexity/noUselessConstructor: the implicit one iterates over its arguments
   constructor(backend, name, options) {
@@ -36,7 +37,7 @@ class Once extends Request {
     );
     if (!this.holds) throw this.lossReason();
     if (isMarked) return { ran: false, value: undefined };
-    // The request was aborted during that question.
+    // The request was aborted during the query of the mark.
     const { signal } = this.options;
     const aborted = signal && abortedReason(signal);
     if (aborted) throw aborted.reason;
@@ -46,7 +47,7 @@ class Once extends Request {
   }
 
   /**
-   * A lock is also lost if its release has not marked the name.
+   * The lock also counts as lost if its release has not marked the name.
    * @override @param {string} reason @param {() => Error | undefined} [cause]
    */
   lost(reason, cause) {

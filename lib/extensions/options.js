@@ -1,10 +1,10 @@
 'use strict';
 
 /**
- * Describes each option of requests once, in OPTIONS. The differences between calls follow from
- * that: the defaults, what a call refuses, what the classes of locks take. The conversion is
- * written out for speed, one line for each option; tests compare it, the declarations and
- * docs/API.md with OPTIONS (test/lib/options.test.js).
+ * Describes each option of requests once, in OPTIONS. The differences between calls are derived
+ * from OPTIONS: the defaults, the options that a call refuses, and the options that the classes of
+ * locks accept. The conversion is written out for speed, one line for each option; tests compare
+ * it, the declarations and docs/API.md with OPTIONS (test/lib/options.test.js).
  */
 
 const { argumentError, notSupportedError, typeError } = require('../platform/errors.js');
@@ -31,7 +31,7 @@ const { freeze, keys } = Object;
  */
 /** @typedef {Readonly<import('../standard/webidl.js').LockOptions & Extensions>} RequestOptions */
 
-/** The calls that take options of requests. Calls of a kind take the same options. */
+/** The calls that accept options of requests. All calls of a kind accept the same options. */
 const CALLS = freeze({
   request: [operationName('request'), operationName('acquire')],
   several: [operationName('requestAll'), operationName('acquireAll')],
@@ -66,7 +66,7 @@ const SCOPES_OF_CALLS = freeze({
   acquireSync: ['process', 'host'],
   tryAcquireSync: ['process', 'host'],
   elect: ['process', 'host', 'cluster'],
-  // The shared tables of the host scope have no room for marks of names that nobody uses.
+  // The shared tables of the host scope have no space for marks of names that nobody uses.
   once: ['process', 'cluster'],
   mutex: ['process', 'host', 'cluster'],
   tryMutex: ['process', 'host', 'cluster'],
@@ -79,19 +79,20 @@ const SCOPES_OF_CALLS = freeze({
 const SYNC = ['acquireSync', 'tryAcquireSync'];
 /** @type {readonly Kind[]} */
 const OBJECTS = ['mutex', 'tryMutex', 'semaphore', 'trySemaphore'];
-/** Calls that wait for a lock without a say in how it is held. @type {readonly Kind[]} */
+/** Calls that wait for a lock but cannot choose how it is held. @type {readonly Kind[]} */
 const WAITS = ['elect', 'once', 'wait'];
 
 /**
  * @typedef {object} Option
- * @property {string} does for docs/API.md
- * @property {readonly Kind[]} calls take it. Others refuse it: no option is silently ignored
- * @property {readonly Scope[]} [scopes] if not all have it
+ * @property {string} does what the option does, for docs/API.md
+ * @property {readonly Kind[]} calls the kinds of calls that accept it. All other calls refuse it:
+ *   no option is silently ignored
+ * @property {readonly Scope[]} [scopes] the scopes that have it, if not all do
  * @property {readonly string[]} [notIn] engines of clusters that lack it
  * @property {readonly string[]} [not] options that exclude it
- * @property {string} [needs] what it needs, in the words of docs/API.md
- * @property {true} [isStandard] the specification has it
- * @property {true} [isForBackend] the backend reads it: see Requester
+ * @property {string} [needs] what the option requires, in the words of docs/API.md
+ * @property {true} [isStandard] whether the specification has it
+ * @property {true} [isForBackend] whether the backend reads it: see Requester
  */
 
 /** @type {Readonly<Record<keyof RequestOptions, Option>>} */
@@ -188,8 +189,9 @@ const OPTIONS = freeze({
 });
 
 /**
- * Reads our options after the standard ones, whose reading they must not change. It reads no other
- * members, as WebIDL wants of dictionaries.
+ * Reads the options that the specification lacks. They are read after the standard options, because
+ * they must not change how these are read. No other members are read, as WebIDL requires for
+ * dictionaries.
  * @param {any} value @param {string} operation @param {(signal: any) => boolean} [isAbortSignal]
  * @returns {RequestOptions}
  */
@@ -252,7 +254,7 @@ const toLabel = (value, operation) =>
 /** The maximum of counts and priorities. */
 const MOST = 2 ** 31 - 1;
 
-/** The minimum of priorities, behind all others. */
+/** The lowest priority, which comes after all other priorities. */
 const LEAST_PRIORITY = -(2 ** 31);
 
 /**
@@ -278,7 +280,7 @@ function toPriority(value, operation) {
 
 /**
  * @param {any} value @param {string} operation @param {string} what
- * @returns {number | undefined} finite and not negative
+ * @returns {number | undefined} a number that is finite and not negative
  */
 function toMilliseconds(value, operation, what) {
   if (value === undefined) return undefined;
@@ -317,7 +319,7 @@ function checkUnits({ limit, mode, weight = 1 }) {
   }
 }
 
-/** The options that calls of a kind take, and those that they refuse. */
+/** The options that calls of each kind accept, and the options that they refuse. */
 const TAKEN = /** @type {Record<Kind, (keyof RequestOptions)[]>} */ ({});
 const REFUSED = /** @type {Record<Kind, (keyof RequestOptions)[]>} */ ({});
 for (const kind of /** @type {Kind[]} */ (keys(CALLS))) {
@@ -326,11 +328,11 @@ for (const kind of /** @type {Kind[]} */ (keys(CALLS))) {
   REFUSED[kind] = names.filter((name) => !OPTIONS[name].calls.includes(kind));
 }
 
-/** The conversion of undefined. */
+/** The options of a call without options. */
 const defaultOptions = freeze(toOptions({}, ''));
 
 /**
- * Refuses the options that a call does not take, so that none is silently ignored.
+ * Refuses the options that a call does not accept, so that no option is silently ignored.
  * @param {RequestOptions} options @param {Kind} kind @param {string} operation
  */
 function refuseOthers(options, kind, operation) {

@@ -16,7 +16,7 @@ const { defineProperty } = Object;
 
 /**
  * The stack becomes text when it is read; until then the engine keeps the called functions alive.
- * @param {Function} callee the place is that of its caller @returns {Origin}
+ * @param {Function} callee the function whose caller is the place @returns {Origin}
  */
 function originOf(callee) {
   const origin = { stack: '' };
@@ -29,7 +29,7 @@ function withTextStack(origin) {
   try {
     return { stack: `${origin.stack}` };
   } catch {
-    // Users' code forms stacks, and threw.
+    // Users' code formats stacks, and has thrown an error.
     return undefined;
   }
 }
@@ -54,7 +54,7 @@ function withLongStack(make) {
   }
 }
 
-/** The library has fewer frames of its own. */
+/** The library itself never has as many frames on the stack. */
 const LONG = 30;
 
 /**
@@ -70,13 +70,13 @@ function withOrigin(error, origin) {
     const value = `${error.name}: ${error.message}\n${withoutFirstLine(stack)}`;
     defineProperty(error, 'stack', attributesOf(value));
   } catch {
-    // Users' code may form stacks, and throw. The error keeps its own stack then.
+    // Users' code may format stacks, and may throw an error. Then the error keeps its own stack.
   }
   return error;
 }
 
 /**
- * Inherits nothing that users put on Object.prototype.
+ * The result inherits nothing that users have put on Object.prototype.
  * @param {string} value @returns {PropertyDescriptor}
  */
 const attributesOf = (value) =>
@@ -85,7 +85,7 @@ const attributesOf = (value) =>
 /** @param {string} stack */
 const withoutFirstLine = (stack) => stack.slice(stack.indexOf('\n') + 1);
 
-/** A place has at most so many lines. */
+/** The most lines of a place. */
 const FRAMES = 4;
 
 /** The files of the library are below this folder. */
@@ -101,8 +101,9 @@ function placeOf(origin) {
 }
 
 /**
- * Uses no methods of arrays, because users can replace those.
- * @param {string} frames one a line @param {string} [without] leaves out frames that contain it
+ * Uses no methods of arrays, because users can replace these methods.
+ * @param {string} frames one frame in each line @param {string} [without] leaves out frames that
+ *   contain it
  */
 function firstFrames(frames, without) {
   let first = '';
@@ -132,19 +133,20 @@ function describeFrames(_error, frames) {
 }
 
 /**
- * Lets a request without a time limit reject its promise with a useful stack: in an async function
- * whose own promise leads to that of the request. When the error is made, the engine finds from
- * there the functions that wait for the promise.
+ * Rejects the promise of a request that has no time limit, so that the error's stack shows the
+ * user's awaiting functions. The error is created inside an async function whose promise is chained
+ * to the request's promise. V8 follows that chain to find the awaiters.
  * @param {{ resolve?: (value?: any) => void, reject?: (error?: any) => void }} request
- * @param {() => void} tell makes the error and rejects; nothing settles the promise before
+ * @param {() => void} tell creates the error and rejects the promise, which nothing else may settle
+ *   earlier
  */
 function rejectInUsersStack({ resolve, reject }, tell) {
   const telling = inMicrotask(tell);
   try {
-    // Only the engine reads this reaction: by then the promise is settled.
+    // This reaction exists only for the engine: when it runs, the promise is already settled.
     then(telling, resolve, reject);
   } catch {
-    // Users' code replaced parts of promises, and the error has no frames.
+    // Users' code has replaced parts of promises, so the error gets no frames.
   }
 }
 

@@ -1,6 +1,9 @@
 'use strict';
 
-/** Reentrancy: a held lock serves the requests that are made inside of it, as their backend. */
+/**
+ * Reentrancy: a held lock acts as the backend of the reentrant requests that are made in its
+ * callback. It *serves* these requests.
+ */
 
 const { threadId } = require('node:worker_threads');
 const { notSupportedError } = require('../platform/errors.js');
@@ -10,7 +13,8 @@ const { Promise, report, uncurry } = require('../platform/intrinsics.js');
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
 
 /**
- * The requests that a lock of another handle of the bucket serves, by the backend that was asked.
+ * The requests that are served by a lock of another handle of the bucket, by the backend for which
+ * they were made.
  * @type {WeakMap<Backend, Set<Request>>}
  */
 const servedElsewhere = new WeakMap();
@@ -21,7 +25,7 @@ const addTo = uncurry(Set.prototype.add);
 const deleteFrom = uncurry(Set.prototype.delete);
 const forEachOf = uncurry(Set.prototype.forEach);
 
-/** The requests that a lock serves. The lock is not released before they have ended. */
+/** The requests that a lock serves. The lock must not be released before they have ended. */
 class Served {
   /** @type {Request[]} */
   requests = [];
@@ -29,12 +33,12 @@ class Served {
   isAwaited = false;
   /** Resolves `ended`. @type {((released?: any) => void) | undefined} */
   end;
-  /** Resolves when the lock was released after all, or is lost. @type {Promise<void>} */
+  /** Resolves when the lock is finally released, or is lost. @type {Promise<void>} */
   ended = new Promise((resolve) => {
     this.end = resolve;
   });
 
-  /** May be repeated if the stack was full. */
+  /** May be called again after a stack overflow. */
   dropLastRequest() {
     const last = this.requests[this.requests.length - 1];
     /** @type {ReentrantParent} */ (/** @type {any} */ (last.backend)).forget(last);
@@ -46,11 +50,12 @@ class Served {
 class ReentrantParent {
   #backend;
   #asked;
-  /** The index among the served requests; -1 before and after. */
+  /** The index among the served requests; -1 while the request is not served. */
   #place = -1;
 
   /**
-   * @param {Request} lock held, and not served by another one @param {Backend} asked by the user
+   * @param {Request} lock a held lock that no other lock serves @param {Backend} asked the user's
+   *   backend
    */
   constructor(lock, asked) {
     const { backend } = lock;
@@ -76,18 +81,18 @@ class ReentrantParent {
       return;
     }
     const served = lock.served ?? new Served();
-    // At the end of the stack, the constructor rejects the promise.
+    // After a stack overflow, the constructor has already rejected the promise.
     if (!served.end) throw new RangeError('Maximum call stack size exceeded');
     lock.served = served;
     const { requests } = served;
     this.#place = requests.length;
     requests[this.#place] = request;
     if (this.#asked !== this.#backend) noteServedElsewhere(this.#asked, request);
-    // The request gets the token of the lock, because it is the same lock.
+    // The request gets the token of the lock, because both are the same lock.
     request.granted(lock.tokenLow, lock.tokenHigh);
   }
 
-  /** May be repeated if the stack was full. @returns {void | Promise<void>} */
+  /** May be called again after a stack overflow. @returns {void | Promise<void>} */
   withdraw() {
     const { served } = this.lock;
     if (!served) return undefined;
@@ -146,7 +151,7 @@ class ReentrantParent {
   /** @type {Backend['askHolders']} */
   askHolders;
 
-  /** Every request is answered at once, so nobody waits. */
+  /** Does nothing, because every request is answered at once. */
   wait() {}
 
   holds() {
@@ -162,7 +167,7 @@ class ReentrantParent {
     return guard(this.#backend, this.lock, client);
   }
 
-  /** Only the bucket is closed, never a lock. */
+  /** Does nothing, because only a bucket can be closed, not a lock. */
   async close() {}
 
   /** @param {Request} request @returns {CycleEntry[]} the request and the lock */
@@ -193,8 +198,8 @@ function noteServedElsewhere(backend, request) {
 }
 
 /**
- * Closes a backend. Requests made through it that a lock of another handle serves are lost as well;
- * the backend does not know them.
+ * Closes a backend. Requests that were made through it and are served by a lock of another handle
+ * are also lost, although the backend does not know them.
  * @param {Backend} backend
  */
 function close(backend) {
@@ -213,7 +218,7 @@ function close(backend) {
 
 /** @param {Request[]} lost @param {Promise<void>} closed */
 async function announceLosses(lost, closed) {
-  // The listeners get an empty stack.
+  // Continues on an empty stack, because listeners will run.
   await undefined;
   for (let i = 0; i < lost.length; i++) {
     try {
@@ -233,7 +238,7 @@ async function guard(backend, lock, client) {
 }
 
 /**
- * Finds the request that the backend knows: this one, or the lock that serves it.
+ * Finds the request that the backend knows: the given request, or the lock that serves it.
  * @param {Request} request
  */
 const rootLock = (request) =>

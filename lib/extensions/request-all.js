@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Requests several locks at once: the helper of the specification's section 5.1, for all ways in
- * which it can fail. All calls take their locks in the same order, so that no two calls wait for
- * each other. If anything fails, all locks are released.
+ * Requests several locks at once: the helper of the specification's section 5.1, extended to handle
+ * every way in which it can fail. All calls take their locks in the same order, so that no two
+ * calls wait for each other. If anything fails, all locks are released.
  */
 
 const { typeError } = require('../platform/errors.js');
@@ -25,7 +25,8 @@ const { freeze } = Object;
 /** @typedef {InstanceType<typeof import('./lock-handle.js').LockHandle>} LockHandle */
 
 /**
- * The arguments of a call. The parts contain each name once, in the order in which they are taken.
+ * The arguments of a call. The parts contain each name once, in the order in which the locks are
+ * taken.
  * @typedef {{ parts: Part[], options: Readonly<RequestOptions> }} Several
  */
 
@@ -34,11 +35,11 @@ const { freeze } = Object;
  * @typedef {{ name: string, mode: LockMode, places: number[] }} Part
  */
 
-/** One of several requests; what happens to it, happens to all. */
+/** A request of a group. If it ends or loses its lock, so do all requests of the group. */
 class PartRequest extends HeldRequest {
   /**
    * @param {Backend} backend @param {string} name
-   * @param {Readonly<RequestOptions>} options checked, they fit together
+   * @param {Readonly<RequestOptions>} options options that were checked to fit together
    * @param {Group} group
    */
   constructor(backend, name, options, group) {
@@ -50,8 +51,7 @@ class PartRequest extends HeldRequest {
   publishLoss(fromEvents) {
     const { settle } = this.group;
     const tell = () => {
-      // This comes first, because the backend calls `publishLoss` again if the stack does not
-      // suffice.
+      // This comes first, because the backend calls `publishLoss` again after a stack overflow.
       this.group.fail(this.lossReason());
       super.publishLoss(false);
     };
@@ -59,7 +59,7 @@ class PartRequest extends HeldRequest {
     else tell();
   }
 
-  /** The group has the time limit. @override */
+  /** The time limit applies to the group. @override */
   handleTimeout() {
     this.group.handleTimeout();
   }
@@ -69,47 +69,50 @@ class PartRequest extends HeldRequest {
     super.handleTimeout();
   }
 
-  /** While the group waits for others, `maxTotal` limits that wait. @override */
+  /** While the group still waits for other locks, `maxTotal` limits the wait. @override */
   handleHoldTimeout() {
     const isOfAll = this.observer.holdLimit.option === 'maxTotal';
     if (!isOfAll || !this.group.handleTimeout()) super.handleHoldTimeout();
   }
 
-  /** The group asks for all of its requests at once. @override */
+  /** The group asks for the holders of all its requests at once. @override */
   async failWithHolders() {
     await this.group.failWithHolders(this);
   }
 }
 
-/** The locks of one call, from the first request to the release of all. */
+/** The locks of one call, from the first request to the release of all locks. */
 class Group {
   asked = now();
-  /** Granted requests; once all are granted, in the order of the parts. @type {PartRequest[]} */
+  /**
+   * The granted requests. Once all are granted, they are in the order of the parts.
+   * @type {PartRequest[]}
+   */
   #taken = [];
   /** @type {PartRequest[]} */
   #pending = [];
   /**
-   * The reason why the locks are not held together any more.
+   * The reason why the locks are no longer held together.
    * @type {{ error: unknown } | undefined}
    */
   #failure;
   /** Requests that were not granted within the time limit 0. @type {PartRequest[]} */
   #late = [];
   /**
-   * Settles the promise of the call while its callback runs.
+   * The functions that settle the promise of the call while its callback runs.
    * @type {{ resolve: (value: any) => void, reject: (error: any) => void } | undefined}
    */
   settle;
 
   /**
-   * Takes all locks or none, and hands them over in the microtask in which the last one is granted:
-   * nobody can steal one in between.
+   * Takes all locks or none, and hands them over in the same microtask in which the last lock is
+   * granted, so that nobody can steal a lock in between.
    * @param {Backend} backend @param {Several} several
-   * @param {((locks: readonly LockHandle[] | null) => any) | undefined} callback undefined: the
-   *   locks are held until they are released
+   * @param {((locks: readonly LockHandle[] | null) => any) | undefined} callback undefined to hold
+   *   the locks until their handle is released
    * @param {string} [where] see createHandle
    * @returns {Promise<any>} the result of the callback, or the locks; null if `ifAvailable` was
-   *   given and one of them is not
+   *   given and a lock is not available
    */
   async take(backend, several, callback, where) {
     const { parts, options } = several;
@@ -119,9 +122,10 @@ class Group {
       if (backend.requestAll) {
         available = await this.#takeInOneStep(backend, several);
       } else {
-        // Each lock is requested when the one before is held, unless one was lost meanwhile: a
-        // later request would not learn of that loss. This is no function of its own, because its
-        // return would take a microtask more than the answer to the last request.
+        // Each lock is requested when the previous one is held. If a lock was lost meanwhile, the
+        // loop ends, because a later request would not learn of that loss. This is not a function
+        // of its own, because its return would take a further microtask after the answer to the
+        // last request.
         for (let i = 0; i < parts.length && available && !this.#failure; i++) {
           const request = this.#makeNextRequest(backend, parts[i], options, end);
           available = (await request.acquire()) !== null;
@@ -129,7 +133,7 @@ class Group {
           if (available) this.#taken[this.#taken.length] = request;
         }
       }
-      // One of them may have been lost since the promise was settled.
+      // A lock may have been lost after the promise was settled.
       if (this.#failure) throw this.#failure.error;
       if (!available) {
         const released = this.release();
@@ -149,7 +153,7 @@ class Group {
   /**
    * @param {Backend} backend @param {Part} part
    * @param {Readonly<RequestOptions>} options of the group
-   * @param {number} end of the time limit, if there is one
+   * @param {number} end the end of the time limit, if there is one
    * @returns {PartRequest}
    * @throws {unknown} the signal was aborted while the group waited for another lock
    */
@@ -161,10 +165,10 @@ class Group {
   }
 
   /**
-   * Requests all locks in one step of the backend, except those that a lock around the caller
-   * serves as reentrant ones.
+   * Requests all locks in one step of the backend, except requests that an enclosing lock serves as
+   * reentrant requests.
    * @param {Backend} backend @param {Several} several
-   * @returns {Promise<boolean>} false if one of them is not available, with `ifAvailable`
+   * @returns {Promise<boolean>} false if `ifAvailable` was given and a lock is not available
    */
   async #takeInOneStep(backend, { parts, options }) {
     /** @type {PartRequest[]} */
@@ -224,7 +228,7 @@ class Group {
   }
 
   /**
-   * The next request counts as made inside of the locks that are held.
+   * Adds the next request, for which the locks that are already held count as enclosing locks.
    * @param {PartRequest} request
    */
   #addNextRequest(request) {
@@ -237,7 +241,7 @@ class Group {
   }
 
   /**
-   * Harmless to repeat.
+   * Ends the group; harmless to repeat.
    * @param {unknown} error why one of the locks is no longer held, or will not be
    */
   fail(error) {
@@ -245,10 +249,11 @@ class Group {
     for (let i = 0; i < this.#pending.length; i++) {
       const request = this.#pending[i];
       request.withdraw();
-      // This also ends a request that could not report its end because the stack was full.
+      // This also ends a request that could not report its end because of a stack overflow.
       if (request.state === ENDED) request.fail(this.#failure.error);
     }
-    // All of them have ended: what each of thousands reports now is no news to the others.
+    // All pending requests have ended. Clearing the list first avoids a loop over thousands of
+    // requests whenever one of them reports its end.
     this.#pending.length = 0;
     this.settle?.reject(this.#failure.error);
   }
@@ -266,7 +271,8 @@ class Group {
   }
 
   /**
-   * Requests with the time limit 0 had no time to ask who holds the locks, so this asks first.
+   * Requests with the time limit 0 had no time to ask for the holders of the locks, so this
+   * function asks first.
    * @param {PartRequest} request
    */
   async failWithHolders(request) {
@@ -278,11 +284,14 @@ class Group {
     for (let i = 0; i < this.#pending.length; i++)
       looks[i] = this.#pending[i].observer.askForHolders();
     for (let i = 0; i < looks.length; i++) await looks[i];
-    // Another reason may have come first.
+    // The group may have failed for another reason meanwhile.
     if (!this.#failure) mostBlocked(this.#late).failWithTimeout();
   }
 
-  /** Calls no function of ours, because the stack is full (LockRequest#start). */
+  /**
+   * Must not call functions of the library, because the stack has overflowed (see
+   * LockRequest#start).
+   */
   #abandonPending() {
     for (let i = 0; i < this.#pending.length; i++) {
       const request = this.#pending[i];
@@ -308,7 +317,7 @@ class Group {
   /**
    * Calls a callback with the locks, then releases them.
    * @param {Several} several @param {(locks: readonly LockHandle[]) => any} callback
-   * @returns {Promise<any>} settles like the callback, or as soon as one of the locks is stolen
+   * @returns {Promise<any>} settles like the callback, or rejects as soon as a lock is stolen
    */
   run(several, callback) {
     return new Promise((resolve, reject) => {
@@ -334,7 +343,7 @@ class Group {
     }
     const released = this.release();
     if (released) await released;
-    // The release may have found a lock lost; that loss is the error.
+    // The release may have found that a lock was lost; then this loss is the error.
     for (let i = 0; i < this.#taken.length; i++) {
       if (this.#taken[i].state === LOST) this.fail(this.#taken[i].lossReason());
     }
@@ -358,8 +367,8 @@ class Group {
 }
 
 /**
- * Chooses the request that the error of the group describes: the first of those that somebody most
- * likely blocks.
+ * Chooses the request that the error of the group describes: the first of the requests that are
+ * most likely blocked.
  * @param {PartRequest[]} requests at least one
  */
 function mostBlocked(requests) {
@@ -372,20 +381,20 @@ function mostBlocked(requests) {
 
 /**
  * @param {PartRequest} request
- * @returns {number} greater if it is more likely that somebody blocks the request
+ * @returns {number} a number that is greater if the request is more likely blocked
  */
 function blockedScore(request) {
   const { backend, observer, options } = request;
   if (backend.progress?.(request) === 'allotted') return 0;
   const { holders } = observer;
-  // A lock that others share blocks fewer requests than one that nobody could tell of in time.
+  // A lock that is held in shared mode blocks fewer requests than a lock whose holders are unknown.
   if (!holders) return 3;
   const { list } = holders;
   if (list.length === 0) return 1;
   for (let i = 0; i < list.length; i++) {
     if (options.mode === 'exclusive' || list[i].mode === 'exclusive') return 4;
   }
-  // All share the lock, unless units are missing.
+  // Shared holders do not block this request, unless units are missing.
   return options.limit === undefined ? 2 : 4;
 }
 
@@ -489,8 +498,9 @@ const sort = uncurry(Array.prototype.sort);
 
 /**
  * @param {Backend} backend @param {Several} several
- * @param {Function} callee its caller is shown if the locks leak
- * @returns {Promise<SeveralLocks | null>} null if `ifAvailable` was given and one of them is not
+ * @param {Function} callee the function whose caller is shown if the locks leak
+ * @returns {Promise<SeveralLocks | null>} null if `ifAvailable` was given and a lock is not
+ *   available
  */
 function acquireSeveral(backend, several, callee) {
   const where = findSite(callee, isWatched(several.options));
@@ -500,8 +510,8 @@ function acquireSeveral(backend, several, callee) {
 /**
  * @param {Backend} backend @param {Several} several
  * @param {(locks: readonly LockHandle[] | null) => any} callback
- * @returns {Promise<any>} settles like the callback, after the release; or as soon as a lock is
- *   stolen
+ * @returns {Promise<any>} settles like the callback, after the release; or rejects as soon as a
+ *   lock is stolen
  */
 const runWithSeveral = (backend, several, callback) => new Group().take(backend, several, callback);
 

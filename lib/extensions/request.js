@@ -41,29 +41,29 @@ const { tokenOf } = require('../platform/numbers.js');
 
 const NO_DEADLOCKS = "The 'deadlock' option cannot be used with this lock manager.";
 
-/** Reason of a loss: a limit on holding was reached. */
+/** The reason of a loss when a limit on holding was reached. */
 const TIME = 'time';
 
 /**
- * A lock request with everything that the specification lacks: time limits, labels, warnings and
- * channels, deadlocks, reentrancy, and errors with details.
+ * A lock request with the extensions that the specification lacks: time limits, labels, warnings
+ * and channels, deadlocks, reentrancy, and errors with details.
  */
 class ExtendedRequest extends LockRequest {
   /** The halves of the token, as small integers. */
   tokenLow = 0;
   tokenHigh = 0;
 
-  // Few requests have the following fields of their own: see `setDefaults`.
+  // Few requests get own properties for the following fields: see `setDefaults`.
 
   /** @type {string | undefined} */
   label;
   /**
-   * The locks that wait for this request, if it rejects deadlocks.
+   * The locks whose release waits for this request, if it rejects deadlocks.
    * @type {ExtendedRequest[] | undefined}
    */
   inside;
   /**
-   * The place of the request, if an error, a warning or a query may show it.
+   * The place where the request was made, if an error, a warning or a query may show it.
    * @type {import('./origin.js').Origin | undefined}
    */
   origin;
@@ -141,7 +141,7 @@ class ExtendedRequest extends LockRequest {
     else super.unavailable();
   }
 
-  /** @param {number} limit of the name; 0 for none */
+  /** @param {number} limit the limit of the name; 0 for none */
   otherLimit(limit) {
     this.failed(() => otherLimitError(this, limit));
   }
@@ -187,7 +187,7 @@ class ExtendedRequest extends LockRequest {
 
   handleTimeout() {
     if (this.state !== PENDING) return;
-    // Unknown once the request has left its queue.
+    // The progress is unknown once the request has left its queue.
     const progress = this.backend.progress?.(this);
     this.observer?.findHoldersNow();
     this.observer.outage = this.backend.outage?.(this);
@@ -217,7 +217,10 @@ class ExtendedRequest extends LockRequest {
     return this.why && withLongStack(() => /** @type {Error} */ (super.failure()));
   }
 
-  /** A request with the time limit 0 had no time to ask who holds the lock, so this asks first. */
+  /**
+   * A request with the time limit 0 had no time to ask who holds the lock, so this function asks
+   * first.
+   */
   async failWithHolders() {
     await undefined;
     await this.observer.askForHolders();
@@ -235,8 +238,8 @@ class ExtendedRequest extends LockRequest {
   }
 
   /**
-   * @param {import('./holder-queries.js').Holders} [holders] undefined: unknown
-   * @param {unknown} [outage] why they are unknown
+   * @param {import('./holder-queries.js').Holders} [holders] undefined if they are unknown
+   * @param {unknown} [outage] why the holders are unknown
    */
   timeoutError(holders, outage) {
     const { backend, name, observer } = this;
@@ -247,7 +250,7 @@ class ExtendedRequest extends LockRequest {
   }
 
   /**
-   * A theft waits for its answer only, never for a holder.
+   * The error of a theft, which waits only for the server's answer, never for a holder.
    * @param {import('../backend/contract.js').Progress} [progress]
    * @param {unknown} [outage] why the server does not answer
    */
@@ -265,9 +268,9 @@ class ExtendedRequest extends LockRequest {
   }
 
   /**
-   * The lock is lost as by a theft, and so are its reentrant locks. Then it is released, so that
-   * the next request can have it. The loss does not wait for the release, because that may wait for
-   * the holder, which has to learn of the loss.
+   * Loses the lock as in a theft, together with its reentrant locks. Then the lock is released, so
+   * that the next request can get it. The loss must not wait for the release, because the release
+   * may wait for the holder, who must first learn of the loss.
    * @param {string} reason
    */
   loseAndRelease(reason) {
@@ -289,7 +292,7 @@ class ExtendedRequest extends LockRequest {
     }
   }
 
-  /** Whether the lock is held at this moment, by the clock too. */
+  /** Whether the lock is held at this moment, also according to the clock. */
   get holds() {
     return this.held && (this.backend.holds?.(this) ?? true);
   }
@@ -363,8 +366,8 @@ class ExtendedRequest extends LockRequest {
 
   /** @override */
   beginUse() {
-    // In a chain of requests, each made inside of the one before, none must keep the others from
-    // being collected.
+    // In a chain of requests that enclose each other, no request must keep the rest from being
+    // garbage-collected.
     if (this.inside) this.inside = undefined;
     return super.beginUse();
   }
@@ -403,11 +406,11 @@ setDefaults(ExtendedRequest);
 
 /**
  * The constructor `Request`. `ExtendedRequest` has the members and the defaults of the fields, but
- * no request is made by its constructor: `super()` costs too much (`initialize`). This function
- * stands in for it, and has its prototype.
+ * its constructor makes no request, because `super()` costs too much (see `initialize`). This
+ * function replaces that constructor, and has its prototype.
  * @this {any}
  * @param {import('../backend/contract.js').Backend} backend @param {string} name
- * @param {Readonly<RequestOptions>} options checked, they fit together
+ * @param {Readonly<RequestOptions>} options options that were checked to fit together
  * @param {number} [asked] see Watch
  */
 function makeRequest(backend, name, options, asked) {
@@ -424,8 +427,8 @@ function makeRequest(backend, name, options, asked) {
 }
 
 /**
- * Has the backend look for deadlocks. A backend that cannot refuses the option; the environment
- * variable concerns the whole program and only causes a warning.
+ * Makes the backend look for deadlocks. If the backend cannot find deadlocks, the option is
+ * refused; the environment variable, which concerns the whole program, then only causes a warning.
  * @param {ExtendedRequest} request
  */
 function setDeadlockDetection(request) {

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Gives the entry of a wider scope its own Mutex, RWLock and Semaphore: a lock with a name belongs
- * to that scope by default, and not to the process.
+ * Gives the entry of a wider scope its own Mutex, RWLock and Semaphore: by default, a lock with a
+ * name belongs to that scope and not to the process.
  */
 
 const { typeError } = require('../platform/errors.js');

@@ -30,17 +30,17 @@ const TRY = {
 
 /**
  * A number of units, of which each user takes some for a while. `new Semaphore(permits)` is private
- * to its object; `new Semaphore(name, { permits })` consists of shared locks of that name, by all
- * threads. The first request in the queue comes first, even if it wants more units than those
- * behind it.
+ * to its object; `new Semaphore(name, { permits })` consists of shared locks of that name, which
+ * all threads share. The first request in the queue is always served first, even if it wants more
+ * units than later requests.
  */
 class Semaphore {
   #lock;
 
   /**
-   * @param {string | number} name or the units of a private one
-   * @param {{ permits?: number, bucket?: any, locks?: any, label?: string }} [options] with the
-   *   units of a named one
+   * @param {string | number} name the name, or the number of units of a private semaphore
+   * @param {{ permits?: number, bucket?: any, locks?: any, label?: string }} [options] options;
+   *   `permits` is the number of units of a named semaphore
    */
   constructor(name, options) {
     const isPrivate = typeof name === 'number';
@@ -52,7 +52,7 @@ class Semaphore {
     this.#lock = new NamedLock('semaphore', lockName, options, NEW, more, permits);
   }
 
-  /** The units that nobody holds. Waiting requests may come before yours. */
+  /** The units that nobody holds. Waiting requests may be served before yours. */
   get available() {
     const holders = this.#lock.holders("'available'");
     let units = /** @type {number} */ (this.#lock.limit);
@@ -60,20 +60,20 @@ class Semaphore {
       if (holders[i].mode === 'exclusive') return 0;
       units -= holders[i].weight;
     }
-    // A lock with another limit may weigh more than all units.
+    // A lock that was granted with another limit may weigh more than all units.
     return Math.max(units, 0);
   }
 
-  /** Requests that wait for units, in all threads. */
+  /** The number of requests that wait for units, in all threads. */
   get pending() {
     return this.#lock.pending("'pending'");
   }
 
   /**
    * @param {any} [options] `weight`: how many units, by default 1; and the options of Mutex
-   * @returns {Promise<Release | null>} gives the units back; null if not enough are free or
-   *   others wait, with `ifAvailable`
-   * @throws {import('./lock-errors.js').LockError} not acquired
+   * @returns {Promise<Release | null>} gives the units back; null if `ifAvailable` was given, and
+   *   too few units are free or requests wait
+   * @throws {import('./lock-errors.js').LockError} if the units were not acquired
    */
   acquire(options) {
     return this.#lock.acquire(options, ACQUIRE);
@@ -86,10 +86,10 @@ class Semaphore {
 
   /**
    * @param {(lock: any) => any} callback receives the lock, whose signal aborts if it is lost; or
-   *   null if there is none, with `ifAvailable`
+   *   null if `ifAvailable` was given and the lock is not available
    * @param {any} [options] as for `acquire`
    * @returns {Promise<any>} the result of the callback, after the units were given back
-   * @throws {import('./lock-errors.js').LockError} not acquired
+   * @throws {import('./lock-errors.js').LockError} if the units were not acquired
    */
   run(callback, options) {
     return this.#lock.run(callback, options, RUN);
@@ -99,8 +99,8 @@ class Semaphore {
    * Changes the number of units of a private semaphore. Holders and waiters are served as before;
    * later requests come after them, with the new number.
    * @param {number} permits
-   * @returns {Promise<void>} when the new number applies
-   * @throws {unknown} nothing has changed
+   * @returns {Promise<void>} resolves when the new number applies
+   * @throws {unknown} if nothing was changed
    */
   async resize(permits) {
     await this.#lock.resize(toPermits(permits, RESIZE), RESIZE);

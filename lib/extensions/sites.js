@@ -3,7 +3,7 @@
 /**
  * Remembers where this thread requested the locks that it holds, if their requests recorded it
  * (`origin` in request.js). An entry of a query finds its request by its token, which no other lock
- * of the name has. Locks of other threads have no place.
+ * of the name has. The places of other threads' locks are unknown.
  */
 
 const { uncurry } = require('../platform/intrinsics.js');
@@ -25,13 +25,13 @@ const noted = new Map();
 /** @param {Backend} backend @param {{ name: string, token: bigint }} lock */
 const keyOf = ({ id }, { name, token }) => `${token} ${name.length} ${name}${id}`;
 
-/** @param {Request} lock with an `origin`, just granted */
+/** @param {Request} lock a lock with an `origin` that was just granted */
 function noteSite(lock) {
   // A request that passed holds nothing; a reentrant one is part of the lock around it.
   if (lock.token !== 0n && rootLock(lock) === lock) setIn(noted, keyOf(lock.backend, lock), lock);
 }
 
-/** Harmless to repeat. @param {Request} lock not held any more */
+/** Harmless to repeat. @param {Request} lock a lock that is no longer held */
 function forgetSite(lock) {
   const key = keyOf(lock.backend, lock);
   if (getFrom(noted, key) === lock) deleteFrom(noted, key);

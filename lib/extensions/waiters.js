@@ -15,7 +15,7 @@ class Waiting {
   /** @type {Set<Request>} */
   #requests = new Set();
 
-  /** @param {Request} request was made, and may have its answer already */
+  /** @param {Request} request a request that was made, and may already have its answer */
   add(request) {
     if (request.state !== PENDING) return;
     addTo(this.#requests, request);
@@ -28,8 +28,8 @@ class Waiting {
   }
 
   /**
-   * Rejects the requests. The last one comes first, so that none of the others is granted
-   * meanwhile.
+   * Rejects the requests, beginning with the last one, so that no request is granted while earlier
+   * ones end.
    * @param {unknown} reason
    */
   abort(reason) {
@@ -38,7 +38,7 @@ class Waiting {
     forEachOf(this.#requests, (/** @type {Request} */ request) => {
       requests[requests.length] = request;
     });
-    // A request that is no longer pending has its answer.
+    // A request that is no longer pending already has its answer.
     for (let i = requests.length - 1; i >= 0; i--) {
       if (requests[i].state === PENDING) requests[i].signalToAbort(reason);
     }

@@ -3,7 +3,7 @@
 /**
  * Reports the course of a request to subscribers of diagnostics channels and by warnings
  * (`warnAfter`), and applies its time limits (`timeout`, `holdTimeout`, `maxTotal`). Most requests
- * need none of this and have no Watch.
+ * need none of these features, and have no Watch.
  */
 
 const { channel } = require('node:diagnostics_channel');
@@ -30,7 +30,7 @@ const { clearTimeout, report, setTimeout, callInMicrotask, threadsNow: now, unre
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
 /** @import { Observer } from '../standard/lock-request.js' */
 
-/** The first six names are those of Node.js's own implementation. */
+/** Node.js's own implementation has the same first six channels. */
 const start = channel('locks.request.start');
 const grant = channel('locks.request.grant');
 const miss = channel('locks.request.miss');
@@ -42,7 +42,8 @@ const lost = channel('locks.request.lost');
 
 /**
  * With the time limit 0, a request waits for its answer and not for the lock. On one machine the
- * answer comes at once, unless a process stops while it changes the locks: then this is the limit.
+ * answer arrives at once, unless a process is stopped while it changes the locks; in this case the
+ * request waits at most this long.
  */
 const ANSWER_MS = 1000;
 
@@ -51,7 +52,7 @@ const LONGEST_TIMER = 2 ** 31 - 1;
 
 const FOREVER = Number.POSITIVE_INFINITY;
 
-/** Milliseconds for requests without `warnAfter`; undefined for no warnings. */
+/** The `warnAfter` of requests that have none, in milliseconds; undefined for no warnings. */
 const warnAfterEverywhere = (() => {
   const { WEB_LOCKS_WARN_AFTER: text = '' } = process.env;
   return /^\d+$/.test(text) ? Number(text) : undefined;
@@ -62,7 +63,7 @@ const warnAfterOf = ({ warnAfter = warnAfterEverywhere }) => warnAfter;
 
 /** @implements {Observer} */
 class Watch {
-  /** Equal in all messages of the request, and in no others of the thread. */
+  /** The id in all messages of the request; no other request of the thread has it. */
   #id = Symbol('lock request');
   #request;
   #options;
@@ -71,11 +72,11 @@ class Watch {
   #granted = 0;
   #released = 0;
   #ended = 0;
-  /** Whether the time limit of the wait counts. */
+  /** Whether the time limit of the wait applies now. */
   #waits = false;
-  /** Whether the limit on holding counts. */
+  /** Whether the limit on holding applies now. */
   #holds = false;
-  /** A time of `threadsNow()`; Infinity if no warning is due any more. */
+  /** When the warning is due, as a time of `threadsNow()`; Infinity if no warning will follow. */
   #warnAt = Number.POSITIVE_INFINITY;
   #warned = false;
   /** @type {any} */
@@ -86,7 +87,7 @@ class Watch {
   #warning;
   /** The time for which the warning's timer was set. */
   #warningFor = Number.POSITIVE_INFINITY;
-  /** Whether a microtask is to set the timers. */
+  /** Whether a microtask will set the timers. */
   #setting = false;
   /**
    * The holders of the lock that the request waits for, once they are known.
@@ -96,7 +97,7 @@ class Watch {
   /** Why the server did not answer when the time limit was reached. @type {unknown} */
   outage;
   /**
-   * The query made before the time limit, until it is answered.
+   * The query for holders that was made shortly before the time limit, until it is answered.
    * @type {Promise<any> | undefined}
    */
   #ahead;
@@ -121,12 +122,15 @@ class Watch {
     return this.#granted ? (this.#released || this.#ended || now()) - this.#granted : 0;
   }
 
-  /** Takes the time of the grant, which may be announced later. */
+  /** Records the time of the grant, which may be announced later. */
   noteGrant() {
     this.#granted = now();
   }
 
-  /** Takes the time before the release: otherwise the next holder could publish its grant first. */
+  /**
+   * Records the time. This must happen before the release, because otherwise the next holder could
+   * publish an earlier grant.
+   */
   noteRelease() {
     this.#released = now();
   }
@@ -198,7 +202,7 @@ class Watch {
   }
 
   /**
-   * @returns {number | undefined} milliseconds that the answer may take; 0 and undefined for no
+   * @returns {number | undefined} how many milliseconds the answer may take; 0 and undefined for no
    *   limit
    */
   get #waitLimit() {
@@ -210,14 +214,18 @@ class Watch {
   }
 
   /**
-   * @returns {number} the time of `threadsNow()` at which the lock is given up; Infinity for never
+   * @returns {number} the time of `threadsNow()` at which the limits on holding end the lock;
+   *   Infinity for never
    */
   get #heldUntil() {
     const { holdTimeout = FOREVER, maxTotal = FOREVER } = this.#options;
     return Math.min(this.#granted + holdTimeout, this.#asked + maxTotal);
   }
 
-  /** Tells which limit on holding comes first. @returns {{ option: string, limit: number }} */
+  /**
+   * Returns the limit on holding that is reached first.
+   * @returns {{ option: string, limit: number }}
+   */
   get holdLimit() {
     const { holdTimeout = FOREVER, maxTotal = FOREVER } = this.#options;
     return this.#granted + holdTimeout <= this.#asked + maxTotal
@@ -226,8 +234,8 @@ class Watch {
   }
 
   /**
-   * Has a microtask set the timers, because near the end of the stack a timer could be half set, or
-   * half removed.
+   * Sets the timers in a microtask, because a stack overflow could leave a timer half set or half
+   * removed.
    */
   #setTimers() {
     const isSet =
@@ -266,8 +274,8 @@ class Watch {
 
   /**
    * @param {number} timeout
-   * @param {number} ahead milliseconds before the end at which to ask who holds the lock; 0 if
-   *   that is done
+   * @param {number} ahead how many milliseconds before the end to ask who holds the lock; 0 if the
+   *   query was already made
    */
   #startTimeout(timeout, ahead) {
     const milliseconds = Math.max(this.#armed + timeout - ahead - now(), 0);
@@ -292,7 +300,9 @@ class Watch {
     if (holders?.count) this.holders = holders;
   }
 
-  /** Finds the holders while the request still waits for them, if that takes no time. */
+  /**
+   * Finds the holders while the request still waits for them, if the backend knows them at once.
+   */
   findHoldersNow() {
     if (this.#request.backend.seenHolders) this.holders = this.#readHolders();
   }
@@ -314,7 +324,7 @@ class Watch {
       if (rest > 0) this.#startHoldTimeout(rest);
       else this.#request.handleHoldTimeout();
     });
-    // A lock does not keep the event loop alive, and neither does its timer.
+    // A lock does not keep the event loop alive, so its timer must not either.
     unref(this.#holdTimeout);
   }
 
@@ -327,7 +337,7 @@ class Watch {
     unref(this.#warning);
   }
 
-  /** Warns from a blocked thread, in which timers do not run. */
+  /** Called in a blocked thread, in which timers do not run: emits the warning if it is due. */
   warnIfDue() {
     if ((this.#granted || now()) >= this.#warnAt) this.#warn().catch(report);
   }
@@ -336,7 +346,7 @@ class Watch {
     this.#warnAt = this.#warningFor = Number.POSITIVE_INFINITY;
     clearTimeout(this.#warning);
     const { backend } = this.#request;
-    // The requests that this one waits for warn themselves.
+    // If this request only waits for other requests of its group, these requests emit the warnings.
     if (!this.#granted && backend.progress?.(this.#request) === 'allotted') return;
     this.#warned = true;
     const message = await (this.#holds ? this.#describeHold() : this.#describeWait());
@@ -347,13 +357,13 @@ class Watch {
     return `${describeLock(this.#request.name)}${labelInParentheses(this.#options.label)}`;
   }
 
-  /** Says how long the request waits, or has waited, because the wait may end meanwhile. */
+  /** Describes how long the request waits, or has waited if the wait ends meanwhile. */
   async #describeWait() {
     const { backend } = this.#request;
     let who = '';
     if (!this.#granted) {
       const holders = await this.#findHolders();
-      // A backend that has to ask may be answered after the lock was given to this request.
+      // If the backend had to ask, the answer may come after this request was granted.
       if (!this.#granted || !backend.askHolders) who = ` (${this.#describeBlockers(holders)})`;
     }
     const waited = duration(this.waitDuration());
@@ -386,7 +396,7 @@ class Watch {
     return (blocks ? holdersNow : holdersForTimers)(backend, name, true);
   }
 
-  /** Says how long the lock is held, or was. */
+  /** Describes how long the lock is held, or was held. */
   async #describeHold() {
     const { backend, name } = this.#request;
     const waiting = describeWaiting(await queryWaiters(backend, name), backend.outage?.());
@@ -425,7 +435,8 @@ class Watch {
 }
 
 /**
- * A time can be longer than a timer can wait: then `then` is called early, with the rest.
+ * Sets a timer. If the time is longer than a timer can wait, `then` is called early, with the
+ * remaining time.
  * @param {number} milliseconds @param {(rest: number) => void} then
  * @returns {NodeJS.Timeout}
  */
