@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Makes the errors of all parts. DOMExceptions have the specification's names (section 3.2.1); a
- * fault that it does not name is a plain error with a `code`. Errors about one lock are in
- * extensions/lock-errors.js.
+ * Makes the errors of all parts. DOMExceptions have the specification's names (section 3.2.1); an
+ * error for which the specification has no name is a plain Error with a `code`. Errors about one
+ * lock are in extensions/lock-errors.js.
  */
 
 const { inspect } = require('node:util');
@@ -38,14 +38,17 @@ const argumentError = (message) =>
   withErrorCode(new TypeError(message), 'ERR_WEB_LOCKS_INVALID_ARGUMENT');
 
 /**
- * The message has the form that browsers use.
+ * Makes a TypeError whose message has the form that browsers use.
  * @param {string} operation what was called, such as `'request' on 'LockManager'`
  * @param {string} problem what was given, and what is allowed
  */
 const typeError = (operation, problem) =>
   argumentError(`Failed to execute ${operation}: ${problem}`);
 
-/** @param {string} operation @param {string} interfaceName the interface that `this` lacks */
+/**
+ * @param {string} operation @param {string} interfaceName the interface that `this` does not
+ *   implement
+ */
 const illegalInvocation = (operation, interfaceName) =>
   typeError(operation, `Illegal invocation: 'this' is not a ${interfaceName}.`);
 
@@ -57,11 +60,14 @@ const notSupportedError = (message) =>
 const invalidStateError = (message) =>
   withErrorCode(new DOMException(message, 'InvalidStateError'), 'ERR_WEB_LOCKS_CLOSED');
 
-/** The agent of this thread is gone: its environment is shutting down. */
+/**
+ * The error when the agent of this thread no longer exists, because its environment is shutting
+ * down.
+ */
 const closedError = () =>
   invalidStateError('The environment of this lock manager is shutting down.');
 
-/** @param {unknown} [cause] why the bucket could not be opened before */
+/** @param {unknown} [cause] why the bucket could not be opened earlier */
 function bucketClosedError(cause) {
   const error = invalidStateError('The storage bucket of this lock manager was closed.');
   return cause === undefined ? error : assign(error, { cause });
@@ -77,14 +83,17 @@ const plainError = (message, code, options) => withCode(new Error(message, optio
 /** @template {Error} E @param {E} error @param {string} code */
 const withCode = (error, code) => withErrorCode(assign(error, { code }), code);
 
-/** Runs no code of the value. @param {any} value */
+/** Never calls getters or toString() of the value, which could run user code. @param {any} value */
 function describe(value) {
   if (typeof value === 'function') return 'a function';
   if (typeof value === 'object' && value !== null) return 'an object';
   return inspect(value, { maxStringLength: 40 });
 }
 
-/** Shortens a long name, so that the message stays readable. @param {string} name */
+/**
+ * Quotes a name, and shortens it if it is long, so that the message stays readable.
+ * @param {string} name
+ */
 function quote(name) {
   return stringify(name.length > 80 ? `${name.slice(0, 80)}…` : name);
 }

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * The parts of the language and of Node.js that the library uses, taken once, when it is loaded.
- * Code that replaces a global later (a polyfill, zone.js, fake timers) does not change locks. Each
- * part comes from a place where nobody replaces it, if there is one.
+ * The parts of the language and of Node.js that the library uses. They are read once, when the
+ * library is loaded, so that code that replaces a global later (a polyfill, zone.js, fake timers)
+ * does not affect locks. If possible, each part is read from a place where nobody replaces it.
  */
 
 const { AsyncLocalStorage, AsyncResource } = require('node:async_hooks');
@@ -17,7 +17,10 @@ const timers = require('node:timers');
  */
 const uncurry = (method) => Function.prototype.call.bind(method);
 
-/** Async functions return promises with this prototype, whatever the global `Promise` is. */
+/**
+ * The prototype of the promises that async functions return, even if the global `Promise` was
+ * replaced.
+ */
 const promisePrototype = Object.getPrototypeOf((async () => {})());
 /** @type {PromiseConstructor} */
 const Promise = promisePrototype.constructor;
@@ -41,8 +44,8 @@ const arePromisesNative = () => {
 };
 
 /**
- * Rejects with the error. A RangeError takes a microtask, because Node.js cannot record a rejection
- * at the end of the stack.
+ * Returns a promise that rejects with the error. For a RangeError this takes a microtask, because
+ * Node.js cannot record a rejection during a stack overflow.
  * @param {unknown} error @returns {Promise<never>}
  */
 const rejected = async (error) => {
@@ -50,14 +53,17 @@ const rejected = async (error) => {
   throw error;
 };
 
-/** Without a constructor, its `then` never reads one that users' code has replaced. */
+/**
+ * A resolved promise without a constructor, so that its `then` never reads a constructor that
+ * users' code has replaced.
+ */
 const RESOLVED = Object.defineProperty(Promise.resolve(), 'constructor', { value: undefined });
 
 /**
- * Calls in a microtask. An async function would fail with an unhandled rejection at the end of the
- * stack, and code that expects the call would wait for ever.
+ * Calls a function in a microtask. After a stack overflow, an async function would fail with an
+ * unhandled rejection, and code that expects the call would wait for ever.
  * @param {() => void} call
- * @throws {RangeError} the stack is full, and there will be no call
+ * @throws {RangeError} on a stack overflow; the function will not be called
  */
 const callInMicrotask = (call) => {
   then(RESOLVED, call);
@@ -91,7 +97,7 @@ function report(error) {
       throw error;
     });
   } catch {
-    // At the end of the stack `nextTick` throws the error that was to be reported.
+    // On a stack overflow, `nextTick` has thrown, and the error cannot be reported.
   }
 }
 

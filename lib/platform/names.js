@@ -8,9 +8,10 @@
 const { quote } = require('./errors.js');
 
 /**
- * The name is reserved (3.2.1, step 5), so that no user can request it.
- * @param {string} kind @param {string} unique one line, in no other name @param {string} label or
- *   ''
+ * Makes the name of a private lock. The specification reserves such names (section 3.2.1, step 5),
+ * so no user can request this lock.
+ * @param {string} kind @param {string} unique one line that no other name contains @param {string}
+ *   label or ''
  */
 const privateName = (kind, unique, label) => `-${unique}\n${kind}\n${label}`;
 

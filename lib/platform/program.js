@@ -1,6 +1,6 @@
 'use strict';
 
-/** Finds the name of the running program, which holders without a label show. */
+/** Finds the name of the running program, which is the default label of locks. */
 
 const path = require('node:path');
 const process = require('node:process');
@@ -13,8 +13,8 @@ const IS_CODE = /^(-e|-p|-pe|--eval|--print)(=|$)/;
 let known;
 
 /**
- * Keeps its first answer, because a program may change `process.argv` later. Without a script, the
- * name is that of the executable.
+ * Returns the name of the script, or of the executable if there is no script. The first result is
+ * kept, because a program may change `process.argv` later.
  */
 function programName() {
   known ??= nameOf(scriptPath()) || path.basename(process.execPath).replace(/\.exe$/i, '');

@@ -1,8 +1,9 @@
 'use strict';
 
 /**
- * The platform classes of this thread, taken from an object that Node.js makes. The globals are
- * missing in a bare `vm` context, and a test environment may have replaced them.
+ * The platform classes of this thread, read from objects that Node.js makes. The globals cannot be
+ * used, because they are missing in a bare `vm` context, and a test environment may have replaced
+ * them.
  */
 
 const util = require('node:util');

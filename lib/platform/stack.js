@@ -3,11 +3,11 @@
 const { captureStackTrace } = Error;
 
 /**
- * Captures the stack of a call, whatever form users' code gave to stacks.
- * @param {Function} callee its caller is the first frame
- * @param {number} most frames
+ * Captures the stack of a call, even if users' code has changed how stacks are formatted.
+ * @param {Function} callee the function whose caller is the first frame
+ * @param {number} most the most frames to capture
  * @param {(error: Error, frames: NodeJS.CallSite[]) => string} describe
- * @returns {string} what `describe` returned; '' if somebody froze Error
+ * @returns {string} the result of `describe`; '' if Error is frozen
  */
 function describeStack(callee, most, describe) {
   const holder = { stack: '' };

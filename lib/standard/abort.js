@@ -2,8 +2,8 @@
 
 /**
  * Lets requests follow AbortSignals. Each signal has one listener for all its requests, which is
- * removed with the last one. The state is read from the platform's slots, because a signal's own
- * properties and methods may be users'.
+ * removed when the last request stops following. The state is read from the platform's internal
+ * slots, because users may have replaced the properties and methods of a signal.
  */
 
 const { addAbortListener } = require('node:events');
@@ -21,12 +21,12 @@ const { AbortSignal, dispose } = require('../platform/realm.js');
 const getter = (member) =>
   uncurry(/** @type {any} */ (Object.getOwnPropertyDescriptor(AbortSignal.prototype, member)).get);
 
-/** @type {(signal: any) => boolean} throws for other values */
+/** @type {(signal: any) => boolean} throws if the value is not a signal */
 const getAbortedOfPlatform = getter('aborted');
 /** @type {(signal: any) => unknown} */
 const getReasonOfPlatform = getter('reason');
 
-/** Signals of another DOM, such as jsdom's, whose own members count. @type {WeakSet<object>} */
+/** Signals of another DOM, such as jsdom's. Their own members are used. @type {WeakSet<object>} */
 const others = new WeakSet();
 const addOther = uncurry(WeakSet.prototype.add);
 const isOther = uncurry(WeakSet.prototype.has);
@@ -39,15 +39,15 @@ const getReason = (signal) =>
   isOther(others, signal) ? signal.reason : getReasonOfPlatform(signal);
 
 /**
- * An object that only inherits from a signal is none. @param {any} value @returns {value is
- * AbortSignal}
+ * An object that only inherits from a signal does not count as a signal.
+ * @param {any} value @returns {value is AbortSignal}
  */
 function isAbortSignal(value) {
   try {
     getAbortedOfPlatform(value);
     return true;
   } catch (error) {
-    // At the end of the stack, nobody knows.
+    // After a stack overflow, the answer is unknown.
     if (error instanceof RangeError) throw error;
     return false;
   }
@@ -77,8 +77,9 @@ const removeEventListener = uncurry(AbortSignal.prototype.removeEventListener);
 
 /**
  * The options that `addAbortListener` gives to a signal. In Node.js they contain a private symbol,
- * with which a listener is called even if another one stops the event. The function itself would
- * call the signal's own methods, and make one more object.
+ * which makes sure that a listener is called even if another listener stops the event.
+ * `addAbortListener` itself is not used, because it would call the signal's own methods, and create
+ * one more object.
  */
 const listenerOptions = (() => {
   let options = {};
@@ -94,7 +95,7 @@ const listenerOptions = (() => {
   return options;
 })();
 
-/** If there is no such symbol, `addAbortListener` has to be called for each signal. */
+/** If there is no symbol like that, `addAbortListener` must be called for each signal. */
 const isSymbolKnown = Object.getOwnPropertySymbols(listenerOptions).length > 0;
 
 const getFrom = uncurry(WeakMap.prototype.get);
@@ -112,7 +113,7 @@ const followings = new WeakMap();
 
 /**
  * Calls `signalToAbort` of the followers with the signal's reason, in the order of their `follow`.
- * @param {AbortSignal} signal not aborted @param {Follower} follower
+ * @param {AbortSignal} signal must not be aborted @param {Follower} follower
  */
 function follow(signal, follower) {
   const known = getFrom(followings, signal);
@@ -126,7 +127,7 @@ function listen(signal, first) {
   const followers = new Set();
   addTo(followers, first);
   const listener = () => {
-    // Users' code dispatched this event itself.
+    // Users' code has dispatched this event itself.
     if (!getAborted(signal)) return;
     stopListening(signal, following);
     const reason = getReason(signal);
@@ -134,7 +135,7 @@ function listen(signal, first) {
       try {
         follower.signalToAbort(reason);
       } catch {
-        // The stack is full: see LockRequest#start.
+        // The stack has overflowed: see LockRequest#start.
         const { unfinished } = follower.backend;
         unfinished[unfinished.length] = follower;
         follower.backend.undo(follower.tag);

@@ -16,8 +16,8 @@ const {
 /** @typedef {InstanceType<typeof import('./lock-request.js').LockRequest>} LockRequest */
 
 /**
- * The request class, the options and the query of a lock manager: the specification's, or extended
- * ones. `check` throws if options do not fit together.
+ * The request class, the options and the query of a lock manager: either as in the specification,
+ * or extended. `check` throws if options do not fit together.
  * @typedef {object} Form
  * @property {(value: any, operation: string, isAbortSignal: (signal: any) => boolean) => any}
  *   toOptions
@@ -33,18 +33,19 @@ const own = Symbol('own');
 const REQUEST = "'request' on 'LockManager'";
 const QUERY = "'query' on 'LockManager'";
 
-/** @type {(value: any, operation: string) => Backend} throws for other values */
+/** @type {(value: any, operation: string) => Backend} throws if the value is not a lock manager */
 let backendOf;
 
 /**
- * An installed lock manager accepts signals of any DOM.
+ * Counts the installations of a lock manager. An installed lock manager accepts signals of any DOM.
  * @type {(manager: LockManager, more: number) => void}
  */
 let addInstallations;
 
 /**
- * The lock manager of a storage bucket, as scripts see it (3.2). Not constructible. By the rules of
- * WebIDL, methods that return a promise reject it for every error and do not throw.
+ * The lock manager of a storage bucket, as scripts see it (section 3.2 of the specification). Users
+ * cannot construct one. By the rules of WebIDL, methods that return a promise reject it for every
+ * error and do not throw.
  */
 class LockManager {
   /** @type {Backend} */
@@ -54,7 +55,7 @@ class LockManager {
   #installations = 0;
 
   constructor() {
-    // Parameters would change `LockManager.length`, which is 0.
+    // Parameters would change `LockManager.length`, which must be 0.
     const [key, backend, form] = arguments;
     if (key !== own) throw argumentError('Illegal constructor');
     this.#backend = backend;

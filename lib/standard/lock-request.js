@@ -18,44 +18,46 @@ const runIn = uncurry(/** @type {any} */ (AsyncResource.prototype.runInAsyncScop
 
 /** @typedef {(result?: any) => void} Settle */
 /**
- * How a lock was lost: to `thief`, or for `reason`. The error and the signal are made when asked
- * for.
+ * How a lock was lost: it was stolen by `thief`, or lost for `reason`. The error and the signal are
+ * created only when they are needed.
  * @typedef {{ thief?: string, pid?: number, reason?: string, cause?: () => Error | undefined,
  *   error?: Error, controller?: AbortController, isAnnounced?: boolean,
  *   context?: import('node:async_hooks').AsyncResource }} Loss
  */
 
 /**
- * Follows the course of a request. An observer may run users' code, and nothing here depends on
- * what that does. `arm` sets up what can end the wait of a request, `disarm` removes it. `onMiss`
- * says that the lock is not available. `onEnd` comes last, once, after any of the others.
+ * Follows the course of a request. An observer may run users' code, and nothing here may depend on
+ * what that code does. `arm` sets up the timers and signals that can end the wait of a request, and
+ * `disarm` removes them. `onMiss` means that the lock is not available. `onEnd` is called once,
+ * after all other calls.
  * @typedef {{ arm: () => void, disarm: () => void, onStart: () => void, onGrant: () => void,
  *   onMiss: () => void, onLoss: (error: Error) => void, onAbort: (reason: unknown) => void,
  *   onFailure: (error: unknown) => void, onEnd: (error?: unknown) => void }} Observer
  */
 
-// The states of a request. A pending one was not made yet, or is in the queue.
+// The states of a request. A pending request was not made yet, or is in the queue.
 const PENDING = 0;
 const GRANTED = 1;
 const UNAVAILABLE = 2;
-/** Stolen, or lost for another reason. */
+/** The lock was stolen, or lost for another reason. */
 const LOST = 3;
 /** Aborted, failed, or released. */
 const ENDED = 4;
 
 /**
- * A lock request (2.5) and, once granted, its lock (2.4), as this thread knows it. Backends call it
- * (`Requester` in contract.js), abort signals call it, and a `Lock` reads it. Users never see it.
+ * A lock request (section 2.5 of the specification) and, once granted, its lock (section 2.4), as
+ * this thread knows it. Backends call it (`Requester` in contract.js), abort signals call it, and a
+ * `Lock` reads it. Users never see it.
  *
- * Each transition changes the state here and in the backend first and notifies users afterwards, so
- * that their code always finds the new state. A callback of theirs runs in a microtask of its own,
- * on an empty stack. A call of theirs can run out of stack anywhere; `unfinished` and `undo` then
- * make sure that nothing is left behind.
+ * Each transition must change the state here and in the backend first, and notify users afterwards,
+ * so that users' code always finds the new state. A callback of users runs in a microtask of its
+ * own, on an empty stack. A call from users' code can overflow the stack anywhere; `unfinished` and
+ * `undo` then make sure that no request is left behind.
  *
  * Two promises lead to users. `answer` is internal and resolves to the request when it is answered.
- * Users have the released promise: `answer` itself if the answer came during the call, else a
+ * Users get the released promise: `answer` itself if the answer came during the call, otherwise a
  * reaction of it. The request is a thenable: the engine calls its `then`, which is `onThen`, with
- * the functions that settle the released promise. The fields meanwhile:
+ * the functions that settle the released promise. The fields in each phase:
  *
  *   phase                       callback   then    resolve, reject
  *   not requested yet           -          -       -
@@ -66,10 +68,10 @@ const ENDED = 4;
  *
  * If an error comes before `onThen`, `refusal` keeps it, and `onThen` rejects with it. A request
  * without a callback (`HeldRequest`) has no `answer` and no `onThen`: `resolve` and `reject` belong
- * to the promise that users have, until it is settled.
+ * to the users' promise, until it is settled.
  *
  * Promises, closures and fields are most of what a request costs (docs/internals/performance.md),
- * so there are no more of them than needed.
+ * so the code creates no more of them than needed.
  */
 class LockRequest {
   /** Identifies the request in its backend. */
@@ -82,13 +84,14 @@ class LockRequest {
   /** @type {((lock: any) => any) | undefined} */
   callback;
   /**
-   * An own property, so that a promise resolved with the request finds it without a search.
+   * This is an own property, so that the engine finds it without a search when a promise is
+   * resolved with the request.
    * @type {((resolve: Settle, reject: Settle) => void) | undefined}
    */
   // biome-ignore lint/suspicious/noThenProperty: a request is a thenable
   then;
 
-  // Few requests have the following fields of their own: see `setDefaults`.
+  // Few requests get own properties for the following fields: see `setDefaults`.
 
   /** Makes the error of a failed request. @type {((request: any) => unknown) | undefined} */
   why;
@@ -102,7 +105,8 @@ class LockRequest {
   /**
    * Makes only the instance whose fields are the defaults; all others go through `initialize`.
    * @param {import('../backend/contract.js').Backend} backend
-   * @param {string} name @param {any} options a LockOptions dictionary (3.2), perhaps with more
+   * @param {string} name @param {any} options a LockOptions dictionary (section 3.2 of the
+   *   specification), perhaps with further options
    */
   constructor(backend, name, options) {
     this.backend = backend;
@@ -121,7 +125,8 @@ class LockRequest {
     return ifAvailable ? 'ifAvailable' : 'wait';
   }
 
-  // The backend calls these members when something happened. They change state only (contract.js).
+  // The backend calls these members when something has happened. They must only change state
+  // (contract.js).
 
   granted() {
     this.state = GRANTED;
@@ -131,7 +136,7 @@ class LockRequest {
     this.state = UNAVAILABLE;
   }
 
-  /** @param {string} thief client id @param {number} [pid] of the thief */
+  /** @param {string} thief the thief's client id @param {number} [pid] the thief's process id */
   stolen(thief, pid) {
     this.markLost(thief);
     if (this.loss) this.loss.pid = pid;
@@ -139,7 +144,7 @@ class LockRequest {
 
   /** @param {string} reason @param {() => Error | undefined} [cause] */
   lost(reason, cause) {
-    // The lock may have been granted without this thread's knowledge.
+    // The request may have been granted without this thread's knowledge.
     if (this.state === GRANTED || this.state === PENDING) this.markLost(undefined, reason, cause);
   }
 
@@ -170,17 +175,17 @@ class LockRequest {
     this.resolveAnswer();
   }
 
-  /** Whether users' code was called with the answer, once that is announced. */
+  /** Whether users' code was called with the answer; valid after the answer was announced. */
   get isDelivered() {
     return this.callback === undefined;
   }
 
-  /** @param {boolean} fromEvents false within a call of users' */
+  /** @param {boolean} fromEvents false within a call from users' code */
   announceLoss(fromEvents) {
     const { loss } = this;
     if (this.state !== LOST || loss?.isAnnounced) return;
     this.publishLoss(fromEvents);
-    // The mark is set last: if the stack does not suffice for all of it, this is called again.
+    // The mark is set last: after a stack overflow, this function is called again.
     if (loss) loss.isAnnounced = true;
   }
 
@@ -200,13 +205,13 @@ class LockRequest {
    * Requests the lock. The callback runs in a microtask, in the async context of this call.
    * @param {(lock: any) => any} callback
    * @returns {Promise<any>} the released promise
-   * @throws {unknown} the stack is full, and there is no request
+   * @throws {unknown} on a stack overflow; there is no request then
    */
   start(callback) {
     const answer = new Promise((resolve) => {
       this.resolve = resolve;
     });
-    // At the end of the stack, the constructor rejects the promise.
+    // After a stack overflow, the constructor has already rejected the promise.
     if (!this.resolve) return answer;
     let released = answer;
     try {
@@ -215,17 +220,18 @@ class LockRequest {
       const isLater = this.state === GRANTED && this.deferAnnouncement();
       if (isLater || this.state === PENDING) released = releasedPromise(answer);
       else makeThenable(this);
-      // The holder learns of the theft before the callback of the thief runs.
+      // The holder must learn of the theft before the callback of the thief runs.
       if (this.options.steal) this.backend.announce();
       if (this.then) this.resolveAnswer();
       this.armAndNotify(isLater);
     } catch (error) {
-      // This is no function of its own, because there may be no stack for a call.
+      // This is not a function of its own, because a further call could overflow the stack again.
       this.state = ENDED;
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
       this.backend.undo(this.tag);
-      // Users' code had it rejected meanwhile, and that is the answer.
+      // Users' code has caused the rejection of the request meanwhile, and this rejection is the
+      // answer.
       if (this.refusal) return released;
       this.callback = undefined;
       throw error;
@@ -234,15 +240,15 @@ class LockRequest {
   }
 
   /**
-   * Returns true if callbacks of earlier grants are still to be called. The backend then announces
-   * this grant after those.
+   * Returns true if callbacks of earlier grants must still be called. Then the backend announces
+   * this grant after those grants.
    */
   deferAnnouncement() {
     return this.backend.deferAnnouncement?.(this) === true;
   }
 
   /**
-   * Sets up what can end a pending request, then publishes it and its answer.
+   * Arms the observer, which can end a pending request, then publishes the request and its answer.
    * @param {boolean} isAnnouncedLater
    */
   armAndNotify(isAnnouncedLater) {
@@ -265,8 +271,9 @@ class LockRequest {
   }
 
   /**
-   * Ends the time in which the request can be given up (4.4, step 2.14.1).
-   * @returns {boolean} false if it was given up before
+   * Ends the time in which the request can be aborted (section 4.4 of the specification, step
+   * 2.14.1).
+   * @returns {boolean} false if the request was aborted earlier
    */
   beginUse() {
     if (this.state === ENDED) return false;
@@ -282,7 +289,7 @@ class LockRequest {
   /**
    * Section 4.3, "signal to abort the request":
    * https://www.w3.org/TR/2023/WD-web-locks-20230105/#signal-to-abort-the-request. The request
-   * follows its signal until the callback is called.
+   * follows its signal until its callback is called.
    * @param {unknown} reason
    */
   signalToAbort(reason) {
@@ -295,7 +302,7 @@ class LockRequest {
 
   /**
    * Leaves the queue, or releases a lock that nobody has used yet.
-   * @returns {boolean} false if the request had ended before
+   * @returns {boolean} false if the request had already ended
    */
   withdraw() {
     if (this.state !== PENDING && this.state !== GRANTED) return false;
@@ -314,7 +321,7 @@ class LockRequest {
     this.fail(this.failure());
   }
 
-  /** @returns {unknown} undefined if it did not fail */
+  /** @returns {unknown} the error of the request; undefined if it did not fail */
   failure() {
     return this.why?.(this);
   }
@@ -327,19 +334,20 @@ class LockRequest {
     this.observer?.onEnd(error);
   }
 
-  /** Rejects the promise that users have, unless it is settled. @param {unknown} error */
+  /** Rejects the users' promise, unless it is settled. @param {unknown} error */
   rejectPromise(error) {
     if (this.callback) {
       if (!this.refusal) this.refusal = { error };
       this.resolveAnswer();
       return;
     }
-    // `reject` is dropped last, because this is called again if that call finds no stack.
+    // `reject` is dropped last, because this function is called again if calling it overflows the
+    // stack.
     this.reject?.(error);
     this.reject = undefined;
   }
 
-  /** Ends, on an empty stack, what a call could not end because the stack was full. */
+  /** Ends, on an empty stack, a request that a call could not end because of a stack overflow. */
   finish() {
     const { signal } = this.options;
     const aborted = signal && abortedReason(signal);
@@ -360,20 +368,21 @@ class LockRequest {
     return this.state === GRANTED;
   }
 
-  /** Aborted when the lock is lost. */
+  /** The signal that aborts when the lock is lost. */
   get lossSignal() {
     this.loss ??= {};
     const loss = this.loss;
     if (!loss.controller) {
       loss.controller = new AbortController();
-      // A thief in this thread would run the listeners in its own context, an event in none.
+      // Without this resource, listeners would run in the async context of a thief in this thread,
+      // or in none if an event reports the loss.
       loss.context = new AsyncResource('LockSignal');
     }
     if (this.state === LOST) abortLossSignal(loss, this.lossReason());
     return loss.controller.signal;
   }
 
-  /** Makes the error once. */
+  /** Returns the error of the loss, which is created only once. */
   lossReason() {
     this.loss ??= {};
     this.loss.error ??= this.lossError(this.loss);
@@ -381,7 +390,7 @@ class LockRequest {
   }
 
   /**
-   * The released promise of a lost lock rejects with this error (4.1).
+   * The released promise of a lost lock rejects with this error (section 4.1 of the specification).
    * @param {Loss} loss @returns {Error}
    */
   lossError({ thief, reason }) {
@@ -391,8 +400,8 @@ class LockRequest {
 
   /**
    * Section 4.2, "release the lock":
-   * https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock. `announce` of the backend
-   * then notifies those who are granted the lock.
+   * https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock. Afterwards `announce` of
+   * the backend must be called, to notify the requests that are granted.
    * @returns {Promise<void> | void}
    */
   release() {
@@ -404,13 +413,13 @@ class LockRequest {
 
   /** @returns {Promise<void> | void} */
   releaseInBackend() {
-    // The state changes here and not in `release`: if there is no stack for this call, the lock
-    // is still held.
+    // The state changes here and not in `release`: if this call overflows the stack, the lock is
+    // still held.
     if (this.state === GRANTED) this.state = ENDED;
     try {
       return this.backend.release(this);
     } catch {
-      // The stack is full: see `start`.
+      // The stack has overflowed: see `start`.
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
       this.backend.undo(this.tag);
@@ -420,8 +429,8 @@ class LockRequest {
 }
 
 /**
- * Puts the defaults of all fields on the prototype. Most requests need no own copies, and no setter
- * of users on `Object.prototype` is called.
+ * Puts the defaults of all fields on the prototype. So most requests need no properties of their
+ * own for them, and no setter that users have put on `Object.prototype` is called.
  * @param {new (backend: any, name: string, options: any) => LockRequest} RequestClass
  */
 function setDefaults(RequestClass) {
@@ -429,10 +438,10 @@ function setDefaults(RequestClass) {
 }
 
 /**
- * Stands in for the constructor: `super()`, which the engine does not inline, would cost 5 % of a
+ * Replaces the constructor: `super()`, which the engine does not inline, would cost 5 % of a
  * request.
  * @param {any} request @param {import('../backend/contract.js').Backend} backend
- * @param {string} name @param {any} options checked, they fit together
+ * @param {string} name @param {any} options that were checked to fit together
  */
 function initialize(request, backend, name, options) {
   request.tag = NO_TAG;
@@ -448,14 +457,15 @@ function initialize(request, backend, name, options) {
 }
 
 /**
- * If the lease has ended and no event has told so yet, the backend marks the lock as lost.
+ * Makes the backend mark the lock as lost if the lease has ended and no event has reported that
+ * yet.
  * @param {LockRequest} request
  */
 function loseIfExpired(request) {
   try {
     request.backend.holds?.(request);
   } catch {
-    // The stack is full. The lock is released then, expired or not.
+    // On a stack overflow, the lock is released whether or not the lease has expired.
   }
 }
 
@@ -475,7 +485,8 @@ function makeThenable(request) {
 }
 
 /**
- * Works if users' code replaced parts of promises, because async functions use none of those.
+ * Works even if users' code has replaced parts of promises, because async functions do not use the
+ * replaced parts.
  * @param {Promise<any>} answer @returns {Promise<any>}
  */
 async function outcomeAfter(answer) {
@@ -484,8 +495,8 @@ async function outcomeAfter(answer) {
 
 /**
  * Makes a request a thenable, so that its outcome settles the released promise. The engine calls
- * this in a microtask of its own. The functions that settle the promise exist from here on only,
- * and cost nothing while the request waits.
+ * this in a microtask of its own. The functions that settle the promise exist only from here on, so
+ * they cost nothing while the request waits.
  * @this {LockRequest} @param {Settle} resolve @param {Settle} reject
  */
 function onThen(resolve, reject) {
@@ -500,7 +511,8 @@ function onThen(resolve, reject) {
 }
 
 /**
- * Runs the callback, releases the lock, then settles the released promise (2.4).
+ * Runs the callback, releases the lock, then settles the released promise (section 2.4 of the
+ * specification).
  * @param {LockRequest} request @param {(lock: any) => any} callback
  */
 async function runCallback(request, callback) {
@@ -518,12 +530,13 @@ async function runCallback(request, callback) {
   // The waiting promise has settled.
   const released = request.release();
   if (released) await released;
-  // The release has found the lock lost, and the promise rejects with that.
+  // The release has found that the lock was lost, so the promise must reject with the loss.
   if (request.state === LOST) {
     request.backend.announce();
     return;
   }
-  // These functions lead to the promise and its surroundings, which must stay collectable.
+  // These functions refer to the promise and to everything that it refers to, which must remain
+  // collectable.
   request.resolve = undefined;
   request.reject = undefined;
   settle?.(result);

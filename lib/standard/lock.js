@@ -9,16 +9,19 @@ const { defineInterface } = require('./webidl.js');
 /** Proves to a constructor that this package calls it. */
 const own = Symbol('own');
 
-/** @type {(lock: any, operation: string) => LockRequest} throws for other values */
+/** @type {(lock: any, operation: string) => LockRequest} throws if the value is not a lock */
 let requestOf;
 
-/** A held lock, which the callback of `LockManager.request` receives (3.3). Not constructible. */
+/**
+ * A held lock, which the callback of `LockManager.request` receives (section 3.3 of the
+ * specification). Users cannot construct one.
+ */
 class Lock {
   /** @type {LockRequest} */
   #request;
 
   constructor() {
-    // Parameters would change `Lock.length`, which is 0.
+    // Parameters would change `Lock.length`, which must be 0.
     if (arguments[0] !== own) throw argumentError('Illegal constructor');
     this.#request = arguments[1];
   }

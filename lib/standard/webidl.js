@@ -37,7 +37,10 @@ function toDOMString(value, operation, what) {
   return `${value}`;
 }
 
-/** @param {string} name @throws {DOMException} the name is reserved (3.2.1, step 5) */
+/**
+ * @param {string} name @throws {DOMException} if the specification reserves the name (section
+ *   3.2.1, step 5)
+ */
 function checkName(name) {
   if (name[0] === '-') {
     throw notSupportedError(`The name ${quote(name)} starts with '-': such names are reserved.`);
@@ -61,7 +64,8 @@ function toLockMode(value, operation) {
 }
 
 /**
- * Reads each member once, in lexicographical order, and converts it before it reads the next.
+ * Reads each member once, in lexicographical order, and converts it before it reads the next
+ * member.
  * @param {any} value @param {string} operation @param {(signal: any) => boolean} [isAbortSignal]
  * @returns {Readonly<LockOptions>}
  */
@@ -89,7 +93,7 @@ function requireArguments(count, needed, operation) {
 }
 
 /**
- * Gives a class the attributes of a WebIDL interface: enumerable members and a
+ * Gives a class the properties of a WebIDL interface: enumerable members and a
  * `Symbol.toStringTag`.
  * @param {Function} interfaceClass @param {string[]} members names on the prototype
  */
