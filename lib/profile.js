@@ -1,14 +1,14 @@
 'use strict';
 
 /**
- * `web-locks/profile`: records who waited for whom. If it is preloaded, it profiles the program
- * from its start to its end:
+ * `web-locks/profile`: records which requests waited for which locks. If it is preloaded, it
+ * profiles the program from its start to its end:
  *
  *   node --import web-locks/profile app.js
  *
- * WEB_LOCKS_PROFILE names the file, WEB_LOCKS_PROFILE_SIZE the bytes for each thread.
- * WEB_LOCKS_PROFILE_SITES=0 leaves call sites out, which costs less. If code imports it, it does
- * nothing before `startProfile()`.
+ * WEB_LOCKS_PROFILE names the file, and WEB_LOCKS_PROFILE_SIZE sets the number of bytes for each
+ * thread. WEB_LOCKS_PROFILE_SITES=0 leaves out call sites, which makes the profile cheaper. If the
+ * module is imported by code, it does nothing until `startProfile()` is called.
  */
 
 const path = require('node:path');
@@ -37,7 +37,7 @@ const isThisModule = (specifier) =>
  */
 function writeProfileOn(signal, profile) {
   const listener = () => {
-    // The program handles the signal itself, and its 'exit' event ends the profile.
+    // If the program handles the signal itself, its 'exit' event ends the profile.
     if (process.listenerCount(signal) > 1) return;
     profile.end();
     process.off(signal, listener);

@@ -1,12 +1,12 @@
 'use strict';
 
 /**
- * Assembles a page into one file that loads nothing and whose policy allows no other script and
- * style. Each page has a folder with a template, a style, and a script in parts; this folder has
- * what all pages share.
+ * Assembles a page into one file that loads nothing, and whose content security policy allows no
+ * other scripts and styles. Each page has a folder with a template, a style, and a script in parts;
+ * this folder contains the parts that all pages share.
  *
- * The parts of a script are CommonJS modules, as in Node.js. Each has a scope of its own, and
- * requires parts before it by their file names, which must differ.
+ * The parts of a script are CommonJS modules, as in Node.js. Each has a scope of its own, and may
+ * require earlier parts by their file names, which must be unique.
  */
 
 const { createHash } = require('node:crypto');
@@ -43,8 +43,8 @@ function scriptOf(files) {
  *   `policy`, and those of `more`
  * @param {string} page.style a file of the folder
  * @param {string[]} page.common parts of the script from this folder
- * @param {string[]} page.scripts its own parts, each after those that it requires; the last one
- *   starts the page
+ * @param {string[]} page.scripts its own parts. Each part must come after the parts that it
+ *   requires; the last part starts the page
  * @param {Record<string, string>} [page.more] further markup
  * @returns {{ html: string, policy: string }} the page and its content security policy
  */

@@ -1,7 +1,8 @@
 'use strict';
 
 /**
- * Formats a time for people. The terminal and the pages share this file, so it requires no other.
+ * Formats a time for people. The terminal and the pages share this file, so it must not require
+ * other files.
  */
 
 /**

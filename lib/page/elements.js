@@ -1,13 +1,13 @@
 'use strict';
 
 /**
- * Makes elements and formats numbers for pages. Texts of users go into text nodes, never into
+ * Makes elements and formats numbers for pages. Texts of users must go into text nodes, never into
  * markup.
  */
 
 const element = (id) => document.getElementById(id);
 
-/** Longer texts are shown without their middle, and whole as the title. */
+/** Longer texts are shown without their middle; the title of the element has the whole text. */
 const LONGEST = 200;
 const HEAD = 140;
 

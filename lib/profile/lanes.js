@@ -1,6 +1,6 @@
 'use strict';
 
-/** Assigns lanes to intervals so that those of one lane do not overlap. */
+/** Assigns lanes to intervals so that the intervals of a lane do not overlap. */
 class Lanes {
   /**
    * A heap by the end of the last interval of each lane.
@@ -9,7 +9,7 @@ class Lanes {
   #heap = [];
 
   /**
-   * @param {number} from at least that of the last call
+   * @param {number} from must not be less than in the last call
    * @param {number} to @returns {number} a lane that is free for that time
    */
   assign(from, to) {

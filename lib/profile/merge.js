@@ -2,19 +2,19 @@
 
 /**
  * Merges the profiles of several processes: puts them on one clock, and finds which requests of one
- * process blocked those of another.
+ * process blocked requests of another process.
  *
  * Processes of one machine share a monotonic clock. Between machines the time of day gives a first
- * guess, and the tokens of locks correct it: of two locks that exclude each other, the one with the
- * smaller token ended before the other one was granted. So each pair of processes gets bounds for
- * the difference of their clocks, and the guess counts only within them.
+ * guess, and the tokens of locks correct it: of two locks that exclude each other, the lock with
+ * the smaller token ended before the other lock was granted. So there are bounds for the clock
+ * difference of each pair of processes, and the guess is limited to these bounds.
  */
 
 const { findBlockers } = require('./requests.js');
 
 /**
  * A request as it is in the file of a profile.
- * @typedef {object} FromFile a request in the file of a profile
+ * @typedef {object} FromFile
  * @property {number} id unique in its file
  * @property {string} lock
  * @property {string} manager
@@ -127,7 +127,8 @@ function groupedByLock(requests) {
 
 /**
  * @typedef {object} Offset
- * @property {number} by milliseconds that convert the clock of a process to that of the first
+ * @property {number} by the milliseconds to add to a time of this process to get a time of the
+ *   first process
  * @property {'same' | 'tokens' | 'day'} from `same`, the processes share a clock; `tokens`, tokens
  *   bound the difference; `day`, only the times of day are known
  * @property {number} within the error in milliseconds; Infinity if unknown
@@ -142,7 +143,8 @@ function offsetsOf(traces, parts) {
   for (const [index, trace] of traces.entries()) {
     const guess = epochOf(trace) - epochOf(first);
     const isSame = trace.otherData.host === first.otherData.host && Math.abs(guess) < SAME_MACHINE;
-    // The time of day is set now and then; the monotonic clock is not.
+    // Processes of one machine share the monotonic clock, which, unlike the time of day, is never
+    // set.
     const by = isSame ? 0 : guess;
     let [low, high] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
     for (const [other, { by: known }] of offsets.entries()) {
@@ -168,9 +170,10 @@ function offsetsOf(traces, parts) {
 const epochOf = ({ otherData: { began, zero = 0 } }) => (Date.parse(began) || 0) - zero;
 
 /**
- * The lower bounds of clock differences. Two bounds over a third process count as one.
+ * The lower bounds of clock differences. Two bounds through a third process are combined into one.
  * @param {Merged[][]} parts the requests of each process, on its own clock
- * @returns {number[][]} `[a][b]`: the least amount by which the offset of `b` exceeds that of `a`
+ * @returns {number[][]} `[a][b]`: the least amount by which the offset of `b` exceeds the offset of
+ *   `a`
  */
 function offsetBounds(parts) {
   const { length } = parts;
@@ -219,7 +222,11 @@ function* successivePairs(same) {
   }
 }
 
-/** A holder learns late of a theft or a loss, so its end is not exact. @param {Merged} request */
+/**
+ * Whether the end of a lock is exact. A holder learns of a theft or a loss with a delay, so its end
+ * is not.
+ * @param {Merged} request
+ */
 const hasExactEnd = ({ args: { outcome } }) => outcome === 'granted' || outcome === 'threw';
 
 module.exports = { isLocalToProcess, merge };

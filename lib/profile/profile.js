@@ -2,9 +2,9 @@
 
 /**
  * A profile of contention. Each thread records into a ring of its own; the thread that began the
- * profile, usually the main thread, knows all rings and writes the file. Threads announce their
- * rings, and the ends of the workers that they started, through a BroadcastChannel: a message is
- * delivered at once, whatever becomes of its sender. Nothing here keeps a thread alive.
+ * profile, usually the main thread, knows all rings and writes the file. Through a
+ * BroadcastChannel, each thread announces its ring, and reports when a worker that it has started
+ * exits. A message is delivered even if its sender ends at once. Nothing here keeps a thread alive.
  */
 
 const { hostname } = require('node:os');
@@ -27,7 +27,7 @@ const { setEnvironmentData } = workerThreads;
 /** The name of the channel, and of the environment data that tell workers how to record. */
 const CHANNEL = 'web-locks-profile';
 
-/** Bytes for each thread. */
+/** The default number of bytes for each thread. */
 const DEFAULT_SIZE = 2 ** 23;
 
 /** The records of ended threads take at most this many times the size of a ring. */
@@ -52,7 +52,10 @@ const thisThread = () => ({
   name: threadName || undefined,
 });
 
-/** The part of one thread: it records, and reports the ends of its workers. */
+/**
+ * One thread's share of the profile: records its requests and reports when one of its workers
+ * exits.
+ */
 class Part {
   #recorder;
   /** @param {any} message for the thread that collects */
@@ -121,7 +124,7 @@ class Profile {
     }
   };
 
-  /** @param {any} message from a Part */
+  /** @param {any} message a message of a Part */
   #handleMessage({ begun, shared, ended, at }) {
     if (begun) this.#rings.set(begun.id, { thread: begun, ring: new Ring(shared) });
     else this.#takeRecord(ended, at);
@@ -143,7 +146,7 @@ class Profile {
     while (this.#endedBytes > ENDED * this.#size && this.#ended.length > 1) this.#dropOldest();
   }
 
-  /** Drops the record of the thread that ended first. */
+  /** Drops the record of the thread that ended earliest. */
   #dropOldest() {
     const [{ words }] = this.#ended.splice(0, 1);
     this.#endedBytes -= words.byteLength;
@@ -157,7 +160,7 @@ class Profile {
     setEnvironmentData(CHANNEL);
     this.#part.stop();
     if (current === this) current = undefined;
-    // Some threads may have begun or ended just now.
+    // Messages of threads that have just begun or ended may still be waiting.
     for (let next = this.#receiveMessage(); next; next = this.#receiveMessage())
       this.#handleMessage(next.message);
     this.#channel.close();
@@ -198,7 +201,7 @@ class Profile {
   }
 }
 
-/** A thread that takes part in the profile of the thread that started it. */
+/** The share of a thread that takes part in the profile of the thread that started it. */
 class Joined {
   #part;
 
@@ -229,8 +232,8 @@ const SIZES = `a number of bytes from ${LEAST} to 2^30`;
 let current;
 
 /**
- * Begins a profile, joins that of the thread that started this one, or returns the one that runs in
- * this thread.
+ * Begins a profile. If the thread that started this thread has a profile, this thread joins it; if
+ * this thread already has a profile, that one is returned.
  * @param {{ file?: string, size?: number, sites?: boolean }} [options] the file to write, the bytes
  *   for each thread, and whether to record call sites, which cost the most
  */

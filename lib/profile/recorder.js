@@ -2,13 +2,13 @@
 
 /**
  * Records the requests of this thread in a ring, as the diagnostics channels publish them: when a
- * request is made, when it is granted after a wait, and when it ends. So the ring knows what is
- * pending and held even if the thread dies.
+ * request is made, when it is granted after a wait, and when it ends. So the ring shows which
+ * requests are pending or held even if the thread dies.
  *
- * Times are those of the messages, in milliseconds of a clock that all threads share. They are
- * taken after the grant and before the release, so a recorded hold lies inside the real one, and
- * two exclusive holds never overlap. One exception: a robbed holder records its end only when it is
- * notified of the theft.
+ * The recorded times come from the messages, in milliseconds of a clock that all threads share.
+ * They are taken after the grant and before the release, so a recorded hold lies within the real
+ * one, and two exclusive holds never overlap. There is one exception: a holder whose lock was
+ * stolen records its end only when it is notified of the theft.
  */
 
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
@@ -36,7 +36,7 @@ const OUTCOMES = /** @type {const} */ ([
 /** Names and labels are cut to this many code units. */
 const LONGEST = 1000;
 
-/** For these outcomes the error is recorded. */
+/** The outcomes for which the error is recorded. */
 const TELLING = ['failed', 'threw'];
 
 /** @typedef {{ number: number, waits: boolean, outcome: number }} Live a running request */
@@ -91,7 +91,7 @@ class Recorder {
 
   /** @param {any} message */
   #handleStart({ id, name, mode, label, manager, asked, waited, pending }) {
-    // Node.js's own locks publish to the same channels, without this field.
+    // Node.js's own locks publish to the same channels, but without this field.
     if (asked === undefined) return;
     const number = ++this.#count;
     this.#live.set(id, { number, waits: pending, outcome: OUTCOMES.indexOf('failed') });

@@ -68,12 +68,12 @@ function read(file) {
 /** @param {string} text invalid JSON */
 function describeFault(text) {
   if (text.trim() === '') return 'is empty';
-  // The program was killed while it wrote the file.
+  // Whether the program was killed while it wrote the file.
   const isCut = /^\s*\{/.test(text) && !/\]\s*\}\s*$/.test(text.slice(-100));
   return isCut ? 'is not JSON: it ends too early' : 'is not JSON';
 }
 
-/** Numbers the distinct values. */
+/** A table that gives each distinct value a number. */
 class Table {
   /** @type {Map<string, number>} */
   #numbers = new Map();
@@ -94,7 +94,7 @@ class Table {
 /**
  * @typedef {object} Process
  * @property {string} file the name of its profile
- * @property {any} about what the profile says about it
+ * @property {any} about the profile's data about the process
  * @property {import('./merge.js').Offset} offset of its clock
  */
 

@@ -3,10 +3,10 @@
 /**
  * Combines the rings of all threads into requests, and finds which requests blocked which.
  *
- * A request was blocked by those that held the name when it began to wait. A thread is notified a
- * moment after the grant, so if no earlier request had been notified yet, the blocker is the next
- * one of them that was. A thread records a release a moment before the release, so if there is no
- * such request, the blocker is the one that released last.
+ * The blockers of a request are the requests that held the name when it began to wait. A thread is
+ * notified a moment after a grant. So if no holder is recorded at that time, the blocker is the
+ * earlier request that is notified next. A thread records a release a moment before it happens. So
+ * if there is no such earlier request, the blocker is the request that released last.
  */
 
 const { OUTCOMES } = require('./recorder.js');
@@ -97,7 +97,7 @@ function requestFromStart(numbers) {
     site,
     contended,
     asked,
-    // If it turns out that the lock was not available, the entry of the end says so.
+    // If the lock turns out to be unavailable, the entry of the end says so.
     granted: contended ? Number.POSITIVE_INFINITY : answered,
     outcome: contended ? 'pending' : 'held',
     token: 0n,
@@ -135,8 +135,8 @@ function findBlockers(requests) {
 
 /**
  * @param {Recorded[]} byGrant @param {number} from @param {Recorded} request
- * @returns {Recorded | undefined} of the requests made before, the one that was notified of its
- *   grant first
+ * @returns {Recorded | undefined} among the requests made earlier, the request that was notified of
+ *   its grant first
  */
 function nextGranted(byGrant, from, request) {
   for (let i = from; i < byGrant.length && byGrant[i] !== request; i++) {

@@ -9,8 +9,8 @@
  * write is then under way while it copies, and if TAIL moved in the meantime it copies once more.
  *
  * An entry consists of 64-bit floats: its length, its kind, numbers, and then text of 16-bit code
- * units. It never wraps: if it does not fit before the end of the ring, a 0 says that the next
- * entry is at the start.
+ * units. It never wraps: if an entry does not fit before the end of the ring, a 0 says that the
+ * next entry is at the start.
  */
 
 /** Indices of the header, whose fields are 32-bit integers. */
@@ -25,7 +25,7 @@ const START = 1;
 const GRANT = 2;
 const END = 3;
 
-/** The least size of a ring in bytes, many times that of the longest entry. */
+/** The least size of a ring in bytes, which is many times the size of the longest entry. */
 const LEAST = 2 ** 16;
 
 class Ring {
@@ -42,7 +42,7 @@ class Ring {
     return new Ring(new SharedArrayBuffer(HEADER_BYTES + size));
   }
 
-  /** @returns {boolean} whether nobody may write any more */
+  /** @returns {boolean} whether writing is no longer allowed */
   get stopped() {
     return Atomics.load(this.header, STOPPED) === 1;
   }
@@ -68,7 +68,7 @@ class Ring {
     Atomics.store(this.header, HEAD, at + length);
   }
 
-  /** @param {number} length @returns {number} the index of that many free words and one more */
+  /** @param {number} length @returns {number} the index of a free area that is one word longer */
   #claim(length) {
     const { header, words } = this;
     const head = header[HEAD];
@@ -111,7 +111,7 @@ class Ring {
     // Finds the 0 that says that the next entry is at the start.
     let end = tail;
     while (lengthAt(this.words, end) > 0) end += lengthAt(this.words, end);
-    // An entry that is being overwritten may have a length that leads out of the ring.
+    // If an entry is being overwritten, its length may lead out of the ring.
     end = Math.min(Math.floor(end), this.words.length);
     const copy = new Float64Array(end - tail + head);
     copy.set(this.words.subarray(tail, end));
@@ -121,8 +121,8 @@ class Ring {
 }
 
 /**
- * The entry may be half overwritten: text can look like a number so small that adding it makes no
- * progress.
+ * The length of the entry at an index. The entry may be half overwritten, and text in it can look
+ * like a number so small that adding it makes no progress.
  * @param {Float64Array} words @param {number} at
  * @returns {number} at least 1; 0 if no entry begins here
  */
@@ -136,7 +136,7 @@ const lengthAt = (words, at) => (words[at] >= 1 ? words[at] : 0);
 
 /** @param {Float64Array} words a result of `read` */
 function* entriesOf(words) {
-  // The loop ends whatever the words are, because it may run while the process exits.
+  // The loop must end for any words, because it may run while the process exits.
   for (let at = 0; lengthAt(words, at) > 0; at += words[at]) {
     yield { kind: words[at + 1], numbers: words.subarray(at + 2, at + words[at]) };
   }
@@ -144,7 +144,7 @@ function* entriesOf(words) {
 
 /**
  * @param {Float64Array} numbers of an entry
- * @param {number} from the number of them before the text
+ * @param {number} from the number of numbers before the text
  * @param {number[]} lengths of the parts, in code units; -1 for a missing part
  * @returns {(string | undefined)[]} the parts
  */

@@ -10,7 +10,7 @@ const { describeStack } = require('../platform/stack.js');
 /** Files below this folder belong to the library. */
 const library = path.join(__dirname, '..') + path.sep;
 
-/** The folder in which the program was started; sites leave it out. */
+/** The folder in which the program was started. Call sites leave it out. */
 const folder = (() => {
   try {
     return process.cwd() + path.sep;
@@ -20,7 +20,10 @@ const folder = (() => {
   }
 })();
 
-/** Frames are expensive, so it reads few first, and more only if all are the library's. */
+/**
+ * Frames are expensive, so a few are read first, and more only if all of these belong to the
+ * library.
+ */
 const FEW = 10;
 const MANY = 25;
 

@@ -3,8 +3,8 @@
 /**
  * Writes recorded requests in the Trace Event format, which Perfetto and Chrome's tracing page
  * open. Each thread has a track with its requests, each name a track with its holders and the
- * length of its queue. Slices of a track must be nested or apart in that format, so overlapping
- * ones go to further tracks of the same title.
+ * length of its queue. In this format, the slices of a track must not overlap unless they are
+ * nested, so overlapping slices go to further tracks with the same title.
  */
 
 const fs = require('node:fs');
@@ -100,7 +100,7 @@ const byGrant = (requests) =>
     .filter(({ granted }) => granted < Number.POSITIVE_INFINITY)
     .sort((a, b) => a.granted - b.granted);
 
-/** @param {Recorded} request @param {number} got the time at which its wait ended */
+/** @param {Recorded} request @param {number} got the time at which the wait of the request ended */
 const argsOf = (request, got) => ({
   id: request.id,
   lock: request.name,
@@ -173,7 +173,7 @@ class Tracks {
 
   /**
    * @param {'threads' | 'locks'} kind @param {string} key @param {string} title
-   * @param {number} from at least that of the last call with this key
+   * @param {number} from must not be less than in the last call with this key
    * @param {number} to
    */
   assign(kind, key, title, from, to) {

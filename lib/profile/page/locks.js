@@ -1,6 +1,6 @@
 'use strict';
 
-/** The table of the locks, and the list of blockers of the selected lock. */
+/** The table of the locks, and the list of the requests that blocked the selected lock. */
 
 const model = require('./model.js');
 const {

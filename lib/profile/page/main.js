@@ -42,7 +42,7 @@ function listenToTimeline() {
     'wheel',
     (event) => {
       const isAcross = Math.abs(event.deltaX) > Math.abs(event.deltaY);
-      // Without a key the wheel scrolls the rows, and then the page.
+      // If no key is pressed, the wheel scrolls the rows, and after their end the page.
       if (!isAcross && !event.ctrlKey && !event.metaKey) return;
       event.preventDefault();
       if (isAcross) pan(event.deltaX / canvas.clientWidth);
@@ -156,7 +156,9 @@ function showAbout() {
   );
 }
 
-/** Says how exactly the clock of a process is known relative to that of the first. */
+/**
+ * Describes how exactly the clock of a process is known relative to the clock of the first process.
+ */
 function clockOf({ from, within }) {
   if (from === 'same') return 'Its clock is that of the first.';
   if (from === 'day') return 'Its clock is known by the time of day only.';

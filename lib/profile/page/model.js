@@ -5,7 +5,10 @@
 const data = JSON.parse(document.getElementById('data').textContent);
 const count = data.asked.length;
 
-/** From the worst to the best. Each has a shape of its own for readers who cannot tell colors. */
+/**
+ * The outcomes, from the worst to the best. Each outcome has a shape of its own for readers who
+ * cannot distinguish colors.
+ */
 const OUTCOMES = [
   'threw',
   'failed',
@@ -19,7 +22,7 @@ const OUTCOMES = [
   'held',
   'granted',
 ];
-/** These outcomes are no trouble. */
+/** The outcomes that show no problem. */
 const PLAIN = new Set(['granted', 'held']);
 
 const outcomeOf = (i) => data.outcomes[data.outcome[i]];
@@ -46,7 +49,7 @@ function threadOf(i) {
   return severalProcesses ? `${processName(data.process[i])}, ${thread}` : thread;
 }
 
-/** An empty label is shown as such, unlike a missing one. */
+/** An empty label is shown as "", in contrast to a missing label. */
 const shownLabel = (i) => (labelOf(i) === '' ? '""' : labelOf(i));
 const describeRequester = (i) =>
   [shownLabel(i), siteOf(i)].filter(Boolean).join(', ') || threadOf(i);
@@ -54,7 +57,7 @@ const describeRequester = (i) =>
 const grantedAt = (i) => data.asked[i] + data.waited[i];
 const endOf = (i) => grantedAt(i) + data.held[i];
 
-/** Returns the value that this part of the sorted numbers does not exceed. */
+/** Returns the least value that the given fraction of the sorted numbers does not exceed. */
 const percentile = (sorted, part) => sorted[Math.max(Math.ceil(sorted.length * part) - 1, 0)] ?? 0;
 const sorted = (numbers) => numbers.sort((a, b) => a - b);
 
@@ -115,7 +118,10 @@ function outcomesOf(requests) {
   return OUTCOMES.filter((outcome) => counts.has(outcome)).map((one) => [one, counts.get(one)]);
 }
 
-/** The requests that made these wait, the worst first. Several blockers share a wait equally. */
+/**
+ * The requests that blocked the given requests, the worst first. Several blockers share a wait
+ * equally.
+ */
 function blockersOf(requests) {
   const found = new Map();
   for (const i of requests) {

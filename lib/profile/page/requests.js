@@ -1,6 +1,6 @@
 'use strict';
 
-/** The requests of the selected lock: a table, and the details of one of them. */
+/** The requests of the selected lock: a table of all, and the details of one request. */
 
 const model = require('./model.js');
 const {
@@ -35,7 +35,7 @@ function makeRequestsHead() {
   ]);
 }
 
-/** Lists these requests, without details of any. */
+/** Lists the given requests. No details are shown until a request is selected. */
 function showRequests(requests) {
   Object.assign(shown, { requests, rows: ROWS });
   showDetails(-1);
@@ -117,7 +117,7 @@ function showAndReveal(i) {
   timeline.reveal(i);
 }
 
-/** Goes to the next request, or to the one before. */
+/** Shows the next or the previous request. */
 function showNext(by) {
   const { requests, current } = shown;
   if (requests.length === 0) return;

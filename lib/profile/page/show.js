@@ -8,7 +8,10 @@ const { shapeOf } = require('./model.js');
 /** The number of rows that are shown at first; each click adds ten times as many. */
 const ROWS = 200;
 
-/** All rows of a column have the same number of decimals; larger numbers need fewer. */
+/**
+ * The number of decimals for all rows of a column. The larger the greatest number is, the fewer
+ * decimals are needed.
+ */
 const decimalsFor = (most) => [10, 1000, 100_000].filter((limit) => most < limit).length;
 
 /** @returns {(number: number) => string} formats the numbers of a column */
@@ -31,8 +34,8 @@ function timeFormatter(micros) {
 const ms = (micro) => `${timeFormatter([micro])(micro)} ms`;
 
 /**
- * The signs of outcomes, as points in a square of the size 100. Shapes differ for readers who
- * cannot tell the colors. The timeline shows no sign for the usual outcomes.
+ * The signs of outcomes, as points in a square of the size 100. The signs differ in shape for
+ * readers who cannot distinguish the colors. The timeline shows no sign for the usual outcomes.
  */
 const SHAPES = {
   threw: '50 0, 100 100, 0 100',

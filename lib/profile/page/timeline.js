@@ -111,7 +111,7 @@ const TOP = CHART + AXIS + 4;
 const topOf = (row) => TOP + row * ROW - box.scrollTop;
 
 let isAsked = false;
-/** Draws before the next frame, however often it is called until then. */
+/** Draws once before the next frame, even if it is called several times. */
 function redraw() {
   if (isAsked) return;
   isAsked = true;
@@ -164,7 +164,7 @@ function drawAxis(width, color) {
   }
 }
 
-/** Each pixel shows the greatest length of its time. */
+/** Each pixel shows the greatest length of the queue during the time of the pixel. */
 function drawQueue(width, color) {
   if (longest === 0) return;
   context.fillStyle = color('queue');
@@ -203,7 +203,7 @@ function drawBars(width, height, color) {
     if (bar.to < from) continue;
     const top = topOf(bar.row);
     if (top > height || top < TOP - ROW) continue;
-    // Bars end at whole pixels, so that several within one pixel are drawn once.
+    // Bars end at whole pixels, so that several bars within one pixel are drawn only once.
     const left = Math.max(Math.floor((bar.from - from) * pixels), 0);
     const right = Math.min(Math.max(Math.ceil((bar.to - from) * pixels), left + 1), width);
     if (right > (filled[bar.row] ?? 0)) {
@@ -258,7 +258,7 @@ function setView(from, to) {
   redraw();
 }
 
-/** @param around this time keeps its place */
+/** @param around the time that keeps its place on the screen */
 function zoom(factor, around = (view.from + view.to) / 2) {
   setView(around - (around - view.from) * factor, around + (view.to - around) * factor);
 }
