@@ -1,6 +1,9 @@
 'use strict';
 
-/** Exports what all entries have in common; `locks` and `openBucket` differ from scope to scope. */
+/**
+ * Exports everything that all entries of the package have in common; `locks` and `openBucket`
+ * differ from scope to scope.
+ */
 
 const {
   DeadlockError,

@@ -1,6 +1,8 @@
 'use strict';
 
-/** `web-locks/host`: what `web-locks` has, with locks that all processes of a machine share. */
+/**
+ * `web-locks/host`: the exports of `web-locks`, with locks that all processes of a machine share.
+ */
 
 const path = require('node:path');
 const { HostBackend } = require('./backend/host.js');
@@ -22,11 +24,11 @@ const OPEN_BUCKET = "'openBucket'";
 const locks = createLockManager(new HostBackend('', ''));
 
 /**
- * Opens a storage bucket. Its locks neither block those of other buckets nor show in their
- * `query()`.
- * @param {string} name any string; the same name in the same directory is the same bucket
- * @param {{ directory?: string }} [options] `directory` holds the files of the locks; by default,
- *   a directory of the user in memory
+ * Opens a storage bucket. Its locks are independent of the locks of other buckets, and other
+ * buckets' `query()` does not list them.
+ * @param {string} name any string; in a directory, equal names mean the same bucket
+ * @param {{ directory?: string }} [options] `directory` is the directory for the files of the
+ *   locks; by default, a directory of the user in memory
  * @returns {InstanceType<typeof Bucket>}
  */
 function openBucket(name, options) {
@@ -37,8 +39,8 @@ function openBucket(name, options) {
 }
 
 /**
- * Rejects unknown options: a misspelt one would open files in another place, where nobody else
- * looks.
+ * Rejects unknown options: a misspelt `directory` would be ignored, and the locks would be in
+ * another directory than intended.
  * @param {any} options
  */
 function directoryOption(options) {

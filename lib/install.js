@@ -6,12 +6,12 @@ const { describe, rejectUnknownOptions } = require('./standard/webidl.js');
 const { Lock, LockManager, locks: locksOfProcess } = require('./index.js');
 
 /**
- * Puts `locks`, `LockManager` and `Lock` where libraries written for browsers look:
- * `navigator.locks` (3.1) and the globals. Replaces what is there, and creates `navigator` if there
- * is none.
+ * Puts `locks`, `LockManager` and `Lock` where libraries written for browsers look for them: into
+ * `navigator.locks` (section 3.1 of the specification) and the globals. It replaces existing
+ * values, and creates `navigator` if there is none.
  * @param {any} [where] the global object to install on, by default this realm's; or options:
- *   `locks`, the lock manager for `navigator.locks`, by default that of the process; `target`, the
- *   global object
+ *   `locks`, the lock manager for `navigator.locks`, by default the lock manager of the process;
+ *   `target`, the global object
  * @returns {() => void} undoes the installation; a second call does nothing
  */
 function install(where) {
@@ -30,7 +30,8 @@ function install(where) {
   try {
     installOver(target, 'LockManager', interfaceDescriptor(LockManager), undo);
     installOver(target, 'Lock', interfaceDescriptor(Lock), undo);
-    // A navigator that we made disappears when the last installation on it is undone.
+    // A navigator that the library has created disappears when the last installation on it is
+    // undone.
     const { navigator: found } = target;
     const navigator = isObject(found) ? found : createNavigator();
     if (ours.has(navigator)) installOver(target, 'navigator', interfaceDescriptor(navigator), undo);
@@ -59,7 +60,7 @@ function toOptions(where) {
 }
 
 /**
- * The descriptors installed over one property, oldest first, and the one that they replaced.
+ * The descriptors installed over a property, oldest first, and the original descriptor.
  * @typedef {{ before: PropertyDescriptor | undefined, layers: PropertyDescriptor[] }} Installed
  */
 
@@ -67,10 +68,10 @@ function toOptions(where) {
 const installed = new WeakMap();
 
 /**
- * Installations may be undone in any order: the property always shows the newest one that is left,
- * or what was there before all of them.
+ * Installations may be undone in any order: the property always has the newest installation that is
+ * left, or the original value if none is left.
  * @param {any} object @param {string} name @param {PropertyDescriptor} descriptor
- * @param {(() => void)[]} undo receives the function that removes this one
+ * @param {(() => void)[]} undo receives the function that removes this installation
  */
 function installOver(object, name, descriptor, undo) {
   const properties = installed.get(object) ?? new Map();
@@ -92,7 +93,7 @@ function installOver(object, name, descriptor, undo) {
   });
 }
 
-/** Describes an interface on the global object. @param {any} value */
+/** Makes the property descriptor of an interface on the global object. @param {any} value */
 const interfaceDescriptor = (value) => ({
   value,
   writable: true,
@@ -110,7 +111,9 @@ function locksDescriptor(locks) {
   return /** @type {PropertyDescriptor} */ (Object.getOwnPropertyDescriptor(holder, 'locks'));
 }
 
-/** Makes what Node.js 20 lacks: an interface for `navigator`, with no members yet. */
+/**
+ * Creates the interface and the object `navigator` without members, because Node.js 20 lacks them.
+ */
 function createNavigator() {
   const navigator = Object.create(
     Object.create(Object.prototype, {
@@ -125,8 +128,8 @@ function createNavigator() {
 const ours = new WeakSet();
 
 /**
- * Browsers define `locks` on the prototype. A plain object, or a navigator with its own `locks`,
- * has no such prototype.
+ * Browsers define `locks` on the prototype. For a plain object, or a navigator with an own property
+ * `locks`, it is defined on the object itself.
  * @param {any} navigator
  */
 function ownerOfLocks(navigator) {

@@ -1,8 +1,9 @@
 'use strict';
 
 /**
- * A drop-in for the package proper-lockfile, with the locks of the machine. It locks the path of
- * the lock file that proper-lockfile would make, but makes no file, so that nothing goes stale.
+ * A drop-in replacement for the package proper-lockfile, which uses the locks of the machine. It
+ * locks the path of the lock file that proper-lockfile would create. But it creates no file, so
+ * that no lock file can become stale.
  */
 
 const { notAcquiredError, releasedError } = require('./lockfile/errors.js');
@@ -13,10 +14,10 @@ const { placeOf, placeOfSync } = require('./lockfile/path.js');
 /** @import { CheckOptions, LockOptions, UnlockOptions } from '../types/lockfile.js' */
 
 /**
- * With `retries`, the request waits in the queue of the lock for as long as these would take.
+ * With `retries`, the request waits in the queue of the lock for as long as the retries would take.
  * @param {string} file @param {LockOptions} [options]
  * @returns {Promise<() => Promise<void>>} releases the lock; rejects with the code `ERELEASED` if
- *   it was released, or lost, before
+ *   the lock was already released or lost
  */
 async function lock(file, options) {
   const given = toOptions(options);

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * `web-locks/postgres`: what every entry has, with an `openBucket` for buckets in PostgreSQL
- * (docs/CLUSTER.md). All processes that use the same database share them. A server has no default
- * bucket, so the entry exports no `locks`.
+ * `web-locks/postgres`: the exports that every entry has, and an `openBucket` for buckets in
+ * PostgreSQL (docs/CLUSTER.md). All processes that use the same database share these buckets. A
+ * server has no default bucket, so the entry exports no `locks`.
  */
 
 const { PostgresAdapter } = require('./cluster/engines/postgres/adapter.js');
@@ -18,21 +18,22 @@ const shared = require('./common.js');
 const OPTIONS = ['pool', 'listen', 'schema', 'durability'];
 
 /**
- * Opens a storage bucket in a database and returns at once. If it cannot be opened, `ready` and the
+ * Opens a storage bucket in a database and returns at once. If it cannot be opened, `ready` and all
  * requests reject.
- * @param {string} name any string; the same name in the same database is the same bucket
+ * @param {string} name any string; in a database, equal names mean the same bucket
  * @param {object} options
- * @param {Pool} options.pool a Pool of pg for at least two clients; the bucket keeps one of them
- *   until it is closed
- * @param {Pool} [options.listen] a pool with direct connections, if `pool` goes through a pooler
- *   in transaction mode; the bucket then keeps a client of this one
- * @param {number} [options.ttl] milliseconds after which a process that is gone has lost its
- *   locks, 2,000 to 3,600,000; by default 10,000
- * @param {string} [options.schema] holds the tables
+ * @param {Pool} options.pool a Pool of pg for at least two clients; the bucket keeps one client
+ *   until the bucket is closed
+ * @param {Pool} [options.listen] a pool with direct connections, which is required if `pool` uses a
+ *   pooler in transaction mode; the bucket then keeps a client of this pool instead
+ * @param {number} [options.ttl] milliseconds after which a process that has stopped responding
+ *   loses its locks, 2,000 to 3,600,000; by default 10,000
+ * @param {string} [options.schema] the schema that contains the tables
  * @param {string} [options.label] shown in `details` for requests without one
- * @param {'logged' | 'unlogged'} [options.durability] applies to a schema that this call creates
+ * @param {'logged' | 'unlogged'} [options.durability] whether the tables are logged; applies only
+ *   if this call creates the schema
  * @returns {ClusterBucket}
- * @throws {TypeError} an option cannot be right
+ * @throws {TypeError} if an option is invalid
  */
 function openBucket(name, options) {
   return openClusterBucket(

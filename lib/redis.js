@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * `web-locks/redis`: what every entry has, with an `openBucket` for buckets in Redis or Valkey
- * (docs/CLUSTER.md). All processes that use the same server share them. A server has no default
- * bucket, so the entry exports no `locks`.
+ * `web-locks/redis`: the exports that every entry has, and an `openBucket` for buckets in Redis or
+ * Valkey (docs/CLUSTER.md). All processes that use the same server share these buckets. A server
+ * has no default bucket, so the entry exports no `locks`.
  */
 
 const { RedisAdapter } = require('./cluster/engines/redis/adapter.js');
@@ -18,23 +18,25 @@ const shared = require('./common.js');
 const OPTIONS = ['client', 'shards', 'strict', 'failover', 'prefix'];
 
 /**
- * Opens a storage bucket in Redis and returns at once. If it cannot be opened, `ready` and the
- * requests reject. All who open a bucket give the same `ttl`, `shards` and `prefix`.
- * @param {string} name any string; the same name on the same server is the same bucket
+ * Opens a storage bucket in Redis and returns at once. If it cannot be opened, `ready` and all
+ * requests reject. Every process that opens the bucket must pass the same `ttl`, `shards` and
+ * `prefix`.
+ * @param {string} name any string; on a server, equal names mean the same bucket
  * @param {object} options
- * @param {Client} options.client of node-redis or ioredis, also for a cluster; it is only
- *   duplicated
- * @param {number} [options.ttl] milliseconds after which a process that is gone has lost its
- *   locks, 2,000 to 3,600,000; by default 10,000
- * @param {number} [options.shards] spreads the names over so many slots of a cluster, 1 to 64; by
+ * @param {Client} options.client a client of node-redis or ioredis, for a single server or a
+ *   cluster; only `duplicate()` is called on it
+ * @param {number} [options.ttl] milliseconds after which a process that has stopped responding
+ *   loses its locks, 2,000 to 3,600,000; by default 10,000
+ * @param {number} [options.shards] the number of cluster slots to spread names over, 1 to 64; by
  *   default 1
- * @param {boolean} [options.strict] refuses a server that would go on when it is split off
- * @param {'ignore'} [options.failover] accepts a server that does not tell its run_id
- * @param {string} [options.prefix] precedes all keys and channels; by default the client's
+ * @param {boolean} [options.strict] whether to refuse a server that would continue to grant locks
+ *   after a network partition has separated it
+ * @param {'ignore'} [options.failover] accepts a server that does not report its run_id
+ * @param {string} [options.prefix] the prefix of all keys and channels; by default the client's
  *   `keyPrefix`
  * @param {string} [options.label] shown in `details` for requests without one
  * @returns {ClusterBucket}
- * @throws {TypeError} an option cannot be right
+ * @throws {TypeError} if an option is invalid
  */
 function openBucket(name, options) {
   return openClusterBucket(

@@ -19,7 +19,7 @@ const notAcquiredError = (file) =>
 /** @param {string} file */
 const releasedError = (file) => lockfileError('Lock is already released', 'ERELEASED', file);
 
-/** @param {string} file @param {Error} cause why it was lost */
+/** @param {string} file @param {Error} cause why the lock was lost */
 const compromisedError = (file, cause) =>
   lockfileError(`The lock was lost: ${cause.message}`, 'ECOMPROMISED', file, cause);
 

@@ -1,6 +1,6 @@
 'use strict';
 
-/** The locks of files, and the table of those that this thread holds. */
+/** The locks of files, and the table of the file locks that this thread holds. */
 
 const { HostBackend } = require('../backend/host.js');
 const { LockTimeoutError } = require('../extensions/lock-errors.js');
@@ -13,7 +13,10 @@ const { compromisedError, lockedError } = require('./errors.js');
 
 /** @typedef {import('./path.js').Place} Place */
 
-/** All programs use this bucket, also as `openBucket('web-locks/lockfile')`. */
+/**
+ * All programs use this bucket for their files. It can also be opened as
+ * `openBucket('web-locks/lockfile')`.
+ */
 const backend = new HostBackend('bucket:web-locks/lockfile', '');
 
 /** The locks that this thread holds, by name. @type {Map<string, FileLock>} */
@@ -45,7 +48,7 @@ class FileLock extends HeldRequest {
     }
   }
 
-  /** Does not wait. @throws {Error} if the file is not locked */
+  /** Like `take`, but does not wait. @throws {Error} if the file is not locked */
   takeSync() {
     try {
       this.#register(this.acquireSync(0));
@@ -62,23 +65,26 @@ class FileLock extends HeldRequest {
     locks.set(this.name, this);
   }
 
-  /** @param {unknown} error why it was not granted */
+  /** @param {unknown} error why the lock was not granted */
   #toError(error) {
     return error instanceof LockTimeoutError ? lockedError(this.#file, error) : error;
   }
 
-  /** @returns {boolean} whether this thread held it until now, as far as it was notified */
+  /** @returns {boolean} whether this thread held the lock until now, as far as it knows */
   unregister() {
     return locks.get(this.name) === this && locks.delete(this.name);
   }
 
-  /** Releases it. @throws {Error} if the lock was lost */
+  /** Releases the lock. @throws {Error} if the lock was lost */
   async end() {
     await this.giveBack();
     this.#throwIfLost();
   }
 
-  /** Like `end`. A release that is deferred happens before any later request of this thread. */
+  /**
+   * Like `end`, but synchronous. If the release is deferred, it still happens before any later
+   * request of this thread.
+   */
   endSync() {
     this.giveBack();
     this.#throwIfLost();
@@ -111,7 +117,7 @@ const isLocked = async ({ name }) => (await backend.query(name)).held.length > 0
 /** @param {Place} place @returns {boolean} whether anybody holds it */
 function isLockedSync({ file, name }) {
   const state = backend.querySync(name, ANSWER_MS);
-  // A stopped process is changing the locks. `takeSync` reports that in the same way.
+  // A process was stopped while it changed the locks. `takeSync` reports this case in the same way.
   if (!state) throw lockedError(file);
   return state.held.length > 0;
 }

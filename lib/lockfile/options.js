@@ -1,6 +1,9 @@
 'use strict';
 
-/** Converts the options of proper-lockfile, except `stale` and `update`: nothing goes stale. */
+/**
+ * Converts the options of proper-lockfile, except `stale` and `update`, because no lock becomes
+ * stale.
+ */
 
 const fs = require('node:fs');
 const { typeError } = require('../platform/errors.js');
@@ -18,7 +21,7 @@ const FOREVER = Number.POSITIVE_INFINITY;
  * @property {(error: Error) => void} onCompromised called if the lock is lost
  */
 
-/** Like proper-lockfile, it makes an uncaught exception. @type {(error: Error) => void} */
+/** Causes an uncaught exception, like proper-lockfile. @type {(error: Error) => void} */
 const throwIt = (error) => {
   throw error;
 };
@@ -38,7 +41,7 @@ function toOptions(options) {
   };
 }
 
-/** @param {any} options @returns {Options} a call with these options does not wait */
+/** @param {any} options @returns {Options} the options of a call that does not wait */
 function toSyncOptions(options) {
   const given = toOptions(options);
   if (given.wait > 0) throw syncError();

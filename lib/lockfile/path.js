@@ -9,7 +9,7 @@ const path = require('node:path');
 /**
  * @typedef {object} Place
  * @property {string} file
- * @property {string} name the name of its lock, the path of that lock file
+ * @property {string} name the name of its lock, which is the path of the lock file
  */
 
 /**
