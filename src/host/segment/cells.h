@@ -42,7 +42,7 @@ struct wlh_arena {
                                   WLH_CELLS_MOST, whatever the segment says. After
                                   wlh_cells_begin, `bytes` is large enough for them */
   uint64_t ticket;             /* (m) the header's as we left them last: `ticket`, */
-  uint64_t token;              /* `token` and `shrinks` never go back */
+  uint64_t token;              /* `token` and `shrinks` never decrease */
   uint64_t shrinks;            /* (m) */
   uint64_t hash_key[2];        /* (m) the header's, which never changes; 0 before we were inside */
   uint32_t member;             /* (m) own number, below WLH_MEMBERS */

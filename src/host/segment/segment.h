@@ -265,7 +265,7 @@ struct wlh_header {
   uint32_t free;             /* (i) * first cell of the free list */
   uint32_t nfree;            /* (i) * length of the free list */
   uint64_t rebuilds;         /* (i) number of rebuilds, for display */
-  uint64_t token; /* (i) the last token, or more: raised before the commit. It never goes back until
+  uint64_t token; /* (i) the last token, or more: raised before the commit. It never decreases until
                      the machine boots; formatting makes it at least the time in microseconds since
                      1970 */
   uint64_t shrinks; /* (i) how often `ncells` shrank, or space after the cells was given back:
