@@ -63,8 +63,8 @@ class Unannounced {
   /**
    * If the stack overflows, the request stays in the queue until the event loop announces it. An
    * error in the event loop does not prevent the announcement of the other requests.
-   * @param {(request: Requester) => void} what announces a request; it may be called again @param
-   *   {boolean} hasStack
+   * @param {(request: Requester) => void} what announces a request, and may be called again
+   * @param {boolean} hasStack
    */
   announceFirst(what, hasStack) {
     if (this.isEmpty) return;

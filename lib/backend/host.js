@@ -300,7 +300,7 @@ class HostBackend {
   applyEvent(request, at) {
     const news = exchange[at + EVENT_NEWS];
     const number = exchange[at + EVENT_TOKEN];
-    // The request was undone meanwhile, and `finish` does the rest.
+    // The request was undone meanwhile, and `finish` does the remaining work.
     if (news === 0) return;
     if (request instanceof Job) {
       request.settle(number);

@@ -24,18 +24,21 @@ class Screen {
   #paint;
   #isOpen = true;
   #end = /** @type {(signal?: NodeJS.Signals) => void} */ (() => {});
-  /** The painted text; undefined if it may be gone. @type {string | undefined} */
+  /**
+   * The painted text; undefined if the terminal may no longer show it.
+   * @type {string | undefined}
+   */
   #shown;
   /**
-   * Resolves when the user wants to end the program: to the signal that came, or to undefined after
-   * a key.
+   * Resolves when the user ends the program: to the signal, or to undefined if a key was pressed.
    */
   ended;
 
   /**
    * @param {NodeJS.ReadStream} input its key presses are read if it is a terminal
    * @param {NodeJS.WriteStream} output a terminal
-   * @param {() => void} paint called when the size changed or the contents may be gone
+   * @param {() => void} paint called when the size has changed, or when the terminal may have lost
+   *   the contents
    */
   constructor(input, output, paint) {
     this.#input = input;

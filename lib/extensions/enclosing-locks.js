@@ -40,7 +40,7 @@ function warnOfDeadlocks() {
 /** @type {import('node:async_hooks').AsyncLocalStorage<Request[]> | undefined} */
 let storage;
 
-/** The held locks around the caller whose requests reject deadlocks, innermost first. */
+/** The held locks that enclose the caller and whose requests reject deadlocks, innermost first. */
 function enclosingLocks() {
   /** @type {Request[]} */
   const locks = [];

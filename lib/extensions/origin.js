@@ -121,7 +121,7 @@ function firstFrames(frames, without) {
 
 /**
  * The place is text from the start, so that it keeps nothing alive, not even the handle.
- * @param {Function} callee the place is that of its caller
+ * @param {Function} callee the function whose caller is the place
  */
 const callSite = (callee) => describeStack(callee, FRAMES, describeFrames);
 

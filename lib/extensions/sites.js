@@ -70,7 +70,7 @@ async function withSitesLater(backend, answer) {
 let isRecording = false;
 
 /**
- * While a profile records the places of all requests, queries and errors show them, too.
+ * While a profile records the places of all requests, queries and errors also show them.
  * @param {boolean} isOn
  */
 function recordSites(isOn) {

@@ -162,7 +162,7 @@ function* queueLengths(requests, ts) {
 /** The groups of tracks, which the format calls processes. */
 const PIDS = { threads: 1, locks: 2 };
 
-/** Gives each slice a track that is free at its time. */
+/** Assigns each slice to a track that has no other slice at that time. */
 class Tracks {
   /**
    * @type {Map<string, { title: string, pid: number, tids: number[], lanes: InstanceType<typeof

@@ -103,7 +103,7 @@ class LockRequest {
   observer;
 
   /**
-   * Makes only the instance whose fields are the defaults; all others go through `initialize`.
+   * Used only for the instance whose fields are the defaults; `initialize` sets up all requests.
    * @param {import('../backend/contract.js').Backend} backend
    * @param {string} name @param {any} options a LockOptions dictionary (section 3.2 of the
    *   specification), perhaps with further options

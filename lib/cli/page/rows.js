@@ -113,7 +113,7 @@ function fillRow({ row, cells, state }, entry) {
   setText(state, entry.isHeld ? 'held' : `waits, #${whole(entry.place)}`);
   COLUMNS.forEach(({ key }, i) => {
     if (key === 'state' || key === 'age') return;
-    // The pid is 0 if its session is gone.
+    // The pid is 0 if the session of the request no longer exists.
     const text = String(key === 'pid' ? entry.pid || '?' : entry[key]);
     setText(cells[i], text);
     cells[i].classList.toggle('empty', text === '');
@@ -177,7 +177,7 @@ function drawAll(groups) {
   element('more').textContent = `Show ${whole(Math.min(rest, NAMES))} more names`;
 }
 
-/** Forgets the names that are gone. @param {Set<string>} ids of the present names */
+/** Forgets the names that no longer exist. @param {Set<string>} ids of the present names */
 function forgetMissing(ids) {
   for (const id of wanted.keys()) if (!ids.has(id)) wanted.delete(id);
 }

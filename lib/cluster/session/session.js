@@ -91,7 +91,7 @@ const { within } = require('./within.js');
 const RULES = Object.freeze({ margin: 0.9, compares: true });
 
 /**
- * The timers of a session; a lost connection clears those of `Step`.
+ * The timers of a session; losing the connection clears the timers of `Step`.
  * @typedef {'deadline' | 'unanswered' | 'busy' | 'unopened' | Step | CallTimeout} Item
  * @typedef {'renew' | 'sweep' | 'look' | 'reconnect' | 'open'} Step
  */
@@ -599,8 +599,8 @@ class Session {
   }
 
   /**
-   * Closes the previous session, whose requests would stand ahead of ours. The new session waits
-   * for that until half of its lease is over, and does not wait if the new session is already
+   * Closes the previous session, whose requests would otherwise stay ahead of ours. The new session
+   * waits for that until half of its lease is over, and does not wait if the new session is already
    * closed.
    * @param {number} sent when the opening of the new session began
    */

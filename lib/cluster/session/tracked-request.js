@@ -61,7 +61,10 @@ class TrackedRequest {
     this.op = op;
   }
 
-  /** Settles when the request is gone; never rejects. @returns {Promise<void>} */
+  /**
+   * Settles when the request has ended; never rejects.
+   * @returns {Promise<void>}
+   */
   get ended() {
     this.#ended ??= new Promise((resolve) => {
       this.#end = resolve;

@@ -5,7 +5,7 @@
 const { brief, element, make, plural, whole } = require('../../page/elements.js');
 const { shapeOf } = require('./model.js');
 
-/** The number of rows that are shown at first; each click adds ten times as many. */
+/** The number of rows that are shown at first; each click adds ten times this number. */
 const ROWS = 200;
 
 /**

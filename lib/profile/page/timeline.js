@@ -74,7 +74,7 @@ function assignRows(list, from, to, more) {
   return { bars, rows: heap.length };
 }
 
-/** Lays out the rows of holders, and below them those of other requests. */
+/** Lays out the rows of holders, and below them the rows of other requests. */
 function layOut(requests) {
   const asked = (i) => data.asked[i];
   const granted = requests.filter((i) => data.held[i] > 0);

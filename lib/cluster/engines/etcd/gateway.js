@@ -219,10 +219,11 @@ class EtcdLink {
   }
 
   /**
-   * Reads a state that is not older than any answer so far. Behind a load balancer a member may lag
-   * behind another. Etcd 3.4.20 to 3.4.41, 3.5 before 3.5.28, and 3.6 before 3.6.9 may also return
-   * an old state after a pause. If the revision is too old, the read is repeated in a transaction
-   * that is ordered with the writes. The result contains the keys found in each range.
+   * Reads a state that is not older than any answer so far. If a load balancer distributes the
+   * calls, a member may know less than the member that answered earlier. Etcd 3.4.20 to 3.4.41, 3.5
+   * before 3.5.28, and 3.6 before 3.6.9 may also return an old state after a pause. If the revision
+   * is too old, the read is repeated in a transaction that is ordered with the writes. The result
+   * contains the keys found in each range.
    * @param {object[]} ranges @returns {Promise<{ header: any, found: any[] }>}
    */
   async read(ranges) {

@@ -57,7 +57,7 @@ function encode(text) {
   return `#${createHash('sha256').update(Buffer.from(text, 'utf16le')).digest('hex')}`;
 }
 
-/** @param {string} part of a key, which is not a long name */
+/** @param {string} part of a key, a part that is not the hash of a long name */
 const decode = (part) =>
   part.replace(/%([0-9a-f]{4})/g, (_, digits) => String.fromCharCode(Number.parseInt(digits, 16)));
 

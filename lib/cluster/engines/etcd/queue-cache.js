@@ -199,7 +199,7 @@ class QueueCache {
     });
   }
 
-  /** Resolves when each waiting request is in its queue, as this session knows it. */
+  /** Resolves when the cached queues contain all waiting requests of this session. */
   async waitForOwn() {
     const waiting = [...this.mine.values()].filter(({ token }) => token === 0n);
     await Promise.all(waiting.map(({ created, name }) => this.waitForRevision(name, created)));

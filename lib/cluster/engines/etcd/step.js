@@ -90,7 +90,7 @@ class Step {
   }
 
   /**
-   * Etcd executed nothing of this operation, so it goes back to the units that are left.
+   * Puts an operation back to the units that are left, because etcd has not executed it.
    * @param {Op} op
    */
   putBack(op) {

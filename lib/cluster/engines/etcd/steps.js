@@ -485,7 +485,7 @@ class Steps {
   /**
    * Waits until the cache knows everything that was written for the session, and whether there is a
    * quarantine. For this purpose it writes a key, which the watch delivers last. `others` are
-   * operations of the same transaction.
+   * further operations of that transaction.
    * @param {Own} own @param {Link} link @param {object[]} [others]
    */
   async sync(own, link, others = []) {

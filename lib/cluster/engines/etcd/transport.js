@@ -6,8 +6,8 @@
  * and ignores undici's global dispatcher and proxies of the environment. All buckets of a thread
  * share its connections. An unused connection is kept for a while, unless the bucket has moved to
  * another endpoint, and an established connection never keeps the event loop alive. An answer that
- * is cut off must be an error, so an answer whose end only the end of the connection shows is
- * refused.
+ * is cut off must be an error, so an answer is refused if only the end of the connection marks its
+ * end.
  */
 
 const { Buffer } = require('node:buffer');

@@ -462,7 +462,7 @@ class PostgresAdapter {
 
   /**
    * Runs a statement without values over a client that has the user's settings, at a server whose
-   * epoch is unknown. `before` runs first, in a transaction of its own.
+   * epoch this session does not know. `before` runs first, in a transaction of its own.
    * @param {string} statement @param {string} [before]
    */
   async #overPool(statement, before = 'SELECT') {

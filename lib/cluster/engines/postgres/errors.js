@@ -49,8 +49,8 @@ const OTHER_PLAN = /cached plan must not change result type/;
 const isOfServer = (error) => typeof error?.severity === 'string';
 
 /**
- * @param {any} error an error of this file, perhaps with an error of pg as its cause @returns
- *   {import('../../adapter.js').Meaning}
+ * @param {any} error an error of this file; its cause may be one of pg
+ * @returns {import('../../adapter.js').Meaning}
  */
 function classify(error) {
   const known = MEANING[error?.code];

@@ -39,10 +39,10 @@ CREATE TABLE IF NOT EXISTS web_locks.lasting (
   lives text[] NOT NULL
 );
 
--- The epoch, one row, as durable as the lock state. If the row is missing or belongs to another
--- server, the lock state may lack grants ("reborn"). Nothing is granted before "grants_from";
--- "pause" is the length of that quarantine. "life" names the epoch to clients. A copy of the
--- server's data that runs as a server of its own begins another epoch.
+-- The single row of this table is the epoch. It is as durable as the lock state. If the row is
+-- missing or belongs to another server, the lock state may lack grants ("reborn"). Nothing is
+-- granted before "grants_from"; "pause" is the length of that quarantine. "life" names the epoch to
+-- clients. A copy of the server's data that runs as a server of its own begins another epoch.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.epoch (
   one bool PRIMARY KEY DEFAULT true CHECK (one),
   identity text NOT NULL,

@@ -133,8 +133,8 @@ class RedisAdapter {
    */
   #runs = [];
   /**
-   * If some shards have executed a step and others have not, its operations are sent again in other
-   * steps. These are the answers of the shards that have executed the step, by `ref`.
+   * If only some shards have executed a step, its operations are sent again in other steps. These
+   * are the answers of the shards that have executed the step, by `ref`.
    * @type {Map<number, { number: number, answer: Answer }>}
    */
   #answered = new Map();
@@ -415,7 +415,7 @@ class RedisAdapter {
     return { alive: true, mine, stolen, nextExpiryIn, grantsIn, life, step: this.#lastDone };
   }
 
-  /** The last step that all its shards have executed. */
+  /** The number of the last step that all shards concerned have executed. */
   get #lastDone() {
     const last = this.#last;
     const recorded = Math.max(...this.#recorded);
@@ -656,7 +656,7 @@ class RedisAdapter {
         if (!current.isDown) throw error;
       }
     }
-    // After `dispose` nobody would end a further attempt.
+    // No attempt may begin after `dispose`, because nobody would end it.
     if (this.#isDisposed) throw staleError();
     const link = new RedisLink(this.#client, this.#kind);
     this.#singleCallLinks.set(link, this.#generation);

@@ -1032,7 +1032,7 @@ function F.renew()
   return reply
 end
 
--- Reads a name; false if somebody overwrote its keys, which must not stop others.
+-- Reads a name; false if somebody overwrote its keys, which must not stop the work on other names.
 function F.try_to_read(key)
   local is_read, it = pcall(F.read_name, key)
   return is_read and it

@@ -16,7 +16,7 @@ class SocketSignal {
   #controller = new AbortController();
   /** @type {Set<WeakRef<Listener>>} */
   #listeners = new Set();
-  /** The number of listeners at which collected ones are removed. */
+  /** When there are this many listeners, the garbage-collected ones are removed. */
   #room = 16;
 
   constructor() {
