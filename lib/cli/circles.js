@@ -22,8 +22,8 @@ const FEW = 10;
 
 /**
  * @param {DetailedSnapshot} state of one bucket
- * @returns {Link[][]} each holder waits for the lock of the next one, the last for the lock of the
- *   first
+ * @returns {Link[][]} each holder waits for the lock of the next holder, and the last one for the
+ *   lock of the first
  */
 function findCircles({ held, pending }) {
   const graph = new Graph(held);
@@ -111,7 +111,7 @@ class Graph {
     for (const { name } of own) this.#passed.get(name)?.pop();
   }
 
-  /** @param {string} client the one that closes the path to a circle */
+  /** @param {string} client the client that closes the path to a circle */
   #recordCircle(client) {
     const way = this.#way;
     let start = way.length - 1;

@@ -104,7 +104,7 @@ class Signals {
   /** The last signal that asked the command to end. @type {NodeJS.Signals | undefined} */
   #lastEnding;
   #resolveFirstSignal = /** @type {(signal: NodeJS.Signals) => void} */ (() => {});
-  /** Resolves to the signal that came before the command started. */
+  /** Resolves to a signal that arrives before the command has started. */
   firstSignal = /** @type {Promise<NodeJS.Signals>} */ (
     new Promise((resolve) => {
       this.#resolveFirstSignal = resolve;

@@ -154,8 +154,8 @@ class Extensions {
   }
 
   /**
-   * Runs a callback, unless a callback has already run for this name within the `keep` time of its
-   * call.
+   * Runs a callback, unless an earlier call has run its callback for this name and its `keep` time
+   * is not over.
    * @param {any} name @param {any} options must have `keep` @param {any} callback receives the lock
    * @returns {Promise<{ ran: boolean, value: any }>} the result of the callback, if it ran
    */

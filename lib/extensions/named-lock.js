@@ -171,7 +171,7 @@ class NamedLock {
   }
 
   /**
-   * A reentrant request keeps the name of the lock around it.
+   * The name for a request. A reentrant request uses the name of its enclosing lock.
    * @param {Readonly<RequestOptions>} options
    */
   #nameFor({ reentrant }) {

@@ -75,7 +75,7 @@ class ReentrantParent {
   request(request) {
     const { lock } = this;
     if (lock.mode === 'shared' && request.mode === 'exclusive') {
-      // The request would wait for the end of the lock around it.
+      // The request would wait for the release of its enclosing lock.
       if (request.disposition === 'ifAvailable') request.unavailable();
       else request.deadlocked(this.#deadlockCycle(request));
       return;

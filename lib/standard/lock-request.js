@@ -157,7 +157,7 @@ class LockRequest {
     this.loss.cause = cause;
   }
 
-  /** @param {(request: any) => unknown} why makes the error, when it is announced */
+  /** @param {(request: any) => unknown} why creates the error when the failure is announced */
   failed(why) {
     this.state = ENDED;
     this.why = why;

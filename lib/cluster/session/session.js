@@ -937,8 +937,8 @@ class Session {
   }
 
   /**
-   * Fails a request without an answer. If a theft was sent, the server may still execute it: its
-   * error says so and has `cause`.
+   * Fails a request without an answer. If a theft was sent, the server may still execute it: then
+   * the error says so, and its cause is `cause`.
    * @param {TrackedRequest} tracked @param {unknown} error @param {unknown} cause
    */
   #giveUp(tracked, error, cause) {

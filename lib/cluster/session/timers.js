@@ -50,7 +50,7 @@ class Timers {
 
   /** @param {Item} item */
   clear(item) {
-    // The timer of Node.js stays: when it fires, it is set for the next item.
+    // The timer of Node.js is not cleared: when it fires, it is set for the next item.
     if (this.#times.has(item)) this.#times.set(item, Number.POSITIVE_INFINITY);
   }
 

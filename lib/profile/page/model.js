@@ -73,7 +73,7 @@ function isChosen(i) {
   return isFound(labelOf(i)) || isFound(siteOf(i)) || isFound(errorOf(i)) || isFound(threadOf(i));
 }
 
-/** All requests of each lock, whatever the filter. @type {number[][]} */
+/** All requests of each lock, whether or not the filter selects them. @type {number[][]} */
 const requestsOf = data.names.map(() => []);
 for (let i = 0; i < count; i++) requestsOf[data.name[i]].push(i);
 

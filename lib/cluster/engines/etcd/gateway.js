@@ -134,8 +134,8 @@ class Gateway {
   }
 
   /**
-   * Finds out whether the server speaks the protocol, http: or https:, that the endpoint's URL does
-   * not have. If so, the result is that protocol.
+   * Finds out whether the server speaks the other protocol (https: if the endpoint's URL has http:,
+   * or the reverse). If so, the result is this other protocol.
    * @param {EtcdLink} link @param {AbortSignal} signal @returns {Promise<string | undefined>}
    */
   async findOtherProtocol({ endpoint }, signal) {

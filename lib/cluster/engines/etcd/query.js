@@ -209,7 +209,8 @@ class Query {
   }
 
   /**
-   * Undefined stands for a revision that etcd has compacted.
+   * The queues of names, each at a revision. An entry is undefined if etcd has compacted its
+   * revision.
    * @param {{ name: string, at: number }[]} some
    * @returns {Promise<(InstanceType<typeof import('./queue.js').Queue> | undefined)[]>}
    */

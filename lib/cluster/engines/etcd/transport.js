@@ -71,7 +71,7 @@ function send(url, { method, headers, body, signal }) {
     const agent = agentOf(target.origin, Agent);
     const request = begin(target, { agent, method, headers });
     /**
-     * The request, and later its response, which an abort destroys.
+     * The object that an abort destroys: the request, or later its response.
      * @type {{ destroy: (reason: Error) => unknown }}
      */
     let current = request;

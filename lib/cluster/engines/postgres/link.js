@@ -295,7 +295,8 @@ class PostgresLink {
   /** @param {Prepared} statement @param {unknown[]} values @param {Done} done */
   #call(statement, values, done) {
     const known = this.#parsed.get(statement);
-    // After an error nobody knows whether the statement was parsed, so it gets a new name.
+    // After an error it is unknown whether the server parsed the statement, so the statement gets a
+    // new name.
     const name = known ?? nextName();
     /** @type {Done} */
     const onResult = (error, row) => {

@@ -643,8 +643,8 @@ class RedisAdapter {
   }
 
   /**
-   * Works over the current connection. If there is none, or it ends meanwhile, `work` runs (again)
-   * over a new one.
+   * Runs `work` over the current connection. If there is none, or it ends meanwhile, `work` runs
+   * (again) over a new connection.
    * @template T @param {(link: Link) => Promise<T>} work @returns {Promise<T>}
    */
   async #overAnyLink(work) {

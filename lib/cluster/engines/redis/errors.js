@@ -171,7 +171,7 @@ function explain(error) {
   if (String(error?.code).startsWith('ERR_WEB_LOCKS_') || isLocal(error)) return error;
   const text = String(error?.message ?? error);
   if (isOfTls(error)) return plainError(`${NO_TLS} (${text})`, SERVER, { cause: error });
-  // Names that users chose must not match.
+  // Removes names that users have chosen, because they must not match a pattern.
   const said = text.replace(/(holds something else: |, with args beginning with: ).*/s, '');
   for (const [pattern, code, message] of BY_TEXT) {
     if (pattern.test(said)) return plainError(`${message} (${said})`, code, { cause: error });
