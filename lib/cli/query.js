@@ -128,7 +128,7 @@ function listOthers(looks) {
 
 /**
  * @param {View} view @param {boolean | undefined} asJson @param {string} [before]
- * @returns {Promise<void>} resolves when it is written
+ * @returns {Promise<void>} resolves when the view is written
  */
 function printView(view, asJson, before = '') {
   return printAll(partsOf(view, asJson, before));

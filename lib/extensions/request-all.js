@@ -472,7 +472,7 @@ function toSeveral(names, givenOptions, operation) {
 
 /**
  * Sorts by the code units of the names, and joins duplicates.
- * @param {Part[]} parts becomes the result
+ * @param {Part[]} parts this array is changed
  */
 function mergeDuplicates(parts) {
   sort(parts, (one, other) => {

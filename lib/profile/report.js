@@ -17,7 +17,7 @@ class ReportError extends Error {}
 
 /**
  * @template T
- * @param {string} what says what failed, for the message
+ * @param {string} what the failed operation, for the message
  * @param {() => T} call uses the file system
  * @returns {T}
  */
