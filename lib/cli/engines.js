@@ -113,7 +113,8 @@ function openPostgres(url, { bucket, schema, ttl }) {
   // Throws if the URL is invalid; a Pool would notice that only later.
   new Client({ connectionString: url });
   const pool = new Pool({ connectionString: url, max: 2 });
-  // The bucket sees errors of its own connection, and the loss of an idle one is harmless.
+  // Without a listener, the loss of an idle connection would end the program. It is harmless, and
+  // the bucket handles the errors of its own connection itself.
   pool.on('error', () => {});
   return {
     bucket: requireEntry('postgres').openBucket(bucket, { pool, schema, ttl }),

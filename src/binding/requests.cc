@@ -3,7 +3,8 @@
 
 #include <cstdlib>
 
-/* All other parts of the request are in the exchange and in `extra`. */
+/* Makes a request. Only its name is an argument of JavaScript; everything else is in the exchange
+ * and in `extra`. */
 static napi_value request_with(
     napi_env env, Environment *environment, wlk_manager *manager, napi_value name,
     const wlk_extra *extra)

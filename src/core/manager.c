@@ -542,8 +542,8 @@ static bool find_own_cycle(
   return true;
 }
 
-/* If the thread would wait for itself, ends the request, unless the cycle does not fit into `cycle`
- * yet. */
+/* Returns WLK_DEADLOCK if the thread would wait for itself. It ends the request only if the whole
+ * cycle fits into `cycle`; otherwise the caller makes `cycle` larger and calls again. */
 static enum wlk_status refuse_to_block(
     struct wlk_request *request, struct wlk_cycle *cycle, struct wlk_events *events)
 {

@@ -100,7 +100,7 @@ static bool end_now(
   bool inside = wlh_try_enter(bucket, agent);
   bool answered = true;
   if (take_end(request, status, &state, events)) {
-    /* `status` says how */
+    /* the request has already ended; `status` says how */
   } else if ((state == WLH_HELD) != (ending == RELEASE)) {
     *status = ending == RELEASE ? WLH_NOT_HELD : WLH_GRANTED;
   } else {

@@ -32,7 +32,8 @@ static void forget_buckets_in_child(void)
   wlk_list_init(&registry);
 }
 
-/* The name is 24 hexadecimal digits of two hashes, whose keys are the same in all processes. */
+/* Writes to `text` the short name of a bucket: 24 hexadecimal digits of two hashes of `name`. The
+ * keys of the hashes are constant, so all processes get the same digits. */
 static void hash_name(const uint16_t *name, uint32_t length, char *text)
 {
   static const uint64_t keys[2][2] = {

@@ -87,8 +87,8 @@ static uint64_t longest_interval(const struct wlh_bucket *bucket)
   return LONGEST * (1 + count / 32);
 }
 
-/* Returns whether a suspected member may be dead. It must run outside, because the kernel's time
- * for a check grows with the number of members. */
+/* Returns whether a suspected member may be dead. Call it outside the tables'
+ * critical section: the time that the kernel needs for a check grows with the number of members. */
 static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
 {
   bool dead = false;
@@ -245,7 +245,8 @@ static uint64_t time_to_wait(const struct wlh_bucket *bucket, bool waits, uint64
   uint64_t until = time_of_next_work(bucket);
   if (bucket->check_at != 0 && bucket->check_at < until) until = bucket->check_at;
   if (bucket->refresh_at < until) until = bucket->refresh_at;
-  /* No notification reports the deletion of our sockets, so we check for it. */
+  /* Without a watch, nothing reports the deletion of our sockets, so we look for it at least once
+   * every LONGEST. */
   if (waits && bucket->port.watch < 0 && until > now + LONGEST) until = now + LONGEST;
   if (until == WLH_PORT_FOREVER) return until;
   return until > now ? until - now : 0;

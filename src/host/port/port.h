@@ -113,7 +113,7 @@ struct wlh_port {
   uint64_t datagram_inode;
   bool group;   /* whether members of the directory's group may take part */
   uint32_t gid; /* of that group */
-  void *map;    /* `map_size` bytes of addresses, or NULL */
+  void *map;    /* the reserved address space, `map_size` bytes; NULL if none */
   size_t map_size;
   int guard;                 /* index in the table of mapped files; -1 for none */
   struct wlh_system *system; /* the part of one system; NULL if it needs none */

@@ -54,7 +54,7 @@ const epochRead = (keys) => ({ request_range: { key: base64(keys.life) } });
 const epochPut = (keys, offset = 0n, known = []) => ({
   request_put: {
     key: base64(keys.life),
-    // Version 1 fails without a field `offset`, and so refuses the bucket.
+    // There is deliberately no field `offset`: version 1 requires one, so it refuses this bucket.
     value: base64Json({ layout: LAYOUT, id: randomUUID(), added: String(offset), known }),
   },
 });

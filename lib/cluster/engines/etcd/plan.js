@@ -84,8 +84,8 @@ const needsQueue = (op) =>
 const isPassing = ({ kind }) => kind === 'pass' || kind === 'passIfAvailable';
 
 /**
- * Whether an equal request directly after this one can never be granted, whether or not this one is
- * granted.
+ * Whether an equal request directly after this one always fails. The lock is then held, either by
+ * this request or by the holder that made this request fail.
  * @param {Op} op @returns {op is RequestOp}
  */
 const isExclusiveTry = (op) =>

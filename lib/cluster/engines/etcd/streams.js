@@ -67,7 +67,7 @@ class NameStream {
   /** The prefixes of the names that use this stream. @type {Set<string>} */
   prefixes = new Set();
   stop = () => {};
-  /** Called when the watch will deliver every later change. */
+  /** Called once the watch exists at the server. From then on it delivers every change. */
   onBegin = () => {};
   /** @type {Promise<void>} */
   begun = new Promise((resolve) => {

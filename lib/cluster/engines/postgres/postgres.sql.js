@@ -786,8 +786,8 @@ BEGIN
 END $$;
 
 -- Begins a new connection of a session with the lease "milliseconds". Returns its number; NULL if
--- the session is dead. It waits for the current step of the older connection, except for a single
--- end, which is correct even if it is executed later.
+-- the session is dead. It waits for the current step of the older connection. It does not wait for
+-- end_alone, because an end is correct even if it is executed later.
 CREATE OR REPLACE FUNCTION web_locks.hello(
   me bigint, milliseconds float8, seen_life text, seen_token bigint
 ) RETURNS int LANGUAGE plpgsql AS $$

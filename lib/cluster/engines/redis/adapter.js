@@ -690,7 +690,8 @@ function checkReply(all) {
 }
 
 /**
- * Returns the shorter rest of two quarantines; 0 stands for no quarantine.
+ * Returns the shorter remaining time of two quarantines. 0 means no quarantine; then the other one
+ * counts.
  * @param {number} one @param {number} other
  */
 const shorterPause = (one, other) =>
