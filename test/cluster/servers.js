@@ -466,6 +466,8 @@ function linesOf(bytes) {
   const lines = [];
   for (let at = 0; at < bytes.length; ) {
     const end = bytes.indexOf('\r\n', at);
+    // The server ended in the middle of a reply.
+    if (end < 0) return [];
     const head = bytes.toString('utf8', at + 1, end);
     const kind = String.fromCharCode(bytes[at]);
     at = end + 2;
