@@ -23,6 +23,8 @@ c_flags="-std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror"
 cxx_flags="-std=c++17 -Wall -Wextra -fno-exceptions -fno-rtti -isystem node_modules/node-addon-api
   -DNAPI_VERSION=6 -DNAPI_DISABLE_CPP_EXCEPTIONS -DNODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS
   -DNODE_GYP_MODULE_NAME=web_locks -DBUILDING_NODE_EXTENSION"
+# Nothing unwinds the stack at run time, and the tables for it are a tenth of a binary.
+elf_compile_flags="-fno-unwind-tables -fno-asynchronous-unwind-tables"
 elf_flags="-shared -Wl,--build-id=none -Wl,--version-script=src/binding/exports.map
   -Wl,-z,now -Wl,-z,relro -Wl,--as-needed"
 
@@ -58,7 +60,8 @@ finish() {
 
 # glibc TARGET PREFIX: the binary runs with the oldest glibc that has the functions it uses
 glibc() {
-  compile "$1" "$2gcc" "$2g++" -include scripts/old-glibc.h
+  # shellcheck disable=SC2086
+  compile "$1" "$2gcc" "$2g++" $elf_compile_flags -include scripts/old-glibc.h
   # shellcheck disable=SC2086
   "$2gcc" -O2 $common -std=c11 -c scripts/old-glibc.c -o "$work/$1-old.o"
   # shellcheck disable=SC2086
@@ -68,7 +71,8 @@ glibc() {
 
 # musl TARGET: Debian's musl compiler is for C only; the binding needs a C++ compiler, but no library
 musl() {
-  compile "$1" musl-gcc g++
+  # shellcheck disable=SC2086
+  compile "$1" musl-gcc g++ $elf_compile_flags
   musl-gcc -O2 $common -c scripts/cxx-runtime.c -o "$work/$1-runtime.o"
   # shellcheck disable=SC2086
   finish "$1" musl-gcc $elf_flags -nostdlib "$work/$1-core.o" "$work/$1-host.o" \
@@ -88,7 +92,8 @@ windows() {
 # zig_musl TARGET ZIG-TARGET: works as musl
 zig_musl() {
   zig_target=$2
-  compile "$1" zig_cc zig_cxx
+  # shellcheck disable=SC2086
+  compile "$1" zig_cc zig_cxx $elf_compile_flags
   zig_cc -O2 $common -c scripts/cxx-runtime.c -o "$work/$1-runtime.o"
   # shellcheck disable=SC2086
   finish "$1" zig_cc $elf_flags -nostdlib "$work/$1-core.o" "$work/$1-host.o" \
