@@ -12,6 +12,7 @@ void run_test(const struct test *test)
   test_failed = false;
   test->run();
   printf("%s - %s\n", test_failed ? "not ok" : "ok", test->title);
+  (void)fflush(stdout); /* Before what the next test writes to the error output. */
   if (test_failed)
     failed++;
   else

@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -46,6 +47,69 @@ static void after(void)
   }
   errno = error;
 }
+
+/* ---- forks ---- */
+
+enum { DESCRIPTORS = 1024 };
+
+/* How often this thread prevents forks: again in what a test does between two steps, as if it were
+ * another process. */
+static _Thread_local int forks_wait;
+static atomic_bool
+    vital[DESCRIPTORS]; /* sockets and the file: while they are open, we seem alive */
+static atomic_int vital_made, vital_closed;
+static atomic_int beside_forks; /* how many of these a fork could come between */
+
+void __real_wlh_port_prevent_forks(void);
+void __wrap_wlh_port_prevent_forks(void);
+void __wrap_wlh_port_prevent_forks(void)
+{
+  if (forks_wait++ == 0) __real_wlh_port_prevent_forks();
+}
+
+void __real_wlh_port_permit_forks(void);
+void __wrap_wlh_port_permit_forks(void);
+void __wrap_wlh_port_permit_forks(void)
+{
+  if (--forks_wait == 0) __real_wlh_port_permit_forks();
+}
+
+static int made_vital(int descriptor)
+{
+  if (descriptor < 0 || descriptor >= DESCRIPTORS) return descriptor;
+  atomic_store(&vital[descriptor], true);
+  atomic_fetch_add(&vital_made, 1);
+  if (!forks_wait) atomic_fetch_add(&beside_forks, 1);
+  return descriptor;
+}
+
+int __real_close(int descriptor);
+int __wrap_close(int descriptor);
+int __wrap_close(int descriptor)
+{
+  bool counts = descriptor >= 0 && descriptor < DESCRIPTORS && atomic_load(&vital[descriptor]);
+  if (counts) {
+    atomic_store(&vital[descriptor], false);
+    atomic_fetch_add(&vital_closed, 1);
+    if (!forks_wait) atomic_fetch_add(&beside_forks, 1);
+  }
+  return __real_close(descriptor);
+}
+
+#define WRAP_VITAL(name, parameters, arguments)                                                    \
+  int __real_##name parameters;                                                                    \
+  int __wrap_##name parameters;                                                                    \
+  int __wrap_##name parameters                                                                     \
+  {                                                                                                \
+    return made_vital(__real_##name arguments);                                                    \
+  }
+
+WRAP_VITAL(socket, (int domain, int type, int protocol), (domain, type, protocol))
+WRAP_VITAL(
+    accept, (int listener, struct sockaddr *address, socklen_t *size), (listener, address, size))
+WRAP_VITAL(
+    accept4, (int listener, struct sockaddr *address, socklen_t *size, int flags),
+    (listener, address, size, flags))
 
 #define WRAP(name, parameters, arguments)                                                          \
   int __real_##name parameters;                                                                    \
@@ -83,6 +147,7 @@ WRAP(
     mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;                                 \
     va_end(arguments);                                                                             \
     int result = __real_##name(at, path, flags, mode);                                             \
+    if (strcmp(path, "bucket") == 0) (void)made_vital(result);                                     \
     after();                                                                                       \
     return result;                                                                                 \
   }
@@ -105,6 +170,8 @@ static bool waited; /* whether the kernel was asked to wait for a lock */
     waited = waited || waits;                                                                      \
     /* So that a test fails, and does not hang. */                                                 \
     int result = __real_##name(descriptor, waits ? F_OFD_SETLK : command, argument);               \
+    bool copies = command == F_DUPFD_CLOEXEC && descriptor < DESCRIPTORS && vital[descriptor];     \
+    if (copies) (void)made_vital(result);                                                          \
     if (command == F_OFD_SETLK || command == F_OFD_GETLK) after();                                 \
     return result;                                                                                 \
   }
@@ -209,6 +276,7 @@ static struct wlh_failure failure; /* the last one */
 /* Opens the files, and binds the sockets as a member. */
 static enum wlh_status open_files(struct wlh_port *port, uint32_t member)
 {
+  wlh_port_init(port);
   enum wlh_status status = wlh_port_open(port, base, false, BUCKET, &failure);
   if (status == WLH_OK) {
     int error = wlh_port_bind(port, member);
@@ -474,6 +542,7 @@ static int foreign;           /* a socket by the name of what is being made */
 
 static void bind_too(void)
 {
+  wlh_port_init(&stale);
   CHECK(wlh_port_open(&stale, base, false, BUCKET, &failure) == WLH_OK);
   CHECK(wlh_port_bind(&stale, 0) == 0);
 }
@@ -505,6 +574,7 @@ static bool bind_with(int n, void (*action)(void))
   begin_files(false);
   wlh_port_init(&stale);
   foreign = -1;
+  wlh_port_init(&port);
   CHECK(wlh_port_open(&port, base, false, BUCKET, &failure) == WLH_OK);
   step = 0;
   when = n;
@@ -700,6 +770,39 @@ static struct wlh_request *get(enum wlk_option option)
   return request;
 }
 
+TEST(
+    no_fork,
+    "no fork comes between making or closing what would make us seem alive and noting its number")
+{
+  struct played a;
+  struct wlh_request *request;
+  struct wlk_event items[4];
+  struct wlk_events events = {.items = items, .capacity = 4};
+  atomic_store(&vital_made, 0);
+  atomic_store(&vital_closed, 0);
+  atomic_store(&beside_forks, 0);
+  begin_play(program);
+  begin_member();
+  struct wlh_request *lock = get(WLK_WAIT);
+  enter(&a);
+  int alone = atomic_load(&vital_made);
+  ask_for(&a, "ask 1 n x w", "1 WLH_PENDING");
+  /* It connects to the holder. */
+  for (int i = 0; i < 20000 && atomic_load(&vital_made) == alone; i++) (void)poll(NULL, 0, 1);
+  enum wlh_status status = wlh_release_the_lock(lock, &events);
+  CHECK(status == WLH_OK || status == WLH_PENDING);
+  hear(&a, "event 1 granted");
+  CHECK(ask_for_n(WLK_WAIT, &request) == WLH_PENDING);
+  kill_it(&a);
+  hear_event(WLK_NEWS_GRANTED);
+  end_member();
+  end_play();
+  /* The file twice, its copy, two sockets, a connection to the other, and one from it. */
+  CHECK(atomic_load(&vital_made) >= 7);
+  CHECK(atomic_load(&vital_closed) == atomic_load(&vital_made));
+  CHECK(atomic_load(&beside_forks) == 0);
+}
+
 /* ---- wake-ups ---- */
 
 static void refuse_wake_ups(int error)
@@ -889,6 +992,7 @@ int main(int argc, char **argv)
   RUN(listed);
   RUN(ignored);
   RUN(never_waits);
+  RUN(no_fork);
   RUN(refused);
   RUN(unreachable_members);
   RUN(dead_thief);

@@ -80,7 +80,8 @@ $(BUILD)/torture: private CFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc calloc
 
 # The tests stand behind these calls of the library.
 WRAPPED = mkdirat openat openat64 fchown fchmod fchownat fchmodat linkat unlinkat renameat bind \
-  fcntl fcntl64 sendto wlh_port_lock_member wlh_port_connect wlh_port_rights
+  fcntl fcntl64 sendto socket accept accept4 close wlh_port_lock_member wlh_port_connect wlh_port_rights \
+  wlh_port_prevent_forks wlh_port_permit_forks
 $(BUILD)/between_test: private CFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
 FAILING = socket bind listen connect accept4 sendto recv eventfd inotify_init1 inotify_add_watch \
   fstatfs64 fstat64 lstat64 fstatat64 mkdirat fchmod fchmodat linkat unlinkat renameat flock mmap64 \

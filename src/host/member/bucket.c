@@ -10,8 +10,10 @@
 #include <string.h>
 
 static struct wlk_mutex registry_mutex = WLK_MUTEX_INIT;
-static struct wlk_link registry = WLK_LIST_INIT(registry); /* guarded by registry_mutex */
-static bool forks_seen;                                    /* guarded by registry_mutex */
+/* Guarded by registry_mutex, and changed without forks. It includes buckets that are being closed,
+ * which are no longer open in any thread. */
+static struct wlk_link registry = WLK_LIST_INIT(registry);
+static bool forks_seen; /* guarded by registry_mutex */
 
 /* A forked child must not use the parent's files. This function does only what a signal handler may
  * do. */
@@ -110,14 +112,18 @@ static struct wlh_bucket *find_or_make_bucket(
 {
   WLK_LIST_FOR_EACH (link, &registry) {
     struct wlh_bucket *bucket = WLK_ITEM(link, struct wlh_bucket, by_registry);
-    if (strcmp(bucket->name, name) == 0 && strcmp(bucket->directory, directory) == 0) return bucket;
+    if (bucket->opens > 0 && strcmp(bucket->name, name) == 0 &&
+        strcmp(bucket->directory, directory) == 0)
+      return bucket;
   }
   if (!forks_seen) forks_seen = wlh_port_at_fork(forget_buckets_in_child);
   if (!forks_seen) return NULL;
   struct wlh_bucket *bucket = make_bucket(directory, standard, name, version);
   if (!bucket) return NULL;
   keep_title(bucket, title, units);
+  wlh_port_prevent_forks();
   wlk_list_append(&registry, &bucket->by_registry);
+  wlh_port_permit_forks();
   return bucket;
 }
 
@@ -146,15 +152,25 @@ enum wlh_status wlh_bucket_open(
   return wlh_fail(&open_failure, WLH_NO_MEMORY, "out of memory");
 }
 
+/* Until now the bucket had descriptors, which a forked child must find. */
+static void forget_bucket(struct wlh_bucket *bucket)
+{
+  wlk_mutex_lock(&registry_mutex);
+  wlh_port_prevent_forks();
+  wlk_list_remove(&bucket->by_registry);
+  wlh_port_permit_forks();
+  wlk_mutex_unlock(&registry_mutex);
+}
+
 void wlh_bucket_close(struct wlh_bucket *bucket)
 {
   if (wlh_is_forked(bucket)) return;
   wlk_mutex_lock(&registry_mutex);
   bool last = --bucket->opens == 0;
-  if (last) wlk_list_remove(&bucket->by_registry);
   wlk_mutex_unlock(&registry_mutex);
   if (!last) return;
   wlh_helper_stop(bucket);
+  forget_bucket(bucket);
   wlh_do_deferred_without_tables(bucket); /* No other thread has the bucket any more. */
   wlh_empty_trash(bucket);
   free_bucket(bucket);

@@ -34,22 +34,6 @@ enum {
   ITEMS = OTHERS + ACCEPTED
 };
 
-/* A forked child closes the descriptors that it finds (bucket.c), so the number must be erased
- * before the descriptor is closed. */
-static void close_descriptor(int *place)
-{
-  int descriptor = *place;
-  *place = -1;
-  wlh_port_close_descriptor(descriptor);
-}
-
-static void close_watch(struct wlh_bucket *bucket, struct wlh_watch *watch)
-{
-  int descriptor = watch->descriptor;
-  watch->descriptor = -1;
-  wlh_port_disconnect(&bucket->port, descriptor);
-}
-
 static void schedule_check(struct wlh_watch *watch, uint64_t now)
 {
   watch->check_at = now;
@@ -256,8 +240,7 @@ static void accept_others(struct wlh_bucket *bucket)
 {
   for (uint32_t i = 0; i < ACCEPTED; i++) {
     if (bucket->accepted[i] >= 0) continue;
-    bucket->accepted[i] = wlh_port_accept(&bucket->port, &bucket->cannot_accept);
-    if (bucket->accepted[i] < 0) return;
+    if (!wlh_port_accept(&bucket->port, &bucket->accepted[i], &bucket->cannot_accept)) return;
   }
   bucket->cannot_accept = true;
 }
@@ -362,12 +345,12 @@ static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
     if (!items[MEMBERS + i].hung_up) continue;
     /* The member may have left because the files are lost, and its locks mean nothing then. */
     look = true;
-    close_watch(bucket, &bucket->watches[i]);
+    wlh_port_disconnect(&bucket->port, &bucket->watches[i].descriptor);
     schedule_check(&bucket->watches[i], now);
   }
   for (uint32_t i = 0; i < ACCEPTED; i++) {
     if (!items[OTHERS + i].hung_up) continue;
-    close_descriptor(&bucket->accepted[i]);
+    wlh_port_disconnect(&bucket->port, &bucket->accepted[i]);
     bucket->cannot_accept = false;
   }
   if (look || bucket->port.watch < 0) any = repair_files(bucket) || any;
@@ -384,9 +367,7 @@ static void raise_descriptors(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu
   wlh_port_enlarge_table(&bucket->port);
   wlk_mutex_lock(&bucket->mu);
   wlh_port_move_all_high(&bucket->port);
-  for (uint32_t i = 0; i < ACCEPTED; i++) {
-    bucket->accepted[i] = wlh_port_move_high(&bucket->port, bucket->accepted[i]);
-  }
+  for (uint32_t i = 0; i < ACCEPTED; i++) wlh_port_move_high(&bucket->port, &bucket->accepted[i]);
 }
 
 static bool should_go_on(const struct wlh_bucket *bucket)
@@ -437,8 +418,9 @@ static void reset_state(struct wlh_bucket *bucket)
 
 static void close_connections(struct wlh_bucket *bucket)
 {
-  for (uint32_t i = 0; i < WLH_MEMBERS; i++) close_watch(bucket, &bucket->watches[i]);
-  for (uint32_t i = 0; i < ACCEPTED; i++) close_descriptor(&bucket->accepted[i]);
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++)
+    wlh_port_disconnect(&bucket->port, &bucket->watches[i].descriptor);
+  for (uint32_t i = 0; i < ACCEPTED; i++) wlh_port_disconnect(&bucket->port, &bucket->accepted[i]);
 }
 
 /* A release or an end cannot fail, so it is done later, without tables. With mu and qmu. */

@@ -144,6 +144,7 @@ enum wlh_status wlh_port_choose_directory(
     const char *directory, char *path, bool *standard, struct wlh_failure *failure);
 
 /* Opens the files of a bucket, or makes them, without reading them.
+ *   port      initialised or closed
  *   base      from wlh_port_choose_directory
  *   standard  whether it is the default directory, which only our user may access
  *   bucket    name of the bucket's directory in it
@@ -163,10 +164,9 @@ void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint3
 void wlh_port_enlarge_table(const struct wlh_port *port);
 
 /* If the table is large enough, the first moves the descriptors of the bucket whose closing reports
- * our death to such numbers, and the second moves another descriptor. The second returns the new
- * number. */
+ * our death to such numbers, and the second moves another descriptor. */
 void wlh_port_move_all_high(struct wlh_port *port);
-int wlh_port_move_high(const struct wlh_port *port, int descriptor);
+void wlh_port_move_high(const struct wlh_port *port, int *descriptor);
 
 /* Closes all descriptors and unmaps the file, which drops our byte lock. */
 void wlh_port_close(struct wlh_port *port);
@@ -260,17 +260,18 @@ enum wlh_sent wlh_port_send_wake_up(struct wlh_port *port, uint32_t member);
 void wlh_port_take_wake_ups(struct wlh_port *port);
 
 /* The connection hangs up when the member dies. On WLH_SENT, `descriptor` is for
- * wlh_port_disconnect. */
+ * wlh_port_disconnect; otherwise it is unchanged. */
 enum wlh_sent wlh_port_connect(struct wlh_port *port, uint32_t member, int *descriptor);
 
-void wlh_port_disconnect(struct wlh_port *port, int descriptor);
+/* Closes a connection, made or accepted, and sets it to -1. Does nothing for -1. */
+void wlh_port_disconnect(struct wlh_port *port, int *descriptor);
 
 /* Wakes a member as a wake-up does, but the caller need not be a member. */
 void wlh_port_rouse(struct wlh_port *port, uint32_t member);
 
-/* Accepts a connection. Returns -1 if there is none, or if no descriptor is left; the latter sets
- * `*full`. */
-int wlh_port_accept(struct wlh_port *port, bool *full);
+/* Accepts a connection. Returns false if there is none, or if no descriptor is left; the latter
+ * sets `*full`. */
+bool wlh_port_accept(struct wlh_port *port, int *descriptor, bool *full);
 
 /* Makes `watch` readable when our files are changed, moved or deleted. Must be called again after
  * each wlh_port_take_reports. */
@@ -328,6 +329,14 @@ int wlh_port_start_thread(void (*run)(void *), void *data);
 /* Registers `child`, which every child that is forked from now on calls. Must be called once only.
  * Returns false if out of memory. */
 bool wlh_port_at_fork(void (*child)(void));
+
+/* Between these two calls, other threads wait before they fork. A child closes the descriptors
+ * whose numbers are recorded. Any other descriptor would stay open in the child, and make this
+ * process seem alive after its death. So a descriptor is made and recorded, or erased and closed,
+ * without a fork in between. The functions take a mutex: no other mutex may be taken between them,
+ * and they cannot be nested. */
+void wlh_port_prevent_forks(void);
+void wlh_port_permit_forks(void);
 
 /* Returns the number of the process in its own namespace, for display. */
 uint32_t wlh_port_pid(void);

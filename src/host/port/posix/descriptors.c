@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,7 +37,7 @@ int wlh_port_duplicate_high(const struct wlh_port *port, int descriptor)
   return high >= 0 ? high : fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
 }
 
-int wlh_port_move_high(const struct wlh_port *port, int descriptor)
+int wlh_port_moved_high(const struct wlh_port *port, int descriptor)
 {
   int least = least_high(port);
   if (descriptor < 0 || descriptor >= least) return descriptor;
@@ -44,6 +45,13 @@ int wlh_port_move_high(const struct wlh_port *port, int descriptor)
   if (high < 0) return descriptor;
   (void)close(descriptor);
   return high;
+}
+
+void wlh_port_move_high(const struct wlh_port *port, int *descriptor)
+{
+  wlh_port_prevent_forks();
+  *descriptor = wlh_port_moved_high(port, *descriptor);
+  wlh_port_permit_forks();
 }
 
 void wlh_port_enlarge_table(const struct wlh_port *port)
@@ -59,6 +67,14 @@ void wlh_port_close_quietly(int descriptor)
   int error = errno;
   wlh_port_close_descriptor(descriptor);
   errno = error;
+}
+
+void wlh_port_close_recorded(int *descriptor)
+{
+  wlh_port_prevent_forks();
+  wlh_port_close_quietly(*descriptor);
+  *descriptor = -1;
+  wlh_port_permit_forks();
 }
 
 void wlh_port_close_descriptor(int descriptor)
@@ -97,18 +113,20 @@ bool wlh_port_repair_file(struct wlh_port *port)
   if (may_be_ours(port, port->file)) return true;
   if (!may_be_ours(port, port->copy)) return false;
   /* The number now belongs to another file, so it is not closed. */
+  wlh_port_prevent_forks();
   port->file = port->copy;
   port->copy = wlh_port_duplicate_high(port, port->file);
+  wlh_port_permit_forks();
   return true;
 }
 
 void wlh_port_move_all_high(struct wlh_port *port)
 {
   if (!wlh_port_repair_file(port)) return;
-  port->file = wlh_port_move_high(port, port->file);
-  if (wlh_port_is_ours(port, port->copy)) port->copy = wlh_port_move_high(port, port->copy);
-  port->stream = wlh_port_move_high(port, port->stream);
-  port->datagram = wlh_port_move_high(port, port->datagram);
+  wlh_port_move_high(port, &port->file);
+  if (wlh_port_is_ours(port, port->copy)) wlh_port_move_high(port, &port->copy);
+  wlh_port_move_high(port, &port->stream);
+  wlh_port_move_high(port, &port->datagram);
 }
 
 /* The file's descriptors are closed only if they still are ours. */
@@ -123,4 +141,33 @@ void wlh_port_close_files(struct wlh_port *port)
   wlh_port_close_descriptor(port->base);
   port->base = port->directory = port->file = port->copy = -1;
   port->stream = port->datagram = port->watch = -1;
+}
+
+/* ---- forks ---- */
+
+static struct wlk_mutex forks = WLK_MUTEX_INIT;
+static void (*call_in_child)(void); /* It is set once, before the first fork that needs it. */
+
+void wlh_port_prevent_forks(void) WLK_UNCHECKED
+{
+  wlk_mutex_lock(&forks);
+}
+
+void wlh_port_permit_forks(void) WLK_UNCHECKED
+{
+  wlk_mutex_unlock(&forks);
+}
+
+/* Only the parent's thread could unlock the mutex, so it is initialised anew. */
+static void after_fork_in_child(void)
+{
+  struct wlk_mutex fresh = WLK_MUTEX_INIT;
+  forks = fresh;
+  call_in_child();
+}
+
+bool wlh_port_at_fork(void (*child)(void))
+{
+  call_in_child = child;
+  return pthread_atfork(wlh_port_prevent_forks, wlh_port_permit_forks, after_fork_in_child) == 0;
 }

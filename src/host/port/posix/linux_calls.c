@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -107,11 +106,6 @@ void wlh_port_take_pokes(struct wlh_port_alarm alarm)
   uint64_t count;
   ssize_t got = read(alarm.rings, &count, sizeof count);
   (void)got;
-}
-
-bool wlh_port_at_fork(void (*child)(void))
-{
-  return pthread_atfork(NULL, NULL, child) == 0;
 }
 
 int wlh_port_poll(struct pollfd *polls, size_t count, uint64_t nanoseconds)

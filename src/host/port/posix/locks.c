@@ -44,13 +44,14 @@ static bool byte_lock(int descriptor, int command, short type, int64_t at, struc
 bool wlh_port_locks_work(struct wlh_port *port)
 {
   struct flock lock;
+  wlh_port_prevent_forks();
   int other = wlh_port_reopen(port);
-  if (other < 0) return false;
-  bool taken = byte_lock(other, F_OFD_SETLK, F_WRLCK, PROBE, &lock);
+  bool taken = other >= 0 && byte_lock(other, F_OFD_SETLK, F_WRLCK, PROBE, &lock);
   bool works =
       taken ? byte_lock(port->file, F_OFD_GETLK, F_WRLCK, PROBE, &lock) && lock.l_type != F_UNLCK
-            : errno == EAGAIN;
+            : other >= 0 && errno == EAGAIN;
   wlh_port_close_quietly(other);
+  wlh_port_permit_forks();
   return works;
 }
 

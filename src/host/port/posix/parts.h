@@ -6,7 +6,9 @@
  *   plain_calls   their replacement on macOS, and on Linux with WLH_PLAIN
  *   all others    both
  *
- * It must be included first, because it asks the system's headers for more than C11. */
+ * A comment says "without forks" if the caller must be between wlh_port_prevent_forks and
+ * wlh_port_permit_forks. This header must be included first, because it asks the system's headers
+ * for more than C11. */
 #ifndef WLH_PORT_PARTS_H
 #define WLH_PORT_PARTS_H
 
@@ -54,8 +56,16 @@ int wlh_port_open_user_directory(const struct wlh_port *port);
 /* Closes a descriptor and keeps errno. Does nothing for -1. */
 void wlh_port_close_quietly(int descriptor);
 
-/* The duplicate has a large number, if possible. If it fails, returns -1, with errno. */
+/* Closes a descriptor, sets it to -1 and keeps errno, and prevents forks meanwhile. Does nothing
+ * for -1. */
+void wlh_port_close_recorded(int *descriptor);
+
+/* The duplicate has a large number, if possible. If it fails, returns -1, with errno. Without
+ * forks. */
 int wlh_port_duplicate_high(const struct wlh_port *port, int descriptor);
+
+/* Returns the new number of a descriptor, or the same if it was not moved. Without forks. */
+int wlh_port_moved_high(const struct wlh_port *port, int descriptor);
 
 /* Whether a descriptor is still our file, and was not closed and reused. */
 bool wlh_port_is_ours(const struct wlh_port *port, int descriptor);
@@ -101,7 +111,7 @@ size_t wlh_port_boot_name(char *name, size_t size);
 /* ---- linux_calls, plain_calls ---- */
 
 /* The socket does not block and is not inherited. If it cannot be made or accepted, returns -1 and
- * sets errno. */
+ * sets errno. Without forks. */
 int wlh_port_socket(int type);
 int wlh_port_accept_one(int listener);
 

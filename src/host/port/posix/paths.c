@@ -297,19 +297,24 @@ static int open_own_file(const struct wlh_port *port)
 static enum wlh_status open_file(struct wlh_port *port, struct wlh_failure *failure)
 {
   struct stat status;
-  port->file = port->group
-                   ? open_shared(port, port->directory, "bucket", FILE_FLAGS, place_shared_file)
-                   : open_own_file(port);
   char path[WLH_PATH_SIZE + 16];
   (void)snprintf(path, sizeof path, "%s/bucket", port->path);
-  if (port->file < 0) return fail_to_share(port, path, "cannot open the file", failure);
-  if (fstat(port->file, &status) != 0) {
-    wlh_port_close_quietly(port->file); /* wlh_port_close would not recognize it. */
-    port->file = -1;
-    return wlh_port_fail_unsupported(failure, path, "cannot read its attributes");
+  /* A forked child recognizes the file by its device and inode. */
+  wlh_port_prevent_forks();
+  int file = port->group
+                 ? open_shared(port, port->directory, "bucket", FILE_FLAGS, place_shared_file)
+                 : open_own_file(port);
+  bool known = file >= 0 && fstat(file, &status) == 0;
+  if (known) {
+    port->device = (uint64_t)status.st_dev;
+    port->inode = status.st_ino;
+    port->file = file;
+  } else {
+    wlh_port_close_quietly(file);
   }
-  port->device = (uint64_t)status.st_dev;
-  port->inode = status.st_ino;
+  wlh_port_permit_forks();
+  if (file < 0) return fail_to_share(port, path, "cannot open the file", failure);
+  if (!known) return wlh_port_fail_unsupported(failure, path, "cannot read its attributes");
   if (!S_ISREG(status.st_mode)) {
     return wlh_fail(
         failure, WLH_UNSUPPORTED, "%s is not a file. Remove it, or " WLH_ELSEWHERE ".", path);
@@ -322,8 +327,10 @@ static enum wlh_status open_file(struct wlh_port *port, struct wlh_failure *fail
   } else if (status.st_mode & S_IWOTH) {
     return fail_because_writable(failure, path, status.st_mode, "0600");
   }
-  port->file = wlh_port_move_high(port, port->file);
+  wlh_port_prevent_forks();
+  port->file = wlh_port_moved_high(port, port->file);
   port->copy = wlh_port_duplicate_high(port, port->file);
+  wlh_port_permit_forks();
   if (port->copy < 0)
     return wlh_port_fail_unsupported(failure, port->path, "cannot duplicate a file descriptor");
   return WLH_OK;
@@ -333,7 +340,6 @@ enum wlh_status wlh_port_open(
     struct wlh_port *port, const char *base, bool standard, const char *bucket,
     struct wlh_failure *failure)
 {
-  wlh_port_init(port);
   (void)snprintf(port->path, sizeof port->path, "%s/%s", base, bucket);
   enum wlh_status status = open_base(port, base, standard, failure);
   if (status == WLH_OK) status = open_bucket(port, failure);
@@ -372,8 +378,10 @@ void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint3
 void wlh_port_close(struct wlh_port *port)
 {
   wlh_port_unmap(port);
+  wlh_port_prevent_forks();
   wlh_port_close_files(port);
   wlh_port_init(port);
+  wlh_port_permit_forks();
 }
 
 const char *wlh_port_find_harm(struct wlh_port *port, uint64_t size)

@@ -7,45 +7,14 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- descriptors that no other program inherits ---- */
-
-/* A fork must not come between making a descriptor and marking it as not inherited. The mutex is
- * held for two system calls. */
-static struct wlk_mutex making = WLK_MUTEX_INIT;
-static void (*call_in_child)(void); /* It is set once, before the first fork that needs it. */
-
-static void before_fork(void) WLK_UNCHECKED
-{
-  wlk_mutex_lock(&making);
-}
-
-static void after_fork(void) WLK_UNCHECKED
-{
-  wlk_mutex_unlock(&making);
-}
-
-/* A thread of the parent may have locked the mutex, and only that thread could unlock it, so it is
- * initialised anew. */
-static void after_fork_in_child(void)
-{
-  wlh_port_reset_mutex(&making);
-  call_in_child();
-}
-
-bool wlh_port_at_fork(void (*child)(void))
-{
-  call_in_child = child;
-  return pthread_atfork(before_fork, after_fork, after_fork_in_child) == 0;
-}
-
-/* If the descriptor cannot be marked, closes it, returns -1 and sets errno. */
+/* Without forks: between making a descriptor and marking it, a child of a fork would pass it on to
+ * another program. If the descriptor cannot be marked, closes it, returns -1 and sets errno. */
 static int mark_not_inherited(int descriptor)
 {
   if (descriptor < 0) return -1;
@@ -60,28 +29,22 @@ static int mark_not_inherited(int descriptor)
 
 int wlh_port_socket(int type)
 {
-  wlk_mutex_lock(&making);
-  int made = mark_not_inherited(socket(AF_UNIX, type, 0));
-  wlk_mutex_unlock(&making);
-  return made;
+  return mark_not_inherited(socket(AF_UNIX, type, 0));
 }
 
 int wlh_port_accept_one(int listener)
 {
-  wlk_mutex_lock(&making);
-  int accepted = mark_not_inherited(accept(listener, NULL, NULL));
-  wlk_mutex_unlock(&making);
-  return accepted;
+  return mark_not_inherited(accept(listener, NULL, NULL));
 }
 
 bool wlh_port_make_alarm(struct wlh_port_alarm *alarm)
 {
   int ends[2] = {-1, -1};
-  wlk_mutex_lock(&making);
+  wlh_port_prevent_forks();
   bool made = pipe(ends) == 0;
   alarm->rings = made ? mark_not_inherited(ends[0]) : -1;
   alarm->pokes = made ? mark_not_inherited(ends[1]) : -1;
-  wlk_mutex_unlock(&making);
+  wlh_port_permit_forks();
   if (alarm->rings >= 0 && alarm->pokes >= 0) return true;
   wlh_port_close_quietly(alarm->rings);
   wlh_port_close_quietly(alarm->pokes);

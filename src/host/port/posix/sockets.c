@@ -41,7 +41,8 @@ static bool bind_in(
 /* Names of new sockets have the same length for each member: if the path is too long for a socket's
  * address, the first member fails, and not the tenth. In the bucket's own directory they are short,
  * which leaves more bytes for the path. */
-static int make_socket(struct wlh_port *port, int type, char kind, uint32_t member, uint64_t *inode)
+static bool make_socket(
+    struct wlh_port *port, int *descriptor, int type, char kind, uint32_t member, uint64_t *inode)
 {
   char final[16], end[16], name[WLH_PORT_NEW_SIZE];
   (void)snprintf(final, sizeof final, "%c%u", kind, member);
@@ -50,14 +51,19 @@ static int make_socket(struct wlh_port *port, int type, char kind, uint32_t memb
     wlh_port_new_name(port, end, name);
   else
     (void)snprintf(name, sizeof name, "new%s", end);
-  int descriptor = wlh_port_socket(type);
+  wlh_port_prevent_forks();
+  *descriptor = wlh_port_socket(type);
+  wlh_port_permit_forks();
   int place = port->group ? wlh_port_open_user_directory(port) : port->directory;
-  bool bound = descriptor >= 0 && place >= 0 && bind_in(port, descriptor, type, place, name, inode);
+  bool bound =
+      *descriptor >= 0 && place >= 0 && bind_in(port, *descriptor, type, place, name, inode);
   bound = bound && renameat(place, name, port->directory, final) == 0;
   if (port->group) wlh_port_close_quietly(place);
-  if (bound) return wlh_port_move_high(port, descriptor);
-  wlh_port_close_quietly(descriptor);
-  return -1;
+  if (bound)
+    wlh_port_move_high(port, descriptor);
+  else
+    wlh_port_close_recorded(descriptor);
+  return bound;
 }
 
 static bool is_bound(const struct wlh_port *port, char kind, uint32_t member, uint64_t inode)
@@ -92,13 +98,11 @@ static int wake_up_oneself(struct wlh_port *port, uint32_t member)
 
 int wlh_port_bind(struct wlh_port *port, uint32_t member)
 {
-  wlh_port_close_descriptor(port->stream);
-  wlh_port_close_descriptor(port->datagram);
-  port->datagram = -1;
-  port->stream = make_socket(port, SOCK_STREAM, 's', member, &port->stream_inode);
-  if (port->stream >= 0)
-    port->datagram = make_socket(port, SOCK_DGRAM, 'w', member, &port->datagram_inode);
-  return port->datagram < 0 ? errno : wake_up_oneself(port, member);
+  wlh_port_close_recorded(&port->stream);
+  wlh_port_close_recorded(&port->datagram);
+  bool bound = make_socket(port, &port->stream, SOCK_STREAM, 's', member, &port->stream_inode) &&
+               make_socket(port, &port->datagram, SOCK_DGRAM, 'w', member, &port->datagram_inode);
+  return bound ? wake_up_oneself(port, member) : errno;
 }
 
 void wlh_port_unbind(struct wlh_port *port, uint32_t member)
@@ -133,35 +137,41 @@ enum wlh_sent wlh_port_connect(struct wlh_port *port, uint32_t member, int *desc
 {
   struct sockaddr_un address;
   if (!address_of(port, 's', member, &address)) return WLH_NOT_NOW;
+  wlh_port_prevent_forks();
   int stream = wlh_port_socket(SOCK_STREAM);
-  if (stream < 0) return WLH_NOT_NOW;
-  if (connect(stream, (struct sockaddr *)&address, sizeof address) == 0) {
+  bool connected = stream >= 0 && connect(stream, (struct sockaddr *)&address, sizeof address) == 0;
+  if (connected)
     *descriptor = stream;
-    return WLH_SENT;
-  }
-  enum wlh_sent answer = errno == ECONNREFUSED || errno == ENOENT ? WLH_NOBODY : WLH_NOT_NOW;
-  (void)close(stream);
-  return answer;
+  else
+    wlh_port_close_quietly(stream);
+  wlh_port_permit_forks();
+  if (connected) return WLH_SENT;
+  if (stream < 0) return WLH_NOT_NOW;
+  return errno == ECONNREFUSED || errno == ENOENT ? WLH_NOBODY : WLH_NOT_NOW;
 }
 
-void wlh_port_disconnect(struct wlh_port *port, int descriptor)
+void wlh_port_disconnect(struct wlh_port *port, int *descriptor)
 {
   (void)port;
-  wlh_port_close_descriptor(descriptor);
+  wlh_port_close_recorded(descriptor);
 }
 
 void wlh_port_rouse(struct wlh_port *port, uint32_t member)
 {
   int descriptor = -1;
   if (wlh_port_connect(port, member, &descriptor) == WLH_SENT)
-    wlh_port_close_descriptor(descriptor);
+    wlh_port_disconnect(port, &descriptor);
 }
 
-int wlh_port_accept(struct wlh_port *port, bool *full)
+bool wlh_port_accept(struct wlh_port *port, int *descriptor, bool *full)
 {
-  int descriptor = wlh_port_accept_one(port->stream);
-  *full = descriptor < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM);
-  return wlh_port_move_high(port, descriptor);
+  wlh_port_prevent_forks();
+  int accepted = wlh_port_accept_one(port->stream);
+  int error = errno;
+  *descriptor = wlh_port_moved_high(port, accepted);
+  wlh_port_permit_forks();
+  *full = accepted < 0 && (error == EMFILE || error == ENFILE || error == ENOMEM);
+  return accepted >= 0;
 }
 
 void wlh_port_wait(

@@ -259,10 +259,10 @@ void wlh_port_move_all_high(struct wlh_port *port)
   (void)port;
 }
 
-int wlh_port_move_high(const struct wlh_port *port, int descriptor)
+void wlh_port_move_high(const struct wlh_port *port, int *descriptor)
 {
   (void)port;
-  return descriptor;
+  (void)descriptor;
 }
 
 /* No handle is inherited by another process. */

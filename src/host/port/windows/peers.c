@@ -208,10 +208,11 @@ enum wlh_sent wlh_port_connect(struct wlh_port *port, uint32_t member, int *desc
   return same ? WLH_NOT_NOW : WLH_NOBODY;
 }
 
-void wlh_port_disconnect(struct wlh_port *port, int descriptor)
+void wlh_port_disconnect(struct wlh_port *port, int *descriptor)
 {
-  if (descriptor < 0) return;
-  struct wlh_peer *peer = &port->system->peers[descriptor];
+  if (*descriptor < 0) return;
+  struct wlh_peer *peer = &port->system->peers[*descriptor];
+  *descriptor = -1;
   (void)UnregisterWaitEx(
       peer->wait, INVALID_HANDLE_VALUE); /* This returns after on_death has returned. */
   (void)CloseHandle(peer->process);
@@ -225,11 +226,12 @@ bool wlh_port_is_over(const struct wlh_port *port, int descriptor)
          life_of(port, (uint32_t)descriptor) != peer->life;
 }
 
-int wlh_port_accept(struct wlh_port *port, bool *full)
+bool wlh_port_accept(struct wlh_port *port, int *descriptor, bool *full)
 {
   (void)port;
+  *descriptor = -1;
   *full = false;
-  return -1;
+  return false;
 }
 
 void wlh_port_close_peers(struct wlh_port *port)

@@ -171,6 +171,10 @@ bool wlh_port_at_fork(void (*child)(void))
   return true;
 }
 
+void wlh_port_prevent_forks(void) {}
+
+void wlh_port_permit_forks(void) {}
+
 uint32_t wlh_port_pid(void)
 {
   return GetCurrentProcessId();
