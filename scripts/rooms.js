@@ -74,7 +74,7 @@ const HOUSES = {
       ['process', 'declaration', 'queue', 'layout'],
       ['records'],
       ['table', 'hash', 'pool'],
-      ['list', 'alloc', 'port', 'port_posix', 'port_windows', 'weblocks'],
+      ['list', 'held_set', 'alloc', 'port', 'port_posix', 'port_windows', 'weblocks'],
     ],
   },
   'src/host': {
@@ -113,7 +113,7 @@ const HOUSES = {
       ['segment/cells'],
       ['segment/segment', 'host'],
     ],
-    uses: ['table', 'hash', 'list', 'alloc', 'port', 'weblocks'].map(
+    uses: ['table', 'hash', 'held_set', 'list', 'alloc', 'port', 'weblocks'].map(
       (module) => `src/core/${module}`,
     ),
   },

@@ -7,6 +7,7 @@
 #include "deadlock.h"
 #include "declaration.h"
 #include "hash.h"
+#include "held_set.h"
 #include "mark.h"
 #include "process.h"
 #include "queue.h"
@@ -89,11 +90,10 @@ static bool is_grantable(const struct wlk_request *request)
   bool is_behind = !wlk_list_is_empty(queue) && queue->next != &request->by_resource;
   if (is_behind && !wlk_queue_would_be_first(request)) return false;
   if (wlk_list_is_empty(&resource->held)) return true;
-  /* Any held lock shows the mode of all held locks, because an exclusive lock is the only one. If
-   * there is no limit, all three numbers are 0. */
-  return request->mode == WLK_SHARED &&
-         WLK_REQUEST_OF(resource->held.next, by_resource)->mode == WLK_SHARED &&
-         resource->units + request->weight <= resource->limit;
+  /* Any held lock shows the mode of all held locks, because an exclusive lock is the only one. */
+  const struct wlk_request *held = WLK_REQUEST_OF(resource->held.next, by_resource);
+  struct wlk_held_set set = {true, held->mode == WLK_EXCLUSIVE, resource->units};
+  return wlk_held_set_admits(set, request->mode == WLK_EXCLUSIVE, request->weight, resource->limit);
 }
 
 /* The process's mutex guards declarations. */
@@ -495,15 +495,13 @@ void wlk_end_the_request(struct wlk_request *request)
  * request that it blocks for. */
 struct own_locks {
   struct wlk_request *first; /* NULL if it has none */
-  bool exclusive;
-  uint64_t units;
+  struct wlk_held_set set;
 };
 
 static void add_own_lock(struct own_locks *own, struct wlk_request *request)
 {
   if (!own->first) own->first = request;
-  own->exclusive = own->exclusive || request->mode == WLK_EXCLUSIVE;
-  own->units += request->weight;
+  wlk_held_set_add(&own->set, request->mode == WLK_EXCLUSIVE, request->weight);
 }
 
 /* Returns the first lock or request of the blocking thread, if its locks and requests ahead exclude
@@ -513,16 +511,15 @@ static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
 {
   const struct wlk_resource *resource = request->resource;
   uint32_t thread = request->agent->thread_id;
-  struct own_locks own = {NULL, false, 0};
+  struct own_locks own = {0};
   WLK_LIST_FOR_EACH (link, &resource->held) {
     struct wlk_request *lock = WLK_REQUEST_OF(link, by_resource);
     if (lock->agent->thread_id == thread) add_own_lock(&own, lock);
   }
   WLK_LIST_FOR_EACH (link, &resource->queue) {
     struct wlk_request *other = WLK_REQUEST_OF(link, by_resource);
-    bool excluded = own.exclusive || other->mode == WLK_EXCLUSIVE ||
-                    own.units + other->weight > resource->limit;
-    if (own.first && excluded) return own.first;
+    if (!wlk_held_set_admits(own.set, other->mode == WLK_EXCLUSIVE, other->weight, resource->limit))
+      return own.first;
     if (other == request) break;
     if (other->agent->thread_id == thread && !other->passes) add_own_lock(&own, other);
   }

@@ -3,6 +3,7 @@
  * its call. */
 #include "queue.h"
 
+#include "../../core/held_set.h"
 #include "../../core/port.h"
 #include "lists.h"
 #include "names.h"
@@ -26,10 +27,10 @@ bool wlh_fits(
     uint32_t weight)
 {
   if (resource->held.head == 0) return true;
-  /* Any held lock shows the mode of all held locks, because an exclusive lock is the only one. If
-   * there is no limit, all three numbers are 0. */
-  return mode == WLH_SHARED && wlh_request_at(arena, resource->held.head)->mode == WLH_SHARED &&
-         (uint64_t)resource->weight + weight <= wlh_limit_number(resource->limit);
+  /* Any held lock shows the mode of all held locks, because an exclusive lock is the only one. */
+  bool exclusive = wlh_request_at(arena, resource->held.head)->mode != WLH_SHARED;
+  struct wlk_held_set set = {true, exclusive, resource->weight};
+  return wlk_held_set_admits(set, mode != WLH_SHARED, weight, wlh_limit_number(resource->limit));
 }
 
 static int32_t priority_of(const struct wlh_arena *arena, uint32_t request)

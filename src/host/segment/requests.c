@@ -1,5 +1,7 @@
 #include "requests.h"
 
+#include "../../core/held_set.h"
+
 #include "lists.h"
 #include "names.h"
 #include "pool.h"
@@ -314,16 +316,9 @@ enum wlh_cells_status wlh_cells_end_the_request(
 
 /* The locks and requests of a blocking thread on one resource. The thread ends none of them while
  * it blocks. */
-struct own_locks {
-  bool any, exclusive;
-  uint64_t units;
-};
-
-static void add_own(struct own_locks *own, const struct wlh_request_cell *request)
+static void add_own(struct wlk_held_set *own, const struct wlh_request_cell *request)
 {
-  own->any = true;
-  own->exclusive = own->exclusive || request->mode == WLH_EXCLUSIVE;
-  own->units += request->weight;
+  wlk_held_set_add(own, request->mode == WLH_EXCLUSIVE, request->weight);
 }
 
 static bool is_of_thread(
@@ -339,7 +334,7 @@ bool wlh_cells_waits_for_itself(struct wlh_arena *arena, uint32_t request, uint6
   if (self->kind != WLH_KIND_PENDING) return false;
   const struct wlh_resource_cell *cell = wlh_resource_at(arena, self->resource);
   uint32_t thread = wlh_agent_at(arena, self->agent)->thread, steps = 0;
-  struct own_locks own = {0};
+  struct wlk_held_set own = {0};
   for (uint32_t i = cell->held.head; wlh_advance(arena, i, &steps);) {
     const struct wlh_request_cell *lock = wlh_request_at(arena, i);
     if (is_of_thread(arena, lock, thread)) add_own(&own, lock);
@@ -347,9 +342,8 @@ bool wlh_cells_waits_for_itself(struct wlh_arena *arena, uint32_t request, uint6
   }
   for (uint32_t i = cell->queue.head; wlh_advance(arena, i, &steps);) {
     const struct wlh_request_cell *other = wlh_request_at(arena, i);
-    bool excluded = own.exclusive || other->mode == WLH_EXCLUSIVE ||
-                    own.units + other->weight > wlh_limit_number(cell->limit);
-    if (own.any && excluded) return true;
+    uint32_t limit = wlh_limit_number(cell->limit);
+    if (!wlk_held_set_admits(own, other->mode == WLH_EXCLUSIVE, other->weight, limit)) return true;
     if (i == request) return false;
     if (is_of_thread(arena, other, thread) && other->passes == 0) add_own(&own, other);
     i = wlh_list_next(arena, WLH_BY_RESOURCE, i);

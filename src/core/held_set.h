@@ -1,0 +1,36 @@
+/* The grant rule of one name, for the core and the host scope: which requests a set of held locks
+ * admits. An exclusive lock admits none. Shared locks admit shared requests while the units of all
+ * of them add up to at most the limit of the name; without a limit, units and limit are 0.
+ *
+ * The functions are pure: the core keeps its locks in lists of pointers, the host scope in lists of
+ * offsets, and both describe a set by these three values.
+ *
+ * Section 2.5: https://www.w3.org/TR/2023/WD-web-locks-20230105/#lock-request-grantable */
+#ifndef WLK_HELD_SET_H
+#define WLK_HELD_SET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct wlk_held_set {
+  bool any;       /* whether there is a lock */
+  bool exclusive; /* whether one of the locks is exclusive */
+  uint64_t units; /* the sum of their weights */
+};
+
+static inline void wlk_held_set_add(struct wlk_held_set *set, bool exclusive, uint32_t weight)
+{
+  set->any = true;
+  set->exclusive = set->exclusive || exclusive;
+  set->units += weight;
+}
+
+/* Whether a request can be held together with the set. */
+static inline bool wlk_held_set_admits(
+    struct wlk_held_set set, bool exclusive, uint32_t weight, uint32_t limit)
+{
+  if (!set.any) return true;
+  return !set.exclusive && !exclusive && set.units + weight <= limit;
+}
+
+#endif
