@@ -12,7 +12,7 @@ const {
   LockQueueFullError,
   LockStolenError,
   LockTimeoutError,
-} = require('./extensions/lock-errors.js');
+} = require('./extensions/errors/lock-errors.js');
 const { LockHandle } = require('./extensions/lock-handle.js');
 const { LockManager } = require('./extensions/lock-manager.js');
 const { Lock } = require('./extensions/lock-signal.js');

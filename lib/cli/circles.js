@@ -7,7 +7,7 @@
  * so it is left out.
  */
 
-const { describeAgent } = require('../extensions/holders.js');
+const { describeAgent } = require('../extensions/errors/descriptions.js');
 const { quoted } = require('./format.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */

@@ -4,7 +4,7 @@
  * Formats names and holders for a terminal. Other programs may have put any characters into them.
  */
 
-const holders = require('../extensions/holders.js');
+const holders = require('../extensions/errors/descriptions.js');
 
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 

@@ -6,7 +6,7 @@
  */
 
 const process = require('node:process');
-const { LockTimeoutError } = require('../extensions/lock-errors.js');
+const { LockTimeoutError } = require('../extensions/errors/lock-errors.js');
 const { hostname } = require('../platform/machine.js');
 const { describeLock } = require('../platform/names.js');
 const { Command } = require('./command.js');

@@ -6,7 +6,7 @@
  */
 
 const { createHash } = require('node:crypto');
-const { describePause } = require('../extensions/holders.js');
+const { describePause } = require('../extensions/errors/descriptions.js');
 const { duration } = require('../page/duration.js');
 const { capitalize } = require('../platform/errors.js');
 const { describeCircles } = require('./circles.js');

@@ -55,7 +55,7 @@ class Mutex {
    * @param {AcquireOptions} [options]
    * @returns {Promise<import('./named-lock.js').Release | null>} null if `ifAvailable` was given
    *   and the lock is not available
-   * @throws {import('./lock-errors.js').LockError} if the lock was not acquired
+   * @throws {import('./errors/lock-errors.js').LockError} if the lock was not acquired
    */
   acquire(options) {
     return this.#lock.acquire(options, ACQUIRE);
@@ -82,7 +82,7 @@ class Mutex {
    *   null if `ifAvailable` was given and the lock is not available
    * @param {AcquireOptions} [options]
    * @returns {Promise<any>} the result of the callback
-   * @throws {import('./lock-errors.js').LockError} if the lock was not acquired
+   * @throws {import('./errors/lock-errors.js').LockError} if the lock was not acquired
    */
   runExclusive(callback, options) {
     return this.#lock.run(callback, options, RUN);

@@ -16,7 +16,7 @@ const {
   toDOMString,
 } = require('../standard/webidl.js');
 const { bucketBackend } = require('./buckets.js');
-const { LockError, LockQueueFullError } = require('./lock-errors.js');
+const { LockError, LockQueueFullError } = require('./errors/lock-errors.js');
 const { declareEnclosed, reentrantBackend } = require('./enclosing-locks.js');
 const { HandleRequest, HeldRequest } = require('./lock-handle.js');
 const {

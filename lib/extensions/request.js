@@ -27,7 +27,7 @@ const {
   notFreeError,
   theftTimeoutError,
   waitTimeoutError,
-} = require('./lock-errors.js');
+} = require('./errors/lock-errors.js');
 const { defaultOptions } = require('./options.js');
 const { rejectInUsersStack, originOf, withLongStack, withOrigin } = require('./origin.js');
 const { rootLock } = require('./reentrant-parent.js');

@@ -22,8 +22,13 @@ const {
   queryHoldersToWarn,
   queryWaiters,
 } = require('./holder-queries.js');
-const { describeHolders, describeOutage, describeWaiting, duration } = require('./holders.js');
-const { LockLostError, LockTimeoutError } = require('./lock-errors.js');
+const {
+  describeHolders,
+  describeOutage,
+  describeWaiting,
+  duration,
+} = require('./errors/descriptions.js');
+const { LockLostError, LockTimeoutError } = require('./errors/lock-errors.js');
 
 const { clearTimeout, report, setTimeout, callInMicrotask, threadsNow: now, unref } = intrinsics;
 

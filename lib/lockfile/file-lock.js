@@ -3,7 +3,7 @@
 /** The locks of files, and the table of the file locks that this thread holds. */
 
 const { HostBackend } = require('../backend/host.js');
-const { LockTimeoutError } = require('../extensions/lock-errors.js');
+const { LockTimeoutError } = require('../extensions/errors/lock-errors.js');
 const { HeldRequest } = require('../extensions/lock-handle.js');
 const { defaultOptions } = require('../extensions/options.js');
 const { ANSWER_MS } = require('../extensions/watch.js');

@@ -3,7 +3,7 @@
 /**
  * Makes the errors of all parts. DOMExceptions have the specification's names (section 3.2.1); an
  * error for which the specification has no name is a plain Error with a `code`. Errors about one
- * lock are in extensions/lock-errors.js.
+ * lock are in extensions/errors/lock-errors.js.
  */
 
 const { inspect } = require('node:util');

@@ -141,7 +141,7 @@ describe('JSON.stringify', () => {
   });
 
   it('of a loss with a cause has that as text', () => {
-    const { LockLostError } = require('../../lib/extensions/lock-errors.js');
+    const { LockLostError } = require('../../lib/extensions/errors/lock-errors.js');
     const error = new LockLostError('a', 'unreachable', 7n, new Error('reset'));
     assert.equal(jsonOf(error).cause, 'Error: reset');
     assert.equal(jsonOf(error).token, '7');

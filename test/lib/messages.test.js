@@ -16,14 +16,14 @@ const {
   describeWaiting,
   duration,
   milliseconds,
-} = require('../../lib/extensions/holders.js');
+} = require('../../lib/extensions/errors/descriptions.js');
 const {
   DeadlockError,
   LockQueueFullError,
   holdTimeoutError,
   theftTimeoutError,
   waitTimeoutError,
-} = require('../../lib/extensions/lock-errors.js');
+} = require('../../lib/extensions/errors/lock-errors.js');
 
 /** Of another process of this machine. */
 const OTHER = {
@@ -72,7 +72,7 @@ describe('who holds and who waits', () => {
       const { parentPort, workerData } = require('node:worker_threads');
       const { describeAgent } = require(workerData.file);
       parentPort.postMessage(describeAgent(workerData.details));`;
-    const file = require.resolve('../../lib/extensions/holders.js');
+    const file = require.resolve('../../lib/extensions/errors/descriptions.js');
     const worker = new Worker(source, { eval: true, workerData: { file, details: OWN } });
     const text = await new Promise((resolve) => worker.once('message', resolve));
     assert.equal(text, 'the main thread of this process');

@@ -2,10 +2,10 @@
 
 /** Errors about a lock: DOMExceptions with details. */
 
-const { lockDetails } = require('../backend/details.js');
-const { capitalize, withErrorCode } = require('../platform/errors.js');
-const { quoteName, describeLock } = require('../platform/names.js');
-const { DOMException } = require('../platform/realm.js');
+const { lockDetails } = require('../../backend/details.js');
+const { capitalize, withErrorCode } = require('../../platform/errors.js');
+const { quoteName, describeLock } = require('../../platform/names.js');
+const { DOMException } = require('../../platform/realm.js');
 const {
   because,
   describeAgent,
@@ -13,10 +13,10 @@ const {
   describeOutage,
   describeSite,
   milliseconds,
-} = require('./holders.js');
+} = require('./descriptions.js');
 
-/** @import { CycleEntry, LockDetails } from '../backend/contract.js' */
-/** @import { Holders } from './holder-queries.js' */
+/** @import { CycleEntry, LockDetails } from '../../backend/contract.js' */
+/** @import { Holders } from '../holder-queries.js' */
 
 const { defineProperty } = Object;
 

@@ -3,11 +3,11 @@
 /** Describes holders and waiters in messages, by their process ids, which users know. */
 
 const process = require('node:process');
-const { quote } = require('../platform/errors.js');
-const { hostname } = require('../platform/machine.js');
-const { threadId } = require('../platform/thread.js');
+const { quote } = require('../../platform/errors.js');
+const { hostname } = require('../../platform/machine.js');
+const { threadId } = require('../../platform/thread.js');
 
-/** @import { LockDetails } from '../backend/contract.js' */
+/** @import { LockDetails } from '../../backend/contract.js' */
 
 const UNKNOWN_HOLDERS = 'holder unknown';
 
