@@ -3,7 +3,7 @@
 const { Promise, rejected, then } = require('../platform/intrinsics.js');
 const { asyncDispose } = require('../platform/realm.js');
 const { createLockManager } = require('./lock-manager.js');
-const { close } = require('./reentrant-parent.js');
+const { close } = require('./reentrancy/reentrant-parent.js');
 
 /** @import { Backend } from '../backend/contract.js' */
 

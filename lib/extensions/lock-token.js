@@ -6,7 +6,7 @@
  */
 
 const { Lock, requestOf } = require('../standard/lock.js');
-const { guard } = require('./reentrant-parent.js');
+const { guard } = require('./reentrancy/reentrant-parent.js');
 
 /**
  * @param {any} lock @param {string} what

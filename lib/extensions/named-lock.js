@@ -17,7 +17,7 @@ const {
 } = require('../standard/webidl.js');
 const { bucketBackend } = require('./buckets.js');
 const { LockError, LockQueueFullError } = require('./errors/lock-errors.js');
-const { declareEnclosed, reentrantBackend } = require('./enclosing-locks.js');
+const { declareEnclosed, reentrantBackend } = require('./reentrancy/enclosing-locks.js');
 const { HandleRequest, HeldRequest } = require('./lock-handle.js');
 const {
   LEAST_PRIORITY,

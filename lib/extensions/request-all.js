@@ -11,11 +11,11 @@ const { Promise, threadsNow: now, uncurry } = require('../platform/intrinsics.js
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { ENDED, GRANTED, LOST, PENDING } = require('../standard/lock-request.js');
 const { checkName, describe, toDOMString, toLockMode } = require('../standard/webidl.js');
-const { addOnce, callEnclosed, countsAsEnclosing } = require('./enclosing-locks.js');
+const { addOnce, callEnclosed, countsAsEnclosing } = require('./reentrancy/enclosing-locks.js');
 const { HeldRequest, createHandle, findSite } = require('./lock-handle.js');
 const { checkRequest, refuseOthers, toOptions } = require('./options.js');
 const { rejectInUsersStack } = require('./origin.js');
-const { rootLock } = require('./reentrant-parent.js');
+const { rootLock } = require('./reentrancy/reentrant-parent.js');
 const { isWatched } = require('./watch.js');
 
 const { freeze } = Object;

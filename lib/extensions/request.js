@@ -16,7 +16,7 @@ const {
   rejectsDeadlocks,
   reentrantBackend,
   warnOfDeadlocks,
-} = require('./enclosing-locks.js');
+} = require('./reentrancy/enclosing-locks.js');
 const {
   DeadlockError,
   LockLostError,
@@ -30,7 +30,7 @@ const {
 } = require('./errors/lock-errors.js');
 const { defaultOptions } = require('./options.js');
 const { rejectInUsersStack, originOf, withLongStack, withOrigin } = require('./origin.js');
-const { rootLock } = require('./reentrant-parent.js');
+const { rootLock } = require('./reentrancy/reentrant-parent.js');
 const { addSites, areSitesRecorded, forgetSite, noteSite } = require('./sites.js');
 const { Watch, isWatched, warnAfterOf } = require('./watch.js');
 const { argumentError, notSupportedError } = require('../platform/errors.js');
@@ -67,7 +67,7 @@ class ExtendedRequest extends LockRequest {
    * @type {import('./origin.js').Origin | undefined}
    */
   origin;
-  /** @type {InstanceType<typeof import('./reentrant-parent.js').Served> | undefined} */
+  /** @type {InstanceType<typeof import('./reentrancy/reentrant-parent.js').Served> | undefined} */
   served;
   /**
    * The list of waiting requests that contains this one.
@@ -313,7 +313,7 @@ class ExtendedRequest extends LockRequest {
 
   /**
    * The reentrant locks are lost with this one.
-   * @param {InstanceType<typeof import('./reentrant-parent.js').Served>} served
+   * @param {InstanceType<typeof import('./reentrancy/reentrant-parent.js').Served>} served
    * @param {boolean} fromEvents
    */
   loseServedRequests(served, fromEvents) {

@@ -8,7 +8,7 @@
 
 const { uncurry } = require('../platform/intrinsics.js');
 const { placeOf } = require('./origin.js');
-const { rootLock } = require('./reentrant-parent.js');
+const { rootLock } = require('./reentrancy/reentrant-parent.js');
 
 /** @import { Backend, DetailedSnapshot, LockDetails } from '../backend/contract.js' */
 /** @import { Origin } from './origin.js' */

@@ -6,11 +6,11 @@
  */
 
 const { threadId } = require('node:worker_threads');
-const { notSupportedError } = require('../platform/errors.js');
-const { Promise, report, uncurry } = require('../platform/intrinsics.js');
+const { notSupportedError } = require('../../platform/errors.js');
+const { Promise, report, uncurry } = require('../../platform/intrinsics.js');
 
-/** @import { Backend, CycleEntry } from '../backend/contract.js' */
-/** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
+/** @import { Backend, CycleEntry } from '../../backend/contract.js' */
+/** @typedef {InstanceType<typeof import('../request.js').Request>} Request */
 
 /**
  * The requests that are served by a lock of another handle of the bucket, by the backend for which
