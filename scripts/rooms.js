@@ -38,7 +38,7 @@ const HOUSES = {
       ['profile/*'],
       ['profile/page/*'],
       ['page/*'],
-      ['extensions/*', 'extensions/errors/*', 'extensions/reentrancy/*'],
+      ['extensions/*', 'extensions/errors/*', 'extensions/reentrancy/*', 'extensions/sites/*'],
       ['standard/*'],
       ['cluster/engines/etcd/*', 'cluster/engines/postgres/*', 'cluster/engines/redis/*'],
       ['cluster/engines/*'],

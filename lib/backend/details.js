@@ -11,7 +11,7 @@ const { defineProperty } = Object;
 
 /**
  * @param {Omit<LockDetails, 'site'> & { site?: string }} source may have more fields. Only the
- *   thread of a lock can know its `site` (lib/extensions/sites.js)
+ *   thread of a lock can know its `site` (lib/extensions/sites/sites.js)
  * @returns {LockDetails}
  */
 const lockDetails = (source) =>

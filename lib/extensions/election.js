@@ -10,7 +10,7 @@ const { AbortSignal } = require('../platform/realm.js');
 const { abortedReason, follow, unfollow } = require('../standard/abort.js');
 const { LOST } = require('../standard/lock-request.js');
 const { Request } = require('./request.js');
-const { withSites } = require('./sites.js');
+const { withSites } = require('./sites/sites.js');
 
 /** @import { Backend } from '../backend/contract.js' */
 /** @import { RequestOptions } from './options.js' */

@@ -9,8 +9,8 @@
  */
 
 const intrinsics = require('../platform/intrinsics.js');
-const { placeOf } = require('./origin.js');
-const { originOfHeld } = require('./sites.js');
+const { placeOf } = require('./sites/origin.js');
+const { originOfHeld } = require('./sites/sites.js');
 
 const {
   Promise,
@@ -23,7 +23,7 @@ const {
 } = intrinsics;
 
 /** @import { Backend, LockDetails } from '../backend/contract.js' */
-/** @import { Origin } from './origin.js' */
+/** @import { Origin } from './sites/origin.js' */
 
 /**
  * The holders of a lock: the first MOST of them, and the count of all. Until `prepareForUsers` is

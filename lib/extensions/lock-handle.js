@@ -14,7 +14,7 @@ const { describeLock } = require('../platform/names.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { Lock, own } = require('../standard/lock.js');
 const { ENDED, GRANTED, PENDING, LOST, UNAVAILABLE } = require('../standard/lock-request.js');
-const { withTextStack, callSite } = require('./origin.js');
+const { withTextStack, callSite } = require('./sites/origin.js');
 const { Request } = require('./request.js');
 const { ANSWER_MS } = require('./watch.js');
 

@@ -20,7 +20,7 @@ const {
 } = require('./options.js');
 const { Request } = require('./request.js');
 const { acquireSeveral, toSeveral, runWithSeveral } = require('./request-all.js');
-const { withSites } = require('./sites.js');
+const { withSites } = require('./sites/sites.js');
 
 /** @import { Backend } from '../backend/contract.js' */
 /** @typedef {InstanceType<typeof import('./lock-handle.js').LockHandle>} LockHandle */

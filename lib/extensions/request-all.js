@@ -14,7 +14,7 @@ const { checkName, describe, toDOMString, toLockMode } = require('../standard/we
 const { addOnce, callEnclosed, countsAsEnclosing } = require('./reentrancy/enclosing-locks.js');
 const { HeldRequest, createHandle, findSite } = require('./lock-handle.js');
 const { checkRequest, refuseOthers, toOptions } = require('./options.js');
-const { rejectInUsersStack } = require('./origin.js');
+const { rejectInUsersStack } = require('./sites/origin.js');
 const { rootLock } = require('./reentrancy/reentrant-parent.js');
 const { isWatched } = require('./watch.js');
 

@@ -29,9 +29,9 @@ const {
   waitTimeoutError,
 } = require('./errors/lock-errors.js');
 const { defaultOptions } = require('./options.js');
-const { rejectInUsersStack, originOf, withLongStack, withOrigin } = require('./origin.js');
+const { rejectInUsersStack, originOf, withLongStack, withOrigin } = require('./sites/origin.js');
 const { rootLock } = require('./reentrancy/reentrant-parent.js');
-const { addSites, areSitesRecorded, forgetSite, noteSite } = require('./sites.js');
+const { addSites, areSitesRecorded, forgetSite, noteSite } = require('./sites/sites.js');
 const { Watch, isWatched, warnAfterOf } = require('./watch.js');
 const { argumentError, notSupportedError } = require('../platform/errors.js');
 const { describeLock } = require('../platform/names.js');
@@ -64,7 +64,7 @@ class ExtendedRequest extends LockRequest {
   inside;
   /**
    * The place where the request was made, if an error, a warning or a query may show it.
-   * @type {import('./origin.js').Origin | undefined}
+   * @type {import('./sites/origin.js').Origin | undefined}
    */
   origin;
   /** @type {InstanceType<typeof import('./reentrancy/reentrant-parent.js').Served> | undefined} */

@@ -12,7 +12,7 @@ const { PENDING } = require('../standard/lock-request.js');
 const { quote } = require('../platform/errors.js');
 const { describeLock } = require('../platform/names.js');
 const intrinsics = require('../platform/intrinsics.js');
-const { placeOf } = require('./origin.js');
+const { placeOf } = require('./sites/origin.js');
 const {
   LOOK_MS,
   prepareForUsers,

@@ -14,7 +14,7 @@
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { END, GRANT, START } = require('./ring.js');
 const { callSite } = require('./site.js');
-const { recordSites } = require('../extensions/sites.js');
+const { recordSites } = require('../extensions/sites/sites.js');
 
 /**
  * The outcomes of requests; the ring stores their index. The outcome `threw` means that the request

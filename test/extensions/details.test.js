@@ -16,7 +16,7 @@ const {
   turn,
 } = require('../helpers/scope.js');
 const { freshName, hold, timedOut } = require('../helpers/locks.js');
-const { countSites } = require('../../lib/extensions/sites.js');
+const { countSites } = require('../../lib/extensions/sites/sites.js');
 const { programName } = require('../../lib/platform/program.js');
 const { startProfile } = require('../../lib/profile.js');
 const { chosen } = require('../conformance/scopes.js');

@@ -6,8 +6,8 @@
  */
 
 const path = require('node:path');
-const { then } = require('../platform/intrinsics.js');
-const { describeStack } = require('../platform/stack.js');
+const { then } = require('../../platform/intrinsics.js');
+const { describeStack } = require('../../platform/stack.js');
 
 const { captureStackTrace } = Error;
 const { defineProperty } = Object;
@@ -89,7 +89,7 @@ const withoutFirstLine = (stack) => stack.slice(stack.indexOf('\n') + 1);
 const FRAMES = 4;
 
 /** The files of the library are below this folder. */
-const LIBRARY = path.join(__dirname, '..') + path.sep;
+const LIBRARY = path.join(__dirname, '..', '..') + path.sep;
 
 /** The first frames of users' code; '' if they are unknown. @param {Origin | undefined} origin */
 function placeOf(origin) {

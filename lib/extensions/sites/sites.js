@@ -6,13 +6,13 @@
  * of the name has. The places of other threads' locks are unknown.
  */
 
-const { uncurry } = require('../platform/intrinsics.js');
+const { uncurry } = require('../../platform/intrinsics.js');
 const { placeOf } = require('./origin.js');
-const { rootLock } = require('./reentrancy/reentrant-parent.js');
+const { rootLock } = require('../reentrancy/reentrant-parent.js');
 
-/** @import { Backend, DetailedSnapshot, LockDetails } from '../backend/contract.js' */
+/** @import { Backend, DetailedSnapshot, LockDetails } from '../../backend/contract.js' */
 /** @import { Origin } from './origin.js' */
-/** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
+/** @typedef {InstanceType<typeof import('../request.js').Request>} Request */
 
 /** @type {(map: any, key: any) => any} */
 const getFrom = uncurry(Map.prototype.get);
