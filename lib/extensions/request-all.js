@@ -16,7 +16,7 @@ const { HeldRequest, createHandle, findSite } = require('./lock-handle.js');
 const { checkRequest, refuseOthers, toOptions } = require('./options.js');
 const { rejectInUsersStack } = require('./sites/origin.js');
 const { rootLock } = require('./reentrancy/reentrant-parent.js');
-const { isWatched } = require('./watch.js');
+const { isWatched } = require('./watch/watch.js');
 
 const { freeze } = Object;
 

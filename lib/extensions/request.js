@@ -8,7 +8,7 @@ const {
   initialize,
   setDefaults,
 } = require('../standard/lock-request.js');
-const { prepareForUsers, holdersNow, holdersForTimers } = require('./holder-queries.js');
+const { prepareForUsers, holdersNow, holdersForTimers } = require('./watch/holder-queries.js');
 const {
   callEnclosed,
   countsAsEnclosing,
@@ -32,7 +32,7 @@ const { defaultOptions } = require('./options.js');
 const { rejectInUsersStack, originOf, withLongStack, withOrigin } = require('./sites/origin.js');
 const { rootLock } = require('./reentrancy/reentrant-parent.js');
 const { addSites, areSitesRecorded, forgetSite, noteSite } = require('./sites/sites.js');
-const { Watch, isWatched, warnAfterOf } = require('./watch.js');
+const { Watch, isWatched, warnAfterOf } = require('./watch/watch.js');
 const { argumentError, notSupportedError } = require('../platform/errors.js');
 const { describeLock } = require('../platform/names.js');
 const { tokenOf } = require('../platform/numbers.js');
@@ -238,7 +238,7 @@ class ExtendedRequest extends LockRequest {
   }
 
   /**
-   * @param {import('./holder-queries.js').Holders} [holders] undefined if they are unknown
+   * @param {import('./watch/holder-queries.js').Holders} [holders] undefined if they are unknown
    * @param {unknown} [outage] why the holders are unknown
    */
   timeoutError(holders, outage) {

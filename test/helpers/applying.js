@@ -17,7 +17,7 @@ const { Session } = require('../../lib/cluster/session/session.js');
 const { Once } = require('../../lib/extensions/once.js');
 const { ReentrantParent } = require('../../lib/extensions/reentrancy/reentrant-parent.js');
 const { Request } = require('../../lib/extensions/request.js');
-const { Watch } = require('../../lib/extensions/watch.js');
+const { Watch } = require('../../lib/extensions/watch/watch.js');
 const { LockRequest } = require('../../lib/standard/lock-request.js');
 const { MEMBERS } = require('./members.js');
 

@@ -16,7 +16,7 @@ const {
 } = require('./descriptions.js');
 
 /** @import { CycleEntry, LockDetails } from '../../backend/contract.js' */
-/** @import { Holders } from '../holder-queries.js' */
+/** @import { Holders } from '../watch/holder-queries.js' */
 
 const { defineProperty } = Object;
 

@@ -8,11 +8,11 @@
 
 const { channel } = require('node:diagnostics_channel');
 const process = require('node:process');
-const { PENDING } = require('../standard/lock-request.js');
-const { quote } = require('../platform/errors.js');
-const { describeLock } = require('../platform/names.js');
-const intrinsics = require('../platform/intrinsics.js');
-const { placeOf } = require('./sites/origin.js');
+const { PENDING } = require('../../standard/lock-request.js');
+const { quote } = require('../../platform/errors.js');
+const { describeLock } = require('../../platform/names.js');
+const intrinsics = require('../../platform/intrinsics.js');
+const { placeOf } = require('../sites/origin.js');
 const {
   LOOK_MS,
   prepareForUsers,
@@ -27,13 +27,13 @@ const {
   describeOutage,
   describeWaiting,
   duration,
-} = require('./errors/descriptions.js');
-const { LockLostError, LockTimeoutError } = require('./errors/lock-errors.js');
+} = require('../errors/descriptions.js');
+const { LockLostError, LockTimeoutError } = require('../errors/lock-errors.js');
 
 const { clearTimeout, report, setTimeout, callInMicrotask, threadsNow: now, unref } = intrinsics;
 
-/** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
-/** @import { Observer } from '../standard/lock-request.js' */
+/** @typedef {InstanceType<typeof import('../request.js').Request>} Request */
+/** @import { Observer } from '../../standard/lock-request.js' */
 
 /** Node.js's own implementation has the same first six channels. */
 const start = channel('locks.request.start');
@@ -63,7 +63,7 @@ const warnAfterEverywhere = (() => {
   return /^\d+$/.test(text) ? Number(text) : undefined;
 })();
 
-/** @param {Readonly<import('./options.js').RequestOptions>} options */
+/** @param {Readonly<import('../options.js').RequestOptions>} options */
 const warnAfterOf = ({ warnAfter = warnAfterEverywhere }) => warnAfter;
 
 /** @implements {Observer} */
@@ -454,7 +454,7 @@ function setLongTimeout(milliseconds, then) {
 /** @param {string | undefined} label */
 const labelInParentheses = (label) => (label ? ` (${quote(label)})` : '');
 
-/** @param {import('./options.js').RequestOptions} options */
+/** @param {import('../options.js').RequestOptions} options */
 const isWatched = (options) =>
   options.timeout !== undefined ||
   options.holdTimeout !== undefined ||

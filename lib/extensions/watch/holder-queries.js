@@ -8,9 +8,9 @@
  * frozen, and lists only a few holders.
  */
 
-const intrinsics = require('../platform/intrinsics.js');
-const { placeOf } = require('./sites/origin.js');
-const { originOfHeld } = require('./sites/sites.js');
+const intrinsics = require('../../platform/intrinsics.js');
+const { placeOf } = require('../sites/origin.js');
+const { originOfHeld } = require('../sites/sites.js');
 
 const {
   Promise,
@@ -22,8 +22,8 @@ const {
   uncurry,
 } = intrinsics;
 
-/** @import { Backend, LockDetails } from '../backend/contract.js' */
-/** @import { Origin } from './sites/origin.js' */
+/** @import { Backend, LockDetails } from '../../backend/contract.js' */
+/** @import { Origin } from '../sites/origin.js' */
 
 /**
  * The holders of a lock: the first MOST of them, and the count of all. Until `prepareForUsers` is
