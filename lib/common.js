@@ -13,7 +13,7 @@ const {
   LockStolenError,
   LockTimeoutError,
 } = require('./extensions/errors/lock-errors.js');
-const { LockHandle } = require('./extensions/lock-handle.js');
+const { LockHandle } = require('./extensions/request/lock-handle.js');
 const { LockManager } = require('./extensions/lock-manager.js');
 const { Lock } = require('./extensions/lock-signal.js');
 const { Mutex, RWLock } = require('./extensions/mutex.js');

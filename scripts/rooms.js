@@ -40,8 +40,13 @@ const HOUSES = {
       ['page/*'],
       [
         'extensions/*',
+        'extensions/buckets/*',
         'extensions/errors/*',
+        'extensions/lock/*',
+        'extensions/manager/*',
+        'extensions/objects/*',
         'extensions/reentrancy/*',
+        'extensions/request/*',
         'extensions/sites/*',
         'extensions/watch/*',
       ],

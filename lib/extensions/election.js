@@ -9,7 +9,7 @@ const { clearTimeout, now, setTimeout, Promise } = require('../platform/intrinsi
 const { AbortSignal } = require('../platform/realm.js');
 const { abortedReason, follow, unfollow } = require('../standard/abort.js');
 const { LOST } = require('../standard/lock-request.js');
-const { Request } = require('./request.js');
+const { Request } = require('./request/request.js');
 const { withSites } = require('./sites/sites.js');
 
 /** @import { Backend } from '../backend/contract.js' */

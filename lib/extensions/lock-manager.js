@@ -9,7 +9,7 @@ const standard = require('../standard/lock-manager.js');
 const { LockManager, backendOf } = standard;
 const { checkName, requireArguments, toCallback, toDOMString } = require('../standard/webidl.js');
 const { elect, leaderOf } = require('./election.js');
-const { HandleRequest } = require('./lock-handle.js');
+const { HandleRequest } = require('./request/lock-handle.js');
 const { Once } = require('./once.js');
 const {
   checkRequest,
@@ -18,12 +18,12 @@ const {
   refuseOthers,
   toOptions,
 } = require('./options.js');
-const { Request } = require('./request.js');
+const { Request } = require('./request/request.js');
 const { acquireSeveral, toSeveral, runWithSeveral } = require('./request-all.js');
 const { withSites } = require('./sites/sites.js');
 
 /** @import { Backend } from '../backend/contract.js' */
-/** @typedef {InstanceType<typeof import('./lock-handle.js').LockHandle>} LockHandle */
+/** @typedef {InstanceType<typeof import('./request/lock-handle.js').LockHandle>} LockHandle */
 
 const REQUEST = operationName('request');
 const ACQUIRE = operationName('acquire');

@@ -10,7 +10,7 @@ const { guard } = require('./reentrancy/reentrant-parent.js');
 
 /**
  * @param {any} lock @param {string} what
- * @returns {InstanceType<typeof import('./request.js').Request>}
+ * @returns {InstanceType<typeof import('./request/request.js').Request>}
  */
 const requestOfLock = (lock, what) => /** @type {any} */ (requestOf(lock, `'${what}' on 'Lock'`));
 

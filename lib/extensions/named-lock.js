@@ -18,7 +18,7 @@ const {
 const { bucketBackend } = require('./buckets.js');
 const { LockError, LockQueueFullError } = require('./errors/lock-errors.js');
 const { declareEnclosed, reentrantBackend } = require('./reentrancy/enclosing-locks.js');
-const { HandleRequest, HeldRequest } = require('./lock-handle.js');
+const { HandleRequest, HeldRequest } = require('./request/lock-handle.js');
 const {
   LEAST_PRIORITY,
   TAKEN,
@@ -27,12 +27,12 @@ const {
   refuseOthers,
   toOptions,
 } = require('./options.js');
-const { Request } = require('./request.js');
-const { Waiting } = require('./waiters.js');
+const { Request } = require('./request/request.js');
+const { Waiting } = require('./request/waiters.js');
 
 /** @import { Backend } from '../backend/contract.js' */
 /** @import { RequestOptions } from './options.js' */
-/** @typedef {InstanceType<typeof import('./lock-handle.js').LockHandle>} LockHandle */
+/** @typedef {InstanceType<typeof import('./request/lock-handle.js').LockHandle>} LockHandle */
 
 /**
  * The options that a method adds to its requests; The caller cannot change the `fixed` options.

@@ -8,7 +8,7 @@
 
 const { abortedReason } = require('../standard/abort.js');
 const { ENDED, GRANTED } = require('../standard/lock-request.js');
-const { Request } = require('./request.js');
+const { Request } = require('./request/request.js');
 
 /** @import { Backend } from '../backend/contract.js' */
 /** @import { RequestOptions } from './options.js' */

@@ -4,7 +4,7 @@
 
 const { HostBackend } = require('../backend/host.js');
 const { LockTimeoutError } = require('../extensions/errors/lock-errors.js');
-const { HeldRequest } = require('../extensions/lock-handle.js');
+const { HeldRequest } = require('../extensions/request/lock-handle.js');
 const { defaultOptions } = require('../extensions/options.js');
 const { ANSWER_MS } = require('../extensions/watch/watch.js');
 const { report } = require('../platform/intrinsics.js');

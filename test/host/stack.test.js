@@ -12,7 +12,7 @@ const { addon } = require('../../lib/backend/addon.js');
 const { HostBackend } = require('../../lib/backend/host.js');
 const { agent } = require('../../lib/backend/agent.js');
 const { PendingReleases } = require('../../lib/backend/pending-releases.js');
-const { Request } = require('../../lib/extensions/request.js');
+const { Request } = require('../../lib/extensions/request/request.js');
 const { Watch } = require('../../lib/extensions/watch/watch.js');
 const { LockRequest } = require('../../lib/standard/lock-request.js');
 require('../helpers/locks.js');

@@ -81,7 +81,7 @@ function runGuarded(body) {
     const { hold } = require(${helpers});
     const lib = (file) => require(${library} + '/' + file);
     const { locks } = lib('index.js');
-    const { Request } = lib('extensions/request.js');
+    const { Request } = lib('extensions/request/request.js');
     (async () => { ${body} })();`;
   return spawnSync(process.execPath, ['-e', program], { encoding: 'utf8', timeout: 60_000 });
 }

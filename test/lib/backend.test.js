@@ -7,7 +7,7 @@ const { getEventListeners, once } = require('node:events');
 const { after, before, describe, it } = require('node:test');
 const { LockError, LockLostError, Mutex, Semaphore } = require('../../lib/index.js');
 const { noMemoryError } = require('../../lib/platform/errors.js');
-const { HeldRequest } = require('../../lib/extensions/lock-handle.js');
+const { HeldRequest } = require('../../lib/extensions/request/lock-handle.js');
 const { createLockManager } = require('../../lib/extensions/lock-manager.js');
 const { deferred, turn } = require('../helpers/locks.js');
 

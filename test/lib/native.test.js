@@ -9,7 +9,7 @@ const { locks, openBucket } = require('../../lib/index.js');
 const { EVENT_CAPACITY, TAG, addon } = require('../../lib/backend/addon.js');
 const { NativeBackend, agent } = require('../../lib/backend/native.js');
 const { exchange } = require('../../lib/backend/agent.js');
-const { Request } = require('../../lib/extensions/request.js');
+const { Request } = require('../../lib/extensions/request/request.js');
 const { deferred, freshName, hold } = require('../helpers/locks.js');
 
 const holdShared = (name) => locks.tryAcquireSync(name, { mode: 'shared' });

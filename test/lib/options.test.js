@@ -11,7 +11,7 @@ const assert = require('node:assert/strict');
 const fs = require('node:fs');
 const path = require('node:path');
 const { describe, it } = require('node:test');
-const { Request } = require('../../lib/extensions/request.js');
+const { Request } = require('../../lib/extensions/request/request.js');
 const {
   CALLS,
   OPTIONS,

@@ -12,7 +12,7 @@ const { ReentrantParent, rootLock } = require('./reentrant-parent.js');
 
 /** @import { Backend } from '../../backend/contract.js' */
 /** @import { RequestOptions } from '../options.js' */
-/** @typedef {InstanceType<typeof import('../request.js').Request>} Request */
+/** @typedef {InstanceType<typeof import('../request/request.js').Request>} Request */
 
 /** Whether all requests of the process reject deadlocks. */
 const everywhere = process.env.WEB_LOCKS_DEADLOCK === 'reject';

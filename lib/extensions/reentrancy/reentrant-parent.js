@@ -10,7 +10,7 @@ const { notSupportedError } = require('../../platform/errors.js');
 const { Promise, report, uncurry } = require('../../platform/intrinsics.js');
 
 /** @import { Backend, CycleEntry } from '../../backend/contract.js' */
-/** @typedef {InstanceType<typeof import('../request.js').Request>} Request */
+/** @typedef {InstanceType<typeof import('../request/request.js').Request>} Request */
 
 /**
  * The requests that are served by a lock of another handle of the bucket, by the backend for which

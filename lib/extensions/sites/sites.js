@@ -12,7 +12,7 @@ const { rootLock } = require('../reentrancy/reentrant-parent.js');
 
 /** @import { Backend, DetailedSnapshot, LockDetails } from '../../backend/contract.js' */
 /** @import { Origin } from './origin.js' */
-/** @typedef {InstanceType<typeof import('../request.js').Request>} Request */
+/** @typedef {InstanceType<typeof import('../request/request.js').Request>} Request */
 
 /** @type {(map: any, key: any) => any} */
 const getFrom = uncurry(Map.prototype.get);

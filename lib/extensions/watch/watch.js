@@ -32,7 +32,7 @@ const { LockLostError, LockTimeoutError } = require('../errors/lock-errors.js');
 
 const { clearTimeout, report, setTimeout, callInMicrotask, threadsNow: now, unref } = intrinsics;
 
-/** @typedef {InstanceType<typeof import('../request.js').Request>} Request */
+/** @typedef {InstanceType<typeof import('../request/request.js').Request>} Request */
 /** @import { Observer } from '../../standard/lock-request.js' */
 
 /** Node.js's own implementation has the same first six channels. */

@@ -7,8 +7,8 @@ const {
   PENDING,
   initialize,
   setDefaults,
-} = require('../standard/lock-request.js');
-const { prepareForUsers, holdersNow, holdersForTimers } = require('./watch/holder-queries.js');
+} = require('../../standard/lock-request.js');
+const { prepareForUsers, holdersNow, holdersForTimers } = require('../watch/holder-queries.js');
 const {
   callEnclosed,
   countsAsEnclosing,
@@ -16,7 +16,7 @@ const {
   rejectsDeadlocks,
   reentrantBackend,
   warnOfDeadlocks,
-} = require('./reentrancy/enclosing-locks.js');
+} = require('../reentrancy/enclosing-locks.js');
 const {
   DeadlockError,
   LockLostError,
@@ -27,17 +27,17 @@ const {
   notFreeError,
   theftTimeoutError,
   waitTimeoutError,
-} = require('./errors/lock-errors.js');
-const { defaultOptions } = require('./options.js');
-const { rejectInUsersStack, originOf, withLongStack, withOrigin } = require('./sites/origin.js');
-const { rootLock } = require('./reentrancy/reentrant-parent.js');
-const { addSites, areSitesRecorded, forgetSite, noteSite } = require('./sites/sites.js');
-const { Watch, isWatched, warnAfterOf } = require('./watch/watch.js');
-const { argumentError, notSupportedError } = require('../platform/errors.js');
-const { describeLock } = require('../platform/names.js');
-const { tokenOf } = require('../platform/numbers.js');
+} = require('../errors/lock-errors.js');
+const { defaultOptions } = require('../options.js');
+const { rejectInUsersStack, originOf, withLongStack, withOrigin } = require('../sites/origin.js');
+const { rootLock } = require('../reentrancy/reentrant-parent.js');
+const { addSites, areSitesRecorded, forgetSite, noteSite } = require('../sites/sites.js');
+const { Watch, isWatched, warnAfterOf } = require('../watch/watch.js');
+const { argumentError, notSupportedError } = require('../../platform/errors.js');
+const { describeLock } = require('../../platform/names.js');
+const { tokenOf } = require('../../platform/numbers.js');
 
-/** @import { RequestOptions } from './options.js' */
+/** @import { RequestOptions } from '../options.js' */
 
 const NO_DEADLOCKS = "The 'deadlock' option cannot be used with this lock manager.";
 
@@ -64,10 +64,10 @@ class ExtendedRequest extends LockRequest {
   inside;
   /**
    * The place where the request was made, if an error, a warning or a query may show it.
-   * @type {import('./sites/origin.js').Origin | undefined}
+   * @type {import('../sites/origin.js').Origin | undefined}
    */
   origin;
-  /** @type {InstanceType<typeof import('./reentrancy/reentrant-parent.js').Served> | undefined} */
+  /** @type {InstanceType<typeof import('../reentrancy/reentrant-parent.js').Served> | undefined} */
   served;
   /**
    * The list of waiting requests that contains this one.
@@ -75,7 +75,7 @@ class ExtendedRequest extends LockRequest {
    */
   among;
 
-  /** @override @returns {import('../backend/contract.js').Disposition} */
+  /** @override @returns {import('../../backend/contract.js').Disposition} */
   get disposition() {
     const { blocking, timeout } = this.options;
     return timeout === 0 || blocking === false ? 'ifAvailable' : super.disposition;
@@ -150,7 +150,7 @@ class ExtendedRequest extends LockRequest {
     this.failed(() => new LockQueueFullError(this.name, this.maxPending));
   }
 
-  /** @param {import('../backend/contract.js').CycleEntry[]} cycle */
+  /** @param {import('../../backend/contract.js').CycleEntry[]} cycle */
   deadlocked(cycle) {
     this.failed(() => {
       addSites(this.backend, cycle);
@@ -227,7 +227,7 @@ class ExtendedRequest extends LockRequest {
     this.failWithTimeout();
   }
 
-  /** @param {import('../backend/contract.js').Progress} [progress] of a theft */
+  /** @param {import('../../backend/contract.js').Progress} [progress] of a theft */
   failWithTimeout(progress) {
     const { backend, name, observer } = this;
     const known = backend.holders ? undefined : observer?.holders;
@@ -238,7 +238,7 @@ class ExtendedRequest extends LockRequest {
   }
 
   /**
-   * @param {import('./watch/holder-queries.js').Holders} [holders] undefined if they are unknown
+   * @param {import('../watch/holder-queries.js').Holders} [holders] undefined if they are unknown
    * @param {unknown} [outage] why the holders are unknown
    */
   timeoutError(holders, outage) {
@@ -251,7 +251,7 @@ class ExtendedRequest extends LockRequest {
 
   /**
    * The error of a theft, which waits only for the server's answer, never for a holder.
-   * @param {import('../backend/contract.js').Progress} [progress]
+   * @param {import('../../backend/contract.js').Progress} [progress]
    * @param {unknown} [outage] why the server does not answer
    */
   theftError(progress, outage) {
@@ -313,7 +313,7 @@ class ExtendedRequest extends LockRequest {
 
   /**
    * The reentrant locks are lost with this one.
-   * @param {InstanceType<typeof import('./reentrancy/reentrant-parent.js').Served>} served
+   * @param {InstanceType<typeof import('../reentrancy/reentrant-parent.js').Served>} served
    * @param {boolean} fromEvents
    */
   loseServedRequests(served, fromEvents) {
@@ -325,7 +325,7 @@ class ExtendedRequest extends LockRequest {
     served.end?.();
   }
 
-  /** @override @param {import('../standard/lock-request.js').Loss} loss */
+  /** @override @param {import('../../standard/lock-request.js').Loss} loss */
   lossError({ thief, pid, reason = 'released', cause }) {
     const outer = rootLock(this);
     if (outer !== this && outer.state === LOST) return outer.lossReason();
@@ -409,7 +409,7 @@ setDefaults(ExtendedRequest);
  * its constructor makes no request, because `super()` costs too much (see `initialize`). This
  * function replaces that constructor, and has its prototype.
  * @this {any}
- * @param {import('../backend/contract.js').Backend} backend @param {string} name
+ * @param {import('../../backend/contract.js').Backend} backend @param {string} name
  * @param {Readonly<RequestOptions>} options options that were checked to fit together
  * @param {number} [asked] see Watch
  */
@@ -439,7 +439,7 @@ function setDeadlockDetection(request) {
 
 /**
  * `makeRequest` as a class: `class … extends Request` and `instanceof` work.
- * @type {new (backend: import('../backend/contract.js').Backend, name: string, options:
+ * @type {new (backend: import('../../backend/contract.js').Backend, name: string, options:
  *   Readonly<RequestOptions>, asked?: number) => ExtendedRequest}
  */
 const Request = /** @type {any} */ (makeRequest);

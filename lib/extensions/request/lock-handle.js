@@ -1,7 +1,7 @@
 'use strict';
 
 const process = require('node:process');
-const { NO_TAG } = require('../backend/contract.js');
+const { NO_TAG } = require('../../backend/contract.js');
 const {
   Promise,
   arePromisesNative,
@@ -9,21 +9,21 @@ const {
   report,
   then,
   uncurry,
-} = require('../platform/intrinsics.js');
-const { describeLock } = require('../platform/names.js');
-const { asyncDispose, dispose } = require('../platform/realm.js');
-const { Lock, own } = require('../standard/lock.js');
-const { ENDED, GRANTED, PENDING, LOST, UNAVAILABLE } = require('../standard/lock-request.js');
-const { withTextStack, callSite } = require('./sites/origin.js');
+} = require('../../platform/intrinsics.js');
+const { describeLock } = require('../../platform/names.js');
+const { asyncDispose, dispose } = require('../../platform/realm.js');
+const { Lock, own } = require('../../standard/lock.js');
+const { ENDED, GRANTED, PENDING, LOST, UNAVAILABLE } = require('../../standard/lock-request.js');
+const { withTextStack, callSite } = require('../sites/origin.js');
 const { Request } = require('./request.js');
-const { ANSWER_MS } = require('./watch/watch.js');
+const { ANSWER_MS } = require('../watch/watch.js');
 
 /** A blocked thread returns to JavaScript this often, because the engine can end it only there. */
 const SLICE_MS = 50;
 
 const LATER = 'Handles acquired from now on (or with `warnAfter`) report where they were acquired.';
 
-/** @typedef {InstanceType<typeof import('../standard/lock-request.js').LockRequest>} LockRequest */
+/** @typedef {InstanceType<typeof import('../../standard/lock-request.js').LockRequest>} LockRequest */
 /** @typedef {{ request: HeldRequest, where: string }} Leak `where` is '' if it is unknown */
 
 /** Whether a handle has leaked for which the place of its acquisition was unknown. */
@@ -110,8 +110,8 @@ class HeldRequest extends Request {
   given;
 
   /**
-   * @param {import('../backend/contract.js').Backend} backend @param {string} name
-   * @param {Readonly<import('./options.js').RequestOptions>} options options that were checked to
+   * @param {import('../../backend/contract.js').Backend} backend @param {string} name
+   * @param {Readonly<import('../options.js').RequestOptions>} options options that were checked to
    *   fit together
    * @param {number} [asked] see Watch
    */
@@ -310,8 +310,8 @@ class HeldRequest extends Request {
  */
 class HandleRequest extends HeldRequest {
   /**
-   * @param {import('../backend/contract.js').Backend} backend @param {string} name
-   * @param {Readonly<import('./options.js').RequestOptions>} options options that were checked to
+   * @param {import('../../backend/contract.js').Backend} backend @param {string} name
+   * @param {Readonly<import('../options.js').RequestOptions>} options options that were checked to
    *   fit together
    */
   constructor(backend, name, options) {

@@ -2,8 +2,8 @@
 
 /** Keeps the waiting requests of an object, so that the object can cancel them. */
 
-const { uncurry } = require('../platform/intrinsics.js');
-const { PENDING } = require('../standard/lock-request.js');
+const { uncurry } = require('../../platform/intrinsics.js');
+const { PENDING } = require('../../standard/lock-request.js');
 
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
 
