@@ -14,7 +14,7 @@ const {
   LockTimeoutError,
 } = require('./extensions/errors/lock-errors.js');
 const { LockHandle } = require('./extensions/request/lock-handle.js');
-const { LockManager } = require('./extensions/lock-manager.js');
+const { LockManager } = require('./extensions/manager/lock-manager.js');
 const { Lock } = require('./extensions/lock-signal.js');
 const { Mutex, RWLock } = require('./extensions/mutex.js');
 const { Semaphore } = require('./extensions/semaphore.js');

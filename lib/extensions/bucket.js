@@ -2,7 +2,7 @@
 
 const { Promise, rejected, then } = require('../platform/intrinsics.js');
 const { asyncDispose } = require('../platform/realm.js');
-const { createLockManager } = require('./lock-manager.js');
+const { createLockManager } = require('./manager/lock-manager.js');
 const { close } = require('./reentrancy/reentrant-parent.js');
 
 /** @import { Backend } from '../backend/contract.js' */

@@ -6,7 +6,7 @@
  * a prefix, so that no name opens the default bucket.
  */
 
-const { createLockManager } = require('./lock-manager.js');
+const { createLockManager } = require('./manager/lock-manager.js');
 const { NativeBackend } = require('../backend/native.js');
 const { typeError } = require('../platform/errors.js');
 const { backendOf } = require('../standard/lock-manager.js');

@@ -11,7 +11,7 @@ const { Semaphore } = require('./semaphore.js');
 
 const { defineProperty } = Object;
 
-/** @typedef {typeof import('./lock-manager.js').LockManager} LockManager */
+/** @typedef {typeof import('./manager/lock-manager.js').LockManager} LockManager */
 
 /**
  * `locks` is the default bucket, if there is one. `openBucket` is set if a name alone opens a

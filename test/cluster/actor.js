@@ -6,7 +6,7 @@
  */
 
 const { ClusterBackend } = require('../../lib/cluster/backend.js');
-const { createLockManager } = require('../../lib/extensions/lock-manager.js');
+const { createLockManager } = require('../../lib/extensions/manager/lock-manager.js');
 const { Recorder } = require('./check.js');
 const { engines } = require('./engines.js');
 

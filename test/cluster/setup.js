@@ -4,7 +4,7 @@
 
 require('../../lib/index.js');
 const { ClusterBackend } = require('../../lib/cluster/backend.js');
-const { createLockManager } = require('../../lib/extensions/lock-manager.js');
+const { createLockManager } = require('../../lib/extensions/manager/lock-manager.js');
 const { deferred } = require('../helpers/locks.js');
 const { MemoryAdapter, MemoryServer, Network } = require('./memory.js');
 const { Machine, World } = require('./world.js');

@@ -8,7 +8,7 @@ const { after, before, describe, it } = require('node:test');
 const { LockError, LockLostError, Mutex, Semaphore } = require('../../lib/index.js');
 const { noMemoryError } = require('../../lib/platform/errors.js');
 const { HeldRequest } = require('../../lib/extensions/request/lock-handle.js');
-const { createLockManager } = require('../../lib/extensions/lock-manager.js');
+const { createLockManager } = require('../../lib/extensions/manager/lock-manager.js');
 const { deferred, turn } = require('../helpers/locks.js');
 
 /** A backend that notes what it is asked, and answers when the test says so. */

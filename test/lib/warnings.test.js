@@ -12,7 +12,7 @@ const { describe, it } = require('node:test');
 const { Worker } = require('node:worker_threads');
 const { HostBackend } = require('../../lib/backend/host.js');
 const { NativeBackend } = require('../../lib/backend/native.js');
-const { createLockManager } = require('../../lib/extensions/lock-manager.js');
+const { createLockManager } = require('../../lib/extensions/manager/lock-manager.js');
 const { lacksHost: noHost } = require('../helpers/host-scope.js');
 const { freshName } = require('../helpers/locks.js');
 const { freshDirectory } = require('../helpers/process.js');
@@ -29,7 +29,7 @@ async function warning() {
 /** Holds the lock `a` of a backend, and gives it back when it is told to. */
 const HOLDER = `
   const { workerData } = require('node:worker_threads');
-  const { createLockManager } = require(workerData.lib + '/extensions/lock-manager.js');
+  const { createLockManager } = require(workerData.lib + '/extensions/manager/lock-manager.js');
   const module = require(workerData.lib + workerData.file);
   const backend = new module[workerData.of](...workerData.given);
   const { mode, state } = workerData;

@@ -53,7 +53,7 @@ Math.random = () => random.number();
 const path = require('node:path');
 const library = require('../../lib/index.js');
 const { ClusterBackend } = require('../../lib/cluster/backend.js');
-const { createLockManager } = require('../../lib/extensions/lock-manager.js');
+const { createLockManager } = require('../../lib/extensions/manager/lock-manager.js');
 const { scopedLocks } = require('../../lib/extensions/scoped.js');
 const { MemoryAdapter, MemoryServer, Network } = require('../cluster/memory.js');
 const { Recorder } = require('./history.js');

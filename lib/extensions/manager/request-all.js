@@ -6,23 +6,23 @@
  * calls wait for each other. If anything fails, all locks are released.
  */
 
-const { typeError } = require('../platform/errors.js');
-const { Promise, threadsNow: now, uncurry } = require('../platform/intrinsics.js');
-const { asyncDispose, dispose } = require('../platform/realm.js');
-const { ENDED, GRANTED, LOST, PENDING } = require('../standard/lock-request.js');
-const { checkName, describe, toDOMString, toLockMode } = require('../standard/webidl.js');
-const { addOnce, callEnclosed, countsAsEnclosing } = require('./reentrancy/enclosing-locks.js');
-const { HeldRequest, createHandle, findSite } = require('./request/lock-handle.js');
-const { checkRequest, refuseOthers, toOptions } = require('./options.js');
-const { rejectInUsersStack } = require('./sites/origin.js');
-const { rootLock } = require('./reentrancy/reentrant-parent.js');
-const { isWatched } = require('./watch/watch.js');
+const { typeError } = require('../../platform/errors.js');
+const { Promise, threadsNow: now, uncurry } = require('../../platform/intrinsics.js');
+const { asyncDispose, dispose } = require('../../platform/realm.js');
+const { ENDED, GRANTED, LOST, PENDING } = require('../../standard/lock-request.js');
+const { checkName, describe, toDOMString, toLockMode } = require('../../standard/webidl.js');
+const { addOnce, callEnclosed, countsAsEnclosing } = require('../reentrancy/enclosing-locks.js');
+const { HeldRequest, createHandle, findSite } = require('../request/lock-handle.js');
+const { checkRequest, refuseOthers, toOptions } = require('../options.js');
+const { rejectInUsersStack } = require('../sites/origin.js');
+const { rootLock } = require('../reentrancy/reentrant-parent.js');
+const { isWatched } = require('../watch/watch.js');
 
 const { freeze } = Object;
 
-/** @import { Backend, LockMode } from '../backend/contract.js' */
-/** @import { RequestOptions } from './options.js' */
-/** @typedef {InstanceType<typeof import('./request/lock-handle.js').LockHandle>} LockHandle */
+/** @import { Backend, LockMode } from '../../backend/contract.js' */
+/** @import { RequestOptions } from '../options.js' */
+/** @typedef {InstanceType<typeof import('../request/lock-handle.js').LockHandle>} LockHandle */
 
 /**
  * The arguments of a call. The parts contain each name once, in the order in which the locks are

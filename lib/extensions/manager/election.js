@@ -5,15 +5,15 @@
  * again.
  */
 
-const { clearTimeout, now, setTimeout, Promise } = require('../platform/intrinsics.js');
-const { AbortSignal } = require('../platform/realm.js');
-const { abortedReason, follow, unfollow } = require('../standard/abort.js');
-const { LOST } = require('../standard/lock-request.js');
-const { Request } = require('./request/request.js');
-const { withSites } = require('./sites/sites.js');
+const { clearTimeout, now, setTimeout, Promise } = require('../../platform/intrinsics.js');
+const { AbortSignal } = require('../../platform/realm.js');
+const { abortedReason, follow, unfollow } = require('../../standard/abort.js');
+const { LOST } = require('../../standard/lock-request.js');
+const { Request } = require('../request/request.js');
+const { withSites } = require('../sites/sites.js');
 
-/** @import { Backend } from '../backend/contract.js' */
-/** @import { RequestOptions } from './options.js' */
+/** @import { Backend } from '../../backend/contract.js' */
+/** @import { RequestOptions } from '../options.js' */
 
 /** Milliseconds between a loss and the next attempt; doubled after each further loss. */
 const FIRST_PAUSE = 100;
@@ -130,7 +130,7 @@ function sleep(milliseconds, signal) {
 
 /**
  * @param {Backend} backend @param {string} name
- * @returns {Promise<import('../backend/contract.js').LockDetails | null>}
+ * @returns {Promise<import('../../backend/contract.js').LockDetails | null>}
  */
 async function leaderOf(backend, name) {
   const { held } = await withSites(backend, backend.details(name));

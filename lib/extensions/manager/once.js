@@ -6,12 +6,12 @@
  * fails or the lock is lost, the name is not marked.
  */
 
-const { abortedReason } = require('../standard/abort.js');
-const { ENDED, GRANTED } = require('../standard/lock-request.js');
-const { Request } = require('./request/request.js');
+const { abortedReason } = require('../../standard/abort.js');
+const { ENDED, GRANTED } = require('../../standard/lock-request.js');
+const { Request } = require('../request/request.js');
 
-/** @import { Backend } from '../backend/contract.js' */
-/** @import { RequestOptions } from './options.js' */
+/** @import { Backend } from '../../backend/contract.js' */
+/** @import { RequestOptions } from '../options.js' */
 
 class Once extends Request {
   /** See Requester. @type {number | undefined} */

@@ -3,13 +3,18 @@
 /** Gives lock managers the methods and options that the specification lacks. */
 
 const { isMainThread } = require('node:worker_threads');
-const { notSupportedError, typeError } = require('../platform/errors.js');
-const { rejected } = require('../platform/intrinsics.js');
-const standard = require('../standard/lock-manager.js');
+const { notSupportedError, typeError } = require('../../platform/errors.js');
+const { rejected } = require('../../platform/intrinsics.js');
+const standard = require('../../standard/lock-manager.js');
 const { LockManager, backendOf } = standard;
-const { checkName, requireArguments, toCallback, toDOMString } = require('../standard/webidl.js');
+const {
+  checkName,
+  requireArguments,
+  toCallback,
+  toDOMString,
+} = require('../../standard/webidl.js');
 const { elect, leaderOf } = require('./election.js');
-const { HandleRequest } = require('./request/lock-handle.js');
+const { HandleRequest } = require('../request/lock-handle.js');
 const { Once } = require('./once.js');
 const {
   checkRequest,
@@ -17,13 +22,13 @@ const {
   operationName,
   refuseOthers,
   toOptions,
-} = require('./options.js');
-const { Request } = require('./request/request.js');
+} = require('../options.js');
+const { Request } = require('../request/request.js');
 const { acquireSeveral, toSeveral, runWithSeveral } = require('./request-all.js');
-const { withSites } = require('./sites/sites.js');
+const { withSites } = require('../sites/sites.js');
 
-/** @import { Backend } from '../backend/contract.js' */
-/** @typedef {InstanceType<typeof import('./request/lock-handle.js').LockHandle>} LockHandle */
+/** @import { Backend } from '../../backend/contract.js' */
+/** @typedef {InstanceType<typeof import('../request/lock-handle.js').LockHandle>} LockHandle */
 
 const REQUEST = operationName('request');
 const ACQUIRE = operationName('acquire');
@@ -191,7 +196,7 @@ class Extensions {
     return held.length + pending.length > 0;
   }
 
-  /** @param {any} name @returns {Promise<import('../backend/contract.js').LockDetails | null>} */
+  /** @param {any} name @returns {Promise<import('../../backend/contract.js').LockDetails | null>} */
   leader(name) {
     try {
       const backend = backendOf(this, LEADER);
@@ -219,7 +224,7 @@ function blockingBackendOf(value, operation) {
 /** @param {any} name @param {string} operation */
 const toName = (name, operation) => toDOMString(name, operation, 'The name');
 
-/** @param {any} options @param {import('./options.js').Kind} kind @param {string} operation */
+/** @param {any} options @param {import('../options.js').Kind} kind @param {string} operation */
 function toSyncOptions(options, kind, operation) {
   const given = toOptions(options, operation);
   refuseOthers(given, kind, operation);
@@ -232,7 +237,7 @@ for (const method of methods) {
   Object.defineProperty(LockManager.prototype, method, { ...attributes, enumerable: true });
 }
 
-/** @type {import('../standard/lock-manager.js').Form} */
+/** @type {import('../../standard/lock-manager.js').Form} */
 const form = {
   toOptions,
   defaultOptions,
