@@ -15,10 +15,10 @@ const {
 } = require('./extensions/errors/lock-errors.js');
 const { LockHandle } = require('./extensions/request/lock-handle.js');
 const { LockManager } = require('./extensions/manager/lock-manager.js');
-const { Lock } = require('./extensions/lock-signal.js');
+const { Lock } = require('./extensions/lock/lock-signal.js');
 const { Mutex, RWLock } = require('./extensions/mutex.js');
 const { Semaphore } = require('./extensions/semaphore.js');
-require('./extensions/lock-token.js');
+require('./extensions/lock/lock-token.js');
 
 module.exports = {
   DeadlockError,

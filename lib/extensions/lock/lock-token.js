@@ -5,12 +5,12 @@
  * `guard`; and a form for JSON.
  */
 
-const { Lock, requestOf } = require('../standard/lock.js');
-const { guard } = require('./reentrancy/reentrant-parent.js');
+const { Lock, requestOf } = require('../../standard/lock.js');
+const { guard } = require('../reentrancy/reentrant-parent.js');
 
 /**
  * @param {any} lock @param {string} what
- * @returns {InstanceType<typeof import('./request/request.js').Request>}
+ * @returns {InstanceType<typeof import('../request/request.js').Request>}
  */
 const requestOfLock = (lock, what) => /** @type {any} */ (requestOf(lock, `'${what}' on 'Lock'`));
 

@@ -2,7 +2,7 @@
 
 /** Gives locks `lock.signal`. */
 
-const { Lock, requestOf } = require('../standard/lock.js');
+const { Lock, requestOf } = require('../../standard/lock.js');
 
 class SignalExtension {
   /** Aborts with a LockStolenError when the lock is stolen. */
