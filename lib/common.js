@@ -16,8 +16,8 @@ const {
 const { LockHandle } = require('./extensions/request/lock-handle.js');
 const { LockManager } = require('./extensions/manager/lock-manager.js');
 const { Lock } = require('./extensions/lock/lock-signal.js');
-const { Mutex, RWLock } = require('./extensions/mutex.js');
-const { Semaphore } = require('./extensions/semaphore.js');
+const { Mutex, RWLock } = require('./extensions/objects/mutex.js');
+const { Semaphore } = require('./extensions/objects/semaphore.js');
 require('./extensions/lock/lock-token.js');
 
 module.exports = {

@@ -8,7 +8,7 @@
 
 const { EtcdAdapter } = require('./cluster/engines/etcd/adapter.js');
 const { OPEN_BUCKET, openClusterBucket } = require('./extensions/cluster-bucket.js');
-const { scopedLocks } = require('./extensions/scoped.js');
+const { scopedLocks } = require('./extensions/objects/scoped.js');
 const { describe, typeError } = require('./platform/errors.js');
 const shared = require('./common.js');
 

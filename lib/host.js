@@ -8,7 +8,7 @@ const path = require('node:path');
 const { HostBackend } = require('./backend/host.js');
 const { Bucket } = require('./extensions/bucket.js');
 const { createLockManager } = require('./extensions/manager/lock-manager.js');
-const { scopedLocks } = require('./extensions/scoped.js');
+const { scopedLocks } = require('./extensions/objects/scoped.js');
 const {
   describe,
   requireArguments,

@@ -8,7 +8,7 @@
 
 const { RedisAdapter } = require('./cluster/engines/redis/adapter.js');
 const { openClusterBucket } = require('./extensions/cluster-bucket.js');
-const { scopedLocks } = require('./extensions/scoped.js');
+const { scopedLocks } = require('./extensions/objects/scoped.js');
 const shared = require('./common.js');
 
 /** @typedef {import('./extensions/cluster-bucket.js').ClusterBucketType} ClusterBucket */

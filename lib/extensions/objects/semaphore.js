@@ -2,9 +2,9 @@
 
 /** Semaphores as objects: shared locks of one name with a limit. */
 
-const { typeError } = require('../platform/errors.js');
+const { typeError } = require('../../platform/errors.js');
 const { NamedLock } = require('./named-lock.js');
-const { operationName, toCount } = require('./options.js');
+const { operationName, toCount } = require('../options.js');
 
 /** @import { Release } from './named-lock.js' */
 
@@ -73,7 +73,7 @@ class Semaphore {
    * @param {any} [options] `weight`: how many units, by default 1; and the options of Mutex
    * @returns {Promise<Release | null>} gives the units back; null if `ifAvailable` was given, and
    *   too few units are free or requests wait
-   * @throws {import('./errors/lock-errors.js').LockError} if the units were not acquired
+   * @throws {import('../errors/lock-errors.js').LockError} if the units were not acquired
    */
   acquire(options) {
     return this.#lock.acquire(options, ACQUIRE);
@@ -89,7 +89,7 @@ class Semaphore {
    *   null if `ifAvailable` was given and the lock is not available
    * @param {any} [options] as for `acquire`
    * @returns {Promise<any>} the result of the callback, after the units were given back
-   * @throws {import('./errors/lock-errors.js').LockError} if the units were not acquired
+   * @throws {import('../errors/lock-errors.js').LockError} if the units were not acquired
    */
   run(callback, options) {
     return this.#lock.run(callback, options, RUN);

@@ -2,23 +2,23 @@
 
 /** The base of locks as objects: a lock of a manager, or a private one. */
 
-const { NativeBackend, agent } = require('../backend/native.js');
-const { notSupportedError, typeError } = require('../platform/errors.js');
-const { rejected } = require('../platform/intrinsics.js');
-const { privateName, describeLock } = require('../platform/names.js');
-const { asyncDispose, dispose } = require('../platform/realm.js');
-const { backendOf } = require('../standard/lock-manager.js');
+const { NativeBackend, agent } = require('../../backend/native.js');
+const { notSupportedError, typeError } = require('../../platform/errors.js');
+const { rejected } = require('../../platform/intrinsics.js');
+const { privateName, describeLock } = require('../../platform/names.js');
+const { asyncDispose, dispose } = require('../../platform/realm.js');
+const { backendOf } = require('../../standard/lock-manager.js');
 const {
   checkName,
   describe,
   rejectUnknownOptions,
   toCallback,
   toDOMString,
-} = require('../standard/webidl.js');
-const { bucketBackend } = require('./buckets.js');
-const { LockError, LockQueueFullError } = require('./errors/lock-errors.js');
-const { declareEnclosed, reentrantBackend } = require('./reentrancy/enclosing-locks.js');
-const { HandleRequest, HeldRequest } = require('./request/lock-handle.js');
+} = require('../../standard/webidl.js');
+const { bucketBackend } = require('../buckets.js');
+const { LockError, LockQueueFullError } = require('../errors/lock-errors.js');
+const { declareEnclosed, reentrantBackend } = require('../reentrancy/enclosing-locks.js');
+const { HandleRequest, HeldRequest } = require('../request/lock-handle.js');
 const {
   LEAST_PRIORITY,
   TAKEN,
@@ -26,17 +26,17 @@ const {
   defaultOptions,
   refuseOthers,
   toOptions,
-} = require('./options.js');
-const { Request } = require('./request/request.js');
-const { Waiting } = require('./request/waiters.js');
+} = require('../options.js');
+const { Request } = require('../request/request.js');
+const { Waiting } = require('../request/waiters.js');
 
-/** @import { Backend } from '../backend/contract.js' */
-/** @import { RequestOptions } from './options.js' */
-/** @typedef {InstanceType<typeof import('./request/lock-handle.js').LockHandle>} LockHandle */
+/** @import { Backend } from '../../backend/contract.js' */
+/** @import { RequestOptions } from '../options.js' */
+/** @typedef {InstanceType<typeof import('../request/lock-handle.js').LockHandle>} LockHandle */
 
 /**
  * The options that a method adds to its requests; The caller cannot change the `fixed` options.
- * @typedef {{ operation: string, kind: import('./options.js').Kind,
+ * @typedef {{ operation: string, kind: import('../options.js').Kind,
  *   fixed: Partial<RequestOptions> }} Call
  */
 
@@ -53,7 +53,7 @@ let privateBackend;
 
 /** A request that waits until it would be granted, but takes no lock. */
 class PassRequest extends Request {
-  /** @override @returns {import('../backend/contract.js').Disposition} */
+  /** @override @returns {import('../../backend/contract.js').Disposition} */
   get disposition() {
     return super.disposition === 'ifAvailable' ? 'passIfAvailable' : 'pass';
   }

@@ -6,10 +6,10 @@
  */
 
 const { NamedLock } = require('./named-lock.js');
-const { operationName } = require('./options.js');
+const { operationName } = require('../options.js');
 
-/** @import { LockMode } from '../backend/contract.js' */
-/** @import { AcquireOptions } from '../../types/shared.js' */
+/** @import { LockMode } from '../../backend/contract.js' */
+/** @import { AcquireOptions } from '../../../types/shared.js' */
 
 /** @param {string} operation @param {LockMode} mode @returns {import('./named-lock.js').Call} */
 const call = (operation, mode) => ({ operation, kind: 'mutex', fixed: { mode } });
@@ -55,7 +55,7 @@ class Mutex {
    * @param {AcquireOptions} [options]
    * @returns {Promise<import('./named-lock.js').Release | null>} null if `ifAvailable` was given
    *   and the lock is not available
-   * @throws {import('./errors/lock-errors.js').LockError} if the lock was not acquired
+   * @throws {import('../errors/lock-errors.js').LockError} if the lock was not acquired
    */
   acquire(options) {
     return this.#lock.acquire(options, ACQUIRE);
@@ -82,7 +82,7 @@ class Mutex {
    *   null if `ifAvailable` was given and the lock is not available
    * @param {AcquireOptions} [options]
    * @returns {Promise<any>} the result of the callback
-   * @throws {import('./errors/lock-errors.js').LockError} if the lock was not acquired
+   * @throws {import('../errors/lock-errors.js').LockError} if the lock was not acquired
    */
   runExclusive(callback, options) {
     return this.#lock.run(callback, options, RUN);

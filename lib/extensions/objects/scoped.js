@@ -5,13 +5,13 @@
  * name belongs to that scope and not to the process.
  */
 
-const { typeError } = require('../platform/errors.js');
+const { typeError } = require('../../platform/errors.js');
 const { Mutex, RWLock } = require('./mutex.js');
 const { Semaphore } = require('./semaphore.js');
 
 const { defineProperty } = Object;
 
-/** @typedef {typeof import('./manager/lock-manager.js').LockManager} LockManager */
+/** @typedef {typeof import('../manager/lock-manager.js').LockManager} LockManager */
 
 /**
  * `locks` is the default bucket, if there is one. `openBucket` is set if a name alone opens a
