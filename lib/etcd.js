@@ -7,12 +7,12 @@
  */
 
 const { EtcdAdapter } = require('./cluster/engines/etcd/adapter.js');
-const { OPEN_BUCKET, openClusterBucket } = require('./extensions/cluster-bucket.js');
+const { OPEN_BUCKET, openClusterBucket } = require('./extensions/buckets/cluster-bucket.js');
 const { scopedLocks } = require('./extensions/objects/scoped.js');
 const { describe, typeError } = require('./platform/errors.js');
 const shared = require('./common.js');
 
-/** @typedef {import('./extensions/cluster-bucket.js').ClusterBucketType} ClusterBucket */
+/** @typedef {import('./extensions/buckets/cluster-bucket.js').ClusterBucketType} ClusterBucket */
 
 const OPTIONS = ['endpoints', 'auth', 'fetch'];
 

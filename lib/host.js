@@ -6,7 +6,7 @@
 
 const path = require('node:path');
 const { HostBackend } = require('./backend/host.js');
-const { Bucket } = require('./extensions/bucket.js');
+const { Bucket } = require('./extensions/buckets/bucket.js');
 const { createLockManager } = require('./extensions/manager/lock-manager.js');
 const { scopedLocks } = require('./extensions/objects/scoped.js');
 const {

@@ -7,11 +7,11 @@
  */
 
 const { PostgresAdapter } = require('./cluster/engines/postgres/adapter.js');
-const { openClusterBucket } = require('./extensions/cluster-bucket.js');
+const { openClusterBucket } = require('./extensions/buckets/cluster-bucket.js');
 const { scopedLocks } = require('./extensions/objects/scoped.js');
 const shared = require('./common.js');
 
-/** @typedef {import('./extensions/cluster-bucket.js').ClusterBucketType} ClusterBucket */
+/** @typedef {import('./extensions/buckets/cluster-bucket.js').ClusterBucketType} ClusterBucket */
 
 /** @import { Pool } from './cluster/engines/postgres/link.js' */
 

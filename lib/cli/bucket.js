@@ -6,7 +6,7 @@ const path = require('node:path');
 const { setTimeout: sleep } = require('node:timers/promises');
 const { HostBackend } = require('../backend/host.js');
 const { LONGEST_NAME } = require('../backend/host-errors.js');
-const { Bucket } = require('../extensions/bucket.js');
+const { Bucket } = require('../extensions/buckets/bucket.js');
 const { TTL } = require('../cluster/ttl.js');
 // Adds the extensions of locks, such as `lock.signal`.
 require('../common.js');

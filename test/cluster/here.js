@@ -3,7 +3,7 @@
 /** An engine in the memory of this thread, in real time: as far away as the event loop. */
 
 const { performance } = require('node:perf_hooks');
-const { ClusterBucket } = require('../../lib/extensions/cluster-bucket.js');
+const { ClusterBucket } = require('../../lib/extensions/buckets/cluster-bucket.js');
 require('../../lib/index.js');
 const { MemoryAdapter, MemoryServer, Network } = require('./memory.js');
 

@@ -9,7 +9,7 @@
 const { NativeBackend, agent } = require('../../lib/backend/native.js');
 const { NO_TAG } = require('../../lib/backend/contract.js');
 const { entryOf } = require('../../lib/backend/local-details.js');
-const { Bucket } = require('../../lib/extensions/bucket.js');
+const { Bucket } = require('../../lib/extensions/buckets/bucket.js');
 const { bucketClosedError } = require('../../lib/platform/errors.js');
 const { hostname } = require('../../lib/platform/machine.js');
 const { threadId, threadName } = require('../../lib/platform/thread.js');

@@ -4,7 +4,7 @@
 
 const { performance } = require('node:perf_hooks');
 const { ClusterBackend } = require('../../lib/cluster/backend.js');
-const { Bucket } = require('../../lib/extensions/bucket.js');
+const { Bucket } = require('../../lib/extensions/buckets/bucket.js');
 const { MemoryAdapter, MemoryServer, Network } = require('../cluster/memory.js');
 
 /** So long that no stall of the machine ends a lease. */

@@ -15,7 +15,7 @@ const {
   toCallback,
   toDOMString,
 } = require('../../standard/webidl.js');
-const { bucketBackend } = require('../buckets.js');
+const { bucketBackend } = require('../buckets/buckets.js');
 const { LockError, LockQueueFullError } = require('../errors/lock-errors.js');
 const { declareEnclosed, reentrantBackend } = require('../reentrancy/enclosing-locks.js');
 const { HandleRequest, HeldRequest } = require('../request/lock-handle.js');

@@ -6,11 +6,11 @@
  * a prefix, so that no name opens the default bucket.
  */
 
-const { createLockManager } = require('./manager/lock-manager.js');
-const { NativeBackend } = require('../backend/native.js');
-const { typeError } = require('../platform/errors.js');
-const { backendOf } = require('../standard/lock-manager.js');
-const { requireArguments, toDOMString } = require('../standard/webidl.js');
+const { createLockManager } = require('../manager/lock-manager.js');
+const { NativeBackend } = require('../../backend/native.js');
+const { typeError } = require('../../platform/errors.js');
+const { backendOf } = require('../../standard/lock-manager.js');
+const { requireArguments, toDOMString } = require('../../standard/webidl.js');
 const { Bucket } = require('./bucket.js');
 
 const OPEN_BUCKET = "'openBucket'";
@@ -52,7 +52,7 @@ const openBackend = (name) => new NativeBackend(`bucket:${name}`);
 /**
  * @param {any} bucket a name, or the result of `openBucket`; undefined for the default bucket
  * @param {string} operation
- * @returns {import('../backend/contract.js').Backend}
+ * @returns {import('../../backend/contract.js').Backend}
  */
 function bucketBackend(bucket, operation) {
   if (bucket === undefined) return new NativeBackend('');

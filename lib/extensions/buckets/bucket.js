@@ -1,11 +1,11 @@
 'use strict';
 
-const { Promise, rejected, then } = require('../platform/intrinsics.js');
-const { asyncDispose } = require('../platform/realm.js');
-const { createLockManager } = require('./manager/lock-manager.js');
-const { close } = require('./reentrancy/reentrant-parent.js');
+const { Promise, rejected, then } = require('../../platform/intrinsics.js');
+const { asyncDispose } = require('../../platform/realm.js');
+const { createLockManager } = require('../manager/lock-manager.js');
+const { close } = require('../reentrancy/reentrant-parent.js');
 
-/** @import { Backend } from '../backend/contract.js' */
+/** @import { Backend } from '../../backend/contract.js' */
 
 /**
  * A handle of an open storage bucket (sections 2.2 and 6.1 of the specification): a lock manager in

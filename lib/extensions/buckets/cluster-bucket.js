@@ -5,16 +5,16 @@
  * `state` and by the events `suspect`, `refused`, `lost` and `open`.
  */
 
-const { ClusterBackend } = require('../cluster/backend.js');
-const { TTL } = require('../cluster/ttl.js');
-const { Event, EventTarget, asyncDispose } = require('../platform/realm.js');
+const { ClusterBackend } = require('../../cluster/backend.js');
+const { TTL } = require('../../cluster/ttl.js');
+const { Event, EventTarget, asyncDispose } = require('../../platform/realm.js');
 const { Bucket } = require('./bucket.js');
-const { describe, typeError } = require('../platform/errors.js');
-const { requireArguments, rejectUnknownOptions, toDOMString } = require('../standard/webidl.js');
+const { describe, typeError } = require('../../platform/errors.js');
+const { requireArguments, rejectUnknownOptions, toDOMString } = require('../../standard/webidl.js');
 
 const { assign } = Object;
 
-/** @import { Adapter } from '../cluster/adapter.js' */
+/** @import { Adapter } from '../../cluster/adapter.js' */
 /** @typedef {InstanceType<typeof ClusterBucket>} ClusterBucketType */
 
 const OPEN_BUCKET = "'openBucket'";
@@ -70,7 +70,7 @@ class ClusterBucket extends EventTarget {
     return this.#backend.ready;
   }
 
-  /** The state of the session. @returns {import('../cluster/session/session.js').State} */
+  /** The state of the session. @returns {import('../../cluster/session/session.js').State} */
   get state() {
     return this.#backend.state;
   }
