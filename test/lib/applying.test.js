@@ -25,7 +25,7 @@ const HARMLESS = ['now', 'noteSite', 'forgetSite', ...NOTES];
 
 /** The files of lib in which classes of requests are. */
 const files = ['standard', 'extensions'].flatMap((room) =>
-  readdirSync(path.join(LIB, room))
+  readdirSync(path.join(LIB, room), { recursive: true })
     .filter((name) => name.endsWith('.js'))
     .map((name) => path.join(LIB, room, name)),
 );
