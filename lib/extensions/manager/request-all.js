@@ -15,7 +15,6 @@ const { addOnce, callEnclosed, countsAsEnclosing } = require('../reentrancy/encl
 const { HeldRequest, createHandle, findSite } = require('../request/lock-handle.js');
 const { checkRequest, refuseOthers, toOptions } = require('../options.js');
 const { rejectInUsersStack } = require('../sites/origin.js');
-const { rootLock } = require('../reentrancy/reentrant-parent.js');
 const { isWatched } = require('../watch/watch.js');
 
 const { freeze } = Object;
@@ -234,7 +233,7 @@ class Group {
   #addNextRequest(request) {
     const { inside } = request;
     for (let i = 0; inside && i < this.#taken.length; i++) {
-      addOnce(inside, rootLock(this.#taken[i]));
+      addOnce(inside, this.#taken[i].rootLock);
     }
     this.#pending[0] = request;
     return request;

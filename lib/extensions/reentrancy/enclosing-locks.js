@@ -8,7 +8,7 @@
 
 const process = require('node:process');
 const { AsyncLocalStorage, report } = require('../../platform/intrinsics.js');
-const { ReentrantParent, rootLock } = require('./reentrant-parent.js');
+const { ReentrantParent } = require('./reentrant-parent.js');
 
 /** @import { Backend } from '../../backend/contract.js' */
 /** @import { RequestOptions } from '../options.js' */
@@ -49,7 +49,7 @@ function enclosingLocks() {
     const { backend, held, options } = inside[i];
     // The tags of another backend mean other requests.
     const counts = held && backend.findsDeadlocks && rejectsDeadlocks(options);
-    if (counts) addOnce(locks, rootLock(inside[i]));
+    if (counts) addOnce(locks, inside[i].rootLock);
   }
   return locks;
 }
@@ -70,7 +70,7 @@ function reentrantBackend(backend, name) {
   for (let i = 0; i < inside.length; i++) {
     const lock = inside[i];
     if (lock.name !== name || !lock.options.reentrant || lock.backend.id !== backend.id) continue;
-    const outer = rootLock(lock);
+    const outer = lock.rootLock;
     if (!lock.held || !outer.held) continue;
     // The thread may not know yet that the lock was stolen, or that its lease has ended.
     outer.backend.catchUp?.(outer);

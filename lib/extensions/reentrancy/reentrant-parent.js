@@ -237,11 +237,4 @@ async function guard(backend, lock, client) {
   await backend.guard(lock, client);
 }
 
-/**
- * Finds the request that the backend knows: the given request, or the lock that serves it.
- * @param {Request} request
- */
-const rootLock = (request) =>
-  request.backend instanceof ReentrantParent ? request.backend.lock : request;
-
-module.exports = { ReentrantParent, Served, close, guard, rootLock };
+module.exports = { ReentrantParent, Served, close, guard };

@@ -30,7 +30,7 @@ const {
 } = require('../errors/lock-errors.js');
 const { defaultOptions } = require('../options.js');
 const { rejectInUsersStack, originOf, withLongStack, withOrigin } = require('../sites/origin.js');
-const { rootLock } = require('../reentrancy/reentrant-parent.js');
+const { ReentrantParent } = require('../reentrancy/reentrant-parent.js');
 const { addSites, areSitesRecorded, forgetSite, noteSite } = require('../sites/sites.js');
 const { Watch, isWatched, warnAfterOf } = require('../watch/watch.js');
 const { argumentError, notSupportedError } = require('../../platform/errors.js');
@@ -121,6 +121,15 @@ class ExtendedRequest extends LockRequest {
   /** @returns {bigint} 0 before the grant */
   get token() {
     return tokenOf(this.tokenLow, this.tokenHigh);
+  }
+
+  /**
+   * The request that the scope knows: this one, or the lock that serves it.
+   * @returns {ExtendedRequest}
+   */
+  get rootLock() {
+    const { backend } = this;
+    return backend instanceof ReentrantParent ? backend.lock : this;
   }
 
   /** @returns {boolean} whether the request blocks its thread */
@@ -327,7 +336,7 @@ class ExtendedRequest extends LockRequest {
 
   /** @override @param {import('../../standard/lock-request.js').Loss} loss */
   lossError({ thief, pid, reason = 'released', cause }) {
-    const outer = rootLock(this);
+    const outer = this.rootLock;
     if (outer !== this && outer.state === LOST) return outer.lossReason();
     if (reason === TIME) return withOrigin(this.holdError(), this.origin);
     const error = withLongStack(() =>

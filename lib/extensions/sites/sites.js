@@ -8,7 +8,6 @@
 
 const { uncurry } = require('../../platform/intrinsics.js');
 const { placeOf } = require('./origin.js');
-const { rootLock } = require('../reentrancy/reentrant-parent.js');
 
 /** @import { Backend, DetailedSnapshot, LockDetails } from '../../backend/contract.js' */
 /** @import { Origin } from './origin.js' */
@@ -28,7 +27,7 @@ const keyOf = ({ id }, { name, token }) => `${token} ${name.length} ${name}${id}
 /** @param {Request} lock a lock with an `origin` that was just granted */
 function noteSite(lock) {
   // A request that passed holds nothing; a reentrant one is part of the lock around it.
-  if (lock.token !== 0n && rootLock(lock) === lock) setIn(noted, keyOf(lock.backend, lock), lock);
+  if (lock.token !== 0n && lock.rootLock === lock) setIn(noted, keyOf(lock.backend, lock), lock);
 }
 
 /** Harmless to repeat. @param {Request} lock a lock that is no longer held */
