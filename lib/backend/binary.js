@@ -131,11 +131,12 @@ function* candidates() {
  */
 function otherVersionError(file) {
   const remedy = process.env.WEB_LOCKS_BINARY
-    ? 'WEB_LOCKS_BINARY names it: unset that variable, or name a binary of this version.'
-    : `Remove it if the package brings one for this platform. To build it again, ${BUILD}`;
+    ? 'WEB_LOCKS_BINARY names this file: unset the variable, or name a binary of this version.'
+    : 'If the package includes a binary for this platform, delete this file. To rebuild the ' +
+      `file instead, ${BUILD}`;
   return plainError(
-    `web-locks: the native binary ${file} was built from another version of web-locks than the ` +
-      `JavaScript in ${path.join(__dirname, '..')}. ${remedy}`,
+    `web-locks: the native binary ${file} does not belong to the same version of web-locks as ` +
+      `the JavaScript in ${path.join(__dirname, '..')}. ${remedy}`,
     'ERR_WEB_LOCKS_INCOMPATIBLE',
   );
 }
@@ -158,8 +159,8 @@ function loadBinary() {
       if (code === 'ERR_WEB_LOCKS_INCOMPATIBLE') throw error;
       if (code === 'ERR_DLOPEN_DISABLED') {
         throw plainError(
-          'web-locks: this process may not load native addons. Start Node.js with --allow-addons ' +
-            'if it uses the permission model, and without --no-addons.',
+          'web-locks: this process is not allowed to load native addons. Start Node.js without ' +
+            '--no-addons and, if it uses the permission model, with --allow-addons.',
           'ERR_WEB_LOCKS_NOT_LOADED',
           { cause: error },
         );

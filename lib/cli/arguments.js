@@ -42,12 +42,12 @@ const LONGEST_MS = 2 ** 31 - 1;
 /** @param {string} text @param {string} option @returns {number} milliseconds */
 function readSeconds(text, option) {
   if (!/^(\d+\.?\d*|\.\d+)$/.test(text)) {
-    throw usageError(`--${option} takes seconds, such as 10 or 0.5, not '${text}'.`);
+    throw usageError(`--${option} is '${text}'; expected seconds, such as 10 or 0.5.`);
   }
   const milliseconds = Number(text) * 1000;
   if (milliseconds > LONGEST_MS) {
     const most = Math.floor(LONGEST_MS / 1000);
-    throw usageError(`--${option} takes at most ${most} seconds, not '${text}'.`);
+    throw usageError(`--${option} is '${text}'; expected at most ${most} seconds.`);
   }
   return milliseconds;
 }
@@ -57,7 +57,7 @@ function readLease(text, option) {
   const milliseconds = readSeconds(text, option);
   if (milliseconds >= TTL.least && milliseconds <= TTL.most) return milliseconds;
   const range = `${TTL.least / 1000} to ${TTL.most / 1000} seconds`;
-  throw usageError(`--${option} takes ${range}, not '${text}'.`);
+  throw usageError(`--${option} is '${text}'; expected ${range}.`);
 }
 
 /**
@@ -67,7 +67,7 @@ const wholeNumberReader = (least, most) => (text, option) => {
   const number = Number(text);
   if (!/^-?\d+$/.test(text) || number < least || number > most) {
     const range = `a whole number from ${least} to ${most}`;
-    throw usageError(`--${option} takes ${range}, not '${text}'.`);
+    throw usageError(`--${option} is '${text}'; expected ${range}.`);
   }
   return number;
 };
@@ -79,7 +79,7 @@ function readDuration(text, option) {
   const [, number, unit = 's'] = /^(\d+\.?\d*|\.\d+)(ms|[smhd])?$/.exec(text) ?? [];
   const milliseconds = Number(number) * UNITS[/** @type {keyof typeof UNITS} */ (unit)];
   if (milliseconds > 0) return milliseconds;
-  throw usageError(`--${option} takes a time, such as 90s, 30m, 1h or 7d, not '${text}'.`);
+  throw usageError(`--${option} is '${text}'; expected a time, such as 90s, 30m, 1h or 7d.`);
 }
 
 /** The highest number of units, and the highest priority. */
@@ -88,23 +88,23 @@ const readUnits = wholeNumberReader(1, MOST);
 
 /** The options that say where the locks are. @type {Record<string, Option>} */
 const PLACE = {
-  bucket: { short: 'b', value: 'NAME', help: 'the storage bucket, a separate set of locks' },
+  bucket: { short: 'b', value: 'NAME', help: 'use this storage bucket, a separate set of locks' },
   directory: {
     short: 'd',
     value: 'PATH',
     completes: 'folder',
-    help: 'the folder with the files of the locks of this machine',
+    help: 'the folder in which this machine keeps the files of its locks',
   },
   at: {
     value: 'URL',
     help:
-      'uses locks of many machines: postgres://…, redis://…, rediss://…, etcd+http://… or ' +
-      'etcd+https://…; by default $WEB_LOCKS_AT',
+      'use locks that several machines share, on the server at postgres://…, redis://…, ' +
+      'rediss://…, etcd+http://… or etcd+https://…; $WEB_LOCKS_AT by default',
   },
   ttl: {
     value: 'SECONDS',
     read: readLease,
-    help: 'with --at: the lease, 2 to 3600; 10 by default',
+    help: 'with --at: the length of the lease, from 2 to 3600; 10 by default',
   },
   schema: {
     value: 'NAME',
@@ -113,13 +113,13 @@ const PLACE = {
   shards: {
     value: 'N',
     read: wholeNumberReader(1, 64),
-    help: 'with redis://: the number of cluster slots for the names; 1 by default',
+    help: 'with redis://: spread the names over this many cluster slots; 1 by default',
   },
-  prefix: { value: 'TEXT', help: 'with redis://: the beginning of all keys; empty by default' },
+  prefix: { value: 'TEXT', help: 'with redis://: a prefix for all keys; none by default' },
 };
 
 /** @type {Record<string, Option>} */
-const HELP = { help: { short: 'h', help: 'shows this help' } };
+const HELP = { help: { short: 'h', help: 'show this help' } };
 
 /** @type {Option} */
 const LABEL = {
@@ -133,23 +133,23 @@ const JOB = {
   command: {
     short: 'c',
     value: 'COMMAND',
-    help: 'a command line for the shell ($SHELL), instead of -- and a command',
+    help: 'run this command line in a shell ($SHELL), instead of a command after --',
   },
   'kill-after': {
     value: 'SECONDS',
     read: readSeconds,
-    help: 'the time from SIGTERM to SIGKILL if the lock is lost; 5 by default',
+    help: 'if the lock is lost, the time between SIGTERM and SIGKILL; 5 by default',
   },
   label: LABEL,
   priority: {
     short: 'p',
     value: 'N',
     read: wholeNumberReader(LEAST_PRIORITY, MOST),
-    help: 'waits ahead of requests with a lower priority; 0 by default; not with etcd',
+    help: 'wait ahead of requests with a lower priority; 0 by default; not with etcd',
   },
   verbose: {
     short: 'v',
-    help: 'prints when it gets the lock, and which holders it waits for',
+    help: 'report the holders while waiting, and when the lock is acquired',
   },
   ...PLACE,
   ...HELP,
@@ -161,15 +161,15 @@ const WAITING = {
     short: 'w',
     value: 'SECONDS',
     read: readSeconds,
-    help: 'limits the wait; with --at, also the wait for the server',
+    help: 'wait at most this long for the lock, and with --at for the server',
   },
   'conflict-exit-code': {
     short: 'E',
     value: 'N',
     read: wholeNumberReader(0, 255),
-    help: 'the exit status if it does not get the lock; 1 by default',
+    help: 'the exit status if the lock is not acquired; 1 by default',
   },
-  quiet: { short: 'q', help: 'does not report that it waits or does not get the lock' },
+  quiet: { short: 'q', help: 'do not report a wait, or that the lock was not acquired' },
 };
 
 const LOCK_NAME = 'the name of the lock';
@@ -178,27 +178,27 @@ const LOCK_NAME = 'the name of the lock';
 const COMMANDS = {
   run: {
     usage: 'run NAME [options] -- COMMAND [ARGUMENT…]',
-    summary: 'runs a command while it holds a lock',
+    summary: 'run a command while holding a lock',
     details:
-      'Waits for the lock NAME, first come, first served, runs COMMAND while it holds the lock, ' +
-      'and ends as COMMAND ends. COMMAND finds WEB_LOCKS_NAME and WEB_LOCKS_TOKEN in its ' +
-      'environment.',
+      'Waits for the lock NAME, first come, first served, runs COMMAND while holding the lock, ' +
+      'and exits with the status or signal of COMMAND. WEB_LOCKS_NAME and WEB_LOCKS_TOKEN are in the ' +
+      'environment of COMMAND.',
     takes: LOCK_NAME,
     takesCommand: true,
     options: {
-      shared: { short: 's', help: 'holds the lock together with other shared holders' },
+      shared: { short: 's', help: 'share the lock with other shared holders' },
       limit: {
         value: 'N',
         read: readUnits,
-        help: 'a semaphore: at most N units at a time; implies --shared',
+        help: 'use the lock as a semaphore of N units; implies --shared',
       },
       weight: {
         value: 'N',
         read: readUnits,
-        help: 'the number of units that the lock takes; 1 by default',
+        help: 'with --limit: acquire this many units; 1 by default',
       },
-      'if-available': { short: 'n', help: 'does not wait' },
-      steal: { help: 'takes the lock from its holders' },
+      'if-available': { short: 'n', help: 'if the lock is not free, exit instead of waiting' },
+      steal: { help: 'take the lock from its holders' },
       ...WAITING,
       ...JOB,
     },
@@ -206,11 +206,11 @@ const COMMANDS = {
   },
   once: {
     usage: 'once NAME --keep TIME [options] -- COMMAND [ARGUMENT…]',
-    summary: 'runs a command unless another caller has run it',
+    summary: 'run a command unless another caller has already run it',
     details:
       'Of all callers with the same NAME, one runs COMMAND. The others wait until COMMAND ends, ' +
-      'and then exit with 0 without running theirs; so do callers that come within TIME after ' +
-      'that. If COMMAND fails, the next caller runs its own. Needs the locks of a server: --at.',
+      'and then exit with 0 without running theirs; so do callers that start within TIME after ' +
+      'that. If COMMAND fails, the next caller runs its own. Requires the locks of a server: --at.',
     takes: LOCK_NAME,
     takesCommand: true,
     options: {
@@ -218,7 +218,7 @@ const COMMANDS = {
         short: 'k',
         value: 'TIME',
         read: readDuration,
-        help: 'the time in which no other caller runs, such as 90s, 30m, 1h or 7d',
+        help: 'after a success, skip other callers for this long, such as 90s, 30m, 1h or 7d',
       },
       ...WAITING,
       ...JOB,
@@ -227,11 +227,11 @@ const COMMANDS = {
   },
   elect: {
     usage: 'elect NAME [options] -- COMMAND [ARGUMENT…]',
-    summary: 'runs a command while it is the leader',
+    summary: 'run a command while elected as the leader',
     details:
       'Of all candidates for NAME, one leads and runs COMMAND. If it loses the lock, it ends ' +
       'COMMAND, becomes a candidate again, and restarts COMMAND when it leads again. If COMMAND ' +
-      'ends by itself, web-locks exits with its status, and the next candidate leads.',
+      'exits by itself, web-locks exits with the same status, and the next candidate leads.',
     takes: LOCK_NAME,
     takesCommand: true,
     options: JOB,
@@ -239,17 +239,17 @@ const COMMANDS = {
   },
   query: {
     usage: 'query [options]',
-    summary: 'shows who holds locks and who waits',
+    summary: 'show who holds locks and who waits for them',
     details:
       'Prints a table of the held locks and of the requests that wait for them, in the order of ' +
       'the queue.',
     options: {
-      name: { value: 'NAME', help: 'shows only this name' },
-      all: { short: 'a', help: 'shows all buckets of the directory' },
-      json: { short: 'j', help: 'prints one line of JSON' },
+      name: { value: 'NAME', help: 'show only this name' },
+      all: { short: 'a', help: 'show all buckets of the directory' },
+      json: { short: 'j', help: 'print one line of JSON' },
       watch: {
         short: 'w',
-        help: 'keeps running and shows changes; in a terminal until q or Ctrl-C',
+        help: 'keep running and show changes; in a terminal, q or Ctrl-C ends it',
       },
       ...PLACE,
       ...HELP,
@@ -258,17 +258,17 @@ const COMMANDS = {
   },
   top: {
     usage: 'top [options]',
-    summary: 'shows who holds locks and who waits, live',
+    summary: 'show live who holds locks and who waits for them',
     details:
-      'Does the same as `query --watch`; with --web, serves a page for browsers on this machine: ' +
-      'prints the URL of the page, which contains a secret, and runs until Ctrl-C.',
+      'Does the same as `query --watch`. With --web, it serves a page for browsers on this ' +
+      'machine instead, prints its URL, which contains a secret, and runs until Ctrl-C.',
     options: {
-      name: { value: 'NAME', help: 'shows only this name' },
-      web: { help: 'serves a page on 127.0.0.1' },
+      name: { value: 'NAME', help: 'show only this name' },
+      web: { help: 'serve a page on 127.0.0.1' },
       port: {
         value: 'N',
         read: wholeNumberReader(1, 65_535),
-        help: 'with --web: the port; any free port by default',
+        help: 'with --web: listen on this port; any free port by default',
       },
       ...PLACE,
       ...HELP,
@@ -277,13 +277,13 @@ const COMMANDS = {
   },
   steal: {
     usage: 'steal NAME [options]',
-    summary: 'takes a lock from its holders',
+    summary: 'take a lock from its holders',
     details:
       'Shows who holds the lock NAME, asks for confirmation, takes the lock from its holders, ' +
-      'and gives it to the next waiter. It is for recovery from a holder that hangs.',
+      'and gives it to the next waiter. Use it to recover from a holder that hangs.',
     takes: LOCK_NAME,
     options: {
-      yes: { short: 'y', help: 'takes the lock without asking' },
+      yes: { short: 'y', help: 'take the lock without asking for confirmation' },
       label: { ...LABEL, help: 'the label that `query` shows for the new holder' },
       ...PLACE,
       ...HELP,
@@ -291,11 +291,11 @@ const COMMANDS = {
   },
   report: {
     usage: 'report FILE… [options]',
-    summary: 'makes an HTML page from a profile',
+    summary: 'make an HTML page from a profile',
     details:
       'Makes an HTML page from FILE, a profile of who waited for whom, recorded with ' +
-      '`node --import web-locks/profile`. Profiles of several processes become one page, on one ' +
-      'clock. The page is a single file that loads nothing else.',
+      '`node --import web-locks/profile`. The profiles of several processes become one page, with ' +
+      'a common clock. The page is a single file that loads nothing else.',
     takes: 'the file',
     takesMore: true,
     options: {
@@ -303,7 +303,7 @@ const COMMANDS = {
         short: 'o',
         value: 'PAGE',
         completes: 'file',
-        help: 'the page; by default the first FILE with .html instead of .json',
+        help: 'write to this file; by default the first FILE with .html instead of .json',
       },
       ...HELP,
     },
@@ -311,10 +311,10 @@ const COMMANDS = {
   },
   completion: {
     usage: 'completion bash|zsh|fish',
-    summary: 'prints a completion script for a shell',
+    summary: 'print a completion script for a shell',
     details:
-      'Prints a script that makes a shell complete commands and options. For bash, put this into ' +
-      '~/.bashrc: source <(web-locks completion bash)',
+      'Prints a script that makes a shell complete commands and options. For bash, add this line ' +
+      'to ~/.bashrc: source <(web-locks completion bash)',
     takes: 'the shell',
     options: HELP,
   },
@@ -345,14 +345,14 @@ function checkJob(values) {
 function checkOnce(values) {
   checkJob(values);
   if (values.keep === undefined)
-    throw usageError('--keep is missing: give the time in which no other caller runs.');
+    throw usageError('--keep is missing; expected a time, such as 90s, 30m, 1h or 7d.');
 }
 
 /** @param {Values} values */
 function checkRun(values) {
   checkJob(values);
   if (values.weight !== undefined && values.limit === undefined) {
-    throw usageError('--weight needs --limit.');
+    throw usageError('--weight requires --limit.');
   }
   if (values.weight > values.limit)
     throw usageError(
@@ -365,12 +365,12 @@ function checkQuery({ all, at, bucket }) {
   if (!all) return;
   if (bucket !== undefined) throw usageError('--all and --bucket cannot be used together.');
   if (at !== undefined)
-    throw usageError('--all shows the locks of this machine, and cannot be used with --at.');
+    throw usageError('--all shows the locks of this machine; it cannot be used with --at.');
 }
 
 /** @param {Values} values */
 function checkTop({ port, web }) {
-  if (port !== undefined && !web) throw usageError('--port needs --web.');
+  if (port !== undefined && !web) throw usageError('--port requires --web.');
 }
 
 /** @param {Values} values */
@@ -385,7 +385,8 @@ function checkPlace({ directory, at, ...more }) {
   }
   if (directory === '') throw usageError('--directory is empty; expected a path.');
   for (const option of ['ttl', 'schema', 'shards', 'prefix']) {
-    if (more[option] !== undefined && at === undefined) throw usageError(`--${option} needs --at.`);
+    if (more[option] !== undefined && at === undefined)
+      throw usageError(`--${option} requires --at.`);
   }
 }
 
@@ -427,7 +428,7 @@ function parseCommand(command, argv, env) {
   const more = takes ? positionals.slice(1) : positionals;
   if (takes) checkArgument(takes, name);
   if (more.length > 0 && !takesMore) {
-    const hint = takesCommand ? ' Put the command after --.' : '';
+    const hint = takesCommand ? ' Write the command after --.' : '';
     throw usageError(`unexpected argument '${more[0]}'.${hint}`);
   }
   for (const other of more) checkArgument(takes ?? '', other);
@@ -460,7 +461,7 @@ function checkArgument(takes, given) {
   // The empty string is a valid name of a lock.
   if (given === undefined || (given === '' && !isLock)) throw usageError(`${takes} is missing.`);
   if (isLock && given.startsWith('-'))
-    throw usageError(`${takes} is '${given}'; it cannot begin with -.`);
+    throw usageError(`${takes} is '${given}'; it must not begin with -.`);
 }
 
 /** @param {string[]} argv @param {Record<string, Option>} options */

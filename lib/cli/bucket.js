@@ -146,13 +146,13 @@ async function lookAtOther({ backend, bucket, folder }, name) {
   if (!backend)
     return {
       bucket: null,
-      failure: `the bucket in ${folder} cannot be queried: its file 'name' is missing or wrong`,
+      failure: `the bucket in ${folder} cannot be queried: its file 'name' is missing or invalid`,
     };
   try {
     const state = await within(backend.details(name), LOOK_MS);
     if (state !== LATE) return { bucket, state };
     const time = `${LOOK_MS / 1000} s`;
-    const failure = `no answer within ${time}: perhaps a stopped process keeps its tables locked`;
+    const failure = `no answer within ${time}: perhaps a suspended process holds its tables`;
     return { bucket, failure };
   } catch (error) {
     return { bucket, failure: messageOf(error) };
@@ -241,7 +241,7 @@ const messageOf = (error) => String(/** @type {any} */ (error)?.message ?? error
 function toFailure(error) {
   if (error instanceof Failure) return error;
   if (/** @type {any} */ (error)?.code === 'ERR_WEB_LOCKS_NO_NOTIFY') {
-    return new Failure(STATUS.unavailable, POOLER, 'Use the URL of the server itself.');
+    return new Failure(STATUS.unavailable, POOLER, 'Give --at the URL of PostgreSQL itself.');
   }
   const message = messageOf(error).replace(/^web-locks: /, '');
   const { cause } = /** @type {any} */ (error);

@@ -136,7 +136,7 @@ function describeCircles(state) {
     'These holders wait for each other, perhaps in a deadlock:',
     ...circle.slice(0, FEW).map(({ holder, waitsFor }) => {
       const who = describeAgent(holder, quoted);
-      return `  ${who} has ${quoted(holder.name)} and waits for ${quoted(waitsFor)}`;
+      return `  ${who} holds ${quoted(holder.name)} and waits for ${quoted(waitsFor)}`;
     }),
     ...(circle.length > FEW ? [`  … and ${circle.length - FEW} more`] : []),
   ]);

@@ -19,7 +19,7 @@ const SHELLS = { bash, zsh, fish };
 async function completion({ name = '' }) {
   if (!Object.hasOwn(SHELLS, name)) {
     const known = Object.keys(SHELLS).join(', ');
-    throw new Failure(STATUS.usage, `there is completion for ${known}, not for '${name}'.`);
+    throw new Failure(STATUS.usage, `the shell is '${name}'; expected one of ${known}.`);
   }
   await print(SHELLS[name]());
   return { status: STATUS.ok };

@@ -72,7 +72,7 @@ function requireEntry(name) {
     if (/** @type {any} */ (error).code !== 'MODULE_NOT_FOUND') throw error;
     throw new Failure(
       STATUS.unavailable,
-      `this installation of web-locks lacks the module ${name}.`,
+      `--at needs the module ${name}.js of web-locks, which is missing. Install web-locks again.`,
     );
   }
 }
@@ -92,7 +92,7 @@ function requireClient(...names) {
   const which = names.join(' or ');
   throw new Failure(
     STATUS.unavailable,
-    `--at needs the package ${which}, which is neither in ${folder} nor beside web-locks.`,
+    `--at needs the package ${which}, which is installed neither in ${folder} nor with web-locks.`,
     `Install it: npm install ${names[0]} (with --global if web-locks is global).`,
   );
 }

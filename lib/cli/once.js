@@ -26,7 +26,7 @@ async function requestLock(runner) {
     };
     const { ran } = await runner.locks.once(name, { keep, label, priority, timeout }, run);
     if (ran) return undefined;
-    if (verbose) say(`${quoted(name)} was run already, so the command does not run.`);
+    if (verbose) say(`another caller has already run ${quoted(name)}; the command is skipped.`);
     return { status: STATUS.ok };
   } catch (error) {
     if (error !== FAILED) throw explainRefusal(error);

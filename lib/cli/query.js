@@ -64,7 +64,8 @@ async function lookAtOne(opened, { name, watch: again }) {
   return { state, how: { about, notes }, more: { ...where, others, circles: circlesIn([state]) } };
 }
 
-const OF_PROCESSES = "Only their own process sees the locks of require('web-locks').";
+const OF_PROCESSES =
+  "Locks of require('web-locks') are not listed: only their own process can see them.";
 
 /** @param {OpenBucketType} opened @param {string | undefined} name */
 async function lookAtAll(opened, name) {
@@ -123,7 +124,11 @@ function listOthers(looks) {
   if (looks.length === 0) return [];
   const more = looks.length > FEW ? [`  … and ${looks.length - FEW} more`] : [];
   const lines = looks.slice(0, FEW).map((look) => `  ${describeLook(look)}`);
-  return ['Other buckets in use (--all shows all of them, --bucket NAME one):', ...lines, ...more];
+  return [
+    'Other buckets in use (--all shows all buckets, --bucket NAME shows one):',
+    ...lines,
+    ...more,
+  ];
 }
 
 /**

@@ -23,7 +23,7 @@ function makeReport(files, output) {
   if (files.some((file) => isSame(file, output))) {
     throw new Failure(
       STATUS.usage,
-      `the output ${output} is the profile itself, which the page would overwrite.`,
+      `--output is ${output}, which is the profile itself; expected another file.`,
     );
   }
   try {

@@ -221,7 +221,7 @@ class Runner {
     const wanted = { mode, limit, weight, priority };
     if (!wouldWaitFor(held.filter(isAround), pending, wanted)) return;
     const around = `an enclosing web-locks command already holds lock ${quoted(this.name)}`;
-    const hint = 'Drop the inner command, or use another name for its lock.';
+    const hint = 'Remove the inner web-locks command, or use another name for its lock.';
     throw new Failure(STATUS.usage, `${around}, so this one would wait forever.`, hint);
   }
 

@@ -19,7 +19,7 @@ const { Failure, STATUS, say } = require('./status.js');
 /** @param {ParsedCommand} request */
 async function steal({ name = '', values }) {
   if (!values.yes && !process.stdin.isTTY) {
-    const message = 'steal asks for confirmation, and there is no terminal to ask in.';
+    const message = 'steal asks for confirmation, but standard input is not a terminal.';
     throw new Failure(STATUS.usage, message, 'Use --yes to take the lock without asking.');
   }
   checkName(name, values);
@@ -54,7 +54,7 @@ async function stealLock({ locks }, name, { yes, label = 'web-locks steal' }) {
     const before = state;
     state = await look();
     if (fingerprint(state) === fingerprint(before)) break;
-    say('the holders have changed in the meantime.');
+    say('the holders have changed in the meantime, so nothing was stolen yet.');
   }
   await locks.request(name, { steal: true, label }, () => {});
   await printAll(stolenLines(state));

@@ -30,7 +30,10 @@ const throwIt = (error) => {
 function toOptions(options) {
   const { realpath = true, fs: given, retries, lockfilePath, onCompromised } = options ?? {};
   if (onCompromised !== undefined && typeof onCompromised !== 'function') {
-    throw typeError("'lock'", `'onCompromised' is ${describe(onCompromised)}, not a function.`);
+    throw typeError(
+      "'lock'",
+      `'onCompromised' is ${describe(onCompromised)}; expected a function.`,
+    );
   }
   return {
     realpath: Boolean(realpath),
@@ -73,7 +76,11 @@ function waitOf(retries) {
     wait = totalPause({ ...DEFAULTS, ...given });
   }
   if (wait >= 0) return wait;
-  throw typeError("'lock'", "The pauses of 'retries' must be numbers of milliseconds.");
+  throw typeError(
+    "'lock'",
+    `'retries' is ${describe(retries)} with a value that is negative or not a number; expected a ` +
+      'number of retries, an array of pauses in milliseconds, or options of the package retry.',
+  );
 }
 
 /**
@@ -83,7 +90,11 @@ function waitOf(retries) {
 function totalPause({ retries, factor, minTimeout, maxTimeout, maxRetryTime, forever }) {
   if (forever || retries === FOREVER) return maxRetryTime;
   if (minTimeout > maxTimeout) {
-    throw typeError("'lock'", "'minTimeout' is greater than 'maxTimeout'.");
+    throw typeError(
+      "'lock'",
+      `'minTimeout' is ${describe(minTimeout)}; expected at most 'maxTimeout', which is ` +
+        `${describe(maxTimeout)}.`,
+    );
   }
   let time = 0;
   let pause = Math.max(minTimeout, 1);

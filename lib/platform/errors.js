@@ -75,7 +75,7 @@ function bucketClosedError(cause) {
 
 /** @param {string} what the operation that failed */
 const noMemoryError = (what) =>
-  withCode(new RangeError(`Out of memory: ${what}.`), 'ERR_WEB_LOCKS_NO_MEMORY');
+  withCode(new RangeError(`Out of memory while ${what}.`), 'ERR_WEB_LOCKS_NO_MEMORY');
 
 /** @param {string} message @param {string} code @param {ErrorOptions} [options] */
 const plainError = (message, code, options) => withCode(new Error(message, options), code);

@@ -119,7 +119,7 @@ function rejectUnknownOptions(options, names, operation, more = []) {
   for (let i = 0; i < given.length; i++) {
     const name = given[i];
     if (includes(names, name) || includes(more, name) || options[name] === undefined) continue;
-    throw typeError(operation, `It does not take the option '${name}'.`);
+    throw typeError(operation, `The option '${name}' is not supported here.`);
   }
 }
 

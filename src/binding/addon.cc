@@ -42,7 +42,9 @@ napi_value start(napi_env env, napi_callback_info info)
   if (!call.environment) return nullptr;
   if (call.environment->agent) {
     (void)napi_throw_error(
-        env, "ERR_WEB_LOCKS_STARTED", "web-locks: the addon was started already in this thread");
+        env, "ERR_WEB_LOCKS_STARTED",
+        "web-locks: the addon has already been started in this thread. This is a bug in web-locks; "
+        "please report it.");
     return nullptr;
   }
   char prefix[64];

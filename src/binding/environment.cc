@@ -11,10 +11,12 @@ bool succeeded(napi_env env, napi_status status, const char *what)
     return false;
   bool pending = false;
   if (napi_is_exception_pending(env, &pending) != napi_ok || pending) return false;
-  char message[128];
+  char message[192];
   (void)snprintf(
-      message, sizeof message, "web-locks: %s failed with Node-API status %d", what,
-      static_cast<int>(status));
+      message, sizeof message,
+      "web-locks: %s failed with the Node-API status %d. This is a bug in web-locks; please report "
+      "it.",
+      what, static_cast<int>(status));
   /* Throwing fails only if the environment is ending. */
   (void)napi_throw_error(env, "ERR_WEB_LOCKS_NODE_API", message);
   return false;
@@ -154,7 +156,8 @@ static bool keep_buffer(Environment *environment, napi_value buffer)
   if (size < sizeof(Exchange) + sizeof(wlk_event)) {
     (void)napi_throw_range_error(
         env, "ERR_WEB_LOCKS_INCOMPATIBLE",
-        "web-locks: the exchange buffer has no room for an event");
+        "web-locks: the exchange buffer is too small for one event. This is a bug in web-locks; "
+        "please report it.");
     return false;
   }
   environment->exchange = static_cast<Exchange *>(memory);

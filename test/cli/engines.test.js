@@ -64,7 +64,7 @@ describe('--at', { skip }, () => {
     assert.deepEqual({ code, stdout }, { code: 69, stdout: '' });
     assert.equal(
       stderr,
-      `web-locks: --at needs the package pg, which is neither in ${cwd} nor beside web-locks.\n` +
+      `web-locks: --at needs the package pg, which is installed neither in ${cwd} nor with web-locks.\n` +
         'Install it: npm install pg (with --global if web-locks is global).\n',
     );
   });
@@ -258,7 +258,10 @@ function conform(at, openBucket) {
     assert.equal((await run(t, once('--', 'echo', 'third'), { env })).stdout, 'third\n');
     const { code, stdout, stderr } = await run(t, once('-v', '--', 'echo', 'fourth'), { env });
     assert.deepEqual({ code, stdout }, { code: 0, stdout: '' });
-    assert.equal(stderr, `web-locks: "${name}" was run already, so the command does not run.\n`);
+    assert.equal(
+      stderr,
+      `web-locks: another caller has already run "${name}"; the command is skipped.\n`,
+    );
   });
 
   it('a stolen lock ends the command', async (t) => {
@@ -308,7 +311,7 @@ describe('--at postgres://…', { skip: skip || lacks.postgres }, () => {
     const args = ['query', '--at', `postgres://postgres@127.0.0.1:${port}/postgres`];
     const { code, stderr } = await run(t, args);
     assert.equal(code, 69);
-    assert.match(stderr, /^web-locks: a pooler .*\nUse the URL of the server itself\.\n$/);
+    assert.match(stderr, /^web-locks: a pooler .*\nGive --at the URL of PostgreSQL itself\.\n$/);
   });
 
   it('a database that there is not is told once', async (t) => {

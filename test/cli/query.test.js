@@ -81,7 +81,7 @@ describe('web-locks query', { skip }, () => {
     assert.equal(
       stdout,
       `No locks are held, and nobody waits in bucket "${bucket}" of ${directory}.\n` +
-        "Only their own process sees the locks of require('web-locks').\n",
+        "Locks of require('web-locks') are not listed: only their own process can see them.\n",
     );
   });
 
@@ -116,7 +116,7 @@ describe('web-locks query', { skip }, () => {
       const { stdout } = await run(t, ['query', '--directory', at[1]]);
       assert.ok(
         stdout.includes(
-          `the bucket in ${folder} cannot be queried: its file 'name' is missing or wrong`,
+          `the bucket in ${folder} cannot be queried: its file 'name' is missing or invalid`,
         ),
         stdout,
       );
@@ -281,7 +281,7 @@ describe('holders that wait for each other', { skip }, () => {
   const notes = (held, pending) =>
     [...table({ held, pending }, {})].slice(1 + held.length + pending.length);
   const line = (client, has, wants) =>
-    `  process 7 on host "h" ("job ${client}") has "${has}" and waits for "${wants}"`;
+    `  process 7 on host "h" ("job ${client}") holds "${has}" and waits for "${wants}"`;
 
   it('are named, with what they have and want', () => {
     const held = [entry('A', 'a', 9), entry('B', 'b', 9), entry('C', 'c', 9), entry('D', 'd', 9)];

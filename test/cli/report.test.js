@@ -92,7 +92,7 @@ describe('web-locks report', () => {
       const { code, stderr } = run(folder, 'profile.json', '-o', output);
       assert.equal(
         stderr,
-        `web-locks: the output ${output} is the profile itself, which the page would overwrite.\n` +
+        `web-locks: --output is ${output}, which is the profile itself; expected another file.\n` +
           'See: web-locks report --help\n',
       );
       assert.equal(code, 64);

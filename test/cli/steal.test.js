@@ -69,7 +69,10 @@ describe('web-locks steal', { skip }, () => {
     const { lock } = await hold(locks, 'a');
     const { code, stderr } = await run(t, ['steal', 'a', ...at]);
     assert.equal(code, 64);
-    assert.match(stderr, /no terminal to ask in\.\nUse --yes to take the lock without asking\.\n$/);
+    assert.match(
+      stderr,
+      /standard input is not a terminal\.\nUse --yes to take the lock without asking\.\n$/,
+    );
     assert.equal(lock.held, true);
   });
 });

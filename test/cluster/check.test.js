@@ -128,7 +128,7 @@ test('a theft without a thief is found', () => {
     { type: 'settled', id: 'z', error, time: -1 },
   ];
   finds(
-    check([...events, ...failed('Error: The server did not execute the request in time')]),
+    check([...events, ...failed('Error: The server did not execute the request within 2000 ms')]),
     /by nobody/,
   );
   const unknown = 'Error: The server did not say whether the lock was stolen: late';

@@ -1489,7 +1489,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const asked = { connect: () => Promise.reject(new Error(text)), query() {}, options: {} };
       await assert.rejects(client({ pool: asked }), {
         code: 'ERR_WEB_LOCKS_RIGHTS',
-        message: /rejects the login.*password/,
+        message: /rejected the login.*password/,
       });
     });
 

@@ -411,7 +411,7 @@ describe('the token of a user', () => {
       ];
       const link = await linkTo(t, { tokens, refusal: EMPTY });
       await assert.rejects(link.call('kv/range', {}), (error) => {
-        assert.match(error.message, /does not answer like etcd/);
+        assert.match(error.message, /does not respond like etcd/);
         assert.equal(classify(error), 'retry');
         return true;
       });

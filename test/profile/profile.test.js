@@ -425,7 +425,7 @@ describe('startProfile', () => {
   });
 
   it('refuses an option that there is not', () => {
-    assert.throws(() => startProfile({ bogus: 1 }), /does not take the option 'bogus'/);
+    assert.throws(() => startProfile({ bogus: 1 }), /The option 'bogus' is not supported here/);
   });
 
   it('records until stop, which writes the file and tells what is in it', async (t) => {

@@ -21,6 +21,15 @@ const CALL_TIMEOUTS = {
   sweep: 'no sweep',
 };
 
+/** What each call does, for messages. @type {Record<Call, string>} */
+const WORK = {
+  open: 'the opening of a session',
+  hello: 'the greeting of a new connection',
+  step: 'a step of requests and releases',
+  renew: 'the renewal of the lease',
+  sweep: 'the check for expired leases',
+};
+
 /**
  * A server that has not answered a call for this many milliseconds counts as silent. A healthy
  * server answers sooner, even over a slow network.
@@ -131,6 +140,14 @@ class InFlightCalls {
       // A plain TypeError would not show that the adapter is at fault.
       handleRejection(unreachableError('The response of the server cannot be read', error));
     }
+  }
+
+  /** @param {CallTimeout} item is due @returns {string} the beginning of a message */
+  describeTimeout(item) {
+    const call = /** @type {Call} */ (item.slice('no '.length));
+    const time = this.#clock.monotonic() - Number(this.#since.get(call));
+    const what = WORK[call];
+    return `The server did not answer ${what} for ${Math.round(time)} ms, so web-locks reconnects`;
   }
 
   /** Ignores all answers of the current connection. */

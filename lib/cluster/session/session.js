@@ -465,13 +465,18 @@ class Session {
     else if (item === 'unanswered') this.#failUnanswered();
     else if (item === 'busy') this.#repeatBusy();
     else if (item === 'unopened') this.#warnSoon();
-    else if (item === 'no open') this.#openLater(this.#timeoutError('The bucket is not open yet'));
+    else if (item === 'no open')
+      this.#openLater(this.#timeoutError(this.#calls.describeTimeout(item)));
     // `#react` has already checked the deadline. If the lease lasts longer, `#react` sets the timer
     // again.
     else if (item !== 'deadline')
-      this.#handleDisconnect(this.#timeoutError('A call was not answered in time'));
+      this.#handleDisconnect(this.#timeoutError(this.#calls.describeTimeout(item)));
     else if (this.#hasLease)
       this.#timers.set('deadline', this.#now() + Math.max(this.#lease.rest(), 1));
+  }
+
+  get #withinTtl() {
+    return `within ${this.#ttl} ms`;
   }
 
   /** @param {string} what */
@@ -626,7 +631,7 @@ class Session {
     this.#extendLease(times);
     if (this.#lease.rest() <= 0) {
       this.#forgetSession();
-      this.#openLater(this.#timeoutError('The lease expired before the bucket was open'));
+      this.#openLater(this.#timeoutError('The lease expired while the session was being opened'));
       return;
     }
     this.#renewAfter(times);
@@ -876,7 +881,7 @@ class Session {
     const isWanted = (/** @type {Op} */ op) => this.#isWanted(op);
     const ops = this.#sendQueue.dropMissedSteps(done, isWanted, this.#now(), this.#ttl);
     const error = this.#timeoutError(
-      'The server did not answer this request, though it answered others',
+      `The server did not answer this request ${this.#withinTtl}, although it answered other calls`,
     );
     for (const op of ops) this.#grants.handleRefusal(op, error);
   }
@@ -918,7 +923,9 @@ class Session {
     const { by, isAwaited } = this.#readiness;
     if (isAwaited && by > now) next = by;
     else if (isAwaited)
-      this.#readiness.reject(this.#timeoutError('The bucket could not be opened in time'));
+      this.#readiness.reject(
+        this.#timeoutError(`The bucket could not be opened ${this.#withinTtl}`),
+      );
     for (const tracked of this.#requests.all()) {
       if (waits(tracked.op) || tracked.state !== ASKED) continue;
       const end = tracked.asked + this.#ttl;
@@ -929,7 +936,7 @@ class Session {
       const { obstacle = this.#outageReason } = tracked;
       this.#giveUp(
         tracked,
-        unreachableError('The server did not execute the request in time', obstacle),
+        unreachableError(`The server did not execute the request ${this.#withinTtl}`, obstacle),
         obstacle,
       );
     }
@@ -961,7 +968,7 @@ class Session {
 
   /** @template T @param {Promise<T>} promise @param {number} milliseconds */
   #within(promise, milliseconds) {
-    const late = () => this.#timeoutError('The query was not answered in time');
+    const late = () => this.#timeoutError(`The server did not answer the query ${this.#withinTtl}`);
     return within(this.#clock, promise, milliseconds, late);
   }
 

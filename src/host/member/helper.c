@@ -545,7 +545,7 @@ bool wlh_helper_start(struct wlh_bucket *bucket)
     (void)wlh_fail(
         &bucket->failure, WLH_FULL,
         "cannot start a thread: %s. End threads or processes, or raise their limit (ulimit -u; in "
-        "a container, the limit of pids).",
+        "a container, the pids limit).",
         wlh_port_error_text(error));
   bool running = bucket->running;
   wlk_mutex_unlock(&bucket->qmu);

@@ -38,8 +38,8 @@ const newLeaderError = () =>
 /** @param {number} there @param {number} needed */
 const bucketError = (there, needed) =>
   plainError(
-    `The bucket has version ${there}, and this web-locks needs version ${needed}. Use the same ` +
-      'version of web-locks in all clients of a bucket, or another bucket name.',
+    `The bucket has version ${there}, but this version of web-locks needs version ${needed}. Use ` +
+      'the same version of web-locks in all clients of a bucket, or another bucket name.',
     'ERR_WEB_LOCKS_BUCKET',
   );
 
@@ -58,13 +58,13 @@ const isCompacted = (error) => /has been compacted/.test(error?.message);
 
 /** @param {string} [reason] */
 const newWatchError = (reason) =>
-  plainError(`etcd ended a watch: ${reason ?? 'it gave no reason'}`, UNREACHABLE);
+  plainError(`etcd ended a watch: ${reason ?? 'no reason was given'}`, UNREACHABLE);
 
 const noWatchError = () =>
   plainError(
-    'etcd answers, but the events of a watch do not arrive. A proxy, a load balancer or a ' +
-      '`fetch` option in between must pass on each part of a response at once: turn its ' +
-      'buffering off.',
+    'etcd responds, but the events of a watch do not arrive. A proxy, a load balancer or a ' +
+      '`fetch` option in between must forward each part of a response immediately: disable its ' +
+      'buffering.',
     'ERR_WEB_LOCKS_NO_WATCH',
   );
 
@@ -92,7 +92,7 @@ const notEtcd = new WeakSet();
 
 /** @param {string} endpoint */
 function notEtcdError(endpoint) {
-  const error = plainError(`The server at ${endpoint} does not answer like etcd.`, UNREACHABLE);
+  const error = plainError(`The server at ${endpoint} does not respond like etcd.`, UNREACHABLE);
   notEtcd.add(error);
   return error;
 }
@@ -140,8 +140,8 @@ const wrongProtocol = (other) =>
   `The URL says ${other === 'http:' ? 'https:' : 'http:'}, but the server speaks ${other}`;
 
 const NO_TLS =
-  'TLS with etcd fails. Check the certificate and the host of the URL. For a certificate ' +
-  'authority of your own, set NODE_EXTRA_CA_CERTS to its file, or pass openBucket a `fetch` that ' +
+  'The TLS connection to etcd failed. Check the certificate and the host in the URL. For a private ' +
+  'certificate authority, set NODE_EXTRA_CA_CERTS to its file, or pass openBucket a `fetch` that ' +
   'trusts it';
 
 /** @param {string} name */
@@ -209,7 +209,7 @@ const REFUSALS = [
       code === PERMISSION_DENIED ||
       /authentication failed|user name|auth token|root user/.test(message),
     'ERR_WEB_LOCKS_RIGHTS',
-    'etcd rejects the user. Pass openBucket the option `auth` with the `user` and `password` of ' +
+    'etcd rejected the user. Pass openBucket the option `auth` with the `user` and `password` of ' +
       'a user whose role may read and write all keys that begin with `web-locks/`',
   ],
   [
@@ -222,7 +222,7 @@ const REFUSALS = [
   [
     ({ status, code }) => code === 0 && [401, 403, 407].includes(status),
     'ERR_WEB_LOCKS_RIGHTS',
-    'A proxy in front of etcd rejects the request. Pass openBucket a `fetch` that sends what the ' +
+    'A proxy in front of etcd rejected the request. Pass openBucket a `fetch` that sends what the ' +
       'proxy requires',
   ],
   [
@@ -247,7 +247,7 @@ const REFUSALS = [
       (code === INVALID_ARGUMENT || (status === 400 && code === 0)) &&
       !message.includes('auth store is old'),
     'ERR_WEB_LOCKS_REFUSED',
-    'etcd rejects the request',
+    'etcd rejected the request',
   ],
 ];
 

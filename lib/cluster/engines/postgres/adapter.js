@@ -518,7 +518,7 @@ class PostgresAdapter {
     if (Number(version) !== VERSION) {
       throw schemaError(
         this.#schema,
-        `has version ${version}, and this web-locks needs version ${VERSION}`,
+        `has version ${version}, but this version of web-locks needs version ${VERSION}`,
         'version of web-locks',
       );
     }

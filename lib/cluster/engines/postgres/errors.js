@@ -93,8 +93,8 @@ const exhaustedError = (pool) =>
 const smallPoolError = () =>
   withCode(
     new TypeError(
-      'The `max` of the pool is less than 2. A bucket keeps one client for itself, so none would ' +
-        'be left for you: raise `max`, or pass a separate pool as `listen`.',
+      'The `max` of the pool is less than 2. A bucket keeps one client for itself, so your own ' +
+        'queries would get none: raise `max`, or pass a separate pool as `listen`.',
     ),
     'ERR_WEB_LOCKS_POOL_TOO_SMALL',
   );
@@ -146,8 +146,8 @@ function examinedError(error) {
   const isForeign = /^(42|0A)/.test(error?.cause?.code) && error.code !== 'ERR_WEB_LOCKS_RIGHTS';
   if (!isForeign) return error;
   return plainError(
-    `The server is not PostgreSQL, or hides what it is: ${error.cause.message}. PostgreSQL 13 ` +
-      'or newer is needed.',
+    'The server is not PostgreSQL, or lacks something that PostgreSQL has: ' +
+      `${error.cause.message}. Connect to PostgreSQL 13 or newer.`,
     'ERR_WEB_LOCKS_SERVER',
     { cause: error.cause },
   );
@@ -181,23 +181,25 @@ function guardedError(guard) {
   return plainError(
     `${capitalize(describeLock(name))} is guarded by a transaction${since}, in ` +
       `server process ${pid}${application && ` (${quote(application)})`}. Nobody else gets the ` +
-      'lock before it ends: commit it, or end it with pg_terminate_backend.',
+      'lock until the transaction ends: commit it, or end it with pg_terminate_backend.',
     BUSY,
   );
 }
 
 const REFUSED = {
   code: 'ERR_WEB_LOCKS_RIGHTS',
-  message: 'The server rejects the login. Check the user, the password, and pg_hba.conf.',
+  message: 'The server rejected the login. Check the user, the password, and pg_hba.conf.',
 };
 const NO_DATABASE = {
   code: 'ERR_WEB_LOCKS_DATABASE',
-  message: 'There is no such database on this server. Create it, or name another one.',
+  message: 'The server has no such database. Create the database, or connect to another one.',
 };
 
 const NO_TLS = {
   code: 'ERR_WEB_LOCKS_SERVER',
-  message: 'TLS with the server fails. Check its certificate, and the option `ssl` of the pool.',
+  message:
+    'The TLS connection to the server failed. Check its certificate, and the option `ssl` of the ' +
+    'pool.',
 };
 
 /** @param {string} schema */
@@ -219,8 +221,8 @@ const BY_STATE = {
   42501: (schema) => ({
     code: 'ERR_WEB_LOCKS_RIGHTS',
     message:
-      `The database user lacks the right to use or create the schema "${schema}". Let an ` +
-      'administrator run the SQL and the GRANTs of docs/CLUSTER.md.',
+      `The database user lacks the right to use or create the schema "${schema}". Ask an ` +
+      'administrator to run the SQL and the GRANTs of docs/CLUSTER.md.',
   }),
   // invalid_password, invalid_authorization_specification
   '28P01': () => REFUSED,
@@ -235,8 +237,8 @@ const BY_STATE = {
   WL001: () => ({
     code: 'ERR_WEB_LOCKS_ISOLATION',
     message:
-      'Transactions of this connection are not READ COMMITTED, and the server does not keep the ' +
-      `setting that makes them so: ${POOLER}. ${DIRECTLY}`,
+      'Transactions of this connection are not READ COMMITTED, although web-locks has set that ' +
+      `for the connection: ${POOLER}. ${DIRECTLY}`,
   }),
   // read_only_sql_transaction: the primary was demoted, or the role is read only.
   25006: () => ({
@@ -245,20 +247,22 @@ const BY_STATE = {
   }),
   53300: () => ({
     code: 'ERR_WEB_LOCKS_UNREACHABLE',
-    message: 'The server has no connection left: raise max_connections, or lower `max` of pools.',
+    message:
+      'The server has no connections left: raise max_connections, or lower the `max` of your ' +
+      'pools.',
   }),
   // lock_not_available, query_canceled
   '55P03': () => ({
     code: BUSY,
     message:
-      'Another transaction keeps rows or tables of web-locks locked for too long. pg_locks lists ' +
+      'Another transaction has locked rows or tables of web-locks for too long. pg_locks lists ' +
       'its process.',
   }),
   57014: () => ({
     code: BUSY,
     message:
-      'The server cancelled a statement of web-locks: its `statement_timeout` ended it, or ' +
-      'somebody called pg_cancel_backend.',
+      'The server cancelled a statement of web-locks: the statement exceeded `statement_timeout`, ' +
+      'or somebody called pg_cancel_backend.',
   }),
 };
 
@@ -275,7 +279,7 @@ function explain(error, schema) {
   }
   const [what, code] =
     isOfServer(error) && !/^(57P|08)/.test(error.code)
-      ? ['PostgreSQL rejects the request', 'ERR_WEB_LOCKS_POSTGRES']
+      ? ['PostgreSQL rejected the request', 'ERR_WEB_LOCKS_POSTGRES']
       : isLocal(error)
         ? ['The request cannot be sent to PostgreSQL', 'ERR_WEB_LOCKS_POSTGRES']
         : ['PostgreSQL cannot be reached', 'ERR_WEB_LOCKS_UNREACHABLE'];

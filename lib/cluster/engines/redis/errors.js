@@ -57,8 +57,9 @@ const evictionError = (policy) =>
 
 const noRunIdError = () =>
   plainError(
-    'The server does not report its run_id, so a restart or fail-over cannot be noticed, after ' +
-      "which two clients may hold the same lock. To accept that risk, pass failover: 'ignore'.",
+    'The server does not report its run_id, so web-locks cannot detect a restart or a fail-over, ' +
+      'after which two clients may hold the same lock. To accept that risk, pass failover: ' +
+      "'ignore'.",
     'ERR_WEB_LOCKS_NO_RUN_ID',
   );
 
@@ -73,10 +74,10 @@ const strictError = (problem) =>
 const bucketError = (what, theirs, ours) =>
   plainError(
     what === 'shards'
-      ? `The bucket has ${theirs} shards, and 'shards' is ${ours}. Pass the same number in all ` +
+      ? `The bucket has ${theirs} shards, but 'shards' is ${ours}. Pass the same number in all ` +
           'clients of a bucket, or use another bucket name.'
-      : `The bucket has version ${theirs}, and this web-locks needs version ${ours}. Use the ` +
-          'same version of web-locks in all clients of a bucket, or another bucket name.',
+      : `The bucket has version ${theirs}, but this version of web-locks needs version ${ours}. ` +
+          'Use the same version of web-locks in all clients of a bucket, or another bucket name.',
     'ERR_WEB_LOCKS_BUCKET',
   );
 
@@ -105,7 +106,7 @@ const BY_TEXT = [
   [
     /^(Unknown RESP type|Protocol error, got)/,
     'ERR_WEB_LOCKS_SERVER',
-    'The server that answers is not Redis.',
+    'The server at this address is not Redis. Check the address in the options of the client.',
   ],
   [
     /cluster support disabled/,
@@ -116,13 +117,14 @@ const BY_TEXT = [
   [
     beginsWith("NOPERM|ACL|The user executing the script can't|No permissions"),
     'ERR_WEB_LOCKS_RIGHTS',
-    'The user of the client lacks rights that locks need. Grant it the keys and channels ' +
-      '"{wl:*" (after the prefix), and the commands that docs/CLUSTER.md lists ("Rights").',
+    'The user of the client lacks rights that locks need. Grant it access to the keys and ' +
+      'channels "{wl:*" (after the prefix), and to the commands that docs/CLUSTER.md lists ' +
+      '("Rights").',
   ],
   [
     /^(NOAUTH|WRONGPASS|DENIED)|invalid (username|password)|without any password/,
     'ERR_WEB_LOCKS_RIGHTS',
-    'The server rejects the login.',
+    'The server rejected the login. Check the user and the password of the client.',
   ],
   [
     beginsWith(
@@ -140,7 +142,7 @@ const BY_TEXT = [
   [
     beginsWith('OOM'),
     'ERR_WEB_LOCKS_OUT_OF_MEMORY',
-    'The memory of the server is full: raise maxmemory.',
+    'The server is out of memory: raise maxmemory.',
   ],
   [
     beginsWith('MOVED|ASK'),
@@ -150,18 +152,19 @@ const BY_TEXT = [
   [
     beginsWith('BUSY|MISCONF|Script killed by user|max number of clients'),
     'ERR_WEB_LOCKS_BUSY',
-    'The server rejects requests for now. The request is repeated.',
+    'The server is rejecting requests for now. The request is repeated.',
   ],
   [
     beginsWith('LOADING|CLUSTERDOWN|TRYAGAIN|Script attempted to (?:execute|access a non local)'),
     'ERR_WEB_LOCKS_UNREACHABLE',
-    'The server is not ready.',
+    'The server is not ready yet. The request is repeated.',
   ],
 ];
 
 const SERVER = 'ERR_WEB_LOCKS_SERVER';
 const NO_TLS =
-  'TLS with the server fails. Check its certificate, and the TLS options of the client.';
+  'The TLS connection to the server failed. Check its certificate, and the TLS options of the ' +
+  'client.';
 
 /** The beginning of an error reply. */
 const REPLY = /^[A-Z]{2,}\b/;
@@ -177,13 +180,13 @@ function explain(error) {
     if (pattern.test(said)) return plainError(`${message} (${said})`, code, { cause: error });
   }
   return REPLY.test(text) && error?.syscall === undefined
-    ? plainError(`Redis rejects the request: ${text}`, 'ERR_WEB_LOCKS_REDIS', { cause: error })
+    ? plainError(`Redis rejected the request: ${text}`, 'ERR_WEB_LOCKS_REDIS', { cause: error })
     : plainError(`Redis cannot be reached: ${text}`, 'ERR_WEB_LOCKS_UNREACHABLE', { cause: error });
 }
 
 /** @param {string} text the server's reason */
 const failedError = (text) =>
-  plainError(`Redis rejects the request: ${text}`, 'ERR_WEB_LOCKS_REDIS');
+  plainError(`Redis rejected the request: ${text}`, 'ERR_WEB_LOCKS_REDIS');
 
 /**
  * If a cluster client does not know the node of a slot, it throws a TypeError, which must not count

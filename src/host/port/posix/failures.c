@@ -45,7 +45,8 @@ const char *wlh_port_remedy(int error)
   case ENOTDIR:
   case ELOOP:
   case EISDIR:
-    return ". Something else, or a symbolic link, has this path: remove it, or " WLH_ELSEWHERE ".";
+    return ". Another kind of file, or a symbolic link, has this path: remove it, or " WLH_ELSEWHERE
+           ".";
   case EROFS:
   case ENAMETOOLONG:
     return ". No directory can be created there: " WLH_ELSEWHERE ".";

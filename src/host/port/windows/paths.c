@@ -54,7 +54,7 @@ enum wlh_status wlh_port_choose_directory(
   if (*standard && !local_data(parent, sizeof parent)) {
     return wlh_fail(
         failure, WLH_UNSUPPORTED,
-        "the system does not say which folder is for the data of this user: " WLH_ELSEWHERE ".");
+        "Windows does not report the folder for the data of this user: " WLH_ELSEWHERE ".");
   }
   if (*standard)
     length = snprintf(path, WLH_PATH_SIZE, "%s\\web-locks", parent);
