@@ -1,6 +1,6 @@
 'use strict';
 
-const { typeError } = require('./platform/errors.js');
+const { illegalInvocation, typeError } = require('./platform/errors.js');
 const { addInstallations } = require('./standard/lock-manager.js');
 const { describe, rejectUnknownOptions } = require('./standard/webidl.js');
 const { Lock, LockManager, locks: locksOfProcess } = require('./index.js');
@@ -35,7 +35,8 @@ function install(where) {
     const { navigator: found } = target;
     const navigator = isObject(found) ? found : createNavigator();
     if (ours.has(navigator)) installOver(target, 'navigator', interfaceDescriptor(navigator), undo);
-    installOver(ownerOfLocks(navigator), 'locks', locksDescriptor(locks), undo);
+    const owner = ownerOfLocks(navigator);
+    installOver(owner, 'locks', locksDescriptor(locks, owner, navigator), undo);
     // An installed lock manager accepts signals of the target's DOM as well.
     addInstallations(locks, 1);
     undo.push(() => addInstallations(locks, -1));
@@ -47,6 +48,8 @@ function install(where) {
 }
 
 const INSTALL = "'install'";
+
+const { isPrototypeOf } = Object.prototype;
 
 /** @param {any} value */
 const isObject = (value) => Object(value) === value;
@@ -101,11 +104,16 @@ const interfaceDescriptor = (value) => ({
   configurable: true,
 });
 
-/** Describes `readonly attribute LockManager locks`. @param {unknown} locks */
-function locksDescriptor(locks) {
+/**
+ * Describes `readonly attribute LockManager locks`. As in browsers, only a navigator has it: the
+ * getter throws a TypeError for the prototype itself, and for other objects.
+ * @param {unknown} locks @param {object} owner has the attribute @param {object} navigator
+ */
+function locksDescriptor(locks, owner, navigator) {
   const holder = {
     get locks() {
-      return locks;
+      if (Object.is(this, navigator) || isPrototypeOf.call(owner, this)) return locks;
+      throw illegalInvocation("'get locks' on 'Navigator'", 'Navigator');
     },
   };
   return /** @type {PropertyDescriptor} */ (Object.getOwnPropertyDescriptor(holder, 'locks'));

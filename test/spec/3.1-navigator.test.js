@@ -96,6 +96,21 @@ describe('3.1 Navigator mixins: web-locks/install', () => {
     );
   });
 
+  it('`locks` of what is no navigator is a TypeError, as in browsers', () => {
+    class Navigator {}
+    const target = { navigator: new Navigator() };
+    const uninstall = install({ target });
+    try {
+      assert.equal(target.navigator.locks, locks);
+      assert.equal(Object.create(target.navigator).locks, locks);
+      assert.throws(() => Navigator.prototype.locks, TypeError);
+      const { get } = Object.getOwnPropertyDescriptor(Navigator.prototype, 'locks');
+      for (const other of [undefined, null, 1, {}]) assert.throws(() => get.call(other), TypeError);
+    } finally {
+      uninstall();
+    }
+  });
+
   it('the interfaces on the global object are not enumerable', () => {
     const uninstall = install();
     const keys = Object.keys(globalThis);

@@ -8,8 +8,8 @@
  *   --scope SCOPE      runs one scope (test/conformance/scopes.js)
  *   --program COMMAND  runs the files by another runtime, such as 'npx -y node@26' or 'npx -y bun'
  *
- * expected.json has the subtests that fail, with the reason, and with the scopes, or the runtime, if not
- * in all of them. The exit code is 1 if another one fails, or if one of these passes.
+ * expected.json has the subtests that fail, with the reason, and, if they do not fail everywhere, with the
+ * scopes, the runtime, or the runtime where they pass (`except`). The exit code is 1 if another one fails, or if one of these passes.
  */
 
 const { execFile } = require('node:child_process');
@@ -50,13 +50,14 @@ async function resultsOf([program, ...parameters], folder, file, { scope, thread
 }
 
 /**
- * @param {{ scopes?: string[], runtime?: string } | undefined} failure of expected.json
+ * @param {{ scopes?: string[], runtime?: string, except?: string } | undefined} failure of expected.json
  * @param {string} scope @param {string} command that runs the file
  */
 const isExpected = (failure, scope, command) =>
   failure !== undefined &&
   (failure.scopes?.includes(scope) ?? true) &&
-  command.includes(failure.runtime ?? '');
+  command.includes(failure.runtime ?? '') &&
+  !(failure.except && command.includes(failure.except));
 
 /** @returns {Promise<{ passed: number, failed: number, known: number }>} */
 async function runFile(command, folder, file, where) {
