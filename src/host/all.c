@@ -30,6 +30,7 @@
 #endif
 
 #include "port/posix/descriptors.c"
+#include "port/posix/forks.c"
 #include "port/posix/locks.c"
 #include "port/posix/memory.c"
 #include "port/posix/paths.c"

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -141,33 +140,4 @@ void wlh_port_close_files(struct wlh_port *port)
   wlh_port_close_descriptor(port->base);
   port->base = port->directory = port->file = port->copy = -1;
   port->stream = port->datagram = port->watch = -1;
-}
-
-/* ---- forks ---- */
-
-static struct wlk_mutex forks = WLK_MUTEX_INIT;
-static void (*call_in_child)(void); /* It is set once, before the first fork that needs it. */
-
-void wlh_port_prevent_forks(void) WLK_UNCHECKED
-{
-  wlk_mutex_lock(&forks);
-}
-
-void wlh_port_permit_forks(void) WLK_UNCHECKED
-{
-  wlk_mutex_unlock(&forks);
-}
-
-/* Only the parent's thread could unlock the mutex, so it is initialised anew. */
-static void after_fork_in_child(void)
-{
-  struct wlk_mutex fresh = WLK_MUTEX_INIT;
-  forks = fresh;
-  call_in_child();
-}
-
-bool wlh_port_at_fork(void (*child)(void))
-{
-  call_in_child = child;
-  return pthread_atfork(wlh_port_prevent_forks, wlh_port_permit_forks, after_fork_in_child) == 0;
 }
