@@ -11,6 +11,7 @@ const {
   valueOrThrow,
 } = require('./addon.js');
 const { NO_TAG } = require('./contract.js');
+const { TagTable } = require('./tag-table.js');
 const { nextTick, report, callInMicrotask, uncurry } = require('../platform/intrinsics.js');
 const { threadId, threadName } = require('../platform/thread.js');
 
@@ -18,7 +19,7 @@ const { threadId, threadName } = require('../platform/thread.js');
 
 const addTo = uncurry(Set.prototype.add);
 
-/** Emptying a shorter list or table would save too little memory to be worth the work. */
+/** Emptying a shorter list would save too little memory to be worth the work. */
 const LEAST_TO_DROP = 1024;
 
 /** @param {number} thread its id */
@@ -88,13 +89,7 @@ class Unannounced {
  * for them. All backends of the thread share it.
  */
 class Agent {
-  /**
-   * The request of each tag; a free tag has the next free tag instead.
-   * @type {(Requester | number)[]}
-   */
-  #requests = [];
-  #firstFree = 0;
-  #live = 0;
+  #requests = new TagTable();
   /** Counts the events of the exchange that were applied. */
   #taken = 0;
   /** Counts announcements that are due, and is set to 0 once all are done. */
@@ -128,29 +123,14 @@ class Agent {
     return `${this.clientId} ${++this.#names}`;
   }
 
-  /**
-   * Gives the request a tag that no other request has until `remove`. @param {Requester} request
-   */
+  /** See TagTable. @param {Requester} request */
   add(request) {
-    const tag = this.#firstFree;
-    const next = this.#requests[tag];
-    this.#firstFree = next === undefined ? tag + 1 : /** @type {number} */ (next);
-    this.#requests[tag] = request;
-    this.#live++;
-    request.tag = tag;
+    this.#requests.add(request);
   }
 
-  /** Takes the tag back, if the request has one. @param {Requester} request */
+  /** See TagTable. @param {Requester} request */
   remove(request) {
-    const { tag } = request;
-    if (tag === NO_TAG || this.#requests[tag] !== request) return;
-    request.tag = NO_TAG;
-    this.#requests[tag] = this.#firstFree;
-    this.#firstFree = tag;
-    if (--this.#live > 0 || this.#requests.length < LEAST_TO_DROP) return;
-    // Frees the memory that a burst of requests has taken.
-    this.#requests = [];
-    this.#firstFree = 0;
+    this.#requests.remove(request);
   }
 
   /**
@@ -188,9 +168,9 @@ class Agent {
 
   /** @param {number} at the offset of the event in the exchange */
   #applyEvent(at) {
-    const request = this.#requests[this.exchange[at + EVENT_TAG]];
+    const request = this.#requests.requestWith(this.exchange[at + EVENT_TAG]);
     // A tag without a request belonged to a request that ended in a stack overflow.
-    if (typeof request === 'object') /** @type {any} */ (request.backend).applyEvent(request, at);
+    if (request) /** @type {any} */ (request.backend).applyEvent(request, at);
   }
 
   /**
@@ -243,27 +223,12 @@ class Agent {
 
   /** @param {Backend} backend */
   requestsOf(backend) {
-    /** @type {Requester[]} */
-    const all = [];
-    for (let tag = 0; tag < this.#requests.length; tag++) {
-      const request = this.#requests[tag];
-      if (typeof request === 'object' && request.backend === backend) all[all.length] = request;
-    }
-    return all;
+    return this.#requests.requestsOf(backend);
   }
 
-  /**
-   * Finds the requests of this thread for a name, made through any handle of the bucket.
-   * @param {Backend} backend @param {string} name
-   */
-  requestsOn({ id }, name) {
-    /** @type {Requester[]} */
-    const all = [];
-    for (let tag = 0; tag < this.#requests.length; tag++) {
-      const request = /** @type {any} */ (this.#requests[tag]);
-      if (request.name === name && request.backend.id === id) all[all.length] = request;
-    }
-    return all;
+  /** See TagTable. @param {Backend} backend @param {string} name */
+  requestsOn(backend, name) {
+    return this.#requests.requestsOn(backend, name);
   }
 
   /**
