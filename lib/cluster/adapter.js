@@ -9,14 +9,14 @@
  * not renewed for `ttl` milliseconds, the server removes it with its locks and requests. All times
  * are of the server's clock; an adapter never sends one.
  *
- * Names: each name has one queue, of which a prefix is *held*: one exclusive lock, or shared ones
- * whose weights do not exceed the limit. A request enters at the end, or before the requests of
- * lower priority; a thief enters after earlier thieves that were granted. No request overtakes an
- * earlier request that does not fit. Members of a group must have priority 0, so that groups have
- * the same order in all queues. The first shared request sets a name's limit, until the name is
- * free. Names are UTF-16 code units of any number, lone surrogates included. Requests of expired
- * sessions block other requests until the next `sweep` at most. They never block an `ifAvailable`,
- * except while another client ends the session.
+ * Names: each name has one queue. The requests at its head are *held*: one exclusive lock, or
+ * shared locks whose total weight does not exceed the limit. A new request enters at the end, or
+ * ahead of the requests of lower priority. A thief enters after earlier thieves that were granted.
+ * No request overtakes an earlier request that does not fit. Members of a group must have priority
+ * 0, so that groups have the same order in all queues. The first shared request sets a name's
+ * limit, until the name is free. A name is any number of UTF-16 code units, including lone
+ * surrogates. Requests of expired sessions may block other requests only until the next `sweep`.
+ * They must not block an `ifAvailable`, except while another client ends the session.
  *
  * Tokens: each grant must get a number from 1 to 2^63 - 1, greater than the token of any earlier
  * grant of the name, even after restarts, fail-overs and lost data.
@@ -46,9 +46,9 @@
  * R3. An operation that can never succeed fails alone. If the server refuses a step, or the step
  * cannot be sent, the session halves it until the operation is found. The session also halves an
  * unanswered step if a later renewal shows by `step` that the server did not execute it.
- * R4. Names wait independently: a step must never wait for something that only a user can end. The
- * server answers an operation that would wait so with BUSY, and the session repeats this operation
- * in a step of its own.
+ * R4. Names wait independently: a step must never wait for something that only a user can end. If
+ * an operation would have to, the server answers it with BUSY, and the session repeats the
+ * operation in a step of its own.
  * R5. Clients report the epoch (`life`) and the greatest token that they have seen. If the server
  * does not know them, another server has granted locks meanwhile, and this server must begin a new
  * epoch. It then enters a quarantine, and its tokens leap ahead, because no client may have seen
@@ -85,8 +85,8 @@
  * @property {LockMode} mode
  * @property {number} limit of a shared request: the name's units, 1 to 2^31 - 1; otherwise 0
  * @property {number} weight how many units it takes, 1 to `limit`; 0 without a limit
- * @property {number} maxPending of a `request` or a `pass`: the answer is QUEUE_FULL if it would
- *   have to wait while this many requests wait already; -1 for no limit
+ * @property {number} maxPending of a `request` or a `pass`: the answer is QUEUE_FULL if the request
+ *   would have to wait and this many requests are already waiting; -1 for no limit
  * @property {number} priority -2^31 to 2^31 - 1; 0 for a `steal`, for a group, and for engines
  *   without priorities
  * @property {string} label for `query`; '' for none
@@ -179,7 +179,7 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * @property {string} threadName
  * @property {string} [program] undefined in sessions of older versions
  * @property {string} label
- * @property {number} waited milliseconds until the grant, or so far
+ * @property {number} waited how many milliseconds the request waited, or has waited so far
  * @property {number} held milliseconds since the grant; 0 if it waits; NaN if unknown
  * @property {number} limit 0 for none
  * @property {number} weight 0 without a limit
@@ -260,15 +260,15 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * @property {(seen: Seen) => Promise<Renewal>} renew extends the lease to `ttl` from now. If the
  *   lease has expired, `alive` must be false, or the call must reject with `dead`: a dead session
  *   does not come back
- * @property {() => Promise<void>} sweep ends expired sessions, and grants what that, or the end of
- *   a quarantine, makes free
+ * @property {() => Promise<void>} sweep ends expired sessions, and grants the locks that can be
+ *   granted because of that or of the end of a quarantine
  * @property {(session: string) => Promise<void>} close ends a session with its locks and requests,
  *   if it exists, and grants what becomes free. It may be called for an older session while steps
  *   of the current one are under way
- * @property {(name?: string, which?: 'held') => Promise<Entry[]>} query lists locks and requests of
- *   live sessions, either all of them, or the ones on a name. The latter are in the order of the
- *   queue, as they were at one instant. 'held' lists only the locks of a name, if possible at a
- *   cost that does not depend on the length of the queue
+ * @property {(name?: string, which?: 'held') => Promise<Entry[]>} query lists the locks and
+ *   requests of live sessions, either of all names or of one. For one name they must be in the
+ *   order of the queue, as it was at one instant. 'held' lists only the locks of a name, if
+ *   possible at a cost that does not depend on the length of the queue
  * @property {(name: string) => Promise<boolean>} [marked] whether a name is marked, at an instant
  *   after the call
  * @property {() => Promise<void>} dispose frees connections and timers, and emits no more events.

@@ -110,7 +110,7 @@ class Announcements {
     });
   }
 
-  /** Schedules the announcement of the next answer after all present microtasks. */
+  /** Schedules the announcement of the next answer after all microtasks that are queued now. */
   #scheduleAnswer() {
     if (this.#ticking) return;
     callInMicrotask(() => {

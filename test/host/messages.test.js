@@ -110,7 +110,10 @@ describe('the message about a directory', { skip }, () => {
     const [file, link] = ['file', 'link'].map((name) => path.join(directory, name));
     fs.writeFileSync(file, '');
     fs.symlinkSync(freshDirectory(t), link);
-    const taken = ['Not a directory. Another kind of file, or a symbolic link, has this path', ELSEWHERE];
+    const taken = [
+      'Not a directory. Another kind of file, or a symbolic link, has this path',
+      ELSEWHERE,
+    ];
     await refused(t, file, 'UNSUPPORTED', [file, ...taken]);
     await refused(t, link, 'UNSUPPORTED', [link, ...taken]);
     const deep = path.join(directory, 'a', 'b');

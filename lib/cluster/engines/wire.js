@@ -19,8 +19,9 @@ const {
 /** @import { AdapterEvents, Answer } from '../adapter.js' */
 
 /**
- * The codes with which a script refuses a whole step: the session does not exist; a newer
- * connection or a later step replaced the caller; the server has not executed the previous step.
+ * The codes with which a script refuses a whole step. DEAD: the session does not exist. STALE: a
+ * newer connection or a later step has replaced the caller. EARLY: the server has not executed the
+ * previous step.
  */
 const DEAD = '-2';
 const STALE = '-5';

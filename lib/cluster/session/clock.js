@@ -16,7 +16,7 @@ const intrinsics = require('../../platform/intrinsics.js');
  * @property {(callback: () => void) => void} nextTick calls the function after the current code and
  *   the promise jobs that it caused
  * @property {(timer: any) => void} clearTimeout
- * @property {(timer: any) => void} ref lets the timer keep the event loop alive, as a new one does
+ * @property {(timer: any) => void} ref lets the timer keep the event loop alive, like a new timer
  * @property {(timer: any) => void} unref
  * @property {() => number} random 0 to 1
  */

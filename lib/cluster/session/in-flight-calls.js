@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * The adapter's calls that are under way. An answer counts only if it comes over the connection of
- * the call, and within a time limit. Of several steps only the first unanswered one is timed: the
- * time limit of the next step begins when this step is answered.
+ * The adapter's calls that are under way. An answer counts only if it arrives over the connection
+ * of the call, and within a time limit. If several steps are unanswered, only the first one is
+ * timed; the time limit of the next step begins when the first step is answered.
  */
 
 const { unreachableError } = require('../errors.js');

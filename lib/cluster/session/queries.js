@@ -1,13 +1,13 @@
 'use strict';
 
 /**
- * Queries of the server, which change nothing. A query waits until the session is open, and is
- * repeated over a new connection. It fails after a time limit, or when the session closes. It keeps
- * the event loop alive.
+ * Sends queries, which change nothing at the server. A query waits until the session is open. If
+ * the connection is lost, the query is repeated over the next one. It fails after a time limit, or
+ * when the session closes, and keeps the event loop alive until then.
  *
- * A query comes after all operations that were requested before it. If these take longer than a
- * quarter of a `ttl`, the query overtakes the operations that are not sent yet. Its result then
- * lists their requests as waiting.
+ * A query is sent after all operations that were requested before it. If these operations take
+ * longer than a quarter of a `ttl`, the query overtakes the ones that have not been sent yet. Its
+ * result then lists their requests as waiting.
  */
 
 const { Promise, then } = require('../../platform/intrinsics.js');

@@ -200,7 +200,7 @@ class SendQueue {
     return step;
   }
 
-  /** Every unanswered step is sent again on the next connection. */
+  /** Marks every unanswered step, so that it is sent again on the next connection. */
   requeueAfterDisconnect() {
     for (const step of this.#steps) {
       step.isAgain = true;

@@ -75,16 +75,17 @@ const { within } = require('./within.js');
  *   `end` that should have marked the name, if the name was not marked or that is unknown
  * @property {(place: TrackedRequest, error: unknown) => void} failed
  * @property {(state: State, reason?: Reason, cause?: unknown) => void} changed
- * @property {(why: unknown) => void} unopened no session was open for a `ttl`
+ * @property {(why: unknown) => void} unopened no session has been open for a `ttl`
  * @property {() => void} settled
- * @property {() => boolean} hasPendingAnswers whether callbacks are due for answers that came
+ * @property {() => boolean} hasPendingAnswers whether callbacks are due for answers that have
+ *   arrived
  */
 
 /**
  * Rules that tests can switch off, to show that they matter.
  * @typedef {object} Rules
  * @property {number} margin the fraction of the `ttl` for which a lock is held here
- * @property {boolean} compares
+ * @property {boolean} compares whether each renewal compares the server's list with ours
  */
 
 /** @type {Rules} */
@@ -135,9 +136,9 @@ class Session {
   /** The error of a connection that failed before its session was in use. @type {unknown} */
   #earlyBreak;
   #lease;
-  /** Failed attempts in a row to open a session that lives until its first renewal. */
+  /** Consecutive failed attempts to open a session that lives until its first renewal. */
   #attempts = 0;
-  /** Failed attempts in a row to reconnect this session. */
+  /** Consecutive failed attempts to reconnect this session. */
   #retries = 0;
   /** Why the server refuses this client. @type {unknown} */
   #refusal;
@@ -355,8 +356,8 @@ class Session {
   }
 
   /**
-   * How many milliseconds are left until the locks are lost, if no renewal succeeds. If the time is
-   * over, this call marks the locks as lost, and the listener's `settled` follows soon.
+   * How many milliseconds are left until the locks are lost, if no renewal succeeds. If no time is
+   * left, this call marks the locks as lost, and the listener's `settled` is called soon after.
    */
   remaining() {
     if (!this.#hasLease) return 0;
@@ -373,7 +374,7 @@ class Session {
   }
 
   /**
-   * Loses a lock, because the caller's guard found that the server has lost it.
+   * Marks a lock as lost, because the caller's guard found that the server no longer has it.
    * @param {TrackedRequest} tracked
    */
   loseMissing(tracked) {
@@ -402,8 +403,8 @@ class Session {
   }
 
   /**
-   * Whether an entry is an own lock that is not held here yet: its grant has not arrived, or its
-   * group is incomplete.
+   * Whether an entry is a lock of this session that is not held here yet, because its grant has not
+   * arrived or its group is incomplete.
    * @param {Entry} entry
    */
   #isOwnUnheld({ clientId, ref, token }) {
@@ -485,9 +486,9 @@ class Session {
   }
 
   /**
-   * Runs the work of an event: a timer, an answer, or a hint. The lease is checked first. After the
-   * work, `#react` sends the send queue, updates what keeps the event loop alive, and calls the
-   * listener.
+   * Runs the work of an event, which is a timer, an answer or a hint. It checks the lease first.
+   * After the work, it sends the queued operations, updates what keeps the event loop alive, and
+   * calls the listener.
    * @param {() => void} work
    */
   #react(work) {
@@ -543,7 +544,7 @@ class Session {
     this.#lastErrorAt = this.#now();
   }
 
-  /** Why the server does not answer; undefined if nobody knows. */
+  /** Why the server does not answer; undefined if that is unknown. */
   get #outageReason() {
     const isRecent = this.#now() - this.#lastErrorAt <= Math.max(this.#ttl, 2 * LAST_RETRY);
     return this.#refusal ?? (isRecent ? this.#lastError : undefined);
@@ -605,8 +606,8 @@ class Session {
 
   /**
    * Closes the previous session, whose requests would otherwise stay ahead of ours. The new session
-   * waits for that until half of its lease is over, and does not wait if the new session is already
-   * closed.
+   * waits for this call until half of its own lease is over; if the new session has been closed
+   * meanwhile, it does not wait.
    * @param {number} sent when the opening of the new session began
    */
   async #closePrevious(sent) {
@@ -784,8 +785,8 @@ class Session {
   }
 
   /**
-   * After a reconnect, or when a request begins to wait, it is unknown when the leases of requests
-   * ahead expire.
+   * Schedules a check after a reconnect, or when a request begins to wait: the session does not
+   * know yet when the leases of the requests ahead expire.
    */
   #checkExpirySoon() {
     if (this.#expiryChecks.areGrantsPushed) return;
@@ -806,10 +807,10 @@ class Session {
   }
 
   /**
-   * Collects operations and sends them in one step, since a step costs more than its operations. It
-   * sends them after the promise jobs of the current code. If a step is under way or callbacks of
-   * users are due, more operations will follow, so it sends them only after this turn of the event
-   * loop.
+   * Collects operations and sends them in one step, since a step costs more than its operations.
+   * The step is sent after the promise jobs of the current code. If another step is under way or
+   * callbacks of users are due, more operations will follow, so the step is sent only after this
+   * turn of the event loop.
    */
   #sendSoon() {
     if (this.#isSending || this.state !== 'open' || !this.#sendQueue.isReady) return;
@@ -863,7 +864,7 @@ class Session {
 
   /** @param {SentStep} step @param {unknown} error */
   #handleUnexecuted(step, error) {
-    // An earlier step was refused, so other steps send these operations.
+    // An earlier step was refused, so these operations will be sent in other steps.
     if (!this.#sendQueue.has(step)) return;
     const kind = this.#adapter.classify(error);
     // The server executed nothing of a step if the step was sent only once and its answer is that
@@ -944,8 +945,8 @@ class Session {
   }
 
   /**
-   * Fails a request without an answer. If a theft was sent, the server may still execute it: then
-   * the error says so, and its cause is `cause`.
+   * Fails a request that got no answer. If the request is a theft that was sent, the server may
+   * still execute it: then the error says so, and its cause is `cause`.
    * @param {TrackedRequest} tracked @param {unknown} error @param {unknown} cause
    */
   #giveUp(tracked, error, cause) {

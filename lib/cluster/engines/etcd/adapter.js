@@ -5,7 +5,7 @@
  * with a key of its own; its requests are keys of that lease (keys.js). Every client computes the
  * holders of a name from the keys (queue.js), so grants are not written. Etcd checks the conditions
  * of each transaction (plan.js). A transaction also writes its number into a key of the session, so
- * that it is executed only once, and the session can find out a lost answer (R1, steps.js).
+ * that it is executed only once, and the session can recover a lost answer (R1, steps.js).
  *
  * The cost of a session must not depend on the number of other sessions, so it receives only the
  * changes that concern it (queue-cache.js). One watch covers the keys written for this session. A
@@ -65,9 +65,9 @@ const MOST_TOLD = 100;
  * @typedef {object} Own the state of a session
  * @property {string} id of the lease, in etcd's form
  * @property {string} lease the id as keys have it
- * @property {string} info the value of its key
+ * @property {string} info the value of the session's key
  * @property {number} ttl milliseconds
- * @property {number} version the version of its key, which identifies the connection
+ * @property {number} version the version of the session's key, which identifies the connection
  * @property {number} entered the revision at which this connection wrote the key
  * @property {number} heard the greatest revision that the session knows
  * @property {InstanceType<typeof DeliveryBarrier>} deliveries the watch of keys that are written
@@ -78,7 +78,7 @@ const MOST_TOLD = 100;
  * @property {boolean} isDead
  * @property {boolean} isDeleting whether keys of passed requests are being deleted
  * @property {Epoch} life the epoch
- * @property {OwnStep | undefined} step the current or last one
+ * @property {OwnStep | undefined} step the current step, or the last one
  * @property {string} logged the revision of the key that steps write
  * @property {number} proofs counts transactions that proved session and connection valid
  */
@@ -251,7 +251,7 @@ class EtcdAdapter {
     }));
   }
 
-  /** Does nothing, because etcd ends leases by itself, and the watch delivers that. */
+  /** Does nothing, because etcd ends leases by itself, and the watch delivers their ends. */
   async sweep() {}
 
   /** @param {string} session */
@@ -348,7 +348,7 @@ class EtcdAdapter {
     return { key: base64(this.#keys.session(lease)), value: info, lease: id };
   }
 
-  /** Drops the connection, even one that is being made. */
+  /** Drops the connection, including a connection that is still being made. */
   #dropLinks() {
     this.#link?.drop();
     this.#link = undefined;
@@ -539,8 +539,8 @@ class EtcdAdapter {
   }
 
   /**
-   * Raises the token to the greatest revision that this session knows, which may exceed any token
-   * granted to it.
+   * Raises the token to that of the greatest revision that this session knows, which may exceed any
+   * token granted to the session.
    * @param {Seen} seen @returns {Seen}
    */
   #withHeard({ life, token }) {
@@ -574,8 +574,9 @@ class EtcdAdapter {
   }
 
   /**
-   * Returns how long a quarantine must last: the longest of `ttl`, the leases of all sessions, and
-   * what is left of the current quarantine. The conditions hold only if none of these has changed.
+   * Returns how long a quarantine must last, which is the longest of `ttl`, the leases of all
+   * sessions, and the rest of the current quarantine. The conditions hold only if the sessions and
+   * the quarantine have not changed.
    * @param {number} ttl @param {Link} link
    * @returns {Promise<{ conditions: object[], longest: number }>}
    */

@@ -237,7 +237,7 @@ class EtcdLink {
     return { header, found: responses.map((/** @type {any} */ one) => one.response_range) };
   }
 
-  /** Does what `Gateway.findOtherProtocol` does. @returns {Promise<string | undefined>} */
+  /** Calls `Gateway.findOtherProtocol` for this endpoint. @returns {Promise<string | undefined>} */
   async findOtherProtocol() {
     const abort = this.#startCall();
     try {
@@ -313,7 +313,7 @@ class EtcdLink {
     end(unreachableError(this.endpoint, reason));
   }
 
-  /** Aborts all calls, and makes later ones use new connections. */
+  /** Aborts all calls, and makes later calls use new connections. */
   drop() {
     if (this.isDropped) return;
     this.isDropped = true;

@@ -1,21 +1,21 @@
 'use strict';
 
 /**
- * The keys of a bucket in etcd and their values. All of these begin with `web-locks/1/<bucket>/`
- * and have the lease of their session, so etcd removes all that a session has at one revision:
+ * The keys of a bucket in etcd and their values. The following keys begin with
+ * `web-locks/1/<bucket>/` and have the lease of their session, so etcd removes all keys of a
+ * session at one revision:
  *
- *   q/<name>/a/<lease>-<slot>                a thief; see slots.js
- *   q/<name>/b/<lease>-<slot>                an exclusive request
- *   q/<name>/c/<limit>/<lease>-<slot>        a shared one
- *   q/<name>/p/<lease>-<slot>                one that passes: see queue.js
- *   s/<lease>                                a session's data; its version counts connections
- *   s/<lease>/mark                           written so that the watch delivers it; see query.js
- *   s/<lease>/stolen/<ref>                   the thief of one of the session's locks
- *   w/quarantine                             nothing is granted while it exists; see epoch.js
+ *   q/<name>/a/<lease>-<slot>                a thief; see slots.js q/<name>/b/<lease>-<slot>
+ *   an exclusive request q/<name>/c/<limit>/<lease>-<slot>        a shared request
+ *   q/<name>/p/<lease>-<slot>                a request that passes; see queue.js s/<lease>
+ *   a session's data; its version counts connections s/<lease>/mark
+ *   written so that the watch delivers it; see query.js s/<lease>/stolen/<ref>
+ *   the thief of one of the session's locks w/quarantine                             nothing is
+ *   granted while it exists; see epoch.js
  *
  * A session watches the keys that begin with its own key, and the names that it waits for. Nobody
  * watches the other keys. Each transaction of a step writes `web-locks/1-steps/<bucket>/<lease>`,
- * so that it is executed only once, and the session can find out a lost answer.
+ * so that it is executed only once, and the session can recover a lost answer.
  * `web-locks/1-life/<bucket>` is the epoch (epoch.js). `web-locks/1-done/<bucket>/<name>` is a mark
  * with a lease of its own; its value names the request that set it.
  *
@@ -64,7 +64,7 @@ const decode = (part) =>
 /** The first key after all keys that begin with `key`. @param {string} key */
 const after = (key) => key.slice(0, -1) + String.fromCharCode(key.charCodeAt(key.length - 1) + 1);
 
-/** @param {string} text of ASCII, as keys are */
+/** @param {string} text in ASCII, like all keys */
 const base64 = (text) => Buffer.from(text, 'latin1').toString('base64');
 /** @param {unknown} value */
 const base64Json = (value) => Buffer.from(JSON.stringify(value)).toString('base64');
@@ -190,8 +190,8 @@ class Keys {
   }
 
   /**
-   * The value of a request's key. Queries use the time in it. It contains the `clientId` of a thief
-   * for the holders that lose their locks.
+   * The value of a request's key. It contains the time for queries, and a thief's `clientId` for
+   * the holders that lose their locks.
    * @param {RequestOp} op @param {string} [clientId]
    */
   value({ kind, name, ref, weight, label }, clientId) {

@@ -3,26 +3,26 @@
 /**
  * Plans a step as a few transactions, one after the other. A transaction has a *move* for each
  * operation, or for each group of `ifAvailable`. A move consists of changes, of conditions that
- * etcd checks, and of the reads that etcd does if a condition does not hold. So most transactions
+ * etcd checks, and of reads that etcd executes if a condition does not hold. So most transactions
  * succeed at the first attempt, even if a name is busy.
  *
- * - A request that may wait needs no condition if it is exclusive. If it is shared, no request with
- *   another limit may exist.
- * - `ifAvailable` needs an empty queue, or, if it is shared, only shared requests with its limit.
- * - An end that marks the name needs the lock to exist.
- * - A request that passes is complete at once if no request exists that can hold the name. Only
- *   otherwise its key is written.
+ * - A request that may wait requires no condition if it is exclusive. If it is shared, its
+ *   condition is that no request with another limit exists.
+ * - `ifAvailable` requires an empty queue or, if it is shared, only shared requests with its limit.
+ * - An end that marks the name requires that the lock exists.
+ * - A request that passes is complete at once if no request exists that can hold the name. Its key
+ *   is written only otherwise.
  *
  * The transaction also reads the resulting queue, so a free name costs one call. A queue that the
  * cache follows is not read, since its watch delivers it.
  *
  * No condition of etcd can add up units (`ifAvailable` with a limit) or count waiters
- * (`maxPending`). Such a request is made, and withdrawn if it is not held, or too many wait ahead
- * of it. Other sessions may see it wait for that moment.
+ * (`maxPending`). Such a request is made, and then withdrawn if it is not held or if too many
+ * requests wait ahead of it. Until then, other sessions may see it wait.
  *
- * A thief deletes the requests of the holders and writes a key for each of them into its session's
- * range. So it reads the queue first, and the transaction requires that nobody else holds the name.
- * If this condition fails, the theft is planned again.
+ * A theft deletes the request of each holder, and writes a key into the range of the holder's
+ * session. So the queue is read first, and the transaction requires that nobody else holds the
+ * name. If this condition fails, the theft is planned again.
  */
 
 const { UNAVAILABLE, otherLimit } = require('../../adapter.js');
@@ -66,8 +66,8 @@ const SHORT = 64;
  * @property {Op[]} ops
  * @property {object[]} conditions
  * @property {object[]} changes the last change reads the mark if no lock exists that could set it
- * @property {object[]} reads done if a condition does not hold: one for each operation, or none.
- *   For a request that passes, the change that makes it wait
+ * @property {object[]} reads executed if a condition does not hold: one read for each operation, or
+ *   none; for a request that passes, the change that makes it wait
  */
 
 /** @param {Op} op @returns {op is RequestOp} */
@@ -107,8 +107,8 @@ class StepPart {
   #values = 0;
 
   /**
-   * Adds a unit; returns false if it needs another transaction. `view` has the names that are
-   * stolen.
+   * Adds a unit; returns false if it needs another transaction. `view` has the queues of the names
+   * whose locks are stolen.
    * @param {Op[]} unit @param {BucketKeys} keys @param {Cache} queueCache @param {View} view
    */
   tryToAdd(unit, keys, queueCache, view) {

@@ -1,11 +1,11 @@
 'use strict';
 
 /**
- * Queries of a bucket, which read etcd, because no session follows all names. The keys show the
+ * Queries of a bucket. They read etcd, because no session follows all names. The keys show the
  * holders, but not when a lock was granted, and the token of a lock is the revision of its grant. A
- * request that never waited was granted when it was created. For requests that waited, each session
- * writes their tokens into its mark at each renewal. If a lock was granted after the last renewal,
- * a search through etcd's past revisions finds its token.
+ * request that never waited was granted when it was created. At each renewal, each session writes
+ * the tokens of its requests that waited into its mark. If a lock was granted after the last
+ * renewal, a search through etcd's past revisions finds its token.
  */
 
 const { now } = require('../../../platform/intrinsics.js');
@@ -35,8 +35,7 @@ const MOST_QUEUES = 100;
 /** Each holder takes two of the 128 operations that a transaction may have by default. */
 const MOST_HOLDERS = 50;
 /**
- * Only queues of at most this length are searched in past states, for the times of grants that
- * nobody saw.
+ * The longest queue whose past states are searched for the time of a grant that no session saw.
  */
 const SHORT_QUEUE = 100;
 

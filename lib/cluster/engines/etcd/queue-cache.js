@@ -7,9 +7,10 @@
  * watch are ignored: that watch may be ahead, and would hide events that the first watch has not
  * delivered yet.
  *
- * A lock's token is the revision at which it became held (its creation, or the end of what blocked
- * it), plus the epoch's offset (epoch.js). If nobody saw this revision, the token is the revision
- * of the read. It is greater, and still less than the token of any later grant.
+ * A lock's token is the revision at which it became held (its creation, or the end of the request
+ * that blocked it), plus the epoch's offset (epoch.js). If the session did not see this revision,
+ * the token is the revision of its read, which is greater, but still less than the token of any
+ * later grant.
  *
  * Held locks are not watched. The transaction of a thief also writes a notice for this session, and
  * the end of the lease deletes the session's key.
@@ -39,7 +40,8 @@ const { Slots } = require('./slots.js');
  * @property {unknown} source the stream that updates it
  * @property {number} revision up to which the queue is complete
  * @property {boolean} isLive whether the queue was read
- * @property {{ events: WatchEvent[], revision: number }[]} early events that came before the read
+ * @property {{ events: WatchEvent[], revision: number }[]} early events that arrived before the
+ *   read
  * @property {number} since the last renewal at which this session waited for the name
  */
 
@@ -421,8 +423,8 @@ class QueueCache {
     const theft = made.find(({ kind }) => kind === 'a');
     for (const entry of gone) {
       if (!this.#isMine(entry)) continue;
-      // The notice in the session's range may arrive after the next grant, so this event already
-      // counts.
+      // The thief's notice for this session may arrive after the next grant, so the theft is
+      // handled now.
       if (theft && entry.token > 0n) this.#handleTheft(entry.ref, theft.thief, notifications);
       else this.#handleGone(entry, notifications);
     }

@@ -1,13 +1,13 @@
 'use strict';
 
 /**
- * The queue of a name and its holders. Every session computes them alike from the keys of the
- * requests, so a grant is never written. Thieves come first, then the other requests, sorted by the
- * revision that created them and then by `ref`.
+ * The queue of a name and its holders. Every session computes them in the same way from the keys of
+ * the requests, so a grant is never written. Thieves come first, then the other requests, sorted by
+ * the revision that created them and then by `ref`.
  *
- * A request that passes leaves the queue when it is the first and nothing is held. Each session
- * then ignores its key, which its own session deletes. Nobody has to wait for this deletion, since
- * only a thief can enter the queue ahead of its first key.
+ * A request that passes leaves the queue when it is the first and nothing is held. From then on
+ * every session ignores its key, until the session that made the request deletes the key. Nobody
+ * has to wait for this deletion, since only a thief can enter the queue ahead of its first key.
  */
 
 const { textOf, valueOf } = require('./keys.js');
@@ -86,7 +86,7 @@ class Queue {
   entries = new Map();
   /** Requests that have passed, and whose keys may still exist. @type {Map<string, Entry>} */
   passed = new Map();
-  /** How many of the first requests hold the name. */
+  /** How many requests at the head of the queue hold the name. */
   held = 0;
 
   /** Adds the latest request; a thief goes to the head. @param {Entry} entry */

@@ -18,11 +18,11 @@ class Step {
   ops;
   /** Answers that do not follow from tokens. @type {Map<Op, Answer>} */
   answers = new Map();
-  /** Units that are in no transaction yet. @type {Op[][]} */
+  /** Units that are not in a transaction yet. @type {Op[][]} */
   left;
   /** The units of the transaction under way. @type {Op[][]} */
   part = [];
-  /** True while nobody knows whether etcd executed the transaction under way. */
+  /** True while it is unknown whether etcd executed the transaction under way. */
   isOutcomeUnknown = false;
   /** Whether etcd executed one of the step's transactions. */
   isBegun = false;

@@ -166,8 +166,7 @@ class Steps {
     step.isOutcomeUnknown &&= meaning === 'retry';
     const ops = step.part.flat();
     if (meaning === 'dead' && ops.some(isMarking)) {
-      // The lease of the mark may have expired, and not the lease of the session: then `sync`
-      // succeeds.
+      // If `sync` succeeds, the lease of the mark has expired, and not the lease of the session.
       await this.sync(own, link);
       throw staleError();
     }
@@ -218,7 +217,7 @@ class Steps {
         }
         const isMade = op.kind === 'steal' || (isGone && step.stolenFrom.has(op.ref));
         const other = isMade ? undefined : entryWithOtherLimit(op, queues.get(op.name));
-        // A condition did not hold, and nothing was done. The request is put back before the
+        // A condition did not hold, so etcd changed nothing. The request is put back ahead of the
         // requests that the step has not made yet, and a group stays together.
         if (other) step.answers.set(op, otherLimit(other.limit));
         else if (!isMade) step.putBack(op);
@@ -440,7 +439,7 @@ class Steps {
    */
   async #markAnswer({ ref }, found, lease, link) {
     if (found && valueOf(found.value) === setterOf(lease, ref)) return ENDED;
-    // No key uses this lease, which would otherwise last as long as a mark.
+    // No key uses the lease of this mark. Without the call, it would last as long as a mark.
     await link.call('lease/revoke', { ID: doneLease(lease, ref) }).catch(() => {});
     return NOT_MARKED;
   }

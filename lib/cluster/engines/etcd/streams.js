@@ -1,15 +1,15 @@
 'use strict';
 
 /**
- * The watches of a connection. One covers the keys written for this session, so a session that
- * waits for nothing is never woken by other sessions. Names are watched while the session waits for
- * them, and up to two renewals longer. The JSON gateway cannot add a watch to a stream, and loses
- * watches if a request has several (gateway.js), so each watch is a request. A few names have a
- * stream each; all other names share one stream over all queues of the bucket. A name keeps its
- * stream.
+ * The watches of a connection. The first watch covers the keys written for this session, so a
+ * session that waits for nothing is never woken by other sessions. Names are watched while the
+ * session waits for them, and up to two renewals longer. The JSON gateway cannot add a watch to a
+ * stream, and loses watches if one request contains several (gateway.js), so each watch is a
+ * request of its own. A few names have a stream each; all other names share one stream over all
+ * queues of the bucket. A name keeps its stream.
  *
- * A watch starts at the present, which etcd serves at once (it serves the past ten times a second).
- * Queues are read after their watch has begun, so no change is missed.
+ * A watch starts at the present revision, because etcd delivers new events at once, and past events
+ * only ten times a second. Queues are read after their watch has begun, so no change is missed.
  *
  * Each renewal checks that the watches work. The first watch must deliver the session's mark. For
  * the other watches, a renewal reads the requests that block ours. If such a request no longer

@@ -99,7 +99,7 @@ function send(url, { method, headers, body, signal }) {
 }
 
 /**
- * Whether it can be noticed that the answer was cut off, as it can with etcd's answers.
+ * Whether the answer states where it ends, as etcd's answers do. Only then can a cut be noticed.
  * @param {Incoming} response
  */
 function hasVisibleEnd({ headers }) {

@@ -119,7 +119,7 @@ class PostgresAdapter {
   #ttl = 0;
   /** Counts steps with requests. */
   #requestSteps = 0;
-  /** The value of that count at the last renewal that found no request of the session. */
+  /** The value of `#requestSteps` at the last renewal that found no request of the session. */
   #idleAt = -1;
   /**
    * The refs of the thefts that the last renewal listed. The next renewal confirms them.
@@ -402,7 +402,10 @@ class PostgresAdapter {
     return false;
   }
 
-  /** Drops the connection, even one that is being made, and returns the new generation. */
+  /**
+   * Drops the connection, including a connection that is still being made, and returns the new
+   * generation.
+   */
   #dropLinks() {
     // The session may not have received the last answer, so it may not know the thefts in it.
     this.#knownThefts = [];
@@ -461,8 +464,9 @@ class PostgresAdapter {
   }
 
   /**
-   * Runs a statement without values over a client that has the user's settings, at a server whose
-   * epoch this session does not know. `before` runs first, in a transaction of its own.
+   * Runs a statement without values over a client of the pool. The client has the user's settings,
+   * and this session may not know the epoch of its server. `before` runs first, in a transaction of
+   * its own.
    * @param {string} statement @param {string} [before]
    */
   async #overPool(statement, before = 'SELECT') {

@@ -3,8 +3,8 @@
 /**
  * A connection to PostgreSQL for one session. It keeps one client of the user's pool, so that the
  * session can renew its lease even if the pool is exhausted. All statements of the session use this
- * client. It listens on the session's channel while the session has or requests something. So an
- * answer of the server also proves that notifications arrive. The connection reports a failure
+ * client. The client listens on the session's channel while the session has locks or requests, so
+ * an answer of the server also proves that notifications arrive. The connection reports a failure
  * once, by `onDown`, and never after `drop`.
  */
 
@@ -267,8 +267,8 @@ class PostgresLink {
 
   /**
    * Runs a statement, or several without values, and keeps the event loop alive until it ends.
-   * Rejects with an error of errors.js, including the cases that the connection ends or that the
-   * server did not wait for its standby.
+   * Rejects with an error of errors.js, also if the connection ends, or if the server did not wait
+   * for its standby.
    * @param {string | { text: string, values?: unknown[] }} query @returns {Promise<any>}
    */
   run(query) {
@@ -414,8 +414,8 @@ const waitForDisk = (isLocal) => `
     WHERE current_setting('synchronous_commit') IN ('off', 'local')`;
 
 /**
- * The settings that the statements need, even if the role has other settings. Only newer servers
- * know some of these. Queues must be read in the order of their index up to the wanted row; a
+ * The settings that the statements need, even if the role has other settings. Older servers do not
+ * know some of them. Queues must be read in the order of their index, up to the wanted row; a
  * bitmap scan would read and sort a whole queue.
  * @param {number} ttl
  */
@@ -436,7 +436,7 @@ const settings = (ttl) => `
       'idle_session_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
   ${waitForDisk(false)}`;
 
-/** Whether a request for a client waits until one is released. @param {Pool} pool */
+/** Whether a request for a client must wait until a client is released. @param {Pool} pool */
 const isFullyUsed = ({ idleCount, options, totalCount }) =>
   idleCount === 0 && Number(totalCount) >= Number(options?.max);
 
@@ -444,8 +444,8 @@ const isFullyUsed = ({ idleCount, options, totalCount }) =>
  * Rejects earlier than the time limit if all clients of the pool stay in use.
  * @param {Pool} pool @param {Promise<any>} promise of something that needs a client
  * @param {number} time the time limit in milliseconds
- * @param {() => boolean} isQueued whether it waits for the release of a client @returns
- *   {Promise<any>}
+ * @param {() => boolean} isQueued whether the promise waits for the release of a client
+ * @returns {Promise<any>}
  */
 async function within(pool, promise, time, isQueued) {
   /** @type {NodeJS.Timeout | undefined} */
@@ -531,7 +531,7 @@ class Source {
   }
 
   /**
-   * Gets a client of the pool that `end` can destroy while it is connecting.
+   * Gets a client of the pool. `end` can destroy the client even while it is still connecting.
    * @returns {Promise<any>}
    */
   async #newClient() {

@@ -7,9 +7,9 @@
  * publishes an echo on this channel: if the echo does not arrive, the session treats the connection
  * as down.
  *
- * All keys of a bucket have one hash tag, and so one slot of a cluster. With `shards` there are
- * that number of tags. Each shard is a bucket with a session of its own, and each name belongs to
- * one shard.
+ * All keys of a bucket have the same hash tag, so they are in the same slot of a cluster. With the
+ * option `shards`, there are several tags. Each shard is a bucket with a session of its own, and
+ * each name belongs to one shard.
  */
 
 const { createHash, randomBytes } = require('node:crypto');
@@ -77,8 +77,8 @@ const IDLE = 7 * 24 * 3_600_000;
 const READABLE = /^[\w.:/ -]{1,128}$/;
 
 /**
- * The part of a key that stands for a text: ASCII without braces, and different for different
- * texts. A text may have lone surrogates.
+ * The part of a key that stands for a text, which may contain lone surrogates. The part is ASCII
+ * without braces, and differs for different texts.
  * @param {string} text
  */
 const keyPartOf = (text) =>
@@ -156,8 +156,8 @@ class RedisAdapter {
   #generation = 0;
   #isDisposed = false;
   /**
-   * The last echo, the time at which it was published, and the last echo that arrived from each
-   * shard.
+   * The number of the last echo that was published, the time of its publication, and the last echo
+   * that arrived from each shard.
    */
   #echo = 0;
   #echoed = 0;
@@ -366,8 +366,8 @@ class RedisAdapter {
       if (known === undefined || known.number === number) rest.push(i);
       else answers[i] = known.answer;
     }
-    // The shard must be asked even if nothing is left to do, because a dead session must not get an
-    // answer.
+    // The step is sent to the shard even if no operation is left, because a dead session must not
+    // get an answer.
     const its = rest.map((i) => ops[i]);
     const said = await this.#sendStep(shard, step, its, rest.length < own.length ? '' : undefined);
     for (const [n, answer] of said.entries()) {
@@ -494,7 +494,10 @@ class RedisAdapter {
     for (const link of this.#singleCallLinks.keys()) link.drop();
   }
 
-  /** Drops the connection, even one that is being made, and returns the new generation. */
+  /**
+   * Drops the connection, including a connection that is still being made, and returns the new
+   * generation.
+   */
   #dropLinks() {
     // The session may not have received the last answer, so it may not know the thefts in it.
     this.#knownThefts.clear();
@@ -643,8 +646,8 @@ class RedisAdapter {
   }
 
   /**
-   * Runs `work` over the current connection. If there is none, or it ends meanwhile, `work` runs
-   * (again) over a new connection.
+   * Runs `work` over the current connection. If there is no connection, or it ends meanwhile,
+   * `work` runs (again) over a new one.
    * @template T @param {(link: Link) => Promise<T>} work @returns {Promise<T>}
    */
   async #overAnyLink(work) {
@@ -690,8 +693,8 @@ function checkReply(all) {
 }
 
 /**
- * Returns the shorter remaining time of two quarantines. 0 means no quarantine; then the other one
- * counts.
+ * Returns the shorter remaining time of two quarantines. 0 means that there is no quarantine; then
+ * the other time counts.
  * @param {number} one @param {number} other
  */
 const shorterPause = (one, other) =>

@@ -109,7 +109,7 @@ const KINDS = {
       withoutSocket.add(client);
       client.on('connect', () => {
         withoutSocket.delete(client);
-        // A host with several addresses may have got another socket since.
+        // If the host has several addresses, the client may have another socket by now.
         client.unref();
       });
       return client.connect();
@@ -264,7 +264,7 @@ class RedisLink {
     const made = this.#kind.duplicate(client, this.#dropped.signal);
     made.on('error', (/** @type {unknown} */ error) => {
       this.#lastError = error;
-      // After an error an ioredis emits `end` later; a node-redis does not always.
+      // After an error, ioredis always emits `end` later, but node-redis may not.
       if (made.isOpen === false && !this.#kind.isCluster) this.#fail();
     });
     made.on('end', () => this.#fail());
@@ -295,8 +295,8 @@ class RedisLink {
   }
 
   /**
-   * Sends a command. Rejects with an error of errors.js, including the case that the connection
-   * ends. In a cluster `key` leads to the node.
+   * Sends a command. Rejects with an error of errors.js, also if the connection ends. In a cluster,
+   * `key` decides which node gets the command.
    * @param {string} command @param {string[]} args @param {string} [key] @returns {Promise<any>}
    */
   call(command, args, key) {
