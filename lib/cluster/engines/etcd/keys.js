@@ -5,13 +5,14 @@
  * `web-locks/1/<bucket>/` and have the lease of their session, so etcd removes all keys of a
  * session at one revision:
  *
- *   q/<name>/a/<lease>-<slot>                a thief; see slots.js q/<name>/b/<lease>-<slot>
- *   an exclusive request q/<name>/c/<limit>/<lease>-<slot>        a shared request
- *   q/<name>/p/<lease>-<slot>                a request that passes; see queue.js s/<lease>
- *   a session's data; its version counts connections s/<lease>/mark
- *   written so that the watch delivers it; see query.js s/<lease>/stolen/<ref>
- *   the thief of one of the session's locks w/quarantine                             nothing is
- *   granted while it exists; see epoch.js
+ *   q/<name>/a/<lease>-<slot>                a thief; see slots.js
+ *   q/<name>/b/<lease>-<slot>                an exclusive request
+ *   q/<name>/c/<limit>/<lease>-<slot>        a shared request
+ *   q/<name>/p/<lease>-<slot>                a request that passes; see queue.js
+ *   s/<lease>                                a session's data; its version counts connections
+ *   s/<lease>/mark                           written so that the watch delivers it; see query.js
+ *   s/<lease>/stolen/<ref>                   the thief of one of the session's locks
+ *   w/quarantine                             nothing is granted while it exists; see epoch.js
  *
  * A session watches the keys that begin with its own key, and the names that it waits for. Nobody
  * watches the other keys. Each transaction of a step writes `web-locks/1-steps/<bucket>/<lease>`,
