@@ -19,13 +19,14 @@ enum wlh_done {
   WLH_NEEDS_HELPER /* the first operation is a job for the helper */
 };
 
-/* Does up to `most` deferred operations, in their order. Inside. */
+/* Does up to `most` deferred operations, in their order. The caller is inside. */
 enum wlh_done wlh_do_deferred(struct wlh_bucket *bucket, uint32_t most);
 
-/* Does the deferred ends and releases, while the tables are not open. With mu. */
+/* Does the deferred ends and releases, while the tables are not open. The caller holds mu. */
 void wlh_do_deferred_without_tables(struct wlh_bucket *bucket);
 
-/* Makes a request in the tables. If its agent has no cell yet, makes that cell as well. Inside.
+/* Makes a request in the tables. If its agent has no cell yet, makes that cell as well. The caller
+ * is inside.
  *   returns  as wlh_cells_request_a_lock */
 enum wlh_cells_status wlh_make_request(
     struct wlh_bucket *bucket, struct wlh_request *request, const struct wlh_ask *ask,

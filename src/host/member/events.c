@@ -1,6 +1,7 @@
 #include "events.h"
 
-/* Schedules the agent's wake function, unless a wake-up is under way already. With qmu. */
+/* Schedules the agent's wake function, unless a wake-up is under way already. The caller holds
+ * qmu. */
 static void mark_to_wake(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   if (agent->woken) return;

@@ -97,7 +97,8 @@ static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
   return dead;
 }
 
-/* If a request of ours waits, sets a bit for each member to watch and returns true. Inside. */
+/* If a request of ours waits, sets a bit for each member to watch and returns true. The caller is
+ * inside. */
 static bool find_members(struct wlh_bucket *bucket, uint64_t *members)
 {
   bool waits = wlh_cells_pending_count(&bucket->arena) > 0;
@@ -127,7 +128,7 @@ static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, ui
   }
 }
 
-/* wlh_bucket_get_failure reports it. With mu. */
+/* wlh_bucket_get_failure reports it. The caller holds mu. */
 static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -173,7 +174,7 @@ static void make_room(struct wlh_bucket *bucket)
   if (bucket->no_room) note_no_room(bucket, bytes, error);
 }
 
-/* Does all work that is due. With mu. */
+/* Does all work that is due. The caller holds mu. */
 static void do_work(struct wlh_bucket *bucket, bool *waits)
 {
   uint64_t members[WLH_MEMBERS / 64];
@@ -195,7 +196,7 @@ static void do_work(struct wlh_bucket *bucket, bool *waits)
   watch_members(bucket, members, wlh_port_time());
 }
 
-/* Pauses grow while wake-ups fail. With mu. */
+/* Pauses grow while wake-ups fail. The caller holds mu. */
 static void retry_wake_ups(struct wlh_bucket *bucket, uint64_t now)
 {
   if (wlh_wake_up_retry(bucket)) {
@@ -298,7 +299,7 @@ void wlh_helper_give_up_cells(struct wlh_bucket *bucket, bool idle)
 /* No notification reports that a directory above ours was moved, or that the file was overwritten.
  * So the files are checked each second while this process holds or waits for something, or did so
  * in the last second. Otherwise the next critical section wakes the helper, which checks at once.
- * Returns as repair_files. With mu. */
+ * Returns as repair_files. The caller holds mu. */
 static bool check_files(struct wlh_bucket *bucket, uint64_t now)
 {
   refresh_file(bucket, now);
@@ -358,8 +359,8 @@ static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
 }
 
 /* This is not done at the start, when a process waits for its first grant, because many processes
- * end soon afterwards. With mu, except during the system call: wlh_port_enlarge_table reads only
- * `port.base`, which only the helper changes while the bucket is open. */
+ * end soon afterwards. The caller holds mu, except during the system call: wlh_port_enlarge_table
+ * reads only `port.base`, which only the helper changes while the bucket is open. */
 static void raise_descriptors(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
 {
   bucket->raise_at = 0;
@@ -375,7 +376,7 @@ static bool should_go_on(const struct wlh_bucket *bucket)
   return !wlh_is_lost(bucket) && !wlh_is_stopping(bucket);
 }
 
-/* Serves the bucket until it is lost or closed. With mu, except while it waits. */
+/* Serves the bucket until it is lost or closed. The caller holds mu, except while it waits. */
 static void serve(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
 {
   struct wlh_wait_item items[ITEMS];
@@ -423,7 +424,8 @@ static void close_connections(struct wlh_bucket *bucket)
   for (uint32_t i = 0; i < ACCEPTED; i++) wlh_port_disconnect(&bucket->port, &bucket->accepted[i]);
 }
 
-/* A release or an end cannot fail, so it is done later, without tables. With mu and qmu. */
+/* A release or an end cannot fail, so it is done later, without tables. The caller holds mu and
+ * qmu. */
 static void fail_operation(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_status status)
     WLK_REQUIRES(bucket->qmu)
 {
@@ -453,7 +455,7 @@ static void fail_all_operations(struct wlh_bucket *bucket, enum wlh_status statu
   wlk_mutex_unlock(&bucket->qmu);
 }
 
-/* Notifies an agent that its request or its lock is lost. With mu and qmu. */
+/* Notifies an agent that its request or its lock is lost. The caller holds mu and qmu. */
 static void lose_request(struct wlh_bucket *bucket, struct wlh_request *request)
     WLK_REQUIRES(bucket->qmu)
 {

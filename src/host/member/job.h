@@ -4,7 +4,8 @@
 
 #include "records.h"
 
-/* Does the first deferred operation if it is a job. Threads: the helper, with mu, outside. */
+/* Does the first deferred operation if it is a job. Only the helper calls it, with mu and
+ * outside. */
 void wlh_do_job(struct wlh_bucket *bucket);
 
 /* The caller must have qmu. */

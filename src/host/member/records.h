@@ -20,7 +20,7 @@
  *        the tables. Event loops only try to take it; the helper releases it while it waits
  *   qmu  the deferred operations, the events, and the states of requests. It is held for a few
  *        stores only, so any thread may wait for it
- * A comment says "with mu", "with qmu" or "inside" if the caller must have that lock, or be inside.
+ * "The caller is inside" means inside the critical section of the tables, see section.h.
  * The record of a request belongs to its agent's thread. While it is `doing`, it belongs to the
  * thread that has mu. If its agent's thread gives it up meanwhile, it sets `gone`, and the thread
  * that has mu frees the record.
@@ -288,7 +288,8 @@ void wlh_end_look(struct wlh_bucket *bucket, struct wlh_segment *segment);
 /* The caller must have mu. */
 void wlh_forget_cell(struct wlh_bucket *bucket, struct wlh_request *request);
 
-/* Removes a request from all lists. It is freed after the critical section. With mu and qmu. */
+/* Removes a request from all lists. It is freed after the critical section. The caller holds mu and
+ * qmu. */
 void wlh_move_to_trash(struct wlh_bucket *bucket, struct wlh_request *request)
     WLK_REQUIRES(bucket->qmu);
 

@@ -26,7 +26,8 @@ enum wlh_way {
 };
 
 /* Enters, however long it takes; once the bucket is closed, it tries for at most 2 ms more. After a
- * death it rebuilds the tables. It does no deferred operations. Threads: the helper, with mu. */
+ * death it rebuilds the tables. It does no deferred operations. Only the helper calls it, with
+ * mu. */
 enum wlh_way wlh_enter(struct wlh_bucket *bucket);
 
 /* The two halves of wlh_leave. Between the two, this process cannot be notified. The helper needs
@@ -35,7 +36,7 @@ enum wlh_way wlh_enter(struct wlh_bucket *bucket);
 void wlh_leave_tables(struct wlh_bucket *bucket);
 void wlh_unlock_bucket(struct wlh_bucket *bucket, bool wakes);
 
-/* Extends the tables to the end of a file that has grown. With mu.
+/* Extends the tables to the end of a file that has grown. The caller holds mu.
  *   returns  0, or the system's error if it does not map all of the file */
 int wlh_extend_tables(struct wlh_bucket *bucket);
 

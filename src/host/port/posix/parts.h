@@ -6,7 +6,7 @@
  *   plain_calls   their replacement on macOS, and on Linux with WLH_PLAIN
  *   all others    both
  *
- * A comment says "without forks" if the caller must be between wlh_port_prevent_forks and
+ * "The caller prevents forks" means that it is between wlh_port_prevent_forks and
  * wlh_port_permit_forks. This header must be included first, because it asks the system's headers
  * for more than C11. */
 #ifndef WLH_PORT_PARTS_H
@@ -64,7 +64,8 @@ void wlh_port_close_recorded(int *descriptor);
  * forks. */
 int wlh_port_duplicate_high(const struct wlh_port *port, int descriptor);
 
-/* Returns the new number of a descriptor, or the same if it was not moved. Without forks. */
+/* Returns the new number of a descriptor, or the same if it was not moved. The caller prevents
+ * forks. */
 int wlh_port_moved_high(const struct wlh_port *port, int descriptor);
 
 /* Whether a descriptor is still our file, and was not closed and reused. */
@@ -111,7 +112,7 @@ size_t wlh_port_boot_name(char *name, size_t size);
 /* ---- linux_calls, plain_calls ---- */
 
 /* The socket does not block and is not inherited. If it cannot be made or accepted, returns -1 and
- * sets errno. Without forks. */
+ * sets errno. The caller prevents forks. */
 int wlh_port_socket(int type);
 int wlh_port_accept_one(int listener);
 

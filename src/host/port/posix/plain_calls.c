@@ -13,8 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Without forks: between making a descriptor and marking it, a child of a fork would pass it on to
- * another program. If the descriptor cannot be marked, closes it, returns -1 and sets errno. */
+/* The caller prevents forks: between making a descriptor and marking it, a child of a fork would
+ * pass it on to another program. If the descriptor cannot be marked, closes it, returns -1 and sets
+ * errno. */
 static int mark_not_inherited(int descriptor)
 {
   if (descriptor < 0) return -1;
