@@ -142,7 +142,8 @@ napi_value call_host_open(napi_env env, napi_callback_info info)
           env,
           napi_get_value_string_latin1(env, call.arguments[1], version, sizeof version, nullptr),
           "reading the version") ||
-      !succeeded(env, napi_get_value_uint32(env, call.arguments[2], &thread.id), "reading the id"))
+      !succeeded(
+          env, napi_get_value_uint32(env, call.arguments[2], &thread.id), "reading the thread id"))
     return nullptr;
   CodeUnits name, thread_name;
   if (name.Read(env, call.arguments[0]) != WLK_OK ||

@@ -96,8 +96,9 @@ wlk_status read_extra(
 
 /* requestExtra(manager: External, name: string, label: string, inside: Uint32Array | undefined):
  *   undefined | snapshot
- * Works as `request`, with the counts from the exchange. If there is `inside`, the tags of locks,
- * the request rejects deadlocks, and the call returns the cycle that it would close. */
+ * Works like `request`, but also takes limit, weight, maxPending and priority from the exchange.
+ * `inside`, if given, has the tags of the enclosing locks: a request that would close a cycle then
+ * fails, and the call returns that cycle. */
 napi_value call_request_extra(napi_env env, napi_callback_info info)
 {
   Call<4> call(env, info);

@@ -4,7 +4,7 @@
  * of fields do not. */
 #include "records.h"
 
-/* Tests build a copy with this number. */
+/* Tests build a copy of the core with this ABI number. */
 #define ABI_OF_TESTS 999
 
 _Static_assert(

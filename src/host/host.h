@@ -109,9 +109,9 @@ enum wlh_status wlh_bucket_open(
  * dead. */
 void wlh_bucket_close(struct wlh_bucket *bucket);
 
-/* Writes why opening failed, how the shared file was lost or why it could not grow, whichever
- * happened last, to `text`: a UTF-8 sentence of at most `size` bytes, or an empty string. It ends
- * with a full stop only if it says what to do. */
+/* Writes to `text` the reason of the latest failure: why opening failed, how the shared file was
+ * lost, or why it could not grow. It is a UTF-8 sentence of at most `size` bytes, or an empty
+ * string, and ends with a full stop only if it says what to do. */
 void wlh_bucket_get_failure(struct wlh_bucket *bucket, char *text, size_t size);
 
 enum { WLH_PLACE_SIZE = 1100 };

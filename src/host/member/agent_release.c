@@ -48,8 +48,8 @@ static void defer_end(struct wlh_request *request)
   wlk_mutex_lock(&bucket->qmu);
   wlh_drop_event(request);
   request->item.gone = true;
-  /* A deferred request that no thread has begun was never made, unless its release was deferred
-   * earlier. */
+  /* If no thread has started on a deferred request, the request is not in the tables, unless its
+   * release was deferred earlier. */
   bool never_made = request->item.op == WLH_OP_REQUEST && !request->item.doing;
   bool on_its_way = request->item.doing || request->item.op == WLH_OP_RELEASE;
   if (never_made)

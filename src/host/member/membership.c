@@ -62,7 +62,7 @@ static enum verdict judge_segment(
   return atomic_load(&header->retired) ? RETIRED : GOOD;
 }
 
-/* The message names a process that has the file open. */
+/* If the layout is foreign, the message names a process that uses the file, if one is known. */
 static enum wlh_status fail_unusable(
     struct wlh_bucket *bucket, enum verdict verdict, struct wlh_failure *failure)
 {
@@ -70,8 +70,9 @@ static enum wlh_status fail_unusable(
   if (verdict != FOREIGN_LAYOUT) {
     return wlh_fail(
         failure, WLH_LOST,
-        WLH_PORT_FILE " is damaged, and other processes still have it open. Requests fail until "
-                      "these notice the damage or end; then the file is created anew. %s",
+        WLH_PORT_FILE
+        " is damaged, and other processes still have it open. Requests fail until "
+        "those processes exit or notice the damage; then the file is created again. %s",
         bucket->port.path, wlh_port_open_files_hint());
   }
   uint32_t pid = 0;
@@ -226,7 +227,8 @@ static enum wlh_status take_number_in_segment(
     if (wlh_is_lost(bucket)) break;
   }
   return wlh_fail(
-      failure, WLH_LOST, WLH_PORT_FILE " keeps changing while this process opens it",
+      failure, WLH_LOST,
+      WLH_PORT_FILE " was replaced again and again while this process tried to open it. Try again.",
       bucket->port.path);
 }
 

@@ -87,10 +87,11 @@ enum wlh_status wlh_fail(
 /* The text is valid until the thread's next call. */
 const char *wlh_port_error_text(int error);
 
-/* Returns what to do about the system's `error`: ". " and a sentence, a constant, or "". */
+/* Returns a constant: ". " and a sentence that says what to do about the system's `error`, or
+ * "". */
 const char *wlh_port_remedy(int error);
 
-/* Returns a sentence, a constant, that says how to find out which programs have files open. */
+/* Returns a constant sentence that says how to find the programs that have a file open. */
 const char *wlh_port_open_files_hint(void);
 
 /* Returns WLH_FULL for a shortage that may pass (space, descriptors, memory), WLH_UNSUPPORTED for
@@ -178,8 +179,8 @@ void wlh_port_close_files(struct wlh_port *port);
  * nanoseconds until the next call is necessary, or WLH_PORT_FOREVER. */
 uint64_t wlh_port_refresh(struct wlh_port *port);
 
-/* If the path does not lead to the file, or the file has less than `size` bytes, returns what
- * happened: the end of a sentence, a constant. Otherwise returns NULL. */
+/* If the path does not lead to the file, or the file has less than `size` bytes, returns a
+ * constant, the end of a sentence that says what happened. Otherwise returns NULL. */
 const char *wlh_port_find_harm(struct wlh_port *port, uint64_t size);
 
 /* ---- proof of life: byte locks ---- */
@@ -338,7 +339,7 @@ bool wlh_port_at_fork(void (*child)(void));
 void wlh_port_prevent_forks(void);
 void wlh_port_permit_forks(void);
 
-/* Returns the number of the process in its own namespace, for display. */
+/* Returns the process id as the PID namespace of this process has it. For display only. */
 uint32_t wlh_port_pid(void);
 
 #endif

@@ -46,7 +46,7 @@ bool wlh_cells_end_look(struct wlh_segment *segment, uint32_t member);
 
 /* If there is unused space after the cells and no member reads them from outside, returns true: the
  * caller must give the space back to the system before it leaves, and then call
- * wlh_cells_end_give_back. If a member does read them, its wlh_cells_end_look returns true
+ * wlh_cells_end_give_back. If a member reads them, its wlh_cells_end_look returns true
  * later. */
 bool wlh_cells_begin_give_back(struct wlh_arena *arena);
 void wlh_cells_end_give_back(struct wlh_arena *arena);

@@ -14,8 +14,8 @@
 enum wlh_cells_status wlh_cells_join(
     struct wlh_arena *arena, uint64_t id, uint32_t pid, const char *version);
 
-/* Removes the arena's own member with all its requests and agents, as if it had died. Returns the
- * result of wlh_cells_rebuild, at the same cost. */
+/* Removes the arena's own member with all its requests and agents, as if it had died. Returns
+ * what wlh_cells_rebuild returns, and costs as much. */
 enum wlh_cells_status wlh_cells_drop_member(struct wlh_arena *arena);
 
 /* Leaves. All agents must have been terminated.

@@ -284,8 +284,9 @@ struct wlh_header {
 struct wlh_segment {
   struct wlh_header header;
   struct wlh_member members[WLH_MEMBERS];
-  union wlh_cell cells[]; /* `ncells`; after them `ncells` uint32_t *: heads of the buckets, as
-                             `chain` */
+  /* `ncells` cells, then `ncells` derived words (uint32_t): the heads of the hash chains, which
+   * `chain` continues. */
+  union wlh_cell cells[];
 };
 
 #define WLH_BYTES_BEFORE_CELLS (256 + 64 * WLH_MEMBERS)

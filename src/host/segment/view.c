@@ -64,8 +64,8 @@ static uint32_t add_client(struct viewing *viewing, uint32_t agent)
 static struct wlh_entry entry_of(struct viewing *viewing, uint32_t request, uint32_t limit)
 {
   const struct wlh_request_cell *cell = wlh_request_at(viewing->arena, request);
-  /* The token is read first, because a reader outside compares it with the token that it reads
-   * last. */
+  /* The token must be read first. A reader outside reads it again at the end, and ignores the lock
+   * if it has changed. */
   uint64_t token = __atomic_load_n(&cell->token, __ATOMIC_ACQUIRE);
   bool held = wlh_is_held(cell->kind);
   return (struct wlh_entry){

@@ -114,11 +114,12 @@ static enum wlh_status check_owner(
 
 /* ---- files of a group ----
  *
- * Where a group may write, a member of it can replace any name at any moment. So no file gets its
- * rights by name, and no file is made in place: it is made in a directory that only its user can
- * write, gets its rights there, and is moved or linked into place when complete. If a process is
- * killed meanwhile, the user's next process finishes its files. An existing file is used only if
- * all of the group may write it, so nobody gains by putting it there. */
+ * In a directory that a group may write, a member of the group can replace any name at any moment.
+ * So permissions are never set through a path in such a directory, and no file is created there. A
+ * file is created in a directory that only its owner can write, gets its permissions there, and is
+ * then moved or linked into place. If a process is killed meanwhile, the next process of the same
+ * user finishes its files. An existing file is used only if the whole group may write it, so nobody
+ * gains by putting it there. */
 
 enum { MAKE_ROUNDS = 10 };
 
@@ -259,8 +260,9 @@ static enum wlh_status open_base(
   if (!wlh_port_is_local(port->base)) {
     return wlh_fail(
         failure, WLH_UNSUPPORTED,
-        "%s is on a file system that is not supported; supported are %s. On others, network file "
-        "systems above all, locks or shared memory can fail. Use a directory on a supported file "
+        "%s is on an unsupported file system; only %s are supported. On other file systems, above "
+        "all on network file systems, locks or shared memory can fail. Use a directory on a "
+        "supported file "
         "system " WLH_GIVEN "; locks between machines need " WLH_CLUSTER ".",
         base, wlh_port_local);
   }

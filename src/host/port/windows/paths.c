@@ -54,7 +54,8 @@ enum wlh_status wlh_port_choose_directory(
   if (*standard && !local_data(parent, sizeof parent)) {
     return wlh_fail(
         failure, WLH_UNSUPPORTED,
-        "Windows does not report the folder for the data of this user: " WLH_ELSEWHERE ".");
+        "Windows does not report the local application data folder of this user. Set a "
+        "directory " WLH_GIVEN ".");
   }
   if (*standard)
     length = snprintf(path, WLH_PATH_SIZE, "%s\\web-locks", parent);
@@ -126,8 +127,9 @@ static enum wlh_status check_directory(HANDLE handle, const char *path, struct w
   if (!is_local(handle)) {
     return wlh_fail(
         failure, WLH_UNSUPPORTED,
-        "%s is on a file system that is not supported; supported are local NTFS and ReFS. On "
-        "others, locks or shared memory can fail, or other users have access: " WLH_ELSEWHERE ".",
+        "%s is on an unsupported file system; only local NTFS and ReFS are supported. On other "
+        "file systems, locks or shared memory can fail, or other users have access: " WLH_ELSEWHERE
+        ".",
         path);
   }
   return wlh_port_check_access(handle, path, true, failure);
