@@ -136,7 +136,7 @@ class Agent {
   /**
    * Applies the events that a call of the addon left in the exchange, and then the events that did
    * not fit into it. It must run after each call, and before a call if a stack overflow left events
-   * unapplied. Nothing called from here may call the addon or users' code (contract.js), because
+   * unapplied. Nothing called from here may call the addon or user code (contract.js), because
    * that would call this function again.
    * @throws {unknown} stack overflow; the event loop then applies the remaining events
    */

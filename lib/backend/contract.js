@@ -8,7 +8,7 @@
  *
  * State first, users afterwards. Calls of a backend, and the members of a Requester that say what
  * happened (`granted`, `unavailable`, `stolen`, `otherLimit` …), only change state and run no
- * users' code. `announceAnswer` and `announceLoss` may run users' code, which may call the backend
+ * user code. `announceAnswer` and `announceLoss` may run user code, which may call the backend
  * again, even about the same request. A backend calls these two from `announce`, or from its own
  * events, when its state is settled. Losses come first: a holder must learn of a theft before the
  * code of a thief in the same thread runs. The caller of `request`, `requestAll` or `wait`
@@ -16,7 +16,7 @@
  *
  * Applying events calls nothing. A backend applies a batch of events one after the other, by
  * calling these members. So a member must only change fields and return. It must not call a
- * backend, the addon, or anything that could be users' code, and neither may the backend between
+ * backend, the addon, or anything that could be user code, and neither may the backend between
  * two members. Such a call would apply the rest of the batch before the current event is done.
  * Therefore an error is created only when it is announced. Tests hold all backends to this
  * (test/helpers/applying.js, test/lib/applying.test.js).
@@ -78,10 +78,10 @@
  *   creates the error when the failure is announced
  * @property {() => void} announceAnswer notifies users that the request was granted, is unavailable
  *   or failed, if that is still true
- * @property {boolean} isDelivered whether users' code was called with the answer; valid after
+ * @property {boolean} isDelivered whether user code was called with the answer; valid after
  *   `announceAnswer`
  * @property {(fromEvents: boolean) => void} announceLoss notifies users, once, of a lock that was
- *   stolen or lost; `fromEvents` is false within a call from users' code
+ *   stolen or lost; `fromEvents` is false within a call from user code
  * @property {() => Error} lossReason
  * @property {() => void} finish does what a stack overflow prevented
  */

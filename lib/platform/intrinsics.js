@@ -31,7 +31,7 @@ const then = uncurry(promisePrototype.then);
 const { species } = Symbol;
 
 /**
- * Whether `then` makes native promises: it reads their constructor, which users' code may replace.
+ * Whether `then` makes native promises: it reads their constructor, which user code may replace.
  */
 const arePromisesNative = () => {
   try {
@@ -55,7 +55,7 @@ const rejected = async (error) => {
 
 /**
  * A resolved promise without a constructor, so that its `then` never reads a constructor that
- * users' code has replaced.
+ * user code has replaced.
  */
 const RESOLVED = Object.defineProperty(Promise.resolve(), 'constructor', { value: undefined });
 
@@ -88,7 +88,7 @@ const { ref, unref } = (() => {
 })();
 
 /**
- * Reports an exception of users' code that no caller can catch, as the platform does for listeners.
+ * Reports an exception of user code that no caller can catch, as the platform does for listeners.
  * @param {unknown} error
  */
 function report(error) {

@@ -3,7 +3,7 @@
 const { captureStackTrace } = Error;
 
 /**
- * Captures the stack of a call, even if users' code has changed how stacks are formatted.
+ * Captures the stack of a call, even if user code has changed how stacks are formatted.
  * @param {Function} callee the function whose caller is the first frame
  * @param {number} most the most frames to capture
  * @param {(error: Error, frames: NodeJS.CallSite[]) => string} describe

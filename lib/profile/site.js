@@ -1,6 +1,6 @@
 'use strict';
 
-/** Finds the place in users' code that requested a lock. */
+/** Finds the place in user code that requested a lock. */
 
 const path = require('node:path');
 const process = require('node:process');

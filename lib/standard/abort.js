@@ -127,7 +127,7 @@ function listen(signal, first) {
   const followers = new Set();
   addTo(followers, first);
   const listener = () => {
-    // Users' code has dispatched this event itself.
+    // User code has dispatched this event itself.
     if (!getAborted(signal)) return;
     stopListening(signal, following);
     const reason = getReason(signal);

@@ -26,7 +26,7 @@ const runIn = uncurry(/** @type {any} */ (AsyncResource.prototype.runInAsyncScop
  */
 
 /**
- * Follows the course of a request. An observer may run users' code, and nothing here may depend on
+ * Follows the course of a request. An observer may run user code, and nothing here may depend on
  * what that code does. `arm` sets up the timers and signals that can end the wait of a request, and
  * `disarm` removes them. `onMiss` means that the lock is not available. `onEnd` is called once,
  * after all other calls.
@@ -50,8 +50,8 @@ const ENDED = 4;
  * `Lock` reads it. Users never see it.
  *
  * Each transition must change the state here and in the backend first, and notify users afterwards,
- * so that users' code always finds the new state. A callback of users runs in a microtask of its
- * own, on an empty stack. A call from users' code can overflow the stack anywhere; `unfinished` and
+ * so that user code always finds the new state. A callback of users runs in a microtask of its
+ * own, on an empty stack. A call from user code can overflow the stack anywhere; `unfinished` and
  * `undo` then make sure that no request is left behind.
  *
  * Two promises lead to users. `answer` is internal and resolves to the request when it is answered.
@@ -175,12 +175,12 @@ class LockRequest {
     this.resolveAnswer();
   }
 
-  /** Whether users' code was called with the answer; valid after the answer was announced. */
+  /** Whether user code was called with the answer; valid after the answer was announced. */
   get isDelivered() {
     return this.callback === undefined;
   }
 
-  /** @param {boolean} fromEvents false within a call from users' code */
+  /** @param {boolean} fromEvents false within a call from user code */
   announceLoss(fromEvents) {
     const { loss } = this;
     if (this.state !== LOST || loss?.isAnnounced) return;
@@ -230,7 +230,7 @@ class LockRequest {
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
       this.backend.undo(this.tag);
-      // Users' code has caused the rejection of the request meanwhile, and this rejection is the
+      // User code has caused the rejection of the request meanwhile, and this rejection is the
       // answer.
       if (this.refusal) return released;
       this.callback = undefined;
@@ -485,7 +485,7 @@ function makeThenable(request) {
 }
 
 /**
- * Works even if users' code has replaced parts of promises, because async functions do not use the
+ * Works even if user code has replaced parts of promises, because async functions do not use the
  * replaced parts.
  * @param {Promise<any>} answer @returns {Promise<any>}
  */

@@ -62,7 +62,7 @@ const { within } = require('./within.js');
  */
 
 /**
- * The listener's calls must not run users' code, except `settled`, which is called at the end of
+ * The listener's calls must not run user code, except `settled`, which is called at the end of
  * each event.
  * @typedef {object} Listener
  * @property {(place: TrackedRequest) => void} granted

@@ -78,7 +78,7 @@ class Extensions {
     requireArguments(count, 2, REQUEST_ALL);
     const several = toSeveral(names, count > 2 ? optionsOrCallback : undefined, REQUEST_ALL);
     const callback = toCallback(arguments[count > 2 ? 2 : 1], REQUEST_ALL, 'The callback');
-    // A plain `return` would make the engine call the promise's `then`, which may be users' code.
+    // A plain `return` would make the engine call the promise's `then`, which may be user code.
     return await runWithSeveral(backend, several, callback);
   }
 

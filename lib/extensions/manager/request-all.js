@@ -453,7 +453,7 @@ function toSeveral(names, givenOptions, operation) {
   refuseOthers(options, 'several', operation);
   /** @type {Part[]} */
   const asked = [];
-  // The iterator is users' code, and runs before the options are checked.
+  // The iterator is user code, and runs before the options are checked.
   for (const entry of names) {
     const named = typeof entry === 'object' && entry !== null;
     const givenName = named ? entry.name : entry;

@@ -143,7 +143,7 @@ class HeldRequest extends Request {
     try {
       this.#requestAndAnswer();
     } catch (error) {
-      // Users' code has caused the rejection of the promise meanwhile, and this rejection is the
+      // User code has caused the rejection of the promise meanwhile, and this rejection is the
       // answer.
       if (!this.reject) return answer;
       this.reject = undefined;
@@ -153,7 +153,7 @@ class HeldRequest extends Request {
   }
 
   /**
-   * Makes a request of the library itself, which is not published and runs no users' code.
+   * Makes a request of the library itself, which is not published and runs no user code.
    * Afterwards the caller must announce what this request has changed for other requests.
    * @throws {unknown} the reason why it failed
    */
@@ -295,7 +295,7 @@ class HeldRequest extends Request {
   }
 
   /**
-   * Works even if users' code has replaced parts of promises: see `releasedPromise` in
+   * Works even if user code has replaced parts of promises: see `releasedPromise` in
    * lock-request.js.
    * @param {Promise<void>} released
    */

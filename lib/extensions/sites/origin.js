@@ -2,7 +2,7 @@
 
 /**
  * Shows in the stacks of errors and in warnings where a lock was requested. If a timer fires or
- * another thread steals, the error's own stack has no frame of users' code.
+ * another thread steals, the error's own stack has no frame of user code.
  */
 
 const path = require('node:path');
@@ -29,13 +29,13 @@ function withTextStack(origin) {
   try {
     return { stack: `${origin.stack}` };
   } catch {
-    // Users' code formats stacks, and has thrown an error.
+    // User code formats stacks, and has thrown an error.
     return undefined;
   }
 }
 
 /**
- * Makes an error whose stack is long enough to reach users' code.
+ * Makes an error whose stack is long enough to reach user code.
  * @template {Error} E
  * @param {() => E} make
  */
@@ -70,7 +70,7 @@ function withOrigin(error, origin) {
     const value = `${error.name}: ${error.message}\n${withoutFirstLine(stack)}`;
     defineProperty(error, 'stack', attributesOf(value));
   } catch {
-    // Users' code may format stacks, and may throw an error. Then the error keeps its own stack.
+    // User code may format stacks, and may throw an error. Then the error keeps its own stack.
   }
   return error;
 }
@@ -91,12 +91,12 @@ const FRAMES = 4;
 /** The files of the library are below this folder. */
 const LIBRARY = path.join(__dirname, '..', '..') + path.sep;
 
-/** The first frames of users' code; '' if they are unknown. @param {Origin | undefined} origin */
+/** The first frames of user code; '' if they are unknown. @param {Origin | undefined} origin */
 function placeOf(origin) {
   const text = origin && withTextStack(origin);
   if (!text) return '';
   const frames = withoutFirstLine(text.stack);
-  // In a bundle, the library is in the same file as users' code.
+  // In a bundle, the library is in the same file as user code.
   return firstFrames(frames, LIBRARY) || firstFrames(frames);
 }
 
@@ -146,7 +146,7 @@ function rejectInUsersStack({ resolve, reject }, tell) {
     // This reaction exists only for the engine: when it runs, the promise is already settled.
     then(telling, resolve, reject);
   } catch {
-    // Users' code has replaced parts of promises, so the error gets no frames.
+    // User code has replaced parts of promises, so the error gets no frames.
   }
 }
 

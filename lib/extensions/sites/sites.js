@@ -37,7 +37,7 @@ function forgetSite(lock) {
 }
 
 /**
- * Runs no users' code, in contrast to `placeOf`.
+ * Runs no user code, in contrast to `placeOf`.
  * @param {Backend} backend @param {LockDetails} lock @returns {Origin | undefined}
  */
 function originOfHeld(backend, lock) {

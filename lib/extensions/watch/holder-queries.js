@@ -58,7 +58,7 @@ const setInWeak = uncurry(WeakMap.prototype.set);
 const { freeze } = Object;
 
 /**
- * Must not run users' code, because the request still waits for the lock.
+ * Must not run user code, because the request still waits for the lock.
  * @param {Backend} backend @param {LockDetails[] | undefined} all @returns {Holders | undefined}
  */
 function toHolders(backend, all) {
@@ -75,7 +75,7 @@ function toHolders(backend, all) {
 }
 
 /**
- * Adds the places where the locks were requested, which can run users' code, and freezes the list.
+ * Adds the places where the locks were requested, which can run user code, and freezes the list.
  * @template {Holders | undefined} T
  * @param {T} holders
  */
