@@ -1,7 +1,7 @@
 'use strict';
 
 /**
- * The adapter of Redis and Valkey (../../adapter.js). It calls the script redis.lua.js over
+ * The adapter of Redis and Valkey (../../adapter.js). It calls the script of lua/ over
  * connections made from the user's client (link.js). A step is one run of the script, so it is
  * atomic. The script publishes grants and thefts on the channel of their session. Each renewal
  * publishes an echo on this channel: if the echo does not arrive, the session treats the connection
@@ -732,8 +732,8 @@ async function examineReplicas(link, replication) {
 }
 
 /**
- * Encodes an operation as redis.lua.js expects it. Keys and JSON contain no line feed, and JSON
- * escapes lone surrogates.
+ * Encodes an operation as lua/step_fast.lua expects it. Keys and JSON contain no line feed, and
+ * JSON escapes lone surrogates.
  * @param {Op} op
  */
 function textOf(op) {

@@ -1,0 +1,65 @@
+-- Begins a session.
+--
+--   Input    5 life (the epoch that the client has seen), 6 token (the greatest that it has seen),
+--            7 ttl, 8 info, 9 client, 10 version, 11 shards
+--   Output   open, epoch, ms to the end of the quarantine; or 'version' or 'shards' and the
+--            bucket's own
+
+-- Compares the bucket's version and number of shards with the caller's. Returns what differs, or
+-- nil.
+function F.find_mismatch()
+  local it = call('HMGET', M, 'version', 'shards')
+  if it[1] and it[1] ~= ARGV[10] then return { 'version', it[1] } end
+  if it[2] and it[2] ~= ARGV[11] then return { 'shards', it[2] } end
+end
+
+-- The link of a session's steps, if they may take the fast path, which does not count replicas.
+function F.link_for_steps(connection)
+  return strict == 0 and connection .. string.match(link, ' .*') or ''
+end
+
+-- Counts the sessions after "change" sessions were added or removed. Returns whether any other
+-- session is missing, because its keys expired or were deleted by hand.
+function F.count_sessions(change)
+  local there = call('ZCARD', S)
+  call('HSET', M, 'sessions', there)
+  return there < (known.sessions or 0) + change
+end
+
+-- Makes later quarantines as short as live sessions allow. The current quarantine may protect
+-- unknown sessions, so it stays.
+function F.shorten_quarantines()
+  if now < from then return end
+  if known.length > pause then call('HDEL', M, 'length') end
+  local longest, first, some = 0, 0, nil
+  repeat
+    some = call('ZREVRANGE', S, first, first + 99)
+    for _, session in ipairs(some) do
+      local its = tonumber(call('HGET', F.info_key(session), 'pause') or known.longest)
+      longest = math.max(longest, its)
+      if longest >= known.longest then return end
+    end
+    first = first + 100
+  until #some < 100
+  if longest > 0 then call('HSET', M, 'pause', F.int(longest)) else call('HDEL', M, 'pause') end
+end
+
+function F.open()
+  local ttl, info, client, version, shards =
+    tonumber(ARGV[7]), ARGV[8], ARGV[9], ARGV[10], ARGV[11]
+  if F.count_sessions(0) then F.handle_missing_sessions() end
+  F.compare_seen(ARGV[5], tonumber(ARGV[6]))
+  F.set_lease(me, now + ttl, '0')
+  call('HSET', INFO, 'conn', number, 'link', F.link_for_steps(number), 'ttl', F.int(ttl),
+    'pause', string.match(link, ' (%d+)'), 'info', info, 'client', client,
+    'kept', idle > 0 and F.int(now) or '0')
+  call('HSET', M, 'version', version, 'shards', shards, 'pause', F.int(known.longest),
+    'renewed', F.int(now))
+  F.count_sessions(1)
+  F.shorten_quarantines()
+  F.expire_key_later(S)
+  F.expire_key_later(INFO)
+  -- This PUBLISH may raise an error, so that a user who may not publish learns of it.
+  call('PUBLISH', P .. ':c:' .. me, 'e 0')
+  return { 'open', epoch, F.int(math.max(from - now, 0)) }
+end

@@ -1,0 +1,51 @@
+-- Extends the lease of a session.
+--
+--   Input    5 life, 6 token (as in open.lua), 7 a message to publish on the session's channel, to
+--            test it, then the refs of thefts that the caller knows
+--   Output   0, ms to the next end of another session's lease (-1: none), ms to the end of the
+--            quarantine, epoch, number of the last recorded step (0: none), then ref and token (0:
+--            waits) of all that the session has, ref and s<client id of the thief> of all that was
+--            stolen from it, and ref and s of what has passed; or -2, -5
+
+-- Sets the expiry of all the session's keys again, if that was long ago.
+function F.refresh_expiries(refs)
+  local age = now - my.kept
+  if idle == 0 and my.kept == 0 then return end
+  if idle > 0 and my.kept > 0 and age >= 0 and age < idle / 8 then return end
+  for _, key in ipairs({ S, INFO, F.thefts_key(me) }) do F.expire_key_later(key) end
+  for i = 2, #refs, 2 do F.expire_name_later(refs[i]) end
+  call('HSET', INFO, 'kept', idle > 0 and F.int(now) or '0')
+end
+
+function F.renew()
+  F.compare_seen(ARGV[5], tonumber(ARGV[6]))
+  local refused = F.check_session()
+  if refused then return refused end
+  F.set_lease(me, now + my.ttl, '0')
+  call('HSET', M, 'renewed', F.int(now))
+  F.add_message(me, ARGV[7])
+  local next_expiry = '-1'
+  local sessions = call('ZRANGE', S, 0, 1, 'WITHSCORES')
+  for i = #sessions - 1, 1, -2 do
+    if sessions[i] ~= me then next_expiry = F.int(math.max(tonumber(sessions[i + 1]) - now, 0)) end
+  end
+  local reply = { '0', next_expiry, F.int(math.max(from - now, 0)), epoch,
+    my.step or '0' }
+  local refs = F.refs_of(me)
+  for i = 1, #refs, 2 do
+    -- If somebody overwrote the keys of a name, only its own requests are lost.
+    local is_read, row = pcall(F.find_row, refs[i + 1], refs[i] .. '|' .. me)
+    if is_read and row then
+      reply[#reply + 1] = refs[i]
+      reply[#reply + 1] = F.int(row.token)
+    end
+  end
+  for i = 8, #ARGV do call('HDEL', F.thefts_key(me), ARGV[i]) end
+  local thefts = call('HGETALL', F.thefts_key(me))
+  for i = 1, #thefts, 2 do
+    reply[#reply + 1] = thefts[i]
+    reply[#reply + 1] = 's' .. thefts[i + 1]
+  end
+  F.refresh_expiries(refs)
+  return reply
+end
