@@ -1,7 +1,7 @@
 'use strict';
 
 /**
- * Writes the modules that contain the Lua of Redis. The package has these
+ * Writes the modules that contain the Lua of Redis and the SQL of PostgreSQL. The package has these
  * modules instead of the sources, because a bundle would lack a file that is read at run time.
  *
  *   embed.js            writes the modules (`npm run embed`)
@@ -23,10 +23,16 @@ const EMBEDDED = [
     // Comments that fill a line go. No string contains a line break, so each `--` begins a comment.
     edit: (text) => text.replace(/^ *--.*\n/gm, ''),
   },
+  {
+    main: 'postgres/sql/main.sql',
+    module: 'postgres/postgres.sql.js',
+    // Administrators read what they run (docs/CLUSTER.md), so the comments stay.
+    edit: (text) => text,
+  },
 ];
 
-/** The line that stands for another file of the folder. */
-const INCLUDE = /^-- @include (\S+)$/gm;
+/** The line of Lua or psql that stands for another file of the folder. */
+const INCLUDE = /^(?:-- @include|\\ir) (\S+)$/gm;
 
 /** @param {Embedded} embedded @returns {string} the text of the module */
 function moduleOf({ main, edit }) {

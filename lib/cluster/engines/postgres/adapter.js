@@ -2,7 +2,7 @@
 
 /**
  * The adapter of PostgreSQL (../../adapter.js). It takes a client from the user's pg Pool, keeps
- * it, and calls the functions of postgres.sql.js over it (link.js). A step is one statement, and so
+ * it, and calls the functions of sql/ over it (link.js). A step is one statement, and so
  * one transaction, whose NOTIFYs announce its grants and thefts. The adapter creates the schema on
  * first use.
  */

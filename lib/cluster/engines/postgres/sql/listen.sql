@@ -1,0 +1,7 @@
+-- Makes the connection receive the session's notifications, beginning with its next commit.
+-- PostgreSQL wakes each listener for every NOTIFY, so a session listens only while it has or
+-- requests something.
+CREATE OR REPLACE FUNCTION web_locks.listen(me bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE 'LISTEN wl_' || me;
+END $$;

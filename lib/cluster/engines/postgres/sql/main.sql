@@ -1,0 +1,44 @@
+-- The lock state in PostgreSQL (13 or newer), and the functions that change it. web-locks/postgres
+-- runs this on first use. Where the application may not create tables, an administrator runs it as
+-- it is (docs/CLUSTER.md). "web_locks" is the schema; "/*unlogged*/" becomes UNLOGGED if the user
+-- wants that. Time is clock_timestamp() of this server.
+--
+-- Parameters that many functions have:
+--   me         the caller's session
+--   its_conn   the number of the connection that calls; an older one must change nothing
+--   its_step   the number of the step that this call is
+--   reference  "ref" of a request, which is unique in its session
+--   k          the key of a name: SHA-256
+--   seen_life, seen_token   the epoch and the greatest token that the client has seen; or '', 0
+--
+-- Each function runs in a transaction of its own and takes locks in this order, so that there is no
+-- deadlock: the epoch (an advisory lock, then the row of "lasting"), names (advisory locks,
+-- ascending), the caller's row of "session", and then nothing that could wait. Rows of other
+-- sessions, and rows of "request", which users guard (FOR KEY SHARE), must be locked with SKIP
+-- LOCKED. Updates of these rows must not change a key column, so that they wait for no guard.
+
+BEGIN;
+SELECT pg_advisory_xact_lock(22350, hashtext('web_locks'));
+
+\ir tables.sql
+\ir epoch.sql
+\ir grace.sql
+\ir lock_names.sql
+\ir bury.sql
+\ir process_the_lock_request_queue.sql
+\ir step.sql
+\ir request_alone.sql
+\ir end_alone.sql
+\ir listen.sql
+\ir request_one.sql
+\ir steal_one.sql
+\ir end_one.sql
+\ir marks.sql
+\ir open.sql
+\ir hello.sql
+\ir renew.sql
+\ir end_sessions.sql
+\ir sweep.sql
+\ir close.sql
+\ir first_epoch.sql
+COMMIT;

@@ -1,0 +1,18 @@
+-- Marks a name. This may wait for a transaction that deletes the old mark; that transaction waits
+-- for nothing.
+CREATE OR REPLACE FUNCTION web_locks.set_mark(
+  k bytea, me bigint, reference bigint, keep float8
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  the_end timestamptz := clock_timestamp() + keep * interval '1 millisecond';
+BEGIN
+  INSERT INTO web_locks.mark VALUES (k, the_end, me, reference)
+    ON CONFLICT (key) DO UPDATE SET until = the_end, session = me, ref = reference;
+END $$;
+
+-- Deletes up to "most" expired marks. It must come last in a transaction: see "set_mark".
+CREATE OR REPLACE FUNCTION web_locks.drop_marks(most int) RETURNS void LANGUAGE sql AS $$
+  DELETE FROM web_locks.mark WHERE key = ANY (ARRAY(
+    SELECT key FROM web_locks.mark WHERE until <= clock_timestamp()
+    ORDER BY until LIMIT most FOR UPDATE SKIP LOCKED))
+$$;
