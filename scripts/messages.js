@@ -128,14 +128,33 @@ const textsOfC = (file, macros) =>
     .map((text) => joined(text, macros))
     .filter(isProse);
 
+/** @param {string} file @returns {string[]} the texts of the errors that Lua or SQL raises */
+const textsOfScript = (file) =>
+  [
+    ...fs
+      .readFileSync(path.join(root, file), 'utf8')
+      .matchAll(/\b(?:error\(|error_reply\(|RAISE EXCEPTION )'([^']+)'/g),
+  ]
+    .map(([, text]) => text)
+    .filter(isProse);
+
 const all = execFileSync('git', ['ls-files', 'lib', 'src'], { cwd: root, encoding: 'utf8' })
   .trim()
   .split('\n');
 const macros = macrosOf(all.filter((file) => /\.(c|cc|h)$/.test(file)));
+/** @param {string} file */
+const cTexts = (file) => textsOfC(file, macros);
+/** @type {Record<string, (file: string) => string[]>} by extension */
+const READERS = {
+  '.c': cTexts,
+  '.cc': cTexts,
+  '.js': textsOf,
+  '.lua': textsOfScript,
+  '.sql': textsOfScript,
+};
 const sections = all.map((file) => {
   if (OTHERS.test(file)) return '';
-  const isC = /\.(c|cc)$/.test(file);
-  const texts = isC ? textsOfC(file, macros) : file.endsWith('.js') ? textsOf(file) : [];
+  const texts = READERS[path.extname(file)]?.(file) ?? [];
   const lines = [...new Set(texts)].map((text) =>
     text.includes('\n')
       ? `\`\`\`text\n${text.trim()}\n\`\`\``

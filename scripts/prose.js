@@ -120,6 +120,15 @@ function checkC(file) {
   }
 }
 
+/** Checks comments of Lua or SQL. @param {string} file */
+function checkDashes(file) {
+  const source = fs.readFileSync(path.join(root, file), 'utf8');
+  for (const match of source.matchAll(/(?:^ *--.*\n?)+/gm)) {
+    const line = source.slice(0, match.index).split('\n').length;
+    checkProse(file, line, textOf(match[0].replace(/^ *--/gm, '//'), /^ {2,}/), true);
+  }
+}
+
 /** Checks a document without its code, tables and comments. @param {string} file */
 function checkDocument(file) {
   const text = fs
@@ -205,6 +214,7 @@ const files = execFileSync('git', ['ls-files', 'src', 'lib', 'bin', 'docs', '*.m
 for (const file of files) {
   if (/\.(js|mjs)$/.test(file)) checkJavaScript(file);
   else if (/\.(c|h|cc)$/.test(file)) checkC(file);
+  else if (/\.(lua|sql)$/.test(file)) checkDashes(file);
   else if (file.endsWith('.md') && !/^docs\/internals\/|^CHANGELOG/.test(file)) checkDocument(file);
 }
 checkNames();
