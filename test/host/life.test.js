@@ -251,7 +251,7 @@ describe('handles of a bucket that were given its directory in different ways', 
       if (before === undefined) delete process.env.WEB_LOCKS_DIRECTORY;
       else process.env.WEB_LOCKS_DIRECTORY = before;
     });
-    process.env.WEB_LOCKS_DIRECTORY = path.join(above, 'locks');
+    process.env.WEB_LOCKS_DIRECTORY = path.join(above, 'locks/');
     const byEnvironment = host.openBucket('a');
     const byOption = host.openBucket('a', { directory: path.join(above, 'locks') });
     const byLink = host.openBucket('a', { directory: path.join(link, 'locks') });
@@ -288,11 +288,24 @@ describe('handles of a bucket that were given its directory in different ways', 
   });
 
   it('are in each other’s way when a thread blocks', async (t) => {
-    const [byEnvironment, byOption] = openThree(t);
-    const held = await hold(byEnvironment.locks, 'a', { label: 'mine' });
+    const buckets = openThree(t);
     const isOwn = ({ cycle }) => cycle[1]?.label === 'mine';
-    assert.throws(() => byOption.locks.acquireSync('a', { timeout: 1e9 }), isOwn);
-    await held.release();
+    for (const { locks: outer } of buckets) {
+      const held = await hold(outer, 'a', { label: 'mine' });
+      for (const { locks: inner } of buckets) {
+        assert.throws(() => inner.acquireSync('a', { timeout: 1e9 }), isOwn);
+      }
+      await held.release();
+    }
+  });
+
+  it('are so, too, before their directory was made', (t) => {
+    const [byEnvironment, byOption, byLink] = openThree(t);
+    const handle = byLink.locks.acquireSync('a', { timeout: 1e9 });
+    for (const { locks } of [byEnvironment, byOption]) {
+      assert.throws(() => locks.acquireSync('a', { timeout: 1e9 }), { name: 'DeadlockError' });
+    }
+    handle.release();
   });
 
   it('are one lock manager in diagnostics', async (t) => {

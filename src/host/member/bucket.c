@@ -113,7 +113,7 @@ static struct wlh_bucket *find_or_make_bucket(
   WLK_LIST_FOR_EACH (link, &registry) {
     struct wlh_bucket *bucket = WLK_ITEM(link, struct wlh_bucket, by_registry);
     if (bucket->opens > 0 && strcmp(bucket->name, name) == 0 &&
-        strcmp(bucket->directory, directory) == 0)
+        wlh_port_is_same_directory(bucket->directory, directory))
       return bucket;
   }
   if (!forks_seen) forks_seen = wlh_port_at_fork(forget_buckets_in_child);

@@ -144,6 +144,11 @@ void wlh_port_init(struct wlh_port *port);
 enum wlh_status wlh_port_choose_directory(
     const char *directory, char *path, bool *standard, struct wlh_failure *failure);
 
+/* Whether two paths from wlh_port_choose_directory lead to the same directory now, perhaps over a
+ * link or another mount point. The directory may not exist yet; then its parent directory and its
+ * name decide. */
+bool wlh_port_is_same_directory(const char *path, const char *other);
+
 /* Opens the files of a bucket, or makes them, without reading them.
  *   port      initialised or closed
  *   base      from wlh_port_choose_directory

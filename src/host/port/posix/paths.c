@@ -35,6 +35,44 @@ enum wlh_status wlh_port_choose_directory(
       path);
 }
 
+static bool is_same_file(const struct stat *status, const struct stat *other)
+{
+  return status->st_dev == other->st_dev && status->st_ino == other->st_ino;
+}
+
+/* Copies the path without slashes at its end to `parent`, ends that after the parent directory, and
+ * returns the rest. The path is absolute. */
+static const char *split_path(const char *path, char parent[WLH_PATH_SIZE])
+{
+  (void)snprintf(parent, WLH_PATH_SIZE, "%s", path);
+  for (size_t end = strlen(parent); end > 1 && parent[end - 1] == '/';) parent[--end] = '\0';
+  char *name = strrchr(parent, '/');
+  *name = '\0';
+  return name + 1;
+}
+
+static bool is_same_in_parent(const char *path, const char *other)
+{
+  char parent[WLH_PATH_SIZE], other_parent[WLH_PATH_SIZE];
+  const char *name = split_path(path, parent);
+  const char *other_name = split_path(other, other_parent);
+  struct stat status, other_status;
+  return strcmp(name, other_name) == 0 && stat(*parent ? parent : "/", &status) == 0 &&
+         stat(*other_parent ? other_parent : "/", &other_status) == 0 &&
+         is_same_file(&status, &other_status);
+}
+
+/* Links at the ends of the paths are not followed, because wlh_port_open refuses them. */
+bool wlh_port_is_same_directory(const char *path, const char *other)
+{
+  struct stat status, other_status;
+  if (strcmp(path, other) == 0) return true;
+  bool exists = lstat(path, &status) == 0;
+  bool other_exists = lstat(other, &other_status) == 0;
+  if (exists && other_exists) return is_same_file(&status, &other_status);
+  return !exists && !other_exists && is_same_in_parent(path, other);
+}
+
 #define DIRECTORY_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define FILE_FLAGS      (O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
 

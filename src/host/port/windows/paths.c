@@ -78,6 +78,49 @@ enum wlh_status wlh_port_choose_directory(
       path);
 }
 
+/*   follow  whether to follow a link at the end of the path */
+static bool identify(const char *path, bool follow, FILE_ID_INFO *id)
+{
+  WCHAR wide[WLH_PORT_WIDE_SIZE];
+  if (!wlh_port_widen_path(path, wide)) return false;
+  DWORD flags = FILE_FLAG_BACKUP_SEMANTICS | (follow ? 0 : WLH_PORT_NO_FOLLOWING);
+  HANDLE handle =
+      CreateFileW(wide, FILE_READ_ATTRIBUTES, WLH_PORT_SHARE, NULL, OPEN_EXISTING, flags, NULL);
+  if (handle == INVALID_HANDLE_VALUE) return false;
+  bool known = GetFileInformationByHandleEx(handle, FileIdInfo, id, sizeof *id) != FALSE;
+  (void)CloseHandle(handle);
+  return known;
+}
+
+/* Copies the path of the parent directory with its last backslash, and returns the rest. */
+static const char *split_path(const char *path, char parent[WLH_PATH_SIZE])
+{
+  const char *name = strrchr(path, '\\') + 1;
+  (void)snprintf(parent, WLH_PATH_SIZE, "%.*s", (int)(name - path), path);
+  return name;
+}
+
+static bool is_same_in_parent(const char *path, const char *other)
+{
+  char parent[WLH_PATH_SIZE], other_parent[WLH_PATH_SIZE];
+  const char *name = split_path(path, parent);
+  const char *other_name = split_path(other, other_parent);
+  FILE_ID_INFO id, other_id;
+  return strcmp(name, other_name) == 0 && identify(parent, true, &id) &&
+         identify(other_parent, true, &other_id) && memcmp(&id, &other_id, sizeof id) == 0;
+}
+
+/* Links at the ends of the paths are not followed, because wlh_port_open refuses them. */
+bool wlh_port_is_same_directory(const char *path, const char *other)
+{
+  FILE_ID_INFO id, other_id;
+  if (strcmp(path, other) == 0) return true;
+  bool exists = identify(path, false, &id);
+  bool other_exists = identify(other, false, &other_id);
+  if (exists && other_exists) return memcmp(&id, &other_id, sizeof id) == 0;
+  return !exists && !other_exists && is_same_in_parent(path, other);
+}
+
 static HANDLE open_directory(const WCHAR *wide)
 {
   struct wlh_private security;
