@@ -297,8 +297,8 @@ class Agent {
 
   /**
    * The microtasks of a callback must run before the next callback is called. A tick that is queued
-   * in a microtask runs after all present microtasks, and the engine runs microtasks between two
-   * ticks.
+   * in a microtask runs after all microtasks that are queued at that time, and the engine runs
+   * microtasks between two ticks.
    */
   #queueTick = () => {
     nextTick(() => {

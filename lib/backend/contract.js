@@ -11,19 +11,19 @@
  * user code. `announceAnswer` and `announceLoss` may run user code, which may call the backend
  * again, even about the same request. A backend calls these two from `announce`, or from its own
  * events, when its state is settled. Losses come first: a holder must learn of a theft before the
- * code of a thief in the same thread runs. The caller of `request`, `requestAll` or `wait`
- * announces an answer that came during the call, unless `deferAnnouncement` takes it over.
+ * code of a thief in the same thread runs. If the answer came during a call of `request`,
+ * `requestAll` or `wait`, the caller must announce it, unless `deferAnnouncement` takes it over.
  *
- * Applying events calls nothing. A backend applies a batch of events one after the other, by
- * calling these members. So a member must only change fields and return. It must not call a
- * backend, the addon, or anything that could be user code, and neither may the backend between
- * two members. Such a call would apply the rest of the batch before the current event is done.
- * Therefore an error is created only when it is announced. Tests hold all backends to this
- * (test/helpers/applying.js, test/lib/applying.test.js).
+ * Nothing may be called while events are applied. A backend applies a batch of events one after the
+ * other, by calling the members that only change state. Such a member must change fields and
+ * return. Neither the member nor the backend, between two members, may call a backend, the addon,
+ * or anything that could be user code: the call would apply the rest of the batch before the
+ * current event is done. For the same reason, an error is created only when it is announced. Tests
+ * check this for all backends (test/helpers/applying.js, test/lib/applying.test.js).
  *
- * Any call can throw a stack overflow, with its work done or not. The caller must then put the
- * request into `unfinished` and call `undo` with its tag, which together need no stack. Afterwards
- * the backend calls the request's `finish` from the event loop.
+ * Any call can throw a stack overflow, whether or not its work is done. The caller must then put
+ * the request into `unfinished` and call `undo` with its tag; both need no further stack.
+ * Afterwards the backend calls the request's `finish` from the event loop.
  */
 
 /** @typedef {'exclusive' | 'shared'} LockMode a mode (section 2.3) */
@@ -45,8 +45,8 @@
  * @property {number} [limit] of a shared request: how many units of the name may be held at a time,
  *   1 to 2^31 - 1; undefined for no limit. Exclusive requests ignore it
  * @property {number} [weight] the units that the request takes, 1 to `limit`; 1 if undefined
- * @property {number} [maxPending] the request ends if it would have to wait while this many
- *   requests wait already
+ * @property {number} [maxPending] the request ends if it would have to wait and this many requests
+ *   are already waiting
  * @property {number} [priority] -2^31 to 2^31 - 1; 0 if undefined. The request waits after requests
  *   of the same or a higher priority, and ahead of requests of a lower priority. A thief has 0,
  *   because it never waits
@@ -62,18 +62,20 @@
  *   on the request holds the lock, or it has passed and ended. The token, in two halves of 32 bits,
  *   is greater than the token of any earlier lock on the name, even if nobody held or used the name
  *   in between
- * @property {() => void} unavailable ends a request that said `ifAvailable`
- * @property {(clientId: string, pid?: number) => void} stolen ends a lock, which this client has
- *   stolen. `pid` is the process id of the thief, if the client id does not contain it
+ * @property {() => void} unavailable ends a request that does not wait
+ * @property {(clientId: string, pid?: number) => void} stolen ends a lock that the client
+ *   `clientId` has stolen. `pid` is the process id of the thief, if the client id does not contain
+ *   it
  * @property {(reason: LossReason, cause?: () => Error | undefined) => void} lost ends a lock for
  *   another reason. `cause` creates the underlying error when the loss is announced. If the lock
- *   was released meanwhile, the call means nothing, unless the lock has `keep`: then its name was
- *   not marked
+ *   was released meanwhile, the call means nothing, unless the lock has `keep`: then it means that
+ *   the name was not marked
  * @property {(cycle: CycleEntry[]) => void} [deadlocked] ends a request that has `inside`, or
  *   blocks in `wait`, and would close this cycle
  * @property {(limit: number) => void} [otherLimit] ends a shared request: the holders and waiters
  *   of the name use this limit (0 for none), which differs from the limit of the request
- * @property {() => void} [queueFull] ends a request, because `maxPending` requests wait already
+ * @property {() => void} [queueFull] ends a request, because `maxPending` requests are already
+ *   waiting
  * @property {(why: () => unknown) => void} failed ends a request that could not be made. `why`
  *   creates the error when the failure is announced
  * @property {() => void} announceAnswer notifies users that the request was granted, is unavailable
@@ -99,13 +101,12 @@
  */
 
 /**
- * Says how far a pending request has come, if that takes a while.
+ * The stage that a pending request has reached at a server.
  *
  * - 'unsent': nothing was sent
- * - 'sent': the request was sent and not answered, so it may exist, and a theft may be done
+ * - 'sent': the request was sent and not answered, so it may exist, and a theft may have happened
  * - 'waiting': the request is in the queue
- * - 'allotted': the request has its lock for good, and waits only for the other requests of its
- *   group
+ * - 'allotted': the request has its lock, and waits only for the other requests of its group
  *
  * @typedef {'unsent' | 'sent' | 'waiting' | 'allotted'} Progress
  */
@@ -147,15 +148,15 @@ const NO_TAG = 2 ** 32 - 1;
  *   4.2) on which neither `stolen` nor `lost` was called. If the lock turns out to have been stolen
  *   earlier, `stolen` or `lost` is called instead. A returned promise never rejects. If the lock
  *   has `keep`, the same step marks its name for that time, by the clock of the server or process
- *   that keeps the lock state. If the lock turns out not to be held any more, or nobody knows
+ *   that keeps the lock state. If the lock turns out not to be held any more, or it is unknown
  *   whether the name was marked, `stolen` or `lost` is called.
  * @property {(lock: Requester) => boolean | Promise<boolean>} [marked] whether the name of a held
  *   exclusive lock is marked; nobody else can mark the name while the lock is held. Neither thefts
  *   nor other locks remove a mark. If the lock turns out to be lost, `stolen` or `lost` is called,
  *   and the answer means nothing. The promise rejects if the answer cannot be found out. A backend
  *   without this member cannot mark names
- * @property {(request: Requester) => Progress | undefined} [progress] how far a pending request has
- *   come; undefined if the request has ended, or if nothing is known
+ * @property {(request: Requester) => Progress | undefined} [progress] the stage of a pending
+ *   request; undefined if the request has ended, or if nothing is known
  * @property {(requests: Requester[]) => void} [requestAll] requests several locks in one step, in
  *   which all take their places in their queues, so that no two such steps wait for each other.
  *   Each request is answered as by `request`; with `ifAvailable`, all are granted or none. This

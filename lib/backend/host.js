@@ -133,7 +133,7 @@ class HostBackend {
   /** @type {ManagerHandle | undefined} */
   #opened;
   /**
-   * Why the bucket could not be opened or was lost, once it is closed.
+   * Why the bucket could not be opened, or was lost. Set when the backend is closed.
    * @type {string | undefined}
    */
   #failure;
@@ -506,7 +506,7 @@ class HostBackend {
    * Finds out whether a request that blocks its thread would wait for a lock or request of the
    * thread itself, which a blocked thread cannot release.
    * @param {Requester} request
-   * @returns {CycleEntry[]} the request, and what is in its way
+   * @returns {CycleEntry[]} the request, and the lock or request that it would wait for
    */
   #selfBlockingCycle(request) {
     const cycle = [this.entryOf(request, false)];
@@ -571,7 +571,7 @@ class HostBackend {
 
   /**
    * @param {string | undefined} name undefined for all names
-   * @param {boolean} pending whether it includes waiting requests
+   * @param {boolean} pending whether the snapshot includes waiting requests
    */
   async #snapshot(name, pending) {
     const job = this.#startSnapshot(name, pending);

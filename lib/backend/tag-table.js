@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * The requests of a thread that its core or the host scope knows, by their tags. A tag is a small
- * number, and an ended request leaves its tag to a later one. After a burst, most of the table can be
- * free for a long time, so a walk skips the blocks of tags that nobody has.
+ * The requests of a thread that the core or the host scope knows, by their tags. A tag is a small
+ * number, and a later request reuses the tag of an ended one. After a burst of requests, most of
+ * the table can be free for a long time, so a walk skips the blocks that have no requests.
  */
 
 const { NO_TAG } = require('./contract.js');
@@ -80,7 +80,8 @@ class TagTable {
   /** How many requests each block of tags has. @type {number[]} */
   #liveIn = [];
   /**
-   * The requests by their names, while this turn of the event loop asks for them.
+   * The requests by their names. It is made on demand, and dropped after the turn of the event
+   * loop.
    * @type {NameIndex | undefined}
    */
   #index;

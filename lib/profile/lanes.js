@@ -3,7 +3,7 @@
 /** Assigns lanes to intervals so that the intervals of a lane do not overlap. */
 class Lanes {
   /**
-   * A heap by the end of the last interval of each lane.
+   * A heap of the lanes, ordered by the end of the last interval of each lane.
    * @type {{ lane: number, end: number }[]}
    */
   #heap = [];

@@ -45,7 +45,10 @@ const { findBlockers } = require('./requests.js');
 
 /** @typedef {{ otherData: any, traceEvents: any[] }} Trace */
 
-/** Clocks of one boot of a machine seem to differ by less than this, in milliseconds. */
+/**
+ * Two processes of one machine compute boot times that differ by less than this many milliseconds,
+ * unless the machine was rebooted in between.
+ */
 const SAME_MACHINE = 2000;
 
 /**
@@ -223,8 +226,8 @@ function* successivePairs(same) {
 }
 
 /**
- * Whether the end of a lock is exact. A holder learns of a theft or a loss with a delay, so its end
- * is not.
+ * Whether the recorded end of a lock is exact. A holder learns of a theft or a loss with a delay,
+ * so the end that it records is late.
  * @param {Merged} request
  */
 const hasExactEnd = ({ args: { outcome } }) => outcome === 'granted' || outcome === 'threw';

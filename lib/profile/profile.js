@@ -37,7 +37,7 @@ const ENDED = 4;
 /** @typedef {{ id: number, name?: string }} Thread */
 /** @typedef {{ file: string, requests: number, dropped: number }} Summary */
 
-/** In characters. */
+/** The longest command that the profile contains, in characters. */
 const LONGEST_COMMAND = 500;
 
 /** @returns {string} the command, without the folders of the runtime and of the program */
@@ -201,7 +201,7 @@ class Profile {
   }
 }
 
-/** The share of a thread that takes part in the profile of the thread that started it. */
+/** The part of a thread that has joined the profile of the thread that started it. */
 class Joined {
   #part;
 

@@ -68,7 +68,7 @@ function read(file) {
 /** @param {string} text invalid JSON */
 function describeFault(text) {
   if (text.trim() === '') return 'is empty';
-  // Whether the program was killed while it wrote the file.
+  // If the end is missing, the program was probably killed while it wrote the file.
   const isCut = /^\s*\{/.test(text) && !/\]\s*\}\s*$/.test(text.slice(-100));
   return isCut ? 'is not JSON: it ends too early' : 'is not JSON';
 }

@@ -13,7 +13,7 @@
  * next entry is at the start.
  */
 
-/** Indices of the header, whose fields are 32-bit integers. */
+/** Indices in the header, whose fields are 32-bit integers. */
 const HEAD = 0;
 const TAIL = 1;
 const DROPPED = 2;
@@ -91,7 +91,7 @@ class Ring {
   }
 
   /**
-   * Another thread calls this after `stop`, the writer at any time.
+   * Another thread may call this function only after `stop`; the writer may call it at any time.
    * @returns {{ words: Float64Array, dropped: number }} a copy of the entries, oldest first, and
    *   the number of requests whose start was dropped
    */

@@ -112,7 +112,8 @@ const sizeOf = uncurry(
 const followings = new WeakMap();
 
 /**
- * Calls `signalToAbort` of the followers with the signal's reason, in the order of their `follow`.
+ * Adds a follower. When the signal aborts, `signalToAbort` of each follower is called with the
+ * signal's reason, in the order in which the followers were added.
  * @param {AbortSignal} signal must not be aborted @param {Follower} follower
  */
 function follow(signal, follower) {
@@ -158,7 +159,7 @@ function stopListening(signal, { listener, listening }) {
   else listening[dispose]();
 }
 
-/** @param {AbortSignal} signal its method may be users' @param {() => void} listener */
+/** @param {AbortSignal} signal its method may be user code @param {() => void} listener */
 function removeListenerOfOther(signal, listener) {
   try {
     signal.removeEventListener('abort', listener);

@@ -54,10 +54,11 @@ const ENDED = 4;
  * own, on an empty stack. A call from user code can overflow the stack anywhere; `unfinished` and
  * `undo` then make sure that no request is left behind.
  *
- * Two promises lead to users. `answer` is internal and resolves to the request when it is answered.
- * Users get the released promise: `answer` itself if the answer came during the call, otherwise a
- * reaction of it. The request is a thenable: the engine calls its `then`, which is `onThen`, with
- * the functions that settle the released promise. The fields in each phase:
+ * A request has two promises. `answer` is internal and resolves to the request when the request is
+ * answered. Users get the released promise: `answer` itself if the answer came during the call,
+ * otherwise a promise derived from `answer`. The request is a thenable: the engine calls its
+ * `then`, which is `onThen`, with the functions that settle the released promise. The fields in
+ * each phase:
  *
  *   phase                       callback   then    resolve, reject
  *   not requested yet           -          -       -
@@ -103,7 +104,7 @@ class LockRequest {
   observer;
 
   /**
-   * Used only for the instance whose fields are the defaults; `initialize` sets up all requests.
+   * Makes only the instance whose fields are the defaults; `initialize` sets up all requests.
    * @param {import('../backend/contract.js').Backend} backend
    * @param {string} name @param {any} options a LockOptions dictionary (section 3.2 of the
    *   specification), perhaps with further options
@@ -341,8 +342,7 @@ class LockRequest {
       this.resolveAnswer();
       return;
     }
-    // `reject` is dropped last, because this function is called again if calling it overflows the
-    // stack.
+    // `reject` is cleared last: if the call overflows the stack, this function is called again.
     this.reject?.(error);
     this.reject = undefined;
   }
@@ -441,7 +441,7 @@ function setDefaults(RequestClass) {
  * Replaces the constructor: `super()`, which the engine does not inline, would cost 5 % of a
  * request.
  * @param {any} request @param {import('../backend/contract.js').Backend} backend
- * @param {string} name @param {any} options that were checked to fit together
+ * @param {string} name @param {any} options whose combination was checked
  */
 function initialize(request, backend, name, options) {
   request.tag = NO_TAG;

@@ -15,7 +15,7 @@ const { keys } = Object;
 /** @import { LockMode } from '../backend/contract.js' */
 
 /**
- * A LockOptions dictionary (3.2) after conversion.
+ * A LockOptions dictionary (section 3.2 of the specification) after conversion.
  * @typedef {{ ifAvailable: boolean, mode: LockMode, signal: AbortSignal | undefined,
  *   steal: boolean }} LockOptions
  */
