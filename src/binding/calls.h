@@ -1,6 +1,6 @@
-/* The functions that the addon exports, and the declarations that they share. Each makes one call
- * of the core. lib/backend is the only caller. A function returns a status (`kConstants` in
- * addon.cc). A call about one request instead takes the request's tag from the exchange
+/* The functions that the addon exports, and the declarations that they share. Each function makes
+ * one call of the core. lib/backend is the only caller. A function returns a status (`kConstants`
+ * in addon.cc). A call about one request instead takes the request's tag from the exchange
  * (environment.h) and leaves its status there, and every call leaves its events there. */
 #ifndef WEB_LOCKS_CALLS_H
 #define WEB_LOCKS_CALLS_H

@@ -43,9 +43,9 @@ struct Slot {
   bool pending; /* whether JavaScript waits for an event, which keeps the event loop alive */
 };
 
-/* Memory that JavaScript and native code share, an ArrayBuffer of the library: numbers in it are
- * free, and as arguments they cost a Node-API call each. JavaScript finds the fields by `kLayout`
- * in addon.cc.
+/* Memory that JavaScript and native code share, an ArrayBuffer of the library. A number in it costs
+ * nothing, whereas a number as an argument costs a Node-API call. JavaScript finds the fields by
+ * `kLayout` in addon.cc.
  *
  * JavaScript takes the events after each call, and then sets `event_count` to 0. If the stack of
  * JavaScript overflows, any of these steps can throw. So a call that finds `event_count` not 0

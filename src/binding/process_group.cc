@@ -7,7 +7,7 @@
 /* Only this process has the job's handle, so the job closes when the process ends. */
 static HANDLE job;
 
-/* In milliseconds: an ended process can stay in a driver for any time. */
+/* How many milliseconds to wait for the end of a process, which a driver can delay for any time. */
 enum { END_WITHIN = 5000 };
 
 /* The job does not allow its processes to break away. Node.js's own jobs allow that, and a process

@@ -12,7 +12,7 @@ public:
   CodeUnits &operator=(const CodeUnits &) = delete;
   ~CodeUnits() { free(long_); }
 
-  /* The result is WLK_NO_MEMORY also if `string` is not a string. */
+  /* Returns WLK_NO_MEMORY if out of memory, or if `string` is not a string. */
   wlk_status Read(napi_env env, napi_value string);
 
   const uint16_t *data() const

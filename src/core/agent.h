@@ -1,5 +1,6 @@
-/* Agents, with their events and wake-ups. An agent's mutex guards its events. It is taken after the
- * mutex of a shard, or alone. The agent's own thread takes it only if there are events. */
+/* Agents, with their events and wake-ups. An agent's mutex guards its events. It must be taken
+ * after the mutex of a shard, or alone. The agent's own thread takes it only if there are
+ * events. */
 #ifndef WLK_AGENT_H
 #define WLK_AGENT_H
 

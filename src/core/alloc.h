@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #if defined(WLK_TESTING) || defined(WLK_CHECKS)
-/* test/core/harness.c defines these, or alloc.c, which counts blocks. */
+/* alloc.c defines these functions and counts the blocks; in tests, test/core/harness.c does. */
 void *wlk_alloc(size_t size);
 void wlk_free(void *memory);
 #if !defined(WLK_TESTING)

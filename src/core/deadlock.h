@@ -20,8 +20,8 @@
  * A search from each new request is enough: only a new pending request adds an edge out of a lock
  * that other requests wait for. A request that is pending already gains edges to locks that are
  * granted later, which have no requests inside them yet. It also gains edges to the locks that a
- * new request with more priority waits for, because the new request overtakes it. The search counts
- * overtaken requests as waiting for the new one.
+ * new request with a higher priority waits for, because the new request overtakes it. The search
+ * counts overtaken requests as waiting for the new one.
  *
  * The search visits each request and lock that it reaches once, and costs O(locks held) for each
  * request; on a name with a limit, also O(declared requests ahead of it). */

@@ -22,7 +22,7 @@ static inline bool wlk_is_ahead(
 }
 
 /* Marks a declaring request as pending. Cost: O(locks inside which it was made + declared requests
- * in the queue with less priority). */
+ * in the queue with a lower priority). */
 void wlk_declare(struct wlk_process *process, struct wlk_request *request)
     WLK_REQUIRES(process->mutex);
 

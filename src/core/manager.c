@@ -206,7 +206,7 @@ static WLK_RARE bool find_cycle(
   return true;
 }
 
-/* The first shared request of a name sets its limit. Returns whether this request did. */
+/* The first shared request of a name sets its limit. Returns whether this request has set it. */
 static bool set_limit(const struct wlk_request *request, uint32_t limit)
 {
   struct wlk_resource *resource = request->resource;
@@ -558,7 +558,7 @@ static enum wlk_status refuse_to_block(
   return status;
 }
 
-/* The thread must check once, and again while a request with more priority waits, because that
+/* The thread must check once, and again while a request with a higher priority waits, because that
  * request may have overtaken this one. Thefts also overtake, but they come from other threads. */
 static bool may_wait_for_itself(struct wlk_request *request)
 {

@@ -138,12 +138,12 @@ void wlk_port_trim(void);
  *   own      what the caller's module shares, in static memory of that module
  *   symbol   the name of a `void *` variable that every such module exports, and that holds its
  *            `own`
- *   returns  the `own` of the first module; NULL if the system cannot tell
+ *   returns  the `own` of the first module; NULL if that module is unknown
  *   threads  any, at the same time: the dynamic loader or the kernel decides which is first */
 void *wlk_port_find_first_shared(void *own, const char *symbol);
 
 /* Writes the path of the module that contains `address` (UTF-8, NUL-terminated, cut to `size`
- * bytes), or an empty string if the system cannot tell. */
+ * bytes), or an empty string if the path is unknown. */
 void wlk_port_module_path(const void *address, char *path, size_t size);
 
 #endif

@@ -18,7 +18,7 @@
 #include <mach/mach_time.h>
 #endif
 
-/* In milliseconds; keeps sums of times from overflowing. */
+/* The longest wait in milliseconds. It is short enough that sums of times do not overflow. */
 #define LONGEST_WAIT (UINT64_C(1000) * 60 * 60 * 24)
 
 void wlk_mutex_lock(struct wlk_mutex *mutex) WLK_UNCHECKED
@@ -128,8 +128,8 @@ void wlk_port_trim(void)
  * copy finds the one that was loaded first. RTLD_NODELETE does nothing there; the open handle keeps
  * the module.
  *
- * A copy's own reference to the exported variable also leads to the first copy's, so `own` must
- * come from elsewhere. */
+ * Even within a copy, the name of the exported variable leads to the variable of the first copy, so
+ * `own` must come from elsewhere. */
 void *wlk_port_find_first_shared(void *own, const char *symbol)
 {
   Dl_info module;

@@ -26,7 +26,7 @@ bool wlk_queue_is_overtaken(const struct wlk_request *request)
   return priority_at(request->resource->queue.next) > wlk_priority(request);
 }
 
-/* Returns the lowest level with this priority or more, or the head of the list. */
+/* Returns the lowest level with this or a higher priority, or the head of the list. */
 static struct wlk_link *level_above(struct wlk_resource *resource, int32_t priority)
 {
   struct wlk_link *level = resource->levels.previous;

@@ -1,6 +1,6 @@
-/* The lock request queue of a name (section 2.5 of the specification). Requests with more priority
- * are ahead; among equals, the older one is. Nearly all requests have priority 0, and then the
- * queue is a plain list with new requests at its end.
+/* The lock request queue of a name (section 2.5 of the specification). Requests with a higher
+ * priority are ahead; among requests of the same priority, the older request is ahead. Nearly all
+ * requests have priority 0, and then the queue is a plain list with new requests at its end.
  *
  * The requests that wait with one priority other than 0 are a level. One of them represents it in
  * `resource->levels`: the last one if the priority is above 0, the first one if it is below. So a

@@ -11,18 +11,19 @@
  *   idle head   The first request of a queue is not grantable, so a name with waiters is held. Only
  *               a new request, or the end of one, can therefore grant anything: request_a_lock
  *               looks at the new request alone. [check_queue]
- *   order       A request enters its queue after all requests with its priority or more, and ahead
- *               of all requests with less (queue.h). It leaves the queue as its head, when granted,
- *               or by ending. Only thefts and requests with more priority overtake it. Two places
- *               rely on this: wlk_wait_for_the_lock checks only once whether a thread waits for
- *               itself, unless a request with more priority waits; and each request is searched for
- *               deadlocks once, together with the requests that it overtakes (deadlock.h).
+ *   order       A request enters its queue after all requests with the same or a higher priority,
+ *               and ahead of all requests with a lower priority (queue.h). It leaves the queue as
+ *               its head, when granted, or by ending. Only thefts and requests with a higher
+ *               priority overtake it. Two places rely on this: wlk_wait_for_the_lock checks only
+ *               once whether a thread waits for itself, unless a request with a higher priority
+ *               waits; and each request is searched for deadlocks once, together with the requests
+ *               that it overtakes (deadlock.h).
  *               [check_order; check_writers for declared requests; no snapshot shows the age of
  *               undeclared requests]
  *   tokens      Each grant has a greater token than all earlier ones in the shard, so if two locks
  *               are held together, the later lock has the greater token. [check_tokens]
  *   thefts      A theft ends all held locks and nothing else: the queue, the limit and the marks
- *               stay. The stolen lock belongs to its agent until that receives the event.
+ *               stay. The stolen lock belongs to its agent until the agent receives the event.
  *               [check_agent]
  *   limits      The first shared request sets the limit, which all shared requests of the name then
  *               have until the resource is gone. [check_weights]

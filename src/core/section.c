@@ -201,7 +201,7 @@ void wlk_section_take_events(struct wlk_section *section, struct wlk_events *eve
   if (!wlk_list_is_empty(&section->granted)) take_own_grants(section, events);
 }
 
-/* Takes no shard's mutex, because a stolen request is in none. */
+/* Takes no shard's mutex, because a stolen request is in no shard. */
 void wlk_agent_take_events(struct wlk_agent *agent, bool woken, struct wlk_events *events)
 {
   struct wlk_section section;

@@ -2,15 +2,15 @@
  * agent is notified. It is the specification's task on the lock task queue; at most one at a time
  * runs for each name.
  *
- * Locking. A shard's mutex guards the names that hash to it, `process->mutex` what has no name
- * (managers, agents, declarations), and an agent's mutex its events. They must be taken in this
- * order. A section takes the mutex of one shard, or of all shards in their order. A snapshot or a
- * search for deadlocks must see several names at one moment, so it takes the mutexes of all shards
- * and of the process. Each mutex is held for a bounded number of pointer operations (a snapshot or
- * a resize: in proportion to the manager's requests; a search: to the declared requests). Under a
- * mutex the core allocates and frees nothing, makes no system call and calls no wake function,
- * except that it signals a thread that blocks in wlk_wait_for_the_lock. A thread needs no mutex for
- * the requests and the memory of its own agent.
+ * Locking. A shard's mutex guards the names that hash to it. `process->mutex` guards the data that
+ * belongs to no name (managers, agents, declarations), and an agent's mutex its events. They must
+ * be taken in this order. A section takes the mutex of one shard, or of all shards in their order.
+ * A snapshot or a search for deadlocks must see several names at one moment, so it takes the
+ * mutexes of all shards and of the process. Each mutex is held for a bounded number of pointer
+ * operations (a snapshot or a resize: in proportion to the manager's requests; a search: to the
+ * declared requests). Under a mutex the core allocates and frees nothing, makes no system call and
+ * calls no wake function, except that it signals a thread that blocks in wlk_wait_for_the_lock. A
+ * thread needs no mutex for the requests and the memory of its own agent.
  *
  * Waking. A section that posts an event to another agent pins it, under the agent's mutex, unless a
  * wake-up is under way. At its end, without a mutex, the section wakes and unpins the agent. A
@@ -51,7 +51,7 @@ void wlk_enter_whole(struct wlk_section *section, struct wlk_agent *caller, uint
 void wlk_section_assert_whole(const struct wlk_section *section)
     WLK_ASSERTS(section->process->mutex);
 
-/* These take and release the process's mutex, unless the section has all mutexes. */
+/* These functions take and release the process's mutex, unless the section has all mutexes. */
 void wlk_section_lock_process(struct wlk_section *section) WLK_ACQUIRES(section->process->mutex);
 void wlk_section_unlock_process(struct wlk_section *section) WLK_RELEASES(section->process->mutex);
 
@@ -72,7 +72,7 @@ void wlk_section_post_event(
  * If its theft was not reported yet, the caller must have the mutex of its shard. */
 void wlk_section_end_request(struct wlk_section *section, struct wlk_request *request);
 
-/* Ends stolen requests, whose event was taken. */
+/* Takes the events of the caller's agent, and ends the stolen requests among them. */
 void wlk_section_take_events(struct wlk_section *section, struct wlk_events *events)
     WLK_REQUIRES(section->shard->mutex);
 

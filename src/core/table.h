@@ -1,9 +1,9 @@
 /* A hash table from names (UTF-16 code units) to intrusive entries: resources by resource name,
  * managers by bucket name. Names are compared code unit by code unit; lone surrogates, NUL and the
  * empty name are ordinary. Finding, inserting and removing are O(1) on average and allocate
- * nothing. To resize without allocating under the mutex, ask `wlk_table_wanted_capacity`, allocate,
- * `wlk_table_rehash`, and free what it returns. Threads: the caller must have the mutex that guards
- * the table. */
+ * nothing. To resize without allocating under the mutex, call `wlk_table_wanted_capacity`,
+ * allocate, call `wlk_table_rehash`, and free the result. Threads: the caller must have the mutex
+ * that guards the table. */
 #ifndef WLK_TABLE_H
 #define WLK_TABLE_H
 

@@ -113,8 +113,8 @@ struct wlk_extra {
   uint32_t inside_count;
   uint32_t limit;       /* of a shared request: units of the name that may be held; 0: no limit */
   uint32_t weight;      /* if there is a limit: the units that the request takes, 1 to `limit` */
-  bool bounded;         /* whether `max_pending` counts */
-  uint32_t max_pending; /* the request fails if it must wait and this many wait already */
+  bool bounded;         /* whether `max_pending` applies */
+  uint32_t max_pending; /* the request fails if it must wait and this many already wait */
   int32_t priority;     /* a higher one waits ahead of lower ones; ignored for a thief */
 };
 
@@ -220,7 +220,7 @@ struct wlk_snapshot;
  *            WLK_NOT_AVAILABLE  the request does not wait, and is not grantable
  *            WLK_DEADLOCK  the request would wait and close a cycle
  *            WLK_OTHER_LIMIT  the name has another limit
- *            WLK_QUEUE_FULL  the request would wait, and `max_pending` requests wait already
+ *            WLK_QUEUE_FULL  the request would wait, and `max_pending` requests already wait
  *            WLK_NO_MEMORY
  *   cost     O(length + priorities other than 0 that wait on the name); a theft O(locks held on the
  *            name); `reject_deadlock` O(locks inside which it is made + such requests with less
@@ -233,9 +233,9 @@ struct wlk_snapshot;
  * held together while their weights add up to at most the limit. The queue keeps its order: if a
  * request does not fit, later requests wait, even if they would fit.
  *
- * Priorities. A request waits after all requests with its priority or more, and ahead of all
- * requests with less. It takes no lock away. If it would be the first of the queue, and can be held
- * together with the locks that are held, it is granted at once.
+ * Priorities. A request waits after all requests with the same or a higher priority, and ahead of
+ * all requests with a lower priority. It takes no lock away. If it would be the first of the queue,
+ * and can be held together with the locks that are held, it is granted at once.
  *
  * Deadlocks. With `reject_deadlock`, a request declares that the locks `inside` which it is made
  * stay until it has ended. It is refused if it would have to wait, directly or through other
@@ -257,13 +257,13 @@ enum wlk_status wlk_request_a_lock(
  *   events   out: events of the agent, none about this request; none on WLK_PENDING
  *   returns  WLK_GRANTED  the lock is held, and no event reports that again
  *            WLK_PENDING  the time is over and nothing has changed
- *            WLK_STOLEN  it was granted and stolen; the request ended
- *            WLK_DEADLOCK  at once: the calling thread has a lock or a request ahead that the
- *                          request waits for, itself or behind another one, and cannot end it while
- *                          it blocks; the request ended
+ *            WLK_STOLEN  the lock was granted and stolen; the request ended
+ *            WLK_DEADLOCK  at once: the request waits, directly or through another request, for a
+ *                          lock or an earlier request of the calling thread, which cannot end it
+ *                          while it blocks; the request ended
  *            WLK_NO_MEMORY  as WLK_DEADLOCK, but without a cycle
- *   cost     O(locks held on the name + requests ahead) the first time, and while a request with
- *            more priority waits; then O(1) */
+ *   cost     O(locks held on the name + requests ahead) the first time, and while a request with a
+ *            higher priority waits; then O(1) */
 enum wlk_status wlk_wait_for_the_lock(
     struct wlk_request *request, uint64_t timeout, struct wlk_snapshot **cycle,
     struct wlk_events *events);
@@ -275,8 +275,8 @@ enum wlk_status wlk_wait_for_the_lock(
  *            dropped
  *   events   out: events of the request's agent, including grants by this call
  *   returns  WLK_OK
- *            WLK_STOLEN  it had been stolen; the request has ended, as well
- *            WLK_NOT_HELD  it is pending; nothing was changed */
+ *            WLK_STOLEN  the lock had been stolen; the request has also ended
+ *            WLK_NOT_HELD  the request is pending; nothing was changed */
 enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events *events);
 
 /* Finds out whether the name of a lock is marked: wlk_release_and_mark has marked it in this
@@ -284,8 +284,8 @@ enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events
  *   lock     granted, exclusive
  *   events   out: the thief, on WLK_STOLEN; no events
  *   returns  WLK_MARKED
- *            WLK_OK  it is not marked; wlk_release_and_mark may be called
- *            WLK_STOLEN  it had been stolen; the request ended
+ *            WLK_OK  the name is not marked; wlk_release_and_mark may be called
+ *            WLK_STOLEN  the lock had been stolen; the request ended
  *            WLK_NOT_HELD, WLK_NO_MEMORY  nothing was changed
  *   cost     O(length of the name) */
 enum wlk_status wlk_prepare_mark(struct wlk_request *lock, struct wlk_events *events);
@@ -300,7 +300,7 @@ enum wlk_status wlk_release_and_mark(
 
 /* Aborts a request (4.3) and grants what became grantable.
  *   events   out: as for wlk_release_the_lock; none unless WLK_OK
- *   returns  WLK_OK  it was pending, or has passed; the request ended
+ *   returns  WLK_OK  the request was pending, or has passed; it ended
  *            WLK_GRANTED, WLK_STOLEN  nothing was changed; wlk_release_the_lock ends it */
 enum wlk_status wlk_abort_the_request(struct wlk_request *request, struct wlk_events *events);
 
@@ -358,7 +358,7 @@ enum wlk_status wlk_snapshot_the_lock_state(
     struct wlk_manager *manager, struct wlk_snapshot **snapshot);
 
 /* Snapshots one name in the same way, with the agents that have locks or requests there.
- *   pending  whether it includes the queue
+ *   pending  whether the snapshot includes the queue
  *   cost     O(length + locks held on the name + requests included) */
 enum wlk_status wlk_snapshot_a_name(
     struct wlk_manager *manager, const uint16_t *name, uint32_t length, bool pending,

@@ -179,8 +179,8 @@ enum wlh_status wlh_request_a_lock(
  *            WLH_PENDING  the time is over and nothing has changed
  *            WLH_DEADLOCK  through this bucket, the calling thread holds the name or is ahead in
  *                          its queue, so that it would wait for itself; the request ended. Each
- *                          call checks anew, because requests with more priority can overtake this
- *                          one
+ *                          call checks anew, because requests with a higher priority can overtake
+ *                          this one
  *            or a result of wlh_request_a_lock, or WLH_STOLEN: the request ended */
 enum wlh_status wlh_wait_for_the_lock(
     struct wlh_request *request, uint64_t timeout, struct wlk_events *events);

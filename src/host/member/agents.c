@@ -179,8 +179,8 @@ void wlh_take_events(struct wlh_agent *agent, struct wlk_events *events)
   }
 }
 
-/* With qmu, and still with mu from the critical section, so no other thread has seen the record in
- * between. */
+/* The caller must have qmu, and still mu from the critical section, so that no other thread has
+ * seen the record in between. */
 static void note_change(struct wlh_agent *agent, const struct wlh_change *change)
     WLK_REQUIRES(agent->bucket->qmu)
 {
@@ -220,7 +220,7 @@ void wlh_agent_take_events(struct wlh_agent *agent, bool woken, struct wlk_event
   wlk_mutex_unlock(&agent->bucket->qmu);
 }
 
-/* No thread calls the wake function from here on. */
+/* Makes sure that no thread calls the wake function any more, and defers the termination. */
 static void stop_wake_ups(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   wlk_mutex_lock(&bucket->qmu);

@@ -13,8 +13,8 @@ void wlh_init_item(struct wlh_item *item, struct wlh_agent *agent, uint32_t tag)
 /* Keeps a record for the agent's next request, or frees it. Threads: the agent's own. */
 void wlh_recycle_request(struct wlh_agent *agent, struct wlh_request *request);
 
-/* Ends the record of a request without a cell. Returns whether the caller must recycle it;
- * otherwise the thread that works on it frees it. */
+/* Ends the record of a request without a cell. Returns whether the caller must recycle the record;
+ * if not, the thread that works on the request frees it. */
 bool wlh_end_record(struct wlh_bucket *bucket, struct wlh_request *request)
     WLK_REQUIRES(bucket->qmu);
 

@@ -10,8 +10,8 @@
 #include <string.h>
 
 static struct wlk_mutex registry_mutex = WLK_MUTEX_INIT;
-/* Guarded by registry_mutex, and changed without forks. It includes buckets that are being closed,
- * which are no longer open in any thread. */
+/* The registry_mutex guards the registry, and no fork happens while the registry changes. It
+ * includes buckets that are being closed, which are no longer open in any thread. */
 static struct wlk_link registry = WLK_LIST_INIT(registry);
 static bool forks_seen; /* guarded by registry_mutex */
 
@@ -72,8 +72,8 @@ static void free_bucket(struct wlh_bucket *bucket)
   free(bucket);
 }
 
-/* wlh_port_note_name needs the copy. If the name is too long, or memory runs out, the name is not
- * noted. */
+/* Copies the bucket's name for wlh_port_note_name. If the name is too long, or memory runs out, the
+ * name is not noted. */
 static void keep_title(struct wlh_bucket *bucket, const uint16_t *title, uint32_t units)
 {
   if (units == 0 || units > WLH_NAME_MOST) return;
@@ -152,7 +152,8 @@ enum wlh_status wlh_bucket_open(
   return wlh_fail(&open_failure, WLH_NO_MEMORY, "out of memory");
 }
 
-/* Until now the bucket had descriptors, which a forked child must find. */
+/* Removes a bucket from the registry. It must stay there while it has descriptors, because a forked
+ * child must find them. */
 static void forget_bucket(struct wlh_bucket *bucket)
 {
   wlk_mutex_lock(&registry_mutex);

@@ -215,7 +215,8 @@ static struct wlh_item *take_deferred(struct wlh_bucket *bucket, enum wlh_done *
   return item;
 }
 
-/* An operation that was given up meanwhile is dropped. */
+/* Makes an operation the first deferred operation again, or drops it if it was given up
+ * meanwhile. */
 static void put_back(struct wlh_bucket *bucket, struct wlh_item *item)
 {
   wlk_mutex_lock(&bucket->qmu);

@@ -1,5 +1,5 @@
 /* Deferred operations: calls that could not enter the tables' critical section. The next thread of
- * the process that enters it must do them first, in their order. */
+ * the process that enters the section must do these operations first, in their order. */
 #ifndef WLH_DEFERRED_H
 #define WLH_DEFERRED_H
 

@@ -128,7 +128,7 @@ static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, ui
   }
 }
 
-/* wlh_bucket_get_failure reports it. The caller holds mu. */
+/* Records for wlh_bucket_get_failure why the file cannot grow. The caller holds mu. */
 static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -196,7 +196,7 @@ static void do_work(struct wlh_bucket *bucket, bool *waits)
   watch_members(bucket, members, wlh_port_time());
 }
 
-/* Pauses grow while wake-ups fail. The caller holds mu. */
+/* Sends failed wake-ups again, with pauses that grow. The caller holds mu. */
 static void retry_wake_ups(struct wlh_bucket *bucket, uint64_t now)
 {
   if (wlh_wake_up_retry(bucket)) {
@@ -358,9 +358,10 @@ static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
   return any;
 }
 
-/* This is not done at the start, when a process waits for its first grant, because many processes
- * end soon afterwards. The caller holds mu, except during the system call: wlh_port_enlarge_table
- * reads only `port.base`, which only the helper changes while the bucket is open. */
+/* Moves the descriptors to high numbers. This is not done at the start, when a process waits for
+ * its first grant, because many processes end soon afterwards. The caller holds mu, but the
+ * function releases it during the system call: wlh_port_enlarge_table reads only `port.base`, which
+ * only the helper changes while the bucket is open. */
 static void raise_descriptors(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
 {
   bucket->raise_at = 0;

@@ -1,4 +1,4 @@
-/* Jobs, which only the helper does: snapshots, and opening the file for wlh_bucket_open_file. */
+/* Jobs, which only the helper may do: snapshots, and opening the file for wlh_bucket_open_file. */
 #ifndef WLH_JOB_H
 #define WLH_JOB_H
 

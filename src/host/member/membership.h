@@ -10,8 +10,8 @@
  *   threads  the helper, with mu */
 enum wlh_status wlh_member_open(struct wlh_bucket *bucket, struct wlh_failure *failure);
 
-/* Leaves and closes. If the tables are lost, or their critical section cannot be entered within 2
- * ms, the other processes see a death.
+/* Leaves the segment and closes the file. If the tables are lost, or their critical section cannot
+ * be entered within 2 ms, the other processes see a death.
  *   returns  the watch's descriptor, or -1. The caller must close it when no thread waits for that,
  *            because the system needs some 10 ms for it
  *   threads  the helper, with mu */

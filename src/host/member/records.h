@@ -16,14 +16,15 @@
  *
  * What guards what. A letter beside each field names its lock. Two locks are shared by threads, and
  * must be taken in this order:
- *   mu   the thread that is inside the critical section for this process, or that opens or closes
- *        the tables. Event loops only try to take it; the helper releases it while it waits
- *   qmu  the deferred operations, the events, and the states of requests. It is held for a few
- *        stores only, so any thread may wait for it
- * "The caller is inside" means inside the critical section of the tables, see section.h.
- * The record of a request belongs to its agent's thread. While it is `doing`, it belongs to the
- * thread that has mu. If its agent's thread gives it up meanwhile, it sets `gone`, and the thread
- * that has mu frees the record.
+ *   mu   is held by the thread that is inside the critical section for this process, or that opens
+ *        or closes the tables. Event loops only try to take it; the helper releases it while it
+ *        waits
+ *   qmu  guards the deferred operations, the events, and the states of requests. It is held for a
+ *        few stores only, so any thread may wait for it
+ * "The caller is inside" means inside the critical section of the tables, see section.h. The record
+ * of a request belongs to its agent's thread. While it is `doing`, it belongs to the thread that
+ * has mu. If its agent's thread gives it up meanwhile, it sets `gone`, and the thread that has mu
+ * frees the record.
  *
  * A request, from the call to the grant:
  *   agent_request.c  makes the record, and tries to enter (section.c). Inside it makes the cell,
@@ -257,7 +258,7 @@ static inline bool wlh_is_stopping(const struct wlh_bucket *bucket)
 
 /* If `status` reports a loss of the file, records it. Returns whether the file is lost, from any
  * cause. If so, the critical section has no effect, and the helper afterwards closes the tables.
- * Inside. */
+ * The caller is inside. */
 bool wlh_note_loss(struct wlh_bucket *bucket, enum wlh_cells_status status);
 
 /* Wakes the helper. A helper without an open file looks for work before it waits, so it needs no
@@ -274,14 +275,14 @@ static inline struct wlh_job *wlh_job_of(struct wlh_item *item)
   return (struct wlh_job *)(void *)item;
 }
 
-/* The first publishes the mapped tables for readers outside. The second hides them, and must be
- * called before they are unmapped; it waits for the readers. With mu, and never between the two
- * functions below. */
+/* The first function publishes the mapped tables for readers outside. The second one hides them,
+ * and must be called before they are unmapped; it waits for the readers. The caller must have mu,
+ * and must not be between the calls of the two functions below. */
 void wlh_show_tables(struct wlh_bucket *bucket);
 void wlh_hide_tables(struct wlh_bucket *bucket);
 
-/* Must be called before and after reading cells from outside, see wlh_cells_begin_look. The first
- * returns NULL if the file is not open. */
+/* These two functions must be called before and after cells are read from outside, see
+ * wlh_cells_begin_look. The first one returns NULL if the file is not open. */
 struct wlh_segment *wlh_begin_look(struct wlh_bucket *bucket);
 void wlh_end_look(struct wlh_bucket *bucket, struct wlh_segment *segment);
 

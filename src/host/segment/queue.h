@@ -26,7 +26,7 @@ bool wlh_begins_level(const struct wlh_arena *arena, uint32_t request);
 void wlh_grant(struct wlh_arena *arena, uint32_t request, enum wlh_kind kind);
 
 /* Puts a request into the locks or the queue of its name, and counts it. It must be in no list of
- * its name. Cost: O(1) and, if it waits, O(levels of less priority). */
+ * its name. Cost: O(1) and, if it waits, O(levels of lower priority). */
 void wlh_add_to_resource(
     struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request);
 
