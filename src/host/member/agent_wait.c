@@ -67,7 +67,7 @@ enum wlh_status wlh_wait_for_the_lock(
   return status;
 }
 
-/* Returns the unfinished job with this tag, or NULL. The caller holds qmu. */
+/* Returns the unfinished job with this tag, or NULL. The caller must have qmu. */
 static struct wlh_item *find_job(struct wlh_agent *agent, uint32_t tag)
 {
   WLK_LIST_FOR_EACH (link, &agent->jobs) {

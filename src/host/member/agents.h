@@ -18,7 +18,7 @@ void wlh_recycle_request(struct wlh_agent *agent, struct wlh_request *request);
 bool wlh_end_record(struct wlh_bucket *bucket, struct wlh_request *request)
     WLK_REQUIRES(bucket->qmu);
 
-/* Drops the event of a grant that the caller has already seen. The caller holds qmu. */
+/* Drops the event of a grant that the caller has already seen. The caller must have qmu. */
 void wlh_drop_event(struct wlh_request *request);
 
 /* The state of a request at one moment. If the caller is outside, a theft can follow. */

@@ -19,10 +19,10 @@ enum wlh_done {
   WLH_NEEDS_HELPER /* the first operation is a job for the helper */
 };
 
-/* Does up to `most` deferred operations, in their order. The caller is inside. */
+/* Does up to `most` deferred operations, in their order. The caller must be inside. */
 enum wlh_done wlh_do_deferred(struct wlh_bucket *bucket, uint32_t most);
 
-/* Does the deferred ends and releases, while the tables are not open. The caller holds mu. */
+/* Does the deferred ends and releases, while the tables are not open. The caller must have mu. */
 void wlh_do_deferred_without_tables(struct wlh_bucket *bucket);
 
 /* Makes a request in the tables. If its agent has no cell yet, makes that cell as well. The caller

@@ -128,7 +128,7 @@ static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, ui
   }
 }
 
-/* Records for wlh_bucket_get_failure why the file cannot grow. The caller holds mu. */
+/* Records for wlh_bucket_get_failure why the file cannot grow. The caller must have mu. */
 static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -174,7 +174,7 @@ static void make_room(struct wlh_bucket *bucket)
   if (bucket->no_room) note_no_room(bucket, bytes, error);
 }
 
-/* Does all work that is due. The caller holds mu. */
+/* Does all work that is due. The caller must have mu. */
 static void do_work(struct wlh_bucket *bucket, bool *waits)
 {
   uint64_t members[WLH_MEMBERS / 64];
@@ -196,7 +196,7 @@ static void do_work(struct wlh_bucket *bucket, bool *waits)
   watch_members(bucket, members, wlh_port_time());
 }
 
-/* Sends failed wake-ups again, with pauses that grow. The caller holds mu. */
+/* Sends failed wake-ups again, with pauses that grow. The caller must have mu. */
 static void retry_wake_ups(struct wlh_bucket *bucket, uint64_t now)
 {
   if (wlh_wake_up_retry(bucket)) {
@@ -299,7 +299,7 @@ void wlh_helper_give_up_cells(struct wlh_bucket *bucket, bool idle)
 /* No notification reports that a directory above ours was moved, or that the file was overwritten.
  * So the files are checked each second while this process holds or waits for something, or did so
  * in the last second. Otherwise the next critical section wakes the helper, which checks at once.
- * Returns as repair_files. The caller holds mu. */
+ * Returns as repair_files. The caller must have mu. */
 static bool check_files(struct wlh_bucket *bucket, uint64_t now)
 {
   refresh_file(bucket, now);
@@ -359,7 +359,7 @@ static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
 }
 
 /* Moves the descriptors to high numbers. This is not done at the start, when a process waits for
- * its first grant, because many processes end soon afterwards. The caller holds mu, but the
+ * its first grant, because many processes end soon afterwards. The caller must have mu, but the
  * function releases it during the system call: wlh_port_enlarge_table reads only `port.base`, which
  * only the helper changes while the bucket is open. */
 static void raise_descriptors(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
@@ -377,7 +377,8 @@ static bool should_go_on(const struct wlh_bucket *bucket)
   return !wlh_is_lost(bucket) && !wlh_is_stopping(bucket);
 }
 
-/* Serves the bucket until it is lost or closed. The caller holds mu, except while it waits. */
+/* Serves the bucket until it is lost or closed. The caller must have mu; the function releases it
+ * while it waits. */
 static void serve(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
 {
   struct wlh_wait_item items[ITEMS];
@@ -425,7 +426,7 @@ static void close_connections(struct wlh_bucket *bucket)
   for (uint32_t i = 0; i < ACCEPTED; i++) wlh_port_disconnect(&bucket->port, &bucket->accepted[i]);
 }
 
-/* A release or an end cannot fail, so it is done later, without tables. The caller holds mu and
+/* A release or an end cannot fail, so it is done later, without tables. The caller must have mu and
  * qmu. */
 static void fail_operation(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_status status)
     WLK_REQUIRES(bucket->qmu)
@@ -456,7 +457,7 @@ static void fail_all_operations(struct wlh_bucket *bucket, enum wlh_status statu
   wlk_mutex_unlock(&bucket->qmu);
 }
 
-/* Notifies an agent that its request or its lock is lost. The caller holds mu and qmu. */
+/* Notifies an agent that its request or its lock is lost. The caller must have mu and qmu. */
 static void lose_request(struct wlh_bucket *bucket, struct wlh_request *request)
     WLK_REQUIRES(bucket->qmu)
 {

@@ -17,8 +17,8 @@ void wlh_helper_stop(struct wlh_bucket *bucket);
 
 /* Shrinks the tables if few cells are in use; called each second. `idle` says that no agent has
  * entered since the last call: an idle bucket shrinks at once, a busy bucket after ten such calls
- * in a row, because it may need the cells again. The caller holds mu and is outside the critical
- * section. */
+ * in a row, because it may need the cells again. The caller must have mu, and must be outside the
+ * critical section. */
 void wlh_helper_give_up_cells(struct wlh_bucket *bucket, bool idle);
 
 #endif

@@ -7,7 +7,8 @@
 
 #include "records.h"
 
-/* Takes all mail and notifies the agents. The caller is inside, and the tables must not be lost. */
+/* Takes all mail and notifies the agents. The caller must be inside, and the tables must not be
+ * lost. */
 void wlh_mailbox_drain(struct wlh_bucket *bucket);
 
 #endif

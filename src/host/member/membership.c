@@ -328,7 +328,7 @@ enum wlh_status wlh_member_open(struct wlh_bucket *bucket, struct wlh_failure *f
   return WLH_OK;
 }
 
-/* The caller is inside. */
+/* The caller must be inside. */
 static void end_agents(struct wlh_bucket *bucket)
 {
   wlk_mutex_lock(&bucket->qmu);

@@ -21,10 +21,10 @@
  *        waits
  *   qmu  guards the deferred operations, the events, and the states of requests. It is held for a
  *        few stores only, so any thread may wait for it
- * "The caller is inside" means inside the critical section of the tables, see section.h. The record
- * of a request belongs to its agent's thread. While it is `doing`, it belongs to the thread that
- * has mu. If its agent's thread gives it up meanwhile, it sets `gone`, and the thread that has mu
- * frees the record.
+ * "Inside" means inside the critical section of the tables, see section.h. The record of a request
+ * belongs to its agent's thread. While it is `doing`, it belongs to the thread that has mu. If its
+ * agent's thread gives it up meanwhile, it sets `gone`, and the thread that has mu frees the
+ * record.
  *
  * A request, from the call to the grant:
  *   agent_request.c  makes the record, and tries to enter (section.c). Inside it makes the cell,
@@ -258,7 +258,7 @@ static inline bool wlh_is_stopping(const struct wlh_bucket *bucket)
 
 /* If `status` reports a loss of the file, records it. Returns whether the file is lost, from any
  * cause. If so, the critical section has no effect, and the helper afterwards closes the tables.
- * The caller is inside. */
+ * The caller must be inside. */
 bool wlh_note_loss(struct wlh_bucket *bucket, enum wlh_cells_status status);
 
 /* Wakes the helper. A helper without an open file looks for work before it waits, so it needs no
@@ -289,8 +289,8 @@ void wlh_end_look(struct wlh_bucket *bucket, struct wlh_segment *segment);
 /* The caller must have mu. */
 void wlh_forget_cell(struct wlh_bucket *bucket, struct wlh_request *request);
 
-/* Removes a request from all lists. It is freed after the critical section. The caller holds mu and
- * qmu. */
+/* Removes a request from all lists. It is freed after the critical section. The caller must have mu
+ * and qmu. */
 void wlh_move_to_trash(struct wlh_bucket *bucket, struct wlh_request *request)
     WLK_REQUIRES(bucket->qmu);
 

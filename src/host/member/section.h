@@ -36,7 +36,7 @@ enum wlh_way wlh_enter(struct wlh_bucket *bucket);
 void wlh_leave_tables(struct wlh_bucket *bucket);
 void wlh_unlock_bucket(struct wlh_bucket *bucket, bool wakes);
 
-/* Extends the tables to the end of a file that has grown. The caller holds mu.
+/* Extends the tables to the end of a file that has grown. The caller must have mu.
  *   returns  0, or the system's error if it does not map all of the file */
 int wlh_extend_tables(struct wlh_bucket *bucket);
 

@@ -10,17 +10,17 @@
 
 #include "records.h"
 
-/* Makes our own wake-up quiet, because our mail was taken. The caller is inside. */
+/* Makes our own wake-up quiet, because our mail was taken. The caller must be inside. */
 void wlh_wake_up_acknowledge(struct wlh_bucket *bucket);
 
-/* Marks the members that this critical section notified as due, and collects all due wake-ups.
- * The caller is inside.
+/* Marks the members that this critical section notified as due, and collects all due wake-ups. The
+ * caller must be inside.
  *   due     out: WLH_MEMBERS bits
  *   returns  whether any bit is set */
 bool wlh_wake_up_mark(struct wlh_bucket *bucket, uint64_t *due);
 
 /* Sends the wake-ups that are still due. Records failed wake-ups in `unsent`, and members without a
- * socket in `suspects`. The caller holds mu. */
+ * socket in `suspects`. The caller must have mu. */
 void wlh_wake_up_send(struct wlh_bucket *bucket, const uint64_t *due);
 
 /* Sends the wake-ups of `unsent` again. Returns whether none is left. Threads: the helper, with
