@@ -29,6 +29,8 @@ const OPTIONS = ['endpoints', 'auth', 'fetch'];
  * @param {import('./cluster/engines/etcd/gateway.js').Fetch} [options.fetch] replaces the HTTP
  *   client of Node.js
  * @param {string} [options.label] shown in `details` for requests without one
+ * @param {boolean | readonly NodeJS.Signals[]} [options.releaseOnSignal] signals that release the
+ *   locks before they end the process; true for SIGINT and SIGTERM. Only for the main thread
  * @returns {ClusterBucket}
  * @throws {TypeError} if an option is invalid
  */

@@ -30,6 +30,8 @@ const OPTIONS = ['pool', 'listen', 'schema', 'durability'];
  *   loses its locks, 2,000 to 3,600,000; by default 10,000
  * @param {string} [options.schema] the schema that contains the tables
  * @param {string} [options.label] shown in `details` for requests without one
+ * @param {boolean | readonly NodeJS.Signals[]} [options.releaseOnSignal] signals that release the
+ *   locks before they end the process; true for SIGINT and SIGTERM. Only for the main thread
  * @param {'logged' | 'unlogged'} [options.durability] whether the tables are logged; applies only
  *   if this call creates the schema
  * @returns {ClusterBucket}

@@ -14,6 +14,7 @@
 const path = require('node:path');
 const process = require('node:process');
 const { isMainThread } = require('node:worker_threads');
+const { doBeforeSignals } = require('./platform/signals.js');
 const { SIZES, isProfileSize, startProfile } = require('./profile/profile.js');
 
 /** Whether the command line or NODE_OPTIONS loads this module. */
@@ -31,21 +32,6 @@ const isThisModule = (specifier) =>
   specifier === 'web-locks/profile' ||
   path.resolve(specifier.replace(/^file:\/\//, '')).replace(/\.mjs$/, '.js') === __filename;
 
-/**
- * Writes the profile before the signal ends the process.
- * @param {NodeJS.Signals} signal @param {{ end: () => void }} profile
- */
-function writeProfileOn(signal, profile) {
-  const listener = () => {
-    // If the program handles the signal itself, its 'exit' event ends the profile.
-    if (process.listenerCount(signal) > 1) return;
-    profile.end();
-    process.off(signal, listener);
-    process.kill(process.pid, signal);
-  };
-  process.on(signal, listener);
-}
-
 if (isPreloaded()) {
   const { env } = process;
   const size = env.WEB_LOCKS_PROFILE_SIZE ? Number(env.WEB_LOCKS_PROFILE_SIZE) : undefined;
@@ -60,8 +46,10 @@ if (isPreloaded()) {
     sites: env.WEB_LOCKS_PROFILE_SITES !== '0',
   });
   if (isMainThread) {
-    writeProfileOn('SIGINT', profile);
-    writeProfileOn('SIGTERM', profile);
+    doBeforeSignals(['SIGINT', 'SIGTERM'], (isHandled) => {
+      // If the program handles the signal itself, its 'exit' event ends the profile.
+      if (!isHandled) profile.end();
+    });
   }
 }
 

@@ -35,6 +35,8 @@ const OPTIONS = ['client', 'shards', 'strict', 'failover', 'prefix'];
  * @param {string} [options.prefix] the prefix of all keys and channels; by default the client's
  *   `keyPrefix`
  * @param {string} [options.label] shown in `details` for requests without one
+ * @param {boolean | readonly NodeJS.Signals[]} [options.releaseOnSignal] signals that release the
+ *   locks before they end the process; true for SIGINT and SIGTERM. Only for the main thread
  * @returns {ClusterBucket}
  * @throws {TypeError} if an option is invalid
  */

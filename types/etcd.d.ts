@@ -30,6 +30,11 @@ export interface EtcdOptions {
    * name of the program.
    */
   label?: string | undefined;
+  /**
+   * Signals that release the locks before they end the process; `true` for SIGINT and SIGTERM. Then
+   * others are granted at once what they would wait a lease for. Only for the main thread.
+   */
+  releaseOnSignal?: boolean | readonly string[] | undefined;
 }
 
 /**

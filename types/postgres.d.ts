@@ -32,6 +32,11 @@ export interface PostgresOptions {
    */
   label?: string | undefined;
   /**
+   * Signals that release the locks before they end the process; `true` for SIGINT and SIGTERM. Then
+   * others are granted at once what they would wait a lease for. Only for the main thread.
+   */
+  releaseOnSignal?: boolean | readonly string[] | undefined;
+  /**
    * What a crash of the server does to locks. `'logged'` (the default for a new schema): nothing.
    * `'unlogged'`: they are lost, and nobody is granted one for the length of a lease.
    */

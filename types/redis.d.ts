@@ -41,6 +41,11 @@ export interface RedisOptions {
    * name of the program.
    */
   label?: string | undefined;
+  /**
+   * Signals that release the locks before they end the process; `true` for SIGINT and SIGTERM. Then
+   * others are granted at once what they would wait a lease for. Only for the main thread.
+   */
+  releaseOnSignal?: boolean | readonly string[] | undefined;
 }
 
 /**

@@ -83,12 +83,15 @@ class ClusterBackend {
    * @param {Adapter} adapter for this backend alone @param {object} options @param {number}
    *   options.ttl
    * @param {string} [options.label] the default label of requests
+   * @param {readonly NodeJS.Signals[]} [options.signals] close the session before they end the
+   *   process
    * @param {(change: Change) => void} [options.onChange]
    * @param {Partial<SessionInfo>} [options.info] for tests, like the options below
    * @param {import('./session/clock.js').Clock} [options.clock]
    * @param {Partial<import('./session/session.js').Rules>} [options.rules]
    */
-  constructor(adapter, { ttl, label = '', onChange = () => {}, info, clock, rules }) {
+  constructor(adapter, { ttl, label = '', signals = [], onChange = () => {}, ...forTests }) {
+    const { info, clock, rules } = forTests;
     this.id = adapter.id;
     this.#info = { ...thisThread(), ...info };
     this.#adapter = adapter;
@@ -114,7 +117,7 @@ class ClusterBackend {
       },
     );
     this.#session.start();
-    closeAtExit(this);
+    closeAtExit(this, signals);
   }
 
   get ready() {

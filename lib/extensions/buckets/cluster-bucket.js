@@ -5,11 +5,13 @@
  * `state` and by the events `suspect`, `refused`, `lost` and `open`.
  */
 
+const { isMainThread } = require('node:worker_threads');
 const { ClusterBackend } = require('../../cluster/backend.js');
 const { TTL } = require('../../cluster/ttl.js');
 const { Event, EventTarget, asyncDispose } = require('../../platform/realm.js');
 const { Bucket } = require('./bucket.js');
-const { describe, typeError } = require('../../platform/errors.js');
+const { describe, notSupportedError, typeError } = require('../../platform/errors.js');
+const { isSignal } = require('../../platform/signals.js');
 const { requireArguments, rejectUnknownOptions, toDOMString } = require('../../standard/webidl.js');
 
 const { assign } = Object;
@@ -38,14 +40,16 @@ class ClusterBucket extends EventTarget {
 
   /**
    * @param {string} name @param {Adapter} adapter must belong to this bucket alone
-   * @param {{ ttl: number, label?: string }} options `ttl` is the length of a lease in
-   *   milliseconds, `label` the label of requests without one
+   * @param {{ ttl: number, label?: string, signals?: readonly NodeJS.Signals[] }} options `ttl` is
+   *   the length of a lease in milliseconds, `label` the label of requests without one, `signals`
+   *   those that release the locks before they end the process
    */
-  constructor(name, adapter, { ttl, label }) {
+  constructor(name, adapter, { ttl, label, signals }) {
     super();
     this.#backend = new ClusterBackend(adapter, {
       ttl,
       label,
+      signals,
       onChange: ({ state, reason, cause }) => {
         if (!TOLD.includes(state)) return;
         this.dispatchEvent(assign(new Event(state), { reason, cause }));
@@ -88,16 +92,16 @@ class ClusterBucket extends EventTarget {
 /**
  * Reads the arguments of `openBucket(name, options)` of an engine.
  * @param {number} count of arguments @param {any} givenName @param {any} givenOptions
- * @param {readonly string[]} names the engine's own options, besides `ttl` and `label`
+ * @param {readonly string[]} names the engine's own options, besides those of all engines
  * @param {(name: string, options: any) => Adapter} adapterOf
  * @throws {TypeError} if an option is invalid
  */
 function openClusterBucket(count, givenName, givenOptions, names, adapterOf) {
   requireArguments(count, 2, OPEN_BUCKET);
   const name = toDOMString(givenName, OPEN_BUCKET, 'The name');
-  rejectUnknownOptions(givenOptions, [...names, 'ttl', 'label'], OPEN_BUCKET);
+  rejectUnknownOptions(givenOptions, [...names, 'ttl', 'label', 'releaseOnSignal'], OPEN_BUCKET);
   const options = Object(givenOptions);
-  const { ttl = TTL.usual, label } = options;
+  const { ttl = TTL.usual, label, releaseOnSignal } = options;
   if (typeof ttl !== 'number' || !(ttl >= TTL.least && ttl <= TTL.most)) {
     throw typeError(
       OPEN_BUCKET,
@@ -107,7 +111,38 @@ function openClusterBucket(count, givenName, givenOptions, names, adapterOf) {
   return new ClusterBucket(name, adapterOf(name, options), {
     ttl,
     label: label === undefined ? undefined : toDOMString(label, OPEN_BUCKET, "The 'label' option"),
+    signals: toSignals(releaseOnSignal),
   });
+}
+
+/** The signals by which programs are usually asked to end. @type {NodeJS.Signals[]} */
+const USUAL_SIGNALS = ['SIGINT', 'SIGTERM'];
+
+/** @param {any} value of the option `releaseOnSignal` @returns {NodeJS.Signals[]} */
+function toSignals(value = false) {
+  if (value === false) return [];
+  const signals = value === true ? USUAL_SIGNALS : value;
+  if (!Array.isArray(signals)) {
+    throw typeError(
+      OPEN_BUCKET,
+      `'releaseOnSignal' is ${describe(value)}; expected true or an array of signals.`,
+    );
+  }
+  for (const signal of signals) {
+    if (isSignal(signal)) continue;
+    throw typeError(
+      OPEN_BUCKET,
+      `'releaseOnSignal' has ${describe(signal)}; expected names of signals that a process can ` +
+        "handle, such as 'SIGTERM'.",
+    );
+  }
+  if (!isMainThread) {
+    throw notSupportedError(
+      "The 'releaseOnSignal' option cannot be used in a worker, because signals reach only the " +
+        'main thread. Close the bucket before the worker ends.',
+    );
+  }
+  return [...new Set(signals)];
 }
 
 module.exports = { ClusterBucket, OPEN_BUCKET, openClusterBucket };

@@ -1,0 +1,71 @@
+'use strict';
+
+/** Work that is done before a signal ends the process. Signals reach only the main thread. */
+
+const { constants } = require('node:os');
+const process = require('node:process');
+const { report, setTimeout } = require('./intrinsics.js');
+
+/**
+ * Must not throw; called at each signal. If `isHandled`, the program has a listener of its own,
+ * which decides whether the process ends.
+ * @typedef {(isHandled: boolean) => void | Promise<void>} Work
+ */
+
+/** How many milliseconds the end of the process may be delayed. */
+const LONGEST = 1000;
+
+/** @type {Map<string, Set<Work>>} */
+const works = new Map();
+
+/** @param {NodeJS.Signals} signal */
+function handleSignal(signal) {
+  const isHandled = process.listenerCount(signal) > 1;
+  // The next signal must take effect at once.
+  if (!isHandled) process.off(signal, handleSignal);
+  const ends = [...(works.get(signal) ?? [])].map((work) => work(isHandled));
+  if (isHandled) return;
+  const late = new Promise((resolve) => setTimeout(resolve, LONGEST));
+  Promise.race([Promise.allSettled(ends), late]).then(() => endBy(signal));
+}
+
+/** Gives a signal without a listener its effect. @param {NodeJS.Signals} signal */
+function endBy(signal) {
+  try {
+    process.kill(process.pid, signal);
+  } catch (error) {
+    // Windows cannot send every signal that it reports.
+    report(error);
+    process.exit(128 + constants.signals[signal]);
+  }
+}
+
+/**
+ * Does the work at each of the signals, before the listeners of the program run. If the program has
+ * none, the signal then takes effect, at the latest after a second.
+ * @param {readonly NodeJS.Signals[]} signals @param {Work} work
+ */
+function doBeforeSignals(signals, work) {
+  for (const signal of signals) {
+    const those = works.get(signal) ?? new Set();
+    if (those.size === 0) process.prependListener(signal, handleSignal);
+    works.set(signal, those.add(work));
+  }
+}
+
+/** Undoes `doBeforeSignals`. @param {readonly NodeJS.Signals[]} signals @param {Work} work */
+function doNotBeforeSignals(signals, work) {
+  for (const signal of signals) {
+    const those = works.get(signal);
+    if (those?.delete(work) && those.size === 0) process.off(signal, handleSignal);
+  }
+}
+
+/** @param {unknown} name @returns {name is NodeJS.Signals} whether a process can handle it */
+const isSignal = (name) =>
+  typeof name === 'string' &&
+  Object.hasOwn(constants.signals, name) &&
+  name !== 'SIGKILL' &&
+  name !== 'SIGSTOP';
+
+module.exports = { doBeforeSignals, doNotBeforeSignals, isSignal };
