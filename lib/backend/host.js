@@ -381,7 +381,7 @@ class HostBackend {
     const released = new Promise((settle) => {
       resolve = () => settle(undefined);
     });
-    // This stays out of the promise's constructor, which would swallow its exceptions.
+    // This call stays out of the promise's constructor, which would swallow its exceptions.
     this.#releases.add(lock, resolve);
     return released;
   }

@@ -4,10 +4,10 @@
  * Announces events to users after the state is complete: first losses, then changes of the session,
  * then answers. Answers come one at a time, with all microtasks in between, since each answer is a
  * task of its own in § 4.4 "process the lock request queue"
- * (https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue). If a user's
- * code throws, the remaining events are still announced. A loss that the event loop brings is
- * announced in a microtask, so that its error gets the stack frames of the functions that await it.
- * Later events wait for this microtask.
+ * (https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue). If user code
+ * throws, the remaining events are still announced. A loss that the event loop brings is announced
+ * in a microtask, so that its error gets the stack frames of the functions that await it. Later
+ * events wait for this microtask.
  */
 
 const { nextTick, report, callInMicrotask } = require('../platform/intrinsics.js');
@@ -49,7 +49,7 @@ class Announcements {
     return this.#answers.length > 0;
   }
 
-  /** @param {boolean} fromEvents false within a call from a user's code */
+  /** @param {boolean} fromEvents false within a call from user code */
   announce(fromEvents) {
     if (this.#isAnnouncing) return;
     this.#isAnnouncing = true;
@@ -57,7 +57,7 @@ class Announcements {
       this.#announceEvents(fromEvents);
       if (this.#isLosing || this.#ticking || this.#answers.length === 0) return;
       this.#announceFirst(this.#answers, fromEvents, (request) => request.announceAnswer());
-      // The user's code may have stolen a lock of this manager.
+      // User code may have stolen a lock of this manager.
       this.#announceEvents(fromEvents);
       if (this.#answers.length > 0) this.#scheduleAnswer();
     } catch {
@@ -70,7 +70,7 @@ class Announcements {
   /** @param {boolean} fromEvents */
   #announceEvents(fromEvents) {
     for (;;) {
-      // When a change is announced, the user's code may close the bucket, which loses locks.
+      // When a change is announced, user code may close the bucket, which loses locks.
       if (this.#losses.length > 0) {
         this.#isLosing ||= fromEvents;
         this.#announceFirst(this.#losses, fromEvents, (lock) => lock.announceLoss(fromEvents));
@@ -86,8 +86,8 @@ class Announcements {
   }
 
   /**
-   * Announces the first thing and removes it. If that overflows the stack in a call from a user's
-   * code, the thing stays in the list for the event loop.
+   * Announces the first thing and removes it. If that overflows the stack in a call from user code,
+   * the thing stays in the list for the event loop.
    * @template T @param {T[]} things @param {boolean} fromEvents
    * @param {(thing: T) => void} announce harmless to repeat
    */
@@ -123,8 +123,8 @@ class Announcements {
   }
 
   /**
-   * Called after a stack overflow in a call from a user's code; scheduling may overflow the stack
-   * as well.
+   * Called after a stack overflow in a call from user code; scheduling may overflow the stack as
+   * well.
    */
   #tryToSchedule() {
     try {

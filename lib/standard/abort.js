@@ -95,7 +95,7 @@ const listenerOptions = (() => {
   return options;
 })();
 
-/** If there is no symbol like that, `addAbortListener` must be called for each signal. */
+/** If there is no such symbol, `addAbortListener` must be called for each signal. */
 const isSymbolKnown = Object.getOwnPropertySymbols(listenerOptions).length > 0;
 
 const getFrom = uncurry(WeakMap.prototype.get);

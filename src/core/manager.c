@@ -223,7 +223,7 @@ static void unset_limit(struct wlk_resource *resource)
 }
 
 /* Returns why a request that would have to wait is refused, with nothing changed, or WLK_OK.
- * Without the mutexes of all shards, WLK_DEADLOCK means "perhaps". */
+ * Without the mutexes of all shards, WLK_DEADLOCK means that the request may close a cycle. */
 static enum wlk_status find_refusal(
     struct wlk_section *section, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_cycle *cycle) WLK_REQUIRES(section->shard->mutex)
@@ -299,7 +299,7 @@ static void leave_attempt(struct wlk_section *section, bool again, struct wlk_ev
   wlk_leave(section);
 }
 
-/* Returns WLK_DEADLOCK for "perhaps", as find_refusal does. */
+/* Like find_refusal, returns WLK_DEADLOCK if the request may close a cycle. */
 static enum wlk_status try_request(
     struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_events *events)
@@ -322,8 +322,8 @@ static enum wlk_status try_request_whole(
   return status;
 }
 
-/* A request that is perhaps a deadlock is tried again with the mutexes of all shards, until the
- * cycle fits into its memory. Between two attempts the cycle can change or disappear. */
+/* A request that may close a cycle is tried again with the mutexes of all shards, until the cycle
+ * fits into its memory. Between two attempts the cycle can change or disappear. */
 static enum wlk_status request_until_decided(
     struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_snapshot **snapshot, struct wlk_events *events)

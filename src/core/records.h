@@ -2,7 +2,7 @@
  * which lock guards it; the struct's lock key explains the letters.
  *
  * Invariants of a name. They hold whenever no thread is in a critical section of its shard. Code
- * that changes a queue keeps them, and code that reads one may rely on them. In brackets: the
+ * that changes a queue must keep them, and code that reads it may rely on them. In brackets: the
  * function in check.c that checks them after each critical section of a checked build. The host
  * scope has the same invariants (src/host/segment/segment.h).
  *

@@ -40,7 +40,7 @@ static enum wlh_status defer_release(struct wlh_request *lock, struct wlk_events
   return status;
 }
 
-/* The agent receives no more events about the request. */
+/* Defers the end of a request. The agent receives no more events about the request. */
 static void defer_end(struct wlh_request *request)
 {
   struct wlh_agent *agent = request->item.agent;

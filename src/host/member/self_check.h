@@ -6,7 +6,7 @@
 #include "records.h"
 
 /* Checks that our member, agents and requests are still there. If not, the file is damaged, and
- * lost for all processes. It looks from outside, and enters only to confirm a suspicion.
+ * lost for all processes. It reads the cells from outside, and enters only to confirm a suspicion.
  *   cost     at most 64 agents and 4096 requests in a call, some 0.2 ms; in the largest table 2 ms
  *            more to find them
  *   threads  the helper, with mu, outside */

@@ -84,7 +84,7 @@ const needsQueue = (op) =>
 const isPassing = ({ kind }) => kind === 'pass' || kind === 'passIfAvailable';
 
 /**
- * Whether an equal request directly after this one always fails. The lock is then held, either by
+ * Whether an identical request directly after this one must fail: the lock is then held, either by
  * this request or by the holder that made this request fail.
  * @param {Op} op @returns {op is RequestOp}
  */
@@ -313,8 +313,9 @@ class Planner {
   }
 
   /**
-   * Notifies a holder in its session's range, if the key of its request still exists, because only
-   * then does its lease exist.
+   * Takes the lock from a holder, and notifies it by a key in the range of its session. Both happen
+   * only if the key of the holder's request still exists, because otherwise its lease may not
+   * exist.
    * @param {CachedRequest} holder
    */
   #takeFromHolder(holder) {

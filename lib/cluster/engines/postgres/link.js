@@ -370,9 +370,10 @@ class PostgresLink {
 }
 
 /**
- * Calls back, because a promise settles too late: an error that arrives together with the answer to
- * the login would find no listener. A pool that takes no callback returns a promise. Errors that
- * the client emits meanwhile are ignored; see `giveBack` and `discard`.
+ * Gets a client by a callback, because a promise would settle too late: an error that arrives
+ * together with the answer to the login would find no listener. A pool that takes no callback
+ * returns a promise. Errors that the client emits meanwhile are ignored; see `giveBack` and
+ * `discard`.
  * @param {Pool} pool @returns {Promise<any>}
  */
 const connect = (pool) =>
