@@ -14,6 +14,7 @@
 const path = require('node:path');
 const process = require('node:process');
 const { isMainThread } = require('node:worker_threads');
+const { readSetting } = require('./platform/environment.js');
 const { doBeforeSignals } = require('./platform/signals.js');
 const { SIZES, isProfileSize, startProfile } = require('./profile/profile.js');
 
@@ -32,18 +33,17 @@ const isThisModule = (specifier) =>
   specifier === 'web-locks/profile' ||
   path.resolve(specifier.replace(/^file:\/\//, '')).replace(/\.mjs$/, '.js') === __filename;
 
+/** @param {string} text */
+const toSize = (text) => (isProfileSize(Number(text)) ? Number(text) : undefined);
+
+/** @param {string} text @returns {boolean | undefined} */
+const toSites = (text) => (text === '0' ? false : text === '1' || undefined);
+
 if (isPreloaded()) {
-  const { env } = process;
-  const size = env.WEB_LOCKS_PROFILE_SIZE ? Number(env.WEB_LOCKS_PROFILE_SIZE) : undefined;
-  if (size !== undefined && !isProfileSize(size)) {
-    throw new RangeError(
-      `WEB_LOCKS_PROFILE_SIZE is '${env.WEB_LOCKS_PROFILE_SIZE}'; expected ${SIZES}.`,
-    );
-  }
   const profile = startProfile({
-    file: env.WEB_LOCKS_PROFILE || undefined,
-    size,
-    sites: env.WEB_LOCKS_PROFILE_SITES !== '0',
+    file: process.env.WEB_LOCKS_PROFILE || undefined,
+    size: readSetting('WEB_LOCKS_PROFILE_SIZE', toSize, SIZES),
+    sites: readSetting('WEB_LOCKS_PROFILE_SITES', toSites, "'0' or '1'") ?? true,
   });
   if (isMainThread) {
     doBeforeSignals(['SIGINT', 'SIGTERM'], (isHandled) => {

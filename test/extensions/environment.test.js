@@ -6,6 +6,8 @@ const assert = require('node:assert/strict');
 const { execFile } = require('node:child_process');
 const { describe, it } = require('node:test');
 
+const { freshDirectory } = require('../helpers/process.js');
+
 const library = JSON.stringify(require.resolve('../../lib/index.js'));
 
 /** Runs a program with the variable; resolves to what it printed. */
@@ -89,15 +91,51 @@ describe('WEB_LOCKS_DEADLOCK=reject', () => {
     assert.equal(output, 'DeadlockError');
   });
 
-  it('another value says nothing', async () => {
+  it('another value has no effect', async () => {
     const program = `
       const signal = AbortSignal.timeout(5);
       setTimeout(() => {}, 50);
       const nested = locks.request('a', () => locks.request('a', { signal }, () => {}));
       tell(await nested.catch(({ name }) => name));`;
-    for (const value of ['', 'Reject', '1'])
-      assert.equal(await run(program, value), 'TimeoutError');
+    assert.equal(await run(program, ''), 'TimeoutError');
+    for (const value of ['Reject', '1']) assert.match(await run(program, value), /^TimeoutError\(/);
   });
+});
+
+describe('a wrong value of an environment variable', () => {
+  const profile = require.resolve('../../lib/profile.js');
+  const cases = [
+    ['WEB_LOCKS_DEADLOCK', ['Reject', '1'], "'reject'"],
+    ['WEB_LOCKS_WARN_AFTER', ['5s', '-1', ' 5', '1e3'], 'a whole number of milliseconds'],
+    ['WEB_LOCKS_PROFILE_SIZE', ['much', '100', '-1'], 'a number of bytes from 65536 to 2^30'],
+    ['WEB_LOCKS_PROFILE_SITES', ['no', 'toString'], "'0' or '1'"],
+  ];
+  for (const [variable, values, expected] of cases) {
+    const preloads = variable.includes('PROFILE') ? ['--require', profile] : [];
+    const warningsWith = (value, t) =>
+      new Promise((resolve, reject) => {
+        const env = { ...process.env, [variable]: value };
+        const source = `
+          process.on('warning', ({ name, code, message }) => console.log(name, code, message));
+          require(${library}).locks.request('a', () => require(${library}).locks.query());`;
+        const args = ['--no-warnings', ...preloads, '-e', source];
+        const options = { env, cwd: freshDirectory(t), timeout: 60_000 };
+        execFile(process.execPath, args, options, (error, stdout) =>
+          error ? reject(error) : resolve(stdout),
+        );
+      });
+
+    it(`${variable}: one warning says what is expected, and the program runs`, async (t) => {
+      for (const value of values) {
+        assert.equal(
+          await warningsWith(value, t),
+          `LockWarning WEB_LOCKS_ENVIRONMENT ${variable} is '${value}'; expected ${expected}. ` +
+            'The variable has no effect.\n',
+        );
+      }
+      assert.equal(await warningsWith('', t), '');
+    });
+  }
 });
 
 describe("without it, deadlock: 'reject' counts where both say it", () => {

@@ -369,18 +369,6 @@ describe('a profile does not change the program', () => {
     );
   });
 
-  it('a size that cannot be is told by the name of its variable', async (t) => {
-    for (const size of ['much', '100', '-1']) {
-      const env = { WEB_LOCKS_PROFILE_SIZE: size };
-      const { code, stderr, written } = await profileOf(t, body, { env });
-      assert.deepEqual([code, written], [1, []]);
-      assert.match(
-        stderr,
-        new RegExp(`RangeError: .*_SIZE is '${size}'; expected a number of bytes from 65536`),
-      );
-    }
-  });
-
   it('a signal still ends it, after the profile was written', async (t) => {
     const { signal, requests } = await profileOf(
       t,

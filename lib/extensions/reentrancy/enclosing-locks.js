@@ -6,8 +6,8 @@
  * requests do not count, and cost nothing more.
  */
 
-const process = require('node:process');
-const { AsyncLocalStorage, report } = require('../../platform/intrinsics.js');
+const { readSetting, warn } = require('../../platform/environment.js');
+const { AsyncLocalStorage } = require('../../platform/intrinsics.js');
 const { ReentrantParent } = require('./reentrant-parent.js');
 
 /** @import { Backend } from '../../backend/contract.js' */
@@ -15,7 +15,8 @@ const { ReentrantParent } = require('./reentrant-parent.js');
 /** @typedef {InstanceType<typeof import('../request/request.js').Request>} Request */
 
 /** Whether all requests of the process reject deadlocks. */
-const everywhere = process.env.WEB_LOCKS_DEADLOCK === 'reject';
+const everywhere =
+  readSetting('WEB_LOCKS_DEADLOCK', (text) => text === 'reject' || undefined, "'reject'") ?? false;
 
 /** @param {Readonly<RequestOptions>} options */
 const rejectsDeadlocks = (options) => everywhere || options.deadlock !== undefined;
@@ -26,15 +27,11 @@ let isWarned = false;
 function warnOfDeadlocks() {
   if (isWarned) return;
   isWarned = true;
-  try {
-    process.emitWarning(
-      'WEB_LOCKS_DEADLOCK=reject finds only deadlocks between locks of this process. This ' +
-        'program also uses locks of the machine or of a cluster: give their requests a timeout.',
-      { type: 'LockWarning', code: 'WEB_LOCKS_NO_DEADLOCKS' },
-    );
-  } catch (error) {
-    report(error);
-  }
+  warn(
+    'WEB_LOCKS_DEADLOCK=reject finds only deadlocks between locks of this process. This ' +
+      'program also uses locks of the machine or of a cluster: give their requests a timeout.',
+    'WEB_LOCKS_NO_DEADLOCKS',
+  );
 }
 
 /** @type {import('node:async_hooks').AsyncLocalStorage<Request[]> | undefined} */

@@ -1,15 +1,8 @@
 'use strict';
 
-const process = require('node:process');
 const { NO_TAG } = require('../../backend/contract.js');
-const {
-  Promise,
-  arePromisesNative,
-  now,
-  report,
-  then,
-  uncurry,
-} = require('../../platform/intrinsics.js');
+const { warn } = require('../../platform/environment.js');
+const { Promise, arePromisesNative, now, then, uncurry } = require('../../platform/intrinsics.js');
 const { describeLock } = require('../../platform/names.js');
 const { asyncDispose, dispose } = require('../../platform/realm.js');
 const { Lock, own } = require('../../standard/lock.js');
@@ -47,15 +40,11 @@ const leaks = new FinalizationRegistry(({ request, where }) => {
   request.giveBack();
   if (where === '') isLooking = true;
   const site = where === '' ? ` ${LATER}` : ` It was acquired:\n${where}`;
-  try {
-    process.emitWarning(
-      `A handle of ${describeLock(request.name)} was garbage-collected without release(); the ` +
-        `lock is released now.${site}`,
-      { type: 'LockWarning', code: 'WEB_LOCKS_LEAK' },
-    );
-  } catch (error) {
-    report(error);
-  }
+  warn(
+    `A handle of ${describeLock(request.name)} was garbage-collected without release(); the ` +
+      `lock is released now.${site}`,
+    'WEB_LOCKS_LEAK',
+  );
 });
 const register = uncurry(FinalizationRegistry.prototype.register);
 const unregister = uncurry(FinalizationRegistry.prototype.unregister);

@@ -7,8 +7,8 @@
  */
 
 const { channel } = require('node:diagnostics_channel');
-const process = require('node:process');
 const { PENDING } = require('../../standard/lock-request.js');
+const { readSetting, warn } = require('../../platform/environment.js');
 const { quote } = require('../../platform/errors.js');
 const { describeLock } = require('../../platform/names.js');
 const intrinsics = require('../../platform/intrinsics.js');
@@ -58,10 +58,11 @@ const LONGEST_TIMER = 2 ** 31 - 1;
 const FOREVER = Number.POSITIVE_INFINITY;
 
 /** The `warnAfter` of requests that have none, in milliseconds; undefined for no warnings. */
-const warnAfterEverywhere = (() => {
-  const { WEB_LOCKS_WARN_AFTER: text = '' } = process.env;
-  return /^\d+$/.test(text) ? Number(text) : undefined;
-})();
+const warnAfterEverywhere = readSetting(
+  'WEB_LOCKS_WARN_AFTER',
+  (text) => (/^\d+$/.test(text) ? Number(text) : undefined),
+  'a whole number of milliseconds',
+);
 
 /** @param {Readonly<import('../options.js').RequestOptions>} options */
 const warnAfterOf = ({ warnAfter = warnAfterEverywhere }) => warnAfter;
@@ -355,7 +356,7 @@ class Watch {
     if (!this.#granted && backend.progress?.(this.#request) === 'allotted') return;
     this.#warned = true;
     const message = await (this.#holds ? this.#describeHold() : this.#describeWait());
-    process.emitWarning(message, { type: 'LockWarning', code: 'WEB_LOCKS_SLOW' });
+    warn(message, 'WEB_LOCKS_SLOW');
   }
 
   get #what() {

@@ -1,0 +1,42 @@
+'use strict';
+
+/**
+ * Reads the environment variables that change what the library tells about locks, and emits process
+ * warnings. A wrong value must not end a program that cannot be edited now, so the variable has no
+ * effect, and a warning says so. (A variable that chooses the locks, such as WEB_LOCKS_DIRECTORY,
+ * leads to an error instead.)
+ */
+
+const process = require('node:process');
+const { describe } = require('./errors.js');
+const { report } = require('./intrinsics.js');
+
+/** @param {string} message @param {string} code */
+function warn(message, code) {
+  try {
+    process.emitWarning(message, { type: 'LockWarning', code });
+  } catch (error) {
+    report(error);
+  }
+}
+
+/**
+ * @template T
+ * @param {string} variable
+ * @param {(text: string) => T | undefined} parse returns undefined if the value is wrong
+ * @param {string} expected describes all right values
+ * @returns {T | undefined} undefined if the variable is missing, empty or wrong
+ */
+function readSetting(variable, parse, expected) {
+  const { [variable]: text = '' } = process.env;
+  if (text === '') return undefined;
+  const value = parse(text);
+  if (value !== undefined) return value;
+  warn(
+    `${variable} is ${describe(text)}; expected ${expected}. The variable has no effect.`,
+    'WEB_LOCKS_ENVIRONMENT',
+  );
+  return undefined;
+}
+
+module.exports = { readSetting, warn };
