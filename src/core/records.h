@@ -131,8 +131,8 @@ struct wlk_agent {
 struct wlk_part {
   struct wlk_table resources;    /* (s) of struct wlk_resource.entry: queues and locks */
   size_t requests;               /* (s) number of requests and locks, for the size of a snapshot */
-  size_t labels;                 /* (s) number of requests with a label, for the same */
-  size_t name_units;             /* (s) code units in all names and labels, for the same */
+  size_t labels;                 /* (s) number of requests with a label, also for snapshots */
+  size_t name_units;             /* (s) code units in all names and labels, also for snapshots */
   struct wlk_table marks;        /* (s) of struct wlk_mark.entry */
   struct wlk_link marks_by_look; /* (s) all marks; the first was checked longest ago */
   char apart[64];                /* keeps the next part on other cache lines */

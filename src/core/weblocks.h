@@ -107,15 +107,15 @@ struct wlk_extra {
   const uint16_t *label; /* `label_length` UTF-16 code units, for snapshots */
   uint32_t label_length;
   bool reject_deadlock;              /* see wlk_request_a_lock */
-  struct wlk_request *const *inside; /* if so: granted locks of the same agent that stay until this
-                                        request has ended; locks without `reject_deadlock` are
-                                        ignored */
+  struct wlk_request *const *inside; /* with `reject_deadlock`: granted locks of the same agent that
+                                        stay until this request has ended; locks that were requested
+                                        without `reject_deadlock` are ignored */
   uint32_t inside_count;
   uint32_t limit;       /* of a shared request: units of the name that may be held; 0: no limit */
   uint32_t weight;      /* if there is a limit: the units that the request takes, 1 to `limit` */
   bool bounded;         /* whether `max_pending` applies */
   uint32_t max_pending; /* the request fails if it must wait and this many already wait */
-  int32_t priority;     /* a higher one waits ahead of lower ones; ignored for a thief */
+  int32_t priority;     /* a request with a higher priority waits ahead; ignored for a thief */
 };
 
 #define WLK_UNITS_MOST UINT32_C(0x7fffffff)
@@ -228,10 +228,10 @@ struct wlk_snapshot;
  *            the search reaches and, if its name has a limit, O(requests with `reject_deadlock`
  *            ahead of it)
  *
- * Limits. The first shared request of a name sets its limit, or that it has none, until nobody
- * holds the name or waits for it. Shared requests with another limit are refused. Shared locks are
- * held together while their weights add up to at most the limit. The queue keeps its order: if a
- * request does not fit, later requests wait, even if they would fit.
+ * Limits. The first shared request of a name sets its limit, which may be none, until nobody holds
+ * the name or waits for it. Shared requests with another limit are refused. Shared locks are held
+ * together while their weights add up to at most the limit. The queue keeps its order: if a request
+ * does not fit, later requests wait, even if they would fit.
  *
  * Priorities. A request waits after all requests with the same or a higher priority, and ahead of
  * all requests with a lower priority. It takes no lock away. If it would be the first of the queue,
@@ -317,7 +317,7 @@ struct wlk_lock_info {
   uint32_t mode;   /* enum wlk_mode */
   uint32_t held;   /* 1 for a lock, 0 for a pending request */
   uint32_t label;  /* index into `names`, or WLK_NO_LABEL */
-  uint32_t limit;  /* of a shared one: the limit of its name; 0 for none */
+  uint32_t limit;  /* of a shared lock or request: the limit of its name; 0 for none */
   uint32_t weight; /* the units that it takes, if there is a limit; else 0 */
   int32_t priority;
   uint32_t age_low; /* milliseconds since the grant or, if pending, since the request: two halves, a

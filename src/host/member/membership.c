@@ -110,7 +110,7 @@ static void wake_all_members(struct wlh_bucket *bucket)
   }
 }
 
-/* Makes the segment anew, if it has no members. The caller must have the gate. */
+/* Recreates the segment, if it has no members. The caller must have the gate. */
 static enum wlh_status format_segment(
     struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
 {
@@ -160,7 +160,7 @@ static enum wlh_status format_segment(
   return WLH_OK;
 }
 
-/* If `stale`, makes the segment anew even if it could be used. */
+/* If `stale`, recreates the segment even if it could be used. */
 static enum wlh_status pass_gate(
     struct wlh_bucket *bucket, uint64_t boot, bool stale, struct wlh_failure *failure)
 {

@@ -44,7 +44,7 @@
  *   while files are made   an empty file, which is formatted; or, if a group shares the bucket, an
  *                          incomplete file or directory, where only its user can write. The next
  *                          process of that user completes it
- *   a reboot               a file with another boot's number, which the next member makes anew
+ *   a reboot               a file with another boot's number, which the next member recreates
  *   a file that was cut    a signal at the next access. The handler maps zeros there and sets
  *                          `lost`
  *   a file that was moved  a report, or wlh_port_find_harm: the member gives the file up

@@ -1,4 +1,4 @@
-/* Lists of requests in a segment. All lists are derived data: a rebuild makes them anew. */
+/* Lists of requests in a segment. All lists are derived data: a rebuild recreates them. */
 #ifndef WLH_LISTS_H
 #define WLH_LISTS_H
 

@@ -13,7 +13,7 @@
  * step first writes the fields and then commits them by one aligned 32-bit store, mostly of `kind`.
  * Between two commits the truth is always a legal state, apart from cells that nothing refers to.
  * Fields with a star (lists, chains, counts) are derived. They are written in any order, and after
- * a death no process uses them: wlh_cells_rebuild makes them anew from the truth.
+ * a death no process uses them: wlh_cells_rebuild recreates them from the truth.
  *
  * What guards what. A letter beside each field says who may access it:
  *
@@ -59,7 +59,7 @@
  * is used, and a loop must count its steps (store.h). No unused entry is 0, neither a cell nor a
  * bucket head nor an absent member, so a file of zeros is recognized. An impossible value is
  * damage: `poisoned` is set for ever, all members give the file up, and when they have left, the
- * next member makes it anew.
+ * next member recreates it.
  *
  * Readers outside. While its bit in `looking` is set, a member may read all cells: no space is
  * given back meanwhile. Its reads are not ordered. So it may trust a lock only if the token is the
