@@ -48,7 +48,7 @@ function openEngine(url, settings) {
     const known = Object.keys(ENGINES).map((one) => `${one}://`);
     throw new Failure(
       STATUS.usage,
-      `--at takes a URL that begins with one of ${known.join(', ')}.`,
+      `--at expects a URL that begins with one of ${known.join(', ')}.`,
     );
   }
   for (const option of /** @type {(keyof typeof OF_ENGINES)[]} */ (Object.keys(OF_ENGINES))) {
@@ -138,7 +138,7 @@ function openRedis(url, { bucket, prefix, shards, ttl }) {
  */
 function openEtcd(url, { bucket, ttl }) {
   const [, scheme, user, hosts] = /^etcd\+(https?):\/\/(?:([^@/]*)@)?([^/]*)\/?$/i.exec(url) ?? [];
-  if (!hosts) throw new Failure(STATUS.usage, '--at takes etcd+http://HOST:PORT[,HOST:PORT…].');
+  if (!hosts) throw new Failure(STATUS.usage, '--at expects etcd+http://HOST:PORT[,HOST:PORT…].');
   const [name, ...password] = (user ?? '').split(':');
   const auth = user
     ? { user: decodeURIComponent(name), password: decodeURIComponent(password.join(':')) }
