@@ -135,8 +135,8 @@ function otherVersionError(file) {
     : 'If the package includes a binary for this platform, delete this file. To rebuild the ' +
       `file instead, ${BUILD}`;
   return plainError(
-    `web-locks: the native binary ${file} does not belong to the same version of web-locks as ` +
-      `the JavaScript in ${path.join(__dirname, '..')}. ${remedy}`,
+    `web-locks: the native binary ${file} and the JavaScript in ${path.join(__dirname, '..')} ` +
+      `belong to different versions of web-locks. ${remedy}`,
     'ERR_WEB_LOCKS_INCOMPATIBLE',
   );
 }

@@ -207,7 +207,7 @@ describe('a binary that cannot be loaded', () => {
     writeFileSync(binary, bytes);
     await assert.rejects(load(copied), ({ stderr }) => {
       assert.match(stderr, /ERR_WEB_LOCKS_INCOMPATIBLE/);
-      assert.match(stderr, /another version of web-locks/);
+      assert.match(stderr, /different versions of web-locks/);
       assert.ok(stderr.includes(binary), stderr);
       assert.ok(stderr.includes(path.join(folder, 'lib')), stderr);
       assert.ok(stderr.includes('npx node-gyp rebuild --directory=node_modules/web-locks/src'));
