@@ -451,6 +451,8 @@ test('a call that is never answered makes it suspect', async () => {
   const held = await cluster.hold(client, 'a');
   client.network.drops.call = true;
   await cluster.world.until(() => client.backend.state === 'suspect', TTL);
+  const { message } = client.changes.at(-1).cause;
+  assert.match(message, /^The server did not answer the renewal of the lease for \d+ ms, so web-/);
   client.network.drops.call = false;
   await cluster.world.until(() => client.backend.state === 'open', TTL);
   assert.equal(held.lock.held, true);
