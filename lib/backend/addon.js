@@ -26,6 +26,8 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  *   sleeps and that nobody can set; negative if there is none
  * @property {(endsWithUs: boolean) => void} keepProcessGroup see lib/cli/process-group.js
  * @property {() => void} endProcessGroup
+ * @property {(child: number) => void} watchChild
+ * @property {() => number} signalOfChild
  * @property {(manager: ManagerHandle) => Snapshot | number} snapshot
  * @property {(manager: ManagerHandle, name: string, pending: boolean) => Snapshot | number}
  *   snapshotOf

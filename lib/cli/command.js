@@ -5,7 +5,12 @@
 const { spawn } = require('node:child_process');
 const { once } = require('node:events');
 const process = require('node:process');
-const { endProcessGroup, keepProcessGroup } = require('./process-group.js');
+const {
+  endProcessGroup,
+  keepProcessGroup,
+  signalOfChild,
+  watchChild,
+} = require('./process-group.js');
 const { appendEnclosing } = require('./nesting.js');
 const { messageOf } = require('./bucket.js');
 const { quoted } = require('./format.js');
@@ -49,6 +54,7 @@ class Command {
     }
     const ended = waitForEnd(child, program);
     if (child.pid === undefined) return ended;
+    watchChild(child.pid);
     this.#signals.forwardTo(child);
     /** @type {NodeJS.Timeout | undefined} */
     let timer;
@@ -89,7 +95,9 @@ class Command {
 async function waitForEnd(child, program) {
   try {
     const [status, signal] = await once(child, 'exit');
-    return signal ? { signal } : { status };
+    if (signal) return { signal };
+    const unnamed = signalOfChild();
+    return { status: unnamed > 0 ? 128 + unnamed : status };
   } catch (error) {
     return reportNotStarted(error, program);
   }

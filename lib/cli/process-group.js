@@ -29,4 +29,15 @@ const keepProcessGroup = (endsWithUs) => loadAddon()?.keepProcessGroup(endsWithU
 /** On Windows, ends all processes of the group except this one. */
 const endProcessGroup = () => loadAddon()?.endProcessGroup();
 
-module.exports = { endProcessGroup, keepProcessGroup };
+/**
+ * Notes which signal ends a child that was started just now. @param {number} child its process id
+ */
+const watchChild = (child) => loadAddon()?.watchChild(child);
+
+/**
+ * @returns {number} the signal that ended the child, even if Node.js has no name for it (a real-time
+ *   signal) and reports the status 0; 0 if no signal ended the child, or on other systems than Linux
+ */
+const signalOfChild = () => loadAddon()?.signalOfChild() ?? 0;
+
+module.exports = { endProcessGroup, keepProcessGroup, signalOfChild, watchChild };

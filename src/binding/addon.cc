@@ -165,6 +165,22 @@ napi_value call_end_process_group(napi_env, napi_callback_info)
   return nullptr;
 }
 
+/* watchChild(child: number): undefined. Needs no agent. */
+napi_value call_watch_child(napi_env env, napi_callback_info info)
+{
+  Call<1> call(env, info);
+  int32_t child;
+  if (succeeded(env, napi_get_value_int32(env, call.arguments[0], &child), "reading a number"))
+    watch_child(child);
+  return nullptr;
+}
+
+/* signalOfChild(): number. Needs no agent. */
+napi_value call_signal_of_child(napi_env env, napi_callback_info)
+{
+  return answer(env, signal_of_child());
+}
+
 #if defined(WLK_CHECKS)
 /* liveBlocks(): number. It exists in checked builds only, for tests. Memory that this thread keeps
  * for its next requests is not counted. */
@@ -197,6 +213,8 @@ const Function kFunctions[] = {
     {"continuousNow", continuous_now},
     {"keepProcessGroup", call_keep_process_group},
     {"endProcessGroup", call_end_process_group},
+    {"watchChild", call_watch_child},
+    {"signalOfChild", call_signal_of_child},
     {"snapshot", call_snapshot},
     {"snapshotOf", call_snapshot_of},
     {"hostOpen", call_host_open},

@@ -11,7 +11,7 @@
  * arguments and results, and what the numbers mean. lib/backend/binary.js loads only a binary with
  * its own number; every change must raise both numbers. Offsets (`kLayout` in addon.cc) are no part
  * of it, because JavaScript asks for them. */
-enum : int32_t { AGREEMENT = 10 };
+enum : int32_t { AGREEMENT = 11 };
 
 /* The External of a manager points to this. */
 struct ManagerHandle {

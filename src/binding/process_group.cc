@@ -60,9 +60,11 @@ void end_process_group()
 
 #if defined(__linux__)
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <pthread.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static std::atomic<pid_t> head; /* the process that the group ends with; 0 if there is none */
@@ -84,9 +86,72 @@ void keep_process_group(bool ends_with_us)
   if (!is_registered) is_registered = pthread_atfork(nullptr, nullptr, join_process_group) == 0;
   head = ends_with_us ? getpid() : 0;
 }
+
+static std::atomic<pid_t> watched; /* 0 if there is none */
+static std::atomic<int> ended_by;  /* the signal that ended it; 0 if none did */
+static struct sigaction reaper;    /* the event loop's action, which wakes the loop */
+
+/* Runs in a handler of signals. */
+static void note_end(const siginfo_t *info)
+{
+  bool by_signal = info->si_code == CLD_KILLED || info->si_code == CLD_DUMPED;
+  if (by_signal && info->si_pid == watched) ended_by = info->si_status;
+}
+
+static void note_end_unreaped()
+{
+  siginfo_t info = {};
+  if (waitid(P_PID, static_cast<id_t>(watched), &info, WEXITED | WNOHANG | WNOWAIT) == 0)
+    note_end(&info);
+}
+
+/* Notes the end before the event loop reaps the child. SIGCHLD can stand for several events, of
+ * which `info` describes one: the child is therefore looked at as well. */
+static void handle_child(int number, siginfo_t *info, void *context)
+{
+  int saved = errno;
+  note_end(info);
+  note_end_unreaped();
+  errno = saved;
+  if (reaper.sa_flags & SA_SIGINFO)
+    reaper.sa_sigaction(number, info, context);
+  else if (reaper.sa_handler != SIG_DFL && reaper.sa_handler != SIG_IGN)
+    reaper.sa_handler(number);
+}
+
+/* The event loop sets its own action whenever it begins to have children, so this one is set anew
+ * for each child. */
+void watch_child(int child)
+{
+  struct sigaction current = {};
+  watched = child;
+  ended_by = 0;
+  if (sigaction(SIGCHLD, nullptr, &current) != 0) return;
+  if (!(current.sa_flags & SA_SIGINFO) || current.sa_sigaction != handle_child) {
+    reaper = current;
+    current.sa_flags |= SA_SIGINFO;
+    current.sa_sigaction = handle_child;
+    (void)sigaction(SIGCHLD, &current, nullptr);
+  }
+  note_end_unreaped(); /* it may have ended before */
+}
+
+int signal_of_child()
+{
+  return ended_by;
+}
 #else
 void keep_process_group(bool) {}
 #endif
 
 void end_process_group() {}
+#endif
+
+#if !defined(__linux__)
+void watch_child(int) {}
+
+int signal_of_child()
+{
+  return 0;
+}
 #endif

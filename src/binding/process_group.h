@@ -12,6 +12,15 @@
  *   threads       one */
 void keep_process_group(bool ends_with_us);
 
+/* On Linux, notes the signal that ends a child, because Node.js reports a signal that it has no name
+ * for (a real-time signal) as the exit status 0. Elsewhere nothing happens.
+ *   child    a child of this process that nobody has reaped yet. It replaces the child before it.
+ *   threads  one, which runs the event loop that reaps the child */
+void watch_child(int child);
+
+/* Returns the signal that ended the watched child; 0 if it ended otherwise or runs. */
+int signal_of_child();
+
 /* On Windows, ends the group except this process, and waits for it; elsewhere does nothing. */
 void end_process_group();
 

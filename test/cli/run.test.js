@@ -54,6 +54,8 @@ function setUp(t) {
 }
 
 describe('web-locks run', { skip }, () => {
+  const onLinux = { skip: process.platform !== 'linux' && 'only Linux has what this is about' };
+
   it('ends with the status of the command, whose output is its own', async (t) => {
     const { at } = setUp(t);
     const script = 'echo out; echo err >&2; exit 7';
@@ -522,6 +524,19 @@ describe('web-locks run', { skip }, () => {
     assert.equal(code, 139);
   });
 
+  it('ends with 128 and the number of a signal that Node.js has no name for', onLinux, async (t) => {
+    const { at } = setUp(t);
+    for (const [signal, status] of [
+      [34, 162],
+      [REAL_TIME, 168],
+      [64, 192],
+    ]) {
+      const script = `kill -${signal} $$`;
+      const { code } = await run(t, ['run', 'a', ...at, '--', 'sh', '-c', script]);
+      assert.equal(code, status);
+    }
+  });
+
   it('a signal while it waits ends it, and its place in the queue', async (t) => {
     const { locks, at } = setUp(t);
     await hold(locks, 'a');
@@ -534,8 +549,6 @@ describe('web-locks run', { skip }, () => {
       assert.equal((await locks.query()).pending.length, 0);
     }
   });
-
-  const onLinux = { skip: process.platform !== 'linux' && 'only Linux ends the command, too' };
 
   it('no signal ends it and leaves the command without the lock', onLinux, async (t) => {
     const { locks, at } = setUp(t);
