@@ -6,7 +6,8 @@
 /* Makes this process and the processes that it starts from now on a group. On Windows (a job
  * object) all their descendants belong to the group as well, and a second call applies to the whole
  * group. On Linux only children that the calling thread forks later belong to the group. Elsewhere,
- * and if the system refuses, nothing happens.
+ * and if the system refuses, nothing happens. On Linux it also keeps open files from the children,
+ * except the standard streams.
  *   ends_with_us  whether the group ends when this process (on Linux: the calling thread) ends, in
  *                 whatever way
  *   threads       one */

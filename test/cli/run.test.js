@@ -14,6 +14,7 @@ const { CAUGHT } = require('../../lib/cli/signals.js');
 const { hold } = require('../helpers/locks.js');
 const { freshBucket, pendingOn } = require('../helpers/process.js');
 const {
+  Command,
   PROGRAM,
   noTerminal,
   run,
@@ -89,6 +90,15 @@ describe('web-locks run', { skip }, () => {
       assert.equal((await command.ended).stdout, name);
     });
   }
+
+  it('gives the command no other open file', onLinux, async (t) => {
+    const { at } = setUp(t);
+    const script = 'for f in 9 200; do [ -e /proc/self/fd/$f ] && echo $f; done; echo looked';
+    const args = [process.execPath, PROGRAM, 'run', 'a', ...at, '--', 'sh', '-c', script];
+    const open = ['-c', 'exec 9</dev/null 200</dev/null; exec "$@"', 'bash', ...args];
+    const command = new Command(t, 'bash', open);
+    assert.equal((await command.ended).stdout, 'looked\n');
+  });
 
   it('tells the command the token of the lock, which grows', async (t) => {
     const { locks, at } = setUp(t);
