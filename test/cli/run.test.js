@@ -534,7 +534,7 @@ describe('web-locks run', { skip }, () => {
     assert.equal(code, 139);
   });
 
-  it('ends with 128 and the number of a signal that Node.js has no name for', onLinux, async (t) => {
+  it('ends with 128 and the number of a signal without a name', onLinux, async (t) => {
     const { at } = setUp(t);
     for (const [signal, status] of [
       [34, 162],
