@@ -189,9 +189,9 @@ const NO_TAG = 2 ** 32 - 1;
  * @property {() => number} [grantsIn] milliseconds during which, as far as is known, the server
  *   grants nothing to anybody, because it may have lost locks that clients still hold. Without this
  *   member, 0
- * @property {(request?: Requester) => unknown} [outage] the reason why the backend's server does
- *   not answer (about a pending request); undefined while it answers. A backend without this member
- *   has no server
+ * @property {(request?: Requester) => unknown} [outage] the reason why the backend knows nothing
+ *   (about a pending request): its server does not answer, or it is not open yet; undefined
+ *   otherwise. A backend without this member always knows the state
  * @property {(request: Requester, isHeld: boolean) => CycleEntry} [entryOf] the details of a
  *   request of this thread that are known at once, for errors. Required if `holders` is missing
  * @property {(request: Requester, milliseconds: number) => void} [wait] blocks the thread until a

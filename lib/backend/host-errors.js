@@ -82,4 +82,8 @@ function hostError(status, what, doing) {
   return plainError(`web-locks: ${doing} failed${why}${rest}`, `ERR_WEB_LOCKS_SCOPE_${code}`);
 }
 
-module.exports = { LONGEST_NAME, hostError, nameTooLongError };
+/** Why a time-out does not name the holder. */
+const notOpenError = () =>
+  plainError('The storage bucket was not open yet.', 'ERR_WEB_LOCKS_SCOPE_NOT_OPEN');
+
+module.exports = { LONGEST_NAME, hostError, nameTooLongError, notOpenError };

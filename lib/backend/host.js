@@ -29,12 +29,12 @@ const { agent, exchange, threadName } = require('./agent.js');
 const { NO_TAG } = require('./contract.js');
 const { entryOf } = require('./local-details.js');
 const { findBlockers } = require('./blockers.js');
-const { LONGEST_NAME, hostError, nameTooLongError } = require('./host-errors.js');
+const { LONGEST_NAME, hostError, nameTooLongError, notOpenError } = require('./host-errors.js');
 const { PendingReleases } = require('./pending-releases.js');
 const { detailedStateOf, detailsOf, stateOf } = require('./snapshots.js');
 const { agentName } = require('./agent-name.js');
 const { bucketClosedError } = require('../platform/errors.js');
-const { Promise, now } = require('../platform/intrinsics.js');
+const { Promise, now, then } = require('../platform/intrinsics.js');
 const { hostname } = require('../platform/machine.js');
 const { describeLock } = require('../platform/names.js');
 const { programName } = require('../platform/program.js');
@@ -137,6 +137,8 @@ class HostBackend {
    * @type {string | undefined}
    */
   #failure;
+  /** How many calls of `#ready` wait until the file is open. */
+  #openings = 0;
   #releases = new PendingReleases();
   /** @type {string | undefined} */
   #id;
@@ -199,10 +201,19 @@ class HostBackend {
     const doing = 'opening a storage bucket';
     const job = this.#startJob(() => addon.hostReady(this.#open()), doing);
     if (!job) return;
+    this.#openings++;
     const status = await job.done;
+    this.#openings--;
     if (this.closed) throw this.closed;
     agent.remove(/** @type {any} */ (job));
     if (status !== WLH_OK) throw this.#error(status, doing);
+  }
+
+  /** See contract.js. The addon tells whether the file is open only to a call that waits for it. */
+  outage() {
+    if (this.closed || !this.#opened) return undefined;
+    then(this.#ready(), undefined, () => {});
+    return this.#openings > 0 ? notOpenError() : undefined;
   }
 
   /**

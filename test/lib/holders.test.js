@@ -138,6 +138,36 @@ describe('who holds a lock', () => {
   }
 });
 
+describe('a time-out while the bucket of the host scope opens', { skip: noHost }, () => {
+  const isNotOpen = ({ name, message, cause }) => {
+    assert.match(message, /\(holder unknown: The storage bucket was not open yet\)/);
+    assert.deepEqual([name, cause.errorCode], ['TimeoutError', 'ERR_WEB_LOCKS_SCOPE_NOT_OPEN']);
+    return true;
+  };
+
+  it('names the holder once it is open', async (t) => {
+    const { locks } = await setUp(t, backends.host.make);
+    t.mock.method(addon, 'hostHolders', () => addon.WLH_LOST, { times: 1 });
+    await assert.rejects(
+      locks.request('a', { timeout: 20 }, () => {}),
+      { name: 'TimeoutError', message: /held by/ },
+    );
+  });
+
+  it('says that it was not open', async (t) => {
+    const { locks } = await setUp(t, backends.host.make);
+    failCalls(t, ['hostHolders'], addon.WLH_LOST);
+    failCalls(t, ['hostReady'], addon.WLH_PENDING);
+    await assert.rejects(
+      locks.request('a', { timeout: 20 }, () => {}),
+      isNotOpen,
+    );
+    // A request that its own thread blocks is a deadlock, so the holder is another thread's.
+    t.mock.method(addon, 'hostWait', () => addon.WLH_PENDING);
+    assert.throws(() => locks.acquireSync('a', { timeout: 20 }), isNotOpen);
+  });
+});
+
 /** Each call of the addon that gives the locks of a name, and how a waiter asks for them. */
 const snapshots = {
   process: {

@@ -181,10 +181,11 @@ for (const [scope, { skip, open, make, question }] of Object.entries(scopes)) {
       await backend.ready;
       const holder = startHolder(t, where);
       const ask = backend[question];
-      t.mock.method(backend, question, (...given) => {
+      const releaseAndAsk = (...given) => {
         holder.release();
         return ask.apply(backend, given);
-      });
+      };
+      t.mock.method(backend, question, releaseAndAsk, { times: 1 });
       return createLockManager(backend);
     }
 

@@ -201,7 +201,7 @@ class ExtendedRequest extends LockRequest {
     this.observer?.findHoldersNow();
     this.observer.outage = this.backend.outage?.(this);
     if (!this.withdraw()) return;
-    if (this.options.steal || !this.observer.isAskingForHolders) this.failWithTimeout(progress);
+    if (this.options.steal || !this.observer.canLearnHolders) this.failWithTimeout(progress);
     else this.failWithHolders();
   }
 
@@ -386,7 +386,8 @@ class ExtendedRequest extends LockRequest {
 const timeoutErrorNow = (request) => {
   const { backend, name, observer } = request;
   const known = backend.holders ? undefined : observer?.holders;
-  return request.timeoutError(known ?? holdersNow(backend, name, false));
+  const outage = backend.outage?.(request);
+  return request.timeoutError(known ?? holdersNow(backend, name, false), outage);
 };
 
 /** The error of a request with `blocking: false`. @param {ExtendedRequest} request */

@@ -180,7 +180,16 @@ const withTimeLimit = (answer, milliseconds) =>
   });
 
 /** @param {Backend} backend @param {string} name @returns {Promise<Holders | undefined>} */
-const askHolders = async (backend, name) => toHolders(backend, await backend.askHolders?.(name));
+async function askHolders(backend, name) {
+  if (backend.askHolders) return toHolders(backend, await backend.askHolders(name));
+  // A backend that knows the holders at once did not know them, perhaps because it was not open.
+  try {
+    await backend.ready;
+  } catch {
+    return undefined;
+  }
+  return holdersNow(backend, name, false);
+}
 
 /**
  * @param {Backend} backend @param {string} name
@@ -204,11 +213,11 @@ const waiters = new SharedQueries(askWaiters, LONG_LOOK_MS);
 /**
  * Finds the holders for an error. The promise never rejects; undefined means that the answer is
  * unknown.
- * @param {Backend} backend has `askHolders` @param {string} name
+ * @param {Backend} backend has `seenHolders` or `askHolders` @param {string} name
  */
 const queryHolders = (backend, name) => forErrors.query(backend, name);
 
-/** @param {Backend} backend has `askHolders` @param {string} name */
+/** @param {Backend} backend has `seenHolders` or `askHolders` @param {string} name */
 const queryHoldersToWarn = (backend, name) => forWarnings.query(backend, name);
 
 /** Finds the waiting requests of a name. @param {Backend} backend @param {string} name */

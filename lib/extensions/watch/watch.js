@@ -313,9 +313,13 @@ class Watch {
     if (this.#request.backend.seenHolders) this.holders = this.#readHolders();
   }
 
-  /** Whether the holders are unknown, but a query for them is under way. */
-  get isAskingForHolders() {
-    return this.holders === undefined && this.#ahead !== undefined;
+  /**
+   * Whether the holders are unknown, but can still become known: a query for them is under way, or
+   * a backend that knows them at once was not open yet.
+   */
+  get canLearnHolders() {
+    if (this.holders !== undefined) return false;
+    return this.#ahead !== undefined || this.#request.backend.seenHolders !== undefined;
   }
 
   /** Asks who holds the lock, or waits for the query that is under way. */
@@ -365,12 +369,14 @@ class Watch {
 
   /** Describes how long the request waits, or has waited if the wait ends meanwhile. */
   async #describeWait() {
-    const { backend } = this.#request;
+    const { backend, name } = this.#request;
     let who = '';
     if (!this.#granted) {
-      const holders = await this.#findHolders();
+      const known = backend.askHolders ? undefined : this.#readHolders();
+      const mustAsk = !known && !backend.holders;
+      const holders = mustAsk ? await queryHoldersToWarn(backend, name) : known;
       // If the backend had to ask, the answer may come after this request was granted.
-      if (!this.#granted || !backend.askHolders) who = ` (${this.#describeBlockers(holders)})`;
+      if (!mustAsk || !this.#granted) who = ` (${this.#describeBlockers(holders)})`;
     }
     const waited = duration(this.waitDuration());
     return this.#granted || this.#ended
@@ -385,12 +391,6 @@ class Watch {
     const outage = holders ? undefined : backend.outage?.(this.#request);
     if (outage !== undefined) return describeOutage(outage);
     return describeHolders(holders?.list, backend.grantsIn?.(), undefined, holders?.count);
-  }
-
-  /** @returns {Promise<import('./holder-queries.js').Holders | undefined>} */
-  async #findHolders() {
-    const { backend, name } = this.#request;
-    return backend.askHolders ? await queryHoldersToWarn(backend, name) : this.#readHolders();
   }
 
   /**
