@@ -17,6 +17,9 @@ const { Session } = require('../../lib/cluster/session/session.js');
 const { Once } = require('../../lib/extensions/manager/once.js');
 const { ReentrantParent } = require('../../lib/extensions/reentrancy/reentrant-parent.js');
 const { Request } = require('../../lib/extensions/request/request.js');
+const { Deadline } = require('../../lib/extensions/watch/deadline.js');
+const { TimeLimits } = require('../../lib/extensions/watch/time-limits.js');
+const { Warning } = require('../../lib/extensions/watch/warnings.js');
 const { Watch } = require('../../lib/extensions/watch/watch.js');
 const { LockRequest } = require('../../lib/standard/lock-request.js');
 const { MEMBERS } = require('./members.js');
@@ -27,6 +30,9 @@ const ALLOWED = new Map([
   [Request, MEMBERS],
   [Once, MEMBERS],
   [Watch, ['noteGrant', 'noteRelease', 'waitDuration', 'holdDuration']],
+  [TimeLimits, []],
+  [Warning, []],
+  [Deadline, []],
   [NativeBackend, ['applyEvent']],
   [HostBackend, ['applyEvent']],
   [ClusterBackend, []],

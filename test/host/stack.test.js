@@ -13,6 +13,9 @@ const { HostBackend } = require('../../lib/backend/host.js');
 const { agent } = require('../../lib/backend/agent.js');
 const { PendingReleases } = require('../../lib/backend/pending-releases.js');
 const { Request } = require('../../lib/extensions/request/request.js');
+const { Deadline } = require('../../lib/extensions/watch/deadline.js');
+const { TimeLimits } = require('../../lib/extensions/watch/time-limits.js');
+const { Warning } = require('../../lib/extensions/watch/warnings.js');
 const { Watch } = require('../../lib/extensions/watch/watch.js');
 const { LockRequest } = require('../../lib/standard/lock-request.js');
 require('../helpers/locks.js');
@@ -164,7 +167,10 @@ async function tryAll(t, fault, ms) {
 
 describe('the end of the stack, in a call of users of the host scope', { skip }, () => {
   it('leaves nothing held or unsettled, whichever method finds no stack', async (t) => {
-    const owners = [HostBackend, Request, LockRequest, Watch].map(({ prototype }) => prototype);
+    const watches = [Watch, TimeLimits, Warning, Deadline];
+    const owners = [HostBackend, Request, LockRequest, ...watches].map(
+      ({ prototype }) => prototype,
+    );
     owners.push(
       Object.getPrototypeOf(agent),
       ...(await classesOfHandles(t)),

@@ -402,7 +402,7 @@ describe('a release() near the end of the stack', () => {
   async function setUpHeld() {
     const { backend, locks } = setUp();
     backend.holds = () => true;
-    const pending = locks.acquire('a', { warnAfter: 1e6 });
+    const pending = locks.acquire('a', { holdTimeout: 1e6, warnAfter: 1e6 });
     const [request] = backend.requests;
     answer(request, 'granted');
     return { backend, request, observer: request.observer, handle: await pending };

@@ -70,7 +70,7 @@ class PartRequest extends HeldRequest {
 
   /** While the group still waits for other locks, `maxTotal` limits the wait. @override */
   handleHoldTimeout() {
-    const isOfAll = this.observer.holdLimit.option === 'maxTotal';
+    const isOfAll = this.observer.limits.holdLimit.option === 'maxTotal';
     if (!isOfAll || !this.group.handleTimeout()) super.handleHoldTimeout();
   }
 
@@ -281,7 +281,7 @@ class Group {
     /** @type {Promise<void>[]} */
     const looks = [];
     for (let i = 0; i < this.#pending.length; i++)
-      looks[i] = this.#pending[i].observer.askForHolders();
+      looks[i] = this.#pending[i].observer.limits.askForHolders();
     for (let i = 0; i < looks.length; i++) await looks[i];
     // The group may have failed for another reason meanwhile.
     if (!this.#failure) mostBlocked(this.#late).failWithTimeout();
@@ -385,7 +385,7 @@ function mostBlocked(requests) {
 function blockedScore(request) {
   const { backend, observer, options } = request;
   if (backend.progress?.(request) === 'allotted') return 0;
-  const { holders } = observer;
+  const { holders } = observer.limits;
   // A lock that is held in shared mode blocks fewer requests than a lock whose holders are unknown.
   if (!holders) return 3;
   const { list } = holders;

@@ -9,7 +9,7 @@ const { Lock, own } = require('../../standard/lock.js');
 const { ENDED, GRANTED, PENDING, LOST, UNAVAILABLE } = require('../../standard/lock-request.js');
 const { withTextStack, callSite } = require('../sites/origin.js');
 const { Request } = require('./request.js');
-const { ANSWER_MS } = require('../watch/watch.js');
+const { ANSWER_MS } = require('../watch/time-limits.js');
 
 /** A blocked thread returns to JavaScript this often, because the engine can end it only there. */
 const SLICE_MS = 50;

@@ -32,7 +32,7 @@ const { defaultOptions } = require('../options.js');
 const { rejectInUsersStack, originOf, withLongStack, withOrigin } = require('../sites/origin.js');
 const { ReentrantParent } = require('../reentrancy/reentrant-parent.js');
 const { addSites, areSitesRecorded, forgetSite, noteSite } = require('../sites/sites.js');
-const { Watch, isWatched, warnAfterOf } = require('../watch/watch.js');
+const { Watch, isWatched } = require('../watch/watch.js');
 const { argumentError, notSupportedError } = require('../../platform/errors.js');
 const { describeLock } = require('../../platform/names.js');
 const { tokenOf } = require('../../platform/numbers.js');
@@ -198,16 +198,17 @@ class ExtendedRequest extends LockRequest {
     if (this.state !== PENDING) return;
     // The progress is unknown once the request has left its queue.
     const progress = this.backend.progress?.(this);
-    this.observer?.findHoldersNow();
-    this.observer.outage = this.backend.outage?.(this);
+    const { limits } = this.observer;
+    limits.findHoldersNow();
+    limits.outage = this.backend.outage?.(this);
     if (!this.withdraw()) return;
-    if (this.options.steal || !this.observer.canLearnHolders) this.failWithTimeout(progress);
+    if (this.options.steal || !limits.canLearnHolders) this.failWithTimeout(progress);
     else this.failWithHolders();
   }
 
   /** Handles the time limit of a request that blocks its thread. */
   handleTimeoutInCall() {
-    this.observer?.findHoldersNow();
+    this.observer?.limits?.findHoldersNow();
     if (this.withdraw()) this.failed(timeoutErrorNow);
   }
 
@@ -232,15 +233,16 @@ class ExtendedRequest extends LockRequest {
    */
   async failWithHolders() {
     await undefined;
-    await this.observer.askForHolders();
+    await this.observer.limits.askForHolders();
     this.failWithTimeout();
   }
 
   /** @param {import('../../backend/contract.js').Progress} [progress] of a theft */
   failWithTimeout(progress) {
-    const { backend, name, observer } = this;
-    const known = backend.holders ? undefined : observer?.holders;
-    const outage = observer?.outage ?? backend.outage?.();
+    const { backend, name } = this;
+    const { limits } = this.observer;
+    const known = backend.holders ? undefined : limits.holders;
+    const outage = limits.outage ?? backend.outage?.();
     if (this.options.steal) this.fail(this.theftError(progress, outage));
     else this.fail(this.timeoutError(known ?? holdersForTimers(backend, name, false), outage));
     this.backend.announce();
@@ -353,7 +355,7 @@ class ExtendedRequest extends LockRequest {
       name,
       observer.waitDuration(),
       observer.holdDuration(),
-      observer.holdLimit,
+      observer.limits.holdLimit,
     );
   }
 
@@ -385,7 +387,7 @@ class ExtendedRequest extends LockRequest {
 /** The error of a request with the time limit 0. @param {ExtendedRequest} request */
 const timeoutErrorNow = (request) => {
   const { backend, name, observer } = request;
-  const known = backend.holders ? undefined : observer?.holders;
+  const known = backend.holders ? undefined : observer?.limits?.holders;
   const outage = backend.outage?.(request);
   return request.timeoutError(known ?? holdersNow(backend, name, false), outage);
 };
@@ -401,16 +403,6 @@ function otherLimitError(request, limit) {
       `holders and waiters have ${describeLimit(limit)}.`,
   );
 }
-
-/**
- * Whether an error or a warning will show the place of the request.
- * @param {Readonly<RequestOptions>} options
- */
-const needsOrigin = (options) =>
-  options.timeout !== undefined ||
-  options.holdTimeout !== undefined ||
-  options.maxTotal !== undefined ||
-  warnAfterOf(options) !== undefined;
 
 setDefaults(ExtendedRequest);
 
@@ -430,7 +422,7 @@ function makeRequest(backend, name, options, asked) {
   if (options.reentrant && !options.steal) this.backend = reentrantBackend(backend, name);
   if (isWatched(options)) this.observer = new Watch(this, asked);
   if (rejectsDeadlocks(options)) setDeadlockDetection(this);
-  if (needsOrigin(options) || (areSitesRecorded() && !this.hasSite)) {
+  if (this.observer?.needsOrigin || (areSitesRecorded() && !this.hasSite)) {
     this.origin = originOf(Request);
   }
   if (options !== defaultOptions) this.label = options.label;

@@ -261,11 +261,20 @@ function forgetAnswers() {
   answers = { of: new Map(), since: 0 };
 }
 
+/**
+ * Reads the holders of the lock that a request waits for.
+ * @param {{ backend: Backend, blocks: boolean, name: string }} request
+ * @returns {Holders | undefined} undefined if the backend has to ask
+ */
+const holdersOfWaiter = ({ backend, blocks, name }) =>
+  (blocks ? holdersNow : holdersForTimers)(backend, name, true);
+
 module.exports = {
   LOOK_MS,
-  prepareForUsers,
-  holdersNow,
   holdersForTimers,
+  holdersNow,
+  holdersOfWaiter,
+  prepareForUsers,
   queryHolders,
   queryHoldersToWarn,
   queryWaiters,

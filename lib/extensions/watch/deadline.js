@@ -1,0 +1,98 @@
+'use strict';
+
+/**
+ * A timer that can be moved and removed wherever the stack may overflow. It sets the timer of
+ * Node.js in a microtask, because a stack overflow could leave that timer half set or half removed.
+ */
+
+const {
+  callInMicrotask,
+  clearTimeout,
+  setTimeout,
+  threadsNow: now,
+  unref,
+} = require('../../platform/intrinsics.js');
+
+/** The most milliseconds that a timer of Node.js can wait. */
+const LONGEST_TIMER = 2 ** 31 - 1;
+
+const NEVER = Number.POSITIVE_INFINITY;
+
+class Deadline {
+  #handle;
+  #isBackground;
+  /** A time of `threadsNow()`, or NEVER. */
+  #due = NEVER;
+  /** The time for which the timer of Node.js is set. */
+  #setFor = NEVER;
+  /** @type {any} */
+  #timer;
+  /** Whether a microtask will set the timer. */
+  #isSetting = false;
+
+  /**
+   * @param {() => void} handle called when the time is reached
+   * @param {boolean} isBackground whether the thread may end before that time
+   */
+  constructor(handle, isBackground) {
+    this.#handle = handle;
+    this.#isBackground = isBackground;
+  }
+
+  get due() {
+    return this.#due;
+  }
+
+  /** @param {number} due a time of `threadsNow()`; NEVER removes the timer */
+  set(due) {
+    this.#due = due;
+    if (this.#isSetting || due === this.#setFor) return;
+    callInMicrotask(() => this.#setTimer());
+    this.#isSetting = true;
+  }
+
+  #setTimer() {
+    this.#isSetting = false;
+    if (this.#due === this.#setFor) return;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#setFor = this.#due;
+    if (this.#due < NEVER) this.#start(Math.max(this.#due - now(), 0));
+  }
+
+  /** @param {number} milliseconds */
+  #start(milliseconds) {
+    // setTimeout truncates fractions and would fire early.
+    const part = Math.min(Math.ceil(milliseconds), LONGEST_TIMER);
+    this.#timer = setTimeout(() => this.#handleTimer(milliseconds - part), part);
+    if (this.#isBackground) unref(this.#timer);
+  }
+
+  /** @param {number} rest milliseconds that remain, because a timer cannot wait longer */
+  #handleTimer(rest) {
+    if (this.#due !== this.#setFor) {
+      this.#setTimer();
+    } else if (rest > 0) {
+      this.#start(rest);
+    } else {
+      this.#due = this.#setFor = NEVER;
+      this.#handleInTimer();
+    }
+  }
+
+  /**
+   * Calls the handler, and sets the timer of Node.js for the time that the handler may have set.
+   * A timer that is set in a timer's callback fires after the immediates of this turn of the event
+   * loop. A timer that is set in a microtask may fire before them.
+   */
+  #handleInTimer() {
+    this.#isSetting = true;
+    try {
+      this.#handle();
+    } finally {
+      this.#setTimer();
+    }
+  }
+}
+
+module.exports = { Deadline, NEVER };
