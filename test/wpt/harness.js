@@ -2,7 +2,8 @@
 
 /**
  * Runs one file of the Web Platform Tests where it is started: `harness.js DIR FILE [worker]`, in the
- * scope that WEB_LOCKS_TEST_SCOPE names. It provides what the tests expect of a browser and a runtime
+ * scope that WEB_LOCKS_TEST_SCOPE names, or, if WEB_LOCKS_TEST_OWN is set, on the runtime's own locks. It
+ * provides what the tests expect of a browser and a runtime
  * has not got, and prints each subtest as a line of JSON: `{ name, passed, message }`.
  */
 
@@ -55,7 +56,7 @@ function workerOf(folder, file) {
 
 /** @param {string} folder @param {string} file */
 function prepare(folder, file) {
-  install({ locks });
+  if (!process.env.WEB_LOCKS_TEST_OWN) install({ locks });
   const page = new URL(`https://web-platform.test/web-locks/${path.basename(file)}`);
   define({
     self: globalThis,
