@@ -8,8 +8,8 @@
 const { capitalize } = require('../platform/errors.js');
 const { findCircles, describeCircles } = require('./circles.js');
 const { useStdout, printAll } = require('./output.js');
-const { quoted } = require('./format.js');
 const { OpenBucket } = require('./bucket.js');
+const { describeLook, describePlace, listOthers, lookAtOthersInUse } = require('./others.js');
 const { Screen } = require('./screen.js');
 const { STATUS } = require('./status.js');
 const { fingerprint, json, table } = require('./table.js');
@@ -22,8 +22,6 @@ const { fingerprint, json, table } = require('./table.js');
 
 /** The time between two queries. */
 const PERIOD_MS = 1000;
-/** At most this many other buckets are listed. */
-const FEW = 10;
 
 /**
  * The result of a query, and how to show it.
@@ -53,17 +51,17 @@ async function lookAtOne(opened, { name, watch: again }) {
   const state = await opened.look(name);
   const { where } = opened;
   // Querying the other buckets each second would cost too much.
-  const looks = again ? [] : (await opened.lookAtOthers(name)).filter(isInUse);
-  const bucket = nameOf(where.bucket);
-  const about = where.at ? ` in ${bucket} at ${where.at}` : ` in ${bucket} of ${where.directory}`;
+  const looks = again ? [] : await lookAtOthersInUse(opened, name);
+  const about = ` ${describePlace(where)}`;
   const isEmpty = state.held.length + state.pending.length === 0;
   const notes = again
     ? []
-    : [...(isEmpty && !where.at ? [OF_PROCESSES] : []), ...listOthers(looks)];
+    : [...(isEmpty && !where.at ? [OF_PROCESSES] : []), ...listOthers(looks, OTHERS)];
   const others = again || where.at ? undefined : looks.map(summaryOf);
   return { state, how: { about, notes }, more: { ...where, others, circles: circlesIn([state]) } };
 }
 
+const OTHERS = 'Other buckets in use (--all shows all buckets, --bucket NAME shows one):';
 const OF_PROCESSES =
   "Locks of require('web-locks') are not listed: only their own process can see them.";
 
@@ -102,34 +100,10 @@ function circlesIn(states) {
 }
 
 /** @param {Look} look */
-const isInUse = ({ state }) => !state || state.held.length + state.pending.length > 0;
-
-/** @param {string | null} bucket */
-const nameOf = (bucket) => (bucket === null ? 'the default bucket' : `bucket ${quoted(bucket)}`);
-
-/** @param {Look} look */
-function describeLook({ bucket, failure, state }) {
-  if (failure) return bucket === null ? failure : `${nameOf(bucket)} (${failure})`;
-  return `${nameOf(bucket)} (${state?.held.length} held, ${state?.pending.length} waiting)`;
-}
-
-/** @param {Look} look */
 const summaryOf = ({ bucket, failure, state }) =>
   failure
     ? { bucket, failure }
     : { bucket, held: state?.held.length, pending: state?.pending.length };
-
-/** @param {Look[]} looks @returns {string[]} lines */
-function listOthers(looks) {
-  if (looks.length === 0) return [];
-  const more = looks.length > FEW ? [`  … and ${looks.length - FEW} more`] : [];
-  const lines = looks.slice(0, FEW).map((look) => `  ${describeLook(look)}`);
-  return [
-    'Other buckets in use (--all shows all buckets, --bucket NAME shows one):',
-    ...lines,
-    ...more,
-  ];
-}
 
 /**
  * @param {View} view @param {boolean | undefined} asJson @param {string} [before]

@@ -10,6 +10,7 @@ const { createInterface } = require('node:readline');
 const { describeHolder, quoted } = require('./format.js');
 const { printAll } = require('./output.js');
 const { OpenBucket, checkName, toFailure } = require('./bucket.js');
+const { describePlace, listOthers, lookAtOthersInUse } = require('./others.js');
 const { Failure, STATUS, say } = require('./status.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
@@ -38,13 +39,14 @@ async function steal({ name = '', values }) {
  * @param {InstanceType<typeof OpenBucket>} bucket @param {string} name
  * @param {import('./arguments.js').Values} values @returns {Promise<number>} the exit status
  */
-async function stealLock({ locks }, name, { yes, label = 'web-locks steal' }) {
+async function stealLock(bucket, name, { yes, label = 'web-locks steal' }) {
+  const { locks } = bucket;
   const look = () => locks.query({ details: true, name });
   let state = await look();
   const agreed = yes;
   for (;;) {
     if (state.held.length === 0) {
-      say(`nobody holds lock ${quoted(name)}.`);
+      await reportNobody(bucket, name);
       return STATUS.ok;
     }
     showHolders(name, state);
@@ -62,6 +64,15 @@ async function stealLock({ locks }, name, { yes, label = 'web-locks steal' }) {
   // looks for it. So its process id is printed.
   say(`process ${process.pid} took lock ${quoted(name)} from them.`);
   return STATUS.ok;
+}
+
+const OTHERS = 'Other buckets with locks or requests of this name (--bucket NAME chooses one):';
+
+/** @param {InstanceType<typeof OpenBucket>} bucket @param {string} name */
+async function reportNobody(bucket, name) {
+  say(`nobody holds lock ${quoted(name)} ${describePlace(bucket.where)}.`);
+  const lines = listOthers(await lookAtOthersInUse(bucket, name), OTHERS);
+  for (const line of lines) process.stderr.write(`${line}\n`);
 }
 
 /** @param {DetailedSnapshot} state */

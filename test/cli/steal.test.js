@@ -55,12 +55,24 @@ describe('web-locks steal', { skip }, () => {
     assert.equal(stdout.split('\n').length - 1, 101);
   });
 
-  it('does nothing if nobody holds it', async (t) => {
-    const { at } = setUp(t);
-    const { code, stdout, stderr } = await run(t, ['steal', 'a', '-y', ...at]);
+  it('does nothing if nobody holds it, and says where it looked and who has the name', async (t) => {
+    const { locks, at } = setUp(t);
+    const [, directory, , bucket] = at;
+    const nobody = 'web-locks: nobody holds lock "a" in';
+    const one = await run(t, ['steal', 'a', '-y', ...at]);
     assert.deepEqual(
-      { code, stdout, stderr },
-      { code: 0, stdout: '', stderr: 'web-locks: nobody holds lock "a".\n' },
+      [one.code, one.stdout, one.stderr],
+      [0, '', `${nobody} bucket "${bucket}" of ${directory}.\n`],
+    );
+    await hold(locks, 'a');
+    await hold(locks, 'b');
+    const { code, stderr } = await run(t, ['steal', 'a', '-y', '-d', directory]);
+    assert.equal(code, 0);
+    assert.equal(
+      stderr,
+      `${nobody} the default bucket of ${directory}.\n` +
+        'Other buckets with locks or requests of this name (--bucket NAME chooses one):\n' +
+        `  bucket "${bucket}" (1 held, 0 waiting)\n`,
     );
   });
 

@@ -1,0 +1,39 @@
+'use strict';
+
+/** Describes where a command looked for locks, and which other buckets have some. */
+
+const { quoted } = require('./format.js');
+
+/** @typedef {import('./bucket.js').Look} Look */
+/** @typedef {InstanceType<typeof import('./bucket.js').OpenBucket>} OpenBucket */
+
+/** At most this many other buckets are listed. */
+const FEW = 10;
+
+/** @param {OpenBucket} opened @param {string | undefined} name limits the queries to this name */
+const lookAtOthersInUse = async (opened, name) => (await opened.lookAtOthers(name)).filter(isInUse);
+
+/** @param {Look} look */
+const isInUse = ({ state }) => !state || state.held.length + state.pending.length > 0;
+
+/** @param {OpenBucket['where']} where */
+const describePlace = ({ at, bucket, directory }) =>
+  `in ${nameOf(bucket)} ${at ? `at ${at}` : `of ${directory}`}`;
+
+/** @param {string | null} bucket */
+const nameOf = (bucket) => (bucket === null ? 'the default bucket' : `bucket ${quoted(bucket)}`);
+
+/** @param {Look} look */
+function describeLook({ bucket, failure, state }) {
+  if (failure) return bucket === null ? failure : `${nameOf(bucket)} (${failure})`;
+  return `${nameOf(bucket)} (${state?.held.length} held, ${state?.pending.length} waiting)`;
+}
+
+/** @param {Look[]} looks @param {string} title @returns {string[]} lines */
+function listOthers(looks, title) {
+  if (looks.length === 0) return [];
+  const more = looks.length > FEW ? [`  … and ${looks.length - FEW} more`] : [];
+  return [title, ...looks.slice(0, FEW).map((look) => `  ${describeLook(look)}`), ...more];
+}
+
+module.exports = { describeLook, describePlace, listOthers, lookAtOthersInUse };
