@@ -11,6 +11,7 @@ const { TTL } = require('../cluster/ttl.js');
 // Adds the extensions of locks, such as `lock.signal`.
 require('../common.js');
 const { findOtherBuckets } = require('./buckets.js');
+const { narrow } = require('./circles.js');
 const { openEngine } = require('./engines.js');
 const { Failure, STATUS } = require('./status.js');
 
@@ -78,13 +79,16 @@ class OpenBucket {
   }
 
   /**
-   * @param {string} [name] limits the query to this name
-   * @returns {Promise<import('../backend/contract.js').DetailedSnapshot>} the holders and the
-   *   waiters
+   * @param {string} [name] limits the state to this name
+   * @returns {Promise<import('./circles.js').State>} the holders and the waiters
    */
   async look(name) {
     try {
-      return await this.locks.query({ details: true, name });
+      const state = await this.locks.query({ details: true, name });
+      const { held, pending } = state;
+      if (name === undefined || held.length === 0 || pending.length === 0) return state;
+      // The holders may wait for other names, and so be part of a circle.
+      return narrow(await this.locks.query({ details: true }), name);
     } catch (error) {
       throw toFailure(error);
     }

@@ -4,47 +4,79 @@
  * Finds holders that wait for each other. A thread may hold one lock and wait for another in
  * independent parts of a program, so a circle is only a hint of a deadlock, not a proof. A request
  * that is older than every lock of its thread cannot have been made while the thread held a lock,
- * so it is left out.
+ * so it is left out. A request for a lock of its own thread is left out as well, because independent
+ * parts of a busy program wait for each other all the time.
  */
 
 const { describeAgent } = require('../extensions/errors/descriptions.js');
-const { quoted } = require('./format.js');
+const { describeBucket, quoted } = require('./format.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
-/** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
-
-/** @typedef {{ holder: LockDetails, waitsFor: string }} Link one holder of a circle */
+/**
+ * A lock or a request; `bucket` is set in a state of several buckets, and null in the default one.
+ * @typedef {import('../backend/contract.js').LockDetails & { bucket?: string | null }} Entry
+ */
+/** @typedef {{ holder: Entry, waitsFor: Entry }} Link one holder of a circle, and the next one */
+/**
+ * @typedef {DetailedSnapshot & { circles?: Link[][] }} State `circles` is set if the state leaves
+ *   out entries that were searched
+ */
 
 /** The search stops after this many circles. */
 const MOST = 3;
 /** At most this many holders of a circle are described. */
 const FEW = 10;
 
+/** @param {Entry} entry */
+const clientOf = ({ bucket, clientId, host, pid, threadId }) =>
+  // A thread has a different client id in each bucket.
+  bucket === undefined ? clientId : `${pid} ${threadId} ${host}`;
+
+/** @param {Entry} entry @returns {string} identifies the lock among those of all buckets */
+const keyOf = ({ bucket, name }) => (bucket === undefined ? name : JSON.stringify([bucket, name]));
+
+/** @param {State} state */
+const circlesOf = (state) => state.circles ?? findCircles(state);
+
 /**
- * @param {DetailedSnapshot} state of one bucket
+ * @param {DetailedSnapshot} state @param {string} name
+ * @returns {State} only the entries of the name
+ */
+function narrow(state, name) {
+  const isWanted = (/** @type {Entry} */ entry) => entry.name === name;
+  const circles = findCircles(state, name);
+  const { held, pending } = state;
+  return { ...state, held: held.filter(isWanted), pending: pending.filter(isWanted), circles };
+}
+
+/**
+ * @param {DetailedSnapshot} state
+ * @param {string} [name] leaves out circles without a lock of this name
  * @returns {Link[][]} each holder waits for the lock of the next holder, and the last one for the
  *   lock of the first
  */
-function findCircles({ held, pending }) {
-  const graph = new Graph(held);
+function findCircles({ held, pending }, name) {
+  const graph = new Graph(held, name);
   for (const request of pending) graph.add(request);
   return graph.circles();
 }
 
 class Graph {
-  /** Locks by name. @type {Map<string, LockDetails[]>} */
-  #byName = new Map();
+  /** The name that a circle must have. @type {string | undefined} */
+  #through;
+  /** Locks by key. @type {Map<string, Entry[]>} */
+  #byKey = new Map();
   /** For how long each client has held the oldest of its locks. @type {Map<string, number>} */
   #oldest = new Map();
-  /** The names that each client waits for. @type {Map<string, Set<string>>} */
+  /** The keys of the locks that each client waits for. @type {Map<string, Set<string>>} */
   #wants = new Map();
-  /** Locks by client. @type {Map<string, LockDetails[]>} */
+  /** Locks by client. @type {Map<string, Entry[]>} */
   #byClient = new Map();
-  /** Names whose holders the search has visited or is visiting. @type {Set<string>} */
+  /** Keys whose holders the search has visited or is visiting. @type {Set<string>} */
   #entered = new Set();
-  /** Locks of the clients on the current path, by name. @type {Map<string, LockDetails[]>} */
+  /** Locks of the clients on the current path, by key. @type {Map<string, Entry[]>} */
   #passed = new Map();
-  /** The locks on the current path. @type {LockDetails[]} */
+  /** The locks on the current path. @type {Entry[]} */
   #way = [];
   /** @type {Set<string>} */
   #onWay = new Set();
@@ -53,26 +85,37 @@ class Graph {
   /** @type {Link[][]} */
   #found = [];
 
-  /** @param {LockDetails[]} held */
-  constructor(held) {
+  /** @param {Entry[]} held @param {string} [through] */
+  constructor(held, through) {
+    this.#through = through;
     for (const lock of held) {
-      listOf(this.#byName, lock.name).push(lock);
-      listOf(this.#byClient, lock.clientId).push(lock);
+      const client = clientOf(lock);
+      listOf(this.#byKey, keyOf(lock)).push(lock);
+      listOf(this.#byClient, client).push(lock);
       const age = Number.isNaN(lock.held) ? Number.POSITIVE_INFINITY : lock.held;
-      this.#oldest.set(lock.clientId, Math.max(age, this.#oldest.get(lock.clientId) ?? 0));
+      this.#oldest.set(client, Math.max(age, this.#oldest.get(client) ?? 0));
     }
   }
 
-  /** @param {LockDetails} request */
-  add({ clientId, name, waited }) {
-    if (!(waited <= (this.#oldest.get(clientId) ?? -1))) return;
-    const wants = this.#wants.get(clientId) ?? new Set();
-    this.#wants.set(clientId, wants.add(name));
+  /** @param {Entry} request */
+  add(request) {
+    const client = clientOf(request);
+    if (!(request.waited <= (this.#oldest.get(client) ?? -1))) return;
+    const wants = this.#wants.get(client) ?? new Set();
+    this.#wants.set(client, wants.add(keyOf(request)));
   }
 
   circles() {
-    for (const client of this.#wants.keys()) this.#search(client);
+    for (const client of this.#starts()) this.#search(client);
     return this.#found;
+  }
+
+  /** The search visits each client once, so the holders of the wanted name come first. */
+  *#starts() {
+    for (const [client, own] of this.#through === undefined ? [] : this.#byClient) {
+      if (own.some(({ name }) => name === this.#through)) yield client;
+    }
+    yield* this.#wants.keys();
   }
 
   /** @param {string} first the client at which the search starts */
@@ -91,55 +134,59 @@ class Graph {
     this.#done.add(client);
     this.#onWay.add(client);
     const own = this.#byClient.get(client) ?? [];
-    for (const lock of own) listOf(this.#passed, lock.name).push(lock);
-    for (const name of this.#wants.get(client) ?? []) {
-      // When the search visits a name again, only a holder on the current path can close a circle.
-      const holders = [...listOf(this.#entered.has(name) ? this.#passed : this.#byName, name)];
-      this.#entered.add(name);
+    for (const lock of own) listOf(this.#passed, keyOf(lock)).push(lock);
+    for (const key of this.#wants.get(client) ?? []) {
+      // When the search visits a key again, only a holder on the current path can close a circle.
+      const holders = [...listOf(this.#entered.has(key) ? this.#passed : this.#byKey, key)];
+      this.#entered.add(key);
       const seen = new Set([client]);
       for (const lock of holders) {
-        const { clientId } = lock;
-        if (seen.has(clientId) || !this.#wants.has(clientId)) continue;
-        seen.add(clientId);
+        const holder = clientOf(lock);
+        if (seen.has(holder) || !this.#wants.has(holder)) continue;
+        seen.add(holder);
         this.#way.push(lock);
-        if (this.#onWay.has(clientId)) this.#recordCircle(clientId);
-        else yield clientId;
+        if (this.#onWay.has(holder)) this.#recordCircle(holder);
+        else yield holder;
         this.#way.pop();
       }
     }
     this.#onWay.delete(client);
-    for (const { name } of own) this.#passed.get(name)?.pop();
+    for (const lock of own) this.#passed.get(keyOf(lock))?.pop();
   }
 
   /** @param {string} client the client that closes the path to a circle */
   #recordCircle(client) {
     const way = this.#way;
     let start = way.length - 1;
-    while (start > 0 && way[start - 1].clientId !== client) start--;
+    while (start > 0 && clientOf(way[start - 1]) !== client) start--;
     const part = way.slice(start);
-    this.#found.push(
-      part.map((holder, i) => ({ holder, waitsFor: part[(i + 1) % part.length].name })),
-    );
+    const through = this.#through;
+    if (through !== undefined && !part.some(({ name }) => name === through)) return;
+    this.#found.push(part.map((holder, i) => ({ holder, waitsFor: part[(i + 1) % part.length] })));
   }
 }
 
-/** @param {Map<string, LockDetails[]>} map @param {string} key */
+/** @param {Map<string, Entry[]>} map @param {string} key */
 function listOf(map, key) {
   const list = map.get(key) ?? [];
   map.set(key, list);
   return list;
 }
 
-/** @param {DetailedSnapshot} state @returns {string[]} a few lines, even for a long circle */
+/** @param {Entry} lock */
+const describeLock = ({ bucket, name }) =>
+  bucket === undefined ? quoted(name) : `${quoted(name)} in ${describeBucket(bucket)}`;
+
+/** @param {State} state @returns {string[]} a few lines, even for a long circle */
 function describeCircles(state) {
-  return findCircles(state).flatMap((circle) => [
+  return circlesOf(state).flatMap((circle) => [
     'These holders wait for each other, perhaps in a deadlock:',
     ...circle.slice(0, FEW).map(({ holder, waitsFor }) => {
       const who = describeAgent(holder, quoted);
-      return `  ${who} holds ${quoted(holder.name)} and waits for ${quoted(waitsFor)}`;
+      return `  ${who} holds ${describeLock(holder)} and waits for ${describeLock(waitsFor)}`;
     }),
     ...(circle.length > FEW ? [`  … and ${circle.length - FEW} more`] : []),
   ]);
 }
 
-module.exports = { findCircles, describeCircles };
+module.exports = { circlesOf, describeCircles, narrow };

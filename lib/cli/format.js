@@ -30,6 +30,10 @@ function quotedIfNeeded(text) {
 /** @param {string} text @returns {string} one line in quotation marks */
 const quoted = (text) => `"${text.replace(/["\\]/g, '\\$&').replace(UNSEEN, escaped)}"`;
 
+/** @param {string | null} bucket null for the default bucket */
+const describeBucket = (bucket) =>
+  bucket === null ? 'the default bucket' : `bucket ${quoted(bucket)}`;
+
 /** @param {LockDetails} details @returns {string} process 4702 ("nightly run"), for 3.2 s */
 const describeHolder = (details) => holders.describeHolder(details, quoted);
 
@@ -44,4 +48,4 @@ const describeHolders = (all, grantsIn, outage) =>
     ? holders.describeOutage(outage)
     : holders.describeHolders(all, grantsIn, quoted);
 
-module.exports = { describeHolder, describeHolders, quoted, quotedIfNeeded };
+module.exports = { describeBucket, describeHolder, describeHolders, quoted, quotedIfNeeded };

@@ -2,7 +2,7 @@
 
 /** Describes where a command looked for locks, and which other buckets have some. */
 
-const { quoted } = require('./format.js');
+const { describeBucket } = require('./format.js');
 
 /** @typedef {import('./bucket.js').Look} Look */
 /** @typedef {InstanceType<typeof import('./bucket.js').OpenBucket>} OpenBucket */
@@ -18,15 +18,12 @@ const isInUse = ({ state }) => !state || state.held.length + state.pending.lengt
 
 /** @param {OpenBucket['where']} where */
 const describePlace = ({ at, bucket, directory }) =>
-  `in ${nameOf(bucket)} ${at ? `at ${at}` : `of ${directory}`}`;
-
-/** @param {string | null} bucket */
-const nameOf = (bucket) => (bucket === null ? 'the default bucket' : `bucket ${quoted(bucket)}`);
+  `in ${describeBucket(bucket)} ${at ? `at ${at}` : `of ${directory}`}`;
 
 /** @param {Look} look */
 function describeLook({ bucket, failure, state }) {
-  if (failure) return bucket === null ? failure : `${nameOf(bucket)} (${failure})`;
-  return `${nameOf(bucket)} (${state?.held.length} held, ${state?.pending.length} waiting)`;
+  if (failure) return bucket === null ? failure : `${describeBucket(bucket)} (${failure})`;
+  return `${describeBucket(bucket)} (${state?.held.length} held, ${state?.pending.length} waiting)`;
 }
 
 /** @param {Look[]} looks @param {string} title @returns {string[]} lines */

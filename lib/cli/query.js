@@ -6,7 +6,7 @@
  */
 
 const { capitalize } = require('../platform/errors.js');
-const { findCircles, describeCircles } = require('./circles.js');
+const { circlesOf, narrow } = require('./circles.js');
 const { useStdout, printAll } = require('./output.js');
 const { OpenBucket } = require('./bucket.js');
 const { describeLook, describePlace, listOthers, lookAtOthersInUse } = require('./others.js');
@@ -58,7 +58,7 @@ async function lookAtOne(opened, { name, watch: again }) {
     ? []
     : [...(isEmpty && !where.at ? [OF_PROCESSES] : []), ...listOthers(looks, OTHERS)];
   const others = again || where.at ? undefined : looks.map(summaryOf);
-  return { state, how: { about, notes }, more: { ...where, others, circles: circlesIn([state]) } };
+  return { state, how: { about, notes }, more: { ...where, others, circles: circlesIn(state) } };
 }
 
 const OTHERS = 'Other buckets in use (--all shows all buckets, --bucket NAME shows one):';
@@ -68,33 +68,32 @@ const OF_PROCESSES =
 /** @param {OpenBucketType} opened @param {string | undefined} name */
 async function lookAtAll(opened, name) {
   const { bucket, directory } = opened.where;
-  const looks = [{ bucket, state: await opened.look(name) }, ...(await opened.lookAtOthers(name))];
+  const looks = [{ bucket, state: await opened.look() }, ...(await opened.lookAtOthers())];
   /** @type {DetailedSnapshot} */
-  const state = { held: [], pending: [] };
+  const all = { held: [], pending: [] };
   const notes = [];
-  const states = [];
   for (const look of looks) {
     if (!look.state) {
       notes.push(`${capitalize(describeLook(look))}.`);
       continue;
     }
-    states.push(look.state);
     const entry = { bucket: look.bucket };
-    for (const one of look.state.held) state.held.push({ ...one, ...entry });
-    for (const one of look.state.pending) state.pending.push({ ...one, ...entry });
-    notes.push(...describeCircles(look.state));
+    for (const one of look.state.held) all.held.push({ ...one, ...entry });
+    for (const one of look.state.pending) all.pending.push({ ...one, ...entry });
   }
+  // A circle can have locks of several buckets and names.
+  const state = name === undefined ? all : narrow(all, name);
   const how = { about: ` in any bucket of ${directory}`, notes, isAll: true };
-  return { state, how, more: { directory, circles: circlesIn(states) } };
+  return { state, how, more: { directory, circles: circlesIn(state) } };
 }
 
-/** @param {DetailedSnapshot[]} states */
-function circlesIn(states) {
-  const circles = states.flatMap(findCircles);
+/** @param {import('./circles.js').State} state */
+function circlesIn(state) {
+  const circles = circlesOf(state);
   if (circles.length === 0) return undefined;
   return circles.map((circle) =>
-    circle.map(({ holder: { clientId, host, label, name, pid, threadId }, waitsFor }) => {
-      return { clientId, host, pid, threadId, label, holds: name, waitsFor };
+    circle.map(({ holder: { bucket, clientId, host, label, name, pid, threadId }, waitsFor }) => {
+      return { clientId, host, pid, threadId, label, bucket, holds: name, waitsFor: waitsFor.name };
     }),
   );
 }

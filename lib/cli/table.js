@@ -157,7 +157,7 @@ const PLAIN = '\x1b[0m';
 function* table(state, { columns = Infinity, lines = Infinity, color = false, ...more }) {
   const { about = '', notes: others = [], isAll = false } = more;
   const all = rowsOf(state);
-  const notes = [...pauseLines(state), ...(isAll ? [] : describeCircles(state)), ...others];
+  const notes = [...pauseLines(state), ...describeCircles(state), ...others];
   if (all.length === 0) notes.unshift(`${EMPTY}${about}.`);
   // The titles and the notes are always shown.
   const room = Math.max(1, lines - 1 - notes.length);
@@ -236,8 +236,8 @@ function toJson({ blockedBy, site, token, ...entry }, isHeld, now) {
 }
 
 /**
- * @param {DetailedSnapshot} state @returns {string} a text that changes with each grant, request
- *   and release
+ * @param {import('./circles.js').State} state
+ * @returns {string} a text that changes with each grant, request and release
  */
 function fingerprint(state) {
   const hash = createHash('sha256');
@@ -250,7 +250,11 @@ function fingerprint(state) {
     hash.update(piece);
     piece = '';
   }
-  return hash.update(piece).digest('base64');
+  const circles = state.circles?.map((circle) => circle.map(({ holder }) => holder.clientId));
+  return hash
+    .update(piece)
+    .update(JSON.stringify(circles ?? []))
+    .digest('base64');
 }
 
 module.exports = { fingerprint, json, modeOf, rowsOf, table, widthOf };

@@ -8,9 +8,10 @@ const assert = require('node:assert/strict');
 const { readdirSync, unlinkSync, writeFileSync } = require('node:fs');
 const path = require('node:path');
 const { describe, it } = require('node:test');
+const { openBucket } = require('../../lib/host.js');
 const { hold } = require('../helpers/locks.js');
 const { RemoteProcess, freshBucket, pendingOn } = require('../helpers/process.js');
-const { PROGRAM, noTerminal, run, skip, start, startInTerminal } = require('./command.js');
+const { Command, PROGRAM, noTerminal, run, skip, start, startInTerminal } = require('./command.js');
 
 /** A fresh bucket, and the options that name it. */
 function setUp(t) {
@@ -326,6 +327,65 @@ describe('holders that wait for each other', { skip }, () => {
     const held = [entry('A', 'a', 9), entry('B', 'b', 2)];
     assert.deepEqual(notes(held, [entry('A', 'a', 1), entry('B', 'b', 1)]), []);
     assert.deepEqual(notes(held, [entry('A', 'b', 1), entry('B', 'a', 3)]), []);
+  });
+
+  it('are found by the name of one of their locks', async (t) => {
+    const { locks, at, where } = setUp(t);
+    const other = await RemoteProcess.start(t, where);
+    await hold(locks, 'a', { label: 'mine' });
+    await hold(locks, 'c');
+    await other.hold('b');
+    await other.request('a');
+    for (const name of ['b', 'c']) locks.request(name, () => {}).catch(() => {});
+    await pendingOn(locks, 'c');
+    const mine = `process ${process.pid} ("mine") holds "a" and waits for "b"\n`;
+    for (const [name, isFound] of [
+      ['a', true],
+      ['b', true],
+      ['c', false],
+    ]) {
+      for (const more of [[...at], [...at.slice(0, 2), '--all']]) {
+        const { stdout } = await run(t, ['query', '--name', name, ...more]);
+        const lines = stdout.replaceAll(' in bucket "bucket"', '');
+        assert.equal(lines.includes(mine), isFound, stdout);
+        assert.equal((stdout.match(/ (held|waits) {2}/g) ?? []).length, 2, stdout);
+      }
+    }
+  });
+
+  it('are found if their locks are of several buckets', async (t) => {
+    const { locks, at, where } = setUp(t);
+    const script = `
+      const { openBucket } = require(${JSON.stringify(require.resolve('../../lib/host.js'))});
+      const { locks } = openBucket('far', ${JSON.stringify({ directory: where.directory })});
+      const { locks: near } = openBucket('bucket', ${JSON.stringify({ directory: where.directory })});
+      locks.request('b', () => {
+        near.request('a', () => {});
+        locks.request('b', () => {});
+        console.log('holds');
+        return new Promise(() => {});
+      });
+      setInterval(() => {}, 1e6);`;
+    await hold(locks, 'a', { label: 'mine' });
+    const other = new Command(t, process.execPath, ['-e', script]);
+    await other.says(/holds/);
+    await pendingOn(locks, 'a');
+    const far = openBucket('far', { directory: where.directory });
+    t.after(() => far.close());
+    far.locks.request('b', () => {}).catch(() => {});
+    await pendingOn(far.locks, 'b', 2);
+    const all = ['query', ...at.slice(0, 2), '--all'];
+    const { stdout } = await run(t, all);
+    const mine = `${process.pid} ("mine") holds "a" in bucket "bucket" and waits for "b" in bucket "far"\n`;
+    assert.ok(stdout.includes(mine), stdout);
+    const { circles } = JSON.parse((await run(t, [...all, '--json'])).stdout);
+    assert.deepEqual(
+      circles[0].map(({ bucket, holds, waitsFor }) => [bucket, holds, waitsFor]).sort(),
+      [
+        ['bucket', 'a', 'b'],
+        ['far', 'b', 'a'],
+      ],
+    );
   });
 
   it('are told as JSON', async (t) => {
