@@ -5,6 +5,7 @@
  */
 
 const path = require('node:path');
+const { DEFAULT_BUCKET, idOfBucket } = require('./backend/bucket-ids.js');
 const { HostBackend } = require('./backend/host.js');
 const { Bucket } = require('./extensions/buckets/bucket.js');
 const { createLockManager } = require('./extensions/manager/lock-manager.js');
@@ -20,8 +21,7 @@ const shared = require('./common.js');
 
 const OPEN_BUCKET = "'openBucket'";
 
-/** The default bucket, which no name can open. */
-const locks = createLockManager(new HostBackend('', ''));
+const locks = createLockManager(new HostBackend(DEFAULT_BUCKET, ''));
 
 /**
  * Opens a storage bucket. Its locks are independent of the locks of other buckets, and other
@@ -35,7 +35,7 @@ function openBucket(name, options) {
   requireArguments(arguments.length, 1, OPEN_BUCKET);
   const bucketName = toDOMString(name, OPEN_BUCKET, 'The name');
   const directory = toDirectory(directoryOption(options));
-  return new Bucket(bucketName, new HostBackend(`bucket:${bucketName}`, directory));
+  return new Bucket(bucketName, new HostBackend(idOfBucket(bucketName), directory));
 }
 
 /**

@@ -4,6 +4,7 @@
 
 const path = require('node:path');
 const { setTimeout: sleep } = require('node:timers/promises');
+const { DEFAULT_BUCKET, idOfBucket } = require('../backend/bucket-ids.js');
 const { HostBackend } = require('../backend/host.js');
 const { LONGEST_NAME } = require('../backend/host-errors.js');
 const { Bucket } = require('../extensions/buckets/bucket.js');
@@ -233,8 +234,8 @@ function open({ bucket, directory, at, ...more }) {
  * @param {string | undefined} name @param {string | undefined} directory
  */
 function openHost(name, directory) {
-  const own = name === undefined ? '' : `bucket:${name}`;
-  const host = new HostBackend(own, directory === undefined ? '' : path.resolve(directory));
+  const id = name === undefined ? DEFAULT_BUCKET : idOfBucket(name);
+  const host = new HostBackend(id, directory === undefined ? '' : path.resolve(directory));
   return { bucket: new Bucket(name ?? '', host), host };
 }
 

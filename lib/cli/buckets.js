@@ -4,11 +4,10 @@
 
 const fs = require('node:fs');
 const path = require('node:path');
+const { DEFAULT_BUCKET, nameOfBucket } = require('../backend/bucket-ids.js');
 const { HostBackend } = require('../backend/host.js');
 const { LONGEST_NAME } = require('../backend/host-errors.js');
 
-/** The prefix that the backend puts before the name that a program gives to a bucket. */
-const PREFIX = 'bucket:';
 /** The directory of a bucket is named by a hash of the bucket's name. */
 const FOLDER = /^[0-9a-f]{24}$/;
 /** Each process that has the bucket open has a socket with this kind of name, except on Windows. */
@@ -52,13 +51,12 @@ const isOpen = (folder) =>
 
 /** @param {string} directory @param {string} folder */
 function identifyBucket(directory, folder) {
-  for (const name of ['', readName(path.join(directory, folder, 'name'))]) {
-    if (name === undefined) continue;
-    const backend = new HostBackend(name, directory);
+  for (const id of [DEFAULT_BUCKET, readName(path.join(directory, folder, 'name'))]) {
+    if (id === undefined) continue;
+    const backend = new HostBackend(id, directory);
     // Another program may have written the file: only the hash proves the name.
     if (path.basename(backend.place) === folder) {
-      const bucket = name.startsWith(PREFIX) ? name.slice(PREFIX.length) : null;
-      return { folder, backend, bucket };
+      return { folder, backend, bucket: nameOfBucket(id) };
     }
     backend.close();
   }

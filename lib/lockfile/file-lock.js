@@ -2,6 +2,7 @@
 
 /** The locks of files, and the table of the file locks that this thread holds. */
 
+const { idOfBucket } = require('../backend/bucket-ids.js');
 const { HostBackend } = require('../backend/host.js');
 const { LockTimeoutError } = require('../extensions/errors/lock-errors.js');
 const { HeldRequest } = require('../extensions/request/lock-handle.js');
@@ -17,7 +18,7 @@ const { compromisedError, lockedError } = require('./errors.js');
  * All programs use this bucket for their files. It can also be opened as
  * `openBucket('web-locks/lockfile')`.
  */
-const backend = new HostBackend('bucket:web-locks/lockfile', '');
+const backend = new HostBackend(idOfBucket('web-locks/lockfile'), '');
 
 /** The locks that this thread holds, by name. @type {Map<string, FileLock>} */
 const locks = new Map();

@@ -2,6 +2,7 @@
 
 /** The base of locks as objects: a lock of a manager, or a private one. */
 
+const { DEFAULT_BUCKET, idOfBucket } = require('../../backend/bucket-ids.js');
 const { NativeBackend, agent } = require('../../backend/native.js');
 const { notSupportedError, typeError } = require('../../platform/errors.js');
 const { rejected } = require('../../platform/intrinsics.js');
@@ -15,7 +16,6 @@ const {
   toCallback,
   toDOMString,
 } = require('../../standard/webidl.js');
-const { bucketBackend } = require('../buckets/buckets.js');
 const { LockError, LockQueueFullError } = require('../errors/lock-errors.js');
 const { declareEnclosed, reentrantBackend } = require('../reentrancy/enclosing-locks.js');
 const { HandleRequest, HeldRequest } = require('../request/lock-handle.js');
@@ -287,6 +287,19 @@ class NamedLock {
     if (isOfFormer || this.pending("'maxPending'") < maxPending) return;
     throw new LockQueueFullError(this.#name, maxPending);
   }
+}
+
+/**
+ * @param {any} bucket a name, or the result of `openBucket`; undefined for the default bucket
+ * @param {string} operation
+ * @returns {Backend}
+ */
+function bucketBackend(bucket, operation) {
+  if (bucket === undefined) return new NativeBackend(DEFAULT_BUCKET);
+  // The name of the given bucket is not enough: the bucket may belong to another scope, and it may
+  // be closed.
+  if (typeof bucket === 'object' && bucket !== null) return backendOf(bucket.locks, operation);
+  return new NativeBackend(idOfBucket(toDOMString(bucket, operation, 'The bucket')));
 }
 
 /** @param {string} name */
