@@ -1290,6 +1290,52 @@ describe('Redis', { skip: lacks.redis }, () => {
     });
   }
 
+  describe('a release that the server refuses, as one right was withdrawn', () => {
+    /** `own` has the lock, as a user whose rights can be changed. */
+    async function setUp(t, user) {
+      const login = { username: user, password: user };
+      const setUser = (...rights) => server.call('ACL', 'SETUSER', user, ...rights);
+      await setUser('reset', 'on', `>${user}`, '~*', '&*', '+@all');
+      const open = (options) =>
+        openBucket(user, { client: clients.ioredis(server.port, options), ttl: refusal.TTL });
+      const [own, other] = [open(login), open()];
+      t.after(() => Promise.all([own.close(), other.close()]));
+      return { own, other, handle: await own.locks.acquire('a'), setUser };
+    }
+
+    test('and given back: the lock ends, as the session ends it again', async (t) => {
+      const { other, handle, setUser } = await setUp(t, 'again');
+      const waiter = other.locks.acquire('a');
+      while ((await other.locks.query()).pending.length === 0);
+      await setUser('-zrem');
+      await handle.release();
+      await setUser('+zrem');
+      await (await waiter).release();
+    });
+
+    // A lock that somebody waits for has a queue; the key of another one is deleted.
+    const CASES = [
+      ['zrem', true],
+      ['hdel', true],
+      ['del', false],
+    ];
+    for (const [right, hasWaiter] of CASES) {
+      test(`${right}: the lock ends with the session, which is refused`, async (t) => {
+        const { own, other, handle, setUser } = await setUp(t, `no-${right}`);
+        const before = hasWaiter && other.locks.acquire('a');
+        while (before && (await other.locks.query()).pending.length === 0);
+        await setUser(`-${right}`);
+        await handle.release();
+        await (await (before || other.locks.acquire('a'))).release();
+        const refused = own.locks.request('b', () => {});
+        await assert.rejects(refused, { code: 'ERR_WEB_LOCKS_RIGHTS' });
+        await setUser(`+${right}`);
+        await refusal.isOpen(own);
+        assert.equal(await own.locks.request('a', ({ name }) => name), 'a');
+      });
+    }
+  });
+
   describe('a cluster', () => {
     /** @type {Awaited<ReturnType<typeof startRedisCluster>>} */
     let cluster;

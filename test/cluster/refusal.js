@@ -36,4 +36,4 @@ async function outlivesRefusal(bucket, code, refuse, serve) {
   await bucket.close();
 }
 
-module.exports = { TTL, outlivesRefusal };
+module.exports = { TTL, isOpen, outlivesRefusal };

@@ -263,8 +263,13 @@ function F.rebuild_queue(it)
 end
 
 function F.remove(it, member, entry)
+  local row = F.remove_from_name(it, member, entry)
   local ref, session = F.split_member(member)
   call('HDEL', F.info_key(session), 'r' .. ref)
+  return row
+end
+
+function F.remove_from_name(it, member, entry)
   if it.one then return F.remove_single(it, member) end
   if it.count == 0 then return F.free_name(it) end
   local row = F.read_row(it.key, member)
@@ -757,7 +762,22 @@ function F.shorten_quarantines()
   if longest > 0 then call('HSET', M, 'pause', F.int(longest)) else call('HDEL', M, 'pause') end
 end
 
+function F.check_rights()
+  if not redis.acl_check_cmd then return nil end
+  local commands = {
+    { 'DEL', S }, { 'HDEL', S, me }, { 'HSET', S, me, '' }, { 'SET', S, '' },
+    { 'ZADD', S, '0', me }, { 'ZREM', S, me },
+  }
+  for _, it in ipairs(commands) do
+    if not redis.acl_check_cmd(unpack(it)) then
+      return redis.error_reply('NOPERM this user has no permissions to run ' .. it[1])
+    end
+  end
+end
+
 function F.open()
+  local refused = F.check_rights()
+  if refused then return refused end
   local ttl, info, client, version, shards =
     tonumber(ARGV[7]), ARGV[8], ARGV[9], ARGV[10], ARGV[11]
   if F.count_sessions(0) then F.handle_missing_sessions() end
@@ -796,7 +816,7 @@ end
 
 function F.renew()
   F.compare_seen(ARGV[5], tonumber(ARGV[6]))
-  local refused = F.check_session()
+  local refused = F.check_rights() or F.check_session()
   if refused then return refused end
   F.set_lease(me, now + my.ttl, '0')
   call('HSET', M, 'renewed', F.int(now))

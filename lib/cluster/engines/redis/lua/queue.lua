@@ -25,10 +25,16 @@ function F.rebuild_queue(it)
 end
 
 -- Removes a lock or request from a name and returns its row. "entry" is its member of the queue, if
--- the caller knows it.
+-- the caller knows it. The session's own list comes last: if the server refuses a command before
+-- it, the next renewal still lists the request, and its session ends it again.
 function F.remove(it, member, entry)
+  local row = F.remove_from_name(it, member, entry)
   local ref, session = F.split_member(member)
   call('HDEL', F.info_key(session), 'r' .. ref)
+  return row
+end
+
+function F.remove_from_name(it, member, entry)
   if it.one then return F.remove_single(it, member) end
   -- Somebody may have deleted the key with QUEUED by hand.
   if it.count == 0 then return F.free_name(it) end

@@ -19,7 +19,7 @@ end
 
 function F.renew()
   F.compare_seen(ARGV[5], tonumber(ARGV[6]))
-  local refused = F.check_session()
+  local refused = F.check_rights() or F.check_session()
   if refused then return refused end
   F.set_lease(me, now + my.ttl, '0')
   call('HSET', M, 'renewed', F.int(now))
