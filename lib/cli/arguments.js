@@ -5,6 +5,7 @@
  * these tables. Every mistake throws a Failure with the exit status of wrong usage.
  */
 
+const path = require('node:path');
 const { parseArgs } = require('node:util');
 const { TTL } = require('../cluster/ttl.js');
 const { LEAST_PRIORITY } = require('../extensions/options.js');
@@ -334,6 +335,8 @@ const EXCLUSIONS = [
 /** @param {Values} values */
 function checkJob(values) {
   for (const [one, other] of EXCLUSIONS) {
+    // A timeout of 0 is --if-available.
+    if (one === 'if-available' && other === 'timeout' && values.timeout === 0) continue;
     if (values[one] !== undefined && values[other] !== undefined) {
       throw usageError(`--${one} and --${other} cannot be used together.`);
     }
@@ -433,12 +436,25 @@ function parseCommand(command, argv, env) {
   }
   for (const other of more) checkArgument(takes ?? '', other);
   const words = takesCommand ? wordsToRun(argv, end, values, env) : [];
-  // If a directory is given, it means the locks of this machine, whatever the environment says.
-  const at = options.at && env.WEB_LOCKS_AT;
-  if (values.directory === undefined && at) values.at ??= at;
   check?.(values);
+  if (options.at) readPlace(values, env);
   checkPlace(values);
   return { command, name, more, words, values };
+}
+
+/**
+ * Takes the place of the locks from the environment if no option gives it. A directory and `--all`
+ * mean the locks of this machine, whatever the environment says.
+ * @param {Values} values @param {NodeJS.ProcessEnv} env
+ */
+function readPlace(values, { WEB_LOCKS_AT: at, WEB_LOCKS_DIRECTORY: directory }) {
+  if (values.directory !== undefined || values.at !== undefined) return;
+  if (at && !values.all) {
+    values.at = at;
+    values.isAtOfEnvironment = true;
+  } else if (directory && !path.isAbsolute(directory)) {
+    throw usageError(`WEB_LOCKS_DIRECTORY is '${directory}'; expected an absolute path.`);
+  }
 }
 
 /**

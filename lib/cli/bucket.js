@@ -211,16 +211,10 @@ function noAnswerFailure(patience, cause) {
 function open({ bucket, directory, at, ...more }) {
   try {
     if (at) {
-      const { prefix, schema, shards, ttl } = more;
+      const { isAtOfEnvironment, prefix, schema, shards, ttl } = more;
       const priority = more.priority || undefined;
-      return openEngine(at, {
-        bucket: bucket ?? USUAL_BUCKET,
-        priority,
-        prefix,
-        schema,
-        shards,
-        ttl,
-      });
+      const settings = { bucket: bucket ?? USUAL_BUCKET, priority, prefix, schema, shards, ttl };
+      return openEngine(at, settings, isAtOfEnvironment ? 'WEB_LOCKS_AT' : '--at');
     }
     return { ...openHost(bucket, directory), end() {} };
   } catch (error) {

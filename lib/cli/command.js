@@ -11,6 +11,7 @@ const {
   signalOfChild,
   watchChild,
 } = require('./process-group.js');
+const { environment } = require('./environment.js');
 const { appendEnclosing } = require('./nesting.js');
 const { messageOf } = require('./bucket.js');
 const { quoted } = require('./format.js');
@@ -76,10 +77,10 @@ class Command {
   /** @param {{ token: bigint }} lock */
   #environment({ token }) {
     return {
-      ...process.env,
+      ...environment,
       WEB_LOCKS_NAME: this.#name,
       WEB_LOCKS_TOKEN: String(token),
-      WEB_LOCKS_OUTER: appendEnclosing(process.env, token),
+      WEB_LOCKS_OUTER: appendEnclosing(environment, token),
     };
   }
 
@@ -106,7 +107,7 @@ async function waitForEnd(child, program) {
 /** @param {unknown} error @param {string} program */
 function reportNotStarted(error, program) {
   const { code } = /** @type {NodeJS.ErrnoException} */ (error);
-  const isMissing = code === 'ENOENT';
+  const isMissing = code === 'ENOENT' || program === '';
   const why = isMissing ? 'was not found' : `cannot be executed (${code})`;
   // On Windows npm and similar programs are batch files, which the system cannot start directly.
   const hint = process.platform === 'win32' ? ' If it is a batch file, use cmd: -- cmd /c …' : '';

@@ -41,8 +41,22 @@ const OF_ENGINES = {
   priority: [openPostgres, openRedis],
 };
 
+/**
+ * @param {string} url @param {Settings} settings
+ * @param {string} from what gave the URL, for messages
+ * @throws {Failure}
+ */
+function openEngine(url, settings, from) {
+  try {
+    return open(url, settings);
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    throw new Failure(error.status, error.message.replace(/^--at\b/, from), error.hint);
+  }
+}
+
 /** @param {string} url @param {Settings} settings @throws {Failure} */
-function openEngine(url, settings) {
+function open(url, settings) {
   const scheme = /^([a-z+]+):\/\//i.exec(url)?.[1].toLowerCase() ?? '';
   if (!Object.hasOwn(ENGINES, scheme)) {
     const known = Object.keys(ENGINES).map((one) => `${one}://`);

@@ -2,6 +2,7 @@
 
 /** The command line `web-locks` (docs/CLI.md). */
 
+require('./environment.js');
 const { parseCommandLine } = require('./arguments.js');
 const { help } = require('./help.js');
 const { flush, print } = require('./output.js');

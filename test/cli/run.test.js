@@ -100,6 +100,15 @@ describe('web-locks run', { skip }, () => {
     assert.equal((await command.ended).stdout, 'looked\n');
   });
 
+  it('leaves the settings of programs to the command', async (t) => {
+    const { at } = setUp(t);
+    const env = { WEB_LOCKS_DEADLOCK: 'reject', WEB_LOCKS_WARN_AFTER: 'x' };
+    const script = 'echo $WEB_LOCKS_DEADLOCK $WEB_LOCKS_WARN_AFTER';
+    const args = ['run', 'a', ...at, '--', 'sh', '-c', script];
+    const { stdout, stderr } = await run(t, args, { env });
+    assert.deepEqual({ stdout, stderr }, { stdout: 'reject x\n', stderr: '' });
+  });
+
   it('tells the command the token of the lock, which grows', async (t) => {
     const { locks, at } = setUp(t);
     const args = ['run', 'a', ...at, '--', 'sh', '-c', 'echo $WEB_LOCKS_TOKEN'];
@@ -437,7 +446,7 @@ describe('web-locks run', { skip }, () => {
   it('-E is the status if it did not get the lock, and -q says nothing of it', async (t) => {
     const { locks, at } = setUp(t);
     await hold(locks, 'a');
-    for (const how of [['-n'], ['-w', '0']]) {
+    for (const how of [['-n'], ['-w', '0'], ['-n', '-w', '0']]) {
       const args = ['run', 'a', ...how, '-q', '-E', '42', ...at, '--', 'true'];
       const { code, stdout, stderr } = await run(t, args);
       assert.deepEqual({ code, stdout, stderr }, { code: 42, stdout: '', stderr: '' });
@@ -579,6 +588,9 @@ describe('web-locks run', { skip }, () => {
     const missing = await run(t, ['run', 'a', ...at, '--', './no such\x1b']);
     assert.equal(missing.code, 127);
     assert.equal(missing.stderr, 'web-locks: the command "./no such\\u{1b}" was not found.\n');
+    const empty = await run(t, ['run', 'a', ...at, '--', '']);
+    assert.equal(empty.code, 127);
+    assert.equal(empty.stderr, 'web-locks: the command "" was not found.\n');
     const text = await run(t, ['run', 'a', ...at, '--', __filename]);
     assert.equal(text.code, 126);
     assert.match(text.stderr, /cannot be executed \(EACCES\)/);

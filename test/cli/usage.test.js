@@ -109,6 +109,24 @@ describe('the command line', () => {
     });
   }
 
+  for (const [args, env, pattern] of [
+    [['query'], { WEB_LOCKS_AT: 'x' }, /: WEB_LOCKS_AT expects a URL/],
+    [['query', '--at', 'x'], { WEB_LOCKS_AT: 'redis://x' }, /: --at expects a URL/],
+    [['query'], { WEB_LOCKS_DIRECTORY: 'x' }, /WEB_LOCKS_DIRECTORY is 'x'; expected an absolute/],
+  ]) {
+    it(`blames what is wrong: ${JSON.stringify(env)} web-locks ${args.join(' ')}`, () => {
+      const { code, stderr } = run(args, { WEB_LOCKS_BINARY: undefined, ...env });
+      assert.equal(code, 64);
+      assert.match(stderr, pattern);
+    });
+  }
+
+  it('query --all is of this machine, also where the environment names a server', () => {
+    const { code, stderr } = run(['query', '--all'], { WEB_LOCKS_AT: 'redis://x' });
+    assert.equal(code, 69);
+    assert.match(stderr, /\/none/);
+  });
+
   it('without a command prints its usage, which is a wrong usage', () => {
     const { code, stdout, stderr } = run([]);
     assert.deepEqual({ code, stdout }, { code: 64, stdout: '' });
