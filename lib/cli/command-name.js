@@ -4,47 +4,77 @@
  * Derives the label that `query` shows, because `sh` or `python3` alone would not say what runs.
  */
 
+const fs = require('node:fs');
 const path = require('node:path');
 
 /** The longest label in UTF-16 code units; an engine may refuse a longer one. */
 const LONGEST = 200;
 
-const SHELL = /^(a|ba|da|fi|k|mk|z)?sh$/;
-const INTERPRETER = /^(node|bun|perl|php|ruby|python[\d.]*)$/;
+const SHELL = /^(a|ba|da|k|mk|z)?sh$/;
+/** The long options of shells that take the next word as their value. */
+const SHELL_VALUE = /^--(rcfile|init-file|emulate)$/;
+const INTERPRETER = /^(bun|deno|fish|node|nodejs|perl|php|pypy|python|ruby)[\d.]*$/;
+/** Options of interpreters after which the next file is not the script that they run. */
+const NO_SCRIPT = /^-(\w*[Ecempr]|-(env-file|eval|import|print|require|\S*loader))/;
 
 /**
+ * If it is not certain what runs, the name of the program is returned: another argument may be a
+ * secret, and everybody can see the label.
  * @param {string[]} words a program and its arguments
  * @returns {string} the line that a shell runs, the name of the script that an interpreter runs, or
  *   the name of the program
  */
 function nameOfCommand([program, ...words]) {
   const name = path.basename(program).replace(/\.exe$/i, '');
-  if (SHELL.test(name)) {
-    const { isLine, word } = operandOf(words);
-    if (word !== undefined) return isLine ? shortened(word) : path.basename(word);
-  } else if (INTERPRETER.test(name) && words.length > 0 && !words[0].startsWith('-')) {
-    return path.basename(words[0]);
+  const isSubcommand = /^(bun|deno)$/.test(name) && words[0] === 'run';
+  if (name === 'fish' && words[0] === '-c') return shortened(words[1] ?? '') || name;
+  if (INTERPRETER.test(name)) return scriptOf(isSubcommand ? words.slice(1) : words) || name;
+  return (SHELL.test(name) && operandOf(words)) || name;
+}
+
+/** @param {string[]} words arguments of an interpreter @returns {string} '' if it is not certain */
+function scriptOf(words) {
+  for (let i = 0; i < words.length; i++) {
+    if (words[i] === '--') return path.basename(words[i + 1] ?? '');
+    if (words[i] === '-' || NO_SCRIPT.test(words[i])) return '';
+    if (words[i].startsWith('-')) continue;
+    // After an option the word may be the value of the option.
+    return i === 0 || isFile(words[i]) ? path.basename(words[i]) : '';
   }
-  return name;
+  return '';
+}
+
+/** @param {string} word */
+function isFile(word) {
+  try {
+    return fs.statSync(word).isFile();
+  } catch {
+    return false;
+  }
 }
 
 /**
  * @param {string[]} words arguments of a shell
- * @returns {{ isLine: boolean, word?: string }} the first operand; `isLine` if the option -c makes
- *   it a command line
+ * @returns {string} the command line after the option -c, or the name of the script; '' if there is
+ *   neither
  */
 function operandOf(words) {
-  let isLine = false;
+  let letters = '';
   for (let i = 0; i < words.length; i++) {
     const word = words[i];
-    if (!/^[-+]./.test(word)) return { isLine, word };
-    if (word === '--') return { isLine, word: words[i + 1] };
-    const letters = word.startsWith('--') ? '' : word;
-    if (letters.startsWith('-') && letters.includes('c')) isLine = true;
+    const isEnd = word === '-' || word === '--';
+    if (isEnd || !/^[-+]/.test(word)) {
+      const operand = words[isEnd ? i + 1 : i] ?? '';
+      if (letters.includes('c')) return shortened(operand);
+      // With the option -s, operands are arguments of what the shell reads from its input.
+      return letters.includes('s') ? '' : path.basename(operand);
+    }
+    const isLong = word.startsWith('--');
+    if (word.startsWith('-') && !isLong) letters += word;
     // The option takes a value, as in -o pipefail.
-    if (letters.includes('o')) i++;
+    if (isLong ? SHELL_VALUE.test(word) : /o/i.test(word)) i++;
   }
-  return { isLine };
+  return '';
 }
 
 /** @param {string} line */

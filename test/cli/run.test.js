@@ -183,10 +183,25 @@ describe('web-locks run', { skip }, () => {
       [['sh', '/opt/nightly.sh', '-c'], 'nightly.sh'],
       [['sh'], 'sh'],
       [['node', '/opt/import.mjs', 'x'], 'import.mjs'],
+      [['bash', '--rcfile', '/dev/null', '-c', 'one'], 'one'],
+      [['bash', '-O', 'extglob', 'nightly.sh'], 'nightly.sh'],
+      [['zsh', '--emulate', 'sh', '-c', 'one'], 'one'],
+      [['sh', '-s', 'secret'], 'sh'],
+      [['sh', '-'], 'sh'],
+      [['fish', '-c', 'one'], 'one'],
+      [['fish', '-C', 'secret', '-c', 'one'], 'fish'],
+      [['node', '--enable-source-maps', '--max-old-space-size=9', __filename], 'run.test.js'],
+      [['node', '--import', __filename, 'secret'], 'node'],
+      [['node', '--title', 'secret', 'x'], 'node'],
+      [['python3', '-u', __filename, 'x'], 'run.test.js'],
+      [['perl', '-ne', 'secret', __filename], 'perl'],
+      [['php', '-f', __filename], 'run.test.js'],
+      [['bun', 'run', 'job.ts'], 'job.ts'],
+      [['deno', 'run', '-A', __filename], 'run.test.js'],
       [['python3.12', '-m', 'http.server'], 'python3.12'],
       [['sh', '-c', 'x'.repeat(201)], `${'x'.repeat(199)}…`],
     ]) {
-      assert.equal(nameOfCommand(words), name);
+      assert.equal(nameOfCommand(words), name, words.join(' '));
     }
   });
 
