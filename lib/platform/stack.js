@@ -1,6 +1,11 @@
 'use strict';
 
+const path = require('node:path');
+
 const { captureStackTrace } = Error;
+
+/** The files of the library are below this folder; in a bundle, other code may be there as well. */
+const LIBRARY = path.join(__dirname, '..') + path.sep;
 
 /**
  * Captures the stack of a call, even if user code has changed how stacks are formatted.
@@ -27,4 +32,4 @@ function describeStack(callee, most, describe) {
   }
 }
 
-module.exports = { describeStack };
+module.exports = { LIBRARY, describeStack };

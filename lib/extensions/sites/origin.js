@@ -5,9 +5,8 @@
  * another thread steals, the error's own stack has no frame of user code.
  */
 
-const path = require('node:path');
 const { then } = require('../../platform/intrinsics.js');
-const { describeStack } = require('../../platform/stack.js');
+const { LIBRARY, describeStack } = require('../../platform/stack.js');
 
 const { captureStackTrace } = Error;
 const { defineProperty } = Object;
@@ -87,9 +86,6 @@ const withoutFirstLine = (stack) => stack.slice(stack.indexOf('\n') + 1);
 
 /** The most lines of a place. */
 const FRAMES = 4;
-
-/** The files of the library are below this folder. */
-const LIBRARY = path.join(__dirname, '..', '..') + path.sep;
 
 /** The first frames of user code; '' if they are unknown. @param {Origin | undefined} origin */
 function placeOf(origin) {
