@@ -9,18 +9,6 @@ const { isMainThread } = require('node:worker_threads');
 /** With one of these options, the first argument is not the name of a script. */
 const IS_CODE = /^(-e|-p|-pe|--eval|--print)(=|$)/;
 
-/** @type {string | undefined} */
-let known;
-
-/**
- * Returns the name of the script, or of the executable if there is no script. The first result is
- * kept, because a program may change `process.argv` later.
- */
-function programName() {
-  known ??= nameOf(scriptPath()) || path.basename(process.execPath).replace(/\.exe$/i, '');
-  return known;
-}
-
 function scriptPath() {
   const { argv, execArgv } = process;
   const isCode =
@@ -32,5 +20,14 @@ function scriptPath() {
 /** @param {unknown} script */
 const nameOf = (script) =>
   typeof script === 'string' ? path.basename(script).replaceAll('\0', '') : '';
+
+/**
+ * The name is read when this module is loaded: a program may remove `argv[1]` later, and then an
+ * argument of the user, such as a password, would be the name.
+ */
+const name = nameOf(scriptPath()) || path.basename(process.execPath).replace(/\.exe$/i, '');
+
+/** @returns {string} the name of the script, or of the executable if there is no script */
+const programName = () => name;
 
 module.exports = { programName };

@@ -22,6 +22,7 @@ const FILES = {
   'before.mjs': `${IMPORT} program.programName();`,
   'threads.js': "new (require('node:worker_threads').Worker)(require.resolve('./worker.js'));",
   'changed.js': `process.argv = null; ${SCRIPT}`,
+  'later.js': `require(${JSON.stringify(MODULE)}); process.argv.splice(0, 2); ${SCRIPT}`,
 };
 
 describe('the name of a program', () => {
@@ -41,6 +42,7 @@ describe('the name of a program', () => {
     ['code behind an option', ['--input-type=commonjs', '--eval', SCRIPT, 'x'], 'node'],
     ['stdin', ['-', 'x'], 'node'],
     ['a worker', ['threads.js'], 'worker.js'],
+    ['a program that changes its arguments later', ['later.js', 'secret'], 'later.js'],
     ['a program without arguments', ['changed.js'], 'node'],
   ]) {
     it(`of ${what} is ${expected}`, () => {
