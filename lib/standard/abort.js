@@ -8,7 +8,7 @@
 
 const { addAbortListener } = require('node:events');
 const { report, uncurry } = require('../platform/intrinsics.js');
-const { AbortSignal, dispose } = require('../platform/realm.js');
+const { AbortSignal, DOMException, dispose } = require('../platform/realm.js');
 
 /**
  * @typedef {{ signalToAbort: (reason: unknown) => void, finish: () => void, tag: number, backend:
@@ -26,17 +26,42 @@ const getAbortedOfPlatform = getter('aborted');
 /** @type {(signal: any) => unknown} */
 const getReasonOfPlatform = getter('reason');
 
-/** Signals of another DOM, such as jsdom's. Their own members are used. @type {WeakSet<object>} */
+/**
+ * Signals of another DOM, such as jsdom's. Their own members are used, which are user code and may
+ * throw.
+ * @type {WeakSet<object>}
+ */
 const others = new WeakSet();
-const addOther = uncurry(WeakSet.prototype.add);
-const isOther = uncurry(WeakSet.prototype.has);
+/** As long as there are none, other signals need no search. */
+let areOthersKnown = false;
+const addToWeakSet = uncurry(WeakSet.prototype.add);
+const isIn = uncurry(WeakSet.prototype.has);
 
-/** @type {(signal: any) => boolean} */
-const getAborted = (signal) =>
-  isOther(others, signal) ? Boolean(signal.aborted) : getAbortedOfPlatform(signal);
-/** @type {(signal: any) => unknown} */
-const getReason = (signal) =>
-  isOther(others, signal) ? signal.reason : getReasonOfPlatform(signal);
+/** @param {any} signal */
+const isOther = (signal) => areOthersKnown && isIn(others, signal);
+
+/**
+ * A signal of another DOM whose state cannot be read counts as aborted, so that no abort is lost.
+ * @param {any} signal @returns {boolean}
+ */
+function getAborted(signal) {
+  if (!isOther(signal)) return getAbortedOfPlatform(signal);
+  try {
+    return Boolean(signal.aborted);
+  } catch {
+    return true;
+  }
+}
+
+/** @param {any} signal @returns {unknown} */
+function getReason(signal) {
+  if (!isOther(signal)) return getReasonOfPlatform(signal);
+  try {
+    return signal.reason;
+  } catch {
+    return new DOMException('The reason of the abort cannot be read.', 'AbortError');
+  }
+}
 
 /**
  * An object that only inherits from a signal does not count as a signal.
@@ -63,12 +88,22 @@ function isLikeAbortSignal(value) {
     'reason' in value &&
     typeof value.addEventListener === 'function' &&
     typeof value.removeEventListener === 'function';
-  if (isLike) addOther(others, value);
+  if (isLike) {
+    addToWeakSet(others, value);
+    areOthersKnown = true;
+  }
   return isLike;
 }
 
 /** @param {AbortSignal} signal @returns {{ reason: unknown } | undefined} undefined: not aborted */
 const abortedReason = (signal) => (getAborted(signal) ? { reason: getReason(signal) } : undefined);
+
+/**
+ * Reads the state of a signal again if an earlier listener can have stopped its abort event.
+ * @param {AbortSignal} signal @returns {{ reason: unknown } | undefined} as for `abortedReason`
+ */
+const missedReason = (signal) =>
+  !isSymbolKnown || isOther(signal) ? abortedReason(signal) : undefined;
 
 /** @type {(signal: any, type: 'abort', listener: () => void, options: object) => void} */
 const addEventListener = uncurry(AbortSignal.prototype.addEventListener);
@@ -130,22 +165,29 @@ function listen(signal, first) {
   const listener = () => {
     // User code has dispatched this event itself.
     if (!getAborted(signal)) return;
-    stopListening(signal, following);
-    const reason = getReason(signal);
+    /** @type {{ reason: unknown } | undefined} */
+    let aborted;
+    try {
+      aborted = { reason: getReason(signal) };
+      stopListening(signal, following);
+    } catch {
+      // The stack has overflowed. If the reason is unknown, `finish` reads it.
+    }
     forEachOf(followers, (/** @type {Follower} */ follower) => {
       try {
-        follower.signalToAbort(reason);
+        if (aborted) return follower.signalToAbort(aborted.reason);
       } catch {
-        // The stack has overflowed: see LockRequest#start.
-        const { unfinished } = follower.backend;
-        unfinished[unfinished.length] = follower;
-        follower.backend.undo(follower.tag);
+        // The stack has overflowed again.
       }
+      // See LockRequest#start.
+      const { unfinished } = follower.backend;
+      unfinished[unfinished.length] = follower;
+      follower.backend.undo(follower.tag);
     });
   };
   /** @type {Following} */
   const following = { followers, listener, listening: undefined };
-  if (isOther(others, signal)) signal.addEventListener('abort', listener);
+  if (isOther(signal)) signal.addEventListener('abort', listener);
   else if (isSymbolKnown) addEventListener(signal, 'abort', listener, listenerOptions);
   else following.listening = addAbortListener(signal, listener);
   return following;
@@ -154,7 +196,7 @@ function listen(signal, first) {
 /** @param {AbortSignal} signal @param {Following} following */
 function stopListening(signal, { listener, listening }) {
   deleteFrom(followings, signal);
-  if (isOther(others, signal)) removeListenerOfOther(signal, listener);
+  if (isOther(signal)) removeListenerOfOther(signal, listener);
   else if (isSymbolKnown) removeEventListener(signal, 'abort', listener);
   else listening[dispose]();
 }
@@ -177,4 +219,11 @@ function unfollow(signal, follower) {
   if (sizeOf(following.followers) === 0) stopListening(signal, following);
 }
 
-module.exports = { abortedReason, follow, isAbortSignal, isLikeAbortSignal, unfollow };
+module.exports = {
+  abortedReason,
+  follow,
+  isAbortSignal,
+  isLikeAbortSignal,
+  missedReason,
+  unfollow,
+};

@@ -10,7 +10,7 @@ const {
   uncurry,
 } = require('../platform/intrinsics.js');
 const { AbortController, DOMException } = require('../platform/realm.js');
-const { abortedReason, follow, unfollow } = require('./abort.js');
+const { abortedReason, follow, missedReason, unfollow } = require('./abort.js');
 const { createLock } = require('./lock.js');
 
 /** @type {(context: any, call: () => void) => void} */
@@ -277,9 +277,16 @@ class LockRequest {
    * @returns {boolean} false if the request was aborted earlier
    */
   beginUse() {
+    if (this.options.signal) this.endIfAborted(this.options.signal);
     if (this.state === ENDED) return false;
     this.disarm();
     return true;
+  }
+
+  /** Ends the request if its signal has aborted without its knowledge. @param {AbortSignal} signal */
+  endIfAborted(signal) {
+    const missed = missedReason(signal);
+    if (missed) this.signalToAbort(missed.reason);
   }
 
   /** @param {(lock: any) => any} callback users' @param {any} lock */

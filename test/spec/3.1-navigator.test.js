@@ -85,6 +85,48 @@ describe('3.1 Navigator mixins: web-locks/install', () => {
     await assert.rejects(refused(), TypeError);
   });
 
+  /** Waits behind a holder with a signal, whose abort `abort` causes; the request must reject. */
+  async function reasonOf(signal, abort) {
+    const uninstall = install({ target: {} });
+    try {
+      let waiting;
+      await locks.request('a', async () => {
+        waiting = locks.request('a', { signal }, () => 'granted');
+        abort();
+      });
+      return await waiting.then(assert.fail, (reason) => reason);
+    } finally {
+      uninstall();
+    }
+  }
+
+  const throws = () => {
+    throw new Error('of users');
+  };
+
+  for (const parts of [['reason'], ['aborted'], ['aborted', 'reason']]) {
+    it(`hears the abort of a signal of another DOM if ${parts.join(' and ')} throw`, async () => {
+      const signal = new OtherSignal();
+      const reason = await reasonOf(signal, () => {
+        for (const part of parts) Object.defineProperty(signal, part, { get: throws, set() {} });
+        signal.abort('enough');
+      });
+      if (!parts.includes('reason')) assert.equal(reason, 'enough');
+      else assert.ok(reason instanceof DOMException && reason.name === 'AbortError');
+      assert.equal(signal.listeners.size, 0);
+    });
+  }
+
+  it('rejects at the grant if a listener of another DOM has stopped the abort event', async () => {
+    const signal = new OtherSignal();
+    const reason = await reasonOf(signal, () => {
+      Object.assign(signal, { aborted: true, reason: 'unheard' });
+    });
+    assert.equal(reason, 'unheard');
+    assert.equal(signal.listeners.size, 0);
+    assert.equal(await locks.request('a', { ifAvailable: true }, (lock) => lock !== null), true);
+  });
+
   it('`locks` is a read-only, enumerable, configurable attribute', () => {
     const uninstall = install();
     const { own, inherited } = snapshot();
