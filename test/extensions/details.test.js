@@ -148,6 +148,27 @@ describe('locks.query({ details: true })', () => {
           })();
         });
       },
+      acquireAll: function forgetful(name) {
+        const all = locks.acquireAll([`!${name}`, name], { warnAfter: 3_600_000 });
+        return awaited(all);
+      },
+      requestAll: function forgetful(name) {
+        return new Promise(function forgetful(resolve) {
+          const keep = () => new Promise((release) => resolve({ release }));
+          locks.requestAll([`!${name}`, name], { timeout: 3_600_000 }, keep);
+        });
+      },
+      'elect, for a later term,': function forgetful(name) {
+        return new Promise(function forgetful(resolve) {
+          let terms = 0;
+          locks.elect(name, { warnAfter: 3_600_000 }, (leader) => {
+            if (terms++ > 0) return new Promise((release) => resolve({ release }));
+            const robbed = once(leader.signal, 'abort');
+            locks.request(name, { steal: true }, () => {});
+            return robbed;
+          });
+        });
+      },
       'request, while a profile runs,': function forgetful(name) {
         return new Promise((resolve) => {
           (async function forgetful() {
@@ -162,6 +183,11 @@ describe('locks.query({ details: true })', () => {
       },
     };
 
+    /** The caller of this function is not among the frames of what follows the `await`. */
+    async function awaited(promise) {
+      return await promise;
+    }
+
     for (const [way, hold] of Object.entries(ways)) {
       it(`tells where ${way} was called, also leader() and the error of a time limit`, async () => {
         const name = freshName();
@@ -172,6 +198,25 @@ describe('locks.query({ details: true })', () => {
         here(error.holders[0].site);
         assert.match(error.message, /, for [^)]*, requested at (async )?forgetful \(.*\)\.$/);
         await held.release();
+      });
+    }
+
+    for (const limit of [0, 1, undefined]) {
+      it(`is known, also to errors, where Error.stackTraceLimit is ${limit}`, async (t) => {
+        const { stackTraceLimit } = Error;
+        t.after(() => {
+          Error.stackTraceLimit = stackTraceLimit;
+        });
+        Error.stackTraceLimit = limit;
+        for (const hold of [ways.acquire, ways.requestAll]) {
+          const name = freshName();
+          const held = await hold(name);
+          here((await detailsOf(name)).held[0].site);
+          const { stack } = await timedOut(() => locks.acquire(name, { timeout: 1 }));
+          assert.match(stack, /details\.test\.js:\d/);
+          assert.equal(Error.stackTraceLimit, limit);
+          await held.release();
+        }
       });
     }
 

@@ -9,7 +9,7 @@ const { clearTimeout, now, setTimeout, Promise } = require('../../platform/intri
 const { AbortSignal } = require('../../platform/realm.js');
 const { abortedReason, follow, unfollow } = require('../../standard/abort.js');
 const { LOST } = require('../../standard/lock-request.js');
-const { Request } = require('../request/request.js');
+const { Request, originOfCall } = require('../request/request.js');
 const { withSites } = require('../sites/sites.js');
 
 /** @import { Backend } from '../../backend/contract.js' */
@@ -54,6 +54,20 @@ class Candidate extends Request {
   #term;
   #began = 0;
 
+  /**
+   * @param {Backend} backend @param {string} name @param {Readonly<RequestOptions>} options
+   * @param {import('../sites/origin.js').Origin | undefined} origin
+   */
+  constructor(backend, name, options, origin) {
+    super(backend, name, options);
+    if (origin) this.origin = origin;
+  }
+
+  /** @override */
+  get hasSite() {
+    return true;
+  }
+
   /** @override @param {(leader: Leader) => any} callback */
   callCallback(callback) {
     this.#began = now();
@@ -82,12 +96,14 @@ class Candidate extends Request {
 /**
  * @param {Backend} backend @param {string} name @param {Readonly<RequestOptions>} options
  * @param {(leader: Leader) => any} callback called for each term
+ * @param {Function} callee the function whose caller is the place of the requests
  * @returns {Promise<any>} the result of the callback that did not lose its term
  */
-async function elect(backend, name, options, callback) {
+async function elect(backend, name, options, callback, callee) {
+  const origin = originOfCall(options, callee);
   let pause = FIRST_PAUSE;
   while (true) {
-    const candidate = new Candidate(backend, name, options);
+    const candidate = new Candidate(backend, name, options, origin);
     try {
       return await candidate.start(/** @type {any} */ (callback));
     } catch (error) {

@@ -79,7 +79,8 @@ class Extensions {
     const several = toSeveral(names, count > 2 ? optionsOrCallback : undefined, REQUEST_ALL);
     const callback = toCallback(arguments[count > 2 ? 2 : 1], REQUEST_ALL, 'The callback');
     // A plain `return` would make the engine call the promise's `then`, which may be user code.
-    return await runWithSeveral(backend, several, callback);
+    const callee = Extensions.prototype.requestAll;
+    return await runWithSeveral(backend, several, callback, callee);
   }
 
   /**
@@ -152,7 +153,7 @@ class Extensions {
       checkName(resourceName);
       refuseOthers(given, 'elect', ELECT);
       checkRequest(given);
-      return elect(backend, resourceName, given, callback);
+      return elect(backend, resourceName, given, callback, Extensions.prototype.elect);
     } catch (error) {
       return rejected(error);
     }

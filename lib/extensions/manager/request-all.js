@@ -14,6 +14,7 @@ const { checkName, describe, toDOMString, toLockMode } = require('../../standard
 const { addOnce, callEnclosed, countsAsEnclosing } = require('../reentrancy/enclosing-locks.js');
 const { HeldRequest, createHandle, findSite } = require('../request/lock-handle.js');
 const { checkRequest, refuseOthers, toOptions } = require('../options.js');
+const { originOfCall } = require('../request/request.js');
 const { rejectInUsersStack } = require('../sites/origin.js');
 const { isWatched } = require('../watch/watch.js');
 
@@ -44,6 +45,12 @@ class PartRequest extends HeldRequest {
   constructor(backend, name, options, group) {
     super(backend, name, options, group.asked);
     this.group = group;
+    if (group.origin) this.origin = group.origin;
+  }
+
+  /** @override */
+  get hasSite() {
+    return true;
   }
 
   /** @override @param {boolean} fromEvents */
@@ -84,6 +91,11 @@ class PartRequest extends HeldRequest {
 class Group {
   asked = now();
   /**
+   * The place of the call, until all locks are granted: handles must not be kept alive by it.
+   * @type {import('../sites/origin.js').Origin | undefined}
+   */
+  origin;
+  /**
    * The granted requests. Once all are granted, they are in the order of the parts.
    * @type {PartRequest[]}
    */
@@ -102,6 +114,14 @@ class Group {
    * @type {{ resolve: (value: any) => void, reject: (error: any) => void } | undefined}
    */
   settle;
+
+  /**
+   * @param {Readonly<RequestOptions>} options
+   * @param {Function} callee the method that the user has called
+   */
+  constructor(options, callee) {
+    this.origin = originOfCall(options, callee);
+  }
 
   /**
    * Takes all locks or none, and hands them over in the same microtask in which the last lock is
@@ -354,6 +374,7 @@ class Group {
    * @returns {LockHandle[]} in the order of the call
    */
   makeHandles({ parts }, where) {
+    this.origin = undefined;
     /** @type {LockHandle[]} */
     const handles = [];
     for (let i = 0; i < parts.length; i++) {
@@ -497,21 +518,23 @@ const sort = uncurry(Array.prototype.sort);
 
 /**
  * @param {Backend} backend @param {Several} several
- * @param {Function} callee the function whose caller is shown if the locks leak
+ * @param {Function} callee the function whose caller is the place of the requests
  * @returns {Promise<SeveralLocks | null>} null if `ifAvailable` was given and a lock is not
  *   available
  */
 function acquireSeveral(backend, several, callee) {
   const where = findSite(callee, isWatched(several.options));
-  return new Group().take(backend, several, undefined, where);
+  return new Group(several.options, callee).take(backend, several, undefined, where);
 }
 
 /**
  * @param {Backend} backend @param {Several} several
  * @param {(locks: readonly LockHandle[] | null) => any} callback
+ * @param {Function} callee as for `acquireSeveral`
  * @returns {Promise<any>} settles like the callback, after the release; or rejects as soon as a
  *   lock is stolen
  */
-const runWithSeveral = (backend, several, callback) => new Group().take(backend, several, callback);
+const runWithSeveral = (backend, several, callback, callee) =>
+  new Group(several.options, callee).take(backend, several, callback);
 
 module.exports = { SeveralLocks, acquireSeveral, toSeveral, runWithSeveral };

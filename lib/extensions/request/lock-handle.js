@@ -7,9 +7,10 @@ const { describeLock } = require('../../platform/names.js');
 const { asyncDispose, dispose } = require('../../platform/realm.js');
 const { Lock, own } = require('../../standard/lock.js');
 const { ENDED, GRANTED, PENDING, LOST, UNAVAILABLE } = require('../../standard/lock-request.js');
-const { withTextStack, callSite } = require('../sites/origin.js');
+const { withTextStack, callSite, originOf } = require('../sites/origin.js');
 const { Request } = require('./request.js');
 const { ANSWER_MS } = require('../watch/time-limits.js');
+const { needsOrigin } = require('../watch/watch.js');
 
 /** A blocked thread returns to JavaScript this often, because the engine can end it only there. */
 const SLICE_MS = 50;
@@ -306,7 +307,8 @@ class HandleRequest extends HeldRequest {
   constructor(backend, name, options) {
     super(backend, name, options);
     this.#where = findSite(HandleRequest, this.observer !== undefined);
-    if (this.#where) this.origin ??= { stack: `\n${this.#where}` };
+    if (this.observer && needsOrigin(options)) this.origin = originOf(HandleRequest);
+    else if (this.#where) this.origin = { stack: `\n${this.#where}` };
   }
 
   #where;

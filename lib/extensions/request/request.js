@@ -32,7 +32,7 @@ const { defaultOptions } = require('../options.js');
 const { rejectInUsersStack, originOf, withLongStack, withOrigin } = require('../sites/origin.js');
 const { ReentrantParent } = require('../reentrancy/reentrant-parent.js');
 const { addSites, areSitesRecorded, forgetSite, noteSite } = require('../sites/sites.js');
-const { Watch, isWatched } = require('../watch/watch.js');
+const { Watch, isWatched, needsOrigin } = require('../watch/watch.js');
 const { argumentError, notSupportedError } = require('../../platform/errors.js');
 const { describeLock } = require('../../platform/names.js');
 const { tokenOf } = require('../../platform/numbers.js');
@@ -137,7 +137,7 @@ class ExtendedRequest extends LockRequest {
     return false;
   }
 
-  /** @returns {boolean} whether the class records the place of the request in its own way */
+  /** @returns {boolean} whether the class sets `origin` itself */
   get hasSite() {
     return false;
   }
@@ -404,6 +404,14 @@ function otherLimitError(request, limit) {
   );
 }
 
+/**
+ * Finds the place of a call that makes several requests, some of them later, when the caller is not
+ * on the stack any more.
+ * @param {Readonly<RequestOptions>} options @param {Function} callee as for `originOf`
+ */
+const originOfCall = (options, callee) =>
+  needsOrigin(options) || areSitesRecorded() ? originOf(callee) : undefined;
+
 setDefaults(ExtendedRequest);
 
 /**
@@ -422,7 +430,7 @@ function makeRequest(backend, name, options, asked) {
   if (options.reentrant && !options.steal) this.backend = reentrantBackend(backend, name);
   if (isWatched(options)) this.observer = new Watch(this, asked);
   if (rejectsDeadlocks(options)) setDeadlockDetection(this);
-  if (this.observer?.needsOrigin || (areSitesRecorded() && !this.hasSite)) {
+  if (((this.observer && needsOrigin(options)) || areSitesRecorded()) && !this.hasSite) {
     this.origin = originOf(Request);
   }
   if (options !== defaultOptions) this.label = options.label;
@@ -447,4 +455,4 @@ function setDeadlockDetection(request) {
 const Request = /** @type {any} */ (makeRequest);
 /** @type {any} */ (Request).prototype = ExtendedRequest.prototype;
 
-module.exports = { Request };
+module.exports = { Request, originOfCall };

@@ -19,7 +19,8 @@ const { defineProperty } = Object;
  */
 function originOf(callee) {
   const origin = { stack: '' };
-  captureStackTrace(origin, callee);
+  if (Error.stackTraceLimit >= ENOUGH) captureStackTrace(origin, callee);
+  else withStackLimit(ENOUGH, () => captureStackTrace(origin, callee));
   return origin;
 }
 
@@ -38,10 +39,18 @@ function withTextStack(origin) {
  * @template {Error} E
  * @param {() => E} make
  */
-function withLongStack(make) {
+const withLongStack = (make) => withStackLimit(LONG, make);
+
+/**
+ * @template T
+ * @param {number} least the least frames that stacks must have, whatever users have set
+ * @param {() => T} make
+ */
+function withStackLimit(least, make) {
   const { stackTraceLimit } = Error;
+  if (stackTraceLimit >= least) return make();
   try {
-    Error.stackTraceLimit = Math.max(stackTraceLimit, LONG);
+    Error.stackTraceLimit = least;
   } catch {
     // Somebody froze Error.
     return make();
@@ -52,6 +61,9 @@ function withLongStack(make) {
     Error.stackTraceLimit = stackTraceLimit;
   }
 }
+
+/** The default limit, with which the frames of the library leave room for those of users. */
+const ENOUGH = 10;
 
 /** The library itself never has as many frames on the stack. */
 const LONG = 30;
@@ -64,9 +76,9 @@ const LONG = 30;
 function withOrigin(error, origin) {
   if (!origin) return error;
   try {
-    const { stack } = origin;
-    if (stack === '') return error;
-    const value = `${error.name}: ${error.message}\n${withoutFirstLine(stack)}`;
+    const frames = framesOf(`${origin.stack}`);
+    if (frames === '') return error;
+    const value = `${error.name}: ${error.message}\n${frames}`;
     defineProperty(error, 'stack', attributesOf(value));
   } catch {
     // User code may format stacks, and may throw an error. Then the error keeps its own stack.
@@ -81,8 +93,11 @@ function withOrigin(error, origin) {
 const attributesOf = (value) =>
   /** @type {any} */ ({ __proto__: null, value, writable: true, configurable: true });
 
-/** @param {string} stack */
-const withoutFirstLine = (stack) => stack.slice(stack.indexOf('\n') + 1);
+/** Without the first line, the only one if no frames were captured. @param {string} stack */
+function framesOf(stack) {
+  const end = stack.indexOf('\n');
+  return end < 0 ? '' : stack.slice(end + 1);
+}
 
 /** The most lines of a place. */
 const FRAMES = 4;
@@ -91,7 +106,7 @@ const FRAMES = 4;
 function placeOf(origin) {
   const text = origin && withTextStack(origin);
   if (!text) return '';
-  const frames = withoutFirstLine(text.stack);
+  const frames = framesOf(text.stack);
   // In a bundle, the library is in the same file as user code.
   return firstFrames(frames, LIBRARY) || firstFrames(frames);
 }

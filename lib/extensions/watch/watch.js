@@ -49,11 +49,6 @@ class Watch {
     if (warnAfter !== undefined) this.#warning = new Warning(this, warnAfter);
   }
 
-  /** Whether an error or a warning will show the place of the request. */
-  get needsOrigin() {
-    return this.limits !== undefined || this.#warning !== undefined;
-  }
-
   /** @returns {number} milliseconds from the call to the grant, or until now */
   waitDuration() {
     return (this.granted || this.ended || now()) - this.asked;
@@ -138,8 +133,13 @@ class Watch {
   }
 }
 
-/** Whether a request needs a Watch. @param {Readonly<RequestOptions>} options */
-const isWatched = (options) =>
-  hasTimeLimit(options) || warnAfterOf(options) !== undefined || areSubscribed();
+/**
+ * Whether an error or a warning will show the place of a request, which needs a Watch then.
+ * @param {Readonly<RequestOptions>} options
+ */
+const needsOrigin = (options) => hasTimeLimit(options) || warnAfterOf(options) !== undefined;
 
-module.exports = { Watch, isWatched };
+/** Whether a request needs a Watch. @param {Readonly<RequestOptions>} options */
+const isWatched = (options) => needsOrigin(options) || areSubscribed();
+
+module.exports = { Watch, isWatched, needsOrigin };
