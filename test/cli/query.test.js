@@ -14,8 +14,8 @@ const { RemoteProcess, freshBucket, pendingOn } = require('../helpers/process.js
 const { Command, PROGRAM, noTerminal, run, skip, start, startInTerminal } = require('./command.js');
 
 /** A fresh bucket, and the options that name it. */
-function setUp(t) {
-  const { locks, where } = freshBucket(t);
+function setUp(t, name) {
+  const { locks, where } = freshBucket(t, name);
   return { locks, where, at: ['--directory', where.directory, '--bucket', where.bucket] };
 }
 
@@ -104,6 +104,13 @@ describe('web-locks query', { skip }, () => {
     assert.deepEqual(all[1].slice(0, 3), [bucket, 'a', 'held']);
     const { held } = JSON.parse((await run(t, ['query', '-aj', ...other])).stdout);
     assert.deepEqual([held[0].bucket, held[0].label], [bucket, 'mine']);
+  });
+
+  it('names a bucket whose name is as long as that of a lock can be', async (t) => {
+    const { locks, at } = setUp(t, 'n'.repeat(32_768));
+    await hold(locks, 'a');
+    const { stdout } = await run(t, ['query', '--json', '--directory', at[1]]);
+    assert.deepEqual(JSON.parse(stdout).others, [{ bucket: at[3], held: 1, pending: 0 }]);
   });
 
   it('does not believe a name that a bucket does not have', async (t) => {

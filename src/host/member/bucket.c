@@ -72,11 +72,14 @@ static void free_bucket(struct wlh_bucket *bucket)
   free(bucket);
 }
 
+/* Code units; twice the most of a lock's name, because a prefix comes before the name of a user. */
+enum { TITLE_MOST = 2 * WLH_NAME_MOST };
+
 /* Copies the bucket's name for wlh_port_note_name. If the name is too long, or memory runs out, the
  * name is not noted. */
 static void keep_title(struct wlh_bucket *bucket, const uint16_t *title, uint32_t units)
 {
-  if (units == 0 || units > WLH_NAME_MOST) return;
+  if (units == 0 || units > TITLE_MOST) return;
   bucket->title = malloc(units * sizeof *title);
   if (!bucket->title) return;
   memcpy(bucket->title, title, units * sizeof *title);
