@@ -2,6 +2,7 @@
 
 /** Opens the bucket that the options name, on this machine or at an engine, and queries it. */
 
+const fs = require('node:fs');
 const path = require('node:path');
 const { setTimeout: sleep } = require('node:timers/promises');
 const { DEFAULT_BUCKET, idOfBucket } = require('../backend/bucket-ids.js');
@@ -251,6 +252,17 @@ function toFailure(error) {
 }
 
 /**
+ * Throws if the option names a directory that does not exist: commands that only look would make it,
+ * and show nothing.
+ * @param {import('./arguments.js').Values} values
+ */
+function checkDirectory({ directory }) {
+  if (directory === undefined || fs.existsSync(directory)) return;
+  const message = `--directory is '${directory}', which does not exist: no process has locks there.`;
+  throw new Failure(STATUS.unavailable, message);
+}
+
+/**
  * Throws if the name is too long.
  * @param {string} name @param {import('./arguments.js').Values} values
  */
@@ -265,6 +277,7 @@ module.exports = {
   CLOSING_MS,
   LATE,
   OpenBucket,
+  checkDirectory,
   checkName,
   messageOf,
   noAnswerFailure,

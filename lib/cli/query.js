@@ -8,7 +8,7 @@
 const { capitalize } = require('../platform/errors.js');
 const { circlesOf, narrow } = require('./circles.js');
 const { useStdout, printAll } = require('./output.js');
-const { OpenBucket } = require('./bucket.js');
+const { OpenBucket, checkDirectory } = require('./bucket.js');
 const { describeLook, describePlace, listOthers, lookAtOthersInUse } = require('./others.js');
 const { Screen } = require('./screen.js');
 const { STATUS } = require('./status.js');
@@ -33,6 +33,7 @@ const PERIOD_MS = 1000;
 
 /** @param {ParsedCommand} request */
 async function query({ values }) {
+  checkDirectory(values);
   const opened = new OpenBucket(values);
   const look = () => (values.all ? lookAtAll(opened, values.name) : lookAtOne(opened, values));
   try {

@@ -9,7 +9,7 @@ const { createHash } = require('node:crypto');
 const { createInterface } = require('node:readline');
 const { describeHolder, quoted } = require('./format.js');
 const { printAll } = require('./output.js');
-const { OpenBucket, checkName, toFailure } = require('./bucket.js');
+const { OpenBucket, checkDirectory, checkName, toFailure } = require('./bucket.js');
 const { describePlace, listOthers, lookAtOthersInUse } = require('./others.js');
 const { Failure, STATUS, say } = require('./status.js');
 
@@ -24,6 +24,7 @@ async function steal({ name = '', values }) {
     throw new Failure(STATUS.usage, message, 'Use --yes to take the lock without asking.');
   }
   checkName(name, values);
+  checkDirectory(values);
   const bucket = new OpenBucket(values);
   try {
     await bucket.ready();

@@ -8,7 +8,7 @@
 const { hostname } = require('../platform/machine.js');
 const { print } = require('./output.js');
 const { quoted } = require('./format.js');
-const { OpenBucket, serverOf } = require('./bucket.js');
+const { OpenBucket, checkDirectory, serverOf } = require('./bucket.js');
 const { query } = require('./query.js');
 const { Signals } = require('./signals.js');
 const { STATUS } = require('./status.js');
@@ -26,6 +26,7 @@ async function top(request) {
 
 /** @param {import('./arguments.js').Values} values */
 async function serve(values) {
+  checkDirectory(values);
   const bucket = new OpenBucket(values);
   try {
     await bucket.ready();

@@ -121,6 +121,16 @@ describe('the command line', () => {
     });
   }
 
+  it('what only looks makes no directory', () => {
+    const none = path.join(__dirname, 'none');
+    for (const command of [['query'], ['steal', 'a', '-y'], ['top'], ['top', '--web']]) {
+      const env = { WEB_LOCKS_BINARY: undefined };
+      const { code, stderr } = run([...command, '-d', none], env);
+      assert.deepEqual([code, existsSync(none)], [69, false]);
+      assert.match(stderr, /--directory is '.*none', which does not exist/);
+    }
+  });
+
   it('query --all is of this machine, also where the environment names a server', () => {
     const { code, stderr } = run(['query', '--all'], { WEB_LOCKS_AT: 'redis://x' });
     assert.equal(code, 69);
