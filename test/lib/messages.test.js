@@ -272,8 +272,13 @@ describe('the errorCode of an error', () => {
       (file) => file.endsWith('.js') && !/^(cli|page|profile)\b/.test(file),
     );
     const others = files.filter((file) => made.test(readFileSync(path.join(lib, file), 'utf8')));
-    // The one has it by withCode; the other is of a request that is not of users.
-    const known = ['cluster/engines/postgres/errors.js', 'standard/lock-request.js'];
+    // The first has it by withCode; the second stands for the reason of a user's signal; the third
+    // is of a request that is not of users.
+    const known = [
+      'cluster/engines/postgres/errors.js',
+      'standard/abort.js',
+      'standard/lock-request.js',
+    ];
     assert.deepEqual(others.map((file) => file.replaceAll(path.sep, '/')).sort(), known);
   });
 });
