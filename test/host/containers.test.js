@@ -167,24 +167,33 @@ describe('containers', { skip }, () => {
     assert.ok(ages.length === 1 && ages[0] >= days * 1000 && ages[0] < (days + 3600) * 1000, ages);
   });
 
-  /** A command that has the machine's boot called otherwise, as LXC and systemd-nspawn do. */
-  const withOwnBoot = (t) => {
-    const file = path.join(freshDirectory(t), 'boot_id');
-    fs.writeFileSync(file, '12345678-1234-4321-8888-aabbccddeeff\n');
-    const mount = `mount --bind ${file} /proc/sys/kernel/random/boot_id && exec "$@"`;
-    return [...MOUNTS, 'sh', '-c', mount, 'sh'];
-  };
+  /** A command that first mounts something. */
+  const withMount = (mount) => [...MOUNTS, 'sh', '-c', `mount ${mount} && exec "$@"`, 'sh'];
 
-  it('with a name of their own for the boot share locks, and tokens go on', async (t) => {
-    const { where } = freshBucket(t);
-    const other = await RemoteProcess.start(t, where);
-    const { lock } = await other.hold('a');
-    assert.equal((await look(where, withOwnBoot(t))).isFree, false);
-    other.kill();
-    await other.exited;
-    // Nobody proves that it is the same boot.
-    const { isFree, token } = await look(where, withOwnBoot(t));
-    assert.equal(isFree, true);
-    assert.ok(BigInt(token) > BigInt(lock.token));
-  });
+  for (const [what, bootId] of [
+    // LXC and systemd-nspawn give one.
+    ['a name of their own', '12345678-1234-4321-8888-aabbccddeeff\n'],
+    ['no name', ''],
+  ]) {
+    it(`with ${what} for the boot share locks, and tokens go on`, async (t) => {
+      const file = path.join(freshDirectory(t), 'boot_id');
+      fs.writeFileSync(file, bootId);
+      const withOwnBoot = withMount(`--bind ${file} /proc/sys/kernel/random/boot_id`);
+      const { where } = freshBucket(t);
+      const other = await RemoteProcess.start(t, where);
+      const { lock } = await other.hold('a');
+      assert.equal((await look(where, withOwnBoot)).isFree, false);
+      other.kill();
+      await other.exited;
+      // Nobody proves that it is the same boot.
+      const { isFree, token } = await look(where, withOwnBoot);
+      assert.equal(isFree, true);
+      assert.ok(BigInt(token) > BigInt(lock.token));
+    });
+  }
+
+  it('without /proc are told to mount it', (t) =>
+    assert.rejects(look(freshBucket(t).where, withMount('-t tmpfs tmpfs /proc')), {
+      stderr: /: \/proc is not mounted, .* Mount it\.\n/,
+    }));
 });

@@ -196,13 +196,7 @@ static enum wlh_status take_number_in_segment(
     struct wlh_bucket *bucket, uint32_t *member, struct wlh_failure *failure)
 {
   uint64_t boot = wlh_port_boot_number();
-  if (boot == 0) {
-    return wlh_fail(
-        failure, wlh_port_status_of(errno), "cannot read " WLH_PORT_BOOT ": %s%s",
-        wlh_port_error_text(errno),
-        wlh_port_status_of(errno) == WLH_FULL ? wlh_port_remedy(errno) : "");
-  }
-  /* Without boot ids, a segment that nobody has open may be of another boot. A large segment would
+  /* Without a boot id, a segment that nobody has open may be of another boot. A large segment would
    * occupy space, and cost time at each death. */
   bool is_large = wlh_port_size(&bucket->port) > wlh_segment_bytes(MANY_CELLS);
   bool stale = (boot == WLH_PORT_ANY_BOOT || is_large) && !wlh_port_is_any_alive(&bucket->port);

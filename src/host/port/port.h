@@ -127,13 +127,6 @@ struct wlh_port {
 #define WLH_PORT_FILE "%s/bucket"
 #endif
 
-/* Messages call the source of the boot's number by this name. */
-#if defined(__APPLE__)
-#define WLH_PORT_BOOT "the system's kern.bootsessionuuid"
-#else
-#define WLH_PORT_BOOT "/proc/sys/kernel/random/boot_id"
-#endif
-
 void wlh_port_init(struct wlh_port *port);
 
 /* Writes the directory to use for `directory` (NULL: the platform's) to `path`, WLH_PATH_SIZE
@@ -240,7 +233,7 @@ void wlh_port_free_zeros(void *zeros, size_t size);
 void wlh_port_trim_zeros(void *zeros, size_t used, size_t size);
 
 /* Returns a number that identifies this boot of the machine, or WLH_PORT_ANY_BOOT if boots have no
- * numbers. If that fails, returns 0 and sets errno. */
+ * numbers, or the number is unknown, as in a container without /proc. */
 #define WLH_PORT_ANY_BOOT UINT64_MAX
 uint64_t wlh_port_boot_number(void);
 

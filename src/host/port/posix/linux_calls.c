@@ -10,9 +10,19 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+/* For wlh_port_make_address, and to watch files. */
+const char *wlh_port_lack(void)
+{
+  struct stat status;
+  if (stat("/proc/self/fd", &status) == 0) return NULL;
+  return "/proc is not mounted, and the sockets of a bucket are reached through /proc/self/fd. "
+         "Mount it.";
+}
 
 int wlh_port_socket(int type)
 {

@@ -192,5 +192,5 @@ uint64_t wlh_port_boot_number(void)
   uint16_t text[64];
   size_t length = wlh_port_boot_name(name, sizeof name);
   for (size_t i = 0; i < length; i++) text[i] = (unsigned char)name[i];
-  return length ? wlk_hash(key, text, (uint32_t)length) | 1 : 0;
+  return length ? wlk_hash(key, text, (uint32_t)length) | 1 : WLH_PORT_ANY_BOOT;
 }

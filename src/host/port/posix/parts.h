@@ -105,11 +105,13 @@ enum wlh_port_rights wlh_port_rights(int descriptor);
 /* Excludes a map from children and, if possible, from core dumps. */
 void wlh_port_keep_private(void *map, size_t size);
 
-/* Writes the system's name of this boot to `name`, and returns its length. If that fails, returns 0
- * and sets errno. */
+/* Writes the system's name of this boot to `name`, and returns its length, or 0 if it is unknown. */
 size_t wlh_port_boot_name(char *name, size_t size);
 
 /* ---- linux_calls, plain_calls ---- */
+
+/* Returns NULL, or a sentence about what the calls below need and this system does not have. */
+const char *wlh_port_lack(void);
 
 /* The socket does not block and is not inherited. If it cannot be made or accepted, returns -1 and
  * sets errno. The caller prevents forks. */

@@ -380,6 +380,8 @@ enum wlh_status wlh_port_open(
     struct wlh_port *port, const char *base, bool standard, const char *bucket,
     struct wlh_failure *failure)
 {
+  const char *lack = wlh_port_lack();
+  if (lack) return wlh_fail(failure, WLH_UNSUPPORTED, "%s", lack);
   (void)snprintf(port->path, sizeof port->path, "%s/%s", base, bucket);
   enum wlh_status status = open_base(port, base, standard, failure);
   if (status == WLH_OK) status = open_bucket(port, failure);

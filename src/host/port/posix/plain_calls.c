@@ -28,6 +28,11 @@ static int mark_not_inherited(int descriptor)
   return -1;
 }
 
+const char *wlh_port_lack(void)
+{
+  return NULL;
+}
+
 int wlh_port_socket(int type)
 {
   return mark_not_inherited(socket(AF_UNIX, type, 0));
