@@ -58,7 +58,8 @@ napi_value start(napi_env env, napi_callback_info info)
   if (status != WLK_OK) return answer(env, status);
   thread.name = name.data();
   thread.name_length = name.length();
-  if (!succeeded(env, napi_get_value_uint32(env, call.arguments[1], &thread.id), "reading the id"))
+  if (!succeeded(
+          env, napi_get_value_uint32(env, call.arguments[1], &thread.id), "reading the thread id"))
     return nullptr;
   status =
       environment_start(call.environment, prefix, &thread, call.arguments[4], call.arguments[3]);

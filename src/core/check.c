@@ -13,9 +13,9 @@
   } while (0)
 
 struct totals {
-  size_t listed;  /* requests found in queues and held lists */
-  size_t stolen;  /* requests of agents that are in neither */
-  size_t agented; /* requests of agents */
+  size_t listed;   /* requests found in queues and held lists */
+  size_t stolen;   /* requests of agents that are in neither */
+  size_t by_agent; /* requests found in the lists of agents */
 };
 
 static size_t length_of(const struct wlk_link *list)
@@ -250,7 +250,7 @@ static const char *check_agent(const struct wlk_agent *agent, struct totals *tot
     EXPECT(!stolen || (request->news & ends), "a stolen lock was told but not ended");
     EXPECT((request->news == 0) == wlk_list_is_empty(&request->by_event), "news without an event");
     totals->stolen += stolen;
-    totals->agented++;
+    totals->by_agent++;
     with_news += request->news != 0;
   }
   EXPECT(with_news == length_of(&agent->events), "an event of a request of nobody");
@@ -286,7 +286,7 @@ const char *wlk_check(struct wlk_process *process)
   }
   if (broken) return broken;
   EXPECT(agents == process->agent_count, "the process does not count its agents");
-  EXPECT(totals.listed + totals.stolen == totals.agented, "a request is in no list, or in two");
+  EXPECT(totals.listed + totals.stolen == totals.by_agent, "a request is in no list, or in two");
   return NULL;
 }
 

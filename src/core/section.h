@@ -55,7 +55,7 @@ void wlk_section_assert_whole(const struct wlk_section *section)
 void wlk_section_lock_process(struct wlk_section *section) WLK_ACQUIRES(section->process->mutex);
 void wlk_section_unlock_process(struct wlk_section *section) WLK_RELEASES(section->process->mutex);
 
-/* At its end, the section resizes the table if necessary. */
+/* wlk_leave resizes the table afterwards if necessary. */
 void wlk_section_insert(
     struct wlk_section *section, struct wlk_table *table, struct wlk_entry *entry)
     WLK_REQUIRES(section->shard->mutex);

@@ -222,7 +222,7 @@ static enum wlh_status take_number_in_segment(
   }
   return wlh_fail(
       failure, WLH_LOST,
-      WLH_PORT_FILE " was replaced again and again while this process tried to open it. Try again.",
+      WLH_PORT_FILE " was replaced repeatedly while this process tried to open it. Try again.",
       bucket->port.path);
 }
 

@@ -54,8 +54,7 @@ enum wlh_status wlh_port_choose_directory(
   if (*standard && !local_data(parent, sizeof parent)) {
     return wlh_fail(
         failure, WLH_UNSUPPORTED,
-        "Windows does not report the local application data folder of this user. Set a "
-        "directory " WLH_GIVEN ".");
+        "cannot find this user's local application data folder: set a directory " WLH_GIVEN ".");
   }
   if (*standard)
     length = snprintf(path, WLH_PATH_SIZE, "%s\\web-locks", parent);
