@@ -53,7 +53,7 @@ const ENDING = ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGBREAK'];
  * Signals that make a process dump its core. A core of this process would be useless.
  * @type {NodeJS.Signals[]}
  */
-const OF_CORES = [
+const CORE_DUMP_SIGNALS = [
   'SIGQUIT',
   'SIGILL',
   'SIGTRAP',
@@ -157,7 +157,7 @@ class Signals {
 function endBySignal(signal) {
   process.removeAllListeners(signal);
   if (isWindows) process.exit(CONTROL_C_EXIT);
-  if (!OF_CORES.includes(signal)) process.kill(process.pid, signal);
+  if (!CORE_DUMP_SIGNALS.includes(signal)) process.kill(process.pid, signal);
   process.exit(128 + constants.signals[signal]);
 }
 

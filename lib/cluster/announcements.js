@@ -49,16 +49,16 @@ class Announcements {
     return this.#answers.length > 0;
   }
 
-  /** @param {boolean} fromEvents false within a call from user code */
-  announce(fromEvents) {
+  /** @param {boolean} isInEventLoop false within a call from user code */
+  announce(isInEventLoop) {
     if (this.#isAnnouncing) return;
     this.#isAnnouncing = true;
     try {
-      this.#announceEvents(fromEvents);
+      this.#announceLossesAndChanges(isInEventLoop);
       if (this.#isLosing || this.#ticking || this.#answers.length === 0) return;
-      this.#announceFirst(this.#answers, fromEvents, (request) => request.announceAnswer());
+      this.#announceFirst(this.#answers, isInEventLoop, (request) => request.announceAnswer());
       // User code may have stolen a lock of this manager.
-      this.#announceEvents(fromEvents);
+      this.#announceLossesAndChanges(isInEventLoop);
       if (this.#answers.length > 0) this.#scheduleAnswer();
     } catch {
       this.#tryToSchedule();
@@ -67,18 +67,20 @@ class Announcements {
     }
   }
 
-  /** @param {boolean} fromEvents */
-  #announceEvents(fromEvents) {
+  /** @param {boolean} isInEventLoop */
+  #announceLossesAndChanges(isInEventLoop) {
     for (;;) {
       // When a change is announced, user code may close the bucket, which loses locks.
       if (this.#losses.length > 0) {
-        this.#isLosing ||= fromEvents;
-        this.#announceFirst(this.#losses, fromEvents, (lock) => lock.announceLoss(fromEvents));
+        this.#isLosing ||= isInEventLoop;
+        this.#announceFirst(this.#losses, isInEventLoop, (lock) =>
+          lock.announceLoss(isInEventLoop),
+        );
       } else if (this.#isLosing) {
         this.#continueAfterLosses();
         return;
       } else if (this.#changes.length > 0) {
-        this.#announceFirst(this.#changes, fromEvents, (announce) => announce());
+        this.#announceFirst(this.#changes, isInEventLoop, (announce) => announce());
       } else {
         return;
       }
@@ -88,14 +90,14 @@ class Announcements {
   /**
    * Announces the first thing and removes it. If that overflows the stack in a call from user code,
    * the thing stays in the list for the event loop.
-   * @template T @param {T[]} things @param {boolean} fromEvents
+   * @template T @param {T[]} things @param {boolean} isInEventLoop
    * @param {(thing: T) => void} announce harmless to repeat
    */
-  #announceFirst(things, fromEvents, announce) {
+  #announceFirst(things, isInEventLoop, announce) {
     try {
       announce(things[0]);
     } catch (error) {
-      if (!fromEvents && error instanceof RangeError) throw error;
+      if (!isInEventLoop && error instanceof RangeError) throw error;
       report(error);
     }
     things.shift();

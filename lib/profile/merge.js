@@ -10,7 +10,7 @@
  * difference of each pair of processes, and the guess is limited to these bounds.
  */
 
-const { findBlockers } = require('./requests.js');
+const { setBlockers } = require('./requests.js');
 
 /**
  * A request as it is in the file of a profile.
@@ -79,7 +79,7 @@ function merge(traces) {
     request.ended += by;
   }
   const requests = parts.flat().sort((a, b) => a.asked - b.asked);
-  for (const same of groupsSharedByProcesses(requests)) findBlockers(/** @type {any} */ (same));
+  for (const same of groupsSharedByProcesses(requests)) setBlockers(/** @type {any} */ (same));
   return { requests, offsets };
 }
 
@@ -173,7 +173,8 @@ function offsetsOf(traces, parts) {
 const epochOf = ({ otherData: { began, zero = 0 } }) => (Date.parse(began) || 0) - zero;
 
 /**
- * The lower bounds of clock differences. Two bounds through a third process are combined into one.
+ * Lower bounds on the clock differences between processes. A bound from a to c and one from c to b
+ * also bound a to b, so all paths are combined (Floyd–Warshall).
  * @param {Merged[][]} parts the requests of each process, on its own clock
  * @returns {number[][]} `[a][b]`: the least amount by which the offset of `b` exceeds the offset of
  *   `a`

@@ -51,7 +51,7 @@ function requestsOf(parts) {
     if (same) same.push(request);
     else byName.set(key, [request]);
   }
-  for (const requests of byName.values()) findBlockers(requests);
+  for (const requests of byName.values()) setBlockers(requests);
   return all;
 }
 
@@ -110,7 +110,7 @@ function requestFromStart(numbers) {
  * Sets `blockers`.
  * @param {Recorded[]} requests of one name, in the order in which they were made
  */
-function findBlockers(requests) {
+function setBlockers(requests) {
   const byGrant = requests.filter(({ granted }) => granted < Number.POSITIVE_INFINITY);
   byGrant.sort((a, b) => a.granted - b.granted);
   let next = 0;
@@ -145,4 +145,4 @@ function nextGranted(byGrant, from, request) {
   return undefined;
 }
 
-module.exports = { findBlockers, requestsOf };
+module.exports = { setBlockers, requestsOf };

@@ -9,7 +9,7 @@
 /** After this time without an event the state counts as unknown. All times are milliseconds. */
 const SILENCE = 5000;
 /** If the browser has stopped reconnecting, the page itself reconnects after this time. */
-const AGAIN = 2000;
+const RECONNECT_MS = 2000;
 
 class Stream {
   #source;
@@ -75,7 +75,7 @@ class Stream {
       clearTimeout(this.#silence);
       this.#onStatus('lost');
       if (source.readyState === EventSource.CLOSED) {
-        this.#again = setTimeout(() => this.#reconnect(), AGAIN);
+        this.#again = setTimeout(() => this.#reconnect(), RECONNECT_MS);
       }
     });
   }

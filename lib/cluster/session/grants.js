@@ -281,7 +281,10 @@ class Grants {
   }
 }
 
-/** Whether the user holds the lock only with its whole group. @param {TrackedRequest} tracked */
+/**
+ * Whether the user gets the lock only once the whole group is granted.
+ * @param {TrackedRequest} tracked
+ */
 function needsGroup({ op }) {
   return op.group !== 0 && op.kind === 'request';
 }

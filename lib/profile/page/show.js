@@ -25,7 +25,10 @@ function numberFormatter(numbers) {
   return (number) => format.format(number);
 }
 
-/** @returns {(micro: number) => string} formats microseconds of a column as milliseconds */
+/**
+ * @returns {(micro: number) => string} formats microseconds as milliseconds, with the same number
+ *   of decimals for the whole column
+ */
 function timeFormatter(micros) {
   const write = numberFormatter(micros.map((micro) => micro / 1000));
   return (micro) => write(micro / 1000);

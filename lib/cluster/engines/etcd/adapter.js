@@ -139,7 +139,7 @@ class EtcdAdapter {
   async hello(seen = NOTHING_SEEN) {
     const link = this.#makeLink();
     const generation = this.#generation;
-    const own = this.#session();
+    const own = this.#requireSession();
     try {
       await this.#writeSessionAgain(own, seen, link);
       while (!(await this.#startStreams(link, own))) await this.#writeSessionAgain(own, seen, link);
@@ -152,7 +152,7 @@ class EtcdAdapter {
 
   /** @param {Op[]} ops @param {number} number */
   async step(ops, number) {
-    const own = this.#session();
+    const own = this.#requireSession();
     try {
       return await this.#steps.execute(ops, number, own, this.#connection());
     } finally {
@@ -183,7 +183,7 @@ class EtcdAdapter {
 
   /** @param {Seen} seen @returns {Promise<import('../../adapter.js').Renewal>} */
   async renew(seen = NOTHING_SEEN) {
-    const own = this.#session();
+    const own = this.#requireSession();
     const link = this.#connection();
     const { queueCache } = own;
     const dead = {
@@ -275,7 +275,7 @@ class EtcdAdapter {
 
   /** @param {string} [name] @param {'held'} [which] */
   async query(name, which) {
-    const { queueCache } = this.#session();
+    const { queueCache } = this.#requireSession();
     const ask = () => new Query(this.#keys, queueCache, this.#connection()).run(name, which);
     try {
       return await ask();
@@ -333,7 +333,7 @@ class EtcdAdapter {
     return own;
   }
 
-  #session() {
+  #requireSession() {
     if (!this.#own) throw staleError();
     return this.#own;
   }

@@ -191,8 +191,8 @@ class Keys {
   }
 
   /**
-   * The value of a request's key. It contains the time for queries, and a thief's `clientId` for
-   * the holders that lose their locks.
+   * The value of a request's key. It contains the time of the request, which queries report. A
+   * theft's value includes its `clientId`, so that the holders that it robs can report it.
    * @param {RequestOp} op @param {string} [clientId]
    */
   value({ kind, name, ref, weight, label }, clientId) {

@@ -3,22 +3,22 @@
 /**
  * Plans a step as a few transactions, one after the other. A transaction has a *move* for each
  * operation, or for each group of `ifAvailable`. A move consists of changes, of conditions that
- * etcd checks, and of reads that etcd executes if a condition does not hold. So most transactions
- * succeed at the first attempt, even if a name is busy.
+ * etcd checks, and of reads that etcd executes if a condition does not hold. Conditions are as weak
+ * as possible, so most transactions succeed at the first attempt, even for busy names.
  *
  * - A request that may wait requires no condition if it is exclusive. If it is shared, its
  *   condition is that no request with another limit exists.
  * - `ifAvailable` requires an empty queue or, if it is shared, only shared requests with its limit.
  * - An end that marks the name requires that the lock exists.
- * - A request that passes is complete at once if no request exists that can hold the name. Its key
- *   is written only otherwise.
+ * - A passing request completes at once if no existing request can hold the name; otherwise its key
+ *   is written.
  *
  * The transaction also reads the resulting queue, so a free name costs one call. A queue that the
  * cache follows is not read, since its watch delivers it.
  *
  * No condition of etcd can add up units (`ifAvailable` with a limit) or count waiters
- * (`maxPending`). Such a request is made, and then withdrawn if it is not held or if too many
- * requests wait ahead of it. Until then, other sessions may see it wait.
+ * (`maxPending`). Such a request is written first, and deleted again if it is not granted or if too
+ * many requests wait ahead of it. Until then, other sessions may see it wait.
  *
  * A theft deletes the request of each holder, and writes a key into the range of the holder's
  * session. So the queue is read first, and the transaction requires that nobody else holds the
@@ -303,12 +303,13 @@ class Planner {
       conditions.push(existsCondition(base64(this.#keys.quarantine)));
       return [];
     }
-    const { holders = [], obstacle = [] } = queues.get(name) ?? {};
+    const { holders = [], firstWaiterAndBlockers = [] } = queues.get(name) ?? {};
     if (holders.length === 0) conditions.push(this.#unusedCondition(name));
     // While this holder exists, nobody else can hold the name.
     else if (holders[0].kind !== 'c') conditions.push(sameEntryCondition(holders[0]));
-    else if (obstacle.length === 0) conditions.push(this.#unchangedCondition(name, revision));
-    else conditions.push(...obstacle.map(sameEntryCondition));
+    else if (firstWaiterAndBlockers.length === 0)
+      conditions.push(this.#unchangedCondition(name, revision));
+    else conditions.push(...firstWaiterAndBlockers.map(sameEntryCondition));
     return nest(holders.map((holder) => this.#takeFromHolder(holder)));
   }
 

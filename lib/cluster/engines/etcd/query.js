@@ -101,7 +101,7 @@ class Query {
       if (i < 0) {
         this.#revision = Number(header.revision);
         const sessions = found.filter((_, at) => at % 2 === 1);
-        for (const { kvs = [] } of sessions) for (const kv of kvs) this.#addSession(kv);
+        for (const { kvs = [] } of sessions) for (const kv of kvs) this.#addSessionKey(kv);
         const unknown = holders.filter((entry) => !this.#fillInGrant(entry));
         if (queue.entries.size <= SHORT_QUEUE) await this.#searchGrants(unknown);
         return holders.map((entry) => this.#toAdapterEntry(entry));
@@ -126,7 +126,7 @@ class Query {
     const requests = await (name === undefined
       ? this.#read(key, sessions)
       : this.#readAll(allWith(this.#keys.queue(name))));
-    for (const kv of await this.#read(sessions, end)) this.#addSession(kv);
+    for (const kv of await this.#read(sessions, end)) this.#addSessionKey(kv);
     const all = this.#queuesOf(requests).flat();
     const entries = which === 'held' ? all.filter(({ token }) => token > 0n) : all;
     await this.#searchGrants(entries);
@@ -158,7 +158,7 @@ class Query {
   }
 
   /** @param {KeyValue} kv */
-  #addSession({ key, value }) {
+  #addSessionKey({ key, value }) {
     const { lease, what } = this.#keys.parse(textOf(key));
     if (what === undefined) this.#sessions.set(lease, valueOf(String(value)));
     if (what === 'mark') this.#marks.set(lease, valueOf(String(value)));

@@ -49,7 +49,7 @@ class QueueCache {
   /** The lease of the quarantine's key. @type {string | undefined} */
   quarantine;
   /** The revision at which the quarantine ended. */
-  freed = 0;
+  quarantineEnd = 0;
   /** The difference between a token and its revision. */
   offset = 0n;
   /**
@@ -89,7 +89,7 @@ class QueueCache {
 
   /** @param {number} revision */
   wasQuarantined(revision) {
-    return this.isQuarantined || revision < this.freed;
+    return this.isQuarantined || revision < this.quarantineEnd;
   }
 
   /** @param {number | string} revision */
@@ -213,10 +213,12 @@ class QueueCache {
    */
   get obstacles() {
     if (this.isQuarantined) return [];
-    return [...this.wanted].flatMap((prefix) => this.#followed.get(prefix)?.queue.obstacle ?? []);
+    return [...this.wanted].flatMap(
+      (prefix) => this.#followed.get(prefix)?.queue.firstWaiterAndBlockers ?? [],
+    );
   }
 
-  /** Resolves when the watch has delivered the end of an obstacle. @param {Entry} obstacle */
+  /** Resolves when the watch has delivered the end of a request. @param {Entry} request */
   async waitForEnd({ created, key, name }) {
     const prefix = this.#keys.queue(name);
     await this.#until(
@@ -304,7 +306,7 @@ class QueueCache {
     if (followed.isLive && followed.revision >= revision) return true;
     // A read from before the end of the quarantine does not show the grants that the end of the
     // quarantine caused.
-    if (revision < this.freed) return false;
+    if (revision < this.quarantineEnd) return false;
     const before = followed.queue.entries;
     const entries = entriesOf(kvs, this.#keys).map((entry) => this.#knownEntry(entry, before));
     followed.queue = queueOf(entries);
@@ -379,7 +381,7 @@ class QueueCache {
   #clearQuarantine(revision, notifications) {
     if (!this.isQuarantined) return;
     this.quarantine = undefined;
-    this.freed = revision;
+    this.quarantineEnd = revision;
     this.suspend();
     notifications.push(() => this.#events.freed());
   }

@@ -35,7 +35,7 @@ const { textOf, valueOf } = require('./keys.js');
  * @property {number} limit
  * @property {number} weight
  * @property {string} label
- * @property {string} thief the client id of a thief; '' for another request
+ * @property {string} thief the client id of the requester if this request is a theft; '' otherwise
  * @property {number} created the revision that created it
  * @property {bigint} token 0n while it waits
  * @property {number} asked when it was made, by the wall clock of its client; NaN if unknown
@@ -110,7 +110,7 @@ class Queue {
    * The first waiter, and enough holders to block it: while these exist, no waiter can be granted.
    * The list is empty if nobody waits.
    */
-  get obstacle() {
+  get firstWaiterAndBlockers() {
     const { blocked, holders } = this;
     if (!blocked) return [];
     let count = 0;

@@ -152,8 +152,8 @@ class Streams {
   }
 
   /**
-   * Called with each renewal, after its write. It resolves when all changes until this write are
-   * known, and ends watches of names that nobody has waited for since the last renewal.
+   * Called at each renewal, after its write. Resolves once all changes up to that write are known,
+   * and ends watches of names that nobody has waited for since the last renewal.
    */
   async handleRenewal() {
     this.follow();

@@ -3,11 +3,11 @@
 /**
  * Sends calls over Node's HTTP client, unless the user gives a `fetch`, because Node's `fetch`
  * takes more CPU time. It offers the part of `fetch` that gateway.js uses, follows no redirects,
- * and ignores undici's global dispatcher and proxies of the environment. All buckets of a thread
- * share its connections. An unused connection is kept for a while, unless the bucket has moved to
- * another endpoint, and an established connection never keeps the event loop alive. An answer that
- * is cut off must be an error, so an answer is refused if only the end of the connection marks its
- * end.
+ * and ignores undici's global dispatcher and the proxy environment variables. All buckets of a
+ * thread share its connections. An unused connection is kept for a while, unless the bucket has
+ * moved to another endpoint, and an established connection never keeps the event loop alive. A
+ * truncated response must be an error, so a response that is delimited only by the close of the
+ * connection is rejected.
  */
 
 const { Buffer } = require('node:buffer');

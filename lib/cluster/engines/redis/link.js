@@ -36,8 +36,8 @@ function kindOf(client) {
 }
 
 /**
- * Describes for a message what a user gave as the client. Clients of redis 3 and 4 do not state
- * their version, but differ in their methods.
+ * Describes the given client for an error message. Clients of the npm package redis 3 and 4 do not
+ * expose their version, but their methods differ.
  * @param {any} client
  */
 function describeClient(client) {
