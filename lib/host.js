@@ -46,7 +46,7 @@ function openBucket(name, options) {
 function directoryOption(options) {
   if (options === undefined || options === null) return undefined;
   if (typeof options !== 'object') {
-    throw typeError(OPEN_BUCKET, `The options are ${describe(options)}, not an object.`);
+    throw typeError(OPEN_BUCKET, `The options are ${describe(options)}; expected an object.`);
   }
   rejectUnknownOptions(options, ['directory'], OPEN_BUCKET);
   return options.directory;

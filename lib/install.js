@@ -17,10 +17,10 @@ const { Lock, LockManager, locks: locksOfProcess } = require('./index.js');
 function install(where) {
   const { target = globalThis, locks = locksOfProcess } = toOptions(where);
   if (!(locks instanceof LockManager)) {
-    throw typeError(INSTALL, `The 'locks' option is ${describe(locks)}, not a LockManager.`);
+    throw typeError(INSTALL, `The 'locks' option is ${describe(locks)}; expected a LockManager.`);
   }
   if (!isObject(target)) {
-    throw typeError(INSTALL, `The target is ${describe(target)}, not a global object.`);
+    throw typeError(INSTALL, `The target is ${describe(target)}; expected a global object.`);
   }
   /** @type {(() => void)[]} */
   const undo = [];

@@ -20,7 +20,8 @@ const PAGE = path.join(root, 'docs', 'internals', 'messages.md');
 const OTHERS = /\.(sql|lua)\.js$|\/page\/|cli\/completion\.js$|\.h$|\/(check|verify|layout)\.c$/;
 
 /** SQL, patterns and headers are texts that only programs read. */
-const FOR_MACHINES = /^\s*(SELECT|SET|BEGIN|AND|NOTIFY)\b|IS NOT NULL|\^\(\?|[A-Z]\|[A-Z]|-src '/;
+const FOR_MACHINES =
+  /^\s*(SELECT|SET|BEGIN|AND|NOTIFY)\b|^decode\('|IS NOT NULL|\^\(\?|[A-Z]\|[A-Z]|-src '/;
 /** The subject of a message, or a call that failed, which other texts complete. */
 const PART_OF_OTHERS = /^(The )?'[^']+' (option|on '\w+')$/;
 /** Texts that these calls search for come from other programs. */

@@ -34,8 +34,8 @@ const kinds = new Map([
     WLH_FULL,
     [
       'FULL',
-      'Free space on the file system, close unused buckets, raise the limit of open files, or ' +
-        'request fewer locks at a time with shorter names.',
+      'Free space on the file system, close unused buckets, raise the limit of open files, ' +
+        'request fewer locks at a time, or use shorter names.',
     ],
   ],
   [

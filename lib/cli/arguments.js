@@ -94,7 +94,7 @@ const PLACE = {
     short: 'd',
     value: 'PATH',
     completes: 'folder',
-    help: 'the folder in which this machine keeps the files of its locks',
+    help: "the directory of this machine's lock files",
   },
   at: {
     value: 'URL',

@@ -14,7 +14,7 @@ const { TTL } = require('../cluster/ttl.js');
 require('../common.js');
 const { findOtherBuckets } = require('./buckets.js');
 const { narrow } = require('./circles.js');
-const { openEngine } = require('./engines.js');
+const { openEngine, serverOf } = require('./engines.js');
 const { Failure, STATUS } = require('./status.js');
 
 /** The longest time that a query of another bucket may take. */
@@ -152,7 +152,9 @@ async function lookAtOther({ backend, bucket, folder }, name) {
   if (!backend)
     return {
       bucket: null,
-      failure: `the bucket in ${folder} cannot be queried: its file 'name' is missing or invalid`,
+      failure:
+        `the bucket in ${folder} cannot be queried: its file 'name' is missing or does not match ` +
+        'the directory. If nothing uses the directory, delete it',
     };
   try {
     const state = await within(backend.details(name), LOOK_MS);
@@ -166,9 +168,6 @@ async function lookAtOther({ backend, bucket, folder }, name) {
     backend.close();
   }
 }
-
-/** Drops the parts that may contain a password. @param {string} at */
-const serverOf = (at) => at.replace(/^([a-z+]+:\/\/)(?:.*@)?([^?#]*).*$/is, '$1$2');
 
 /**
  * @template T
@@ -281,7 +280,6 @@ module.exports = {
   checkName,
   messageOf,
   noAnswerFailure,
-  serverOf,
   toFailure,
   within,
 };

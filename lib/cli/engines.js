@@ -41,6 +41,13 @@ const OF_ENGINES = {
   priority: [openPostgres, openRedis],
 };
 
+/** Drops the parts of a URL that may contain a password. @param {string} url */
+const serverOf = (url) => url.replace(/^([a-z+]+:\/\/)?(?:.*@)?([^?#]*).*$/is, '$1$2');
+
+/** @param {string} url @param {string} expected */
+const urlFailure = (url, expected) =>
+  new Failure(STATUS.usage, `--at is '${serverOf(url)}'; expected ${expected}.`);
+
 /**
  * @param {string} url @param {Settings} settings
  * @param {string} from what gave the URL, for messages
@@ -60,10 +67,7 @@ function open(url, settings) {
   const scheme = /^([a-z+]+):\/\//i.exec(url)?.[1].toLowerCase() ?? '';
   if (!Object.hasOwn(ENGINES, scheme)) {
     const known = Object.keys(ENGINES).map((one) => `${one}://`);
-    throw new Failure(
-      STATUS.usage,
-      `--at expects a URL that begins with one of ${known.join(', ')}.`,
-    );
+    throw urlFailure(url, `a URL that begins with one of ${known.join(', ')}`);
   }
   for (const option of /** @type {(keyof typeof OF_ENGINES)[]} */ (Object.keys(OF_ENGINES))) {
     if (settings[option] === undefined || OF_ENGINES[option].includes(ENGINES[scheme])) continue;
@@ -152,7 +156,10 @@ function openRedis(url, { bucket, prefix, shards, ttl }) {
  */
 function openEtcd(url, { bucket, ttl }) {
   const [, scheme, user, hosts] = /^etcd\+(https?):\/\/(?:([^@/]*)@)?([^/]*)\/?$/i.exec(url) ?? [];
-  if (!hosts) throw new Failure(STATUS.usage, '--at expects etcd+http://HOST:PORT[,HOST:PORT…].');
+  if (!hosts) {
+    const form = '[USER:PASSWORD@]HOST:PORT[,HOST:PORT…]';
+    throw urlFailure(url, `etcd+http://${form}, or etcd+https://…`);
+  }
   const [name, ...password] = (user ?? '').split(':');
   const auth = user
     ? { user: decodeURIComponent(name), password: decodeURIComponent(password.join(':')) }
@@ -161,4 +168,4 @@ function openEtcd(url, { bucket, ttl }) {
   return { bucket: requireEntry('etcd').openBucket(bucket, { endpoints, auth, ttl }), end() {} };
 }
 
-module.exports = { openEngine };
+module.exports = { openEngine, serverOf };

@@ -8,7 +8,8 @@
 const { hostname } = require('../platform/machine.js');
 const { print } = require('./output.js');
 const { quoted } = require('./format.js');
-const { OpenBucket, checkDirectory, serverOf } = require('./bucket.js');
+const { OpenBucket, checkDirectory } = require('./bucket.js');
+const { serverOf } = require('./engines.js');
 const { query } = require('./query.js');
 const { Signals } = require('./signals.js');
 const { STATUS } = require('./status.js');

@@ -127,7 +127,7 @@ const OPTIONS = freeze({
     not: ['ifAvailable'],
   },
   deadlock: {
-    does: "`'reject'`: rejects if the request would wait for itself",
+    does: "`'reject'`: rejects if waiting would be a deadlock",
     calls: ['request', 'several', ...WAITS, ...OBJECTS],
     scopes: ['process'],
   },
@@ -226,7 +226,7 @@ const toBlocking = (value) => (value === undefined ? undefined : Boolean(value))
 /** @param {any} value @param {string} operation @returns {'reject' | undefined} */
 function toDeadlock(value, operation) {
   if (value === undefined || value === 'reject') return value;
-  throw typeError(operation, `The 'deadlock' option is ${describe(value)}, not 'reject'.`);
+  throw typeError(operation, `The 'deadlock' option is ${describe(value)}; expected 'reject'.`);
 }
 
 /** @param {any} value @param {string} operation @param {string} what */
@@ -244,7 +244,7 @@ function toKeep(value, operation) {
   if (value === undefined) return undefined;
   if (typeof value === 'number' && value > 0 && value <= LONGEST_KEEP) return value;
   const wanted = 'a number of milliseconds, more than 0 and at most 100 years';
-  throw typeError(operation, `The 'keep' option is ${describe(value)}, not ${wanted}.`);
+  throw typeError(operation, `The 'keep' option is ${describe(value)}; expected ${wanted}.`);
 }
 
 /** @param {any} value @param {string} operation @returns {string | undefined} */
@@ -265,7 +265,7 @@ function toCount(value, least, operation, what) {
   if (value === undefined) return undefined;
   if (typeof value === 'number' && value >= least && value <= MOST && value % 1 === 0) return value;
   const wanted = `a whole number from ${least} to 2^31 - 1`;
-  throw typeError(operation, `${what} is ${describe(value)}, not ${wanted}.`);
+  throw typeError(operation, `${what} is ${describe(value)}; expected ${wanted}.`);
 }
 
 /** @param {any} value @param {string} operation @returns {number} */
@@ -275,7 +275,7 @@ function toPriority(value, operation) {
   if (typeof value === 'number' && value >= LEAST_PRIORITY && value <= MOST && value % 1 === 0)
     return value | 0;
   const wanted = 'a whole number from -2^31 to 2^31 - 1';
-  throw typeError(operation, `The 'priority' option is ${describe(value)}, not ${wanted}.`);
+  throw typeError(operation, `The 'priority' option is ${describe(value)}; expected ${wanted}.`);
 }
 
 /**
@@ -285,7 +285,7 @@ function toPriority(value, operation) {
 function toMilliseconds(value, operation, what) {
   if (value === undefined) return undefined;
   if (typeof value === 'number' && value >= 0 && value < Number.POSITIVE_INFINITY) return value;
-  throw typeError(operation, `${what} is ${describe(value)}, not a number of milliseconds.`);
+  throw typeError(operation, `${what} is ${describe(value)}; expected a number of milliseconds.`);
 }
 
 /** Checks that the options fit together. @param {RequestOptions} options */

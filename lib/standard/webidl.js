@@ -53,14 +53,17 @@ function checkName(name) {
  */
 function toCallback(value, operation, what) {
   if (typeof value === 'function') return value;
-  throw typeError(operation, `${what} is ${describe(value)}, not a function.`);
+  throw typeError(operation, `${what} is ${describe(value)}; expected a function.`);
 }
 
 /** @param {any} value @param {string} operation @returns {LockMode} */
 function toLockMode(value, operation) {
   const mode = toDOMString(value, operation, "The 'mode' option");
   if (mode === 'exclusive' || mode === 'shared') return mode;
-  throw typeError(operation, `The 'mode' option is ${inspect(mode)}, not 'exclusive' or 'shared'.`);
+  throw typeError(
+    operation,
+    `The 'mode' option is ${inspect(mode)}; expected 'exclusive' or 'shared'.`,
+  );
 }
 
 /**
@@ -72,14 +75,17 @@ function toLockMode(value, operation) {
 function toLockOptions(value, operation, isAbortSignal = abort.isAbortSignal) {
   if (value === undefined || value === null) return defaultOptions;
   if (typeof value !== 'object' && typeof value !== 'function') {
-    throw typeError(operation, `The options are ${describe(value)}, not an object.`);
+    throw typeError(operation, `The options are ${describe(value)}; expected an object.`);
   }
   const ifAvailable = Boolean(value.ifAvailable);
   const givenMode = value.mode;
   const mode = givenMode === undefined ? 'exclusive' : toLockMode(givenMode, operation);
   const signal = value.signal;
   if (signal !== undefined && !isAbortSignal(signal)) {
-    throw typeError(operation, `The 'signal' option is ${describe(signal)}, not an AbortSignal.`);
+    throw typeError(
+      operation,
+      `The 'signal' option is ${describe(signal)}; expected an AbortSignal.`,
+    );
   }
   const steal = Boolean(value.steal);
   return { ifAvailable, mode, signal, steal };

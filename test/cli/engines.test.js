@@ -34,7 +34,7 @@ describe('--at', { skip }, () => {
     for (const url of ['mysql://host', 'postgres', 'etcd+http://', 'etcd+http://host/path']) {
       const { code, stderr } = await run(t, ['query', '--at', url]);
       assert.equal(code, 64);
-      assert.match(stderr, /^web-locks: --at expects /);
+      assert.match(stderr, /^web-locks: --at is '.*'; expected /);
     }
   });
 

@@ -124,7 +124,8 @@ describe('web-locks query', { skip }, () => {
       const { stdout } = await run(t, ['query', '--directory', at[1]]);
       assert.ok(
         stdout.includes(
-          `the bucket in ${folder} cannot be queried: its file 'name' is missing or invalid`,
+          `the bucket in ${folder} cannot be queried: its file 'name' is missing or does not ` +
+            'match the directory. If nothing uses the directory, delete it',
         ),
         stdout,
       );

@@ -149,7 +149,8 @@ describe('messages', () => {
   it('of the time limit of a theft say what is known of it, and not for whom it waits', () => {
     assert.equal(
       message(theftTimeoutError('x', 5002, true)),
-      'Timed out after 5,002 ms: it is not known whether lock "x" was stolen and released again.',
+      'Timed out after 5,002 ms: the server did not answer, so lock "x" may have been stolen from ' +
+        'its holder; if so, it was released again.',
     );
     assert.equal(
       message(theftTimeoutError('x', 5002, false)),

@@ -225,7 +225,8 @@ describe('3.1 Navigator mixins: web-locks/install', () => {
     for (const wrong of ['mine', null, {}, { request() {}, query() {} }]) {
       assert.throws(() => install({ locks: wrong }), {
         name: 'TypeError',
-        message: /^Failed to execute 'install': The 'locks' option is .*, not a LockManager\.$/,
+        message:
+          /^Failed to execute 'install': The 'locks' option is .*; expected a LockManager\.$/,
       });
     }
     assert.throws(() => install({ locks, traget: {} }), { message: /option 'traget'/ });
@@ -238,7 +239,7 @@ describe('3.1 Navigator mixins: web-locks/install', () => {
       assert.throws(() => install(wrong), {
         name: 'TypeError',
         message:
-          /^Failed to execute 'install': The target is (null|5|'globalThis'), not a global object\.$/,
+          /^Failed to execute 'install': The target is (null|5|'globalThis'); expected a global object\.$/,
       });
     }
     assert.deepEqual(snapshot(), before);

@@ -68,7 +68,7 @@ describe('3.2.1 request(): conversions', () => {
   });
 
   it('with two arguments the second is the callback, never the options', async () => {
-    await rejects([freshName(), { mode: 'shared' }], /is an object, not a function/);
+    await rejects([freshName(), { mode: 'shared' }], /is an object; expected a function/);
   });
 
   it('with three arguments the second is the options, even if it is a function', async () => {
@@ -136,8 +136,8 @@ describe('3.2.1 request(): conversions', () => {
 
   it('the arguments are converted in their order: name, options, callback', async () => {
     await rejects([Symbol('name'), { mode: 'wrong' }, 7], /name is a Symbol/);
-    await rejects([freshName(), { mode: 'wrong' }, 7], /'wrong', not 'exclusive' or 'shared'/);
-    await rejects([freshName(), { mode: 'shared' }, 7], /callback is 7, not a function/);
+    await rejects([freshName(), { mode: 'wrong' }, 7], /'wrong'; expected 'exclusive' or 'shared'/);
+    await rejects([freshName(), { mode: 'shared' }, 7], /callback is 7; expected a function/);
   });
 
   it('inherited members of the options count', async () => {

@@ -476,10 +476,6 @@ class Session {
       this.#timers.set('deadline', this.#now() + Math.max(this.#lease.rest(), 1));
   }
 
-  get #withinTtl() {
-    return `within ${this.#ttl} ms`;
-  }
-
   /** @param {string} what */
   #timeoutError(what) {
     return unreachableError(what, this.#outageReason);
@@ -882,7 +878,7 @@ class Session {
     const isWanted = (/** @type {Op} */ op) => this.#isWanted(op);
     const ops = this.#sendQueue.dropMissedSteps(done, isWanted, this.#now(), this.#ttl);
     const error = this.#timeoutError(
-      `The server did not answer this request ${this.#withinTtl}, although it answered other calls`,
+      `The server did not answer this request within ${this.#ttl} ms, although it answered other calls`,
     );
     for (const op of ops) this.#grants.handleRefusal(op, error);
   }
@@ -925,7 +921,7 @@ class Session {
     if (isAwaited && by > now) next = by;
     else if (isAwaited)
       this.#readiness.reject(
-        this.#timeoutError(`The bucket could not be opened ${this.#withinTtl}`),
+        this.#timeoutError(`The bucket could not be opened within ${this.#ttl} ms`),
       );
     for (const tracked of this.#requests.all()) {
       if (waits(tracked.op) || tracked.state !== ASKED) continue;
@@ -937,7 +933,7 @@ class Session {
       const { obstacle = this.#outageReason } = tracked;
       this.#giveUp(
         tracked,
-        unreachableError(`The server did not execute the request ${this.#withinTtl}`, obstacle),
+        unreachableError(`The server did not execute the request within ${this.#ttl} ms`, obstacle),
         obstacle,
       );
     }
@@ -969,7 +965,8 @@ class Session {
 
   /** @template T @param {Promise<T>} promise @param {number} milliseconds */
   #within(promise, milliseconds) {
-    const late = () => this.#timeoutError(`The server did not answer the query ${this.#withinTtl}`);
+    const late = () =>
+      this.#timeoutError(`The server did not answer the query within ${this.#ttl} ms`);
     return within(this.#clock, promise, milliseconds, late);
   }
 

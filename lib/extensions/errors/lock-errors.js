@@ -172,7 +172,8 @@ function waitTimeoutError(lockName, waited, holders, grantsIn, outage) {
 function theftTimeoutError(lockName, waited, mayBeDone, cause) {
   const lock = describeLock(lockName);
   const what = mayBeDone
-    ? `it is not known whether ${lock} was stolen and released again`
+    ? `the server did not answer, so ${lock} may have been stolen from its holder; if so, it was ` +
+      'released again'
     : `${lock} was not stolen`;
   const message = `Timed out after ${milliseconds(waited)}: ${what}${because(cause)}.`;
   return new LockTimeoutError(message, lockName, { waited, held: 0, cause });

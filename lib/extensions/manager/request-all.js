@@ -468,7 +468,7 @@ class SeveralLocks {
 /** @param {any} names @param {any} givenOptions @param {string} operation @returns {Several} */
 function toSeveral(names, givenOptions, operation) {
   if (typeof names !== 'object' || typeof names?.[Symbol.iterator] !== 'function') {
-    throw typeError(operation, `The names are ${describe(names)}, not a list.`);
+    throw typeError(operation, `The names are ${describe(names)}; expected a list.`);
   }
   const options = toOptions(givenOptions, operation);
   refuseOthers(options, 'several', operation);

@@ -65,8 +65,8 @@ class NamedLock {
   /** The units of a semaphore. @type {number | undefined} */
   #limit;
   /**
-   * Requests on former names, oldest first. Each request waits for all requests that still use its
-   * name.
+   * `resize` moves the semaphore to a new name. For each old name that is still in use, the request
+   * that `resize` queued behind all others, oldest first.
    * @type {InstanceType<typeof HeldRequest>[]}
    */
   #former = [];
@@ -87,10 +87,10 @@ class NamedLock {
   constructor(kind, name, options, operation, more = [], limit = undefined) {
     const isPrivate = name === undefined;
     if (typeof name === 'object') {
-      throw typeError(operation, `The name is ${describe(name)}, not a string.`);
+      throw typeError(operation, `The name is ${describe(name)}; expected a string.`);
     }
     if (options !== undefined && options !== null && typeof options !== 'object') {
-      throw typeError(operation, `The options are ${describe(options)}, not an object.`);
+      throw typeError(operation, `The options are ${describe(options)}; expected an object.`);
     }
     rejectUnknownOptions(options, isPrivate ? OF_PRIVATE : OF_NAMED, operation, more);
     this.#limit = limit;

@@ -92,8 +92,20 @@ class ReentrantParent {
     request.granted(lock.tokenLow, lock.tokenHigh);
   }
 
-  /** May be called again after a stack overflow. @returns {void | Promise<void>} */
   withdraw() {
+    return this.#detach();
+  }
+
+  release() {
+    return this.#detach();
+  }
+
+  /**
+   * Removes the request from the lock, and releases the lock if it only waited for this request.
+   * May be called again after a stack overflow.
+   * @returns {void | Promise<void>}
+   */
+  #detach() {
     const { served } = this.lock;
     if (!served) return undefined;
     this.#removeRequest(served.requests);
@@ -117,10 +129,6 @@ class ReentrantParent {
   forget(request) {
     const asked = getFrom(servedElsewhere, this.#asked);
     if (asked) deleteFrom(asked, request);
-  }
-
-  release() {
-    return this.withdraw();
   }
 
   /** @param {Request | undefined} request */
@@ -233,7 +241,8 @@ async function announceLosses(lost, closed) {
 
 /** @param {Backend} backend @param {Request} lock @param {any} client see `lock.guard` */
 async function guard(backend, lock, client) {
-  if (!backend.guard) throw notSupportedError("'guard' cannot be used with this lock manager.");
+  if (!backend.guard)
+    throw notSupportedError('lock.guard() is available only for locks of a PostgreSQL bucket.');
   await backend.guard(lock, client);
 }
 

@@ -40,7 +40,7 @@ const leaks = new FinalizationRegistry(({ request, where }) => {
   if (!request.held) return;
   request.giveBack();
   if (where === '') isLooking = true;
-  const site = where === '' ? ` ${LATER}` : ` It was acquired:\n${where}`;
+  const site = where === '' ? ` ${LATER}` : ` It was acquired at:\n${where}`;
   warn(
     `A handle of ${describeLock(request.name)} was garbage-collected without release(); the ` +
       `lock is released now.${site}`,
@@ -326,8 +326,8 @@ class HandleRequest extends HeldRequest {
 
 /**
  * @param {HeldRequest} request a granted request
- * @param {string} [where] the place (findSite), if the lock must be released when the handle is
- *   garbage-collected
+ * @param {string} [where] where the lock was acquired (see findSite; '' if unknown). If given,
+ *   garbage collection of the handle releases the lock with a warning.
  * @returns {LockHandle}
  */
 function createHandle(request, where) {

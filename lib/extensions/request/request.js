@@ -39,7 +39,9 @@ const { tokenOf } = require('../../platform/numbers.js');
 
 /** @import { RequestOptions } from '../options.js' */
 
-const NO_DEADLOCKS = "The 'deadlock' option cannot be used with this lock manager.";
+const NO_DEADLOCKS =
+  "The 'deadlock' option is available only for locks of this process, not for locks of the machine " +
+  'or of a cluster.';
 
 /** The reason of a loss when a limit on holding was reached. */
 const TIME = 'time';
@@ -279,9 +281,9 @@ class ExtendedRequest extends LockRequest {
   }
 
   /**
-   * Loses the lock as in a theft, together with its reentrant locks. Then the lock is released, so
-   * that the next request can get it. The loss must not wait for the release, because the release
-   * may wait for the holder, who must first learn of the loss.
+   * Marks the lock and its reentrant locks as lost, as a theft does, and then releases it, so that
+   * the next request is granted. The loss is marked first: the release may wait for the holder,
+   * which must already know of the loss.
    * @param {string} reason
    */
   loseAndRelease(reason) {

@@ -28,7 +28,7 @@ const MEANING = {
 const classify = (error) => MEANING[error?.code] ?? (isLocal(error) ? 'local' : 'retry');
 
 const deadError = () =>
-  plainError('The session has expired at the server.', 'ERR_WEB_LOCKS_SESSION_DEAD');
+  plainError('The session expired on the server.', 'ERR_WEB_LOCKS_SESSION_DEAD');
 
 const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOCKS_STALE');
 
@@ -202,7 +202,7 @@ const REFUSALS = [
   [
     ({ code, message }) => code === NOT_FOUND && message.includes('lease'),
     'ERR_WEB_LOCKS_SESSION_DEAD',
-    'The session has expired at the server',
+    'The session expired on the server',
   ],
   [
     ({ code, message }) =>
@@ -222,8 +222,8 @@ const REFUSALS = [
   [
     ({ status, code }) => code === 0 && [401, 403, 407].includes(status),
     'ERR_WEB_LOCKS_RIGHTS',
-    'A proxy in front of etcd rejected the request. Pass openBucket a `fetch` that sends what the ' +
-      'proxy requires',
+    'A proxy in front of etcd rejected the request. Pass openBucket a `fetch` that sends the ' +
+      'credentials that the proxy requires',
   ],
   [
     ({ message }) => message.includes('too many operations'),

@@ -451,7 +451,7 @@ class PostgresAdapter {
   }
 
   #current() {
-    if (!this.#link) throw explain(new Error('there is no connection'), this.#schema);
+    if (!this.#link) throw explain(new Error('there is no connection to PostgreSQL'), this.#schema);
     return this.#link;
   }
 

@@ -64,7 +64,7 @@ function classify(error) {
 }
 
 const deadError = () =>
-  plainError('The session has expired at the server.', 'ERR_WEB_LOCKS_SESSION_DEAD');
+  plainError('The session expired on the server.', 'ERR_WEB_LOCKS_SESSION_DEAD');
 
 const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOCKS_STALE');
 

@@ -127,8 +127,8 @@ class RedisAdapter {
   /** @type {Needs} */
   #needs = { pause: 0, strict: 0, idle: 0 };
   /**
-   * The `run_id` of the connection's server, by shard, for steps. It is '' in a cluster, where the
-   * client finds the server.
+   * The `run_id` of each shard's server, which every step carries, so that a server that took over
+   * rejects it. '' in a cluster, where the client chooses the server.
    * @type {string[]}
    */
   #runs = [];
@@ -641,7 +641,7 @@ class RedisAdapter {
 
   /** @param {number} shard @param {string[]} args @returns {Promise<any>} for `checkReply` */
   #run(shard, args) {
-    if (!this.#link) throw explain(new Error('there is no connection'));
+    if (!this.#link) throw explain(new Error('there is no connection to the Redis server'));
     return run(this.#link, this.#prefixes[shard], args);
   }
 

@@ -27,7 +27,7 @@ const MEANING = {
 const classify = (error) => MEANING[error?.code] ?? (isLocal(error) ? 'local' : 'retry');
 
 const deadError = () =>
-  plainError('The session has expired at the server.', 'ERR_WEB_LOCKS_SESSION_DEAD');
+  plainError('The session expired on the server.', 'ERR_WEB_LOCKS_SESSION_DEAD');
 
 const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOCKS_STALE');
 
@@ -57,8 +57,8 @@ const evictionError = (policy) =>
 
 const noRunIdError = () =>
   plainError(
-    'The server does not report its run_id, so web-locks cannot detect a restart or a fail-over, ' +
-      'after which two clients may hold the same lock. To accept that risk, pass failover: ' +
+    'The server does not report its run_id, so web-locks cannot detect a restart or failover. ' +
+      'After one, two clients may hold the same lock. To accept that risk, pass failover: ' +
       "'ignore'.",
     'ERR_WEB_LOCKS_NO_RUN_ID',
   );
