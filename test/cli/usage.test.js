@@ -110,8 +110,8 @@ describe('the command line', () => {
   }
 
   for (const [args, env, pattern] of [
-    [['query'], { WEB_LOCKS_AT: 'x' }, /: WEB_LOCKS_AT expects a URL/],
-    [['query', '--at', 'x'], { WEB_LOCKS_AT: 'redis://x' }, /: --at expects a URL/],
+    [['query'], { WEB_LOCKS_AT: 'x' }, /: WEB_LOCKS_AT is 'x'; expected a URL/],
+    [['query', '--at', 'x'], { WEB_LOCKS_AT: 'redis://x' }, /: --at is 'x'; expected a URL/],
     [['query'], { WEB_LOCKS_DIRECTORY: 'x' }, /WEB_LOCKS_DIRECTORY is 'x'; expected an absolute/],
   ]) {
     it(`blames what is wrong: ${JSON.stringify(env)} web-locks ${args.join(' ')}`, () => {
