@@ -227,8 +227,8 @@ function* successivePairs(same) {
 }
 
 /**
- * Whether the recorded end of a lock is exact. A holder learns of a theft or a loss with a delay,
- * so the end that it records is late.
+ * Whether the recorded end of a lock is exact. A holder is notified of a theft or a loss
+ * with a delay, so the end that it records is late.
  * @param {Merged} request
  */
 const hasExactEnd = ({ args: { outcome } }) => outcome === 'granted' || outcome === 'threw';

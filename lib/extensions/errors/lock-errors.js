@@ -212,7 +212,7 @@ function whyNotToWait(maxPending) {
   return `${waiting} waiting already`;
 }
 
-/** The error of a request that would wait for itself, through any number of locks and threads. */
+/** The error of a request whose wait would be a deadlock, of any number of locks and threads. */
 class DeadlockError extends LockError {
   /**
    * @param {string} lockName

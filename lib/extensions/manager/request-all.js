@@ -142,7 +142,7 @@ class Group {
         available = await this.#takeInOneStep(backend, several);
       } else {
         // Each lock is requested when the previous one is held. If a lock was lost meanwhile, the
-        // loop ends, because a later request would not learn of that loss. This is not a function
+        // loop ends, because a later request would not know of that loss. This is not a function
         // of its own, because its return would take a further microtask after the answer to the
         // last request.
         for (let i = 0; i < parts.length && available && !this.#failure; i++) {

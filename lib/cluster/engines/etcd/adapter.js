@@ -10,10 +10,11 @@
  * The cost of a session must not depend on the number of other sessions, so it receives only the
  * changes that concern it (queue-cache.js). One watch covers the keys written for this session. A
  * thief writes such a key for each lock that it steals, and the deletion of the session's key shows
- * that the lease expired. The keys stay until the session has read them, even if it was cut off and
- * etcd has compacted the history. Grants cannot be delivered in this way, because nobody would
- * write them when a lease expires. So the session also watches the names that it waits for. Each
- * renewal writes a key and waits for the watch to deliver it, which proves that the watch works.
+ * that the lease expired. The keys stay until the session has read them, even if it was
+ * disconnected and etcd has compacted the history. Grants cannot be delivered in this way, because
+ * nobody would write them when a lease expires. So the session also watches the names that it waits
+ * for. Each renewal writes a key and waits for the watch to deliver it, which proves that the watch
+ * works.
  *
  * Each connection writes the session's key, and all transactions require that the key still has
  * this version. So a late transaction of an older connection or an expired lease changes nothing.

@@ -120,9 +120,9 @@ const isOfOtherProtocol = (error) => causesOf(error).some((one) => OTHER_PROTOCO
 const isTlsFailure = (error) => !isOfOtherProtocol(error) && causesOf(error).some(isOfTls);
 
 /**
- * The error of a session's first call. If the answer does not come from etcd, this error says that
- * there is no etcd at this address. (Later, an answer of this kind may come from a proxy, for a
- * call that etcd has executed.) If the URL has the wrong protocol, `other` is the protocol that the
+ * The error of a session's first call. If the response does not come from etcd, this error says
+ * that there is no etcd at this address. (Later, such a response may come from a proxy, for a call
+ * that etcd has executed.) If the URL has the wrong protocol, `other` is the protocol that the
  * server speaks.
  * @param {any} error @param {string} [other] @returns {unknown}
  */
@@ -159,7 +159,7 @@ const UNIMPLEMENTED = 12;
 const UNAUTHENTICATED = 16;
 
 /**
- * @typedef {object} Refusal an error answer of etcd
+ * @typedef {object} Refusal an error response of etcd
  * @property {number} status of HTTP
  * @property {number} code of gRPC; 0 for none
  * @property {string} message

@@ -265,9 +265,9 @@ class EtcdLink {
   }
 
   /**
-   * Starts one watch; the result stops it. The gateway accepts several watches in a request. But it
-   * begins to answer when the first watch is made, and drops the other watches that it has not read
-   * by then.
+   * Starts one watch; the returned function stops it. The gateway accepts several watches in a
+   * request. But it begins to respond once the first watch is created, and drops the watches of the
+   * request that it has not read by then.
    * @param {object} watch @param {(result: any) => void} onResult receives each part of the answer
    * @param {(error: unknown) => void} end called when the watch breaks by itself
    */

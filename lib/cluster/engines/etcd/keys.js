@@ -205,17 +205,18 @@ class Keys {
 /**
  * The lease of the mark that a request's end sets, in etcd's form. It is computed from the request,
  * so that repeated attempts grant only one lease.
- * @param {string} lease as in keys @param {number} ref
+ * @param {string} lease see `leaseKey` @param {number} ref
  */
 function doneLease(lease, ref) {
   const hash = createHash('sha256').update(`${lease}-${ref}`).digest();
   return String(BigInt.asUintN(62, hash.readBigUInt64LE()) + 1n);
 }
 
-/** @param {string} lease in etcd's form @returns {string} as in keys */
+/** @param {string} lease in etcd's decimal form @returns {string} 16 hexadecimal digits, for
+ * keys */
 const leaseKey = (lease) => BigInt(lease).toString(16).padStart(16, '0');
 
-/** @param {string} lease as in keys @returns {string} in etcd's form */
+/** @param {string} lease see `leaseKey` @returns {string} in etcd's decimal form */
 const leaseNumber = (lease) => String(BigInt(`0x${lease}`));
 
 /** @param {string} from @param {string} to the first key after the range */

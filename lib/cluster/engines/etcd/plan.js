@@ -197,7 +197,7 @@ class Planner {
   #clientId;
 
   /**
-   * @param {BucketKeys} keys @param {Cache} queueCache @param {string} lease as in keys
+   * @param {BucketKeys} keys @param {Cache} queueCache @param {string} lease see `leaseKey`
    * @param {string} clientId the client id that holders get if this session steals their locks
    */
   constructor(keys, queueCache, lease, clientId) {
@@ -432,7 +432,8 @@ function nest(changes) {
   return some;
 }
 
-/** A mark names the request that set it. @param {string} lease as in keys @param {number} ref */
+/** A mark names the request that set it. @param {string} lease see `leaseKey` @param {number}
+ * ref */
 const setterOf = (lease, ref) => `${lease}-${ref}`;
 
 /** @param {string} key */

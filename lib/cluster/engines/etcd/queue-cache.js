@@ -53,7 +53,7 @@ class QueueCache {
   /** The difference between a token and its revision. */
   offset = 0n;
   /**
-   * The session's requests at etcd, by `ref`, without the requests of a transaction that is under
+   * The session's requests in etcd, by `ref`, without the requests of a transaction that is under
    * way or whose outcome is unknown. Only `forget` removes one.
    * @type {Map<number, Entry>}
    */
@@ -76,7 +76,7 @@ class QueueCache {
   /** @type {{ isOver: () => boolean, resolve: () => void, reject: (error: unknown) => void }[]} */
   #waiting = [];
 
-  /** @param {BucketKeys} keys @param {string} lease as in keys @param {CacheEvents} events */
+  /** @param {BucketKeys} keys @param {string} lease see `leaseKey` @param {CacheEvents} events */
   constructor(keys, lease, events) {
     this.#keys = keys;
     this.#lease = lease;
@@ -139,8 +139,8 @@ class QueueCache {
   }
 
   /**
-   * Adds a request that was made. If the watch has already delivered it, the cache keeps the entry
-   * from the watch.
+   * Adds a request that a transaction has written. If the watch has already delivered it, the cache
+   * keeps the entry from the watch.
    * @param {Entry} entry
    */
   addOwn(entry) {

@@ -36,10 +36,12 @@ const { textOf, valueOf } = require('./keys.js');
  * @property {number} weight
  * @property {string} label
  * @property {string} thief the client id of the requester if this request is a theft; '' otherwise
- * @property {number} created the revision that created it
- * @property {bigint} token 0n while it waits
- * @property {number} asked when it was made, by the wall clock of its client; NaN if unknown
- * @property {number} granted when it was granted, by our monotonic clock; NaN while it waits or if
+ * @property {number} created the revision that created the key
+ * @property {bigint} token 0n while the request waits
+ * @property {number} asked when the request was made, by the wall clock of its client; NaN if
+ * unknown
+ * @property {number} granted when the request was granted, by our monotonic clock; NaN while it
+ * waits or if
  *   unknown
  */
 

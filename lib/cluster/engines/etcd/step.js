@@ -30,7 +30,7 @@ class Step {
   view;
   /** Requests whose locks were stolen during the step. @type {Set<number>} */
   stolenFrom = new Set();
-  /** Requests that were made and will be withdrawn. @type {Set<number>} */
+  /** Requests that were written, must not stay, and will be deleted. @type {Set<number>} */
   refused = new Set();
   /** Requests that this step itself ends. @type {Set<number>} */
   ending = new Set();

@@ -1,11 +1,11 @@
 'use strict';
 
 /**
- * Executes a session's steps at etcd, in transactions that plan.js plans; step.js keeps the state.
- * If an answer was lost, a key of the session shows whether its transaction was executed, because
- * each transaction writes its number there. A transaction that only ends requests writes no number,
- * since it can be repeated. But it must not be repeated once a later request of the session may use
- * a key that it deletes (slots.js).
+ * Executes a session's steps in etcd, as transactions that plan.js plans. step.js keeps the state.
+ * If the response to a transaction was lost, a key of the session shows whether etcd executed the
+ * transaction, because each transaction writes its number there. A transaction that only ends
+ * requests writes no number, since it can be repeated. But it must not be repeated once a later
+ * request of the session may use a key that it deletes (slots.js).
  */
 
 const { now } = require('../../../platform/intrinsics.js');
@@ -191,9 +191,9 @@ class Steps {
   }
 
   /**
-   * Answers a transaction that was executed but whose answer was lost, from the queues at its
-   * revision. If etcd has compacted that revision, the present queues are used. Then a request that
-   * was made and no longer exists was stolen, and its theft is reported.
+   * Infers the answers of a transaction that etcd executed but whose response was lost, from the
+   * queues at its revision. If etcd has compacted that revision, the present queues are used. A
+   * request that was written and is in none of them was stolen, and its theft is reported.
    * @param {OwnStep} step @param {string} revision @param {Own} own @param {Link} link
    */
   async #inferAnswers(step, revision, own, link) {
@@ -210,7 +210,7 @@ class Steps {
         if (this.#entryOf(op, queues, own)) continue;
         if (isPassing(op)) {
           // A request that does not wait has written nothing. Only `#recordResults` knows whether a
-          // request was made.
+          // request was written.
           if (op.kind !== 'pass') step.putBack(op);
           else if (!this.#passedOf(op, queues, own)) step.answers.set(op, PASSED);
           continue;

@@ -67,7 +67,7 @@ class NameStream {
   /** The prefixes of the names that use this stream. @type {Set<string>} */
   prefixes = new Set();
   stop = () => {};
-  /** Called once the watch exists at the server. From then on it delivers every change. */
+  /** Called once etcd has created the watch. From then on, the watch delivers every change. */
   onBegin = () => {};
   /** @type {Promise<void>} */
   begun = new Promise((resolve) => {
@@ -93,7 +93,7 @@ class Streams {
   #isOver = false;
 
   /**
-   * @param {object} parts @param {BucketKeys} parts.keys @param {string} parts.lease as in keys
+   * @param {object} parts @param {BucketKeys} parts.keys @param {string} parts.lease see `leaseKey`
    * @param {Cache} parts.queueCache @param {Link} parts.link
    * @param {(error: unknown) => void} parts.fail called when a watch breaks
    */

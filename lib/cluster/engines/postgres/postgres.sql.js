@@ -10,7 +10,7 @@ module.exports = `
 -- Parameters that many functions have:
 --   me         the caller's session
 --   its_conn   the number of the connection that calls; an older one must change nothing
---   its_step   the number of the step that this call is
+--   its_step   the number of the step that this call executes
 --   reference  "ref" of a request, which is unique in its session
 --   k          the key of a name: SHA-256
 --   seen_life, seen_token   the epoch and the greatest token that the client has seen; or '', 0
@@ -561,7 +561,7 @@ END $$;
 -- Executes a step that consists of one request and no theft, like "step" but faster. It first
 -- records the answer that the request gets if the name is free.
 --
---   Input    as of "step", for the only operation; waits: it is no ifAvailable
+--   Input    as for "step", for its only operation; waits: it is no ifAvailable
 --   Output   the only entry of "step"
 CREATE OR REPLACE FUNCTION web_locks.request_alone(
   me bigint, its_conn int, its_step bigint, waits bool, reference bigint, k bytea, its_name bytea,
@@ -933,7 +933,7 @@ END $$;
 -- does not check the epoch.
 --
 --   Input    beyond: first '', then the output, until that is NULL
---   Output   as of "end_sessions"
+--   Output   as for "end_sessions"
 CREATE OR REPLACE FUNCTION web_locks.sweep(me bigint, beyond bytea) RETURNS bytea
 LANGUAGE plpgsql AS $$
 DECLARE

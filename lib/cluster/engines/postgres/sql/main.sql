@@ -6,7 +6,7 @@
 -- Parameters that many functions have:
 --   me         the caller's session
 --   its_conn   the number of the connection that calls; an older one must change nothing
---   its_step   the number of the step that this call is
+--   its_step   the number of the step that this call executes
 --   reference  "ref" of a request, which is unique in its session
 --   k          the key of a name: SHA-256
 --   seen_life, seen_token   the epoch and the greatest token that the client has seen; or '', 0

@@ -1,7 +1,7 @@
 -- Executes a step that consists of one request and no theft, like "step" but faster. It first
 -- records the answer that the request gets if the name is free.
 --
---   Input    as of "step", for the only operation; waits: it is no ifAvailable
+--   Input    as for "step", for its only operation; waits: it is no ifAvailable
 --   Output   the only entry of "step"
 CREATE OR REPLACE FUNCTION web_locks.request_alone(
   me bigint, its_conn int, its_step bigint, waits bool, reference bigint, k bytea, its_name bytea,

@@ -2,7 +2,7 @@
 -- does not check the epoch.
 --
 --   Input    beyond: first '', then the output, until that is NULL
---   Output   as of "end_sessions"
+--   Output   as for "end_sessions"
 CREATE OR REPLACE FUNCTION web_locks.sweep(me bigint, beyond bytea) RETURNS bytea
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -38,7 +38,7 @@ function F.time_as_primary(replication)
   local key = string.match(P, '^[^{]*') .. '{wl:}server'
   local id = known.run .. ' ' .. (F.field(replication, 'master_replid') or '')
   local its = redis.pcall('HMGET', key, 'id', 'since')
-  -- The user's rights may exclude this key.
+  -- The user may lack permission for this key.
   if its.err then return 0 end
   if its[1] ~= id or not tonumber(its[2]) then
     redis.pcall('HSET', key, 'id', id, 'since', F.int(now))
@@ -75,7 +75,7 @@ function F.compare_seen(seen, token)
   F.begin_epoch(pause, math.max(token, last_number))
 end
 
--- Must run before any other command. Begins a new epoch if the server is another one. Returns an
+-- Must run before any other command. Begins a new epoch if the server has changed. Returns an
 -- error or nothing.
 function F.check_epoch()
   local it = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions',

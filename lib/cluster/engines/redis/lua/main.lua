@@ -1,10 +1,11 @@
 -- The lock state of a bucket (or of a shard) in Redis, and the commands that change it: one script,
--- which `npm run embed` makes of this folder. Redis runs nothing else during a call, so each is
--- atomic. Redis may refuse the first write of a call, but no later one, so a call is done or not.
+-- which `npm run embed` generates from this directory. Redis runs nothing else during a call, so
+-- each call is atomic. Redis may refuse the first write of a call, but no later write, so a call
+-- writes everything or nothing.
 -- Times are milliseconds of this server's clock; numbers are below 2^53.
 --
 --   KEYS[1]  P, the prefix of all keys of the bucket, with their hash tag
---   KEYS[2]  in a cluster P:m, so that a node without all of the bucket refuses to run this
+--   KEYS[2]  in a cluster P:m, so that a node that lacks a part of the bucket refuses the call
 --
 --   ARGV[1]  command: the file of each says what follows ARGV[4], and what it returns
 --   ARGV[2]  session
@@ -138,9 +139,9 @@ if is_done then
   call('HSET', unpack(fields))
 end
 if last_text then call('HSET', M, 'tok', last_text) end
--- Messages come last, because a missing right to publish must not stop a step halfway.
+-- Messages come last: if the user lacks permission to publish, the step must still be complete.
 if messages then
   for _, what in ipairs(messages) do redis.pcall('PUBLISH', what[1], what[2]) end
 end
--- It would take longer to make an array with a single entry.
+-- A single reply is returned without an array, because creating one would take longer.
 return command == 'step' and #reply == 1 and reply[1] or reply

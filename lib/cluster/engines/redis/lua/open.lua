@@ -44,9 +44,9 @@ function F.shorten_quarantines()
   if longest > 0 then call('HSET', M, 'pause', F.int(longest)) else call('HDEL', M, 'pause') end
 end
 
--- Redis refuses single commands in the middle of a call if the user lacks the right to them. A
--- session that cannot end what it has must not live on, so opening and renewing it fail. Redis 6.2
--- cannot tell. Returns the error, or nil.
+-- If the user lacks permission for a command, Redis refuses that command in the middle of a call. A
+-- session that cannot end its own requests must not live on, so opening and renewing it fail. Redis
+-- 6.2 cannot check permissions in advance. Returns the error, or nil.
 function F.check_rights()
   if not redis.acl_check_cmd then return nil end
   local commands = {
@@ -77,7 +77,7 @@ function F.open()
   F.shorten_quarantines()
   F.expire_key_later(S)
   F.expire_key_later(INFO)
-  -- This PUBLISH may raise an error, so that a user who may not publish learns of it.
+  -- This PUBLISH may raise an error: a user without permission to publish must get it.
   call('PUBLISH', P .. ':c:' .. me, 'e 0')
   return { 'open', epoch, F.int(math.max(from - now, 0)) }
 end

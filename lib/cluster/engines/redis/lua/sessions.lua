@@ -73,7 +73,7 @@ function F.extend_late_leases(renewed)
 end
 
 -- The longest quarantine that expired sessions need. A session that expired here may have been
--- renewed at a former primary whose clients come back, so the quarantine that it needs counts for
+-- renewed on a former primary whose clients come back, so the quarantine that it needs counts for
 -- this additional time.
 function F.longest_lapsed(text)
   local longest = 0

@@ -15,7 +15,7 @@
 --   Output   a code for each operation: above 0 the token of a grant; 0 waits; -1 not available;
 --            -3 too many wait; -4 ended; -6 ended and not marked, because it was not held; -9 has
 --            passed; -10 - n the name's limit is n; e<text> an error. Or for the step -2, -5, or
---            -8: the step before it is not the last that was done. A single code is not in an array
+--            -8: the step before it is not the last executed one. A single code is not in an array
 --
 -- This is the fast path of a step. It handles the usual operations with as few commands as
 -- possible: requests of free names, and ends of locks that nobody waits for, while server and
