@@ -1,6 +1,6 @@
 'use strict';
 
-/** Opens the bucket that the options name, on this machine or at an engine, and queries it. */
+/** Opens the bucket that the options name, on this machine or on a server, and queries it. */
 
 const fs = require('node:fs');
 const path = require('node:path');
@@ -22,7 +22,7 @@ const LOOK_MS = 1000;
 /** The longest time that the program waits for a server when it ends. */
 const CLOSING_MS = 3000;
 
-/** The name of the bucket at an engine if the options name none. */
+/** The name of the bucket on a server if the options name none. */
 const USUAL_BUCKET = 'default';
 
 /** The library's own message advises programmers, so this one replaces it. */

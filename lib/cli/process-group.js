@@ -10,7 +10,7 @@ const process = require('node:process');
 
 const SYSTEMS = ['linux', 'win32'];
 
-/** Locks at a server need no binary; without one, the command survives this process. */
+/** Locks on a server need no binary; without a binary, the command survives this process. */
 function loadAddon() {
   if (!SYSTEMS.includes(process.platform)) return undefined;
   try {

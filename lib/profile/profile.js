@@ -40,7 +40,7 @@ const ENDED = 4;
 /** The longest command that the profile contains, in characters. */
 const LONGEST_COMMAND = 500;
 
-/** @returns {string} the command, without the folders of the runtime and of the program */
+/** @returns {string} the command, without the directories of the runtime and of the program */
 function commandLine() {
   const [runtime = '', ...words] = process.argv;
   const text = [path.basename(runtime), ...words].join(' ');

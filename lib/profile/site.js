@@ -7,15 +7,15 @@ const process = require('node:process');
 
 const { describeStack } = require('../platform/stack.js');
 
-/** Files below this folder belong to the library. */
+/** Files below this directory belong to the library. */
 const library = path.join(__dirname, '..') + path.sep;
 
-/** The folder in which the program was started. Call sites leave it out. */
+/** The directory in which the program was started. Call sites leave it out. */
 const folder = (() => {
   try {
     return process.cwd() + path.sep;
   } catch {
-    // The folder was removed.
+    // The directory was removed.
     return '';
   }
 })();
