@@ -2,7 +2,8 @@
 
 /**
  * Opens the bucket of an engine that a URL names. You install the engine's client library yourself,
- * so it is resolved from the current directory, and then from this package for global installations.
+ * so it is resolved from the current directory, and then from this package for global
+ * installations.
  */
 
 const { createRequire } = require('node:module');
