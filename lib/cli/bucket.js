@@ -251,13 +251,13 @@ function toFailure(error) {
 }
 
 /**
- * Throws if the option names a directory that does not exist: commands that only look would make it,
- * and show nothing.
+ * Throws if the option names a directory that does not exist: commands that only look would make
+ * it, and show nothing.
  * @param {import('./arguments.js').Values} values
  */
 function checkDirectory({ directory }) {
   if (directory === undefined || fs.existsSync(directory)) return;
-  const message = `--directory is '${directory}', which does not exist: no process has locks there.`;
+  const message = `--directory is '${directory}', which does not exist: nobody has locks there.`;
   throw new Failure(STATUS.unavailable, message);
 }
 

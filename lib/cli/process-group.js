@@ -35,8 +35,8 @@ const endProcessGroup = () => loadAddon()?.endProcessGroup();
 const watchChild = (child) => loadAddon()?.watchChild(child);
 
 /**
- * @returns {number} the signal that ended the child, even if Node.js has no name for it (a real-time
- *   signal) and reports the status 0; 0 if no signal ended the child, or on other systems than Linux
+ * @returns {number} the signal that ended the child, even if Node.js has no name for it (a
+ *   real-time signal) and reports the status 0; 0 if no signal ended the child, or not on Linux
  */
 const signalOfChild = () => loadAddon()?.signalOfChild() ?? 0;
 

@@ -90,7 +90,7 @@ static void close_files_on_exec()
   DIR *files = opendir("/proc/self/fd");
   if (!files) return;
   while (const dirent *file = readdir(files)) {
-    int descriptor = atoi(file->d_name); /* 0 for . and .. */
+    int descriptor = static_cast<int>(strtol(file->d_name, nullptr, 10)); /* 0 for . and .. */
     if (descriptor > STDERR_FILENO) (void)fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   }
   (void)closedir(files);

@@ -13,8 +13,8 @@
  *   threads       one */
 void keep_process_group(bool ends_with_us);
 
-/* On Linux, notes the signal that ends a child, because Node.js reports a signal that it has no name
- * for (a real-time signal) as the exit status 0. Elsewhere nothing happens.
+/* On Linux, notes the signal that ends a child, because Node.js reports a signal that it has no
+ * name for (a real-time signal) as the exit status 0. Elsewhere nothing happens.
  *   child    a child of this process that nobody has reaped yet. It replaces the child before it.
  *   threads  one, which runs the event loop that reaps the child */
 void watch_child(int child);

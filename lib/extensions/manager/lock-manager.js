@@ -197,7 +197,8 @@ class Extensions {
     return held.length + pending.length > 0;
   }
 
-  /** @param {any} name @returns {Promise<import('../../backend/contract.js').LockDetails | null>} */
+  /** @param {any} name @returns {Promise<import('../../backend/contract.js').LockDetails |
+   * null>} */
   leader(name) {
     try {
       const backend = backendOf(this, LEADER);

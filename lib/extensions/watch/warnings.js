@@ -86,7 +86,8 @@ class Warning {
     if (!watch.granted) {
       const known = backend.askHolders ? undefined : holdersOfWaiter(this.#request);
       const mustAsk = !known && !backend.holders;
-      const holders = mustAsk ? await queryHoldersToWarn(backend, name) : known;
+      // A blocked thread goes on after its wait, and tells how long it was.
+      const holders = await (mustAsk ? queryHoldersToWarn(backend, name) : known);
       // If the backend had to ask, the answer may come after this request was granted.
       if (!mustAsk || !watch.granted) who = ` (${this.#describeBlockers(holders)})`;
     }

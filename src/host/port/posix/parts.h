@@ -105,7 +105,8 @@ enum wlh_port_rights wlh_port_rights(int descriptor);
 /* Excludes a map from children and, if possible, from core dumps. */
 void wlh_port_keep_private(void *map, size_t size);
 
-/* Writes the system's name of this boot to `name`, and returns its length, or 0 if it is unknown. */
+/* Writes the system's name of this boot to `name`, and returns its length, or 0 if it is
+ * unknown. */
 size_t wlh_port_boot_name(char *name, size_t size);
 
 /* ---- linux_calls, plain_calls ---- */
