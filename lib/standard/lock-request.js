@@ -283,8 +283,10 @@ class LockRequest {
     return true;
   }
 
-  /** Ends the request if its signal has aborted without its knowledge. @param {AbortSignal}
-   * signal */
+  /**
+   * Ends the request if its signal has aborted without its knowledge.
+   * @param {AbortSignal} signal
+   */
   endIfAborted(signal) {
     const missed = missedReason(signal);
     if (missed) this.signalToAbort(missed.reason);

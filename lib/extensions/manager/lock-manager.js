@@ -197,8 +197,10 @@ class Extensions {
     return held.length + pending.length > 0;
   }
 
-  /** @param {any} name @returns {Promise<import('../../backend/contract.js').LockDetails |
-   * null>} */
+  /**
+   * @param {any} name
+   * @returns {Promise<import('../../backend/contract.js').LockDetails | null>}
+   */
   leader(name) {
     try {
       const backend = backendOf(this, LEADER);

@@ -17,8 +17,9 @@ const SLICE_MS = 50;
 
 const LATER = 'Handles acquired from now on (or with `warnAfter`) report where they were acquired.';
 
-/** @typedef {InstanceType<typeof import('../../standard/lock-request.js').LockRequest>}
- * LockRequest */
+/**
+ * @typedef {InstanceType<typeof import('../../standard/lock-request.js').LockRequest>} LockRequest
+ */
 /** @typedef {{ request: HeldRequest, where: string }} Leak `where` is '' if it is unknown */
 
 /** Whether a handle has leaked for which the place of its acquisition was unknown. */

@@ -37,8 +37,10 @@ class TimeLimits {
   #wait;
   /** Whether the deadline of the wait comes early, to look for the holders. */
   #isEarly = false;
-  /** Exists if the lock was granted and its hold is limited. @type {InstanceType<typeof Deadline> |
-   * undefined} */
+  /**
+   * Exists if the lock was granted and its hold is limited.
+   * @type {InstanceType<typeof Deadline> | undefined}
+   */
   #hold;
   /**
    * The holders of the lock that the request waits for, once they are known.
