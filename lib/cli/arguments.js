@@ -182,8 +182,8 @@ const COMMANDS = {
     summary: 'run a command while holding a lock',
     details:
       'Waits for the lock NAME, first come, first served, runs COMMAND while holding the lock, ' +
-      'and exits with the status or signal of COMMAND. WEB_LOCKS_NAME and WEB_LOCKS_TOKEN are in the ' +
-      'environment of COMMAND.',
+      'and exits with the status or signal of COMMAND. WEB_LOCKS_NAME and WEB_LOCKS_TOKEN are in ' +
+      'the environment of COMMAND.',
     takes: LOCK_NAME,
     takesCommand: true,
     options: {
@@ -295,8 +295,8 @@ const COMMANDS = {
     summary: 'make an HTML page from a profile',
     details:
       'Makes an HTML page from FILE, a profile of who waited for whom, recorded with ' +
-      '`node --import web-locks/profile`. The profiles of several processes become one page, with ' +
-      'a common clock. The page is a single file that loads nothing else.',
+      '`node --import web-locks/profile`. The profiles of several processes become one page, ' +
+      'with a common clock. The page is a single file that loads nothing else.',
     takes: 'the file',
     takesMore: true,
     options: {

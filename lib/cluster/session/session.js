@@ -878,7 +878,7 @@ class Session {
     const isWanted = (/** @type {Op} */ op) => this.#isWanted(op);
     const ops = this.#sendQueue.dropMissedSteps(done, isWanted, this.#now(), this.#ttl);
     const error = this.#timeoutError(
-      `The server did not answer this request within ${this.#ttl} ms, although it answered other calls`,
+      `The server did not answer this request within ${this.#ttl} ms, although it answered others`,
     );
     for (const op of ops) this.#grants.handleRefusal(op, error);
   }

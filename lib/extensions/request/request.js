@@ -40,8 +40,8 @@ const { tokenOf } = require('../../platform/numbers.js');
 /** @import { RequestOptions } from '../options.js' */
 
 const NO_DEADLOCKS =
-  "The 'deadlock' option is available only for locks of this process, not for locks of the machine " +
-  'or of a cluster.';
+  "The 'deadlock' option is available only for locks of this process, not for locks of the " +
+  'machine or of a cluster.';
 
 /** The reason of a loss when a limit on holding was reached. */
 const TIME = 'time';

@@ -140,9 +140,9 @@ const wrongProtocol = (other) =>
   `The URL says ${other === 'http:' ? 'https:' : 'http:'}, but the server speaks ${other}`;
 
 const NO_TLS =
-  'The TLS connection to etcd failed. Check the certificate and the host in the URL. For a private ' +
-  'certificate authority, set NODE_EXTRA_CA_CERTS to its file, or pass openBucket a `fetch` that ' +
-  'trusts it';
+  'The TLS connection to etcd failed. Check the certificate and the host in the URL. For a ' +
+  'private certificate authority, set NODE_EXTRA_CA_CERTS to its file, or pass openBucket a ' +
+  '`fetch` that trusts it';
 
 /** @param {string} name */
 const longNameError = (name) =>

@@ -261,8 +261,8 @@ const BY_STATE = {
   57014: () => ({
     code: BUSY,
     message:
-      'The server cancelled a statement of web-locks: the statement exceeded `statement_timeout`, ' +
-      'or somebody called pg_cancel_backend.',
+      'The server cancelled a statement of web-locks: the statement exceeded ' +
+      '`statement_timeout`, or somebody called pg_cancel_backend.',
   }),
 };
 
