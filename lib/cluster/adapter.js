@@ -19,7 +19,7 @@
  * They must not block an `ifAvailable`, except while another client ends the session.
  *
  * Tokens: each grant must get a number from 1 to 2^63 - 1, greater than the token of any earlier
- * grant of the name, even after restarts, fail-overs and lost data.
+ * grant of the name, even after restarts, failovers and lost data.
  *
  * Quarantine: after anything that may have lost grants (a promotion, a restart without the data)
  * the server must grant nothing for the longest `ttl` of a lease that may still last. Meanwhile

@@ -192,7 +192,7 @@ test('a function that fails marks nothing', async () => {
   assert.equal(await queryMark(cluster, client), false);
 });
 
-test('a server that never does what is to mark the name is no fail-over', async () => {
+test('a server that never does what is to mark the name is no failover', async () => {
   const client = await cluster.client();
   const first = await running(cluster, client);
   // No step arrives, whereas renewals do.

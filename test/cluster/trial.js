@@ -297,11 +297,11 @@ class Trial {
     ];
   }
 
-  /** Who is robbed is told so, whatever got lost: a fail-over is not told of where there was none. */
+  /** Who is robbed is told so, whatever got lost: a failover is not told of where there was none. */
   #falseReasons() {
     if (this.cluster.server.wasReplaced) return [];
     const told = this.events.filter(({ type, reason }) => type === 'told' && reason === 'failover');
-    return told.map(({ id }) => `request ${id} is told of a fail-over that never was`);
+    return told.map(({ id }) => `request ${id} is told of a failover that never was`);
   }
 
   get #isDone() {

@@ -66,7 +66,7 @@ class Grants {
       if (tracked.state === HELD && !token) {
         this.#requests.leave(tracked);
         this.#listener.lost(tracked, 'failover', undefined);
-        // After a fail-over, the server's queue may contain a request for the lost lock again,
+        // After a failover, the server's queue may contain a request for the lost lock again,
         // although nobody waits for it.
         if (token === 0n) this.#endUnknown(ref, tracked.op.name);
       } else if (tracked.state === WAITING && token) {
@@ -199,7 +199,7 @@ class Grants {
 
   /**
    * Whether the lock was stolen before its grant arrived. A theft of an earlier epoch does not
-   * count, since a fail-over may have undone it.
+   * count, since a failover may have undone it.
    * @param {TrackedRequest} tracked
    */
   #wasStolen({ thief, thiefLife }) {

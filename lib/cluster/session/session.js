@@ -898,7 +898,7 @@ class Session {
 
   /**
    * Whether an operation that was not executed is still needed. Its request may have been
-   * withdrawn, or granted and then lost in a fail-over.
+   * withdrawn, or granted and then lost in a failover.
    * @param {Op} op
    */
   #isWanted(op) {
