@@ -60,7 +60,7 @@ function toDirectory(directory) {
   }
   throw typeError(
     OPEN_BUCKET,
-    `The 'directory' option is ${describe(directory)}, not the path of a directory.`,
+    `'directory' is ${describe(directory)}; expected the path of a directory.`,
   );
 }
 

@@ -161,7 +161,7 @@ class NativeBackend {
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status === WLK_STOLEN) agent.applyTheft(lock, thief);
     else if (status !== WLK_OK && status !== WLK_MARKED)
-      throw errorOf(status, `reading the mark of ${describeLock(lock.name)}`);
+      throw errorOf(status, `checking whether ${describeLock(lock.name)} is marked as done`);
     return status === WLK_MARKED;
   }
 

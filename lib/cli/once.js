@@ -38,7 +38,7 @@ async function requestLock(runner) {
 function explainRefusal(error) {
   if (error?.name !== 'NotSupportedError') return error;
   const message = 'once cannot use the locks of this machine, which do not record completed runs.';
-  return new Failure(STATUS.usage, message, 'Use the locks of a server: --at.');
+  return new Failure(STATUS.usage, message, 'Pass --at URL, to use the locks of a server.');
 }
 
 module.exports = { once };

@@ -108,7 +108,7 @@ static std::atomic<pid_t> watched; /* 0 if there is none */
 static std::atomic<int> ended_by;  /* the signal that ended it; 0 if none did */
 static struct sigaction reaper;    /* the event loop's action, which wakes the loop */
 
-/* Runs in a handler of signals. */
+/* Runs in a signal handler, so it may make only async-signal-safe calls. */
 static void note_end(const siginfo_t *info)
 {
   bool by_signal = info->si_code == CLD_KILLED || info->si_code == CLD_DUMPED;

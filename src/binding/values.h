@@ -4,7 +4,8 @@
 
 #include "environment.h"
 
-/* Short strings are on the stack. */
+/* The UTF-16 code units of a JavaScript string. A short string is copied into the object, a long
+ * one to the heap. */
 class CodeUnits {
 public:
   CodeUnits() = default;

@@ -120,9 +120,10 @@ struct wlk_agent {
   bool woken;             /* (a) from a wake-up until it takes its events */
   bool terminating;       /* (a) */
   unsigned pins;          /* (a) threads that are in `wake`, or about to call it */
-  struct wlk_agent *next_wake;  /* only for the critical section that pinned it */
-  struct wlk_condition changed; /* signalled when the request it blocks for has news, and when it
-                                   loses its last pin */
+  struct wlk_agent *next_wake; /* only for the critical section that pinned it */
+  /* Signalled when the request that the agent blocks for gets an event, and when the last pin is
+   * removed. */
+  struct wlk_condition changed;
 };
 
 /* The resources and marks of a manager in one shard.

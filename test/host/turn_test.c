@@ -358,7 +358,7 @@ TEST(gives_up, "cells are given up at once if idle, and under load after ten loo
     CHECK(wlh_port_grow(&bucket->port, bucket->arena.bytes) == 0);
     CHECK(wlh_cells_grow(&bucket->arena, 4096) == WLH_CELLS_OK);
     wlh_leave_tables(bucket);
-    bucket->roomy = 0;
+    bucket->shrinkable_checks = 0;
     if (!idle) CHECK(!are_given_up(9, false));
     use_cells(true);
     CHECK(!are_given_up(1, idle));

@@ -156,7 +156,7 @@ class SendQueue {
   }
 
   /** Whether the operation was sent and not answered. @param {Op} op */
-  isSent(op) {
+  isInFlight(op) {
     return this.#steps.some(({ units }) => units.some(({ ops }) => ops.includes(op)));
   }
 

@@ -92,12 +92,12 @@ const { within } = require('./within.js');
 const RULES = Object.freeze({ margin: 0.9, compares: true });
 
 /**
- * The timers of a session; losing the connection clears the timers of `Step`.
- * @typedef {'deadline' | 'unanswered' | 'busy' | 'unopened' | Step | CallTimeout} Item
- * @typedef {'renew' | 'sweep' | 'look' | 'reconnect' | 'open'} Step
+ * The timers of a session. When the connection is lost, those of `ConnectionTimer` are cleared.
+ * @typedef {'deadline' | 'unanswered' | 'busy' | 'unopened' | ConnectionTimer | CallTimeout} Item
+ * @typedef {'renew' | 'sweep' | 'look' | 'reconnect' | 'open'} ConnectionTimer
  */
 
-/** @type {Step[]} */
+/** @type {ConnectionTimer[]} */
 const STEPS = ['renew', 'sweep', 'look', 'reconnect', 'open'];
 
 const UNKNOWN = 'The server did not say whether the lock was stolen';
@@ -352,7 +352,7 @@ class Session {
   progress({ op, state }) {
     if (state === WAITING) return 'waiting';
     if (state === GRANTED_PARTIAL) return 'allotted';
-    return this.#sendQueue.isSent(op) ? 'sent' : 'unsent';
+    return this.#sendQueue.isInFlight(op) ? 'sent' : 'unsent';
   }
 
   /**
@@ -468,10 +468,10 @@ class Session {
     else if (item === 'unopened') this.#warnSoon();
     else if (item === 'no open')
       this.#openLater(this.#timeoutError(this.#calls.describeTimeout(item)));
-    // `#react` has already checked the deadline. If the lease lasts longer, `#react` sets the timer
-    // again.
     else if (item !== 'deadline')
       this.#handleDisconnect(this.#timeoutError(this.#calls.describeTimeout(item)));
+    // `#react` has already handled a lease that has expired, so this lease lasts longer than the
+    // timer: it is set again.
     else if (this.#hasLease)
       this.#timers.set('deadline', this.#now() + Math.max(this.#lease.rest(), 1));
   }
@@ -662,7 +662,7 @@ class Session {
     const refusal = this.#refusal;
     const outcomes = this.#requests.all().map((tracked) => ({
       tracked,
-      outcome: outcomeOnSessionEnd(tracked, 'lost', this.#sendQueue.isSent(tracked.op)),
+      outcome: outcomeOnSessionEnd(tracked, 'lost', this.#sendQueue.isInFlight(tracked.op)),
     }));
     this.#dropConnection();
     this.#timers.clear('deadline');
@@ -946,7 +946,7 @@ class Session {
    * @param {TrackedRequest} tracked @param {unknown} error @param {unknown} cause
    */
   #giveUp(tracked, error, cause) {
-    const isUnknown = tracked.op.kind === 'steal' && this.#sendQueue.isSent(tracked.op);
+    const isUnknown = tracked.op.kind === 'steal' && this.#sendQueue.isInFlight(tracked.op);
     this.end(tracked);
     this.#listener.failed(tracked, isUnknown ? unreachableError(UNKNOWN, cause) : error);
   }

@@ -73,7 +73,10 @@ class NamedLock {
   /** The label of requests that have none. @type {string | undefined} */
   #label;
   #waiting = new Waiting();
-  /** What the lock is, if it is private. @type {string | undefined} */
+  /**
+   * The kind of a private lock, for messages; undefined for a named lock.
+   * @type {string | undefined}
+   */
   #kind;
 
   /**

@@ -8,7 +8,7 @@ const {
   initialize,
   setDefaults,
 } = require('../../standard/lock-request.js');
-const { prepareForUsers, holdersNow, holdersForTimers } = require('../watch/holder-queries.js');
+const { prepareForUsers, holdersNow, sharedHoldersNow } = require('../watch/holder-queries.js');
 const {
   callEnclosed,
   countsAsEnclosing,
@@ -246,7 +246,7 @@ class ExtendedRequest extends LockRequest {
     const known = backend.holders ? undefined : limits.holders;
     const outage = limits.outage ?? backend.outage?.();
     if (this.options.steal) this.fail(this.theftError(progress, outage));
-    else this.fail(this.timeoutError(known ?? holdersForTimers(backend, name, false), outage));
+    else this.fail(this.timeoutError(known ?? sharedHoldersNow(backend, name, false), outage));
     this.backend.announce();
   }
 

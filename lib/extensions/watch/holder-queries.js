@@ -242,7 +242,7 @@ let isForgetting = false;
  * @param {boolean} waits see `holders` in contract.js
  * @returns {Holders | undefined}
  */
-function holdersForTimers(backend, name, waits) {
+function sharedHoldersNow(backend, name, waits) {
   const key = `${waits} ${backend.id} ${name}`;
   const time = now();
   if (time - answers.since > FRESH_MS) answers = { of: new Map(), since: time };
@@ -267,11 +267,11 @@ function forgetAnswers() {
  * @returns {Holders | undefined} undefined if the backend has to ask
  */
 const holdersOfWaiter = ({ backend, blocks, name }) =>
-  (blocks ? holdersNow : holdersForTimers)(backend, name, true);
+  (blocks ? holdersNow : sharedHoldersNow)(backend, name, true);
 
 module.exports = {
   LOOK_MS,
-  holdersForTimers,
+  sharedHoldersNow,
   holdersNow,
   holdersOfWaiter,
   prepareForUsers,

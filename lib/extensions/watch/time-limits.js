@@ -148,7 +148,7 @@ class TimeLimits {
 
   /**
    * Whether the holders are unknown, but can still become known: a query for them is under way, or
-   * a backend that knows them at once was not open yet.
+   * the backend keeps them in memory (`seenHolders`) and could not be read because it was not open.
    */
   get canLearnHolders() {
     if (this.holders !== undefined) return false;

@@ -21,14 +21,15 @@ bool wlh_end_record(struct wlh_bucket *bucket, struct wlh_request *request)
 /* Drops the event of a grant that the caller has already seen. The caller must have qmu. */
 void wlh_drop_event(struct wlh_request *request);
 
-/* The state of a request at one moment. If the caller is outside, a theft can follow. */
+/* The result of wlh_take_end. `state` may be outdated at once if the caller is not in the critical
+ * section, because another process may steal the lock. */
 struct wlh_end_result {
-  bool ended; /* whether it ended by itself */
-  bool ours;  /* whether the caller must recycle it after releasing qmu */
+  bool ended; /* whether an event has ended the request before this call */
+  bool ours;  /* whether the caller must recycle the record after it has released qmu */
   enum wlh_state state;
 };
 
-/* If the request has ended by itself, ends its record and sets the result. */
+/* If an event has ended the request, ends its record and sets the result. */
 struct wlh_end_result wlh_take_end(
     struct wlh_bucket *bucket, struct wlh_request *request, enum wlh_status *status,
     struct wlk_events *events) WLK_REQUIRES(bucket->qmu);

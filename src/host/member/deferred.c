@@ -194,8 +194,9 @@ static void do_block(struct wlh_bucket *bucket, struct wlh_block *block)
   wlk_mutex_unlock(&bucket->qmu); /* Its thread may free it from here on. */
 }
 
-/* Returns the next operation to do. Only the helper may do a job, so a job stays in the list. If no
- * operation may be done, returns NULL, and `*done` says why. */
+/* Removes the first deferred operation from the list and returns it. If there is none, returns NULL
+ * and sets `*done` to WLH_DONE_ALL. If it is a job, which only the helper may do, leaves it in the
+ * list, returns NULL and sets `*done` to WLH_NEEDS_HELPER. */
 static struct wlh_item *take_deferred(struct wlh_bucket *bucket, enum wlh_done *done)
 {
   struct wlh_item *item = NULL;

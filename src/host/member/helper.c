@@ -251,7 +251,7 @@ static void accept_others(struct wlh_bucket *bucket)
 static bool repair_files(struct wlh_bucket *bucket)
 {
   uint64_t bytes = wlh_segment_bytes(bucket->arena.ncells);
-  if (bucket->port.watch >= 0) wlh_port_take_reports(&bucket->port);
+  if (bucket->port.watch >= 0) wlh_port_take_file_reports(&bucket->port);
   const char *harm = wlh_port_find_harm(&bucket->port, bytes);
   if (harm) {
     wlh_set_lost(bucket, harm);
@@ -288,12 +288,12 @@ void wlh_helper_give_up_cells(struct wlh_bucket *bucket, bool idle)
   struct wlh_segment *segment = wlh_begin_look(bucket);
   bool roomy = wlh_cells_has_member(&bucket->arena) && wlh_cells_would_shrink(&bucket->arena);
   wlh_end_look(bucket, segment);
-  bucket->roomy = roomy ? bucket->roomy + 1 : 0;
-  if (bucket->roomy == 0 || (!idle && bucket->roomy < ROOMY_MOST)) return;
+  bucket->shrinkable_checks = roomy ? bucket->shrinkable_checks + 1 : 0;
+  if (bucket->shrinkable_checks == 0 || (!idle && bucket->shrinkable_checks < ROOMY_MOST)) return;
   if (wlh_enter(bucket) != WLH_IN) return;
   if (wlh_cells_would_shrink(&bucket->arena)) (void)wlh_cells_rebuild(&bucket->arena);
   wlh_leave_tables(bucket);
-  bucket->roomy = 0;
+  bucket->shrinkable_checks = 0;
 }
 
 /* No notification reports that a directory above ours was moved, or that the file was overwritten.
@@ -413,7 +413,7 @@ static void reset_state(struct wlh_bucket *bucket)
   bucket->raise_at = wlh_port_time() + RAISE_AFTER;
   bucket->check_at = wlh_port_time() + CHECK_EACH; /* Opening has checked the files. */
   bucket->is_checked = true;
-  bucket->roomy = 0;
+  bucket->shrinkable_checks = 0;
   bucket->refresh_at = 0;
   bucket->used = false;
   bucket->watching = false;

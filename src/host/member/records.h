@@ -206,18 +206,18 @@ struct wlh_bucket {
   uint64_t suspects[WLH_MEMBERS / 64]; /* (m) members that may have died */
 
   struct wlk_mutex qmu;
-  struct wlh_segment *seen;    /* (q) the tables for readers outside, or NULL; mapped while set or
-                                  `lookers` is not 0 */
-  uint64_t seen_bytes;         /* (q) mapped bytes of `seen`; (c) for a looker */
-  unsigned lookers;            /* (q) threads that read `seen` */
-  struct wlk_link agents;      /* (q) */
-  struct wlk_link deferred;    /* (q) deferred operations, oldest first */
-  uint32_t deferred_count;     /* (a) their number; changed with qmu */
-  struct wlk_link to_wake;     /* (q) */
-  uint32_t numbers;            /* (q) the last number of an agent */
-  bool running;                /* (q) whether the helper runs, and so may use the bucket */
-  struct wlk_condition ended;  /* (q) signalled when `running` or `lookers` becomes 0 */
-  uint32_t stop;               /* (a) 1: the helper must leave and end */
+  struct wlh_segment *seen;   /* (q) the tables for readers that are not in the critical section, or
+                                  NULL. They stay mapped until it is NULL and `lookers` is 0 */
+  uint64_t seen_bytes;        /* (q) mapped bytes of `seen`; (c) for a looker */
+  unsigned lookers;           /* (q) threads that read `seen` */
+  struct wlk_link agents;     /* (q) */
+  struct wlk_link deferred;   /* (q) deferred operations, oldest first */
+  uint32_t deferred_count;    /* (a) their number; changed with qmu */
+  struct wlk_link to_wake;    /* (q) */
+  uint32_t numbers;           /* (q) the last number of an agent */
+  bool running;               /* (q) whether the helper runs, and so may use the bucket */
+  struct wlk_condition ended; /* (q) signalled when `running` or `lookers` becomes 0 */
+  uint32_t stop;              /* (a) 1: the helper must leave and end */
   struct wlh_port_alarm alarm; /* (q) wakes the helper; none while the file is not open. A forked
                                   child reads it, too */
   struct wlh_failure failure;  /* (q) the last one */
@@ -228,10 +228,10 @@ struct wlh_bucket {
   uint64_t retry_at, retry_interval;           /* (h) when to try `unsent` again, ns; 0: never */
   uint64_t check_at;                           /* (h) when to check the files next, ns; 0: never */
   uint64_t refresh_at;                         /* (h) when to call wlh_port_refresh next, ns */
-  unsigned roomy;           /* (h) how many checks in a row found few of many cells in use */
-  uint32_t self_check_cell; /* (h) the last cell that wlh_check_own_cells checked */
-  uint64_t raise_at;        /* (h) when to raise the descriptors, ns; 0: never */
-  struct wlh_view view;     /* (h) memory for snapshots, reused */
+  unsigned shrinkable_checks; /* (h) consecutive checks that found the tables mostly empty */
+  uint32_t self_check_cell;   /* (h) the last cell that wlh_check_own_cells checked */
+  uint64_t raise_at;          /* (h) when to raise the descriptors, ns; 0: never */
+  struct wlh_view view;       /* (h) memory for snapshots, reused */
 };
 
 static inline bool wlh_is_forked(const struct wlh_bucket *bucket)

@@ -273,9 +273,10 @@ void wlh_port_rouse(struct wlh_port *port, uint32_t member);
 bool wlh_port_accept(struct wlh_port *port, int *descriptor, bool *full);
 
 /* Makes `watch` readable when our files are changed, moved or deleted. Must be called again after
- * each wlh_port_take_reports. */
+ * each wlh_port_take_file_reports. */
 void wlh_port_watch(struct wlh_port *port, uint32_t member);
-void wlh_port_take_reports(struct wlh_port *port);
+/* Takes what `watch` has reported, so that it is no longer readable. */
+void wlh_port_take_file_reports(struct wlh_port *port);
 
 /* ---- threads ---- */
 

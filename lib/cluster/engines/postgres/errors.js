@@ -175,7 +175,11 @@ const oldSnapshotError = (isolation) =>
 
 /** @param {Guard} [guard] undefined if it was not found */
 function guardedError(guard) {
-  if (!guard) return plainError('The lock is guarded by a transaction.', BUSY);
+  if (!guard)
+    return plainError(
+      'A transaction guards the lock (lock.guard()): nobody else gets the lock before the transaction ends.',
+      BUSY,
+    );
   const { application, name, pid, seconds } = guard;
   const since = seconds === null ? '' : ` that has been open for ${seconds} s`;
   return plainError(

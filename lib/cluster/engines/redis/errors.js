@@ -152,7 +152,7 @@ const BY_TEXT = [
   [
     beginsWith('BUSY|MISCONF|Script killed by user|max number of clients'),
     'ERR_WEB_LOCKS_BUSY',
-    'The server is rejecting requests for now. The request is repeated.',
+    'The server is temporarily rejecting requests. web-locks repeats the request.',
   ],
   [
     beginsWith('LOADING|CLUSTERDOWN|TRYAGAIN|Script attempted to (?:execute|access a non local)'),

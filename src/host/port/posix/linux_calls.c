@@ -90,7 +90,7 @@ void wlh_port_watch(struct wlh_port *port, uint32_t member)
   }
 }
 
-void wlh_port_take_reports(struct wlh_port *port)
+void wlh_port_take_file_reports(struct wlh_port *port)
 {
   char events[1024];
   while (read(port->watch, events, sizeof events) > 0) {

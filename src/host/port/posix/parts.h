@@ -1,4 +1,4 @@
-/* Declarations that the parts of the port to Linux and macOS share with each other only:
+/* Declarations private to the Linux and macOS port. Its files:
  *
  *   linux         Linux only: places, file systems, the boot
  *   darwin        macOS only: the same functions; no other system compiles it

@@ -131,7 +131,7 @@ void wlh_port_watch(struct wlh_port *port, uint32_t member)
   (void)member;
 }
 
-void wlh_port_take_reports(struct wlh_port *port)
+void wlh_port_take_file_reports(struct wlh_port *port)
 {
   (void)port;
 }

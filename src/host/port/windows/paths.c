@@ -270,7 +270,7 @@ void wlh_port_watch(struct wlh_port *port, uint32_t member)
   port->watch = wlh_port_descriptor(watch);
 }
 
-void wlh_port_take_reports(struct wlh_port *port)
+void wlh_port_take_file_reports(struct wlh_port *port)
 {
   HANDLE watch = wlh_port_handle(port->watch);
   /* The next report is requested only after a report; otherwise two requests would be pending. */
