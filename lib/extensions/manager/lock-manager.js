@@ -221,7 +221,7 @@ function blockingBackendOf(value, operation) {
   const backend = backendOf(value, operation);
   if (backend.wait) return backend;
   throw notSupportedError(
-    `Failed to execute ${operation}: locks on a server cannot be acquired synchronously. Use 'acquire'.`,
+    `Failed to execute ${operation}: locks on a server are acquired asynchronously. Use 'acquire'.`,
   );
 }
 
