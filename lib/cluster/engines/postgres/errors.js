@@ -177,7 +177,7 @@ const oldSnapshotError = (isolation) =>
 function guardedError(guard) {
   if (!guard)
     return plainError(
-      'A transaction guards the lock (lock.guard()): nobody else gets it before the transaction ends.',
+      'A transaction guards the lock (lock.guard()): nobody else gets it before its end.',
       BUSY,
     );
   const { application, name, pid, seconds } = guard;
