@@ -154,7 +154,7 @@ describe('the page of top --web', { skip }, () => {
       await text(page, '#notes'),
       [
         'These holders wait for each other, perhaps in a deadlock:',
-        ...['has "b" and waits for "a"', 'has "a" and waits for "b"'].map(
+        ...['holds "b" and waits for "a"', 'holds "a" and waits for "b"'].map(
           (what) =>
             `  process 7 on host "h" ("</script><img src=x onerror=` +
             `\\"document.title=1\\">\\u{202e}\\u{0}") ${what}`,
