@@ -322,7 +322,10 @@ describe('--at postgres://…', { skip: skip || lacks.postgres }, () => {
     const args = ['query', '--at', at().replace(/postgres$/, 'nowhere')];
     const { code, stderr } = await run(t, args);
     assert.equal(code, 69);
-    assert.match(stderr, /^web-locks: The server has no such database.* \(database "nowhere" [^(]*\)\n$/);
+    assert.match(
+      stderr,
+      /^web-locks: The server has no such database.* \(database "nowhere" [^(]*\)\n$/,
+    );
   });
 
   it('who does not wait is told if the server stops to answer', async (t) => {
