@@ -130,6 +130,9 @@ describe('web-locks once', { skip }, () => {
     const args = ['once', 'a', '--keep', '1h', ...at, '--', 'echo', 'runs'];
     const { code, stdout, stderr } = await run(t, args);
     assert.deepEqual({ code, stdout }, { code: 64, stdout: '' });
-    assert.match(stderr, /^web-locks: once cannot use the locks of this machine, .*\n.*--at\.\n$/);
+    assert.match(
+      stderr,
+      /^web-locks: once cannot use the locks of this machine, .*\n.*--at URL.*\n$/,
+    );
   });
 });
