@@ -70,9 +70,9 @@ struct wlk_entry *wlk_table_after(const struct wlk_table *table, const struct wl
   return first_from(table, (size_t)(entry->hash & (table->capacity - 1)) + 1);
 }
 
-/* A table grows when there are more entries than chains, and shrinks when seven of eight chains are
- * empty, in both cases to half full. So at least as many insertions or removals precede a resize as
- * it has entries to move. */
+/* A table grows when it has more entries than chains, and shrinks when it has fewer than an eighth
+ * as many. Then it is a quarter to half full, so the cost of a resize is constant for each
+ * insertion or removal since the one before. */
 size_t wlk_table_wanted_capacity(const struct wlk_table *table)
 {
   if (table->count <= table->capacity && table->count >= table->capacity / 8) return 0;

@@ -71,8 +71,8 @@ static uint64_t longest_interval(const struct wlh_bucket *bucket)
   return LONGEST * (1 + count / 32);
 }
 
-/* Returns whether a suspected member may be dead. Call it outside the tables'
- * critical section: the time that the kernel needs for a check grows with the number of members. */
+/* Returns whether a suspected member may be dead. The caller must be outside the critical section:
+ * the time that the kernel needs for a check grows with the number of members. */
 static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
 {
   bool dead = false;

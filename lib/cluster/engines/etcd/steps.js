@@ -493,7 +493,8 @@ class Steps {
     const mark = { key, value: base64Json(markValue(queueCache, own.logged)), lease: own.id };
     const quarantine = { request_range: { key: base64(this.#keys.quarantine), count_only: true } };
     const changes = [...others, quarantine, { request_put: mark }];
-    // An epoch ends together with all its sessions, unless somebody deletes the key.
+    // A new epoch deletes this session as well, so normally this holds. It is compared because
+    // somebody may have deleted the key of the epoch by hand.
     const isItsLife = {
       ...{ key: base64(this.#keys.life), target: 'MOD', result: 'EQUAL' },
       mod_revision: own.life.revision,

@@ -93,8 +93,8 @@ bool wlh_port_is_alive(struct wlh_port *port, uint32_t member)
 
 bool wlh_port_is_any_alive(struct wlh_port *port)
 {
-  /* The bytes are tested one by one, because a test of all bytes together would leave no number to
-   * new members meanwhile. */
+  /* A test locks what it tests. Locking all bytes at once would leave no byte free for a process
+   * that joins at that moment. */
   for (uint32_t i = 0; i < WLH_PORT_MEMBERS; i++) {
     if (wlh_port_is_alive(port, i)) return true;
   }

@@ -76,7 +76,8 @@ enum wlh_status wlh_port_fail_vanished_or_unsupported(
 
 /* ---- access ---- */
 
-/* The system and the administrators have all rights anyway. */
+/* Security attributes that admit only this user. SYSTEM and the administrators are not listed,
+ * because they have access in any case. */
 struct wlh_private {
   SECURITY_ATTRIBUTES attributes;
   SECURITY_DESCRIPTOR descriptor;
