@@ -247,7 +247,9 @@ const BY_STATE = {
   // read_only_sql_transaction: the primary was demoted, or the role is read only.
   25006: () => ({
     code: 'ERR_WEB_LOCKS_STANDBY',
-    message: 'The server is read only, so it cannot keep locks. Connect to the primary.',
+    message:
+      'The server or the role is read-only, so web-locks cannot change locks. Connect to the ' +
+      'primary, with a role that may write.',
   }),
   53300: () => ({
     code: 'ERR_WEB_LOCKS_UNREACHABLE',
