@@ -4,7 +4,7 @@
 
 const { constants } = require('node:os');
 const process = require('node:process');
-const { report, setTimeout } = require('./intrinsics.js');
+const { Promise, report, setTimeout } = require('./intrinsics.js');
 
 /**
  * Must not throw; called at each signal. If `isHandled`, the program has a listener of its own,
