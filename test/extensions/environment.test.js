@@ -112,28 +112,25 @@ describe('a wrong value of an environment variable', () => {
   ];
   for (const [variable, values, expected] of cases) {
     const preloads = variable.includes('PROFILE') ? ['--require', profile] : [];
+    // What is printed is read, not heard: Bun emits the warnings of a preload before the program runs.
     const warningsWith = (value, t) =>
       new Promise((resolve, reject) => {
         const env = { ...process.env, [variable]: value };
-        const source = `
-          process.on('warning', ({ name, code, message }) => console.log(name, code, message));
-          require(${library}).locks.request('a', () => require(${library}).locks.query());`;
-        const args = ['--no-warnings', ...preloads, '-e', source];
+        const source = `require(${library}).locks.request('a', () => require(${library}).locks.query());`;
+        const args = [...preloads, '-e', source];
         const options = { env, cwd: freshDirectory(t), timeout: 60_000 };
-        execFile(process.execPath, args, options, (error, stdout) =>
-          error ? reject(error) : resolve(stdout),
+        execFile(process.execPath, args, options, (error, _stdout, stderr) =>
+          error ? reject(error) : resolve(stderr.match(/LockWarning: .*/g) ?? []),
         );
       });
 
     it(`${variable}: one warning says what is expected, and the program runs`, async (t) => {
       for (const value of values) {
-        assert.equal(
-          await warningsWith(value, t),
-          `LockWarning WEB_LOCKS_ENVIRONMENT ${variable} is '${value}'; expected ${expected}. ` +
-            'The variable has no effect.\n',
-        );
+        assert.deepEqual(await warningsWith(value, t), [
+          `LockWarning: ${variable} is '${value}'; expected ${expected}. The variable has no effect.`,
+        ]);
       }
-      assert.equal(await warningsWith('', t), '');
+      assert.deepEqual(await warningsWith('', t), []);
     });
   }
 });

@@ -192,8 +192,11 @@ describe('containers', { skip }, () => {
     });
   }
 
-  it('without /proc are told to mount it', (t) =>
+  // The plain variant of the port (run.sh) reaches no socket through /proc.
+  const needsNone = process.env.WEB_LOCKS_TEST_PORT === 'plain' && 'the plain port is tested';
+  it('without /proc are told to mount it', { skip: needsNone }, (t) =>
     assert.rejects(look(freshBucket(t).where, withMount('-t tmpfs tmpfs /proc')), {
       stderr: /: \/proc is not mounted, .* Mount it\.\n/,
-    }));
+    }),
+  );
 });

@@ -88,7 +88,7 @@ plain_addon() {
   ln -s "$root/node_modules" "$copy/node_modules"
   (cd "$copy" && GYP_DEFINES=plain_port=1 npm run rebuild >build.log 2>&1) ||
     { tail -50 "$copy/build.log" && exit 1; }
-  export WEB_LOCKS_BINARY=$copy/build/Release/web_locks.node
+  export WEB_LOCKS_BINARY=$copy/build/Release/web_locks.node WEB_LOCKS_TEST_PORT=plain
 }
 
 plain() {

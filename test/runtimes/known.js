@@ -27,6 +27,9 @@ module.exports = {
     'is what users’ code makes of it, when the request is over: that may throw',
     // Listeners that stop the propagation of an event cannot be resisted.
     'happens even if another listener stops the propagation of the event',
+    // What the command line preloads is not told, so no profile starts by itself.
+    'WEB_LOCKS_PROFILE_SIZE: one warning says what is expected, and the program runs',
+    'WEB_LOCKS_PROFILE_SITES: one warning says what is expected, and the program runs',
     // There is no threadName.
     'says who holds and who waits, with labels, and what blocks whom',
     // A profile receives from other threads by receiveMessageOnPort, which takes no BroadcastChannel.
