@@ -572,7 +572,7 @@ class HostBackend {
         addon.hostWaitForSnapshot(this.#open(), Math.ceil(Math.min(left, SLICE_MS)));
         agent.applyEvents();
       }
-      return stateOf(this.#takeSnapshot(job));
+      return stateOf(this.#fetchSnapshot(job));
     } finally {
       if (job && !job.isDone) this.#discardSnapshot(job);
       // Further events may have arrived while the thread was blocked.
@@ -587,14 +587,14 @@ class HostBackend {
   async #snapshot(name, pending) {
     const job = this.#startSnapshot(name, pending);
     await job?.done;
-    return this.#takeSnapshot(job);
+    return this.#fetchSnapshot(job);
   }
 
   /** Drops a snapshot that nobody waits for any more. @param {Job} job */
   async #discardSnapshot(job) {
     try {
       await job.done;
-      this.#takeSnapshot(job);
+      this.#fetchSnapshot(job);
     } catch {
       // Nobody waits for the error either.
     }
@@ -606,7 +606,7 @@ class HostBackend {
   }
 
   /** @param {Job | undefined} job done @returns {Snapshot} */
-  #takeSnapshot(job) {
+  #fetchSnapshot(job) {
     if (this.closed) throw this.closed;
     exchange[TAG] = job?.tag ?? NO_TAG;
     const snapshot = addon.hostTakeSnapshot(this.#open());

@@ -51,15 +51,15 @@ const urlFailure = (url, expected) =>
 
 /**
  * @param {string} url @param {Settings} settings
- * @param {string} from what gave the URL, for messages
+ * @param {string} source the option or variable that gave the URL, for messages
  * @throws {Failure}
  */
-function openEngine(url, settings, from) {
+function openEngine(url, settings, source) {
   try {
     return open(url, settings);
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
-    throw new Failure(error.status, error.message.replace(/^--at\b/, from), error.hint);
+    throw new Failure(error.status, error.message.replace(/^--at\b/, source), error.hint);
   }
 }
 

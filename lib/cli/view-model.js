@@ -81,7 +81,7 @@ function groupsOf(state) {
   /** @type {Map<string, Group>} */
   const groups = new Map();
   const rest = { ...groupOf(''), id: '', names: 0 };
-  /** The previous name, which is not shown. @type {string | undefined} */
+  /** The name of the previous row that is left out. @type {string | undefined} */
   let before;
   rowsOf(state).forEach(({ entry, isHeld }, i) => {
     if (i < MOST && !groups.has(entry.name)) groups.set(entry.name, groupOf(entry.name));
@@ -99,7 +99,8 @@ function groupsOf(state) {
     if (i < MOST) group.rows.push(rowOf(entry, isHeld));
   });
   const all = [...groups.values()];
-  if (rest.names > 0) all.push({ ...rest, name: `… and ${rest.names} more names` });
+  if (rest.names > 0)
+    all.push({ ...rest, name: `… and ${rest.names} more ${rest.names === 1 ? 'name' : 'names'}` });
   return all;
 }
 

@@ -135,7 +135,7 @@ class SharedQueries {
       setImmediate(() => this.#run(backend, names, name, made));
       setIn(names, name, queue);
     }
-    queue.next ??= makeNext();
+    queue.next ??= makeDeferred();
     return queue.next.promise;
   }
 
@@ -154,7 +154,7 @@ class SharedQueries {
 }
 
 /** @returns {Next<any>} */
-function makeNext() {
+function makeDeferred() {
   /** @type {any} */
   let resolve;
   const promise = new Promise((settle) => {

@@ -197,7 +197,7 @@ bool wlh_port_is_any_alive(struct wlh_port *port);
 
 /* ---- memory ---- */
 
-/* Returns the size of the file in bytes; 0 if the system fails. */
+/* Returns the size of the file in bytes; 0 if the system call fails. */
 uint64_t wlh_port_size(struct wlh_port *port);
 
 /* Makes the file at least `size` bytes long, and allocates space for all of them. Returns 0, or the

@@ -259,7 +259,7 @@ class EtcdAdapter {
   async close(session) {
     for (let left = this.#gateway.size; left > 0; left--) {
       // The current connection may be replaced between two attempts.
-      const link = this.#gateway.link(this.#gateway.size - left);
+      const link = this.#gateway.makeLinkAfter(this.#gateway.size - left);
       this.#closing.add(link);
       try {
         await link.call('lease/revoke', { ID: session });
@@ -486,7 +486,7 @@ class EtcdAdapter {
 
   /** The ranges that a new session or connection reads. @param {Own} own */
   #firstReads({ lease }) {
-    const { key, end } = this.#keys.own(lease);
+    const { key, end } = this.#keys.ownRange(lease);
     return [
       epochRead(this.#keys),
       { request_range: range(key, end) },

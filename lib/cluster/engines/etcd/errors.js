@@ -33,7 +33,7 @@ const deadError = () =>
 const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOCKS_STALE');
 
 const newLeaderError = () =>
-  plainError('etcd has a new leader. The request is repeated.', UNREACHABLE);
+  plainError('etcd elected a new leader. web-locks repeats the request.', UNREACHABLE);
 
 /** @param {number} there @param {number} needed */
 const bucketError = (there, needed) =>
@@ -147,7 +147,8 @@ const NO_TLS =
 /** @param {string} name */
 const longNameError = (name) =>
   plainError(
-    `The name (${name.length} code units) or the label is too long for a request to etcd.`,
+    `The name (${name.length} code units) or the label is too long for a request to etcd; ` +
+      'expected at most about 1 MB together.',
     'ERR_WEB_LOCKS_TOO_LARGE',
   );
 

@@ -89,7 +89,7 @@ class Gateway {
    * Makes a connection to the endpoint that is `offset` places after the current one in the list.
    * @param {number} offset
    */
-  link(offset) {
+  makeLinkAfter(offset) {
     const at = this.#endpoints.indexOf(this.endpoint) + offset;
     return new EtcdLink(this, this.#endpoints[at % this.#endpoints.length]);
   }

@@ -107,7 +107,7 @@ class Keys {
   }
 
   /** The range of a session's own keys. @param {string} lease */
-  own(lease) {
+  ownRange(lease) {
     const key = this.session(lease);
     return { key, end: after(`${key}/`) };
   }

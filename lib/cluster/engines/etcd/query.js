@@ -113,7 +113,7 @@ class Query {
   /** @param {Entry[]} holders @returns {ReturnType<Link['read']>} */
   #readHolders(holders) {
     const ranges = holders.flatMap(({ key, lease }) => {
-      const session = this.#keys.own(lease);
+      const session = this.#keys.ownRange(lease);
       return [{ key: base64(key) }, range(session.key, session.end)];
     });
     return this.#link.read(ranges);

@@ -119,7 +119,7 @@ class Step {
     const full = new Map();
     for (const unit of this.open) {
       if (unit[0].kind === 'ifAvailable') this.#refuseTried(unit);
-      else for (const op of unit) this.#refuseWaiting(op, queues, mine.get(op.ref), full);
+      else for (const op of unit) this.#refuseIfQueueFull(op, queues, mine.get(op.ref), full);
     }
   }
 
@@ -133,7 +133,7 @@ class Step {
    * @param {Op} op @param {Map<string, NameQueue>} queues @param {QueueEntry | undefined} entry
    * @param {Map<string, number>} full how many requests of each name were refused
    */
-  #refuseWaiting(op, queues, entry, full) {
+  #refuseIfQueueFull(op, queues, entry, full) {
     if (op.kind !== 'request' && op.kind !== 'pass') return;
     if (op.maxPending < 0 || this.#tokenOf(op) || this.answers.has(op)) return;
     const queue = queues.get(op.name);

@@ -111,7 +111,7 @@ class Streams {
    * @param {() => void} onCompacted called if etcd no longer has that revision
    */
   begin(revision, onCompacted) {
-    const { key, end } = this.#keys.own(this.#lease);
+    const { key, end } = this.#keys.ownRange(this.#lease);
     const onResult = (/** @type {any} */ result) => {
       if (result.compact_revision) onCompacted();
       else this.#handleSessionEvents(eventsOf(result));

@@ -36,7 +36,7 @@ int wlh_port_duplicate_high(const struct wlh_port *port, int descriptor)
   return high >= 0 ? high : fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
 }
 
-int wlh_port_moved_high(const struct wlh_port *port, int descriptor)
+int wlh_port_to_high(const struct wlh_port *port, int descriptor)
 {
   int least = least_high(port);
   if (descriptor < 0 || descriptor >= least) return descriptor;
@@ -49,7 +49,7 @@ int wlh_port_moved_high(const struct wlh_port *port, int descriptor)
 void wlh_port_move_high(const struct wlh_port *port, int *descriptor)
 {
   wlh_port_prevent_forks();
-  *descriptor = wlh_port_moved_high(port, *descriptor);
+  *descriptor = wlh_port_to_high(port, *descriptor);
   wlh_port_permit_forks();
 }
 

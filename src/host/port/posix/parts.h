@@ -66,7 +66,7 @@ int wlh_port_duplicate_high(const struct wlh_port *port, int descriptor);
 
 /* Returns the new number of a descriptor, or the same if it was not moved. The caller prevents
  * forks. */
-int wlh_port_moved_high(const struct wlh_port *port, int descriptor);
+int wlh_port_to_high(const struct wlh_port *port, int descriptor);
 
 /* Whether a descriptor is still our file, and was not closed and reused. */
 bool wlh_port_is_ours(const struct wlh_port *port, int descriptor);

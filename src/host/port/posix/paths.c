@@ -368,7 +368,7 @@ static enum wlh_status open_file(struct wlh_port *port, struct wlh_failure *fail
     return fail_because_writable(failure, path, status.st_mode, "0600");
   }
   wlh_port_prevent_forks();
-  port->file = wlh_port_moved_high(port, port->file);
+  port->file = wlh_port_to_high(port, port->file);
   port->copy = wlh_port_duplicate_high(port, port->file);
   wlh_port_permit_forks();
   if (port->copy < 0)

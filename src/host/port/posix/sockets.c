@@ -168,7 +168,7 @@ bool wlh_port_accept(struct wlh_port *port, int *descriptor, bool *full)
   wlh_port_prevent_forks();
   int accepted = wlh_port_accept_one(port->stream);
   int error = errno;
-  *descriptor = wlh_port_moved_high(port, accepted);
+  *descriptor = wlh_port_to_high(port, accepted);
   wlh_port_permit_forks();
   *full = accepted < 0 && (error == EMFILE || error == ENFILE || error == ENOMEM);
   return accepted >= 0;
