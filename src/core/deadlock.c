@@ -11,7 +11,8 @@ static uint64_t room_of(const struct wlk_request *request)
   return request->mode == WLK_EXCLUSIVE ? ALL : request->weight;
 }
 
-/* A request also waits for the units of declared requests ahead of it. */
+/* A request gets its units only after the declared requests ahead of it have got theirs, so the
+ * largest of these needs counts. */
 static uint64_t room_needed(const struct wlk_declaration *declaration)
 {
   struct wlk_declaration *first = declaration->request->resource->writer;
@@ -26,7 +27,7 @@ static uint64_t room_needed(const struct wlk_declaration *declaration)
   return most;
 }
 
-/* If the resource has no limit, all these numbers are 0. */
+/* If the resource has no limit, the lock's weight, `room` and the limit are 0. */
 static bool leaves_room(const struct wlk_request *lock, uint64_t room)
 {
   return lock->mode == WLK_SHARED && room != ALL && lock->weight + room <= lock->resource->limit;

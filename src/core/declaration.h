@@ -12,7 +12,7 @@ struct wlk_declaration *wlk_declaration_new(
 
 const uint16_t *wlk_declaration_label(const struct wlk_declaration *declaration);
 
-/* Whether `one` is ahead of `other` in the queue of both. A request that is not in the queue yet
+/* Whether `one` is ahead of `other` in their queue. A request that is not in the queue yet
  * comes after all requests of its priority. */
 static inline bool wlk_is_ahead(
     const struct wlk_declaration *one, const struct wlk_declaration *other)

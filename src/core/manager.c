@@ -129,7 +129,7 @@ static void uncount_request(struct wlk_part *part, const struct wlk_request *req
   part->name_units -= wlk_label_length(request);
 }
 
-/* The request is grantable and in no list. */
+/* The request must be grantable, and in no list of its resource yet. */
 static void grant(struct wlk_section *section, struct wlk_request *request)
     WLK_REQUIRES(section->shard->mutex)
 {
@@ -140,8 +140,8 @@ static void grant(struct wlk_section *section, struct wlk_request *request)
   request->state = WLK_STATE_HELD;
 }
 
-/* Ends a lock, or a request that passes. It must be in no list any more. It stays with its agent
- * until the agent takes the event. */
+/* Ends a lock, or a request that passes, which must be in no list of its resource any more. It
+ * stays in its agent's list until the agent takes the event. */
 static void revoke_lock(
     struct wlk_section *section, struct wlk_request *request, struct wlk_agent *thief,
     enum wlk_news news) WLK_REQUIRES(section->shard->mutex)
@@ -193,7 +193,8 @@ static bool can_close_a_cycle(const struct wlk_request *request)
          (request->declaration->nesting_count > 0 || wlk_queue_would_overtake(request));
 }
 
-/* If there is a cycle and it fits into `cycle`, writes it there. */
+/* Returns whether the request would close a cycle. If the cycle fits into `cycle`, writes it
+ * there. */
 static WLK_RARE bool find_cycle(
     struct wlk_section *section, struct wlk_request *request, struct wlk_cycle *cycle)
     WLK_REQUIRES(section->shard->mutex)
@@ -360,9 +361,9 @@ enum wlk_status wlk_request_a_lock(
   return status;
 }
 
-/* Sections 4.2 and 4.3. This function also ends the request:
- * https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock
- * https://www.w3.org/TR/2023/WD-web-locks-20230105/#abort-the-request */
+/* Section 4.2: https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock
+ * Section 4.3: https://www.w3.org/TR/2023/WD-web-locks-20230105/#abort-the-request
+ * Afterwards the request ends. */
 static void remove_from_resource(struct wlk_section *section, struct wlk_request *request)
     WLK_REQUIRES(section->shard->mutex)
 {
@@ -494,7 +495,7 @@ void wlk_end_the_request(struct wlk_request *request)
 /* A blocking thread ends none of its own locks and requests on a resource, so they obstruct the
  * request that it blocks for. */
 struct own_locks {
-  struct wlk_request *first; /* NULL if it has none */
+  struct wlk_request *first; /* NULL if the thread has none */
   struct wlk_held_set set;
 };
 
@@ -504,9 +505,9 @@ static void add_own_lock(struct own_locks *own, struct wlk_request *request)
   wlk_held_set_add(&own->set, request->mode == WLK_EXCLUSIVE, request->weight);
 }
 
-/* Returns the first lock or request of the blocking thread, if its locks and requests ahead exclude
- * this request or a request in between. Then this request would wait until the thread stops
- * blocking. Otherwise returns NULL. */
+/* If the blocking thread's own locks and earlier requests exclude `request` or a request ahead of
+ * it, `request` would wait until the thread stops blocking. Then returns the first of these locks
+ * and requests; otherwise NULL. */
 static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
 {
   const struct wlk_resource *resource = request->resource;
@@ -526,7 +527,8 @@ static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
   return NULL;
 }
 
-/* If the thread would wait for itself and the cycle fits into `cycle`, writes it there. */
+/* Returns whether the thread would wait for itself. If the cycle fits into `cycle`, writes it
+ * there. */
 static bool find_own_cycle(
     struct wlk_section *section, struct wlk_request *request, struct wlk_cycle *cycle)
     WLK_REQUIRES(section->shard->mutex)
@@ -622,7 +624,7 @@ enum wlk_status wlk_wait_for_the_lock(
 }
 
 /* Every request ends in a critical section of its own, so other threads can see a state in which
- * only some requests have ended. */
+ * only some requests of the agent have ended. */
 static void end_in_a_section(struct wlk_request *request, bool only_if_pending)
 {
   struct wlk_section section;

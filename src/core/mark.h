@@ -1,8 +1,8 @@
 /* Marks: names that wlk_release_and_mark has marked, each for a time on the process's clock. A mark
  * must be prepared for a lock before it is set, and its memory stays while that lock is held. There
- * is no timer: each new mark checks two older marks in turn, and drops them if they are over or can
- * no longer be set. So there are at most about twice as many marks as needed, and an old mark stays
- * until new marks are made. Threads: the caller must have the mutex of the shard, except for
+ * is no timer: each new mark checks two older marks in turn, and drops them if they are over and
+ * can no longer be set. So there are at most about twice as many marks as needed, and an old mark
+ * stays until new marks are made. Threads: the caller must have the mutex of the shard, except for
  * wlk_mark_new and wlk_marks_free. */
 #ifndef WLK_MARK_H
 #define WLK_MARK_H

@@ -21,7 +21,7 @@
 #define WLK_ASSERTS(mutex)  WLK_ANNOTATION(assert_capability(mutex))
 #define WLK_UNCHECKED       WLK_ANNOTATION(no_thread_safety_analysis)
 
-/* A function that is rarely called must not grow its callers. */
+/* Keeps a function that is rarely called out of the code of its callers. */
 #if defined(__GNUC__)
 #define WLK_RARE __attribute__((noinline, cold))
 #else
@@ -142,7 +142,7 @@ void wlk_port_trim(void);
  *   threads  any, at the same time: the dynamic loader or the kernel decides which is first */
 void *wlk_port_find_first_shared(void *own, const char *symbol);
 
-/* Writes the path of the module that contains `address` (UTF-8, NUL-terminated, cut to `size`
+/* Writes the path of the module that contains `address` (UTF-8, NUL-terminated, truncated to `size`
  * bytes), or an empty string if the path is unknown. */
 void wlk_port_module_path(const void *address, char *path, size_t size);
 

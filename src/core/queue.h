@@ -24,7 +24,7 @@ bool wlk_queue_would_overtake(const struct wlk_request *request);
 
 bool wlk_queue_is_overtaken(const struct wlk_request *request);
 
-/* Cost: O(priorities other than 0 that wait). */
+/* Cost: O(different priorities other than 0 in the queue). */
 void wlk_queue_enter(struct wlk_request *request);
 
 void wlk_queue_leave(struct wlk_request *request);

@@ -63,7 +63,7 @@ enum { WLK_SHARDS = 32 };
  * Lock key: (s) its mutex */
 struct wlk_shard {
   _Alignas(128) struct wlk_mutex mutex;
-  uint64_t grants; /* (s) the token of the last lock, which outlives resources and managers */
+  uint64_t grants; /* (s) the token of the last granted lock; only grows, whatever is freed */
 };
 
 /* Lock key: (p) its mutex  (c) constant */
@@ -72,7 +72,7 @@ struct wlk_process {
   uint32_t abi;              /* (c) WLK_ABI */
   bool started;              /* (p) whether the fields below are initialised */
   struct wlk_mutex mutex;    /* guards the data that is in no shard */
-  uint64_t hash_key[2];      /* (p) until it is set, before the first agent or manager; then (c) */
+  uint64_t hash_key[2];      /* set under (p) before the first agent or manager exists; then (c) */
   uint32_t agents_created;   /* (p) */
   struct wlk_link agents;    /* (p) of struct wlk_agent.by_process */
   size_t agent_count;        /* (p) length of `agents` */
@@ -117,10 +117,10 @@ struct wlk_agent {
   struct wlk_mutex mutex;
   struct wlk_link events; /* (a) of by_event: requests with events, oldest first */
   atomic_bool has_events; /* (a) whether `events` has any; without (a) the answer may be outdated */
-  bool woken;             /* (a) from a wake-up until it takes its events */
+  bool woken;             /* (a) true from a wake-up until the agent takes its events */
   bool terminating;       /* (a) */
   unsigned pins;          /* (a) threads that are in `wake`, or about to call it */
-  struct wlk_agent *next_wake; /* only for the critical section that pinned it */
+  struct wlk_agent *next_wake; /* used only by the critical section that pinned the agent */
   /* Signalled when the request that the agent blocks for gets an event, and when the last pin is
    * removed. */
   struct wlk_condition changed;
@@ -199,7 +199,7 @@ struct wlk_request {
     } thief;
   };
   struct wlk_declaration *declaration; /* (c) or NULL */
-  uint64_t since;  /* (s) wlk_port_now() when it was made, then when it was granted */
+  uint64_t since;  /* (s) wlk_port_now() of the request or, once it is granted, of the grant */
   uint64_t token;  /* (s) of the lock */
   uint32_t tag;    /* (c) */
   uint32_t weight; /* (c) units it takes; 0 if it is exclusive or has no limit */
@@ -243,7 +243,7 @@ struct wlk_declaration {
 
   /* The state of a search for deadlocks, which has all mutexes but the agents' mutexes. */
   uint64_t search;                 /* (p) the last search that reached it */
-  uint64_t goal;                   /* (p) the last search that looked for a way to it */
+  uint64_t goal;                   /* (p) the last search that looked for a path to it */
   struct wlk_declaration *found;   /* (p) the request that the search reached next */
   struct wlk_declaration *waiting; /* (p) the request from which the search came */
   struct wlk_request *through;     /* (p) the lock through which it came */

@@ -86,17 +86,17 @@ enum wlk_news {
 struct wlk_event {
   uint32_t tag;          /* of the request, from wlk_request_a_lock */
   uint32_t news;         /* bits of enum wlk_news */
-  uint32_t thief_thread; /* if stolen: the thread of the thief's agent, */
-  uint32_t thief_number; /* its number, the end of its client id, */
-  uint32_t thief_pid;    /* and, in the host scope, its process; else 0 */
+  uint32_t thief_thread; /* if stolen: the thread id of the thief's agent, */
+  uint32_t thief_number; /* the number at the end of that agent's client id, */
+  uint32_t thief_pid;    /* and, in the host scope, its process id; otherwise 0 */
   uint32_t token_low;    /* if granted: the two halves of the lock's token */
   uint32_t token_high;
 };
 
 /* An agent's thread, for snapshots. */
 struct wlk_thread {
-  uint32_t id;          /* the same for all agents of a thread, and for no other thread */
-  const uint16_t *name; /* `name_length` UTF-16 code units; cut to WLK_THREAD_NAME_MOST */
+  uint32_t id;          /* the same for all agents of the thread; no other thread has it */
+  const uint16_t *name; /* `name_length` UTF-16 code units; truncated to WLK_THREAD_NAME_MOST */
   uint32_t name_length;
 };
 
@@ -111,7 +111,7 @@ struct wlk_extra {
                                         stay until this request has ended; locks that were requested
                                         without `reject_deadlock` are ignored */
   uint32_t inside_count;
-  uint32_t limit;       /* of a shared request: units of the name that may be held; 0: no limit */
+  uint32_t limit;       /* of a shared request: how many units of the name may be held; 0 for any */
   uint32_t weight;      /* if there is a limit: the units that the request takes, 1 to `limit` */
   bool bounded;         /* whether `max_pending` applies */
   uint32_t max_pending; /* the request fails if it must wait and this many already wait */
@@ -125,9 +125,9 @@ struct wlk_events {
   struct wlk_event *items; /* in: memory of the caller for `capacity` events */
   size_t capacity;         /* in */
   size_t count;            /* out: events written; if `capacity`, there may be more */
-  uint32_t thief_thread;   /* out, on WLK_STOLEN: the thief, as in */
-  uint32_t thief_number;   /* wlk_event */
-  uint32_t thief_pid;
+  uint32_t thief_thread;   /* out, on WLK_STOLEN: see wlk_event */
+  uint32_t thief_number;   /* likewise */
+  uint32_t thief_pid;      /* likewise */
   uint64_t token; /* out, when a request is granted: the lock's token, greater than that of any
                      earlier lock of the name */
   uint32_t limit; /* out, on WLK_OTHER_LIMIT: the name's limit; 0 for none */
@@ -144,12 +144,12 @@ typedef void wlk_wake_function(void *data);
  *   returns  WLK_OK, WLK_NO_RENDEZVOUS, WLK_OTHER_VERSION */
 enum wlk_status wlk_process_join(struct wlk_process **process);
 
-/* Writes the path of a module to `path`, UTF-8, cut to `size` bytes: of the module whose core has
- * the state `process`, or of the caller's module if `process` is NULL. */
+/* Writes the path of a module to `path`, in UTF-8 and truncated to `size` bytes: the module whose
+ * core has the state `process`, or the caller's module if `process` is NULL. */
 void wlk_process_path(const struct wlk_process *process, char *path, size_t size);
 
 /* Gives freed memory back to the system, as far as the C library can. The call takes milliseconds,
- * so it is worth while only after a burst of requests. */
+ * so it is worthwhile only after a burst of requests. */
 void wlk_process_trim(void);
 
 /* Returns milliseconds of a clock that also runs while the machine sleeps and that nobody sets;
@@ -159,7 +159,7 @@ double wlk_continuous_now(void);
 
 /* ---- agents ---- */
 
-/* Makes an agent.
+/* Creates an agent.
  *   prefix   beginning of its client id (2.4), ASCII, at most 40 bytes; the core appends a number
  *            that no other agent of the process has
  *   thread   its thread; copied
@@ -204,7 +204,7 @@ void wlk_manager_close(struct wlk_manager *manager);
 struct wlk_snapshot;
 
 /* Requests a lock (4.1).
- *   agent    the calling thread's
+ *   agent    the calling thread's agent
  *   manager  must stay open until the request has ended
  *   name     `length` UTF-16 code units, copied; may be NULL if `length` is 0
  *   tag      any number; events about this request have it
@@ -212,21 +212,22 @@ struct wlk_snapshot;
  *   cycle    out, on WLK_DEADLOCK: the cycle, for wlk_snapshot_free. May be NULL without
  *            `reject_deadlock`
  *   request  out, on WLK_GRANTED and WLK_PENDING: the request
- *   events   out: events of the agent (a theft may end locks of its own)
+ *   events   out: events of the agent (a theft may end locks of the same agent)
  *   returns  WLK_GRANTED  the lock is held, and no event reports that again
  *            WLK_PENDING  an event will report the grant
- *            These change nothing:
+ *            The other results change nothing:
  *            WLK_OK  the request passes, and would be granted
  *            WLK_NOT_AVAILABLE  the request does not wait, and is not grantable
  *            WLK_DEADLOCK  the request would wait and close a cycle
  *            WLK_OTHER_LIMIT  the name has another limit
  *            WLK_QUEUE_FULL  the request would wait, and `max_pending` requests already wait
  *            WLK_NO_MEMORY
- *   cost     O(length + priorities other than 0 that wait on the name); a theft O(locks held on the
- *            name); `reject_deadlock` O(locks inside which it is made + such requests with less
- *            priority on the name) and, if it has to wait, O(locks held) for each such request that
- *            the search reaches and, if its name has a limit, O(requests with `reject_deadlock`
- *            ahead of it)
+ *   cost     O(length + different priorities other than 0 in the queue of the name). A theft adds
+ *            O(locks held on the name). `reject_deadlock` adds O(locks inside which the request is
+ *            made + requests with `reject_deadlock` and a lower priority in the queue). If the
+ *            request has to wait, the search for a deadlock adds, for each request that it reaches,
+ *            O(locks held on the name of that request) and, if that name has a limit, O(requests
+ *            with `reject_deadlock` ahead of that request)
  *
  * Limits. The first shared request of a name sets its limit, which may be none, until nobody holds
  * the name or waits for it. Shared requests with another limit are refused. Shared locks are held
@@ -261,9 +262,9 @@ enum wlk_status wlk_request_a_lock(
  *            WLK_DEADLOCK  at once: the request waits, directly or through another request, for a
  *                          lock or an earlier request of the calling thread, which cannot end it
  *                          while it blocks; the request ended
- *            WLK_NO_MEMORY  as WLK_DEADLOCK, but without a cycle
- *   cost     O(locks held on the name + requests ahead) the first time, and while a request with a
- *            higher priority waits; then O(1) */
+ *            WLK_NO_MEMORY  a deadlock, but no memory for the cycle; the request ended
+ *   cost     O(locks held on the name + requests ahead) in the first call for a request, and while
+ *            a request with a higher priority waits; otherwise O(1) */
 enum wlk_status wlk_wait_for_the_lock(
     struct wlk_request *request, uint64_t timeout, struct wlk_snapshot **cycle,
     struct wlk_events *events);
@@ -291,7 +292,7 @@ enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events
 enum wlk_status wlk_prepare_mark(struct wlk_request *lock, struct wlk_events *events);
 
 /* Releases as wlk_release_the_lock does and, in the same critical section, marks the name for
- * `keep` milliseconds or until nobody has the manager open. Thefts and later locks leave the mark.
+ * `keep` milliseconds or until nobody has the manager open. Thefts and later locks keep the mark.
  *   lock     wlk_prepare_mark must have returned WLK_OK for it
  *   returns  as wlk_release_the_lock; nothing is marked unless WLK_OK
  *            WLK_NO_MEMORY  wlk_prepare_mark was not called; the lock was released */
@@ -320,8 +321,8 @@ struct wlk_lock_info {
   uint32_t limit;  /* of a shared lock or request: the limit of its name; 0 for none */
   uint32_t weight; /* the units that it takes, if there is a limit; else 0 */
   int32_t priority;
-  uint32_t age_low; /* milliseconds since the grant or, if pending, since the request: two halves, a
-                       few milliseconds off */
+  uint32_t age_low; /* the two halves of the milliseconds since the grant or, if pending, since the
+                       request; a few milliseconds off */
   uint32_t age_high;
   uint32_t token_low; /* of a lock: the two halves of its token; else 0 */
   uint32_t token_high;
@@ -342,7 +343,7 @@ struct wlk_client {
 
 /* All pointers point into the snapshot's own memory. */
 struct wlk_snapshot {
-  struct wlk_lock_info *locks; /* by resource: the held locks, then the queue in its order */
+  struct wlk_lock_info *locks; /* of each resource: the held locks, then its queue in order */
   struct wlk_name *names;      /* each resource name once, and labels */
   struct wlk_client *clients;  /* all agents, or those that the snapshot needs */
   size_t lock_count;
@@ -357,7 +358,7 @@ struct wlk_snapshot {
 enum wlk_status wlk_snapshot_the_lock_state(
     struct wlk_manager *manager, struct wlk_snapshot **snapshot);
 
-/* Snapshots one name in the same way, with the agents that have locks or requests there.
+/* Snapshots one name in the same way, with the agents that have locks or requests of that name.
  *   pending  whether the snapshot includes the queue
  *   cost     O(length + locks held on the name + requests included) */
 enum wlk_status wlk_snapshot_a_name(
