@@ -1,16 +1,18 @@
-# The addon. What includes it says in `source` where the sources are: binding.gyp of the repository,
-# which npm builds by itself, and src/binding.gyp, which the package has for those who build it.
+# The addon. A file that includes this one sets `source` to the path of the sources: binding.gyp of
+# the repository, which npm builds by itself, and src/binding.gyp, which the package ships for users
+# who build the addon.
 {
-  # Warnings are errors where GYP_DEFINES has strict=1, as in CI: not for users, whose compilers are
-  # newer.
+  # Warnings are errors only if GYP_DEFINES has strict=1, as in CI, because users have newer
+  # compilers with other warnings.
   "variables": {
     "napi_version": "6",
-    # Every invariant of the core checked after every turn, and its allocations counted: for tests.
+    # For tests: checks every invariant of the core after each critical section, and counts its
+    # allocations.
     "checks%": "0",
     "strict%": "0",
-    # Linux without the calls that only it has, as macOS has the host scope: for tests.
+    # For tests: on Linux, uses only the system calls that the port to macOS also uses.
     "plain_port%": "0",
-    # As little room at a time as can be: for tests.
+    # For tests: batches and tables with the least possible capacity (WLK_CAPACITY in port.h).
     "small%": "0"
   },
   "target_defaults": {
@@ -33,11 +35,11 @@
       "target_name": "core",
       "type": "static_library",
       "sources": ["<(source)/core/all.c"],
-      # For glibc's adaptive mutex, see port.h.
+      # glibc declares the adaptive mutex (port.h) only with _GNU_SOURCE.
       "defines": ["_GNU_SOURCE"]
     },
     {
-      # The host scope; where there is none, stubs that say so.
+      # The host scope. On systems without it, every call fails with a message.
       "target_name": "host",
       "type": "static_library",
       "sources": ["<(source)/host/all.c"],

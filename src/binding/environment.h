@@ -7,8 +7,9 @@
  * Threads: everything runs on the environment's thread, except the wake-up, which uses `wake` only.
  * The core does not call the wake-up after wlk_agent_terminate, and only then `wake` is released.
  *
- * Life: environment_start makes the agent. A cleanup hook of the environment terminates it; from
- * then on, calls return CLOSED. The environment itself is freed last, with the instance data. */
+ * Lifetime: environment_start creates the agent. A cleanup hook of the environment terminates the
+ * agent; from then on, calls return CLOSED. The environment itself is freed last, with the instance
+ * data. */
 #ifndef WEB_LOCKS_ENVIRONMENT_H
 #define WEB_LOCKS_ENVIRONMENT_H
 
@@ -74,13 +75,13 @@ struct Environment {
   Slot *slots;                   /* by tag */
   uint32_t capacity;             /* of `slots` */
   uint32_t live;                 /* slots in use */
-  uint32_t pending;   /* pending slots, and `waking`; keeps the event loop alive unless 0 */
+  uint32_t pending;   /* pending slots, plus 1 if `waking`; keeps the event loop alive unless 0 */
   napi_ref buffer;    /* keeps the memory of `exchange` */
   Exchange *exchange; /* null before environment_start */
   size_t room;        /* the number of events that fit into `exchange` */
   wlk_events events;  /* points into `exchange`, during a call */
-  bool waking;        /* whether it was woken by itself and `drain` has not run yet */
-  HostAgent *hosts;   /* of the host scope, see host.h */
+  bool waking;        /* whether the environment woke itself and `drain` has not run yet */
+  HostAgent *hosts;   /* the agents of the host scope, see host.h */
   void (*end_hosts)(Environment *); /* terminates `hosts`; null if there was no host agent yet */
 };
 

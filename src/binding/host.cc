@@ -14,7 +14,7 @@ void host_take_events(Environment *environment)
     wlk_events more = {};
     more.items = taken.items + exchange->event_count;
     more.capacity = taken.capacity - exchange->event_count;
-    /* JavaScript calls again after it has taken the events. */
+    /* JavaScript calls `drain` again after it has taken the events. */
     if (more.capacity == 0) return;
     wlh_agent_take_events(host->agent, host->woken.exchange(false), &more);
     for (size_t i = 0; i < more.count; i++)
@@ -131,7 +131,7 @@ static char *read_utf8(napi_env env, napi_value value)
 
 /* hostOpen(name: string, version: string, threadId: number, threadName: string, directory: string):
  *   External | status
- * An empty directory is the default one. */
+ * An empty `directory` stands for the default directory. */
 napi_value call_host_open(napi_env env, napi_callback_info info)
 {
   Call<5> call(env, info);

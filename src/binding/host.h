@@ -1,10 +1,10 @@
-/* The host scope in one environment. It has one agent for each bucket that JavaScript has opened,
- * however often, so that the events of a bucket come in one order: a theft is reported before the
+/* The host scope in one environment. Each bucket has one agent, even if JavaScript has opened it
+ * several times, so that the events of a bucket come in one order: a theft is reported before the
  * grant that follows it. The events of these agents go to the exchange, marked with NEWS_OF_HOST,
  * and use the environment's wake-up. Each agent records its own wake-ups, because it expects
  * exactly one answer to each wake-up.
  *
- * Life: an External owns a handle, which hostOpen makes. hostClose, the cleanup hook of the
+ * Lifetime: an External owns a handle, which hostOpen creates. hostClose, the cleanup hook of the
  * environment, or the External's finalizer, whichever runs first, releases the agent; the last
  * handle terminates the agent and closes the bucket. The finalizer frees the handle. The requests
  * and jobs of the handle have ended by then, because JavaScript keeps the External while it has
@@ -32,7 +32,8 @@ struct HostHandle {
 /* Takes the events of the host scope. `drain` must have taken the events of the core. */
 void host_take_events(Environment *environment);
 
-/* Returns null if the handle is closed, or with an exception pending. */
+/* Returns null if the handle is closed. If the first argument is no External, also returns null,
+ * with an exception pending. */
 template <typename AnyCall> HostHandle *host_handle(const AnyCall &call)
 {
   HostHandle *handle = nullptr;

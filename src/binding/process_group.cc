@@ -10,8 +10,8 @@ static HANDLE job;
 /* How many milliseconds to wait for the end of a process, which a driver can delay for any time. */
 enum { END_WITHIN = 5000 };
 
-/* The job does not allow its processes to break away. Node.js's own jobs allow that, and a process
- * also leaves every enclosing job that allows it. */
+/* Unlike Node.js's own job, this job does not allow its processes to break away. A process that
+ * breaks away leaves only the jobs that allow that, so it stays in this one. */
 void keep_process_group(bool ends_with_us)
 {
   JOBOBJECT_EXTENDED_LIMIT_INFORMATION limits = {};
@@ -72,9 +72,9 @@ void end_process_group()
 
 static std::atomic<pid_t> head; /* the process that the group ends with; 0 if there is none */
 
-/* Runs in a child before it executes another program. The kernel keeps the setting across that,
- * unless the program gains rights (set-user-ID, capabilities), and does not pass it on to the
- * child's children. */
+/* Runs in a child before it executes another program. The kernel keeps PR_SET_PDEATHSIG across
+ * execve, unless the program gains privileges (set-user-ID, capabilities), and does not pass it on
+ * to the child's children. */
 static void join_process_group()
 {
   pid_t parent = head;
@@ -83,8 +83,8 @@ static void join_process_group()
   if (getppid() != parent) (void)raise(SIGKILL); /* the parent ended before prctl */
 }
 
-/* Node.js does so when it starts, but stops at the first gap above 15. Without /proc nothing
- * happens. */
+/* Node.js also sets FD_CLOEXEC when it starts, but stops at the first unused descriptor above 15.
+ * Without /proc this function does nothing. */
 static void close_files_on_exec()
 {
   DIR *files = opendir("/proc/self/fd");
@@ -104,8 +104,8 @@ void keep_process_group(bool ends_with_us)
   head = ends_with_us ? getpid() : 0;
 }
 
-static std::atomic<pid_t> watched; /* 0 if there is none */
-static std::atomic<int> ended_by;  /* the signal that ended it; 0 if none did */
+static std::atomic<pid_t> watched; /* the child of watch_child; 0 if there is none */
+static std::atomic<int> ended_by;  /* the signal that ended that child; 0 if none did */
 static struct sigaction reaper;    /* the event loop's action, which wakes the loop */
 
 /* Runs in a signal handler, so it may make only async-signal-safe calls. */
@@ -123,7 +123,7 @@ static void note_end_unreaped()
 }
 
 /* Notes the end before the event loop reaps the child. SIGCHLD can stand for several events, of
- * which `info` describes one: the child is therefore looked at as well. */
+ * which `info` describes one, so the child itself is queried as well. */
 static void handle_child(int number, siginfo_t *info, void *context)
 {
   int saved = errno;
@@ -136,8 +136,8 @@ static void handle_child(int number, siginfo_t *info, void *context)
     reaper.sa_handler(number);
 }
 
-/* The event loop sets its own action whenever it begins to have children, so this one is set anew
- * for each child. */
+/* The event loop sets its own action whenever it gets a child while it has none, so each call sets
+ * our action again. */
 void watch_child(int child)
 {
   struct sigaction current = {};
@@ -150,7 +150,7 @@ void watch_child(int child)
     current.sa_sigaction = handle_child;
     (void)sigaction(SIGCHLD, &current, nullptr);
   }
-  note_end_unreaped(); /* it may have ended before */
+  note_end_unreaped(); /* the child may have ended before the action was set */
 }
 
 int signal_of_child()

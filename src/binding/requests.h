@@ -68,7 +68,7 @@ template <typename Scope, typename Act> int32_t on_request(Environment *environm
   return status;
 }
 
-/* `label` owns what `extra` points to. */
+/* `extra` points into `label`, which must outlive it. */
 wlk_status read_extra(
     napi_env env, const Environment *environment, napi_value value, CodeUnits *label,
     wlk_extra *extra);

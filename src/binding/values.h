@@ -33,10 +33,10 @@ private:
  * number, returns false, with an exception pending. */
 bool read_time(napi_env env, napi_value value, uint64_t *milliseconds);
 
-/* Makes `{ names: string[], clientIds: string[], threadIds: number[], threadNames: string[], locks:
- * ArrayBuffer }` of a snapshot; `locks` are its wlk_lock_info, in 32-bit numbers. With `pids`, one
- * for each client, the object also has `pids: number[]`. Returns null, with an exception pending,
- * if that fails. */
+/* Converts a snapshot to `{ names: string[], clientIds: string[], threadIds: number[], threadNames:
+ * string[], locks: ArrayBuffer }`; `locks` has the wlk_lock_info structs, as 32-bit numbers. With
+ * `pids`, one for each client, the object also has `pids: number[]`. If the conversion fails,
+ * returns null, with an exception pending. */
 napi_value snapshot_value(
     napi_env env, const wlk_snapshot *snapshot, const uint32_t *pids = nullptr);
 
