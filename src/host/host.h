@@ -71,9 +71,9 @@ struct wlh_request;
  * Only GRANTED, STOLEN and LOST can be combined. All but GRANTED, SNAPSHOT and READY end the
  * request. */
 enum wlh_news {
-  WLH_NEWS_NOT_AVAILABLE = 8, /* as the status */
-  WLH_NEWS_OTHER_LIMIT = 16,  /* as the status; `token_low` is the name's limit, 0 for none */
-  WLH_NEWS_QUEUE_FULL = 32,   /* as the status */
+  WLH_NEWS_NOT_AVAILABLE = 8, /* see WLH_NOT_AVAILABLE */
+  WLH_NEWS_OTHER_LIMIT = 16,  /* see WLH_OTHER_LIMIT; `token_low` is the name's limit, 0 for none */
+  WLH_NEWS_QUEUE_FULL = 32,   /* see WLH_QUEUE_FULL */
   WLH_NEWS_FAILED = 64, /* the request failed; `token_low` is the status, wlh_bucket_get_failure
                                  says more */
   WLH_NEWS_LOST = 128,  /* the lock is lost with the shared file; the request ends */
@@ -93,7 +93,7 @@ enum wlh_news {
 /* Opens the lock manager of a storage bucket (2.2) in this process. The helper opens the shared
  * file at the first request or wlh_bucket_open_file, and again after a loss (WLH_LOST). If that
  * fails, the requests made so far fail, and the next one tries again.
- *   directory  where the files are, an absolute path, UTF-8; NULL for the default, docs/HOST.md
+ *   directory  absolute path of the files, UTF-8; NULL for the default (docs/HOST.md)
  *   name       `length` UTF-16 code units, compared one by one; may be NULL if `length` is 0
  *   version    of the package, ASCII, at most 15 bytes; other processes show it in messages
  *   bucket     out: must be closed as often as it was opened; the threads of the process share it
@@ -103,10 +103,10 @@ enum wlh_status wlh_bucket_open(
     const char *directory, const uint16_t *name, uint32_t length, const char *version,
     struct wlh_bucket **bucket);
 
-/* Closes what wlh_bucket_open returned, after the caller's agents were terminated. The last close
- * leaves the shared file. It waits at most 2 ms for other threads inside the tables' critical
- * section, and then closes the file without leaving: the other processes treat this process as
- * dead. */
+/* Closes what wlh_bucket_open returned, after the caller's agents were terminated. With the last
+ * close, this process leaves the tables and closes the shared file. It waits at most 2 ms for the
+ * tables' critical section, and then closes the file without leaving: the other processes treat
+ * this process as dead. */
 void wlh_bucket_close(struct wlh_bucket *bucket);
 
 /* Writes to `text` the reason of the latest failure: why opening failed, how the shared file was
@@ -127,13 +127,14 @@ void wlh_get_open_failure(char *text, size_t size);
 
 /* ---- agents ---- */
 
-/* Makes an agent of a bucket. Returns WLH_OK, WLH_NO_MEMORY, WLH_LOST (a forked child). */
+/* Creates an agent of a bucket. Returns WLH_OK, WLH_NO_MEMORY, WLH_LOST (a forked child). */
 enum wlh_status wlh_agent_create(
     struct wlh_bucket *bucket, const struct wlk_thread *thread, wlk_wake_function *wake, void *data,
     struct wlh_agent **agent);
 
-/* Returns the agent's client id, which is valid until wlh_agent_terminate: a number of the process
- * at the bucket (32 random bits, 8 hexadecimal digits), "-", and the agent's number, from 1. */
+/* Returns the agent's client id, which is valid until wlh_agent_terminate: the number of the
+ * process in the bucket (32 random bits, 8 hexadecimal digits), "-", and the agent's number, from
+ * 1. */
 const char *wlh_agent_client_id(const struct wlh_agent *agent);
 
 void wlh_agent_take_events(struct wlh_agent *agent, bool woken, struct wlk_events *events);
@@ -153,7 +154,7 @@ enum wlh_status wlh_bucket_open_file(struct wlh_agent *agent, uint32_t tag);
 /* ---- locks ---- */
 
 /* Requests a lock (4.1).
- *   extra    a label is cut to 4,096 code units; `reject_deadlock` makes the call return
+ *   extra    a label is truncated to 4,096 code units; `reject_deadlock` makes the call return
  *            WLH_UNSUPPORTED
  *   returns  WLH_GRANTED  the lock is held, and no event reports that again
  *            WLH_PENDING  it waits in the lock request queue, or for the tables' critical section;
@@ -162,25 +163,25 @@ enum wlh_status wlh_bucket_open_file(struct wlh_agent *agent, uint32_t tag);
  *            WLH_NO_MEMORY, WLH_FULL  nothing was changed. FULL: the name is longer than 32,768
  *                                     code units, or no thread can be started
  *            WLH_LOST  this is a forked child
- *   cost     O(length), a theft O(locks held on the name), with a priority O(other priorities that
- *            wait), and the work that this process deferred earlier. A request that does not wait,
- *            and is refused, makes a system call for each process that holds the lock, until it
- *            finds a living process */
+ *   cost     O(length); for a theft also O(locks held on the name), with a priority also
+ *            O(different priorities in the queue). The call also does the work that this process
+ *            deferred earlier. A request that does not wait, and is refused, makes a system call
+ *            for each process that holds the lock, until it finds a living process */
 enum wlh_status wlh_request_a_lock(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, enum wlk_mode mode,
     enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,
     struct wlh_request **request, struct wlk_events *events);
 
-/* Blocks the calling thread until a request is answered or the time is over; other events of the
- * agent queue up meanwhile. A caller that has anything else to do waits in slices.
+/* Blocks the calling thread until the result of a request is known or the time is over; other
+ * events of the agent queue up meanwhile. A caller that has anything else to do waits in slices.
  *   events   out: `thief_*`, `token`, `limit` if the result has them; on WLH_PENDING the agent's
  *            events stay in its queue
  *   returns  WLH_GRANTED  the lock is held, and no event reports that again
  *            WLH_PENDING  the time is over and nothing has changed
- *            WLH_DEADLOCK  through this bucket, the calling thread holds the name or is ahead in
- *                          its queue, so that it would wait for itself; the request ended. Each
- *                          call checks anew, because requests with a higher priority can overtake
- *                          this one
+ *            WLH_DEADLOCK  the calling thread itself holds the name in this bucket, or has an
+ *                          earlier request for it, so it would wait for itself; the request ended.
+ *                          Each call checks anew, because requests with a higher priority can
+ *                          overtake this one
  *            or a result of wlh_request_a_lock, or WLH_STOLEN: the request ended */
 enum wlh_status wlh_wait_for_the_lock(
     struct wlh_request *request, uint64_t timeout, struct wlk_events *events);
@@ -241,7 +242,8 @@ enum wlh_status wlh_find_holders(
  * and takes the agent's events.
  *   tag      of a wlh_start_snapshot whose event was not taken; otherwise the call does not block
  *   timeout  in milliseconds
- *   events   out: if that event is missing, the time is over or the capacity was too small */
+ *   events   out: the agent's events. If the event of the snapshot is missing, the time is over or
+ *            the capacity was too small */
 void wlh_wait_for_job(
     struct wlh_agent *agent, uint32_t tag, uint64_t timeout, struct wlk_events *events);
 

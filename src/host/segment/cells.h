@@ -6,11 +6,12 @@
  * exclude each other.
  *
  * A caller
- *   1. takes the mutex
- *   2. calls wlh_cells_begin and, if the mutex was a dead owner's, wlh_cells_rebuild
- *   3. calls any of the other functions
- *   4. calls wlh_cells_take_messages until no message is left 5. wakes the members in `to_notify`,
- *   and clears it 6. gives back space, if wlh_cells_begin_give_back returns true, and leaves. */
+ * 1. takes the mutex
+ * 2. calls wlh_cells_begin and, if the mutex was a dead owner's, wlh_cells_rebuild
+ * 3. calls any of the other functions
+ * 4. calls wlh_cells_take_messages until no message is left
+ * 5. wakes the members in `to_notify`, and clears it
+ * 6. gives back space, if wlh_cells_begin_give_back returns true, and leaves. */
 #ifndef WLH_CELLS_H
 #define WLH_CELLS_H
 
@@ -41,9 +42,9 @@ struct wlh_arena {
   uint32_t ncells;             /* (m) private copy: a power of two, WLH_CELLS_LEAST to
                                   WLH_CELLS_MOST, whatever the segment says. After
                                   wlh_cells_begin, `bytes` is large enough for them */
-  uint64_t ticket;             /* (m) the header's as we left them last: `ticket`, */
-  uint64_t token;              /* `token` and `shrinks` never decrease */
-  uint64_t shrinks;            /* (m) */
+  uint64_t ticket;             /* (m) last known `ticket` of the header, which never decreases */
+  uint64_t token;              /* (m) last known `token` of the header, which never decreases */
+  uint64_t shrinks;            /* (m) last known `shrinks` of the header, which never decreases */
   uint64_t hash_key[2];        /* (m) the header's, which never changes; 0 before we were inside */
   uint32_t member;             /* (m) own number, below WLH_MEMBERS */
   uint64_t id;                 /* (m) own, while we are a member; else 0 */

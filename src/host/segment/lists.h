@@ -16,8 +16,8 @@ void wlh_list_insert(
 void wlh_list_remove(
     struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request);
 
-/* Whether the neighbours of a request, or the ends of the list, lead to it. It changes nothing, so
- * it may be called outside. Cost: O(1). */
+/* Whether the neighbours of a request, or the ends of the list, lead to the request. Changes
+ * nothing, so it may be called outside. Cost: O(1). */
 bool wlh_list_has(
     const struct wlh_arena *arena, const struct wlh_list *list, enum wlh_place place,
     uint32_t request);

@@ -9,7 +9,7 @@
  * `to_notify`, because they must watch the new member.
  *   id       random, not 0; for client ids
  *   pid      for display
- *   version  of the package, ASCII, cut to 15 bytes
+ *   version  of the package, ASCII, truncated to 15 bytes
  *   returns  WLH_CELLS_OK, WLH_CELLS_POISONED */
 enum wlh_cells_status wlh_cells_join(
     struct wlh_arena *arena, uint64_t id, uint32_t pid, const char *version);
@@ -29,7 +29,7 @@ uint32_t wlh_cells_pending_count(const struct wlh_arena *arena);
 /* Makes an agent.
  *   thread   the same for all agents of a thread
  *   number   grows with each agent of the process
- *   name     of the thread, `units` code units, cut to WLH_THREAD_NAME_UNITS; copied
+ *   name     of the thread, `units` code units, truncated to WLH_THREAD_NAME_UNITS; copied
  *   agent    out: for wlh_cells_terminate_agent
  *   returns  WLH_CELLS_OK, FULL, LOST, POISONED */
 enum wlh_cells_status wlh_cells_add_agent(
@@ -56,7 +56,7 @@ struct wlh_message {
   uint64_t cookie;
   uint32_t request;
   uint32_t agent;         /* `number` of wlh_cells_add_agent */
-  uint32_t news;          /* bits of the above; with STOLEN and PASSED the request ended */
+  uint32_t news;          /* WLH_REPORTED_ bits; with STOLEN or PASSED the request has ended */
   uint64_t token;         /* if granted */
   struct wlh_thief thief; /* if stolen */
 };

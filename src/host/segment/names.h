@@ -11,8 +11,7 @@ uint32_t wlh_name_hash(const struct wlh_arena *arena, const uint16_t *name, uint
 uint32_t wlh_name_find(
     struct wlh_arena *arena, const uint16_t *name, uint32_t units, uint32_t hash);
 
-/* Whether a cell is a RESOURCE and in its bucket. It changes nothing, so it may be called
- * outside. */
+/* Whether a cell is a RESOURCE and in its bucket. Changes nothing, so it may be called outside. */
 bool wlh_name_is_listed(const struct wlh_arena *arena, uint32_t resource);
 
 uint32_t wlh_name_cell_count(uint32_t units);

@@ -9,8 +9,8 @@
  * call. */
 uint32_t wlh_pool_take(struct wlh_arena *arena);
 
-/* Makes a cell FREE, which commits its end. All fields but the first stay readable until the next
- * cell is taken. */
+/* Makes a cell FREE, which commits its end. Its bytes after the first eight stay readable until the
+ * next cell is taken. */
 void wlh_pool_free(struct wlh_arena *arena, uint32_t cell);
 
 /* Adds a cell to the free list. It must be FREE already. */

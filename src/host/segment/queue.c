@@ -87,8 +87,9 @@ static void enter_queue(
     wlh_list_add(arena, &resource->queue, WLH_BY_RESOURCE, request);
 }
 
-/* Before a request leaves its queue, its successor becomes the first of their level. If the level
- * has no successor, the next level may become the highest level, which is not listed. */
+/* Before the first request of a level leaves its queue, the next request of the level takes its
+ * place in `levels`. If the highest level becomes empty, the next level is the highest one, which
+ * is not listed. */
 static WLK_RARE void leave_level(
     struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request)
 {

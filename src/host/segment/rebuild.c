@@ -80,8 +80,8 @@ static uint32_t find_top(const struct wlh_arena *arena)
   return top;
 }
 
-/* A segment shrinks until it has at most this many cells in use. Afterwards it can double twice
- * before it has its former size. */
+/* A segment is halved while at most this many of its cells are in use. Afterwards the number of
+ * cells in use can double twice before the segment must grow to its former size. */
 static uint32_t shrink_limit(uint32_t ncells)
 {
   return ncells > WLH_CELLS_AT_FIRST ? ncells / 8 : 0;
@@ -163,9 +163,9 @@ static bool is_before_by_ticket(const struct wlh_request_cell *a, const struct w
   return a->ticket <= b->ticket;
 }
 
-/* Orders the requests of a name, and mail, that are sorted by tickets already: locks and stolen
- * locks in the order of their grants, then waiting requests. Tokens grow, so the mail about a theft
- * precedes the mail about any later grant. */
+/* Orders requests that are already sorted by ticket: first locks and stolen locks in the order of
+ * their grants, then waiting requests by priority. Tokens grow, so the mail about a theft precedes
+ * the mail about any later grant. */
 static bool is_before_at_name(const struct wlh_request_cell *a, const struct wlh_request_cell *b)
 {
   bool a_waits = a->kind == WLH_KIND_PENDING, b_waits = b->kind == WLH_KIND_PENDING;

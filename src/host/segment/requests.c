@@ -314,8 +314,8 @@ enum wlh_cells_status wlh_cells_end_the_request(
   return wlh_status_or_poisoned(arena, WLH_CELLS_OK);
 }
 
-/* The locks and requests of a blocking thread on one resource. The thread ends none of them while
- * it blocks. */
+/* `own` describes the locks and requests of a blocking thread on one resource. The thread ends none
+ * of them while it blocks. */
 static void add_own(struct wlk_held_set *own, const struct wlh_request_cell *request)
 {
   wlk_held_set_add(own, request->mode == WLH_EXCLUSIVE, request->weight);

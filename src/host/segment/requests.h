@@ -19,8 +19,8 @@ struct wlh_ask {
   const uint16_t *name; /* `name_units` code units */
   uint32_t name_units;
   uint32_t label_units;
-  const uint16_t *label; /* `label_units` code units, cut to WLH_LABEL_MOST; copied */
-  uint64_t cookie;       /* the process's name for it, unique among its requests */
+  const uint16_t *label; /* `label_units` code units, truncated to WLH_LABEL_MOST; copied */
+  uint64_t cookie;       /* identifies the request among all requests of this process */
 };
 
 struct wlh_answer {
@@ -34,13 +34,13 @@ struct wlh_answer {
  * obstruct it, and removes dead members.
  *   returns  WLH_CELLS_GRANTED (no mail reports it again), PENDING, NOT_AVAILABLE, OTHER_LIMIT,
  *            QUEUE_FULL, FULL, LOST, POISONED; OK: the request passes, and would be granted
- *   cost     O(length); with a priority, O(other priorities that wait); a theft O(locks held on the
- *            name) */
+ *   cost     O(length); with a priority also O(different priorities in the queue), for a theft also
+ *            O(locks held on the name) */
 enum wlh_cells_status wlh_cells_request_a_lock(
     struct wlh_arena *arena, const struct wlh_ask *ask, struct wlh_answer *answer);
 
 /* Releases a lock (4.2), or ends a request that has passed, and grants what became grantable.
- *   request, cookie  of ours, not ended
+ *   request, cookie  of a request of ours that has not ended
  *   thief    out, on STOLEN
  *   returns  WLH_CELLS_OK, STOLEN (the request also ended), NOT_HELD, LOST, POISONED */
 enum wlh_cells_status wlh_cells_release_the_lock(
@@ -61,8 +61,9 @@ enum wlh_cells_status wlh_cells_end_the_request(
  * Cost: O(1). */
 bool wlh_cells_has_request(const struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
-/* Whether a pending request waits for another request of its own thread, which ends none of them
- * while it blocks. Cost: O(locks held on the name + requests ahead). */
+/* Whether a pending request waits for another request of its own thread. The thread ends none of
+ * its requests while it blocks, so it would wait for ever. Cost: O(locks held on the name +
+ * requests ahead). */
 bool wlh_cells_waits_for_itself(struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
 #endif

@@ -25,10 +25,10 @@
  * `word` has the number and the generation of its owner, so any process that finds it can ask the
  * kernel whether the owner lives. member/section.h describes entering and leaving.
  *
- * The way of a request, inside, from file to file:
+ * The path of a request, inside, from file to file:
  *   arena.c     wlh_cells_begin checks the header and copies the counts that all bounds rely on
- *   requests.c  finds the name (names.c), and asks `alive` before it refuses because of other
- *               requests
+ *   requests.c  finds the name (names.c). Before it refuses because of other requests, it asks
+ *               `alive` (cells.h) whether their members live
  *   pool.c      takes cells for the label and a new name, and commits them: TEXT, then RESOURCE
  *   requests.c  a theft commits each held lock as NEWS_BROKEN; the request is filled, and committed
  *               as HELD or PENDING; only afterwards it enters the lists (queue.c)
@@ -37,7 +37,7 @@
  *   members.c   the notified member enters, takes its mail, and commits NEWS_HELD as HELD
  * No function of segment/ allocates memory, and only `alive` may make a system call.
  *
- * Crashes, by the place of the process: the state that each leaves, and who repairs it.
+ * Crashes, by where the process was: the state that each crash leaves, and who repairs it.
  *   outside the tables     intact tables with the requests of a dead member. A member that waits is
  *                          notified of the death; a request that would be refused, a snapshot and a
  *                          new member ask `alive`. The process that finds the death rebuilds
@@ -94,13 +94,13 @@
 enum {
   WLH_MEMBERS = 256,        /* a member's number is 0 to 255 */
   WLH_CELLS_LEAST = 64,     /* the least `ncells`, which is a power of two */
-  WLH_CELLS_MOST = 1 << 20, /* the greatest. Cell 0 is always FREE: 0 means none */
+  WLH_CELLS_MOST = 1 << 20, /* the greatest `ncells`. Cell 0 is always FREE: index 0 means none */
   WLH_CELL_BYTES = 128,
   WLH_NAME_INLINE = 36,      /* code units of a name that fit into its RESOURCE cell */
   WLH_TEXT_UNITS = 60,       /* code units in a TEXT cell */
   WLH_NAME_MOST = 32768,     /* code units of a name: 64 KiB */
-  WLH_LABEL_MOST = 4096,     /* longer labels are cut */
-  WLH_THREAD_NAME_UNITS = 64 /* longer names of threads are cut */
+  WLH_LABEL_MOST = 4096,     /* longer labels are truncated */
+  WLH_THREAD_NAME_UNITS = 64 /* longer names of threads are truncated */
 };
 
 /* Tickets and tokens stay below this number; larger numbers are damage. */
@@ -170,11 +170,11 @@ struct wlh_request_cell {
   uint32_t label_units;   /* (i) code units in the label */
   int32_t priority;       /* (i) the higher goes first */
   uint64_t token;         /* (i) if not PENDING: greater than the token of any earlier lock */
-  uint64_t cookie;        /* (i) its process's name for it */
-  uint64_t since;         /* (i) when it was granted or, if pending, made: ms of a clock that all
-                             processes share */
+  uint64_t cookie;        /* (i) identifies the request in its process */
+  uint64_t since;         /* (i) when the lock was granted or, if pending, the request was made: ms
+                             of a clock that all processes share */
   struct wlh_thief thief; /* (i) if broken: written before the commit */
-  uint32_t passes;        /* (i) 1: it never is a lock, but becomes BROKEN instead */
+  uint32_t passes;        /* (i) 1: it never becomes a lock, but NEWS_BROKEN instead */
   uint32_t zeros[3];
 };
 
@@ -190,7 +190,7 @@ struct wlh_resource_cell {
   uint32_t chain;         /* (i) * next RESOURCE cell in the bucket, or WLH_NO_NAME */
   struct wlh_list queue;  /* (i) * requests that wait: by priority, then by age */
   struct wlh_list held;   /* (i) * locks, in the order of their grants */
-  struct wlh_list levels; /* (i) * of the queue */
+  struct wlh_list levels; /* (i) * the levels of the queue, see above */
   uint32_t pending;       /* (i) * requests in the queue */
   uint32_t weight;        /* (i) * sum of the locks' weights; at most `limit` */
   uint16_t name[WLH_NAME_INLINE]; /* (i) UTF-16 code units */
@@ -210,7 +210,7 @@ struct wlh_text_cell {
 /* An agent: a thread's environment (2.4) at this bucket. */
 struct wlh_agent_cell {
   uint32_t kind;   /* (i) AGENT */
-  uint32_t member; /* (i) its process */
+  uint32_t member; /* (i) its member: the process */
   uint32_t thread; /* (i) the same for all agents of a thread */
   uint32_t number; /* (i) among the agents of its process, in the order of their creation */
   uint32_t name;   /* (i) first TEXT cell of its thread's name; 0 for none */
@@ -242,10 +242,10 @@ struct wlh_member {
   uint32_t state; /* (i) WLH_MEMBER_IN, WLH_MEMBER_OUT: the commit of joining and leaving */
   uint32_t pid;   /* (i) for display, never for decisions */
   struct wlh_list mailbox;  /* (i) * NEWS_ requests of the process, oldest first */
-  uint32_t npending;        /* (i) * its requests that wait */
+  uint32_t npending;        /* (i) * number of its requests that wait */
   _Atomic uint32_t wake_up; /* (a) count << 2 | 0 quiet, 1 due, 2 sent: see wake_up.h */
   char version[16];         /* (i) of its package, ASCII, padded with zeros */
-  uint64_t since;           /* (i) when it joined, as in requests */
+  uint64_t since;           /* (i) when it joined; the same clock as in requests */
 };
 
 struct wlh_header {
@@ -254,20 +254,20 @@ struct wlh_header {
   uint32_t incompat;         /* (g) bits; a process that does not know one of them must not join */
   uint32_t compat;           /* (g) bits that other versions may ignore */
   uint64_t boot;             /* (g) hash of the boot id; in another boot the file is garbage */
-  _Atomic uint32_t retired;  /* (a) by the holder of the gate: about to be formatted */
+  _Atomic uint32_t retired;  /* (a) set by the holder of the gate, which is about to format */
   _Atomic uint32_t poisoned; /* (a) 1: damaged, never reset; set inside, read by all */
   uint32_t ncells;           /* (i) the commit of growing and shrinking */
   uint32_t nmembers;         /* (g) WLH_MEMBERS */
   uint32_t joins;            /* (i) how many members have joined, for display */
   uint32_t high;             /* (i) * all cells from here are FREE */
-  uint64_t ticket;           /* (i) next ticket, or less: raised before the commit */
+  uint64_t ticket;           /* (i) the next ticket; raised before the request is committed */
   uint64_t hash_key[2];      /* (g) SipHash key of this segment */
   uint32_t free;             /* (i) * first cell of the free list */
   uint32_t nfree;            /* (i) * length of the free list */
   uint64_t rebuilds;         /* (i) number of rebuilds, for display */
-  uint64_t token; /* (i) the last token, or more: raised before the commit. It never decreases until
-                     the machine boots; formatting makes it at least the time in microseconds since
-                     1970 */
+  uint64_t token;   /* (i) the last token, or more: raised before the grant is committed. It never
+                       decreases until the machine boots; formatting makes it at least the time in
+                       microseconds since 1970 */
   uint64_t shrinks; /* (i) how often `ncells` shrank, or space after the cells was given back:
                        raised before either */
   uint32_t slack;   /* (i) 1: there is space after the cells to give back; set before the commit of

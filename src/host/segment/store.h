@@ -1,11 +1,13 @@
 /* How a segment is read and written. Every store must use these functions, so that a test can stop
  * at each store (WLH_STEPS). A read may return any value, and a different one the next time,
- * because another process can have a defect, and the file can be overwritten with zeros. Therefore
- *   - an index is masked by the private `ncells` where it is used. A wrong index becomes 0: cell 0
- *   means none, and its kind is never written - a size is read once, by wlh_read_length, which
- *   knows the largest possible one - a loop along a chain asks wlh_advance, which counts its steps.
- *   Other loops count to the
- *     private `ncells`, to a constant, or to a size from wlh_read_length
+ * because another process can have a defect, and the file can be overwritten with zeros. Therefore:
+ *
+ * - An index is masked by the private `ncells` where it is used. Index 0 means none, and the kind
+ *   of cell 0 is never written.
+ * - A size is read once, by wlh_read_length, which knows the largest possible size.
+ * - A loop along a chain asks wlh_advance, which counts the steps. Other loops count to the private
+ *   `ncells`, to a constant, or to a size from wlh_read_length.
+ *
  * Tests change the segment between two reads (WLH_LOOKS). */
 #ifndef WLH_STORE_H
 #define WLH_STORE_H
@@ -45,7 +47,7 @@ static inline void wlh_commit(uint32_t *place, uint32_t value)
   WLH_STEP_COMMIT();
 }
 
-/* Raises a counter of the header. This is one store on every machine. */
+/* Raises a counter of the header in a single store, on every machine. */
 static inline void wlh_raise_count(uint64_t *count, uint64_t value)
 {
   WLH_STEP(*count);
@@ -144,7 +146,7 @@ static inline bool wlh_expect_request(struct wlh_arena *arena, uint32_t cell)
   return is;
 }
 
-/* Reads a number, which other processes may change, once into a private copy. */
+/* Reads a number exactly once into a private copy, because other processes may change it. */
 static inline uint32_t wlh_read(const uint32_t *place)
 {
   uint32_t number = *(const volatile uint32_t *)place;

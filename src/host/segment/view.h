@@ -13,7 +13,7 @@ struct wlh_entry {
   uint32_t limit, weight;      /* as in struct wlk_lock_info */
   int32_t priority;
   uint64_t since, token; /* as in struct wlh_request_cell; token 0 if it is pending */
-  uint32_t request;      /* its cell; `member` of the client tells our own */
+  uint32_t request;      /* its cell; `member` of its client says whether it is ours */
 };
 
 struct wlh_client {
