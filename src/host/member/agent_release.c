@@ -25,7 +25,7 @@ static enum wlh_status defer_release(struct wlh_request *lock, struct wlk_events
   enum wlh_status status = WLH_PENDING;
   enum wlh_state state;
   wlk_mutex_lock(&bucket->qmu);
-  /* The helper may have received its theft in between. */
+  /* The helper may have received the theft of the lock in between. */
   bool ended = wlh_news_is_end(lock->item.event.news);
   if (!ended) {
     wlh_drop_event(lock);
@@ -87,8 +87,8 @@ static bool end_cell(
   return true;
 }
 
-/* If the request has ended by itself, or its state does not allow the call, that is the result.
- * Returns false if there is no result: the caller must then defer the call. */
+/* Sets `*status` if the request has ended by itself, if its state does not allow the call, or if
+ * the request could be ended now. Otherwise returns false: the caller must then defer the call. */
 static bool end_now(
     struct wlh_request *request, enum ending ending, enum wlh_status *status,
     struct wlk_events *events)
@@ -135,7 +135,8 @@ static void end_and_recycle(struct wlh_request *request)
 {
   struct wlh_agent *agent = request->item.agent;
   wlk_mutex_lock(&agent->bucket->qmu);
-  (void)wlh_end_record(agent->bucket, request); /* No other thread uses it, as we are inside. */
+  /* No other thread uses the record, because we are inside. */
+  (void)wlh_end_record(agent->bucket, request);
   wlk_mutex_unlock(&agent->bucket->qmu);
   wlh_recycle_request(agent, request);
 }

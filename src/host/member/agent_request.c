@@ -146,7 +146,7 @@ static bool request_now(
       !wlh_note_loss(bucket, made) && !(made == WLH_CELLS_FULL && answer.needed != UINT32_MAX);
   *status = wlh_status_of(made);
   if (!done) wlh_forget_cell(bucket, request);
-  /* No theft or loss can end it here, because that takes mu. */
+  /* No theft or loss can end the request here, because both need mu. */
   struct wlh_change change = {NULL, WLH_HELD, NULL};
   if (*status == WLH_GRANTED || *status == WLH_PENDING) change.linked = request;
   if (*status == WLH_PENDING) change.state = WLH_WAITING;

@@ -1,4 +1,4 @@
-/* How a thread blocks until its request or job is answered. */
+/* How a thread blocks until the result of its request or job is known. */
 #include "agents.h"
 #include "deferred.h"
 #include "helper.h"

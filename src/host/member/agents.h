@@ -1,4 +1,4 @@
-/* Agents, with the events and the end of a request that all calls of host.h share. */
+/* Agents: what all calls of host.h share, to take events and to end requests. */
 #ifndef WLH_AGENTS_H
 #define WLH_AGENTS_H
 
@@ -40,9 +40,9 @@ void wlh_take_events(struct wlh_agent *agent, struct wlk_events *events)
 
 /* The effect of a critical section on the agent's records. */
 struct wlh_change {
-  struct wlh_request *linked; /* a request that was made, in this state; or NULL */
-  enum wlh_state state;
-  struct wlh_request *ended; /* a request whose cell has ended, to recycle; or NULL */
+  struct wlh_request *linked; /* a request that was made, or NULL */
+  enum wlh_state state;       /* the new state of `linked` */
+  struct wlh_request *ended;  /* a request whose cell has ended, to recycle; or NULL */
 };
 
 /* Ends the critical section of a call of the agent, and records the effect of the section.

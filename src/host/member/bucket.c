@@ -72,7 +72,8 @@ static void free_bucket(struct wlh_bucket *bucket)
   free(bucket);
 }
 
-/* Code units; twice the most of a lock's name, because a prefix comes before the name of a user. */
+/* Code units. This is twice the maximum of a lock's name, because the name of a bucket is a prefix
+ * and a name that the user chose. */
 enum { TITLE_MOST = 2 * WLH_NAME_MOST };
 
 /* Copies the bucket's name for wlh_port_note_name. If the name is too long, or memory runs out, the

@@ -14,7 +14,7 @@ void wlh_remove_deferred(struct wlh_bucket *bucket, struct wlh_item *item)
 
 enum wlh_done {
   WLH_DONE_ALL,
-  WLH_DONE_SOME,   /* enough for one critical section */
+  WLH_DONE_SOME,   /* `most` operations are done, and more may be left */
   WLH_NEEDS_ROOM,  /* the first operation needs more free cells */
   WLH_NEEDS_HELPER /* the first operation is a job for the helper */
 };
@@ -22,7 +22,8 @@ enum wlh_done {
 /* Does up to `most` deferred operations, in their order. The caller must be inside. */
 enum wlh_done wlh_do_deferred(struct wlh_bucket *bucket, uint32_t most);
 
-/* Does the deferred ends and releases, while the tables are not open. The caller must have mu. */
+/* Does the deferred releases, ends and terminations while the tables are not open. The caller must
+ * have mu. */
 void wlh_do_deferred_without_tables(struct wlh_bucket *bucket);
 
 /* Makes a request in the tables. If its agent has no cell yet, makes that cell as well. The caller

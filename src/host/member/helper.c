@@ -299,7 +299,7 @@ void wlh_helper_give_up_cells(struct wlh_bucket *bucket, bool idle)
 /* No notification reports that a directory above ours was moved, or that the file was overwritten.
  * So the files are checked each second while this process holds or waits for something, or did so
  * in the last second. Otherwise the next critical section wakes the helper, which checks at once.
- * Returns as repair_files. The caller must have mu. */
+ * Returns whether there is work, as repair_files does. The caller must have mu. */
 static bool check_files(struct wlh_bucket *bucket, uint64_t now)
 {
   refresh_file(bucket, now);
@@ -534,7 +534,8 @@ static void run_helper(void *data)
       bucket->running = false;
       wlk_condition_broadcast(&bucket->ended);
     }
-    wlk_mutex_unlock(&bucket->qmu); /* If true, another thread may free the bucket from here on. */
+    /* If `done`, another thread may free the bucket from here on. */
+    wlk_mutex_unlock(&bucket->qmu);
     wlh_port_close_descriptor(slow);
   }
 }

@@ -35,9 +35,10 @@ static enum wlh_status cannot_map(
       bucket->port.path, wlh_port_error_text(error), wlh_port_remedy(error));
 }
 
-/* Whether the file was written in this boot. If it names another boot, as in a container with a
- * boot id of its own, a living member proves that the boot is the same: byte locks do not outlive a
- * boot, and members take them only after this function returned true. */
+/* Whether the file was written in this boot. The file may name another boot id although it was,
+ * because a container can have a boot id of its own. Then a living member proves that the boot is
+ * the same: byte locks do not outlive a boot, and members take them only after this function
+ * returned true. */
 static bool is_of_this_boot(struct wlh_bucket *bucket, uint64_t boot)
 {
   return header_of(bucket)->boot == boot || wlh_port_is_any_alive(&bucket->port);

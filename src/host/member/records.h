@@ -108,7 +108,7 @@ struct wlh_request {
   struct wlk_link by_trash; /* (m) */
   enum wlh_state state;     /* (q) */
   uint32_t cell;            /* (m) its cell, or 0 */
-  uint64_t cookie;          /* (m) its name in the cell */
+  uint64_t cookie;          /* (m) the `cookie` of the cell, which identifies this request */
   struct wlh_ask ask;       /* (c) once deferred; `text` has the name and label */
   uint16_t *text;           /* (c) once deferred; owned */
 };
@@ -124,31 +124,31 @@ struct wlh_block {
 /* A call of wlh_bucket_open_file or of wlh_start_snapshot. */
 struct wlh_job {
   struct wlh_item item;        /* first */
-  bool doing;                  /* (q) the helper has it, and frees it if it is gone by then */
+  bool doing;                  /* (q) the helper works on it, and frees it if `item.gone` is set */
   struct wlk_link by_agent;    /* (q) in agent->jobs */
-  uint16_t *name;              /* (c) owned; NULL for everything */
-  uint32_t units;              /* (c) */
-  bool pending;                /* (c) */
+  uint16_t *name;              /* (c) the name of a snapshot, owned; NULL for all names */
+  uint32_t units;              /* (c) code units in `name` */
+  bool pending;                /* (c) whether the snapshot includes the requests that wait */
   enum wlh_status status;      /* (q) of the result */
   struct wlh_snapshot *answer; /* (q) the result */
 };
 
 struct wlh_agent {
-  struct wlh_item item;           /* first; its termination, when deferred */
+  struct wlh_item item;           /* first; the termination of the agent, when deferred */
   struct wlh_bucket *bucket;      /* (c) */
   struct wlk_link by_bucket;      /* (q) in bucket->agents */
   struct wlk_link by_wake;        /* (q) in bucket->to_wake, or in no list */
   struct wlk_link requests;       /* (q) of wlh_request.by_agent */
   struct wlk_link jobs;           /* (q) of wlh_job.by_agent */
   struct wlk_link events;         /* (q) of wlh_item.by_event, oldest first */
-  bool woken;                     /* (q) from entering to_wake until it takes its events */
+  bool woken;                     /* (q) true from entering to_wake until it takes its events */
   bool terminating;               /* (q) */
   unsigned pins;                  /* (q) threads that are in `wake`, or about to call it */
   const struct wlh_item *awaited; /* (q) what its thread blocks for, or NULL */
   struct wlk_condition unblocked; /* (q) signalled on news of `awaited`, on the result of its
                                      wlh_block, and when pins become 0 */
   uint32_t cell;                  /* (m) its AGENT cell, or 0 */
-  uint32_t number;                /* (c) the end of its client id */
+  uint32_t number;                /* (c) the number at the end of its client id */
   uint32_t thread_id;             /* (c) */
   uint32_t thread_name_length;    /* (c) */
   uint16_t thread_name[WLK_THREAD_NAME_MOST]; /* (c) */
@@ -159,9 +159,9 @@ struct wlh_agent {
 };
 
 struct wlh_watch {
-  int descriptor;    /* (h) hangs up when it dies; -1 for none */
-  uint64_t check_at; /* (h) when to check that it lives, ns; 0: never */
-  uint64_t since;    /* (h) since when its death is suspected, ns */
+  int descriptor;    /* (h) hangs up when the watched member dies; -1 for none */
+  uint64_t check_at; /* (h) when to check that the member lives, ns; 0: never */
+  uint64_t since;    /* (h) since when the death of the member is suspected, ns */
 };
 
 /* Lock key: (m) mu  (q) qmu  (c) constant  (h) the helper  (t) the agent's own thread
@@ -177,7 +177,7 @@ struct wlh_bucket {
   uint16_t *title;               /* (c) the bucket's name; NULL if it is too long to be noted */
   uint32_t title_units;          /* (c) */
   char version[16];              /* (c) */
-  uint32_t id;                   /* (c) of this process in client ids */
+  uint32_t id;                   /* (c) the number of this process in client ids */
 
   struct wlk_mutex mu;
   bool open;                    /* (m) whether there are tables */
@@ -192,12 +192,13 @@ struct wlh_bucket {
                                    NULL */
   bool stealing;                /* (m) whether this critical section stole a lock */
   struct wlk_link trash;        /* (m) requests to free after the critical section */
-  struct wlk_link dead_agents;  /* (m) agents to free after it, of by_bucket */
+  struct wlk_link dead_agents;  /* (m) agents to free after the critical section, of by_bucket */
   uint32_t needed;              /* (m) after WLH_NEEDS_ROOM: free cells that the first deferred
                                    operation needs */
   bool no_room;                 /* (m) whether the file cannot grow */
-  bool watching;   /* (m) whether all members of `joins` are watched, or soon will be */
-  bool is_checked; /* (m) whether the helper checks the files; else the next section wakes it */
+  bool watching;   /* (m) whether we watch, or soon will, all members that had joined at `joins` */
+  bool is_checked; /* (m) whether the helper checks the files; if not, the next critical section
+                      wakes it */
   bool used;       /* (m) whether agents have entered since the helper last checked the files */
   uint32_t joins;  /* (m) the header's `joins` when the helper last searched for members */
   uint32_t lost;   /* (a) 1: the file or its tables are lost, and the helper must close them */
@@ -208,19 +209,19 @@ struct wlh_bucket {
   struct wlk_mutex qmu;
   struct wlh_segment *seen;   /* (q) the tables for readers that are not in the critical section, or
                                   NULL. They stay mapped until it is NULL and `lookers` is 0 */
-  uint64_t seen_bytes;        /* (q) mapped bytes of `seen`; (c) for a looker */
+  uint64_t seen_bytes;        /* (q) mapped bytes of `seen`; constant while `lookers` is not 0 */
   unsigned lookers;           /* (q) threads that read `seen` */
   struct wlk_link agents;     /* (q) */
   struct wlk_link deferred;   /* (q) deferred operations, oldest first */
   uint32_t deferred_count;    /* (a) their number; changed with qmu */
   struct wlk_link to_wake;    /* (q) */
-  uint32_t numbers;           /* (q) the last number of an agent */
+  uint32_t numbers;           /* (q) the number of the newest agent */
   bool running;               /* (q) whether the helper runs, and so may use the bucket */
   struct wlk_condition ended; /* (q) signalled when `running` or `lookers` becomes 0 */
   uint32_t stop;              /* (a) 1: the helper must leave and end */
   struct wlh_port_alarm alarm; /* (q) wakes the helper; none while the file is not open. A forked
-                                  child reads it, too */
-  struct wlh_failure failure;  /* (q) the last one */
+                                  child also reads it */
+  struct wlh_failure failure;  /* (q) the latest failure */
 
   struct wlh_watch watches[WLH_MEMBERS];       /* (h) */
   int accepted[WLH_MEMBERS + WLH_MEMBERS / 2]; /* (h) connections from other members; -1 for none */
@@ -230,7 +231,7 @@ struct wlh_bucket {
   uint64_t refresh_at;                         /* (h) when to call wlh_port_refresh next, ns */
   unsigned shrinkable_checks; /* (h) consecutive checks that found the tables mostly empty */
   uint32_t self_check_cell;   /* (h) the last cell that wlh_check_own_cells checked */
-  uint64_t raise_at;          /* (h) when to raise the descriptors, ns; 0: never */
+  uint64_t raise_at;          /* (h) when to move the descriptors to high numbers, ns; 0: never */
   struct wlh_view view;       /* (h) memory for snapshots, reused */
 };
 

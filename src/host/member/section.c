@@ -90,7 +90,7 @@ static uint64_t sleep_of_round(unsigned round)
   return sleep < LONG_SLEEP ? sleep : LONG_SLEEP;
 }
 
-/* If it took the mutex over from a dead owner, sets `*dead` to the word that it replaced, otherwise
+/* If the mutex was taken over from a dead owner, sets `*dead` to the word of that owner, otherwise
  * to 0. */
 static enum wlh_way wait_for_word(struct wlh_bucket *bucket, uint64_t *dead)
 {

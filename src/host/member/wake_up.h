@@ -3,8 +3,8 @@
  * sends the wake-up and then stores "sent"; several processes may send the same wake-up, and the
  * member then enters once too often. The member enters, takes all mail, and stores "quiet" with the
  * next count. `due` of the header has a bit for each member whose wake-up may be due. Bits change
- * only inside, and are set before the state. A process that leaves must send all due wake-ups, also
- * those that a stopped or dead process has not sent. */
+ * only inside, and are set before the state. A process that leaves must send all due wake-ups,
+ * including those that a stopped or dead process has not sent. */
 #ifndef WLH_WAKE_UP_H
 #define WLH_WAKE_UP_H
 
