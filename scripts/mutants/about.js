@@ -34,15 +34,11 @@ const TESTS = [
   [
     'src/core/',
     [
-      ...['list', 'hash', 'pool', 'table', 'resource', 'agent', 'manager', 'snapshot', 'oom'],
-      ...['wake', 'extra', 'mark', 'clock'],
-    ]
-      .map((name) => `core:${name}_test`)
-      .concat(
-        'core:cases_test ../fixtures/cases.json',
-        'core:fuzz_corpus 1000',
-        'core:stress_test 2000',
-      ),
+      'core:units',
+      'core:cases_test ../fixtures/cases.json',
+      'core:fuzz_corpus 1000',
+      'core:stress_test 2000',
+    ],
   ],
   [
     'src/host/',

@@ -156,15 +156,3 @@ TEST(one_wake_each, "2.6: a termination that grants many requests of an agent wa
   for (uint32_t i = 0; i < 3; i++) CHECK(is_event(&events, i, i, WLK_NEWS_GRANTED));
   end(&w);
 }
-
-int main(void)
-{
-  RUN(texts);
-  RUN(no_id_again);
-  RUN(not_in_answer);
-  RUN(answered_empty);
-  RUN(left_over);
-  RUN(no_room);
-  RUN(one_wake_each);
-  return finish_tests();
-}

@@ -137,7 +137,7 @@ static void run_steps(void)
 
 static void run_case(const char *title, bool is_lacked)
 {
-  struct test test = {title, run_steps};
+  struct test test = {title, run_steps, NULL};
   if (title && !is_lacked) run_test(&test);
   step_count = 0;
 }

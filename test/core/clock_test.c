@@ -73,11 +73,3 @@ TEST(counts_sleep, "it counts what the monotonic clock does not count")
   double later = lead_after_sleep("100000") - slept;
   CHECK(later > 99999e3 && later < 100001e3);
 }
-
-int main(void)
-{
-  (void)alarm(600); /* what waits for ever ends here */
-  RUN(goes_on);
-  RUN(counts_sleep);
-  return finish_tests();
-}

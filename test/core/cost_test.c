@@ -122,10 +122,5 @@ int main(int argc, char **argv)
   const struct rlimit limit = {SECONDS, SECONDS};
   if (argc > 1) many = atoi(argv[1]);
   if (many < 2 || many > MOST || setrlimit(RLIMIT_CPU, &limit) != 0) return 2;
-  RUN(ends);
-  RUN(terminated);
-  RUN(granted);
-  RUN(lock_ends);
-  RUN(priorities);
-  return finish_tests();
+  return run_tests();
 }

@@ -498,25 +498,3 @@ TEST(end_wakes_once, "events that were left before wake the agent, once, until i
   CHECK(news.count == 1 && is_event(&news, 0, 3, WLK_NEWS_GRANTED));
   end(&w);
 }
-
-int main(void)
-{
-  RUN(labels);
-  RUN(age_of_lock);
-  RUN(ages_of_weeks);
-  RUN(holders);
-  RUN(thief);
-  RUN(cycle);
-  RUN(refused_with_events);
-  RUN(declared_while_looked_at);
-  RUN(wait_granted);
-  RUN(wait_terminated);
-  RUN(wait_over);
-  RUN(wait_without_events);
-  RUN(wait_for_itself);
-  RUN(overtaken);
-  RUN(wait_without_memory);
-  RUN(wait_late);
-  RUN(end_wakes_once);
-  return finish_tests();
-}

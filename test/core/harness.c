@@ -6,6 +6,13 @@
 
 static int passed, failed;
 static bool test_failed;
+static struct test *first, **last = &first;
+
+void add_test(struct test *test)
+{
+  *last = test;
+  last = &test->next;
+}
 
 void run_test(const struct test *test)
 {
@@ -23,6 +30,12 @@ int finish_tests(void)
 {
   printf("%d passed, %d failed\n", passed, failed);
   return failed > 0 || passed == 0;
+}
+
+int run_tests(void)
+{
+  for (const struct test *test = first; test; test = test->next) run_test(test);
+  return finish_tests();
 }
 
 bool check_that(bool condition, const char *text, const char *file, int line)

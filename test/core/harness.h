@@ -14,22 +14,30 @@
 
 /* ---- tests ---- */
 
-/* Defines a test; the title is a sentence about the core. List it in the file's main(). */
+/* Defines a test; the title is a sentence about the core. */
 #define TEST(function, title)                                                                      \
   static void function(void);                                                                      \
-  static const struct test function##_test = {title, function};                                    \
+  static __attribute__((constructor)) void add_##function(void)                                    \
+  {                                                                                                \
+    static struct test test = {title, function, NULL};                                             \
+    add_test(&test);                                                                               \
+  }                                                                                                \
   static void function(void)
 
 struct test {
   const char *title;
   void (*run)(void);
+  struct test *next;
 };
 
-#define RUN(function) run_test(&function##_test)
+void add_test(struct test *test);
 void run_test(const struct test *test);
 
 /* Prints the closing line. Returns the exit code of the program. */
 int finish_tests(void);
+
+/* Runs all tests of the program, in the order of its files, and finishes. */
+int run_tests(void);
 
 /* Notes a failure, and goes on. */
 #define CHECK(condition) check_that(condition, #condition, __FILE__, __LINE__)

@@ -73,12 +73,3 @@ TEST(long_names, "the length enters in bytes, modulo 256")
     CHECK(wlk_hash(paper_key, name, lengths[i].length) == lengths[i].paper);
   }
 }
-
-int main(void)
-{
-  RUN(zero_key_vectors);
-  RUN(paper_key_vectors);
-  RUN(no_name);
-  RUN(long_names);
-  return finish_tests();
-}

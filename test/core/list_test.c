@@ -90,13 +90,3 @@ TEST(drain, "draining visits the front until the list is empty, also what is app
   }
   CHECK(seen == 1239 && wlk_list_is_empty(&list));
 }
-
-int main(void)
-{
-  RUN(static_list);
-  RUN(ends);
-  RUN(remove_any);
-  RUN(remove_twice);
-  RUN(drain);
-  return finish_tests();
-}

@@ -171,17 +171,3 @@ TEST(messages, "every status has a sentence")
   for (int status = WLK_OK; status <= WLK_OTHER_VERSION; status++)
     CHECK(wlk_status_message((enum wlk_status)status) != NULL);
 }
-
-int main(void)
-{
-  RUN(overflow);
-  RUN(wakes);
-  RUN(early_take);
-  RUN(names);
-  RUN(long_names);
-  RUN(managers);
-  RUN(client_ids);
-  RUN(tokens);
-  RUN(messages);
-  return finish_tests();
-}

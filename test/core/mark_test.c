@@ -292,18 +292,3 @@ TEST(threads, "of all threads one marks each name")
   CHECK(runs == 500 && mark_count(&w) == 500);
   end(&w);
 }
-
-int main(void)
-{
-  RUN(whole), RUN(marking);
-  RUN(other_managers);
-  RUN(no_mark);
-  RUN(grants);
-  RUN(thefts);
-  RUN(expiry);
-  RUN(unasked);
-  RUN(growth);
-  RUN(kept);
-  RUN(threads);
-  return finish_tests();
-}

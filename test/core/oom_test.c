@@ -186,18 +186,3 @@ TEST(giving_back, "releasing, aborting and terminating need no memory")
   CHECK(w.actors[3].wakes == 1);
   end(&w);
 }
-
-int main(void)
-{
-  RUN(agents);
-  RUN(managers);
-  RUN(new_names);
-  RUN(long_names);
-  RUN(held_names);
-  RUN(snapshots);
-  RUN(growth);
-  RUN(stealing);
-  RUN(marks);
-  RUN(giving_back);
-  return finish_tests();
-}

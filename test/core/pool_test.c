@@ -99,14 +99,3 @@ TEST(no_memory, "a pool without memory says so, and works on when there is some"
   wlk_pool_clear(&pool);
   CHECK(live_blocks() == 0);
 }
-
-int main(void)
-{
-  RUN(apart);
-  RUN(few_blocks);
-  RUN(given_back);
-  RUN(one_left);
-  RUN(other_pool);
-  RUN(no_memory);
-  return finish_tests();
-}

@@ -100,8 +100,5 @@ int main(int argc, char **argv)
 {
   if (argc < 2) return 2;
   folder = argv[1];
-  RUN(copies_share);
-  RUN(copies_differ);
-  RUN(copies_race);
-  return finish_tests();
+  return run_tests();
 }

@@ -337,23 +337,3 @@ TEST(short_in_long, "a short name does not occupy the memory of a long one that 
   CHECK(lock->resource->capacity < LONG);
   end(&w);
 }
-
-int main(void)
-{
-  RUN(same_chain);
-  RUN(copied_name);
-  RUN(prefixes);
-  RUN(own_names);
-  RUN(own_queues);
-  RUN(grown);
-  RUN(many_managers);
-  RUN(nameless_bucket);
-  RUN(ever_longer);
-  RUN(resized_by_all);
-  RUN(opened_by_all);
-  RUN(several_tables);
-  RUN(table_without_memory);
-  RUN(long_known_name);
-  RUN(short_in_long);
-  return finish_tests();
-}

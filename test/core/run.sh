@@ -18,11 +18,10 @@ asan() { $make check CC=clang BUILD=$build/core-asan SANITIZE=address,undefined;
 # Each of the threads' steps costs a check of every invariant; under TSan that is slow.
 tsan() { $make check CC=clang BUILD=$build/core-tsan SANITIZE=thread STEPS=5000; }
 
-# What counts its allocations is for the ordinary capacities.
 small() {
   $make all CC=clang BUILD=$build/core-small SANITIZE=address,undefined SMALL=1
-  for test in agent_test manager_test snapshot_test oom_test wake_test extra_test mark_test \
-    "cases_test ../fixtures/cases.json" "fuzz_corpus 500 corpus/*" "stress_test 2000"; do
+  for test in units "cases_test ../fixtures/cases.json" "fuzz_corpus 500 corpus/*" \
+    "stress_test 2000"; do
     # shellcheck disable=SC2086
     $build/core-small/$test
   done
@@ -30,9 +29,7 @@ small() {
 
 valgrind_all() {
   $make all CC=gcc BUILD=$build/core-gcc
-  for test in list_test hash_test pool_test table_test resource_test agent_test manager_test \
-    snapshot_test oom_test wake_test extra_test mark_test clock_test \
-    "cases_test ../fixtures/cases.json" "cost_test 10000" "stress_test 500"; do
+  for test in units "cases_test ../fixtures/cases.json" "cost_test 10000" "stress_test 500"; do
     # shellcheck disable=SC2086
     valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=all $build/core-gcc/$test
   done

@@ -153,13 +153,3 @@ TEST(one_moment, "4.5: a snapshot is of one moment, whatever others do meanwhile
   CHECK(pthread_join(thread, NULL) == 0);
   end(&world);
 }
-
-int main(void)
-{
-  RUN(empty);
-  RUN(own_memory);
-  RUN(one_manager);
-  RUN(every_name);
-  RUN(one_moment);
-  return finish_tests();
-}

@@ -239,6 +239,10 @@ TEST(
     wlk_manager_close(managers[i]);
   }
   CHECK(live_blocks() == 0);
+  printf(
+      "# %ld grants, %ld aborts, %ld steals, %ld waits, %ld agents ended early\n",
+      atomic_load(&grants), atomic_load(&aborts), atomic_load(&thefts), atomic_load(&waits),
+      atomic_load(&agents_made));
 }
 
 int main(int argc, char **argv)
@@ -246,10 +250,5 @@ int main(int argc, char **argv)
   if (argc > 1) steps = strtol(argv[1], NULL, 10);
   seed = argc > 2 ? strtoull(argv[2], NULL, 10) : (uint64_t)time(NULL);
   printf("# seed %llu, %d threads, %ld steps each\n", (unsigned long long)seed, THREADS, steps);
-  RUN(stress);
-  printf(
-      "# %ld grants, %ld aborts, %ld steals, %ld waits, %ld agents ended early\n",
-      atomic_load(&grants), atomic_load(&aborts), atomic_load(&thefts), atomic_load(&waits),
-      atomic_load(&agents_made));
-  return finish_tests();
+  return run_tests();
 }

@@ -67,10 +67,3 @@ TEST(table_collisions, "names with the same hash are told apart")
 {
   exercise(0);
 }
-
-int main(void)
-{
-  RUN(table_grows);
-  RUN(table_collisions);
-  return finish_tests();
-}

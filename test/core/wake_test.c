@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* A one-time signal between threads. */
 struct latch {
@@ -174,14 +173,4 @@ TEST(terminate_before_wake, "a termination returns when the agent is not due to 
 TEST(terminate_during_wake, "a termination returns when the agent's wake function has")
 {
   terminate_while_waking(0);
-}
-
-int main(void)
-{
-  (void)alarm(600); /* what waits for ever ends here */
-  RUN(others_go_on);
-  RUN(woken_twice);
-  RUN(terminate_before_wake);
-  RUN(terminate_during_wake);
-  return finish_tests();
 }

@@ -984,20 +984,5 @@ int main(int argc, char **argv)
 {
   (void)argc;
   program = argv[0];
-  RUN(hostile);
-  RUN(second_user);
-  RUN(killed);
-  RUN(bound_together);
-  RUN(vanishes);
-  RUN(listed);
-  RUN(ignored);
-  RUN(never_waits);
-  RUN(no_fork);
-  RUN(refused);
-  RUN(unreachable_members);
-  RUN(dead_thief);
-  RUN(changes);
-  RUN(damaged);
-  RUN(deleted);
-  return finish_tests();
+  return run_tests();
 }

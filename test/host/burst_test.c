@@ -268,8 +268,5 @@ TEST(levels, "who comes and goes looks at no more requests however many have the
 
 int main(void)
 {
-  RUN(levels);
-  RUN(outside), RUN(looker_dies);
-  RUN(left), RUN(died), RUN(in_use), RUN(high), RUN(others);
-  return finish_tests();
+  return run_tests();
 }

@@ -790,19 +790,5 @@ TEST(small_snapshot, "a snapshot without room says how much it needs")
 
 int main(void)
 {
-  RUN(names), RUN(last_unit), RUN(long_names);
-  RUN(of_others), RUN(poisoned);
-  RUN(rings), RUN(dead_holder), RUN(dead_limit), RUN(dead_queue), RUN(dead_waiter);
-  RUN(asks_once), RUN(predecessor), RUN(expelled), RUN(number_taken);
-  RUN(dead_ahead), RUN(mail_order), RUN(untold_thief);
-  RUN(theft_before_grant);
-  RUN(theft_of_the_dead), RUN(bounded_by_dead), RUN(bounded_and_free);
-  RUN(units_of_the_dead), RUN(behind_the_dead), RUN(victims_death);
-  RUN(grows), RUN(full_steal), RUN(full_of_dead), RUN(grew), RUN(formats), RUN(two_holders);
-  RUN(zeros), RUN(odd_counts), RUN(counts_back), RUN(token_back), RUN(fewer_cells),
-      RUN(shorter_file), RUN(long_texts);
-  RUN(zeroed), RUN(zeroed_dead), RUN(zeroed_state), RUN(zeroed_unseen), RUN(zeroed_snapshot);
-  RUN(own_zeroed), RUN(own_unlisted), RUN(own_whole);
-  RUN(snapshot), RUN(small_snapshot);
-  return finish_tests();
+  return run_tests();
 }

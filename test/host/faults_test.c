@@ -473,9 +473,7 @@ int main(int argc, char **argv)
   if (argc > 2) only = argv[2];
   begin_play(argv[0]);
   start(&peer);
-  RUN(meanwhile);
-  RUN(once);
-  RUN(twice);
+  int status = run_tests();
   end_play();
-  return finish_tests();
+  return status;
 }

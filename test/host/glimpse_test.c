@@ -102,6 +102,5 @@ TEST(damaged, "damage is not told to others by a look")
 
 int main(void)
 {
-  RUN(requests), RUN(repairs), RUN(damaged);
-  return finish_tests();
+  return run_tests();
 }

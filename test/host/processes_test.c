@@ -364,31 +364,5 @@ int main(int argc, char **argv)
 {
   (void)argc;
   program = argv[0];
-  RUN(hand_off);
-  RUN(steal);
-  RUN(late_release);
-  RUN(terminate);
-  RUN(close_bucket);
-  RUN(blocking);
-  RUN(blocking_itself);
-  RUN(query);
-  RUN(dead_holder);
-  RUN(dead_after_rest);
-  RUN(dead_waiter);
-  RUN(dead_next);
-  RUN(dead_bystander);
-  RUN(dead_late_waiter);
-  RUN(dead_not_waiting);
-  RUN(dead_query);
-  RUN(dead_all);
-  RUN(reused_number);
-  RUN(stopped_outside);
-  RUN(stopped_inside);
-  RUN(aborted_while_stopped);
-  RUN(killed_inside);
-  RUN(blocking_while_stopped);
-  RUN(closing_while_stopped);
-  RUN(thief_of_stopped);
-  RUN(many_wakes);
-  return finish_tests();
+  return run_tests();
 }

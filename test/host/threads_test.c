@@ -234,13 +234,8 @@ TEST(texts, "texts are whole up to their limits, and cut or refused beyond, howe
 int main(void)
 {
   if (!mkdtemp(directory)) return 2;
-  RUN(theft_meets_release);
-  RUN(ends_at_once);
-  RUN(aborts_at_once);
-  RUN(itself);
-  RUN(opened_by_all);
-  RUN(texts);
+  int status = run_tests();
   char command[128];
   (void)snprintf(command, sizeof command, "rm -rf '%s'", directory);
-  return system(command) == 0 ? finish_tests() : 1;
+  return system(command) == 0 ? status : 1;
 }

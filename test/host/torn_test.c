@@ -696,12 +696,11 @@ TEST(every_store, "a death before any store of any operation, or of the repair, 
     cut_everywhere(&operations[i]);
     CHECK(points > before || operations[i].run == ask_if_available);
   }
+  printf("# %ld deaths in operations, %ld more in repairs\n", points, repairs);
 }
 
 int main(int argc, char **argv)
 {
   if (argc > 1) stride = atol(argv[1]);
-  RUN(every_store);
-  printf("%ld deaths in operations, %ld more in repairs\n", points, repairs);
-  return finish_tests();
+  return run_tests();
 }

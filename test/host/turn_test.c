@@ -745,27 +745,5 @@ TEST(mail_of_others, "one taken for dead takes no mail of the one that has its n
 
 int main(void)
 {
-  RUN(keeps_place);
-  RUN(cannot_map_own);
-  RUN(cannot_map_others);
-  RUN(room_taken);
-  RUN(room_looked_at);
-  RUN(gives_up);
-  RUN(own_memory);
-  RUN(release_then_theft);
-  RUN(abort_then_grant);
-  RUN(never_made);
-  RUN(given_up);
-  RUN(ended_first);
-  RUN(terminated);
-  RUN(closed);
-  RUN(abort_too_late);
-  RUN(theft_put_off);
-  RUN(theft_in_mail);
-  RUN(theft_in_wait);
-  RUN(clock_back);
-  RUN(word_of_the_dead);
-  RUN(half_done);
-  RUN(mail_of_others);
-  return finish_tests();
+  return run_tests();
 }

@@ -1,0 +1,10 @@
+/* The tests of single modules of the core, in one program. */
+#include "harness.h"
+
+#include <unistd.h>
+
+int main(void)
+{
+  (void)alarm(1800); /* what waits for ever ends here */
+  return run_tests();
+}
