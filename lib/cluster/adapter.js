@@ -7,7 +7,7 @@
  *
  * Sessions: everything that a manager holds and waits for belongs to its session. If a session is
  * not renewed for `ttl` milliseconds, the server removes it with its locks and requests. All times
- * are of the server's clock; an adapter never sends one.
+ * are read from the server's clock; an adapter never sends a time.
  *
  * Names: each name has one queue. The requests at its head are *held*: one exclusive lock, or
  * shared locks whose total weight does not exceed the limit. A new request enters at the end, or
@@ -50,9 +50,9 @@
  * an operation would have to, the server answers it with BUSY, and the session repeats the
  * operation in a step of its own.
  * R5. Clients report the epoch (`life`) and the greatest token that they have seen. If the server
- * does not know them, another server has granted locks meanwhile, and this server must begin a new
- * epoch. It then enters a quarantine, and its tokens leap ahead, because no client may have seen
- * the greatest token.
+ * does not know this epoch or has not reached this token, another server has granted locks
+ * meanwhile, and this server must begin a new epoch. It then enters a quarantine, and its tokens
+ * leap ahead, because the greatest token may be one that no client has reported.
  * R6. The lease runs on a clock that counts sleep and that nobody can set (session/lease.js).
  */
 
@@ -154,9 +154,9 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   request that waits, by `ref`. All are read at one instant, after the renewal was sent and the
  *   lease was extended
  * @property {Map<number, string>} [stolen] the thief's client id for each lock of the session that
- *   was stolen, and '' for each waiting request that has passed, until a renewal that listed it was
- *   answered. Without this field, a theft whose hint was lost appears as a lost lock, and a request
- *   that has passed is made again
+ *   was stolen, and '' for each waiting request that has passed. The server lists each of them
+ *   until it has answered a renewal that lists it. Without this field, a theft whose hint was lost
+ *   appears as a lost lock, and a request that has passed is made again
  * @property {number} nextExpiryIn milliseconds until a lease expires that blocks this session's
  *   requests (the adapter may also count other leases); Infinity for none
  * @property {number} grantsIn milliseconds until the quarantine ends; 0 for none
@@ -189,7 +189,7 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
 /**
  * Events that the adapter reports to the session, at any time, even within a call of the session.
  * They must not throw. They are hints: the next `renew` makes up for a lost event, but no event may
- * be wrong. The session sets them before its first call.
+ * be wrong. The session sets these functions before its first call.
  * @typedef {object} AdapterEvents
  * @property {(ref: number, token: bigint) => void} granted a waiting request is granted
  * @property {(ref: number, thief: string) => void} stolen the client `thief` stole a lock, or a
@@ -198,7 +198,7 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   session renews at once, and compares the server's list with its own
  * @property {(error: unknown) => void} down the connection is gone, for calls or for hints, so the
  *   session calls `hello`. Never reported for a connection that `open` or `hello` has replaced, or
- *   is still making
+ *   is still establishing
  */
 
 /**
@@ -237,8 +237,9 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * @property {{ readonly limits: boolean, readonly groups: boolean, readonly marks?: boolean,
  *   readonly priorities?: boolean, readonly most?: number, readonly window?: number,
  *   readonly endsLeases?: boolean }}
- *   can whether it supports `limit` and `maxPending`; groups; `keep` and `marked`; `priority`; the
- *   most names of a group, unless the server decides; how many steps it takes at once (default 1);
+ *   can whether the engine supports `limit` and `maxPending` (`limits`), groups (`groups`), `keep`
+ *   and `marked` (`marks`), and `priority` (`priorities`). `most`: the most names of a group,
+ *   unless the server decides. `window`: how many steps may be under way (default 1). `endsLeases`:
  *   whether the engine ends leases by itself and pushes grants
  * @property {(info: SessionInfo, ttl: number, seen: Seen) => Promise<Opened>} open connects if
  *   needed, and starts a session. Its hints arrive from then on, and its lease must not begin

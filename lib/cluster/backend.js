@@ -80,11 +80,12 @@ class ClusterBackend {
   #groups = 0;
 
   /**
-   * @param {Adapter} adapter for this backend alone @param {object} options @param {number}
-   *   options.ttl
+   * @param {Adapter} adapter for this backend alone
+   * @param {object} options
+   * @param {number} options.ttl
    * @param {string} [options.label] the default label of requests
-   * @param {readonly NodeJS.Signals[]} [options.signals] close the session before they end the
-   *   process
+   * @param {readonly NodeJS.Signals[]} [options.signals] before one of these signals ends the
+   *   process, the session is closed
    * @param {(change: Change) => void} [options.onChange]
    * @param {Partial<SessionInfo>} [options.info] for tests, like the options below
    * @param {import('./session/clock.js').Clock} [options.clock]
@@ -308,7 +309,7 @@ class ClusterBackend {
       const { ref, name } = tracked.op;
       const { token } = tracked;
       if (await this.#adapter.guard(client, { ref, name, token })) return;
-      // The server no longer has the lock, and the user must learn of that at once.
+      // The server no longer has the lock, and the user must be notified of the loss at once.
       this.#session.loseMissing(tracked);
     }
     throw lock.lossReason();

@@ -19,7 +19,7 @@ const givesReason = (cause) =>
 
 /**
  * The error when the server did not answer in time; waiting requests continue to wait. If its cause
- * has a code of this library, the error takes this code, because it says what to do.
+ * has a code of this library, the error takes this code, because the code says what to do.
  * @param {string} what begins the message @param {any} cause the last error that gives a reason
  */
 function unreachableError(what, cause) {

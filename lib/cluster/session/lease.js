@@ -43,7 +43,7 @@ class Lease {
 
   /**
    * Extends the lease and returns its end on the monotonic clock. The lease begins when the
-   * answered call was sent, since the lease at the server begins later.
+   * answered call was sent, since the lease on the server begins later.
    * @param {Times} times @param {number} ttl milliseconds
    */
   extend({ sent, continuousSent, wallSent }, ttl) {

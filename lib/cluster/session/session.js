@@ -72,7 +72,8 @@ const { within } = require('./within.js');
  *   code
  * @property {(place: TrackedRequest, thief: string) => void} stolen
  * @property {(place: TrackedRequest, reason: Reason, cause: unknown) => void} lost also follows an
- *   `end` that should have marked the name, if the name was not marked or that is unknown
+ *   `end` that should have marked the name, if the name was not marked, or if nobody knows whether
+ *   it was
  * @property {(place: TrackedRequest, error: unknown) => void} failed
  * @property {(state: State, reason?: Reason, cause?: unknown) => void} changed
  * @property {(why: unknown) => void} unopened no session has been open for a `ttl`
@@ -92,7 +93,7 @@ const { within } = require('./within.js');
 const RULES = Object.freeze({ margin: 0.9, compares: true });
 
 /**
- * The timers of a session. When the connection is lost, those of `ConnectionTimer` are cleared.
+ * The timers of a session. When the connection is lost, every `ConnectionTimer` is cleared.
  * @typedef {'deadline' | 'unanswered' | 'busy' | 'unopened' | ConnectionTimer | CallTimeout} Item
  * @typedef {'renew' | 'sweep' | 'look' | 'reconnect' | 'open'} ConnectionTimer
  */
@@ -759,8 +760,8 @@ class Session {
     this.#seen.life = renewal.life;
     this.#extendLease(times);
     this.#attempts = this.#retries = 0;
-    // The old connection executes nothing any more, so it will never execute the steps that it has
-    // missed.
+    // The old connection executes nothing any more, so steps that the server has missed will never
+    // be executed.
     if (this.#isCutOff) this.#dropMissedSteps(renewal.step);
     if (this.#rules.compares) this.#grants.compareWithServer(renewal, news);
     if (renewal.step !== undefined) this.#sendQueue.markDone(renewal.step);
@@ -976,8 +977,8 @@ class Session {
   }
 
   /**
-   * @param {Reason} reason of lost locks @param {unknown} error of failing requests @param
-   *   {unknown} cause
+   * @param {Reason} reason of lost locks @param {unknown} error of failing requests
+   * @param {unknown} cause
    */
   async #stop(reason, error, cause) {
     const session = this.#session;

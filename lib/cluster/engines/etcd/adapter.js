@@ -64,8 +64,8 @@ const MOST_TOLD = 100;
 
 /**
  * @typedef {object} Own the state of a session
- * @property {string} id of the lease, in etcd's form
- * @property {string} lease the id as keys have it
+ * @property {string} id of the lease, in etcd's decimal form
+ * @property {string} lease the same id as it appears in keys, see `leaseKey`
  * @property {string} info the value of the session's key
  * @property {number} ttl milliseconds
  * @property {number} version the version of the session's key, which identifies the connection
@@ -464,8 +464,8 @@ class EtcdAdapter {
   /**
    * Makes changes in the current epoch; if there is none, it begins the first epoch. Keys without
    * an epoch belong to an old version of this library, which would not notice thefts.
-   * @param {object[]} changes @param {Link} link @returns
-   *   {Promise<{ header: any, responses: any[] }>}
+   * @param {object[]} changes @param {Link} link
+   * @returns {Promise<{ header: any, responses: any[] }>}
    */
   async #changeInEpoch(changes, link) {
     const first = {
@@ -540,8 +540,8 @@ class EtcdAdapter {
   }
 
   /**
-   * Raises the token to that of the greatest revision that this session knows, which may exceed any
-   * token granted to the session.
+   * Raises the token to the token of the greatest revision that this session knows, which may
+   * exceed any token granted to the session.
    * @param {Seen} seen @returns {Seen}
    */
   #withHeard({ life, token }) {

@@ -37,7 +37,7 @@ const LEAP = 1_000_000_000n;
 const LAYOUT = 4;
 
 /**
- * @typedef {object} Epoch an epoch
+ * @typedef {object} Epoch
  * @property {string} name the `life` of the epoch
  * @property {bigint} offset
  * @property {string[]} known epochs that ended

@@ -165,8 +165,8 @@ class Gateway {
 
   /**
    * Fetches a token; '' if etcd requires none.
-   * @param {EtcdLink} link @param {Auth} auth @param {AbortSignal} signal @returns
-   *   {Promise<string>}
+   * @param {EtcdLink} link @param {Auth} auth @param {AbortSignal} signal
+   * @returns {Promise<string>}
    */
   async #authenticate(link, { user, password }, signal) {
     const body = JSON.stringify({ name: user, password });

@@ -212,8 +212,10 @@ function doneLease(lease, ref) {
   return String(BigInt.asUintN(62, hash.readBigUInt64LE()) + 1n);
 }
 
-/** @param {string} lease in etcd's decimal form @returns {string} 16 hexadecimal digits, for
- * keys */
+/**
+ * @param {string} lease in etcd's decimal form
+ * @returns {string} 16 hexadecimal digits, for keys
+ */
 const leaseKey = (lease) => BigInt(lease).toString(16).padStart(16, '0');
 
 /** @param {string} lease see `leaseKey` @returns {string} in etcd's decimal form */

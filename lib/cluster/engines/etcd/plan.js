@@ -432,8 +432,10 @@ function nest(changes) {
   return some;
 }
 
-/** A mark names the request that set it. @param {string} lease see `leaseKey` @param {number}
- * ref */
+/**
+ * A mark names the request that set it.
+ * @param {string} lease see `leaseKey` @param {number} ref
+ */
 const setterOf = (lease, ref) => `${lease}-${ref}`;
 
 /** @param {string} key */

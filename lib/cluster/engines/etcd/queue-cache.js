@@ -171,8 +171,8 @@ class QueueCache {
 
   /**
    * Applies grants that a transaction of the session has read. A watch that begins later would give
-   * a holder the revision of its own beginning as the token, which can exceed the tokens of later
-   * grants.
+   * a holder the revision at which the watch began as its token, which can exceed the tokens of
+   * later grants.
    * @param {Iterable<InstanceType<typeof Queue>>} queues after the transaction
    */
   applyGrants(queues) {
@@ -261,8 +261,8 @@ class QueueCache {
 
   /**
    * Stores several queues as `load` does, and returns the prefixes that have to be read again.
-   * @param {Map<string, KeyValue[]>} found keys by prefix @param {number} revision @param {unknown}
-   *   [source]
+   * @param {Map<string, KeyValue[]>} found keys by prefix
+   * @param {number} revision @param {unknown} [source]
    * @returns {string[]}
    */
   loadAll(found, revision, source) {

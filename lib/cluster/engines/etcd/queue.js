@@ -7,7 +7,8 @@
  *
  * A request that passes leaves the queue when it is the first and nothing is held. From then on
  * every session ignores its key, until the session that made the request deletes the key. Nobody
- * has to wait for this deletion, since only a thief can enter the queue ahead of its first key.
+ * has to wait for this deletion: the key was the first of its queue, and only a thief can enter
+ * ahead of it.
  */
 
 const { textOf, valueOf } = require('./keys.js');
@@ -39,10 +40,9 @@ const { textOf, valueOf } = require('./keys.js');
  * @property {number} created the revision that created the key
  * @property {bigint} token 0n while the request waits
  * @property {number} asked when the request was made, by the wall clock of its client; NaN if
- * unknown
- * @property {number} granted when the request was granted, by our monotonic clock; NaN while it
- * waits or if
  *   unknown
+ * @property {number} granted when the request was granted, by our monotonic clock; NaN while it
+ *   waits or if unknown
  */
 
 /**
@@ -170,8 +170,8 @@ class Queue {
 }
 
 /**
- * @param {string} key @param {import('./keys.js').RequestKey} request @param {KeyValue} kv @returns
- *   {Entry}
+ * @param {string} key @param {import('./keys.js').RequestKey} request @param {KeyValue} kv
+ * @returns {Entry}
  */
 function entryOf(key, { kind, lease, limit, name }, kv) {
   const {
@@ -210,8 +210,8 @@ const entriesOf = (kvs, keys) =>
 /**
  * The queue of a name, from all its requests at one revision. Holders whose token is unknown get
  * `token`.
- * @param {KeyValue[]} kvs @param {BucketKeys} keys @param {bigint} token @param {boolean}
- *   isQuarantined
+ * @param {KeyValue[]} kvs @param {BucketKeys} keys @param {bigint} token
+ * @param {boolean} isQuarantined
  */
 function queueAsOf(kvs, keys, token, isQuarantined) {
   const queue = queueOf(entriesOf(kvs, keys));

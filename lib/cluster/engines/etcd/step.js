@@ -90,7 +90,7 @@ class Step {
   }
 
   /**
-   * Puts an operation back to the units that are left, because etcd has not executed it.
+   * Puts an operation back among the units that are left, because etcd has not executed it.
    * @param {Op} op
    */
   putBack(op) {

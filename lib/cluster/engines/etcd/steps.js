@@ -158,8 +158,8 @@ class Steps {
 
   /**
    * Throws unless the step can go on after an error of its transaction.
-   * @param {OwnStep} step @param {any} error @param {Own} own @param {Link} link @returns
-   *   {Promise<boolean>}
+   * @param {OwnStep} step @param {any} error @param {Own} own @param {Link} link
+   * @returns {Promise<boolean>}
    */
   async #handleFailure(step, error, own, link) {
     const meaning = classify(error);
@@ -282,8 +282,8 @@ class Steps {
    * Reads queues at a revision. If etcd has compacted that revision, the result is the present
    * queues, and all thefts until now are known: a missing request may have been stolen, and must
    * not be repeated.
-   * @param {string[]} names @param {Own} own @param {Link} link @param {string} [at] the
-   *   revision
+   * @param {string[]} names @param {Own} own @param {Link} link
+   * @param {string} [at] the revision
    * @returns {Promise<View>}
    */
   async #readQueues(names, own, link, at = '0') {

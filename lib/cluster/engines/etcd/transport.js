@@ -99,7 +99,8 @@ function send(url, { method, headers, body, signal }) {
 }
 
 /**
- * Whether the answer states where it ends, as etcd's answers do. Only then can a cut be noticed.
+ * Whether the response states where it ends, like all responses of etcd. Only then can a truncation
+ * be noticed.
  * @param {Incoming} response
  */
 function hasVisibleEnd({ headers }) {

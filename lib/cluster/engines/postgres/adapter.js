@@ -407,7 +407,8 @@ class PostgresAdapter {
    * generation.
    */
   #dropLinks() {
-    // The session may not have received the last answer, so it may not know the thefts in it.
+    // The session may not have received the last answer, so it may not know the thefts that the
+    // answer listed.
     this.#knownThefts = [];
     this.#link?.drop();
     this.#link = undefined;

@@ -20,8 +20,8 @@ const {
 } = require('./errors.js');
 
 /**
- * The probe may arrive at most this many milliseconds after an answer that normally comes after the
- * probe.
+ * A probe is a notification that normally arrives before the response to the next statement. It may
+ * arrive at most this many milliseconds after that response.
  */
 const PROBE_MS = 2_000;
 /** How many milliseconds an exhausted pool may take to provide a client. */
@@ -177,8 +177,8 @@ class PostgresLink {
   }
 
   /**
-   * Prepares the connection, and runs a last statement, whose result it returns. It listens at once
-   * if the session may hold something.
+   * Prepares the connection, and runs a last statement, whose result it returns. If the session may
+   * already hold something, `listens` must be true, and the connection listens from the beginning.
    * @param {Source} source of the client @param {string} session @param {number} ttl
    * @param {number} time the time limit in milliseconds @param {string} then the last statement
    * @param {boolean} listens @returns {Promise<any>}

@@ -167,8 +167,8 @@ END $$;
 -- one, or a client has seen an epoch or token that this server does not know (R5). Former holders
 -- lose their locks by their own clocks first. Known leases are extended to the quarantine's end, so
 -- that sessions that can renew survive. The quarantine is as long as the longest lease that may
--- still last, or as the caller's "its_lease" if that is longer: unknown sessions may have a lease
--- like it.
+-- still last, or as the caller's "its_lease" if that is longer, because unknown sessions may have
+-- leases of the same length.
 --
 --   Output   grants_from
 CREATE OR REPLACE FUNCTION web_locks.reborn(
@@ -293,7 +293,7 @@ END $$;
 -- it has no other rows, because perhaps no sweep follows. It skips rows that a user guards, and
 -- sessions that are renewing or stepping.
 --
---   Output   whether there were any rows
+--   Output   whether it deleted any row of the queue
 CREATE OR REPLACE FUNCTION web_locks.bury(k bytea, its_session bigint) RETURNS bool
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -329,7 +329,7 @@ BEGIN
   RETURN were_any;
 END $$;
 
--- Reaps expired holders of a name, except "me". Returns whether there were any rows.
+-- Reaps expired holders of a name, except "me". Returns whether it deleted any row of the queue.
 CREATE OR REPLACE FUNCTION web_locks.bury_holders(k bytea, me bigint) RETURNS bool
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -838,7 +838,7 @@ END $$;
 -- Extends the lease.
 --
 --   Input    told: refs of thefts that the caller knows
---   Output   alive; then NULL unless it is true:
+--   Output   alive; if it is false, all other values are NULL:
 --     refs, tokens   all locks and requests of the session; 0 for a waiter
 --     next_expiry_in, grants_in   milliseconds; NULL for never
 --     its_life   the epoch
@@ -878,9 +878,9 @@ END $$;
 -- Ends sessions in the next 100 names, and grants what becomes free there. Locks that a user guards
 -- are left for a later sweep.
 --
---   Input    ids of the sessions; beyond: the name after which to begin; waiting: a session, or
---            NULL, for which the names that it waits for are processed, too; is_own: the caller
---            ends its own session, else only sessions that have expired end
+--   Input    ids of the sessions; beyond: the name after which to begin; waiting: a session (or
+--            NULL) whose awaited names are also processed; is_own: true if the caller ends its own
+--            session; if false, only sessions that have expired end
 --   Output   the name after which to continue; NULL at the end
 CREATE OR REPLACE FUNCTION web_locks.end_sessions(
   ids bigint[], beyond bytea, waiting bigint, is_own bool

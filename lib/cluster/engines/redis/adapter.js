@@ -499,7 +499,8 @@ class RedisAdapter {
    * generation.
    */
   #dropLinks() {
-    // The session may not have received the last answer, so it may not know the thefts in it.
+    // The session may not have received the last answer, so it may not know the thefts that the
+    // answer listed.
     this.#knownThefts.clear();
     this.#link?.drop();
     this.#link = undefined;
@@ -534,7 +535,7 @@ class RedisAdapter {
   }
 
   /**
-   * Rejects if the server is unfit for locks. The result has the `run_id` by shard.
+   * Rejects if the server is unfit for locks. The result has the `run_id` of each shard's server.
    * @param {Link} link @param {number} ttl @returns {Promise<{ needs: Needs, runs: string[] }>}
    */
   async #examine(link, ttl) {
@@ -704,9 +705,9 @@ const shorterPause = (one, other) =>
 const infoField = (info, name) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? '';
 
 /**
- * Checks that a primary stops by itself when a network partition separates it. For this purpose its
- * configuration must require every replica that can be promoted. The result says after how many
- * seconds the primary stops.
+ * Checks that a primary stops accepting writes when a network partition isolates it. For this
+ * purpose its configuration must require every replica that can be promoted. Returns after how many
+ * seconds the primary stops (`lag`), and how many replicas it requires.
  * @param {Link} link @param {string} replication of INFO
  * @returns {Promise<{ lag: number, replicas: number }>}
  */

@@ -194,8 +194,8 @@ const PLAIN = { typeMapping: {} };
 /** @typedef {(message: string) => void} OnMessage */
 
 /**
- * Unrefs each stream of an ioredis, which has no `unref`, even while a server has accepted the
- * connection and does not answer.
+ * Unrefs every stream of an ioredis client, because the client itself has no `unref`. Then even a
+ * server that has accepted the connection but does not answer cannot keep the event loop alive.
  * @param {any} client must not be connected yet
  */
 function unrefStreams(client) {

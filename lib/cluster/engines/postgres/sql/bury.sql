@@ -2,7 +2,7 @@
 -- it has no other rows, because perhaps no sweep follows. It skips rows that a user guards, and
 -- sessions that are renewing or stepping.
 --
---   Output   whether there were any rows
+--   Output   whether it deleted any row of the queue
 CREATE OR REPLACE FUNCTION web_locks.bury(k bytea, its_session bigint) RETURNS bool
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -38,7 +38,7 @@ BEGIN
   RETURN were_any;
 END $$;
 
--- Reaps expired holders of a name, except "me". Returns whether there were any rows.
+-- Reaps expired holders of a name, except "me". Returns whether it deleted any row of the queue.
 CREATE OR REPLACE FUNCTION web_locks.bury_holders(k bytea, me bigint) RETURNS bool
 LANGUAGE plpgsql AS $$
 DECLARE

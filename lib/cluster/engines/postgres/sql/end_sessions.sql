@@ -1,9 +1,9 @@
 -- Ends sessions in the next 100 names, and grants what becomes free there. Locks that a user guards
 -- are left for a later sweep.
 --
---   Input    ids of the sessions; beyond: the name after which to begin; waiting: a session, or
---            NULL, for which the names that it waits for are processed, too; is_own: the caller
---            ends its own session, else only sessions that have expired end
+--   Input    ids of the sessions; beyond: the name after which to begin; waiting: a session (or
+--            NULL) whose awaited names are also processed; is_own: true if the caller ends its own
+--            session; if false, only sessions that have expired end
 --   Output   the name after which to continue; NULL at the end
 CREATE OR REPLACE FUNCTION web_locks.end_sessions(
   ids bigint[], beyond bytea, waiting bigint, is_own bool

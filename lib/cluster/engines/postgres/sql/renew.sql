@@ -1,7 +1,7 @@
 -- Extends the lease.
 --
 --   Input    told: refs of thefts that the caller knows
---   Output   alive; then NULL unless it is true:
+--   Output   alive; if it is false, all other values are NULL:
 --     refs, tokens   all locks and requests of the session; 0 for a waiter
 --     next_expiry_in, grants_in   milliseconds; NULL for never
 --     its_life   the epoch

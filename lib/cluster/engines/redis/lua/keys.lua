@@ -1,4 +1,4 @@
--- Names of keys, numbers as Redis takes them, messages and expiries.
+-- Functions for the names of keys, the format of numbers, messages and expiries.
 
 local S = P .. ':s'
 -- Formats a number in two halves, as step_fast.lua does. Negative, fractional and infinite numbers

@@ -7,7 +7,7 @@
 --   KEYS[1]  P, the prefix of all keys of the bucket, with their hash tag
 --   KEYS[2]  in a cluster P:m, so that a node that lacks a part of the bucket refuses the call
 --
---   ARGV[1]  command: the file of each says what follows ARGV[4], and what it returns
+--   ARGV[1]  command: the file of each command says what follows ARGV[4], and what it returns
 --   ARGV[2]  session
 --   ARGV[3]  "link": number of its connection, pause (the length of a quarantine in ms), strict
 --            (how many replicas must be attached)
@@ -21,8 +21,8 @@
 --                         (end of the quarantine), length (of the quarantine), pause (the longest
 --                         quarantine that a live session needs), lapsed (pauses of sessions that
 --                         expired, and until when each counts), renewed (last renewal), sessions
---                         (how many), tok (last ticket or token), missed (until then names may hold
---                         requests of sessions that are gone)
+--                         (how many), tok (last ticket or token), missed (until this time, names
+--                         may have requests of sessions that are gone)
 --   P:s             ZSET  session -> end of its lease; 0: dead, being deleted
 --   P:i:<session>   HASH  conn (number of its connection), link (ARGV's, if its steps may take the
 --                         fast path), ttl, pause (ARGV's), info, client, till (as in P:s), graced
@@ -33,7 +33,7 @@
 --   P:t:<session>   HASH  ref -> client id of the thief, or '' if it has passed, until the session
 --                         confirms it
 --   P:n:<key>       a name in use. For a lock that is alone: the lines ref|session row, limit (if
---                         any), name. Otherwise "q", and these exist:
+--                         any), name. Otherwise "q", and the next two keys exist:
 --   P:r:<key>       HASH  name, limit, held, units (held), alone (held exclusively), ref|session ->
 --                         ticket row. A row: mode weight token asked granted priority label
 --   P:q:<key>       ZSET  ticket|ref|session -> rank: the queue; its first "held" members are held.
@@ -43,8 +43,9 @@
 --   P:k             ZSET  key of a name -> end of its mark
 --   P:w             HASH  key of a marked name -> ref|session that set the mark
 --   P:c:<session>   the session's channel
---   {wl:}server     HASH  id (of a promoted server, as primary), since (when a bucket was first
---                         opened there). Not used in a cluster, where it is in another slot
+--   {wl:}server     HASH  id (run_id and replication id of a promoted server), since (when a bucket
+--                         was first opened there). Not used in a cluster, where it would be in
+--                         another slot
 
 -- @include examine.lua
 

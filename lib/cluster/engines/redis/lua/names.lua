@@ -44,7 +44,7 @@ function F.free_name(it)
   it.one, it.limit = nil, nil
 end
 
--- Reads a name, reaps its expired requests, and then processes its queue.
+-- Reads a name. If it has requests of expired sessions, reaps them and then processes its queue.
 function F.read_name(key)
   local it = { key = key, held = 0, units = 0, count = 0, alone = false }
   local own, limit = F.read_name_key(key)

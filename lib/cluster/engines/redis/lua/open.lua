@@ -2,8 +2,8 @@
 --
 --   Input    5 life (the epoch that the client has seen), 6 token (the greatest that it has seen),
 --            7 ttl, 8 info, 9 client, 10 version, 11 shards
---   Output   open, epoch, ms to the end of the quarantine; or 'version' or 'shards' and the
---            bucket's own
+--   Output   open, epoch, ms to the end of the quarantine; or 'version' or 'shards' and the value
+--            that the bucket has
 
 -- Compares the bucket's version and number of shards with the caller's. Returns what differs, or
 -- nil.

@@ -1,6 +1,6 @@
 -- The queue of a name ("it": names.lua).
 
--- Writes the sums over a name's holders, and more fields and values.
+-- Writes the sums over a name's holders, and the fields and values that follow "it".
 function F.write_sums(it, ...)
   call('HSET', F.rows_key(it.key), 'held', it.held, 'units', F.int(it.units),
     'alone', it.alone and 1 or 0, ...)

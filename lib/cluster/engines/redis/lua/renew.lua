@@ -4,8 +4,8 @@
 --            test it, then the refs of thefts that the caller knows
 --   Output   0, ms to the next end of another session's lease (-1: none), ms to the end of the
 --            quarantine, epoch, number of the last recorded step (0: none), then ref and token (0:
---            waits) of all that the session has, ref and s<client id of the thief> of all that was
---            stolen from it, and ref and s of what has passed; or -2, -5
+--            waits) of each request of the session, ref and s<client id of the thief> of each lock
+--            that was stolen from it, and ref and s of each request that has passed; or -2, -5
 
 -- Sets the expiry of all the session's keys again, if that was long ago.
 function F.refresh_expiries(refs)
@@ -33,7 +33,7 @@ function F.renew()
     my.step or '0' }
   local refs = F.refs_of(me)
   for i = 1, #refs, 2 do
-    -- If somebody overwrote the keys of a name, only its own requests are lost.
+    -- If somebody overwrote the keys of a name, only the requests of this name are lost.
     local is_read, row = pcall(F.find_row, refs[i + 1], refs[i] .. '|' .. me)
     if is_read and row then
       reply[#reply + 1] = refs[i]

@@ -1,4 +1,4 @@
--- Sessions: their requests and leases, and what is known of sessions that are gone.
+-- Sessions: their requests and leases, and what is known about sessions that are gone.
 
 -- The session's entry is written before the name's: if this write is refused, no name may have a
 -- request without an owner.
@@ -73,8 +73,8 @@ function F.extend_late_leases(renewed)
 end
 
 -- The longest quarantine that expired sessions need. A session that expired here may have been
--- renewed on a former primary whose clients come back, so the quarantine that it needs counts for
--- this additional time.
+-- renewed on a former primary whose clients come back. So the quarantine that it needs still counts
+-- for its own length after the session expired.
 function F.longest_lapsed(text)
   local longest = 0
   for needed, till in string.gmatch(text or '', '(%d+) (%d+)') do

@@ -1,8 +1,8 @@
 -- Executes the operations of a session in their order, exactly once.
 --
---   Input    5 run_id of the connection's server ('': unknown; then a step of ends, too, checks
---            whether the session is dead), 6 number of the step, 7 number of the step before it
---            (0: none that matters), then the operations. An end is
+--   Input    5 run_id of the connection's server ('': unknown; then even a step that contains only
+--            ends checks whether the session is dead), 6 number of the step, 7 number of the step
+--            before it (0: none that matters), then the operations. An end is
 --              x<ref> <keep>
 --              <key of the name; '' if unknown>
 --            and a request (r), ifAvailable (i) or steal (t) is
