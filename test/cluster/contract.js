@@ -121,7 +121,8 @@ const rejectsWith = (promise, code) => assert.rejects(promise, { code });
  * @property {(life: string) => string} [livesOf] a life of all shards; for stories, as are the next three
  * @property {boolean} [countsApart] tokens of several names have no order
  * @property {boolean} [hasNoGroups]
- * @property {boolean} [loses] clients have `lose`: whether the answer of their next step gets lost
+ * @property {boolean} [meets] clients have `meets`: what is done while their next step is under way
+ * @property {() => Promise<unknown>} [forget] has the server forget what there was before
  * @property {boolean} [tellsNoStep] which was done last
  * @property {boolean} [tellsOfDead] that a lease has run out is told, and not for `renew` to foresee
  */

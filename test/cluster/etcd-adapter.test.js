@@ -178,20 +178,28 @@ function fetchLosing(work, isDeaf = false) {
   };
 }
 
-/** A client, and what has the answer of its next step get lost. */
-async function clientThatLoses(options, ttl) {
-  let isLost = false;
-  const losing = async (url, its) => {
-    if (!isLost || !isStep(url, its)) return fetch(url, its);
-    isLost = false;
-    await (await fetch(url, { ...its, signal: undefined })).text();
-    throw new TypeError('fetch failed');
+/**
+ * A client whose next step may be met by something else: before it is done, or before its answer
+ * comes, which may get lost.
+ */
+async function clientToMeet(options, ttl) {
+  let next = {};
+  const met = async (url, its) => {
+    if (!isStep(url, its)) return fetch(url, its);
+    const { meet, isBefore, isLost } = next;
+    next = {};
+    if (isBefore) await meet();
+    if (isBefore || !(meet || isLost)) return fetch(url, its);
+    const text = await (await fetch(url, { ...its, signal: undefined })).text();
+    await meet?.();
+    if (isLost) throw new TypeError('fetch failed');
+    return new Response(text);
   };
-  const made = await client({ ...options, fetch: losing }, ttl);
-  const lose = (isWanted) => {
-    isLost = isWanted;
+  const made = await client({ ...options, fetch: met }, ttl);
+  const meets = (what = {}) => {
+    next = what;
   };
-  return { ...made, lose };
+  return { ...made, meets };
 }
 
 /** A `fetch` that counts what it sends, by path. */
@@ -263,8 +271,9 @@ describe('etcd', { skip: lacks.etcd }, () => {
   contract(engine);
   tellStories((lane) => ({
     ...engine,
-    client: (_, ttl) => clientThatLoses({ bucket: `stories ${lane}` }, ttl),
-    loses: true,
+    client: (_, ttl) => clientToMeet({ bucket: `stories ${lane}` }, ttl),
+    forget: compact,
+    meets: true,
   }));
 
   describe('by the fetch of Node.js', () => {

@@ -75,7 +75,8 @@ class MemoryServer {
    * @param machine that it runs on
    * @param rules for tests that take one away: `quarantine`, `connections`, `records` (R1: of how many
    *   steps), `orders` (R1), `busy` is an answer (R4), `listens` to what clients have seen, `leaps`:
-   *   its tokens get ahead of those that nobody tells of (R5), `priorities`
+   *   its tokens get ahead of those that nobody tells of (R5), `priorities`, `limits` are of the name
+   *   until nobody has it, and not of those who share it
    */
   constructor(machine, { ttl = 10_000, ...rules } = {}) {
     this.machine = machine;
@@ -89,6 +90,7 @@ class MemoryServer {
       listens: true,
       leaps: true,
       priorities: true,
+      limits: true,
       ...rules,
     };
   }
@@ -340,9 +342,11 @@ class MemoryServer {
     const { kind, mode, limit, maxPending } = op;
     const queue = this.#names.get(op.name);
     if (kind === 'steal' || this.#find(session.id, op)) return undefined;
-    const isOther = mode === 'shared' && (queue?.limit ?? limit) !== limit;
-    if (isOther) return otherLimit(queue.limit);
     const rows = queue?.rows ?? [];
+    const its = this.#rules.limits
+      ? queue?.limit
+      : rows.find((row) => row.mode === 'shared')?.limit;
+    if (mode === 'shared' && (its ?? limit) !== limit) return otherLimit(its);
     if (this.#fits(rows.slice(0, placeIn(rows, op)), op)) return undefined;
     if (kind === 'ifAvailable' || kind === 'passIfAvailable') return UNAVAILABLE;
     if (maxPending < 0) return undefined;

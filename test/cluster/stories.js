@@ -41,13 +41,14 @@ let lives = 0;
 
 /** What tells whether the dead count. */
 const PROBES = [
-  { kind: 'request', mode: 'exclusive', weight: 0, maxPending: 1, priority: 0, isOther: false },
-  { kind: 'ifAvailable', mode: 'shared', weight: 1, maxPending: -1, priority: 0, isOther: false },
+  { kind: 'request', mode: 'exclusive', weight: 0, maxPending: 1, priority: 0, other: 0 },
+  { kind: 'ifAvailable', mode: 'shared', weight: 1, maxPending: -1, priority: 0, other: 0 },
 ];
 /** More tokens than any server gives in a story. */
 const FAR = 1_000_000_000_000n;
-/** The least priority of a story. */
-const LEAST = -7;
+/** The least priority that there is, and the greatest, which is the largest limit, too. */
+const LEAST = -(2 ** 31);
+const MOST = 2 ** 31 - 1;
 
 /** What may not wait, of an operation. */
 const ATTEMPT = { kind: 'ifAvailable', mode: 'exclusive', weight: 0, maxPending: -1, priority: 0 };
@@ -61,8 +62,8 @@ function namesOf(story) {
   return [`${story}`, `${long}\ud83d`, `${long}\ufffd`, `${story} \0\ud800/*{}`];
 }
 
-/** @param {{ groups: boolean, priorities: boolean, otherLimits: boolean, keeps: number[] }} can */
-function operation({ groups, priorities, otherLimits, keeps }) {
+/** @param {{ groups: boolean, priorities: boolean, keeps: number[] }} can */
+function operation({ groups, priorities, keeps }) {
   const name = fc.constantFrom(0, 0, 0, 0, 1, 2, 3, 3);
   const asked = fc.record({
     kind: fc.constantFrom(
@@ -72,9 +73,10 @@ function operation({ groups, priorities, otherLimits, keeps }) {
     name,
     mode: fc.constantFrom('exclusive', 'shared', 'shared'),
     weight: fc.constantFrom(1, 2, 2, 3),
-    isOther: fc.constantFrom(...new Array(9).fill(false), otherLimits),
+    // Another limit than that of the name.
+    other: fc.constantFrom(...new Array(16).fill(0), 3, MOST),
     maxPending: fc.constantFrom(-1, -1, -1, 0, 1, 2),
-    priority: priorities ? fc.constantFrom(0, 0, 0, 1, -1, 7, LEAST) : fc.constant(0),
+    priority: priorities ? fc.constantFrom(0, 0, 0, 1, -1, MOST, LEAST) : fc.constant(0),
   });
   const ended = fc.record({
     kind: fc.constant('end'),
@@ -116,18 +118,24 @@ const storyOf = (can) => {
       [3, action('pass', { isSwept })],
       [3, action('doze')],
       [1, action('rebirth', { isAhead: fc.boolean() })],
+      [1, action('retell')],
+      [1, action('retell')],
       [1, action('jump', { isBack: fc.boolean(), name: fc.nat(3) })],
     );
   if (can.several) all.push([2, action('burst', { steps: fc.tuple(ops, ops) })]);
-  if (can.lose) {
+  if (can.meet) {
     const op = operation(can);
-    all.push([3, action('lose', { op, other: op, by: session })]);
+    const more = { op, other: op, by: session };
+    all.push(
+      [2, action('lose', { ...more, forgets: fc.boolean() })],
+      [4, action('meet', { ...more, isBefore: fc.boolean() })],
+    );
   }
   const actions = all.map(([weight, arbitrary]) => ({ weight, arbitrary }));
   return fc.array(fc.oneof(...actions), { minLength: 1, maxLength: 40, size: 'max' });
 };
 
-const HOLD = { kind: 'request', name: 0, mode: 'exclusive', weight: 1, isOther: false };
+const HOLD = { kind: 'request', name: 0, mode: 'exclusive', weight: 1, other: 0 };
 const asked = { kind: 'step', session: 0, ops: [{ ...HOLD, maxPending: -1, priority: 0 }] };
 const markedFor = (keep) => {
   return { kind: 'step', session: 0, ops: [{ kind: 'end', pick: 0, keep, isNamed: true }] };
@@ -160,12 +168,14 @@ class Reference {
   now = 1e6;
   /** Milliseconds for which marks have lasted: somebody may set this clock. */
   wall = 1e9;
-  #server = new MemoryServer({
-    monotonic: () => this.now,
-    wall: () => this.wall,
-    run: (work) => work(),
-  });
+  #server;
   #fetch = new Map();
+
+  /** @param {import('./contract.js').Engine} engine that it does as */
+  constructor({ keepsNoLimit = false }) {
+    const clock = { monotonic: () => this.now, wall: () => this.wall, run: (work) => work() };
+    this.#server = new MemoryServer(clock, { limits: !keepsNoLimit });
+  }
 
   async open(info) {
     const hints = [];
@@ -291,6 +301,8 @@ class Telling {
   #hasDead = false;
   /** When the quarantine is over, by the wall clock: if that is set back, it begins anew. */
   #carefulUntil = 0;
+  /** What was told last of another server, by each side. */
+  #seen;
   /** By name ('': that a client told of): the greatest token, of each side. */
   #greatest = [new Map(), new Map()];
 
@@ -319,7 +331,7 @@ class Telling {
     this.#used.push(client);
     const clients = [await reference.open({ clientId: client.clientId }), client];
     const refs = this.#sessions[index]?.refs ?? 0;
-    const state = { number: 0, last: [], isAlive: true, isDozing: false };
+    const state = { number: 0, firm: 0, last: [], isAlive: true, isDozing: false };
     const renewed = this.#reference.now;
     const held = [new Map(), new Map()];
     this.#sessions[index] = {
@@ -388,6 +400,9 @@ class Telling {
     if (made.length === 0) return;
     if (this.#engine.endsFirst) for (const step of made) step.sort((a, b) => isEnd(b) - isEnd(a));
     session.last = made.map((step) => ({ made: step, number: ++session.number }));
+    for (const { made: ops, number } of session.last) {
+      if (ops.some((op) => !isEnd(op) || op.keep > 0)) session.firm = number;
+    }
     await this.#say(session, session.last);
     await this.#letMarksEnd(session, made.flat());
   }
@@ -414,25 +429,71 @@ class Telling {
   }
 
   async again(_, session) {
-    if (session.isAlive) await this.#say(session, session.last, true);
+    // Ends of a session that is dead may be answered, or not.
+    const isOfUse = session.last.some(({ made }) => !made.every(isEnd));
+    if (session.isAlive || isOfUse) await this.#say(session, session.last, true);
   }
 
-  /** The answer of a step gets lost with the connection, and another session does something. */
-  async lose({ op, other, by }, session) {
-    session.known = session.refs;
-    const made = this.#opsOf(op, session, 1);
-    if (!session.isAlive || made.every(isEnd)) return;
-    session.last = [{ made, number: ++session.number }];
+  /**
+   * The answer of a step gets lost with the connection, and another session does something; the
+   * server may forget what there was before.
+   */
+  async lose({ op, other, by, forgets }, session) {
+    const made = op.kind !== 'end' && this.#oneStep(op, session);
+    if (!made) return;
     const [{ number }] = session.last;
-    session.clients[1].lose(true);
+    session.clients[1].meets({ isLost: true });
     await this.#each(session, (side, client) =>
       side.step(client, made, number).catch((error) => side.classify(error, client)),
     );
-    session.clients[1].lose(false);
+    session.clients[1].meets();
     const another = this.#sessions[by];
     if (another !== session) await this.#steps([[other]], another);
+    if (forgets) await this.#engine.forget();
     await this.hello({}, session);
     await this.#say(session, session.last, true);
+  }
+
+  /** Another session does something just before a step is done, or before it is answered. */
+  async meet({ op, other, by, isBefore }, session) {
+    const another = this.#sessions[by];
+    if (another === session || !another.isAlive || this.#hasDead) return;
+    const made = this.#oneStep(op, session);
+    const theirs = made && this.#oneStep(other, another);
+    if (!theirs) return;
+    const [reference, real] = this.#sides;
+    const say = (side, i, one) => side.step(one.clients[i], one.last[0].made, one.last[0].number);
+    const met = [];
+    const meet = async () => met.push(await say(real, 1, another));
+    session.clients[1].meets({ meet, isBefore });
+    const actual = [await say(real, 1, session)];
+    session.clients[1].meets();
+    const isMet = met.length > 0;
+    if (!isMet) await meet();
+    const order = isMet && isBefore ? [another, session] : [session, another];
+    const answers = new Map();
+    for (const one of order) answers.set(one, await say(reference, 0, one));
+    for (const [one, all] of [
+      [session, actual],
+      [another, met],
+    ]) {
+      const ops = one.last[0].made;
+      one.clients[1].told.push(...grantsOf(all[0], ops));
+      // What the other one does next may be known by the time of the answer.
+      const shown = (its) => its.map((answer, i) => answerOf(answer, ops[i], one === order[0]));
+      assert.deepEqual(shown(all[0]), shown(answers.get(one)));
+    }
+  }
+
+  /** An operation as the next step of a session, if there is any. */
+  #oneStep(op, session) {
+    session.known = session.refs;
+    if (!session.isAlive) return undefined;
+    const made = this.#opsOf(op, session, 1);
+    if (made.length === 0) return undefined;
+    session.last = [{ made, number: ++session.number }];
+    if (!made.every(isEnd)) session.firm = session.number;
+    return made;
   }
 
   async hello(_, session) {
@@ -548,6 +609,12 @@ class Telling {
     const renewals = await this.#renew(session, seen);
     for (const { grantsIn } of renewals) assert.ok(grantsIn > 2 * PASS, `${grantsIn} ms`);
     this.#carefulUntil = this.#reference.wall + TTL;
+    this.#seen = seen;
+  }
+
+  /** Who tells the same once more tells nothing new. */
+  async retell(_, session) {
+    if (session.isAlive && this.#seen) await this.#renew(session, this.#seen);
   }
 
   /** Somebody sets the clock of the server: nobody loses a lock by that, nor gets one too early. */
@@ -596,21 +663,22 @@ class Telling {
     const { mode, names, of } = op;
     const common = { kind: of, mode: of === 'steal' ? 'exclusive' : mode, maxPending: -1 };
     return names.map((name) => ({
-      ...this.#requestOf({ ...op, ...common, name, weight: 0, priority: 0 }, session),
+      ...this.#requestOf({ ...op, ...common, name, weight: 0, priority: 0, other: 0 }, session),
       group,
     }));
   }
 
   /** Names 3 have a limit; others rarely do. */
-  #requestOf({ kind, name, mode, weight, isOther, maxPending, priority }, session) {
+  #requestOf({ kind, name, mode, weight, other, maxPending, priority }, session) {
     const isAlone = kind === 'steal' || kind.startsWith('pass');
-    const isLimited = !isAlone && mode === 'shared' && (name === 3) !== isOther && weight > 0;
+    const limit = name === 3 ? [3, 0][Math.sign(other)] : other;
+    const isLimited = !isAlone && mode === 'shared' && limit > 0 && weight > 0;
     const request = {
       kind,
       ref: ++session.refs,
       name: this.#names[name],
       mode: isAlone ? 'exclusive' : mode,
-      limit: isLimited ? 3 : 0,
+      limit: isLimited ? limit : 0,
       weight: isLimited ? weight : 0,
       maxPending: kind === 'request' || kind === 'pass' ? maxPending : -1,
       // Ahead of who waits behind the dead, who may have been granted it by then, comes nobody.
@@ -697,13 +765,20 @@ class Telling {
       await this.#both(
         session,
         (side, client) => side.renew(client),
-        ({ alive, grantsIn, mine, stolen = new Map() }) => {
+        ({ alive, grantsIn, mine, step, stolen = new Map() }) => {
           if (!alive) return 'dead';
           told.push(theftsOf(stolen));
           locks.push(mine);
           const passes = Math.ceil(grantsIn / PASS);
           const all = [...mine].filter(([ref]) => !this.#hasDead || !session.passing.has(ref));
-          return [`${passes} to go`, ...all.map((one) => this.#shownOf(one)).sort()];
+          // Steps of ends need not be recorded: they may be executed again.
+          const isKnown =
+            this.#engine.tellsNoStep || (step >= session.firm && step <= session.number);
+          return [
+            `${passes} to go`,
+            isKnown || step,
+            ...all.map((one) => this.#shownOf(one)).sort(),
+          ];
         },
       );
       if (session.isAlive) session.renewed = this.#reference.now;
@@ -816,26 +891,17 @@ function pictureOf(entries) {
  * @returns {Promise<void>} rejects with the shortest story that tells a difference
  */
 function check(engine, { lane = 0, share = 1 } = {}) {
-  const {
-    hasNoGroups,
-    knowsNoPriorities,
-    keepsNoLimit,
-    loses,
-    shift,
-    shortestKeep = 1e-3,
-    window = 1,
-  } = engine;
+  const { hasNoGroups, knowsNoPriorities, meets, shift, shortestKeep = 1e-3, window = 1 } = engine;
   const can = {
     groups: !hasNoGroups,
     priorities: !knowsNoPriorities,
-    otherLimits: !keepsNoLimit,
     several: window > 1,
     time: shift !== undefined,
-    lose: loses === true,
+    meet: meets === true,
     keeps: shortestKeep < 1000 ? [3_600_000, 0.25, PASS / 2, 1.5 * PASS + 0.5] : [],
   };
   const property = fc.asyncProperty(storyOf(can), async (story) => {
-    const telling = new Telling(new Reference(), new Real(engine), engine);
+    const telling = new Telling(new Reference(engine), new Real(engine), engine);
     await telling.begin();
     await engine.endQuarantine?.();
     try {

@@ -101,6 +101,8 @@ class StepPart {
   #mixed = new Set();
   /** Names with a theft. @type {Set<string>} */
   #stolen = new Set();
+  /** Names with a request that `maxPending` may refuse. @type {Set<string>} */
+  #counted = new Set();
   /** Limits of shared requests, by name. @type {Map<string, number>} */
   #limits = new Map();
   #weight = 0;
@@ -131,6 +133,9 @@ class StepPart {
     if (op.kind === 'end') return op.keep > 0 && op.name !== undefined && this.#names.has(op.name);
     // Etcd checks the conditions before the theft removes the holders, whose limit may differ.
     if (op.mode === 'shared' && this.#stolen.has(op.name)) return true;
+    // The queue is read before a refused request is withdrawn, so a shared request behind it would
+    // be answered as waiting, and granted a moment later.
+    if (op.mode === 'shared' && this.#counted.has(op.name)) return true;
     const limit = this.#limits.get(op.name);
     const isOther = op.mode === 'shared' && limit !== undefined && limit !== op.limit;
     const isAfterOne = isExclusiveTry(op) && this.#tried.has(op.name);
@@ -151,6 +156,7 @@ class StepPart {
     if (isExclusiveTry(op)) this.#tried.add(name);
     else this.#tried.delete(name);
     if (op.kind === 'steal') this.#stolen.add(name);
+    if (op.kind === 'request' && op.maxPending >= 0) this.#counted.add(name);
     if (op.kind !== 'end' && (op.kind === 'steal' || op.mode === 'shared')) this.#mixed.add(name);
     if (op.kind === 'end' && known?.kind === 'c') this.#limits.set(name, known.limit);
     if (op.kind !== 'end' && op.mode === 'shared') this.#limits.set(name, op.limit);
