@@ -28,8 +28,6 @@
 
 #define BUCKET "0123456789abcdef01234567"
 
-static const char *program;
-
 /* ---- steps ---- */
 
 static int step;          /* how many there were; counted while `act` is set */
@@ -774,14 +772,13 @@ TEST(
     no_fork,
     "no fork comes between making or closing what would make us seem alive and noting its number")
 {
-  struct played a;
   struct wlh_request *request;
   struct wlk_event items[4];
   struct wlk_events events = {.items = items, .capacity = 4};
   atomic_store(&vital_made, 0);
   atomic_store(&vital_closed, 0);
   atomic_store(&beside_forks, 0);
-  begin_play(program);
+  begin_play();
   begin_member();
   struct wlh_request *lock = get(WLK_WAIT);
   enter(&a);
@@ -807,10 +804,9 @@ TEST(
 
 static void refuse_wake_ups(int error)
 {
-  struct played a;
   struct wlk_event items[4];
   struct wlk_events events = {.items = items, .capacity = 4};
-  begin_play(program);
+  begin_play();
   begin_member();
   struct wlh_request *lock = get(WLK_WAIT);
   enter(&a);
@@ -855,7 +851,7 @@ TEST(
   enum { OTHERS = 8, WORKS = 300 };
   static struct played others[OTHERS];
   struct wlh_request *request;
-  begin_play(program);
+  begin_play();
   begin_member();
   for (int i = 0; i < OTHERS; i++) enter(&others[i]);
   is_granted(&others[0], "ask 1 n x w");
@@ -883,7 +879,7 @@ TEST(dead_thief, "who steals and dies as soon as others can come in has told the
 {
   struct played robbed;
   int status;
-  begin_play(program);
+  begin_play();
   enter(&robbed);
   hear_minded(&robbed, "no");
   is_granted(&robbed, "ask 1 n x w");
@@ -935,7 +931,7 @@ static void begin_to_format(void)
 static void open_while(void (*it_changes)(void))
 {
   struct played first;
-  begin_play(program);
+  begin_play();
   enter(&first); /* makes it */
   kill_it(&first);
   begin_member();
@@ -971,7 +967,7 @@ static void delete_bucket(void)
 TEST(deleted, "a directory that is deleted while a number is taken is lost, and not unsupported")
 {
   struct wlh_request *request;
-  begin_play(program);
+  begin_play();
   begin_member();
   before_taking = delete_bucket;
   CHECK(ask_for_n(WLK_WAIT, &request) == WLH_PENDING);
@@ -980,9 +976,7 @@ TEST(deleted, "a directory that is deleted while a number is taken is lost, and 
   end_play();
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-  (void)argc;
-  program = argv[0];
   return run_tests();
 }

@@ -5,6 +5,7 @@
 #include "cast.h"
 
 #include "../../src/host/segment/segment.h"
+#include "../core/harness.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,6 +24,8 @@
 enum { LONGEST_MS = 20000, MOST_ACTORS = 600 };
 
 char directory[128];
+struct played a, b, c;
+static const char *current_step = "none";
 static char actor_path[500];
 static pid_t pids[MOST_ACTORS];
 static int pid_count;
@@ -30,8 +33,8 @@ static int pid_count;
 static void fail(struct played *actor, const char *what)
 {
   fprintf(
-      stderr, "waited in vain for: %s\nthe actor said:\n%.*s\n", what, (int)actor->length,
-      actor->text);
+      stderr, "waited in vain for: %s\nin the step: %s\nthe actor said:\n%.*s\n", what,
+      current_step, (int)actor->length, actor->text);
   for (int i = 0; i < pid_count; i++) {
     (void)kill(pids[i], SIGKILL);
     (void)kill(-pids[i], SIGKILL);
@@ -39,12 +42,12 @@ static void fail(struct played *actor, const char *what)
   exit(1);
 }
 
-void begin_play(const char *program)
+void begin_play(void)
 {
-  const char *slash = strrchr(program, '/');
-  (void)snprintf(
-      actor_path, sizeof actor_path, "%.*s/actor", slash ? (int)(slash - program) : 1,
-      slash ? program : ".");
+  char self[480] = "";
+  if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) exit(1);
+  *strrchr(self, '/') = '\0';
+  (void)snprintf(actor_path, sizeof actor_path, "%s/actor", self);
   (void)snprintf(directory, sizeof directory, "/dev/shm/web-locks-test-XXXXXX");
   if (!mkdtemp(directory)) exit(1);
   (void)signal(SIGPIPE, SIG_IGN);
@@ -231,11 +234,32 @@ void hear_minded(struct played *actor, const char *answer)
   } while (strcmp(is_checked, answer) != 0);
 }
 
-bool has_said(struct played *actor, const char *line)
+/* Whether the actor has said it already. */
+static bool has_said(struct played *actor, const char *line)
 {
   while (read_more(actor, 0)) {
   }
   return find_line(actor, line, true) != NULL;
+}
+
+void fails(struct played *actor, const char *status, const char *text)
+{
+  char why[2000];
+  ask_for(actor, "ask 1 n x w", "1 WLH_PENDING");
+  hear(actor, "event 1 failed %s", status);
+  tell(actor, "why");
+  hear_rest(actor, "why ", why, sizeof why);
+  if (!CHECK(strstr(why, text) != NULL)) printf("# the reason was: %s\n", why);
+}
+
+void share_locks(struct played *one, struct played *other)
+{
+  is_granted(one, "ask 2001 again x w");
+  is_not_available(other, "ask 2002 again x i");
+  ask_for(other, "ask 2003 again x w", "2003 WLH_PENDING");
+  releases(one, 2001);
+  hear(other, "event 2003 granted");
+  releases(other, 2003);
 }
 
 static void wait_for(struct played *actor, int options, const char *what)
@@ -293,4 +317,159 @@ const char *bucket_path(const char *file)
   }
   if (open) (void)closedir(open);
   return path;
+}
+
+/* ---- stories ---- */
+
+static void open_bucket(struct played *actor, const char *version)
+{
+  tell(actor, "open %s b %s", directory, version);
+  hear(actor, "open WLH_OK");
+}
+
+/* Asks with the tag and the name of `what`, or with its mode and option, too. */
+static void ask_with(struct played *actor, const char *what, const char *otherwise)
+{
+  bool is_whole = strchr(strchr(what, ' ') + 1, ' ') != NULL;
+  tell(actor, "ask %s %s", what, is_whole ? "" : otherwise);
+}
+
+static void exits(struct played *actor, bool by_signal, int number)
+{
+  int status;
+  has_ended(actor, &status);
+  CHECK(
+      by_signal ? WIFSIGNALED(status) && WTERMSIG(status) == number
+                : WIFEXITED(status) && WEXITSTATUS(status) == number);
+}
+
+static bool act(struct played *actor, const char *verb, const char *rest)
+{
+  int number = atoi(rest);
+  char line[200];
+  (void)snprintf(line, sizeof line, "event %s", rest);
+  if (strcmp(verb, "enters") == 0)
+    enter(actor);
+  else if (strcmp(verb, "starts") == 0)
+    start(actor);
+  else if (strcmp(verb, "starts-next") == 0)
+    start_next(actor);
+  else if (strcmp(verb, "opens") == 0)
+    open_bucket(actor, rest);
+  else if (strcmp(verb, "gets") == 0)
+    ask_with(actor, rest, "x w"), hear_either(actor, number, "WLH_GRANTED", "granted");
+  else if (strcmp(verb, "lacks") == 0)
+    ask_with(actor, rest, "x i"), hear_either(actor, number, "WLH_NOT_AVAILABLE", "not-available");
+  else if (strcmp(verb, "waits") == 0)
+    ask_with(actor, rest, "x w"), hear(actor, "%d WLH_PENDING", number);
+  else if (strcmp(verb, "releases") == 0)
+    releases(actor, number);
+  else if (strcmp(verb, "hears") == 0)
+    hear(actor, "%s", line);
+  else if (strcmp(verb, "has-not-heard") == 0)
+    CHECK(!has_said(actor, line));
+  else if (strcmp(verb, "says") == 0)
+    hear(actor, "%s", rest);
+  else if (strcmp(verb, "fails") == 0)
+    fails(actor, (sscanf(rest, "%30s", line), line), strchr(rest, ' ') + 1);
+  else if (strcmp(verb, "dies") == 0)
+    kill_it(actor);
+  else if (strcmp(verb, "stops") == 0)
+    stop_it(actor);
+  else if (strcmp(verb, "stops-inside") == 0)
+    tell(actor, "stop-inside"), wait_stopped(actor);
+  else if (strcmp(verb, "goes-on") == 0)
+    go_on(actor);
+  else if (strcmp(verb, "exits") == 0)
+    exits(actor, false, number);
+  else if (strcmp(verb, "dies-of") == 0)
+    exits(actor, true, number);
+  else if (strcmp(verb, "rests") == 0)
+    hear_minded(actor, "no");
+  else if (strcmp(verb, "watches") == 0)
+    hear_minded(actor, "yes");
+  else
+    return false;
+  return true;
+}
+
+static struct played *actor_of(char letter)
+{
+  return letter == 'a' ? &a : letter == 'b' ? &b : &c;
+}
+
+static void send_line(struct played *actor, char *line)
+{
+  char *answer = strstr(line, " = ");
+  if (answer) *answer = '\0';
+  tell(actor, "%s", line);
+  if (answer) hear(actor, "%s", answer + 3);
+}
+
+static void (*others)(const char *step);
+
+static void take_step(char *step)
+{
+  size_t actors = strspn(step, "abc");
+  char *verb = step + actors + 1, *rest = strchr(verb, ' ');
+  if (actors > 0 && step[actors] == ':') return send_line(actor_of(step[0]), verb + 1);
+  if (actors == 0 || step[actors] != ' ') return others(step);
+  if (strcmp(verb, "share") == 0) return share_locks(actor_of(step[0]), actor_of(step[1]));
+  if (rest) *rest++ = '\0';
+  for (size_t i = 0; i < actors; i++) {
+    if (act(actor_of(step[i]), verb, rest ? rest : "")) continue;
+    if (rest) rest[-1] = ' ';
+    return others(step);
+  }
+}
+
+/* Copies a step, with "$a" as the number of that process, and "$L" as that of the layout. */
+static void copy_step(char *to, size_t size, const char *from)
+{
+  size_t length = 0;
+  for (; *from && length + 12 < size; from++)
+    if (*from == '$')
+      length += (size_t)snprintf(
+          to + length, 12, "%d", *++from == 'L' ? (int)WLH_LAYOUT : (int)actor_of(*from)->pid);
+    else
+      to[length++] = *from;
+  to[length] = '\0';
+}
+
+void play(const char *steps)
+{
+  char text[2000];
+  (void)snprintf(text, sizeof text, "%s", steps);
+  for (char *next = text, *step; (step = next) != NULL && *step;) {
+    char whole[400], copy[400];
+    next = strstr(step, "; ");
+    if (next) *next = '\0', next += 2;
+    copy_step(whole, sizeof whole, step);
+    copy_step(copy, sizeof copy, step);
+    current_step = whole;
+    take_step(copy);
+    current_step = "none";
+  }
+}
+
+static const struct story *current;
+
+static void play_current(void)
+{
+  begin_play();
+  play(current->steps);
+  end_play();
+}
+
+static void no_others(const char *step)
+{
+  printf("no step: %s\n", step);
+  exit(1);
+}
+
+void run_stories(const struct story *stories, size_t count, void (*more)(const char *step))
+{
+  others = more ? more : no_others;
+  for (current = stories; current < stories + count; current++)
+    run_test(&(struct test){current->title, play_current, NULL});
 }

@@ -19,8 +19,32 @@ struct played {
 /* The directory that this test has to itself; made by begin_play and removed by end_play. */
 extern char directory[128];
 
-void begin_play(const char *program);
+void begin_play(void);
 void end_play(void);
+
+/* ---- stories ---- */
+
+/* Those who play them. */
+extern struct played a, b, c;
+
+/* Its steps are separated by "; ". Each is one of these, or one of the test's own:
+ *
+ *   ab enters          each of them does it; see `act` in cast.c for what can be done
+ *   a gets 1 n         asks for the lock "n" with tag 1, and is granted it
+ *   b hears 2 granted  waits for that event
+ *   a: close = close   sends a line, and waits for the answer if there is one */
+struct story {
+  const char *title;
+  const char *steps;
+};
+
+/* Plays each of them. `more` takes the steps that begin with no actor. */
+void run_stories(const struct story *stories, size_t count, void (*more)(const char *step));
+
+/* The steps, in a play that has begun. */
+void play(const char *steps);
+
+/* ---- actors ---- */
 
 /* Starts a process, which opens the bucket "b" in `directory`. */
 void enter(struct played *actor);
@@ -53,8 +77,11 @@ void is_not_available(struct played *actor, const char *line);
 /* Has a lock released. */
 void releases(struct played *actor, int tag);
 
-/* Whether the actor has said it already, without waiting. */
-bool has_said(struct played *actor, const char *line);
+/* Asks for a lock and hears that it fails, with a reason that has `text` in it. */
+void fails(struct played *actor, const char *status, const char *text);
+
+/* Whether the two see each other's locks. */
+void share_locks(struct played *one, struct played *other);
 
 /* Waits until the helper of an actor says that it looks after the files ("yes"), or that it does not:
  * then it has done all there was. */

@@ -471,7 +471,7 @@ int main(int argc, char **argv)
 {
   if (argc > 1) stride = atoi(argv[1]);
   if (argc > 2) only = argv[2];
-  begin_play(argv[0]);
+  begin_play();
   start(&peer);
   int status = run_tests();
   end_play();

@@ -25,35 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char *program;
 static bool can_mount;
-static struct played a, b, c;
-
-static void begin_two(void)
-{
-  begin_play(program);
-  enter(&a);
-  enter(&b);
-}
-
-/* Has an actor ask for a lock and hears that it fails, with a reason that has `text` in it. */
-static void fails(struct played *actor, const char *status, const char *text)
-{
-  char why[2000];
-  ask_for(actor, "ask 1 n x w", "1 WLH_PENDING");
-  hear(actor, "event 1 failed %s", status);
-  tell(actor, "why");
-  hear_rest(actor, "why ", why, sizeof why);
-  if (!CHECK(strstr(why, text) != NULL)) printf("# the reason was: %s\n", why);
-}
-
-/* The same of one that was started, and opens the bucket. */
-static void is_refused(struct played *actor, const char *status, const char *text)
-{
-  tell(actor, "open %s b", directory);
-  hear(actor, "open WLH_OK");
-  fails(actor, status, text);
-}
 
 /* Whether the system tells what happens to files (inotify); whether sockets are found by the path of
  * the directory. */
@@ -63,86 +35,220 @@ enum { WATCHED = 0, BY_PATH = 1 };
 enum { WATCHED = 1, BY_PATH = 0 };
 #endif
 
-static void cannot_enter(struct played *actor, const char *status, const char *text)
+/* ---- the steps of stories ---- */
+
+#define GATE (INT64_C(1) << 40)
+
+enum { PAGE = 4096, FIRST_CELL = WLH_BYTES_BEFORE_CELLS };
+
+/* Places in the file, and how many bytes the number there has. */
+static const struct {
+  const char *name;
+  int64_t at;
+  size_t size;
+} places[] = {
+    {"poisoned", offsetof(struct wlh_header, poisoned), 4},
+    {"boot", offsetof(struct wlh_header, boot), 8},
+    {"layout", offsetof(struct wlh_header, layout), 4},
+    {"incompat", offsetof(struct wlh_header, incompat), 4},
+    {"token", offsetof(struct wlh_header, token), 8},
+    {"page", PAGE, 0},
+    {"cells", FIRST_CELL, 0},
+    {"agent", FIRST_CELL + WLH_CELL_BYTES, 0},
+    {"name", FIRST_CELL + 2 * WLH_CELL_BYTES, 0},
+    {"request", FIRST_CELL + 3 * WLH_CELL_BYTES, 0},
+    {"gate", GATE, 0},
+    {"test", GATE - 1, 0},
+};
+
+_Static_assert(sizeof(struct wlh_header) == 256 && WLH_CELL_BYTES == 128, "as stories say");
+
+/* A place by its name, with a number of bytes behind it: "cells+128". */
+static int64_t place_of(const char *word, size_t *size)
 {
-  start(actor);
-  is_refused(actor, status, text);
+  size_t length = strcspn(word, "+");
+  *size = 0;
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    if (strncmp(word, places[i].name, length) != 0 || places[i].name[length] != '\0') continue;
+    *size = places[i].size;
+    return places[i].at + (word[length] ? atoi(word + length) : 0);
+  }
+  return atoi(word);
 }
 
-static void write_at(off_t at, const void *bytes, size_t size)
+static int open_file(void)
 {
   int file = open(bucket_path("bucket"), O_RDWR | O_CLOEXEC);
-  CHECK(pwrite(file, bytes, size, at) == (ssize_t)size);
+  CHECK(file >= 0);
+  return file;
+}
+
+/* "set boot 12345" */
+static void set(const char *words)
+{
+  char place[20];
+  unsigned long long given;
+  size_t size;
+  CHECK(sscanf(words, "%19s %llu", place, &given) == 2);
+  uint64_t value = given;
+  off_t at = place_of(place, &size);
+  int file = open_file();
+  CHECK(size > 0 && pwrite(file, &value, size, at) == (ssize_t)size);
   (void)close(file);
 }
 
-/* Whether the two see each other's locks. */
-static void share_locks(struct played *one, struct played *other)
+/* "fill x page end": bytes from a place to another, 0 for zeros. By a store: nobody is told. */
+static void fill(const char *words)
 {
-  is_granted(one, "ask 2001 again x w");
-  is_not_available(other, "ask 2002 again x i");
-  ask_for(other, "ask 2003 again x w", "2003 WLH_PENDING");
-  releases(one, 2001);
-  hear(other, "event 2003 granted");
-  releases(other, 2003);
+  char byte, from[20], to[20];
+  size_t unused;
+  struct stat status;
+  int file = open_file();
+  CHECK(sscanf(words, "%c %19s %19s", &byte, from, to) == 3 && fstat(file, &status) == 0);
+  size_t size = (size_t)status.st_size, begin = (size_t)place_of(from, &unused);
+  size_t end = strcmp(to, "end") == 0 ? size : (size_t)place_of(to, &unused);
+  char *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (!CHECK(bytes != MAP_FAILED)) exit(1);
+  memset(bytes + begin, byte == '0' ? 0 : byte, end - begin);
+  (void)munmap(bytes, size);
+  (void)close(file);
 }
 
-static void lose_and_share(void)
+/* "zero cells PAGE", by a write. */
+static void zero(const char *words)
 {
-  hear(&a, "event 1 lost");
-  hear(&b, "event 2 failed WLH_LOST");
-  share_locks(&a, &b);
-  end_play();
+  static const char zeros[PAGE];
+  char place[20];
+  int size;
+  size_t unused;
+  CHECK(sscanf(words, "%19s %d", place, &size) == 2);
+  int file = open_file();
+  CHECK(pwrite(file, zeros, (size_t)size, place_of(place, &unused)) == size);
+  (void)close(file);
 }
 
-static void hold_and_wait(void)
+static int byte_holder;
+
+/* Holds a byte of the file as another process would. */
+static void hold(const char *place)
 {
-  is_granted(&a, "ask 1 n x w");
-  ask_for(&b, "ask 2 n x w", "2 WLH_PENDING");
+  size_t unused;
+  struct flock lock = {F_WRLCK, SEEK_SET, place_of(place, &unused), 1, 0};
+  byte_holder = open_file();
+  CHECK(fcntl(byte_holder, 37 /* F_OFD_SETLK */, &lock) == 0);
 }
 
-/* ---- the file ---- */
-
-TEST(truncated, "a file that is truncated is lost to all, and no process dies of it")
+static void let_go(const char *nothing)
 {
-  begin_two();
-  hold_and_wait();
+  (void)nothing;
+  (void)close(byte_holder);
+}
+
+/* Waits until `b` or `a`, which lives, is no member any more. */
+static void await_leave(const char *who)
+{
+  struct flock lock = {F_WRLCK, SEEK_SET, GATE + 1 + (*who == 'a' ? a : b).member, 1, 0};
+  int file = open_file();
+  (void)alarm(20);
+  CHECK(fcntl(file, 38 /* F_OFD_SETLKW */, &lock) == 0);
+  (void)alarm(0);
+  (void)close(file);
+}
+
+static void truncate_file(const char *nothing)
+{
+  (void)nothing;
   CHECK(truncate(bucket_path("bucket"), 0) == 0);
-  lose_and_share();
 }
 
-TEST(truncated_unseen, "a process that touches a truncated file before it hears of it does not die")
+/* Deletes what has these names in the directory of the bucket. */
+static void delete_files(const char *names)
 {
-  int status;
-  begin_two();
-  hold_and_wait();
-  stop_it(&a);
-  stop_it(&b);
-  CHECK(truncate(bucket_path("bucket"), 0) == 0);
-  tell(&a, "ask 3 m x w");
-  go_on(&a);
-  go_on(&b);
-  hear(&a, "event 1 lost");
-  hear(&b, "event 2 failed WLH_LOST");
-  has_ended(&a, &status);
-  CHECK(WIFEXITED(status));
-  end_play();
+  char command[1200];
+  (void)snprintf(command, sizeof command, "cd '%s' && rm %s", bucket_path(""), names);
+  CHECK(system(command) == 0);
+}
+
+static void change_mode(const char *mode)
+{
+  CHECK(chmod(directory, (mode_t)strtol(mode, NULL, 8)) == 0);
+}
+
+/* ---- directories that are moved ---- */
+
+static char top[sizeof directory], away[sizeof directory + 8];
+
+/* Uses a directory in the one of the test from now on. */
+static void go_below(const char *nothing)
+{
+  (void)nothing;
+  (void)strncat(directory, "/given", sizeof directory - strlen(directory) - 1);
+  CHECK(mkdir(directory, 0700) == 0);
+}
+
+static void move_top(const char *nothing)
+{
+  (void)nothing;
+  (void)snprintf(top, sizeof top, "%s", directory);
+  char *given = strstr(top, "/given");
+  if (given) *given = '\0';
+  (void)snprintf(away, sizeof away, "%s-away", top);
+  CHECK(rename(top, away) == 0);
+}
+
+static void move_back(const char *nothing)
+{
+  (void)nothing;
+  CHECK(rename(away, top) == 0);
+  (void)snprintf(directory, sizeof directory, "%s", top);
+}
+
+static void move_bucket(const char *nothing)
+{
+  char from[512], to[600];
+  (void)nothing;
+  (void)snprintf(from, sizeof from, "%s", bucket_path(""));
+  from[strlen(from) - 1] = '\0';
+  (void)snprintf(to, sizeof to, "%s/.away", directory);
+  CHECK(rename(from, to) == 0);
+}
+
+/* ---- what is looked at ---- */
+
+static uint64_t token;
+
+static uint64_t last_token(void)
+{
+  uint64_t value = 0;
+  int file = open_file();
+  CHECK(pread(file, &value, sizeof value, offsetof(struct wlh_header, token)) == sizeof value);
+  (void)close(file);
+  return value;
+}
+
+static void note_token(const char *nothing)
+{
+  (void)nothing;
+  token = last_token();
+}
+
+static void token_grows(const char *nothing)
+{
+  (void)nothing;
+  CHECK(last_token() > token);
+  token = last_token();
 }
 
 /* Has `c` open the bucket while `a` is inside the tables; returns when it has judged the file and
  * waits to enter, as its sockets are there. */
-static void open_behind(struct played *inside, struct played *opener)
+static void open_behind(const char *nothing)
 {
   char events[4096];
   int watch = inotify_init1(IN_CLOEXEC);
-  ask_for(inside, "member", "member 0");
-  tell(inside, "stop-inside");
-  wait_stopped(inside);
+  (void)nothing;
+  play("a: member = member 0; a stops-inside");
   CHECK(inotify_add_watch(watch, bucket_path(""), IN_CREATE | IN_MOVED_TO) >= 0);
-  start(opener);
-  tell(opener, "open %s b", directory);
-  hear(opener, "open WLH_OK");
-  ask_for(opener, "ask 1 n x w", "1 WLH_PENDING");
+  play("c starts; c opens; c waits 1 n");
   for (bool bound = false; !bound;) {
     ssize_t got = read(watch, events, sizeof events);
     for (ssize_t at = 0; at < got;) {
@@ -154,494 +260,180 @@ static void open_behind(struct played *inside, struct played *opener)
   (void)close(watch);
 }
 
-TEST(zeroed, "a header that becomes zeros while it is opened is lost, and then made anew")
+static void take_step(const char *step)
 {
-  static const char zeros[sizeof(struct wlh_header)];
-  begin_play(program);
-  enter(&a);
-  open_behind(&a, &c);
-  write_at(0, zeros, sizeof zeros);
-  hear(&c, "event 1 failed WLH_LOST");
-  go_on(&a);
-  hear(&a, "went on");
-  share_locks(&a, &c);
-  end_play();
-}
-
-TEST(zeroed_size, "a file that is truncated while it is opened is lost, and then made anew")
-{
-  begin_play(program);
-  enter(&a);
-  open_behind(&a, &c);
-  CHECK(truncate(bucket_path("bucket"), 0) == 0);
-  hear(&c, "event 1 failed WLH_LOST");
-  go_on(&a);
-  hear(&a, "went on");
-  share_locks(&a, &c);
-  end_play();
-}
-
-TEST(deleted, "a file that is deleted is lost to all, and the next request makes a new one")
-{
-  begin_two();
-  hold_and_wait();
-  CHECK(unlink(bucket_path("bucket")) == 0);
-  lose_and_share();
-}
-
-TEST(renamed, "a bucket whose directory is renamed is lost to all")
-{
-  char from[512], to[600];
-  begin_two();
-  hold_and_wait();
-  (void)snprintf(from, sizeof from, "%s", bucket_path(""));
-  from[strlen(from) - 1] = '\0';
-  (void)snprintf(to, sizeof to, "%s/.away", directory);
-  CHECK(rename(from, to) == 0);
-  lose_and_share();
-}
-
-TEST(replaced, "a bucket whose directory is renamed from above is lost to all")
-{
-  char away[200];
-  begin_two();
-  hold_and_wait();
-  (void)snprintf(away, sizeof away, "%s-away", directory);
-  CHECK(rename(directory, away) == 0);
-  hear(&a, "event 1 lost");
-  hear(&b, "event 2 failed WLH_LOST");
-  CHECK(rename(away, directory) == 0);
-  end_play();
-}
-
-/* Begins with a directory in `top`, and two who have it open. */
-static void begin_below(char *top, char *away)
-{
-  begin_play(program);
-  (void)snprintf(top, sizeof directory, "%s", directory);
-  (void)snprintf(away, sizeof directory + 8, "%s-away", directory);
-  (void)strncat(directory, "/given", sizeof directory - strlen(directory) - 1);
-  CHECK(mkdir(directory, 0700) == 0);
-  enter(&a);
-  enter(&b);
-}
-
-static void end_below(const char *top, const char *away)
-{
-  CHECK(rename(away, top) == 0);
-  (void)snprintf(directory, sizeof directory, "%s", top);
-  end_play();
-}
-
-TEST(moved_above, "when a directory above the given one is moved, who holds or waits is told")
-{
-  char top[sizeof directory], away[sizeof directory + 8];
-  begin_below(top, away);
-  hold_and_wait();
-  CHECK(rename(top, away) == 0);
-  hear(&a, "event 1 lost");
-  hear(&b, "event 2 failed WLH_LOST");
-  end_below(top, away);
-}
-
-TEST(moved_idle, "who has nothing does not look after the files, and looks at its next request")
-{
-  char top[sizeof directory], away[sizeof directory + 8];
-  begin_below(top, away);
-  is_granted(&a, "ask 1 n x w");
-  releases(&a, 1);
-  hear_minded(&a, "no");
-  CHECK(rename(top, away) == 0);
-  is_granted(&a, "ask 2 n x w");
-  hear(&a, "event 2 lost");
-  end_below(top, away);
-}
-
-TEST(poisoned, "a damaged file is lost to all, and made anew when all have left it")
-{
-  uint32_t yes = 1;
-  begin_two();
-  hold_and_wait();
-  write_at(offsetof(struct wlh_header, poisoned), &yes, sizeof yes);
-  tell(&b, "query 9");
-  hear(&b, "event 2 failed WLH_LOST");
-  tell(&a, "query 9");
-  hear(&a, "event 1 lost");
-  share_locks(&a, &b);
-  end_play();
-}
-
-/* ---- what is overwritten ---- */
-
-#define GATE (INT64_C(1) << 40)
-
-enum { PAGE = 4096, FIRST_CELL = WLH_BYTES_BEFORE_CELLS };
-
-/* Overwrites the file as a stray store does: nobody is told. `to`: 0 for the end. */
-static void fill(char byte, size_t from, size_t to)
-{
-  struct stat status;
-  int file = open(bucket_path("bucket"), O_RDWR | O_CLOEXEC);
-  CHECK(fstat(file, &status) == 0);
-  size_t size = (size_t)status.st_size;
-  char *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (!CHECK(bytes != MAP_FAILED)) exit(1);
-  memset(bytes + from, byte, (to ? to : size) - from);
-  (void)munmap(bytes, size);
-  (void)close(file);
-}
-
-/* One that holds a lock, and has nothing else to do. */
-static void hold_quietly(struct played *actor)
-{
-  enter(actor);
-  hear_minded(actor, "no");
-  is_granted(actor, "ask 1 n x w");
-  hear_minded(actor, "yes");
-}
-
-TEST(zeroed_behind, "zeros behind the header: holders and waiters are told, whoever acts")
-{
-  begin_two();
-  hold_and_wait();
-  fill(0, PAGE, 0);
-  lose_and_share();
-}
-
-TEST(zeroed_alone, "who alone holds a lock in a file that is overwritten is told")
-{
-  begin_play(program);
-  hold_quietly(&a);
-  fill(0, FIRST_CELL, 0);
-  hear(&a, "event 1 lost");
-  is_granted(&a, "ask 2 n x w");
-  end_play();
-}
-
-TEST(zeroed_own, "who holds a lock is told that what tells of it was overwritten, and nothing else")
-{
-  for (size_t cell = 1; cell <= 3; cell++) { /* its agent, its name and itself */
-    size_t at = FIRST_CELL + cell * WLH_CELL_BYTES;
-    begin_play(program);
-    hold_quietly(&a);
-    fill(0, at, at + WLH_CELL_BYTES);
-    hear(&a, "event 1 lost");
-    end_play();
+  static const struct {
+    const char *words;
+    void (*take)(const char *rest);
+  } own[] = {
+      {"set ", set},
+      {"fill ", fill},
+      {"zero ", zero},
+      {"hold ", hold},
+      {"let go", let_go},
+      {"wait until this left: ", await_leave},
+      {"truncate", truncate_file},
+      {"delete ", delete_files},
+      {"mode ", change_mode},
+      {"go below", go_below},
+      {"move top", move_top},
+      {"move back", move_back},
+      {"move bucket", move_bucket},
+      {"note the token", note_token},
+      {"the token grows", token_grows},
+      {"open behind", open_behind},
+  };
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+    size_t length = strlen(own[i].words);
+    if (strncmp(step, own[i].words, length) == 0) return own[i].take(step + length);
   }
+  printf("no step: %s\n", step);
+  exit(1);
 }
 
-TEST(zeroed_header, "who alone holds a lock in a file whose header becomes zeros is told")
+/* ---- stories ---- */
+
+#define HOLD_AND_WAIT "ab enters; a gets 1 n; b waits 2 n; "
+#define BOTH_LOSE     "a hears 1 lost; b hears 2 failed WLH_LOST"
+#define LOSE_AND_MEET BOTH_LOSE "; ab share"
+/* One that holds a lock, and has nothing else to do. */
+#define HOLD_QUIETLY "a enters; a rests; a gets 1 n; a watches; "
+#define IN_USE       "WLH_LOST damaged, and other processes still have it open; "
+
+static const struct story stories[] = {
+    {"a file that is truncated is lost to all, and no process dies of it",
+     HOLD_AND_WAIT "truncate; " LOSE_AND_MEET},
+    {"a process that touches a truncated file before it hears of it does not die",
+     HOLD_AND_WAIT "ab stops; truncate; a: ask 3 m x w; ab goes-on; " BOTH_LOSE "; a exits 0"},
+    {"a header that becomes zeros while it is opened is lost, and then made anew",
+     "a enters; open behind; zero 0 256; c hears 1 failed WLH_LOST; a goes-on; a says went on; "
+     "ac share"},
+    {"a file that is truncated while it is opened is lost, and then made anew",
+     "a enters; open behind; truncate; c hears 1 failed WLH_LOST; a goes-on; a says went on; "
+     "ac share"},
+    {"a file that is deleted is lost to all, and the next request makes a new one",
+     HOLD_AND_WAIT "delete bucket; " LOSE_AND_MEET},
+    {"a bucket whose directory is renamed is lost to all",
+     HOLD_AND_WAIT "move bucket; " LOSE_AND_MEET},
+    {"a bucket whose directory is renamed from above is lost to all",
+     HOLD_AND_WAIT "move top; " BOTH_LOSE "; move back"},
+    {"when a directory above the given one is moved, who holds or waits is told",
+     "go below; " HOLD_AND_WAIT "move top; " BOTH_LOSE "; move back"},
+    {"who has nothing does not look after the files, and looks at its next request",
+     "go below; ab enters; a gets 1 n; a releases 1; a rests; move top; a gets 2 n; "
+     "a hears 2 lost; move back"},
+    {"a damaged file is lost to all, and made anew when all have left it",
+     HOLD_AND_WAIT "set poisoned 1; b: query 9; b hears 2 failed WLH_LOST; a: query 9; "
+                   "a hears 1 lost; ab share"},
+
+    {"zeros behind the header: holders and waiters are told, whoever acts",
+     HOLD_AND_WAIT "fill 0 page end; " LOSE_AND_MEET},
+    {"who alone holds a lock in a file that is overwritten is told",
+     HOLD_QUIETLY "fill 0 cells end; a hears 1 lost; a gets 2 n"},
+    {"who holds a lock is told that its agent was overwritten",
+     HOLD_QUIETLY "fill 0 agent name; a hears 1 lost"},
+    {"who holds a lock is told that its name was overwritten",
+     HOLD_QUIETLY "fill 0 name request; a hears 1 lost"},
+    {"who holds a lock is told that what tells of it was overwritten",
+     HOLD_QUIETLY "fill 0 request request+128; a hears 1 lost"},
+    {"who alone holds a lock in a file whose header becomes zeros is told",
+     HOLD_QUIETLY "fill 0 0 page; a hears 1 lost; a gets 2 n"},
+    {"garbage behind the header: who holds or waits is told",
+     HOLD_AND_WAIT "fill x cells end; " LOSE_AND_MEET},
+    {"nobody gets a lock in a file of zeros while its holder has not been told",
+     "a enters; a gets 1 n; a stops; fill 0 page end; c starts; c opens; c fails " IN_USE
+     "a goes-on; a hears 1 lost; ac share"},
+    {"nor does who has had it open before",
+     "ab enters; b gets 2 n; b releases 2; a gets 1 n; a stops; fill 0 page end; b waits 3 n; "
+     "b hears 3 failed WLH_LOST; a goes-on; a hears 1 lost; ab share"},
+    {"who has a damaged file open and does nothing keeps nobody from making it anew",
+     "ab enters; b rests; a gets 1 n; fill 0 page end; a hears 1 lost; a fails " IN_USE
+     "wait until this left: b; a gets 3 n; b lacks 4 n"},
+#if !defined(WLH_PLAIN)
+    {"who has nothing notices at once, too, if zeros are written",
+     "a enters; a rests; zero cells 4096; wait until this left: a; a gets 1 n"},
+#endif
+    {"a file of zeros behind the header that nobody has open is made anew",
+     "ab enters; ab dies; fill 0 page end; ab enters; ab share"},
+    {"who holds a lock is told of damage that somebody else has found",
+     HOLD_QUIETLY "fill x poisoned poisoned+4; a hears 1 lost"},
+    {"a file of something else is made anew",
+     "ab enters; ab dies; fill x 0 20000; ab enters; ab share"},
+    {"a file of the time before the machine was started is made anew",
+     "ab enters; a gets 1 n; ab dies; set boot 12345; ab enters; b gets 1 n x i; ab share"},
+
+    {"while another stands at the gate of a file that is to be made anew requests can be aborted "
+     "and all be closed",
+     "ab enters; ab dies; set poisoned 1; hold gate; ab starts; ab opens; a waits 1 n; b waits 1 "
+     "n; "
+     "a: abort 1 = 1 WLH_OK; a: close = close; b has-not-heard 1 granted; let go; "
+     "b hears 1 granted"},
+    {"nobody waits for another who stands still while it tests whether locks work",
+     "a enters; hold test; b enters; ab share; let go"},
+
+    {"processes with other versions of the package and the same layout share locks",
+     "a enters; b starts; b opens 4.5.6; ab share; ba share"},
+    {"a file with another layout that is in use is refused, and who uses it is named",
+     "ab enters; set layout 99; c starts; c opens; "
+     "c fails WLH_VERSION process $a with version 1.2.3; ab dies; c gets 2 n"},
+    {"a program with another layout is refused while the file is in use, and told why",
+     HOLD_AND_WAIT
+     "c starts-next; c opens; c fails WLH_VERSION is in use by process $a with version "
+     "1.2.3 of web-locks (layout $L), which cannot share it with version 99.0.0 "
+     "(layout 99) of this process; a releases 1; b hears 2 granted; ab dies; "
+     "note the token; c gets 2 n; the token grows; a starts; a opens; "
+     "a fails WLH_VERSION is in use by process $c with version 99.0.0 of web-locks "
+     "(layout 99), which cannot share it with version 1.2.3 (layout $L) of this "
+     "process; c dies; a gets 2 n; the token grows"},
+    {"a file with a bit that is not known is refused",
+     "ab enters; set incompat 4; c starts; c opens; c fails WLH_VERSION cannot share it"},
+    {"tokens grow over the deletion of the file, and over another boot",
+     "ab enters; a gets 1 n; note the token; delete bucket; a hears 1 lost; a gets 1 n; "
+     "the token grows; ab dies; set boot 12345; a enters; a gets 1 n; the token grows"},
+
+    {"sockets that are deleted come back, and no lock and no wake-up is lost",
+     HOLD_AND_WAIT "delete s* w*; b lacks 3 n; a releases 1; b hears 2 granted; b releases 2; "
+                   "ab share"},
+    {"the death of a process whose sockets are deleted is noticed",
+     "ab enters; a gets 1 n; a stops; delete s* w*; b waits 2 n; a dies; b hears 2 granted"},
+    {"a process without a free descriptor waits, and is granted a dead one's lock",
+     "ab enters; a gets 1 n; b: descriptors = none left; b waits 2 n; a dies; b hears 2 granted"},
+    {"a holder whose descriptor somebody closed keeps its lock, and goes on",
+     "ab enters; a gets 1 n; b gets 9 m; a: close-file = closed; b lacks 2 n; a lacks 3 m; "
+     "b waits 4 n; a dies; b hears 4 granted"},
+    {"a forked child has lost its parent's locks, and does not keep the parent alive",
+     HOLD_AND_WAIT "a: fork; a says child WLH_LOST; a dies; b hears 2 granted"},
+    {"a process with an open bucket and a held lock ends as if it had none",
+     HOLD_AND_WAIT "a exits 0; b hears 2 granted"},
+    {"a fault that is not ours ends the process, as it would without us",
+     "a enters; a: bus; a dies-of 7"},
+    {"a fault that is not ours is given to the handler that was there before us",
+     "a starts; a: handle-bus = handled; a opens; a gets 1 n; a: bus; a exits 42"},
+
+    {"a directory that all can write to is refused",
+     "mode 777; a starts; a opens; a fails WLH_UNSUPPORTED writable by others; mode 700; "
+     "a gets 2 n"},
+};
+
+/* ---- single tests ---- */
+
+/* Whether one that opens the bucket is refused. */
+static void cannot_enter(const char *status, const char *text)
 {
-  begin_play(program);
-  hold_quietly(&a);
-  fill(0, 0, PAGE);
-  hear(&a, "event 1 lost");
-  is_granted(&a, "ask 2 n x w");
-  end_play();
-}
-
-TEST(garbage, "garbage behind the header: who holds or waits is told")
-{
-  begin_two();
-  hold_and_wait();
-  fill('x', FIRST_CELL, 0);
-  lose_and_share();
-}
-
-TEST(zeroed_newcomer, "nobody gets a lock in a file of zeros while its holder has not been told")
-{
-  begin_play(program);
-  enter(&a);
-  is_granted(&a, "ask 1 n x w");
-  stop_it(&a);
-  fill(0, PAGE, 0);
-  cannot_enter(&c, "WLH_LOST", "damaged, and other processes still have it open");
-  go_on(&a);
-  hear(&a, "event 1 lost");
-  share_locks(&a, &c);
-  end_play();
-}
-
-TEST(zeroed_member, "nor does who has had it open before")
-{
-  begin_two();
-  is_granted(&b, "ask 2 n x w");
-  releases(&b, 2);
-  is_granted(&a, "ask 1 n x w");
-  stop_it(&a);
-  fill(0, PAGE, 0);
-  ask_for(&b, "ask 3 n x w", "3 WLH_PENDING");
-  hear(&b, "event 3 failed WLH_LOST");
-  go_on(&a);
-  hear(&a, "event 1 lost");
-  share_locks(&a, &b);
-  end_play();
-}
-
-/* Waits until a process, which lives, is no member any more. */
-static void wait_left(const struct played *actor)
-{
-  struct flock lock = {F_WRLCK, SEEK_SET, GATE + 1 + actor->member, 1, 0};
-  int file = open(bucket_path("bucket"), O_RDWR | O_CLOEXEC);
-  (void)alarm(20);
-  CHECK(fcntl(file, 38 /* F_OFD_SETLKW */, &lock) == 0);
-  (void)alarm(0);
-  (void)close(file);
-}
-
-TEST(zeroed_idle, "who has a damaged file open and does nothing keeps nobody from making it anew")
-{
-  begin_two();
-  hear_minded(&b, "no");
-  is_granted(&a, "ask 1 n x w");
-  fill(0, PAGE, 0);
-  hear(&a, "event 1 lost");
-  fails(&a, "WLH_LOST", "damaged, and other processes still have it open");
-  wait_left(&b);
-  is_granted(&a, "ask 3 n x w");
-  is_not_available(&b, "ask 4 n x i");
-  end_play();
-}
-
-TEST(zeroed_by_write, "who has nothing notices at once, too, if zeros are written")
-{
-  static const char zeros[PAGE];
-  if (!WATCHED) return;
-  begin_play(program);
-  enter(&a);
-  hear_minded(&a, "no");
-  write_at(FIRST_CELL, zeros, sizeof zeros);
-  wait_left(&a);
-  is_granted(&a, "ask 1 n x w");
-  end_play();
-}
-
-TEST(zeroed_left, "a file of zeros behind the header that nobody has open is made anew")
-{
-  begin_two();
-  kill_it(&a);
-  kill_it(&b);
-  fill(0, PAGE, 0);
-  enter(&a);
-  enter(&b);
-  share_locks(&a, &b);
-  end_play();
-}
-
-TEST(told_of_damage, "who holds a lock is told of damage that somebody else has found")
-{
-  size_t at = offsetof(struct wlh_header, poisoned);
-  begin_play(program);
-  hold_quietly(&a);
-  fill(1, at, at + sizeof(uint32_t));
-  hear(&a, "event 1 lost");
-  end_play();
-}
-
-TEST(foreign, "a file of something else is made anew")
-{
-  char text[20000];
-  begin_two();
-  kill_it(&a);
-  kill_it(&b);
-  memset(text, 'x', sizeof text);
-  write_at(0, text, sizeof text);
-  enter(&a);
-  enter(&b);
-  share_locks(&a, &b);
-  end_play();
-}
-
-TEST(other_boot, "a file of the time before the machine was started is made anew")
-{
-  uint64_t boot = 12345;
-  begin_two();
-  is_granted(&a, "ask 1 n x w");
-  kill_it(&a);
-  kill_it(&b);
-  write_at(offsetof(struct wlh_header, boot), &boot, sizeof boot);
-  enter(&a);
-  enter(&b);
-  is_granted(&b, "ask 1 n x i");
-  share_locks(&a, &b);
-  end_play();
-}
-
-TEST(other_layout, "a file with another layout that is in use is refused, and who uses it is named")
-{
-  char text[100];
-  uint32_t layout = 99;
-  begin_two();
-  write_at(offsetof(struct wlh_header, layout), &layout, sizeof layout);
-  (void)snprintf(text, sizeof text, "process %d with version 1.2.3", (int)a.pid);
-  cannot_enter(&c, "WLH_VERSION", text);
-  kill_it(&a);
-  kill_it(&b);
-  is_granted(&c, "ask 2 n x w");
-  end_play();
-}
-
-/* ---- a process that is stopped while it opens ---- */
-
-/* Holds a byte of the file as another process would. Returns what is to be closed. */
-static int hold_byte(int64_t at)
-{
-  struct flock lock = {F_WRLCK, SEEK_SET, at, 1, 0};
-  int file = open(bucket_path("bucket"), O_RDWR | O_CLOEXEC);
-  CHECK(fcntl(file, 37 /* F_OFD_SETLK */, &lock) == 0);
-  return file;
-}
-
-TEST(
-    stopped_at_gate, "while another stands at the gate of a file that is to be made anew requests "
-                     "can be aborted and all be closed")
-{
-  uint32_t yes = 1;
-  begin_two();
-  kill_it(&a);
-  kill_it(&b);
-  write_at(offsetof(struct wlh_header, poisoned), &yes, sizeof yes);
-  int file = hold_byte(GATE);
-  start(&a);
-  start(&b);
-  tell(&a, "open %s b", directory);
-  tell(&b, "open %s b", directory);
-  ask_for(&a, "ask 1 n x w", "1 WLH_PENDING");
-  ask_for(&b, "ask 1 n x w", "1 WLH_PENDING");
-  ask_for(&a, "abort 1", "1 WLH_OK");
-  ask_for(&a, "close", "close");
-  CHECK(!has_said(&b, "event 1 granted"));
-  (void)close(file);
-  hear(&b, "event 1 granted");
-  end_play();
-}
-
-TEST(stopped_in_test, "nobody waits for another who stands still while it tests whether locks work")
-{
-  begin_play(program);
-  enter(&a);
-  int file = hold_byte(GATE - 1);
-  enter(&b);
-  share_locks(&a, &b);
-  (void)close(file);
-  end_play();
-}
-
-/* ---- two versions at once ---- */
-
-static uint64_t last_token(void)
-{
-  uint64_t token = 0;
-  int file = open(bucket_path("bucket"), O_RDONLY | O_CLOEXEC);
-  CHECK(pread(file, &token, sizeof token, offsetof(struct wlh_header, token)) == sizeof token);
-  (void)close(file);
-  return token;
-}
-
-TEST(other_version, "processes with other versions of the package and the same layout share locks")
-{
-  begin_play(program);
-  enter(&a);
-  start(&b);
-  tell(&b, "open %s b 4.5.6", directory);
-  hear(&b, "open WLH_OK");
-  share_locks(&a, &b);
-  share_locks(&b, &a);
-  end_play();
-}
-
-TEST(next_layout, "a program with another layout is refused while the file is in use, and told why")
-{
-  char text[200];
-  begin_two();
-  hold_and_wait();
-  (void)snprintf(
-      text, sizeof text,
-      "is in use by process %d with version 1.2.3 of web-locks (layout %u), which cannot share it "
-      "with version 99.0.0 (layout 99) of this process",
-      (int)a.pid, WLH_LAYOUT);
-  start_next(&c);
-  is_refused(&c, "WLH_VERSION", text);
-  /* Who was there has noticed nothing. */
-  releases(&a, 1);
-  hear(&b, "event 2 granted");
-  kill_it(&a);
-  kill_it(&b);
-  uint64_t token = last_token();
-  is_granted(&c, "ask 2 n x w");
-  CHECK(last_token() > token);
-  token = last_token();
-  (void)snprintf(
-      text, sizeof text,
-      "is in use by process %d with version 99.0.0 of web-locks (layout 99), which cannot share it "
-      "with version 1.2.3 (layout %u) of this process",
-      (int)c.pid, WLH_LAYOUT);
-  cannot_enter(&a, "WLH_VERSION", text);
-  kill_it(&c);
-  is_granted(&a, "ask 2 n x w");
-  CHECK(last_token() > token);
-  end_play();
-}
-
-TEST(tokens, "tokens grow over the deletion of the file, and over another boot")
-{
-  uint64_t boot = 12345;
-  begin_two();
-  is_granted(&a, "ask 1 n x w");
-  uint64_t token = last_token();
-  CHECK(unlink(bucket_path("bucket")) == 0);
-  hear(&a, "event 1 lost");
-  is_granted(&a, "ask 1 n x w");
-  CHECK(last_token() > token);
-  token = last_token();
-  kill_it(&a);
-  kill_it(&b);
-  write_at(offsetof(struct wlh_header, boot), &boot, sizeof boot);
-  enter(&a);
-  is_granted(&a, "ask 1 n x w");
-  CHECK(last_token() > token);
-  end_play();
+  play("a starts; a opens");
+  fails(&a, status, text);
 }
 
 TEST(tokens_ahead, "where tokens are ahead of the clock a file that is made anew goes on from them")
 {
   uint64_t ahead = (uint64_t)time(NULL) * 1000000 + UINT64_C(3600000000);
-  begin_two();
-  kill_it(&a);
-  kill_it(&b);
-  write_at(offsetof(struct wlh_header, token), &ahead, sizeof ahead);
-  uint32_t yes = 1;
-  write_at(offsetof(struct wlh_header, poisoned), &yes, sizeof yes);
-  enter(&a);
-  is_granted(&a, "ask 1 n x w");
+  char text[40];
+  begin_play();
+  play("ab enters; ab dies; set poisoned 1");
+  (void)snprintf(text, sizeof text, "token %llu", (unsigned long long)ahead);
+  set(text);
+  play("a enters; a gets 1 n");
   CHECK(last_token() == ahead + 1);
-  end_play();
-}
-
-TEST(other_bits, "a file with a bit that is not known is refused")
-{
-  uint32_t bits = 4;
-  begin_two();
-  write_at(offsetof(struct wlh_header, incompat), &bits, sizeof bits);
-  cannot_enter(&c, "WLH_VERSION", "cannot share it");
-  end_play();
-}
-
-/* ---- sockets and descriptors ---- */
-
-TEST(no_sockets, "sockets that are deleted come back, and no lock and no wake-up is lost")
-{
-  char command[1200], path[512];
-  begin_two();
-  hold_and_wait();
-  (void)snprintf(path, sizeof path, "%s", bucket_path(""));
-  (void)snprintf(command, sizeof command, "rm -f %s/s* %s/w*", path, path);
-  CHECK(system(command) == 0);
-  is_not_available(&b, "ask 3 n x i");
-  releases(&a, 1);
-  hear(&b, "event 2 granted");
-  releases(&b, 2);
-  share_locks(&a, &b);
   end_play();
 }
 
@@ -662,59 +454,17 @@ static void bind_over(char kind, unsigned member, int type)
 
 TEST(bound_over, "a member whose sockets another one has bound over is woken all the same")
 {
-  begin_two();
+  begin_play();
+  play("ab enters");
   for (int times = 0; times < 2; times++) { /* once it may enter just then for another reason */
-    hold_and_wait();
+    play("a gets 1 n; b waits 2 n");
     bind_over('s', b.member, SOCK_STREAM);
     bind_over('w', b.member, SOCK_DGRAM);
     /* Its helper has done by then what the system told it of that, if anything. */
-    ask_for(&b, "query 3", "3 WLH_PENDING");
-    hear(&b, "event 3 snapshot held 1 pending 1 clients 2");
-    releases(&a, 1);
-    hear(&b, "event 2 granted");
-    releases(&b, 2);
+    play("b: query 3 = 3 WLH_PENDING; b hears 3 snapshot held 1 pending 1 clients 2; a releases 1; "
+         "b hears 2 granted; b releases 2");
   }
-  share_locks(&a, &b);
-  end_play();
-}
-
-TEST(no_sockets_dead, "the death of a process whose sockets are deleted is noticed")
-{
-  char command[1200], path[512];
-  begin_two();
-  is_granted(&a, "ask 1 n x w");
-  stop_it(&a);
-  (void)snprintf(path, sizeof path, "%s", bucket_path(""));
-  (void)snprintf(command, sizeof command, "rm -f %s/s* %s/w*", path, path);
-  CHECK(system(command) == 0);
-  ask_for(&b, "ask 2 n x w", "2 WLH_PENDING");
-  kill_it(&a);
-  hear(&b, "event 2 granted");
-  end_play();
-}
-
-TEST(no_descriptors, "a process without a free descriptor waits, and is granted a dead one's lock")
-{
-  begin_two();
-  is_granted(&a, "ask 1 n x w");
-  ask_for(&b, "descriptors", "none left");
-  ask_for(&b, "ask 2 n x w", "2 WLH_PENDING");
-  kill_it(&a);
-  hear(&b, "event 2 granted");
-  end_play();
-}
-
-TEST(stray_close, "a holder whose descriptor somebody closed keeps its lock, and goes on")
-{
-  begin_two();
-  is_granted(&a, "ask 1 n x w");
-  is_granted(&b, "ask 9 m x w");
-  ask_for(&a, "close-file", "closed");
-  is_not_available(&b, "ask 2 n x i");
-  is_not_available(&a, "ask 3 m x i");
-  ask_for(&b, "ask 4 n x w", "4 WLH_PENDING");
-  kill_it(&a);
-  hear(&b, "event 4 granted");
+  play("ab share");
   end_play();
 }
 
@@ -743,103 +493,46 @@ TEST(ends_first, "what tells of a death has larger numbers than what the kernel 
 {
   int files, sockets;
   if (!WATCHED) return;
-  begin_two();
-  hold_and_wait();
+  begin_play();
+  play(HOLD_AND_WAIT);
   count_before_inotify(&a, &files, &sockets);
   CHECK(files == 0);
   CHECK(sockets == 0);
   end_play();
 }
 
-TEST(fork_child, "a forked child has lost its parent's locks, and does not keep the parent alive")
-{
-  begin_two();
-  hold_and_wait();
-  tell(&a, "fork");
-  hear(&a, "child WLH_LOST");
-  kill_it(&a);
-  hear(&b, "event 2 granted");
-  end_play();
-}
-
-TEST(ends, "a process with an open bucket and a held lock ends as if it had none")
-{
-  int status;
-  begin_two();
-  hold_and_wait();
-  has_ended(&a, &status);
-  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  hear(&b, "event 2 granted");
-  end_play();
-}
-
-TEST(other_fault, "a fault that is not ours ends the process, as it would without us")
-{
-  int status;
-  begin_play(program);
-  enter(&a);
-  tell(&a, "bus");
-  has_ended(&a, &status);
-  CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
-  end_play();
-}
-
-TEST(handled_fault, "a fault that is not ours is given to the handler that was there before us")
-{
-  int status;
-  begin_play(program);
-  start(&a);
-  ask_for(&a, "handle-bus", "handled");
-  tell(&a, "open %s b", directory);
-  is_granted(&a, "ask 1 n x w");
-  tell(&a, "bus");
-  has_ended(&a, &status);
-  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
-  end_play();
-}
-
 /* ---- directories ---- */
-
-TEST(writable, "a directory that all can write to is refused")
-{
-  begin_play(program);
-  CHECK(chmod(directory, 0777) == 0);
-  cannot_enter(&a, "WLH_UNSUPPORTED", "writable by others");
-  CHECK(chmod(directory, 0700) == 0);
-  is_granted(&a, "ask 2 n x w");
-  end_play();
-}
 
 TEST(not_ours, "a directory of another user is refused")
 {
-  begin_play(program);
+  begin_play();
   if (chown(directory, 12345, 12345) != 0) {
     printf("# skipped: needs to be root\n");
   } else {
-    cannot_enter(&a, "WLH_UNSUPPORTED", "belongs to user 12345, but this process runs as");
+    cannot_enter("WLH_UNSUPPORTED", "belongs to user 12345, but this process runs as");
   }
   end_play();
 }
 
 TEST(not_there, "a directory that cannot be made is an error that names it")
 {
-  begin_play(program);
+  begin_play();
   CHECK(rmdir(directory) == 0);
   (void)strncat(directory, "/deep", sizeof directory - strlen(directory) - 1);
-  cannot_enter(&a, "WLH_UNSUPPORTED", directory);
+  cannot_enter("WLH_UNSUPPORTED", directory);
   end_play();
 }
 
 TEST(symbolic, "a directory that is a symbolic link is refused")
 {
   char link[200];
-  begin_play(program);
+  begin_play();
   (void)snprintf(link, sizeof link, "%s-link", directory);
   CHECK(symlink(directory, link) == 0);
   char before[sizeof directory];
   (void)snprintf(before, sizeof before, "%s", directory);
   (void)snprintf(directory, sizeof directory, "%.100s", link);
-  cannot_enter(&a, "WLH_UNSUPPORTED", "cannot open");
+  cannot_enter("WLH_UNSUPPORTED", "cannot open");
   CHECK(unlink(link) == 0);
   (void)snprintf(directory, sizeof directory, "%.100s", before);
   end_play();
@@ -849,13 +542,13 @@ TEST(symbolic, "a directory that is a symbolic link is refused")
 static void open_at_length(size_t length, bool is_refused)
 {
   char before[sizeof directory];
-  begin_play(program);
+  begin_play();
   (void)snprintf(before, sizeof before, "%s", directory);
   size_t missing = length - strlen(directory) - 1;
   (void)strcat(directory, "/");
   for (size_t i = 0; i < missing; i++) (void)strcat(directory, "d");
   if (is_refused)
-    cannot_enter(&a, "WLH_UNSUPPORTED", "File name too long. No directory can be created there");
+    cannot_enter("WLH_UNSUPPORTED", "File name too long. No directory can be created there");
   else
     enter(&a);
   (void)snprintf(directory, sizeof directory, "%s", before);
@@ -872,20 +565,19 @@ TEST(long_path, "the path of a directory can be as long as a socket's address ha
 
 TEST(group, "members of a directory's group share its locks, whatever their umask is")
 {
-  begin_play(program);
+  begin_play();
   CHECK(chmod(directory, 0770) == 0);
   enter(&a);
   struct stat status;
   CHECK(stat(bucket_path("bucket"), &status) == 0 && (status.st_mode & 0777) == 0660);
   CHECK(stat(bucket_path("w0"), &status) == 0 && (status.st_mode & 0777) == 0660);
-  enter(&b);
-  share_locks(&a, &b);
+  play("b enters; ab share");
   end_play();
 }
 
 static bool mount_here(const char *type, const char *options)
 {
-  begin_play(program);
+  begin_play();
   if (can_mount && mount("test", directory, type, 0, options) == 0) return true;
   printf("# skipped: not permitted to mount\n");
   end_play();
@@ -902,15 +594,14 @@ static void unmount_here(void)
 TEST(other_system, "a file system that is not known to work is refused")
 {
   if (!mount_here("ramfs", "mode=0700")) return;
-  cannot_enter(
-      &a, "WLH_UNSUPPORTED", "Use a directory on a supported file system (option 'directory'");
+  cannot_enter("WLH_UNSUPPORTED", "Use a directory on a supported file system (option 'directory'");
   unmount_here();
 }
 
 TEST(full_at_open, "where the file does not fit, opening says so")
 {
   if (!mount_here("tmpfs", "size=12k,mode=0700")) return;
-  cannot_enter(&a, "WLH_FULL", "No space left on device. Free space on that file system");
+  cannot_enter("WLH_FULL", "No space left on device. Free space on that file system");
   unmount_here();
 }
 
@@ -960,32 +651,28 @@ TEST(full_later, "where the file cannot grow, requests fail, and what is held st
     break;
   }
   CHECK(made > 100 && made < 2000);
-  releases(&a, 1);
-  is_granted(&a, "ask 3000 another x w");
-  is_not_available(&a, "ask 3001 name2 x i");
+  play("a releases 1; a gets 3000 another; a lacks 3001 name2");
   unmount_here();
 }
 
 TEST(grows, "the file grows with the requests")
 {
-  begin_two();
+  begin_play();
+  play("ab enters");
   for (int i = 1; i <= 1500; i++) {
     tell(&a, "ask %d name%d x w", i, i);
     hear_either(&a, i, "WLH_GRANTED", "granted");
   }
-  is_not_available(&b, "ask 1 name1500 x i");
-  ask_for(&b, "ask 2 name700 x w", "2 WLH_PENDING");
-  releases(&a, 700);
-  hear(&b, "event 2 granted");
+  play("b lacks 1 name1500; b waits 2 name700; a releases 700; b hears 2 granted");
   end_play();
 }
 
 TEST(members, "there is room for 256 processes, and the next is refused")
 {
   static struct played all[WLH_MEMBERS];
-  begin_play(program);
+  begin_play();
   for (int i = 0; i < WLH_MEMBERS; i++) enter(&all[i]);
-  cannot_enter(&a, "WLH_FULL", "is open in 256 processes, which is the maximum. Close it");
+  cannot_enter("WLH_FULL", "is open in 256 processes, which is the maximum. Close it");
   is_granted(&all[0], "ask 1 n x w");
   ask_for(&all[255], "ask 2 n x w", "2 WLH_PENDING");
   kill_it(&all[0]);
@@ -994,10 +681,9 @@ TEST(members, "there is room for 256 processes, and the next is refused")
   end_play();
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-  (void)argc;
-  program = argv[0];
+  run_stories(stories, sizeof stories / sizeof *stories, take_step);
   can_mount = unshare(CLONE_NEWNS) == 0 && mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
   return run_tests();
 }
