@@ -148,7 +148,7 @@ async function contended(all) {
 async function runRedis() {
   const { lacks, startRedis, stopAll } = require('../test/cluster/servers.js');
   if (lacks.redis) throw new Missing(lacks.redis);
-  const server = await startRedis();
+  const server = await startRedis({ clock: null });
   // So that a new bucket grants at once.
   await server.until(/uptime_in_seconds:(1[2-9]|[2-9]\d)/);
   const all = await opened(server.port);

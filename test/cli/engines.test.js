@@ -414,7 +414,7 @@ describe('--at redis://…', { skip: noRedis }, () => {
   });
 
   it('says for how long a server that was just started grants nothing', async (t) => {
-    const young = await servers.startRedis();
+    const young = await servers.startRedis({ clock: null });
     const env = { WEB_LOCKS_AT: `redis://127.0.0.1:${young.port}` };
     const said =
       /"a"[^(]* \(the server may have forgotten locks, and grants nothing for another 9 min \d+ s\)\.\n/g;

@@ -6,7 +6,7 @@
 
 const assert = require('node:assert/strict');
 const { inspect } = require('node:util');
-const { before, describe, test } = require('node:test');
+const { describe, test } = require('node:test');
 
 const { now } = require('./actors.js');
 const { check } = require('./check.js');
@@ -42,14 +42,10 @@ let turns = 0;
 const kinds = Object.keys(clients);
 const durable = ['--appendonly', 'yes', '--appendfsync', 'always'];
 
-/** Servers that are started ahead: a new one does not grant anything for some seconds. */
-const spares = [];
-
 const engine = {
   name: 'redis',
   forgets: true,
-  start: ({ isDurable = false } = {}) =>
-    isDurable ? startRedis({ settings: durable }) : (spares.shift() ?? startRedis()),
+  start: ({ isDurable = false } = {}) => startRedis(isDurable ? { settings: durable } : {}),
   // Each test has another kind of client.
   configOf: (port) => ({ kind: kinds[turns++ % kinds.length], port }),
   left,
@@ -61,10 +57,6 @@ const reasonsOf = (stage) =>
   stage.events.filter(({ type }) => type === 'told').map(({ reason }) => reason);
 
 describe('Redis, by several processes', { skip: lacks.redis }, () => {
-  before(() => {
-    for (let i = 0; i < 9; i++) spares.push(startRedis());
-  });
-
   faults(engine);
 
   test('a server that loses its data loses locks, and nothing is granted too early', async () => {

@@ -400,7 +400,7 @@ class Redis {
    * @param {string} folder
    * @param {number} port
    * @param {string[]} settings such as '--appendonly', 'yes'
-   * @param {ServerClock} [clock]
+   * @param {ServerClock | null} [clock]
    */
   constructor(folder, port, settings, clock) {
     this.folder = folder;
@@ -485,16 +485,20 @@ function linesOf(bytes) {
  * @param {object} [options]
  * @param {{ port: number }} [options.primary] that it follows, or a proxy of it
  * @param {string[]} [options.settings]
- * @param {ServerClock} [options.clock]
- * @returns {Promise<Redis>} a server that runs: for some seconds, so that a new bucket grants at
- *   once; a replica that is up to date
+ * @param {ServerClock | null} [options.clock] null for that of this machine. By default a clock by
+ *   which the server has run for an hour, so that a new bucket grants at once whatever its lease.
+ * @returns {Promise<Redis>} a replica is up to date
  */
 async function startRedis({ primary, settings = [], clock } = {}) {
   const following = primary ? ['--replicaof', '127.0.0.1', String(primary.port)] : [];
-  const server = new Redis(newFolder(), await freePort(), [...following, ...settings], clock);
+  const isAged = clock === undefined && faketime !== undefined;
+  const its = isAged ? new ServerClock() : clock;
+  const server = new Redis(newFolder(), await freePort(), [...following, ...settings], its);
   await server.start();
   running.add(server);
-  await server.until(primary ? /master_link_status:up/ : /uptime_in_seconds:([4-9]|\d\d)/);
+  if (isAged) its.set(3_600);
+  await server.until(isAged ? /uptime_in_seconds:3\d\d\d/ : /uptime_in_seconds:([4-9]|\d\d)/);
+  if (primary) await server.until(/master_link_status:up/);
   return server;
 }
 
