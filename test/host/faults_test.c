@@ -39,7 +39,7 @@ static atomic_int used;  /* how often it was made since */
 static int first, times; /* of its uses fail: from the first on, so many */
 static atomic_int polls; /* how often the helper waited */
 
-static bool fails(const char *name)
+static bool does_fail(const char *name)
 {
   if (!atomic_load(&armed) || strcmp(name, failing) != 0) return false;
   int use = atomic_fetch_add(&used, 1) + 1;
@@ -65,7 +65,7 @@ static void heal(void)
   type __wrap_##name parameters;                                                                   \
   type __wrap_##name parameters                                                                    \
   {                                                                                                \
-    if (!fails(#name)) return __real_##name arguments;                                             \
+    if (!does_fail(#name)) return __real_##name arguments;                                         \
     errno = error;                                                                                 \
     return (type)-1;                                                                               \
   }
@@ -76,7 +76,7 @@ static void heal(void)
   int __wrap_##name parameters;                                                                    \
   int __wrap_##name parameters                                                                     \
   {                                                                                                \
-    return fails(#name) ? error : __real_##name arguments;                                         \
+    return does_fail(#name) ? error : __real_##name arguments;                                     \
   }
 
 FAIL(int, socket, EMFILE, (int domain, int type, int protocol), (domain, type, protocol))
@@ -144,7 +144,7 @@ ssize_t __real_read(int descriptor, void *bytes, size_t size);
 ssize_t __wrap_read(int descriptor, void *bytes, size_t size);
 ssize_t __wrap_read(int descriptor, void *bytes, size_t size)
 {
-  if (!is_of_library(size) || !fails("read")) return __real_read(descriptor, bytes, size);
+  if (!is_of_library(size) || !does_fail("read")) return __real_read(descriptor, bytes, size);
   errno = EINTR;
   return -1;
 }
@@ -153,7 +153,7 @@ ssize_t __real_write(int descriptor, const void *bytes, size_t size);
 ssize_t __wrap_write(int descriptor, const void *bytes, size_t size);
 ssize_t __wrap_write(int descriptor, const void *bytes, size_t size)
 {
-  if (!is_of_library(size) || !fails("write")) return __real_write(descriptor, bytes, size);
+  if (!is_of_library(size) || !does_fail("write")) return __real_write(descriptor, bytes, size);
   errno = EINTR;
   return -1;
 }
@@ -165,7 +165,7 @@ int __wrap_ppoll(
 int __wrap_ppoll(struct pollfd *all, nfds_t count, const struct timespec *time, const sigset_t *set)
 {
   (void)atomic_fetch_add(&polls, 1);
-  if (!fails("ppoll")) return __real_ppoll(all, count, time, set);
+  if (!does_fail("ppoll")) return __real_ppoll(all, count, time, set);
   errno = ENOMEM;
   return -1;
 }
@@ -178,7 +178,7 @@ int __wrap_openat64(int at, const char *path, int flags, ...)
   va_start(arguments, flags);
   mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
-  if (!fails("openat64")) return __real_openat64(at, path, flags, mode);
+  if (!does_fail("openat64")) return __real_openat64(at, path, flags, mode);
   errno = EMFILE;
   return -1;
 }
@@ -192,7 +192,7 @@ int __wrap_fcntl64(int descriptor, int command, ...)
   void *argument = va_arg(arguments, void *);
   va_end(arguments);
   bool duplicates = command == F_DUPFD_CLOEXEC;
-  if (!fails(duplicates ? "F_DUPFD_CLOEXEC" : "fcntl64"))
+  if (!does_fail(duplicates ? "F_DUPFD_CLOEXEC" : "fcntl64"))
     return __real_fcntl64(descriptor, command, argument);
   errno = duplicates ? EMFILE : ENOLCK;
   return -1;
@@ -387,7 +387,7 @@ static void hand_over(const char *name, int step)
 }
 
 /* Returns whether the call was made so often. */
-static bool play(const char *name, int use, int count, int step)
+static bool play_with(const char *name, int use, int count, int step)
 {
   static int plays;
   int descriptors = count_in("/proc/self/fd"), threads = count_in("/proc/self/task");
@@ -446,7 +446,7 @@ static void fail_each(int count)
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
     int use = 1;
     if (is_left_out(calls[i])) continue;
-    while (play(calls[i], use, count, 0)) use += use < 10 ? 1 : stride;
+    while (play_with(calls[i], use, count, 0)) use += use < 10 ? 1 : stride;
   }
 }
 
@@ -464,7 +464,7 @@ TEST(meanwhile, "the system fails as long as a lock goes on, and then no more")
 {
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
     for (int step = RELEASE; step < STEPS && !is_left_out(calls[i]); step++)
-      (void)play(calls[i], 1, 0, step);
+      (void)play_with(calls[i], 1, 0, step);
 }
 
 int main(int argc, char **argv)
