@@ -35,6 +35,7 @@ static void read_word(struct call *call, const char *word)
     call->option = call->option == WLK_PASS ? WLK_PASS_IF_AVAILABLE : WLK_IF_AVAILABLE;
   if (strcmp(word, "steal") == 0) call->option = WLK_STEAL;
   if (strcmp(word, "pass") == 0) call->option = WLK_PASS;
+  if (strcmp(word, "labelled") == 0) call->labelled = true;
 }
 
 static void read_value(struct call *call, const char *word, const char *value)
@@ -49,8 +50,7 @@ static void read_value(struct call *call, const char *word, const char *value)
   }
 }
 
-/* Makes the call of a request, which was cut in words. Returns its answer. */
-static const char *ask_words(char **words, int count, uint32_t *limit)
+struct call read_call(char **words, int count)
 {
   struct call call = {.agent = words[0][0] - 'A', .id = atoi(words[1]), .name = 'a'};
   for (int i = 2; i < count; i++) {
@@ -58,6 +58,13 @@ static const char *ask_words(char **words, int count, uint32_t *limit)
     if (i + 1 < count) read_value(&call, words[i], words[i + 1]);
   }
   if (call.extra.limit > 0 && call.extra.weight == 0) call.extra.weight = 1;
+  return call;
+}
+
+/* Makes the call of a request, which was cut in words. Returns its answer. */
+static const char *ask_words(char **words, int count, uint32_t *limit)
+{
+  struct call call = read_call(words, count);
   calls[call.id] = call;
   return scope->ask(&calls[call.id], limit);
 }

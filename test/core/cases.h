@@ -13,7 +13,11 @@ struct call {
   enum wlk_mode mode;
   enum wlk_option option;
   struct wlk_extra extra;
+  bool labelled;
 };
+
+/* What a step says that makes a request, cut in words. */
+struct call read_call(char **words, int count);
 
 /* A scope that cases run in. Each call returns the word for its answer; `limit` is out. Those about
  * a request are made by the agent whose it is. */
