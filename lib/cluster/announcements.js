@@ -5,9 +5,9 @@
  * then answers. Answers come one at a time, with all microtasks in between, since each answer is a
  * task of its own in § 4.4 "process the lock request queue"
  * (https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue). If user code
- * throws, the remaining events are still announced. A loss that arrives in the event loop, outside
- * of a call from user code, is announced in a microtask, so that its error gets the stack frames of
- * the functions that await it. Later events wait for this microtask.
+ * throws, the remaining events are still announced. A loss that arrives outside of calls from user
+ * code is announced in a microtask, so that its error gets the stack frames of the functions that
+ * await it. Later events wait for this microtask.
  */
 
 const { nextTick, report, callInMicrotask } = require('../platform/intrinsics.js');

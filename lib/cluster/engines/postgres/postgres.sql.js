@@ -167,8 +167,8 @@ END $$;
 -- one, or a client has seen an epoch or token that this server does not know (R5). Former holders
 -- lose their locks by their own clocks first. Known leases are extended to the quarantine's end, so
 -- that sessions that can renew survive. The quarantine is as long as the longest lease that may
--- still last, or as the caller's "its_lease" if that is longer, because unknown sessions may have
--- leases of the same length.
+-- still last, or as the caller's "its_lease" if that is longer. Unknown sessions may have leases of
+-- the same length as the caller.
 --
 --   Output   grants_from
 CREATE OR REPLACE FUNCTION web_locks.reborn(
