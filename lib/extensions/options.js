@@ -189,9 +189,9 @@ const OPTIONS = freeze({
 });
 
 /**
- * Reads the options that the specification lacks. They are read after the standard options, because
- * they must not change how these are read. No other members are read, as WebIDL requires for
- * dictionaries.
+ * Reads the standard options, and then the options that the specification lacks, so that a getter
+ * of the latter cannot change how the former are read. No other members are read, as WebIDL
+ * requires for dictionaries.
  * @param {any} value @param {string} operation @param {(signal: any) => boolean} [isAbortSignal]
  * @returns {RequestOptions}
  */

@@ -28,7 +28,8 @@ class Bucket {
 
   /**
    * Resolves when the bucket is open; rejects if the bucket cannot be opened or was closed. Reading
-   * this property after a failure starts another attempt. Requests wait for it by themselves.
+   * this property after a failure starts another attempt. Requests need not wait for this promise,
+   * because they wait until the bucket is open.
    * @returns {Promise<void>}
    */
   get ready() {

@@ -42,7 +42,7 @@ class ClusterBucket extends EventTarget {
    * @param {string} name @param {Adapter} adapter must belong to this bucket alone
    * @param {{ ttl: number, label?: string, signals?: readonly NodeJS.Signals[] }} options `ttl` is
    *   the length of a lease in milliseconds, `label` the label of requests without one, `signals`
-   *   those that release the locks before they end the process
+   *   the signals that end the process only after its locks are released
    */
   constructor(name, adapter, { ttl, label, signals }) {
     super();

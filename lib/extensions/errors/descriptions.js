@@ -79,8 +79,8 @@ function describeHolders(holders, grantsIn = 0, quoted = undefined, count = hold
 }
 
 /**
- * @param {readonly LockDetails[] | undefined} waiting undefined: unknown
- * @param {unknown} [outage] why
+ * @param {readonly LockDetails[] | undefined} waiting undefined if they are unknown
+ * @param {unknown} [outage] why they are unknown
  */
 function describeWaiting(waiting, outage) {
   if (!waiting) return `waiters unknown${because(outage)}`;

@@ -5,7 +5,7 @@
 const { Lock, requestOf } = require('../../standard/lock.js');
 
 class SignalExtension {
-  /** Aborts with a LockStolenError when the lock is stolen. */
+  /** Aborts when the lock is stolen or lost in another way; the reason is the error of the loss. */
   get signal() {
     return requestOf(this, "'get signal' on 'Lock'").lossSignal;
   }

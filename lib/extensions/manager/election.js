@@ -118,7 +118,7 @@ async function elect(backend, name, options, callback, callee) {
 
 /**
  * @param {number} milliseconds @param {AbortSignal | undefined} signal
- * @returns {Promise<void>} rejects with the signal's reason as soon as that aborts
+ * @returns {Promise<void>} rejects with the signal's reason as soon as the signal aborts
  */
 function sleep(milliseconds, signal) {
   return new Promise((resolve, reject) => {

@@ -42,7 +42,7 @@ const IS_BUSY = operationName('isBusy');
 const LEADER = operationName('leader');
 const ONCE = operationName('once');
 
-/** Moves to LockManager.prototype, below. */
+/** Its methods are moved to LockManager.prototype, below. */
 class Extensions {
   /**
    * Requests a lock that is held until its handle is released.

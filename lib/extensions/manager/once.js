@@ -37,7 +37,7 @@ class Once extends Request {
     );
     if (!this.holds) throw this.lossReason();
     if (isMarked) return { ran: false, value: undefined };
-    // The request was aborted during the query of the mark.
+    // The request may have been aborted during the query of the mark.
     const { signal } = this.options;
     const aborted = signal && abortedReason(signal);
     if (aborted) throw aborted.reason;

@@ -35,7 +35,7 @@ const { freeze } = Object;
  * @typedef {{ name: string, mode: LockMode, places: number[] }} Part
  */
 
-/** A request of a group. If it ends or loses its lock, so do all requests of the group. */
+/** A request of a group. If it fails or loses its lock, the whole group fails. */
 class PartRequest extends HeldRequest {
   /**
    * @param {Backend} backend @param {string} name
@@ -91,7 +91,7 @@ class PartRequest extends HeldRequest {
 class Group {
   asked = now();
   /**
-   * The place of the call, until all locks are granted: handles must not be kept alive by it.
+   * The place of the call, until all locks are granted. Later it would keep their handles alive.
    * @type {import('../sites/origin.js').Origin | undefined}
    */
   origin;

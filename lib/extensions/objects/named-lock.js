@@ -35,7 +35,7 @@ const { Waiting } = require('../request/waiters.js');
 /** @typedef {InstanceType<typeof import('../request/lock-handle.js').LockHandle>} LockHandle */
 
 /**
- * The options that a method adds to its requests; The caller cannot change the `fixed` options.
+ * The options that a method adds to its requests. The caller cannot change the `fixed` options.
  * @typedef {{ operation: string, kind: import('../options.js').Kind,
  *   fixed: Partial<RequestOptions> }} Call
  */
@@ -45,7 +45,7 @@ const OF_PRIVATE = ['label'];
 
 /** The options of the request that holds the new name while requests still use the former name. */
 const RESIZING = Object.freeze({ ...defaultOptions, label: 'resize: former permits are in use' });
-/** The options of the request that waits for all other requests. */
+/** The options of the request that waits behind all other requests of the former name. */
 const BEHIND_ALL = Object.freeze({ ...defaultOptions, priority: LEAST_PRIORITY });
 
 /** @type {Backend | undefined} */
@@ -164,7 +164,7 @@ class NamedLock {
     next.giveBack();
   }
 
-  /** @param {InstanceType<typeof HeldRequest>} last the only one with its name */
+  /** @param {InstanceType<typeof HeldRequest>} last the only entry of `#former` with its name */
   #forget(last) {
     let count = 0;
     for (let i = 0; i < this.#former.length; i++) {

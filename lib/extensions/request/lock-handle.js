@@ -244,7 +244,8 @@ class HeldRequest extends Request {
     this.given = undefined;
     this.resolve = undefined;
     this.reject = undefined;
-    // If the origin has no text, it is kept, because it shows that the lock is recorded (sites.js).
+    // If the origin has no text, an empty origin stays, because it shows that the lock is recorded
+    // (sites.js).
     if (this.origin) this.origin = withTextStack(this.origin) ?? { stack: '' };
     if (this.state === UNAVAILABLE) this.observer?.onEnd();
   }

@@ -418,8 +418,8 @@ setDefaults(ExtendedRequest);
 
 /**
  * The constructor `Request`. `ExtendedRequest` has the members and the defaults of the fields, but
- * its constructor makes no request, because `super()` costs too much (see `initialize`). This
- * function replaces that constructor, and has its prototype.
+ * its constructor makes no requests, because `super()` costs too much (see `initialize`). This
+ * function makes them, and has the prototype of `ExtendedRequest`.
  * @this {any}
  * @param {import('../../backend/contract.js').Backend} backend @param {string} name
  * @param {Readonly<RequestOptions>} options options that were checked to fit together

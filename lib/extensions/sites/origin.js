@@ -62,7 +62,7 @@ function withStackLimit(least, make) {
   }
 }
 
-/** The default limit, with which the frames of the library leave room for those of users. */
+/** The default limit, which leaves room for frames of user code above the frames of the library. */
 const ENOUGH = 10;
 
 /** The library itself never has as many frames on the stack. */
@@ -93,7 +93,10 @@ function withOrigin(error, origin) {
 const attributesOf = (value) =>
   /** @type {any} */ ({ __proto__: null, value, writable: true, configurable: true });
 
-/** Without the first line, the only one if no frames were captured. @param {string} stack */
+/**
+ * The stack without its first line, which is the only line if no frames were captured.
+ * @param {string} stack
+ */
 function framesOf(stack) {
   const end = stack.indexOf('\n');
   return end < 0 ? '' : stack.slice(end + 1);

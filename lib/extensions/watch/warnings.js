@@ -48,7 +48,7 @@ class Warning {
     this.#warnAfter = warnAfter;
   }
 
-  /** Begins the time of the wait, and then that of the hold. */
+  /** Called when the wait begins, and again when the hold begins. */
   begin() {
     if (!this.#isEmitted) this.#deadline.set(now() + this.#warnAfter);
   }
@@ -86,7 +86,7 @@ class Warning {
     if (!watch.granted) {
       const known = backend.askHolders ? undefined : holdersOfWaiter(this.#request);
       const mustAsk = !known && !backend.holders;
-      // A blocked thread goes on after its wait, and tells how long it was.
+      // In a blocked thread, this function continues after the wait, and says how long it was.
       const holders = await (mustAsk ? queryHoldersToWarn(backend, name) : known);
       // If the backend had to ask, the answer may come after this request was granted.
       if (!mustAsk || !watch.granted) who = ` (${this.#describeBlockers(holders)})`;

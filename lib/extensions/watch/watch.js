@@ -20,7 +20,7 @@ const { areSubscribed, publish } = channels;
 /** @import { RequestOptions } from '../options.js' */
 
 /**
- * The fields with times have the time of `threadsNow()`, and are 0 before it.
+ * The fields with times have the time of `threadsNow()`, and are 0 before the event.
  * @implements {Observer}
  */
 class Watch {
@@ -134,7 +134,7 @@ class Watch {
 }
 
 /**
- * Whether an error or a warning will show the place of a request, which needs a Watch then.
+ * Whether an error or a warning will show the place of a request, which then needs a Watch.
  * @param {Readonly<RequestOptions>} options
  */
 const needsOrigin = (options) => hasTimeLimit(options) || warnAfterOf(options) !== undefined;
