@@ -1,4 +1,4 @@
-// What every entry has, under ESM names, so that both give the same instances.
+// The exports of common.js under ESM names, so that CommonJS and ESM give the same instances.
 import shared from './common.js';
 
 export const {

@@ -1,5 +1,5 @@
-// The CommonJS entry under ESM names, so that both give the same instances: what every entry
-// has, but for what is of this scope.
+// The CommonJS entry under ESM names, so that both give the same instances. The names listed below
+// differ from scope to scope; all others come from common.mjs.
 import scope from './etcd.js';
 
 export * from './common.mjs';

@@ -88,15 +88,15 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
 const addon = loadBinary();
 
 /**
- * The offsets in the exchange (src/binding/environment.h): 32-bit numbers that pass the arguments
- * and results of calls of the addon.
+ * The offsets in the exchange (src/binding/environment.h), an array of 32-bit numbers that passes
+ * arguments and results of calls of the addon.
  */
 const {
   EXCHANGE_EVENT_COUNT: EVENT_COUNT,
   EXCHANGE_TAG: TAG,
   EXCHANGE_MODE: MODE,
   EXCHANGE_OPTION: OPTION,
-  /** The thief as two numbers, if the call returned WLK_STOLEN. */
+  /** If the call returned WLK_STOLEN: the two numbers of the thief's client id, and its pid. */
   EXCHANGE_THIEF: THIEF,
   /** The token in two halves, the lower one first, if the call returned WLK_GRANTED. */
   EXCHANGE_TOKEN: TOKEN,
@@ -113,9 +113,9 @@ const {
   EVENT_SIZE,
   EVENT_TAG,
   EVENT_NEWS,
-  /** The thief as two numbers, if the event is a theft. */
+  /** If the event is a theft: the two numbers of the thief's client id, and its pid. */
   EVENT_THIEF,
-  /** Two halves. */
+  /** The token in two halves, the lower one first, if the event is a grant. */
   EVENT_TOKEN,
 } = addon;
 const NO_MAXIMUM = 2 ** 32 - 1;

@@ -5,12 +5,13 @@
  * host scope store for them, separated by a NUL.
  */
 
-/** Equals WLH_THREAD_NAME_UNITS; the shared tables cut longer texts. */
+/** Equals WLH_THREAD_NAME_UNITS; the shared tables truncate longer texts. */
 const MOST = 64;
 const LEAST = MOST / 2 - 1;
 
 /**
- * Cuts each of the two names only if it takes more than half of the text.
+ * Leaves at least half of the text to each of the two names. The shared tables truncate the end of
+ * the thread's name.
  * @param {string} program without a NUL @param {string} threadName
  */
 function agentName(program, threadName) {

@@ -85,8 +85,8 @@ class Unannounced {
 }
 
 /**
- * The agent of this thread: the requests that the core knows, by tag, and the events that it has
- * for them. All backends of the thread share it.
+ * The agent of this thread: the requests that the core knows, by tag, and the events about them
+ * that are not applied or announced yet. All backends of the thread share it.
  */
 class Agent {
   #requests = new TagTable();
@@ -264,8 +264,7 @@ class Agent {
   /**
    * Announces all losses and one grant. Each further grant has a tick of its own, because section
    * 4.4 of the specification queues a task for each grant.
-   * @param {boolean} hasStack true in the event loop or a tick, false within a call from users'
-   *   code
+   * @param {boolean} hasStack true in the event loop or a tick, false within a call from user code
    * @param {(lock: Requester) => void} announceLoss
    */
   announce(hasStack = false, announceLoss = announceLossInCall) {

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Says what the process and the machine call a bucket. A prefix stands before each name that a
- * program gives, so that no such name opens the default bucket, or the one of private locks.
+ * Translates the names of buckets to the ids that backends use. Each name that a program gives gets
+ * a prefix, so that no name opens the default bucket, or the bucket of private locks.
  */
 
 const PREFIX = 'bucket:';

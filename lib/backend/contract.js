@@ -10,8 +10,8 @@
  * happened (`granted`, `unavailable`, `stolen`, `otherLimit` …), only change state and run no
  * user code. `announceAnswer` and `announceLoss` may run user code, which may call the backend
  * again, even about the same request. A backend calls these two from `announce`, or from its own
- * events, when its state is settled. Losses come first: a holder must learn of a theft before the
- * code of a thief in the same thread runs. If the answer came during a call of `request`,
+ * events, when its state is settled. Losses come first: a holder must be notified of a theft before
+ * the code of a thief in the same thread runs. If the answer came during a call of `request`,
  * `requestAll` or `wait`, the caller must announce it, unless `deferAnnouncement` takes it over.
  *
  * Nothing may be called while events are applied. A backend applies a batch of events one after the
@@ -200,7 +200,7 @@ const NO_TAG = 2 ** 32 - 1;
  * @property {boolean} [findsDeadlocks] whether it reads `inside`
  * @property {(lock: Requester) => void} [catchUp] applies the theft or loss of a granted lock that
  *   the thread does not know of yet: calls `stolen` or `lost`, and the loss is announced later.
- *   Without this member, the thread learns of losses only in its event loop
+ *   Without this member, the thread is notified of losses only in its event loop
  * @property {(lock: Requester) => boolean} [holds] whether a granted lock that was neither released
  *   nor lost is held at this moment, according to the clock. If not, this call marks the lock as
  *   `lost`, and the loss is announced later. Without this member, the lock counts as held

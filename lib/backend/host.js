@@ -209,7 +209,10 @@ class HostBackend {
     if (status !== WLH_OK) throw this.#error(status, doing);
   }
 
-  /** See contract.js. The addon tells whether the file is open only to a call that waits for it. */
+  /**
+   * See contract.js. The addon reports that the file is open only to a call that waits for that, so
+   * this function makes such a call.
+   */
   outage() {
     if (this.closed || !this.#opened) return undefined;
     then(this.#ready(), undefined, () => {});

@@ -7,8 +7,8 @@
  * (`Backend.entryOf` in contract.js).
  * @param {{ clientId: string, host: string, pid: number, threadId: number, threadName: string }}
  *   who
- * @param {Requester} request @param {string} label if the request has none @param {boolean}
- *   isHeld
+ * @param {Requester} request @param {string} label if the request has none
+ * @param {boolean} isHeld
  * @returns {CycleEntry}
  */
 function entryOf(who, request, label, isHeld) {

@@ -70,7 +70,7 @@ const options = {
 class NativeBackend {
   #manager;
 
-  /** @param {string} bucket the core's name for the bucket, see buckets.js */
+  /** @param {string} bucket the id of the bucket, see bucket-ids.js */
   constructor(bucket) {
     this.id = `process ${bucket}`;
     /** @type {Error | undefined} */

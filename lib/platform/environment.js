@@ -1,10 +1,10 @@
 'use strict';
 
 /**
- * Reads the environment variables that change what the library tells about locks, and emits process
- * warnings. A wrong value must not end a program that cannot be edited now, so the variable has no
- * effect, and a warning says so. (A variable that chooses the locks, such as WEB_LOCKS_DIRECTORY,
- * leads to an error instead.)
+ * Reads the environment variables that change what the library reports about locks, and emits
+ * process warnings. A wrong value must not end a program that cannot be edited now, so the variable
+ * has no effect, and a warning says so. (If the variable chooses the locks, as WEB_LOCKS_DIRECTORY
+ * does, a wrong value leads to an error instead.)
  */
 
 const process = require('node:process');

@@ -10,8 +10,8 @@ const { quote } = require('./errors.js');
 /**
  * Makes the name of a private lock. The specification reserves such names (section 3.2.1, step 5),
  * so no user can request this lock.
- * @param {string} kind @param {string} unique one line that no other name contains @param {string}
- *   label or ''
+ * @param {string} kind @param {string} unique one line that no other name contains
+ * @param {string} label '' for none
  */
 const privateName = (kind, unique, label) => `-${unique}\n${kind}\n${label}`;
 

@@ -4,7 +4,7 @@ const path = require('node:path');
 
 const { captureStackTrace } = Error;
 
-/** The files of the library are below this folder; in a bundle, other code may be there as well. */
+/** The directory of the library's files; in a bundle, other code may be there as well. */
 const LIBRARY = path.join(__dirname, '..') + path.sep;
 
 /**

@@ -32,7 +32,7 @@ const getReasonOfPlatform = getter('reason');
  * @type {WeakSet<object>}
  */
 const others = new WeakSet();
-/** As long as there are none, other signals need no search. */
+/** Whether there are any `others`. If not, no signal has to be searched for among them. */
 let areOthersKnown = false;
 const addToWeakSet = uncurry(WeakSet.prototype.add);
 const isIn = uncurry(WeakSet.prototype.has);
@@ -163,7 +163,7 @@ function listen(signal, first) {
   const followers = new Set();
   addTo(followers, first);
   const listener = () => {
-    // User code has dispatched this event itself.
+    // If the signal is not aborted, user code has dispatched the event itself.
     if (!getAborted(signal)) return;
     /** @type {{ reason: unknown } | undefined} */
     let aborted;

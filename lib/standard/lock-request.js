@@ -221,7 +221,7 @@ class LockRequest {
       const isLater = this.state === GRANTED && this.deferAnnouncement();
       if (isLater || this.state === PENDING) released = releasedPromise(answer);
       else makeThenable(this);
-      // The holder must learn of the theft before the callback of the thief runs.
+      // The holder must be notified of the theft before the callback of the thief runs.
       if (this.options.steal) this.backend.announce();
       if (this.then) this.resolveAnswer();
       this.armAndNotify(isLater);
@@ -284,7 +284,7 @@ class LockRequest {
   }
 
   /**
-   * Ends the request if its signal has aborted without its knowledge.
+   * Ends the request if its signal has aborted without calling the listener.
    * @param {AbortSignal} signal
    */
   endIfAborted(signal) {
@@ -292,7 +292,7 @@ class LockRequest {
     if (missed) this.signalToAbort(missed.reason);
   }
 
-  /** @param {(lock: any) => any} callback users' @param {any} lock */
+  /** @param {(lock: any) => any} callback the user's @param {any} lock */
   callCallback(callback, lock) {
     return callback(lock);
   }
