@@ -39,7 +39,7 @@ const programs = {
   etcd: process.env.ETCD_SERVER || find('etcd'),
   faketime: faketimeLibrary(),
   openssl: find('openssl'),
-  pgbouncer: find('pgbouncer'),
+  pgbouncer: process.env.PGBOUNCER || find('pgbouncer'),
   postgres: postgresFolder(),
   redis: process.env.REDIS_SERVER || find('redis-server', 'valkey-server'),
 };
