@@ -118,7 +118,8 @@ const isLocked = async ({ name }) => (await backend.query(name)).held.length > 0
 /** @param {Place} place @returns {boolean} whether anybody holds it */
 function isLockedSync({ file, name }) {
   const state = backend.querySync(name, ANSWER_MS);
-  // A process was stopped while it changed the locks. `takeSync` reports this case in the same way.
+  // If there is no answer, a process was stopped while it changed the locks. `takeSync` throws the
+  // same error in this case.
   if (!state) throw lockedError(file);
   return state.held.length > 0;
 }

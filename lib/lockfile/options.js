@@ -21,7 +21,7 @@ const FOREVER = Number.POSITIVE_INFINITY;
  * @property {(error: Error) => void} onCompromised called if the lock is lost
  */
 
-/** Causes an uncaught exception, like proper-lockfile. @type {(error: Error) => void} */
+/** Causes an uncaught exception, as proper-lockfile does. @type {(error: Error) => void} */
 const throwIt = (error) => {
   throw error;
 };
