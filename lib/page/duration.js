@@ -6,7 +6,8 @@
  */
 
 /**
- * Each row has a limit in milliseconds, a unit with its length, and the unit below it.
+ * Each row has a limit in milliseconds and, for times below it, the unit, the unit's length, and
+ * the next smaller unit.
  * @type {[number, string, number, string][]}
  */
 const UNITS = [

@@ -58,7 +58,7 @@ const thisThread = () => ({
  */
 class Part {
   #recorder;
-  /** @param {any} message for the thread that collects */
+  /** Sends a message to the thread that began the profile. @type {(message: any) => void} */
   #send;
 
   /** @param {Manner} manner @param {(message: any) => void} tell */

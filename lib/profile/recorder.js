@@ -33,7 +33,7 @@ const OUTCOMES = /** @type {const} */ ([
 ]);
 /** @typedef {typeof OUTCOMES[number] | 'pending' | 'held'} Outcome */
 
-/** Names and labels are cut to this many code units. */
+/** Names and labels are truncated to this many code units. */
 const LONGEST = 1000;
 
 /** The outcomes for which the error is recorded. */

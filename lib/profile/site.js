@@ -21,8 +21,8 @@ const folder = (() => {
 })();
 
 /**
- * Frames are expensive, so only a few are read at first. More frames are read only if the first
- * ones all belong to the library.
+ * Reading stack frames is expensive, so only a few are read at first. More are read only if all of
+ * these belong to the library.
  */
 const FEW = 10;
 const MANY = 25;
