@@ -335,7 +335,7 @@ const EXCLUSIONS = [
 /** @param {Values} values */
 function checkJob(values) {
   for (const [one, other] of EXCLUSIONS) {
-    // A timeout of 0 is --if-available.
+    // A timeout of 0 means the same as --if-available.
     if (one === 'if-available' && other === 'timeout' && values.timeout === 0) continue;
     if (values[one] !== undefined && values[other] !== undefined) {
       throw usageError(`--${one} and --${other} cannot be used together.`);
@@ -443,8 +443,8 @@ function parseCommand(command, argv, env) {
 }
 
 /**
- * Takes the place of the locks from the environment if no option gives it. A directory and `--all`
- * mean the locks of this machine, whatever the environment says.
+ * Takes the location of the locks from the environment if no option gives it. The options
+ * `--directory` and `--all` mean the locks of this machine, whatever the environment says.
  * @param {Values} values @param {NodeJS.ProcessEnv} env
  */
 function readPlace(values, { WEB_LOCKS_AT: at, WEB_LOCKS_DIRECTORY: directory }) {

@@ -224,7 +224,7 @@ function open({ bucket, directory, at, ...more }) {
 }
 
 /**
- * If the name is undefined, it opens the default bucket, which `locks` uses.
+ * Opens a bucket of this machine; if the name is undefined, the default bucket, which `locks` uses.
  * @param {string | undefined} name @param {string | undefined} directory
  */
 function openHost(name, directory) {
@@ -251,7 +251,7 @@ function toFailure(error) {
 }
 
 /**
- * Throws if the option names a directory that does not exist: commands that only look would make
+ * Throws if the option names a directory that does not exist: commands that only look would create
  * it, and show nothing.
  * @param {import('./arguments.js').Values} values
  */

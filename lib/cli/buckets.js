@@ -12,7 +12,7 @@ const { LONGEST_NAME } = require('../backend/host-errors.js');
 const FOLDER = /^[0-9a-f]{24}$/;
 /** Each process that has the bucket open has a socket with this kind of name, except on Windows. */
 const MEMBER = /^s\d+$/;
-/** The longest file `name` (TITLE_MOST in src/host/member/bucket.c). */
+/** The greatest size in bytes of a file `name` (TITLE_MOST in src/host/member/bucket.c). */
 const NAME_BYTES = 4 * LONGEST_NAME;
 
 /**

@@ -62,7 +62,7 @@ function findCircles({ held, pending }, name) {
 }
 
 class Graph {
-  /** The name that a circle must have. @type {string | undefined} */
+  /** The name that a circle must contain. @type {string | undefined} */
   #through;
   /** Locks by key. @type {Map<string, Entry[]>} */
   #byKey = new Map();

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Keeps the settings of programs from this program, whose users cannot act on warnings about its
- * own requests. Commands get the whole environment. The modules of the library read the settings
- * when they are loaded, so this module comes before them.
+ * Hides the variables that configure the library in programs. The users of this program cannot act
+ * on warnings about its own requests. The command that it runs gets the whole environment. The
+ * modules of the library read the variables when they are loaded, so this module comes before them.
  */
 
 const process = require('node:process');

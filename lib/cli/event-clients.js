@@ -22,7 +22,6 @@ const FIRST = 'retry: 1000\n\n';
 const SAME = 'event: same\ndata:\n\n';
 
 /**
- * The result of a query, for the pages.
  * @typedef {object} PageEvent the result of a query, for the pages
  * @property {string} id equal states have equal ids
  * @property {() => string} text makes the event
@@ -46,7 +45,7 @@ class EventClients {
   /** @param {ServerResponse} response the head must have been written */
   add(response) {
     response.on('close', () => this.#drop(response));
-    // 'close' follows each error.
+    // The event 'close' follows each error, and drops the response.
     response.on('error', () => {});
     this.#clients.set(response, '');
     response.write(FIRST);

@@ -3,8 +3,9 @@
 /**
  * Finds the `web-locks` commands that enclose this one. They hold their locks until this command
  * ends, so a request that waits for an enclosing command would wait forever. The environment
- * variable WEB_LOCKS_OUTER has a word for each enclosing command: its process id and token, so that
- * a command left in the background does not count as enclosing.
+ * variable WEB_LOCKS_OUTER has a word for each enclosing command: its process id and the token of
+ * its lock. A later lock of the same process id has another token, so it does not count as
+ * enclosing a command that was left in the background.
  */
 
 const process = require('node:process');
@@ -41,7 +42,7 @@ function enclosingMatcher({ WEB_LOCKS_OUTER }) {
 
 /**
  * @param {LockDetails[]} outer enclosing commands that hold the name
- * @param {LockDetails[]} pending requests for it
+ * @param {LockDetails[]} pending requests for the name
  * @param {Wanted} wanted
  * @returns {boolean} whether a request would wait for an enclosing command, or for a request that
  *   waits for one

@@ -9,7 +9,7 @@ const { runUnderLock } = require('./runner.js');
 const { quoted } = require('./format.js');
 const { Failure, STATUS, say } = require('./status.js');
 
-/** Thrown after a failed command, so that its name is not marked as done. */
+/** Thrown if the command failed, so that the name is not marked as done. */
 const FAILED = new Error('The command failed.');
 
 /** @param {import('./arguments.js').ParsedCommand} request */

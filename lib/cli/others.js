@@ -1,6 +1,6 @@
 'use strict';
 
-/** Describes where a command looked for locks, and which other buckets have some. */
+/** Describes where a command looked for locks, and which other buckets have locks or requests. */
 
 const { describeBucket } = require('./format.js');
 

@@ -2,8 +2,8 @@
 
 /**
  * Prints answers on stdout. The program ends without an error if the reader (such as `head`) has
- * gone or the terminal was closed. Nothing here may touch stdout before the first output, because
- * that changes its mode, and the command of `run` shares it.
+ * gone or the terminal was closed. Nothing here may use `process.stdout` before the first output:
+ * the stream would change the mode of the file, which the command of `run` shares.
  */
 
 const { STATUS, say } = require('./status.js');

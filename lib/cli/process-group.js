@@ -36,7 +36,8 @@ const watchChild = (child) => loadAddon()?.watchChild(child);
 
 /**
  * @returns {number} the signal that ended the child, even if Node.js has no name for it (a
- *   real-time signal) and reports the status 0; 0 if no signal ended the child, or not on Linux
+ *   real-time signal) and reports the status 0; 0 if no signal ended the child, or the system is
+ *   not Linux
  */
 const signalOfChild = () => loadAddon()?.signalOfChild() ?? 0;
 

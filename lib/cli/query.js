@@ -2,7 +2,7 @@
 
 /**
  * `web-locks query`: prints the holders and the waiters as a table or as JSON, once or repeatedly.
- * No scope pushes other clients' changes, so `--watch` queries each second.
+ * No scope notifies a client of changes by other clients, so `--watch` queries each second.
  */
 
 const { capitalize } = require('../platform/errors.js');

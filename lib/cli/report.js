@@ -41,7 +41,7 @@ function isSame(one, other) {
     const [a, b] = [fs.statSync(one), fs.statSync(other)];
     return a.isFile() && a.ino === b.ino && a.dev === b.dev;
   } catch {
-    return false; // One of the files is missing; reading and writing report that better.
+    return false; // The output usually does not exist yet; a missing profile is reported later.
   }
 }
 

@@ -24,7 +24,7 @@ const { Failure, STATUS, say } = require('./status.js');
 const PATIENCE_MS = 10_000;
 /** How long the query for the holders may take if the lock was not granted. */
 const LOOK_MS = 1000;
-/** How long a request waits before its holders are reported. */
+/** How long a request waits before the holders of the lock are reported. */
 const REPORT_MS = 1000;
 /** The shortest time that the engine has to answer, even if the time limit is shorter. */
 const LEAST_PATIENCE_MS = 1000;
@@ -171,8 +171,8 @@ class Runner {
   }
 
   /**
-   * The lock was lost, the command has ended, and the lock is requested again. A signal that the
-   * command received in the meantime was also meant for this program.
+   * Called when the lock was lost and the command has ended, before the lock is requested again. A
+   * signal that the command received in the meantime was also meant for this program.
    */
   prepareNextTerm() {
     this.signals.repeatLastEnding();
@@ -200,7 +200,10 @@ class Runner {
     this.#report = undefined;
   }
 
-  /** @returns {Promise<any>} the holders and waiters, or the error as `outage` */
+  /**
+   * @returns {Promise<any>} the holders and waiters, or the error as `outage`; undefined if there
+   *   was no answer in time
+   */
   async #look() {
     const asked = this.locks.query({ name: this.name, details: true });
     try {

@@ -15,7 +15,7 @@ const CLEAR_BELOW = '\x1b[J';
 const CTRL_C = '\x03';
 const CTRL_D = '\x04';
 const ENDING_KEYS = ['q', 'Q', CTRL_C, CTRL_D];
-/** SIGBREAK comes on Windows alone. */
+/** SIGBREAK occurs only on Windows. */
 const ENDING_SIGNALS = new Set([...CAUGHT, /** @type {NodeJS.Signals} */ ('SIGBREAK')]);
 
 class Screen {

@@ -36,8 +36,8 @@ const OF_UNIX = [
  */
 const OF_LINUX = ['SIGIO', 'SIGPWR', 'SIGSTKFLT'];
 /**
- * Ctrl-C, Ctrl-Break, and the end of the console, which comes as SIGHUP some seconds before the
- * kill.
+ * Ctrl-C, Ctrl-Break, and the end of the console: that comes as SIGHUP some seconds before Windows
+ * kills the process.
  * @type {NodeJS.Signals[]}
  */
 const OF_WINDOWS = ['SIGINT', 'SIGBREAK', 'SIGHUP'];
@@ -69,7 +69,10 @@ const CORE_DUMP_SIGNALS = [
 /** On Windows, the exit status after a console event such as Ctrl-C. */
 const CONTROL_C_EXIT = 0xc000013a;
 
-/** The command is in the foreground as well, so it receives signals from the keyboard directly. */
+/**
+ * Whether this process is in the foreground of its terminal. Then the command is as well, and
+ * receives signals from the keyboard directly.
+ */
 function isInForeground() {
   try {
     const stat = fs.readFileSync('/proc/self/stat', 'utf8');

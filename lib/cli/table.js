@@ -25,13 +25,13 @@ const { quotedIfNeeded } = require('./format.js');
  * @property {string} title
  * @property {(entry: Entry, isHeld: boolean) => string} text
  * @property {boolean} [isNumber] whether it is aligned to the right
- * @property {boolean} [isElastic] whether its texts may be cut
+ * @property {boolean} [isElastic] whether its texts may be truncated
  */
 
 const GAP = '  ';
 /** The number of characters that are hashed at once. */
 const PIECE = 65_536;
-/** No column is cut to fewer characters. */
+/** No column is narrowed to fewer characters. */
 const LEAST = 8;
 
 /**
@@ -216,7 +216,7 @@ function* json(state, now, more) {
 }
 
 /**
- * @param {Row[]} rows @param {boolean} wanted true for locks
+ * @param {Row[]} rows @param {boolean} wanted true for locks, false for requests
  * @param {number} now
  */
 function* jsonRows(rows, wanted, now) {

@@ -29,7 +29,7 @@ const MOST = 10_000;
  * @property {string} mode
  * @property {string} token
  * @typedef {object} Group
- * @property {string} [id] identifies a name that was cut
+ * @property {string} [id] identifies a name that was truncated
  * @property {number} [names] the number of names that the group stands for, if not one
  * @property {string} name
  * @property {number} held

@@ -21,7 +21,7 @@ let groups = [];
 /** The time at which the last state arrived; 0 before the first one. */
 let receivedAt = 0;
 let status = '';
-/** While the page is not live, ages stand still at this time. */
+/** The time at which the page last stopped being live: until it is live again, ages do not grow. */
 let stopped = 0;
 
 const now = () => (status === 'live' ? performance.now() : stopped);
