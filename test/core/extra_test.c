@@ -140,25 +140,6 @@ TEST(holders, "the holders of a name, and of one that nobody holds")
   end(&w);
 }
 
-TEST(thief, "an event of a theft, and a release that finds it out, tell the thief")
-{
-  struct world w;
-  begin(&w);
-  move_to_thread(&w, 1, 1);
-  struct outcome told = ask(&w, 0, "a", WLK_SHARED, WLK_WAIT, 1);
-  struct outcome late = ask(&w, 2, "a", WLK_SHARED, WLK_WAIT, 1);
-  struct outcome thief = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_STEAL, 1);
-  struct outcome news = take(&w, 0);
-  uint32_t number = w.actors[1].agent->number;
-  CHECK(told.status == WLK_GRANTED && news.count == 1);
-  CHECK(news.events[0].thief_thread == 2 && news.events[0].thief_number == number);
-  struct wlk_events events = {.items = NULL, .capacity = 0};
-  CHECK(wlk_release_the_lock(late.request, &events) == WLK_STOLEN);
-  CHECK(events.thief_thread == 2 && events.thief_number == number);
-  CHECK(release_lock(thief.request).status == WLK_OK);
-  end(&w);
-}
-
 TEST(cycle, "two agents, two locks: the request that closes the cycle is refused, with the cycle")
 {
   struct world w;
@@ -189,24 +170,6 @@ TEST(cycle, "two agents, two locks: the request that closes the cycle is refused
   struct outcome granted = take(&w, 0);
   CHECK(granted.count == 1);
   CHECK(release_lock(first.request).status == WLK_OK && release_lock(a.request).status == WLK_OK);
-  end(&w);
-}
-
-TEST(refused_with_events, "a refused request brings the events of its agent like any other call")
-{
-  struct world w;
-  struct wlk_snapshot *s = NULL;
-  begin(&w);
-  struct outcome a = ask_extra(&w, 0, 'a', WLK_EXCLUSIVE, NULL, NULL);
-  struct outcome other = ask(&w, 1, "x", WLK_EXCLUSIVE, WLK_WAIT, 1);
-  struct outcome waiting = ask(&w, 0, "x", WLK_EXCLUSIVE, WLK_WAIT, 5);
-  CHECK(release_lock(other.request).status == WLK_OK);
-  struct outcome again = ask_extra(&w, 0, 'a', WLK_SHARED, a.request, &s);
-  CHECK(again.status == WLK_DEADLOCK && s && s->lock_count == 2);
-  CHECK(again.count == 1 && is_event(&again, 0, 5, WLK_NEWS_GRANTED));
-  wlk_snapshot_free(s);
-  CHECK(release_lock(waiting.request).status == WLK_OK);
-  CHECK(release_lock(a.request).status == WLK_OK);
   end(&w);
 }
 

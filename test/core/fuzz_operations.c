@@ -23,6 +23,8 @@ struct expected {
   uint32_t weight; /* 0: has no limit */
   int32_t priority;
   uint32_t news;  /* not told yet */
+  uint64_t since; /* of the news: in which order they came */
+  uint32_t thief; /* the number of its agent */
   uint64_t order; /* once granted: of the grants */
   uint64_t token; /* once told */
   struct wlk_request *request;
@@ -42,6 +44,39 @@ static void must(bool condition, const char *sentence)
   if (condition) return;
   (void)fprintf(stderr, "the core and the oracle differ: %s\n", sentence);
   abort();
+}
+
+/* ---- wake-ups ---- */
+
+static int caller; /* the agent that calls, which gets its news by the call; -1: none does */
+static bool is_due[AGENTS]; /* whether it was woken, and has not answered */
+static int to_come[AGENTS]; /* how often it was to be woken */
+static int wakes[AGENTS];   /* how often it was */
+static uint64_t news_count;
+
+static void expect_wake(int agent)
+{
+  to_come[agent] += !is_due[agent];
+  is_due[agent] = true;
+}
+
+/* What an end, or a theft, tells of several requests comes in any order. */
+static void tell(struct expected *e, uint32_t news)
+{
+  if (e->news == 0) e->since = news_count += caller >= 0 && news != WLK_NEWS_STOLEN;
+  e->news |= news;
+  if (e->agent != caller) expect_wake(e->agent);
+}
+
+static void start_anew(int agent)
+{
+  is_due[agent] = false;
+  to_come[agent] = wakes[agent] = 0;
+}
+
+static void count_wake(void *count)
+{
+  ++*(int *)count;
 }
 
 static bool can_hold(int resource, enum wlk_mode mode, uint32_t weight)
@@ -85,7 +120,7 @@ static void process_queue(int resource, int quiet)
     struct expected *e = &all[queue[0]];
     e->place = e->passes ? ROBBED : HOLDING;
     if (!e->passes) e->order = ++grants;
-    if (queue[0] != quiet) e->news |= e->passes ? WLK_NEWS_PASSED : WLK_NEWS_GRANTED;
+    if (queue[0] != quiet) tell(e, e->passes ? WLK_NEWS_PASSED : WLK_NEWS_GRANTED);
     lengths[resource]--;
     memmove(queue, queue + 1, (size_t)lengths[resource] * sizeof *queue);
   }
@@ -188,11 +223,6 @@ static struct wlk_process process;
 static struct wlk_manager *managers[MANAGERS];
 static struct wlk_agent *agents[AGENTS];
 
-static void ignore(void *data)
-{
-  (void)data;
-}
-
 /* Tokens are in the order of the grants, for each name. */
 static void check_token(struct expected *told, uint64_t token)
 {
@@ -205,43 +235,59 @@ static void check_token(struct expected *told, uint64_t token)
   }
 }
 
+/* Events of the agent, in their order. */
 static void check_events(int agent, const struct wlk_events *events)
 {
+  uint64_t last = 0;
   for (size_t i = 0; i < events->count; i++) {
-    struct expected *e = &all[events->items[i].tag];
-    must(e->agent == agent && e->news == events->items[i].news, "an event");
-    uint64_t high = events->items[i].token_high;
-    if (e->news & WLK_NEWS_GRANTED) check_token(e, high << 32 | events->items[i].token_low);
+    const struct wlk_event *event = &events->items[i];
+    struct expected *e = &all[event->tag];
+    must(e->agent == agent && e->news == event->news, "an event");
+    must(e->since >= last, "the order of events");
+    last = e->since;
+    uint64_t high = event->token_high;
+    if (e->news & WLK_NEWS_GRANTED) check_token(e, high << 32 | event->token_low);
+    must(!(e->news & WLK_NEWS_STOLEN) || event->thief_number == e->thief, "the thief of an event");
     e->news = 0;
     if (e->place == ROBBED) e->place = NOWHERE;
   }
 }
 
-static void check_all_told(int agent)
+/* The same, and no other one is left. */
+static void check_all_events(int agent, const struct wlk_events *events)
 {
+  check_events(agent, events);
   for (int i = 0; i < MOST; i++)
     must(
         all[i].place == NOWHERE || all[i].agent != agent || all[i].news == 0,
         "an event is missing");
 }
 
-static void do_take(int agent)
+/* In answer to a wake-up, or unasked. */
+static void do_take(int agent, bool is_answer, size_t capacity)
 {
   struct wlk_event items[MOST];
-  struct wlk_events events = {.items = items, .capacity = MOST};
-  wlk_agent_take_events(agents[agent], true, &events);
-  check_events(agent, &events);
-  check_all_told(agent);
+  struct wlk_events events = {.items = items, .capacity = capacity};
+  wlk_agent_take_events(agents[agent], is_answer, &events);
+  if (is_answer) is_due[agent] = false;
+  if (events.count < capacity)
+    check_all_events(agent, &events);
+  else
+    check_events(agent, &events);
 }
+
+/* Each name is the beginning of the next one. */
+static const uint16_t units[NAMES] = {0xd800};
 
 static enum wlk_status ask_core(
     int id, int agent, int resource, enum wlk_mode mode, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_snapshot **cycle, struct wlk_events *events)
 {
-  uint16_t name = (uint16_t)(resource % NAMES);
+  uint16_t name[NAMES]; /* which is nobody's any more when this returns */
+  memcpy(name, units, sizeof name);
   return wlk_request_a_lock(
-      agents[agent], managers[resource / NAMES], &name, 1, mode, option, (uint32_t)id, extra,
-      &all[id].request, cycle, events);
+      agents[agent], managers[resource / NAMES], name, (uint32_t)(resource % NAMES), mode, option,
+      (uint32_t)id, extra, &all[id].request, cycle, events);
 }
 
 /* In turn a request, and a lock that it waits for. */
@@ -279,6 +325,7 @@ static void do_request(
     const struct wlk_extra *extra)
 {
   int id = 0;
+  caller = agent;
   while (id < MOST && all[id].place != NOWHERE) id++;
   if (id == MOST) return;
   uint32_t weight = extra && extra->limit > 0 && mode == WLK_SHARED ? extra->weight : 0;
@@ -305,11 +352,13 @@ static void do_request(
   if (expected_status == WLK_OK && !nothing_to_wait_for) {
     if (option != WLK_STEAL) note_limit(resource, mode, extra ? extra->limit : 0);
     int32_t priority = extra ? extra->priority : 0;
+    news_count++;
     int at = option == WLK_STEAL ? 0 : place_of(resource, priority);
     for (int i = 0; option == WLK_STEAL && i < MOST; i++)
       if (all[i].place == HOLDING && all[i].resource == resource) {
         all[i].place = ROBBED;
-        all[i].news |= WLK_NEWS_STOLEN;
+        all[i].thief = agents[agent]->number;
+        tell(&all[i], WLK_NEWS_STOLEN);
       }
     forget(id);
     *e = made;
@@ -329,7 +378,7 @@ static void do_request(
   if (status == WLK_GRANTED) check_token(e, events.token);
   must(status != WLK_OTHER_LIMIT || events.limit == limits[resource], "the limit of an answer");
   if (status == WLK_DEADLOCK) check_circle(cycle);
-  check_events(agent, &events);
+  check_all_events(agent, &events);
 }
 
 /* A request that declares that it is made inside of all locks that its agent was granted. */
@@ -360,6 +409,7 @@ static void do_release(int id)
   struct wlk_events events = {.items = items, .capacity = MOST};
   const enum wlk_status answers[] = {0, WLK_NOT_HELD, WLK_OK, e->passes ? WLK_OK : WLK_STOLEN};
   enum wlk_status expected_status = answers[e->place];
+  caller = e->agent;
   if (e->place == HOLDING) {
     e->place = NOWHERE;
     process_queue(e->resource, -1);
@@ -369,7 +419,8 @@ static void do_release(int id)
     e->news = 0;
   }
   must(wlk_release_the_lock(e->request, &events) == expected_status, "the answer to a release");
-  check_events(e->agent, &events);
+  must(expected_status != WLK_STOLEN || events.thief_number == e->thief, "the thief of a release");
+  check_all_events(e->agent, &events);
 }
 
 static void do_abort(int id)
@@ -379,17 +430,19 @@ static void do_abort(int id)
   struct wlk_events events = {.items = items, .capacity = MOST};
   const enum wlk_status answers[] = {0, WLK_OK, WLK_GRANTED, e->passes ? WLK_OK : WLK_STOLEN};
   enum wlk_status expected_status = answers[e->place];
+  bool was_queued = e->place == QUEUED;
+  caller = e->agent;
   if (e->place == ROBBED && e->passes) {
     e->place = NOWHERE;
     e->news = 0;
   }
-  if (e->place == QUEUED) {
+  if (was_queued) {
     unqueue(e->resource, id);
     e->place = NOWHERE;
     process_queue(e->resource, -1);
   }
   must(wlk_abort_the_request(e->request, &events) == expected_status, "the answer to an abort");
-  check_events(e->agent, &events);
+  if (was_queued) check_all_events(e->agent, &events);
 }
 
 /* Ends a request whatever it is. Its agent hears by a wake-up of what it then has. */
@@ -397,16 +450,23 @@ static void do_end(int id)
 {
   struct expected *e = &all[id];
   enum place place = e->place;
+  caller = -1;
+  news_count++;
   if (place == QUEUED) unqueue(e->resource, id);
   e->place = NOWHERE;
   e->news = 0;
   if (place != ROBBED) process_queue(e->resource, -1);
+  for (int i = 0; i < MOST; i++)
+    if (all[i].place != NOWHERE && all[i].agent == e->agent && all[i].news != 0)
+      expect_wake(e->agent);
   wlk_end_the_request(e->request);
-  do_take(e->agent);
+  do_take(e->agent, true, MOST);
 }
 
 static void do_terminate(int agent)
 {
+  caller = -1;
+  news_count++;
   for (int i = 0; i < MOST; i++)
     if (all[i].agent == agent && all[i].place == QUEUED) {
       unqueue(all[i].resource, i);
@@ -420,7 +480,9 @@ static void do_terminate(int agent)
       if (holding) process_queue(all[i].resource, -1);
     }
   wlk_agent_terminate(agents[agent]);
-  if (wlk_agent_create(&process, "fuzz-", &no_thread, ignore, NULL, &agents[agent]) != WLK_OK)
+  start_anew(agent);
+  if (wlk_agent_create(&process, "fuzz-", &no_thread, count_wake, &wakes[agent], &agents[agent]) !=
+      WLK_OK)
     abort();
 }
 
@@ -450,8 +512,9 @@ static size_t count_on(int resource)
 static void compare_snapshot_of(int resource, bool pending)
 {
   struct wlk_snapshot *s;
-  uint16_t name = (uint16_t)(resource % NAMES);
-  if (wlk_snapshot_a_name(managers[resource / NAMES], &name, 1, pending, &s) != WLK_OK) abort();
+  uint32_t length = (uint32_t)(resource % NAMES);
+  if (wlk_snapshot_a_name(managers[resource / NAMES], units, length, pending, &s) != WLK_OK)
+    abort();
   size_t queued = (size_t)lengths[resource];
   size_t total = count_on(resource) - (pending ? 0 : queued);
   must(s->lock_count == total, "the size of the snapshot of a name");
@@ -476,8 +539,9 @@ static void compare_snapshot(int manager)
   bool seen[MOST] = {false};
   for (size_t i = 0; i < s->lock_count; i++) {
     const struct wlk_lock_info *info = &s->locks[i];
-    uint16_t name = s->names[info->name].units[0];
-    int resource = manager * NAMES + name;
+    size_t name = s->names[info->name].length;
+    must(memcmp(s->names[info->name].units, units, name * sizeof *units) == 0, "a name's units");
+    int resource = manager * NAMES + (int)name;
     if (info->held) {
       must(is_held(resource, info, s->clients[info->client].id, seen), "a lock in a snapshot");
       continue;
@@ -546,7 +610,7 @@ static void operate(uint8_t operation, uint8_t argument)
     if (chosen >= 0) do_abort(chosen);
     break;
   case 9:
-    do_take(agent);
+    do_take(agent, more % 4 != 0, more % 3 == 0 ? more / 3 % 3 : MOST);
     break;
   case 12:
     if (chosen >= 0) do_end(chosen);
@@ -568,20 +632,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   memset(lengths, 0, sizeof lengths);
   memset(has_limit, 0, sizeof has_limit);
   grants = 0;
+  for (int i = 0; i < AGENTS; i++) start_anew(i);
   process = (struct wlk_process)WLK_PROCESS_INIT;
   for (uint16_t i = 0; i < MANAGERS; i++)
-    if (wlk_manager_open(&process, &i, 1, &managers[i]) != WLK_OK) abort();
+    if (wlk_manager_open(&process, &i, i, &managers[i]) != WLK_OK) abort();
   for (int i = 0; i < AGENTS; i++)
-    if (wlk_agent_create(&process, "fuzz-", &no_thread, ignore, NULL, &agents[i]) != WLK_OK)
+    if (wlk_agent_create(&process, "fuzz-", &no_thread, count_wake, &wakes[i], &agents[i]) !=
+        WLK_OK)
       abort();
 
   for (size_t i = 0; i + 1 < size; i += 2) {
     operate(data[i], data[i + 1]);
     const char *sentence = broken(&process);
     must(!sentence, sentence);
+    for (int j = 0; j < AGENTS; j++) must(wakes[j] == to_come[j], "how often an agent is woken");
   }
 
-  for (int i = 0; i < AGENTS; i++) do_take(i);
+  for (int i = 0; i < AGENTS; i++) do_take(i, true, MOST);
   for (int i = 0; i < MANAGERS; i++) compare_snapshot(i);
   for (int i = 0; i < AGENTS; i++) wlk_agent_terminate(agents[i]);
   for (int i = 0; i < MANAGERS; i++) wlk_manager_close(managers[i]);

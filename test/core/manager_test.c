@@ -1,89 +1,10 @@
-/* manager.c, resource.c, agent.c and process.c: sections 2.2 to 2.6 and 4. */
+/* manager.c, resource.c, agent.c and process.c: what fuzz_operations.c does not draw. */
 #include "harness.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define EX WLK_EXCLUSIVE
-#define SH WLK_SHARED
-
-TEST(overflow, "events for which there is no room are taken later, in order")
-{
-  struct world w;
-  begin(&w);
-  struct outcome lock = ask(&w, 0, "a", EX, WLK_WAIT, 0);
-  for (uint32_t tag = 1; tag <= 40; tag++) (void)ask(&w, 1, "a", SH, WLK_WAIT, tag);
-  (void)release_lock(lock.request);
-  uint32_t next = 1;
-  for (struct outcome events; (events = take(&w, 1)).count > 0;)
-    for (size_t i = 0; i < events.count; i++) CHECK(is_event(&events, i, next++, WLK_NEWS_GRANTED));
-  CHECK(next == 41 && w.actors[1].wakes == 1);
-  end(&w);
-}
-
-TEST(wakes, "an agent is woken once, until it takes its events in answer; then again")
-{
-  struct world w;
-  begin(&w);
-  struct outcome a = ask(&w, 0, "a", EX, WLK_WAIT, 1), b = ask(&w, 0, "b", EX, WLK_WAIT, 2);
-  struct outcome c = ask(&w, 0, "c", EX, WLK_WAIT, 3);
-  (void)ask(&w, 1, "a", EX, WLK_WAIT, 11);
-  (void)ask(&w, 1, "b", EX, WLK_WAIT, 12);
-  (void)ask(&w, 1, "c", EX, WLK_WAIT, 13);
-  (void)release_lock(a.request);
-  (void)release_lock(b.request);
-  CHECK(w.actors[1].wakes == 1);
-  struct outcome events = take(&w, 1);
-  CHECK(events.count == 2 && is_event(&events, 0, 11, WLK_NEWS_GRANTED));
-  CHECK(is_event(&events, 1, 12, WLK_NEWS_GRANTED));
-  (void)release_lock(c.request);
-  CHECK(w.actors[1].wakes == 2);
-  end(&w);
-}
-
-TEST(
-    early_take,
-    "events that a call of the agent's own takes early leave the wake-up due, and no other comes")
-{
-  struct world w;
-  begin(&w);
-  struct outcome a = ask(&w, 0, "a", EX, WLK_WAIT, 1), b = ask(&w, 0, "b", EX, WLK_WAIT, 2);
-  (void)ask(&w, 1, "a", EX, WLK_WAIT, 11);
-  (void)ask(&w, 1, "b", EX, WLK_WAIT, 12);
-  (void)release_lock(a.request);
-  struct outcome own = ask(&w, 1, "c", EX, WLK_WAIT, 13);
-  CHECK(own.status == WLK_GRANTED && own.count == 1 && is_event(&own, 0, 11, WLK_NEWS_GRANTED));
-  (void)release_lock(b.request);
-  CHECK(w.actors[1].wakes == 1);
-  struct outcome events = take(&w, 1);
-  CHECK(events.count == 1 && is_event(&events, 0, 12, WLK_NEWS_GRANTED));
-  end(&w);
-}
-
-TEST(names, "2.1: names are compared by code unit")
-{
-  static const uint16_t units[][3] = {{0},      {0, 0},        {0xd800},     {0xd801},
-                                      {0xdc00}, {'a', 0, 'b'}, {'a', 0, 'c'}};
-  static const uint32_t lengths[] = {1, 2, 1, 1, 1, 3, 3};
-  struct world w;
-  begin(&w);
-  struct wlk_request *request;
-  struct wlk_events none = {.items = NULL, .capacity = 0};
-  struct wlk_agent *agent = w.actors[0].agent;
-  CHECK(
-      wlk_request_a_lock(agent, w.manager, NULL, 0, EX, WLK_WAIT, 9, NULL, &request, NULL, &none) ==
-      WLK_GRANTED);
-  for (size_t i = 0; i < 7; i++)
-    CHECK(
-        wlk_request_a_lock(
-            agent, w.manager, units[i], lengths[i], EX, WLK_WAIT, 1, NULL, &request, NULL, &none) ==
-        WLK_GRANTED);
-  for (size_t i = 0; i < 7; i++)
-    CHECK(
-        wlk_request_a_lock(
-            agent, w.manager, units[i], lengths[i], EX, WLK_IF_AVAILABLE, 1, NULL, &request, NULL,
-            &none) == WLK_NOT_AVAILABLE);
-  end(&w);
-}
 
 TEST(long_names, "a name of a megabyte is a name, and its memory is given back")
 {
@@ -130,16 +51,6 @@ TEST(managers, "2.2: who opens the same bucket gets the same manager; the last c
   end(&w);
 }
 
-TEST(client_ids, "2.4: each agent has a client id of its own, which begins as asked")
-{
-  struct world w;
-  begin(&w);
-  const char *one = wlk_agent_client_id(w.actors[0].agent);
-  const char *two = wlk_agent_client_id(w.actors[1].agent);
-  CHECK(strncmp(one, "test-", 5) == 0 && strcmp(one, two) != 0);
-  end(&w);
-}
-
 static uint64_t token_of(const struct wlk_snapshot *s)
 {
   return (uint64_t)s->locks[0].token_high << 32 | s->locks[0].token_low;
@@ -170,4 +81,66 @@ TEST(messages, "every status has a sentence")
 {
   for (int status = WLK_OK; status <= WLK_OTHER_VERSION; status++)
     CHECK(wlk_status_message((enum wlk_status)status) != NULL);
+}
+
+/* So many code units, in memory that ends with them. */
+static uint16_t *units_of(uint32_t length)
+{
+  uint16_t *units = malloc(length * sizeof *units + (length == 0));
+  for (uint32_t i = 0; i < length; i++) units[i] = (uint16_t)(i + 1);
+  return units;
+}
+
+TEST(texts, "texts are whole up to their limits, and cut beyond, however long they are")
+{
+  static const uint32_t lengths[] = {0, 1, 39, 40, 41, 63, 64, 65, 6400};
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    struct world w;
+    struct wlk_snapshot *s;
+    struct wlk_request *request;
+    struct wlk_events none = {.items = NULL, .capacity = 0};
+    uint32_t length = lengths[i], cut = length < 64 ? length : 64;
+    uint16_t *units = units_of(length);
+    struct wlk_thread thread = {7, units, length};
+    struct wlk_extra extra = {.label = units, .label_length = length};
+    char *prefix = malloc(length + 1);
+    memset(prefix, 'p', length);
+    prefix[length] = '\0';
+    begin(&w);
+    stop_actor(&w, 0);
+    CHECK(
+        wlk_agent_create(
+            &w.process, prefix, &thread, w.actors[1].agent->wake, &w.actors[0],
+            &w.actors[0].agent) == WLK_OK);
+    CHECK(
+        wlk_request_a_lock(
+            w.actors[0].agent, w.manager, units, length, EX, WLK_WAIT, 1, &extra, &request, NULL,
+            &none) == WLK_GRANTED);
+    free(prefix);
+    CHECK(wlk_snapshot_a_name(w.manager, units, length, true, &s) == WLK_OK);
+    const struct wlk_client *client = &s->clients[s->locks[0].client];
+    CHECK(client->thread.length == cut && client->thread_id == 7);
+    CHECK(memcmp(client->thread.units, units, cut * sizeof *units) == 0);
+    CHECK(
+        strlen(client->id) == (length < 40 ? length : 40) + 1 &&
+        client->id[strlen(client->id) - 1] == '5');
+    CHECK(length == 0 || s->names[s->locks[0].label].length == length);
+    free(units);
+    wlk_snapshot_free(s);
+    end(&w);
+  }
+}
+
+TEST(no_id_again, "2.4: the client id of a terminated agent is not given again")
+{
+  struct world w;
+  char before[WLK_CLIENT_ID_SIZE];
+  begin(&w);
+  memcpy(before, wlk_agent_client_id(w.actors[3].agent), sizeof before);
+  stop_actor(&w, 3);
+  start_actor(&w, 3);
+  const char *now = wlk_agent_client_id(w.actors[3].agent);
+  CHECK(strncmp(now, "test-", 5) == 0 && strcmp(now, before) != 0);
+  CHECK(strcmp(now, wlk_agent_client_id(w.actors[0].agent)) != 0);
+  end(&w);
 }

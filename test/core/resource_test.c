@@ -52,68 +52,6 @@ TEST(same_chain, "2.1: names that share a chain of the table are told apart")
   end(&w);
 }
 
-TEST(copied_name, "the core copies the name: the caller's may change")
-{
-  uint16_t name = 'a', same = 'a';
-  struct world w;
-  begin(&w);
-  (void)hold(w.actors[0].agent, w.manager, &name, 1);
-  name = 'b';
-  CHECK(is_free(w.actors[1].agent, w.manager, &name, 1));
-  CHECK(!is_free(w.actors[1].agent, w.manager, &same, 1));
-  end(&w);
-}
-
-TEST(prefixes, "2.1: a name is not its beginning")
-{
-  static const uint16_t name[] = {'a', 'b', 'c', 'd', 'e'};
-  struct world w;
-  begin(&w);
-  (void)hold(w.actors[0].agent, w.manager, name, 4);
-  for (uint32_t length = 0; length <= 5; length++)
-    CHECK(is_free(w.actors[1].agent, w.manager, name, length) == (length != 4));
-  end(&w);
-}
-
-TEST(own_names, "2.2: a name is free in one manager while it is held in another")
-{
-  uint16_t bucket = 'o', name = 'a';
-  struct wlk_manager *other;
-  struct world w;
-  begin(&w);
-  CHECK(wlk_manager_open(&w.process, &bucket, 1, &other) == WLK_OK);
-  (void)hold(w.actors[0].agent, w.manager, &name, 1);
-  CHECK(!is_free(w.actors[1].agent, w.manager, &name, 1));
-  CHECK(is_free(w.actors[1].agent, other, &name, 1));
-  wlk_manager_close(other);
-  end(&w);
-}
-
-TEST(own_queues, "2.2: a steal, a release and a termination leave the other manager's queue alone")
-{
-  uint16_t bucket = 'o', name = 'a';
-  struct wlk_manager *other;
-  struct wlk_request *waiting;
-  struct wlk_events none = {.items = NULL, .capacity = 0};
-  struct world w;
-  begin(&w);
-  CHECK(wlk_manager_open(&w.process, &bucket, 1, &other) == WLK_OK);
-  struct wlk_request *lock = hold(w.actors[0].agent, other, &name, 1);
-  CHECK(
-      wlk_request_a_lock(
-          w.actors[1].agent, other, &name, 1, EX, WLK_WAIT, 2, NULL, &waiting, NULL, &none) ==
-      WLK_PENDING);
-  (void)hold(w.actors[2].agent, w.manager, &name, 1);
-  struct outcome thief = ask(&w, 3, "a", EX, WLK_STEAL, 3);
-  CHECK(thief.status == WLK_GRANTED && release_lock(thief.request).status == WLK_OK);
-  stop_actor(&w, 2);
-  CHECK(w.actors[0].wakes == 0 && w.actors[1].wakes == 0);
-  CHECK(wlk_release_the_lock(lock, &none) == WLK_OK && w.actors[1].wakes == 1);
-  CHECK(wlk_release_the_lock(waiting, &none) == WLK_OK);
-  wlk_manager_close(other);
-  end(&w);
-}
-
 TEST(grown, "2.6: a termination that empties several managers at once leaves no memory of them")
 {
   uint16_t bucket = 'o';
@@ -149,18 +87,6 @@ TEST(many_managers, "2.2: many buckets are open at once, each its own; closed, t
   }
   for (size_t i = 0; i < MANY; i++) wlk_manager_close(managers[i]);
   CHECK(w.process.managers.count == 1 && w.process.managers.capacity == WLK_TABLE_LEAST);
-  end(&w);
-}
-
-TEST(nameless_bucket, "2.2: the bucket without a name is one like any other")
-{
-  struct wlk_manager *one, *same;
-  struct world w;
-  begin(&w);
-  CHECK(wlk_manager_open(&w.process, NULL, 0, &one) == WLK_OK && one != w.manager);
-  CHECK(wlk_manager_open(&w.process, NULL, 0, &same) == WLK_OK && same == one);
-  wlk_manager_close(one);
-  wlk_manager_close(same);
   end(&w);
 }
 

@@ -15,18 +15,6 @@ static struct wlk_snapshot *snapshot_of(struct wlk_manager *manager)
   return snapshot;
 }
 
-/* Whether entry `index` is about `actor`'s request for the one-unit name, so held or pending. */
-static bool is_entry(
-    const struct world *w, const struct wlk_snapshot *s, size_t index, int actor, char name,
-    enum wlk_mode mode, bool held)
-{
-  const struct wlk_lock_info *info = &s->locks[index];
-  return index < s->lock_count && s->names[info->name].length == 1 &&
-         s->names[info->name].units[0] == (uint16_t)name && info->mode == (uint32_t)mode &&
-         info->held == held &&
-         strcmp(s->clients[info->client].id, wlk_agent_client_id(w->actors[actor].agent)) == 0;
-}
-
 TEST(empty, "4.5: the snapshot of a manager without locks has the client ids of all agents only")
 {
   struct world w;
@@ -53,53 +41,6 @@ TEST(own_memory, "a snapshot stays as it was when locks, agents and names go")
   CHECK(s->lock_count == 1 && s->names[0].length == 4);
   CHECK(memcmp(s->names[0].units, name, sizeof name) == 0);
   CHECK(strcmp(s->clients[s->locks[0].client].id, id) == 0);
-  wlk_snapshot_free(s);
-  end(&w);
-}
-
-TEST(one_manager, "2.2, 4.5: a snapshot is of one manager")
-{
-  uint16_t bucket = 'o';
-  struct wlk_manager *first, *other;
-  struct world w;
-  begin(&w);
-  first = w.manager;
-  CHECK(wlk_manager_open(&w.process, &bucket, 1, &other) == WLK_OK);
-  (void)ask(&w, 0, "a", EX, WLK_WAIT, 0);
-  w.manager = other;
-  (void)ask(&w, 1, "b", SH, WLK_WAIT, 0);
-  struct wlk_snapshot *one = snapshot_of(first), *two = snapshot_of(other);
-  CHECK(one->lock_count == 1 && is_entry(&w, one, 0, 0, 'a', EX, true));
-  CHECK(two->lock_count == 1 && is_entry(&w, two, 0, 1, 'b', SH, true));
-  wlk_snapshot_free(one);
-  wlk_snapshot_free(two);
-  stop_actor(&w, 1);
-  wlk_manager_close(other);
-  w.manager = first;
-  end(&w);
-}
-
-TEST(every_name, "4.5: each name is there once, whatever it is: empty, with NUL, a lone surrogate")
-{
-  static const uint16_t units[] = {0, 0xd800, 0xdc00, 0};
-  struct wlk_request *request;
-  struct wlk_events none = {.items = NULL, .capacity = 0};
-  struct world w;
-  begin(&w);
-  for (uint32_t length = 0; length <= 4; length++)
-    for (int actor = 0; actor < 2; actor++)
-      CHECK(
-          wlk_request_a_lock(
-              w.actors[actor].agent, w.manager, units, length, SH, WLK_WAIT, length, NULL, &request,
-              NULL, &none) == WLK_GRANTED);
-  struct wlk_snapshot *s = snapshot_of(w.manager);
-  unsigned seen = 0;
-  CHECK(s->name_count == 5 && s->lock_count == 10);
-  for (size_t i = 0; i < s->name_count; i++) {
-    CHECK(memcmp(s->names[i].units, units, s->names[i].length * sizeof *units) == 0);
-    seen |= 1u << s->names[i].length;
-  }
-  CHECK(seen == 0x1f);
   wlk_snapshot_free(s);
   end(&w);
 }

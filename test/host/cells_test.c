@@ -94,8 +94,6 @@ TEST(long_names, "a name of the greatest length is had, a longer one is refused 
   stop();
 }
 
-/* ---- limits ---- */
-
 /* ---- 4.2, 4.3, 2.6 ---- */
 
 TEST(of_others, "a request of somebody else, or of an earlier life, is none; nothing is damaged")
@@ -145,47 +143,6 @@ TEST(rings, "who gets mail is to_notify, and who waits when somebody joins")
   stop();
 }
 
-TEST(dead_holder, "who is not to wait gets what only the dead hold")
-{
-  start();
-  CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
-  kill_party(&t, 0);
-  CHECK(if_available(1, "n").status == WLH_CELLS_GRANTED);
-  CHECK(if_available(2, "n").status == WLH_CELLS_NOT_AVAILABLE);
-  stop();
-}
-
-TEST(dead_limit, "a limit that only the dead said refuses nobody")
-{
-  start();
-  CHECK(shared_of(0, 3, 1).status == WLH_CELLS_GRANTED);
-  kill_party(&t, 0);
-  CHECK(shared_of(1, 4, 1).status == WLH_CELLS_GRANTED);
-  stop();
-}
-
-TEST(dead_queue, "a queue that only the dead fill refuses nobody")
-{
-  start();
-  CHECK(want(&t, 1, "n").status == WLH_CELLS_GRANTED);
-  CHECK(want(&t, 0, "n").status == WLH_CELLS_PENDING);
-  kill_party(&t, 0);
-  struct wlh_ask ask = {.bounded = true, .max_pending = 1};
-  CHECK(make(&t, 2, "n", ask).status == WLH_CELLS_PENDING);
-  stop();
-}
-
-TEST(dead_waiter, "who is not to wait is not kept by a dead one that waits before it")
-{
-  start();
-  CHECK(want_shared(&t, 1, "n").status == WLH_CELLS_GRANTED);
-  CHECK(want(&t, 0, "n").status == WLH_CELLS_PENDING);
-  kill_party(&t, 0);
-  struct wlh_ask ask = {.mode = WLH_SHARED, .option = WLH_IF_AVAILABLE};
-  CHECK(make(&t, 2, "n", ask).status == WLH_CELLS_GRANTED);
-  stop();
-}
-
 TEST(asks_once, "the living are asked for once, and not at all if nobody is in the way")
 {
   start();
@@ -196,18 +153,6 @@ TEST(asks_once, "the living are asked for once, and not at all if nobody is in t
   CHECK(t.asked == 0);
   CHECK(if_available(2, "n").status == WLH_CELLS_NOT_AVAILABLE);
   CHECK(t.asked == 1);
-  stop();
-}
-
-TEST(predecessor, "who joins with the number of a dead one has nothing of it")
-{
-  start();
-  CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
-  struct made waiting = want(&t, 1, "n");
-  CHECK(wlh_cells_join(inside(&t, 0), 9, 9, "0.2.1") == WLH_CELLS_OK);
-  struct mail mail = mail_of(&t, 1);
-  CHECK(is_letter(&mail, &waiting, WLH_REPORTED_GRANTED));
-  CHECK(strcmp(t.segment->members[0].version, "0.2.1") == 0);
   stop();
 }
 
@@ -237,16 +182,6 @@ static struct made ask_first(int party, uint8_t mode, uint8_t option, int32_t pr
 {
   struct wlh_ask ask = {.mode = mode, .option = option, .priority = priority};
   return make(&t, party, "n", ask);
-}
-
-TEST(dead_ahead, "who is not to wait is not kept by a dead one of more priority")
-{
-  start();
-  CHECK(want_shared(&t, 1, "n").status == WLH_CELLS_GRANTED);
-  CHECK(ask_first(0, WLH_EXCLUSIVE, WLH_WAIT, 5).status == WLH_CELLS_PENDING);
-  kill_party(&t, 0);
-  CHECK(ask_first(2, WLH_SHARED, WLH_IF_AVAILABLE, 2).status == WLH_CELLS_GRANTED);
-  stop();
 }
 
 TEST(mail_order, "grants of a process are told in their order after a death, too")
@@ -303,18 +238,6 @@ TEST(
 
 /* ---- where limits, thefts, queues that are bounded, and deaths meet ---- */
 
-static struct made bounded_by(int party, uint32_t most)
-{
-  return make(&t, party, "n", (struct wlh_ask){.bounded = true, .max_pending = most});
-}
-
-static struct made shared_if_available(int party, uint32_t limit, uint32_t weight)
-{
-  struct wlh_ask ask = {
-      .mode = WLH_SHARED, .option = WLH_IF_AVAILABLE, .limit = limit, .weight = weight};
-  return make(&t, party, "n", ask);
-}
-
 TEST(theft_of_the_dead, "a theft of locks of the dead and of the living is told to the living only")
 {
   start();
@@ -326,55 +249,6 @@ TEST(theft_of_the_dead, "a theft of locks of the dead and of the living is told 
   CHECK(is_letter(&mail, &living, WLH_REPORTED_STOLEN));
   CHECK(wlh_cells_reap(inside(&t, 1)));
   CHECK(if_available(1, "n").status == WLH_CELLS_NOT_AVAILABLE);
-  stop();
-}
-
-TEST(bounded_by_dead, "who waits for a dead holder is granted before a bounded request is counted")
-{
-  start();
-  CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
-  struct made first = want(&t, 1, "n");
-  CHECK(bounded_by(2, 1).status == WLH_CELLS_QUEUE_FULL);
-  kill_party(&t, 0);
-  CHECK(bounded_by(2, 1).status == WLH_CELLS_PENDING);
-  struct mail mail = mail_of(&t, 1);
-  CHECK(is_letter(&mail, &first, WLH_REPORTED_GRANTED));
-  CHECK(bounded_by(3, 1).status == WLH_CELLS_QUEUE_FULL);
-  stop();
-}
-
-TEST(bounded_and_free, "a bounded request that nobody is in the way of is granted, however bounded")
-{
-  start();
-  CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
-  CHECK(want(&t, 0, "n").status == WLH_CELLS_PENDING);
-  kill_party(&t, 0);
-  CHECK(bounded_by(2, 0).status == WLH_CELLS_GRANTED);
-  stop();
-}
-
-TEST(units_of_the_dead, "who is not to wait gets the units of the dead, and no more than those")
-{
-  start();
-  struct made living = shared_of(0, 3, 1);
-  CHECK(living.status == WLH_CELLS_GRANTED);
-  CHECK(shared_of(1, 3, 2).status == WLH_CELLS_GRANTED);
-  CHECK(shared_if_available(2, 3, 1).status == WLH_CELLS_NOT_AVAILABLE);
-  kill_party(&t, 1);
-  CHECK(shared_if_available(2, 3, 3).status == WLH_CELLS_NOT_AVAILABLE);
-  CHECK(shared_if_available(2, 3, 2).status == WLH_CELLS_GRANTED);
-  CHECK(shared_if_available(3, 3, 1).status == WLH_CELLS_NOT_AVAILABLE);
-  stop();
-}
-
-TEST(behind_the_dead, "a dead request in the queue of a limited name keeps nobody out")
-{
-  start();
-  CHECK(shared_of(0, 3, 1).status == WLH_CELLS_GRANTED);
-  CHECK(want(&t, 1, "n").status == WLH_CELLS_PENDING);
-  CHECK(shared_if_available(2, 3, 1).status == WLH_CELLS_NOT_AVAILABLE);
-  kill_party(&t, 1);
-  CHECK(shared_if_available(2, 3, 1).status == WLH_CELLS_GRANTED);
   stop();
 }
 
@@ -746,8 +620,6 @@ TEST(own_whole, "a process finds what it has, whatever others do with it")
   CHECK(!has_own(&waiting));
   stop();
 }
-
-/* ---- blocking ---- */
 
 /* ---- snapshots ---- */
 
