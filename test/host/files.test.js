@@ -20,7 +20,7 @@ const {
   pendingOn,
 } = require('../helpers/process.js');
 const { version } = require('../../package.json');
-const { lacksHost: skip, lacksProc } = require('../helpers/host-scope.js');
+const { lacksHost: skip } = require('../helpers/host-scope.js');
 
 const code = (kind) => ({ code: `ERR_WEB_LOCKS_SCOPE_${kind}` });
 
@@ -149,12 +149,6 @@ describe('the directory of the locks of a machine', { skip }, () => {
     assert.equal(stdout, `${code('FULL').code} held\n`);
   });
 
-  it('is refused on a file system where locks do not work', { skip: lacksProc }, async (t) => {
-    const bucket = openBucket('a', { directory: '/proc/self/web-locks' });
-    t.after(() => bucket.close());
-    await assert.rejects(bucket.ready, code('UNSUPPORTED'));
-  });
-
   it('may not be deleted: then locks are lost, and the next request opens it anew', async (t) => {
     const { locks, where } = freshBucket(t);
     const other = await RemoteProcess.start(t, where);
@@ -184,33 +178,6 @@ describe('the directory of the locks of a machine', { skip }, () => {
     await again.release();
   });
 
-  it('has tokens that grow although it is deleted', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const held = await hold(locks, 'a');
-    const { token } = held.lock;
-    const lost = assert.rejects(held.released, LockLostError);
-    // A lock that is held does not keep the process from ending.
-    const alive = setInterval(() => {}, 60_000);
-    t.after(() => clearInterval(alive));
-    fs.rmSync(where.directory, { recursive: true });
-    await lost;
-    const again = await hold(locks, 'a');
-    assert.ok(again.lock.token > token, `${again.lock.token} comes after ${token}`);
-    const [details] = (await locks.query({ details: true })).held;
-    assert.equal(String(details.token), String(again.lock.token));
-    await again.release();
-  });
-
-  it('a file that is cut off kills nobody', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const mine = await hold(locks, 'a');
-    const lost = assert.rejects(mine.released, LockLostError);
-    fs.truncateSync(fileIn(where.directory), 0);
-    await locks.query().catch(() => {});
-    await lost;
-    assert.equal(await locks.request('a', (lock) => lock.name), 'a');
-  });
-
   it('a file that is overwritten is lost to who has it, and nothing else', async (t) => {
     const { locks, where } = freshBucket(t);
     const mine = await hold(locks, 'a');
@@ -227,31 +194,6 @@ describe('the directory of the locks of a machine', { skip }, () => {
       return true;
     });
     assert.equal(await locks.request('a', (lock) => lock.name), 'a');
-  });
-
-  it('a foreign file that nobody uses is made anew', async (t) => {
-    const { bucket, locks, where } = freshBucket(t);
-    await bucket.ready;
-    const file = fileIn(where.directory);
-    await bucket.close();
-    fs.writeFileSync(file, 'something else');
-    const again = openBucket(where.bucket, { directory: where.directory });
-    t.after(() => again.close());
-    assert.equal(await again.locks.request('a', (lock) => lock.name), 'a');
-    await assert.rejects(
-      locks.request('a', () => {}),
-      { name: 'InvalidStateError' },
-    );
-  });
-
-  it('is shared with another version of the package', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await RemoteProcess.start(t, { ...where, root: copyOfVersion(t, '99.1.2') });
-    const theirs = await other.hold('a');
-    const mine = locks.request('a', (lock) => lock.name);
-    await pendingOn(locks, 'a');
-    theirs.release();
-    assert.equal(await mine, 'a');
   });
 
   it('a file of another layout in use is refused, and names both versions', async (t) => {

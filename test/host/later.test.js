@@ -54,18 +54,6 @@ describe('a call that comes after one that is not answered yet', { skip }, () =>
     assert.deepEqual(await locks.query(), { held: [], pending: [] });
   });
 
-  it('the promise of request() settles after the release', async (t) => {
-    const { locks } = freshBucket(t);
-    let before;
-    const value = await locks.request('a', () => {
-      before = locks.query();
-      return 'done';
-    });
-    assert.equal(value, 'done');
-    assert.deepEqual((await before).held.length, 1);
-    assert.notEqual(await locks.request('a', { ifAvailable: true }, (lock) => lock), null);
-  });
-
   it('requests are made and answered in their order', async (t) => {
     const { locks } = freshBucket(t);
     const order = [];
@@ -98,26 +86,6 @@ describe('a call that comes after one that is not answered yet', { skip }, () =>
     ]);
     await held.release();
     await alone.release();
-  });
-
-  it('an abort takes it back before it was made', async (t) => {
-    const { locks } = freshBucket(t);
-    const controller = new AbortController();
-    const before = locks.query();
-    const asked = locks.request('a', { signal: controller.signal }, () => 'held');
-    controller.abort('no');
-    await assert.rejects(asked, (error) => error === 'no');
-    await before;
-    assert.deepEqual(await locks.query(), { held: [], pending: [] });
-  });
-
-  it('a theft is told to the robbed holder', async (t) => {
-    const { locks } = freshBucket(t);
-    const held = await hold(locks, 'a');
-    const lost = assert.rejects(held.released, LockStolenError);
-    locks.query();
-    assert.equal(await locks.request('a', { steal: true }, (lock) => lock.name), 'a');
-    await lost;
   });
 
   it('close() ends a release that is not done, and what waits', async (t) => {
@@ -280,15 +248,6 @@ describe('a call that comes after one that is not answered yet', { skip }, () =>
     });
     await Promise.all([bucket.close(), rejected]);
     assert.equal(handle.released, true);
-  });
-
-  it('acquireSync waits for its turn', async (t) => {
-    const { locks } = freshBucket(t);
-    const before = locks.query();
-    const handle = locks.acquireSync('a', { timeout: 10_000 });
-    assert.equal(handle.held, true);
-    await before;
-    await handle.release();
   });
 });
 

@@ -153,30 +153,6 @@ describe('a process that can have few files open', { skip }, () => {
 });
 
 describe('acquireSync and tryAcquireSync between processes', { skip }, () => {
-  it('take a free lock, also as the first thing that is done', (t) => {
-    const first = freshBucket(t).locks.tryAcquireSync('a');
-    assert.ok(first.held);
-    first.release();
-    const second = freshBucket(t).locks.acquireSync('a', { timeout: 10_000 });
-    assert.ok(second.held);
-    second.release();
-  });
-
-  it('see that another process has the lock', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await RemoteProcess.start(t, where);
-    const held = await other.hold('a');
-    assert.equal(locks.tryAcquireSync('a'), null);
-    for (const timeout of [0, 20]) {
-      assert.throws(() => locks.acquireSync('a', { timeout }), {
-        name: 'TimeoutError',
-        message: /\(held by process \d+ \("process.js"\), for /,
-      });
-    }
-    held.release();
-    locks.acquireSync('a', { timeout: 10_000 }).release();
-  });
-
   it('block until another process releases, or has died', async (t) => {
     const { locks, where } = freshBucket(t);
     const other = await RemoteProcess.start(t, where);
@@ -191,53 +167,6 @@ describe('acquireSync and tryAcquireSync between processes', { skip }, () => {
     await pendingOn(locks, 'a');
     third.kill();
     assert.deepEqual(await again, { value: 'held' });
-  });
-
-  it('a blocked thread hears that it waits for itself since one of more priority came', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await RemoteProcess.start(t, where);
-    const options = { mode: 'shared', limit: 2 };
-    const theirs = await other.hold('a', options);
-    const mine = await hold(locks, 'a', options);
-    const blocked = other.ask('sync', { name: 'a', options: { ...options, timeout: 60_000 } });
-    await pendingOn(locks, 'a');
-    const writer = locks.request('a', { priority: 1 }, () => 'written');
-    assert.equal((await blocked).error.name, 'DeadlockError');
-    theirs.release();
-    await mine.release();
-    assert.equal(await writer, 'written');
-  });
-
-  it('throw at once where the thread is in its own way', async (t) => {
-    const { locks } = freshBucket(t);
-    const held = await hold(locks, 'a', { label: 'mine' });
-    assert.throws(
-      () => locks.acquireSync('a', { timeout: 1e9 }),
-      ({ name, cycle }) =>
-        name === 'DeadlockError' && cycle[1].label === 'mine' && cycle[1].pid === process.pid,
-    );
-    await held.release();
-  });
-});
-
-describe('a reentrant request of the host scope', { skip }, () => {
-  it('is served by the lock it is inside of', async (t) => {
-    const { locks } = freshBucket(t);
-    const tokens = await locks.request('a', { reentrant: true }, ({ token }) =>
-      locks.request('a', { reentrant: true }, (inner) => [token, inner.token]),
-    );
-    assert.equal(tokens[0], tokens[1]);
-  });
-
-  it('rejects where it is exclusive inside shared, with who is in the way', async (t) => {
-    const { locks } = freshBucket(t);
-    await assert.rejects(
-      locks.request('a', { mode: 'shared', label: 'outer', reentrant: true }, () =>
-        locks.request('a', { reentrant: true, label: 'inner' }, () => {}),
-      ),
-      ({ name, cycle }) =>
-        name === 'DeadlockError' && cycle[0].label === 'inner' && cycle[1].label === 'outer',
-    );
   });
 });
 
@@ -349,35 +278,5 @@ describe('web-locks/host', { skip }, () => {
     const held = await hold(locks, name);
     assert.equal(await webLocks.locks.request(name, { ifAvailable: true }, Boolean), true);
     await held.release();
-  });
-
-  it('refuses deadlock: reject', async (t) => {
-    const { locks } = freshBucket(t);
-    await assert.rejects(
-      locks.request('a', { deadlock: 'reject' }, () => {}),
-      { name: 'NotSupportedError' },
-    );
-  });
-
-  it('serves Mutex, RWLock and Semaphore', async (t) => {
-    const { bucket, locks, where } = freshBucket(t);
-    const other = await RemoteProcess.start(t, where);
-    const theirs = await other.hold('mutex');
-    const mutex = new host.Mutex('mutex', { locks });
-    const mine = mutex.runExclusive(() => 'had it');
-    await pendingOn(locks, 'mutex');
-    theirs.release();
-    assert.equal(await mine, 'had it');
-    const files = new host.Semaphore('files', { permits: 2, bucket });
-    const one = await files.acquire();
-    const two = await other.hold('files', { mode: 'shared', limit: 2 });
-    assert.equal(await files.tryAcquire(), null);
-    two.release();
-    await two.settled;
-    const three = await files.acquire();
-    await one();
-    await three();
-    const config = new host.RWLock('config', { bucket });
-    assert.equal(await config.runShared(() => 'read'), 'read');
   });
 });

@@ -6,7 +6,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { LockLostError, LockStolenError } = require('../../lib/host.js');
+const { LockLostError } = require('../../lib/host.js');
 const { hold } = require('../helpers/locks.js');
 const { RemoteProcess, freshBucket, pendingOn } = require('../helpers/process.js');
 const { lacksHost: skip } = require('../helpers/host-scope.js');
@@ -14,46 +14,6 @@ const { lacksHost: skip } = require('../helpers/host-scope.js');
 const start = RemoteProcess.start;
 
 describe('locks between processes', { skip }, () => {
-  it('a lock that another process holds is granted when that one releases it', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await start(t, where);
-    const held = await other.hold('a');
-    let granted = false;
-    const mine = locks.request('a', () => {
-      granted = true;
-    });
-    await pendingOn(locks, 'a');
-    assert.equal(granted, false);
-    held.release();
-    await mine;
-    assert.deepEqual(await held.settled, {});
-  });
-
-  it('tells the process whose lock is stolen', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await start(t, where);
-    const victim = await other.hold('a');
-    const thief = await hold(locks, 'a', { steal: true });
-    const { held } = await locks.query();
-    const { error } = await victim.settled;
-    assert.equal(error.name, 'AbortError');
-    assert.equal(error.clientId, held[0].clientId);
-    assert.equal((await victim.lost).clientId, held[0].clientId);
-    await thief.release();
-  });
-
-  it('tells this process when another one steals its lock', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await start(t, where);
-    const mine = await hold(locks, 'a');
-    const thief = await other.hold('a', { steal: true });
-    await assert.rejects(mine.released, LockStolenError);
-    assert.equal(mine.lock.held, false);
-    assert.ok(mine.lock.signal.aborted);
-    thief.release();
-    await thief.settled;
-  });
-
   it('a time limit tells which process holds the lock', async (t) => {
     const { locks, where } = freshBucket(t);
     const other = await start(t, where);
@@ -109,20 +69,6 @@ describe('locks between processes', { skip }, () => {
     await mine;
   });
 
-  it('tokens grow over processes', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const [one, two] = [await start(t, where), await start(t, where)];
-    const tokens = [];
-    for (const remote of [one, two, one]) {
-      const held = await remote.hold('a');
-      tokens.push(BigInt(held.lock.token));
-      held.release();
-      await held.settled;
-    }
-    await locks.request('a', (lock) => tokens.push(lock.token));
-    for (let i = 1; i < tokens.length; i++) assert.ok(tokens[i] > tokens[i - 1], `${tokens}`);
-  });
-
   it('the default bucket is shared, and is no bucket that has a name', async (t) => {
     const { where } = freshBucket(t);
     const options = { env: { ...process.env, WEB_LOCKS_DIRECTORY: where.directory } };
@@ -154,82 +100,9 @@ describe('a process that ends', { skip }, () => {
       await other.exited;
     });
   }
-
-  it('is not waited for by an ifAvailable request either', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await start(t, where);
-    await other.hold('a');
-    other.kill();
-    await other.exited;
-    const lock = await locks.request('a', { ifAvailable: true }, (given) => given?.mode);
-    assert.equal(lock, 'exclusive');
-  });
-
-  it('while it waits does not keep those behind it waiting', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await start(t, where);
-    const held = await hold(locks, 'a');
-    await other.request('a');
-    await pendingOn(locks, 'a');
-    const third = await start(t, where);
-    const behind = await third.request('a');
-    await pendingOn(locks, 'a', 2);
-    other.kill();
-    await other.exited;
-    await held.release();
-    await behind.granted;
-  });
-
-  it('is not seen by query()', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await start(t, where);
-    await other.hold('a');
-    other.kill();
-    await other.exited;
-    assert.deepEqual(await locks.query(), { held: [], pending: [] });
-  });
-
-  it('stopped keeps its lock, and gives it back when it goes on', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await start(t, where);
-    const theirs = await other.hold('a');
-    other.kill('SIGSTOP');
-    assert.equal(await locks.request('a', { ifAvailable: true }, (lock) => lock), null);
-    // Others go on meanwhile.
-    assert.equal(await locks.request('b', (lock) => lock.name), 'b');
-    const mine = locks.request('a', (lock) => lock.name);
-    await pendingOn(locks, 'a');
-    theirs.release();
-    other.kill('SIGCONT');
-    assert.equal(await mine, 'a');
-  });
-
-  it('stopped and then killed gives its lock to the next one', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await start(t, where);
-    await other.hold('a');
-    other.kill('SIGSTOP');
-    const mine = locks.request('a', (lock) => lock.name);
-    await pendingOn(locks, 'a');
-    other.kill('SIGKILL');
-    assert.equal(await mine, 'a');
-  });
 });
 
 describe('threads of processes', { skip }, () => {
-  it('are told apart, and share the locks with all others', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await start(t, where);
-    await other.hold('a');
-    await other.ask('worker');
-    await other.hold('b');
-    const { held } = await locks.query({ details: true });
-    const [a, b] = ['a', 'b'].map((name) => held.find((info) => info.name === name));
-    assert.equal(a.pid, b.pid);
-    assert.notEqual(a.clientId, b.clientId);
-    assert.deepEqual([a.threadId, b.threadId], [0, 1]);
-  });
-
   it('are all in the details, each with its process, its thread and a client id', async (t) => {
     const { locks, where } = freshBucket(t);
     const who = ({ pid, threadId, threadName }) => `${pid}/${threadId}/${threadName}`;
@@ -321,16 +194,5 @@ describe('a bucket of all processes that is closed', { skip }, () => {
     assert.ok(held.lock.held);
     await held.release();
     await again.close();
-  });
-
-  it('fails what is asked for and not answered yet', async (t) => {
-    const { bucket, locks } = freshBucket(t);
-    const asked = [bucket.ready, locks.query()];
-    const all = asked.map((promise) => assert.rejects(promise, { name: 'InvalidStateError' }));
-    // It may be granted meanwhile, and then it is a lock that is lost.
-    const request = locks.request('a', () => {});
-    all.push(assert.rejects(request, ({ name }) => /^(InvalidState|Abort)Error$/.test(name)));
-    await bucket.close();
-    await Promise.all(all);
   });
 });

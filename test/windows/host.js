@@ -87,16 +87,6 @@ async function pending(locks, count) {
 describe('processes', () => {
   afterEach(() => Member.killAll());
 
-  it('a lock is handed from one process to another', async () => {
-    const directory = freshDirectory();
-    const [one, other] = await Member.several(2);
-    await one.tell('hold', { directory, name: 'a', id: 'mine' });
-    const waits = other.tell('hold', { directory, name: 'a' });
-    await pending(ofBucket(directory).locks, 1);
-    one.child.send({ do: 'release', id: 'mine' });
-    assert.equal(await waits, 'granted');
-  });
-
   it('who waits is granted what a killed process held', async () => {
     const directory = freshDirectory();
     const [holder, waiter] = await Member.several(2);
@@ -105,51 +95,6 @@ describe('processes', () => {
     await pending(ofBucket(directory).locks, 1);
     await holder.kill();
     assert.equal(await waits, 'granted');
-  });
-
-  it('a killed process is not waited for', async () => {
-    const directory = freshDirectory();
-    const [holder, killed, waiter] = await Member.several(3);
-    const { locks } = ofBucket(directory);
-    await holder.tell('hold', { directory, name: 'a', id: 'mine' });
-    killed.tell('hold', { directory, name: 'a' });
-    await pending(locks, 1);
-    const waits = waiter.tell('hold', { directory, name: 'a' });
-    await pending(locks, 2);
-    await killed.kill();
-    holder.child.send({ do: 'release', id: 'mine' });
-    assert.equal(await waits, 'granted');
-  });
-
-  it('the death of a process that has nothing changes nothing', async () => {
-    const directory = freshDirectory();
-    const [holder, bystander] = await Member.several(2);
-    const { locks } = ofBucket(directory);
-    await holder.tell('hold', { directory, name: 'a', id: 'mine' });
-    await bystander.tell('query', { directory });
-    const waits = locks.request('a', () => 'granted');
-    await pending(locks, 1);
-    await bystander.kill();
-    assert.equal((await locks.query()).held.length, 1);
-    holder.child.send({ do: 'release', id: 'mine' });
-    assert.equal(await waits, 'granted');
-  });
-
-  it('who does not wait finds out that the holder is dead', async () => {
-    const directory = freshDirectory();
-    const [holder, other] = await Member.several(2);
-    await holder.tell('hold', { directory, name: 'a' });
-    await holder.kill();
-    const options = { ifAvailable: true };
-    assert.equal(await other.tell('hold', { directory, name: 'a', options }), 'granted');
-  });
-
-  it('a query does not tell of a process that was killed', async () => {
-    const directory = freshDirectory();
-    const holder = await Member.start();
-    await holder.tell('hold', { directory, name: 'a' });
-    await holder.kill();
-    assert.deepEqual(await ofBucket(directory).locks.query(), { held: [], pending: [] });
   });
 
   it('the death of who has the place of one that left is noticed', async () => {
@@ -167,22 +112,6 @@ describe('processes', () => {
     await pending(locks, 1);
     await second.kill();
     assert.equal(await waitsForSecond, 'granted');
-  });
-
-  it('a stolen lock is lost in the other process', async () => {
-    const directory = freshDirectory();
-    const other = await Member.start();
-    let lost;
-    await new Promise((resolve) => {
-      const held = ofBucket(directory).locks.request('a', (lock) => {
-        resolve();
-        return once(lock.signal, 'abort');
-      });
-      lost = assert.rejects(held, { name: 'AbortError' });
-    });
-    const options = { steal: true };
-    assert.equal(await other.tell('hold', { directory, name: 'a', options }), 'granted');
-    await lost;
   });
 
   it('50 buckets are open in two processes', async () => {
