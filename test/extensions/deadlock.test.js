@@ -6,7 +6,15 @@ const { once } = require('node:events');
 const { describe, it } = require('node:test');
 const { Worker } = require('node:worker_threads');
 const { DeadlockError, locks, turn, needs } = require('../helpers/scope.js');
-const { FREE, deferred, freshName, hold, stateOf } = require('../helpers/locks.js');
+const {
+  FREE,
+  deferred,
+  freshName,
+  hold,
+  nothing,
+  stateOf,
+  valuesOf,
+} = require('../helpers/locks.js');
 
 const REJECT = { deadlock: 'reject' };
 
@@ -58,10 +66,7 @@ describe("deadlock: 'reject'", needs('deadlock'), () => {
     const [first, second] = await Promise.allSettled([nest(a, b), nest(b, a)]);
     assert.equal(first.value, 'both');
     assert.ok(second.reason instanceof DeadlockError);
-    assert.deepEqual(
-      second.reason.cycle.map(({ name }) => name),
-      [a, a, b, b],
-    );
+    assert.deepEqual(valuesOf(second.reason.cycle, 'name'), [a, a, b, b]);
   });
 
   it('a cycle over several threads', async (t) => {
@@ -129,10 +134,7 @@ describe("deadlock: 'reject'", needs('deadlock'), () => {
       assert.equal(await locks.request(name, shared, () => 'inner'), 'inner');
       // Not inside: called from the context that is outside of all locks.
       const writer = outside(() => locks.request(name, REJECT, () => 'writer'));
-      await assert.rejects(
-        locks.request(name, shared, () => {}),
-        DeadlockError,
-      );
+      await assert.rejects(locks.request(name, shared, nothing), DeadlockError);
       writer.catch(() => {});
     });
   });
@@ -167,24 +169,15 @@ describe("deadlock: 'reject'", needs('deadlock'), () => {
   it('requestAll rejects a deadlock with what it has taken already', async () => {
     const [a, b] = [freshName('a'), freshName('b')];
     await locks.request(b, REJECT, async () => {
-      await assert.rejects(
-        locks.requestAll([a, b], REJECT, () => {}),
-        DeadlockError,
-      );
+      await assert.rejects(locks.requestAll([a, b], REJECT, nothing), DeadlockError);
       assert.deepEqual(await stateOf(locks, a), FREE);
     });
     await locks.requestAll([a, b], REJECT, () =>
-      assert.rejects(
-        locks.request(a, REJECT, () => {}),
-        DeadlockError,
-      ),
+      assert.rejects(locks.request(a, REJECT, nothing), DeadlockError),
     );
   });
 
   it("accepts 'reject' only", async () => {
-    await assert.rejects(
-      locks.request('x', { deadlock: 'wait' }, () => {}),
-      TypeError,
-    );
+    await assert.rejects(locks.request('x', { deadlock: 'wait' }, nothing), TypeError);
   });
 });

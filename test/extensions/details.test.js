@@ -15,7 +15,7 @@ const {
   needs,
   turn,
 } = require('../helpers/scope.js');
-const { freshName, hold, timedOut } = require('../helpers/locks.js');
+const { freshName, hold, nothing, timedOut } = require('../helpers/locks.js');
 const { countSites } = require('../../lib/extensions/sites/sites.js');
 const { programName } = require('../../lib/platform/program.js');
 const { startProfile } = require('../../lib/profile.js');
@@ -472,9 +472,6 @@ describe('warnAfter', () => {
   });
 
   it('is a number of milliseconds', async () => {
-    await assert.rejects(
-      locks.request('x', { warnAfter: '1' }, () => {}),
-      TypeError,
-    );
+    await assert.rejects(locks.request('x', { warnAfter: '1' }, nothing), TypeError);
   });
 });

@@ -3,7 +3,7 @@
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { LockError, LockQueueFullError, Mutex, locks } = require('../helpers/scope.js');
-const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
+const { FREE, freshName, hold, nothing, stateOf, valuesOf } = require('../helpers/locks.js');
 
 describe('the option maxPending', () => {
   it('rejects with a LockQueueFullError if so many requests wait', async () => {
@@ -26,10 +26,7 @@ describe('the option maxPending', () => {
   it('of 0 refuses what would have to wait, and nothing else', async () => {
     const name = freshName();
     const held = await hold(locks, name, { maxPending: 0 });
-    await assert.rejects(
-      locks.request(name, { maxPending: 0 }, () => {}),
-      LockQueueFullError,
-    );
+    await assert.rejects(locks.request(name, { maxPending: 0 }, nothing), LockQueueFullError);
     const now = { maxPending: 0, timeout: 0 };
     const ifAvailable = { maxPending: 0, ifAvailable: true };
     const timeout = { name: 'TimeoutError' };
@@ -49,10 +46,10 @@ describe('the option maxPending', () => {
 
   for (const value of [-1, 0.5, 2 ** 31, Number.NaN, '1', null]) {
     it(`of ${typeof value} ${value} is a TypeError`, async () => {
-      await assert.rejects(
-        locks.request(freshName(), { maxPending: value }, () => {}),
-        { name: 'TypeError', message: /The 'maxPending' option/ },
-      );
+      await assert.rejects(locks.request(freshName(), { maxPending: value }, nothing), {
+        name: 'TypeError',
+        message: /The 'maxPending' option/,
+      });
     });
   }
 });
@@ -81,10 +78,7 @@ describe('query({ name })', () => {
     const held = await hold(locks, name, { label: 'holder' });
     const waiting = [hold(locks, name, { label: 'one' }), hold(locks, name, { label: 'two' })];
     const state = await locks.query({ name, details: true });
-    assert.deepEqual(
-      state.held.map(({ label }) => label),
-      ['holder'],
-    );
+    assert.deepEqual(valuesOf(state.held, 'label'), ['holder']);
     assert.deepEqual(
       state.pending.map(({ label, ahead, blockedBy }) => [label, ahead, blockedBy[0].label]),
       [

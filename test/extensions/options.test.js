@@ -13,7 +13,7 @@ const { after, before, describe, it } = require('node:test');
 const { CALLS, OPTIONS, SCOPES_OF_CALLS } = require('../../lib/extensions/options.js');
 const { Mutex, RWLock, Semaphore, locks } = require('../helpers/scope.js');
 const { chosen, scope } = require('../conformance/scopes.js');
-const { deferred, freshName } = require('../helpers/locks.js');
+const { deferred, freshName, valuesOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
 /** The scope of the table; that of `late.js` can do what a cluster can. */
@@ -219,10 +219,7 @@ const does = {
     await whileHeld(name, async (there) => {
       const asked = [locks.request(name, () => {}), call(name, { priority: 5 }, () => {})];
       const { pending } = await locks.query({ details: true, name });
-      assert.deepEqual(
-        pending.map(({ priority }) => priority),
-        [5, 0],
-      );
+      assert.deepEqual(valuesOf(pending, 'priority'), [5, 0]);
       there.release();
       await Promise.all(asked);
     });

@@ -9,7 +9,7 @@ const { once } = require('node:events');
 const { describe, it } = require('node:test');
 const { Worker } = require('node:worker_threads');
 const { Mutex, RWLock, locks, needs, turn } = require('../helpers/scope.js');
-const { freshName, hold } = require('../helpers/locks.js');
+const { freshName, hold, valuesOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
 const library = JSON.stringify(require.resolve('../fixtures/library.js'));
@@ -56,10 +56,7 @@ describe('the option priority', needs('priority'), () => {
     const theirs = await other.request(queue.name, { priority: 1 });
     queue.add('more', { priority: 2 });
     const { pending } = await locks.query({ details: true, name: queue.name });
-    assert.deepEqual(
-      pending.map(({ priority }) => priority),
-      [2, 1, 0],
-    );
+    assert.deepEqual(valuesOf(pending, 'priority'), [2, 1, 0]);
     await held.release();
     await theirs.granted;
     assert.deepEqual(queue.order, ['more']);
@@ -81,21 +78,15 @@ describe('the option priority', needs('priority'), () => {
     );
     const order = ['exclusive', 'shared', 'shared'];
     const { pending } = await locks.query({ name });
-    assert.deepEqual(
-      pending.map(({ mode }) => mode),
-      order,
-    );
+    assert.deepEqual(valuesOf(pending, 'mode'), order);
     for (const entry of pending) assert.deepEqual(Object.keys(entry), ['clientId', 'mode', 'name']);
     const details = await locks.query({ details: true, name });
     assert.equal(details.held[0].priority, -3);
-    assert.deepEqual(
-      details.pending.map(({ ahead, mode, priority }) => [ahead, mode, priority]),
-      [
-        [0, 'exclusive', 4],
-        [1, 'shared', 0],
-        [2, 'shared', -2],
-      ],
-    );
+    assert.deepEqual(valuesOf(details.pending, 'ahead', 'mode', 'priority'), [
+      [0, 'exclusive', 4],
+      [1, 'shared', 0],
+      [2, 'shared', -2],
+    ]);
     await held.release();
     await Promise.all(waiting);
   });

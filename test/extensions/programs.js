@@ -119,14 +119,28 @@ const stepOf = (kinds, options) =>
     { weight: 1, arbitrary: fc.record({ does: fc.constant('close') }) },
   );
 
+/** A call that holds, and one inside of it that has its name and its options, and others. */
+const nestOf = (kinds, options) =>
+  fc.tuple(callOf(kinds, options), callOf(kinds, options)).map(([outer, inner]) => [
+    { ...outer, work: 'hold' },
+    { ...inner, names: outer.names, drawn: [...inner.drawn, ...outer.drawn], inside: 0 },
+  ]);
+
 const program = fc
   .tuple(
     fc.subarray(Object.keys(KINDS), { minLength: 1, maxLength: 4 }),
     fc.subarray(Object.keys(VALUES), { minLength: 2, maxLength: 6 }),
   )
   .chain(([kinds, options]) =>
-    fc.array(stepOf(kinds, options), { minLength: 1, maxLength: 40, size: 'max' }),
-  );
+    fc.array(
+      fc.oneof(
+        { weight: 9, arbitrary: stepOf(kinds, options).map((step) => [step]) },
+        { weight: 1, arbitrary: nestOf(kinds, options) },
+      ),
+      { minLength: 1, maxLength: 40, size: 'max' },
+    ),
+  )
+  .map((steps) => steps.flat());
 
 // What is compared with.
 

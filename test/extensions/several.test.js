@@ -3,20 +3,26 @@
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { LockStolenError, LockTimeoutError, locks, turn, needs } = require('../helpers/scope.js');
-const { FREE, deferred, freshName, hold, stateOf, timedOut } = require('../helpers/locks.js');
+const {
+  FREE,
+  deferred,
+  freshName,
+  hold,
+  nothing,
+  stateOf,
+  timedOut,
+  valuesOf,
+} = require('../helpers/locks.js');
 const { run } = require('../helpers/program.js');
 
 describe('locks.requestAll', () => {
   it('calls back with the locks in the order asked for, and releases them', async () => {
     const [a, b] = [freshName('a'), freshName('b')];
     const result = await locks.requestAll([b, { name: a, mode: 'shared' }], async (held) => {
-      assert.deepEqual(
-        held.map(({ name, mode }) => [name, mode]),
-        [
-          [b, 'exclusive'],
-          [a, 'shared'],
-        ],
-      );
+      assert.deepEqual(valuesOf(held, 'name', 'mode'), [
+        [b, 'exclusive'],
+        [a, 'shared'],
+      ]);
       assert.deepEqual(await stateOf(locks, a), { held: ['shared'], pending: [] });
       return 'result';
     });
@@ -89,10 +95,7 @@ describe('locks.requestAll', () => {
     await turn();
     controller.abort(new Error('enough'));
     await assert.rejects(aborted, { message: 'enough' });
-    await assert.rejects(
-      locks.requestAll([a, b], { timeout: 5 }, () => {}),
-      LockTimeoutError,
-    );
+    await assert.rejects(locks.requestAll([a, b], { timeout: 5 }, nothing), LockTimeoutError);
     await held.release();
     await assert.rejects(
       locks.requestAll([a, b], () => {
@@ -160,24 +163,12 @@ describe('locks.requestAll', () => {
 
   it('rejects what it cannot take', async () => {
     const call = (...given) => locks.requestAll(...given);
-    await assert.rejects(
-      call('name', () => {}),
-      TypeError,
-    );
+    await assert.rejects(call('name', nothing), TypeError);
     await assert.rejects(call(['x']), TypeError);
     await assert.rejects(call(['x'], {}), TypeError);
-    await assert.rejects(
-      call([{ name: 'x', mode: 'both' }], () => {}),
-      TypeError,
-    );
-    await assert.rejects(
-      call(['x', '-x'], () => {}),
-      { name: 'NotSupportedError' },
-    );
-    await assert.rejects(
-      call(['x'], { steal: true }, () => {}),
-      { name: 'NotSupportedError' },
-    );
+    await assert.rejects(call([{ name: 'x', mode: 'both' }], nothing), TypeError);
+    await assert.rejects(call(['x', '-x'], nothing), { name: 'NotSupportedError' });
+    await assert.rejects(call(['x'], { steal: true }, nothing), { name: 'NotSupportedError' });
   });
 });
 
@@ -271,10 +262,7 @@ describe('locks.acquireAll', () => {
   it('resolves to the locks and a release() for all', async () => {
     const [a, b] = [freshName('a'), freshName('b')];
     const all = await locks.acquireAll([b, a]);
-    assert.deepEqual(
-      all.locks.map(({ name }) => name),
-      [b, a],
-    );
+    assert.deepEqual(valuesOf(all.locks, 'name'), [b, a]);
     all.release();
     all.release();
     assert.deepEqual(await stateOf(locks, a), FREE);

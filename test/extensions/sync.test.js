@@ -7,7 +7,7 @@ const { once } = require('node:events');
 const { describe, it } = require('node:test');
 const { Worker } = require('node:worker_threads');
 const { DeadlockError, LockTimeoutError, Mutex, locks, needs } = require('../helpers/scope.js');
-const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
+const { FREE, freshName, hold, stateOf, valuesOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
 const library = JSON.stringify(require.resolve('../fixtures/library.js'));
@@ -120,7 +120,7 @@ describe('locks.acquireSync', needs('sync'), () => {
       (error) =>
         error instanceof DeadlockError &&
         /: .*"later"\) waits for .*, requested before by .*"earlier"\)\.$/.test(error.message) &&
-        error.cycle.map(({ label }) => label).join() === 'later,earlier',
+        valuesOf(error.cycle, 'label').join() === 'later,earlier',
     );
     held.release();
     await ahead;

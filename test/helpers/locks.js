@@ -12,6 +12,17 @@ let names = 0;
 /** A resource name that no other test uses. */
 const freshName = (title = 'resource') => `${title} ${threadId}.${++names} ${randomUUID()}`;
 
+/** Callbacks: one that does nothing, and one that nobody may call. */
+const nothing = () => {};
+const notCalled = () => assert.fail('the callback was called');
+
+/** What a promise rejects with. */
+const rejectionOf = (promise) => promise.then(assert.fail, (reason) => reason);
+
+/** The values of fields of each entry: plain ones of one field, a list of several. */
+const valuesOf = (entries, ...keys) =>
+  entries.map((entry) => (keys.length > 1 ? keys.map((key) => entry[key]) : entry[keys[0]]));
+
 /** A promise with its functions. */
 function deferred() {
   let resolve, reject;
@@ -55,6 +66,7 @@ async function stateOf(locks, name) {
 }
 
 const FREE = { held: [], pending: [] };
+const HELD = { held: ['exclusive'], pending: [] };
 
 /** Lets everything happen that is due in this thread: microtasks, then a turn of the event loop. */
 const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -71,4 +83,17 @@ async function timedOut(ask) {
   }
 }
 
-module.exports = { FREE, deferred, freshName, hold, stateOf, timedOut, turn };
+module.exports = {
+  FREE,
+  HELD,
+  deferred,
+  freshName,
+  hold,
+  notCalled,
+  nothing,
+  rejectionOf,
+  stateOf,
+  timedOut,
+  turn,
+  valuesOf,
+};

@@ -13,7 +13,7 @@ const vm = require('node:vm');
 const { LockTimeoutError, Mutex, RWLock, locks } = require('../../lib/index.js');
 const { milliseconds } = require('../../lib/extensions/errors/descriptions.js');
 const install = require('../../lib/install.js');
-const { FREE, freshName, hold, stateOf, turn } = require('../helpers/locks.js');
+const { FREE, freshName, hold, nothing, stateOf, turn } = require('../helpers/locks.js');
 const { run } = require('../helpers/program.js');
 
 const lib = path.join(__dirname, '..', '..', 'lib');
@@ -254,10 +254,9 @@ describe('in a vm context without the platform’s globals', () => {
     const name = freshName();
     const held = await hold(locks, name);
     for (const timeout of [0, 5]) {
-      await assert.rejects(
-        bare.locks.request(name, { timeout }, () => {}),
-        { name: 'TimeoutError' },
-      );
+      await assert.rejects(bare.locks.request(name, { timeout }, nothing), {
+        name: 'TimeoutError',
+      });
     }
     await held.release();
   });
@@ -372,10 +371,7 @@ describe("deadlock: 'reject' is about requests that say it, inside requests that
     await locks.request(freshName(), REJECT, () => {});
     const name = freshName();
     await locks.requestAll([name], () =>
-      assert.rejects(
-        locks.request(name, { ...REJECT, timeout: 20 }, () => {}),
-        LockTimeoutError,
-      ),
+      assert.rejects(locks.request(name, { ...REJECT, timeout: 20 }, nothing), LockTimeoutError),
     );
   });
 
@@ -391,10 +387,7 @@ describe("deadlock: 'reject' is about requests that say it, inside requests that
     const [name, between] = [freshName(), freshName('between')];
     await locks.request(name, REJECT, () =>
       locks.request(between, () =>
-        assert.rejects(
-          locks.request(name, REJECT, () => {}),
-          { name: 'DeadlockError' },
-        ),
+        assert.rejects(locks.request(name, REJECT, nothing), { name: 'DeadlockError' }),
       ),
     );
   });

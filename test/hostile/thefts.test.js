@@ -9,6 +9,7 @@ const { describe, it } = require('node:test');
 const install = require('../../lib/install.js');
 const { locks } = require('../../lib/index.js');
 const { run } = require('../helpers/program.js');
+const { nothing } = require('../helpers/locks.js');
 
 describe('a theft between the last grant and the hand-over', () => {
   for (const ticks of [0, 1, 2, 3, 4, 5, 6, 7, 8]) {
@@ -123,7 +124,4 @@ it('install() twice where there is no navigator, undone in the other order', () 
 });
 
 it('an entry without a name is a TypeError', () =>
-  assert.rejects(
-    locks.requestAll([{ mode: 'shared' }], () => {}),
-    TypeError,
-  ));
+  assert.rejects(locks.requestAll([{ mode: 'shared' }], nothing), TypeError));

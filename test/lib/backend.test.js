@@ -9,7 +9,7 @@ const { LockError, LockLostError, Mutex, Semaphore } = require('../../lib/index.
 const { noMemoryError } = require('../../lib/platform/errors.js');
 const { HeldRequest } = require('../../lib/extensions/request/lock-handle.js');
 const { createLockManager } = require('../../lib/extensions/manager/lock-manager.js');
-const { deferred, turn } = require('../helpers/locks.js');
+const { deferred, notCalled, nothing, turn, valuesOf } = require('../helpers/locks.js');
 
 /** A backend that notes what it is asked, and answers when the test says so. */
 class ManualBackend {
@@ -56,14 +56,11 @@ describe('a LockManager assumes nothing of when its backend answers', () => {
     locks.request('a', () => {});
     locks.request('b', { mode: 'shared', ifAvailable: true }, () => {});
     locks.request('c', { steal: true }, () => {});
-    assert.deepEqual(
-      backend.requests.map(({ name, mode, disposition }) => [name, mode, disposition]),
-      [
-        ['a', 'exclusive', 'wait'],
-        ['b', 'shared', 'ifAvailable'],
-        ['c', 'exclusive', 'steal'],
-      ],
-    );
+    assert.deepEqual(valuesOf(backend.requests, 'name', 'mode', 'disposition'), [
+      ['a', 'exclusive', 'wait'],
+      ['b', 'shared', 'ifAvailable'],
+      ['c', 'exclusive', 'steal'],
+    ]);
   });
 
   it('a grant turns later calls back then, in the context of the request', async () => {
@@ -100,10 +97,11 @@ describe('a LockManager assumes nothing of when its backend answers', () => {
   it('out of memory in the backend rejects with an error that says so', async () => {
     const { backend, locks } = setUp();
     backend.request = (request) => request.failed(() => noMemoryError('requesting a lock'));
-    await assert.rejects(
-      locks.request('a', () => assert.fail('called')),
-      { name: 'RangeError', code: 'ERR_WEB_LOCKS_NO_MEMORY', message: /^Out of memory/ },
-    );
+    await assert.rejects(locks.request('a', notCalled), {
+      name: 'RangeError',
+      code: 'ERR_WEB_LOCKS_NO_MEMORY',
+      message: /^Out of memory/,
+    });
   });
 
   it('waits for a release that takes its time before the released promise settles', async () => {
@@ -366,10 +364,7 @@ describe('a LockManager of a backend that is far away', () => {
     assert.throws(() => locks.tryAcquireSync('a'), unsupported);
     assert.throws(() => new Mutex('a', { locks }).locked, unsupported);
     assert.throws(() => new Semaphore('a', { locks, permits: 1 }).available, unsupported);
-    await assert.rejects(
-      locks.request('a', { deadlock: 'reject' }, () => {}),
-      unsupported,
-    );
+    await assert.rejects(locks.request('a', { deadlock: 'reject' }, nothing), unsupported);
     assert.deepEqual(backend.requests, []);
   });
 
@@ -838,10 +833,7 @@ describe('what a lock serves, of a backend that releases later', () => {
       const nested = await setUpNested();
       const [request] = nested.backend.requests;
       note(request);
-      assert.deepEqual(
-        nested.locks.map(({ held }) => held),
-        [false, false],
-      );
+      assert.deepEqual(valuesOf(nested.locks, 'held'), [false, false]);
       request.announceLoss(true);
       await bothReject(nested, { name: 'AbortError' });
     });
@@ -951,10 +943,7 @@ describe('several locks, of a backend that requests them in one step', () => {
     assert.deepEqual(steps, [['b']]);
     answer(backend.requests[1], 'granted');
     assert.equal(await outer, 2);
-    assert.deepEqual(
-      backend.released.map(({ name }) => name),
-      ['b', 'a'],
-    );
+    assert.deepEqual(valuesOf(backend.released, 'name'), ['b', 'a']);
   });
 
   it('asks for none if a lock that they are inside of does not serve one', async () => {
@@ -1093,9 +1082,6 @@ describe('locks.once, while it is asked whether the name is marked', () => {
     const reason = new Error('given up');
     const { backend, error } = await asked((_, controller) => controller.abort(reason));
     assert.equal(error, reason);
-    assert.deepEqual(
-      backend.released.map(({ keep }) => keep),
-      [undefined],
-    );
+    assert.deepEqual(valuesOf(backend.released, 'keep'), [undefined]);
   });
 });

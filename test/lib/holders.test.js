@@ -9,7 +9,7 @@ const { addon } = require('../../lib/backend/addon.js');
 const { HostBackend } = require('../../lib/backend/host.js');
 const { NativeBackend } = require('../../lib/backend/native.js');
 const { createLockManager } = require('../../lib/extensions/manager/lock-manager.js');
-const { freshName, hold } = require('../helpers/locks.js');
+const { freshName, hold, nothing, valuesOf } = require('../helpers/locks.js');
 const { freshDirectory } = require('../helpers/process.js');
 const late = require('../conformance/late.js');
 const { memoryBackend } = require('../conformance/memory.js');
@@ -65,10 +65,7 @@ describe('who holds a lock', () => {
       it('is known, and that nobody does', async (t) => {
         const { backend } = await setUp(t, make);
         const holders = await holdersOf(backend, 'a');
-        assert.deepEqual(
-          holders.map(({ name, mode }) => [name, mode]),
-          [['a', 'exclusive']],
-        );
+        assert.deepEqual(valuesOf(holders, 'name', 'mode'), [['a', 'exclusive']]);
         assert.deepEqual(await holdersOf(backend, 'b'), []);
       });
 
@@ -76,14 +73,14 @@ describe('who holds a lock', () => {
         const { backend, locks } = await setUp(t, make);
         fail(t, backend);
         assert.equal(await holdersOf(backend, 'a'), undefined);
-        await assert.rejects(
-          locks.request('a', { timeout: 0 }, () => {}),
-          { name: 'TimeoutError', message: /holder unknown/ },
-        );
-        await assert.rejects(
-          locks.request('a', { timeout: 20 }, () => {}),
-          { name: 'TimeoutError', message: /holder unknown/ },
-        );
+        await assert.rejects(locks.request('a', { timeout: 0 }, nothing), {
+          name: 'TimeoutError',
+          message: /holder unknown/,
+        });
+        await assert.rejects(locks.request('a', { timeout: 20 }, nothing), {
+          name: 'TimeoutError',
+          message: /holder unknown/,
+        });
       });
 
       it('is not known where the backend is closed', async (t) => {
@@ -120,19 +117,19 @@ describe('who holds a lock', () => {
             return holders;
           };
         }
-        await assert.rejects(
-          locks.request('a', { timeout: 20 }, () => {}),
-          { name: 'TimeoutError', message: /held by/ },
-        );
+        await assert.rejects(locks.request('a', { timeout: 20 }, nothing), {
+          name: 'TimeoutError',
+          message: /held by/,
+        });
       });
 
       it('is told in time, or not at all', async (t) => {
         const { backend, locks } = await setUp(t, make);
         if (backend.askHolders) backend.askHolders = () => sleep(60_000, undefined, { ref: false });
-        await assert.rejects(
-          locks.request('a', { timeout: 20 }, () => {}),
-          { name: 'TimeoutError', message: backend.askHolders ? /holder unknown/ : /held by/ },
-        );
+        await assert.rejects(locks.request('a', { timeout: 20 }, nothing), {
+          name: 'TimeoutError',
+          message: backend.askHolders ? /holder unknown/ : /held by/,
+        });
       });
     });
   }
@@ -148,20 +145,17 @@ describe('a time-out while the bucket of the host scope opens', { skip: noHost }
   it('names the holder once it is open', async (t) => {
     const { locks } = await setUp(t, backends.host.make);
     t.mock.method(addon, 'hostHolders', () => addon.WLH_LOST, { times: 1 });
-    await assert.rejects(
-      locks.request('a', { timeout: 20 }, () => {}),
-      { name: 'TimeoutError', message: /held by/ },
-    );
+    await assert.rejects(locks.request('a', { timeout: 20 }, nothing), {
+      name: 'TimeoutError',
+      message: /held by/,
+    });
   });
 
   it('says that it was not open', async (t) => {
     const { locks } = await setUp(t, backends.host.make);
     failCalls(t, ['hostHolders'], addon.WLH_LOST);
     failCalls(t, ['hostReady'], addon.WLH_PENDING);
-    await assert.rejects(
-      locks.request('a', { timeout: 20 }, () => {}),
-      isNotOpen,
-    );
+    await assert.rejects(locks.request('a', { timeout: 20 }, nothing), isNotOpen);
     // A request that its own thread blocks is a deadlock, so the holder is another thread's.
     t.mock.method(addon, 'hostWait', () => addon.WLH_PENDING);
     assert.throws(() => locks.acquireSync('a', { timeout: 20 }), isNotOpen);

@@ -47,10 +47,7 @@ const VALUES = {
     ],
     bad: [],
   },
-  blocking: {
-    good: [[true], [false], [0, false], [null, false]],
-    bad: [],
-  },
+  blocking: { good: [[true], [false], [0, false], [null, false]], bad: [] },
   deadlock: { good: [['reject']], bad: [true, 'Reject', null] },
   holdTimeout: { good: [[0.5], [1e9]], bad: [0, -1, '5', null, Infinity, NaN] },
   keep: { good: [[0.5], [3e12]], bad: [0, -1, '5', null, 4e12, NaN] },

@@ -148,11 +148,7 @@ class Comparison {
   /** The options that make sense together. */
   #more({ limit, weight, deviates, maxPending, priority }, { name, mode, steal }) {
     const weighs = mode === 'shared' && (name === 'c') !== deviates;
-    return {
-      maxPending,
-      ...(weighs ? { limit, weight } : {}),
-      ...(steal ? {} : { priority }),
-    };
+    return { maxPending, ...(weighs ? { limit, weight } : {}), ...(steal ? {} : { priority }) };
   }
 
   async request({ agent, bucket, name, mode, disposition, more }) {

@@ -4,6 +4,7 @@ const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { Lock, LockManager, locks, openBucket } = require('../../lib/index.js');
 const install = require('../../lib/install.js');
+const { nothing } = require('../helpers/locks.js');
 
 /** Everything that install() may touch. */
 const snapshot = () => ({
@@ -64,10 +65,7 @@ describe('3.1 Navigator mixins: web-locks/install', () => {
       for (const one of await Promise.allSettled(waiting)) assert.equal(one.reason, 'enough');
       assert.equal(signal.listeners.size, 0);
     });
-    await assert.rejects(
-      locks.request('a', { signal }, () => {}),
-      (reason) => reason === 'enough',
-    );
+    await assert.rejects(locks.request('a', { signal }, nothing), (reason) => reason === 'enough');
     const other = new OtherSignal();
     assert.equal(await locks.request('a', { signal: other }, () => 'granted'), 'granted');
     assert.equal(other.listeners.size, 0);
@@ -76,10 +74,7 @@ describe('3.1 Navigator mixins: web-locks/install', () => {
         get: (target, name) => (name === part ? undefined : Reflect.get(target, name)),
         has: (target, name) => name !== part && Reflect.has(target, name),
       });
-      await assert.rejects(
-        locks.request('a', { signal: lacking }, () => {}),
-        TypeError,
-      );
+      await assert.rejects(locks.request('a', { signal: lacking }, nothing), TypeError);
     }
     uninstalls.pop()();
     await assert.rejects(refused(), TypeError);

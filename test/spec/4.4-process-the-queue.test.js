@@ -4,7 +4,7 @@ const assert = require('node:assert/strict');
 const { AsyncLocalStorage } = require('node:async_hooks');
 const { describe, it } = require('node:test');
 const { locks } = require('../helpers/scope.js');
-const { freshName, hold, stateOf } = require('../helpers/locks.js');
+const { freshName, hold, stateOf, valuesOf } = require('../helpers/locks.js');
 
 describe('4.4 Process a lock request queue', () => {
   it('grants shared requests together until the first exclusive one', async () => {
@@ -95,9 +95,6 @@ describe('4.4 Process a lock request queue', () => {
       }),
     );
     const outcomes = await Promise.allSettled(all);
-    assert.deepEqual(
-      outcomes.map(({ reason }) => reason),
-      [1, 2, 3],
-    );
+    assert.deepEqual(valuesOf(outcomes, 'reason'), [1, 2, 3]);
   });
 });

@@ -8,7 +8,7 @@ const { describe, it } = require('node:test');
 const { Worker } = require('node:worker_threads');
 const { LockLostError, LockManager, locks, openBucket } = require('../../lib/index.js');
 const { scopes } = require('../conformance/scopes.js');
-const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
+const { FREE, freshName, hold, nothing, stateOf, valuesOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
 describe('2.2, 6.1 Storage buckets', () => {
@@ -32,10 +32,7 @@ describe('2.2, 6.1 Storage buckets', () => {
     for (const options of [{ directory: '/tmp' }, { pool: {} }, {}]) {
       assert.throws(() => openBucket('shop', options), /takes only a name.*web-locks\/host/);
     }
-    assert.deepEqual(
-      ['a', 'b'].map(openBucket).map(({ name }) => name),
-      ['a', 'b'],
-    );
+    assert.deepEqual(valuesOf(['a', 'b'].map(openBucket), 'name'), ['a', 'b']);
   });
 
   it('locks of one bucket neither block nor show in another', async () => {
@@ -129,10 +126,7 @@ describe('2.2, 6.1 Storage buckets', () => {
       const held = await hold(other.locks, 'a');
       const pending = bucket.locks.request('a', () => assert.fail('called'));
       await Promise.all([bucket.close(), assert.rejects(pending, INVALID)]);
-      await assert.rejects(
-        bucket.locks.request('a', () => {}),
-        INVALID,
-      );
+      await assert.rejects(bucket.locks.request('a', nothing), INVALID);
       await assert.rejects(bucket.locks.acquire('a'), INVALID);
       await assert.rejects(bucket.locks.query(), INVALID);
       assert.throws(() => bucket.locks.acquireSync('a', { timeout: 1 }), INVALID);

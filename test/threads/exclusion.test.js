@@ -8,7 +8,7 @@ const path = require('node:path');
 const { describe, it } = require('node:test');
 const { Worker } = require('node:worker_threads');
 const { locks } = require('../../lib/index.js');
-const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
+const { FREE, freshName, hold, stateOf, valuesOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
 const COUNTER = path.join(__dirname, '..', 'fixtures', 'counter.js');
@@ -129,14 +129,8 @@ describe('query() over threads', () => {
       pending: pending.filter((info) => info.name === name),
     }));
     for (const snapshot of snapshots) assert.deepEqual(snapshot, snapshots[0]);
-    assert.deepEqual(
-      mine.held.map(({ mode }) => mode),
-      ['exclusive'],
-    );
-    assert.deepEqual(
-      mine.pending.map(({ mode }) => mode),
-      ['shared', 'exclusive'],
-    );
+    assert.deepEqual(valuesOf(mine.held, 'mode'), ['exclusive']);
+    assert.deepEqual(valuesOf(mine.pending, 'mode'), ['shared', 'exclusive']);
     const ids = [...mine.held, ...mine.pending].map(({ clientId }) => clientId);
     const threadIds = [...remotes.map(({ worker }) => worker.threadId), 0];
     assert.deepEqual(

@@ -17,10 +17,7 @@ const entry = JSON.stringify(require.resolve('../../lib/index.js'));
 async function terminateAt(code, workerData, until) {
   const worker = new Worker(
     `const { workerData, parentPort } = require('node:worker_threads'); ${code}`,
-    {
-      eval: true,
-      workerData,
-    },
+    { eval: true, workerData },
   );
   await until(worker);
   await worker.terminate();

@@ -5,7 +5,7 @@
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { locks } = require('../../lib/index.js');
-const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
+const { FREE, freshName, hold, nothing, stateOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
 const shared = (limit, weight) => ({ mode: 'shared', limit, weight });
@@ -31,10 +31,7 @@ describe('semaphores over threads', () => {
     const name = freshName();
     const remote = await RemoteAgent.start(t);
     const theirs = await remote.hold(name, shared(3));
-    await assert.rejects(
-      locks.request(name, shared(4), () => {}),
-      TypeError,
-    );
+    await assert.rejects(locks.request(name, shared(4), nothing), TypeError);
     theirs.release();
     await theirs.settled;
     await locks.request(name, shared(4), () => {});
@@ -101,10 +98,9 @@ describe('maxPending over threads', () => {
     const theirs = await remote.request(name);
     const refused = await remote.request(name, { maxPending: 1 });
     assert.equal((await refused.settled).error.name, 'QuotaExceededError');
-    await assert.rejects(
-      locks.request(name, { maxPending: 1 }, () => {}),
-      { name: 'QuotaExceededError' },
-    );
+    await assert.rejects(locks.request(name, { maxPending: 1 }, nothing), {
+      name: 'QuotaExceededError',
+    });
     await mine.release();
     await theirs.granted;
     theirs.release();
