@@ -15,7 +15,7 @@ const {
   needs,
   turn,
 } = require('../helpers/scope.js');
-const { freshName, hold, nothing, timedOut } = require('../helpers/locks.js');
+const { freshName, hold, timedOut } = require('../helpers/locks.js');
 const { countSites } = require('../../lib/extensions/sites/sites.js');
 const { programName } = require('../../lib/platform/program.js');
 const { startProfile } = require('../../lib/profile.js');
@@ -57,28 +57,6 @@ describe('locks.query({ details: true })', () => {
     assert.deepEqual(state.pending[1].blockedBy, [holder]);
     held.release();
     await Promise.all([first, second]);
-  });
-
-  it('the name of a worker without one is empty', async (t) => {
-    const name = freshName();
-    const held = await (await RemoteAgent.start(t)).hold(name);
-    assert.equal((await detailsOf(name)).held[0].threadName, '');
-    held.release();
-    await held.settled;
-  });
-
-  it('says for how long', async () => {
-    const name = freshName();
-    const held = await hold(locks, name);
-    const waiting = locks.request(name, () => {});
-    // It is there.
-    while ((await detailsOf(name)).pending.length === 0);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    const state = await detailsOf(name);
-    assert.ok(state.held[0].held >= 40 && state.held[0].held < 10_000);
-    assert.ok(state.pending[0].waited >= 40);
-    await held.release();
-    await waiting;
   });
 
   describe('what is declared', () => {
@@ -370,14 +348,6 @@ describe('diagnostics channels', () => {
     assert.equal(messages[2][1].error, undefined);
   });
 
-  it('miss', async () => {
-    const name = freshName();
-    const held = await hold(locks, name);
-    const request = () => locks.request(name, { ifAvailable: true }, () => {});
-    assert.deepEqual(events(await published(name, request)), ['start', 'miss', 'end']);
-    await held.release();
-  });
-
   it('abort, timeout and steal, with their errors', async () => {
     const name = freshName();
     const held = await hold(locks, name);
@@ -413,17 +383,6 @@ describe('diagnostics channels', () => {
     ]);
     const [, { error }] = stolen.find(([event]) => event === 'steal');
     assert.ok(error instanceof LockStolenError);
-  });
-
-  it('end of a handle, and of a callback that fails', async () => {
-    const name = freshName();
-    const messages = await published(name, async () => {
-      await (await locks.acquire(name)).release();
-      const fail = () => Promise.reject(new Error('callback'));
-      await assert.rejects(locks.request(name, fail));
-    });
-    assert.deepEqual(events(messages), ['start', 'grant', 'end', 'start', 'grant', 'end']);
-    assert.equal(messages[5][1].error.message, 'callback');
   });
 });
 
@@ -469,9 +428,5 @@ describe('warnAfter', () => {
     clearInterval(alive);
     handle.release();
     assert.equal(warning.name, 'LockWarning');
-  });
-
-  it('is a number of milliseconds', async () => {
-    await assert.rejects(locks.request('x', { warnAfter: '1' }, nothing), TypeError);
   });
 });

@@ -2,7 +2,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { LockStolenError, locks, needs, openBucket } = require('../helpers/scope.js');
+const { locks, needs } = require('../helpers/scope.js');
 const { deferred, freshName } = require('../helpers/locks.js');
 const { run } = require('../helpers/program.js');
 
@@ -98,37 +98,6 @@ describe('locks.elect', () => {
       assert.deepEqual(value, [...first, ...first, 800, 1600, 3200, 6400, 10_000, 10_000]);
     },
   );
-
-  it('closing the bucket ends it', async () => {
-    const bucket = openBucket(freshName('bucket'));
-    const { elected, lead, resign } = term();
-    const done = bucket.locks.elect('a', lead);
-    await elected;
-    await bucket.close();
-    resign();
-    await assert.rejects(done, { name: 'InvalidStateError' });
-  });
-
-  it('a leader with a signal of the election hears of a loss by its own', async () => {
-    const name = freshName();
-    const controller = new AbortController();
-    const elected = deferred();
-    const lost = deferred();
-    const election = locks.elect(name, { signal: controller.signal }, ({ signal }) => {
-      signal.addEventListener('abort', () => {
-        lost.resolve(signal.reason);
-        // Later it may lead again.
-        controller.abort();
-      });
-      elected.resolve();
-      return lost.promise;
-    });
-    const done = assert.rejects(election, { name: 'AbortError' });
-    await elected.promise;
-    await steal(name);
-    assert.ok((await lost.promise) instanceof LockStolenError);
-    await done;
-  });
 
   it('checks its arguments; options that make no sense are refused', async () => {
     const callback = () => assert.fail('called');

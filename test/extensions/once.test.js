@@ -6,7 +6,7 @@ const assert = require('node:assert/strict');
 const { once } = require('node:events');
 const { describe, it } = require('node:test');
 const { FREE, deferred, freshName, stateOf } = require('../helpers/locks.js');
-const { LockStolenError, locks, needs, openBucket } = require('../helpers/scope.js');
+const { LockStolenError, locks, needs } = require('../helpers/scope.js');
 const { start } = require('../helpers/worker.js');
 
 const DAY = { keep: 86_400_000 };
@@ -84,27 +84,6 @@ describe('locks.once', needs('marks'), () => {
     });
     await assert.rejects(done, LockStolenError);
     assert.equal((await locks.once(name, DAY, () => {})).ran, true);
-  });
-
-  it('requests inside of it that are reentrant end before the mark is written', async () => {
-    const name = freshName();
-    const inner = job();
-    const outer = locks.once(name, DAY, () => {
-      locks.request(name, { reentrant: true }, inner.run);
-    });
-    await inner.started;
-    inner.end();
-    assert.equal((await outer).ran, true);
-    assert.deepEqual(await locks.once(name, DAY, notRun), NOT_RUN);
-  });
-
-  it('each bucket has marks of its own', async () => {
-    const name = freshName();
-    const bucket = openBucket(freshName('bucket'));
-    await locks.once(name, DAY, () => {});
-    assert.equal((await bucket.locks.once(name, DAY, () => {})).ran, true);
-    assert.equal((await bucket.locks.once(name, DAY, notRun)).ran, false);
-    await bucket.close();
   });
 
   it('of many threads one runs', needs('entry'), async (t) => {

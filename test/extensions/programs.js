@@ -229,7 +229,7 @@ class Call {
 
   watch(lock) {
     this.locks.set(lock.name, lock);
-    this.runner.noteToken(lock.name, lock.token);
+    if (lock.token !== undefined) this.runner.tokens.set(`${this.id} ${lock.name}`, lock.token);
     const { signal } = lock;
     const lost = () => {
       this.loss = signal.reason;
@@ -326,6 +326,7 @@ class Runner {
   given = [];
   objects = new Map();
   changed = () => {};
+  /** By call and name. */
   tokens = new Map();
   controllers = Array.from({ length: SIGNALS }, () => new AbortController());
   reasons = Array.from({ length: SIGNALS }, (_, i) => new Error(`reason ${i}`));
@@ -354,11 +355,6 @@ class Runner {
     this.judge.cancel(key);
     this.objects.get(key).cancel();
     return true;
-  }
-
-  noteToken(name, token) {
-    if (token === undefined) return;
-    this.tokens.set(name, [...(this.tokens.get(name) ?? []), token]);
   }
 
   async step(one) {
@@ -512,6 +508,7 @@ class Runner {
       for (const { name, held } of locks.values())
         assert.equal(held, judge.holds(id, name), `call ${id}: held`);
     }
+    this.#compareTokens();
     const { held, pending } = await this.openings[0].locks.query({ details: true });
     const entry = ({ name, mode, limit, weight, priority, label }) =>
       `${name} ${mode} ${weight} of ${limit}, ${priority} ${label === 'label' ? label : ''}`;
@@ -522,6 +519,17 @@ class Runner {
       assert.deepEqual(of(pending.map(entry)), of(expected.pending));
     }
     assert.deepEqual([...warnings].sort(), [...judge.warnings].sort(), 'warnings');
+  }
+
+  /** Tokens of a name grow from grant to grant; an election has several. */
+  #compareTokens() {
+    for (const [name, asks] of this.judge.grants) {
+      const calls = asks.map(({ call }) => call).filter(({ kind }) => kind !== 'elect');
+      const tokens = calls.map(({ id }) => this.tokens.get(`${id} ${name}`)).filter(Boolean);
+      const isWrong = (token, i) =>
+        token < tokens[i - 1] || (token === tokens[i - 1] && !scope.lacks.tokenOfEach);
+      assert.ok(!tokens.some(isWrong), `${name}: tokens ${tokens}`);
+    }
   }
 
   /** Ends what the program left. */

@@ -74,25 +74,6 @@ describe('users’ code that runs while events are handed over may use locks', (
     await held.release();
     (await bystander).release();
   });
-
-  it('a listener of an abort signal aborts another request that is granted with it', async () => {
-    const name = freshName();
-    const controllers = [new AbortController(), new AbortController()];
-    const listener = (message) => {
-      if (message.label === 'first') controllers[1].abort(new Error('by the first'));
-    };
-    subscribe('locks.request.grant', listener);
-    const held = await hold(locks, name);
-    const requests = ['first', 'second'].map((label, i) =>
-      locks.request(name, { mode: 'shared', label, signal: controllers[i].signal }, () => label),
-    );
-    const refused = assert.rejects(requests[1], { message: 'by the first' });
-    await held.release();
-    assert.equal(await requests[0], 'first');
-    await refused;
-    unsubscribe('locks.request.grant', listener);
-    assert.deepEqual(await stateOf(locks, name), FREE);
-  });
 });
 
 it(

@@ -5,7 +5,6 @@ const { describe, it } = require('node:test');
 const { LockStolenError, LockTimeoutError, locks, turn, needs } = require('../helpers/scope.js');
 const {
   FREE,
-  deferred,
   freshName,
   hold,
   nothing,
@@ -31,16 +30,6 @@ describe('locks.requestAll', () => {
     assert.deepEqual(await stateOf(locks, b), FREE);
   });
 
-  it('merges duplicates to the stronger mode', async () => {
-    const name = freshName();
-    const given = [{ name, mode: 'shared' }, name, { name, mode: 'shared' }];
-    await locks.requestAll(given, async (held) => {
-      assert.equal(held.length, 3);
-      assert.ok(held.every((lock) => lock === held[0]));
-      assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });
-    });
-  });
-
   it(
     'takes them in the order of code units, whatever the order of the list',
     needs('oneByOne'),
@@ -56,13 +45,6 @@ describe('locks.requestAll', () => {
     },
   );
 
-  it('two callers with opposite orders do not wait for each other', async () => {
-    const [a, b] = [freshName('a'), freshName('b')];
-    for (let i = 0; i < 100; i++) {
-      await Promise.all([locks.requestAll([a, b], turn), locks.requestAll([b, a], turn)]);
-    }
-  });
-
   it('a reentrant caller and another one do not wait for each other', async () => {
     const [a, b] = [freshName('a'), freshName('b')];
     const held = await hold(locks, a);
@@ -72,39 +54,6 @@ describe('locks.requestAll', () => {
     ];
     await held.release();
     assert.deepEqual(await Promise.all(both), [1, 2]);
-  });
-
-  it('no names: calls back with none', async () => {
-    assert.deepEqual(await locks.requestAll([], (held) => [...held]), []);
-  });
-
-  it('ifAvailable is all or nothing', async () => {
-    const [a, b] = [freshName('a'), freshName('b')];
-    const held = await hold(locks, b);
-    const lockNothing = (given) => given;
-    assert.equal(await locks.requestAll([a, b], { ifAvailable: true }, lockNothing), null);
-    assert.deepEqual(await stateOf(locks, a), FREE);
-    await held.release();
-  });
-
-  it('an abort, a timeout and an error release all', async () => {
-    const [a, b] = [freshName('a'), freshName('b')];
-    const held = await hold(locks, b);
-    const controller = new AbortController();
-    const aborted = locks.requestAll([a, b], { signal: controller.signal }, () => {});
-    await turn();
-    controller.abort(new Error('enough'));
-    await assert.rejects(aborted, { message: 'enough' });
-    await assert.rejects(locks.requestAll([a, b], { timeout: 5 }, nothing), LockTimeoutError);
-    await held.release();
-    await assert.rejects(
-      locks.requestAll([a, b], () => {
-        throw new Error('callback');
-      }),
-      { message: 'callback' },
-    );
-    assert.deepEqual(await stateOf(locks, a), FREE);
-    assert.deepEqual(await stateOf(locks, b), FREE);
   });
 
   it('the timeout is for all of them together', needs('entry'), async () => {
@@ -142,25 +91,6 @@ describe('locks.requestAll', () => {
     assert.deepEqual(value, { limits: [1000, 400], name: 'TimeoutError', waited: 1000 });
   });
 
-  it('a theft rejects at once; the others stay until the callback ends', async () => {
-    const [a, b] = [freshName('a'), freshName('b')];
-    const { promise, resolve } = deferred();
-    const started = deferred();
-    const all = locks.requestAll([a, b], () => {
-      started.resolve();
-      return promise;
-    });
-    await started.promise;
-    const rejected = assert.rejects(all, LockStolenError);
-    const thief = await hold(locks, a, { steal: true });
-    await rejected;
-    assert.deepEqual(await stateOf(locks, b), { held: ['exclusive'], pending: [] });
-    resolve();
-    await turn();
-    assert.deepEqual(await stateOf(locks, b), FREE);
-    await thief.release();
-  });
-
   it('rejects what it cannot take', async () => {
     const call = (...given) => locks.requestAll(...given);
     await assert.rejects(call('name', nothing), TypeError);
@@ -193,23 +123,6 @@ describe('several locks of which one is stolen', () => {
       assert.deepEqual(await stateOf(locks, b), FREE);
     },
   );
-
-  for (const options of [{}, { timeout: 0 }, { timeout: 600_000 }, { ifAvailable: true }]) {
-    it(
-      `in the turn in which it is granted: the others are not asked for, ${JSON.stringify(options)}`,
-      needs('atOnce'),
-      async () => {
-        const [a, b] = [freshName('a'), freshName('b')];
-        const other = await hold(locks, b);
-        const all = locks.requestAll([a, b], options, () => assert.fail('called'));
-        const thief = locks.request(a, { steal: true }, () => {});
-        await assert.rejects(all, LockStolenError);
-        await thief;
-        assert.deepEqual(await stateOf(locks, b), { held: ['exclusive'], pending: [] });
-        await other.release();
-      },
-    );
-  }
 });
 
 describe('several locks of which one is not granted in time', () => {

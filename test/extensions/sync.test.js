@@ -22,15 +22,6 @@ function start(source, workerData, options) {
   return new Worker(code, { eval: true, workerData, ...options });
 }
 
-/** Resolves when somebody waits for `name`. */
-async function somebodyWaits(name) {
-  for (;;) {
-    const { pending } = await stateOf(locks, name);
-    if (pending.length > 0) return;
-    await new Promise(setImmediate);
-  }
-}
-
 describe('locks.tryAcquireSync', needs('sync'), () => {
   it('returns a handle, or null, at once', async () => {
     const name = freshName();
@@ -43,34 +34,9 @@ describe('locks.tryAcquireSync', needs('sync'), () => {
     for (const reader of readers) reader[Symbol.dispose]();
     assert.deepEqual(await stateOf(locks, name), FREE);
   });
-
-  it('throws what it cannot do', () => {
-    assert.throws(() => locks.tryAcquireSync('-x'), { name: 'NotSupportedError' });
-    assert.throws(() => locks.tryAcquireSync('x', { steal: true }), { name: 'NotSupportedError' });
-    assert.throws(() => locks.tryAcquireSync('x', { timeout: 5 }), { name: 'NotSupportedError' });
-    assert.throws(() => locks.tryAcquireSync(), TypeError);
-  });
 });
 
 describe('locks.acquireSync', needs('sync'), () => {
-  it('returns a handle of a free lock', async () => {
-    const name = freshName();
-    const handle = locks.acquireSync(name, { timeout: 0 });
-    assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });
-    handle.release();
-  });
-
-  it('blocks a worker until another thread releases', async (t) => {
-    const name = freshName();
-    const held = await hold(locks, name);
-    const worker = start("locks.acquireSync(workerData).release(); post('had it')", name);
-    t.after(() => worker.terminate());
-    const message = once(worker, 'message');
-    await somebodyWaits(name);
-    await held.release();
-    assert.deepEqual(await message, ['had it']);
-  });
-
   it('blocks the main thread until a worker releases, and the other way round', async (t) => {
     const name = freshName();
     const worker = start(
@@ -83,10 +49,6 @@ describe('locks.acquireSync', needs('sync'), () => {
     await once(worker, 'online');
     for (let i = 0; i < 200; i++) locks.acquireSync(name, { timeout: 60_000 }).release();
     await done;
-  });
-
-  it('needs a timeout on the main thread', () => {
-    assert.throws(() => locks.acquireSync(freshName()), TypeError);
   });
 
   it('throws a TimeoutError when the time is over, and leaves the queue', async (t) => {
@@ -180,27 +142,6 @@ describe('locks.acquireSync', needs('sync'), () => {
     await writer.granted;
     writer.release();
     await writer.settled;
-  });
-
-  it('keeps its place in the queue', async (t) => {
-    const name = freshName();
-    const held = await hold(locks, name);
-    const order = new Int32Array(new SharedArrayBuffer(8));
-    const worker = start(
-      `const handle = locks.acquireSync(workerData.name);
-       workerData.order[0] = Atomics.add(workerData.order, 1, 1) + 1;
-       handle.release();
-       post('done');`,
-      { name, order },
-    );
-    t.after(() => worker.terminate());
-    const done = once(worker, 'message');
-    await somebodyWaits(name);
-    const behind = locks.request(name, () => Atomics.add(order, 1, 1) + 1);
-    await held.release();
-    assert.equal(await behind, 2);
-    await done;
-    assert.equal(order[0], 1);
   });
 
   it('promises of the thread settle after it, not during it', async (t) => {

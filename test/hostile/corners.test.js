@@ -11,9 +11,8 @@ const path = require('node:path');
 const { describe, it } = require('node:test');
 const vm = require('node:vm');
 const { LockTimeoutError, Mutex, RWLock, locks } = require('../../lib/index.js');
-const { milliseconds } = require('../../lib/extensions/errors/descriptions.js');
 const install = require('../../lib/install.js');
-const { FREE, freshName, hold, nothing, stateOf, turn } = require('../helpers/locks.js');
+const { FREE, freshName, hold, nothing, stateOf } = require('../helpers/locks.js');
 const { run } = require('../helpers/program.js');
 
 const lib = path.join(__dirname, '..', '..', 'lib');
@@ -142,60 +141,13 @@ describe('.end is told of a miss', () => {
   }
 });
 
-describe('requestAll', () => {
-  for (const form of ['requestAll', 'acquireAll']) {
-    const make = (names, options) =>
-      locks[form](names, options, ...(form === 'requestAll' ? [() => assert.fail('called')] : []));
-
-    it(`${form}(): error.waited is the wait for all of them`, async () => {
-      const [a, b] = [freshName('a'), freshName('b')];
-      const [first, second] = [await hold(locks, a), await hold(locks, b)];
-      // Its timer is the earlier one, however late timers are.
-      setTimeout(() => first.release(), 40);
-      const all = make([a, b], { timeout: 60 });
-      const error = await all.then(assert.fail, (reason) => reason);
-      assert.ok(error instanceof LockTimeoutError);
-      assert.equal(error.lockName, b);
-      // Less if it were of the last one only; a timer may be a little early.
-      assert.ok(error.waited >= 50, `${error.waited}`);
-      assert.match(error.message, new RegExp(`^Timed out after ${milliseconds(error.waited)} `));
-      await second.release();
-      assert.deepEqual(await stateOf(locks, a), FREE);
-    });
-
-    it(`${form}() of no names with an aborted signal rejects with its reason`, () =>
-      assert.rejects(make([], { signal: AbortSignal.abort(new Error('enough')) }), {
-        message: 'enough',
-      }));
-  }
-});
-
 describe('install() twice, undone in the other order', () => {
-  it('the second stays while it is not undone', () => {
-    const target = { navigator: { locks: 'theirs' }, Lock: 'theirs' };
-    const [first, second] = [install(target), install(target)];
-    first();
-    assert.equal(target.navigator.locks, locks);
-    second();
-  });
-
   it('in the end there is what was there before', () => {
     const target = { navigator: { locks: 'theirs' }, Lock: 'theirs' };
     const [first, second] = [install(target), install(target)];
     first();
     second();
     assert.deepEqual(target, { navigator: { locks: 'theirs' }, Lock: 'theirs' });
-  });
-
-  it('of three the one in the middle first', () => {
-    const target = {};
-    const [first, second, third] = [install(target), install(target), install(target)];
-    second();
-    assert.equal(target.navigator.locks, locks);
-    third();
-    assert.equal(target.navigator.locks, locks);
-    first();
-    assert.deepEqual(Reflect.ownKeys(target), []);
   });
 });
 
@@ -300,105 +252,6 @@ describe('in a vm context without the platform’s globals', () => {
     bare.locks.tryAcquireSync(name).release();
     assert.deepEqual(await stateOf(bare.locks, name), FREE);
     assert.ok((await bare.locks.query({ details: true })).held);
-  });
-});
-
-describe('two evaluations of the library over one binary', () => {
-  it('have mutexes of their own: new Mutex() is private', async () => {
-    const kept = new Map();
-    for (const key of Object.keys(require.cache).filter((file) => file.startsWith(lib))) {
-      kept.set(key, require.cache[key]);
-      delete require.cache[key];
-    }
-    const again = require('../../lib/index.js');
-    for (const [key, module] of kept) require.cache[key] = module;
-    // Both count their mutexes: several make sure that the counts meet.
-    const all = [locks, again.locks].flatMap((_, i) =>
-      Array.from({ length: 10 }, () => (i === 0 ? new Mutex() : new again.Mutex())),
-    );
-    const releases = [];
-    for (const mutex of all) {
-      assert.equal(mutex.locked, false);
-      releases.push(await mutex.tryAcquire());
-    }
-    for (const release of releases) release();
-  });
-});
-
-describe("deadlock: 'reject' is about requests that say it, inside requests that say it", () => {
-  /** Whether a request for the lock one is inside of waits, as it has to if one of them says nothing. */
-  const waits = async (outer, inner) => {
-    const name = freshName();
-    return locks.request(name, outer, async () => {
-      const controller = new AbortController();
-      const request = locks.request(name, { ...inner, signal: controller.signal }, () => {});
-      request.catch(() => {});
-      await turn();
-      const { pending } = await stateOf(locks, name);
-      controller.abort();
-      await assert.rejects(request, {
-        name: pending.length === 1 ? 'AbortError' : 'DeadlockError',
-      });
-      return pending.length === 1;
-    });
-  };
-  const REJECT = { deadlock: 'reject' };
-
-  it('from the first one of a thread on', async () => {
-    const { value } = await run(`
-      return locks.request('x', { deadlock: 'reject' }, () =>
-        locks.request('x', { deadlock: 'reject' }, () => {}).catch(({ name }) => name),
-      );
-    `);
-    assert.equal(value, 'DeadlockError');
-  });
-
-  it('the outer one that says nothing does not count, at first', async () => {
-    const { value } = await run(`
-      return locks.request('x', () =>
-        locks.request('x', { deadlock: 'reject', timeout: 20 }, () => {}).catch(({ name }) => name),
-      );
-    `);
-    assert.equal(value, 'TimeoutError');
-  });
-
-  it('the outer one that says nothing does not count, later either', async () => {
-    await locks.request(freshName(), REJECT, () => {});
-    assert.equal(await waits({}, REJECT), true);
-  });
-
-  it('the outer one of requestAll that says nothing does not count', async () => {
-    await locks.request(freshName(), REJECT, () => {});
-    const name = freshName();
-    await locks.requestAll([name], () =>
-      assert.rejects(locks.request(name, { ...REJECT, timeout: 20 }, nothing), LockTimeoutError),
-    );
-  });
-
-  it('the inner one that says nothing waits', async () => {
-    assert.equal(await waits(REJECT, {}), true);
-  });
-
-  it('both that say it reject', async () => {
-    assert.equal(await waits(REJECT, REJECT), false);
-  });
-
-  it('one that says nothing in between changes nothing', async () => {
-    const [name, between] = [freshName(), freshName('between')];
-    await locks.request(name, REJECT, () =>
-      locks.request(between, () =>
-        assert.rejects(locks.request(name, REJECT, nothing), { name: 'DeadlockError' }),
-      ),
-    );
-  });
-
-  it('what runs after the outer callback, in its context, is not inside', async () => {
-    const name = freshName();
-    let later;
-    await locks.request(name, REJECT, () => {
-      later = turn().then(() => locks.request(name, REJECT, () => 'later'));
-    });
-    assert.equal(await later, 'later');
   });
 });
 

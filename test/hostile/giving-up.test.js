@@ -81,9 +81,6 @@ for (const [why, reason] of Object.entries(reasons)) {
     const program = (body) => run(`const CHANNEL = '${channel}';${reason}${tools}${body}`);
 
     describe(`a request of any form gives up since ${why}; a subscriber of .${channel}`, () => {
-      it('releases the lock it waited for: it does not get it', () =>
-        program('await giveUp(({ handle }) => handle.release());'));
-
       it('releases the lock it waited for: the next in line gets it, alone', () =>
         program(`
           let inside = 0;
@@ -103,19 +100,6 @@ for (const [why, reason] of Object.entries(reasons)) {
           const seen = [];
           await giveUp(({ name }) => seen.push(stateOf(locks, name)));
           for (const state of await Promise.all(seen)) assert.deepEqual(state, HELD);
-        `));
-
-      it('takes locks, which it keeps', () =>
-        program(`
-          const taken = [];
-          await giveUp(() => {
-            for (const it of ['one', 'two', 'three']) {
-              taken.push(locks.tryAcquireSync(freshName(it)));
-            }
-          });
-          for (const { name } of taken) assert.deepEqual(await stateOf(locks, name), HELD);
-          for (const handle of taken) handle.release();
-          await numbersAreApart();
         `));
 
       it('releases the lock it waited for, and takes others soon after, which it keeps', () =>
@@ -147,17 +131,6 @@ for (const [why, reason] of Object.entries(reasons)) {
 }
 
 describe('a request that gives up', () => {
-  it('keeps the reason it gave up for: a subscriber of .timeout aborts its signal', () =>
-    run(`${tools}
-      const controller = new AbortController();
-      const held = await hold(locks, 'x');
-      listen('timeout', 'one', () => controller.abort(new Error('as well')));
-      const options = { timeout: 1, signal: controller.signal, label: 'one' };
-      await assert.rejects(locks.acquire('x', options), { name: 'TimeoutError' });
-      assert.deepEqual(await stateOf(locks, 'x'), HELD);
-      await held.release();
-    `));
-
   it('by timeout: 0 releases no lock of a subscriber that takes one and aborts', () =>
     run(`${tools}
       const controller = new AbortController();

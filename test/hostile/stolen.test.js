@@ -7,8 +7,8 @@
 const assert = require('node:assert/strict');
 const { once } = require('node:events');
 const { describe, it } = require('node:test');
-const { LockStolenError, Mutex, RWLock, locks } = require('../../lib/index.js');
-const { FREE, deferred, freshName, hold, stateOf, turn } = require('../helpers/locks.js');
+const { LockStolenError, locks } = require('../../lib/index.js');
+const { freshName, hold, stateOf, turn } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 const { run } = require('../helpers/program.js');
 
@@ -36,54 +36,6 @@ describe('several locks, one of which is stolen while the others are waited for'
   }
 
   for (const [form, make] of Object.entries(forms)) {
-    it(`${form}() rejects at once, without the others`, async () => {
-      const { a, held, all, called } = await wait(make);
-      const thief = await hold(locks, a, { steal: true });
-      const outcome = await Promise.race([all.catch((reason) => reason), turn().then(turn)]);
-      await held.release();
-      await thief.release();
-      await turn();
-      assert.ok(outcome instanceof LockStolenError, `it waits: ${outcome}`);
-      assert.equal(outcome.lockName, a);
-      assert.equal(called(), 0);
-    });
-
-    it(`${form}() leaves the queues of the others`, async () => {
-      const { a, b, held, all } = await wait(make);
-      const thief = await hold(locks, a, { steal: true });
-      await turn();
-      const state = await stateOf(locks, b);
-      await held.release();
-      await all.catch(() => {});
-      assert.deepEqual(state, HELD);
-      assert.deepEqual(await stateOf(locks, b), FREE);
-      await thief.release();
-    });
-
-    it(`${form}() gives back what it has of the others`, async () => {
-      const [a, b, c] = [freshName('a'), freshName('b'), freshName('c')];
-      const held = await hold(locks, c);
-      const all = make([a, b, c], () => assert.fail('called'));
-      const rejected = assert.rejects(all, LockStolenError);
-      await turn();
-      const thief = await hold(locks, b, { steal: true });
-      await turn();
-      const state = await stateOf(locks, a);
-      await held.release();
-      assert.deepEqual(state, FREE);
-      await rejected;
-      await thief.release();
-    });
-
-    it(`${form}() rejects where the last one comes together with the theft`, async () => {
-      const { a, held, all, called } = await wait(make);
-      held.release();
-      const thief = await hold(locks, a, { steal: true });
-      await assert.rejects(all, LockStolenError);
-      assert.equal(called(), 0);
-      await thief.release();
-    });
-
     it(`${form}() rejects where another thread is the thief`, async (t) => {
       const other = await RemoteAgent.start(t);
       const { a, held, all, called } = await wait(make);
@@ -120,55 +72,6 @@ describe('several locks, one of which is stolen while the others are waited for'
       assert.equal(called, 0);
       await Promise.all(thieves);
     `));
-});
-
-describe('a mutex whose lock is stolen', () => {
-  const forms = {
-    'Mutex.runExclusive': (name, callback) => new Mutex(name).runExclusive(callback),
-    'RWLock.runExclusive': (name, callback) => new RWLock(name).runExclusive(callback),
-    'RWLock.runShared': (name, callback) => new RWLock(name).runShared(callback),
-  };
-  for (const [form, make] of Object.entries(forms)) {
-    it(`${form} rejects at once with a LockStolenError, as request() does`, async () => {
-      const name = freshName();
-      const [started, ended] = [deferred(), deferred()];
-      const running = make(name, () => {
-        started.resolve();
-        return ended.promise;
-      });
-      running.catch(() => {});
-      await started.promise;
-      const thief = await hold(locks, name, { steal: true });
-      const early = await Promise.race([running.catch((reason) => reason), turn().then(turn)]);
-      ended.resolve('as if nothing had happened');
-      await thief.release();
-      assert.ok(early instanceof LockStolenError, `${early}`);
-      await assert.rejects(running, LockStolenError);
-    });
-
-    it(`${form} gives its callback a signal that tells it`, async () => {
-      const name = freshName();
-      const ended = deferred();
-      let given;
-      const started = deferred();
-      const running = make(name, (lock) => {
-        given = lock;
-        started.resolve();
-        return ended.promise;
-      });
-      running.catch(() => {});
-      await started.promise;
-      const signal = given?.signal;
-      const before = signal?.aborted;
-      const thief = await hold(locks, name, { steal: true });
-      await turn();
-      ended.resolve();
-      await thief.release();
-      assert.ok(signal instanceof AbortSignal, 'it has no signal');
-      assert.equal(before, false);
-      assert.ok(signal.reason instanceof LockStolenError);
-    });
-  }
 });
 
 describe('what a robbed request rejects with', () => {

@@ -51,18 +51,6 @@ function setUp() {
 }
 
 describe('a LockManager assumes nothing of when its backend answers', () => {
-  it('hands over name, mode and disposition', () => {
-    const { backend, locks } = setUp();
-    locks.request('a', () => {});
-    locks.request('b', { mode: 'shared', ifAvailable: true }, () => {});
-    locks.request('c', { steal: true }, () => {});
-    assert.deepEqual(valuesOf(backend.requests, 'name', 'mode', 'disposition'), [
-      ['a', 'exclusive', 'wait'],
-      ['b', 'shared', 'ifAvailable'],
-      ['c', 'exclusive', 'steal'],
-    ]);
-  });
-
   it('a grant turns later calls back then, in the context of the request', async () => {
     const { backend, locks } = setUp();
     const storage = new AsyncLocalStorage();
@@ -71,27 +59,6 @@ describe('a LockManager assumes nothing of when its backend answers', () => {
     answer(backend.requests[0], 'granted');
     assert.equal(await released, 'context');
     assert.deepEqual(backend.released, backend.requests);
-  });
-
-  it('a refusal turns later calls back with null and releases nothing', async () => {
-    const { backend, locks } = setUp();
-    const released = locks.request('a', { ifAvailable: true }, (lock) => lock);
-    await turn();
-    answer(backend.requests[0], 'unavailable');
-    assert.equal(await released, null);
-    assert.deepEqual(backend.released, []);
-  });
-
-  it('a failure rejects, and the callback is not called', async () => {
-    const { backend, locks } = setUp();
-    const controller = new AbortController();
-    const options = { signal: controller.signal };
-    const released = locks.request('a', options, () => assert.fail('called'));
-    const error = new Error('connection lost');
-    answer(backend.requests[0], 'failed', () => error);
-    await assert.rejects(released, error);
-    controller.abort();
-    assert.deepEqual(backend.withdrawn, []);
   });
 
   it('out of memory in the backend rejects with an error that says so', async () => {
@@ -152,16 +119,6 @@ describe('a LockManager assumes nothing of when its backend answers', () => {
     });
   }
 
-  it('an abort withdraws the request once, whatever comes after', async () => {
-    const { backend, locks } = setUp();
-    const controller = new AbortController();
-    const { signal } = controller;
-    const released = locks.request('a', { signal }, () => assert.fail('called'));
-    controller.abort();
-    await assert.rejects(released, { name: 'AbortError' });
-    assert.deepEqual(backend.withdrawn, backend.requests);
-  });
-
   it('what query() of the backend throws is the rejection', async () => {
     const { backend, locks } = setUp();
     const error = new Error('connection lost');
@@ -215,32 +172,6 @@ describe('a LockManager of a backend that is far away', () => {
     lose(backend.requests[0], 'closed');
     await assert.rejects(released, { reason: 'closed', message: /its bucket was closed/ });
     assert.equal(getEventListeners(signal, 'abort').length, 0);
-  });
-
-  it('a loss after the callback has ended is not told', async () => {
-    const { backend, locks } = setUp();
-    const { promise, resolve: done } = deferred();
-    backend.releaseAnswer = () => promise;
-    const released = locks.request('a', () => 'value');
-    answer(backend.requests[0], 'granted');
-    while (backend.released.length === 0) await turn();
-    backend.requests[0].lost('expired');
-    done();
-    assert.equal(await released, 'value');
-  });
-
-  it('a loss is told on the channel locks.request.lost', async () => {
-    const { backend, locks } = setUp();
-    const heard = [];
-    const listen = ({ error }) => heard.push(error.reason);
-    subscribe('locks.request.lost', listen);
-    const released = locks.request('a', () => new Promise(() => {}));
-    answer(backend.requests[0], 'granted');
-    await turn();
-    lose(backend.requests[0], 'failover');
-    await assert.rejects(released);
-    unsubscribe('locks.request.lost', listen);
-    assert.deepEqual(heard, ['failover']);
   });
 
   it('held and remaining ask the backend, who has the clock', async () => {
@@ -319,13 +250,6 @@ describe('a LockManager of a backend that is far away', () => {
     await assert.rejects(released, { name: 'TimeoutError', message: /holder unknown/ });
   });
 
-  it('a time limit does not say that nobody held what was not granted', async () => {
-    const { backend, locks } = setUp();
-    backend.askHolders = async () => [];
-    const released = locks.request('a', { timeout: 5 }, () => assert.fail('called'));
-    await assert.rejects(released, { name: 'TimeoutError', message: /holder unknown/ });
-  });
-
   it('the time limit 0 does not wait long for holders that are not known', async () => {
     const { backend, locks } = setUp();
     backend.askHolders = () => new Promise(() => {});
@@ -343,17 +267,6 @@ describe('a LockManager of a backend that is far away', () => {
       await assert.rejects(released, { name: 'TimeoutError', message: /holder unknown/ });
     }
     assert.deepEqual(backend.withdrawn, backend.requests);
-  });
-
-  it('the time limit 0 rejects when the holders are known', async () => {
-    const { backend, locks } = setUp();
-    backend.askHolders = async () => [{ clientId: 'somebody', label: '', held: 3 }];
-    const released = locks.request('a', { timeout: 0 }, () => assert.fail('called'));
-    answer(backend.requests[0], 'unavailable');
-    await assert.rejects(released, {
-      name: 'TimeoutError',
-      message: /held by client somebody, for 3 ms/,
-    });
   });
 
   it('what needs an answer at once is a NotSupportedError', async () => {
@@ -797,16 +710,6 @@ describe('what a lock serves, of a backend that releases later', () => {
     await bothReject(nested, { name: 'TimeoutError' });
   });
 
-  it('rejects when the outer one is held too long, before that is released', async () => {
-    const nested = await setUpNested({ holdTimeout: 1 });
-    const told = [];
-    nested.inner.promise.catch(() => told.push('inner'));
-    nested.outer.promise.catch(() => told.push('outer'));
-    await nested.releasing;
-    await turn();
-    assert.deepEqual(told.sort(), ['inner', 'outer']);
-  });
-
   it('rejects with it also if its callback ends, and the outer one turns out to be stolen', async () => {
     const nested = await setUpNested({ holdTimeout: 1 });
     await nested.releasing;
@@ -1036,14 +939,6 @@ describe('several locks, of a backend that requests them in one step', () => {
     await turn();
     unsubscribe('locks.request.timeout', listen);
     assert.deepEqual(timedOut, []);
-  });
-
-  it('ifAvailable is null if one is not', async () => {
-    const { backend, locks } = setUpSeveral();
-    const done = locks.requestAll(['a', 'b'], { ifAvailable: true }, (all) => all);
-    for (const request of backend.requests) request.unavailable();
-    for (const request of backend.requests) request.announceAnswer();
-    assert.equal(await done, null);
   });
 });
 

@@ -35,31 +35,12 @@ describe('2.2, 6.1 Storage buckets', () => {
     assert.deepEqual(valuesOf(['a', 'b'].map(openBucket), 'name'), ['a', 'b']);
   });
 
-  it('locks of one bucket neither block nor show in another', async () => {
-    const name = freshName();
-    const managers = [locks, openBucket(freshName('a')).locks, openBucket(freshName('b')).locks];
-    const held = await Promise.all(managers.map((manager) => hold(manager, name)));
-    for (const manager of managers) {
-      assert.deepEqual(await stateOf(manager, name), { held: ['exclusive'], pending: [] });
-    }
-    await Promise.all(held.map((one) => one.release()));
-  });
-
   it('no bucket name opens the default bucket', async () => {
     const name = freshName();
     const held = await hold(locks, name);
     for (const bucket of ['', 'default', 'bucket:', 'undefined', '\0', '-']) {
       assert.deepEqual(await stateOf(openBucket(bucket).locks, name), FREE, bucket);
     }
-    await held.release();
-  });
-
-  it('the same name opens the same bucket, in one thread', async () => {
-    const bucket = freshName('bucket');
-    const [one, other] = [openBucket(bucket).locks, openBucket(bucket).locks];
-    const name = freshName();
-    const held = await hold(one, name);
-    assert.equal(await other.request(name, { ifAvailable: true }, (lock) => lock), null);
     await held.release();
   });
 
@@ -132,14 +113,6 @@ describe('2.2, 6.1 Storage buckets', () => {
       assert.throws(() => bucket.locks.acquireSync('a', { timeout: 1 }), INVALID);
       assert.deepEqual(await stateOf(other.locks, 'a'), { held: ['exclusive'], pending: [] });
       await held.release();
-    });
-
-    it('what waits for a lock of the same bucket is pending, too', async () => {
-      const bucket = openBucket(freshName('bucket'));
-      const held = await hold(bucket.locks, 'a');
-      const pending = bucket.locks.request('a', () => assert.fail('called'));
-      const lost = assert.rejects(held.released, { reason: 'closed' });
-      await Promise.all([bucket.close(), lost, assert.rejects(pending, INVALID)]);
     });
 
     for (const scope of ['process', 'host', 'memory']) {
@@ -222,18 +195,5 @@ describe('2.2, 6.1 Storage buckets', () => {
         assert.ok(bytes < 6_000, `${bytes} bytes of each`);
       },
     );
-
-    it('locks that a reentrant one serves are lost with it', async () => {
-      const bucket = openBucket(freshName('bucket'));
-      const inner = [];
-      const reentrant = { reentrant: true };
-      const released = bucket.locks.request('a', reentrant, async () => {
-        const served = bucket.locks.request('a', reentrant, () => new Promise(() => {}));
-        inner.push(assert.rejects(served, { reason: 'closed' }));
-        await bucket.close();
-      });
-      await assert.rejects(released, { reason: 'closed' });
-      await Promise.all(inner);
-    });
   });
 });

@@ -134,20 +134,4 @@ describe('the event loop', () => {
     there.release();
     assert.deepEqual(await Promise.all(contexts), ['one', 'two']);
   });
-
-  it('one thread can be woken for many requests at once', async (t) => {
-    const name = freshName();
-    const remote = await RemoteAgent.start(t);
-    const there = await remote.hold(name);
-    const order = [];
-    const all = Array.from({ length: 1000 }, (_, i) =>
-      locks.request(name, { mode: 'shared' }, () => order.push(i)),
-    );
-    there.release();
-    await Promise.all(all);
-    assert.deepEqual(
-      order,
-      Array.from({ length: 1000 }, (_, i) => i),
-    );
-  });
 });

@@ -55,17 +55,6 @@ for (const how of endings) {
       assert.deepEqual(await Promise.all(writers), names);
     });
 
-    it('its lock goes to another worker', async (t) => {
-      const name = freshName();
-      const [dying, heir] = await Promise.all([startAndFail(t), RemoteAgent.start(t)]);
-      await dying.hold(name);
-      const next = await heir.request(name);
-      await dying.end(how);
-      await next.granted;
-      next.release();
-      await next.settled;
-    });
-
     it('as a thief, its stolen lock goes to the next in line', async (t) => {
       const name = freshName();
       const remote = await startAndFail(t);
@@ -75,16 +64,6 @@ for (const how of endings) {
       const next = hold(locks, name);
       await remote.end(how);
       await (await next).release();
-    });
-
-    it('robbed, while its callback goes on, it takes nothing from the thief', async (t) => {
-      const name = freshName();
-      const remote = await startAndFail(t);
-      await remote.hold(name);
-      const thief = await hold(locks, name, { steal: true });
-      await remote.end(how);
-      assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });
-      await thief.release();
     });
 
     it('its agent no longer shows in query()', async (t) => {
