@@ -72,7 +72,7 @@ const callOf = (kinds, options) =>
     does: fc.constant('call'),
     kind: fc.constantFrom(...kinds, ...kinds, 'request'),
     opening: fc.constantFrom(0, 0, 0, 1),
-    names: fc.array(fc.constantFrom('a', 'a', 'a', 'a', 'b', 'c'), { minLength: 1, maxLength: 3 }),
+    names: fc.array(fc.constantFrom('a', 'a', 'a', 'b', 'b', 'c'), { minLength: 1, maxLength: 3 }),
     modes: fc.array(fc.constantFrom(undefined, undefined, undefined, 'shared', 'exclusive'), {
       minLength: 3,
     }),

@@ -1,22 +1,40 @@
 'use strict';
 
+/** A LockManager assumes nothing of when its backend answers. */
+
 const assert = require('node:assert/strict');
 const { AsyncLocalStorage } = require('node:async_hooks');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { getEventListeners, once } = require('node:events');
-const { after, before, describe, it } = require('node:test');
+const { after, describe, it } = require('node:test');
 const { LockError, LockLostError, Mutex, Semaphore } = require('../../lib/index.js');
 const { noMemoryError } = require('../../lib/platform/errors.js');
 const { HeldRequest } = require('../../lib/extensions/request/lock-handle.js');
 const { createLockManager } = require('../../lib/extensions/manager/lock-manager.js');
-const { deferred, notCalled, nothing, turn, valuesOf } = require('../helpers/locks.js');
+const {
+  deferred,
+  notCalled,
+  nothing,
+  rejectionOf,
+  turn,
+  valuesOf,
+} = require('../helpers/locks.js');
+
+/** No timer of a warning or of a limit on holding keeps the event loop alive. */
+const alive = setInterval(nothing, 60_000);
+after(() => clearInterval(alive));
+
+const forever = () => new Promise(nothing);
+const noStack = () => {
+  throw new RangeError('Maximum call stack size exceeded');
+};
 
 /** A backend that notes what it is asked, and answers when the test says so. */
 class ManualBackend {
   requests = [];
   released = [];
   withdrawn = [];
-  releaseAnswer = () => {};
+  releaseAnswer = nothing;
   unfinished = [];
   undo() {}
   announce() {}
@@ -37,6 +55,10 @@ class ManualBackend {
   query() {
     return Promise.resolve({ held: [], pending: [] });
   }
+
+  finish() {
+    for (const unfinished of this.unfinished) unfinished.finish();
+  }
 }
 
 /** Answers later: says what happened, then has it told. */
@@ -45,13 +67,50 @@ function answer(request, what, ...details) {
   request.announceAnswer();
 }
 
-function setUp() {
-  const backend = new ManualBackend();
+function lose(request, ...why) {
+  request.lost(...why);
+  request.announceLoss(true);
+}
+
+function rob(request) {
+  request.stolen('thief');
+  request.announceLoss(true);
+}
+
+/** @param {object} [more] other members of the backend */
+function setUp(more) {
+  const backend = Object.assign(new ManualBackend(), more);
   return { backend, locks: createLockManager(backend) };
 }
 
-describe('a LockManager assumes nothing of when its backend answers', () => {
-  it('a grant turns later calls back then, in the context of the request', async () => {
+/** As setUp(), with a request that is granted; `released` is its promise. */
+function setUpGranted({ more, options = {}, callback = () => 'value' } = {}) {
+  const { backend, locks } = setUp(more);
+  const released = locks.request('a', options, callback);
+  const [request] = backend.requests;
+  answer(request, 'granted');
+  return { backend, locks, request, released };
+}
+
+async function setUpHandle(more, options) {
+  const { backend, locks } = setUp(more);
+  const pending = locks.acquire('a', options);
+  const [request] = backend.requests;
+  answer(request, 'granted');
+  return { backend, request, observer: request.observer, handle: await pending };
+}
+
+/** The errors that a channel tells of until the test ends. */
+function heardOn(t, channel) {
+  const heard = [];
+  const listen = ({ error }) => heard.push(error);
+  subscribe(`locks.request.${channel}`, listen);
+  t.after(() => unsubscribe(`locks.request.${channel}`, listen));
+  return heard;
+}
+
+describe('answers that come later', () => {
+  it('a grant calls back then, in the context of the request', async () => {
     const { backend, locks } = setUp();
     const storage = new AsyncLocalStorage();
     const released = storage.run('context', () => locks.request('a', () => storage.getStore()));
@@ -64,214 +123,65 @@ describe('a LockManager assumes nothing of when its backend answers', () => {
   it('out of memory in the backend rejects with an error that says so', async () => {
     const { backend, locks } = setUp();
     backend.request = (request) => request.failed(() => noMemoryError('requesting a lock'));
-    await assert.rejects(locks.request('a', notCalled), {
+    const error = {
       name: 'RangeError',
       code: 'ERR_WEB_LOCKS_NO_MEMORY',
       message: /^Out of memory/,
-    });
-  });
-
-  it('waits for a release that takes its time before the released promise settles', async () => {
-    const { backend, locks } = setUp();
-    const { promise, resolve: done } = deferred();
-    backend.releaseAnswer = () => promise;
-    const released = locks.request('a', () => 'value');
-    answer(backend.requests[0], 'granted');
-    let settled = false;
-    released.then(() => {
-      settled = true;
-    });
-    await turn();
-    assert.equal(settled, false);
-    done();
-    assert.equal(await released, 'value');
-  });
-
-  it('a release that comes after a steal rejects with an AbortError', async () => {
-    const { backend, locks } = setUp();
-    backend.releaseAnswer = async (lock) => {
-      lock.stolen('thief');
-      lock.announceLoss(true);
     };
-    const released = locks.request('a', () => 'value');
-    answer(backend.requests[0], 'granted');
-    await assert.rejects(released, { name: 'AbortError', clientId: 'thief' });
+    await assert.rejects(locks.request('a', notCalled), error);
   });
 
-  for (const [title, ask] of [
-    ['one lock', (locks) => locks.request('a', () => 'value')],
-    ['several locks', (locks) => locks.requestAll(['a'], () => 'value')],
-  ]) {
-    it(`a theft that is announced after the release rejects, too: ${title}`, async () => {
-      const { backend, locks } = setUp();
-      const stolen = [];
-      backend.announce = () => {
-        for (const lock of stolen.splice(0)) lock.announceLoss(false);
-      };
-      backend.releaseAnswer = async (lock) => {
-        await undefined;
-        lock.stolen('thief');
-        stolen.push(lock);
-      };
-      const released = ask(locks);
-      answer(backend.requests[0], 'granted');
-      await assert.rejects(released, { name: 'AbortError', clientId: 'thief' });
+  it('what query() of the backend throws is the rejection', async () => {
+    const error = new Error('connection lost');
+    const { locks } = setUp({ query: () => assert.fail(error) });
+    await assert.rejects(locks.query(), error);
+  });
+
+  for (const [form, make] of Object.entries({
+    request: (more) => setUpGranted({ more }).released,
+    'release() of a handle': async (more) => (await setUpHandle(more)).handle.release(),
+  })) {
+    it(`${form} settles when a release is done that takes its time`, async () => {
+      const { promise: releaseAnswer, resolve: done } = deferred();
+      let settled = false;
+      const released = make({ releaseAnswer: () => releaseAnswer }).then(() => {
+        settled = true;
+      });
+      await turn();
+      assert.equal(settled, false);
+      done();
+      await released;
     });
   }
 
-  it('what query() of the backend throws is the rejection', async () => {
-    const { backend, locks } = setUp();
-    const error = new Error('connection lost');
-    backend.query = () => {
-      throw error;
-    };
-    await assert.rejects(locks.query(), error);
-  });
-});
-
-/** A wider scope: what the process's native core does not do. */
-describe('a LockManager of a backend that is far away', () => {
-  const lose = (request, ...why) => {
-    request.lost(...why);
-    request.announceLoss(true);
-  };
-
-  it('a lock that is lost rejects with a LockLostError, and its signal is aborted', async () => {
-    const { backend, locks } = setUp();
-    const granted = deferred();
-    const released = locks.request('a', (lock) => {
-      granted.resolve(lock);
-      return new Promise(() => {});
-    });
-    const [request] = backend.requests;
-    answer(request, 'granted', 7, 1);
-    const lock = await granted.promise;
-    const cause = new Error('reset');
-    lose(request, 'unreachable', () => cause);
-    await assert.rejects(released, (error) => {
-      assert.ok(error instanceof LockLostError);
-      assert.ok(error instanceof LockError);
-      const { name, lockName, reason, token, message } = error;
-      assert.deepEqual(
-        [name, lockName, reason, token],
-        ['AbortError', 'a', 'unreachable', 2n ** 32n + 7n],
-      );
-      assert.equal(error.cause, cause);
-      assert.match(message, /^Lock "a" was lost: .* \(reset\)\.$/);
-      assert.equal(lock.signal.reason, error);
-      return true;
-    });
-    assert.equal(lock.held, false);
-    assert.deepEqual(backend.released, []);
-  });
-
-  it('a loss of a lock whose grant was not told rejects, and its signal is not followed', async () => {
-    const { backend, locks } = setUp();
-    const { signal } = new AbortController();
-    const released = locks.request('a', { signal }, () => assert.fail('called'));
-    lose(backend.requests[0], 'closed');
-    await assert.rejects(released, { reason: 'closed', message: /its bucket was closed/ });
-    assert.equal(getEventListeners(signal, 'abort').length, 0);
-  });
-
-  it('held and remaining ask the backend, who has the clock', async () => {
-    const { backend, locks } = setUp();
-    backend.holds = () => backend.left > 0;
-    backend.remaining = () => backend.left;
-    const pending = locks.acquire('a');
-    answer(backend.requests[0], 'granted');
-    const lock = await pending;
-    backend.left = 5;
-    assert.deepEqual([lock.held, lock.released, lock.remaining], [true, false, 5]);
-    backend.left = 0;
-    assert.deepEqual([lock.held, lock.released, lock.remaining], [false, true, 0]);
-    lock.release();
-    assert.deepEqual(backend.released, backend.requests);
-  });
-
-  it('a lock whose lease is over serves no reentrant request', async () => {
-    const { backend, locks } = setUp();
-    const options = { reentrant: true };
-    backend.holds = () => backend.left > 0;
-    backend.left = 1;
-    const inner = [];
-    const outer = locks.request('a', options, () => {
-      inner.push(locks.request('a', options, () => 'served'));
-      backend.left = 0;
-      inner.push(locks.request('a', options, () => 'granted'));
-    });
-    answer(backend.requests[0], 'granted');
-    await turn();
-    assert.equal(backend.requests.length, 2);
-    answer(backend.requests[1], 'granted');
-    assert.deepEqual(await Promise.all(inner), ['served', 'granted']);
-    await outer;
-  });
-
-  it('a handle’s release() and asyncDispose wait for the backend’s', async () => {
-    const { backend, locks } = setUp();
-    const { promise, resolve: done } = deferred();
-    backend.releaseAnswer = () => promise;
-    const pending = locks.acquire('a');
-    answer(backend.requests[0], 'granted');
-    const released = (await pending).release();
-    let isDone = false;
-    released.then(() => {
-      isDone = true;
-    });
-    await turn();
-    assert.equal(isDone, false);
-    done();
-    await released;
-  });
-
-  const somebody = [{ clientId: 'somebody', label: '', held: 3 }];
-
-  it('a time limit names the holders that were asked for before it', async () => {
-    const { backend, locks } = setUp();
-    const withdrawn = [];
-    backend.askHolders = async () => {
-      withdrawn.push(backend.withdrawn.length);
-      return somebody;
-    };
-    const released = locks.request('a', { timeout: 20 }, () => assert.fail('called'));
-    await assert.rejects(released, {
-      name: 'TimeoutError',
-      message: /held by client somebody, for 3 ms/,
-    });
-    assert.deepEqual(withdrawn, [0]);
-    assert.deepEqual(backend.withdrawn, backend.requests);
-  });
-
-  it('a time limit does not wait for holders that are not known by then', async () => {
-    const { backend, locks } = setUp();
-    backend.askHolders = () => new Promise(() => {});
-    const released = locks.request('a', { timeout: 5 }, () => assert.fail('called'));
-    await assert.rejects(released, { name: 'TimeoutError', message: /holder unknown/ });
-  });
-
-  it('the time limit 0 does not wait long for holders that are not known', async () => {
-    const { backend, locks } = setUp();
-    backend.askHolders = () => new Promise(() => {});
-    const released = locks.request('a', { timeout: 0 }, () => assert.fail('called'));
-    answer(backend.requests[0], 'unavailable');
-    await assert.rejects(released, { name: 'TimeoutError', message: /holder unknown/ });
-  });
-
-  it('the time limit 0 rejects though there is no answer, on one machine', async () => {
-    const { backend, locks } = setUp();
-    backend.wait = () => {};
-    backend.holders = () => undefined;
-    for (const options of [{ timeout: 0 }, { timeout: 0, maxPending: 0 }]) {
-      const released = locks.request('a', options, () => assert.fail('called'));
-      await assert.rejects(released, { name: 'TimeoutError', message: /holder unknown/ });
+  for (const [when, steal] of Object.entries({
+    'before the release': (lock) => rob(lock),
+    'after the release': async (lock, backend) => {
+      await undefined;
+      lock.stolen('thief');
+      const { announce } = backend;
+      backend.announce = () => {
+        backend.announce = announce;
+        lock.announceLoss(false);
+      };
+    },
+  })) {
+    for (const [title, ask] of [
+      ['one lock', (locks) => locks.request('a', () => 'value')],
+      ['several locks', (locks) => locks.requestAll(['a'], () => 'value')],
+    ]) {
+      it(`a theft that is announced ${when} rejects: ${title}`, async () => {
+        const { backend, locks } = setUp();
+        backend.releaseAnswer = async (lock) => steal(lock, backend);
+        const released = ask(locks);
+        answer(backend.requests[0], 'granted');
+        await assert.rejects(released, { name: 'AbortError', clientId: 'thief' });
+      });
     }
-    assert.deepEqual(backend.withdrawn, backend.requests);
-  });
+  }
 
   it('what needs an answer at once is a NotSupportedError', async () => {
-    const { backend, locks } = setUp();
-    backend.askHolders = async () => [];
+    const { backend, locks } = setUp({ askHolders: async () => [] });
     const unsupported = { name: 'NotSupportedError' };
     assert.throws(() => locks.acquireSync('a', { timeout: 1 }), unsupported);
     assert.throws(() => locks.tryAcquireSync('a'), unsupported);
@@ -282,15 +192,131 @@ describe('a LockManager of a backend that is far away', () => {
   });
 
   it('guard() asks the backend, or is a NotSupportedError', async () => {
-    const { backend, locks } = setUp();
-    const pending = locks.acquire('a');
-    answer(backend.requests[0], 'granted');
-    const lock = await pending;
-    await assert.rejects(lock.guard('client'), { name: 'NotSupportedError' });
+    const { backend, request, handle } = await setUpHandle();
+    await assert.rejects(handle.guard('client'), { name: 'NotSupportedError' });
     const guarded = [];
     backend.guard = async (...what) => guarded.push(what);
-    await lock.guard('client');
-    assert.deepEqual(guarded, [[backend.requests[0], 'client']]);
+    await handle.guard('client');
+    assert.deepEqual(guarded, [[request, 'client']]);
+  });
+
+  it('held and remaining ask the backend, who has the clock', async () => {
+    const { backend, handle } = await setUpHandle({
+      holds: () => backend.left > 0,
+      remaining: () => backend.left,
+      left: 5,
+    });
+    const state = () => [handle.held, handle.released, handle.remaining];
+    assert.deepEqual(state(), [true, false, 5]);
+    backend.left = 0;
+    assert.deepEqual(state(), [false, true, 0]);
+    handle.release();
+    assert.deepEqual(backend.released, backend.requests);
+  });
+
+  it('a lock whose lease is over serves no reentrant request', async () => {
+    const options = { reentrant: true };
+    let left = 1;
+    const inner = [];
+    const { backend, locks } = setUp({ holds: () => left > 0 });
+    const outer = locks.request('a', options, () => {
+      inner.push(locks.request('a', options, () => 'served'));
+      left = 0;
+      inner.push(locks.request('a', options, () => 'granted'));
+    });
+    answer(backend.requests[0], 'granted');
+    await turn();
+    assert.equal(backend.requests.length, 2);
+    answer(backend.requests[1], 'granted');
+    assert.deepEqual(await Promise.all(inner), ['served', 'granted']);
+    await outer;
+  });
+});
+
+describe('a loss', () => {
+  it('rejects with a LockLostError, and the signal is aborted', async () => {
+    const { backend, locks } = setUp();
+    const granted = deferred();
+    const released = locks.request('a', (lock) => {
+      granted.resolve(lock);
+      return forever();
+    });
+    answer(backend.requests[0], 'granted', 7, 1);
+    const lock = await granted.promise;
+    const cause = new Error('reset');
+    lose(backend.requests[0], 'unreachable', () => cause);
+    const error = await rejectionOf(released);
+    assert.ok(error instanceof LockLostError && error instanceof LockError);
+    const { name, lockName, reason, token } = error;
+    const expected = ['AbortError', 'a', 'unreachable', 2n ** 32n + 7n];
+    assert.deepEqual([name, lockName, reason, token], expected);
+    assert.equal(error.cause, cause);
+    assert.match(error.message, /^Lock "a" was lost: .* \(reset\)\.$/);
+    assert.equal(lock.signal.reason, error);
+    assert.equal(lock.held, false);
+    assert.deepEqual(backend.released, []);
+  });
+
+  it('before the grant was told rejects, and the signal is not followed', async () => {
+    const { backend, locks } = setUp();
+    const { signal } = new AbortController();
+    const released = locks.request('a', { signal }, notCalled);
+    lose(backend.requests[0], 'closed');
+    await assert.rejects(released, { reason: 'closed', message: /its bucket was closed/ });
+    assert.equal(getEventListeners(signal, 'abort').length, 0);
+  });
+
+  it('of a lock that was released meanwhile is told nobody', async (t) => {
+    const { promise, resolve: done } = deferred();
+    const heard = heardOn(t, 'lost');
+    const { backend, request, released } = setUpGranted({ more: { releaseAnswer: () => promise } });
+    while (backend.released.length === 0) await turn();
+    lose(request, 'destroyed');
+    done();
+    assert.equal(await released, 'value');
+    assert.deepEqual(heard, []);
+  });
+
+  it('is told once', async (t) => {
+    const heard = heardOn(t, 'lost');
+    const { request, released } = setUpGranted({ callback: forever });
+    await turn();
+    request.lost('destroyed');
+    request.announceLoss(false);
+    request.announceLoss(false);
+    await assert.rejects(released);
+    assert.deepEqual(valuesOf(heard, 'reason'), ['destroyed']);
+  });
+});
+
+describe('a time limit, of a backend that has to be asked who holds', () => {
+  const somebody = [{ clientId: 'somebody', label: '', held: 3 }];
+  const known = /held by client somebody, for 3 ms/;
+  const unknown = /holder unknown/;
+
+  for (const [title, timeout, askHolders, message] of [
+    ['names the holders that were asked for before it', 20, async () => somebody, known],
+    ['does not wait for holders that are not known by then', 5, forever, unknown],
+    ['does not say that nobody held what was not granted', 5, async () => [], unknown],
+    ['of 0 does not wait long for holders that are not known', 0, forever, unknown],
+    ['of 0 rejects when the holders are known', 0, async () => somebody, known],
+  ]) {
+    it(title, async () => {
+      const { backend, locks } = setUp({ askHolders });
+      const released = locks.request('a', { timeout }, notCalled);
+      if (timeout === 0) answer(backend.requests[0], 'unavailable');
+      await assert.rejects(released, { name: 'TimeoutError', message });
+      assert.deepEqual(backend.withdrawn, timeout === 0 ? [] : backend.requests);
+    });
+  }
+
+  it('of 0 rejects though there is no answer, on one machine', async () => {
+    const { backend, locks } = setUp({ wait() {}, holders: () => undefined });
+    for (const options of [{ timeout: 0 }, { timeout: 0, maxPending: 0 }]) {
+      const released = locks.request('a', options, notCalled);
+      await assert.rejects(released, { name: 'TimeoutError', message: unknown });
+    }
+    assert.deepEqual(backend.withdrawn, backend.requests);
   });
 });
 
@@ -305,166 +331,164 @@ function methodsOf(object) {
   return [...names];
 }
 
-describe('a release() near the end of the stack', () => {
-  /** A handle, and what the calls of its release() go to. `undo` needs no stack. */
-  async function setUpHeld() {
-    const { backend, locks } = setUp();
-    backend.holds = () => true;
-    const pending = locks.acquire('a', { holdTimeout: 1e6, warnAfter: 1e6 });
-    const [request] = backend.requests;
-    answer(request, 'granted');
-    return { backend, request, observer: request.observer, handle: await pending };
+/**
+ * Calls `work` for each method of the parts of what `make` makes; a call of that method finds no stack
+ * until `work` calls `restore`. `undo` needs no stack.
+ * @returns the methods that were called: `part.method`
+ */
+async function withoutStack(make, parts, work, isTried = () => true) {
+  const failed = new Set();
+  for (const part of parts) {
+    for (const name of methodsOf((await make())[part])) {
+      if (name === 'undo' || !isTried(name)) continue;
+      const made = await make();
+      const inherited = made[part][name];
+      made[part][name] = () => {
+        failed.add(`${part}.${name}`);
+        noStack();
+      };
+      const restore = () => {
+        made[part][name] = inherited;
+      };
+      await work(made, restore, `without stack for ${part}.${name}`);
+    }
+  }
+  return failed;
+}
+
+function attempt(call) {
+  try {
+    return call();
+  } catch {
+    return undefined;
+  }
+}
+
+/** What a promise settles as in a few turns. */
+const soon = (promise) =>
+  Promise.race([
+    promise,
+    turn()
+      .then(turn)
+      .then(() => 'hangs'),
+  ]);
+
+describe('near the end of the stack', () => {
+  const setUpHeld = () => setUpHandle({ holds: () => true }, { holdTimeout: 1e6, warnAfter: 1e6 });
+  const PARTS = ['request', 'observer', 'backend'];
+
+  it('a release() loses no lock, whichever of its calls finds no stack', async () => {
+    const failed = await withoutStack(setUpHeld, PARTS, (held, restore, where) => {
+      const { backend, request, handle } = held;
+      attempt(() => handle.release());
+      restore();
+      // As with an empty stack: the user tries again, or the event loop does the rest.
+      handle.release();
+      backend.finish();
+      const isEnded = backend.released.includes(request) || backend.withdrawn.includes(request);
+      assert.ok(isEnded && handle.released, where);
+    });
+    for (const call of ['request.releaseInBackend', 'observer.noteRelease', 'backend.release']) {
+      assert.ok(failed.has(call), `${call} was not called`);
+    }
+  });
+
+  for (const isSlow of [false, true]) {
+    it(
+      `a release() that is ${isSlow ? 'slow' : 'done at once'} tells who gets the lock`,
+      async (t) => {
+        const make = async () => {
+          const held = await setUpHeld();
+          if (isSlow) held.backend.releaseAnswer = () => Promise.resolve();
+          const told = ['announce', 'undo'].map((name) => t.mock.method(held.backend, name));
+          return { ...held, told, ended: t.mock.method(held.observer, 'onEnd') };
+        };
+        const failed = await withoutStack(make, PARTS, async (held, restore, where) => {
+          const released = attempt(() => held.handle.release());
+          restore();
+          // What comes later finds an empty stack.
+          await released;
+          if (!held.handle.released) return;
+          assert.ok(
+            held.told.some(({ mock }) => mock.callCount() > 0),
+            `${where} nobody gets it`,
+          );
+          held.backend.finish();
+          assert.ok(held.ended.mock.callCount() > 0, `${where} no end`);
+        });
+        assert.ok(failed.has('backend.announce'));
+      },
+      (name) => name !== 'announceLoss',
+    );
   }
 
-  it('loses no lock, whichever of its calls finds no stack', async () => {
-    const failed = [];
-    for (const whose of ['request', 'observer', 'backend']) {
-      for (const name of methodsOf((await setUpHeld())[whose])) {
-        if (name === 'undo') continue;
-        const held = await setUpHeld();
-        const { backend, request, handle } = held;
-        const inherited = held[whose][name];
-        held[whose][name] = () => {
-          failed.push(`${whose}.${name}`);
-          throw new RangeError('Maximum call stack size exceeded');
-        };
-        try {
-          handle.release();
-        } catch {}
-        held[whose][name] = inherited;
-        // As with an empty stack: the user tries again, or the event loop does the rest.
-        handle.release();
-        for (const unfinished of backend.unfinished) unfinished.finish();
-        const isEnded = backend.released.includes(request) || backend.withdrawn.includes(request);
-        assert.ok(isEnded && handle.released, `without stack for ${whose}.${name}`);
-      }
-    }
-    for (const call of ['request.releaseInBackend', 'observer.noteRelease', 'backend.release']) {
-      assert.ok(failed.includes(call), `${call} was not called`);
-    }
-  });
-
-  it('tells who gets the lock, at once or from the event loop, whichever of its calls finds no stack', async (t) => {
-    for (const isSlow of [false, true]) {
-      const failed = [];
-      for (const whose of ['request', 'observer', 'backend']) {
-        for (const name of methodsOf((await setUpHeld())[whose])) {
-          if (name === 'undo') continue;
-          const held = await setUpHeld();
-          const { backend, observer, handle } = held;
-          if (isSlow) backend.releaseAnswer = () => Promise.resolve();
-          const told = t.mock.method(backend, 'announce');
-          const undone = t.mock.method(backend, 'undo');
-          const ended = t.mock.method(observer, 'onEnd');
-          const inherited = held[whose][name];
-          held[whose][name] = () => {
-            failed.push(`${whose}.${name}`);
-            throw new RangeError('Maximum call stack size exceeded');
-          };
-          let released;
-          try {
-            released = handle.release();
-          } catch {
-            assert.ok(!handle.released, `${whose}.${name}: what it threw was not that it is held`);
-          }
-          // What comes later finds an empty stack.
-          held[whose][name] = inherited;
-          await released;
-          if (!handle.released) continue;
-          const isTold = told.mock.callCount() > 0 || undone.mock.callCount() > 0;
-          assert.ok(isTold, `without stack for ${whose}.${name} nobody gets it`);
-          for (const unfinished of backend.unfinished) unfinished.finish();
-          assert.ok(ended.mock.callCount() > 0, `without stack for ${whose}.${name} no end`);
-        }
-      }
-      assert.ok(failed.includes('backend.announce'));
-    }
-  });
-
-  it('of a lock that was held too long ends it from the event loop', async () => {
+  it('a lock that was held too long is ended from the event loop', async () => {
     const { backend, request } = await setUpHeld();
-    backend.release = () => {
-      throw new RangeError('Maximum call stack size exceeded');
-    };
+    backend.release = noStack;
     request.handleHoldTimeout();
-    for (const unfinished of backend.unfinished) unfinished.finish();
+    backend.finish();
     assert.deepEqual(backend.withdrawn, [request]);
   });
-});
 
-describe('a request() near the end of the stack', () => {
-  it('that was aborted meanwhile rejects with the reason', async (t) => {
+  it('a request that was aborted meanwhile rejects with the reason', async (t) => {
     const { backend, locks } = setUp();
     const controller = new AbortController();
-    const { signal } = controller;
     // Users' code, which has stack left, runs before ours, which has none.
     const abort = () => {
       controller.abort('no');
-      backend.announce = () => {
-        throw new RangeError('Maximum call stack size exceeded');
-      };
+      backend.announce = noStack;
     };
     subscribe('locks.request.start', abort);
     t.after(() => unsubscribe('locks.request.start', abort));
-    const asked = locks.request('a', { signal }, () => assert.fail('called'));
+    const asked = locks.request('a', { signal: controller.signal }, notCalled);
     await assert.rejects(asked, (reason) => reason === 'no');
   });
-});
 
-describe('the loss of one of several near the end of the stack', () => {
-  /** One of several is held and another one waited for; then the first one is lost. */
-  async function setUpLost() {
-    const { backend, locks } = setUp();
-    const done = locks.requestAll(['a', 'b'], () => assert.fail('called'));
-    const settled = Promise.allSettled([done]);
-    answer(backend.requests[0], 'granted');
-    await turn();
-    const [held, waiting] = backend.requests;
-    held.stolen('thief');
-    return { backend, held, waiting, settled };
-  }
-
-  it('ends the others when it is told again, whichever call finds no stack', async () => {
-    const failed = [];
-    for (const whose of ['held', 'waiting', 'backend']) {
-      for (const name of methodsOf((await setUpLost())[whose])) {
-        if (name === 'announceLoss' || name === 'undo') continue;
-        const lost = await setUpLost();
-        const inherited = lost[whose][name];
-        lost[whose][name] = () => {
-          failed.push(`${whose}.${name}`);
-          throw new RangeError('Maximum call stack size exceeded');
-        };
-        try {
-          lost.held.announceLoss(false);
-        } catch {}
-        lost[whose][name] = inherited;
+  it('the loss of one of several ends the others when it is told again', async () => {
+    /** One is held and another one waited for; then the first one is lost. */
+    const make = async () => {
+      const { backend, locks } = setUp();
+      const settled = Promise.allSettled([locks.requestAll(['a', 'b'], notCalled)]);
+      answer(backend.requests[0], 'granted');
+      await turn();
+      const [held, waiting] = backend.requests;
+      held.stolen('thief');
+      return { backend, held, waiting, settled };
+    };
+    const failed = await withoutStack(
+      make,
+      ['held', 'waiting', 'backend'],
+      async (lost, restore, where) => {
+        attempt(() => lost.held.announceLoss(false));
+        restore();
         // What the event loop does, on an empty stack.
         lost.held.announceLoss(true);
-        const before = `without stack for ${whose}.${name}`;
-        assert.deepEqual([...new Set(lost.backend.withdrawn)], [lost.waiting], before);
-        const first = await Promise.race([
-          lost.settled,
-          turn()
-            .then(turn)
-            .then(() => 'hangs'),
-        ]);
-        assert.equal(first[0].reason?.clientId, 'thief', before);
-      }
-    }
-    for (const call of [
-      'waiting.withdraw',
-      'waiting.disarm',
-      'waiting.rejectPromise',
-      'backend.withdraw',
-    ]) {
-      assert.ok(failed.includes(call), `${call} was not called`);
-    }
+        assert.deepEqual([...new Set(lost.backend.withdrawn)], [lost.waiting], where);
+        assert.equal((await soon(lost.settled))[0].reason?.clientId, 'thief', where);
+      },
+    );
+    for (const call of ['withdraw', 'disarm', 'rejectPromise'])
+      assert.ok(failed.has(`waiting.${call}`));
+    assert.ok(failed.has('backend.withdraw'));
   });
-});
 
-describe('a lock that waits for what it serves, near the end of the stack', () => {
-  it('is released, whichever call finds no stack when the last of those leaves', async (t) => {
+  /** A lock that is held, and one that it serves. */
+  async function setUpServing() {
+    const { backend, locks } = setUp();
+    const options = { reentrant: true };
+    let inner;
+    const released = locks.request('a', options, async () => {
+      inner = locks.request('a', options, forever);
+      await forever();
+    });
+    const [outer] = backend.requests;
+    answer(outer, 'granted');
+    await turn();
+    const settled = Promise.allSettled([released, inner]);
+    return { backend, outer, inner: outer.served.requests[0], settled };
+  }
+
+  it('a lock that waits for what it serves is released when the last of those leaves', async (t) => {
     for (const name of ['release', 'releaseInBackend']) {
       const { backend, locks } = setUp();
       let inner;
@@ -477,174 +501,130 @@ describe('a lock that waits for what it serves, near the end of the stack', () =
       // It waits for the inner one when its callback has ended.
       await turn();
       assert.ok(request.served.isAwaited);
-      const mock = t.mock.method(request, name, () => {
-        throw new RangeError('Maximum call stack size exceeded');
-      });
-      try {
-        inner.release();
-      } catch {}
-      mock.mock.restore();
-      for (const unfinished of backend.unfinished) unfinished.finish();
+      const { mock } = t.mock.method(request, name, noStack);
+      attempt(() => inner.release());
+      mock.restore();
+      backend.finish();
       assert.deepEqual(backend.released, [request], name);
       assert.equal(await outer, 'a');
     }
   });
-});
 
-describe('the loss of a lock near the end of the stack', () => {
-  it('ends what it serves when it is told again, whichever call finds no stack', async (t) => {
-    const failed = [];
-    for (const whose of ['outer', 'inner']) {
-      for (const name of [
-        'publishLoss',
-        'loseServedRequests',
-        'announceLoss',
-        'lossReason',
-        'rejectPromise',
-      ]) {
-        const { backend, locks } = setUp();
-        let inner;
-        const outer = locks.request('a', { reentrant: true }, async () => {
-          inner = locks.request('a', { reentrant: true }, () => new Promise(() => {}));
-          await new Promise(() => {});
-        });
-        answer(backend.requests[0], 'granted');
-        await turn();
-        const both = { outer: backend.requests[0], inner: backend.requests[0].served.requests[0] };
-        const mock = t.mock.method(both[whose], name, () => {
-          failed.push(`${whose}.${name}`);
-          throw new RangeError('Maximum call stack size exceeded');
-        });
+  it('the loss of a lock ends what it serves when it is told again', async () => {
+    const TOLD = [
+      'publishLoss',
+      'loseServedRequests',
+      'announceLoss',
+      'lossReason',
+      'rejectPromise',
+    ];
+    const failed = await withoutStack(
+      setUpServing,
+      ['outer', 'inner'],
+      async (both, restore, where) => {
         both.outer.stolen('thief');
-        try {
-          both.outer.announceLoss(false);
-        } catch {}
-        mock.mock.restore();
+        attempt(() => both.outer.announceLoss(false));
+        restore();
         // What the event loop does, on an empty stack.
         both.outer.announceLoss(true);
-        const settled = Promise.allSettled([outer, inner]);
-        const hang = turn().then(() => 'hangs');
-        const all = await Promise.race([settled, hang]);
-        assert.ok(all !== 'hangs', `without stack for ${whose}.${name}`);
-      }
-    }
-    assert.ok(failed.includes('outer.loseServedRequests'));
+        assert.notEqual(await soon(both.settled), 'hangs', where);
+      },
+      (name) => TOLD.includes(name),
+    );
+    assert.ok(failed.has('outer.loseServedRequests'));
   });
-});
 
-describe('several near the end of the stack', () => {
-  it('leave what was asked for and cannot be waited for', async (t) => {
+  it('several leave what was asked for and cannot be waited for', async (t) => {
     for (const isGranted of [false, true]) {
       const { backend, locks } = setUp();
       const { request } = backend;
       if (isGranted) backend.request = (it) => request.call(backend, it) ?? it.granted();
       const { acquire } = HeldRequest.prototype;
-      const mock = t.mock.method(HeldRequest.prototype, 'acquire', function noWait() {
+      const { mock } = t.mock.method(HeldRequest.prototype, 'acquire', function noWait() {
         acquire.call(this);
-        throw new RangeError('Maximum call stack size exceeded');
+        noStack();
       });
       const undo = t.mock.method(backend, 'undo');
       await assert.rejects(locks.requestAll(['a', 'b'], assert.fail), /call stack/);
-      mock.mock.restore();
+      mock.restore();
       assert.equal(undo.mock.callCount(), 1);
-      for (const unfinished of backend.unfinished) unfinished.finish();
+      backend.finish();
       assert.deepEqual(backend.withdrawn, backend.requests);
     }
   });
 });
 
 describe('a lock that is held too long, of a backend whose release is never answered', () => {
-  // The timer of a limit does not keep the event loop alive.
-  let alive;
-  before(() => {
-    alive = setInterval(() => {}, 60_000);
-  });
-  after(() => clearInterval(alive));
-
   /** Grants at once; `late` resolves when all is told that is told before a release is answered. */
   function setUpStanding() {
-    const { backend, locks } = setUp();
     const releasing = deferred();
-    backend.releaseAnswer = () => {
-      releasing.resolve();
-      return new Promise(() => {});
-    };
-    const ask = backend.request;
-    backend.request = (request) => {
-      ask.call(backend, request);
-      request.granted();
-    };
-    return { backend, locks, late: releasing.promise.then(turn) };
+    const { backend, locks } = setUp({
+      releaseAnswer() {
+        releasing.resolve();
+        return forever();
+      },
+      request(request) {
+        backend.requests.push(request);
+        request.granted();
+      },
+    });
+    return { backend, locks, told: [], late: releasing.promise.then(turn) };
   }
 
   /** Notes what is told of a lock. */
-  function follow(told, { signal, name }) {
+  const follow = (told, { signal, name }) =>
     signal.addEventListener('abort', () => told.push([`signal of ${name}`, signal.reason.name]));
+
+  /** Asks for both, and notes what is told. */
+  function askForBoth({ locks, told }, options) {
+    const asked = locks.requestAll(['a', 'b'], options, (both) => {
+      for (const lock of both) follow(told, lock);
+      return forever();
+    });
+    asked.catch((error) => told.push(['promise', error.name]));
   }
 
   it('is told to requestAll, whichever of them it is', async () => {
-    const { backend, locks, late } = setUpStanding();
-    const told = [];
-    const asked = locks.requestAll(['a', 'b'], { maxTotal: 60_000 }, (both) => {
-      for (const lock of both) follow(told, lock);
-      return new Promise(() => {});
-    });
-    asked.catch((error) => told.push(['promise', error.name]));
+    const standing = setUpStanding();
+    askForBoth(standing, { maxTotal: 60_000 });
     await turn();
-    backend.requests[1].handleHoldTimeout();
-    await late;
-    assert.deepEqual(told.slice(0, 2), [
-      ['signal of b', 'TimeoutError'],
-      ['promise', 'TimeoutError'],
-    ]);
+    standing.backend.requests[1].handleHoldTimeout();
+    await standing.late;
+    const expected = ['signal of b', 'promise'].map((what) => [what, 'TimeoutError']);
+    assert.deepEqual(standing.told.slice(0, 2), expected);
   });
 
   for (const limit of ['holdTimeout', 'maxTotal']) {
     const options = { [limit]: 10 };
 
     it(`is told to request, after its state has changed (${limit})`, async () => {
-      const { backend, locks, late } = setUpStanding();
-      const told = [];
+      const { backend, locks, told, late } = setUpStanding();
       const asked = locks.request('a', options, (lock) => {
         lock.signal.addEventListener('abort', () => told.push(lock.held, backend.released.length));
         follow(told, lock);
-        return new Promise(() => {});
+        return forever();
       });
       asked.catch((error) => told.push(['promise', error.name]));
       await late;
-      assert.deepEqual(told, [
-        false,
-        1,
-        ['signal of a', 'TimeoutError'],
-        ['promise', 'TimeoutError'],
-      ]);
+      const expected = ['signal of a', 'promise'].map((what) => [what, 'TimeoutError']);
+      assert.deepEqual(told, [false, 1, ...expected]);
     });
 
-    it(`is told to a handle of acquire (${limit})`, async () => {
-      const { locks, late } = setUpStanding();
-      const told = [];
+    it(`is told to a handle of acquire, and to requestAll (${limit})`, async () => {
+      const { locks, told, late } = setUpStanding();
       const handle = await locks.acquire('a', options);
       follow(told, handle);
       await late;
       assert.deepEqual(told, [['signal of a', 'TimeoutError']]);
       // Nobody has collected it.
       assert.equal(handle.held, false);
-    });
-
-    it(`is told to requestAll (${limit})`, async () => {
-      const { locks, late } = setUpStanding();
-      const told = [];
-      const asked = locks.requestAll(['a', 'b'], options, (both) => {
-        for (const lock of both) follow(told, lock);
-        return new Promise(() => {});
-      });
-      asked.catch((error) => told.push(['promise', error.name]));
-      await late;
+      const several = setUpStanding();
+      askForBoth(several, options);
+      await several.late;
       // The limit of either may come first.
-      const [first, ...others] = told.map(([what]) => what);
+      const [first, ...others] = valuesOf(several.told, 0);
       assert.match(first, /^signal of [ab]$/);
       assert.ok(others.includes('promise'));
-      for (const [, error] of told) assert.equal(error, 'TimeoutError');
     });
   }
 });
@@ -652,55 +632,34 @@ describe('a lock that is held too long, of a backend whose release is never answ
 describe('what a lock serves, of a backend that releases later', () => {
   const options = { reentrant: true };
 
-  // The timer of a `holdTimeout` does not keep the event loop alive.
-  let alive;
-  before(() => {
-    alive = setInterval(() => {}, 60_000);
-  });
-  after(() => clearInterval(alive));
-
   /** Both reject with this. */
-  const bothReject = ({ inner, outer }, error) =>
-    Promise.all([assert.rejects(inner.promise, error), assert.rejects(outer.promise, error)]);
+  const bothReject = ({ promises }, error) =>
+    Promise.all(promises.map((promise) => assert.rejects(promise, error)));
 
   /** An outer lock that is held, and an inner one; `end` ends the callback of the inner one. */
   async function setUpNested(more = {}) {
     const { backend, locks } = setUp();
-    const end = deferred();
-    const granted = deferred();
-    const releasing = deferred();
-    const released = deferred();
-    const inner = deferred();
-    const held = [];
+    const [end, granted, releasing, released] = [deferred(), deferred(), deferred(), deferred()];
+    const nested = { backend, end, released, releasing: releasing.promise, held: [], promises: [] };
     backend.releaseAnswer = () => {
-      held.push(...outerAndInner.map((lock) => lock.held));
+      nested.heldAtRelease = valuesOf(nested.held, 'held');
       releasing.resolve();
       return released.promise;
     };
-    const outerAndInner = [];
-    const outer = locks.request('a', { ...options, ...more }, async (lock) => {
-      outerAndInner.push(lock);
-      inner.resolve({
-        promise: locks.request('a', options, (lock) => {
-          outerAndInner.push(lock);
-          granted.resolve();
-          return end.promise;
-        }),
+    const outer = locks.request('a', { ...options, ...more }, (lock) => {
+      nested.held.push(lock);
+      const inner = locks.request('a', options, (lock) => {
+        nested.held.push(lock);
+        granted.resolve();
+        return end.promise;
       });
-      return new Promise(() => {});
+      nested.promises.push(inner);
+      return forever();
     });
+    nested.promises.push(outer);
     answer(backend.requests[0], 'granted');
     await granted.promise;
-    return {
-      backend,
-      outer: { promise: outer },
-      inner: await inner.promise,
-      locks: outerAndInner,
-      heldAtRelease: held,
-      end,
-      releasing: releasing.promise,
-      released,
-    };
+    return nested;
   }
 
   it('is not held from the moment that the outer one is held too long', async () => {
@@ -719,7 +678,7 @@ describe('what a lock serves, of a backend that releases later', () => {
     nested.released.resolve();
     request.announceLoss(true);
     await bothReject(nested, { name: 'TimeoutError' });
-    assert.equal(nested.locks[1].signal.reason.name, 'TimeoutError');
+    assert.equal(nested.held[1].signal.reason.name, 'TimeoutError');
   });
 
   it('is stolen if the release of the outer one, held too long, says so at once', async () => {
@@ -728,71 +687,35 @@ describe('what a lock serves, of a backend that releases later', () => {
     await bothReject(nested, { name: 'AbortError', clientId: 'thief' });
   });
 
-  for (const [how, note] of [
-    ['stolen', (request) => request.stolen('thief')],
-    ['lost', (request) => request.lost('closed')],
-  ]) {
+  for (const [how, note] of Object.entries({
+    stolen: (request) => request.stolen('thief'),
+    lost: (request) => request.lost('closed'),
+  })) {
     it(`is not held from the moment that the outer one is ${how}`, async () => {
       const nested = await setUpNested();
       const [request] = nested.backend.requests;
       note(request);
-      assert.deepEqual(valuesOf(nested.locks, 'held'), [false, false]);
+      assert.deepEqual(valuesOf(nested.held, 'held'), [false, false]);
       request.announceLoss(true);
       await bothReject(nested, { name: 'AbortError' });
     });
   }
 });
 
-describe('a loss', () => {
-  it('of a lock that was released meanwhile is told nobody', async () => {
-    const { backend, locks } = setUp();
-    const { promise, resolve: done } = deferred();
-    backend.releaseAnswer = () => promise;
-    const heard = [];
-    const listen = ({ error }) => heard.push(error);
-    subscribe('locks.request.lost', listen);
-    const released = locks.request('a', () => 'value');
-    answer(backend.requests[0], 'granted');
-    while (backend.released.length === 0) await turn();
-    backend.requests[0].lost('destroyed');
-    backend.requests[0].announceLoss(true);
-    done();
-    assert.equal(await released, 'value');
-    unsubscribe('locks.request.lost', listen);
-    assert.deepEqual(heard, []);
-  });
-
-  it('is told once', async () => {
-    const { backend, locks } = setUp();
-    const heard = [];
-    const listen = ({ error }) => heard.push(error);
-    subscribe('locks.request.lost', listen);
-    const released = locks.request('a', () => new Promise(() => {}));
-    answer(backend.requests[0], 'granted');
-    await turn();
-    backend.requests[0].lost('destroyed');
-    backend.requests[0].announceLoss(false);
-    backend.requests[0].announceLoss(false);
-    await assert.rejects(released);
-    unsubscribe('locks.request.lost', listen);
-    assert.equal(heard.length, 1);
-  });
-});
-
 describe('several locks, of a backend that requests them in one step', () => {
-  function setUpSeveral() {
-    const { backend, locks } = setUp();
+  function setUpSeveral(more) {
     const steps = [];
-    backend.requestAll = (requests) => {
-      steps.push(requests.map(({ name }) => name));
+    const requestAll = (requests) => {
+      steps.push(valuesOf(requests, 'name'));
       backend.requests.push(...requests);
     };
+    const { backend, locks } = setUp({ requestAll, ...more });
     return { backend, locks, steps };
   }
 
   it('asks for all at once, and calls back when the last one is granted', async () => {
     const { backend, locks, steps } = setUpSeveral();
-    const done = locks.requestAll(['b', 'a', 'b'], (all) => all.map(({ name }) => name));
+    const done = locks.requestAll(['b', 'a', 'b'], (all) => valuesOf(all, 'name'));
     assert.deepEqual(steps, [['a', 'b']]);
     const [a, b] = backend.requests;
     answer(b, 'granted');
@@ -805,7 +728,7 @@ describe('several locks, of a backend that requests them in one step', () => {
 
   it('if one fails, all fail, and those that were granted are released', async () => {
     const { backend, locks } = setUpSeveral();
-    const done = locks.requestAll(['a', 'b', 'c'], () => assert.fail('called'));
+    const done = locks.requestAll(['a', 'b', 'c'], notCalled);
     const [a, b, c] = backend.requests;
     answer(a, 'granted');
     await turn();
@@ -815,29 +738,29 @@ describe('several locks, of a backend that requests them in one step', () => {
     assert.deepEqual([...backend.withdrawn, ...backend.released], [a, c]);
   });
 
-  it('an abort withdraws all of them', async () => {
+  it('an abort withdraws all of them; ifAvailable is null if one is not', async () => {
     const { backend, locks } = setUpSeveral();
     const controller = new AbortController();
-    const { signal } = controller;
-    const done = locks.requestAll(['a', 'b'], { signal }, () => assert.fail('called'));
+    const done = locks.requestAll(['a', 'b'], { signal: controller.signal }, notCalled);
     controller.abort(new Error('enough'));
     await assert.rejects(done, { message: 'enough' });
     assert.deepEqual(backend.withdrawn, backend.requests);
+    const available = locks.requestAll(['a', 'b'], { ifAvailable: true }, (all) => all);
+    const asked = backend.requests.slice(2);
+    for (const request of asked) request.unavailable();
+    for (const request of asked) request.announceAnswer();
+    assert.equal(await available, null);
   });
 
   /** Asks for two locks inside of one that has the first name. */
   async function askInside(mode, options) {
     const { backend, locks, steps } = setUpSeveral();
-    const asked = deferred();
-    const outer = locks.request('a', { mode, reentrant: true }, () => {
-      const all = { reentrant: true, ...options };
-      const inner = locks.requestAll(['a', 'b'], all, (given) => given?.length ?? null);
-      asked.resolve();
-      return inner;
-    });
-    const [a] = backend.requests;
-    answer(a, 'granted');
-    await asked.promise;
+    const outer = locks.request('a', { mode, reentrant: true }, () =>
+      locks.requestAll(['a', 'b'], { reentrant: true, ...options }, (all) => all?.length ?? null),
+    );
+    answer(backend.requests[0], 'granted');
+    outer.catch(nothing);
+    await turn();
     return { backend, outer, steps };
   }
 
@@ -860,123 +783,95 @@ describe('several locks, of a backend that requests them in one step', () => {
     }
   });
 
-  /** Which of two locks the error is about that does not wait for both. */
-  async function blamedOf({ backend, locks }, options) {
-    const done = locks.requestAll(['a', 'b'], options, () => assert.fail('called'));
-    if (options.timeout === 0) {
-      for (const request of backend.requests) request.unavailable();
-      for (const request of backend.requests) request.announceAnswer();
-    }
-    const { lockName } = await done.then(assert.fail, (error) => error);
-    return lockName;
-  }
-
   const holder = (name, mode) => ({ clientId: 'other', label: '', held: 3, name, mode });
+  const progress = ({ name }) => (name === 'b' ? 'waiting' : 'allotted');
   const limits = [{ timeout: 0 }, { timeout: 20 }, { maxTotal: 20 }];
 
-  it('a time limit is told of the one that somebody holds', async () => {
-    for (const limit of limits) {
-      const { backend, locks } = setUpSeveral();
-      backend.askHolders = async (name) => (name === 'b' ? [holder('b', 'exclusive')] : []);
-      assert.equal(await blamedOf({ backend, locks }, limit), 'b');
-    }
-  });
+  for (const [title, when, more, askHolders] of [
+    ['that somebody holds', limits, {}, (name) => (name === 'b' ? [holder('b', 'exclusive')] : [])],
+    [
+      'that others cannot share',
+      limits,
+      { mode: 'shared' },
+      (name) => [holder(name, name === 'b' ? 'exclusive' : 'shared')],
+    ],
+    [
+      'that waits for more than the others',
+      limits.slice(1),
+      { progress },
+      (name) => (name === 'b' ? undefined : [holder(name, 'exclusive')]),
+    ],
+    [
+      'of which it is not known that nobody holds it',
+      limits.slice(0, 1),
+      {},
+      (name) => (name === 'b' ? undefined : []),
+    ],
+  ]) {
+    it(`a time limit is told of the one ${title}`, async () => {
+      for (const limit of when) {
+        const { mode, ...members } = more;
+        const { backend, locks } = setUpSeveral({
+          ...members,
+          askHolders: async (name) => askHolders(name),
+        });
+        const done = rejectionOf(locks.requestAll(['a', 'b'], { ...limit, mode }, notCalled));
+        if (limit.timeout === 0) {
+          for (const request of backend.requests) request.unavailable();
+          for (const request of backend.requests) request.announceAnswer();
+        }
+        assert.equal((await done).lockName, 'b');
+      }
+    });
+  }
 
-  it('a time limit is not told of one that others can share', async () => {
-    for (const limit of limits) {
-      const { backend, locks } = setUpSeveral();
-      backend.askHolders = async (name) => [holder(name, name === 'b' ? 'exclusive' : 'shared')];
-      assert.equal(await blamedOf({ backend, locks }, { ...limit, mode: 'shared' }), 'b');
-    }
-  });
-
-  it('a time limit is not told of one that waits only for the others', async () => {
-    for (const limit of limits.slice(1)) {
-      const { backend, locks } = setUpSeveral();
-      backend.progress = ({ name }) => (name === 'b' ? 'waiting' : 'allotted');
-      backend.askHolders = async (name) => (name === 'b' ? undefined : [holder(name, 'exclusive')]);
-      assert.equal(await blamedOf({ backend, locks }, limit), 'b');
-    }
-  });
-
-  it('a warning is not told of one that waits only for the others', async () => {
-    const { backend, locks } = setUpSeveral();
-    backend.progress = ({ name }) => (name === 'b' ? 'waiting' : 'allotted');
-    backend.askHolders = async (name) => (name === 'b' ? [holder('b', 'exclusive')] : []);
+  it('a warning is not told of one that waits only for the others', async (t) => {
+    const askHolders = async (name) => (name === 'b' ? [holder('b', 'exclusive')] : []);
+    const { backend, locks } = setUpSeveral({ progress, askHolders });
     const told = [];
     const listen = ({ message }) => told.push(/lock "(.)"/.exec(message)[1]);
     process.on('warning', listen);
-    // A timer of a warning does not keep the event loop alive.
-    const alive = setInterval(() => {}, 60_000);
+    t.after(() => process.off('warning', listen));
     const done = locks.requestAll(['a', 'b'], { warnAfter: 5 }, () => 'done');
     await once(process, 'warning');
     await turn();
-    clearInterval(alive);
-    process.off('warning', listen);
     for (const request of backend.requests) answer(request, 'granted');
     assert.equal(await done, 'done');
     assert.deepEqual(told, ['b']);
   });
 
-  it('the time limit 0 is told of one of which it is not known that nobody holds it', async () => {
-    const { backend, locks } = setUpSeveral();
-    backend.askHolders = async (name) => (name === 'b' ? undefined : []);
-    assert.equal(await blamedOf({ backend, locks }, { timeout: 0 }), 'b');
-  });
-
-  it('the time limit 0 does not take the place of another reason that comes first', async () => {
-    const { backend, locks } = setUpSeveral();
-    backend.askHolders = async (name) => [holder(name, 'exclusive')];
-    const done = locks.requestAll(['a', 'b'], { timeout: 0 }, () => assert.fail('called'));
-    const timedOut = [];
-    const listen = ({ error }) => timedOut.push(error);
-    subscribe('locks.request.timeout', listen);
-    const [a, b] = backend.requests;
-    answer(a, 'unavailable');
+  it('the time limit 0 does not take the place of another reason that comes first', async (t) => {
+    const timedOut = heardOn(t, 'timeout');
+    const { backend, locks } = setUpSeveral({
+      askHolders: async (name) => [holder(name, 'exclusive')],
+    });
+    const done = locks.requestAll(['a', 'b'], { timeout: 0 }, notCalled);
+    answer(backend.requests[0], 'unavailable');
     const error = new Error('no');
-    answer(b, 'failed', () => error);
+    answer(backend.requests[1], 'failed', () => error);
     await assert.rejects(done, error);
     await turn();
-    unsubscribe('locks.request.timeout', listen);
     assert.deepEqual(timedOut, []);
   });
 });
 
 describe('locks.once, while it is asked whether the name is marked', () => {
-  /** Asks; `happens` comes before the answer, which is no. */
-  async function asked(happens) {
-    const { backend, locks } = setUp();
-    const controller = new AbortController();
-    const answered = deferred();
-    backend.marked = () => answered.promise;
-    const options = { keep: 1000, signal: controller.signal };
-    let isCalled = false;
-    const outcome = locks.once('a', options, () => {
-      isCalled = true;
+  for (const [what, happens, expected] of [
+    ['the lock is stolen', rob, { clientId: 'thief' }],
+    ['it is given up', (_, controller) => controller.abort(new Error('up')), { message: 'up' }],
+  ]) {
+    it(`${what}: the callback is not called, and nothing is marked`, async () => {
+      const controller = new AbortController();
+      const answered = deferred();
+      const { backend, locks } = setUp({ marked: () => answered.promise });
+      const outcome = locks.once('a', { keep: 1000, signal: controller.signal }, notCalled);
+      answer(backend.requests[0], 'granted');
+      await turn();
+      happens(backend.requests[0], controller);
+      answered.resolve(false);
+      await assert.rejects(outcome, expected);
+      await turn();
+      assert.ok(backend.released.every(({ keep }) => keep === undefined));
     });
-    const [request] = backend.requests;
-    answer(request, 'granted');
-    await turn();
-    happens(request, controller);
-    answered.resolve(false);
-    const error = await outcome.catch((reason) => reason);
-    await turn();
-    assert.equal(isCalled, false);
-    return { backend, error };
   }
-
-  it('the lock is stolen: the callback is not called', async () => {
-    const { error } = await asked((request) => {
-      request.stolen('thief');
-      request.announceLoss(true);
-    });
-    assert.equal(error.clientId, 'thief');
-  });
-
-  it('it is given up: the callback is not called, and nothing is marked', async () => {
-    const reason = new Error('given up');
-    const { backend, error } = await asked((_, controller) => controller.abort(reason));
-    assert.equal(error, reason);
-    assert.deepEqual(valuesOf(backend.released, 'keep'), [undefined]);
-  });
 });
