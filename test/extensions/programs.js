@@ -116,15 +116,23 @@ const stepOf = (kinds, options) =>
       weight: 30,
       arbitrary: fc.record({ does: fc.constant('pass'), ms: fc.constantFrom(100, 200, 400) }),
     },
-    { weight: 1, arbitrary: fc.record({ does: fc.constant('close') }) },
+    { weight: 3, arbitrary: fc.record({ does: fc.constant('close') }) },
   );
 
-/** A call that holds, and one inside of it that has its name and its options, and others. */
+/** A call that holds, and some inside of it that have its name and its options, and others. */
 const nestOf = (kinds, options) =>
-  fc.tuple(callOf(kinds, options), callOf(kinds, options)).map(([outer, inner]) => [
-    { ...outer, work: 'hold' },
-    { ...inner, names: outer.names, drawn: [...inner.drawn, ...outer.drawn], inside: 0 },
-  ]);
+  fc
+    .tuple(
+      callOf(kinds, options),
+      fc.array(callOf(kinds, options), { minLength: 1, maxLength: 3, size: 'max' }),
+    )
+    .map(([outer, calls]) => [
+      { ...outer, work: 'hold' },
+      ...calls.map((inner) => {
+        const drawn = [...outer.drawn, ...inner.drawn];
+        return { ...inner, names: outer.names, drawn, inside: 0 };
+      }),
+    ]);
 
 const program = fc
   .tuple(

@@ -38,7 +38,10 @@ describe('reentrant: true', () => {
   it('exclusive inside shared tells who waits for whom', async () => {
     const name = freshName();
     await locks.request(name, { ...R, mode: 'shared', label: 'outer' }, async () => {
-      const error = await rejectionOf(locks.request(name, { ...R, label: 'inner' }, notCalled));
+      const ask = (more) => locks.request(name, { ...R, label: 'inner', ...more }, (lock) => lock);
+      assert.equal(await ask({ ifAvailable: true }), null);
+      await assert.rejects(ask({ timeout: 0 }), { name: 'TimeoutError' });
+      const error = await rejectionOf(ask({}));
       assert.ok(error instanceof DeadlockError);
       assert.deepEqual(valuesOf(error.cycle, 'mode', 'label'), [
         ['exclusive', 'inner'],

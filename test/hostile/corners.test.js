@@ -12,8 +12,9 @@ const { describe, it } = require('node:test');
 const vm = require('node:vm');
 const { LockTimeoutError, Mutex, RWLock, locks } = require('../../lib/index.js');
 const install = require('../../lib/install.js');
-const { FREE, freshName, hold, nothing, stateOf } = require('../helpers/locks.js');
+const { FREE, rejectionOf, freshName, hold, nothing, stateOf } = require('../helpers/locks.js');
 const { run } = require('../helpers/program.js');
+const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 
 const lib = path.join(__dirname, '..', '..', 'lib');
 
@@ -116,30 +117,19 @@ describe('warnAfter', () => {
   });
 });
 
-describe('.end is told of a miss', () => {
-  const ends = (make) =>
-    run(`
-      const held = await hold(locks, 'x');
-      const told = [];
-      subscribe('locks.request.end', ({ ifAvailable, error }) => told.push({ ifAvailable, error }));
-      assert.equal(await ${make}, null);
-      await turn();
-      const ends = [...told];
-      held.release();
-      await held.released;
-      return ends;
-    `);
-  for (const make of [
-    "locks.request('x', { ifAvailable: true }, (lock) => lock)",
-    "locks.acquire('x', { ifAvailable: true })",
-    "locks.tryAcquireSync('x')",
-  ]) {
-    it(make, async () => {
-      const { value } = await ends(make);
-      assert.deepEqual(value, [{ ifAvailable: true }]);
-    });
-  }
-});
+it('.end is told of a miss', () =>
+  run(`
+    const held = await hold(locks, 'x');
+    const told = [];
+    subscribe('locks.request.end', ({ ifAvailable, error }) => told.push({ ifAvailable, error }));
+    const options = { ifAvailable: true };
+    assert.equal(await locks.request('x', options, (lock) => lock), null);
+    assert.equal(await locks.acquire('x', options), null);
+    assert.equal(locks.tryAcquireSync('x'), null);
+    await turn();
+    assert.deepEqual(told, Array(3).fill({ ifAvailable: true, error: undefined }));
+    await held.release();
+  `));
 
 describe('install() twice, undone in the other order', () => {
   it('in the end there is what was there before', () => {
@@ -151,32 +141,23 @@ describe('install() twice, undone in the other order', () => {
   });
 });
 
-describe('`this` in a callback is undefined', () => {
-  const forms = {
-    'locks.request': (callback) => locks.request(freshName(), callback),
-    'locks.request with a miss': async (callback) => {
-      const held = await hold(locks, freshName());
-      const { name } = held.lock;
-      await locks.request(name, { ifAvailable: true }, callback);
-      await held.release();
-    },
-    "locks.request with deadlock: 'reject'": (callback) =>
-      locks.request(freshName(), { deadlock: 'reject' }, callback),
-    'locks.requestAll': (callback) => locks.requestAll([freshName()], callback),
-    "locks.requestAll with deadlock: 'reject'": (callback) =>
-      locks.requestAll([freshName()], { deadlock: 'reject' }, callback),
-    'Mutex.runExclusive': (callback) => new Mutex().runExclusive(callback),
-    'RWLock.runShared': (callback) => new RWLock().runShared(callback),
-  };
-  for (const [title, call] of Object.entries(forms)) {
-    it(title, async () => {
-      let seen = 'not called';
-      await call(function () {
-        seen = this;
-      });
-      assert.equal(seen, undefined);
+it('`this` in a callback is undefined', async () => {
+  const reject = { deadlock: 'reject' };
+  const held = await hold(locks, freshName());
+  for (const call of [
+    (callback) => locks.request(held.lock.name, { ifAvailable: true }, callback),
+    (callback) => locks.request(freshName(), reject, callback),
+    (callback) => locks.requestAll([freshName()], callback),
+    (callback) => locks.requestAll([freshName()], reject, callback),
+    (callback) => new Mutex().runExclusive(callback),
+  ]) {
+    let seen = 'not called';
+    await call(function () {
+      seen = this;
     });
+    assert.equal(seen, undefined, String(call));
   }
+  await held.release();
 });
 
 describe('in a vm context without the platform’s globals', () => {
@@ -200,54 +181,33 @@ describe('in a vm context without the platform’s globals', () => {
     };
     return load(path.join(lib, 'index.js'));
   }
-  const bare = loadBare();
-
-  it('timeout works', async () => {
-    const name = freshName();
-    const held = await hold(locks, name);
-    for (const timeout of [0, 5]) {
-      await assert.rejects(bare.locks.request(name, { timeout }, nothing), {
-        name: 'TimeoutError',
-      });
-    }
-    await held.release();
-  });
-
-  it('warnAfter works', async () => {
-    const handle = await bare.locks.acquire(freshName(), { warnAfter: 1e6 });
-    handle.release();
-    assert.equal(handle.released, true);
-  });
-
-  it('requestAll and acquireAll work', async () => {
-    const names = [freshName(), freshName()];
-    assert.equal(await bare.locks.requestAll(names, { timeout: 1e6 }, (all) => all.length), 2);
-    (await bare.locks.acquireAll(names)).release();
-  });
-
-  it('subscribers of channels are told', async (t) => {
-    const { subscribe, unsubscribe } = require('node:diagnostics_channel');
+  it('the library works', async (t) => {
+    const bare = loadBare();
     const name = freshName();
     const told = [];
-    const listener = (message) => message.name === name && told.push(message.waited);
+    const listener = (message) => message.name === name && told.push(typeof message.waited);
     subscribe('locks.request.grant', listener);
     t.after(() => unsubscribe('locks.request.grant', listener));
-    await bare.locks.request(name, () => {});
-    assert.equal(typeof told[0], 'number');
-  });
-
-  it("lock.signal, a theft, mutexes and deadlock: 'reject' work", async () => {
-    const name = freshName();
+    await bare.locks.request(name, nothing);
+    assert.deepEqual(told, ['number']);
+    const held = await hold(locks, name);
+    for (const timeout of [0, 5]) {
+      const late = bare.locks.request(name, { timeout }, nothing);
+      await assert.rejects(late, { name: 'TimeoutError' });
+    }
+    await held.release();
+    const handle = await bare.locks.acquire(name, { warnAfter: 1e6 });
+    handle.release();
+    assert.equal(handle.released, true);
+    const names = [name, freshName()];
+    assert.equal(await bare.locks.requestAll(names, { timeout: 1e6 }, (all) => all.length), 2);
+    (await bare.locks.acquireAll(names)).release();
     const robbed = await hold(bare.locks, name, { deadlock: 'reject' });
     const thief = await hold(bare.locks, name, { steal: true });
     await assert.rejects(robbed.released, { name: 'AbortError' });
     assert.equal(robbed.lock.signal.aborted, true);
     await thief.release();
     assert.equal(await new bare.Mutex(name).runExclusive(() => 7, { timeout: 1000 }), 7);
-  });
-
-  it('acquireSync, tryAcquireSync and query work', async () => {
-    const name = freshName();
     bare.locks.acquireSync(name, { timeout: 5 }).release();
     bare.locks.tryAcquireSync(name).release();
     assert.deepEqual(await stateOf(bare.locks, name), FREE);
@@ -266,18 +226,18 @@ describe('an error shows the line of the call', () => {
     'RWLock.acquireShared': (name, options) => new RWLock(name).acquireShared(options),
     'RWLock.runShared': (name, options) => new RWLock(name).runShared(() => {}, options),
   };
-  for (const [title, make] of Object.entries(forms)) {
-    it(`${title}(): the time is over`, async () => {
+  it('of a time limit, by each form', async () => {
+    for (const [title, make] of Object.entries(forms)) {
       const name = freshName();
       const held = await hold(locks, name);
       const whoAsked = () => make(name, { timeout: 5 });
-      const error = await whoAsked().then(assert.fail, (reason) => reason);
+      const error = await rejectionOf(whoAsked());
       await held.release();
       assert.ok(error instanceof LockTimeoutError);
       assert.match(error.stack, /^\w+: Timed out/);
-      assert.match(error.stack, /at whoAsked /);
-    });
-  }
+      assert.match(error.stack, /at whoAsked /, title);
+    }
+  });
 
   it('acquireSync(): the time is over', () =>
     run(`

@@ -140,55 +140,53 @@ describe('an exception while a batch of thefts is told costs the others nothing'
   });
 });
 
-describe('a signal that aborts many requests', () => {
-  it('aborts all of them where one of them throws when it is told', async () => {
-    await run(`${tools}
-      const controller = new AbortController();
-      const { signal } = controller;
-      const handle = await locks.acquire('x');
-      const all = [1, 2, 3].map(() => locks.acquire('x', { signal, warnAfter: 1e6 }));
-      const settled = Promise.allSettled(all);
-      const { clearTimeout } = globalThis;
+describe('a signal that aborts many requests aborts all of them with its reason', () => {
+  for (const [title, prepare, options] of [
+    [
+      'where one of them throws when it is told',
+      `const { clearTimeout } = globalThis;
       let calls = 0;
       globalThis.clearTimeout = (timer) => {
         clearTimeout(timer);
         if (++calls === 1) fail('of clearTimeout');
-      };
-      controller.abort(new Error('enough'));
-      const outcome = await Promise.race([settled, turn().then(turn)]);
-      handle.release();
-      assert.ok(outcome, 'some are still pending');
-      assert.deepEqual(outcome.map(({ reason }) => reason.message), ['enough', 'enough', 'enough']);
-      report.uncaught = [];
-    `);
-  });
-
-  it('aborts them with its reason where an own `reason` of it throws', async () => {
-    await run(`${tools}
-      const controller = new AbortController();
-      const { signal } = controller;
-      Object.defineProperty(signal, 'reason', { get: () => fail('of the getter') });
-      const handle = await locks.acquire('x');
-      const all = [1, 2, 3].map(() => locks.acquire('x', { signal }));
-      const settled = Promise.allSettled(all);
-      controller.abort(new Error('enough'));
-      const outcome = await Promise.race([settled, turn().then(turn)]);
-      handle.release();
-      assert.ok(outcome, 'some are still pending');
-      assert.deepEqual(outcome.map(({ reason }) => reason.message), ['enough', 'enough', 'enough']);
-      report.uncaught = [];
-    `);
-  });
+      };`,
+      '{ signal, warnAfter: 1e6 }',
+    ],
+    [
+      'where an own `reason` of it throws',
+      "Object.defineProperty(signal, 'reason', { get: () => fail('of the getter') });",
+      '{ signal }',
+    ],
+  ]) {
+    it(title, () =>
+      run(`${tools}
+        const controller = new AbortController();
+        const { signal } = controller;
+        const handle = await locks.acquire('x');
+        const all = [1, 2, 3].map(() => locks.acquire('x', ${options}));
+        const settled = Promise.allSettled(all);
+        ${prepare}
+        controller.abort(new Error('enough'));
+        const outcome = await Promise.race([settled, turn().then(turn)]);
+        handle.release();
+        assert.ok(outcome, 'some are still pending');
+        assert.deepEqual(outcome.map(({ reason }) => reason.message), ['enough', 'enough', 'enough']);
+        report.uncaught = [];
+      `),
+    );
+  }
 });
 
 describe('the state of a signal is its own', () => {
-  it('an abort event that script dispatches on a signal that is not aborted is ignored', () =>
+  it('an abort event that script dispatches, and own listener functions, are ignored', () =>
     run(`
       const controller = new AbortController();
+      const { signal } = controller;
+      signal.addEventListener = signal.removeEventListener = () => {};
       const held = await hold(locks, 'x');
-      const request = locks.acquire('x', { signal: controller.signal });
+      const request = locks.acquire('x', { signal });
       request.catch(() => {});
-      controller.signal.dispatchEvent(new Event('abort'));
+      signal.dispatchEvent(new Event('abort'));
       await turn();
       const state = await stateOf(locks, 'x');
       controller.abort(new Error('enough'));
@@ -196,47 +194,22 @@ describe('the state of a signal is its own', () => {
       await held.release();
       (await request.catch(() => {}))?.release();
       assert.deepEqual(state, { held: ['exclusive'], pending: ['exclusive'] });
-      assert.equal(outcome.message, 'enough');
+      assert.equal(outcome?.message, 'enough');
     `));
 
-  for (const form of ['request', 'requestAll', 'acquire', 'acquireAll']) {
-    const names = form.endsWith('All') ? "['x']" : "'x'";
-    const callback = form.startsWith('request') ? ", () => 'called'" : '';
-    const call = `locks.${form}(${names}, { signal }${callback})`;
-
-    it(`${form}(): an own \`aborted\` of a signal that is not aborted is ignored`, () =>
-      run(`
-        const { signal } = new AbortController();
-        Object.defineProperty(signal, 'aborted', { value: true });
-        Object.defineProperty(signal, 'reason', { value: 'of nobody' });
-        signal.throwIfAborted = () => { throw 'of nobody'; };
-        const got = await ${call};
-        got.release?.();
-      `));
-
-    it(`${form}(): an own \`aborted\` of a signal that is aborted is ignored`, () =>
-      run(`
-        const signal = AbortSignal.abort(new Error('enough'));
-        Object.defineProperty(signal, 'aborted', { value: false });
-        Object.defineProperty(signal, 'reason', { value: new Error('of nobody') });
-        signal.throwIfAborted = () => {};
-        await assert.rejects(${call}, { message: 'enough' });
-      `));
-  }
-
-  it('its own listener functions are not asked', () =>
+  it('an own `aborted` is ignored, of a signal that is aborted and of one that is not', () =>
     run(`
-      const controller = new AbortController();
-      const { signal } = controller;
-      signal.addEventListener = () => {};
-      signal.removeEventListener = () => {};
-      const held = await hold(locks, 'x');
-      const request = locks.acquire('x', { signal });
-      request.catch(() => {});
-      controller.abort(new Error('enough'));
-      const outcome = await Promise.race([request.catch((error) => error), turn()]);
-      await held.release();
-      (await request.catch(() => {}))?.release();
-      assert.equal(outcome?.message, 'enough');
+      for (const form of ['request', 'requestAll', 'acquire', 'acquireAll']) {
+        const names = form.endsWith('All') ? ['x'] : 'x';
+        const callback = form.startsWith('request') ? [() => 'called'] : [];
+        const ask = (signal, aborted) => {
+          Object.defineProperty(signal, 'aborted', { value: aborted });
+          Object.defineProperty(signal, 'reason', { value: new Error('of nobody') });
+          signal.throwIfAborted = () => { if (aborted) throw 'of nobody'; };
+          return locks[form](names, { signal }, ...callback);
+        };
+        (await ask(new AbortController().signal, true)).release?.();
+        await assert.rejects(ask(AbortSignal.abort(new Error('enough')), false), { message: 'enough' });
+      }
     `));
 });

@@ -8,101 +8,82 @@
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { RWLock, locks } = require('../../lib/index.js');
-const { freshName, hold, turn } = require('../helpers/locks.js');
+const { freshName, hold, nothing, turn } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 const { run } = require('../helpers/program.js');
 
-/** A chain of many microtasks. */
-async function chain(length) {
-  for (let i = 0; i < length; i++) await undefined;
-}
+const SHARED = { mode: 'shared' };
 
-const LENGTH = 100;
+/** Notes when a callback begins, and when its chain of many microtasks is over. */
+const noteIn = (order, i) => async () => {
+  order.push(`${i} begins`);
+  for (let j = 0; j < 100; j++) await undefined;
+  order.push(`${i} ends`);
+};
 
-/** Makes shared requests, whose callbacks note when they begin and when their microtasks are over. */
-function readers(name, count, order) {
-  return Array.from({ length: count }, (_, i) =>
-    locks.request(name, { mode: 'shared' }, async () => {
-      order.push(`${i} begins`);
-      await chain(LENGTH);
-      order.push(`${i} ends`);
-    }),
-  );
-}
-
-const oneByOne = (count) =>
-  Array.from({ length: count }, (_, i) => [`${i} begins`, `${i} ends`]).flat();
-
-describe('callbacks that one release grants run one after the other', () => {
-  it('the microtasks of each before the next, where this thread releases', async () => {
-    const name = freshName();
-    const order = [];
-    const held = await hold(locks, name);
-    const all = readers(name, 4, order);
-    await held.release();
+/** Makes requests of each name; @returns how to check that their callbacks came one by one */
+function readers(names, ask = (name, callback) => locks.request(name, SHARED, callback)) {
+  const order = [];
+  const all = names.map((name, i) => ask(name, noteIn(order, i)));
+  return async () => {
     await Promise.all(all);
-    assert.deepEqual(order, oneByOne(4));
-  });
+    assert.deepEqual(
+      order,
+      names.flatMap((_, i) => [`${i} begins`, `${i} ends`]),
+    );
+  };
+}
 
-  it('the microtasks of each before the next, where another thread releases', async (t) => {
+describe('callbacks that are granted together run one after the other, with their microtasks', () => {
+  const acquire = async (name, callback) => {
+    const handle = await locks.acquire(name, SHARED);
+    await callback();
+    handle.release();
+  };
+  for (const [title, ask] of [
+    ['request()', undefined],
+    ['acquire()', acquire],
+  ]) {
+    it(`where this thread releases: ${title}`, async () => {
+      const name = freshName();
+      const held = await hold(locks, name);
+      const check = readers(Array(4).fill(name), ask);
+      await held.release();
+      await check();
+    });
+  }
+
+  it('where another thread releases', async (t) => {
     const other = await RemoteAgent.start(t);
     const name = freshName();
-    const order = [];
     const held = await other.hold(name);
-    const all = readers(name, 4, order);
+    const check = readers(Array(4).fill(name));
     held.release();
-    await Promise.all(all);
-    assert.deepEqual(order, oneByOne(4));
+    await check();
   });
 
-  it('the microtasks of each before the next, where an abort lets them through', async () => {
+  it('where an abort lets them through', async () => {
     const name = freshName();
-    const order = [];
     const controller = new AbortController();
-    const held = await hold(locks, name, { mode: 'shared' });
-    const writer = locks.request(name, { signal: controller.signal }, () => {});
-    const all = readers(name, 4, order);
+    const held = await hold(locks, name, SHARED);
+    const writer = locks.request(name, { signal: controller.signal }, nothing);
+    const check = readers(Array(4).fill(name));
     controller.abort(new Error('enough'));
     await assert.rejects(writer, { message: 'enough' });
-    await Promise.all(all);
+    await check();
     await held.release();
-    assert.deepEqual(order, oneByOne(4));
   });
 
-  it('the microtasks of each before the next, where several names become free', async (t) => {
+  it('where several names become free', async (t) => {
     const other = await RemoteAgent.start(t);
-    const order = [];
     const names = [0, 1, 2].map((i) => freshName(`${i}`));
     const held = [];
     for (const name of names) held.push(await other.hold(name));
-    const all = names.map((name, i) =>
-      locks.request(name, { mode: 'shared' }, async () => {
-        order.push(`${i} begins`);
-        await chain(LENGTH);
-        order.push(`${i} ends`);
-      }),
-    );
+    const check = readers(names);
     for (const one of held) one.release();
     // This thread comes back to its event loop when all of them are granted.
     for (const name of names) while (new RWLock(name).locked !== 'shared');
-    await Promise.all(all);
-    assert.deepEqual(order, oneByOne(3));
-  });
-
-  it('what acquire() resolves, too', async () => {
-    const name = freshName();
-    const order = [];
-    const held = await hold(locks, name);
-    const all = [0, 1, 2].map(async (i) => {
-      const handle = await locks.acquire(name, { mode: 'shared' });
-      order.push(`${i} begins`);
-      await chain(LENGTH);
-      order.push(`${i} ends`);
-      handle.release();
-    });
-    await held.release();
-    await Promise.all(all);
-    assert.deepEqual(order, oneByOne(3));
+    await check();
   });
 });
 

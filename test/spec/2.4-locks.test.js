@@ -43,6 +43,19 @@ describe('2.4 Locks: the waiting promise and the released promise', () => {
       }),
       error: 7,
     },
+    'a function with a then': {
+      callback: () => Object.assign(() => {}, { then: (resolve) => resolve(7) }),
+      value: 7,
+    },
+    'a promise whose constructor throws': {
+      callback: () =>
+        Object.defineProperty(Promise.resolve(), 'constructor', {
+          get() {
+            throw 7;
+          },
+        }),
+      error: 7,
+    },
     'a thenable that settles twice': {
       callback: () => ({
         then(resolve, reject) {
