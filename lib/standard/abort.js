@@ -98,12 +98,16 @@ function isLikeAbortSignal(value) {
 /** @param {AbortSignal} signal @returns {{ reason: unknown } | undefined} undefined: not aborted */
 const abortedReason = (signal) => (getAborted(signal) ? { reason: getReason(signal) } : undefined);
 
+/** Whether a signal is telling its followers of the abort. */
+let isTelling = false;
+
 /**
- * Reads the state of a signal again if an earlier listener can have stopped its abort event.
+ * Reads the state of a signal again if an earlier listener can have stopped its abort event, or if the
+ * abort of one follower may let in another follower, which is told later.
  * @param {AbortSignal} signal @returns {{ reason: unknown } | undefined} as for `abortedReason`
  */
 const missedReason = (signal) =>
-  !isSymbolKnown || isOther(signal) ? abortedReason(signal) : undefined;
+  isTelling || !isSymbolKnown || isOther(signal) ? abortedReason(signal) : undefined;
 
 /** @type {(signal: any, type: 'abort', listener: () => void, options: object) => void} */
 const addEventListener = uncurry(AbortSignal.prototype.addEventListener);
@@ -173,6 +177,8 @@ function listen(signal, first) {
     } catch {
       // The stack has overflowed. If the reason is unknown, `finish` reads it.
     }
+    const wasTelling = isTelling;
+    isTelling = true;
     forEachOf(followers, (/** @type {Follower} */ follower) => {
       try {
         if (aborted) return follower.signalToAbort(aborted.reason);
@@ -184,6 +190,7 @@ function listen(signal, first) {
       unfinished[unfinished.length] = follower;
       follower.backend.undo(follower.tag);
     });
+    isTelling = wasTelling;
   };
   /** @type {Following} */
   const following = { followers, listener, listening: undefined };

@@ -9,13 +9,28 @@ const { describe, it } = require('node:test');
 const { setFlagsFromString } = require('node:v8');
 const { runInNewContext } = require('node:vm');
 const { LockStolenError, locks } = require('../helpers/scope.js');
-const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
+const { FREE, freshName, hold, stateOf, valuesOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
 setFlagsFromString('--expose-gc');
 const gc = runInNewContext('gc');
 
 describe('locks.acquire', () => {
+  for (const form of ['acquire', 'acquireAll']) {
+    it(`${form}() rejects where the abort of its signal has let it in`, async () => {
+      const name = freshName();
+      const controller = new AbortController();
+      const { signal } = controller;
+      const held = await hold(locks, name, { mode: 'shared' });
+      const ask = (mode) => locks[form](form === 'acquire' ? name : [name], { mode, signal });
+      const all = Promise.allSettled(['exclusive', 'shared', 'shared'].map(ask));
+      controller.abort('enough');
+      assert.deepEqual(valuesOf(await all, 'reason'), ['enough', 'enough', 'enough']);
+      await held.release();
+      assert.deepEqual(await stateOf(locks, name), FREE);
+    });
+  }
+
   it('is released by Symbol.dispose and Symbol.asyncDispose', async () => {
     const name = freshName();
     (await locks.acquire(name))[Symbol.dispose]();
