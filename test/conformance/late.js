@@ -13,6 +13,7 @@ const { Bucket } = require('../../lib/extensions/buckets/bucket.js');
 const { bucketClosedError } = require('../../lib/platform/errors.js');
 const { hostname } = require('../../lib/platform/machine.js');
 const { threadId, threadName } = require('../../lib/platform/thread.js');
+const { MEMBERS } = require('../helpers/members.js');
 
 /** Stands for a request at the native backend; nothing is told of it any more once it is over. */
 class LateRequest {
@@ -30,33 +31,6 @@ class LateRequest {
     this.tag = NO_TAG;
   }
 
-  #say(what, ...args) {
-    if (this.isOver) return;
-    this.isAnswered = true;
-    this.owner[what](...args);
-  }
-
-  granted(...token) {
-    this.#say('granted', ...token);
-  }
-  unavailable() {
-    this.#say('unavailable');
-  }
-  stolen(thief) {
-    this.#say('stolen', thief);
-  }
-  lost(reason, cause) {
-    this.#say('lost', reason, cause);
-  }
-  otherLimit(limit) {
-    this.#say('otherLimit', limit);
-  }
-  queueFull() {
-    this.#say('queueFull');
-  }
-  failed(why) {
-    this.#say('failed', why);
-  }
   announceAnswer() {
     if (!this.isOver) this.owner.announceAnswer();
   }
@@ -69,6 +43,14 @@ class LateRequest {
   finish() {
     this.owner.finish();
   }
+}
+
+for (const member of MEMBERS) {
+  LateRequest.prototype[member] = function say(...args) {
+    if (this.isOver) return;
+    this.isAnswered = true;
+    this.owner[member](...args);
+  };
 }
 
 class LateBackend {
@@ -138,17 +120,9 @@ class LateBackend {
 
   undo = () => this.#native.undo(NO_TAG);
 
-  query(name) {
-    return this.#later(() => this.#native.query(name));
-  }
-
-  details(name) {
-    return this.#later(() => this.#native.details(name));
-  }
-
-  askHolders(name) {
-    return this.#later(() => this.#native.holders(name));
-  }
+  query = (name) => this.#later(() => this.#native.query(name));
+  details = (name) => this.#later(() => this.#native.details(name));
+  askHolders = (name) => this.#later(() => this.#native.holders(name));
 
   entryOf(request, isHeld) {
     const who = {
@@ -161,16 +135,9 @@ class LateBackend {
     return entryOf(who, request, '', isHeld);
   }
 
-  #later(ask) {
-    return new Promise((resolve, reject) => {
-      setImmediate(() => {
-        try {
-          resolve(ask());
-        } catch (error) {
-          reject(error);
-        }
-      });
-    });
+  async #later(ask) {
+    await new Promise((resolve) => setImmediate(resolve));
+    return ask();
   }
 
   async close() {

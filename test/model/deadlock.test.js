@@ -9,7 +9,7 @@ const { before, describe, it } = require('node:test');
 const fc = require('fast-check');
 const { DeadlockError, locks } = require('../../lib/index.js');
 const { deferred, turn } = require('../helpers/locks.js');
-const { LockManagerModel } = require('./model.js');
+const { LockManagerModel, closesACycle } = require('./model.js');
 
 /** More runs by hand, as in model.test.js. */
 const RUNS = Number(process.env.MODEL_RUNS ?? 1500);
@@ -58,45 +58,6 @@ const sequence = fc
   )
   .map(([first, rest]) => [...first, ...rest]);
 
-/**
- * The definition of a deadlock, as plainly as possible: whether there is a request from which
- * following "waits for" leads back to a lock that it was made inside of, if `request` is where it
- * would be. A request waits for a lock of its name if the two exclude each other, or if one that
- * declares and is ahead of it in the queue waits for that lock.
- */
-function closesACycle(model, others, request) {
-  const pending = [...others, request];
-  const queueOf = (name) => {
-    const queue = [...model.getTheLockRequestQueue(name)];
-    if (name === request.name) queue.splice(model.placeOf(request), 0, request);
-    return queue;
-  };
-  const waits = (waiting, lock) => {
-    if (waiting.mode === 'exclusive' || lock.mode === 'exclusive') return true;
-    const queue = queueOf(lock.name);
-    const ahead = queue.slice(0, queue.indexOf(waiting));
-    return ahead.some((other) => other.declares && waits(other, lock));
-  };
-  return pending.some((one) => one.declares && isInACycle(model, pending, one, waits));
-}
-
-function isInACycle(model, pending, request, waits) {
-  const seen = new Set();
-  const leadsBack = (waiting) => {
-    if (seen.has(waiting)) return false;
-    seen.add(waiting);
-    const holders = [...model.heldLockSet].filter(
-      (lock) => lock.name === waiting.name && waits(waiting, lock),
-    );
-    return holders.some(
-      (lock) =>
-        request.inside.includes(lock) ||
-        pending.some((inner) => inner.declares && inner.inside.includes(lock) && leadsBack(inner)),
-    );
-  };
-  return leadsBack(request);
-}
-
 class Task {
   /** Innermost last: { model: request of the model, real: what to release, enter: its context }. */
   held = [];
@@ -114,10 +75,6 @@ class Comparison {
 
   #told(_task, id, what) {
     if (what === 'granted') this.granted.add(id);
-  }
-
-  get #pending() {
-    return this.tasks.flatMap(({ waiting }) => (waiting ? [waiting.model] : []));
   }
 
   async step({ task: index, command, ...given }) {
@@ -152,8 +109,7 @@ class Comparison {
       inside: task.held.map((lock) => lock.model).filter((lock) => lock.declares),
     };
     const grantable = this.model.isGrantable(model);
-    const expected =
-      declares && !steal && !grantable && closesACycle(this.model, this.#pending, model);
+    const expected = declares && !steal && !grantable && closesACycle(this.model, model);
     const overtaken = this.#queue(name).slice(this.model.placeOf(model));
     const real = this.#ask(task, model, steal);
     await turn();

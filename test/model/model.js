@@ -161,4 +161,46 @@ class LockManagerModel {
   }
 }
 
-module.exports = { LockManagerModel };
+/**
+ * Whether there is a request from which following "waits for" leads back to a lock that it was made
+ * inside of, if `request` is where it would be in its queue. A request waits for a lock of its name
+ * that leaves it no room, or that somebody ahead of it in the queue waits for who declares.
+ * What a request is made inside of, and whether it declares, are its `inside` and `declares`.
+ */
+function closesACycle(model, request) {
+  const held = [...model.heldLockSet];
+  const queues = [...model.lockRequestQueueMap.values()].map((queue) => [...queue]);
+  const own = queues.find(([first]) => first?.name === request.name);
+  if (own) own.splice(model.placeOf(request), 0, request);
+  else queues.push([request]);
+  const pending = queues.flat();
+  const isTooMuch = (waiting, locks) =>
+    waiting.limit > 0 &&
+    locks.reduce((sum, { weight }) => sum + weight, waiting.weight) > waiting.limit;
+  const waits = (waiting, lock) => {
+    if (waiting.name !== lock.name) return false;
+    if (waiting.mode === 'exclusive' || lock.mode === 'exclusive') return true;
+    if (isTooMuch(waiting, [lock])) return true;
+    const inner = waiting.inside.filter(({ name }) => name === waiting.name);
+    if (inner.includes(lock) && isTooMuch(waiting, inner)) return true;
+    const queue = queues.find((it) => it.includes(waiting));
+    const ahead = queue.slice(0, queue.indexOf(waiting));
+    return ahead.some((other) => other.declares && waits(other, lock));
+  };
+  const leadsBack = (start, waiting, seen) => {
+    if (seen.has(waiting)) return false;
+    seen.add(waiting);
+    return held.some(
+      (lock) =>
+        waits(waiting, lock) &&
+        (start.inside.includes(lock) ||
+          pending.some(
+            (inner) =>
+              inner.declares && inner.inside.includes(lock) && leadsBack(start, inner, seen),
+          )),
+    );
+  };
+  return pending.some((one) => one.declares && leadsBack(one, one, new Set()));
+}
+
+module.exports = { LockManagerModel, closesACycle };
