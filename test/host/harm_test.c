@@ -27,12 +27,11 @@
 
 static bool can_mount;
 
-/* Whether the system tells what happens to files (inotify); whether sockets are found by the path of
- * the directory. */
+/* Whether sockets are found by the path of the directory. */
 #if defined(WLH_PLAIN)
-enum { WATCHED = 0, BY_PATH = 1 };
+enum { BY_PATH = 1 };
 #else
-enum { WATCHED = 1, BY_PATH = 0 };
+enum { BY_PATH = 0 };
 #endif
 
 /* ---- the steps of stories ---- */
@@ -169,11 +168,6 @@ static void delete_files(const char *names)
   CHECK(system(command) == 0);
 }
 
-static void change_mode(const char *mode)
-{
-  CHECK(chmod(directory, (mode_t)strtol(mode, NULL, 8)) == 0);
-}
-
 /* ---- directories that are moved ---- */
 
 static char top[sizeof directory], away[sizeof directory + 8];
@@ -274,7 +268,6 @@ static void take_step(const char *step)
       {"wait until this left: ", await_leave},
       {"truncate", truncate_file},
       {"delete ", delete_files},
-      {"mode ", change_mode},
       {"go below", go_below},
       {"move top", move_top},
       {"move back", move_back},
@@ -409,10 +402,6 @@ static const struct story stories[] = {
      "a enters; a: bus; a dies-of 7"},
     {"a fault that is not ours is given to the handler that was there before us",
      "a starts; a: handle-bus = handled; a opens; a gets 1 n; a: bus; a exits 42"},
-
-    {"a directory that all can write to is refused",
-     "mode 777; a starts; a opens; a fails WLH_UNSUPPORTED writable by others; mode 700; "
-     "a gets 2 n"},
 };
 
 /* ---- single tests ---- */
@@ -468,75 +457,7 @@ TEST(bound_over, "a member whose sockets another one has bound over is woken all
   end_play();
 }
 
-/* Goes through what a process has opened: not what was there when it was started. */
-static void count_before_inotify(const struct played *actor, int *files, int *sockets)
-{
-  char path[300], link[300];
-  int inotify = -1;
-  *files = *sockets = 0;
-  for (int pass = 0; pass < 2; pass++) {
-    for (int i = STDERR_FILENO + 1; i < 2000; i++) {
-      (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)actor->pid, i);
-      ssize_t length = readlink(path, link, sizeof link - 1);
-      if (length < 0) continue;
-      link[length] = '\0';
-      if (pass == 0 && strcmp(link, "anon_inode:inotify") == 0) inotify = i;
-      if (pass == 0 || i > inotify) continue;
-      if (strcmp(link, bucket_path("bucket")) == 0) ++*files;
-      if (strncmp(link, "socket:", 7) == 0) ++*sockets;
-    }
-  }
-  CHECK(inotify >= 0);
-}
-
-TEST(ends_first, "what tells of a death has larger numbers than what the kernel takes long to end")
-{
-  int files, sockets;
-  if (!WATCHED) return;
-  begin_play();
-  play(HOLD_AND_WAIT);
-  count_before_inotify(&a, &files, &sockets);
-  CHECK(files == 0);
-  CHECK(sockets == 0);
-  end_play();
-}
-
 /* ---- directories ---- */
-
-TEST(not_ours, "a directory of another user is refused")
-{
-  begin_play();
-  if (chown(directory, 12345, 12345) != 0) {
-    printf("# skipped: needs to be root\n");
-  } else {
-    cannot_enter("WLH_UNSUPPORTED", "belongs to user 12345, but this process runs as");
-  }
-  end_play();
-}
-
-TEST(not_there, "a directory that cannot be made is an error that names it")
-{
-  begin_play();
-  CHECK(rmdir(directory) == 0);
-  (void)strncat(directory, "/deep", sizeof directory - strlen(directory) - 1);
-  cannot_enter("WLH_UNSUPPORTED", directory);
-  end_play();
-}
-
-TEST(symbolic, "a directory that is a symbolic link is refused")
-{
-  char link[200];
-  begin_play();
-  (void)snprintf(link, sizeof link, "%s-link", directory);
-  CHECK(symlink(directory, link) == 0);
-  char before[sizeof directory];
-  (void)snprintf(before, sizeof before, "%s", directory);
-  (void)snprintf(directory, sizeof directory, "%.100s", link);
-  cannot_enter("WLH_UNSUPPORTED", "cannot open");
-  CHECK(unlink(link) == 0);
-  (void)snprintf(directory, sizeof directory, "%.100s", before);
-  end_play();
-}
 
 /* Opens in a directory whose path is so long, or is refused. */
 static void open_at_length(size_t length, bool is_refused)

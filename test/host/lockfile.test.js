@@ -410,15 +410,6 @@ describe('between processes', () => {
     assert.deepEqual(new Set(answers), new Set(['locked']));
   });
 
-  it('kill -9 of the holder hands the file to who waits', async (t) => {
-    const file = freshFile();
-    const holder = await Locker.start(t);
-    await holder.ask('lock', file);
-    const waiting = lock(file, { retries: { forever: true } });
-    await holder.kill();
-    await (await waiting)();
-  });
-
   it('of six processes that meet what a killed one has locked, one gets it', async (t) => {
     const file = freshFile();
     // As proper-lockfile leaves it.
@@ -434,14 +425,6 @@ describe('between processes', () => {
       assert.deepEqual(sorted, [...Array(5).fill('ELOCKED'), 'locked'], `round ${round}`);
       await six[answers.indexOf('locked')].ask('unlock', file);
     }
-  });
-
-  it('a process that has nothing else to do ends, and its lock with it', () => {
-    const file = freshFile();
-    const program = `require(${JSON.stringify(ENTRY)})(${JSON.stringify(file)})`;
-    const { status, stderr } = spawnSync(process.execPath, ['-e', program], { encoding: 'utf8' });
-    assert.deepEqual([status, stderr], [0, '']);
-    assert.equal(checkSync(file), false);
   });
 
   const noMounts = spawnSync('unshare', ['--mount', 'true']).status === 0 ? false : 'needs root';
@@ -469,12 +452,5 @@ describe('between processes', () => {
       { encoding: 'utf8' },
     );
     assert.deepEqual([stdout, stderr], ['both\nELOCKED\n', '']);
-  });
-
-  it('an uncaught exception ends the lock', () => {
-    const file = freshFile();
-    const program = `require(${JSON.stringify(ENTRY)}).lockSync(${JSON.stringify(file)}); throw 1`;
-    assert.equal(spawnSync(process.execPath, ['-e', program]).status, 1);
-    lockSync(file)();
   });
 });
