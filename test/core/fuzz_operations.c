@@ -30,6 +30,7 @@ struct expected {
   struct wlk_request *request;
   bool passes;     /* it only waits for its turn */
   bool declared;   /* it rejects deadlocks */
+  bool prepared;   /* a mark, and may set it */
   uint64_t inside; /* locks, as bits */
 };
 
@@ -37,6 +38,7 @@ static struct expected all[MOST];
 static int queues[NAMES * MANAGERS][MOST], lengths[NAMES * MANAGERS];
 static bool has_limit[NAMES * MANAGERS]; /* whether somebody said what it is */
 static uint32_t limits[NAMES * MANAGERS];
+static bool is_marked[NAMES * MANAGERS];
 static uint64_t grants;
 
 static void must(bool condition, const char *sentence)
@@ -400,15 +402,18 @@ static int choose(int pick)
   return -1;
 }
 
-static void do_release(int id)
+static void do_release(int id, bool marks)
 {
   struct expected *e = &all[id];
   struct wlk_event items[MOST];
   struct wlk_events events = {.items = items, .capacity = room};
-  const enum wlk_status answers[] = {0, WLK_NOT_HELD, WLK_OK, e->passes ? WLK_OK : WLK_STOLEN};
+  const enum wlk_status answers[] = {
+      0, WLK_NOT_HELD, marks && !e->prepared ? WLK_NO_MEMORY : WLK_OK,
+      e->passes ? WLK_OK : WLK_STOLEN};
   enum wlk_status expected_status = answers[e->place];
   caller = e->agent;
   if (e->place == HOLDING) {
+    is_marked[e->resource] = is_marked[e->resource] || (marks && e->prepared);
     e->place = NOWHERE;
     process_queue(e->resource, -1);
   }
@@ -416,9 +421,27 @@ static void do_release(int id)
     e->place = NOWHERE;
     e->news = 0;
   }
-  must(wlk_release_the_lock(e->request, &events) == expected_status, "the answer to a release");
+  enum wlk_status status = marks ? wlk_release_and_mark(e->request, WLK_FOREVER, &events)
+                                 : wlk_release_the_lock(e->request, &events);
+  must(status == expected_status, "the answer to a release");
   must(expected_status != WLK_STOLEN || events.thief_number == e->thief, "the thief of a release");
   check_all_events(e->agent, &events);
+}
+
+static void do_prepare_mark(int id)
+{
+  struct expected *e = &all[id];
+  struct wlk_events events = {.capacity = 0};
+  if (e->passes || (e->place == HOLDING && e->mode == WLK_SHARED)) return;
+  const enum wlk_status answers[] = {
+      0, WLK_NOT_HELD, is_marked[e->resource] ? WLK_MARKED : WLK_OK, WLK_STOLEN};
+  must(wlk_prepare_mark(e->request, &events) == answers[e->place], "whether a name is marked");
+  e->prepared = e->place == HOLDING && !is_marked[e->resource];
+  if (e->place == ROBBED) {
+    must(events.thief_number == e->thief, "the thief, told instead of a mark");
+    e->place = NOWHERE;
+    e->news = 0;
+  }
 }
 
 static void do_abort(int id)
@@ -603,7 +626,12 @@ static void operate(uint8_t operation, uint8_t argument)
     break;
   case 6:
   case 7:
-    if (chosen >= 0) do_release(chosen);
+    if (chosen >= 0 && more % 4 == 1)
+      do_prepare_mark(chosen);
+    else if (chosen >= 0)
+      do_release(
+          chosen,
+          more % 4 == 2 && (all[chosen].mode == WLK_EXCLUSIVE || all[chosen].place != HOLDING));
     break;
   case 8:
     if (chosen >= 0) do_abort(chosen);
@@ -630,6 +658,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   memset(all, 0, sizeof all);
   memset(lengths, 0, sizeof lengths);
   memset(has_limit, 0, sizeof has_limit);
+  memset(is_marked, 0, sizeof is_marked);
   grants = 0;
   for (int i = 0; i < AGENTS; i++) start_anew(i);
   process = (struct wlk_process)WLK_PROCESS_INIT;

@@ -76,19 +76,6 @@ TEST(whole, "a mark lasts at least as long as was asked for, whenever in a milli
   end(&w);
 }
 
-TEST(marking, "a name is marked by the release, for all agents, and no other name is")
-{
-  struct world w;
-  begin(&w);
-  CHECK(!once(&w, 0, "a", WLK_FOREVER));
-  CHECK(once(&w, 0, "a", WLK_FOREVER));
-  CHECK(once(&w, 1, "a", WLK_FOREVER));
-  CHECK(!once(&w, 1, "b", WLK_FOREVER));
-  CHECK(!once(&w, 1, "", WLK_FOREVER));
-  CHECK(once(&w, 2, "", WLK_FOREVER));
-  end(&w);
-}
-
 TEST(other_managers, "names of another manager are not marked")
 {
   static const uint16_t bucket = 'c';
@@ -109,60 +96,6 @@ TEST(other_managers, "names of another manager are not marked")
   end(&w);
 }
 
-TEST(no_mark, "a lock that is released otherwise marks nothing")
-{
-  struct world w;
-  begin(&w);
-  struct wlk_request *lock = lock_name(&w, 0, "a");
-  CHECK(look(lock) == WLK_OK);
-  CHECK(release_lock(lock).status == WLK_OK);
-  lock = lock_name(&w, 0, "a");
-  CHECK(look(lock) == WLK_OK);
-  wlk_end_the_request(lock);
-  lock = lock_name(&w, 1, "a");
-  CHECK(look(lock) == WLK_OK);
-  stop_actor(&w, 1);
-  CHECK(!once(&w, 0, "a", WLK_FOREVER));
-  end(&w);
-}
-
-TEST(grants, "the release that marks grants who waits, who finds the mark")
-{
-  struct world w;
-  begin(&w);
-  struct wlk_request *lock = lock_name(&w, 0, "a");
-  struct outcome waiting = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 7);
-  CHECK(look(waiting.request) == WLK_NOT_HELD);
-  CHECK(release_and_mark(waiting.request, 5) == WLK_NOT_HELD);
-  CHECK(look(lock) == WLK_OK);
-  CHECK(release_and_mark(lock, WLK_FOREVER) == WLK_OK);
-  struct outcome told = take(&w, 1);
-  CHECK(is_event(&told, 0, 7, WLK_NEWS_GRANTED));
-  CHECK(look(waiting.request) == WLK_MARKED);
-  CHECK(release_lock(waiting.request).status == WLK_OK);
-  end(&w);
-}
-
-TEST(thefts, "who was robbed marks nothing, is told by either call, and the thief can mark")
-{
-  struct world w;
-  begin(&w);
-  struct wlk_request *robbed = lock_name(&w, 0, "a");
-  CHECK(look(robbed) == WLK_OK);
-  struct outcome thief = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_STEAL, 2);
-  CHECK(release_and_mark(robbed, WLK_FOREVER) == WLK_STOLEN);
-  CHECK(look(thief.request) == WLK_OK);
-  struct outcome second = ask(&w, 2, "a", WLK_EXCLUSIVE, WLK_STEAL, 3);
-  CHECK(look(thief.request) == WLK_STOLEN);
-  CHECK(broken(&w.process) == NULL);
-  CHECK(look(second.request) == WLK_OK);
-  CHECK(release_and_mark(second.request, WLK_FOREVER) == WLK_OK);
-  second = ask(&w, 2, "a", WLK_EXCLUSIVE, WLK_STEAL, 3);
-  CHECK(look(second.request) == WLK_MARKED); /* a theft takes no mark away */
-  CHECK(release_lock(second.request).status == WLK_OK);
-  end(&w);
-}
-
 TEST(expiry, "a mark is over when its time is, and can be set again")
 {
   struct world w;
@@ -172,20 +105,6 @@ TEST(expiry, "a mark is over when its time is, and can be set again")
   CHECK(!once(&w, 1, "a", WLK_FOREVER));
   CHECK(once(&w, 0, "a", 1));
   CHECK(mark_count(&w) == 1);
-  end(&w);
-}
-
-TEST(unasked, "without having asked a release marks nothing, and says so")
-{
-  struct world w;
-  begin(&w);
-  CHECK(release_and_mark(lock_name(&w, 0, "a"), 5) == WLK_NO_MEMORY);
-  CHECK(mark_count(&w) == 0);
-  struct wlk_request *lock = lock_name(&w, 0, "a");
-  CHECK(look(lock) == WLK_OK);
-  CHECK(release_lock(lock).status == WLK_OK);
-  CHECK(release_and_mark(lock_name(&w, 0, "a"), 5) == WLK_NO_MEMORY);
-  CHECK(!once(&w, 0, "a", WLK_FOREVER));
   end(&w);
 }
 
