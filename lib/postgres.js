@@ -13,19 +13,22 @@ const shared = require('./common.js');
 
 /** @typedef {import('./extensions/buckets/cluster-bucket.js').ClusterBucketType} ClusterBucket */
 
-/** @import { Pool } from './cluster/engines/postgres/link.js' */
+/** @import { Pool } from './cluster/engines/postgres/pg.js' */
+/** @import { Sql } from './cluster/engines/postgres/postgres-js.js' */
 
-const OPTIONS = ['pool', 'listen', 'schema', 'durability'];
+const OPTIONS = ['pool', 'sql', 'listen', 'schema', 'durability'];
 
 /**
  * Opens a storage bucket in a database and returns at once. If it cannot be opened, `ready` and all
  * requests reject.
  * @param {string} name any string; in a database, equal names mean the same bucket
  * @param {object} options
- * @param {Pool} options.pool a Pool of pg for at least two clients; the bucket keeps one client
+ * @param {Pool} [options.pool] a Pool of pg for at least two clients; the bucket keeps one client
  *   until the bucket is closed
- * @param {Pool} [options.listen] a pool with direct connections, which is required if `pool` uses a
- *   pooler in transaction mode; the bucket then keeps a client of this pool instead
+ * @param {Sql} [options.sql] what postgres() of postgres.js returned, instead of `pool`; the bucket
+ *   makes a connection of its own with its options
+ * @param {Pool | Sql} [options.listen] one of these with direct connections, which is required if
+ *   the other uses a pooler in transaction mode; the bucket then uses only this one
  * @param {number} [options.ttl] milliseconds after which a process that has stopped responding
  *   loses its locks, 2,000 to 3,600,000; by default 10,000
  * @param {string} [options.schema] the schema that contains the tables
@@ -43,8 +46,8 @@ function openBucket(name, options) {
     name,
     options,
     OPTIONS,
-    (bucket, { pool, listen, schema, durability }) => {
-      return new PostgresAdapter(bucket, { pool, listen, schema, durability });
+    (bucket, { pool, sql, listen, schema, durability }) => {
+      return new PostgresAdapter(bucket, { pool, sql, listen, schema, durability });
     },
   );
 }

@@ -8,17 +8,19 @@ export interface PostgresPool {
   query(query: string): Promise<object>;
 }
 
-export interface PostgresOptions {
+/** What is used of a `sql` of the package `postgres` (postgres.js). */
+export interface PostgresSql {
+  listen(channel: string, onnotify: (payload: string) => void): unknown;
+  unsafe(query: string): unknown;
+  readonly options: object;
+}
+
+interface Settings {
   /**
-   * A `Pool` of `pg`, whose `max` is at least 2: the bucket keeps one client until it is closed.
-   * End the pool after the bucket.
+   * If `pool` or `sql` connects through a pooler in transaction mode: a second one that does not.
+   * The bucket then uses only this one.
    */
-  pool: PostgresPool;
-  /**
-   * If `pool` connects through a pooler in transaction mode: a second `Pool` that does not. The
-   * bucket then uses only this one.
-   */
-  listen?: PostgresPool | undefined;
+  listen?: PostgresPool | PostgresSql | undefined;
   /**
    * The lease, in milliseconds: 2,000 to 3,600,000, by default 10,000. A process that is killed, or
    * cannot reach the server for so long, loses its locks.
@@ -42,6 +44,26 @@ export interface PostgresOptions {
    */
   durability?: 'logged' | 'unlogged' | undefined;
 }
+
+interface OptionsOfPg extends Settings {
+  /**
+   * A `Pool` of `pg`, whose `max` is at least 2: the bucket keeps one client until it is closed.
+   * End the pool after the bucket.
+   */
+  pool: PostgresPool;
+  sql?: undefined;
+}
+
+interface OptionsOfPostgresJs extends Settings {
+  /**
+   * What `postgres()` of postgres.js returns. The bucket makes one more connection with its
+   * options, which `max` does not count.
+   */
+  sql: PostgresSql;
+  pool?: undefined;
+}
+
+export type PostgresOptions = OptionsOfPg | OptionsOfPostgresJs;
 
 /** An event of a {@link ClusterBucket}. */
 export interface SessionEvent {
@@ -78,7 +100,7 @@ export interface ClusterBucket extends StorageBucket {
  * @throws TypeError for invalid options
  *
  * @example
- * const shop = openBucket('shop', { pool });
+ * const shop = openBucket('shop', { pool }); // or { sql } of postgres.js
  * await shop.locks.request('order 7', async (lock) => {});
  * await shop.close();
  */

@@ -8,6 +8,7 @@ const assert = require('node:assert/strict');
 const { createHash } = require('node:crypto');
 const { EventEmitter, once } = require('node:events');
 const { readFileSync } = require('node:fs');
+const net = require('node:net');
 const path = require('node:path');
 const { after, before, describe, test } = require('node:test');
 
@@ -37,6 +38,7 @@ const { FaultyProxy } = require('./proxy.js');
 const { lacks, startPgbouncer, startPostgres, startStandby, stopAll } = require('./servers.js');
 
 const pg = require('pg');
+const postgres = require('postgres');
 
 /** @type {Awaited<ReturnType<typeof startPostgres>>} */
 let server;
@@ -49,6 +51,14 @@ const poolOf = (options = {}) => {
   made.on('error', () => {});
   pools.add(made);
   return made;
+};
+
+/** A `sql` of postgres.js, with options that come in the way of who does not set his own. */
+const sqlOf = (options = {}) => {
+  const { port, ...config } = { ...server.config, ...options };
+  const odd = { transform: postgres.camel, prepare: false, fetch_types: true, max: 1 };
+  const types = { bigint: postgres.BigInt };
+  return postgres({ ...config, ...odd, types, port, onnotice() {} });
 };
 
 /** Settings that change what SQL means, or how long something may take, as nobody has them. */
@@ -241,6 +251,123 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     };
     contractOfClients(engineOfOthers);
     tellStories((lane) => storiesOf(`stories_of_others_${lane}`, engineOfOthers), 0.2);
+  });
+
+  describe('by postgres.js', () => {
+    let bySql;
+    const clientBySql = ({ bucket = 'by sql', ...options } = {}, ttl = TTL, seen = undefined) =>
+      clientOf(new PostgresAdapter(bucket, { sql: bySql, ...options }), ttl, seen);
+    const engineBySql = {
+      ...engine,
+      client: clientBySql,
+      through: (port) => ({ sql: sqlOf({ port }) }),
+    };
+
+    before(() => {
+      bySql = sqlOf();
+    });
+
+    contractOfClients(engineBySql);
+    tellStories((lane) => storiesOf(`stories_by_sql_${lane}`, engineBySql), 0.2);
+
+    test('what the user listens to is not disturbed, and its end ends no bucket', async () => {
+      const own = sqlOf();
+      const heard = [];
+      const first = await own.listen('channel', (payload) => heard.push(payload));
+      const [a, b] = [await clientBySql({ sql: own }), await clientBySql({ sql: own })];
+      const { state } = await own.listen('channel', (payload) => heard.push(payload));
+      assert.equal(state.pid, first.state.pid);
+      await sql(`NOTIFY channel, 'hello'`);
+      while (heard.length < 2) await own`SELECT`;
+      await own.end();
+      const name = fresh();
+      const [held, waiting] = [request(name), request(name)];
+      assert.deepEqual(await a.answers(held), ['granted']);
+      assert.deepEqual(await b.answers(waiting), ['queued']);
+      await a.answers(end(held));
+      assert.equal((await b.next()).granted, waiting.ref);
+    });
+
+    test('a transaction guards a lock', async () => {
+      const a = await clientBySql();
+      const [op, other] = [request(fresh()), request(fresh())];
+      const [{ token }] = await a.step([op]);
+      const guard = (own, { ref }) => a.adapter.guard(own, { ref, token });
+      await bySql.begin(async (own) => {
+        assert.equal(await guard(own, op), true);
+        assert.equal(await guard(own, other), false);
+        const thief = await client({ bucket: 'by sql' });
+        assert.deepEqual(await thief.answers(request(op.name, { kind: 'steal' })), ['busy']);
+      });
+      const outside = { name: 'TypeError', message: /sql\.begin/ };
+      await assert.rejects(guard(bySql, op), outside);
+      const reserved = await bySql.reserve();
+      await assert.rejects(guard(reserved, op), { name: 'TypeError', message: /BEGIN/ });
+      reserved.release();
+    });
+
+    test('a host that does not answer, or is no primary, is asked last', async () => {
+      const own = sqlOf({ host: ['127.0.0.1', server.config.host], port: [1, server.port] });
+      const a = await clientBySql({ sql: own });
+      await a.hello();
+      await a.hello();
+      assert.deepEqual(await a.answers(request(fresh())), ['granted']);
+    });
+
+    test('a socket that the user makes is used', async () => {
+      let count = 0;
+      const own = postgres({
+        ...server.config,
+        socket: async ({ host: [host], port: [port] }) => {
+          count++;
+          const socket = net.connect({ host, port });
+          await once(socket, 'connect');
+          return socket;
+        },
+      });
+      const a = await clientBySql({ sql: own });
+      assert.deepEqual(await a.answers(request(fresh())), ['granted']);
+      assert.equal(count, 1);
+    });
+
+    test('a server that does not answer does not keep close', async () => {
+      const proxy = await FaultyProxy.open(server.port);
+      const bucket = openBucket('bucket', { sql: sqlOf({ port: proxy.port }), ttl: SHORT });
+      const lost = once(bucket, 'lost');
+      await bucket.ready;
+      proxy.stall();
+      await lost;
+      await bucket.close();
+      await proxy.close();
+    });
+
+    test('a pooler in transaction mode is refused', { skip: lacks.pgbouncer }, async () => {
+      const { port } = await startPgbouncer(server, 'transaction');
+      const through = sqlOf({ port });
+      await rejectsWith(clientBySql({ sql: through }), 'ERR_WEB_LOCKS_NO_NOTIFY');
+      for (const listen of [bySql, pool]) {
+        const a = await clientBySql({ sql: through, listen });
+        assert.deepEqual(await a.answers(request(fresh())), ['granted']);
+      }
+    });
+
+    test('a login or a database that is refused is told as that', async () => {
+      const refused = (options, code) => rejectsWith(clientBySql({ sql: sqlOf(options) }), code);
+      await refused({ database: 'nowhere' }, 'ERR_WEB_LOCKS_DATABASE');
+      await refused({ user: 'nobody' }, 'ERR_WEB_LOCKS_RIGHTS');
+      await refused({ port: 1 }, 'ERR_WEB_LOCKS_UNREACHABLE');
+    });
+
+    test('a cancelled wait for a synchronous standby is no answer', async () => {
+      const primary = await startPostgres();
+      const ownPool = poolOf(primary.config);
+      const a = await clientBySql({ sql: sqlOf(primary.config) });
+      await haveCommitsWait(ownPool);
+      const refused = rejectsWith(a.step([request('name')]), 'ERR_WEB_LOCKS_NOT_REPLICATED');
+      await cancelWait(ownPool);
+      await refused;
+      assert.equal((await a.next()).down, 'ERR_WEB_LOCKS_NOT_REPLICATED');
+    });
   });
 
   test('marks that are over do not add up', async () => {
@@ -1510,10 +1637,26 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
         { pool, listen: 7 },
         { pool, schema: 'a"; DROP' },
         { pool, durability: 'often' },
+        { pool, sql: sqlOf() },
       ]) {
         assert.throws(() => new PostgresAdapter('', options), { name: 'TypeError' });
       }
     });
+
+    for (const [what, options, message] of [
+      ['a Client of pg', () => ({ pool: new pg.Client() }), /a Client of pg.*pool: new Pool\(/],
+      ['a string', () => ({ pool: 'postgres://localhost' }), /a string.*new Pool\(.*postgres\(/],
+      ['settings', () => ({ pool: { host: 'db' } }), /of settings.*new Pool\(settings\)/],
+      ['a sql as pool', () => ({ pool: sqlOf() }), /`sql` of postgres\.js.*\{ sql \}/],
+      ['a Pool as sql', () => ({ sql: pool }), /'sql' is a Pool of pg.*\{ pool \}/],
+      ['Drizzle', () => ({ pool: { $client: pool, transaction() {} } }), /Drizzle.*db\.\$client/],
+      ['Knex', () => ({ pool: Object.assign(() => {}, { raw() {}, client: {} }) }), /Knex/],
+      ['Prisma', () => ({ sql: { $queryRaw() {} } }), /Prisma.*new Pool\(/],
+    ])
+      test(`${what} instead of what is expected is answered with what to write`, () => {
+        const expected = { name: 'TypeError', message };
+        assert.throws(() => new PostgresAdapter('', options()), expected);
+      });
 
     test('a pool that is in full use says so, and works when it is not', async () => {
       const busy = poolOf({ max: 2 });

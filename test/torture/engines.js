@@ -143,7 +143,10 @@ async function endPool(pool, takers) {
 
 const postgres = {
   start: () => servers.startPostgres(),
-  configOf: (port) => ({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres' }),
+  configOf: (port, random) => ({
+    kind: random.pick(['pg', 'postgres.js']),
+    config: { host: '127.0.0.1', port, user: 'postgres', database: 'postgres' },
+  }),
   async left({ config }) {
     const pg = require('pg');
     const client = new pg.Client(config);
@@ -159,7 +162,11 @@ const postgres = {
     await client.end();
     return left;
   },
-  open({ config }) {
+  open({ config: { kind, config } }) {
+    if (kind === 'postgres.js') {
+      const sql = require('postgres')({ ...config, max: 4, onnotice() {} });
+      return { options: { sql }, end: () => sql.end() };
+    }
     const pg = require('pg');
     const pool = new pg.Pool({ ...config, max: 4 });
     pool.on('error', () => {});

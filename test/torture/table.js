@@ -388,7 +388,7 @@ const members = {
   PrivateOptions: ['label'],
   NamedOptions: ['label', 'bucket', 'locks'],
   BucketOptions: ['directory'],
-  PostgresOptions: ['pool', 'ttl', 'label'],
+  PostgresOptions: ['pool', 'sql', 'ttl', 'label'],
   RedisOptions: ['client', 'ttl', 'label', 'shards'],
   EtcdOptions: ['endpoints', 'ttl', 'label'],
 };

@@ -35,6 +35,7 @@ const TOLD = [
   'ProfileSummary',
   // What is used of others' packages.
   'PostgresPool',
+  'PostgresSql',
   'RedisClient',
 ];
 

@@ -1,10 +1,9 @@
 'use strict';
 
 /**
- * The adapter of PostgreSQL (../../adapter.js). It takes a client from the user's pg Pool, keeps
- * it, and calls the functions of sql/ over it (link.js). A step is one statement, and so
- * one transaction, whose NOTIFYs announce its grants and thefts. The adapter creates the schema on
- * first use.
+ * The adapter of PostgreSQL (../../adapter.js). It keeps one connection (link.js), and calls the
+ * functions of sql/ over it. A step is one statement, and so one transaction, whose NOTIFYs announce
+ * its grants and thefts. The adapter creates the schema on first use.
  */
 
 const { createHash, randomBytes } = require('node:crypto');
@@ -12,7 +11,8 @@ const { createHash, randomBytes } = require('node:crypto');
 const { NO_EVENTS, busy } = require('../../adapter.js');
 const { DEAD, STALE, answerOf, emitHint } = require('../wire.js');
 const SCRIPT = require('./postgres.sql.js');
-const { PostgresLink, Source, prepared, raw, waitForDisk } = require('./link.js');
+const { rowInTransaction, sourceOf } = require('./clients.js');
+const { PostgresLink, waitForDisk } = require('./link.js');
 const { argumentError, describe } = require('../../../platform/errors.js');
 const {
   classify,
@@ -23,12 +23,12 @@ const {
   noTablesError,
   oldSnapshotError,
   schemaError,
-  smallPoolError,
   staleError,
 } = require('./errors.js');
 
 /** @import { Adapter, Op } from '../../adapter.js' */
-/** @import { Pool } from './link.js' */
+/** @import { Pool } from './pg.js' */
+/** @import { Sql } from './postgres-js.js' */
 /** @import { Guard } from './errors.js' */
 /** @typedef {InstanceType<typeof PostgresLink>} Link */
 
@@ -66,7 +66,7 @@ const asciiOf = (value) =>
 const listOf = (array) => (array === null || array === '{}' ? [] : array.slice(1, -1).split(','));
 
 /**
- * The prepared statements of a connection. Their texts contain the session, so that it need not be
+ * The frequent statements of a connection. Their texts contain the session, so that it need not be
  * sent with each call. The functions for a single operation cost a third less than `step`.
  * @param {string} schema @param {string} session @param {number} number of the connection
  */
@@ -76,14 +76,14 @@ const statementsOf = (schema, session, number) => {
     const values = Array.from({ length: count }, (_, i) => `$${i + 1}`);
     return `${schema}.${name}(${[session, number, ...values]})`;
   };
-  /** @type {(name: string, count: number) => import('./link.js').Prepared} */
-  const value = (name, count) => prepared(`SELECT ${call(name, count)}`);
+  /** @param {string} name @param {number} count of values */
+  const value = (name, count) => `SELECT ${call(name, count)}`;
   return {
     step: value('step', 14),
     request: value('request_alone', 5),
     requestWith: value('request_alone', 12),
     end: value('end_alone', 3),
-    renew: prepared(`SELECT * FROM ${call('renew', 3)}`),
+    renew: `SELECT * FROM ${call('renew', 3)}`,
   };
 };
 
@@ -130,16 +130,14 @@ class PostgresAdapter {
   #generation = 0;
 
   /**
-   * @param {string} bucket @param {object} options @param {Pool} options.pool
-   * @param {Pool} [options.listen] the pool to take the client from, instead of `pool`
+   * @param {string} bucket @param {object} options
+   * @param {Pool} [options.pool] this or `sql` is required @param {Sql} [options.sql]
+   * @param {Pool | Sql} [options.listen] is used instead of `pool` or `sql`
    * @param {string} [options.schema]
    * @param {'logged' | 'unlogged'} [options.durability] by default the durability of the schema, or
    *   'logged' for a new schema
    */
-  constructor(bucket, { pool, listen, schema = 'web_locks', durability }) {
-    checkPool(pool, 'pool');
-    if (listen !== undefined) checkPool(listen, 'listen');
-    else if (Number(pool.options?.max) < 2) throw smallPoolError();
+  constructor(bucket, { pool, sql, listen, schema = 'web_locks', durability }) {
     if (typeof schema !== 'string' || !/^[a-z_][a-z0-9_]{0,62}$/.test(schema)) {
       throw argumentError(
         `'schema' is ${describe(schema)}; expected up to 63 lower-case letters, digits and _.`,
@@ -150,7 +148,7 @@ class PostgresAdapter {
         `'durability' is ${describe(durability)}; expected 'logged' or 'unlogged'.`,
       );
     }
-    this.#source = new Source(listen ?? pool, schema);
+    this.#source = sourceOf({ pool, sql, listen }, schema);
     this.#schema = schema;
     this.#durability = durability;
     this.#bucket = bytes(bucket);
@@ -164,20 +162,19 @@ class PostgresAdapter {
   async open(info, ttl, seen) {
     const session = newSession();
     const generation = this.#dropLinks();
-    const link = await this.#makeLink(generation, ttl);
+    const link = await this.#makeLink(generation, session, ttl);
     try {
-      await link.open(this.#source, session, ttl, ttl, 'SELECT', false);
+      await link.open(this.#source, ttl, ttl, 'SELECT', false);
       const { clientId } = info;
       // The second `awake` reads the end of a quarantine that `open` may have begun. A function
       // call sees what an earlier function call of the statement wrote; a read of the table would
       // not.
-      const { rows } = await this.#withTables(link, {
+      const [{ life, pause }] = await this.#withTables(link, {
         text: `SELECT ${this.#schema}.open($1, $2, $3, $4, $5, $6, $7) AS life,
           extract(epoch FROM ${this.#schema}.awake('', 0) - clock_timestamp()) * 1000 AS pause`,
         values: [session, this.#bucket, clientId, asciiOf(info), ttl, seen.life, seen.token],
       });
       this.#useLink(generation, link, session, 1, ttl);
-      const [{ life, pause }] = rows;
       return { session, ttl, life, grantsIn: Math.max(Number(pause), 0) };
     } catch (error) {
       link.drop();
@@ -191,14 +188,14 @@ class PostgresAdapter {
     // The session waits a quarter of the lease for `hello`.
     const time = this.#ttl / 4;
     const generation = this.#dropLinks();
-    const link = await this.#makeLink(generation, time);
+    const link = await this.#makeLink(generation, session, time);
     try {
       const its = `encode(${literal(Buffer.from(life))}, 'escape')`;
       const asked = `${session}, ${this.#ttl}, ${its}, ${token}`;
       const statement = `SELECT ${this.#schema}.hello(${asked}) AS number`;
-      const { rows } = await link.open(this.#source, session, this.#ttl, time, statement, true);
-      if (rows[0].number === null) throw deadError();
-      this.#useLink(generation, link, session, Number(rows[0].number), this.#ttl);
+      const [{ number }] = await link.open(this.#source, this.#ttl, time, statement, true);
+      if (number === null) throw deadError();
+      this.#useLink(generation, link, session, Number(number), this.#ttl);
     } catch (error) {
       link.drop();
       throw error;
@@ -232,7 +229,7 @@ class PostgresAdapter {
     const refs = ops.map(({ ref }) => ref);
     const isMine = `session = ${this.#session}`;
     try {
-      const { rows } = await this.#overAnyClient(
+      const rows = await this.#overAnyClient(
         `SELECT CASE WHEN ${isMine} THEN ref END AS ref, name, pid,
           application_name AS application,
           extract(epoch FROM clock_timestamp() - xact_start)::int AS seconds
@@ -250,7 +247,7 @@ class PostgresAdapter {
   /**
    * @param {Op[]} ops @param {number} number @param {boolean} listens whether the connection must
    *   listen from this step on
-   * @returns {[statement: import('./link.js').Prepared, values: unknown[]]}
+   * @returns {[statement: string, values: unknown[]]}
    */
   #callOf(ops, number, listens) {
     const { end, request, requestWith, step } = this.#statements;
@@ -349,7 +346,7 @@ class PostgresAdapter {
     // A transaction that guards a lock keeps the lock held even after its session has expired.
     const isGuarded =
       'token IS NOT NULL AND EXISTS (SELECT FROM pg_stat_activity WHERE backend_xid = r.xmax)';
-    const { rows } = await this.#overAnyClient(
+    const rows = await this.#overAnyClient(
       `SELECT r.ref, r.name, shared, token, label, lim, weight, priority, info,
         extract(epoch FROM coalesce(granted, clock_timestamp()) - asked)::float8 * 1000 AS waited,
         extract(epoch FROM clock_timestamp() - granted)::float8 * 1000 AS held
@@ -363,7 +360,7 @@ class PostgresAdapter {
 
   /** @param {string} name */
   async marked(name) {
-    const { rows } = await this.#overAnyClient(
+    const rows = await this.#overAnyClient(
       `SELECT EXISTS (SELECT FROM ${this.#schema}.mark
         WHERE key = ${literal(this.#keyOf(name))} AND until > clock_timestamp()) AS is`,
     );
@@ -380,23 +377,21 @@ class PostgresAdapter {
    * @param {any} client of the user, in a transaction @param {{ ref: number, token: bigint }} lock
    */
   async guard(client, { ref, token }) {
-    checkClient(client);
     const isHeld = `SELECT token FROM ${this.#schema}.request
       WHERE session = ${this.#session} AND ref = ${Number(ref)} AND token = ${BigInt(token)}`;
     // A query without values is one message, and outside a transaction its now() is the time of the
     // query itself.
-    const { rows } = await client.query(
-      raw(`SELECT now() <> statement_timestamp() AS inside,
-        current_setting('transaction_isolation') AS isolation,
-        (${isHeld} FOR KEY SHARE) AS token`),
+    const [inside, isolation, seen] = await rowInTransaction(
+      client,
+      `SELECT now() <> statement_timestamp(), current_setting('transaction_isolation'),
+        (${isHeld} FOR KEY SHARE)`,
     );
-    const [{ inside, isolation, token: seen }] = rows;
     if (inside !== 't') {
       throw argumentError('lock.guard() needs a client in a transaction: run BEGIN first.');
     }
     if (seen !== null) return true;
     // If the transaction's snapshot is older than the grant, it does not show the lock.
-    if (isolation !== 'read committed' && (await this.#overAnyClient(isHeld)).rows.length > 0) {
+    if (isolation !== 'read committed' && (await this.#overAnyClient(isHeld)).length > 0) {
       throw oldSnapshotError(isolation);
     }
     return false;
@@ -418,9 +413,12 @@ class PostgresAdapter {
     return ++this.#generation;
   }
 
-  /** @param {number} generation @param {number} time the time limit in milliseconds */
-  async #makeLink(generation, time) {
-    const link = new PostgresLink(await this.#source.take(time), this.#schema);
+  /**
+   * @param {number} generation @param {string} session
+   * @param {number} time the time limit in milliseconds
+   */
+  async #makeLink(generation, session, time) {
+    const link = new PostgresLink(await this.#source.take(time), session, this.#schema);
     if (generation !== this.#generation) {
       link.drop();
       throw staleError();
@@ -457,7 +455,7 @@ class PostgresAdapter {
   }
 
   /**
-   * Runs a statement without values over the current connection, or another client of the pool.
+   * Runs a SELECT without values over the current connection, or another one.
    * @param {string} statement
    */
   async #overAnyClient(statement) {
@@ -465,15 +463,14 @@ class PostgresAdapter {
   }
 
   /**
-   * Runs a statement without values over a client of the pool. The client has the user's settings,
-   * and this session may not know the epoch of its server. `before` runs first, in a transaction of
-   * its own.
+   * Runs a SELECT without values over another connection. It has the user's settings, and this
+   * session may not know the epoch of its server. `before` runs first, in a transaction of its own.
    * @param {string} statement @param {string} [before]
    */
   async #overPool(statement, before = 'SELECT') {
     const its = [before, statement].map((one) => `${BEGIN}; ${one}; COMMIT`);
     try {
-      return (await this.#source.query(its.join(';'))).at(-2);
+      return await this.#source.query(its.join(';'));
     } catch (error) {
       throw explain(error, this.#schema);
     }
@@ -512,7 +509,7 @@ class PostgresAdapter {
 
   /** Rejects if the tables are missing or of another version. @param {Link} link */
   async #examine(link) {
-    const { rows } = await link.run(
+    const rows = await link.run(
       `SELECT version, durability FROM ${this.#schema}.lasting WHERE version <> ${VERSION}
         OR NOT EXISTS (SELECT FROM unnest(ARRAY['epoch', 'session', 'request', 'theft',
             'lapsed', 'mark', 'token']) t
@@ -559,32 +556,11 @@ const BEGIN = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL bytea_
 /** @param {string} answer a number or an array */
 const codesOf = (answer) => (answer[0] === '{' ? listOf(answer) : [answer]);
 
-/** @param {any} pool @param {string} option */
-function checkPool(pool, option) {
-  const isClient = pool && 'processID' in Object(pool);
-  if (!isClient && typeof pool?.connect === 'function' && typeof pool.query === 'function') return;
-  const what = isClient ? 'a Client of pg' : describe(pool);
-  throw argumentError(`'${option}' is ${what}; expected a Pool of pg.`);
-}
-
-/** @param {any} client the argument of `lock.guard`, which must be a pg client */
-function checkClient(client) {
-  if (typeof client?.query !== 'function') {
-    throw argumentError('lock.guard() needs a client of pg, in a transaction: lock.guard(client).');
-  }
-  if ('totalCount' in client) {
-    throw argumentError(
-      'lock.guard() was given a Pool, which runs each query on any of its clients. Pass one ' +
-        'client in a transaction: `const client = await pool.connect()`, then BEGIN.',
-    );
-  }
-}
-
 /** @param {(beyond: string) => Promise<any>} call */
 async function inPages(call) {
   let beyond = literal(NOTHING);
   for (;;) {
-    const { rows } = await call(beyond);
+    const rows = await call(beyond);
     if (rows[0].last === null) return;
     beyond = literal(Buffer.from(rows[0].last.slice(2), 'hex'));
   }

@@ -1,0 +1,138 @@
+'use strict';
+
+/**
+ * Finds out which library the user's objects come from: a Pool of pg (pg.js) or a `sql` of
+ * postgres.js (postgres-js.js). For other objects, the error says what they seem to be, and what to
+ * write.
+ */
+
+const { argumentError, describe } = require('../../../platform/errors.js');
+const { smallPoolError } = require('./errors.js');
+const pg = require('./pg.js');
+const postgresJs = require('./postgres-js.js');
+
+/** @import { Source } from './link.js' */
+
+const isFunction = (/** @type {unknown} */ value) => typeof value === 'function';
+
+/** @param {any} value */
+const isClientOfPg = (value) => 'processID' in value;
+/** @param {any} value */
+const isPool = (value) =>
+  !isClientOfPg(value) && isFunction(value.connect) && isFunction(value.query);
+
+const PG = '{ pool: new Pool({ connectionString }) } with pg';
+const SQL = '{ sql: postgres(connectionString) } with postgres.js';
+
+/**
+ * Objects that users may have. The first that fits names the object, and what to pass instead.
+ * @type {[fits: (value: any) => unknown, what: string, instead: string][]}
+ */
+const KNOWN = [
+  [postgresJs.isSql, 'the `sql` of postgres.js', '{ sql }'],
+  [
+    postgresJs.isTransaction,
+    'a transaction of postgres.js',
+    '{ sql } with what postgres() returns',
+  ],
+  [isClientOfPg, 'a Client of pg, which has one connection', PG],
+  [(value) => isFunction(value.$pool?.connect), 'a database of pg-promise', '{ pool: db.$pool }'],
+  [
+    (value) => '$client' in value && isFunction(value.transaction),
+    'a database of Drizzle ORM',
+    '{ pool: db.$client } or { sql: db.$client }, whichever it was made with',
+  ],
+  [(value) => isFunction(value.$queryRaw), 'a client of Prisma', `${PG} beside it`],
+  [(value) => isFunction(value.raw) && value.client, 'a database of Knex', `${PG} beside it`],
+  [
+    (value) => isFunction(value.getExecutor),
+    'a database of Kysely',
+    '{ pool } with its Pool of pg',
+  ],
+  [(value) => isFunction(value.createQueryRunner), 'a DataSource of TypeORM', `${PG} beside it`],
+  [(value) => isFunction(value.authenticate), 'a database of Sequelize', `${PG} beside it`],
+  [
+    (value) => isFunction(value.unsafe) && value.reserve,
+    'the SQL client of Bun',
+    `${PG} or ${SQL}`,
+  ],
+  [isPool, 'a Pool of pg', '{ pool }'],
+];
+
+/** Settings by which a connection is often described. */
+const SETTINGS = ['connectionString', 'host', 'database', 'user'];
+
+/** @param {any} value @returns {[what: string, instead: string]} */
+function identify(value) {
+  if (typeof value === 'string') return ['a string', `${PG}, or ${SQL}`];
+  if (value !== null && /^(object|function)$/.test(typeof value)) {
+    const known = KNOWN.find(([fits]) => fits(value));
+    if (known) return [known[1], known[2]];
+    if (SETTINGS.some((name) => typeof value[name] === 'string')) {
+      return ['an object of settings', '{ pool: new Pool(settings) } with pg'];
+    }
+  }
+  return [describe(value), `${PG}, or ${SQL}`];
+}
+
+/** @param {string} option @param {any} value @param {string} expected */
+function clientError(option, value, expected) {
+  const [what, instead] = identify(value);
+  return argumentError(
+    `'${option}' is ${what}; expected ${expected}. Write openBucket(name, ${instead}).`,
+  );
+}
+
+const POOL = 'a Pool of pg 8';
+const SQL_OF = 'the `sql` of postgres.js 3';
+
+/**
+ * @param {{ pool?: any, sql?: any, listen?: any }} options of `openBucket` @param {string} schema
+ * @returns {Source}
+ */
+function sourceOf({ pool, sql, listen }, schema) {
+  if (sql !== undefined && pool !== undefined) {
+    throw argumentError("Both 'pool' and 'sql' are given; expected one of them.");
+  }
+  if (sql !== undefined && !postgresJs.isSql(sql)) throw clientError('sql', sql, SQL_OF);
+  if (sql === undefined && !isPool(Object(pool))) throw clientError('pool', pool, POOL);
+  if (listen === undefined) {
+    if (sql) return new postgresJs.SqlSource(sql);
+    if (Number(pool.options?.max) < 2) throw smallPoolError();
+    return new pg.PgSource(pool, schema);
+  }
+  if (postgresJs.isSql(listen)) return new postgresJs.SqlSource(listen);
+  if (isPool(Object(listen))) return new pg.PgSource(listen, schema);
+  throw clientError('listen', listen, `${POOL}, or ${SQL_OF}`);
+}
+
+/**
+ * Runs a SELECT in the user's transaction, and returns its only row as the server writes it.
+ * @param {any} client the argument of `lock.guard` @param {string} text @returns {Promise<any[]>}
+ */
+async function rowInTransaction(client, text) {
+  if (postgresJs.isSql(client)) {
+    throw argumentError(
+      'lock.guard() was given the `sql` of all connections. Pass that of a transaction: ' +
+        'sql.begin(async (tx) => { await lock.guard(tx); … }).',
+    );
+  }
+  if (typeof client === 'function' && postgresJs.isTransaction(client)) {
+    return postgresJs.rowInTransaction(client, text);
+  }
+  if (!isFunction(client?.query)) {
+    throw argumentError(
+      'lock.guard() needs a client of pg, or the `sql` of a transaction of postgres.js: ' +
+        'lock.guard(client).',
+    );
+  }
+  if ('totalCount' in client) {
+    throw argumentError(
+      'lock.guard() was given a Pool, which runs each query on any of its clients. Pass one ' +
+        'client in a transaction: `const client = await pool.connect()`, then BEGIN.',
+    );
+  }
+  return pg.rowInTransaction(client, text);
+}
+
+module.exports = { rowInTransaction, sourceOf };

@@ -1,0 +1,278 @@
+'use strict';
+
+/**
+ * Clients of postgres.js for PostgreSQL (link.js). A bucket makes its own connection with the options
+ * of the user's `sql`, so that queries of the user never delay a renewal.
+ *
+ * All versions 3 of postgres.js make such a connection for `sql.listen`. They store the instance that
+ * has it in `sql.listen.sql`. A client never connects again, because its settings and statements are
+ * bound to its connection.
+ */
+
+const net = require('node:net');
+const { argumentError } = require('../../../platform/errors.js');
+const { callBack } = require('./link.js');
+
+/** @import { Client, ClientEvents, Done, Query } from './link.js' */
+
+/**
+ * @typedef {object} Sql the members of a `sql` of postgres.js that this file uses
+ * @property {any} listen
+ * @property {(text: string, values?: any, options?: any) => any} unsafe
+ * @property {any} options
+ */
+
+const ignore = () => {};
+
+/** @param {any} value @returns {value is Sql} whether it is what `postgres()` returns */
+const isSql = (value) =>
+  typeof value?.listen === 'function' &&
+  typeof value.unsafe === 'function' &&
+  Array.isArray(value.options?.host) &&
+  typeof value.options.shared === 'object';
+
+/** @param {any} value whether it is the `sql` that a callback of `sql.begin` gets, or a reserved one */
+const isTransaction = (value) => typeof value?.unsafe === 'function' && !('listen' in value);
+
+/**
+ * `listen` makes its instance first, and then reads the name of the channel. This name throws, so
+ * nothing connects.
+ */
+const UNREADABLE = {
+  toString() {
+    throw new Error('there is no channel to listen on');
+  },
+};
+
+/**
+ * Has a `sql` make an instance for `listen`, and takes it away, so that `sql.end()` does not end it.
+ * @param {{ listen: any }} sql @returns {Sql}
+ */
+function newListenerOf({ listen }) {
+  const before = listen.sql;
+  listen.sql = undefined;
+  listen(UNREADABLE, ignore).catch(ignore);
+  const made = listen.sql;
+  listen.sql = before;
+  if (isSql(made)) return made;
+  throw argumentError(
+    "'sql' is of a version of postgres.js that is not known; expected one of postgres 3. Pass a " +
+      'Pool of pg as `pool`.',
+  );
+}
+
+/**
+ * These options replace the user's. Values stay as the server writes them. The session itself limits
+ * how long a call takes, and refuses a standby.
+ */
+const OPTIONS = {
+  connect_timeout: 0,
+  debug: false,
+  onparameter: undefined,
+  parsers: {},
+  prepare: true,
+  serializers: {},
+  target_session_attrs: null,
+  transform: { undefined: undefined, column: {}, value: {}, row: {} },
+  types: {},
+};
+
+/** @param {unknown} value of a parameter @returns {string | null} as the server reads it */
+function textOf(value) {
+  if (value === null) return null;
+  if (Buffer.isBuffer(value)) return `\\x${value.toString('hex')}`;
+  if (Array.isArray(value)) return `{${value.map(elementOf).join()}}`;
+  return String(value);
+}
+
+/** @param {unknown} value of an array */
+const elementOf = (value) =>
+  value === null ? 'NULL' : `"${String(textOf(value)).replace(/[\\"]/g, '\\$&')}"`;
+
+/** @param {Buffer[]} row @returns {(string | null)[]} */
+const textsOf = (row) => Object.values(row).map((value) => (value === null ? null : `${value}`));
+
+/**
+ * Resolves to a socket that is connected.
+ * @param {net.Socket} socket
+ */
+const connected = (socket) =>
+  new Promise((resolve, reject) => {
+    // postgres.js listens for later errors.
+    socket.once('connect', resolve).on('error', reject);
+    socket.once('close', () => reject(new Error('the connection ended')));
+  });
+
+/** @implements {Client} */
+class SqlClient {
+  #source;
+  #sql;
+  /** What postgres.js looks up when a notification arrives. @type {Record<string, unknown>} */
+  #channels;
+  /** @type {ClientEvents | undefined} */
+  #events;
+  /** @type {net.Socket | undefined} */
+  #socket;
+  #isRef = false;
+  #isDiscarded = false;
+  /** @type {number | undefined} */
+  processID;
+
+  /** @param {SqlSource} source @param {Sql} sql of the user */
+  constructor(source, sql) {
+    this.#source = source;
+    // An instance of its own, whose `listen` makes the connection, so that options and channels are
+    // those of this client alone.
+    const { listen, options } = newListenerOf(sql);
+    const { host, port } = options;
+    Object.assign(options, OPTIONS, {
+      // More hosts than one would have postgres.js connect again and again.
+      host: host.slice(0, 1),
+      port: port.slice(0, 1),
+      shared: { retries: 0, typeArrayMap: {} },
+      socket: () => this.#connect(),
+      onnotice: (/** @type {any} */ notice) => this.#events?.onNotice(notice),
+    });
+    this.#sql = newListenerOf({ listen });
+    this.#sql.options.onclose = () => this.#events?.onEnd();
+    this.#channels = listen.channels;
+  }
+
+  /** @param {string} channel @param {ClientEvents} events */
+  attach(channel, events) {
+    this.#events = events;
+    const fn = (/** @type {string} */ payload) => this.#events?.onNotification(payload);
+    this.#channels[channel] = { listeners: [{ fn }] };
+  }
+
+  async #connect() {
+    if (this.#isDiscarded) throw new Error('the connection ended');
+    const socket = await this.#source.connect((made) => this.#use(made));
+    this.#use(socket);
+    return socket;
+  }
+
+  /** @param {net.Socket} socket that may still be connecting */
+  #use(socket) {
+    this.#socket = socket;
+    if (this.#isDiscarded) socket.destroy();
+    if (!this.#isRef) socket.unref?.();
+  }
+
+  /** @param {Query} query @returns {Promise<any[]>} */
+  async query({ text, values = [] }) {
+    const answer = await this.#sql.unsafe(text, values.map(textOf));
+    // Of several statements, postgres.js returns those that have rows.
+    const result = 'command' in answer ? answer : answer.at(-1);
+    this.processID = result.state.pid;
+    return [...result];
+  }
+
+  /** @param {string} text @param {unknown[]} values @param {Done} done */
+  row(text, values, done) {
+    callBack(this.#row(text, values), done);
+  }
+
+  /** @param {string} text @param {unknown[]} values */
+  async #row(text, values) {
+    const [row] = await this.#sql.unsafe(text, values.map(textOf), { prepare: true }).raw();
+    return textsOf(row);
+  }
+
+  ref() {
+    this.#isRef = true;
+    this.#socket?.ref?.();
+  }
+
+  unref() {
+    this.#isRef = false;
+    this.#socket?.unref?.();
+  }
+
+  discard() {
+    if (this.#isDiscarded) return;
+    this.#isDiscarded = true;
+    this.#events = undefined;
+    this.#socket?.destroy();
+    this.#source.useNextHost();
+  }
+}
+
+/** Makes clients with the options of a `sql`. */
+class SqlSource {
+  #sql;
+  /** The index of the host that is tried first. */
+  #host = 0;
+  /** Clients that run a single statement. @type {Set<SqlClient>} */
+  #clients = new Set();
+
+  /** @param {Sql} sql */
+  constructor(sql) {
+    this.#sql = sql;
+    newListenerOf(sql); // throws if it cannot
+  }
+
+  async take() {
+    return new SqlClient(this, this.#sql);
+  }
+
+  /** @param {string} text @returns {Promise<any[]>} */
+  async query(text) {
+    const client = new SqlClient(this, this.#sql);
+    this.#clients.add(client);
+    try {
+      client.ref();
+      return await client.query({ text });
+    } finally {
+      this.#clients.delete(client);
+      client.discard();
+    }
+  }
+
+  cancel() {}
+
+  end() {
+    for (const client of this.#clients) client.discard();
+  }
+
+  /** A server that ended a connection, or that is a standby, is asked last. */
+  useNextHost() {
+    this.#host++;
+  }
+
+  /**
+   * Connects to one of the hosts.
+   * @param {(socket: net.Socket) => void} onSocket called with each socket before it is connected
+   * @returns {Promise<any>}
+   */
+  async connect(onSocket) {
+    const { host: hosts, path, port: ports, socket: custom } = this.#sql.options;
+    if (custom) return custom(this.#sql.options);
+    let failure;
+    for (let i = 0; i < hosts.length; i++) {
+      const at = (this.#host + i) % hosts.length;
+      const [host, port] = [hosts[at], ports[at]];
+      const socket = net.connect(path ? { path } : { host, port });
+      onSocket(socket);
+      try {
+        await connected(socket);
+        // postgres.js checks certificates against `host`.
+        return Object.assign(socket, { host, port });
+      } catch (error) {
+        failure = error;
+      }
+    }
+    throw failure;
+  }
+}
+
+/**
+ * Runs a SELECT in the user's transaction.
+ * @param {any} sql of a transaction @param {string} text @returns {Promise<any[]>} the only row
+ */
+async function rowInTransaction(sql, text) {
+  const [row] = await sql.unsafe(text).raw();
+  return textsOf(row);
+}
+
+module.exports = { SqlSource, isSql, isTransaction, rowInTransaction };
