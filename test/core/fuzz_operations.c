@@ -219,7 +219,34 @@ static void forget(int id)
   for (int i = 0; i < MOST; i++) all[i].inside &= ~(UINT64_C(1) << id);
 }
 
+/* What the oracle knows is kept for the case that a request is not made, and is put back then. */
+static void keep(bool back)
+{
+  static char kept
+      [sizeof all + sizeof queues + sizeof lengths + sizeof has_limit + sizeof limits +
+       sizeof grants + sizeof is_due + sizeof to_come + sizeof news_count];
+  static const struct {
+    void *memory;
+    size_t size;
+  } parts[] = {
+      {all, sizeof all},
+      {queues, sizeof queues},
+      {lengths, sizeof lengths},
+      {has_limit, sizeof has_limit},
+      {limits, sizeof limits},
+      {&grants, sizeof grants},
+      {is_due, sizeof is_due},
+      {to_come, sizeof to_come},
+      {&news_count, sizeof news_count},
+  };
+  char *at = kept;
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; at += parts[i++].size)
+    memcpy(back ? parts[i].memory : at, back ? at : parts[i].memory, parts[i].size);
+}
+
 /* ---- the core beside it ---- */
+
+static long failing; /* which allocation of a request fails; 0: none */
 
 static size_t room; /* for events, in this operation */
 static struct wlk_process process;
@@ -285,9 +312,12 @@ static enum wlk_status ask_core(
 {
   uint16_t name[NAMES]; /* which is nobody's any more when this returns */
   memcpy(name, units, sizeof name);
-  return wlk_request_a_lock(
+  (void)fail_allocation(failing);
+  enum wlk_status status = wlk_request_a_lock(
       agents[agent], managers[resource / NAMES], name, (uint32_t)(resource % NAMES), mode, option,
       (uint32_t)id, extra, &all[id].request, cycle, events);
+  must(fail_allocation(0) || status != WLK_NO_MEMORY, "want of memory");
+  return status;
 }
 
 /* In turn a request, and a lock that it waits for. */
@@ -326,6 +356,7 @@ static void do_request(
 {
   int id = 0;
   caller = agent;
+  keep(false);
   while (id < MOST && all[id].place != NOWHERE) id++;
   if (id == MOST) return;
   uint32_t weight = extra && extra->limit > 0 && mode == WLK_SHARED ? extra->weight : 0;
@@ -374,6 +405,11 @@ static void do_request(
   struct wlk_events events = {.items = items, .capacity = room};
   struct wlk_snapshot *cycle = NULL;
   enum wlk_status status = ask_core(id, agent, resource, mode, option, extra, &cycle, &events);
+  if (status == WLK_NO_MEMORY) {
+    must(events.count == 0 && !cycle, "what comes of a request that was not made");
+    keep(true);
+    return;
+  }
   must(status == expected_status, "the answer to a request");
   if (status == WLK_GRANTED) check_token(e, events.token);
   must(status != WLK_OTHER_LIMIT || events.limit == limits[resource], "the limit of an answer");
@@ -588,6 +624,7 @@ static void operate(uint8_t operation, uint8_t argument)
   int chosen = choose(argument % MOST);
   uint8_t more = operation / 15;
   room = more % 3 == 0 ? more / 3 % 3 : MOST;
+  failing = more % 8 == 5 ? 1 + argument / 32 % 4 : 0;
   struct wlk_extra extra = {
       .limit = 1 + more % 3,
       .weight = 1 + more / 3 % (1 + more % 3),

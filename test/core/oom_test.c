@@ -1,4 +1,5 @@
-/* Every allocation of every call fails once: the call says so, and nothing has changed. */
+/* Every allocation of a call fails once: the call says so, and nothing has changed. Requests that meet
+ * others without memory are drawn by fuzz_operations.c. */
 #include "harness.h"
 
 /* What a scenario does is undone before it returns; whether it succeeded is its result. */
@@ -56,12 +57,6 @@ static bool open_manager(struct world *w)
   return true;
 }
 
-static bool request_new_name(struct world *w)
-{
-  struct outcome lock = ask(w, 2, "new", WLK_EXCLUSIVE, WLK_WAIT, 2);
-  return succeeded(lock.status) && release_lock(lock.request).status == WLK_OK;
-}
-
 static bool request_long_name(struct world *w)
 {
   static const uint16_t name[5000];
@@ -72,12 +67,6 @@ static bool request_long_name(struct world *w)
           &none)))
     return false;
   return wlk_release_the_lock(request, &none) == WLK_OK;
-}
-
-static bool request_held_name(struct world *w)
-{
-  struct outcome waiting = ask(w, 3, "held", WLK_SHARED, WLK_WAIT, 2);
-  return succeeded(waiting.status) && abort_request(waiting.request).status == WLK_OK;
 }
 
 static bool snapshot(struct world *w)
@@ -112,17 +101,9 @@ TEST(managers, "opening a manager without memory says so")
 {
   survive(open_manager, 1);
 }
-TEST(new_names, "requesting a new name without memory says so")
-{
-  survive(request_new_name, 2);
-}
 TEST(long_names, "requesting a long name without memory says so")
 {
   survive(request_long_name, 2);
-}
-TEST(held_names, "queueing without memory says so")
-{
-  survive(request_held_name, 1);
 }
 TEST(snapshots, "a snapshot without memory says so")
 {
@@ -131,21 +112,6 @@ TEST(snapshots, "a snapshot without memory says so")
 TEST(growth, "a table that cannot grow works on")
 {
   survive(many_names, 2);
-}
-
-TEST(stealing, "a steal without memory robs nobody")
-{
-  struct world w;
-  begin(&w);
-  struct outcome held = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
-  for (int thief = 1; thief <= 2; thief++) {
-    (void)fail_allocation(thief); /* the name's, the request's: each thief has no spare yet */
-    CHECK(ask(&w, thief, "a", WLK_EXCLUSIVE, WLK_STEAL, 2).status == WLK_NO_MEMORY);
-    CHECK(fail_allocation(0));
-    CHECK(w.actors[0].wakes == 0 && broken(&w.process) == NULL);
-  }
-  CHECK(release_lock(held.request).status == WLK_OK);
-  end(&w);
 }
 
 TEST(marks, "asking for a mark without memory says so, and a release that marks needs none")
