@@ -111,9 +111,14 @@ const HOUSES = {
       ['port/failures', 'port/none/unavailable'],
       ['port/posix/parts'],
       ['port/port'],
-      ...['arena members requests verify view', 'rebuild', 'queue', 'names', 'lists pool'].map(
-        (row) => row.split(' ').map((name) => `segment/${name}`),
-      ),
+      ...[
+        'arena members requests verify view',
+        'rebuild',
+        'queue',
+        'marks',
+        'names',
+        'lists pool',
+      ].map((row) => row.split(' ').map((name) => `segment/${name}`)),
       ['segment/store'],
       ['segment/cells'],
       ['segment/segment', 'host'],

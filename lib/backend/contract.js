@@ -52,8 +52,9 @@
  *   because it never waits
  * @property {boolean} [hasExtensions] whether it has any of `label`, `limit`, `maxPending`,
  *   `inside`, or a `priority` other than 0
- * @property {number} [keep] milliseconds, more than 0: `release` marks the name for this time. It
- *   is undefined for no mark; otherwise it is set after the call of `marked` and before `release`
+ * @property {number} [keep] milliseconds, more than 0, at most FOR_EVER: `release` marks the name
+ *   for this time. It is undefined for no mark; otherwise it is set after the call of `marked` and
+ *   before `release`
  * @property {Requester[]} [inside] if the request rejects deadlocks: the locks that cannot be
  *   released before the request has ended
  * @property {Backend} backend
@@ -215,4 +216,10 @@ const NO_TAG = 2 ** 32 - 1;
  */
 /** @typedef {import('../../types/shared.js').DetailedSnapshot} DetailedSnapshot */
 
-module.exports = { NO_TAG };
+/**
+ * The longest time that a mark is kept, 100 years in milliseconds. In the host scope, a mark with
+ * this time even outlives a restart of the machine.
+ */
+const FOR_EVER = 100 * 365.25 * 86_400_000;
+
+module.exports = { FOR_EVER, NO_TAG };

@@ -26,7 +26,7 @@ const {
   addon,
 } = require('./addon.js');
 const { agent, exchange, threadName } = require('./agent.js');
-const { NO_TAG } = require('./contract.js');
+const { FOR_EVER, NO_TAG } = require('./contract.js');
 const { entryOf } = require('./local-details.js');
 const { findBlockers } = require('./blockers.js');
 const { LONGEST_NAME, hostError, nameTooLongError, notOpenError } = require('./host-errors.js');
@@ -376,14 +376,28 @@ class HostBackend {
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (lock.tag === NO_TAG) return undefined;
     exchange[TAG] = lock.tag;
-    const status = addon.hostRelease();
+    const { keep } = lock;
+    const status =
+      keep === undefined
+        ? addon.hostRelease()
+        : addon.hostReleaseAndMark(keep === FOR_EVER ? -1 : Math.ceil(keep));
     const thief = thiefAt(THIEF);
     // This comes before the events, because the event of this release can be among them.
     const released = status === WLH_PENDING ? this.#releasePromise(lock) : undefined;
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status === WLH_STOLEN) agent.applyTheft(lock, thief);
-    else if (status !== WLH_PENDING) agent.remove(lock);
+    else if (status === WLH_LOST && keep !== undefined) {
+      agent.applyLoss(lock, 'destroyed', () => this.#lossError());
+    } else if (status !== WLH_PENDING) agent.remove(lock);
     return released;
+  }
+
+  /** @param {Requester} lock */
+  marked(lock) {
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
+    if (lock.tag === NO_TAG) return false;
+    exchange[TAG] = lock.tag;
+    return addon.hostIsMarked() === 1;
   }
 
   /**
@@ -457,8 +471,13 @@ class HostBackend {
       // Discards a snapshot that was announced and not taken yet.
       if (request instanceof Job) addon.hostTakeSnapshot(this.#open());
       addon.hostEnd();
-      if (request instanceof Job) request.settle(WLH_OK);
-      else this.#resolveRelease(request);
+      if (request instanceof Job) {
+        request.settle(WLH_OK);
+      } else {
+        // The deferred release may not have marked the name.
+        if (request.keep !== undefined) agent.applyLoss(request, 'closed');
+        this.#resolveRelease(request);
+      }
       agent.remove(/** @type {Requester} */ (request));
       return;
     }

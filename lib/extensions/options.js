@@ -7,6 +7,7 @@
  * it, the declarations and docs/API.md with OPTIONS (test/lib/options.test.js).
  */
 
+const { FOR_EVER } = require('../backend/contract.js');
 const { argumentError, notSupportedError, typeError } = require('../platform/errors.js');
 const { checkOptions } = require('../standard/lock-manager.js');
 const {
@@ -66,8 +67,7 @@ const SCOPES_OF_CALLS = freeze({
   acquireSync: ['process', 'host'],
   tryAcquireSync: ['process', 'host'],
   elect: ['process', 'host', 'cluster'],
-  // The shared tables of the host scope have no space for marks of names that nobody uses.
-  once: ['process', 'cluster'],
+  once: ['process', 'host', 'cluster'],
   mutex: ['process', 'host', 'cluster'],
   tryMutex: ['process', 'host', 'cluster'],
   semaphore: ['process', 'host', 'cluster'],
@@ -236,14 +236,12 @@ function toPositiveMilliseconds(value, operation, what) {
   throw typeError(operation, `${what} is 0; expected more than 0 milliseconds.`);
 }
 
-/** The longest time that a mark is kept: 100 years in milliseconds. */
-const LONGEST_KEEP = 100 * 365.25 * 86_400_000;
-
 /** @param {any} value @param {string} operation @returns {number | undefined} */
 function toKeep(value, operation) {
   if (value === undefined) return undefined;
-  if (typeof value === 'number' && value > 0 && value <= LONGEST_KEEP) return value;
-  const wanted = 'a number of milliseconds, more than 0 and at most 100 years';
+  if (value === Number.POSITIVE_INFINITY) return FOR_EVER;
+  if (typeof value === 'number' && value > 0 && value <= FOR_EVER) return value;
+  const wanted = 'more than 0 milliseconds, at most 100 years or Infinity';
   throw typeError(operation, `The 'keep' option is ${describe(value)}; expected ${wanted}.`);
 }
 

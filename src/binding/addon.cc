@@ -228,6 +228,8 @@ const Function kFunctions[] = {
     {"hostRequestExtra", call_host_request_extra},
     {"hostWait", call_host_wait},
     {"hostRelease", call_host_release},
+    {"hostIsMarked", call_host_is_marked},
+    {"hostReleaseAndMark", call_host_release_and_mark},
     {"hostAbort", call_host_abort},
     {"hostEnd", call_host_end},
     {"hostSnapshot", call_host_snapshot},

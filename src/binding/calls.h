@@ -11,7 +11,7 @@
  * arguments and results, and what the numbers mean. lib/backend/binary.js loads only a binary with
  * its own number; every change must raise both numbers. Offsets (`kLayout` in addon.cc) are no part
  * of it, because JavaScript asks for them. */
-enum : int32_t { AGREEMENT = 11 };
+enum : int32_t { AGREEMENT = 12 };
 
 /* The External of a manager points to this. */
 struct ManagerHandle {
@@ -99,6 +99,8 @@ napi_value call_host_request(napi_env env, napi_callback_info info);
 napi_value call_host_request_extra(napi_env env, napi_callback_info info);
 napi_value call_host_wait(napi_env env, napi_callback_info info);
 napi_value call_host_release(napi_env env, napi_callback_info info);
+napi_value call_host_is_marked(napi_env env, napi_callback_info info);
+napi_value call_host_release_and_mark(napi_env env, napi_callback_info info);
 napi_value call_host_abort(napi_env env, napi_callback_info info);
 napi_value call_host_end(napi_env env, napi_callback_info info);
 napi_value call_host_snapshot(napi_env env, napi_callback_info info);

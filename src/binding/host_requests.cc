@@ -61,19 +61,46 @@ napi_value call_host_wait(napi_env env, napi_callback_info info)
   return answer(env, status);
 }
 
+template <typename AnyCall>
+static napi_value release_host_lock(napi_env env, const AnyCall &call, uint64_t keep)
+{
+  int32_t status = on_request<OfHost>(
+      call.environment, [keep](HostRequest *lock, wlk_events *events, Outcome *outcome) {
+        wlh_status answer = wlh_release_and_mark(lock, keep, events);
+        *outcome = answer == WLH_PENDING ? AWAITED : answer == WLH_NOT_HELD ? STAYS : ENDED;
+        return answer;
+      });
+  return answer(env, status);
+}
+
 /* hostRelease(): status
  * On WLH_PENDING an event follows, and the event loop stays alive until then. */
 napi_value call_host_release(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
   if (!call.is_open()) return answer(env, STATUS_CLOSED);
-  int32_t status = on_request<OfHost>(
-      call.environment, [](HostRequest *lock, wlk_events *events, Outcome *outcome) {
-        wlh_status answer = wlh_release_the_lock(lock, events);
-        *outcome = answer == WLH_PENDING ? AWAITED : answer == WLH_NOT_HELD ? STAYS : ENDED;
-        return answer;
-      });
-  return answer(env, status);
+  return release_host_lock(env, call, 0);
+}
+
+/* hostIsMarked(): 1 if the name of the lock was marked when the lock was granted, else 0 */
+napi_value call_host_is_marked(napi_env env, napi_callback_info info)
+{
+  Call<0> call(env, info);
+  if (!call.is_open()) return answer(env, 0);
+  HostRequest *lock = environment_find_host(call.environment, call.environment->exchange->tag);
+  return answer(env, lock && wlh_is_marked(lock) ? 1 : 0);
+}
+
+/* hostReleaseAndMark(keep: number): status
+ * Works as hostRelease. `keep` is in milliseconds; a negative number means for ever. */
+napi_value call_host_release_and_mark(napi_env env, napi_callback_info info)
+{
+  Call<1> call(env, info);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
+  int64_t keep;
+  if (!succeeded(env, napi_get_value_int64(env, call.arguments[0], &keep), "reading a time"))
+    return nullptr;
+  return release_host_lock(env, call, keep < 0 ? UINT64_MAX : static_cast<uint64_t>(keep));
 }
 
 /* hostAbort(): status */

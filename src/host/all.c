@@ -42,6 +42,7 @@
 
 #include "segment/arena.c"
 #include "segment/lists.c"
+#include "segment/marks.c"
 #include "segment/members.c"
 #include "segment/names.c"
 #include "segment/pool.c"

@@ -194,6 +194,21 @@ enum wlh_status wlh_wait_for_the_lock(
  *            WLH_NOT_HELD  it is pending; nothing was changed */
 enum wlh_status wlh_release_the_lock(struct wlh_request *lock, struct wlk_events *events);
 
+/* Whether the name of a lock was marked by wlh_release_and_mark when the lock was granted, and the
+ * time of the mark was not over. While the lock is held, no other thread or process can mark the
+ * name. Returns false if the lock is not held. */
+bool wlh_is_marked(struct wlh_request *lock);
+
+/* Releases as wlh_release_the_lock does and, in the same critical section, marks the name for
+ * `keep` milliseconds of a clock that also runs while the machine sleeps. The mark outlives all
+ * processes and ends with this boot of the machine. If `keep` is UINT64_MAX, it stays while the file does. If
+ * the process dies during the call, the name may be marked. Thefts and later locks leave the mark.
+ *   lock     exclusive
+ *   returns  as wlh_release_the_lock; nothing is marked unless the result is WLH_OK, or the event
+ *            RELEASED */
+enum wlh_status wlh_release_and_mark(
+    struct wlh_request *lock, uint64_t keep, struct wlk_events *events);
+
 /* Aborts a request (4.3) and grants what became grantable.
  *   returns  WLH_OK  it was pending, or has passed; the request ended. If the tables' critical
  *                    section cannot be entered now, other processes see the abort a little later

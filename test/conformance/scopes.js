@@ -7,7 +7,6 @@
  * What a scope can lack:
  * - `sync`: `acquireSync` and `tryAcquireSync`
  * - `deadlock`: `deadlock: 'reject'`
- * - `marks`: `once`
  * - `atOnce`: a request has its place, or its answer, when the call returns
  * - `state`: who holds a lock is known without a promise: `locked`, `available`
  * - `turns`: what becomes of requests is told in the turn of the event loop that causes it
@@ -116,7 +115,6 @@ const scopes = {
       ...NO_SESSIONS,
       deadlock: 'deadlocks are not found',
       state: 'who holds a lock is known later',
-      marks: 'names cannot be marked as done',
       entry: 'its entry is web-locks/host',
       firstOfSeveral: 'any of them is named',
       oneClient: 'a client is a member of one bucket',

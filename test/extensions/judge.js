@@ -63,8 +63,7 @@ function isRefused(kind, given, scope, isTogether) {
   const isDefault = (name) => !kind.includes('.') && given[name] === DEFAULTS[name];
   const names = Object.keys(given).filter((name) => !isDefault(name));
   if (names.some((name) => !OPTIONS[name].calls.includes(as) || scope.lacks[name])) return true;
-  if (scope.lacks[{ sync: 'sync', once: 'marks' }[KINDS[kind].form === 'sync' ? 'sync' : kind]])
-    return true;
+  if (KINDS[kind].form === 'sync' && scope.lacks.sync) return true;
   const options = { ...given, ...fixed };
   const excludes = (name) => (OPTIONS[name].not ?? []).some((other) => isGiven(options, other));
   if (names.some((name) => isGiven(options, name) && excludes(name))) return true;

@@ -102,10 +102,12 @@ TEST(of_others, "a request of somebody else, or of an earlier life, is none; not
   struct made made = want(&t, 0, "n");
   struct wlh_thief thief;
   struct wlh_arena *arena = inside(&t, 1);
-  CHECK(wlh_cells_release_the_lock(arena, made.request, made.cookie, &thief) == WLH_CELLS_LOST);
+  CHECK(wlh_cells_release_the_lock(arena, made.request, made.cookie, 0, &thief) == WLH_CELLS_LOST);
   CHECK(wlh_cells_terminate_agent(arena, t.parties[0].agents[0]) == WLH_CELLS_LOST);
   arena = inside(&t, 0);
-  CHECK(wlh_cells_release_the_lock(arena, made.request, made.cookie + 1, &thief) == WLH_CELLS_LOST);
+  CHECK(
+      wlh_cells_release_the_lock(arena, made.request, made.cookie + 1, 0, &thief) ==
+      WLH_CELLS_LOST);
   CHECK(
       wlh_cells_abort_the_request(arena, made.request + (1 << 20), made.cookie) == WLH_CELLS_LOST);
   stop();
@@ -618,6 +620,126 @@ TEST(own_whole, "a process finds what it has, whatever others do with it")
   CHECK(has_own(&waiting));
   CHECK(drop(&t, &waiting) == WLH_CELLS_STOLEN);
   CHECK(!has_own(&waiting));
+  stop();
+}
+
+/* ---- marks ---- */
+
+static void mark(int party, const char *name, uint64_t keep)
+{
+  struct made made = want(&t, party, name);
+  CHECK(made.status == WLH_CELLS_GRANTED && !made.marked);
+  CHECK(drop_and_mark(&t, &made, keep) == WLH_CELLS_OK);
+}
+
+/* Nobody has the segment open any more. */
+static void all_leave(void)
+{
+  for (int i = 0; i < PARTIES; i++) {
+    CHECK(wlh_cells_drop_member(inside(&t, i)) == WLH_CELLS_OK);
+    t.dead[i] = true;
+  }
+}
+
+TEST(marks, "who gets the lock learns of the mark, at once or by mail, until its time is over")
+{
+  start();
+  mark(0, "n", 10);
+  CHECK(has_mark(&t, 1, "n") && !has_mark(&t, 1, "m"));
+  struct made lock = want(&t, 0, "n"), next = want(&t, 1, "n");
+  CHECK(lock.marked && drop(&t, &lock) == WLH_CELLS_OK);
+  CHECK(mail_of(&t, 1).letters[0].marked);
+  CHECK(drop(&t, &next) == WLH_CELLS_OK);
+  t.time += 10;
+  CHECK(has_mark(&t, 1, "n"));
+  t.time += 1;
+  CHECK(!has_mark(&t, 1, "n"));
+  stop();
+}
+
+TEST(
+    marks_stay, "a theft leaves the mark; who was robbed sets none; a limit ends with its requests")
+{
+  start();
+  mark(0, "n", 10);
+  struct made limited = shared_of(0, 2, 1), thief = steal(&t, 1, "n");
+  CHECK(limited.marked && thief.marked);
+  CHECK(drop_and_mark(&t, &limited, 1000) == WLH_CELLS_STOLEN);
+  CHECK(drop(&t, &thief) == WLH_CELLS_OK);
+  CHECK(shared_of(2, 3, 1).status == WLH_CELLS_GRANTED);
+  kill_party(&t, 2);
+  CHECK(wlh_cells_reap(inside(&t, 0)));
+  CHECK(shared_of(1, 4, 1).status == WLH_CELLS_GRANTED);
+  t.time += 11;
+  stop();
+}
+
+TEST(
+    marks_outlive,
+    "marks outlive all members and growth, and are kept when nobody has the file open")
+{
+  char name[201] = "";
+  memset(name, 'n', 200);
+  for (int boot = 7; boot <= 8; boot++) {
+    table_begin(&t, WLH_CELLS_LEAST, 256);
+    mark(0, name, UINT64_MAX);
+    mark(0, "m", UINT64_C(1) << 50);
+    (void)want(&t, 1, "held");
+    CHECK(wlh_cells_grow(inside(&t, 0), 256) == WLH_CELLS_OK);
+    all_leave();
+    uint64_t token = t.segment->header.token;
+    CHECK(wlh_cells_can_reuse(t.segment, t.bytes));
+    CHECK(wlh_cells_reuse(t.segment, t.bytes, (uint64_t)boot, boot == 7));
+    CHECK(t.segment->header.boot == (uint64_t)boot && t.segment->header.token == token);
+    t.dead[3] = false;
+    struct wlh_arena *arena = inside(&t, 3);
+    CHECK(wlh_cells_join(arena, 200, 1, "") == WLH_CELLS_OK);
+    CHECK(wlh_cells_add_agent(arena, 0, 1, NULL, 0, &t.parties[3].agents[0]) == WLH_CELLS_OK);
+    CHECK(wlh_cells_check(arena) == NULL);
+    CHECK(has_mark(&t, 3, name) && has_mark(&t, 3, "m") == (boot == 7));
+    CHECK(want(&t, 3, "held").status == WLH_CELLS_GRANTED);
+    table_end(&t);
+  }
+}
+
+TEST(marks_torn, "of another boot, a mark that is not whole is none, whatever else the cells have")
+{
+  for (uint32_t what = 0; what < 6; what++) {
+    start();
+    char name[201] = "";
+    memset(name, 'n', 200);
+    mark(0, name, UINT64_MAX);
+    mark(0, "whole", UINT64_MAX);
+    all_leave();
+    union wlh_cell *cells = t.segment->cells;
+    uint32_t i = 1;
+    while (cells[i].kind != WLH_KIND_RESOURCE || cells[i].resource.units != 200) i++;
+    struct wlh_resource_cell *cell = &cells[i].resource;
+    struct wlh_text_cell *text = &cells[cell->text].text;
+    if (what == 0) cell->marked = 5000;
+    if (what == 1) text->text[3] = 'm';
+    if (what == 2) text->kind = WLH_KIND_FREE;
+    if (what == 3) text->next = cell->text;
+    if (what == 4) cell->units = WLH_NAME_MOST + 1;
+    if (what == 5) cell->kind = WLH_KIND_PENDING;
+    cells[63].kind = 77;
+    CHECK(wlh_cells_reuse(t.segment, t.bytes, 8, false));
+    uint32_t kept = 0;
+    for (i = 0; i < 64; i++) kept += cells[i].kind != WLH_KIND_FREE;
+    CHECK(kept == 1);
+    table_end(&t);
+  }
+}
+
+TEST(marks_make_room, "names whose marks are over are freed before the segment grows")
+{
+  start();
+  for (char name[] = "a"; name[0] < 'a' + 20; name[0]++) mark(0, name, 10);
+  uint32_t nfree = wlh_cells_free_count(inside(&t, 0));
+  CHECK(!wlh_cells_make_room(inside(&t, 0), nfree));
+  t.time += 11;
+  CHECK(wlh_cells_make_room(inside(&t, 0), nfree - 16));
+  CHECK(wlh_cells_free_count(inside(&t, 0)) == nfree + 20);
   stop();
 }
 

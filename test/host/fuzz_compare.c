@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { AGENTS = PARTIES * AGENTS_EACH, CELLS_ROOM = 512, NAMES = 5, MOST = 40, LABEL = 70 };
+enum { DAY = 86400000 };
 
 struct pair {
   bool used;
@@ -18,6 +19,7 @@ struct pair {
   struct made cells;
   struct wlk_request *core;
   uint64_t cells_token, core_token; /* once told */
+  bool marked;                      /* the name, when it was granted in the cells */
 };
 
 static struct table table;
@@ -123,6 +125,7 @@ static void check_letter(const struct wlh_message *letter, const struct wlk_even
   uint64_t high = event->token_high;
   if (letter->news & WLH_REPORTED_GRANTED)
     check_token(pair, letter->token, high << 32 | event->token_low);
+  pair->marked = letter->marked;
   if (letter->news & WLH_REPORTED_PASSED) pair->used = false;
   if (letter->news & WLH_REPORTED_STOLEN) {
     pair->used = false;
@@ -261,8 +264,8 @@ static struct made ask_cells(int agent, int name, struct wlh_ask ask)
     if (wlh_cells_grow(inside(&table, party), ncells * 2) != WLH_CELLS_OK) abort();
     status = wlh_cells_request_a_lock(inside(&table, party), &ask, &answer);
   }
-  return (struct made){status,       answer.request, ask.cookie, answer.token,
-                       answer.limit, answer.needed,  party};
+  return (struct made){status,        answer.request, ask.cookie,    answer.token,
+                       answer.marked, answer.limit,   answer.needed, party};
 }
 
 static void do_request(int agent, int name, struct wlh_ask ask)
@@ -289,7 +292,7 @@ static void do_request(int agent, int name, struct wlh_ask ask)
   must(is_late || in_core(made.status) == status, "the answer to a request");
   must(status != WLK_OTHER_LIMIT || made.limit == events.limit, "the limit of an answer");
   if (status != WLK_GRANTED && status != WLK_PENDING) return;
-  all[id] = (struct pair){true, false, agent, name, made, request, 0, 0};
+  all[id] = (struct pair){true, false, agent, name, made, request, 0, 0, made.marked};
   if (is_late) {
     late = id;
     all[id].core_token = events.token;
@@ -306,13 +309,27 @@ static int choose(int pick)
   return -1;
 }
 
-static void do_release(struct pair *pair)
+/* Whether the lock is an exclusive one of which the process knows, and its name not marked. */
+static bool can_mark(const struct pair *pair)
+{
+  const struct wlh_request_cell *cell = &table.segment->cells[pair->cells.request].request;
+  struct wlk_events events = {.capacity = 0};
+  if (pair->cells_token == 0 || cell->kind != WLH_KIND_HELD || cell->mode != WLH_EXCLUSIVE)
+    return false;
+  enum wlk_status status = wlk_prepare_mark(pair->core, &events);
+  must(status == (pair->marked ? WLK_MARKED : WLK_OK), "whether a name is marked");
+  return status == WLK_OK;
+}
+
+static void do_release(struct pair *pair, bool mark)
 {
   struct wlk_events events = {.capacity = 0};
   struct wlh_thief thief;
-  enum wlk_status status = wlk_release_the_lock(pair->core, &events);
+  uint64_t keep = can_mark(pair) && mark ? DAY : 0;
+  enum wlk_status status = keep > 0 ? wlk_release_and_mark(pair->core, keep, &events)
+                                    : wlk_release_the_lock(pair->core, &events);
   enum wlh_cells_status said = wlh_cells_release_the_lock(
-      inside(&table, pair->cells.party), pair->cells.request, pair->cells.cookie, &thief);
+      inside(&table, pair->cells.party), pair->cells.request, pair->cells.cookie, keep, &thief);
   must(in_core(said) == status, "the answer to a release");
   if (status != WLK_NOT_HELD) pair->used = false;
 }
@@ -449,7 +466,7 @@ static void operate(uint8_t operation, uint8_t argument)
     break;
   case 6:
   case 7:
-    if (chosen >= 0) do_release(&all[chosen]);
+    if (chosen >= 0) do_release(&all[chosen], more % 4 == 3);
     break;
   case 8:
     if (chosen >= 0) do_abort(&all[chosen]);
@@ -526,6 +543,8 @@ static void end_both(void)
   must(live_blocks() == 0, "memory was not given back");
   for (int i = 0; i < PARTIES; i++)
     if (wlh_cells_drop_member(inside(&table, i)) != WLH_CELLS_OK) abort();
+  table.time += 2 * (uint64_t)DAY;
+  if (wlh_cells_rebuild(inside(&table, 0)) != WLH_CELLS_OK) abort();
   must(
       wlh_cells_free_count(inside(&table, 0)) == table.parties[0].arena.ncells - 1,
       "a cell leaked");

@@ -17,6 +17,7 @@ static uint64_t now = 1000;
 void table_begin(struct table *table, uint32_t ncells, uint32_t room)
 {
   memset(table, 0, sizeof *table);
+  table->time = 1000;
   table->bytes = wlh_segment_bytes(room);
   table->segment = calloc(1, (size_t)table->bytes);
   if (!table->segment) abort();
@@ -46,6 +47,7 @@ struct wlh_arena *inside(struct table *table, int party)
 {
   struct wlh_arena *arena = &table->parties[party].arena;
   (void)wlh_cells_begin(arena, ++now);
+  arena->mark_now = table->time;
   return arena;
 }
 
@@ -59,8 +61,8 @@ struct made make(struct table *table, int party, const char *name, struct wlh_as
   if (ask.agent == 0) ask.agent = table->parties[party].agents[0];
   struct wlh_answer answer;
   enum wlh_cells_status status = wlh_cells_request_a_lock(inside(table, party), &ask, &answer);
-  return (struct made){status,       answer.request, ask.cookie, answer.token,
-                       answer.limit, answer.needed,  party};
+  return (struct made){status,        answer.request, ask.cookie,    answer.token,
+                       answer.marked, answer.limit,   answer.needed, party};
 }
 
 struct made want(struct table *table, int party, const char *name)
@@ -78,11 +80,23 @@ struct made steal(struct table *table, int party, const char *name)
   return make(table, party, name, (struct wlh_ask){.option = WLH_STEAL});
 }
 
-enum wlh_cells_status drop(struct table *table, const struct made *made)
+enum wlh_cells_status drop_and_mark(struct table *table, const struct made *made, uint64_t keep)
 {
   struct wlh_thief thief;
   return wlh_cells_release_the_lock(
-      inside(table, made->party), made->request, made->cookie, &thief);
+      inside(table, made->party), made->request, made->cookie, keep, &thief);
+}
+
+enum wlh_cells_status drop(struct table *table, const struct made *made)
+{
+  return drop_and_mark(table, made, 0);
+}
+
+bool has_mark(struct table *table, int party, const char *name)
+{
+  struct made made = want(table, party, name);
+  CHECK(made.status == WLH_CELLS_GRANTED && drop(table, &made) == WLH_CELLS_OK);
+  return made.marked;
 }
 
 enum wlh_cells_status give_up(struct table *table, const struct made *made)

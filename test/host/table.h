@@ -26,6 +26,7 @@ struct table {
   bool dead[WLH_MEMBERS];
   uint64_t cookies; /* the last one given */
   uint64_t asked;   /* how often `alive` was */
+  uint64_t time;    /* of the clock of marks */
 };
 
 /* A fresh segment of `ncells`, with room for `room` cells, which all parties have joined as members 0, 1, and so on. */
@@ -40,6 +41,7 @@ struct made {
   enum wlh_cells_status status;
   uint32_t request;
   uint64_t cookie, token;
+  bool marked;
   uint32_t limit, needed;
   int party;
 };
@@ -50,8 +52,12 @@ struct made want(struct table *table, int party, const char *name); /* exclusive
 struct made want_shared(struct table *table, int party, const char *name);
 struct made steal(struct table *table, int party, const char *name);
 
-enum wlh_cells_status drop(struct table *table, const struct made *made);    /* release */
+enum wlh_cells_status drop(struct table *table, const struct made *made); /* release */
+enum wlh_cells_status drop_and_mark(struct table *table, const struct made *made, uint64_t keep);
 enum wlh_cells_status give_up(struct table *table, const struct made *made); /* abort */
+
+/* Whether a name that nobody has is marked, as `party` finds when it gets the lock. */
+bool has_mark(struct table *table, int party, const char *name);
 
 /* The party's mail. */
 struct mail {

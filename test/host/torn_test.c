@@ -66,6 +66,7 @@ struct scene {
   struct table table;
   struct made made[MADE_MOST]; /* by the numbers in the steps; those without a cookie are over */
   uint32_t kinds[MADE_MOST];   /* of their cells before the operation */
+  bool marked;                 /* before the operation, a and the long name were marked */
 };
 
 static void ask_for(struct scene *scene, const struct call *call)
@@ -140,6 +141,12 @@ static void kill_one(struct scene *scene)
   kill_party(&scene->table, 1);
 }
 
+static void let_marks_end(struct scene *scene)
+{
+  scene->table.time += 51;
+  scene->marked = false;
+}
+
 /* Behind the cells there is what a longer segment left, before it was formatted anew. */
 static void make_old(struct scene *scene)
 {
@@ -163,10 +170,19 @@ static void take_step(struct scene *scene, char *step)
     const char *words;
     void (*run)(struct scene *scene);
   } own[] = {
-      {"take mail", take_mail}, {"terminate A", terminate}, {"add an agent", add_agent},
-      {"drop A", drop_member},  {"quit A", quit},           {"join again", join_again},
-      {"grow", grow},           {"enlarge", enlarge},       {"rebuild", rebuild},
-      {"B dies", kill_one},     {"make old", make_old},     {"tear", tear},
+      {"take mail", take_mail},
+      {"terminate A", terminate},
+      {"add an agent", add_agent},
+      {"drop A", drop_member},
+      {"quit A", quit},
+      {"join again", join_again},
+      {"grow", grow},
+      {"enlarge", enlarge},
+      {"rebuild", rebuild},
+      {"B dies", kill_one},
+      {"make old", make_old},
+      {"tear", tear},
+      {"marks end", let_marks_end},
   };
   for (size_t i = 0; i < sizeof own / sizeof *own; i++)
     if (strcmp(step, own[i].words) == 0) return own[i].run(scene);
@@ -175,7 +191,11 @@ static void take_step(struct scene *scene, char *step)
   for (char *word = strtok(step, " "); word && count < 16; word = strtok(NULL, " "))
     words[count++] = word;
   struct made *made = &scene->made[atoi(words[1])];
-  if (strcmp(words[0], "release") == 0) {
+  if (strcmp(words[0], "mark") == 0) {
+    (void)drop_and_mark(&scene->table, made, 50);
+    made->cookie = 0;
+    scene->marked = true;
+  } else if (strcmp(words[0], "release") == 0) {
     (void)drop(&scene->table, made);
     made->cookie = 0;
   } else if (strcmp(words[0], "abort") == 0) {
@@ -218,6 +238,7 @@ struct operation {
 #define MUCH                                                                                       \
   MAIL "; A 6; B 7 shared; C 8 shared; D 9 shared; B 10; A 11 of i " TWO "; B 12 of i " ONE        \
        "; C 13 of i " TWO "; D 14 of i " ONE
+#define MARKED       "B 1; mark 1; B 2 of l; mark 2"
 #define DEATH        MANY "; A 5 of m; B dies"
 #define IF_AVAILABLE "A 15 ifAvailable"
 
@@ -260,6 +281,13 @@ static const struct operation operations[] = {
      "B 1; B 2 priority 7; A 3 priority 3; C 4 priority 3; D 5 priority -2", "abort 3"},
     {"an abort of the only one of a priority",
      "B 1; B 2 priority 7; A 3 priority 3; D 4 priority -2", "abort 3"},
+    {"a release that marks, with a hand-off", "A 1; B 2; C 3", "mark 1"},
+    {"a release of the last that marks", "A 1 of l labelled", "mark 1"},
+    {"a request for a marked name", MARKED, "A 15 " TWO},
+    {"a release of a marked name", MARKED "; A 3 " TWO, "release 3"},
+    {"a release of a name whose mark is over", MARKED "; A 3 " TWO "; marks end", "release 3"},
+    {"growth of what has marks", MARKED, "grow"},
+    {"a rebuild with marks", MARKED "; C 3 of m; B 4 " TWO "; B dies", "rebuild"},
     {"taking mail", MAIL, "take mail"},
     {"the end of an agent", MUCH, "terminate A"},
     {"the end of an agent in several levels", IN_LEVELS, "terminate A"},
@@ -376,6 +404,10 @@ static const char *drain(struct scene *scene, uint64_t last_token)
     }
   for (int i = 0; i < MADE_MOST; i++)
     if (!is_over(scene, &scene->made[i])) return "a request waits for ever";
+  if (scene->marked && !has_mark(&scene->table, 3, "a")) return "a mark is gone";
+  if (scene->marked && !has_mark(&scene->table, 3, long_name)) return "a long name's mark is gone";
+  scene->table.time += 100;
+  if (wlh_cells_rebuild(inside(&scene->table, 3)) != WLH_CELLS_OK) return "marks did damage";
   struct made fresh = make(&scene->table, 3, "a", (struct wlh_ask){.option = WLH_IF_AVAILABLE});
   if (fresh.status != WLH_CELLS_GRANTED) return "a name cannot be had";
   if (fresh.token <= last_token) return "a token came again";

@@ -67,7 +67,7 @@ const scopes = {
     threads: 1,
     buckets: 2,
     isLinux: true,
-    lacks: { deadlock: true, state: true, marks: true, guard: true },
+    lacks: { deadlock: true, state: true, guard: true },
     promises: { order: 'actor', queue: true, callbacks: true },
     faults: ['terminate', 'threadExit', 'threadThrow', 'kill', 'stop', 'exit'],
     harms: ['remove', 'removeAll', 'truncate', 'zero', 'move', 'moveAll', 'moveAbove'],

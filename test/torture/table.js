@@ -250,7 +250,6 @@ const calls = {
     kinds: ['job'],
     ends: 'callback',
     mode: 'exclusive',
-    needs: 'marks',
   },
   'Mutex.acquire': named('Mutex', 'release', 'exclusive'),
   'Mutex.tryAcquire': named('Mutex', 'release', 'exclusive'),

@@ -180,7 +180,8 @@ class Extensions {
       if (!backend.marked) {
         throw notSupportedError(
           `Failed to execute ${ONCE}: this lock manager does not support 'once'. Use the locks ` +
-            'of web-locks, or a bucket on a server (web-locks/postgres, /redis, /etcd).',
+            'of web-locks or web-locks/host, or a bucket on a server (web-locks/postgres, ' +
+            '/redis, /etcd).',
         );
       }
       return new Once(backend, resourceName, given).start(run);

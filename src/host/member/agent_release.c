@@ -77,7 +77,9 @@ static bool end_cell(
   if (ending == ABORT)
     ended = wlh_cells_abort_the_request(&bucket->arena, request->cell, request->cookie);
   if (ended == WLH_CELLS_STOLEN)
-    ended = wlh_cells_release_the_lock(&bucket->arena, request->cell, request->cookie, &thief);
+    ended = wlh_cells_release_the_lock(
+        &bucket->arena, request->cell, request->cookie, ending == ABORT ? 0 : request->keep,
+        &thief);
   if (wlh_note_loss(bucket, ended)) return false;
   if (ended == WLH_CELLS_OK || ended == WLH_CELLS_STOLEN) wlh_forget_cell(bucket, request);
   events->thief_thread = (uint32_t)thief.id;
@@ -114,11 +116,28 @@ static bool end_now(
   return answered;
 }
 
+bool wlh_is_marked(struct wlh_request *lock)
+{
+  struct wlh_bucket *bucket = lock->item.agent->bucket;
+  if (wlh_is_forked(bucket)) return false;
+  wlk_mutex_lock(&bucket->qmu);
+  bool marked = lock->state == WLH_HELD && lock->marked;
+  wlk_mutex_unlock(&bucket->qmu);
+  return marked;
+}
+
 enum wlh_status wlh_release_the_lock(struct wlh_request *lock, struct wlk_events *events)
+{
+  return wlh_release_and_mark(lock, 0, events);
+}
+
+enum wlh_status wlh_release_and_mark(
+    struct wlh_request *lock, uint64_t keep, struct wlk_events *events)
 {
   enum wlh_status status = WLH_OK;
   events->count = 0;
   if (wlh_is_forked(lock->item.agent->bucket)) return WLH_LOST;
+  lock->keep = keep;
   return end_now(lock, RELEASE, &status, events) ? status : defer_release(lock, events);
 }
 

@@ -119,6 +119,8 @@ static struct wlh_request *new_request(struct wlh_agent *agent, uint32_t tag)
   request->state = WLH_DEFERRED;
   request->cell = 0;
   request->cookie = 0;
+  request->marked = false;
+  request->keep = 0;
   request->text = NULL;
   return request;
 }

@@ -27,6 +27,7 @@ enum wlh_cells_status wlh_make_request(
   if (status == WLH_CELLS_GRANTED || status == WLH_CELLS_PENDING) {
     request->cookie = whole.cookie;
     request->cell = answer->request;
+    request->marked = status == WLH_CELLS_GRANTED && answer->marked;
     bucket->by_cell[answer->request & (WLH_CELLS_MOST - 1)] = request;
   }
   return status;
@@ -136,8 +137,8 @@ static void do_release(struct wlh_bucket *bucket, struct wlh_request *request)
   struct wlh_thief thief = {0};
   struct outcome outcome = {WLH_ENDED, WLH_NEWS_RELEASED, 0, 0, NULL};
   if (request->cell && bucket->open) {
-    enum wlh_cells_status status =
-        wlh_cells_release_the_lock(&bucket->arena, request->cell, request->cookie, &thief);
+    enum wlh_cells_status status = wlh_cells_release_the_lock(
+        &bucket->arena, request->cell, request->cookie, request->keep, &thief);
     if (status == WLH_CELLS_STOLEN)
       outcome.thief = &thief;
     else if (wlh_note_loss(bucket, status))

@@ -136,8 +136,8 @@ static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
     (void)wlh_fail(
         &bucket->failure, WLH_FULL,
         WLH_PORT_FILE
-        " is full: it has the maximum of %u cells. Hold and request fewer locks at a time, or use "
-        "several buckets.",
+        " is full: it has the maximum of %u cells. Hold and request fewer locks, or mark fewer "
+        "names as done, at a time, or use several buckets.",
         bucket->port.path, (unsigned)WLH_CELLS_MOST);
   } else {
     (void)wlh_fail(
@@ -148,9 +148,20 @@ static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
   wlk_mutex_unlock(&bucket->qmu);
 }
 
-/* Extends the file and the tables by the cells that the first deferred operation needs. */
+/* Returns whether marks that are over took the room, or the tables are lost. */
+static bool make_room_of_marks(struct wlh_bucket *bucket)
+{
+  if (wlh_enter(bucket) != WLH_IN) return true;
+  bool made = wlh_cells_make_room(&bucket->arena, bucket->needed);
+  wlh_leave_tables(bucket);
+  return made;
+}
+
+/* Frees cells, or extends the file and the tables by the cells that the first deferred operation
+ * needs. */
 static void make_room(struct wlh_bucket *bucket)
 {
+  if (make_room_of_marks(bucket)) return;
   uint32_t ncells = bucket->arena.ncells;
   uint32_t wanted = ncells;
   uint32_t missing = bucket->needed;

@@ -17,6 +17,7 @@ static void deliver(struct wlh_bucket *bucket, const struct wlh_message *message
   wlk_mutex_lock(&bucket->qmu);
   if (message->news & WLH_REPORTED_GRANTED) {
     if (request->state == WLH_WAITING) request->state = WLH_HELD;
+    request->marked = message->marked;
     wlh_post_event(
         bucket, &request->item, WLK_NEWS_GRANTED, (uint32_t)message->token,
         (uint32_t)(message->token >> 32));

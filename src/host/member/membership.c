@@ -11,6 +11,7 @@ enum { CELLS_AT_FIRST = WLH_CELLS_AT_FIRST, MANY_CELLS = 16 * CELLS_AT_FIRST, OP
 
 #define BY_CELL_BYTES (WLH_CELLS_MOST * sizeof(struct wlh_request *))
 #define TOKENS_AHEAD  (UINT64_C(1) << 50) /* in microseconds: 35 years */
+#define SAME_BOOT_MS  10000               /* A machine needs longer from one boot to the next. */
 #define GENERATIONS   ((UINT64_C(1) << 48) - 1)
 
 static struct wlh_header *header_of(struct wlh_bucket *bucket)
@@ -111,6 +112,50 @@ static void wake_all_members(struct wlh_bucket *bucket)
   }
 }
 
+/* Returns when the machine booted, in milliseconds since 1970, or 0 if that is not known. The two
+ * clocks drift apart by some seconds a day. */
+static uint64_t time_of_boot(void)
+{
+  double up = wlk_port_continuous_now();
+  uint64_t now = wlh_port_wall_time() / 1000;
+  return up >= 0 && now > (uint64_t)up ? now - (uint64_t)up : 0;
+}
+
+/* Whether a file that no process has open was written in this boot. */
+static bool is_surely_of_this_boot(const struct wlh_header *header, uint64_t boot)
+{
+  if (boot != WLH_PORT_ANY_BOOT) return header->boot == boot;
+  uint64_t booted = time_of_boot(), then = header->booted;
+  uint64_t apart = booted > then ? booted - then : then - booted;
+  return booted != 0 && apart < SAME_BOOT_MS;
+}
+
+/* The token must exceed the tokens of a deleted file and of another boot. Both files had less than
+ * one grant per microsecond, so the time is enough unless the clock was set back. What looks like
+ * another boot may be this one, so the token of the file, `before`, counts as well, unless damage
+ * made it huge. */
+static void raise_token(struct wlh_header *header, uint64_t before)
+{
+  uint64_t now = wlh_port_wall_time();
+  if (header->token < before && before < now + TOKENS_AHEAD) header->token = before;
+  if (header->token < now && now < WLH_COUNT_MOST / 2) header->token = now;
+}
+
+/* If the file has marks that can be kept, frees all but those, and returns true. The caller must
+ * have the gate, and no process may have the file open. */
+static bool reuse_segment(struct wlh_bucket *bucket, uint64_t boot)
+{
+  int error;
+  uint64_t bytes = wlh_port_extend_map(&bucket->port, &error);
+  struct wlh_header *header = header_of(bucket);
+  if (!wlh_cells_can_reuse(bucket->port.map, bytes)) return false;
+  raise_token(header, header->token);
+  bool same = is_surely_of_this_boot(header, boot);
+  if (!wlh_cells_reuse(bucket->port.map, bytes, boot, same)) return false;
+  atomic_store(&header->retired, 0);
+  return true;
+}
+
 /* Recreates the segment, if it has no members. The caller must have the gate. */
 static enum wlh_status format_segment(
     struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
@@ -128,6 +173,7 @@ static enum wlh_status format_segment(
     if (verdict != FOREIGN_LAYOUT) wake_all_members(bucket);
     return fail_unusable(bucket, verdict, failure);
   }
+  if (touch && reuse_segment(bucket, boot)) return WLH_OK;
   if (touch) atomic_store(&header_of(bucket)->magic, 0);
   wlh_port_truncate(&bucket->port, wlh_segment_bytes(CELLS_AT_FIRST));
   error = wlh_port_grow(&bucket->port, wlh_segment_bytes(CELLS_AT_FIRST));
@@ -149,13 +195,7 @@ static enum wlh_status format_segment(
   struct wlh_header *header = header_of(bucket);
   uint64_t before = header->token;
   wlh_cells_format(bucket->port.map, CELLS_AT_FIRST, boot, key);
-  /* The token must exceed the tokens of a deleted file and of another boot. Both files had less
-   * than one grant per microsecond, so the time is enough unless the clock was set back. What looks
-   * like another boot may be this one, so the token of the file counts as well, unless damage made
-   * it huge. */
-  uint64_t now = wlh_port_wall_time();
-  if (header->token < before && before < now + TOKENS_AHEAD) header->token = before;
-  if (header->token < now && now < WLH_COUNT_MOST / 2) header->token = now;
+  raise_token(header, before);
   atomic_store(&header->retired, 0);
   atomic_store(&header->magic, WLH_MAGIC);
   return WLH_OK;
@@ -253,6 +293,7 @@ static enum wlh_status join_segment(
   if (way == WLH_SHUT) return wlh_fail(failure, WLH_CLOSED, "the bucket was closed");
   if (way == WLH_IN) {
     (void)wlh_cells_join(&bucket->arena, bucket->id, wlh_port_pid(), bucket->version);
+    if (wlh_port_boot_number() == WLH_PORT_ANY_BOOT) segment->header.booted = time_of_boot();
     wlh_leave_tables(bucket);
   }
   if (!wlh_is_lost(bucket)) return WLH_OK;

@@ -109,8 +109,10 @@ struct wlh_request {
   enum wlh_state state;     /* (q) */
   uint32_t cell;            /* (m) its cell, or 0 */
   uint64_t cookie;          /* (m) the `cookie` of the cell, which identifies this request */
-  struct wlh_ask ask;       /* (c) once deferred; `text` has the name and label */
-  uint16_t *text;           /* (c) once deferred; owned */
+  bool marked;        /* (m) until the grant is reported, then (c): whether its name was marked */
+  uint64_t keep;      /* (t) until its release is deferred, then (c): as wlh_release_and_mark */
+  struct wlh_ask ask; /* (c) once deferred; `text` has the name and label */
+  uint16_t *text;     /* (c) once deferred; owned */
 };
 
 /* The question whether a thread in wlh_wait_for_the_lock would wait for itself. The record is on

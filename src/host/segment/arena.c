@@ -1,5 +1,7 @@
 #include "arena.h"
 
+#include "marks.h"
+#include "names.h"
 #include "rebuild.h"
 #include "store.h"
 
@@ -53,7 +55,8 @@ void wlh_cells_format(
   header->token = token;
   header->shrinks = 0;
   header->slack = 0;
-  header->zero = 0;
+  header->marks = 0;
+  header->booted = 0;
   memset(header->zeros, 0, sizeof header->zeros);
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) format_member(&segment->members[i]);
   format_cells(segment, ncells);
@@ -115,6 +118,7 @@ enum wlh_cells_status wlh_cells_begin(struct wlh_arena *arena, uint64_t now)
   const struct wlh_header *header = wlh_header_of(arena);
   uint32_t ncells = wlh_read(&header->ncells);
   arena->now = now;
+  arena->mark_now = 0;
   if (atomic_load(&header->poisoned) != 0) arena->poisoned = true;
   bool possible = wlh_is_valid_size(ncells, wlh_read(&header->nmembers)) &&
                   (ncells >= arena->ncells || header->shrinks > arena->shrinks);
@@ -204,4 +208,61 @@ enum wlh_cells_status wlh_cells_grow(struct wlh_arena *arena, uint32_t ncells)
   while (arena->ncells < ncells && arena->bytes >= wlh_segment_bytes(arena->ncells * 2))
     double_cells(arena);
   return wlh_cells_rebuild_without_shrinking(arena);
+}
+
+bool wlh_cells_make_room(struct wlh_arena *arena, uint32_t needed)
+{
+  if (wlh_header_of(arena)->marks == 0) return false;
+  if (wlh_cells_rebuild_without_shrinking(arena) != WLH_CELLS_OK) return false;
+  uint32_t nfree = wlh_cells_free_count(arena);
+  return nfree >= arena->ncells / 4 && nfree - arena->ncells / 4 >= needed;
+}
+
+bool wlh_cells_can_reuse(const struct wlh_segment *segment, uint64_t bytes)
+{
+  const struct wlh_header *header = &segment->header;
+  return bytes >= wlh_segment_bytes(WLH_CELLS_LEAST) && atomic_load(&header->magic) == WLH_MAGIC &&
+         header->layout == WLH_LAYOUT && header->incompat == 0 && header->marks == 1 &&
+         atomic_load(&header->poisoned) == 0 &&
+         wlh_is_valid_size(header->ncells, header->nmembers) &&
+         bytes >= wlh_segment_bytes(header->ncells) && header->ticket < WLH_COUNT_MOST / 2 &&
+         header->token < WLH_COUNT_MOST / 2;
+}
+
+/* After the machine has lost its power, the file can have some cells as they were, and others as
+ * they had been before. */
+static void free_all_but_marks_for_ever(struct wlh_arena *arena)
+{
+  for (uint32_t i = 1; i < arena->ncells; i++) {
+    uint32_t kind = wlh_kind_of(arena, i);
+    if (kind == WLH_KIND_FREE || kind == WLH_KIND_TEXT || kind == WLH_KIND_KEPT) continue;
+    if (kind == WLH_KIND_RESOURCE && wlh_name_is_whole(arena, i) &&
+        wlh_resource_at(arena, i)->marked == wlh_name_mark_for_ever(arena, i))
+      continue;
+    wlh_commit_kind(arena, i, WLH_KIND_FREE);
+  }
+}
+
+static bool is_none_alive(void *data, uint32_t member)
+{
+  (void)data;
+  (void)member;
+  return false;
+}
+
+bool wlh_cells_reuse(struct wlh_segment *segment, uint64_t bytes, uint64_t boot, bool same)
+{
+  struct wlh_arena arena;
+  wlh_cells_attach(&arena, segment, bytes, 0, is_none_alive, NULL);
+  arena.ncells = segment->header.ncells;
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) wlh_commit(&segment->members[i].state, WLH_MEMBER_OUT);
+  for (size_t i = 0; i < WLH_MEMBERS / 64; i++) {
+    atomic_store(&segment->header.due[i], 0);
+    atomic_store(&segment->header.looking[i], 0);
+  }
+  if (!same) free_all_but_marks_for_ever(&arena);
+  bool usable = wlh_cells_rebuild(&arena) == WLH_CELLS_OK;
+  atomic_store(&segment->header.word, 0);
+  if (usable) wlh_commit_wide(&segment->header.boot, boot);
+  return usable;
 }

@@ -66,6 +66,23 @@ void wlh_cells_poison(struct wlh_arena *arena);
  *   cost     as wlh_cells_rebuild */
 enum wlh_cells_status wlh_cells_grow(struct wlh_arena *arena, uint32_t ncells);
 
+/* If names are marked, frees those whose marks are over. It must be called before the segment
+ * grows. Returns whether there are now `needed` free cells, and so many more that growing can
+ * wait. */
+bool wlh_cells_make_room(struct wlh_arena *arena, uint32_t needed);
+
+/* Whether a segment that no process has open can be used again, with its marks.
+ *   bytes    size of the file, which is mapped */
+bool wlh_cells_can_reuse(const struct wlh_segment *segment, uint64_t bytes);
+
+/* Uses a segment again: frees all requests, agents and members, but keeps the marks that are not
+ * over. Of another boot it keeps only the marks that never end, and only if the disk has the whole
+ * mark and name. No process may have the segment open. If this process dies during the call, the
+ * next process must make the same call.
+ *   same     whether the segment is of this boot
+ *   returns  whether the segment is usable; if not, it must be formatted */
+bool wlh_cells_reuse(struct wlh_segment *segment, uint64_t bytes, uint64_t boot, bool same);
+
 /* Returns the number of free cells. A request needs one cell, a new name one, and a text one for
  * each WLH_TEXT_UNITS code units (of a name, after the first WLH_NAME_INLINE code units). */
 uint32_t wlh_cells_free_count(const struct wlh_arena *arena);

@@ -49,6 +49,8 @@ struct wlh_arena {
   uint32_t member;             /* (m) own number, below WLH_MEMBERS */
   uint64_t id;                 /* (m) own, while we are a member; else 0 */
   uint64_t now;                /* (m) milliseconds of a clock that all processes share */
+  uint64_t mark_now;           /* (m) the same of the clock of marks, which counts sleep; 0 until
+                                  this section needs it */
   bool poisoned;               /* (m) this process, or another process, has found damage */
   bool outside;                /* (c) a view from outside: apparent damage then means nothing */
   /* (c) Whether the process of another member lives; true if in doubt. The function must not call

@@ -1,6 +1,7 @@
 #include "members.h"
 
 #include "lists.h"
+#include "marks.h"
 #include "pool.h"
 #include "queue.h"
 #include "rebuild.h"
@@ -142,6 +143,7 @@ static void take_message(struct wlh_arena *arena, uint32_t request, struct wlh_m
               : cell->passes != 0 ? WLH_REPORTED_PASSED
                                   : WLH_REPORTED_STOLEN,
       .token = cell->token,
+      .marked = !broken && wlh_name_is_marked(arena, cell->resource),
   };
   if (broken && cell->passes == 0) {
     if (cell->unreported != 0) message->news |= WLH_REPORTED_GRANTED;

@@ -58,6 +58,7 @@ struct wlh_message {
   uint32_t agent;         /* `number` of wlh_cells_add_agent */
   uint32_t news;          /* WLH_REPORTED_ bits; with STOLEN or PASSED the request has ended */
   uint64_t token;         /* if granted */
+  bool marked;            /* if granted, and not stolen since: whether the name is marked */
   struct wlh_thief thief; /* if stolen */
 };
 

@@ -37,7 +37,7 @@ uint32_t wlh_name_hash(const struct wlh_arena *arena, const uint16_t *name, uint
   return (uint32_t)hash;
 }
 
-static uint32_t hash_of(
+static uint64_t hash_of(
     const struct wlh_arena *arena, const struct wlh_resource_cell *resource, uint32_t units)
 {
   uint32_t part = inline_part(units), text = resource->text;
@@ -48,7 +48,7 @@ static uint32_t hash_of(
     hash = hash_part(arena, hash, cell->text, part);
     text = cell->next;
   }
-  return (uint32_t)hash;
+  return hash;
 }
 
 static bool has_name(
@@ -120,6 +120,7 @@ uint32_t wlh_name_add(struct wlh_arena *arena, const uint16_t *name, uint32_t un
   WLH_PUT(cell->levels, (struct wlh_list){0});
   WLH_PUT(cell->pending, 0);
   WLH_PUT(cell->weight, 0);
+  WLH_PUT(cell->marked, 0);
   WLH_STEP(cell->name);
   if (part > 0) memcpy(cell->name, name, part * sizeof *name);
   wlh_commit_kind(arena, resource, WLH_KIND_RESOURCE);
@@ -186,7 +187,7 @@ void wlh_name_restore(struct wlh_arena *arena, uint32_t resource)
   uint32_t units = wlh_name_length(arena, resource), steps = 0;
   wlh_text_keep(arena, cell->text, units - inline_part(units));
   if (arena->poisoned) return;
-  uint32_t hash = hash_of(arena, cell, units);
+  uint32_t hash = (uint32_t)hash_of(arena, cell, units);
   uint32_t other = read_link(arena, wlh_bucket_at(arena, hash));
   while (wlh_advance(arena, other, &steps)) {
     const struct wlh_resource_cell *there = wlh_resource_at(arena, other);
@@ -194,6 +195,24 @@ void wlh_name_restore(struct wlh_arena *arena, uint32_t resource)
     other = read_link(arena, &there->chain);
   }
   enter_bucket(arena, resource, hash);
+}
+
+uint64_t wlh_name_full_hash(struct wlh_arena *arena, uint32_t resource)
+{
+  return hash_of(arena, wlh_resource_at(arena, resource), wlh_name_length(arena, resource));
+}
+
+bool wlh_name_is_whole(const struct wlh_arena *arena, uint32_t resource)
+{
+  const struct wlh_resource_cell *cell = wlh_resource_at(arena, resource);
+  if (cell->units > WLH_NAME_MOST) return false;
+  uint32_t text = cell->text;
+  for (uint32_t i = wlh_name_cell_count(cell->units); i > 1; i--) {
+    uint32_t kind = wlh_kind_of(arena, text);
+    if (kind != WLH_KIND_TEXT && kind != WLH_KIND_KEPT) return false;
+    text = wlh_cell_at(arena, text)->text.next;
+  }
+  return text == 0;
 }
 
 void wlh_names_clear(struct wlh_arena *arena)

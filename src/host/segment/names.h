@@ -36,6 +36,13 @@ bool wlh_name_is_same(
  * already contains the name, that is damage. */
 void wlh_name_restore(struct wlh_arena *arena, uint32_t resource);
 
+/* Returns the hash of a name with all its 64 bits. */
+uint64_t wlh_name_full_hash(struct wlh_arena *arena, uint32_t resource);
+
+/* Whether the text of a RESOURCE cell of a segment that may be damaged is whole. It notes no
+ * damage. */
+bool wlh_name_is_whole(const struct wlh_arena *arena, uint32_t resource);
+
 void wlh_names_clear(struct wlh_arena *arena);
 
 #endif

@@ -6,6 +6,7 @@
 #include "../../core/held_set.h"
 #include "../../core/port.h"
 #include "lists.h"
+#include "marks.h"
 #include "names.h"
 #include "pool.h"
 
@@ -160,8 +161,11 @@ void wlh_process_the_lock_request_queue(struct wlh_arena *arena, uint32_t resour
     if (!passes) wlh_add_to_resource(arena, cell, request);
     wlh_mailbox_put(arena, request);
   }
-  if (cell->queue.head == 0 && cell->held.head == 0 && !arena->poisoned)
+  if (cell->queue.head != 0 || cell->held.head != 0 || arena->poisoned) return;
+  if (!wlh_name_is_marked(arena, resource))
     wlh_name_remove(arena, resource);
+  else if (cell->limit != WLH_LIMIT_UNSET)
+    wlh_commit(&cell->limit, WLH_LIMIT_UNSET);
 }
 
 /* Frees a request that is in no list but the list of its agent. */

@@ -3,6 +3,7 @@
 #include "rebuild.h"
 
 #include "lists.h"
+#include "marks.h"
 #include "names.h"
 #include "pool.h"
 #include "queue.h"
@@ -210,10 +211,12 @@ static void rebuild_names(struct wlh_arena *arena, uint32_t top)
       wlh_text_keep(arena, cell->agent.name, units);
     }
     if (cell->kind != WLH_KIND_RESOURCE) continue;
-    if (cell->resource.queue.head == 0 && cell->resource.held.head == 0)
-      wlh_commit_kind(arena, i, WLH_KIND_FREE);
-    else
+    if (cell->resource.marked != 0 && wlh_header_of(arena)->marks != 1) wlh_note_damage(arena);
+    bool wanted = cell->resource.queue.head != 0 || cell->resource.held.head != 0;
+    if (wanted || wlh_name_is_marked(arena, i))
       wlh_name_restore(arena, i);
+    else
+      wlh_commit_kind(arena, i, WLH_KIND_FREE);
   }
 }
 
@@ -240,6 +243,7 @@ static void rebuild_free_list(struct wlh_arena *arena, uint32_t top)
 
 static void process_queues(struct wlh_arena *arena, uint32_t top)
 {
+  /* This also takes away the limit of a marked name that nobody wants any more. */
   for (uint32_t i = 1; i < top && !arena->poisoned; i++)
     if (wlh_kind_of(arena, i) == WLH_KIND_RESOURCE) wlh_process_the_lock_request_queue(arena, i);
 }

@@ -3,6 +3,7 @@
 #include "../../core/held_set.h"
 
 #include "lists.h"
+#include "marks.h"
 #include "names.h"
 #include "pool.h"
 #include "queue.h"
@@ -224,6 +225,7 @@ static enum wlh_cells_status make_request(
   wlh_list_add(arena, &wlh_agent_at(arena, ask->agent)->requests, WLH_BY_AGENT, request);
   if (!attempt->grantable) return WLH_CELLS_PENDING;
   answer->token = wlh_request_at(arena, request)->token;
+  answer->marked = wlh_name_is_marked(arena, attempt->resource);
   return WLH_CELLS_GRANTED;
 }
 
@@ -279,14 +281,18 @@ bool wlh_cells_has_request(const struct wlh_arena *arena, uint32_t request, uint
 
 /* Section 4.2: https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock */
 enum wlh_cells_status wlh_cells_release_the_lock(
-    struct wlh_arena *arena, uint32_t request, uint64_t cookie, struct wlh_thief *thief)
+    struct wlh_arena *arena, uint32_t request, uint64_t cookie, uint64_t keep,
+    struct wlh_thief *thief)
 {
   enum wlh_cells_status found = find_request(arena, request, cookie);
   if (found != WLH_CELLS_OK) return found;
   uint32_t kind = wlh_kind_of(arena, request);
   if (kind == WLH_KIND_PENDING) return WLH_CELLS_NOT_HELD;
   bool stolen = kind == WLH_KIND_NEWS_BROKEN && wlh_request_at(arena, request)->passes == 0;
-  if (stolen) *thief = wlh_request_at(arena, request)->thief;
+  if (stolen)
+    *thief = wlh_request_at(arena, request)->thief;
+  else if (keep > 0)
+    wlh_name_mark(arena, wlh_request_at(arena, request)->resource, keep);
   wlh_end_cell(arena, request);
   return wlh_status_or_poisoned(arena, stolen ? WLH_CELLS_STOLEN : WLH_CELLS_OK);
 }

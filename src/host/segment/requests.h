@@ -26,6 +26,7 @@ struct wlh_ask {
 struct wlh_answer {
   uint32_t request; /* on GRANTED and PENDING: the request */
   uint32_t limit;   /* on OTHER_LIMIT: the name's limit; 0 for none */
+  bool marked;      /* on GRANTED: whether the name is marked, see marks.h */
   uint64_t token;   /* on GRANTED: greater than the token of any earlier lock of the segment */
   uint32_t needed;  /* on FULL: free cells needed; UINT32_MAX if no number is enough */
 };
@@ -41,10 +42,13 @@ enum wlh_cells_status wlh_cells_request_a_lock(
 
 /* Releases a lock (4.2), or ends a request that has passed, and grants what became grantable.
  *   request, cookie  of a request of ours that has not ended
+ *   keep     if the result is OK, marks the name for so many milliseconds (marks.h): UINT64_MAX
+ *            for ever, 0 for no mark. Nobody else may hold the name
  *   thief    out, on STOLEN
  *   returns  WLH_CELLS_OK, STOLEN (the request also ended), NOT_HELD, LOST, POISONED */
 enum wlh_cells_status wlh_cells_release_the_lock(
-    struct wlh_arena *arena, uint32_t request, uint64_t cookie, struct wlh_thief *thief);
+    struct wlh_arena *arena, uint32_t request, uint64_t cookie, uint64_t keep,
+    struct wlh_thief *thief);
 
 /* Aborts a request (4.3) and grants the requests that became grantable.
  *   returns  WLH_CELLS_OK (it was pending, or has passed; it ended), LOST, POISONED. On GRANTED and

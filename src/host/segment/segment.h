@@ -51,6 +51,7 @@
  *   amid growing           before the change of `ncells`, cells that do not count yet; after it,
  *                          missing bucket heads, which the rebuild makes
  *   amid a rebuild         a state that a rebuild accepts: only cells without meaning became FREE
+ *   after a mark           the name stays marked, because the work was done before the mark
  *   before a wake-up       a bit in `due`. The next process that leaves sends the wake-up
  *                          (member/wake_up.h)
  *   amid formatting        no magic, or `retired`. The next holder of the gate formats again
@@ -60,6 +61,9 @@
  * bucket head nor an absent member, so a file of zeros is recognized. An impossible value is
  * damage: `poisoned` is set for ever, all members give the file up, and when they have left, the
  * next member recreates it.
+ *
+ * A name can be marked as done (marks.h). Its RESOURCE cell then stays without any request, until
+ * the mark is over: also when all processes have left, and when the next process opens the file.
  *
  * Readers outside. While its bit in `looking` is set, a member may read all cells: no space is
  * given back meanwhile. Its reads are not ordered. So it may trust a lock only if the token is the
@@ -88,7 +92,7 @@
 
 #define WLH_MAGIC UINT32_C(0x4b4c5757) /* "WWLK" where bytes are little-endian */
 #if !defined(WLH_LAYOUT)
-#define WLH_LAYOUT UINT32_C(4)
+#define WLH_LAYOUT UINT32_C(5)
 #endif
 
 enum {
@@ -96,7 +100,7 @@ enum {
   WLH_CELLS_LEAST = 64,     /* the least `ncells`, which is a power of two */
   WLH_CELLS_MOST = 1 << 20, /* the greatest `ncells`. Cell 0 is always FREE: index 0 means none */
   WLH_CELL_BYTES = 128,
-  WLH_NAME_INLINE = 36,      /* code units of a name that fit into its RESOURCE cell */
+  WLH_NAME_INLINE = 32,      /* code units of a name that fit into its RESOURCE cell */
   WLH_TEXT_UNITS = 60,       /* code units in a TEXT cell */
   WLH_NAME_MOST = 32768,     /* code units of a name: 64 KiB */
   WLH_LABEL_MOST = 4096,     /* longer labels are truncated */
@@ -105,6 +109,10 @@ enum {
 
 /* Tickets and tokens stay below this number; larger numbers are damage. */
 #define WLH_COUNT_MOST (UINT64_C(1) << 62)
+
+/* A mark with this bit never ends. Its other bits are those of the name's hash. By them a process
+ * of another boot finds out whether the disk has the whole mark and its name. */
+#define WLH_MARKED_FOR_EVER (UINT64_C(1) << 63)
 
 /* The kind of a cell. No kind has the value 0, so a file that was overwritten with zeros is
  * recognized as damaged, and not taken for free cells. */
@@ -193,6 +201,9 @@ struct wlh_resource_cell {
   struct wlh_list levels; /* (i) * the levels of the queue, see above */
   uint32_t pending;       /* (i) * requests in the queue */
   uint32_t weight;        /* (i) * sum of the locks' weights; at most `limit` */
+  uint64_t marked; /* (i) 0: not marked. Else when the mark ends, in ms of a clock that counts
+                             sleep, or WLH_MARKED_FOR_EVER with the name's hash. One store, which
+                             is the commit */
   uint16_t name[WLH_NAME_INLINE]; /* (i) UTF-16 code units */
 };
 
@@ -272,8 +283,10 @@ struct wlh_header {
                        raised before either */
   uint32_t slack;   /* (i) 1: there is space after the cells to give back; set before the commit of
                        shrinking */
-  uint32_t zero;
-  uint64_t zeros[2];
+  uint32_t marks;   /* (i) 1: names may be marked; set before the first mark */
+  uint64_t booted; /* (i) if boots have no number: when the machine booted, as well as a member knew
+                       when it joined. Milliseconds since 1970 */
+  uint64_t zeros[1];
   _Atomic uint64_t word; /* (a) the mutex: 0 free, else generation << 16 | member + 1 */
   uint64_t line2[7];
   _Atomic uint64_t due[4];     /* (a) bit i: a wake-up of member i may be due */
@@ -336,6 +349,8 @@ WLH_AT(wlh_header, rebuilds, 80);
 WLH_AT(wlh_header, token, 88);
 WLH_AT(wlh_header, shrinks, 96);
 WLH_AT(wlh_header, slack, 104);
+WLH_AT(wlh_header, marks, 108);
+WLH_AT(wlh_header, booted, 112);
 WLH_AT(wlh_header, word, 128);
 WLH_AT(wlh_header, due, 192);
 WLH_AT(wlh_header, looking, 224);
@@ -358,7 +373,8 @@ WLH_AT(wlh_request_cell, token, 64);
 WLH_AT(wlh_request_cell, thief, 88);
 WLH_AT(wlh_request_cell, passes, 112);
 WLH_AT(wlh_resource_cell, levels, 40);
-WLH_AT(wlh_resource_cell, name, 56);
+WLH_AT(wlh_resource_cell, marked, 56);
+WLH_AT(wlh_resource_cell, name, 64);
 WLH_AT(wlh_text_cell, text, 8);
 
 #endif

@@ -162,7 +162,11 @@ static void check_resource(struct found *found, uint32_t resource)
   uint32_t waiting = check_list(found, &cell->queue, &queue);
   uint32_t holding = check_list(found, &cell->held, &held);
   demand(found, waiting == cell->pending, "the pending requests of a name are counted wrong");
-  demand(found, waiting + holding > 0, "a name is there that nobody wants");
+  bool wanted = waiting + holding > 0;
+  demand(found, wanted || cell->marked != 0, "a name is there that nobody wants");
+  demand(found, wanted || cell->limit == WLH_LIMIT_UNSET, "a name that nobody wants has a limit");
+  bool marks = wlh_header_of(found->arena)->marks == 1;
+  demand(found, cell->marked == 0 || marks, "a name is marked where there are no marks");
   uint32_t units = wlh_read(&cell->units);
   if (!demand(found, units <= WLH_NAME_MOST, "a name is too long")) return;
   uint32_t rest = units < WLH_NAME_INLINE ? 0 : units - WLH_NAME_INLINE;

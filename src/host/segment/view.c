@@ -109,6 +109,7 @@ static void add_resource(struct viewing *viewing, uint32_t resource, bool pendin
 {
   struct wlh_arena *arena = viewing->arena;
   const struct wlh_resource_cell *cell = wlh_resource_at(arena, resource);
+  if (cell->held.head == 0 && cell->queue.head == 0) return; /* It is only marked. */
   struct wlh_entry name = {.name_units = wlh_name_length(arena, resource)};
   uint16_t *to = reserve(viewing, name.name_units, &name.name);
   if (to) wlh_name_copy(arena, resource, to, name.name_units);

@@ -128,6 +128,19 @@ enum wlh_status wlh_release_the_lock(struct wlh_request *lock, struct wlk_events
   return WLH_UNSUPPORTED;
 }
 
+bool wlh_is_marked(struct wlh_request *lock)
+{
+  (void)lock;
+  return false;
+}
+
+enum wlh_status wlh_release_and_mark(
+    struct wlh_request *lock, uint64_t keep, struct wlk_events *events)
+{
+  (void)keep;
+  return wlh_release_the_lock(lock, events);
+}
+
 enum wlh_status wlh_abort_the_request(struct wlh_request *request, struct wlk_events *events)
 {
   (void)request;
