@@ -83,6 +83,10 @@ function readDuration(text, option) {
   throw usageError(`--${option} is '${text}'; expected a time, such as 90s, 30m, 1h or 7d.`);
 }
 
+/** @param {string} text @param {string} option */
+const readKeep = (text, option) =>
+  text === 'forever' ? Number.POSITIVE_INFINITY : readDuration(text, option);
+
 /** The highest number of units, and the highest priority. */
 const MOST = 2 ** 31 - 1;
 const readUnits = wholeNumberReader(1, MOST);
@@ -211,15 +215,15 @@ const COMMANDS = {
     details:
       'Of all callers with the same NAME, one runs COMMAND. The others wait until COMMAND ends, ' +
       'and then exit with 0 without running theirs; so do callers that start within TIME after ' +
-      'that. If COMMAND fails, the next caller runs its own. Requires the locks of a server: --at.',
+      'that. If COMMAND fails, the next caller runs its own.',
     takes: LOCK_NAME,
     takesCommand: true,
     options: {
       keep: {
         short: 'k',
         value: 'TIME',
-        read: readDuration,
-        help: 'after a success, skip other callers for this long, such as 90s, 30m, 1h or 7d',
+        read: readKeep,
+        help: 'after a success, skip other callers for this long: 90s, 30m, 1h, 7d or forever',
       },
       ...WAITING,
       ...JOB,
@@ -348,7 +352,7 @@ function checkJob(values) {
 function checkOnce(values) {
   checkJob(values);
   if (values.keep === undefined)
-    throw usageError('--keep is missing; expected a time, such as 90s, 30m, 1h or 7d.');
+    throw usageError('--keep is missing; expected a time, such as 90s, 30m, 1h, 7d or forever.');
 }
 
 /** @param {Values} values */

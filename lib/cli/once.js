@@ -7,7 +7,7 @@
 
 const { runUnderLock } = require('./runner.js');
 const { quoted } = require('./format.js');
-const { Failure, STATUS, say } = require('./status.js');
+const { STATUS, say } = require('./status.js');
 
 /** Thrown if the command failed, so that the name is not marked as done. */
 const FAILED = new Error('The command failed.');
@@ -29,16 +29,9 @@ async function requestLock(runner) {
     if (verbose) say(`another caller has already run ${quoted(name)}; the command is skipped.`);
     return { status: STATUS.ok };
   } catch (error) {
-    if (error !== FAILED) throw explainRefusal(error);
+    if (error !== FAILED) throw error;
     return undefined;
   }
-}
-
-/** @param {any} error */
-function explainRefusal(error) {
-  if (error?.name !== 'NotSupportedError') return error;
-  const message = 'once cannot use the locks of this machine, which do not record completed runs.';
-  return new Failure(STATUS.usage, message, 'Pass --at URL, to use the locks of a server.');
 }
 
 module.exports = { once };

@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** `web-locks elect`, and `web-locks once` where locks cannot be marked. */
+/** `web-locks elect`, and `web-locks once` without a server. */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
@@ -125,14 +125,30 @@ describe('web-locks elect', { skip }, () => {
 });
 
 describe('web-locks once', { skip }, () => {
-  it('needs a server, as the locks of a machine have no marks', async (t) => {
+  it('runs the command once on the machine, also when nobody has the bucket open', async (t) => {
     const { at } = setUp(t);
-    const args = ['once', 'a', '--keep', '1h', ...at, '--', 'echo', 'runs'];
-    const { code, stdout, stderr } = await run(t, args);
-    assert.deepEqual({ code, stdout }, { code: 64, stdout: '' });
-    assert.match(
-      stderr,
-      /^web-locks: once cannot use the locks of this machine, .*\n.*--at URL.*\n$/,
-    );
+    const once = (...words) => run(t, ['once', 'a', '--keep', 'forever', ...at, '--', ...words]);
+    const killed = start(t, [
+      'once',
+      'a',
+      '--keep',
+      '1h',
+      ...at,
+      '--',
+      'sh',
+      '-c',
+      'echo runs; cat',
+    ]);
+    await killed.says(/runs/);
+    killed.kill('SIGKILL');
+    await killed.ended;
+    assert.equal((await once('sh', '-c', 'echo fails; exit 7')).code, 7);
+    assert.equal((await once('echo', 'runs')).stdout, 'runs\n');
+    assert.deepEqual(await once('echo', 'skipped'), {
+      code: 0,
+      signal: null,
+      stdout: '',
+      stderr: '',
+    });
   });
 });
