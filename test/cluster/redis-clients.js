@@ -5,6 +5,7 @@
 const clients = {
   ioredis: (port, options) => new (require('ioredis'))({ ...IOREDIS, port, ...options }),
   'ioredis 5': (port, options) => new (require('ioredis5'))({ ...IOREDIS, port, ...options }),
+  iovalkey: (port, options) => new (require('iovalkey'))({ ...IOREDIS, port, ...options }),
   'node-redis': (port, options) => nodeRedis(require('redis'), port, options),
   'node-redis 5': (port, options) => nodeRedis(require('redis5'), port, options),
 };
@@ -25,12 +26,14 @@ const odd = {
 const sentinelClients = {
   'ioredis by Sentinel': (port) => bySentinel(require('ioredis'), port),
   'ioredis 5 by Sentinel': (port) => bySentinel(require('ioredis5'), port),
+  'iovalkey by Sentinel': (port) => bySentinel(require('iovalkey'), port),
 };
 
 /** `nodes`: where nodes are, by the addresses that the cluster tells. */
 const clusterClients = {
   ioredis: (...options) => ioredisCluster(require('ioredis'), ...options),
   'ioredis 5': (...options) => ioredisCluster(require('ioredis5'), ...options),
+  iovalkey: (...options) => ioredisCluster(require('iovalkey'), ...options),
   'node-redis': (...options) => nodeRedisCluster(require('redis'), ...options),
   'node-redis 5': (...options) => nodeRedisCluster(require('redis5'), ...options),
 };
@@ -58,6 +61,6 @@ function nodeRedis({ createClient }, port, options = {}) {
 }
 
 /** @param {string} kind of `clients` or `clusterClients` */
-const oddOptionsOf = (kind) => odd[kind.replace(/ \d$/, '')];
+const oddOptionsOf = (kind) => odd[kind.replace(/ \d$/, '').replace('iovalkey', 'ioredis')];
 
 module.exports = { clients, clusterClients, oddOptionsOf, sentinelClients };

@@ -72,8 +72,8 @@ const POOLER =
   'a pooler such as pgbouncer, in transaction or statement mode, is between web-locks and ' +
   'PostgreSQL';
 const DIRECTLY =
-  'Pass `openBucket` the option `listen`: a pg Pool that connects to the server directly, or ' +
-  'through a pooler in session mode.';
+  'Pass `openBucket` the option `listen`: a Pool of pg, or a `sql` of postgres.js, that connects ' +
+  'to the server directly, or through a pooler in session mode.';
 
 const noNotifyError = () =>
   plainError(

@@ -173,12 +173,7 @@ class RedisAdapter {
    */
   constructor(bucket, { client, shards = 1, strict = false, failover, prefix }) {
     const kind = kindOf(client);
-    if (kind === undefined) {
-      throw argumentError(
-        `'client' is ${describeClient(client)}; expected a client of redis 5 or 6 (createClient, ` +
-          'createCluster) or of ioredis 5 or 6 (Redis, with or without Sentinel; Cluster).',
-      );
-    }
+    if (kind === undefined) throw argumentError(describeClient(client));
     const before = prefix ?? keyPrefixOf(client);
     if (typeof before !== 'string' || /[{}]/.test(before)) {
       const whose = prefix === undefined ? "The client's keyPrefix" : "'prefix'";

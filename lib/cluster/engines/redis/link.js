@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Connections to Redis for one session, made by `duplicate()` of the user's client: node-redis or
- * ioredis, to one server, through Sentinel, or to a cluster. For a server there are two
+ * Connections to Redis for one session, made by `duplicate()` of the user's client: node-redis,
+ * ioredis or its relative iovalkey, to one server, through Sentinel, or to a cluster. For a server there are two
  * connections, one for commands and one for messages; for a cluster there is one client. A link
  * never reconnects: it reports its failure once, by `onDown`, and the adapter makes a new link. A
  * cluster client reconnects by itself, so there a failure shows in commands and in missing
@@ -35,21 +35,66 @@ function kindOf(client) {
   return isFunction(client.unref) ? 'node-redis' : undefined;
 }
 
+const NODE_REDIS = 'createClient({ url }) of the package redis, version 5 or 6';
+const IOREDIS_BY_SENTINEL = 'new Redis({ sentinels, name }) of ioredis';
+
+/** @param {any} value whether it is a client of redis 4, which does not tell its version */
+const isRedis4 = (value) =>
+  !isFunction(value.withTypeMapping) &&
+  (isFunction(value.pSubscribe) || isFunction(value.PSUBSCRIBE));
+
 /**
- * Describes the given client for an error message. Clients of the npm package redis 3 and 4 do not
- * expose their version, but their methods differ.
- * @param {any} client
+ * Objects that users may have. The first that fits names the object, and what to pass instead.
+ * @type {[fits: (value: any) => unknown, what: string, instead: string][]}
  */
-function describeClient(client) {
-  if (client === null || !/^(object|function)$/.test(typeof client)) return inspect(client);
-  if (isFunction(client.send_command)) return 'a client of redis 3';
-  if (isFunction(client.withTypeMapping)) {
-    if (isFunction(client.getMasterNode)) return 'a client of Sentinel (createSentinel of redis)';
-    if (isFunction(client.execute)) return 'a pool (createClientPool of redis)';
-  } else if (isFunction(client.pSubscribe) || isFunction(client.PSUBSCRIBE)) {
-    return `a client of redis 4 (${'slots' in client ? 'createCluster' : 'createClient'})`;
+const KNOWN = [
+  [(value) => isFunction(value.send_command), 'a client of redis 3', NODE_REDIS],
+  [
+    (value) => isRedis4(value) && 'slots' in value,
+    'a client of redis 4 (createCluster)',
+    'createCluster({ rootNodes }) of the package redis, version 5 or 6: npm install redis@latest',
+  ],
+  [isRedis4, 'a client of redis 4 (createClient)', `${NODE_REDIS}: npm install redis@latest`],
+  [
+    (value) => isFunction(value.getMasterNode),
+    'a client of Sentinel (createSentinel of redis), which moves to another server without saying so',
+    IOREDIS_BY_SENTINEL,
+  ],
+  [
+    (value) => isFunction(value.withTypeMapping) && isFunction(value.execute),
+    'a pool (createClientPool of redis), which cannot be duplicated',
+    'createClient(options) with the options of the pool',
+  ],
+  [
+    (value) => isFunction(value.invokeScript) && isFunction(value.customCommand),
+    'a client of @valkey/valkey-glide, which cannot be duplicated and does not say when it reconnects',
+    'new Valkey(options) of iovalkey',
+  ],
+  [
+    (value) =>
+      isFunction(value.evalsha) && isFunction(value.pipeline) && !isFunction(value.duplicate),
+    'a client that sends commands by HTTP (@upstash/redis), which gets no messages',
+    `${NODE_REDIS}, with the rediss: address of the database`,
+  ],
+];
+
+/** @param {any} value @returns {[what: string, instead: string]} */
+function identify(value) {
+  if (value === null || !/^(object|function)$/.test(typeof value)) {
+    return [inspect(value), NODE_REDIS];
   }
-  return `an object of the class ${client.constructor?.name ?? 'Object'}`;
+  const known = KNOWN.find(([fits]) => fits(value));
+  if (known) return [known[1], known[2]];
+  return [`an object of the class ${value.constructor?.name ?? 'Object'}`, NODE_REDIS];
+}
+
+/** Says what the given client seems to be, and what to write. @param {any} client */
+function describeClient(client) {
+  const [what, instead] = identify(client);
+  return (
+    `'client' is ${what}; expected a client of redis 5 or 6 (createClient, createCluster), or of ` +
+    `ioredis 5 or 6 or iovalkey (Redis, with or without Sentinel; Cluster). Pass ${instead}.`
+  );
 }
 
 /**
