@@ -479,7 +479,7 @@ function toSeveral(names, givenOptions, operation) {
     const named = typeof entry === 'object' && entry !== null;
     const givenName = named ? entry.name : entry;
     if (named && givenName === undefined)
-      throw typeError(operation, 'An entry of the list has no name.');
+      throw typeError(operation, "An entry of the list is an object without a 'name'.");
     const name = toDOMString(givenName, operation, 'A name');
     const given = named ? entry.mode : undefined;
     const mode = given === undefined ? options.mode : toLockMode(given, operation);

@@ -160,10 +160,10 @@ function showAbout() {
  * Describes how exactly the clock of a process is known relative to the clock of the first process.
  */
 function clockOf({ from, within }) {
-  if (from === 'same') return 'Its clock is that of the first.';
-  if (from === 'day') return 'Its clock is known by the time of day only.';
+  if (from === 'same') return 'It shares the clock of the first process.';
+  if (from === 'day') return 'Its clock is known only from the time of day.';
   const width = Number.isFinite(within) && within !== null ? ` to ±${ms(within * 1000)}` : '';
-  return `Its clock is known by the tokens of locks${width}.`;
+  return `Its clock is known from the tokens of locks${width}.`;
 }
 
 function main() {

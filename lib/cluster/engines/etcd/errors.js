@@ -257,7 +257,7 @@ function refusedError(endpoint, refusal) {
   for (const [matches, code, message] of REFUSALS) {
     if (matches(refusal)) return plainError(`${message}. (${endpoint}: ${refusal.message})`, code);
   }
-  return plainError(`etcd at ${endpoint} does not answer: ${refusal.message}`, UNREACHABLE);
+  return plainError(`etcd at ${endpoint} is not available: ${refusal.message}`, UNREACHABLE);
 }
 
 module.exports = {

@@ -716,7 +716,10 @@ async function examineReplicas(link, replication) {
   const lag = await setting('min-replicas-max-lag');
   const attached = Number(infoField(replication, 'connected_slaves'));
   if (!(replicas >= 1 && lag >= 1)) {
-    throw strictError('min-replicas-to-write and min-replicas-max-lag must be 1 or more.');
+    throw strictError(
+      `min-replicas-to-write is ${replicas} and min-replicas-max-lag is ${lag}; set both to 1 or ` +
+        'more.',
+    );
   }
   if (attached > replicas) {
     throw strictError(

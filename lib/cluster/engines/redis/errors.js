@@ -32,7 +32,10 @@ const deadError = () =>
 const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOCKS_STALE');
 
 const earlyError = () =>
-  plainError('The previous step did not run. Both are sent again.', 'ERR_WEB_LOCKS_EARLY');
+  plainError(
+    'The server did not execute the previous step. web-locks repeats both steps.',
+    'ERR_WEB_LOCKS_EARLY',
+  );
 
 const noEchoError = () =>
   plainError(
@@ -66,7 +69,8 @@ const noRunIdError = () =>
 /** @param {string} problem */
 const strictError = (problem) =>
   plainError(
-    `The option 'strict' cannot be guaranteed: ${problem} See docs/CLUSTER.md ("An old primary").`,
+    `The server does not meet the requirements of the option 'strict': ${problem} See ` +
+      'docs/CLUSTER.md ("An old primary").',
     'ERR_WEB_LOCKS_STRICT',
   );
 
