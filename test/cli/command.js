@@ -2,51 +2,47 @@
 
 /** Starts `web-locks` as a shell would, with pipes or in a terminal. */
 
+const assert = require('node:assert/strict');
 const { execFileSync, spawn } = require('node:child_process');
 const { once } = require('node:events');
-const { writeFileSync } = require('node:fs');
+const { existsSync, writeFileSync } = require('node:fs');
 const path = require('node:path');
 const { endWith } = require('../helpers/ending.js');
 const { lacksHost: skip } = require('../helpers/host-scope.js');
+const { freshBucket } = require('../helpers/process.js');
 
 const root = path.join(__dirname, '..', '..');
 const PROGRAM = path.join(root, 'bin', 'web-locks.js');
 const TERMINAL = path.join(__dirname, 'terminal.py');
+/** A version manager's shim in front of it takes longer than the tests. */
+const PYTHON = existsSync('/usr/bin/python3') ? '/usr/bin/python3' : 'python3';
 
 /** Why tests in a terminal cannot run, or false. */
 const noTerminal = (() => {
   if (skip) return skip;
   try {
-    execFileSync('python3', ['-c', 'import pty, os; os.waitstatus_to_exitcode'], { stdio: 'pipe' });
+    execFileSync(PYTHON, ['-c', 'import pty, os; os.waitstatus_to_exitcode'], { stdio: 'pipe' });
     return false;
   } catch {
     return 'python3 (3.9 or newer) is not installed, which makes the terminal';
   }
 })();
 
-/** What a test does not want from who runs it. */
-const CLEAN = {
-  WEB_LOCKS_AT: undefined,
-  WEB_LOCKS_DIRECTORY: undefined,
-  WEB_LOCKS_NAME: undefined,
-  WEB_LOCKS_OUTER: undefined,
-  WEB_LOCKS_TOKEN: undefined,
-  NO_COLOR: undefined,
-  TERM: 'xterm',
-};
+/** A command that says that it runs, and ends when a line is typed. */
+const UNTIL_LINE = ['--', 'sh', '-c', 'echo runs; read line; echo ends'];
 
-/** A process that runs, and what it has written so far. */
+const UNSET = 'AT DIRECTORY NAME OUTER TOKEN'.split(' ').map((name) => [`WEB_LOCKS_${name}`]);
+/** What a test does not want from the environment of whoever runs it. */
+const CLEAN = { ...Object.fromEntries(UNSET), NO_COLOR: undefined, TERM: 'xterm' };
+
+/** A process that runs, and what it has written so far. It is killed at the end of the test `t`. */
 class Command {
   stdout = '';
   stderr = '';
+  hasClosed = false;
   #wake = () => {};
 
-  /**
-   * @param {any} t the test, which kills it at its end
-   * @param {string} program
-   * @param {string[]} args
-   * @param {{ env?: object, cwd?: string }} [options]
-   */
+  /** @param {{ env?: object, cwd?: string }} [options] */
   constructor(t, program, args, { env = {}, cwd = root } = {}) {
     this.child = spawn(program, args, { cwd, env: { ...process.env, ...CLEAN, ...env } });
     endWith(t, this.child);
@@ -58,38 +54,35 @@ class Command {
     }
     this.child.stdin.on('error', () => {});
     this.pid = this.child.pid;
-    this.hasClosed = false;
     /** Resolves to `{ code, signal, stdout, stderr }`. */
-    this.ended = (async () => {
-      const [code, signal] = await once(this.child, 'close');
+    this.ended = once(this.child, 'close').then(([code, signal]) => {
       this.hasClosed = true;
       this.#wake();
       return { code, signal, stdout: this.stdout, stderr: this.stderr };
-    })();
+    });
   }
 
-  /**
-   * Waits until what it has written matches.
-   * @param {RegExp} pattern
-   * @param {'stdout' | 'stderr'} [stream]
-   * @returns {Promise<RegExpExecArray>}
-   */
+  /** Waits until what it has written to a stream matches. @returns {Promise<RegExpExecArray>} */
   async says(pattern, stream = 'stdout') {
     for (;;) {
       const match = pattern.exec(this[stream]);
       if (match) return match;
-      if (this.hasClosed) {
+      if (this.hasClosed)
         throw new Error(`ended without ${pattern}:\n${this.stdout}\n${this.stderr}`);
-      }
       await new Promise((resolve) => {
         this.#wake = resolve;
       });
     }
   }
 
-  /** @param {string} text */
   type(text) {
     this.child.stdin.write(text);
+  }
+
+  /** Types a line, and waits for the end, which is to have this status. */
+  async endsAfter(line, code = 0) {
+    this.type(`${line}\n`);
+    assert.equal((await this.ended).code, code);
   }
 
   kill(signal) {
@@ -111,7 +104,40 @@ function run(t, args, options) {
 /** Starts a program in a terminal: `web-locks`, if there is none. */
 function startInTerminal(t, args, { columns = 80, rows = 24, program, ...options } = {}) {
   const words = program ?? [process.execPath, PROGRAM, ...args];
-  return new Command(t, 'python3', [TERMINAL, String(columns), String(rows), ...words], options);
+  return new Command(t, PYTHON, [TERMINAL, String(columns), String(rows), ...words], options);
+}
+
+/**
+ * A bucket of this test alone, and `web-locks` in it. Calls take words: the first text is cut at its
+ * spaces, others are one word each; options come last.
+ */
+function setUp(t, name) {
+  const { locks, where } = freshBucket(t, name);
+  const at = ['--directory', where.directory, '--bucket', where.bucket];
+  const withWords =
+    (begin) =>
+    (text, ...more) => {
+      const options = typeof more.at(-1) === 'object' ? more.pop() : {};
+      const [command, ...words] = text.split(' ');
+      return begin(t, [command, ...at, ...words, ...more], options);
+    };
+  return {
+    locks,
+    directory: where.directory,
+    bucket: where.bucket,
+    at,
+    start: withWords(start),
+    run: withWords(run),
+    inTerminal: withWords(startInTerminal),
+  };
+}
+
+/** Compares a part of how a command has ended; a stream can be compared with an expression. */
+function check(ending, expected, message) {
+  for (const [key, value] of Object.entries(expected)) {
+    if (value instanceof RegExp) assert.match(ending[key], value, message);
+    else assert.equal(ending[key], value, message ?? `${key}: ${ending.stderr}`);
+  }
 }
 
 /**
@@ -135,13 +161,6 @@ function signalAfterEnd(folder) {
 }
 
 module.exports = {
-  Command,
-  PROGRAM,
-  noTerminal,
-  root,
-  run,
-  signalAfterEnd,
-  skip,
-  start,
-  startInTerminal,
+  ...{ Command, PROGRAM, UNTIL_LINE, check, noTerminal, root, run, setUp, signalAfterEnd, skip },
+  ...{ start, startInTerminal },
 };

@@ -30,31 +30,18 @@ class Response extends EventEmitter {
 }
 
 const entry = (label) => ({
-  name: 'a',
-  label,
-  clientId: 'c',
-  mode: 'exclusive',
-  host: 'h',
-  pid: 1,
-  threadId: 0,
-  threadName: '',
-  held: 1,
-  waited: 0,
-  limit: 0,
-  weight: 0,
-  token: 1n,
+  ...{ name: 'a', label, clientId: 'c', mode: 'exclusive', host: 'h', pid: 1, threadId: 0 },
+  ...{ threadName: '', held: 1, waited: 0, limit: 0, weight: 0, token: 1n },
 });
+const stateOf = (label) => ({ held: [entry(label)], pending: [] });
 
 describe('the clients of a page', { skip }, () => {
-  let looks;
-  let look;
-  let clients;
-  let tick;
+  let looks, look, clients, tick;
 
   beforeEach((t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
     looks = 0;
-    look = async () => ({ held: [entry('first')], pending: [] });
+    look = async () => stateOf('first');
     clients = new EventClients(() => {
       looks++;
       return look();
@@ -92,10 +79,8 @@ describe('the clients of a page', { skip }, () => {
     assert.equal(looks, 1);
     await tick();
     assert.equal(looks, 2);
-    assert.deepEqual(
-      pages.map((page) => page.told()),
-      [[['first'], 'same'], [['first']], [['first']]],
-    );
+    const told = pages.map((page) => page.told());
+    assert.deepEqual(told, [[['first'], 'same'], [['first']], [['first']]]);
   });
 
   it('does not look again before it was answered', async () => {
@@ -105,19 +90,9 @@ describe('the clients of a page', { skip }, () => {
     const second = await join();
     await tick();
     assert.equal(looks, 1);
-    answer({ held: [entry('late')], pending: [] });
+    answer(stateOf('late'));
     await turn();
     assert.deepEqual([first.told(), second.told()], [[['late']], [['late']]]);
-  });
-
-  it('tells a page the state when it comes, then what changes', async () => {
-    const page = await join();
-    assert.deepEqual(page.told(), [['first']]);
-    await tick();
-    assert.deepEqual(page.told(), ['same']);
-    look = async () => ({ held: [entry('second')], pending: [] });
-    await tick();
-    assert.deepEqual(page.told(), [['second']]);
   });
 
   it('keeps nothing for a page that does not read: it gets the state of then', async () => {
@@ -128,7 +103,7 @@ describe('the clients of a page', { skip }, () => {
     other.told();
     page.writableNeedDrain = true;
     for (const label of ['second', 'third', 'fourth']) {
-      look = async () => ({ held: [entry(label)], pending: [] });
+      look = async () => stateOf(label);
       await tick();
     }
     assert.deepEqual(page.told(), []);

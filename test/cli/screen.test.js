@@ -8,9 +8,7 @@ const { beforeEach, describe, it } = require('node:test');
 const { Screen } = require('../../lib/cli/screen.js');
 
 describe('a screen', () => {
-  let output;
-  let painted;
-  let screen;
+  let output, painted, screen;
 
   /** What was written since it was asked last: one read is one chunk from Node.js 26 on. */
   const written = () => {
@@ -39,19 +37,17 @@ describe('a screen', () => {
     screen.close();
   });
 
-  it('is painted anew when its size has changed', () => {
-    output.emit('resize');
-    assert.equal(painted, 1);
-    assert.match(written(), /one.*\r\ntwo/);
-    screen.close();
-  });
-
-  it('is painted anew when the program goes on after a stop', () => {
-    process.emit('SIGCONT');
-    assert.equal(painted, 1);
-    assert.match(written(), /one.*\r\ntwo/);
-    screen.close();
-  });
+  for (const [title, change] of [
+    ['its size has changed', () => output.emit('resize')],
+    ['the program goes on after a stop', () => process.emit('SIGCONT')],
+  ]) {
+    it(`is painted anew when ${title}`, () => {
+      change();
+      assert.equal(painted, 1);
+      assert.match(written(), /one.*\r\ntwo/);
+      screen.close();
+    });
+  }
 
   // Of Windows: Ctrl-Break, and the end of the console.
   for (const signal of ['SIGINT', 'SIGBREAK', 'SIGHUP']) {

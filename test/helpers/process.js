@@ -6,6 +6,7 @@ const { fork } = require('node:child_process');
 const { once } = require('node:events');
 const { cpSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } = require('node:fs');
 const path = require('node:path');
+const { setTimeout: sleep } = require('node:timers/promises');
 const { openBucket } = require('../../lib/host.js');
 const { endAll, endWith } = require('./ending.js');
 const { deferred } = require('./locks.js');
@@ -54,12 +55,8 @@ class RemoteProcess {
 
   #send(command) {
     const number = ++this.#numbers;
-    const answers = {
-      requested: deferred(),
-      granted: deferred(),
-      lost: deferred(),
-      settled: deferred(),
-    };
+    const events = ['requested', 'granted', 'lost', 'settled'];
+    const answers = Object.fromEntries(events.map((event) => [event, deferred()]));
     this.#answers.set(number, answers);
     this.child.send({ number, ...command });
     return { number, answers };
@@ -140,24 +137,25 @@ function copyOfVersion(t, version) {
   return root;
 }
 
-/** Waits until `locks` has so many requests pending on a name: each query is an event. */
-async function pendingOn(locks, name, count = 1) {
+/**
+ * Queries a name until something is so. It pauses in between, as other processes need the processor
+ * to make it so.
+ */
+async function untilQuery(locks, name, isSo) {
   for (;;) {
-    const { pending } = await locks.query({ name });
-    if (pending.length >= count) return pending;
+    const found = await locks.query({ name });
+    if (isSo(found)) return found;
+    await sleep(2);
   }
 }
 
-/** Waits until `locks` has just so many requests pending on a name: each query is an event. */
-async function pendingIs(locks, name, count) {
-  while ((await locks.query({ name })).pending.length !== count);
-}
+/** Waits until `locks` has so many requests pending on a name, or more. */
+const pendingOn = async (locks, name, count = 1) =>
+  (await untilQuery(locks, name, ({ pending }) => pending.length >= count)).pending;
 
-module.exports = {
-  RemoteProcess,
-  copyOfVersion,
-  freshBucket,
-  freshDirectory,
-  pendingIs,
-  pendingOn,
-};
+/** Waits until `locks` has just so many requests pending on a name. */
+const pendingIs = (locks, name, count) =>
+  untilQuery(locks, name, ({ pending }) => pending.length === count);
+
+module.exports = { RemoteProcess, copyOfVersion, freshBucket, freshDirectory };
+Object.assign(module.exports, { pendingIs, pendingOn, untilQuery });
