@@ -350,23 +350,26 @@ describe('--at redis://…', { skip: skip || lacks.redis }, () => {
     const young = await startRedis({ clock: null });
     const env = { WEB_LOCKS_AT: `redis://127.0.0.1:${young.port}` };
     const said =
-      /"a"[^(]* \(the server may have forgotten locks, and grants nothing for another 9 min \d+ s\)\.\n/g;
-    for (const [lines, ...how] of [
-      [1, '--timeout', '1'],
-      [1, '-n'],
-      // It says that it waits, and then that it did so in vain.
-      [2, '--verbose', '--timeout', '2'],
-    ]) {
-      const words = ['run', 'a', '--ttl', '600', ...how, '--', 'true'];
-      const { code, stderr } = await run(t, words, { env });
+      /"a"[^(]* \(the server may have forgotten locks, and grants nothing for another \d min \d+ s\)\.\n/g;
+    /** Runs with a time limit that grows until the server answers in it. */
+    const runInTime = async (how, seconds = 1) => {
+      const limit = how.includes('-n') ? [] : ['--timeout', `${seconds}`];
+      const ending = await run(t, ['run', 'a', '--ttl', '600', ...how, ...limit, '--', 'true'], {
+        env,
+      });
+      return ending.code === 69 ? runInTime(how, seconds * 2) : ending;
+    };
+    // With --verbose it says that it waits, and then that it did so in vain.
+    for (const [lines, ...how] of [[1], [1, '-n'], [2, '--verbose']]) {
+      const { code, stderr } = await runInTime(how);
       assert.equal(code, 1);
       assert.equal(stderr.match(said)?.length, lines, stderr);
     }
     const told =
-      /^No locks are held.*\nThe server may have forgotten locks, and grants nothing for another 9 min \d+ s\.\n$/;
+      /^No locks are held.*\nThe server may have forgotten locks, and grants nothing for another \d min \d+ s\.\n$/;
     check(await run(t, ['query'], { env }), { stdout: told });
     const { stdout } = await run(t, ['query', '--json'], { env });
-    assert.ok(JSON.parse(stdout).grantsIn > 500_000);
+    assert.ok(JSON.parse(stdout).grantsIn > 60_000);
   });
 });
 

@@ -2,21 +2,15 @@
 
 /** A real browser, spoken to over a pipe by its own protocol. Without one tests are skipped. */
 
+const assert = require('node:assert/strict');
 const { spawn } = require('node:child_process');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { programs } = require('../helpers/programs.js');
 
-const FLAGS = [
-  '--headless',
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-dev-shm-usage',
-  '--hide-scrollbars',
-  '--no-first-run',
-  '--remote-debugging-pipe',
-];
+const FLAGS =
+  '--headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars --no-first-run';
 
 class Browser {
   #child;
@@ -27,9 +21,9 @@ class Browser {
   #rest = '';
 
   constructor() {
-    const stdio = ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'];
-    this.#child = spawn(programs.chromium, [...FLAGS, `--user-data-dir=${this.#folder}`], {
-      stdio,
+    const flags = [...FLAGS.split(' '), '--remote-debugging-pipe'];
+    this.#child = spawn(programs.chromium, [...flags, `--user-data-dir=${this.#folder}`], {
+      stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
     });
     this.#child.stdio[4].setEncoding('utf8').on('data', (text) => this.#hear(text));
     this.#child.on('exit', () => {
@@ -71,12 +65,9 @@ class Browser {
   }
 
   /**
-   * @param {string} url
-   * @param {object} [options]
-   * @param {number} [options.width] in pixels
-   * @param {number} [options.height] in pixels
-   * @param {'light' | 'dark'} [options.scheme]
-   * @returns {Promise<Page>} loaded
+   * Opens a page of that width and height in pixels, and waits until it is loaded.
+   * @param {{ width?: number, height?: number, scheme?: 'light' | 'dark' }} [options]
+   * @returns {Promise<Page>}
    */
   async open(url, { width = 1100, height = 900, scheme = 'light' } = {}) {
     const { targetId } = await this.send('Target.createTarget', { url: 'about:blank' });
@@ -133,16 +124,54 @@ class Page {
 
   /** @returns {Promise<any>} what an expression of the page's is, awaited */
   async value(expression) {
-    const { result, exceptionDetails } = await this.send('Runtime.evaluate', {
-      expression,
-      awaitPromise: true,
-      returnByValue: true,
-    });
+    const options = { expression, awaitPromise: true, returnByValue: true };
+    const { result, exceptionDetails } = await this.send('Runtime.evaluate', options);
     if (exceptionDetails) throw new Error(exceptionDetails.exception?.description);
     return result.value;
   }
 
-  /** Until it was painted. */
+  /** Waits until an expression of the page's is true, after each change of it. */
+  until(expression) {
+    return this.value(`new Promise((done) => {
+      const check = () => {
+        if (!(${expression})) return;
+        observer.disconnect();
+        done();
+      };
+      const observer = new MutationObserver(check);
+      const what = { attributes: true, characterData: true, childList: true, subtree: true };
+      observer.observe(document.documentElement, what);
+      check();
+    })`);
+  }
+
+  /** A part of the first element that matches, such as `textContent`, or the result of a call. */
+  of(selector, part) {
+    return this.value(`document.querySelector(${JSON.stringify(selector)}).${part}`);
+  }
+
+  text(selector) {
+    return this.of(selector, 'textContent');
+  }
+
+  click(selector) {
+    return this.of(selector, 'click()');
+  }
+
+  /** Gives a control a value. */
+  set(selector, value, event) {
+    return this.value(`{ const one = document.querySelector('${selector}');
+      one.value = ${JSON.stringify(value)};
+      one.dispatchEvent(new Event('${event}')); }`);
+  }
+
+  /** The texts of the cells of all rows of a table's body. */
+  rows(table, part = 'textContent') {
+    return this.value(`[...document.querySelectorAll('${table} tbody tr')].map((row) =>
+      [...row.children].map((cell) => cell.${part}.trim()))`);
+  }
+
+  /** Waits until it was painted. */
   frame() {
     return this.value(
       'new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))',
@@ -175,7 +204,7 @@ class Page {
 }
 
 /** The contrast of two colors, as WCAG 2 has it. */
-function contrast(one, other) {
+function contrast(...colors) {
   const light = (color) => {
     const [r, g, b] = color.match(/[0-9a-f]{2}/g).map((part) => {
       const value = Number.parseInt(part, 16) / 255;
@@ -183,8 +212,28 @@ function contrast(one, other) {
     });
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
-  const [dark, bright] = [light(one), light(other)].sort((a, b) => a - b);
+  const [dark, bright] = colors.map(light).sort((a, b) => a - b);
   return (bright + 0.05) / (dark + 0.05);
 }
 
-module.exports = { Browser, contrast };
+/**
+ * Checks in the light and in the dark that texts stand out from their grounds by 4.5 to 1 at least.
+ * @param {(scheme: 'light' | 'dark') => Promise<Page>} open
+ * @param {string[]} pairs names of two colors each
+ */
+async function checkContrasts(open, pairs) {
+  for (const scheme of ['light', 'dark']) {
+    const page = await open(scheme);
+    const colors = await page.value(`{
+      const style = getComputedStyle(document.documentElement);
+      (${JSON.stringify(pairs)}).map((pair) =>
+        pair.split(' ').map((name) => style.getPropertyValue('--' + name)));
+    }`);
+    colors.forEach(([one, other], i) => {
+      const ratio = contrast(one, other);
+      assert.ok(ratio >= 4.5, `${scheme}, ${pairs[i]}: ${ratio}`);
+    });
+  }
+}
+
+module.exports = { Browser, checkContrasts };

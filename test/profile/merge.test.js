@@ -12,134 +12,75 @@ const { folderFor, preload, root } = require('./run.js');
 const DAY = Date.parse('2026-01-01T00:00:00.000Z');
 
 /**
- * The profile of a process. Its requests have times of its own clock, which was 0 when it began.
- * @param {object} process
- * @param {string} [process.host]
- * @param {number} [process.zero] its monotonic clock then
- * @param {number} [process.day] milliseconds of the day by which its clock of the day begins
- * @param {object[]} process.requests `{ asked, granted, ended, token, … }`
+ * The profile of a process, whose monotonic clock was `zero` and whose clock of the day `DAY + day` when
+ * it began. A request is `[asked, granted, ended, token, more]`, in milliseconds since then.
  */
-function profile({ host = 'a', zero = 0, day = 0, requests }) {
-  const traceEvents = requests.map(({ asked, granted, ended, token, ...more }, i) => ({
-    ph: 'X',
-    cat: 'request',
-    name: 'stock',
-    ts: asked * 1e3,
+function profile({ host = 'a', zero = 0, day = 0 }, ...requests) {
+  const traceEvents = requests.map(([asked, granted, ended, token, more], i) => ({
+    ...{ ph: 'X', cat: 'request', name: 'stock', ts: asked * 1e3 },
     args: {
-      id: i + 1,
-      lock: 'stock',
-      manager: 'host /tmp\nshop',
-      mode: 'exclusive',
-      thread: 0,
-      outcome: 'granted',
-      contended: granted - asked > 1,
-      waited: granted - asked,
-      held: ended - granted,
-      token: String(token),
-      site: '',
-      blockers: [],
+      ...{ id: i + 1, lock: 'stock', manager: 'host /tmp\nshop', mode: 'exclusive', thread: 0 },
+      ...{ outcome: 'granted', contended: granted - asked > 1, waited: granted - asked },
+      ...{ held: ended - granted, token: String(token), site: '', blockers: [] },
       ...more,
     },
   }));
   return { otherData: { host, zero, began: new Date(DAY + day).toISOString() }, traceEvents };
 }
 
-const offsetOf = (...processes) => merge(processes.map(profile)).offsets[1];
-
 describe('profiles of several processes', () => {
   it('of one machine have one clock, however the clock of the day was set', () => {
     const { requests, offsets } = merge([
-      profile({ zero: 1000, requests: [{ asked: 0, granted: 0, ended: 9, token: 1 }] }),
-      profile({ zero: 1500, day: 501, requests: [{ asked: 0, granted: 0, ended: 9, token: 2 }] }),
+      profile({ zero: 1000 }, [0, 0, 9, 1]),
+      profile({ zero: 1500, day: 501 }, [0, 0, 9, 2]),
     ]);
     assert.deepEqual(offsets[1], { by: 0, from: 'same', within: 0 });
-    assert.deepEqual(
-      requests.map(({ asked }) => asked),
-      [1000, 1500],
-    );
+    assert.equal(requests.map(({ asked }) => asked).join(), '1000,1500');
   });
 
-  it('of two machines are put between what the tokens of both tell', () => {
-    // The second one's clock is 100 behind: what it calls 0 is 100 of the first. Its day is wrong.
-    const first = [
-      { asked: 0, granted: 0, ended: 110, token: 1 },
-      { asked: 0, granted: 130, ended: 140, token: 3 },
-    ];
-    const second = {
-      host: 'b',
-      day: 700,
-      requests: [{ asked: 0, granted: 12, ended: 28, token: 2 }],
-    };
-    const { by, from, within } = offsetOf({ requests: first }, second);
-    assert.equal(from, 'tokens');
+  // The second one's clock is 100 behind: what it calls 0 is 100 of the first.
+  for (const [title, day, by] of [
     // 110 <= 12 + by, 28 + by <= 130.
-    assert.equal(by, 102);
-    assert.equal(within, 2);
-  });
+    ['are put between what the tokens of both tell', 700, 102],
+    ['are put by the clock of the day where that agrees with the tokens', 100, 100],
+  ]) {
+    it(`of two machines ${title}`, () => {
+      const first = profile({}, [0, 0, 110, 1], [0, 130, 140, 3]);
+      const [, offset] = merge([first, profile({ host: 'b', day }, [0, 12, 28, 2])]).offsets;
+      assert.equal(offset.by, by);
+      if (day === 700) assert.deepEqual([offset.from, offset.within], ['tokens', 2]);
+    });
+  }
 
-  it('a clock of the day that agrees with the tokens counts', () => {
-    const first = [
-      { asked: 0, granted: 0, ended: 110, token: 1 },
-      { asked: 0, granted: 130, ended: 140, token: 3 },
-    ];
-    const second = {
-      host: 'b',
-      day: 100,
-      requests: [{ asked: 0, granted: 12, ended: 28, token: 2 }],
-    };
-    assert.equal(offsetOf({ requests: first }, second).by, 100);
-  });
-
-  it('locks that were stolen or shared tell nothing of the clocks', () => {
-    const stolen = [{ asked: 0, granted: 0, ended: 500, token: 1, outcome: 'stolen' }];
-    const second = { host: 'b', requests: [{ asked: 0, granted: 12, ended: 28, token: 2 }] };
-    assert.equal(offsetOf({ requests: stolen }, second).from, 'day');
-    const shared = [{ asked: 0, granted: 0, ended: 500, token: 1, mode: 'shared' }];
-    const other = [{ asked: 0, granted: 12, ended: 28, token: 2, mode: 'shared' }];
-    assert.equal(offsetOf({ requests: shared }, { host: 'b', requests: other }).from, 'day');
-  });
+  for (const [first, second] of [
+    [{ outcome: 'stolen' }, {}],
+    [{ mode: 'shared' }, { mode: 'shared' }],
+  ]) {
+    it(`tell nothing of the clocks by locks of ${Object.values(first)}`, () => {
+      const one = profile({}, [0, 0, 500, 1, first]);
+      const other = profile({ host: 'b' }, [0, 12, 28, 2, second]);
+      assert.equal(merge([one, other]).offsets[1].from, 'day');
+    });
+  }
 
   it('through a third one, those that have no name in common', () => {
-    const one = profile({ requests: [{ asked: 0, granted: 0, ended: 100, token: 1 }] });
-    const two = profile({
-      host: 'b',
-      requests: [
-        { asked: 0, granted: 10, ended: 20, token: 2 },
-        { asked: 0, granted: 10, ended: 30, token: 7, lock: 'prices' },
-      ],
-    });
-    const three = profile({
-      host: 'c',
-      requests: [{ asked: 0, granted: 5, ended: 6, token: 8, lock: 'prices' }],
-    });
-    const { offsets } = merge([one, two, three]);
+    const prices = { lock: 'prices' };
+    const { offsets } = merge([
+      profile({}, [0, 0, 100, 1]),
+      profile({ host: 'b' }, [0, 10, 20, 2], [0, 10, 30, 7, prices]),
+      profile({ host: 'c' }, [0, 5, 6, 8, prices]),
+    ]);
     // 100 <= 10 + b, 30 + b <= 5 + c.
-    assert.deepEqual(
-      offsets.map(({ by }) => by),
-      [0, 90, 115],
-    );
+    assert.equal(offsets.map(({ by }) => by).join(), '0,90,115');
   });
 
-  it('tell who of one waited for whom of the other', () => {
-    const { requests } = merge([
-      profile({ requests: [{ asked: 0, granted: 0, ended: 50, token: 1 }] }),
-      profile({ requests: [{ asked: 10, granted: 51, ended: 60, token: 2 }] }),
-    ]);
-    const [holder, waiter] = requests;
+  it('tell who of one waited for whom of the other, but for locks within a process', () => {
+    const of = (more) =>
+      merge([profile({}, [0, 0, 50, 1, more]), profile({}, [10, 51, 60, 2, more])]).requests;
+    const [holder, waiter] = of({});
     assert.deepEqual([holder.process, waiter.process], [0, 1]);
     assert.deepEqual(waiter.blockers, [holder]);
-  });
-
-  it('locks within a process are of that one alone', () => {
-    const { requests } = merge([
-      profile({
-        requests: [{ asked: 0, granted: 0, ended: 50, token: 1, manager: 'process ' }],
-      }),
-      profile({
-        requests: [{ asked: 10, granted: 51, ended: 60, token: 2, manager: 'process ' }],
-      }),
-    ]);
-    assert.deepEqual(requests[1].blockers, []);
+    assert.deepEqual(of({ manager: 'process ' })[1].blockers, []);
   });
 
   it('real ones: two processes that want one lock of the machine', async (t) => {
@@ -156,15 +97,12 @@ describe('profiles of several processes', () => {
        })();`,
     );
     const files = ['one.json', 'two.json'].map((name) => path.join(folder, name));
-    await Promise.all(
-      files.map((file) =>
-        promisify(execFile)(process.execPath, ['--import', preload, script], {
-          env: { ...process.env, WEB_LOCKS_PROFILE: file },
-        }),
-      ),
-    );
-    const traces = files.map((file) => JSON.parse(fs.readFileSync(file, 'utf8')));
-    const { requests, offsets } = merge(traces);
+    const runOne = (file) =>
+      promisify(execFile)(process.execPath, ['--import', preload, script], {
+        env: { ...process.env, WEB_LOCKS_PROFILE: file },
+      });
+    await Promise.all(files.map(runOne));
+    const { requests, offsets } = merge(files.map((file) => JSON.parse(fs.readFileSync(file))));
     assert.deepEqual(offsets[1], { by: 0, from: 'same', within: 0 });
     assert.equal(requests.length, 40);
     const held = [...requests];

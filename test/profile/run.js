@@ -44,7 +44,7 @@ async function profileOf(t, body, { env = {}, args = ['--import', preload], file
     cwd: folder,
     env: { ...process.env, ...(file ? { WEB_LOCKS_PROFILE: output } : {}), ...env },
     // Of what waits for what does not come.
-    timeout: 60_000,
+    timeout: 240_000,
     killSignal: 'SIGKILL',
   };
   const result = await new Promise((resolve) => {
