@@ -34,25 +34,34 @@ const FENCE = /^( *)```(.*)$/;
  * @property {number} line where its code begins, from 1
  * @property {string} language
  * @property {string[]} code its lines
- * @property {string[]} before the lines of the program before it
+ * @property {string[]} before the lines of its program before it
  * @property {string[]} after and after it
  * @property {Record<string, string>} keys
  */
 
-/** @returns {string[]} the documents that users read, with paths from the repository's folder */
-function pages() {
-  const docs = fs
-    .readdirSync(path.join(root, 'docs'), { recursive: true })
-    .map((file) => `docs/${file}`);
-  return ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', ...docs].filter((file) =>
-    file.endsWith('.md'),
-  );
+/** @returns {string[]} the addresses of a page's headings and anchors, as npm and GitHub make them */
+function anchorsOf(file) {
+  const text = fs.readFileSync(file, 'utf8').replace(/^ *```.*?^ *```/gms, '');
+  const headings = [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading]) => heading.toLowerCase());
+  return [
+    ...headings.map((text) => text.replace(/[^\p{L}\p{N} _-]/gu, '').replaceAll(' ', '-')),
+    ...[...text.matchAll(/<a id="([\w-]+)">/g)].map(([, id]) => id),
+  ];
 }
 
-/**
- * @param {string} line `needs: redis; prints: "x"`
- * @param {string} place of which an error tells
- */
+/** @returns {string[]} the documents that users read, with paths from the repository's folder */
+function pages() {
+  const docs = fs.readdirSync(path.join(root, 'docs'), { recursive: true });
+  const all = [
+    'README.md',
+    'CONTRIBUTING.md',
+    'SECURITY.md',
+    ...docs.map((file) => `docs/${file}`),
+  ];
+  return all.filter((file) => file.endsWith('.md'));
+}
+
+/** @param {string} line `needs: redis; prints: "x"` @param {string} place of which an error tells */
 function toKeys(line, place) {
   /** @type {Record<string, string>} */
   const keys = {};
@@ -65,12 +74,7 @@ function toKeys(line, place) {
   return keys;
 }
 
-/**
- * @param {string[]} lines of a page
- * @param {number} fence the index of the line that opens a block
- * @param {string} place
- * @returns {Record<string, string>} the keys of the comment before it
- */
+/** @returns {Record<string, string>} the keys of the comment before the line that opens a block */
 function keysBefore(lines, fence, place) {
   let last = fence - 1;
   while (last >= 0 && lines[last].trim() === '') last--;
@@ -83,24 +87,18 @@ function keysBefore(lines, fence, place) {
 /** @param {string | undefined} name @returns {{ before: string[], after: string[] }} */
 function programAround(name) {
   if (name === undefined) return { before: [], after: [] };
-  const lines = fs
-    .readFileSync(path.join(__dirname, 'around', name), 'utf8')
-    .trimEnd()
-    .split('\n');
+  const text = fs.readFileSync(path.join(__dirname, 'around', name), 'utf8');
+  const lines = text.trimEnd().split('\n');
   const at = lines.findIndex((line) => /^(\/\/|#) …$/.test(line));
   assert.ok(at >= 0, `around/${name} has no line for its block`);
   return { before: lines.slice(0, at), after: lines.slice(at + 1) };
 }
 
+const application = fs.readFileSync(path.join(__dirname, 'application.mjs'), 'utf8');
 /** What a fragment may use without an import: the exports of each module. @type {[string, string[]][]} */
 const PROVIDED = [
   ['web-locks', Object.keys(require('../../lib/index.js'))],
-  [
-    './application.mjs',
-    fs
-      .readFileSync(path.join(__dirname, 'application.mjs'), 'utf8')
-      .match(/(?<=^export (const|function|class) )\w+/gm),
-  ],
+  ['./application.mjs', application.match(/(?<=^export (const|function|class) )\w+/gm)],
 ];
 
 /** @param {string} text a program @returns {string[]} the imports that it lacks */
@@ -123,10 +121,7 @@ function addImports(block) {
   block.before.unshift(...importsLackingIn(text));
 }
 
-/**
- * @param {string} page
- * @returns {Block[]}
- */
+/** @param {string} page @returns {Block[]} */
 function blocksOf(page) {
   const lines = fs.readFileSync(path.join(root, page), 'utf8').split('\n');
   /** @type {Block[]} */
@@ -150,4 +145,4 @@ function blocksOf(page) {
   return blocks;
 }
 
-module.exports = { blocksOf, pages, root };
+module.exports = { anchorsOf, blocksOf, pages, root };

@@ -9,7 +9,7 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { after, before, describe, it } = require('node:test');
-const { blocksOf, pages, root } = require('./blocks.js');
+const { anchorsOf, blocksOf, pages, root } = require('./blocks.js');
 const { finish, prepare, runBlock, skipOf } = require('./programs.js');
 
 const RUN = ['js', 'javascript', 'sh', 'sql'];
@@ -77,32 +77,25 @@ describe('the code of the documents', { concurrency }, () => {
   }, async () => {
     const [first, rest] = [guard.before.slice(0, -1), guard.before.slice(-1)];
     assert.match(rest[0], /^const shop = openBucket/);
-    const program = {
-      ...guard,
-      before: [
-        ...first,
-        "const [bucket, thief] = [0, 1].map(() => openBucket('shop', { pool }));",
-        'let end;',
-        'const ended = new Promise((resolve) => { end = resolve; });',
-        'const robbed = async (lock, callback) => {',
-        "  await thief.locks.request('order 7', { steal: true }, () => {});",
-        '  await callback(lock).finally(end);',
-        '};',
-        'const request = (name, callback) =>',
-        '  bucket.locks.request(name, (lock) => robbed(lock, callback));',
-        'const shop = { locks: { request } };',
-        'try {',
-      ],
-      after: [
-        '} catch (error) {',
-        '  console.log(error.name);',
-        '}',
-        'await ended;',
-        'await Promise.all([bucket.close(), thief.close()]);',
-        'console.log(pool.totalCount - pool.idleCount);',
-        'await pool.end();',
-      ],
-    };
+    const before = `const [bucket, thief] = [0, 1].map(() => openBucket('shop', { pool }));
+      let end;
+      const ended = new Promise((resolve) => { end = resolve; });
+      const robbed = async (lock, callback) => {
+        await thief.locks.request('order 7', { steal: true }, () => {});
+        await callback(lock).finally(end);
+      };
+      const request = (name, callback) =>
+        bucket.locks.request(name, (lock) => robbed(lock, callback));
+      const shop = { locks: { request } };
+      try {`;
+    const after = `} catch (error) {
+        console.log(error.name);
+      }
+      await ended;
+      await Promise.all([bucket.close(), thief.close()]);
+      console.log(pool.totalCount - pool.idleCount);
+      await pool.end();`;
+    const program = { ...guard, before: [...first, before], after: [after] };
     const { stderr, stdout } = await runBlock(program, []);
     assert.equal(stderr, '');
     assert.equal(stdout, 'AbortError\n0\n');
@@ -122,49 +115,33 @@ describe('docs/API.md', () => {
 });
 
 describe('README.md', () => {
+  const text = fs.readFileSync(path.join(root, 'README.md'), 'utf8');
+
   it('has no figure that was not measured', () => {
-    const text = fs.readFileSync(path.join(root, 'README.md'), 'utf8');
     const { works } = require('../../docs/internals/performance.json');
     const median = (work, subject) =>
       works.find(({ name }) => name === work).medians[subject].value;
-    const measured = ['web-locks', 'async-mutex'].map(
-      (subject) => `${Math.round(median('sequential', subject)).toLocaleString('en')} ns`,
-    );
+    const figureOf = (subject) => Math.round(median('sequential', subject)).toLocaleString('en');
+    const measured = ['web-locks', 'async-mutex'].map((subject) => `${figureOf(subject)} ns`);
     const told = [...text.matchAll(/\b\d[\d,.]* (?:ns|µs|ms)\b/g)].map(([figure]) => figure);
     assert.deepEqual(told, measured);
   });
 
   it('has the facts of package.json in its first lines', () => {
-    const text = fs.readFileSync(path.join(root, 'README.md'), 'utf8');
     const manifest = require('../../package.json');
     const node = manifest.engines.node.replace('>=', '');
-    assert.match(
-      text,
-      new RegExp(`^Version ${manifest.version} · Node.js ${node} or newer · no `, 'm'),
-    );
+    const first = new RegExp(`^Version ${manifest.version} · Node.js ${node} or newer · no `, 'm');
+    assert.match(text, first);
     assert.equal(manifest.dependencies, undefined);
   });
 
   it('tells of the checks what docs/RELIABILITY.md tells', () => {
-    const text = fs.readFileSync(path.join(root, 'README.md'), 'utf8');
     const reliability = fs.readFileSync(path.join(root, 'docs', 'RELIABILITY.md'), 'utf8');
     const figures = text.match(/\b\d{1,3}(,\d{3})+\b(?! ns)/g);
     assert.notEqual(figures, null);
     for (const figure of figures) assert.ok(reliability.includes(figure), figure);
   });
 });
-
-/** The addresses of a page's headings, as GitHub makes them. */
-function anchorsOf(page) {
-  const text = fs.readFileSync(path.join(root, page), 'utf8').replace(/^ *```.*?^ *```/gms, '');
-  const headings = [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading]) => heading);
-  return headings.map((heading) =>
-    heading
-      .toLowerCase()
-      .replace(/[^\p{L}\p{N} _-]/gu, '')
-      .replaceAll(' ', '-'),
-  );
-}
 
 describe('the links of the documents', () => {
   for (const page of pages()) {
@@ -174,7 +151,11 @@ describe('the links of the documents', () => {
       for (const [link, file, anchor] of links) {
         const target = file === '' ? page : path.join(path.dirname(page), file);
         assert.ok(fs.existsSync(path.join(root, target)), `${link}: no such file`);
-        if (anchor) assert.ok(anchorsOf(target).includes(anchor), `${link}: no such heading`);
+        if (anchor)
+          assert.ok(
+            anchorsOf(path.join(root, target)).includes(anchor),
+            `${link}: no such heading`,
+          );
       }
     });
   }

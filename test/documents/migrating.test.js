@@ -30,6 +30,12 @@ function newFile() {
   return file;
 }
 
+/** A promise that settles when it is told to, for what holds up another call. */
+function untilOver() {
+  const over = new AbortController();
+  return { over: () => over.abort(), wait: () => sleep(60_000, null, over).catch(() => {}) };
+}
+
 const isPending = async (promise) =>
   (await Promise.race([promise.then(() => 'settled'), sleep(50, 'pending')])) === 'pending';
 
@@ -70,13 +76,12 @@ describe('async-lock', () => {
   it('maxOccupationTime counts the wait', async () => {
     const AsyncLock = require('async-lock');
     const lock = new AsyncLock();
-    const turn = new AbortController();
-    const first = lock.acquire('key', () => sleep(60_000, null, turn).catch(() => {}));
-    const second = lock.acquire('key', () => assert.fail('it has the lock'), {
-      maxOccupationTime: 20,
-    });
+    const { over, wait } = untilOver();
+    const first = lock.acquire('key', wait);
+    const options = { maxOccupationTime: 20 };
+    const second = lock.acquire('key', () => assert.fail('it has the lock'), options);
     await assert.rejects(second, /^Error: Maximum occupation time is exceeded/);
-    turn.abort();
+    over();
     await first;
   });
 });
@@ -85,11 +90,11 @@ describe('p-limit', () => {
   it('clearQueue leaves promises pending', async () => {
     const { default: pLimit } = await import('p-limit');
     const limit = pLimit(1);
-    const turn = new AbortController();
-    const first = limit(() => sleep(60_000, null, turn).catch(() => {}));
+    const { over, wait } = untilOver();
+    const first = limit(wait);
     const second = limit(() => {});
     limit.clearQueue();
-    turn.abort();
+    over();
     await first;
     assert.ok(await isPending(second));
   });
@@ -124,22 +129,22 @@ describe('p-queue', () => {
 
   it('a call that waits is not timed out there', async () => {
     const queue = await newQueue();
-    const turn = new AbortController();
-    const first = queue.add(() => sleep(60_000, null, turn).catch(() => {}));
+    const { over, wait } = untilOver();
+    const first = queue.add(wait);
     const second = queue.add(async () => 'runs', { timeout: 20 });
     assert.ok(await isPending(second));
-    turn.abort();
+    over();
     await first;
     assert.equal(await second, 'runs');
   });
 
   it('clear leaves promises pending there, and cancel rejects them here', async () => {
     const queue = await newQueue();
-    const turn = new AbortController();
-    const first = queue.add(() => sleep(60_000, null, turn).catch(() => {}));
+    const { over, wait } = untilOver();
+    const first = queue.add(wait);
     const second = queue.add(() => assert.fail('it was cleared'));
     queue.clear();
-    turn.abort();
+    over();
     await first;
     assert.ok(await isPending(second));
 

@@ -52,13 +52,9 @@ const ENVIRONMENT = {
     const { config, port } = await server('postgres');
     const name = `page_${++databases}`;
     await withClient(config, (client) => client.query(`CREATE DATABASE ${name}`));
-    return {
-      PGHOST: config.host,
-      PGPORT: `${port}`,
-      PGUSER: config.user,
-      PGDATABASE: name,
-      DATABASE_URL: `postgres://${config.user}@${config.host}:${port}/${name}`,
-    };
+    const { host, user } = config;
+    const DATABASE_URL = `postgres://${user}@${host}:${port}/${name}`;
+    return { PGHOST: host, PGPORT: `${port}`, PGUSER: user, PGDATABASE: name, DATABASE_URL };
   },
   /** A pooler in front of the same database. */
   async pgbouncer() {
@@ -133,10 +129,7 @@ function lacksNeed(need) {
   return servers.lacks[need] || (need.startsWith('p') && lacksPackage('pg'));
 }
 
-/**
- * @param {import('./blocks.js').Block} block
- * @returns {string | false} why it cannot be run here, for the option `skip` of a test
- */
+/** @returns {string | false} why a block cannot be run here, for the option `skip` of a test */
 function skipOf(block) {
   const { code, keys } = block;
   if (keys['not run']) return keys['not run'];
@@ -147,20 +140,15 @@ function skipOf(block) {
   return [...needsOf(block).map(lacksNeed), ...packages.map(lacksPackage)].find(Boolean) ?? false;
 }
 
-/** What commands of a page find in their PATH. */
+/** Writes what commands of a page find in their PATH. */
 function linkCommands() {
   const folder = path.join(FOLDER, 'bin');
   const program = path.join(root, 'bin', 'web-locks.js');
   fs.mkdirSync(folder, { recursive: true });
   const command = `exec '${process.execPath}' '${program}' "$@"`;
   const npx = `[ "$1" = web-locks ] || { echo "npx $1 is not of this package" >&2; exit 1; }\nshift`;
-  for (const [name, text] of [
-    ['web-locks', command],
-    ['npx', `${npx}\n${command}`],
-  ]) {
+  for (const [name, text] of Object.entries({ 'web-locks': command, npx: `${npx}\n${command}` }))
     fs.writeFileSync(path.join(folder, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
-  }
-  return folder;
 }
 
 /** Empties the folder of all programs. */
@@ -181,11 +169,7 @@ async function finish() {
 
 const isCommonJs = (text) => /^[^/]*\brequire\(|\bmodule\.exports\b/m.test(text);
 
-/**
- * @param {import('./blocks.js').Block} block
- * @param {string} folder of the program
- * @returns {string[]} the command that runs it
- */
+/** @returns {string[]} the command that runs a block in a folder */
 function writeProgram({ after, before, code, language }, folder) {
   const text = `${[...before, ...code, ...after].join('\n')}\n`;
   if (language === 'sh') return ['bash', '-ec', text];
@@ -209,11 +193,7 @@ async function execute([program, ...args], options) {
 
 let programs = 0;
 
-/**
- * @param {import('./blocks.js').Block} block
- * @param {import('./blocks.js').Block[]} files of the page before it
- * @returns {Promise<{ stdout: string, stderr: string, code: number | string }>}
- */
+/** Runs a block, beside the files of the page before it. */
 async function runBlock(block, files) {
   const folder = path.join(FOLDER, `${++programs}`);
   fs.mkdirSync(folder);
@@ -226,13 +206,9 @@ async function runBlock(block, files) {
   if (block.language === 'sql') return runSql(block, environment);
   // Host locks of a program are its own.
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-page-'));
-  const env = {
-    ...process.env,
-    NODE_OPTIONS: '',
-    PATH: `${path.join(FOLDER, 'bin')}:${process.env.PATH}`,
-    WEB_LOCKS_DIRECTORY: directory,
-    ...environment,
-  };
+  const PATH = `${path.join(FOLDER, 'bin')}:${process.env.PATH}`;
+  const own = { NODE_OPTIONS: '', PATH, WEB_LOCKS_DIRECTORY: directory };
+  const env = { ...process.env, ...own, ...environment };
   try {
     return await execute(writeProgram(block, folder), { cwd: folder, env, detached: true });
   } finally {

@@ -15,13 +15,10 @@ const { blocksOf, root } = require('../documents/blocks.js');
 const execute = promisify(execFile);
 
 /**
- * @typedef {object} Bundler
- * @property {string[]} packages what has to be installed
- * @property {string[]} makes the bundles
- * @property {boolean} [copies] whether it takes the binary along
+ * By the word after `npx` in docs/INSTALL.md: what has to be installed, the bundles that it makes, and
+ * whether it takes the binary along.
+ * @type {Record<string, { packages: string[], makes: string[], copies?: boolean }>}
  */
-
-/** By the word after `npx` in docs/INSTALL.md. @type {Record<string, Bundler>} */
 const BUNDLERS = {
   esbuild: { packages: ['esbuild'], makes: ['app.js', 'app.mjs'], copies: true },
   webpack: {
@@ -30,14 +27,18 @@ const BUNDLERS = {
     copies: true,
   },
   rollup: {
-    packages: [
-      'rollup',
-      ...['node-resolve', 'commonjs', 'json'].map((name) => `@rollup/plugin-${name}`),
-    ],
+    packages: ['rollup', ...['node-resolve', 'commonjs', 'json'].map((p) => `@rollup/plugin-${p}`)],
     makes: ['app.mjs'],
   },
   vite: { packages: ['vite'], makes: ['app.mjs'] },
 };
+
+/** Packs the package into a folder. @returns {Promise<string>} the tarball */
+async function pack(folder) {
+  const parameters = ['pack', '--json', '--pack-destination', folder];
+  const { stdout } = await execute('npm', parameters, { cwd: root });
+  return path.join(folder, JSON.parse(stdout)[0].filename);
+}
 
 /** Starts the servers that are installed. @returns the environment of a program that uses them */
 async function startServers() {
@@ -185,4 +186,4 @@ async function bundleAndRun(name, directory, elsewhere, env) {
   return lines;
 }
 
-module.exports = { BUNDLERS, bundleAndRun, printed, startServers };
+module.exports = { BUNDLERS, bundleAndRun, pack, printed, startServers };

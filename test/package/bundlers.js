@@ -13,19 +13,16 @@ const path = require('node:path');
 const { after, before, describe, it } = require('node:test');
 const { promisify } = require('node:util');
 const { stopAll } = require('../cluster/servers.js');
-const { BUNDLERS, bundleAndRun, printed, startServers } = require('./bundled.js');
+const { BUNDLERS, bundleAndRun, pack, printed, startServers } = require('./bundled.js');
 
 const execute = promisify(execFile);
-const root = path.join(__dirname, '..', '..');
 /** Outside of the repository, so that nothing is found in a parent folder. */
 const work = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-bundlers-')));
 let tarball = '';
 let env = {};
 
 before(async () => {
-  const parameters = ['pack', '--json', '--pack-destination', work];
-  const { stdout } = await execute('npm', parameters, { cwd: root });
-  tarball = path.join(work, JSON.parse(stdout)[0].filename);
+  tarball = await pack(work);
   env = await startServers();
 });
 

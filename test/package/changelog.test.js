@@ -2,30 +2,20 @@
 
 const assert = require('node:assert/strict');
 const { execFileSync } = require('node:child_process');
-const {
-  copyFileSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} = require('node:fs');
-const { tmpdir } = require('node:os');
+const { cpSync, readFileSync, writeFileSync } = require('node:fs');
 const path = require('node:path');
 const { it } = require('node:test');
+const { freshDirectory } = require('../helpers/process.js');
 
 it('`npm version` gives what is unreleased in the changelog the version and the date', (t) => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'web-locks-changelog-'));
-  t.after(() => rmSync(folder, { recursive: true }));
-  mkdirSync(path.join(folder, 'scripts'));
-  const script = path.join(folder, 'scripts', 'changelog.js');
-  copyFileSync(path.join(__dirname, '..', '..', 'scripts', 'changelog.js'), script);
+  const folder = freshDirectory(t);
+  const script = path.join('scripts', 'changelog.js');
+  cpSync(path.join(__dirname, '..', '..', script), path.join(folder, script));
   const file = path.join(folder, 'CHANGELOG.md');
   writeFileSync(file, '# Changelog\n\n## [Unreleased]\n\n### Added\n\n- A thing.\n');
   const env = { ...process.env, npm_package_version: '1.2.3' };
-  execFileSync(process.execPath, [script], { env });
-  assert.match(
-    readFileSync(file, 'utf8'),
-    /## \[Unreleased\]\n\n## \[1\.2\.3\] - \d{4}-\d\d-\d\d\n\n### Added\n\n- A thing\./,
-  );
+  execFileSync(process.execPath, [path.join(folder, script)], { env });
+  const released =
+    /## \[Unreleased\]\n\n## \[1\.2\.3\] - \d{4}-\d\d-\d\d\n\n### Added\n\n- A thing\./;
+  assert.match(readFileSync(file, 'utf8'), released);
 });

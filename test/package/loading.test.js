@@ -7,7 +7,6 @@ const { execFile } = require('node:child_process');
 const {
   cpSync,
   mkdirSync,
-  mkdtempSync,
   readFileSync,
   realpathSync,
   renameSync,
@@ -15,26 +14,50 @@ const {
   writeFileSync,
 } = require('node:fs');
 const { createRequire } = require('node:module');
-const { tmpdir } = require('node:os');
 const path = require('node:path');
 const { describe, it } = require('node:test');
 const { promisify } = require('node:util');
 const vm = require('node:vm');
 const { locks } = require('../../lib/index.js');
 const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
+const { freshDirectory } = require('../helpers/process.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
 const root = path.join(__dirname, '..', '..');
 const entry = path.join(root, 'lib', 'index.js');
 const BINARY = path.join('build', 'Release', 'web_locks.node');
 
-/** Copies what the package needs at run time to a folder of its own, and returns its entry. */
+/** Copies what the package needs at run time to a folder of its own. */
 function copyPackage(t) {
-  const folder = realpathSync(mkdtempSync(path.join(tmpdir(), 'web-locks-copy-')));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = realpathSync(freshDirectory(t));
   cpSync(path.join(root, 'lib'), path.join(folder, 'lib'), { recursive: true });
   cpSync(path.join(root, BINARY), path.join(folder, BINARY));
-  return { folder, entry: path.join(folder, 'lib', 'index.js') };
+  return { folder, entry: path.join(folder, 'lib', 'index.js'), binary: path.join(folder, BINARY) };
+}
+
+/** Changes a binary where a text stands in it. */
+function patch(binary, text, change) {
+  const bytes = readFileSync(binary);
+  const at = bytes.indexOf(text, 'latin1');
+  assert.ok(at > 0);
+  change(bytes, at);
+  writeFileSync(binary, bytes);
+}
+
+/** Runs Node.js. @returns {Promise<string>} its output */
+async function run(args, env = {}, cwd = undefined) {
+  const options = { cwd, env: { ...process.env, ...env } };
+  return (await promisify(execFile)(process.execPath, args, options)).stdout;
+}
+const requiring = (file) => `require(${JSON.stringify(file)})`;
+
+/** Checks that a program fails, and that its errors have these texts. */
+async function fails(running, ...texts) {
+  const { stderr } = await running.then(assert.fail, (error) => error);
+  for (const text of texts) {
+    if (text instanceof RegExp) assert.match(stderr, text);
+    else assert.ok(stderr.includes(text), stderr);
+  }
 }
 
 /** Evaluates the package's files anew, as test runners do, and returns the other instance. */
@@ -70,17 +93,16 @@ async function areOne(one, other) {
 }
 
 describe('loading the package several times: one manager per bucket and process', () => {
-  it('a cleared require cache', async () => {
-    const again = requireAnew(entry, (key) => key.startsWith(root));
-    assert.notEqual(again.locks, locks);
-    await areOne(locks, again.locks);
-  });
-
-  it('a module registry that keeps native addons', async () => {
-    const again = requireAnew(entry, (key) => key.startsWith(path.join(root, 'lib')));
-    assert.notEqual(again.locks, locks);
-    await areOne(again.locks, locks);
-  });
+  for (const [title, folder] of [
+    ['a cleared require cache', root],
+    ['a module registry that keeps native addons', path.join(root, 'lib')],
+  ]) {
+    it(title, async () => {
+      const again = requireAnew(entry, (key) => key.startsWith(folder));
+      assert.notEqual(again.locks, locks);
+      await areOne(locks, again.locks);
+    });
+  }
 
   it('a vm context without the platform’s globals', async () => {
     const context = vm.createContext({});
@@ -95,27 +117,18 @@ describe('loading the package several times: one manager per bucket and process'
         const target = nodeRequire.resolve(id);
         return target.startsWith(path.join(root, 'lib')) ? load(target) : nodeRequire(id);
       };
-      vm.runInContext(source, context, { filename: file })(
-        module.exports,
-        localRequire,
-        module,
-        file,
-        path.dirname(file),
-      );
+      const evaluate = vm.runInContext(source, context, { filename: file });
+      evaluate(module.exports, localRequire, module, file, path.dirname(file));
       return module.exports;
     };
     const { locks: inContext } = load(entry);
     await areOne(locks, inContext);
     const { signal } = new AbortController();
     assert.equal(await inContext.request(freshName(), { signal }, () => 7), 7);
-    await assert.rejects(
-      inContext.request('-', () => {}),
-      { name: 'NotSupportedError' },
-    );
-    await assert.rejects(
-      inContext.request(freshName(), { signal: AbortSignal.abort() }, () => {}),
-      { name: 'AbortError' },
-    );
+    const refused = inContext.request('-', () => {});
+    await assert.rejects(refused, { name: 'NotSupportedError' });
+    const aborted = inContext.request(freshName(), { signal: AbortSignal.abort() }, () => {});
+    await assert.rejects(aborted, { name: 'AbortError' });
   });
 
   it('two copies of the package on disk, in one thread', async (t) => {
@@ -157,123 +170,71 @@ describe('loading the package several times: one manager per bucket and process'
   });
 
   it('a copy whose core is incompatible fails to load with an error that names both paths', async (t) => {
-    const { folder, entry: copied } = copyPackage(t);
+    const { binary, entry: copied } = copyPackage(t);
     // The core's version stands behind its magic words (struct wlk_process, src/core/records.h).
-    const binary = path.join(folder, BINARY);
-    const bytes = readFileSync(binary);
-    const at = bytes.indexOf('web-locks core\0\0', 'latin1');
-    assert.ok(at > 0);
-    bytes.writeUInt32LE(bytes.readUInt32LE(at + 16) + 1, at + 16);
-    writeFileSync(binary, bytes);
-    assert.throws(
-      () => require(copied),
-      (error) => {
-        assert.equal(error.code, 'ERR_WEB_LOCKS_INCOMPATIBLE');
-        assert.ok(error.message.includes(binary), error.message);
-        assert.ok(error.message.includes(path.join(root, BINARY)), error.message);
-        return true;
-      },
+    patch(binary, 'web-locks core\0\0', (bytes, at) =>
+      bytes.writeUInt32LE(bytes.readUInt32LE(at + 16) + 1, at + 16),
     );
-    const name = freshName();
-    await locks.request(name, () => {});
+    const isRight = ({ code, message }) =>
+      code === 'ERR_WEB_LOCKS_INCOMPATIBLE' &&
+      [binary, path.join(root, BINARY)].every((file) => message.includes(file));
+    assert.throws(() => require(copied), isRight);
+    await locks.request(freshName(), () => {});
   });
 });
 
 describe('a binary that cannot be loaded', () => {
-  const load = (file) =>
-    promisify(execFile)(process.execPath, ['-e', `require(${JSON.stringify(file)})`]);
+  const load = (file, ...more) => run(['-e', requiring(file)], ...more);
+  const BUILD = 'npx node-gyp rebuild --directory=node_modules/web-locks/src';
 
   it('missing: require throws what was tried, for which platform, and the command that builds it', async (t) => {
-    const { folder, entry: copied } = copyPackage(t);
+    const { folder, binary, entry: copied } = copyPackage(t);
     rmSync(path.join(folder, 'build'), { recursive: true });
-    await assert.rejects(load(copied), ({ stderr }) => {
-      assert.match(stderr, /ERR_WEB_LOCKS_NOT_LOADED/);
-      assert.ok(stderr.includes(`${process.platform}-${process.arch}`));
-      assert.ok(stderr.includes(path.join(folder, BINARY)));
-      assert.match(stderr, /web_locks\.node: not there/);
-      assert.ok(stderr.includes('npx node-gyp rebuild --directory=node_modules/web-locks/src'));
-      return true;
-    });
+    const platform = `${process.platform}-${process.arch}`;
+    const texts = [/ERR_WEB_LOCKS_NOT_LOADED/, /web_locks\.node: not there/, platform];
+    await fails(load(copied), ...texts, binary, BUILD);
   });
 
   it('of another version: require throws which one it is, and what to do', async (t) => {
-    const { folder, entry: copied } = copyPackage(t);
+    const { folder, binary, entry: copied } = copyPackage(t);
     // The name of an export: a binary without it is an older one.
-    const binary = path.join(folder, BINARY);
-    const bytes = readFileSync(binary);
-    const at = bytes.indexOf('AGREEMENT\0', 'latin1');
-    assert.ok(at > 0);
-    bytes.write('DIFFERENT', at, 'latin1');
-    writeFileSync(binary, bytes);
-    await assert.rejects(load(copied), ({ stderr }) => {
-      assert.match(stderr, /ERR_WEB_LOCKS_INCOMPATIBLE/);
-      assert.match(stderr, /different versions of web-locks/);
-      assert.ok(stderr.includes(binary), stderr);
-      assert.ok(stderr.includes(path.join(folder, 'lib')), stderr);
-      assert.ok(stderr.includes('npx node-gyp rebuild --directory=node_modules/web-locks/src'));
-      return true;
-    });
+    patch(binary, 'AGREEMENT\0', (bytes, at) => bytes.write('DIFFERENT', at, 'latin1'));
+    const texts = [/ERR_WEB_LOCKS_INCOMPATIBLE/, /different versions of web-locks/, BUILD];
+    await fails(load(copied), ...texts, binary, path.join(folder, 'lib'));
   });
 
   it('of a later version, named by WEB_LOCKS_BINARY: require throws that it does', async (t) => {
-    const { folder } = copyPackage(t);
-    const later = path.join(folder, 'later.cjs');
-    writeFileSync(
-      later,
-      `const real = require(${JSON.stringify(path.join(root, BINARY))});
-       module.exports = { ...real, AGREEMENT: real.AGREEMENT + 1 };`,
-    );
-    const env = { ...process.env, WEB_LOCKS_BINARY: later };
-    const code = `require(${JSON.stringify(entry)})`;
-    await assert.rejects(
-      promisify(execFile)(process.execPath, ['-e', code], { env }),
-      ({ stderr }) => {
-        assert.match(stderr, /ERR_WEB_LOCKS_INCOMPATIBLE/);
-        assert.ok(stderr.includes(later), stderr);
-        assert.match(stderr, /WEB_LOCKS_BINARY names this file/);
-        return true;
-      },
-    );
+    const later = path.join(freshDirectory(t), 'later.cjs');
+    const source = `const real = ${requiring(path.join(root, BINARY))};
+       module.exports = { ...real, AGREEMENT: real.AGREEMENT + 1 };`;
+    writeFileSync(later, source);
+    const texts = [/ERR_WEB_LOCKS_INCOMPATIBLE/, /WEB_LOCKS_BINARY names this file/];
+    await fails(load(entry, { WEB_LOCKS_BINARY: later }), ...texts, later);
   });
 
   it('WEB_LOCKS_BINARY names the one that is loaded, and no other is tried', async (t) => {
     const { folder, entry: copied } = copyPackage(t);
     rmSync(path.join(folder, 'build'), { recursive: true });
-    const run = (binary) =>
-      promisify(execFile)(process.execPath, ['-p', `require(${JSON.stringify(copied)}).locks`], {
-        env: { ...process.env, WEB_LOCKS_BINARY: binary },
-      });
-    assert.match((await run(path.join(root, BINARY))).stdout, /LockManager/);
-    await assert.rejects(run(path.join(folder, 'other.node')), ({ stderr }) => {
-      assert.ok(stderr.includes(path.join(folder, 'other.node')));
-      assert.ok(!stderr.includes(BINARY));
-      return true;
-    });
+    const show = (WEB_LOCKS_BINARY) =>
+      run(['-p', `${requiring(copied)}.locks`], { WEB_LOCKS_BINARY });
+    assert.match(await show(path.join(root, BINARY)), /LockManager/);
+    const other = path.join(folder, 'other.node');
+    await fails(show(other), other, /^(?![\s\S]*build.Release)/);
   });
 
   it('addons are not allowed: require throws which flag allows them', async () => {
     const flags = process.allowedNodeEnvironmentFlags;
     const permission = flags.has('--permission') ? '--permission' : '--experimental-permission';
-    const code = `require(${JSON.stringify(entry)})`;
     for (const given of [[permission, '--allow-fs-read=*'], ['--no-addons']]) {
-      const run = promisify(execFile)(process.execPath, [...given, '-e', code]);
-      await assert.rejects(run, ({ stderr }) => {
-        assert.match(stderr, /ERR_WEB_LOCKS_NOT_LOADED/);
-        assert.match(stderr, /with --allow-addons/);
-        assert.doesNotMatch(stderr, /node-gyp/);
-        return true;
-      });
+      const texts = [/ERR_WEB_LOCKS_NOT_LOADED/, /with --allow-addons/, /^(?![\s\S]*node-gyp)/];
+      await fails(run([...given, '-e', requiring(entry)]), ...texts);
     }
   });
 
   it('damaged: require throws why the loader refused it', async (t) => {
-    const { folder, entry: copied } = copyPackage(t);
-    writeFileSync(path.join(folder, BINARY), 'not a binary');
-    await assert.rejects(load(copied), ({ stderr }) => {
-      assert.match(stderr, /ERR_WEB_LOCKS_NOT_LOADED/);
-      assert.match(stderr, /web_locks\.node: (?!not there)\S/);
-      return true;
-    });
+    const { binary, entry: copied } = copyPackage(t);
+    writeFileSync(binary, 'not a binary');
+    await fails(load(copied), /ERR_WEB_LOCKS_NOT_LOADED/, /web_locks\.node: (?!not there)\S/);
   });
 });
 
@@ -281,71 +242,43 @@ describe('the binary of the package', {
   skip: process.platform !== 'linux' && 'Linux only',
 }, () => {
   /** Runs a program in a copy of the package whose only binary is for `libc`: '' or '-musl'. */
-  const runWith = async (t, libc, program) => {
-    const { folder, entry: copied } = copyPackage(t);
+  const loads = async (t, libc, program) => {
+    const { folder, binary, entry: copied } = copyPackage(t);
     const prebuild = path.join(folder, 'prebuilds', `linux-${process.arch}${libc}`);
     mkdirSync(prebuild, { recursive: true });
-    renameSync(path.join(folder, BINARY), path.join(prebuild, 'web_locks.node'));
-    const prelude = `const entry = ${JSON.stringify(copied)};
-      const program = ${JSON.stringify(path.join(folder, 'program'))};`;
-    const { stdout } = await promisify(execFile)(process.execPath, ['-e', prelude + program]);
-    return stdout;
+    renameSync(binary, path.join(prebuild, 'web_locks.node'));
+    const prelude = `const program = ${JSON.stringify(path.join(folder, 'program'))};
+      const write = (text) => require('node:fs').writeFileSync(program, text);`;
+    const show = `console.log(String(${requiring(copied)}.locks));`;
+    assert.equal(await run(['-e', prelude + program + show]), '[object LockManager]\n');
   };
   const { glibcVersionRuntime } = process.report.getReport().header;
   const libc = glibcVersionRuntime === undefined ? '-musl' : '';
 
-  it('is chosen by the loader that this process’s program names, without a diagnostic report', async (t) => {
-    const stdout = await runWith(
-      t,
-      libc,
-      `process.report.getReport = () => { throw new Error('asked for a report'); };
-       console.log(String(require(entry).locks));`,
-    );
-    assert.equal(stdout, '[object LockManager]\n');
-  });
+  it('is chosen by the loader that this process’s program names, without a diagnostic report', (t) =>
+    loads(t, libc, `process.report.getReport = () => { throw new Error('asked for a report'); };`));
 
   for (const [loader, chosen] of [
     ['/lib/ld-musl-x86_64.so.1', '-musl'],
     ['/lib64/ld-linux-x86-64.so.2', ''],
     ['/nix/store/0-glibc-2.40/lib/ld-linux-aarch64.so.1', ''],
   ]) {
-    it(`is that of linux-${process.arch}${chosen} for ${loader}`, async (t) => {
-      const stdout = await runWith(
-        t,
-        chosen,
-        `require('node:fs').writeFileSync(program, '\\x7fELF\\0${loader}\\0');
-         process.execPath = program;
-         console.log(String(require(entry).locks));`,
-      );
-      assert.equal(stdout, '[object LockManager]\n');
-    });
+    it(`is that of linux-${process.arch}${chosen} for ${loader}`, (t) =>
+      loads(t, chosen, `write('\\x7fELF\\0${loader}\\0'); process.execPath = program;`));
   }
 
   it('is chosen by a diagnostic report where the program names no loader, or cannot be read', async (t) => {
-    for (const program of ["''", 'program']) {
-      const stdout = await runWith(
-        t,
-        libc,
-        `require('node:fs').writeFileSync(program, 'no loader');
-         process.execPath = ${program};
-         console.log(String(require(entry).locks));`,
-      );
-      assert.equal(stdout, '[object LockManager]\n');
-    }
+    for (const program of ["''", 'program'])
+      await loads(t, libc, `write('no loader'); process.execPath = ${program};`);
   });
 });
 
-describe('a relative WEB_LOCKS_BINARY', () => {
-  it('names the same file for workers after the process changed its directory', async () => {
-    const program = `
-      const { Worker } = require('node:worker_threads');
-      require(${JSON.stringify(entry)});
-      process.chdir(require('node:os').tmpdir());
-      new Worker('console.log(String(require(${JSON.stringify(entry)}).locks))', { eval: true });`;
-    const { stdout } = await promisify(execFile)(process.execPath, ['-e', program], {
-      cwd: root,
-      env: { ...process.env, WEB_LOCKS_BINARY: BINARY },
-    });
-    assert.equal(stdout, '[object LockManager]\n');
-  });
+it('a relative WEB_LOCKS_BINARY names the same file for workers after process.chdir()', async () => {
+  const program = `
+    const { Worker } = require('node:worker_threads');
+    ${requiring(entry)};
+    process.chdir(require('node:os').tmpdir());
+    new Worker('console.log(String(${requiring(entry)}.locks))', { eval: true });`;
+  const stdout = await run(['-e', program], { WEB_LOCKS_BINARY: BINARY }, root);
+  assert.equal(stdout, '[object LockManager]\n');
 });

@@ -3,16 +3,15 @@
 const assert = require('node:assert/strict');
 const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
-const os = require('node:os');
 const path = require('node:path');
 const { describe, it } = require('node:test');
+const { freshDirectory } = require('../helpers/process.js');
 
 const script = path.join(__dirname, '..', '..', 'scripts', 'rooms.js');
 
 /** @returns {string} what the script says of a tree of these files, by path */
 function faultsOf(t, files) {
-  const root = fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-rooms-'));
-  t.after(() => fs.rmSync(root, { recursive: true }));
+  const root = freshDirectory(t);
   for (const [name, source] of Object.entries(files)) {
     fs.mkdirSync(path.join(root, path.dirname(name)), { recursive: true });
     fs.writeFileSync(path.join(root, name), source);
@@ -22,86 +21,36 @@ function faultsOf(t, files) {
   return stderr;
 }
 
-describe('the rooms', () => {
-  it('may use what is below them', (t) => {
-    const files = {
-      'src/core/section.c': '#include "section.h"\n#include "records.h"\n',
-      'src/core/section.h': '',
-      'src/core/records.h': '',
-      'src/host/segment/segment.h': '#include "../../core/list.h"\n',
-      'src/core/list.h': '',
-      'lib/index.js': "require('./standard/lock.js')",
-      'lib/standard/lock.js': '',
-    };
-    assert.equal(faultsOf(t, files), '');
-  });
+/** Files from a text: each with the files that it uses behind it. */
+const tree = (text) =>
+  Object.fromEntries(
+    text.split('; ').map((entry) => {
+      const [name, ...used] = entry.split(' ');
+      const use = (file) => (name.endsWith('.js') ? `require('${file}');` : `#include "${file}"\n`);
+      return [name, used.map(use).join('')];
+    }),
+  );
 
-  it('may not include what is above them', (t) => {
-    const files = { 'src/core/records.h': '#include "section.h"\n', 'src/core/section.h': '' };
-    assert.match(
-      faultsOf(t, files),
-      /^src\/core\/records uses src\/core\/section, which is above it$/m,
-    );
-  });
+const segment = (files) =>
+  Object.fromEntries(
+    Object.entries(files).map(([name, text]) => [`src/host/segment/${name}`, text]),
+  );
+const functionOf = (name, body) => `#include "cells.h"\nint ${name}(int a)\n{\n  ${body}\n}\n`;
 
-  it('may not include each other in a circle', (t) => {
-    const files = {
-      'src/core/agent.c': '#include "store.h"\n',
-      'src/core/agent.h': '',
-      'src/core/store.h': '#include "agent.h"\n',
-    };
-    assert.match(faultsOf(t, files), /^a circle: .*agent → .*store → .*agent$/m);
-  });
-
-  /** Modules whose functions all are in one header: what a module stands on is not in its includes. */
-  const shared = {
-    'src/host/segment/cells.h':
-      'int wlh_cells_reap(int);\nint wlh_cells_rebuild(int);\nint wlh_process(int);\n',
-    'src/host/segment/rebuild.c':
-      '#include "cells.h"\nint wlh_cells_rebuild(int a)\n{\n  return wlh_process(a);\n}\n',
-    'src/host/segment/queue.c': '#include "cells.h"\nint wlh_process(int a)\n{\n  return a;\n}\n',
-  };
-
-  it('may call through a shared header what is below them', (t) => {
-    assert.equal(faultsOf(t, shared), '');
-  });
-
-  it('may not call through a shared header what is above them', (t) => {
-    const source = `#include "cells.h"
+/** Modules whose functions all are in one header: what a module stands on is not in its includes. */
+const shared = segment({
+  'cells.h': 'int wlh_cells_reap(int);\nint wlh_cells_rebuild(int);\nint wlh_process(int);\n',
+  'rebuild.c': functionOf('wlh_cells_rebuild', 'return wlh_process(a);'),
+  'queue.c': functionOf('wlh_process', 'return a;'),
+});
+const withQueue = (source) => ({ ...shared, ...segment({ 'queue.c': source }) });
+const upwards = `${functionOf('wlh_process', 'return help(a);')}
 static int help(struct wlh_cells_rebuild *a)
 {
   return a ? 1 : wlh_cells_rebuild(1); /* up */
 }
-int wlh_process(int a)
-{
-  return help(a);
-}
 `;
-    const faults = faultsOf(t, { ...shared, 'src/host/segment/queue.c': source });
-    assert.match(
-      faults,
-      /^src\/host\/segment\/queue uses src\/host\/segment\/rebuild, which is above it$/m,
-    );
-    assert.match(faults, /^a circle: .*(?:queue → .*rebuild|rebuild → .*queue) → /m);
-  });
-
-  it('may call each other in no circle of a storey, not even by inline functions', (t) => {
-    const files = {
-      'src/host/segment/cells.h': 'int wlh_a(int);\nint wlh_b(int);\n',
-      'src/host/segment/view.h': 'static inline int wlh_of(int a)\n{\n  return wlh_a(a);\n}\n',
-      'src/host/segment/view.c':
-        '#include "cells.h"\nint wlh_b(int a)\n{\n  return wlh_of(a);\n}\n',
-      'src/host/segment/members.c':
-        '#include "cells.h"\nint wlh_a(int a)\n{\n  return wlh_b(a);\n}\n',
-    };
-    assert.match(
-      faultsOf(t, files),
-      /^a circle: src\/host\/segment\/(?:members → .*\/view|view → .*\/members) → /m,
-    );
-  });
-
-  it('use nobody by what a comment, a string or a tag says', (t) => {
-    const source = `#include "cells.h"
+const harmless = `#include "cells.h"
 /* as wlh_cells_rebuild(a) { */
 int wlh_process(int a)
 {
@@ -109,36 +58,73 @@ int wlh_process(int a)
   return a; // wlh_cells_rebuild
 }
 `;
-    assert.equal(faultsOf(t, { ...shared, 'src/host/segment/queue.c': source }), '');
-  });
+const circle = segment({
+  'cells.h': 'int wlh_a(int);\nint wlh_b(int);\n',
+  'view.h': 'static inline int wlh_of(int a)\n{\n  return wlh_a(a);\n}\n',
+  'view.c': functionOf('wlh_b', 'return wlh_of(a);'),
+  'members.c': functionOf('wlh_a', 'return wlh_b(a);'),
+});
 
-  it('may not use of another house what is not for them', (t) => {
-    const files = {
-      'src/core/list.h': '#include "../host/segment/segment.h"\n',
-      'src/core/records.h': '',
-      'src/host/segment/segment.h': '#include "../../core/records.h"\n',
-    };
-    assert.match(
-      faultsOf(t, files),
-      /^src\/core\/list uses .*segment, which is not for src\/core$/m,
-    );
-    assert.match(
-      faultsOf(t, files),
-      /^src\/host\/segment\/segment uses .*records, which is not for src\/host$/m,
-    );
-  });
+/** What trees of files are for, their files, and what is wrong with them. */
+const CASES = [
+  [
+    'may use what is below them',
+    tree(
+      'src/core/section.c section.h records.h; src/core/section.h; src/core/records.h; ' +
+        'src/host/segment/segment.h ../../core/list.h; src/core/list.h; ' +
+        'lib/index.js ./standard/lock.js; lib/standard/lock.js',
+    ),
+  ],
+  [
+    'may not include what is above them',
+    tree('src/core/records.h section.h; src/core/section.h'),
+    /^src\/core\/records uses src\/core\/section, which is above it$/m,
+  ],
+  [
+    'may not include each other in a circle',
+    tree('src/core/agent.c store.h; src/core/agent.h; src/core/store.h agent.h'),
+    /^a circle: .*agent → .*store → .*agent$/m,
+  ],
+  ['may call through a shared header what is below them', shared],
+  [
+    'may not call through a shared header what is above them',
+    withQueue(upwards),
+    /^src\/host\/segment\/queue uses src\/host\/segment\/rebuild, which is above it$/m,
+    /^a circle: .*(?:queue → .*rebuild|rebuild → .*queue) → /m,
+  ],
+  [
+    'may call each other in no circle of a storey, not even by inline functions',
+    circle,
+    /^a circle: src\/host\/segment\/(?:members → .*\/view|view → .*\/members) → /m,
+  ],
+  ['use nobody by what a comment, a string or a tag says', withQueue(harmless)],
+  [
+    'may not use of another house what is not for them',
+    tree(
+      'src/core/list.h ../host/segment/segment.h; src/core/records.h; ' +
+        'src/host/segment/segment.h ../../core/records.h',
+    ),
+    /^src\/core\/list uses .*segment, which is not for src\/core$/m,
+    /^src\/host\/segment\/segment uses .*records, which is not for src\/host$/m,
+  ],
+  [
+    'may not import what is above them, or above them in their own folder',
+    tree(
+      'lib/platform/a.js ../standard/b.js; lib/standard/b.js; ' +
+        'lib/cli/bucket.js ./main.js; lib/cli/main.js',
+    ),
+    /^lib\/platform\/a uses lib\/standard\/b, which is above/m,
+    /^lib\/cli\/bucket uses lib\/cli\/main, which is above/m,
+  ],
+  ['have every file', tree('src/core/new.c'), /^src\/core\/new\.c is in no storey/m],
+];
 
-  it('may not import what is above them', (t) => {
-    const files = { 'lib/platform/a.js': "require('../standard/b.js')", 'lib/standard/b.js': '' };
-    assert.match(faultsOf(t, files), /^lib\/platform\/a uses lib\/standard\/b, which is above/m);
-  });
-
-  it('may not import what is above them in their own folder', (t) => {
-    const files = { 'lib/cli/bucket.js': "require('./main.js')", 'lib/cli/main.js': '' };
-    assert.match(faultsOf(t, files), /^lib\/cli\/bucket uses lib\/cli\/main, which is above/m);
-  });
-
-  it('have every file', (t) => {
-    assert.match(faultsOf(t, { 'src/core/new.c': '' }), /^src\/core\/new\.c is in no storey/m);
-  });
+describe('the rooms', () => {
+  for (const [title, files, ...faults] of CASES) {
+    it(title, (t) => {
+      const told = faultsOf(t, files);
+      if (faults.length === 0) assert.equal(told, '');
+      for (const fault of faults) assert.match(told, fault);
+    });
+  }
 });

