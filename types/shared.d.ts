@@ -583,7 +583,7 @@ export interface OnceOptions
     LockOptions,
     'signal' | 'label' | 'timeout' | 'warnAfter' | 'deadlock' | 'maxPending' | 'priority'
   > {
-  /** For how many milliseconds nobody runs again: more than 0, at most 100 years. */
+  /** For how many milliseconds nobody runs again: more than 0, at most 100 years, or `Infinity`. */
   keep: number;
 }
 
