@@ -440,24 +440,3 @@ TEST(wait_late, "a request that was granted, or stolen again, before it blocks")
   CHECK(release_lock(thief.request).status == WLK_OK);
   end(&w);
 }
-
-/* ---- ending whatever it is ---- */
-
-TEST(end_wakes_once, "events that were left before wake the agent, once, until it takes them")
-{
-  struct world w;
-  struct wlk_events none = {.items = NULL, .capacity = 0};
-  begin(&w);
-  struct outcome one = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
-  struct outcome two = ask(&w, 0, "b", WLK_EXCLUSIVE, WLK_WAIT, 2);
-  (void)ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 3);
-  CHECK(wlk_release_the_lock(one.request, &none) == WLK_OK && none.count == 0);
-  CHECK(w.actors[0].wakes == 0);
-  wlk_end_the_request(two.request);
-  CHECK(w.actors[0].wakes == 1);
-  struct outcome three = ask(&w, 1, "c", WLK_EXCLUSIVE, WLK_WAIT, 4);
-  CHECK(release_lock(three.request).status == WLK_OK && w.actors[0].wakes == 1);
-  struct outcome news = take(&w, 0);
-  CHECK(news.count == 1 && is_event(&news, 0, 3, WLK_NEWS_GRANTED));
-  end(&w);
-}

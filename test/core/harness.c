@@ -46,6 +46,17 @@ bool check_that(bool condition, const char *text, const char *file, int line)
   return false;
 }
 
+void for_each_step(const char *steps, void (*take_step)(char *step, void *data), void *data)
+{
+  char text[2000];
+  (void)snprintf(text, sizeof text, "%s", steps);
+  for (char *next = text, *step; (step = next) != NULL && *step;) {
+    next = strstr(step, "; ");
+    if (next) *next = '\0', next += 2;
+    take_step(step, data);
+  }
+}
+
 /* ---- the allocator ---- */
 
 static atomic_long blocks, until_failure;

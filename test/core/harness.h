@@ -43,6 +43,9 @@ int run_tests(void);
 #define CHECK(condition) check_that(condition, #condition, __FILE__, __LINE__)
 bool check_that(bool condition, const char *text, const char *file, int line);
 
+/* Hands over each of the steps, which "; " separates: a copy, that may be cut. */
+void for_each_step(const char *steps, void (*take_step)(char *step, void *data), void *data);
+
 /* ---- the allocator ---- */
 
 /* Blocks that were allocated and not freed. Any thread. */

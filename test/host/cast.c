@@ -436,20 +436,20 @@ static void copy_step(char *to, size_t size, const char *from)
   to[length] = '\0';
 }
 
+static void play_step(char *step, void *unused)
+{
+  char whole[400], copy[400];
+  (void)unused;
+  copy_step(whole, sizeof whole, step);
+  copy_step(copy, sizeof copy, step);
+  current_step = whole;
+  take_step(copy);
+  current_step = "none";
+}
+
 void play(const char *steps)
 {
-  char text[2000];
-  (void)snprintf(text, sizeof text, "%s", steps);
-  for (char *next = text, *step; (step = next) != NULL && *step;) {
-    char whole[400], copy[400];
-    next = strstr(step, "; ");
-    if (next) *next = '\0', next += 2;
-    copy_step(whole, sizeof whole, step);
-    copy_step(copy, sizeof copy, step);
-    current_step = whole;
-    take_step(copy);
-    current_step = "none";
-  }
+  for_each_step(steps, play_step, NULL);
 }
 
 static const struct story *current;

@@ -54,21 +54,6 @@ describe('a call that comes after one that is not answered yet', { skip }, () =>
     assert.deepEqual(await locks.query(), { held: [], pending: [] });
   });
 
-  it('requests are made and answered in their order', async (t) => {
-    const { locks } = freshBucket(t);
-    const order = [];
-    const note = (what) => (lock) => order.push(lock ? what : `no ${what}`);
-    const all = [
-      locks.query(),
-      locks.request('a', note('first')),
-      locks.request('a', { ifAvailable: true }, note('second')),
-      locks.request('a', note('third')),
-    ];
-    await Promise.all(all);
-    assert.deepEqual([...order].sort(), ['first', 'no second', 'third']);
-    assert.ok(order.indexOf('first') < order.indexOf('third'));
-  });
-
   it('a limit and maxPending are answered, too', async (t) => {
     const { locks } = freshBucket(t);
     const held = await hold(locks, 'a', { mode: 'shared', limit: 2 });
@@ -255,20 +240,6 @@ describe('a call that comes after one that is not answered yet', { skip }, () =>
 const LIMIT = { timeout: 60_000 };
 
 describe('many at once', { skip }, () => {
-  it('more events than one call hands over are all told', async (t) => {
-    const { locks } = freshBucket(t);
-    const count = 1000;
-    const held = await hold(locks, 'gate');
-    let granted = 0;
-    const all = [];
-    for (let i = 0; i < count; i++) {
-      all.push(locks.request('gate', { mode: 'shared' }, () => granted++));
-    }
-    await held.release();
-    await Promise.all(all);
-    assert.equal(granted, count);
-  });
-
   // As many as nearly fill the file, which holds a power of two of cells.
   for (const count of [230, 250, 480, 500]) {
     it(`${count} grants by one release are all told, without anything else`, LIMIT, async (t) => {
@@ -292,20 +263,6 @@ describe('many at once', { skip }, () => {
       assert.equal(never.length, count);
     });
   }
-
-  it('more requests than the first file has room for', async (t) => {
-    const { locks } = freshBucket(t);
-    const all = [];
-    let release;
-    const end = new Promise((resolve) => {
-      release = resolve;
-    });
-    for (let i = 0; i < 5000; i++) all.push(locks.request(`name ${i}`, () => end));
-    assert.equal((await locks.query()).held.length, 5000);
-    release();
-    await Promise.all(all);
-    assert.deepEqual(await locks.query(), { held: [], pending: [] });
-  });
 });
 
 describe('querySync', { skip }, () => {

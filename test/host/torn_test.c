@@ -164,8 +164,9 @@ static void tear(struct scene *scene)
   scene->table.segment->header.nfree = 0;
 }
 
-static void take_step(struct scene *scene, char *step)
+static void take_step(char *step, void *data)
 {
+  struct scene *scene = data;
   static const struct {
     const char *words;
     void (*run)(struct scene *scene);
@@ -203,17 +204,6 @@ static void take_step(struct scene *scene, char *step)
   } else {
     struct call call = read_call(words, count);
     ask_for(scene, &call);
-  }
-}
-
-static void take_steps(struct scene *scene, const char *steps)
-{
-  char text[500];
-  (void)snprintf(text, sizeof text, "%s", steps);
-  for (char *next = text, *step; (step = next) != NULL && *step;) {
-    next = strstr(step, "; ");
-    if (next) *next = '\0', next += 2;
-    take_step(scene, step);
   }
 }
 
@@ -326,7 +316,7 @@ static void begin_scene(struct scene *scene, const struct operation *operation)
 {
   memset(scene, 0, sizeof *scene);
   table_begin(&scene->table, 64, 512);
-  take_steps(scene, operation->before);
+  for_each_step(operation->before, take_step, scene);
   scribble(scene->table.segment);
   for (int i = 0; i < PARTIES; i++) (void)rung_by(&scene->table, i);
   for (int i = 0; i < MADE_MOST; i++)
@@ -427,7 +417,7 @@ static bool run_cut(struct scene *scene, const struct operation *operation, long
   steps_done = 0;
   if (setjmp(cut) != 0) return true;
   steps_left = n;
-  take_steps(scene, operation->steps);
+  for_each_step(operation->steps, take_step, scene);
   steps_left = 0;
   return false;
 }

@@ -395,90 +395,108 @@ static void is_clean(void)
     CHECK(seen->cells[i].kind == WLH_KIND_FREE || seen->cells[i].kind == WLH_KIND_AGENT);
 }
 
-TEST(release_then_theft, "of a release and a theft that were put off, the first one counts")
-{
-  for (int theft_first = 0; theft_first < 2; theft_first++) {
-    struct wlh_request *lock = NULL, *thief = NULL;
-    enter_stage();
-    CHECK(is_granted(1, &lock));
-    go_inside();
-    if (theft_first) CHECK(ask_as(other, WLK_STEAL, 2, &thief) == WLH_PENDING);
-    CHECK(wlh_release_the_lock(lock, &events) == WLH_PENDING);
-    if (!theft_first) CHECK(ask_as(other, WLK_STEAL, 2, &thief) == WLH_PENDING);
-    wlh_leave(bucket);
-    CHECK(is_next(1, theft_first ? WLK_NEWS_STOLEN : WLH_NEWS_RELEASED));
-    CHECK(is_next_of(other, 2, WLK_NEWS_GRANTED));
-    wlh_end_the_request(thief);
-    is_clean();
-    leave_stage();
-  }
-}
-
-TEST(
-    abort_then_grant,
-    "a request whose abort is put off is not heard of, though it is granted first")
-{
-  struct wlh_request *lock = NULL, *waiting = NULL, *last = NULL;
-  enter_stage();
-  CHECK(is_granted(1, &lock));
-  (void)ask_as(other, WLK_WAIT, 2, &waiting);
-  (void)wlh_bucket_open_file(agent, 97); /* by now it waits */
-  go_inside();
-  CHECK(wlh_release_the_lock(lock, &events) == WLH_PENDING);
-  CHECK(wlh_abort_the_request(waiting, &events) == WLH_OK);
-  CHECK(ask_as(agent, WLK_WAIT, 3, &last) == WLH_PENDING);
-  wlh_leave(bucket);
-  struct wlk_event event;
-  while ((event = next_event(agent)).tag == 97) {
-  }
-  CHECK(event.tag == 1 && event.news == WLH_NEWS_RELEASED);
-  CHECK(is_next(3, WLK_NEWS_GRANTED));
-  wlh_end_the_request(last);
-  is_clean();
-  leave_stage();
-}
-
-TEST(never_made, "a request that is given up before it is made leaves nothing, nor those behind it")
-{
-  struct wlh_request *lock = NULL, *first = NULL, *second = NULL;
-  enter_stage();
-  CHECK(is_granted(1, &lock));
-  go_inside();
-  CHECK(wlh_release_the_lock(lock, &events) == WLH_PENDING);
-  wlh_end_the_request(lock); /* on its way: it is heard of no more */
-  CHECK(ask_as(other, WLK_WAIT, 2, &first) == WLH_PENDING);
-  CHECK(ask_as(agent, WLK_IF_AVAILABLE, 3, &second) == WLH_PENDING);
-  CHECK(wlh_abort_the_request(first, &events) == WLH_OK);
-  wlh_leave(bucket);
-  CHECK(is_next(3, WLK_NEWS_GRANTED));
-  wlh_end_the_request(second);
-  is_clean();
-  leave_stage();
-}
-
-TEST(given_up, "a request that is given up while it is made leaves nothing, and is not heard of")
-{
-  struct wlh_request *request = NULL, *next = NULL;
-  enter_stage();
-  go_inside();
-  CHECK(ask_as(other, WLK_WAIT, 1, &request) == WLH_PENDING);
-  to_give_up = request;
-  CHECK(wlh_do_deferred(bucket, 1) == WLH_DONE_SOME);
-  CHECK(to_give_up == NULL);
-  CHECK(ask_as(agent, WLK_IF_AVAILABLE, 2, &next) == WLH_PENDING);
-  wlh_leave(bucket);
-  CHECK(is_next(2, WLK_NEWS_GRANTED));
-  wlh_end_the_request(next);
-  is_clean();
-  leave_stage();
-}
-
 static unsigned count_wakes(void)
 {
   (void)pthread_mutex_lock(&mutex);
   unsigned count = wakes;
   (void)pthread_mutex_unlock(&mutex);
   return count;
+}
+
+/* Steals the name and gives it back, as if another process did: whom that robs has mail. Inside. */
+static void rob(void)
+{
+  struct wlh_answer answer = {0};
+  struct wlh_ask ask = {.agent = agent->cell, .option = WLH_STEAL, .name = name, .name_units = 1};
+  ask.cookie = ++bucket->cookie;
+  CHECK(wlh_cells_request_a_lock(&bucket->arena, &ask, &answer) == WLH_CELLS_GRANTED);
+  CHECK(wlh_cells_end_the_request(&bucket->arena, answer.request, ask.cookie) == WLH_CELLS_OK);
+}
+
+/* ---- stories of what was put off ---- */
+
+static struct wlh_request *requests[8]; /* by tag */
+
+static uint32_t news_of(const char *word)
+{
+  return strcmp(word, "granted") == 0  ? WLK_NEWS_GRANTED
+         : strcmp(word, "stolen") == 0 ? WLK_NEWS_STOLEN
+                                       : WLH_NEWS_RELEASED;
+}
+
+/* Agent b is the `other` one. What "asks" may wait already; "steals" and "tries" are put off. */
+static void take_step(char *step, void *unused)
+{
+  struct wlh_agent **who = step[0] == 'a' ? &agent : &other;
+  unsigned tag = 0;
+  char word[16] = "", letter = 0;
+  (void)unused;
+  if (sscanf(step, "%*c gets %u", &tag) == 1)
+    CHECK(is_granted(tag, &requests[tag]));
+  else if (sscanf(step, "%*c asks %u", &tag) == 1)
+    (void)ask_as(*who, WLK_WAIT, tag, &requests[tag]);
+  else if (sscanf(step, "%*c steals %u", &tag) == 1)
+    CHECK(ask_as(*who, WLK_STEAL, tag, &requests[tag]) == WLH_PENDING);
+  else if (sscanf(step, "%*c tries %u", &tag) == 1)
+    CHECK(ask_as(*who, WLK_IF_AVAILABLE, tag, &requests[tag]) == WLH_PENDING);
+  else if (sscanf(step, "%*c looks %u", &tag) == 1)
+    CHECK(wlh_start_snapshot(*who, NULL, UINT32_MAX, true, tag) == WLH_PENDING);
+  else if (sscanf(step, "%*c hears %u %15s", &tag, word) == 2)
+    CHECK(is_next_of(*who, tag, news_of(word)));
+  else if (sscanf(step, "release %u", &tag) == 1)
+    CHECK(wlh_release_the_lock(requests[tag], &events) == WLH_PENDING);
+  else if (sscanf(step, "abort %u", &tag) == 1)
+    CHECK(wlh_abort_the_request(requests[tag], &events) == WLH_OK);
+  else if (sscanf(step, "end %u", &tag) == 1)
+    wlh_end_the_request(requests[tag]);
+  else if (sscanf(step, "give up %u", &tag) == 1)
+    to_give_up = requests[tag];
+  else if (sscanf(step, "terminate %c", &letter) == 1)
+    who = letter == 'a' ? &agent : &other, wlh_agent_terminate(*who), *who = NULL;
+  else if (strcmp(step, "do one") == 0)
+    CHECK(wlh_do_deferred(bucket, 1) == WLH_DONE_SOME && to_give_up == NULL);
+  else if (strcmp(step, "rob") == 0)
+    rob();
+  else if (strcmp(step, "settle") == 0)
+    is_open();
+  else if (strcmp(step, "go inside") == 0)
+    go_inside();
+  else if (CHECK(strcmp(step, "leave") == 0))
+    wlh_leave(bucket);
+}
+
+TEST(put_off, "what was put off is done in its order, or taken back, and leaves nothing")
+{
+  static const char *const stories[] = {
+      /* Of a release and a theft the first one counts. */
+      "a gets 1; go inside; release 1; b steals 2; leave; a hears 1 released; b hears 2 granted; "
+      "end 2",
+      "a gets 1; go inside; b steals 2; release 1; leave; a hears 1 stolen; b hears 2 granted; end "
+      "2",
+      /* A request whose abort is put off is not heard of, though it is granted first. */
+      "a gets 1; b asks 2; settle; go inside; release 1; abort 2; a asks 3; leave; "
+      "a hears 1 released; a hears 3 granted; end 3",
+      /* Nor is one that is given up before it is made, or while it is. */
+      "a gets 1; go inside; release 1; end 1; b asks 2; a tries 3; abort 2; leave; "
+      "a hears 3 granted; end 3",
+      "go inside; b asks 1; give up 1; do one; a tries 2; leave; a hears 2 granted; end 2",
+      /* An agent, and a bucket, that end while all is put off let others in. */
+      "a gets 1; a asks 2; go inside; release 1; a asks 3; terminate a; b asks 4; leave; "
+      "b hears 4 granted; end 4",
+      "a gets 1; b asks 2; go inside; release 1; abort 2; a steals 3; b looks 4; terminate a; "
+      "terminate b; leave",
+      /* A theft is heard of before the grant that it led to, of what was robbed by others, too. */
+      "a gets 1; go inside; a steals 2; leave; a hears 1 stolen; a hears 2 granted; end 2",
+      "a gets 1; go inside; rob; a asks 2; do one; leave; a hears 1 stolen; a hears 2 granted; end "
+      "2",
+      "a gets 1; go inside; rob; leave; a hears 1 stolen; a gets 2; end 2",
+  };
+  for (size_t i = 0; i < sizeof stories / sizeof *stories; i++) {
+    enter_stage();
+    for_each_step(stories[i], take_step, NULL);
+    if (agent && other) is_clean();
+    leave_stage();
+  }
 }
 
 TEST(ended_first, "an agent that ends when it is about to be woken is not woken any more")
@@ -510,44 +528,6 @@ TEST(ended_first, "an agent that ends when it is about to be woken is not woken 
   leave_stage();
 }
 
-TEST(
-    terminated, "an agent that ends while all it did is put off leaves nothing, and lets others in")
-{
-  struct wlh_request *lock = NULL, *waiting = NULL, *more = NULL;
-  enter_stage();
-  CHECK(is_granted(1, &lock));
-  (void)ask_as(agent, WLK_WAIT, 2, &waiting);
-  go_inside();
-  CHECK(wlh_release_the_lock(lock, &events) == WLH_PENDING);
-  CHECK(ask_as(agent, WLK_WAIT, 3, &more) == WLH_PENDING);
-  wlh_agent_terminate(agent);
-  CHECK(ask_as(other, WLK_WAIT, 4, &more) == WLH_PENDING);
-  wlh_leave(bucket);
-  CHECK(is_next_of(other, 4, WLK_NEWS_GRANTED));
-  agent = other;
-  other = NULL;
-  wlh_end_the_request(more);
-  leave_stage();
-}
-
-TEST(closed, "a bucket that is closed while all is put off leaves no lock and no memory")
-{
-  struct wlh_request *lock = NULL, *waiting = NULL, *more = NULL;
-  enter_stage();
-  CHECK(is_granted(1, &lock));
-  (void)ask_as(other, WLK_WAIT, 2, &waiting);
-  go_inside();
-  CHECK(wlh_release_the_lock(lock, &events) == WLH_PENDING);
-  CHECK(wlh_abort_the_request(waiting, &events) == WLH_OK);
-  CHECK(ask_as(agent, WLK_STEAL, 3, &more) == WLH_PENDING);
-  CHECK(wlh_start_snapshot(other, NULL, UINT32_MAX, true, 4) == WLH_PENDING);
-  wlh_agent_terminate(agent);
-  wlh_agent_terminate(other);
-  agent = other = NULL;
-  wlh_leave(bucket);
-  leave_stage();
-}
-
 TEST(abort_too_late, "an abort after the grant, and a release after a theft, say what came first")
 {
   struct wlh_request *lock = NULL, *waiting = NULL, *thief = NULL;
@@ -574,57 +554,6 @@ TEST(abort_too_late, "an abort after the grant, and a release after a theft, say
   wlh_end_the_request(thief);
   is_clean();
   leave_stage();
-}
-
-/* ---- thefts, and the grants that follow them ---- */
-
-TEST(
-    theft_put_off, "a thread that robs itself hears of the theft before the grant, if put off, too")
-{
-  struct wlh_request *lock = NULL, *thief = NULL;
-  enter_stage();
-  CHECK(is_granted(1, &lock));
-  go_inside();
-  CHECK(ask_as(agent, WLK_STEAL, 2, &thief) == WLH_PENDING);
-  wlh_leave(bucket);
-  CHECK(is_next(1, WLK_NEWS_STOLEN));
-  CHECK(is_next(2, WLK_NEWS_GRANTED));
-  wlh_end_the_request(thief);
-  is_clean();
-  leave_stage();
-}
-
-/* Steals the name and gives it back, as if another process did: whom that robs has mail. Inside. */
-static void rob(void)
-{
-  struct wlh_answer answer = {0};
-  struct wlh_ask ask = {.agent = agent->cell, .option = WLH_STEAL, .name = name, .name_units = 1};
-  ask.cookie = ++bucket->cookie;
-  CHECK(wlh_cells_request_a_lock(&bucket->arena, &ask, &answer) == WLH_CELLS_GRANTED);
-  CHECK(wlh_cells_end_the_request(&bucket->arena, answer.request, ask.cookie) == WLH_CELLS_OK);
-}
-
-TEST(
-    theft_in_mail,
-    "who was robbed before a turn hears of it before what the turn grants, put off or not")
-{
-  for (int deferred = 0; deferred < 2; deferred++) {
-    struct wlh_request *lock = NULL, *next = NULL;
-    enter_stage();
-    CHECK(is_granted(1, &lock));
-    go_inside();
-    rob();
-    if (deferred) {
-      CHECK(ask_as(agent, WLK_WAIT, 2, &next) == WLH_PENDING);
-      CHECK(wlh_do_deferred(bucket, 1) == WLH_DONE_SOME);
-    }
-    wlh_leave(bucket);
-    CHECK(is_next(1, WLK_NEWS_STOLEN));
-    CHECK(deferred ? is_next(2, WLK_NEWS_GRANTED) : is_granted(2, &next));
-    wlh_end_the_request(next);
-    is_clean();
-    leave_stage();
-  }
 }
 
 TEST(theft_in_wait, "a thread that blocks hears of thefts together with its grant")
