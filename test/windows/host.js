@@ -6,15 +6,14 @@
  */
 
 const assert = require('node:assert/strict');
-const { execFileSync } = require('node:child_process');
+const { execFileSync, fork } = require('node:child_process');
 const { once } = require('node:events');
 const fs = require('node:fs');
 const fsPromises = require('node:fs/promises');
 const os = require('node:os');
 const path = require('node:path');
-const { after, describe, it } = require('node:test');
+const { after, afterEach, describe, it } = require('node:test');
 const host = require('../../lib/host.js');
-const { RemoteProcess, pendingOn } = require('../helpers/process.js');
 
 const root = fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-'));
 const opened = [];
@@ -27,14 +26,51 @@ after(async () => {
 let directories = 0;
 const freshDirectory = () => path.join(root, `locks ${++directories}`);
 
-/** So many other processes, which have a bucket open there. Their streams would not do under Wine. */
-function others(t, count, directory) {
-  const where = {
-    bucket: '',
-    directory,
-    options: { stdio: ['ignore', 'ignore', 'ignore', 'ipc'] },
-  };
-  return Promise.all(Array.from({ length: count }, () => RemoteProcess.start(t, where)));
+/** Another process. */
+class Member {
+  static #all = new Set();
+  #answers = new Map();
+  #numbers = 0;
+
+  static async start() {
+    const member = new Member();
+    member.child = fork(path.join(__dirname, 'member.js'), {
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    });
+    member.exited = once(member.child, 'exit');
+    Member.#all.add(member);
+    await once(member.child, 'message');
+    member.child.on('message', ({ id, answer, error, code }) => {
+      const { resolve, reject } = member.#answers.get(id);
+      if (error) reject(Object.assign(new Error(error), { code }));
+      else resolve(answer);
+    });
+    return member;
+  }
+
+  /** Two or more, which start beside each other. */
+  static several(count) {
+    return Promise.all(Array.from({ length: count }, () => Member.start()));
+  }
+
+  static async killAll() {
+    await Promise.all([...Member.#all].map((member) => member.kill()));
+    Member.#all.clear();
+  }
+
+  /** The number of what it is told; `answers` has its promise. */
+  tell(what, message = {}) {
+    const id = message.id ?? `${what} ${++this.#numbers}`;
+    const answer = new Promise((resolve, reject) => this.#answers.set(id, { resolve, reject }));
+    answer.catch(() => {});
+    this.child.send({ do: what, ...message, id });
+    return answer;
+  }
+
+  async kill() {
+    this.child.kill('SIGKILL');
+    await this.exited;
+  }
 }
 
 function ofBucket(directory, name = '') {
@@ -43,54 +79,59 @@ function ofBucket(directory, name = '') {
   return bucket;
 }
 
+/** Waits until so many requests are pending, by queries one after the other. */
+async function pending(locks, count) {
+  while ((await locks.query()).pending.length !== count);
+}
+
 describe('processes', () => {
-  it('who waits is granted what a killed process held', async (t) => {
+  afterEach(() => Member.killAll());
+
+  it('who waits is granted what a killed process held', async () => {
     const directory = freshDirectory();
-    const [holder, waiter] = await others(t, 2, directory);
-    await holder.hold('a');
-    const waits = await waiter.request('a');
-    await pendingOn(ofBucket(directory).locks, 'a');
-    holder.kill();
-    assert.equal((await waits.granted).name, 'a');
+    const [holder, waiter] = await Member.several(2);
+    await holder.tell('hold', { directory, name: 'a' });
+    const waits = waiter.tell('hold', { directory, name: 'a' });
+    await pending(ofBucket(directory).locks, 1);
+    await holder.kill();
+    assert.equal(await waits, 'granted');
   });
 
-  it('the death of who has the place of one that left is noticed', async (t) => {
+  it('the death of who has the place of one that left is noticed', async () => {
     const directory = freshDirectory();
-    const [first, second] = await others(t, 2, directory);
+    const [first, second] = await Member.several(2);
     const { locks } = ofBucket(directory);
     await locks.request('mine', () => {}); // a member before them
-    await first.hold('a');
+    await first.tell('hold', { directory, name: 'a', id: 'mine' });
     const waits = locks.request('a', () => 'granted'); // and so it watches the first
-    await pendingOn(locks, 'a');
-    await first.ask('close'); // its process lives on
+    await pending(locks, 1);
+    await first.tell('close', { directory }); // its process lives on
     assert.equal(await waits, 'granted');
-    await second.hold('b');
+    await second.tell('hold', { directory, name: 'b' });
     const waitsForSecond = locks.request('b', () => 'granted');
-    await pendingOn(locks, 'b');
-    second.kill();
+    await pending(locks, 1);
+    await second.kill();
     assert.equal(await waitsForSecond, 'granted');
   });
 
-  it('50 buckets are open in three processes', async (t) => {
+  it('50 buckets are open in two processes', async () => {
     const directory = freshDirectory();
-    const fill = (other) => other.ask('fill', { directory, count: 50 });
-    await Promise.all((await others(t, 2, directory)).map(fill));
-    for (let i = 0; i < 50; i++) await ofBucket(directory, `bucket ${i}`).locks.query();
+    const members = await Member.several(2);
+    const fill = (member) => member.tell('fill', { directory, count: 50, names: 3 });
+    await Promise.all(members.map(fill));
     assert.equal(fs.readdirSync(directory).length, 50);
   });
 
-  it('the file grows while several processes have it open', async (t) => {
+  it('the file grows while several processes have it open', async () => {
     const directory = freshDirectory();
-    const [one, other] = await others(t, 2, directory);
-    await one.hold('b');
-    const [bucket] = fs.readdirSync(directory);
-    const size = () => fs.statSync(path.join(directory, bucket, 'bucket')).size;
-    const before = size();
-    const name = (i) => `${'a long name '.repeat(10)}${i}`;
-    await Promise.all(Array.from({ length: 3000 }, (_, i) => one.hold(name(i))));
-    assert.ok(size() > 4 * before);
-    await Promise.all(Array.from({ length: 100 }, (_, i) => other.hold(name(-1 - i))));
-    assert.equal((await ofBucket(directory).locks.query()).held.length, 3101);
+    const members = await Member.several(2);
+    const file = () => path.join(directory, fs.readdirSync(directory)[0], 'bucket');
+    await members[0].tell('hold', { directory, name: 'b' });
+    const before = fs.statSync(file()).size;
+    const crowd = await members[0].tell('crowd', { directory, count: 3000 });
+    assert.equal(crowd, 3000);
+    assert.ok(fs.statSync(file()).size > 4 * before);
+    assert.equal(await members[1].tell('crowd', { directory, count: 100 }), 100);
   });
 });
 
@@ -185,6 +226,8 @@ describe('directories', () => {
 });
 
 describe('harm', () => {
+  afterEach(() => Member.killAll());
+
   it('a lock is lost when its file is deleted, where the system lets it be', async (t) => {
     const directory = freshDirectory();
     const { locks } = ofBucket(directory);
@@ -205,9 +248,9 @@ describe('harm', () => {
     assert.equal(await locks.request('a', () => 'granted'), 'granted');
   });
 
-  it('who has a bucket open makes the file peers anew when it is moved, and can be woken', async (t) => {
+  it('who has a bucket open makes the file peers anew when it is moved, and can be woken', async () => {
     const directory = freshDirectory();
-    const [other] = await others(t, 1, directory);
+    const other = await Member.start();
     const { locks } = ofBucket(directory);
     await locks.request('a', async () => {
       const [bucket] = fs.readdirSync(directory);
@@ -220,7 +263,7 @@ describe('harm', () => {
       })();
       fs.renameSync(peers, `${peers}.old`);
       await made;
-      await other.ask('query');
+      await other.tell('query', { directory });
       await locks.query(); // when it has an answer nobody is at these files
       const lives = [0, 1].map((member) => fs.readFileSync(peers).readBigUInt64LE(32 * member));
       assert.ok(lives.every((life) => life !== 0n));
