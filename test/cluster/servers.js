@@ -99,8 +99,9 @@ class ServerClock {
   /** Of a program whose clock it is. */
   get environment() {
     return {
-      // The allocator of Redis asks for the time while the library, which allocates, is set up.
-      LD_PRELOAD: `${faketime}:libc.so.6`,
+      // The allocator of Redis asks for the time while the library, which allocates, is set up. A
+      // newer library (scripts/servers.sh) does not allocate then, and crashes with libc before it.
+      LD_PRELOAD: process.env.FAKETIME ? faketime : `${faketime}:libc.so.6`,
       FAKETIME_TIMESTAMP_FILE: this.#file,
       FAKETIME_NO_CACHE: '1',
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
