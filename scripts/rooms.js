@@ -35,6 +35,7 @@ const HOUSES = {
       ['cli/page/*'],
       ['*'],
       ['lockfile/*'],
+      ['monitor/*'],
       ['profile/*'],
       ['profile/page/*'],
       ['page/*'],

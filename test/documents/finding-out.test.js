@@ -63,11 +63,7 @@ describe(PAGE, () => {
 
   /** @returns {Promise<string>} the metrics after some requests */
   const metrics = (last) =>
-    run(
-      prometheus,
-      "import { register } from 'prom-client';",
-      `${last}\nconsole.log(await register.metrics());`,
-    );
+    run(prometheus, '', `${last}\nconsole.log(await client.register.metrics());`);
 
   it('tells Prometheus of waits, holds and thefts', { skip: without(prometheus) }, async () => {
     const output = await metrics(`
@@ -107,32 +103,46 @@ describe(PAGE, () => {
   it('tells OpenTelemetry', { skip: without(telemetry) }, async () => {
     const output = await run(
       telemetry,
-      `import { trace as api } from '@opentelemetry/api';
-       const told = [];
-       const span = (name) => ({
-         addEvent: (event) => told.push(name + ': ' + event),
-         recordException: (error) => told.push(name + ': ' + error.message),
-         setStatus: ({ code, message }) => told.push(name + ': status ' + code + ', ' + message),
-         end: () => told.push(name + ': end'),
+      `import { metrics, trace } from '@opentelemetry/api';
+       import * as ofMetrics from '@opentelemetry/sdk-metrics';
+       import * as ofTraces from '@opentelemetry/sdk-trace-base';
+       const spans = new ofTraces.InMemorySpanExporter();
+       const spanProcessors = [new ofTraces.SimpleSpanProcessor(spans)];
+       trace.setGlobalTracerProvider(new ofTraces.BasicTracerProvider({ spanProcessors }));
+       const exporter = new ofMetrics.InMemoryMetricExporter(0);
+       const reader = new ofMetrics.PeriodicExportingMetricReader({ exporter });
+       metrics.setGlobalMeterProvider(new ofMetrics.MeterProvider({ readers: [reader] }));`,
+      `const slow = locks.request('a', { label: 'order' }, () => new Promise(() => {}));
+       slow.catch(() => {});
+       await turn();
+       await locks.request('a', { label: 'order', steal: true }, async () => {
+         await locks.request('a', { ifAvailable: true }, turn);
        });
-       const startSpan = (name, { attributes }) => {
-         told.push(name + ': ' + JSON.stringify(attributes));
-         return span(name);
-       };
-       api.setGlobalTracerProvider({ getTracer: () => ({ startSpan }) });`,
-      `await locks.request('a', { label: 'order' }, turn);
        await locks.request('b', async () => { throw new Error('no'); }).catch(() => {});
-       console.log(told.join('\\n'));`,
+       await turn();
+       for (const { attributes, events, name, status } of spans.getFinishedSpans()) {
+         const [mode, told] = [attributes['lock.mode'], events.map((event) => event.name)];
+         console.log(name, mode, status.code, told.join());
+       }
+       await reader.forceFlush();
+       for (const { descriptor, dataPoints } of exporter.getMetrics()[0].scopeMetrics[0].metrics) {
+         for (const { attributes, value } of dataPoints) {
+           console.log(descriptor.name, Object.values(attributes).join(), value.count ?? value);
+         }
+       }
+       await reader.shutdown();`,
     );
     assert.deepEqual(output.trim().split('\n'), [
-      'lock order: {"name":"a","mode":"exclusive"}',
-      'lock order: granted',
-      'lock order: end',
-      'lock b: {"name":"b","mode":"exclusive"}',
-      'lock b: granted',
-      'lock b: no',
-      'lock b: status 2, Error: no',
-      'lock b: end',
+      'lock order exclusive 2 granted,lost,exception',
+      'lock a exclusive 0 unavailable',
+      'lock order exclusive 0 granted',
+      'lock b exclusive 2 granted,exception',
+      'lock.wait.duration order,granted 2',
+      'lock.wait.duration unlabelled,unavailable 1',
+      'lock.wait.duration unlabelled,granted 1',
+      'lock.hold.duration order 2',
+      'lock.hold.duration unlabelled 1',
+      'lock.lost order 1',
     ]);
   });
 

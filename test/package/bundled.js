@@ -61,6 +61,7 @@ const printed = ({ POSTGRES_URL, REDIS_URL }) => [
   'etcd: opened',
   'navigator: machine',
   'profile: 1 request',
+  'monitoring: function function',
 ];
 
 /** It starts itself as its workers. Bundlers would look at an import of createRequire. */
@@ -73,8 +74,10 @@ import { openBucket as openEtcd } from 'web-locks/etcd';
 import { locks as locksOfMachine, openBucket as openHost } from 'web-locks/host';
 import 'web-locks/host/register';
 import install from 'web-locks/install';
+import { instrument } from 'web-locks/otel';
 import { openBucket as openPostgres } from 'web-locks/postgres';
 import { startProfile } from 'web-locks/profile';
+import { collectMetrics } from 'web-locks/prometheus';
 import { openBucket as openRedis } from 'web-locks/redis';
 
 const COUNT = 200;
@@ -128,6 +131,7 @@ async function main() {
   await locks.request('profiled', () => {});
   const { requests } = profile.stop();
   console.log('profile:', requests, 'request');
+  console.log('monitoring:', typeof collectMetrics, typeof instrument);
 }
 
 if (isMainThread) main();

@@ -86,3 +86,15 @@ export const isLocked: Promise<boolean> = check('file', { lockfilePath: 'a.lock'
 export const ofLock: LockOptions = { fs: {} };
 // @ts-expect-error: not a list
 lock('file', { retries: '5' });
+
+// Monitoring, with the packages of others.
+import * as opentelemetry from '@opentelemetry/api';
+import prometheusClient from 'prom-client';
+import otel, { instrument } from 'web-locks/otel';
+import prometheus, { collectMetrics } from 'web-locks/prometheus';
+
+const stop: () => void = collectMetrics(prometheusClient, {
+  register: new prometheusClient.Registry(),
+});
+instrument(opentelemetry)();
+void [stop, otel.instrument === instrument, prometheus.collectMetrics === collectMetrics];

@@ -1,0 +1,68 @@
+'use strict';
+
+/**
+ * Follows the requests of this thread by the diagnostics channels (docs/API.md, "Who holds what"),
+ * for the entries that feed monitoring systems.
+ */
+
+const { subscribe, unsubscribe } = require('node:diagnostics_channel');
+
+/**
+ * @typedef {object} Message times are in milliseconds
+ * @property {symbol} id @property {string} name @property {string} mode @property {string} [label]
+ * @property {number} waited @property {number} held @property {bigint} [token]
+ * @property {unknown} [error]
+ */
+
+/**
+ * @typedef {object} Listener
+ * @property {(message: Message) => void} [onStart]
+ * @property {(message: Message, outcome: 'granted' | 'unavailable' | 'failed') => void} onWaited the
+ *   wait is over. `unavailable` is the outcome of `ifAvailable`
+ * @property {(message: Message) => void} [onLost] a lock was stolen, lost, or held for too long
+ * @property {(message: Message, wasHeld: boolean) => void} onEnd the last of a request
+ */
+
+/** @param {Listener} listener @returns {() => void} stops it */
+function followRequests({ onStart, onWaited, onLost, onEnd }) {
+  /** The requests that have not ended, by the end of their wait. @type {Map<symbol, boolean>} */
+  const areHeld = new Map();
+  /** @param {Message} message */
+  const handleLoss = (message) => {
+    if (areHeld.get(message.id)) onLost?.(message);
+  };
+  /** @type {Record<string, (message: Message) => void>} */
+  const handlers = {
+    start: (message) => onStart?.(message),
+    grant(message) {
+      areHeld.set(message.id, true);
+      onWaited(message, 'granted');
+    },
+    miss(message) {
+      areHeld.set(message.id, false);
+      onWaited(message, 'unavailable');
+    },
+    end(message) {
+      const isHeld = areHeld.get(message.id);
+      areHeld.delete(message.id);
+      if (isHeld === undefined) onWaited(message, 'failed');
+      onEnd(message, isHeld === true);
+    },
+    steal: handleLoss,
+    lost: handleLoss,
+    timeout: handleLoss,
+  };
+  const subscriptions = Object.entries(handlers).map(([name, handle]) => {
+    /** @param {any} message Node.js's own locks publish messages without an id */
+    const onMessage = (message) => {
+      if (typeof message.id === 'symbol') handle(message);
+    };
+    return /** @type {const} */ ([`locks.request.${name}`, onMessage]);
+  });
+  for (const [name, onMessage] of subscriptions) subscribe(name, onMessage);
+  return () => {
+    for (const [name, onMessage] of subscriptions) unsubscribe(name, onMessage);
+  };
+}
+
+module.exports = { followRequests };

@@ -1,0 +1,75 @@
+'use strict';
+
+/**
+ * `web-locks/otel`: spans and metrics of the locks of this thread, by the user's
+ * `@opentelemetry/api` (docs/FINDING-OUT.md).
+ */
+
+const { followRequests } = require('./monitor/requests.js');
+
+/**
+ * @typedef {object} Api the members of `@opentelemetry/api` that this file uses
+ * @property {any} trace @property {any} metrics @property {any} SpanStatusCode
+ */
+
+/** @param {import('./monitor/requests.js').Message} message */
+const attributesOf = ({ label, mode, name }) => ({
+  'lock.name': name,
+  'lock.mode': mode,
+  ...(label === undefined ? {} : { 'lock.label': label }),
+});
+
+/**
+ * Names may be too many for a metric, so a metric has the label only.
+ * @param {import('./monitor/requests.js').Message} message
+ */
+const labelOf = ({ label = 'unlabelled' }) => ({ 'lock.label': label });
+
+/**
+ * Makes a span for each request, and metrics, until the returned function is called.
+ * @param {Api} api what `@opentelemetry/api` exports @returns {() => void}
+ */
+function instrument({ trace, metrics, SpanStatusCode }) {
+  const tracer = trace.getTracer('web-locks');
+  const meter = metrics.getMeter('web-locks');
+  const seconds = { unit: 's' };
+  const wait = meter.createHistogram('lock.wait.duration', seconds);
+  const hold = meter.createHistogram('lock.hold.duration', seconds);
+  const lost = meter.createCounter('lock.lost');
+  /** The spans of requests that have not ended. @type {Map<symbol, any>} */
+  const spans = new Map();
+  const stop = followRequests({
+    onStart(message) {
+      const { id, label, name } = message;
+      const attributes = attributesOf(message);
+      spans.set(id, tracer.startSpan(`lock ${label ?? name}`, { attributes }));
+    },
+    onWaited(message, outcome) {
+      const { id, waited } = message;
+      spans.get(id)?.addEvent(outcome);
+      wait.record(waited / 1e3, { ...labelOf(message), 'lock.outcome': outcome });
+    },
+    onLost(message) {
+      spans.get(message.id)?.addEvent('lost');
+      lost.add(1, labelOf(message));
+    },
+    onEnd(message, wasHeld) {
+      const { error, held, id } = message;
+      if (wasHeld) hold.record(held / 1e3, labelOf(message));
+      const span = spans.get(id);
+      spans.delete(id);
+      if (error !== undefined) {
+        span?.recordException(error);
+        span?.setStatus({ code: SpanStatusCode.ERROR, message: String(error) });
+      }
+      span?.end();
+    },
+  });
+  return () => {
+    stop();
+    for (const span of spans.values()) span.end();
+    spans.clear();
+  };
+}
+
+module.exports = { instrument };

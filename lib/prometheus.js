@@ -1,0 +1,60 @@
+'use strict';
+
+/**
+ * `web-locks/prometheus`: metrics of the locks of this thread, by the user's prom-client
+ * (docs/FINDING-OUT.md).
+ */
+
+const { followRequests } = require('./monitor/requests.js');
+
+/**
+ * @typedef {object} Client the members of prom-client that this file uses
+ * @property {new (configuration: any) => any} Counter
+ * @property {new (configuration: any) => any} Histogram
+ * @property {any} register
+ */
+
+/** The label of requests that have none, because names may be too many for a metric. */
+const NO_LABEL = 'unlabelled';
+
+/**
+ * Collects metrics until the returned function is called, which removes them.
+ * @param {Client} client what `prom-client` exports
+ * @param {{ register?: any }} [options] the registry, by default that of the client
+ * @returns {() => void}
+ */
+function collectMetrics({ Counter, Histogram, register: usual }, { register = usual } = {}) {
+  const registers = [register];
+  const wait = new Histogram({
+    name: 'lock_wait_seconds',
+    help: 'Time from the request until it is granted or fails',
+    labelNames: ['lock', 'outcome'],
+    registers,
+  });
+  const hold = new Histogram({
+    name: 'lock_hold_seconds',
+    help: 'Time from the grant until the lock is released or lost',
+    labelNames: ['lock'],
+    registers,
+  });
+  const lost = new Counter({
+    name: 'lock_lost_total',
+    help: 'Locks that were stolen, lost, or held for too long',
+    labelNames: ['lock'],
+    registers,
+  });
+  const stop = followRequests({
+    onWaited: ({ label = NO_LABEL, waited }, outcome) =>
+      wait.observe({ lock: label, outcome }, waited / 1e3),
+    onLost: ({ label = NO_LABEL }) => lost.inc({ lock: label }),
+    onEnd({ label = NO_LABEL, held }, wasHeld) {
+      if (wasHeld) hold.observe({ lock: label }, held / 1e3);
+    },
+  });
+  return () => {
+    stop();
+    for (const { name } of [wait, hold, lost]) register.removeSingleMetric(name);
+  };
+}
+
+module.exports = { collectMetrics };
