@@ -102,8 +102,8 @@ const abortedReason = (signal) => (getAborted(signal) ? { reason: getReason(sign
 let isTelling = false;
 
 /**
- * Reads the state of a signal again if an earlier listener can have stopped its abort event, or if the
- * abort of one follower may let in another follower, which is told later.
+ * Reads the state of a signal again if a follower may not know of the abort. An earlier listener
+ * can have stopped the event, or the followers are being notified one after the other.
  * @param {AbortSignal} signal @returns {{ reason: unknown } | undefined} as for `abortedReason`
  */
 const missedReason = (signal) =>

@@ -202,7 +202,8 @@ bool wlh_is_marked(struct wlh_request *lock);
 /* Releases as wlh_release_the_lock does and, in the same critical section, marks the name for
  * `keep` milliseconds of a clock that also runs while the machine sleeps. The mark outlives all
  * processes and ends with this boot of the machine. If `keep` is UINT64_MAX, it stays while the
- * file does. If the process dies during the call, the name may be marked. Thefts and later locks leave the mark.
+ * file does. If the process dies during the call, the name may be marked. Thefts and later locks
+ * do not remove the mark.
  *   lock     exclusive
  *   returns  as wlh_release_the_lock; nothing is marked unless the result is WLH_OK, or the event
  *            RELEASED */

@@ -148,7 +148,8 @@ static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
   wlk_mutex_unlock(&bucket->qmu);
 }
 
-/* Returns whether marks that are over took the room, or the tables are lost. */
+/* Frees names whose marks are over. Returns whether that made enough room, or the tables are lost,
+ * so that nothing more is to be done. */
 static bool make_room_of_marks(struct wlh_bucket *bucket)
 {
   if (wlh_enter(bucket) != WLH_IN) return true;

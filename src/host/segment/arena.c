@@ -229,8 +229,8 @@ bool wlh_cells_can_reuse(const struct wlh_segment *segment, uint64_t bytes)
          header->token < WLH_COUNT_MOST / 2;
 }
 
-/* After the machine has lost its power, the file can have some cells as they were, and others as
- * they had been before. */
+/* After a power failure, the file can have the latest contents of some cells, and earlier contents
+ * of others. */
 static void free_all_but_marks_for_ever(struct wlh_arena *arena)
 {
   for (uint32_t i = 1; i < arena->ncells; i++) {

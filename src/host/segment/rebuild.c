@@ -243,7 +243,7 @@ static void rebuild_free_list(struct wlh_arena *arena, uint32_t top)
 
 static void process_queues(struct wlh_arena *arena, uint32_t top)
 {
-  /* This also takes away the limit of a marked name that nobody wants any more. */
+  /* This also removes the limit of a marked name that has no requests left. */
   for (uint32_t i = 1; i < top && !arena->poisoned; i++)
     if (wlh_kind_of(arena, i) == WLH_KIND_RESOURCE) wlh_process_the_lock_request_queue(arena, i);
 }

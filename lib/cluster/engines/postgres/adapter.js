@@ -2,8 +2,8 @@
 
 /**
  * The adapter of PostgreSQL (../../adapter.js). It keeps one connection (link.js), and calls the
- * functions of sql/ over it. A step is one statement, and so one transaction, whose NOTIFYs announce
- * its grants and thefts. The adapter creates the schema on first use.
+ * functions of sql/ over it. A step is one statement, and so one transaction, whose NOTIFYs
+ * announce its grants and thefts. The adapter creates the schema on first use.
  */
 
 const { createHash, randomBytes } = require('node:crypto');

@@ -1,12 +1,12 @@
 'use strict';
 
 /**
- * Clients of postgres.js for PostgreSQL (link.js). A bucket makes its own connection with the options
- * of the user's `sql`, so that queries of the user never delay a renewal.
+ * Clients of postgres.js for PostgreSQL (link.js). A bucket makes its own connection with the
+ * options of the user's `sql`, so that queries of the user never delay a renewal.
  *
- * All versions 3 of postgres.js make such a connection for `sql.listen`. They store the instance that
- * has it in `sql.listen.sql`. A client never connects again, because its settings and statements are
- * bound to its connection.
+ * All versions 3 of postgres.js make such a connection for `sql.listen`, and store the instance
+ * that has the connection in `sql.listen.sql`. A client never connects again, because its settings
+ * and statements are bound to its connection.
  */
 
 const net = require('node:net');
@@ -31,7 +31,10 @@ const isSql = (value) =>
   Array.isArray(value.options?.host) &&
   typeof value.options.shared === 'object';
 
-/** @param {any} value whether it is the `sql` that a callback of `sql.begin` gets, or a reserved one */
+/**
+ * Whether a value is the `sql` that a callback of `sql.begin` gets, or a reserved one.
+ * @param {any} value
+ */
 const isTransaction = (value) => typeof value?.unsafe === 'function' && !('listen' in value);
 
 /**
@@ -45,7 +48,8 @@ const UNREADABLE = {
 };
 
 /**
- * Has a `sql` make an instance for `listen`, and takes it away, so that `sql.end()` does not end it.
+ * Lets `sql.listen` make its instance, and takes the instance away from it, so that `sql.end()`
+ * does not end this instance.
  * @param {{ listen: any }} sql @returns {Sql}
  */
 function newListenerOf({ listen }) {
@@ -62,8 +66,8 @@ function newListenerOf({ listen }) {
 }
 
 /**
- * These options replace the user's. Values stay as the server writes them. The session itself limits
- * how long a call takes, and refuses a standby.
+ * These options replace the user's. Values stay as the server writes them. The session itself
+ * limits how long a call takes, and refuses a standby.
  */
 const OPTIONS = {
   connect_timeout: 0,
@@ -92,10 +96,7 @@ const elementOf = (value) =>
 /** @param {Buffer[]} row @returns {(string | null)[]} */
 const textsOf = (row) => Object.values(row).map((value) => (value === null ? null : `${value}`));
 
-/**
- * Resolves to a socket that is connected.
- * @param {net.Socket} socket
- */
+/** Resolves when the socket is connected. @param {net.Socket} socket */
 const connected = (socket) =>
   new Promise((resolve, reject) => {
     // postgres.js listens for later errors.

@@ -2,11 +2,11 @@
 
 /**
  * Connections to Redis for one session, made by `duplicate()` of the user's client: node-redis,
- * ioredis or its relative iovalkey, to one server, through Sentinel, or to a cluster. For a server there are two
- * connections, one for commands and one for messages; for a cluster there is one client. A link
- * never reconnects: it reports its failure once, by `onDown`, and the adapter makes a new link. A
- * cluster client reconnects by itself, so there a failure shows in commands and in missing
- * messages.
+ * ioredis or its relative iovalkey, to one server, through Sentinel, or to a cluster. For a server
+ * there are two connections, one for commands and one for messages; for a cluster there is one
+ * client. A link never reconnects: it reports its failure once, by `onDown`, and the adapter makes
+ * a new link. A cluster client reconnects by itself, so there a failure shows in commands and in
+ * missing messages.
  */
 
 const { inspect } = require('node:util');
