@@ -10,8 +10,8 @@ const { it } = require('node:test');
 const { addon } = require('../../lib/backend/addon.js');
 
 /** Of what the number stands for; both change at once. */
-const NUMBER = 11;
-const DIGEST = '8c659b17ee6ab0a1';
+const NUMBER = 12;
+const DIGEST = '8e3306da79430484';
 
 /** The functions and constants of the addon as lib/backend/addon.js describes them. */
 function description() {
