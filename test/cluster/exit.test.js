@@ -1,3 +1,5 @@
+// slow: 3
+
 'use strict';
 
 /** A program that ends while it holds a lock of a cluster: its locks are given back, and that is all. */

@@ -1,3 +1,5 @@
+// slow: 8
+
 'use strict';
 
 /**

@@ -1,3 +1,5 @@
+// slow: 3
+
 'use strict';
 
 /**

@@ -1,3 +1,5 @@
+// slow: 3
+
 'use strict';
 
 /** The files of the host scope: where they are, what is wrong with them, and what happens then. */

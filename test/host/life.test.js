@@ -1,3 +1,5 @@
+// slow: 4
+
 'use strict';
 
 /** What the host scope does to the event loop of its process, and to calls that do not return to it. */

@@ -1,3 +1,5 @@
+// slow: 3
+
 'use strict';
 
 /** `node --import web-locks/register` and `web-locks/host/register`: whose `navigator.locks` is it? */

@@ -1,3 +1,5 @@
+// slow: 3
+
 'use strict';
 
 /** Who was robbed hears of it before its thread sees that the name was granted since. */

@@ -1,3 +1,5 @@
+// slow: 2
+
 'use strict';
 
 /**

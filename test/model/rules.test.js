@@ -1,5 +1,3 @@
-// slow: 2
-
 'use strict';
 
 /**
