@@ -42,28 +42,6 @@ static struct made if_available(int party, const char *name)
 
 /* ---- 4.1 request a lock ---- */
 
-TEST(names, "requests on different names do not wait for each other, whatever their length")
-{
-  start();
-  char name[300] = "";
-  for (int length = 0; length < 300; length += 7) {
-    memset(name, 'n', (size_t)length);
-    struct made made = want(&t, 0, name);
-    CHECK(made.status == WLH_CELLS_GRANTED);
-    CHECK(want(&t, 1, name).status == WLH_CELLS_PENDING || length == 0);
-    if (length > 0) (void)wlh_cells_drop_member(inside(&t, 1));
-    CHECK(drop(&t, &made) == WLH_CELLS_OK);
-    if (length > 0) {
-      CHECK(wlh_cells_join(inside(&t, 1), 101, 1, "") == WLH_CELLS_OK);
-      CHECK(
-          wlh_cells_add_agent(&t.parties[1].arena, 0, 1, NULL, 0, &t.parties[1].agents[0]) ==
-          WLH_CELLS_OK);
-    }
-    name[length] = 0;
-  }
-  stop();
-}
-
 TEST(last_unit, "names that differ in their last code unit only are different")
 {
   start();
@@ -268,23 +246,6 @@ TEST(victims_death, "a victim that dies before it hears of a theft leaves nothin
 
 /* ---- the segment ---- */
 
-TEST(grows, "a full segment refuses and changes nothing; grown, it has what it had, and room")
-{
-  start();
-  struct made last, first = want(&t, 0, "n");
-  struct made waiting = want(&t, 1, "n");
-  while ((last = want_shared(&t, 2, "m")).status == WLH_CELLS_GRANTED) CHECK(last.token > 0);
-  CHECK(last.status == WLH_CELLS_FULL && last.needed == 2);
-  CHECK(wrong(&t, 0) == NULL);
-  CHECK(wlh_cells_grow(inside(&t, 0), 256) == WLH_CELLS_OK);
-  CHECK(t.segment->header.ncells == 256);
-  CHECK(want_shared(&t, 2, "m").status == WLH_CELLS_GRANTED);
-  CHECK(drop(&t, &first) == WLH_CELLS_OK);
-  struct mail mail = mail_of(&t, 1);
-  CHECK(is_letter(&mail, &waiting, WLH_REPORTED_GRANTED));
-  stop();
-}
-
 TEST(full_steal, "a theft finds a cell in a segment that is full")
 {
   start();
@@ -421,16 +382,6 @@ TEST(fewer_cells, "cells never become fewer while it is open")
   t.segment->header.ncells = 64;
   CHECK(wlh_cells_begin(&t.parties[0].arena, 5) == WLH_CELLS_POISONED);
   table_end(&t);
-}
-
-TEST(shorter_file, "who has a shorter file than it knew of is told to look")
-{
-  start();
-  t.parties[1].arena.bytes = wlh_segment_bytes(64) - 1;
-  CHECK(wlh_cells_begin(&t.parties[1].arena, 5) == WLH_CELLS_GREW);
-  t.parties[1].arena.bytes = t.bytes;
-  CHECK(wlh_cells_begin(&t.parties[1].arena, 5) == WLH_CELLS_OK);
-  stop();
 }
 
 /* A snapshot with little room. */

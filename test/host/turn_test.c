@@ -78,9 +78,6 @@ static bool is_next(uint32_t tag, uint32_t news)
 
 static struct wlh_request *to_give_up; /* as soon as it is in the tables; NULL: none */
 
-/* Whether another member begins to give up cells when a request has too little room. */
-static _Atomic bool shrinks_meanwhile;
-
 enum wlh_cells_status __real_wlh_cells_request_a_lock(
     struct wlh_arena *arena, const struct wlh_ask *ask, struct wlh_answer *answer);
 enum wlh_cells_status __wrap_wlh_cells_request_a_lock(
@@ -91,10 +88,6 @@ enum wlh_cells_status __wrap_wlh_cells_request_a_lock(
   struct wlh_request *request = to_give_up;
   enum wlh_cells_status status = __real_wlh_cells_request_a_lock(arena, ask, answer);
   to_give_up = NULL; /* once */
-  if (status == WLH_CELLS_FULL && shrinks_meanwhile) {
-    shrinks_meanwhile = false;
-    arena->segment->header.shrinks++;
-  }
   if (request) CHECK(wlh_abort_the_request(request, &events) == WLH_OK);
   return status;
 }
@@ -113,12 +106,17 @@ uint64_t __wrap_wlh_port_extend_map(struct wlh_port *port, int *error)
 
 static _Atomic unsigned grown, given_back; /* how often */
 
+/* Whether another member gives room back as soon as the file has grown. */
+static _Atomic bool shrinks_meanwhile;
+
 int __real_wlh_port_grow(struct wlh_port *port, uint64_t size);
 int __wrap_wlh_port_grow(struct wlh_port *port, uint64_t size);
 int __wrap_wlh_port_grow(struct wlh_port *port, uint64_t size)
 {
   int error = __real_wlh_port_grow(port, size);
   if (bucket && bucket->open) grown++;
+  if (shrinks_meanwhile) seen->header.shrinks++;
+  shrinks_meanwhile = false;
   return error;
 }
 
