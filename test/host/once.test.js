@@ -1,0 +1,81 @@
+// slow: 5
+
+'use strict';
+
+/** `locks.once` of the host scope: the marks that processes find when none is left of those before. */
+
+const assert = require('node:assert/strict');
+const { execFile, spawnSync } = require('node:child_process');
+const fs = require('node:fs');
+const path = require('node:path');
+const process = require('node:process');
+const { describe, it } = require('node:test');
+const { promisify } = require('node:util');
+const { lacksHost } = require('../helpers/host-scope.js');
+const { freshDirectory } = require('../helpers/process.js');
+
+const execute = promisify(execFile);
+const library = path.join(__dirname, '..', '..', 'lib', 'host.js');
+
+const HOUR = 3_600_000;
+/** More names than a file has room for that is not made anew when nobody has it open. */
+const MANY = 4200;
+const LONG = 'long'.repeat(100);
+
+const program = `
+  const { openBucket } = require(${JSON.stringify(library)});
+  const [directory, ...calls] = process.argv.slice(1);
+  const { locks } = openBucket('bucket', { directory });
+  Promise.all(
+    calls.map(async (call) => {
+      const [name, keep] = JSON.parse(call);
+      return (await locks.once(name, { keep: keep ?? Infinity }, () => {})).ran;
+    }),
+  ).then((all) => console.log(JSON.stringify(all)));`;
+
+/** Calls `once` in a process of its own. @returns {Promise<boolean[]>} which of them ran */
+async function once(directory, calls, before = []) {
+  const words = calls.map((call) => JSON.stringify(call));
+  const [file, ...more] = [...before, process.execPath, '-e', program, directory, ...words];
+  return JSON.parse((await execute(file, more, { maxBuffer: 2 ** 24 })).stdout);
+}
+
+/** What the file says of the boot in which it was made. */
+function changeBoot(directory) {
+  const bucket = path.join(directory, fs.readdirSync(directory)[0], 'bucket');
+  const file = fs.openSync(bucket, 'r+');
+  fs.writeSync(file, Buffer.from('another '), 0, 8, 16);
+  fs.closeSync(file);
+}
+
+describe('marks of the host scope', { skip: lacksHost }, () => {
+  it('outlive all processes; a restart of the machine only if they have no end', async (t) => {
+    const directory = freshDirectory(t);
+    const calls = [['a', HOUR], ['b'], [LONG]];
+    assert.deepEqual(await once(directory, calls), [true, true, true]);
+    assert.deepEqual(await once(directory, calls), [false, false, false]);
+    changeBoot(directory);
+    assert.deepEqual(await once(directory, calls), [true, false, false]);
+    assert.deepEqual(await once(directory, calls), [false, false, false]);
+  });
+
+  it('are kept when a large file is made smaller', async (t) => {
+    const directory = freshDirectory(t);
+    const calls = Array.from({ length: MANY }, (_, i) => [`${i}`, HOUR]);
+    assert.ok((await once(directory, calls)).every((ran) => ran));
+    assert.ok((await once(directory, calls)).every((ran) => !ran));
+  });
+
+  const namespaces = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c'];
+  const needsRoot =
+    !lacksHost && spawnSync('unshare', ['--mount', 'true']).status !== 0 && 'needs root';
+  it('are kept where the boot has no name', { skip: needsRoot }, async (t) => {
+    const id = path.join(freshDirectory(t), 'boot_id');
+    fs.writeFileSync(id, '');
+    const mount = `mount --bind ${id} /proc/sys/kernel/random/boot_id && exec "$@"`;
+    const directory = freshDirectory(t);
+    const calls = [['a', HOUR]];
+    assert.deepEqual(await once(directory, calls, [...namespaces, mount, 'sh']), [true]);
+    assert.deepEqual(await once(directory, calls, [...namespaces, mount, 'sh']), [false]);
+  });
+});
