@@ -61,7 +61,7 @@ const printed = ({ POSTGRES_URL, REDIS_URL }) => [
   'etcd: opened',
   'navigator: machine',
   'profile: 1 request',
-  'monitoring: function function',
+  'others: function function function',
 ];
 
 /** It starts itself as its workers. Bundlers would look at an import of createRequire. */
@@ -74,6 +74,7 @@ import { openBucket as openEtcd } from 'web-locks/etcd';
 import { locks as locksOfMachine, openBucket as openHost } from 'web-locks/host';
 import 'web-locks/host/register';
 import install from 'web-locks/install';
+import { runCoordinator } from 'web-locks/node-cron';
 import { instrument } from 'web-locks/otel';
 import { openBucket as openPostgres } from 'web-locks/postgres';
 import { startProfile } from 'web-locks/profile';
@@ -131,7 +132,7 @@ async function main() {
   await locks.request('profiled', () => {});
   const { requests } = profile.stop();
   console.log('profile:', requests, 'request');
-  console.log('monitoring:', typeof collectMetrics, typeof instrument);
+  console.log('others:', typeof collectMetrics, typeof instrument, typeof runCoordinator);
 }
 
 if (isMainThread) main();

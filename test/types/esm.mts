@@ -89,7 +89,9 @@ lock('file', { retries: '5' });
 
 // Monitoring, with the packages of others.
 import * as opentelemetry from '@opentelemetry/api';
+import type { RunCoordinator } from 'node-cron';
 import prometheusClient from 'prom-client';
+import nodeCron, { runCoordinator } from 'web-locks/node-cron';
 import otel, { instrument } from 'web-locks/otel';
 import prometheus, { collectMetrics } from 'web-locks/prometheus';
 
@@ -98,3 +100,5 @@ const stop: () => void = collectMetrics(prometheusClient, {
 });
 instrument(opentelemetry)();
 void [stop, otel.instrument === instrument, prometheus.collectMetrics === collectMetrics];
+const coordinator: RunCoordinator = runCoordinator(locks, { timeout: 1000 });
+void [coordinator, nodeCron.runCoordinator === runCoordinator];

@@ -1,0 +1,4 @@
+import * as nodeCron from './node-cron.js';
+
+export * from './node-cron.js';
+export default nodeCron;
