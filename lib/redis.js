@@ -7,6 +7,7 @@
  */
 
 const { RedisAdapter } = require('./cluster/engines/redis/adapter.js');
+const keeper = require('./cluster/engines/redis/keeper.js');
 const { openClusterBucket } = require('./extensions/buckets/cluster-bucket.js');
 const { scopedLocks } = require('./extensions/objects/scoped.js');
 const shared = require('./common.js');
@@ -16,6 +17,13 @@ const shared = require('./common.js');
 /** @import { Client } from './cluster/engines/redis/link.js' */
 
 const OPTIONS = ['client', 'shards', 'strict', 'failover', 'prefix'];
+
+/** @type {import('./extensions/buckets/cluster-bucket.js').EngineForKeeper} */
+const KEEPER = {
+  name: 'redis',
+  clientPlanOf: ({ client }) => keeper.clientPlanOf(client),
+  adapterOptionsOf: keeper.adapterOptionsOf,
+};
 
 /**
  * Opens a storage bucket in Redis and returns at once. If it cannot be opened, `ready` and all
@@ -37,6 +45,10 @@ const OPTIONS = ['client', 'shards', 'strict', 'failover', 'prefix'];
  * @param {string} [options.label] shown in `details` for requests without one
  * @param {boolean | readonly NodeJS.Signals[]} [options.releaseOnSignal] signals that release the
  *   locks before they end the process; true for SIGINT and SIGTERM. Only for the main thread
+ * @param {boolean | { maxBlocked?: number, module?: string | URL }} [options.keeper] extends the
+ *   lease from another thread while the event loop is blocked, for `maxBlocked` milliseconds at most,
+ *   1,000 to 3,600,000, by default 60,000; `module` is a file whose default export makes the client
+ *   there
  * @returns {ClusterBucket}
  * @throws {TypeError} if an option is invalid
  */
@@ -49,6 +61,7 @@ function openBucket(name, options) {
     (bucket, { client, shards, strict, failover, prefix }) => {
       return new RedisAdapter(bucket, { client, shards, strict, failover, prefix });
     },
+    KEEPER,
   );
 }
 

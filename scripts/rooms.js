@@ -45,6 +45,7 @@ const HOUSES = {
       ['extensions/watch/*'],
       ['extensions/errors/*', 'extensions/reentrancy/*', 'extensions/sites/*', 'extensions/*'],
       ['standard/*'],
+      ['cluster/keeper/*'],
       ['cluster/engines/etcd/*', 'cluster/engines/postgres/*', 'cluster/engines/redis/*'],
       ['cluster/engines/*'],
       ['cluster/backend'],

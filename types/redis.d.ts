@@ -11,6 +11,21 @@ export interface RedisClient {
   duplicate(...options: never[]): object;
 }
 
+/** See `keeper` of {@link RedisOptions}. */
+export interface KeeperOptions {
+  /**
+   * For how many milliseconds the event loop may be blocked, 1,000 to 3,600,000, by default 60,000.
+   * If it is blocked for longer, the lease is not extended any more.
+   */
+  maxBlocked?: number | undefined;
+  /**
+   * An absolute path or a `file:` URL of a module whose default export is a function that returns
+   * the client that the keeper uses, or a promise of it. Without it, the keeper makes a client like
+   * `client` from its options.
+   */
+  module?: string | URL | undefined;
+}
+
 export interface RedisOptions {
   /**
    * The bucket only duplicates it, twice for a server and once for a cluster. It need not be
@@ -46,6 +61,11 @@ export interface RedisOptions {
    * others are granted at once what they would wait a lease for. Only for the main thread.
    */
   releaseOnSignal?: boolean | readonly string[] | undefined;
+  /**
+   * Extends the lease from a thread of its own while the event loop is blocked, so that locks
+   * survive a block that is longer than the lease.
+   */
+  keeper?: boolean | KeeperOptions | undefined;
 }
 
 /**

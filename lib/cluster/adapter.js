@@ -261,6 +261,13 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * @property {(seen: Seen) => Promise<Renewal>} renew extends the lease to `ttl` from now. If the
  *   lease has expired, `alive` must be false, or the call must reject with `dead`: a dead session
  *   does not come back
+ * @property {() => unknown} [keeperTicket] for the session that `open` returned last, what `extend`
+ *   needs besides the connection; `structuredClone` can copy it
+ * @property {(ticket: any, seen: Seen) => Promise<boolean>} [extend] for the keeper, which calls it
+ *   on another adapter of the bucket, in another thread, without `open`: extends the lease to `ttl`
+ *   from now. If the lease has expired or the session has ended, it must reject with `dead`. If the
+ *   server is in another epoch than `seen.life`, it extends nothing, and the result is false: the
+ *   session must first compare what it holds. It replaces no connection
  * @property {() => Promise<void>} sweep ends expired sessions, and grants the locks that can be
  *   granted because of that or of the end of a quarantine
  * @property {(session: string) => Promise<void>} close ends a session with its locks and requests,

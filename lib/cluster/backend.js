@@ -87,12 +87,13 @@ class ClusterBackend {
    * @param {readonly NodeJS.Signals[]} [options.signals] before one of these signals ends the
    *   process, the session is closed
    * @param {(change: Change) => void} [options.onChange]
+   * @param {import('./session/lease-keeper.js').Keeper} [options.keeper]
    * @param {Partial<SessionInfo>} [options.info] for tests, like the options below
    * @param {import('./session/clock.js').Clock} [options.clock]
    * @param {Partial<import('./session/session.js').Rules>} [options.rules]
    */
-  constructor(adapter, { ttl, label = '', signals = [], onChange = () => {}, ...forTests }) {
-    const { info, clock, rules } = forTests;
+  constructor(adapter, { ttl, label = '', signals = [], onChange = () => {}, ...rest }) {
+    const { keeper, info, clock, rules } = rest;
     this.id = adapter.id;
     this.#info = { ...thisThread(), ...info };
     this.#adapter = adapter;
@@ -102,7 +103,7 @@ class ClusterBackend {
     if (adapter.guard) this.guard = this.#guard;
     if (adapter.can.marks) this.marked = this.#queryMark;
     this.#session = new Session(
-      { adapter, ttl, clock, rules, info: this.#info },
+      { adapter, ttl, clock, rules, keeper, info: this.#info },
       {
         granted: (tracked) => this.#handleGrant(tracked),
         passed: (tracked) => this.#handlePass(tracked),

@@ -15,7 +15,19 @@ const what = fc.oneof(
   {
     weight: 5,
     arbitrary: fc.constantFrom(
-      ...['cut', 'drop', 'away', 'unwelcome', 'delay', 'narrow', 'twice', 'heal', 'stop', 'wall'],
+      ...[
+        'cut',
+        'drop',
+        'away',
+        'unwelcome',
+        'delay',
+        'narrow',
+        'twice',
+        'heal',
+        'stop',
+        'wall',
+        'block',
+      ],
     ),
   },
   {
@@ -79,6 +91,25 @@ const sleeping = fc.record({
   pause: fc.oneof(fc.nat({ max: 20 }), fc.nat({ max: TTL })),
 });
 
+/** Event loops are blocked, of a client that has a keeper and of one that has none. */
+const hanging = ['hold', 'hold', 'request', 'block', 'block', 'block'];
+const blocking = fc
+  .constantFrom([], ['failOver', 'request'], ['away', 'heal'], ['steal', 'cut'])
+  .chain((faults) =>
+    fc.array(
+      fc.record({
+        what: fc.constantFrom(...hanging, ...faults),
+        i: fc.nat({ max: 1 }),
+        name: fc.constant('a'),
+        ms: fc.nat({ max: 2 * TTL }),
+        mode: fc.constant('exclusive'),
+        flag: fc.boolean(),
+        pause: fc.oneof(fc.nat({ max: 20 }), fc.nat({ max: 3 * TTL })),
+      }),
+      { maxLength: 15 },
+    ),
+  );
+
 /** Another server takes over, grants, and is gone again, while some are away (R5). */
 const returning = fc.record({
   what: fc.constantFrom(
@@ -115,6 +146,7 @@ const story = fc.tuple(
     { weight: 2, arbitrary: fc.array(meeting, { maxLength: 40 }) },
     { weight: 1, arbitrary: refusing },
     { weight: 1, arbitrary: fc.array(sleeping, { maxLength: 20 }) },
+    { weight: 2, arbitrary: blocking },
     { weight: 1, arbitrary: fc.array(returning, { maxLength: 20 }) },
     { weight: 1, arbitrary: fc.array(guarding, { maxLength: 20 }) },
   ),

@@ -60,7 +60,8 @@ async function clientOf(adapter, ttl = TTL, before = { life: '', token: 0n }) {
     return told.shift();
   };
   const hello = () => adapter.hello(seen);
-  return { adapter, again, answers, clientId, grantsIn, hello, next, renew, session, step, told };
+  const calls = { again, answers, hello, next, renew, step };
+  return { adapter, clientId, grantsIn, seen, session, told, ...calls };
 }
 
 const plain = ({ code, limit }) => (code === 'otherLimit' ? `${code} ${limit}` : code);
@@ -102,6 +103,8 @@ const rejectsWith = (promise, code) => assert.rejects(promise, { code });
  * @property {any} alone options of a client that meets no other's sessions
  * @property {(session: string) => Promise<unknown>} expire makes a lease run out, as time would
  * @property {(session: string) => Promise<number>} left how much the server has of a session
+ * @property {(options?: any) => any} [keeper] an adapter of a keeper, which opens no session
+ * @property {(session: string) => Promise<number>} [leaseEnd] when a lease ends, by the server's clock
  * @property {(client: any, op: any) => Promise<unknown>} [remove] deletes a request of a client, as
  *   somebody would by hand
  * @property {() => number} [port] of the server; this and the next for `contractOfClients` only
@@ -297,6 +300,56 @@ function contract(engine) {
   describe('R5: what clients have seen', { skip: engine.neverForgets }, () => lives(engine));
   describe('marks', () => marks(engine));
   describe('queues', () => queues(engine));
+  describe('keepers', { skip: !engine.keeper }, () => keepers(engine));
+}
+
+/** @param {Engine} engine */
+function keepers({ client, expire, keeper, leaseEnd }) {
+  const keeperOf = (options) => {
+    const adapter = keeper(options);
+    adapters.add(adapter);
+    return adapter;
+  };
+  /** As another thread gets it. */
+  const ticketOf = ({ adapter }) => structuredClone(adapter.keeperTicket());
+
+  test('a keeper extends a lease, and replaces no connection', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const [held, waiting] = [request(name), request(name)];
+    await b.answers(held);
+    await a.answers(waiting);
+    const keeping = keeperOf();
+    const before = await leaseEnd(a.session);
+    // The clock of the server may not have gone on.
+    do assert.equal(await keeping.extend(ticketOf(a), a.seen), true);
+    while ((await leaseEnd(a.session)) <= before);
+    await b.answers(end(held));
+    assert.equal((await a.next()).granted, waiting.ref);
+    assert.deepEqual(await a.answers(end(waiting)), ['ended']);
+  });
+
+  test('a keeper is refused for a session that has expired, and for one that is closed', async () => {
+    const [dead, closed] = [await client(), await client()];
+    const keeping = keeperOf();
+    const tickets = [ticketOf(dead), ticketOf(closed)];
+    await expire(dead.session);
+    await closed.adapter.close(closed.session);
+    for (const ticket of tickets)
+      await isDead({ adapter: keeping }, keeping.extend(ticket, dead.seen));
+    await isDead(dead, dead.hello());
+  });
+
+  test('a keeper extends nothing in an epoch that the session has not seen', async () => {
+    const bucket = fresh('epochs');
+    const a = await client({ bucket });
+    const b = await client({ bucket }, TTL, { life: 'another server', token: 0n });
+    const keeping = keeperOf({ bucket });
+    assert.equal(await keeping.extend(ticketOf(a), a.seen), false);
+    const { life } = await a.renew();
+    assert.equal(await keeping.extend(ticketOf(a), { ...a.seen, life }), true);
+    await closeAll(a, b);
+  });
 }
 
 /** @param {Engine} engine */

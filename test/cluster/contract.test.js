@@ -19,6 +19,11 @@ describe('in memory', () => {
     client: ({ bucket = 'bucket' } = {}, ttl = TTL, seen = undefined) =>
       clientOf(new MemoryAdapter(connect(serverOf(bucket))), ttl, seen),
     alone: { bucket: 'alone' },
+    keeper: ({ bucket = 'bucket' } = {}) => new MemoryAdapter(connect(serverOf(bucket))),
+    leaseEnd: async (session) => {
+      const { sessions } = serverOf('bucket').snapshot();
+      return sessions.find(([id]) => id === session)[1].expires;
+    },
     expire: async (session) => serverOf('bucket').expire(session),
     left: async (session) => {
       const { rows, sessions } = serverOf('bucket').snapshot();

@@ -76,7 +76,8 @@ class MemoryServer {
    * @param rules for tests that take one away: `quarantine`, `connections`, `records` (R1: of how many
    *   steps), `orders` (R1), `busy` is an answer (R4), `listens` to what clients have seen, `leaps`:
    *   its tokens get ahead of those that nobody tells of (R5), `priorities`, `limits` are of the name
-   *   until nobody has it, and not of those who share it
+   *   until nobody has it, and not of those who share it, `epochs`: a keeper extends no lease in an
+   *   epoch that the session has not seen
    */
   constructor(machine, { ttl = 10_000, ...rules } = {}) {
     this.machine = machine;
@@ -91,6 +92,7 @@ class MemoryServer {
       leaps: true,
       priorities: true,
       limits: true,
+      epochs: true,
       ...rules,
     };
   }
@@ -470,6 +472,15 @@ class MemoryServer {
     };
   }
 
+  /** Extends a lease for who is not the session's connection. */
+  extend(id, seen) {
+    this.#hear(seen);
+    const session = this.#alive(id);
+    if (this.#rules.epochs && seen.life !== this.#life) return false;
+    session.expires = this.#now() + this.#ttl;
+    return true;
+  }
+
   sweep() {
     for (const id of [...this.#sessions.keys()]) if (!this.#isAlive(id)) this.#sessions.delete(id);
     for (const name of [...this.#names.keys()]) this.#process(name, true);
@@ -742,6 +753,19 @@ class MemoryAdapter {
     if (link === this.#link) this.#fetch = [...(renewal.stolen?.keys() ?? [])];
     this.#network.life = renewal.life;
     return renewal;
+  }
+
+  keeperTicket() {
+    return this.#session;
+  }
+
+  async extend(ticket, seen) {
+    if (this.#network.isRefused) throw unwelcome();
+    const link = this.#link ?? this.#connect();
+    link.onDown = () => {
+      if (this.#link === link) this.#link = undefined;
+    };
+    return link.call(() => this.#server.extend(ticket, seen));
   }
 
   sweep() {

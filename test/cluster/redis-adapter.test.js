@@ -271,6 +271,9 @@ describe('Redis', { skip: lacks.redis }, () => {
       const engine = {
         client: clientBy(make),
         alone: { bucket: `alone ${kind}` },
+        keeper: ({ bucket = 'bucket' } = {}) =>
+          new RedisAdapter(bucket, { client: make(server.port) }),
+        leaseEnd: async (session) => Number((await server.call('ZSCORE', `${P}:s`, session))[0]),
         endQuarantine: ({ bucket }) => endQuarantine(bucket),
         expire,
         left,

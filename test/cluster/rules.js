@@ -5,10 +5,14 @@
 const { mock } = require('node:test');
 const { RequestTable } = require('../../lib/cluster/session/request-table.js');
 const { MemoryAdapter } = require('./memory.js');
+const { LeaseCells } = require('../../lib/cluster/session/lease-cells.js');
 const { TTL } = require('./setup.js');
 
 /** R2: of a group each request is granted, and asked for again, by itself. */
 const isNoGroup = () => mock.method(RequestTable.prototype, 'groupOf', (place) => [place]);
+
+/** A keeper does not know that its session is cut off. */
+const isNeverCutOff = () => mock.getter(LeaseCells.prototype, 'isOpen', () => true);
 
 /** R3: what the server refuses is as a network that fails. */
 const refusesNothing = (adapter) =>
@@ -54,6 +58,11 @@ const RULES = {
   leaps: { server: { leaps: false } },
   /** R6. */
   clock: { clock: { isContinuous: false } },
+  /** Of keepers. */
+  keeper: { keeper: false },
+  epochs: { server: { epochs: false } },
+  'max blocked': { maxBlocked: Number.POSITIVE_INFINITY },
+  'cut off': { replace: isNeverCutOff },
 };
 
 /**

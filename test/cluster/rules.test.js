@@ -244,3 +244,58 @@ matters(
   'leaps',
   /comes twice/,
 );
+
+matters(
+  'a keeper keeps the locks of an event loop that is blocked for longer than a lease',
+  async (trial) => {
+    trial.request(0, 'a', {}, 5 * TTL);
+    await trial.world.advance(10);
+    trial.block(0, 3 * TTL);
+    trial.request(1, 'a', {}, 50);
+    await trial.world.advance(4 * TTL);
+  },
+  'keeper',
+  /is lost in spite of a keeper/,
+);
+
+matters(
+  'a keeper extends no lease in an epoch that its session has not seen',
+  async (trial) => {
+    trial.request(0, 'a', {}, 5 * TTL);
+    await trial.world.advance(10);
+    trial.block(0, 2 * TTL);
+    trial.fault();
+    trial.cluster.server.failOver(() => true);
+    trial.request(1, 'a', {}, 5 * TTL);
+    await trial.world.advance(3 * TTL);
+  },
+  'epochs',
+  /client 2 2 \(token \d+\) is held when client 1/,
+);
+
+matters(
+  'an event loop that hangs for longer than its keeper allows loses its locks',
+  async (trial) => {
+    trial.request(0, 'a', {}, TTL);
+    await trial.world.advance(10);
+    trial.block(0, 10 * TTL);
+    trial.request(1, 'a', {}, 50);
+    await trial.world.advance(9 * TTL);
+  },
+  'max blocked',
+  /hangs, and is kept/,
+);
+
+matters(
+  'a keeper keeps nothing for a session that is cut off',
+  async (trial) => {
+    trial.request(0, 'a', {}, TTL);
+    await trial.world.advance(10);
+    trial.fault();
+    trial.away(0);
+    trial.request(1, 'a', {}, 50);
+    await trial.world.advance(6 * TTL);
+  },
+  'cut off',
+  /is cut off, and is kept/,
+);

@@ -5,11 +5,35 @@
 require('../../lib/index.js');
 const { ClusterBackend } = require('../../lib/cluster/backend.js');
 const { createLockManager } = require('../../lib/extensions/manager/lock-manager.js');
+const { LeaseKeeper } = require('../../lib/cluster/session/lease-keeper.js');
 const { deferred } = require('../helpers/locks.js');
 const { MemoryAdapter, MemoryServer, Network } = require('./memory.js');
 const { Machine, World } = require('./world.js');
 
 const TTL = 10_000;
+/** Longer than several leases. */
+const MAX_BLOCKED = 3 * TTL;
+
+/**
+ * The keeper's thread of a client, which runs while the client's event loop is blocked. Its machine is
+ * the client's: its clocks are the same, and what stops the client stops it, too.
+ */
+class KeeperThread {
+  maxBlocked = MAX_BLOCKED;
+
+  constructor(world, server, clock, maxBlocked = MAX_BLOCKED) {
+    this.maxBlocked = maxBlocked;
+    this.machine = new Machine(world, clock);
+    this.network = new Network(world, this.machine, server);
+  }
+
+  keep(keeping, cells) {
+    const make = async () => new MemoryAdapter(this.network);
+    const keeper = new LeaseKeeper(keeping, cells, this.machine, make, () => {});
+    keeper.start();
+    return keeper;
+  }
+}
 
 class Cluster {
   world = new World();
@@ -31,20 +55,27 @@ class Cluster {
     rules,
     window,
     wrap = (a) => a,
+    keeper = false,
+    maxBlocked,
   } = {}) {
     const machine = new Machine(this.world, { random: this.random, ...clock });
     const network = new Network(this.world, machine, this.server);
     const adapter = wrap(new MemoryAdapter(network, window));
+    const options = { random: this.random, ...clock };
+    const thread = keeper
+      ? new KeeperThread(this.world, this.server, options, maxBlocked)
+      : undefined;
     const changes = [];
     const backend = new ClusterBackend(adapter, {
       ttl,
       clock: machine,
       rules,
+      keeper: thread,
       info: { clientId: name },
       onChange: (change) => changes.push(change),
     });
     const locks = createLockManager(backend);
-    const client = { name, machine, network, adapter, backend, locks, changes };
+    const client = { name, machine, network, adapter, backend, locks, changes, thread };
     this.clients.push(client);
     return client;
   }
@@ -103,4 +134,4 @@ class Cluster {
   }
 }
 
-module.exports = { Cluster, TTL };
+module.exports = { Cluster, MAX_BLOCKED, TTL };

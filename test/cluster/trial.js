@@ -8,20 +8,28 @@
 
 const { Recorder, check } = require('./check.js');
 const { WINDOW } = require('./memory.js');
-const { Cluster, TTL } = require('./setup.js');
+const { Cluster, MAX_BLOCKED, TTL } = require('./setup.js');
 
 class Trial {
   events = [];
   open = new Set();
   /** How many requests do not arrive, each of which keeps others waiting for a time. */
   unheard = 0;
+  /** How many faults there were, but for event loops that were blocked. */
+  harms = 0;
+  /** What is wrong with the keepers of clients, in words. */
+  unkept = [];
 
   /**
    * @param rates how fast the clocks of the server and the clients go
-   * @param options `server`, and `rules`, `clock` and `wrap`, of the clients, take a rule away;
-   *   `patience`: how long everybody is waited for in the end
+   * @param options `server`, and `rules`, `clock` and `wrap`, of the clients, take a rule away, as
+   *   `keeper` and `maxBlocked` do, of the first client, which has a keeper; `patience`: how long
+   *   everybody is waited for in the end
    */
-  constructor(rates, { server = {}, random, patience = 1000 * TTL, ...ofClients } = {}) {
+  constructor(
+    rates,
+    { server = {}, random, patience = 1000 * TTL, keeper = true, maxBlocked, ...ofClients } = {},
+  ) {
     this.patience = patience;
     this.ofClients = ofClients;
     this.cluster = new Cluster({ server, clock: { rate: rates[0] }, random });
@@ -32,12 +40,14 @@ class Trial {
     );
     for (const [i, rate] of rates.slice(1).entries()) {
       const clock = { ...ofClients.clock, rate };
-      this.cluster.start({ ...ofClients, window: WINDOW - i, clock });
+      const kept = { keeper: keeper && i === 0, maxBlocked };
+      this.cluster.start({ ...ofClients, ...kept, window: WINDOW - i, clock });
     }
   }
 
   /** A fault begins or ends. */
   fault() {
+    this.harms++;
     this.recorder.record('fault', {});
   }
 
@@ -103,6 +113,16 @@ class Trial {
     const client = this.client(i);
     if (client.machine.isStopped) return;
     this.fault();
+    client.thread?.machine.stop({ asleep });
+    this.#stopLoop(client, asleep, () => {
+      client.thread?.machine.resume();
+      this.fault();
+      if (asleep) this.#lookFrom(client, 0);
+    });
+    this.world.after(milliseconds, () => client.resume?.());
+  }
+
+  #stopLoop(client, asleep, resumed) {
     client.machine.stop({ asleep });
     this.recorder.record('stopped', { client: client.name });
     client.resume = () => {
@@ -111,10 +131,48 @@ class Trial {
       client.machine.isStopped = false;
       this.#look(client);
       client.machine.resume();
-      this.fault();
-      if (asleep) this.#lookFrom(client, 0);
+      resumed();
     };
-    this.world.after(milliseconds, () => client.resume?.());
+  }
+
+  /** Its event loop does not turn; its keeper's thread goes on. */
+  block(i, milliseconds) {
+    const client = this.client(i);
+    if (client.machine.isStopped) return;
+    const { harms } = this;
+    const held = [...this.open].filter((one) => one.client === client && one.lock.held);
+    this.recorder.record('fault', {});
+    this.#stopLoop(client, false, () => {
+      this.recorder.record('fault', {});
+      const isKept = i === 0 && milliseconds <= MAX_BLOCKED && harms === this.harms;
+      const lost = held.filter(({ lock }) => isKept && lock.signal.reason?.reason !== undefined);
+      for (const { id } of lost) this.unkept.push(`request ${id} is lost in spite of a keeper`);
+    });
+    const { resume } = client;
+    this.world.after(milliseconds, () => client.resume === resume && resume());
+    this.world.after(
+      MAX_BLOCKED + 3 * TTL,
+      () => client.resume === resume && this.#expectNothing(client, 'hangs'),
+    );
+  }
+
+  /** A client is cut off; its keeper need not be. */
+  away(i) {
+    const client = this.client(i);
+    const { network } = client;
+    network.isCut = true;
+    network.cutAt = this.world.now;
+    const { cutAt } = network;
+    this.world.after(3 * TTL, () => {
+      if (network.isCut && network.cutAt === cutAt) this.#expectNothing(client, 'is cut off');
+    });
+  }
+
+  /** A client that renews no more is in nobody's way, whatever its keeper does. */
+  #expectNothing(client, why) {
+    const held = this.cluster.server.query().filter((entry) => entry.clientId === client.name);
+    for (const { ref, name } of held)
+      this.unkept.push(`${name}: ${client.name} ${why}, and is kept with ${ref}`);
   }
 
   kill(i) {
@@ -124,8 +182,10 @@ class Trial {
     client.isKilled = true;
     client.resume = undefined;
     client.machine.kill();
+    client.thread?.machine.kill();
     this.recorder.record('killed', { client: client.name });
     client.network.cut();
+    client.thread?.network.cut();
     this.cluster.start(this.ofClients);
   }
 
@@ -194,7 +254,7 @@ class Trial {
 
   do({ what, i, name, ms, mode, flag, priority = 0 }) {
     const { server } = this.cluster;
-    const { network, machine } = this.client(i);
+    const { network, machine, thread } = this.client(i);
     const hold = 1 + (ms % 7) * (ms % 2 ? TTL / 3 : 5);
     const options = { mode, priority };
     if (what === 'request') this.request(i, name, options, hold);
@@ -214,23 +274,21 @@ class Trial {
     else if (what === 'failBack') this.failBack();
     else if (what === 'stop') this.stop(i, ms, flag);
     else if (what === 'sleep') this.stop(i, ms, true);
+    else if (what === 'block') this.block(i, 3.5 * ms);
     else if (what === 'kill') this.kill(i);
     else if (what === 'close') this.close(i);
     else if (what === 'stopServer') this.stopServer(ms);
     else {
       this.fault();
-      if (what === 'cut') network.cut();
-      else if (what === 'drop') network.drops[flag ? 'call' : 'reply'] = true;
-      else if (what === 'away') network.isCut = true;
-      else if (what === 'unwelcome') {
-        network.isRefused = true;
-        network.cut();
-      } else if (what === 'delay') network.delay = ms / 10;
-      else if (what === 'narrow') network.most = ms % 4;
-      else if (what === 'twice') network.isTwice = flag;
-      else if (what === 'heal') this.#heal(network);
-      else if (what === 'wall') machine.setWallBy(flag ? ms : -ms);
-      else if (what === 'wall back') machine.setWallBy(-ms);
+      // The connections of a client and of its keeper break together, or only one of them does.
+      const networks = [network, ...(thread ? [thread.network] : [])];
+      const broken = thread ? [networks, [network], [thread.network]][ms % 3] : networks;
+      const machines = [machine, ...(thread ? [thread.machine] : [])];
+      if (what === 'away' && broken.includes(network)) this.away(i);
+      if (FAULTS[what]) for (const one of broken) FAULTS[what](one, ms, flag);
+      else if (what === 'heal') for (const one of networks) this.#heal(one);
+      else if (what === 'wall') for (const one of machines) one.setWallBy(flag ? ms : -ms);
+      else if (what === 'wall back') for (const one of machines) one.setWallBy(-ms);
       else if (what === 'restart') this.#restart(flag);
       else if (what === 'failOver') server.failOver(({ ref }) => flag || ref % 2 === 1);
     }
@@ -255,6 +313,7 @@ class Trial {
   #heal(network) {
     network.drops = { call: false, reply: false };
     network.isCut = false;
+    network.cutAt = undefined;
     network.isRefused = false;
     network.delay = 1;
     network.most = Number.POSITIVE_INFINITY;
@@ -267,6 +326,7 @@ class Trial {
     this.cluster.server.machine.resume();
     for (const client of this.cluster.clients) {
       this.#heal(client.network);
+      if (client.thread) this.#heal(client.thread.network);
       client.resume?.();
     }
     if (!isCalm) this.fault();
@@ -278,7 +338,10 @@ class Trial {
     }
     await this.#close();
     const alive = this.cluster.clients.filter(({ isKilled }) => !isKilled);
-    const timers = alive.reduce((sum, { machine }) => sum + machine.timers, 0);
+    const machines = alive.flatMap(({ machine, thread }) =>
+      thread ? [machine, thread.machine] : machine,
+    );
+    const timers = machines.reduce((sum, machine) => sum + machine.timers, 0);
     // Those who were killed are swept away by whoever comes next.
     await this.world.advance(2 * TTL);
     this.cluster.server.sweep();
@@ -288,6 +351,7 @@ class Trial {
     return [
       ...wrong,
       ...twice,
+      ...this.unkept,
       ...this.#falseReasons(),
       ...check([...this.events, ...this.#tickets()], {
         // Where nothing goes wrong there are no leases, quarantines and connections to wait for.
@@ -331,6 +395,30 @@ class Trial {
       });
   }
 }
+
+/** What happens to a network. */
+const FAULTS = {
+  cut: (network) => network.cut(),
+  drop: (network, _ms, flag) => {
+    network.drops[flag ? 'call' : 'reply'] = true;
+  },
+  away: (network) => {
+    network.isCut = true;
+  },
+  unwelcome: (network) => {
+    network.isRefused = true;
+    network.cut();
+  },
+  delay: (network, ms) => {
+    network.delay = ms / 10;
+  },
+  narrow: (network, ms) => {
+    network.most = ms % 4;
+  },
+  twice: (network, _ms, flag) => {
+    network.isTwice = flag;
+  },
+};
 
 const namesFrom = (name) => (name === 'a' ? ['a', 'b'] : ['b', 'a']);
 

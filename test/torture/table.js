@@ -388,7 +388,7 @@ const members = {
   NamedOptions: ['label', 'bucket', 'locks'],
   BucketOptions: ['directory'],
   PostgresOptions: ['pool', 'sql', 'ttl', 'label'],
-  RedisOptions: ['client', 'ttl', 'label', 'shards'],
+  RedisOptions: ['client', 'ttl', 'label', 'shards', 'keeper'],
   EtcdOptions: ['endpoints', 'ttl', 'label'],
 };
 
@@ -402,6 +402,8 @@ const leftOut = {
   'RedisOptions.prefix': 'what keys begin with: test/cluster/redis-adapter.test.js',
   'PostgresOptions.releaseOnSignal': 'how a process ends: test/cluster/exit.test.js',
   'RedisOptions.releaseOnSignal': 'how a process ends: test/cluster/exit.test.js',
+  'KeeperOptions.maxBlocked': 'time that passes: test/cluster/rules.test.js',
+  'KeeperOptions.module': 'how a client is made: test/cluster/keeper.test.js',
   'EtcdOptions.releaseOnSignal': 'how a process ends: test/cluster/exit.test.js',
   'EtcdOptions.auth': 'who may: test/cluster/etcd-adapter.test.js',
   'EtcdOptions.fetch': 'how it is reached: test/cluster/etcd-adapter.test.js',

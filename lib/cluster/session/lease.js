@@ -4,7 +4,8 @@
  * Computes when the session's lease ends in this process (R6). The continuous clock is the most
  * reliable one, because it also counts while the machine sleeps, and nobody can set it. The
  * monotonic and the wall clock are also read, and the lease ends as soon as it has ended by any of
- * the three clocks.
+ * the three clocks. A keeper's thread may have extended the lease as well (lease-cells.js): the later
+ * end counts.
  */
 
 /** @import { Clock } from './clock.js' */
@@ -17,6 +18,11 @@
  */
 
 class Lease {
+  /**
+   * Memory that the keeper's thread writes to. The lease of another session has other cells.
+   * @type {InstanceType<typeof import('./lease-cells.js').LeaseCells> | undefined}
+   */
+  cells;
   #clock;
   #margin;
   #end = 0;
@@ -56,6 +62,21 @@ class Lease {
 
   /** Milliseconds until the lease ends; 0 or less if it has ended. */
   rest() {
+    return this.cells?.isDead ? 0 : this.#restByClocks();
+  }
+
+  /** Whether the server has ended the session before its lease was over. */
+  get isEndedByServer() {
+    return this.cells?.isDead === true && this.#restByClocks() > 0;
+  }
+
+  #restByClocks() {
+    const { cells } = this;
+    const rest = this.#ownRest();
+    return cells === undefined ? rest : Math.max(rest, cells.rest(this.#clock));
+  }
+
+  #ownRest() {
     const clock = this.#clock;
     return Math.min(
       this.#continuousEnd - clock.continuous(),

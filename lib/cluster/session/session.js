@@ -27,6 +27,7 @@ const { systemClock } = require('./clock.js');
 const { reasonError, isOwnReason, unreachableError } = require('../errors.js');
 const { KeepAlive } = require('./keep-alive.js');
 const { Lease } = require('./lease.js');
+const { LeaseCells } = require('./lease-cells.js');
 const { SendQueue } = require('./send-queue.js');
 const { outcomeOnSessionEnd } = require('./outcomes.js');
 const { Grants } = require('./grants.js');
@@ -50,6 +51,7 @@ const { within } = require('./within.js');
 /** @import { Call, CallTimeout } from './in-flight-calls.js' */
 /** @import { Clock } from './clock.js' */
 /** @import { Times } from './lease.js' */
+/** @import { Keeper, KeptLease } from './lease-keeper.js' */
 /** @typedef {InstanceType<typeof import('./tracked-request.js').TrackedRequest>} TrackedRequest */
 /** @typedef {NonNullable<InstanceType<typeof SendQueue>['first']>} SentStep */
 
@@ -94,7 +96,8 @@ const RULES = Object.freeze({ margin: 0.9, compares: true });
 
 /**
  * The timers of a session. When the connection is lost, every `ConnectionTimer` is cleared.
- * @typedef {'deadline' | 'unanswered' | 'busy' | 'unopened' | ConnectionTimer | CallTimeout} Item
+ * @typedef {'deadline' | 'unanswered' | 'busy' | 'unopened' | 'turn' | ConnectionTimer | CallTimeout}
+ *   Item
  * @typedef {'renew' | 'sweep' | 'look' | 'reconnect' | 'open'} ConnectionTimer
  */
 
@@ -108,6 +111,9 @@ const FIRST_RETRY = 50;
 const LAST_RETRY = 2000;
 /** The longest pause while the server refuses and there is no lease that could expire. */
 const LAST_REFUSED = 60_000;
+
+/** A kept session shows at least this often, in milliseconds, that its event loop turns. */
+const TURN = 1000;
 
 /**
  * While a request waits, a renewal is sent at least this often, and its answer is due within this
@@ -137,6 +143,9 @@ class Session {
   /** The error of a connection that failed before its session was in use. @type {unknown} */
   #earlyBreak;
   #lease;
+  #keeper;
+  /** While there is a session with a keeper. @type {KeptLease | undefined} */
+  #keptLease;
   /** Consecutive failed attempts to open a session that lives until its first renewal. */
   #attempts = 0;
   /** Consecutive failed attempts to reconnect this session. */
@@ -171,15 +180,17 @@ class Session {
   /**
    * @param {object} options @param {Adapter} options.adapter for this session alone
    * @param {SessionInfo} options.info @param {number} options.ttl @param {Clock} [options.clock]
-   * @param {Partial<Rules>} [options.rules] @param {Listener} listener
+   * @param {Partial<Rules>} [options.rules] @param {Keeper} [options.keeper] @param {Listener}
+   *   listener
    */
-  constructor({ adapter, info, ttl, clock = systemClock, rules }, listener) {
+  constructor({ adapter, info, ttl, clock = systemClock, rules, keeper }, listener) {
     this.#adapter = adapter;
     this.#info = info;
     this.#ttl = ttl;
     this.#clock = clock;
     this.#rules = { ...RULES, ...rules };
     this.#lease = new Lease(clock, this.#rules.margin);
+    this.#keeper = keeper;
     this.#listener = listener;
     this.#timers = new Timers(clock, (/** @type {Item[]} */ due) => this.#handleDue(due));
     this.#calls = new InFlightCalls(
@@ -467,6 +478,7 @@ class Session {
     else if (item === 'unanswered') this.#failUnanswered();
     else if (item === 'busy') this.#repeatBusy();
     else if (item === 'unopened') this.#warnSoon();
+    else if (item === 'turn') this.#showTurn();
     else if (item === 'no open')
       this.#openLater(this.#timeoutError(this.#calls.describeTimeout(item)));
     else if (item !== 'deadline')
@@ -566,6 +578,7 @@ class Session {
   /** @param {State} state @param {Reason} [reason] @param {unknown} [cause] */
   #setState(state, reason, cause) {
     this.state = state;
+    if (this.#lease.cells) this.#lease.cells.isOpen = state === 'open';
     if (state !== 'refused' && state !== 'lost') {
       this.#refusal = undefined;
       this.#refusals = 0;
@@ -635,6 +648,7 @@ class Session {
     this.#renewAfter(times);
     this.#timers.clear('unopened');
     this.#setState('open');
+    this.#keepLease();
     this.#readiness.resolve();
     if (this.#earlyBreak !== undefined) this.#handleDisconnect(this.#earlyBreak);
   }
@@ -651,10 +665,48 @@ class Session {
   #forgetSession() {
     this.#previous = this.#session;
     this.#session = '';
+    this.#stopKeeping();
+  }
+
+  /** Has the keeper's thread extend the lease while the event loop is blocked. */
+  #keepLease() {
+    const keeper = this.#keeper;
+    if (keeper === undefined) return;
+    const cells = new LeaseCells();
+    cells.isOpen = true;
+    this.#lease.cells = cells;
+    this.#showTurn();
+    const keeping = {
+      ticket: this.#adapter.keeperTicket?.(),
+      seen: { ...this.#seen },
+      ttl: this.#ttl,
+      margin: this.#rules.margin,
+      maxBlocked: keeper.maxBlocked,
+    };
+    this.#keptLease = keeper.keep(keeping, cells);
+  }
+
+  /** @returns {Promise<void> | undefined} see KeptLease */
+  #stopKeeping() {
+    const keptLease = this.#keptLease;
+    this.#keptLease = undefined;
+    this.#lease.cells = undefined;
+    this.#timers.clear('turn');
+    return keptLease?.stop();
+  }
+
+  /** Shows the keeper that the event loop turns. */
+  #showTurn() {
+    const { cells } = this.#lease;
+    if (!cells || !this.#keeper) return;
+    const now = this.#now();
+    cells.lastTurn = now;
+    this.#timers.set('turn', now + Math.min(TURN, this.#keeper.maxBlocked / 4));
   }
 
   #handleExpiry() {
-    if (this.#isCutOff) this.#loseSession('unreachable', this.#outageReason);
+    if (this.#lease.isEndedByServer) this.#loseSession('failover', undefined);
+    else if (this.#isCutOff) this.#loseSession('unreachable', this.#outageReason);
     else this.#loseSession('expired', undefined);
   }
 
@@ -764,6 +816,8 @@ class Session {
     // be executed.
     if (this.#isCutOff) this.#dropMissedSteps(renewal.step);
     if (this.#rules.compares) this.#grants.compareWithServer(renewal, news);
+    // The keeper must not extend the lease in an epoch in which nothing has been compared.
+    this.#keptLease?.update({ ...this.#seen });
     if (renewal.step !== undefined) this.#sendQueue.markDone(renewal.step);
     if (this.#isCutOff) {
       this.#setState('open');
@@ -991,6 +1045,7 @@ class Session {
     this.#dropConnection();
     this.#timers.clearAll();
     this.#session = '';
+    const keeping = this.#stopKeeping();
     this.#closeReason = error;
     /** @type {TrackedRequest[]} */
     const ending = [];
@@ -1008,7 +1063,10 @@ class Session {
     this.#setState('closed', reason, cause);
     this.#readiness.reject(error);
     this.#clearSendQueue();
-    await this.#keepAlive.during(() => this.#closeAtServer(session, opening, patience));
+    await this.#keepAlive.during(async () => {
+      await this.#closeAtServer(session, opening, patience);
+      await keeping;
+    });
     for (const tracked of ending) this.#requests.leave(tracked);
     this.#keepAlive.update();
   }

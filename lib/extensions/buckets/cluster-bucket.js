@@ -5,8 +5,10 @@
  * `state` and by the events `suspect`, `refused`, `lost` and `open`.
  */
 
+const path = require('node:path');
 const { isMainThread } = require('node:worker_threads');
 const { ClusterBackend } = require('../../cluster/backend.js');
+const { keeperOf } = require('../../cluster/keeper/keeper.js');
 const { TTL } = require('../../cluster/ttl.js');
 const { Event, EventTarget, asyncDispose } = require('../../platform/realm.js');
 const { Bucket } = require('./bucket.js');
@@ -17,9 +19,13 @@ const { requireArguments, rejectUnknownOptions, toDOMString } = require('../../s
 const { assign } = Object;
 
 /** @import { Adapter } from '../../cluster/adapter.js' */
+/** @import { Keeper } from '../../cluster/session/lease-keeper.js' */
 /** @typedef {InstanceType<typeof ClusterBucket>} ClusterBucketType */
 
 const OPEN_BUCKET = "'openBucket'";
+
+/** The options of all engines. */
+const OF_ALL = ['ttl', 'label', 'releaseOnSignal', 'keeper'];
 
 const TOLD = ['suspect', 'refused', 'lost', 'open'];
 
@@ -40,16 +46,17 @@ class ClusterBucket extends EventTarget {
 
   /**
    * @param {string} name @param {Adapter} adapter must belong to this bucket alone
-   * @param {{ ttl: number, label?: string, signals?: readonly NodeJS.Signals[] }} options `ttl` is
-   *   the length of a lease in milliseconds, `label` the label of requests without one, `signals`
-   *   the signals that end the process only after its locks are released
+   * @param {{ ttl: number, label?: string, signals?: readonly NodeJS.Signals[], keeper?: Keeper }}
+   *   options `ttl` is the length of a lease in milliseconds, `label` the label of requests without
+   *   one, `signals` the signals that end the process only after its locks are released
    */
-  constructor(name, adapter, { ttl, label, signals }) {
+  constructor(name, adapter, { ttl, label, signals, keeper }) {
     super();
     this.#backend = new ClusterBackend(adapter, {
       ttl,
       label,
       signals,
+      keeper,
       onChange: ({ state, reason, cause }) => {
         if (!TOLD.includes(state)) return;
         this.dispatchEvent(assign(new Event(state), { reason, cause }));
@@ -94,12 +101,13 @@ class ClusterBucket extends EventTarget {
  * @param {number} count of arguments @param {any} givenName @param {any} givenOptions
  * @param {readonly string[]} names the engine's own options, besides those of all engines
  * @param {(name: string, options: any) => Adapter} adapterOf
+ * @param {EngineForKeeper} [engine] undefined if the engine has no keeper
  * @throws {TypeError} if an option is invalid
  */
-function openClusterBucket(count, givenName, givenOptions, names, adapterOf) {
+function openClusterBucket(count, givenName, givenOptions, names, adapterOf, engine) {
   requireArguments(count, 2, OPEN_BUCKET);
   const name = toDOMString(givenName, OPEN_BUCKET, 'The name');
-  rejectUnknownOptions(givenOptions, [...names, 'ttl', 'label', 'releaseOnSignal'], OPEN_BUCKET);
+  rejectUnknownOptions(givenOptions, [...names, ...OF_ALL], OPEN_BUCKET);
   const options = Object(givenOptions);
   const { ttl = TTL.usual, label, releaseOnSignal } = options;
   if (typeof ttl !== 'number' || !(ttl >= TTL.least && ttl <= TTL.most)) {
@@ -108,11 +116,68 @@ function openClusterBucket(count, givenName, givenOptions, names, adapterOf) {
       `'ttl' is ${describe(ttl)}; expected ${TTL.least} to ${TTL.most} milliseconds.`,
     );
   }
-  return new ClusterBucket(name, adapterOf(name, options), {
+  const adapter = adapterOf(name, options);
+  return new ClusterBucket(name, adapter, {
+    keeper: toKeeper(name, options, engine),
     ttl,
     label: label === undefined ? undefined : toDOMString(label, OPEN_BUCKET, "The 'label' option"),
     signals: toSignals(releaseOnSignal),
   });
+}
+
+/**
+ * What the keeper's thread needs of an engine: its name, and how to send a client and the options of
+ * an adapter there.
+ * @typedef {{ name: import('../../cluster/keeper/keeper.js').Plan['engine'],
+ *   clientPlanOf: (options: any) => any, adapterOptionsOf: (options: any) => any }} EngineForKeeper
+ */
+
+/** How long an event loop may be blocked until a keeper gives its locks up, in milliseconds. */
+const MAX_BLOCKED = Object.freeze({ least: 1_000, most: 3_600_000, usual: 60_000 });
+
+/**
+ * @param {string} bucket @param {any} options of `openBucket` @param {EngineForKeeper} [engine]
+ * @returns {Keeper | undefined}
+ */
+function toKeeper(bucket, options, engine) {
+  const { keeper = false } = options;
+  if (keeper === false) return undefined;
+  if (engine === undefined) {
+    throw notSupportedError(
+      "The 'keeper' option is available only for Redis. Choose a 'ttl' that is longer than the " +
+        'event loop may be blocked.',
+    );
+  }
+  if (keeper !== true && (typeof keeper !== 'object' || keeper === null)) {
+    throw typeError(
+      OPEN_BUCKET,
+      `'keeper' is ${describe(keeper)}; expected true or { maxBlocked, module }.`,
+    );
+  }
+  rejectUnknownOptions(keeper, ['maxBlocked', 'module'], `${OPEN_BUCKET} with 'keeper'`);
+  const { maxBlocked = MAX_BLOCKED.usual, module } = keeper;
+  const { least, most } = MAX_BLOCKED;
+  if (typeof maxBlocked !== 'number' || !(maxBlocked >= least && maxBlocked <= most)) {
+    throw typeError(
+      OPEN_BUCKET,
+      `'keeper.maxBlocked' is ${describe(maxBlocked)}; expected ${least} to ${most} milliseconds.`,
+    );
+  }
+  const file = toFile(module);
+  const client = file === undefined ? engine.clientPlanOf(options) : undefined;
+  const plan = { engine: engine.name, bucket, options: engine.adapterOptionsOf(options) };
+  return keeperOf({ ...plan, client, module: file }, maxBlocked);
+}
+
+/** @param {any} module of the option `keeper` */
+function toFile(module) {
+  if (module === undefined) return undefined;
+  const file = String(module);
+  if (path.isAbsolute(file) || file.startsWith('file:')) return file;
+  throw typeError(
+    OPEN_BUCKET,
+    `'keeper.module' is ${describe(module)}; expected an absolute path or a file: URL.`,
+  );
 }
 
 /** The signals by which programs are usually asked to end. @type {NodeJS.Signals[]} */

@@ -316,6 +316,13 @@ class ExtendedRequest extends LockRequest {
     return this.backend.remaining?.(this) ?? Number.POSITIVE_INFINITY;
   }
 
+  /** @override */
+  get lossSignal() {
+    // This call marks the lock as lost if its lease has ended and no event has said so yet.
+    if (this.held) this.backend.holds?.(this);
+    return super.lossSignal;
+  }
+
   /** @override @param {boolean} fromEvents */
   publishLoss(fromEvents) {
     if (fromEvents && this.reject && !this.origin)

@@ -410,6 +410,40 @@ class RedisAdapter {
     return { alive: true, mine, stolen, nextExpiryIn, grantsIn, life, step: this.#lastDone };
   }
 
+  keeperTicket() {
+    return { session: this.#session, needs: this.#needs };
+  }
+
+  /** @param {{ session: string, needs: Needs }} ticket @param {Seen} seen */
+  async extend({ session, needs }, seen) {
+    const link = this.#link ?? (await this.#openForCalls());
+    const replies = await this.#onEachShard(async (prefix, shard) => {
+      const args = this.#argumentsOf(prefix, 'extend', session, '0', needs);
+      args.push(...this.#seenOf(seen, shard));
+      return checkReply(await run(link, prefix, args))[0];
+    });
+    return replies.every((reply) => reply === '1');
+  }
+
+  /** Opens a connection that receives no messages. */
+  async #openForCalls() {
+    const generation = this.#dropLinks();
+    const link = this.#makeLink(false);
+    try {
+      await link.open(new Map());
+      if (generation !== this.#generation) throw staleError();
+    } catch (error) {
+      link.drop();
+      throw explain(error);
+    }
+    this.#newLink = undefined;
+    this.#link = link;
+    link.onDown = () => {
+      if (this.#link === link) this.#link = undefined;
+    };
+    return link;
+  }
+
   /** The number of the last step that all shards concerned have executed. */
   get #lastDone() {
     const last = this.#last;
@@ -508,8 +542,9 @@ class RedisAdapter {
     return ++this.#generation;
   }
 
-  #makeLink() {
-    const link = new RedisLink(this.#client, this.#kind);
+  /** @param {boolean} [hasMessages] */
+  #makeLink(hasMessages) {
+    const link = new RedisLink(this.#client, this.#kind, hasMessages);
     this.#newLink = link;
     return link;
   }

@@ -285,7 +285,7 @@ async function subscribeIoredis(client, channel, onMessage) {
 class RedisLink {
   #kind;
   #client;
-  /** The client for messages; a cluster has one client for both. */
+  /** The client for messages; a cluster, and a link without messages, has one client for both. */
   #subscriber;
   #isDown = false;
   /** Functions that reject the calls under way. @type {Set<(error: unknown) => void>} */
@@ -297,11 +297,15 @@ class RedisLink {
   /** Called once, with the error. @type {(error: unknown) => void} */
   onDown = () => {};
 
-  /** @param {Client} client @param {Kind} kind */
-  constructor(client, kind) {
+  /**
+   * @param {Client} client @param {Kind} kind
+   * @param {boolean} [hasMessages] whether `open` may be given channels
+   */
+  constructor(client, kind, hasMessages = true) {
     this.#kind = KINDS[kind];
     this.#client = this.#duplicate(client);
-    this.#subscriber = this.#kind.isCluster ? this.#client : this.#duplicate(client);
+    const isShared = this.#kind.isCluster || !hasMessages;
+    this.#subscriber = isShared ? this.#client : this.#duplicate(client);
   }
 
   /** @param {Client} client */

@@ -846,6 +846,18 @@ function F.renew()
   return reply
 end
 
+function F.extend()
+  F.compare_seen(ARGV[5], tonumber(ARGV[6]))
+  local refused = F.check_rights()
+  if refused then return refused end
+  local ttl = F.is_alive(me) and tonumber(call('HGET', INFO, 'ttl'))
+  if not ttl then return { '-2' } end
+  if epoch ~= ARGV[5] then return { '0' } end
+  F.set_lease(me, now + ttl, '0')
+  call('HSET', M, 'renewed', F.int(now))
+  return { '1' }
+end
+
 function F.try_to_read(key)
   local is_read, it = pcall(F.read_name, key)
   return is_read and it

@@ -114,6 +114,7 @@ else
 -- @include open.lua
 -- @include hello.lua
 -- @include renew.lua
+-- @include extend.lua
 -- @include sweep.lua
 -- @include close.lua
 -- @include query.lua

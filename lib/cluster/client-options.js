@@ -1,0 +1,71 @@
+'use strict';
+
+/**
+ * What another thread needs to make a client like the user's: the file of the client's class, and
+ * options that can be sent there.
+ */
+
+const { isArrayBufferView, isAnyArrayBuffer } = require('node:util').types;
+const { argumentError, describe } = require('../platform/errors.js');
+
+/** A module of a file, or a function that makes the user's client. */
+const INSTEAD =
+  "Pass keeper: { module: '/path/of/a/file.js' }: the file exports a function that returns such a " +
+  'client (docs/CLUSTER.md, "Keeper").';
+
+/**
+ * Throws if a value contains something that cannot be sent to another thread.
+ * @param {unknown} value @param {string} name of the option, for the message
+ */
+function requireCloneable(value, name) {
+  if (isAnyArrayBuffer(value) || isArrayBufferView(value)) return;
+  if (typeof value === 'function' || typeof value === 'symbol' || isInstance(value)) {
+    throw argumentError(
+      `'keeper' cannot send the client's option '${name}' to its thread: it is ${describe(value)}. ` +
+        INSTEAD,
+    );
+  }
+  if (typeof value !== 'object' || value === null) return;
+  for (const [key, part] of Object.entries(value)) requireCloneable(part, `${name}.${key}`);
+}
+
+/** Whether a value is an object of a class, and no plain object or array. @param {any} value */
+function isInstance(value) {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+  const prototype = Object.getPrototypeOf(value);
+  // The plain objects of another realm have another prototype, whose own prototype is null.
+  return prototype !== null && Object.getPrototypeOf(prototype) !== null;
+}
+
+/**
+ * Options without those that the keeper's connections do not use.
+ * @param {any} options of a client @param {readonly string[]} unused
+ * @throws {TypeError} if an option cannot be sent to another thread
+ */
+function cloneableOptions(options, unused) {
+  const kept = Object.entries(options ?? {}).filter(([name]) => !unused.includes(name));
+  for (const [name, value] of kept) requireCloneable(value, name);
+  return Object.fromEntries(kept);
+}
+
+/**
+ * The loaded file whose export is the class of a client, or one that it extends.
+ * @param {object} client @param {RegExp} pattern of the file's name
+ * @throws {TypeError} if there is no such file, as in a bundle
+ */
+function fileOfClass(client, pattern) {
+  const loaded = Object.entries(require.cache).filter(([file]) => pattern.test(file));
+  for (let one = Object.getPrototypeOf(client); one; one = Object.getPrototypeOf(one)) {
+    // The `constructor` of a prototype may be that of a mixed-in class.
+    const isClass = (/** @type {any} */ exported) => exported?.prototype === one;
+    const found = loaded.find(
+      ([, module]) => isClass(module?.exports) || isClass(module?.exports?.default),
+    );
+    if (found) return found[0];
+  }
+  throw argumentError(
+    `'keeper' does not find the file from which the client's class was loaded. ${INSTEAD}`,
+  );
+}
+
+module.exports = { INSTEAD, cloneableOptions, fileOfClass };

@@ -1,0 +1,77 @@
+'use strict';
+
+/** Sends what the keeper's thread needs to connect to Redis, and makes the adapter there. */
+
+const { argumentError } = require('../../../platform/errors.js');
+const { INSTEAD, cloneableOptions, fileOfClass } = require('../../client-options.js');
+const { RedisAdapter } = require('./adapter.js');
+const { keyPrefixOf, kindOf } = require('./link.js');
+
+/** @import { Client } from './link.js' */
+
+/**
+ * @typedef {{ kind: 'ioredis' | 'node-redis', file: string, options: any }} ClientPlan how to make a
+ *   client like the user's
+ */
+
+/**
+ * Options of clients that connections of a bucket replace or do not use (link.js). Some of them are
+ * functions by default.
+ */
+const UNUSED = {
+  ioredis: [
+    ...['retryStrategy', 'sentinelRetryStrategy', 'sentinelReconnectStrategy'],
+    ...['reconnectOnError', 'commandTimeout', 'socketTimeout', 'keyPrefix'],
+  ],
+  'node-redis': [
+    ...['modules', 'functions', 'scripts', 'commandOptions', 'clientSideCache', 'pingInterval'],
+    ...['commandsQueueMaxLength', 'disableOfflineQueue'],
+  ],
+};
+
+/**
+ * @param {Client} client @returns {ClientPlan}
+ * @throws {TypeError} if the client cannot be made in another thread
+ */
+function clientPlanOf(client) {
+  const kind = kindOf(client);
+  if (kind !== 'ioredis' && kind !== 'node-redis') {
+    throw argumentError(`'keeper' cannot make a client of a cluster by itself. ${INSTEAD}`);
+  }
+  const file = fileOfClass(client, /redis|valkey/i);
+  const { options } = /** @type {any} */ (client);
+  return { kind, file, options: cloneableOptions(usedOptions(kind, options), UNUSED[kind]) };
+}
+
+/** @param {ClientPlan['kind']} kind @param {any} options */
+function usedOptions(kind, options) {
+  if (kind === 'ioredis') return options;
+  const { reconnectStrategy, ...socket } = options?.socket ?? {};
+  const used = { ...options, socket };
+  // The client has made this one from its `username` and `password`.
+  const hasLogin = used.username !== undefined || used.password !== undefined;
+  if (hasLogin) used.credentialsProvider = undefined;
+  return used;
+}
+
+/** @param {ClientPlan} plan @returns {Client} */
+function makeClient({ kind, file, options }) {
+  const exported = require(file);
+  const Class = exported.default ?? exported;
+  if (kind === 'ioredis') return new Class({ ...options, lazyConnect: true });
+  return Class.create(options);
+}
+
+/**
+ * The options of the thread's adapters.
+ * @param {any} options of `openBucket`
+ */
+const adapterOptionsOf = ({ client, shards, strict, failover, prefix }) => ({
+  ...{ shards, strict, failover },
+  prefix: prefix ?? keyPrefixOf(client),
+});
+
+/** @param {string} bucket @param {Client} client @param {any} options */
+const makeAdapter = (bucket, client, options) => new RedisAdapter(bucket, { ...options, client });
+
+module.exports = { adapterOptionsOf, clientPlanOf, makeAdapter, makeClient };

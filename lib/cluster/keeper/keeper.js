@@ -1,0 +1,191 @@
+'use strict';
+
+/**
+ * The keeper's thread, as the thread of the sessions sees it. Each thread that has sessions with a
+ * keeper has one such thread for all of them: it starts with the first session and ends with the
+ * last, and Node.js ends it with the thread that started it. It does not keep the process alive, and
+ * if it fails, the sessions go on without it until their next renewal starts another one.
+ */
+
+const { existsSync } = require('node:fs');
+const path = require('node:path');
+const process = require('node:process');
+const { Worker } = require('node:worker_threads');
+const { notSupportedError, plainError } = require('../../platform/errors.js');
+const { Promise, now, threadsNow } = require('../../platform/intrinsics.js');
+
+/** @import { Seen } from '../adapter.js' */
+/** @import { Keeper, Keeping, KeptLease } from '../session/lease-keeper.js' */
+/** @typedef {InstanceType<typeof import('../session/lease-cells.js').LeaseCells>} LeaseCells */
+
+/**
+ * @typedef {object} Plan how the thread makes the adapters of a bucket; it can be sent there
+ * @property {'redis'} engine
+ * @property {string} bucket
+ * @property {any} options of the adapter
+ * @property {any} [client] how to make the client
+ * @property {string} [module] the user's file that makes the client
+ */
+
+/**
+ * @typedef {{ what: 'keep', id: number, plan: Plan, keeping: Keeping, memory: SharedArrayBuffer,
+ *   origin: number } | { what: 'update', id: number, seen: Seen } | { what: 'stop', id: number }}
+ *   ToThread
+ */
+/**
+ * @typedef {{ what: 'stopped', id: number } | { what: 'trouble', id: number, error: string }}
+ *   FromThread
+ */
+
+const PROGRAM = path.join(__dirname, 'thread.js');
+
+/** @param {string} message @param {unknown} cause */
+function warn(message, cause) {
+  const warning = plainError(message, 'ERR_WEB_LOCKS_KEEPER', { cause });
+  warning.name = 'LockWarning';
+  process.emitWarning(warning);
+}
+
+class KeeperThread {
+  #worker;
+  #onEnd;
+  /** What to do when the thread has stopped to keep a session. @type {Map<number, () => void>} */
+  #stopping = new Map();
+  /** What to do in case of trouble with a session. @type {Map<number, (why: string) => void>} */
+  #kept = new Map();
+  #isOver = false;
+
+  /** @param {() => void} onEnd called when no session is left, or the thread has failed */
+  constructor(onEnd) {
+    this.#onEnd = onEnd;
+    // Options such as `--require` would run the program's own modules in this thread as well.
+    this.#worker = new Worker(PROGRAM, { name: 'web-locks keeper', execArgv: [] });
+    this.#worker.on('message', (message) => this.#handleMessage(message));
+    this.#worker.on('error', (error) => {
+      warn(`The keeper's thread has failed: ${error?.message ?? error}`, error);
+    });
+    this.#worker.on('exit', () => this.#handleExit());
+    // A listener of messages would keep the process alive, so this comes after it.
+    this.#worker.unref();
+  }
+
+  get isOver() {
+    return this.#isOver;
+  }
+
+  /** @param {ToThread & { what: 'keep' }} message @param {(why: string) => void} onTrouble */
+  keep(message, onTrouble) {
+    this.#kept.set(message.id, onTrouble);
+    this.#worker.postMessage(message);
+  }
+
+  /** @param {number} id @param {Seen} seen */
+  update(id, seen) {
+    this.#worker.postMessage({ what: 'update', id, seen });
+  }
+
+  /** Resolves when the thread has stopped to keep a session. @param {number} id */
+  async stop(id) {
+    if (this.#isOver) return;
+    this.#kept.delete(id);
+    const isLast = this.#kept.size === 0;
+    // The next session gets another thread.
+    if (isLast) this.#onEnd();
+    await new Promise((resolve) => {
+      this.#stopping.set(id, () => resolve(undefined));
+      this.#worker.postMessage({ what: 'stop', id });
+    });
+    if (isLast) await this.#worker.terminate();
+  }
+
+  /** @param {FromThread} message */
+  #handleMessage(message) {
+    if (message.what === 'trouble') this.#kept.get(message.id)?.(message.error);
+    else this.#stopping.get(message.id)?.();
+  }
+
+  #handleExit() {
+    this.#isOver = true;
+    this.#onEnd();
+    for (const resolve of this.#stopping.values()) resolve();
+  }
+}
+
+/** The thread for new sessions. @type {KeeperThread | undefined} */
+let thread;
+
+/** @throws {unknown} if Node.js cannot start a thread */
+function currentThread() {
+  if (thread === undefined) {
+    const started = new KeeperThread(() => {
+      if (thread === started) thread = undefined;
+    });
+    thread = started;
+  }
+  return thread;
+}
+
+let lastId = 0;
+
+/** @implements {KeptLease} */
+class RemoteLease {
+  #plan;
+  #keeping;
+  #cells;
+  #id = ++lastId;
+  /** @type {KeeperThread | undefined} */
+  #thread;
+
+  /** @param {Plan} plan @param {Keeping} keeping @param {LeaseCells} cells */
+  constructor(plan, keeping, cells) {
+    this.#plan = plan;
+    this.#keeping = keeping;
+    this.#cells = cells;
+    this.#start();
+  }
+
+  #start() {
+    const { memory } = this.#cells;
+    const id = this.#id;
+    try {
+      const current = currentThread();
+      const origin = threadsNow() - now();
+      current.keep(
+        { what: 'keep', id, plan: this.#plan, keeping: this.#keeping, memory, origin },
+        (why) => this.#warn(why, undefined),
+      );
+      this.#thread = current;
+    } catch (error) {
+      this.#warn(String(/** @type {any} */ (error)?.message ?? error), error);
+    }
+  }
+
+  /** @param {string} why @param {unknown} cause */
+  #warn(why, cause) {
+    const { bucket } = this.#plan;
+    warn(`The keeper of the bucket '${bucket}' cannot extend its lease: ${why}`, cause);
+  }
+
+  /** @param {Seen} seen */
+  update(seen) {
+    this.#keeping = { ...this.#keeping, seen };
+    if (this.#thread === undefined || this.#thread.isOver) this.#start();
+    else this.#thread.update(this.#id, seen);
+  }
+
+  async stop() {
+    await this.#thread?.stop(this.#id);
+  }
+}
+
+/** @param {Plan} plan @param {number} maxBlocked @returns {Keeper} */
+function keeperOf(plan, maxBlocked) {
+  if (!existsSync(PROGRAM)) {
+    throw notSupportedError(
+      `'keeper' needs the file ${PROGRAM}, which a bundle lacks. Keep web-locks out of the bundle.`,
+    );
+  }
+  return { maxBlocked, keep: (keeping, cells) => new RemoteLease(plan, keeping, cells) };
+}
+
+module.exports = { keeperOf };

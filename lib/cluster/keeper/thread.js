@@ -1,0 +1,94 @@
+'use strict';
+
+/**
+ * The program of the keeper's thread (keeper.js starts it). Each session that it keeps has a
+ * LeaseKeeper, whose adapter has a connection of its own.
+ */
+
+const { pathToFileURL } = require('node:url');
+const { parentPort } = require('node:worker_threads');
+const { clearTimeout, now, setTimeout, threadsNow } = require('../../platform/intrinsics.js');
+const { argumentError, describe } = require('../../platform/errors.js');
+const { systemClock } = require('../session/clock.js');
+const { LeaseCells } = require('../session/lease-cells.js');
+const { LeaseKeeper } = require('../session/lease-keeper.js');
+
+/** @import { ToThread, FromThread, Plan } from './keeper.js' */
+
+const ENGINES = {
+  redis: () => require('../engines/redis/keeper.js'),
+};
+
+/** @type {Map<number, InstanceType<typeof LeaseKeeper>>} */
+const keepers = new Map();
+
+/** @param {FromThread} message */
+const tell = (message) => parentPort?.postMessage(message);
+
+/**
+ * The clocks of the session's thread, as this thread reads them.
+ * @param {number} origin what the clock of all threads showed when the session's clock was 0
+ */
+function clockSince(origin) {
+  const monotonic = () => threadsNow() - origin;
+  const continuous = systemClock.continuous === now ? monotonic : systemClock.continuous;
+  return { monotonic, continuous, wall: Date.now, setTimeout, clearTimeout };
+}
+
+/** @param {Plan} plan */
+async function makeClient({ engine, client, module }) {
+  if (module === undefined) return ENGINES[engine]().makeClient(client);
+  const { default: exported } = await import(
+    /^file:/.test(module) ? module : pathToFileURL(module).href
+  );
+  // A module that was compiled from TypeScript has its default export there.
+  const make = exported?.default ?? exported;
+  if (typeof make !== 'function') {
+    throw argumentError(
+      `The default export of 'keeper.module' (${module}) is ${describe(make)}; expected a function ` +
+        'that returns a client.',
+    );
+  }
+  return make();
+}
+
+/** @param {Plan} plan */
+function adaptersOf(plan) {
+  const { engine, bucket, options } = plan;
+  /** @type {Promise<any> | undefined} */
+  let client;
+  return async () => {
+    // If the client could not be made, the next attempt makes it anew.
+    client ??= makeClient(plan).catch((error) => {
+      client = undefined;
+      throw error;
+    });
+    return ENGINES[engine]().makeAdapter(bucket, await client, options);
+  };
+}
+
+/** @param {ToThread} message */
+async function handleMessage(message) {
+  const { id } = message;
+  if (message.what === 'keep') {
+    const { plan, keeping, memory, origin } = message;
+    const keeper = new LeaseKeeper(
+      keeping,
+      new LeaseCells(memory),
+      clockSince(origin),
+      adaptersOf(plan),
+      (error) =>
+        tell({ what: 'trouble', id, error: String(/** @type {any} */ (error)?.message ?? error) }),
+    );
+    keepers.set(id, keeper);
+    keeper.start();
+  } else if (message.what === 'update') {
+    keepers.get(id)?.update(message.seen);
+  } else {
+    await keepers.get(id)?.stop();
+    keepers.delete(id);
+    tell({ what: 'stopped', id });
+  }
+}
+
+parentPort?.on('message', handleMessage);

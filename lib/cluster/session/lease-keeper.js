@@ -1,0 +1,179 @@
+'use strict';
+
+/**
+ * Extends the lease of one session from another thread than the session's own, whose event loop may
+ * be blocked. It extends only if the session would probably do so itself if its loop turned:
+ *
+ * - The session was open when its loop turned last. If the session is cut off from the server, its
+ *   lease must end, because nobody can tell it of thefts.
+ * - The loop turned within `maxBlocked`. A loop that hangs must not keep others waiting.
+ * - The server is in the epoch that the session has seen. In another one, grants of the session may
+ *   be missing, and only the session can compare.
+ */
+
+/** @import { Adapter, Seen } from '../adapter.js' */
+/** @import { Clock } from './clock.js' */
+/** @typedef {InstanceType<typeof import('./lease-cells.js').LeaseCells>} LeaseCells */
+
+/**
+ * @typedef {object} Keeping what the keeper needs to know of a session
+ * @property {unknown} ticket of the adapter's `keeperTicket`
+ * @property {Seen} seen by the session at its last renewal
+ * @property {number} ttl the server's, in milliseconds
+ * @property {number} margin the fraction of the `ttl` for which a lock is held here
+ * @property {number} maxBlocked milliseconds
+ */
+
+/**
+ * @typedef {object} Keeper a bucket's way to the keeper's thread
+ * @property {number} maxBlocked milliseconds
+ * @property {(keeping: Keeping, cells: LeaseCells) => KeptLease} keep starts to keep a session's lease
+ */
+
+/**
+ * @typedef {object} KeptLease a session's way to its LeaseKeeper
+ * @property {(seen: Seen) => void} update
+ * @property {() => Promise<void>} stop resolves when nothing is extended any more; never rejects
+ */
+
+/** The pause before another attempt after a failure, as a fraction of the `ttl`. */
+const RETRY = 1 / 20;
+/** The time limit of a call, as a fraction of the `ttl`. */
+const PATIENCE = 1 / 6;
+/** The time from one call to the next. */
+const PERIOD = 1 / 3;
+
+class LeaseKeeper {
+  #keeping;
+  #cells;
+  #clock;
+  #makeAdapter;
+  #onTrouble;
+  /** @type {Adapter | undefined} */
+  #adapter;
+  /** @type {any} */
+  #timer;
+  #isStopped = false;
+  /** Counts calls; an answer to a call that was given up does not count. */
+  #call = 0;
+  /** Since when no call has succeeded; undefined after a success. @type {number | undefined} */
+  #failingSince;
+  #hasReported = false;
+
+  /**
+   * @param {Keeping} keeping @param {LeaseCells} cells
+   * @param {Pick<Clock, 'monotonic' | 'continuous' | 'wall' | 'setTimeout' | 'clearTimeout'>} clock
+   *   its times must be those of the session's clock
+   * @param {() => Promise<Adapter>} makeAdapter for a new connection
+   * @param {(error: unknown) => void} onTrouble called if nothing could be extended for a `ttl`,
+   *   once until the next success
+   */
+  constructor(keeping, cells, clock, makeAdapter, onTrouble) {
+    this.#keeping = keeping;
+    this.#cells = cells;
+    this.#clock = clock;
+    this.#makeAdapter = makeAdapter;
+    this.#onTrouble = onTrouble;
+  }
+
+  /** The first call is made at once, so that the connection is ready when it is needed. */
+  start() {
+    this.#extend();
+  }
+
+  /** Must be called after each renewal of the session. @param {Seen} seen */
+  update(seen) {
+    this.#keeping = { ...this.#keeping, seen };
+  }
+
+  /** Nothing is extended after this call. Resolves when the connection is given back. */
+  async stop() {
+    this.#isStopped = true;
+    this.#clock.clearTimeout(this.#timer);
+    await this.#dropAdapter();
+  }
+
+  get #isWanted() {
+    const cells = this.#cells;
+    return cells.isOpen && this.#clock.monotonic() - cells.lastTurn <= this.#keeping.maxBlocked;
+  }
+
+  /** @param {number} part of the `ttl` */
+  #extendLater(part) {
+    if (this.#isStopped) return;
+    const { clearTimeout, setTimeout } = this.#clock;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#extend(), Math.ceil(part * this.#keeping.ttl));
+  }
+
+  async #extend() {
+    if (!this.#isWanted) {
+      // The loop may turn again at any time, so this looks often; the server notices nothing.
+      this.#extendLater(RETRY);
+      return;
+    }
+    const call = ++this.#call;
+    const clock = this.#clock;
+    clock.clearTimeout(this.#timer);
+    this.#timer = clock.setTimeout(
+      () => this.#handleFailure(call, new Error('the server did not answer the keeper')),
+      Math.ceil(PATIENCE * this.#keeping.ttl),
+    );
+    try {
+      const adapter = await this.#useAdapter(call);
+      if (call !== this.#call || this.#isStopped) return;
+      const { ticket, seen, ttl, margin } = this.#keeping;
+      const times = {
+        sent: clock.monotonic(),
+        continuousSent: clock.continuous(),
+        wallSent: clock.wall(),
+      };
+      const isExtended = (await adapter.extend?.(ticket, seen)) === true;
+      if (this.#isStopped) return;
+      // An answer that comes too late for the caller is true nevertheless.
+      if (isExtended) this.#cells.extend(times, margin * ttl);
+      if (call !== this.#call) return;
+      this.#failingSince = undefined;
+      this.#hasReported = false;
+      this.#extendLater(isExtended ? PERIOD : RETRY);
+    } catch (error) {
+      this.#handleFailure(call, error);
+    }
+  }
+
+  /** @param {number} call */
+  async #useAdapter(call) {
+    if (this.#adapter) return this.#adapter;
+    const adapter = await this.#makeAdapter();
+    if (call === this.#call && !this.#isStopped) this.#adapter = adapter;
+    else await adapter.dispose();
+    return adapter;
+  }
+
+  /** @param {number} call @param {unknown} error */
+  #handleFailure(call, error) {
+    if (call !== this.#call || this.#isStopped) return;
+    this.#call++;
+    if (this.#adapter?.classify(error) === 'dead') {
+      this.#cells.markDead();
+      this.stop();
+      return;
+    }
+    this.#dropAdapter();
+    const now = this.#clock.monotonic();
+    this.#failingSince ??= now;
+    if (now - this.#failingSince >= this.#keeping.ttl && !this.#hasReported) {
+      this.#hasReported = true;
+      this.#onTrouble(error);
+    }
+    this.#extendLater(RETRY);
+  }
+
+  async #dropAdapter() {
+    const adapter = this.#adapter;
+    this.#adapter = undefined;
+    await adapter?.dispose();
+  }
+}
+
+module.exports = { LeaseKeeper };
