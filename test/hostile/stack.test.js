@@ -79,63 +79,36 @@ const tools = `
   });
 `;
 
+/** What a call finds that is made in each of the last frames. */
+const given = `
+  const callback = () => {};
+  const names = ['x', 'y'];
+  const mutex = new library.Mutex('x');
+  const { signal } = new AbortController();
+  const ifAvailable = { ifAvailable: true };
+  const limited = { signal, timeout: 1e6, warnAfter: 1e6, label: 'x' };
+  const rejecting = { ...limited, deadlock: 'reject' };
+  const shared = { mode: 'shared' };
+  const stealing = { steal: true };
+  const blocking = { mode: 'shared', timeout: 1e6, warnAfter: 1e6 };
+`;
+const onFree = (call) => `${given} atTheEnd(() => ${call});`;
+const onHeld = (call) =>
+  `${given} const held = await hold(locks, 'x'); atTheEnd(() => ${call}); held.release();`;
+
 const programs = {
-  'request() of a free lock': `
-    const callback = () => {};
-    atTheEnd(() => locks.request('x', callback));
-  `,
-  'request() of a held lock': `
-    const held = await hold(locks, 'x');
-    const callback = () => {};
-    atTheEnd(() => locks.request('x', callback));
-    held.release();
-  `,
-  'request() with options': `
-    const held = await hold(locks, 'x');
-    const { signal } = new AbortController();
-    const options = { signal, timeout: 1e6, warnAfter: 1e6, label: 'x', deadlock: 'reject' };
-    const callback = () => {};
-    atTheEnd(() => locks.request('x', options, callback));
-    held.release();
-  `,
-  'request() with ifAvailable': `
-    const held = await hold(locks, 'x');
-    const options = { ifAvailable: true };
-    const callback = () => {};
-    atTheEnd(() => locks.request('x', options, callback));
-    held.release();
-  `,
-  'request() that steals': `
-    const options = { steal: true };
-    const callback = () => {};
-    atTheEnd(() => locks.request('x', options, callback));
-  `,
-  'acquire() of a free lock': `
-    const options = { mode: 'shared' };
-    atTheEnd(() => locks.acquire('x', options));
-  `,
-  'acquire() of a held lock, with options': `
-    const held = await hold(locks, 'x');
-    const { signal } = new AbortController();
-    const options = { signal, timeout: 1e6, warnAfter: 1e6, label: 'x' };
-    atTheEnd(() => locks.acquire('x', options));
-    held.release();
-  `,
-  'requestAll()': `
-    const names = ['x', 'y'];
-    const callback = () => {};
-    atTheEnd(() => locks.requestAll(names, callback));
-  `,
-  'acquireAll()': `
-    const names = ['x', 'y'];
-    const options = { ifAvailable: true };
-    atTheEnd(() => locks.acquireAll(names, options));
-  `,
-  'Mutex.runExclusive': `
-    const mutex = new library.Mutex('x');
-    const callback = () => {};
-    atTheEnd(() => mutex.runExclusive(callback));
-  `,
+  'request() of a free lock': onFree("locks.request('x', callback)"),
+  'request() of a held lock': onHeld("locks.request('x', callback)"),
+  'request() with options': onHeld("locks.request('x', rejecting, callback)"),
+  'request() with ifAvailable': onHeld("locks.request('x', ifAvailable, callback)"),
+  'request() that steals': onFree("locks.request('x', stealing, callback)"),
+  'acquire() of a free lock': onFree("locks.acquire('x', shared)"),
+  'acquire() of a held lock, with options': onHeld("locks.acquire('x', limited)"),
+  'requestAll()': onFree('locks.requestAll(names, callback)'),
+  'acquireAll()': onFree('locks.acquireAll(names, ifAvailable)'),
+  'Mutex.runExclusive': onFree('mutex.runExclusive(callback)'),
+  'tryAcquireSync()': onFree("locks.tryAcquireSync('x', shared)"),
+  'acquireSync()': onFree("locks.acquireSync('x', blocking)"),
   'resize() of a Semaphore': `
     const semaphore = new library.Semaphore(1);
     const release = await semaphore.acquire();
@@ -147,14 +120,6 @@ const programs = {
     await settle();
     await semaphore.resize(3);
     assert.equal(semaphore.available, 3);
-  `,
-  'tryAcquireSync()': `
-    const options = { mode: 'shared' };
-    atTheEnd(() => locks.tryAcquireSync('x', options));
-  `,
-  'acquireSync()': `
-    const options = { mode: 'shared', timeout: 1e6, warnAfter: 1e6 };
-    atTheEnd(() => locks.acquireSync('x', options));
   `,
   'release() of a handle': `
     const handles = [];
@@ -281,12 +246,7 @@ const recursions = {
 for (const worker of [false, true]) {
   const where = worker ? 'in a worker' : 'in the main thread';
   describe(`near the end of the stack, ${where}`, () => {
-    for (const [title, body] of Object.entries(programs)) {
-      it(`${title} leaves nothing`, async () => {
-        await run(`${tools}${body}\nawait settle();`, { worker });
-      });
-    }
-    for (const [title, body] of Object.entries(recursions)) {
+    for (const [title, body] of Object.entries({ ...programs, ...recursions })) {
       it(`${title} leaves nothing`, () => run(`${tools}${body}\nawait settle();`, { worker }));
     }
   });

@@ -111,100 +111,65 @@ describe('who holds and who waits', () => {
 });
 
 describe('messages', () => {
-  const message = (error) => error.message;
+  const late = 'Timed out after 5,002 ms waiting for lock "x"';
+  const self = 'The request for lock "a" would wait for itself';
+  const other = `process ${OTHER.pid}, thread 1 ("child job")`;
+  const cause = new Error('The server is gone.');
+  const none = { list: [], count: 0 };
+  const one = { list: [{ ...OTHER, threadId: 0, held: 12 }], count: 1 };
+  const forgets = 'the server may have forgotten locks, and grants nothing for another 3.2 s';
+  const entry = (details, name, isHeld) => ({ ...details, name, isHeld });
+  const cycle = [entry(OWN, 'a', false), entry(OTHER, 'a', true), entry(OTHER, 'b', false)];
+  const away = waitTimeoutError('x', 5002, undefined, 3200, cause);
 
-  it('of a time limit say who holds the lock, or that it is not known', () => {
-    const list = [{ ...OTHER, threadId: 0, held: 12 }];
-    const known = waitTimeoutError('x', 5002, { list, count: 1 });
-    assert.equal(
-      message(known),
-      `Timed out after 5,002 ms waiting for lock "x" (held by process ${OTHER.pid} ("child job"), ` +
-        'for 12 ms).',
-    );
-    const unknown = waitTimeoutError('x', 5002, undefined);
-    assert.equal(
-      message(unknown),
-      'Timed out after 5,002 ms waiting for lock "x" (holder unknown).',
-    );
-    assert.deepEqual(unknown.holders, []);
-    const cause = new Error('The server is gone.');
-    const away = waitTimeoutError('x', 5002, undefined, 3200, cause);
-    assert.equal(
-      message(away),
-      'Timed out after 5,002 ms waiting for lock "x" (holder unknown: The server is gone).',
-    );
-    assert.equal(away.cause, cause);
-    const none = { list: [], count: 0 };
-    const free = waitTimeoutError('x', 5002, none);
-    assert.equal(message(free), 'Timed out after 5,002 ms waiting for lock "x" (no longer held).');
-    for (const holders of [undefined, none]) {
-      assert.equal(
-        message(waitTimeoutError('x', 5002, holders, 3200)),
-        'Timed out after 5,002 ms waiting for lock "x" (the server may have forgotten locks, and ' +
-          'grants nothing for another 3.2 s).',
-      );
-    }
-  });
-
-  it('of the time limit of a theft say what is known of it, and not for whom it waits', () => {
-    assert.equal(
-      message(theftTimeoutError('x', 5002, true)),
+  for (const [error, message] of [
+    [
+      waitTimeoutError('x', 5002, one),
+      `${late} (held by process ${OTHER.pid} ("child job"), for 12 ms).`,
+    ],
+    [waitTimeoutError('x', 5002, undefined), `${late} (holder unknown).`],
+    [away, `${late} (holder unknown: The server is gone).`],
+    [waitTimeoutError('x', 5002, none), `${late} (no longer held).`],
+    [waitTimeoutError('x', 5002, none, 3200), `${late} (${forgets}).`],
+    [waitTimeoutError('x', 5002, undefined, 3200), `${late} (${forgets}).`],
+    [
+      theftTimeoutError('x', 5002, true),
       'Timed out after 5,002 ms: the server did not answer, so lock "x" may have been stolen from ' +
         'its holder; if so, it was released again.',
-    );
-    assert.equal(
-      message(theftTimeoutError('x', 5002, false)),
-      'Timed out after 5,002 ms: lock "x" was not stolen.',
-    );
-  });
-
-  it('of a limit on holding', () => {
-    const error = holdTimeoutError('x', 0, 5012, { option: 'holdTimeout', limit: 5000 });
-    assert.equal(
-      message(error),
+    ],
+    [theftTimeoutError('x', 5002, false), 'Timed out after 5,002 ms: lock "x" was not stolen.'],
+    [
+      holdTimeoutError('x', 0, 5012, { option: 'holdTimeout', limit: 5000 }),
       'Lock "x" was released after 5,012 ms: its \'holdTimeout\' is 5000 ms.',
-    );
-  });
-
-  it('of maxPending say why it does not wait', () => {
-    const of = (maxPending) => message(new LockQueueFullError('x', maxPending));
-    assert.equal(
-      of(0),
+    ],
+    [
+      new LockQueueFullError('x', 0),
       'Lock "x" is not available, and the request may not wait (\'maxPending\' is 0).',
-    );
-    assert.equal(
-      of(1),
+    ],
+    [
+      new LockQueueFullError('x', 1),
       'Lock "x" is not available, and a request is waiting already (\'maxPending\' is 1).',
-    );
-    assert.equal(
-      of(9),
+    ],
+    [
+      new LockQueueFullError('x', 9),
       'Lock "x" is not available, and 9 or more requests are waiting already (\'maxPending\' is 9).',
-    );
-  });
+    ],
+    [
+      new DeadlockError('a', [...cycle, entry(OWN, 'b', true)]),
+      `${self}: this thread waits for "a", held by ${other}; ${other} waits for "b", held by this ` +
+        'thread.',
+    ],
+    [
+      new DeadlockError('a', [cycle[0], entry({ ...OWN, label: 'earlier' }, 'a', false)]),
+      `${self}: this thread waits for "a", requested before by this thread ("earlier").`,
+    ],
+    [new DeadlockError('a', []), `${self}.`],
+  ]) {
+    it(message, () => assert.equal(error.message, message));
+  }
 
-  it('of a deadlock say who waits for whom', () => {
-    const cycle = [
-      { ...OWN, name: 'a', isHeld: false },
-      { ...OTHER, name: 'a', isHeld: true },
-      { ...OTHER, name: 'b', isHeld: false },
-      { ...OWN, name: 'b', isHeld: true },
-    ];
-    const other = `process ${OTHER.pid}, thread 1 ("child job")`;
-    assert.equal(
-      message(new DeadlockError('a', cycle)),
-      `The request for lock "a" would wait for itself: this thread waits for "a", held by ${other}; ` +
-        `${other} waits for "b", held by this thread.`,
-    );
-    const ahead = [cycle[0], { ...OWN, name: 'a', label: 'earlier', isHeld: false }];
-    assert.equal(
-      message(new DeadlockError('a', ahead)),
-      'The request for lock "a" would wait for itself: this thread waits for "a", requested before ' +
-        'by this thread ("earlier").',
-    );
-    assert.equal(
-      message(new DeadlockError('a', [])),
-      'The request for lock "a" would wait for itself.',
-    );
+  it('of a time limit come with the cause, and with no holders if these are unknown', () => {
+    assert.deepEqual([away.cause, away.holders], [cause, []]);
   });
 });
 

@@ -21,38 +21,34 @@ describe('3.2.1 request(): conversions', () => {
   });
 
   it('a name is converted as by String()', async () => {
-    const named = (value) => locks.request(value, (lock) => lock.name);
-    assert.equal(await named(7.5), '7.5');
-    assert.equal(await named(null), 'null');
-    assert.equal(await named(undefined), 'undefined');
-    assert.equal(await named(10n), '10');
-    assert.equal(await named(['a', 'b']), 'a,b');
-    assert.equal(await named({ toString: () => 'by toString' }), 'by toString');
-    assert.equal(await named({ [Symbol.toPrimitive]: (hint) => hint }), 'string');
-    assert.equal(await named(new String('object')), 'object');
+    for (const [value, name] of [
+      ...[
+        [7.5, '7.5'],
+        [null, 'null'],
+        [undefined, 'undefined'],
+        [10n, '10'],
+      ],
+      ...[
+        [['a', 'b'], 'a,b'],
+        [new String('object'), 'object'],
+      ],
+      [{ toString: () => 'by toString' }, 'by toString'],
+      [{ [Symbol.toPrimitive]: (hint) => hint }, 'string'],
+    ]) {
+      assert.equal(await locks.request(value, (lock) => lock.name), name);
+    }
   });
 
   it('what a conversion throws is the rejection', async () => {
-    const thrown = new Error('thrown by toString');
-    const name = {
-      toString() {
-        throw thrown;
-      },
+    const thrown = new Error('thrown by a conversion');
+    const fail = () => {
+      throw thrown;
     };
-    await rejects([name, never], thrown);
-    await rejects(
-      [
-        freshName(),
-        {
-          get mode() {
-            throw thrown;
-          },
-        },
-        never,
-      ],
-      thrown,
-    );
-    await rejects([Object.create(null), never], TypeError);
+    await rejects([{ toString: fail }, never], thrown);
+    await rejects([freshName(), Object.defineProperty({}, 'mode', { get: fail }), never], thrown);
+    for (const name of [Object.create(null), Symbol('name'), Object(Symbol('name'))]) {
+      await rejects([name, never], TypeError);
+    }
   });
 
   it('a callback that is not callable is a TypeError', async () => {
@@ -89,43 +85,16 @@ describe('3.2.1 request(): conversions', () => {
 
   it('members of the options are read once each, in lexicographical order, each converted before the next', async () => {
     const log = [];
-    const options = {
-      get steal() {
-        log.push('steal');
-        return false;
+    const text = (what, value) => ({ toString: () => log.push(what) && value });
+    const values = { ifAvailable: true, mode: text('mode to string', 'shared') };
+    const standard = ['ifAvailable', 'mode', 'signal', 'steal', 'other'];
+    const options = new Proxy(values, {
+      get(target, member) {
+        if (standard.includes(member)) log.push(member);
+        return target[member];
       },
-      get signal() {
-        log.push('signal');
-        return undefined;
-      },
-      get mode() {
-        log.push('mode');
-        return {
-          toString() {
-            log.push('mode to string');
-            return 'shared';
-          },
-        };
-      },
-      get ifAvailable() {
-        log.push('ifAvailable');
-        return true;
-      },
-      get other() {
-        log.push('other');
-        return undefined;
-      },
-    };
-    await locks.request(
-      {
-        toString() {
-          log.push('name');
-          return freshName();
-        },
-      },
-      options,
-      () => {},
-    );
+    });
+    await locks.request(text('name', freshName()), options, () => {});
     assert.deepEqual(log, ['name', 'ifAvailable', 'mode', 'mode to string', 'signal', 'steal']);
   });
 
@@ -150,22 +119,11 @@ describe('3.2.1 request(): conversions', () => {
 
   it('a signal that is not an AbortSignal is a TypeError', async () => {
     const { signal } = new AbortController();
-    const alike = {
-      aborted: false,
-      reason: undefined,
-      addEventListener() {},
-      removeEventListener() {},
-    };
-    for (const wrong of [
-      null,
-      7,
-      'signal',
-      {},
-      alike,
-      new EventTarget(),
-      AbortSignal.prototype,
-      new AbortController(),
-    ]) {
+    const nothing = () => {};
+    const listening = { addEventListener: nothing, removeEventListener: nothing };
+    const alike = { aborted: false, reason: undefined, ...listening };
+    const others = [new EventTarget(), AbortSignal.prototype, new AbortController()];
+    for (const wrong of [null, 7, 'signal', {}, alike, ...others]) {
       await rejects([freshName(), { signal: wrong }, never], TypeError);
     }
     assert.equal(await locks.request(freshName(), { signal }, () => 7), 7);
