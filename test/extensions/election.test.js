@@ -17,8 +17,6 @@ function term() {
   return { elected: elected.promise, lead, resign: ended.resolve, fail: ended.reject };
 }
 
-const steal = (name) => locks.request(name, { steal: true }, () => {});
-
 describe('locks.elect', () => {
   it('leads with name, token and signal, and resigns when the callback returns', async () => {
     const name = freshName();
@@ -33,29 +31,6 @@ describe('locks.elect', () => {
     assert.equal(await done, 'value');
     assert.equal(leader.held, false);
     assert.equal(await locks.leader(name), null);
-  });
-
-  it('its signal is heard by who leads, and ends the pause after a loss', async () => {
-    const name = freshName();
-    const controller = new AbortController();
-    const { signal } = controller;
-    const { elected, lead, resign } = term();
-    const done = locks.elect(name, { signal }, lead);
-    const leader = await elected;
-    await steal(name);
-    resign();
-    controller.abort(new Error('enough'));
-    await assert.rejects(done, { message: 'enough' });
-    assert.ok(leader.signal.aborted);
-
-    const other = term();
-    const later = new AbortController();
-    const served = locks.elect(name, { signal: later.signal }, other.lead);
-    const second = await other.elected;
-    later.abort(new Error('resign'));
-    assert.equal(second.signal.reason.message, 'resign');
-    other.resign('resigned');
-    assert.equal(await served, 'resigned');
   });
 
   it(

@@ -32,18 +32,6 @@ describe('WEB_LOCKS_DEADLOCK=reject', () => {
     assert.equal(output, 'true');
   });
 
-  it('rejects one of a cycle', async () => {
-    const output = await run(`
-      const nest = (outer, inner) =>
-        locks.request(outer, { label: outer }, async () => {
-          await new Promise(setImmediate);
-          return locks.request(inner, () => 'both');
-        });
-      const settled = await Promise.allSettled([nest('a', 'b'), nest('b', 'a')]);
-      tell(settled.map(({ value, reason }) => value ?? isDeadlock(reason)));`);
-    assert.equal(output, 'both,true');
-  });
-
   it('is for handles, several names, mutexes and what blocks, too', async () => {
     const output = await run(`
       await locks.request('a', async () => {

@@ -21,36 +21,35 @@ const DEFAULTS = {
 const PERMITS = 3;
 const CLOSED = 'ERR_WEB_LOCKS_CLOSED';
 
+const EXCLUSIVE = { mode: 'exclusive' };
+const SHARED = { mode: 'shared' };
+const UNITS = { ...SHARED, limit: PERMITS };
+const AT_ONCE = { ifAvailable: true };
+
 /** The calls: their kind in the table of options, how the lock is given, and what is fixed. */
-const KINDS = {
-  request: { as: 'request', form: 'callback' },
-  acquire: { as: 'request', form: 'handle' },
-  requestAll: { as: 'several', form: 'callback', several: true },
-  acquireAll: { as: 'several', form: 'handle', several: true },
-  acquireSync: { as: 'acquireSync', form: 'sync' },
-  tryAcquireSync: { as: 'tryAcquireSync', form: 'sync', fixed: { ifAvailable: true } },
-  elect: { as: 'elect', form: 'callback' },
-  once: { as: 'once', form: 'callback' },
-  'Mutex.acquire': { as: 'mutex', form: 'handle', fixed: { mode: 'exclusive' } },
-  'Mutex.runExclusive': { as: 'mutex', form: 'callback', fixed: { mode: 'exclusive' } },
-  'RWLock.acquireShared': { as: 'mutex', form: 'handle', fixed: { mode: 'shared' } },
-  'RWLock.acquireExclusive': { as: 'mutex', form: 'handle', fixed: { mode: 'exclusive' } },
-  'RWLock.runShared': { as: 'mutex', form: 'callback', fixed: { mode: 'shared' } },
-  'RWLock.runExclusive': { as: 'mutex', form: 'callback', fixed: { mode: 'exclusive' } },
-  'Mutex.tryAcquire': { as: 'tryMutex', form: 'handle', fixed: { ifAvailable: true } },
-  'Semaphore.acquire': {
-    as: 'semaphore',
-    form: 'handle',
-    fixed: { mode: 'shared', limit: PERMITS },
-  },
-  'Semaphore.run': { as: 'semaphore', form: 'callback', fixed: { mode: 'shared', limit: PERMITS } },
-  'Semaphore.tryAcquire': {
-    as: 'trySemaphore',
-    form: 'handle',
-    fixed: { mode: 'shared', limit: PERMITS, ifAvailable: true },
-  },
-  'Mutex.waitForUnlock': { as: 'wait', form: 'wait' },
-};
+const KINDS = Object.fromEntries(
+  [
+    ['request', 'request', 'callback'],
+    ['acquire', 'request', 'handle'],
+    ['requestAll', 'several', 'callback'],
+    ['acquireAll', 'several', 'handle'],
+    ['acquireSync', 'acquireSync', 'sync'],
+    ['tryAcquireSync', 'tryAcquireSync', 'sync', AT_ONCE],
+    ['elect', 'elect', 'callback'],
+    ['once', 'once', 'callback'],
+    ['Mutex.acquire', 'mutex', 'handle', EXCLUSIVE],
+    ['Mutex.runExclusive', 'mutex', 'callback', EXCLUSIVE],
+    ['RWLock.acquireShared', 'mutex', 'handle', SHARED],
+    ['RWLock.acquireExclusive', 'mutex', 'handle', EXCLUSIVE],
+    ['RWLock.runShared', 'mutex', 'callback', SHARED],
+    ['RWLock.runExclusive', 'mutex', 'callback', EXCLUSIVE],
+    ['Mutex.tryAcquire', 'tryMutex', 'handle', AT_ONCE],
+    ['Semaphore.acquire', 'semaphore', 'handle', UNITS],
+    ['Semaphore.run', 'semaphore', 'callback', UNITS],
+    ['Semaphore.tryAcquire', 'trySemaphore', 'handle', { ...UNITS, ...AT_ONCE }],
+    ['Mutex.waitForUnlock', 'wait', 'wait'],
+  ].map(([name, as, form, fixed]) => [name, { as, form, fixed, several: as === 'several' }]),
+);
 
 const isGiven = (options, name) =>
   options[name] !== undefined &&

@@ -200,7 +200,8 @@ const does = {
     assert.equal((await detailsOf(call, { mode: 'shared', limit: 3 })).limit, 3);
   },
   async maxPending(call) {
-    await refusedWhileHeld(call, { maxPending: 0 }, { name: 'QuotaExceededError' });
+    const error = { name: 'QuotaExceededError', maxPending: 0 };
+    await refusedWhileHeld(call, { maxPending: 0 }, error);
   },
   async maxTotal(call, kind) {
     const name = freshName();

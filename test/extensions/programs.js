@@ -60,10 +60,11 @@ const ENDINGS = [
     'AbortError',
     'AbortError',
     'AbortError',
-    'LockStolenError',
-    'LockTimeoutError',
+    'null',
+    'Error',
   ],
-  ...['DeadlockError', 'LockQueueFullError', 'InvalidStateError', 'TypeError', 'null', 'Error'],
+  ...['LockStolenError', 'LockTimeoutError', 'DeadlockError', 'LockQueueFullError'],
+  ...['InvalidStateError', 'TypeError'],
 ];
 
 /** Calls of a few kinds with a few options: then these meet each other. */
@@ -88,35 +89,21 @@ const callOf = (kinds, options) =>
     inside: fc.option(fc.nat(), { freq: 3 }),
   });
 
+const does = (what, weight, more = {}) => ({
+  weight,
+  arbitrary: fc.record({ does: fc.constant(what), ...more }),
+});
+const pick = fc.nat();
+
 const stepOf = (kinds, options) =>
   fc.oneof(
     { weight: 60, arbitrary: callOf(kinds, options) },
-    {
-      weight: 35,
-      arbitrary: fc.record({
-        does: fc.constant('release'),
-        pick: fc.nat(),
-        ending: fc.constantFrom(...ENDINGS),
-      }),
-    },
-    {
-      weight: 8,
-      arbitrary: fc.record({
-        does: fc.constant('steal'),
-        pick: fc.nat(),
-        inside: fc.option(fc.nat()),
-      }),
-    },
-    { weight: 3, arbitrary: fc.record({ does: fc.constant('cancel'), pick: fc.nat() }) },
-    {
-      weight: 10,
-      arbitrary: fc.record({ does: fc.constant('abort'), signal: fc.nat(SIGNALS - 1) }),
-    },
-    {
-      weight: 30,
-      arbitrary: fc.record({ does: fc.constant('pass'), ms: fc.constantFrom(100, 200, 400) }),
-    },
-    { weight: 3, arbitrary: fc.record({ does: fc.constant('close') }) },
+    does('release', 35, { pick, ending: fc.constantFrom(...ENDINGS) }),
+    does('steal', 8, { pick, inside: fc.option(fc.nat()) }),
+    does('cancel', 3, { pick }),
+    does('abort', 10, { signal: fc.nat(SIGNALS - 1) }),
+    does('pass', 30, { ms: fc.constantFrom(100, 200, 400) }),
+    does('close', 3),
   );
 
 /** A call that holds, and some inside of it that have its name and its options, and others. */

@@ -5,8 +5,6 @@ const { describe, it } = require('node:test');
 const { locks } = require('../helpers/scope.js');
 const { FREE, freshName, hold } = require('../helpers/locks.js');
 
-describe('the option maxPending', () => {});
-
 describe('query({ name })', () => {
   it('has what is on that name, in its order, and nothing else', async () => {
     const [name, other] = [freshName(), freshName()];

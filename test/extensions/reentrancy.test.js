@@ -3,7 +3,7 @@
 const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { describe, it } = require('node:test');
-const { LockStolenError, LockTimeoutError, locks, needs } = require('../helpers/scope.js');
+const { LockStolenError, locks, needs } = require('../helpers/scope.js');
 const { FREE, deferred, freshName, hold, stateOf } = require('../helpers/locks.js');
 
 describe('users’ code that runs while events are handed over may use locks', () => {
@@ -55,25 +55,6 @@ describe('users’ code that runs while events are handed over may use locks', (
       assert.deepEqual(await stateOf(locks, name), FREE);
     },
   );
-
-  it('a subscriber aborts a request whose time is over', async (t) => {
-    const name = freshName();
-    const controller = new AbortController();
-    const held = await hold(locks, name);
-    let bystander;
-    const listener = () => {
-      controller.abort(new Error('as well'));
-      bystander = locks.acquire(name);
-    };
-    subscribe('locks.request.timeout', listener);
-    t.after(() => unsubscribe('locks.request.timeout', listener));
-    const request = locks.acquire(name, { timeout: 1, signal: controller.signal });
-    // It has given up already.
-    await assert.rejects(request, LockTimeoutError);
-    assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: ['exclusive'] });
-    await held.release();
-    (await bystander).release();
-  });
 });
 
 it(

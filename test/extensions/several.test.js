@@ -2,7 +2,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { LockStolenError, LockTimeoutError, locks, turn, needs } = require('../helpers/scope.js');
+const { LockTimeoutError, locks, needs } = require('../helpers/scope.js');
 const {
   FREE,
   freshName,
@@ -28,32 +28,6 @@ describe('locks.requestAll', () => {
     assert.equal(result, 'result');
     assert.deepEqual(await stateOf(locks, a), FREE);
     assert.deepEqual(await stateOf(locks, b), FREE);
-  });
-
-  it(
-    'takes them in the order of code units, whatever the order of the list',
-    needs('oneByOne'),
-    async () => {
-      const base = freshName();
-      const [first, second] = [`${base} B`, `${base} a`];
-      const held = await hold(locks, first);
-      const all = locks.requestAll([second, first], () => {});
-      await turn();
-      assert.deepEqual(await stateOf(locks, second), FREE);
-      await held.release();
-      await all;
-    },
-  );
-
-  it('a reentrant caller and another one do not wait for each other', async () => {
-    const [a, b] = [freshName('a'), freshName('b')];
-    const held = await hold(locks, a);
-    const both = [
-      locks.requestAll([a, b], { reentrant: true }, () => 1),
-      locks.requestAll([a, b], () => 2),
-    ];
-    await held.release();
-    assert.deepEqual(await Promise.all(both), [1, 2]);
   });
 
   it('the timeout is for all of them together', needs('entry'), async () => {
@@ -100,29 +74,6 @@ describe('locks.requestAll', () => {
     await assert.rejects(call(['x', '-x'], nothing), { name: 'NotSupportedError' });
     await assert.rejects(call(['x'], { steal: true }, nothing), { name: 'NotSupportedError' });
   });
-});
-
-describe('several locks of which one is stolen', () => {
-  it(
-    'in the turn in which the last one is granted: nobody is called',
-    needs('atOnce'),
-    async () => {
-      const [a, b] = [freshName('a'), freshName('b')];
-      const before = await locks.acquire(b);
-      let isCalled = false;
-      const all = locks.requestAll([a, b], () => {
-        isCalled = true;
-      });
-      // `a` is held then, and `b` waited for.
-      await turn();
-      before.release();
-      const thief = locks.request(a, { steal: true }, () => {});
-      await assert.rejects(all, LockStolenError);
-      assert.equal(isCalled, false);
-      await thief;
-      assert.deepEqual(await stateOf(locks, b), FREE);
-    },
-  );
 });
 
 describe('several locks of which one is not granted in time', () => {

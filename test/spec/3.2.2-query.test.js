@@ -38,20 +38,6 @@ describe('3.2.2 query() and 4.5 Snapshot the lock state', () => {
     await Promise.all(locked.map((one) => one.release()));
   });
 
-  it('pending requests of a name come in the order in which they were made', async () => {
-    const name = freshName();
-    const held = await hold(locks, name);
-    const modes = Array.from({ length: 20 }, (_, i) => (i % 3 ? 'shared' : 'exclusive'));
-    const all = modes.map((mode) => locks.request(name, { mode }, () => {}));
-    const { pending } = ofName(await locks.query(), name);
-    assert.deepEqual(
-      pending.map((info) => info.mode),
-      modes,
-    );
-    await held.release();
-    await Promise.all(all);
-  });
-
   it('reflects the state at the time of the call', async () => {
     const name = freshName();
     const before = locks.query();
@@ -70,15 +56,6 @@ describe('3.2.2 query() and 4.5 Snapshot the lock state', () => {
       assert.equal(lock, null);
       assert.deepEqual(ofName(await locks.query(), name).pending, []);
     });
-    await held.release();
-  });
-
-  it('a snapshot is the caller’s own: changing it changes nothing', async () => {
-    const name = freshName();
-    const held = await hold(locks, name);
-    const state = await locks.query();
-    state.held.length = 0;
-    assert.equal(ofName(await locks.query(), name).held.length, 1);
     await held.release();
   });
 

@@ -119,17 +119,4 @@ describe('4.1 Request a lock: steal', () => {
     await thief;
     assert.deepEqual(await stateOf(locks, name), FREE);
   });
-
-  it('from inside the callback that holds the lock', async () => {
-    const name = freshName();
-    let inner;
-    const outer = locks.request(name, async () => {
-      inner = locks.request(name, { steal: true }, () => 'inner');
-      await inner;
-      return 'outer';
-    });
-    await assert.rejects(outer, { name: 'AbortError' });
-    assert.equal(await inner, 'inner');
-    assert.deepEqual(await stateOf(locks, name), FREE);
-  });
 });
