@@ -46,6 +46,8 @@ describe('locks.once', () => {
     end('value');
     assert.deepEqual(await done, { ran: true, value: 'value' });
     assert.deepEqual(await stateOf(locks, name), FREE);
+    await assert.rejects(locks.once(name, {}, notRun), TypeError);
+    await assert.rejects(locks.once(name, DAY), TypeError);
   });
 
   it('runs again when the time is over that the one before has said', async () => {

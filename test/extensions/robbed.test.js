@@ -6,27 +6,17 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { Worker } = require('node:worker_threads');
 const { LockStolenError, openBucket } = require('../../lib/index.js');
+const { startBeside } = require('../helpers/beside.js');
 const { hold } = require('../helpers/locks.js');
-
-const THIEF = `
-  const { workerData } = require('node:worker_threads');
-  const { openBucket } = require(workerData.library);
-  const done = () => {
-    Atomics.store(workerData.state, 0, 1);
-    Atomics.notify(workerData.state, 0);
-  };
-  openBucket(workerData.bucket).locks.request('a', { steal: true }, () => {}).then(done);
-`;
 
 /** Another thread steals "a" and gives it back, while this one is blocked: it has events then. */
 function beRobbed(t, bucket) {
-  const state = new Int32Array(new SharedArrayBuffer(4));
-  const library = require.resolve('../../lib/index.js');
-  const thief = new Worker(THIEF, { eval: true, workerData: { library, bucket, state } });
-  t.after(() => thief.terminate());
-  assert.notEqual(Atomics.wait(state, 0, 0, 20_000), 'timed-out');
+  const source = `
+    const { locks } = require(library).openBucket(bucket);
+    await locks.request('a', { steal: true }, () => {});
+    say(1);`;
+  startBeside(t, source, { bucket }).waitWhile(0);
 }
 
 /** The ways to the next lock: each resolves to whether it is held, and whether `robbed` is. */

@@ -50,7 +50,7 @@ const VALUES = {
   blocking: { good: [[true], [false], [0, false], [null, false]], bad: [] },
   deadlock: { good: [['reject']], bad: [true, 'Reject', null] },
   holdTimeout: { good: [[0.5], [1e9]], bad: [0, -1, '5', null, Infinity, NaN] },
-  keep: { good: [[0.5], [3e12]], bad: [0, -1, '5', null, 4e12, NaN] },
+  keep: { good: [[0.5], [3e12], [Infinity]], bad: [0, -1, '5', null, 4e12, NaN] },
   label: { good: [['x'], [5, '5'], [null, 'null']], bad: [Symbol('label')] },
   limit: { good: [[1], [2 ** 31 - 1]], bad: [0, 1.5, '1', null, 2 ** 31] },
   maxTotal: { good: [[0.5], [1e9]], bad: [0, -1, '5', null, Infinity, NaN] },

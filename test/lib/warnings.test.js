@@ -9,10 +9,10 @@ const { execFileSync } = require('node:child_process');
 const { once } = require('node:events');
 const path = require('node:path');
 const { describe, it } = require('node:test');
-const { Worker } = require('node:worker_threads');
 const { HostBackend } = require('../../lib/backend/host.js');
 const { NativeBackend } = require('../../lib/backend/native.js');
 const { createLockManager } = require('../../lib/extensions/manager/lock-manager.js');
+const { startBeside } = require('../helpers/beside.js');
 const { lacksHost: noHost } = require('../helpers/host-scope.js');
 const { freshName } = require('../helpers/locks.js');
 const { freshDirectory } = require('../helpers/process.js');
@@ -26,44 +26,23 @@ async function warning() {
   return message;
 }
 
-/** Holds the lock `a` of a backend, and gives it back when it is told to. */
-const HOLDER = `
-  const { workerData } = require('node:worker_threads');
-  const { createLockManager } = require(workerData.lib + '/extensions/manager/lock-manager.js');
-  const module = require(workerData.lib + workerData.file);
-  const backend = new module[workerData.of](...workerData.given);
-  const { mode, state } = workerData;
-  const say = (value) => {
-    Atomics.store(state, 0, value);
-    Atomics.notify(state, 0);
-  };
-  (async () => {
+/** Another thread that holds the lock `a` of a backend, while this one is blocked. */
+function startHolder(t, where, mode = 'exclusive') {
+  const source = `
+    const { createLockManager } = require(lib + '/extensions/manager/lock-manager.js');
+    const backend = new (require(lib + file)[of])(...given);
     const handle = await createLockManager(backend).acquire('a', { mode });
     say(1);
-    Atomics.wait(state, 0, 1);
+    waitWhile(1);
     await handle.release();
-    say(3);
-  })();
-`;
-
-/**
- * Another thread that holds the lock. This one is blocked until it has done what it is to do, and
- * hears of nothing meanwhile.
- */
-function startHolder(t, { file, of, given }, mode = 'exclusive') {
-  const state = new Int32Array(new SharedArrayBuffer(4));
+    say(3);`;
   const lib = path.join(__dirname, '../../lib');
-  const workerData = { file, given, lib, mode, of, state };
-  const worker = new Worker(HOLDER, { eval: true, workerData });
-  t.after(() => worker.terminate());
-  const waitWhile = (value) =>
-    assert.notEqual(Atomics.wait(state, 0, value, 20_000), 'timed-out', 'the holder is there');
-  waitWhile(0);
+  const holder = startBeside(t, source, { ...where, lib, mode });
+  holder.waitWhile(0);
   return {
     release() {
-      Atomics.store(state, 0, 2);
-      Atomics.notify(state, 0);
-      waitWhile(2);
+      holder.say(2);
+      holder.waitWhile(2);
     },
   };
 }

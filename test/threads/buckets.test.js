@@ -5,9 +5,9 @@
 const assert = require('node:assert/strict');
 const { execFileSync } = require('node:child_process');
 const { describe, it } = require('node:test');
-const { Worker } = require('node:worker_threads');
 const { LockLostError, LockManager, locks, openBucket } = require('../../lib/index.js');
 const { scopes } = require('../conformance/scopes.js');
+const { startBeside } = require('../helpers/beside.js');
 const { FREE, freshName, hold, nothing, stateOf, valuesOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
@@ -145,29 +145,22 @@ describe('2.2, 6.1 Storage buckets', () => {
 
     it('so is one that this thread has not heard of; it has its token', async (t) => {
       const name = freshName('bucket');
-      const state = new Int32Array(new SharedArrayBuffer(4));
-      const holder = new Worker(
-        `const { workerData } = require('node:worker_threads');
-        const { locks } = require(workerData.library).openBucket(workerData.name);
-        const { state } = workerData;
+      const source = `
+        const { locks } = require(library).openBucket(name);
         const lock = locks.acquireSync('a');
-        const say = (value) => (Atomics.store(state, 0, value), Atomics.notify(state, 0));
         say(1);
-        Atomics.wait(state, 0, 1);
+        waitWhile(1);
         lock.release();
-        say(3);`,
-        { eval: true, workerData: { library: require.resolve('../../lib/index.js'), name, state } },
-      );
-      t.after(() => holder.terminate());
-      assert.notEqual(Atomics.wait(state, 0, 0, 20_000), 'timed-out');
+        say(3);`;
+      const holder = startBeside(t, source, { name });
+      holder.waitWhile(0);
       const bucket = openBucket(name);
       let token;
       const request = bucket.locks.request('a', (lock) => {
         token = lock.token;
       });
-      Atomics.store(state, 0, 2);
-      Atomics.notify(state, 0);
-      assert.notEqual(Atomics.wait(state, 0, 2, 20_000), 'timed-out');
+      holder.say(2);
+      holder.waitWhile(2);
       bucket.close();
       await assert.rejects(request, { reason: 'closed' });
       assert.ok(token > 0n, String(token));

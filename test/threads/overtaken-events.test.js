@@ -7,48 +7,30 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { Worker } = require('node:worker_threads');
 const { addon } = require('../../lib/backend/addon.js');
 const { openBucket } = require('../../lib/index.js');
+const { startBeside } = require('../helpers/beside.js');
 
 /** More than an exchange has room for. */
 const MANY = 300;
 const BUCKET = 'overtaken events';
 
-/** Steals what it is told to, while the other thread is blocked. */
-const THIEF = `
-  const { workerData } = require('node:worker_threads');
-  const { openBucket } = require(workerData.library);
-  const { locks } = openBucket(workerData.bucket);
-  const { state } = workerData;
-  const steal = (name) => locks.request(name, { steal: true }, () => {});
-  const say = (value) => {
-    Atomics.store(state, 0, value);
-    Atomics.notify(state, 0);
-  };
-  (async () => {
+/** The thief, which steals while this thread is blocked. */
+function startThief(t) {
+  const source = `
+    const { locks } = require(library).openBucket(bucket);
+    const steal = (name) => locks.request(name, { steal: true }, () => {});
     for (let i = 0; i < ${MANY}; i++) await steal('many ' + i);
     say(1);
-    Atomics.wait(state, 0, 1);
+    waitWhile(1);
     await steal('last');
-    say(3);
-  })();
-`;
-
-/** The thief, and how to wait for what it does without letting this thread hear of it. */
-function startThief(t) {
-  const state = new Int32Array(new SharedArrayBuffer(4));
-  const library = require.resolve('../../lib/index.js');
-  const worker = new Worker(THIEF, { eval: true, workerData: { library, bucket: BUCKET, state } });
-  t.after(() => worker.terminate());
-  const waitWhile = (value) =>
-    assert.notEqual(Atomics.wait(state, 0, value, 20_000), 'timed-out', 'the thief is there');
+    say(3);`;
+  const thief = startBeside(t, source, { bucket: BUCKET });
   return {
-    stealMany: () => waitWhile(0),
+    stealMany: () => thief.waitWhile(0),
     stealLast() {
-      Atomics.store(state, 0, 2);
-      Atomics.notify(state, 0);
-      waitWhile(2);
+      thief.say(2);
+      thief.waitWhile(2);
     },
   };
 }
