@@ -168,20 +168,6 @@ function contractOfClients(engine) {
     assert.equal(await b.adapter.marked(name), true);
   });
 
-  test('a thief is granted at once, and the robbed are told by whom', async () => {
-    const [a, b, thief] = [await client(), await client(), await client()];
-    const name = fresh();
-    const [r1, waiting, r2] = [shared(name), request(name), shared(name)];
-    await a.answers(r1, waiting);
-    assert.deepEqual(await b.answers(r2), ['queued']);
-    const theft = request(name, { kind: 'steal' });
-    assert.deepEqual(await thief.answers(theft), ['granted']);
-    assert.deepEqual(await a.next(), { stolen: r1.ref, thief: thief.clientId });
-    await a.answers(end(r1));
-    await thief.answers(end(theft));
-    assert.equal((await a.next()).granted, waiting.ref);
-  });
-
   test('who was robbed while it was cut off is told by whom until it renews again', async () => {
     const [a, thief] = [await client(), await client()];
     const name = fresh();
@@ -369,18 +355,11 @@ function sessions(engine) {
     assert.deepEqual(await b.answers(end(waiting)), ['ended']);
   });
 
-  for (const [what, call] of Object.entries({
-    'takes no free name': ({ step }) => step([request(fresh())]),
-    'is dead also where nothing is to be done': ({ step }) => step([end(request(fresh()))]),
-    'is not answered what it has done, either': ({ again }, ops) => again(ops),
-  }))
-    test(`one that has expired ${what}, though nobody has ended it yet`, async () => {
-      const dead = await client();
-      const ops = [request(fresh()), request(fresh())];
-      await dead.step(ops);
-      await engine.expire(dead.session);
-      await isDead(dead, call(dead, ops));
-    });
+  test('one that has expired is dead also where nothing is to be done', async () => {
+    const dead = await client();
+    await engine.expire(dead.session);
+    await isDead(dead, dead.step([end(request(fresh()))]));
+  });
 
   for (const [how, ask, isGranted] of [
     ['held', (own) => [own], false],
@@ -462,65 +441,6 @@ function sessions(engine) {
 /** @param {Engine} engine */
 function steps(engine) {
   const { client } = engine;
-  const theft = (name) => request(name, { kind: 'steal' });
-  /** What a step asks for, and what another session does to that before it comes again. */
-  const STOLEN = {
-    'a free name': (x) => [[request(x)], [theft(x)]],
-    'a theft': (x) => [[theft(x)], [theft(x)]],
-    'a group': (x, y) => [[x, y].map((name) => request(name, { group: 1 })), [theft(x), theft(y)]],
-    'two of one name': (x) => [[request(x), request(x)], [theft(x)]],
-  };
-  for (const [what, make] of Object.entries(STOLEN))
-    test(`R1: what was stolen is not had once more by a step that comes again: ${what}`, async () => {
-      const [a, b] = [await client(), await client()];
-      const [ops, thefts] = make(fresh(), fresh());
-      const answers = await a.step(ops);
-      assert.deepEqual(await a.again(ops), answers);
-      await b.answers(...thefts);
-      assert.deepEqual(await a.again(ops), answers);
-      await b.answers(...thefts.map(end));
-      await a.hello();
-      assert.deepEqual(await a.again(ops), answers);
-      const waiting = ops.filter((_, i) => answers[i].code === 'queued');
-      assert.deepEqual(
-        [...(await a.renew()).mine.keys()],
-        waiting.map(({ ref }) => ref),
-      );
-    });
-
-  test('R1: a request that waited no more is not made again', async () => {
-    const [a, b] = [await client(), await client()];
-    const name = fresh();
-    const [held, waiting] = [request(name), request(name)];
-    await b.answers(held);
-    assert.deepEqual(await a.answers(waiting), ['queued']);
-    await b.answers(end(held));
-    await b.answers(theft(name));
-    assert.deepEqual((await a.again([waiting])).map(plain), ['queued']);
-    assert.equal((await a.renew()).mine.size, 0);
-  });
-
-  test('R3: a renewal tells which step was done last', { skip: engine.tellsNoStep }, async () => {
-    const a = await client();
-    const first = request(fresh());
-    await a.answers(first, request(fresh()));
-    await a.answers(request(fresh()));
-    assert.equal((await a.renew()).step, 2);
-    await a.hello();
-    assert.equal((await a.renew()).step, 2);
-    await a.answers(done(first));
-    assert.equal((await a.renew()).step, 3);
-  });
-
-  test('an end of which only the ref is known grants the next', async () => {
-    const a = await client();
-    const name = fresh();
-    const [held, waiting] = [request(name), request(name)];
-    await a.answers(held, waiting);
-    await a.answers({ kind: 'end', ref: held.ref, name: undefined, keep: 0 });
-    assert.equal((await a.next()).granted, waiting.ref);
-  });
-
   test('groups on the same names in other orders do not wait in a circle', async () => {
     const [a, b] = [await client(), await client()];
     const names = Array.from({ length: 20 }, () => fresh());
@@ -548,19 +468,6 @@ function steps(engine) {
 function stepsUnderWay(engine) {
   const { client } = engine;
 
-  test('R1: steps under way are done in their order', async () => {
-    const a = await client();
-    assert.equal(a.adapter.can.window, engine.window);
-    const name = fresh();
-    const [first, second] = [request(name), request(name, { kind: 'ifAvailable' })];
-    const ops = [first, end(first), second, end(second)].slice(0, engine.window);
-    const answers = await Promise.all(ops.map((op, i) => a.step([op], i + 1, i)));
-    assert.deepEqual(
-      answers.flat().map(plain),
-      ['granted', 'ended', 'granted', 'ended'].slice(0, engine.window),
-    );
-  });
-
   test('R1: a step whose predecessor is not done does nothing, until that is', async () => {
     const a = await client();
     const name = fresh();
@@ -573,26 +480,6 @@ function stepsUnderWay(engine) {
     assert.deepEqual(codes.flat().map(plain), ['granted', 'queued']);
     assert.deepEqual((await a.step([third], 3, 2)).map(plain), ['ended']);
     assert.equal((await a.next()).granted, second.ref);
-  });
-
-  test('R1: each step that was under way is answered as it was', async () => {
-    const [a, b] = [await client(), await client()];
-    const names = Array.from({ length: engine.window }, () => fresh());
-    const thefts = names.map((name) => request(name, { kind: 'steal' }));
-    const step = (i) => a.step([thefts[i]], i + 1, i);
-    const answers = await Promise.all(thefts.map((_, i) => step(i)));
-    const robbers = names.map((name) => request(name, { kind: 'steal' }));
-    await b.answers(...robbers);
-    await a.hello();
-    // The first of them comes after none that is not answered.
-    const again = [a.step([thefts[0]], 1, 0), ...thefts.slice(1).map((_, i) => step(i + 1))];
-    assert.deepEqual(await Promise.all(again), answers);
-    assert.equal((await a.renew()).mine.size, 0);
-    assert.equal((await b.renew()).mine.size, names.length);
-    // Whatever comes next, what is no further away is known.
-    const next = await a.step([request(fresh())], engine.window + 1, 0);
-    assert.equal(next[0].code, 'granted');
-    assert.deepEqual(await a.step([thefts[1]], 2, 0), answers[1]);
   });
 
   test('R1: a step of ends is one that others come after, too', async () => {
@@ -696,19 +583,6 @@ function lives(engine) {
 
 /** @param {Engine} engine */
 function marks({ client, shortestKeep = 1e-3 }) {
-  test('a mark is over by the clock of the server, and can be set again', async () => {
-    const a = await client({}, 60_000);
-    const name = fresh();
-    const [first, second] = [request(name), request(name)];
-    await a.answers(first);
-    await a.answers(done(first, 1));
-    // The server says when it is over.
-    while (await a.adapter.marked(name));
-    await a.answers(second);
-    assert.deepEqual(await a.answers(done(second)), ['ended']);
-    assert.equal(await a.adapter.marked(name), true);
-  });
-
   test('marks that are set and dropped by many at a time are waited for in no circle', async () => {
     const all = await Promise.all(Array.from({ length: 6 }, () => client({}, 60_000)));
     const names = Array.from({ length: 8 }, () => fresh());
@@ -733,29 +607,6 @@ function queues(engine) {
 
   const pass = (name, options = {}) => request(name, { kind: 'pass', ...options });
 
-  test('a request that passes is told of its turn, holds nothing, and lets those behind it in', async () => {
-    const [a, b] = [await client(), await client()];
-    const name = fresh();
-    const [held, first, next, last] = [request(name), pass(name), request(name), pass(name)];
-    assert.deepEqual(await a.answers(pass(name), held), ['passed', 'granted']);
-    assert.deepEqual(await b.answers(pass(name, { kind: 'passIfAvailable' })), ['unavailable']);
-    assert.deepEqual(await b.answers(pass(name, { maxPending: 0 })), ['queueFull']);
-    assert.deepEqual(await b.answers(first), ['queued']);
-    assert.deepEqual(await a.answers(next, last), ['queued', 'queued']);
-    const entries = await a.adapter.query(name);
-    assert.deepEqual(
-      entries.map(({ ref, token, mode }) => [ref, token > 0n, mode]),
-      [held, first, next, last].map(({ ref }, i) => [ref, i === 0, 'exclusive']),
-    );
-    assert.deepEqual(await a.answers(end(held)), ['ended']);
-    assert.deepEqual(await b.next(), { stolen: first.ref, thief: '' });
-    assert.equal((await a.next()).granted, next.ref);
-    assert.equal((await b.renew()).mine.size, 0);
-    assert.deepEqual(await b.answers(request(name, { kind: 'steal' })), ['granted']);
-    assert.equal((await a.next()).thief, b.clientId);
-    assert.deepEqual([...(await a.renew()).mine], [[last.ref, 0n]]);
-  });
-
   const forgets = { skip: engine.losesNoHint && 'no hint gets lost' };
   test('what has passed is in the next renewal, if its hint gets lost', forgets, async () => {
     const [a, b] = [await client(), await client()];
@@ -770,48 +621,6 @@ function queues(engine) {
     assert.deepEqual((await b.again([waiting])).map(plain), ['queued']);
     assert.equal((await b.renew()).mine.size, 0);
     assert.deepEqual(await b.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
-  });
-
-  test('who dies while it waits to pass, or before all who do, is in nobody’s way', async () => {
-    const [a, b, c] = [await client(), await client(), await client()];
-    const name = fresh();
-    const [held, dead, behind] = [request(name), pass(name), pass(name)];
-    await a.answers(held);
-    await b.answers(dead);
-    await c.answers(behind);
-    await engine.expire(b.session);
-    await engine.expire(a.session);
-    while ((await c.adapter.query(name)).length > 0) await c.adapter.sweep();
-    assert.deepEqual(await c.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
-  });
-
-  test('the largest limit is told like any other', async () => {
-    const a = await client();
-    const name = fresh();
-    const most = 2 ** 31 - 1;
-    assert.deepEqual(await a.answers(units(name, most, 1)), ['granted']);
-    assert.deepEqual(await a.answers(units(name, 4, 1)), [`otherLimit ${most}`]);
-  });
-
-  const noPriorities = { skip: engine.knowsNoPriorities };
-  test('more priority goes first, and among equals who came first', noPriorities, async () => {
-    const [MOST, refsOf] = [2 ** 31 - 1, (ops) => ops.map(({ ref }) => ref)];
-    const urgent = (name, priority) => request(name, { priority });
-    const a = await client();
-    const name = fresh();
-    const held = request(name);
-    const given = [0, 5, -5, 5, MOST, -MOST - 1, 0, -5, 1];
-    const waiting = given.map((priority) => urgent(name, priority));
-    await a.answers(held);
-    assert.deepEqual(await a.answers(...waiting), Array(given.length).fill('queued'));
-    const order = [4, 1, 3, 8, 0, 6, 2, 7, 5].map((i) => waiting[i]);
-    const told = await a.adapter.query(name);
-    assert.deepEqual(refsOf(told), refsOf([held, ...order]));
-    assert.deepEqual(new Set(told.map(({ priority }) => priority)), new Set(given));
-    for (const [i, last] of [held, ...order.slice(0, -1)].entries()) {
-      await a.answers(end(last));
-      assert.equal((await a.next()).granted, order[i].ref);
-    }
   });
 }
 

@@ -3,7 +3,6 @@
 /** The session, with answers that come when, and in the order in which, it is hardest for it. */
 
 const assert = require('node:assert/strict');
-const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { describe, test } = require('node:test');
 const { ENDED, NOT_MARKED, QUEUED, busy, granted } = require('../../lib/cluster/adapter.js');
 const { isLocal } = require('../../lib/cluster/errors.js');
@@ -189,94 +188,7 @@ test('whoever finds the end of the lease by looking, its loss is told soon', asy
   assert.deepEqual(stage.news(), [['lost', 'held', 'unreachable']]);
 });
 
-test('an answer that is heard after the end of the lease is none in the next session', async () => {
-  const stage = await new Scripted().open();
-  await asked(stage, 'held', granted(1n));
-  await asked(stage, 'waits', QUEUED, { name: 'b' });
-  const renew = await renewing(stage);
-  // It stood still: nothing runs, and then the answer is the first.
-  stage.world.now += TTL;
-  renew.answer(
-    renewal([
-      [1, 1n],
-      [2, 0n],
-    ]),
-  );
-  await settle();
-  assert.deepEqual(stage.news().at(-1), ['lost', 'held', 'expired']);
-  await stage.answer('open', { session: 's2', ttl: TTL });
-  await stage.answer('close');
-  assert.deepEqual(await nextStep(stage), ['request 3']);
-});
-
 // Renewals.
-
-test('a grant that is heard while a renewal is under way is not compared with it', async () => {
-  const stage = await new Scripted().open();
-  await asked(stage, 'waits', QUEUED);
-  const renew = await renewing(stage);
-  stage.adapter.events.granted(1, 5n);
-  renew.answer(renewal([[1, 0n]]));
-  await settle();
-  assert.deepEqual(stage.news(), [['granted', 'waits', 5n]]);
-});
-
-test('a theft whose hint was lost is told as one, where the server remembers it', async () => {
-  const stage = await new Scripted().open();
-  await asked(stage, 'held', granted(1n));
-  stage.news();
-  (await renewing(stage)).answer(renewal([], { stolen: new Map([[1, 'thief']]) }));
-  await settle();
-  assert.deepEqual(stage.news(), [['stolen', 'held', 'thief']]);
-});
-
-test('so is that of a lock whose grant was answered after the renewal was sent', async () => {
-  const stage = await new Scripted().open();
-  stage.ask({ owner: 'held' });
-  const step = await stage.take('step');
-  stage.adapter.events.changed();
-  const renew = await stage.take('renew');
-  step.answer([granted(1n)]);
-  await settle();
-  renew.answer(renewal([], { stolen: new Map([[1, 'thief']]) }));
-  await settle();
-  assert.deepEqual(stage.news(), [
-    ['granted', 'held', 1n],
-    ['stolen', 'held', 'thief'],
-  ]);
-});
-
-test('and that of a lock whose grant is answered after the renewal', async () => {
-  const stage = await new Scripted().open();
-  stage.ask({ owner: 'held' });
-  const step = await stage.take('step');
-  stage.adapter.events.changed();
-  (await stage.take('renew')).answer(renewal([], { stolen: new Map([[1, 'thief']]) }));
-  await settle();
-  step.answer([granted(1n)]);
-  await settle();
-  assert.deepEqual(stage.news(), [
-    ['granted', 'held', 1n],
-    ['stolen', 'held', 'thief'],
-  ]);
-});
-
-test('a lock that the server has as a request only is lost, and taken from the queue', async () => {
-  const stage = await new Scripted().open();
-  await asked(stage, 'held', granted(1n));
-  stage.news();
-  (await renewing(stage)).answer(renewal([[1, 0n]]));
-  await settle();
-  assert.deepEqual(stage.news(), [['lost', 'held', 'failover']]);
-  assert.deepEqual(await nextStep(stage), ['end 1']);
-});
-
-test('a request that the server has lost is made again', async () => {
-  const stage = await new Scripted().open();
-  await asked(stage, 'waits', QUEUED);
-  (await renewing(stage)).answer(renewal());
-  assert.deepEqual(await nextStep(stage), ['request 2']);
-});
 
 test('a change that is told during a renewal has another one follow at once', async () => {
   const stage = await new Scripted().open();
@@ -419,19 +331,6 @@ test('who waits for nothing sweeps once, for those who died before', async () =>
 
 // Steps.
 
-test('a step that was not answered is sent again whole', async () => {
-  const stage = await new Scripted().open();
-  stage.ask({ owner: 1 });
-  stage.ask({ owner: 2, name: 'b' });
-  assert.deepEqual(await nextStep(stage), ['request 1', 'request 2']);
-  await stage.reconnect();
-  assert.deepEqual(await stage.answer('step', [granted(1n), granted(2n)]).then((a) => a.length), 2);
-  assert.deepEqual(stage.news(), [
-    ['granted', 1, 1n],
-    ['granted', 2, 2n],
-  ]);
-});
-
 test('a group of more than a step has is sent again whole', async () => {
   const stage = await new Scripted().open();
   const group = Array.from({ length: 150 }, (_, i) => ({ owner: i, name: `${i}`, group: 1 }));
@@ -451,17 +350,6 @@ test('in the next session all is asked for anew, and groups are not taken apart'
   const refs = (await stage.answer('step', Array(99).fill(QUEUED))).map(({ ref }) => ref);
   assert.deepEqual([refs.length, Math.min(...refs)], [99, 102]);
   assert.deepEqual(await nextStep(stage), ['request 201', 'request 202']);
-});
-
-test('a request that is taken back while it is under way is ended at the server', async () => {
-  const stage = await new Scripted().open();
-  const place = stage.ask({ owner: 'hasty' });
-  const step = await stage.take('step');
-  const ended = stage.session.end(place);
-  step.answer([granted(1n)]);
-  assert.deepEqual(await nextStep(stage), ['end 1']);
-  assert.deepEqual(stage.news(), []);
-  assert.ok(ended);
 });
 
 /** What a server tells of a request of ours. */
@@ -632,43 +520,6 @@ test('each who does not want to wait is told in a ttl, also those who asked late
 
 // Grants and thefts.
 
-test('a grant that is heard before the answer of its step counts at once, and once', async () => {
-  const stage = await new Scripted().open();
-  stage.ask({ owner: 'held' });
-  const step = await stage.take('step');
-  stage.adapter.events.granted(1, 3n);
-  assert.deepEqual(stage.news(), [['granted', 'held', 3n]]);
-  step.answer([granted(3n)]);
-  await settle();
-  assert.deepEqual(stage.news(), []);
-});
-
-test('a theft that is heard before the grant is told after it', async () => {
-  const stage = await new Scripted().open();
-  stage.ask({ owner: 'robbed' });
-  const step = await stage.take('step');
-  stage.adapter.events.stolen(1, 'thief');
-  step.answer([granted(3n)]);
-  await settle();
-  assert.deepEqual(stage.news(), [
-    ['granted', 'robbed', 3n],
-    ['stolen', 'robbed', 'thief'],
-  ]);
-});
-
-test('a theft by an old server is not of the lock that is granted anew', async () => {
-  for (const life of [undefined, 'another']) {
-    const stage = await new Scripted().open();
-    stage.ask({ owner: 'held' });
-    await stage.take('step');
-    stage.adapter.events.stolen(1, 'thief');
-    await stage.reconnect([], life);
-    await stage.answer('step', [granted(4n)]);
-    const stolen = life ? [] : [['stolen', 'held', 'thief']];
-    assert.deepEqual(stage.news(), [['granted', 'held', 4n], ...stolen]);
-  }
-});
-
 test('a mark that is not set is lost to the thief that this server knows', async () => {
   for (const isReplaced of [false, true]) {
     const stage = await new Scripted().open();
@@ -684,14 +535,6 @@ test('a mark that is not set is lost to the thief that this server knows', async
   }
 });
 
-test('who is robbed of a lock before it heard of its grant asks again', async () => {
-  const stage = await new Scripted().open();
-  await asked(stage, 'waits', QUEUED);
-  stage.adapter.events.stolen(1, 'thief');
-  assert.deepEqual(await nextStep(stage), ['request 2']);
-  assert.deepEqual(stage.news(), []);
-});
-
 test('a thief is told after those whom it robbed in its own manager, without a hint', async () => {
   const stage = await new Scripted().open();
   await asked(stage, 'robbed', granted(1n));
@@ -704,17 +547,6 @@ test('a thief is told after those whom it robbed in its own manager, without a h
     told.find(([what]) => what === 'stolen'),
     ['stolen', 'robbed', 'me'],
   );
-});
-
-test('who is granted a lock after a theft is not robbed by it', async () => {
-  const stage = await new Scripted().open();
-  stage.ask({ owner: 'first', kind: 'steal' });
-  stage.ask({ owner: 'second', kind: 'steal' });
-  const step = await stage.take('step');
-  stage.adapter.events.granted(2, 6n);
-  step.answer([granted(5n), granted(6n)]);
-  await settle();
-  assert.ok(!stage.news().some(([what, owner]) => what === 'stolen' && owner === 'second'));
 });
 
 // The end.
@@ -744,21 +576,6 @@ test('questions that are not answered end when the session is closed, and leave 
   assert.deepEqual([marked.isSettled, marked.value], [true, false]);
   assert.deepEqual([look.isSettled, look.value], [true, undefined]);
   assert.equal(stage.machine.timers, 0);
-});
-
-test('who hears that a session is lost finds that its locks are', async () => {
-  const cluster = new Cluster();
-  const client = await cluster.client();
-  const held = await cluster.hold(client, 'a');
-  const { signal } = held.lock;
-  const seen = [];
-  const listen = ({ state }) => state === 'lost' && seen.push(signal.aborted);
-  subscribe('locks.session', listen);
-  client.machine.setWallBy(TTL);
-  await cluster.world.until(() => held.isSettled);
-  unsubscribe('locks.session', listen);
-  assert.deepEqual(seen, [true]);
-  await cluster.close();
 });
 
 test('a thief of the same manager finds the stolen lock not held, though no hint has come', async () => {
@@ -882,121 +699,6 @@ async function step(stage) {
   };
 }
 
-test('R1: a step that is not answered comes again with its number, the next has a greater one', async () => {
-  const stage = await new Scripted().open();
-  stage.ask({ owner: 'one' });
-  const first = await step(stage);
-  stage.ask({ owner: 'two', name: 'b' });
-  await stage.reconnect([]);
-  const again = await step(stage);
-  assert.deepEqual([again.number, again.ops], [first.number, ['request 1']]);
-  await again.answer(granted(1n));
-  const next = await step(stage);
-  assert.ok(next.number > first.number);
-  assert.deepEqual(next.ops, ['request 2']);
-});
-
-test('R2: nobody is told of the locks of a group before all are granted', async () => {
-  const stage = await new Scripted().open();
-  stage.ask({ owner: 'x', name: 'a', group: 1 }, { owner: 'y', name: 'b', group: 1 });
-  await (await step(stage)).answer(granted(1n), QUEUED);
-  assert.deepEqual(stage.news(), []);
-  stage.adapter.events.granted(2, 5n);
-  assert.deepEqual(stage.news(), [
-    ['granted', 'x', 1n],
-    ['granted', 'y', 5n],
-  ]);
-});
-
-test('R2: a group of which one was stolen unheard gives all back and is asked for again', async () => {
-  const stage = await new Scripted().open();
-  stage.ask({ owner: 'x', name: 'a', group: 1 }, { owner: 'y', name: 'b', group: 1 });
-  await (await step(stage)).answer(granted(1n), QUEUED);
-  stage.adapter.events.stolen(2, 'thief');
-  const again = await step(stage);
-  assert.deepEqual(again.ops, ['end 1', 'request 3', 'request 4']);
-  await again.answer(ENDED, QUEUED, QUEUED);
-  assert.deepEqual(stage.news(), []);
-});
-
-test('R2: so does one that a renewal does not find whole', async () => {
-  const stage = await new Scripted().open();
-  stage.ask({ owner: 'x', name: 'a', group: 1 }, { owner: 'y', name: 'b', group: 1 });
-  await (await step(stage)).answer(granted(1n), QUEUED);
-  (await renewing(stage)).answer(renewal([[2, 0n]]));
-  assert.deepEqual((await step(stage)).ops, ['end 2', 'request 3', 'request 4']);
-});
-
-test('R2: the rest of a group is held when what it waits for is given up', async () => {
-  const stage = await new Scripted().open();
-  stage.ask({ owner: 'x', name: 'a', group: 1 });
-  const last = stage.ask({ owner: 'y', name: 'b', group: 2 });
-  const group = stage.ask({ owner: 'z', name: 'c', group: 3 }, { owner: 'q', name: 'd', group: 3 });
-  await (await step(stage)).answer(granted(1n), QUEUED, QUEUED, granted(4n));
-  assert.deepEqual(stage.news(), [['granted', 'x', 1n]]);
-  stage.session.end(group);
-  stage.session.end(last);
-  await (await step(stage)).answer(ENDED, ENDED);
-  assert.deepEqual(stage.news(), [['granted', 'q', 4n]]);
-});
-
-test('R2: the locks of a group that is not whole are asked for again in the next session', async () => {
-  const stage = await new Scripted().open();
-  stage.ask({ owner: 'x', name: 'a', group: 1 }, { owner: 'y', name: 'b', group: 1 });
-  await (await step(stage)).answer(granted(1n), QUEUED);
-  (await renewing(stage)).answer({ ...renewal(), alive: false });
-  await stage.answer('open', { session: 's2', ttl: TTL });
-  await stage.answer('close');
-  assert.deepEqual((await step(stage)).ops, ['request 3', 'request 4']);
-  assert.deepEqual(stage.news(), []);
-});
-
-test('R3: a step that is refused is halved until the one is found, which fails alone', async () => {
-  const stage = await new Scripted().open();
-  for (let i = 1; i <= 8; i++) stage.ask({ owner: i, name: `name ${i}` });
-  const numbers = [];
-  const granting = [];
-  for (;;) {
-    const { answer, fail, number, ops } = await step(stage);
-    numbers.push(number);
-    if (ops.includes('request 6')) {
-      await fail('REFUSED');
-      if (ops.length === 1) break;
-    } else {
-      granting.push(...ops);
-      await answer(...ops.map(() => granted(BigInt(number))));
-    }
-  }
-  assert.deepEqual(
-    numbers,
-    numbers.toSorted((a, b) => a - b),
-  );
-  assert.equal(new Set(numbers).size, numbers.length);
-  assert.deepEqual(
-    granting,
-    [1, 2, 3, 4, 5].map((ref) => `request ${ref}`),
-  );
-  assert.deepEqual(
-    stage.news().find(([what]) => what === 'failed'),
-    ['failed', 6],
-  );
-  assert.deepEqual((await step(stage)).ops, ['request 7', 'request 8']);
-  assert.equal(stage.session.state, 'open');
-});
-
-test('R3: a group that is refused fails as a whole', async () => {
-  const stage = await new Scripted().open();
-  stage.ask({ owner: 'x', name: 'a', group: 1 }, { owner: 'y', name: 'b', group: 1 });
-  stage.ask({ owner: 'z', name: 'c' });
-  await (await step(stage)).fail('REFUSED');
-  await (await step(stage)).fail('REFUSED');
-  assert.deepEqual(stage.news(), [
-    ['failed', 'x'],
-    ['failed', 'y'],
-  ]);
-  assert.deepEqual((await step(stage)).ops, ['request 3']);
-});
-
 test('R3: an end that is refused is over here, and comes again when a renewal finds its lock', async () => {
   const stage = await new Scripted().open();
   const place = await asked(stage, 'one', granted(1n));
@@ -1034,19 +736,6 @@ test('R3: an answer that makes no sense is none, whatever error that is', async 
   (await stage.take('step')).answer(undefined);
   await settle();
   assert.equal(stage.session.state, 'suspect');
-});
-
-test('R4: what something is in the way of is asked for again by itself, and keeps nothing waiting', async () => {
-  const stage = await new Scripted().open();
-  stage.ask({ owner: 'thief', kind: 'steal' });
-  await (await step(stage)).answer(busy());
-  await asked(stage, 'other', granted(1n), { name: 'b' });
-  assert.deepEqual(stage.news(), [['granted', 'other', 1n]]);
-  await stage.world.advance(TTL / 50);
-  const again = await step(stage);
-  assert.deepEqual(again.ops, ['steal 1']);
-  await again.answer(granted(2n));
-  assert.deepEqual(stage.news(), [['granted', 'thief', 2n]]);
 });
 
 test('R4: what was given up meanwhile is not asked for again, an end is', async () => {
@@ -1135,27 +824,6 @@ test('R1: of a theft that the server does not answer for a lease nobody knows wh
   assert.match(stage.errors[0].message, /^The server did not say whether the lock was stolen/);
 });
 
-test('R5: the session tells what it has seen of servers, and goes on to in the next session', async () => {
-  const stage = new Scripted();
-  stage.session.start();
-  const open = await stage.take('open');
-  assert.deepEqual(open.args[2], { life: '', token: 0n });
-  open.answer({ session: 's1', ttl: TTL, life: 'first' });
-  await settle();
-  await asked(stage, 'one', granted(7n));
-  const renew = await renewing(stage);
-  assert.deepEqual(renew.args[0], { life: 'first', token: 7n });
-  renew.answer(renewal([[1, 7n]], { life: 'second' }));
-  await settle();
-  stage.adapter.events.down(new Error('cut'));
-  await stage.world.advance(100);
-  const hello = await stage.take('hello');
-  assert.deepEqual(hello.args[0], { life: 'second', token: 7n });
-  hello.fail(dead());
-  await stage.world.advance(500);
-  assert.deepEqual((await stage.take('open')).args[2], { life: 'second', token: 7n });
-});
-
 test('R1: a theft that was sent in a session that is lost is not done again in the next', async () => {
   const stage = await new Scripted().open();
   stage.ask({ owner: 'thief', kind: 'steal' });
@@ -1199,17 +867,6 @@ test('R1: a theft that the server has missed was not done by the connection befo
   await stage.answer('close');
   assert.deepEqual((await step(stage)).ops, ['steal 2']);
   assert.deepEqual(stage.news(), []);
-});
-
-test('R1: a grant that comes from a record is compared at once: it may have been stolen', async () => {
-  const stage = await new Scripted().open();
-  stage.ask({ owner: 'one' });
-  await stage.take('step');
-  await stage.reconnect([]);
-  await (await step(stage)).answer(granted(1n));
-  assert.deepEqual(stage.news(), [['granted', 'one', 1n]]);
-  await stage.answer('renew', renewal([]));
-  assert.deepEqual(stage.news(), [['lost', 'one', 'failover']]);
 });
 
 test('R3: what has long names goes in steps of its own', async () => {
@@ -1334,31 +991,6 @@ async function missed(stage, number) {
   await stage.answer('renew', renewal([], { step: number }));
 }
 
-test('R3: a step that the server has missed is halved, and sent in steps with new numbers', async () => {
-  const stage = await new Scripted().open();
-  for (let i = 1; i <= 4; i++) stage.ask({ owner: i, name: `name ${i}` });
-  const first = await step(stage);
-  assert.equal(first.ops.length, 4);
-  await missed(stage, first.number - 1);
-  const half = await step(stage);
-  assert.deepEqual(half.ops, ['request 1', 'request 2']);
-  assert.ok(half.number > first.number);
-  await half.answer(granted(1n), granted(2n));
-  assert.deepEqual((await step(stage)).ops, ['request 3', 'request 4']);
-});
-
-test('R1: a step that the server has done, or does not tell of, is not halved', async () => {
-  for (const done of [1, undefined]) {
-    const stage = await new Scripted().open();
-    stage.ask({ owner: 1, kind: 'steal' });
-    stage.ask({ owner: 2, name: 'b' });
-    const { number } = await step(stage);
-    await missed(stage, done);
-    const again = await step(stage);
-    assert.deepEqual([again.number, again.ops], [number, ['steal 1', 'request 2']]);
-  }
-});
-
 test('R1: a step that the server has done is not halved if it is refused when it comes again', async () => {
   const stage = await new Scripted().open();
   stage.ask({ owner: 1, kind: 'steal' });
@@ -1372,44 +1004,6 @@ test('R1: a step that the server has done is not halved if it is refused when it
   await missed(stage, number);
   const last = await step(stage);
   assert.deepEqual([last.number, last.ops], [number, ['steal 1', 'request 2']]);
-});
-
-test('what a server that is older has missed is not sent again if nobody wants it any more', async () => {
-  for (const kind of ['request', 'steal']) {
-    const stage = await new Scripted().open();
-    stage.ask({ owner: 'held', kind });
-    stage.ask({ owner: 'asked', name: 'b' });
-    const { number } = await step(stage);
-    stage.adapter.events.granted(1, 1n);
-    await missed(stage, number - 1);
-    assert.deepEqual(stage.news(), [
-      ['granted', 'held', 1n],
-      ['lost', 'held', 'failover'],
-    ]);
-    assert.deepEqual((await step(stage)).ops, ['request 2']);
-  }
-});
-
-test('nor is what was robbed, or given up, before it was answered: only its end', async () => {
-  const stage = await new Scripted().open();
-  stage.ask({ owner: 'robbed' });
-  const place = stage.ask({ owner: 'given up', name: 'b' });
-  const { number } = await step(stage);
-  stage.adapter.events.granted(1, 1n);
-  stage.adapter.events.stolen(1, 'thief');
-  stage.session.end(place);
-  await missed(stage, number - 1);
-  assert.deepEqual((await step(stage)).ops, ['end 2']);
-});
-
-test('R2: a group that an older server has missed is asked for again as a whole, and once', async () => {
-  const stage = await new Scripted().open();
-  stage.ask({ owner: 'x', name: 'a', group: 1 }, { owner: 'y', name: 'b', group: 1 });
-  const { number } = await step(stage);
-  stage.adapter.events.granted(1, 1n);
-  await missed(stage, number - 1);
-  assert.deepEqual((await step(stage)).ops, ['request 3', 'request 4']);
-  assert.deepEqual(stage.news(), []);
 });
 
 for (const ttl of [10_000, 60_000, 3_600_000]) {

@@ -383,18 +383,6 @@ test('a misuse closes the session for good, and what is held is lost', async () 
   assert.equal(client.machine.timers, 0);
 });
 
-test('a cut connection makes it suspect, and a new one open again', async () => {
-  const client = await cluster.client();
-  const held = await cluster.hold(client, 'a');
-  client.network.cut();
-  await cluster.world.advance(0);
-  assert.equal(client.backend.state, 'suspect');
-  assert.equal(held.lock.held, true);
-  await cluster.world.until(() => client.backend.state === 'open');
-  assert.equal(held.lock.held, true);
-  assert.deepEqual(statesOf(client), ['opening', 'open', 'suspect', 'open']);
-});
-
 /** Whether a lock is held still after its connection was cut so often, by who is so far away. */
 async function survives({ ttl, roundTrip, cuts }) {
   const cluster = new Cluster({ server: { ttl } });
@@ -433,19 +421,6 @@ for (const ttl of [2000, 10_000]) {
   });
 }
 
-test('a step whose reply is lost is sent again, and answers the same', async () => {
-  const client = await cluster.client();
-  client.network.drops.reply = true;
-  const request = cluster.request(client, 'a');
-  await cluster.world.advance(5);
-  assert.equal(cluster.server.log.length, 1);
-  client.network.drops.reply = false;
-  client.network.cut();
-  await cluster.world.until(() => request.lock);
-  assert.equal(cluster.server.log.length, 1);
-  assert.equal(request.lock.token, 1n);
-});
-
 test('a call that is never answered makes it suspect', async () => {
   const client = await cluster.client();
   const held = await cluster.hold(client, 'a');
@@ -456,20 +431,6 @@ test('a call that is never answered makes it suspect', async () => {
   client.network.drops.call = false;
   await cluster.world.until(() => client.backend.state === 'open', TTL);
   assert.equal(held.lock.held, true);
-});
-
-test('a grant whose hint is lost is found by the next renewal', async () => {
-  const [one, two] = [await cluster.client(), await cluster.client()];
-  const held = await cluster.hold(one, 'a');
-  const waiting = cluster.request(two, 'a');
-  await cluster.world.advance(TTL / 2);
-  two.network.drops.reply = true;
-  const released = cluster.release(held);
-  await released;
-  await cluster.world.advance(2);
-  two.network.drops.reply = false;
-  assert.equal(waiting.lock, undefined);
-  await cluster.world.until(() => waiting.lock, TTL / 2);
 });
 
 test('without the server locks are lost before it grants them to others', async () => {
@@ -491,22 +452,6 @@ test('without the server locks are lost before it grants them to others', async 
   assert.ok(cluster.world.now > told);
   assert.ok(cluster.world.now <= told + 0.2 * TTL, 'and soon after');
   assert.ok(statesOf(one).includes('lost'));
-});
-
-test('a process that stood still knows that it lost its locks before it does anything', async () => {
-  const [one, two] = [await cluster.client(), await cluster.client()];
-  const held = await cluster.hold(one, 'a');
-  const waiting = cluster.request(two, 'a');
-  await cluster.world.advance(10);
-  one.machine.stop();
-  await cluster.world.until(() => waiting.lock);
-  one.machine.isStopped = false;
-  assert.equal(held.lock.held, false);
-  assert.equal(held.isSettled, false);
-  one.machine.resume();
-  await cluster.world.advance(0);
-  assert.equal(held.error.reason, 'expired');
-  assert.equal(waiting.lock.held, true);
 });
 
 test('lock.held and lock.remaining look at the clock', async () => {
@@ -600,76 +545,6 @@ test('a wall clock that is set back does not make a lease longer', async () => {
   assert.equal(held.error.reason, 'unreachable');
 });
 
-/** One who sleeps, and whose wall clock is set back meanwhile; and one who waits for his lock. */
-async function sleepAndSetBack(options) {
-  // The server's second is the shortest: it gives up a lease as early as clocks may differ.
-  const cluster = new Cluster({ clock: { rate: 1.04 } });
-  const one = await cluster.client({ clock: { rate: 0.96, ...options } });
-  const two = await cluster.client();
-  const held = await cluster.hold(one, 'a');
-  const waiting = cluster.request(two, 'a');
-  await cluster.world.advance(10);
-  one.network.isCut = true;
-  one.network.cut();
-  one.machine.stop({ asleep: true });
-  one.machine.setWallBy(-900);
-  await cluster.world.advance(7000);
-  one.machine.resume();
-  await cluster.world.until(() => waiting.lock);
-  return { cluster, isHeld: held.lock.held };
-}
-
-test('a wall clock that is set back while the machine sleeps does not make a lease longer', async () => {
-  const { cluster, isHeld } = await sleepAndSetBack({});
-  assert.equal(isHeld, false);
-  await cluster.close();
-});
-
-test('without a clock that counts sleep and is not set, both together do', async () => {
-  const { cluster, isHeld } = await sleepAndSetBack({ isContinuous: false });
-  assert.equal(isHeld, true, 'what docs/CLUSTER.md says of systems without it is not so any more');
-  await cluster.close();
-});
-
-test('a renewal counts from when it was sent', async () => {
-  const client = await cluster.client();
-  const held = await cluster.hold(client, 'a');
-  client.network.delay = TTL / 15;
-  await cluster.world.advance(TTL);
-  assert.ok(held.lock.remaining <= 0.9 * TTL - TTL / 15);
-  client.network.delay = 1;
-});
-
-test('a grant that comes after the deadline is none', async () => {
-  const [one, two] = [await cluster.client(), await cluster.client()];
-  const held = await cluster.hold(one, 'a');
-  const waiting = cluster.request(two, 'a');
-  await cluster.world.advance(10);
-  two.machine.stop();
-  await cluster.release(held);
-  await cluster.world.advance(2 * TTL);
-  two.machine.resume();
-  await cluster.world.advance(0);
-  assert.equal(waiting.lock, undefined, 'not by the grant of a session that is over');
-  await cluster.world.until(() => waiting.lock);
-  assert.equal(waiting.lock.held, true);
-});
-
-test('what waits is asked for again in the next session, in its order', async () => {
-  const [one, two] = [await cluster.client(), await cluster.client()];
-  const held = await cluster.hold(one, 'a');
-  const waiting = [1, 2, 3].map(() => cluster.request(two, 'a'));
-  await cluster.world.advance(10);
-  cluster.server.restart({ data: false });
-  await cluster.world.until(() => held.isSettled);
-  assert.equal(held.error.reason, 'failover');
-  for (const [i, request] of waiting.entries()) {
-    await cluster.world.until(() => request.lock);
-    assert.ok(waiting.slice(i + 1).every(({ lock }) => !lock));
-    await cluster.release(request);
-  }
-});
-
 test('what a session has left is not in the way of the next one of the same client', async () => {
   const client = await cluster.client();
   await cluster.hold(client, 'a');
@@ -688,34 +563,6 @@ test('what a session has left is not in the way of the next one of the same clie
   waiting.release();
   await cluster.world.until(() => few.lock !== undefined);
   few.release();
-});
-
-test('a server that restarts with its data costs nobody anything', async () => {
-  const [one, two] = [await cluster.client(), await cluster.client()];
-  const held = await cluster.hold(one, 'a');
-  const waiting = cluster.request(two, 'a');
-  await cluster.world.advance(10);
-  cluster.server.restart();
-  await cluster.world.until(() => statesOf(one).length === 4 && statesOf(two).length === 4);
-  assert.equal(held.lock.held, true);
-  await cluster.release(held);
-  await cluster.world.until(() => waiting.lock);
-});
-
-test('a server that takes over and lacks a grant: its holder is told before the next', async () => {
-  const [one, two] = [await cluster.client(), await cluster.client()];
-  const kept = await cluster.hold(one, 'kept');
-  const held = await cluster.hold(one, 'a');
-  cluster.server.failOver((row) => row.name === 'a');
-  const waiting = cluster.request(two, 'a');
-  await cluster.world.until(() => held.isSettled);
-  assert.equal(held.error.reason, 'failover');
-  assert.equal(waiting.lock, undefined);
-  assert.equal(kept.lock.held, true);
-  const told = cluster.world.now;
-  await cluster.world.until(() => waiting.lock);
-  assert.ok(cluster.world.now > told);
-  assert.ok(waiting.lock.token > held.lock.token);
 });
 
 test('nothing is granted in a quarantine, and then without anybody asking', async () => {
@@ -745,51 +592,6 @@ test('a dead holder makes way when its lease has run out, without polling', asyn
   // One soon after it waits, one when it is known that there is no quarantine, as that one may have
   // come into its end, and one when the lease has run out.
   assert.equal(calls.filter((call) => call === 'sweep').length, 3);
-});
-
-test('what an old connection still had on its way changes nothing', async () => {
-  const client = await cluster.client();
-  // The first request goes by a way that takes long, and that is cut meanwhile.
-  client.network.delay = 2000;
-  const first = cluster.request(client, 'a');
-  await cluster.world.advance(0);
-  client.network.delay = 1;
-  client.network.cut();
-  await cluster.world.until(() => first.lock);
-  await cluster.release(first);
-  assert.equal(cluster.server.left.rows, 0);
-  await cluster.world.advance(2500);
-  assert.equal(cluster.server.left.rows, 0, 'the late request made none');
-});
-
-test('a lock that the server has and nobody here knows is given back', async () => {
-  const cluster = new Cluster({ server: { connections: false } });
-  const client = await cluster.client();
-  client.network.delay = 2000;
-  const first = cluster.request(client, 'a');
-  await cluster.world.advance(0);
-  client.network.delay = 1;
-  client.network.cut();
-  await cluster.world.until(() => first.lock);
-  await cluster.release(first);
-  await cluster.world.advance(2500);
-  await cluster.world.advance(TTL);
-  assert.equal(cluster.server.left.rows, 0);
-  await cluster.close();
-});
-
-test('what nobody here knows is given back before anything else is asked for', async () => {
-  const client = await cluster.client();
-  const held = await cluster.hold(client, 'a');
-  const before = cluster.server.snapshot();
-  await cluster.release(held);
-  // A crash has undone the release.
-  cluster.server.restore(before);
-  await cluster.world.until(() => client.backend.state === 'suspect');
-  const again = cluster.request(client, 'a', { ifAvailable: true });
-  await cluster.world.until(() => again.lock !== undefined);
-  assert.ok(again.lock, 'it is not in its own way');
-  again.release();
 });
 
 test('a release that is not answered settles at the deadline, as the callback did', async () => {
@@ -842,26 +644,6 @@ test('a session that is always dead is not opened without a pause', async () => 
   client.backend.close();
 });
 
-test('answers that are not as the contract has them are none', async () => {
-  let isWrong = true;
-  const client = await cluster.client({
-    wrap(adapter) {
-      const { step } = adapter;
-      adapter.step = async function (ops) {
-        const answers = await step.call(this, ops);
-        return isWrong ? undefined : answers;
-      };
-      return adapter;
-    },
-  });
-  const request = cluster.request(client, 'a');
-  await cluster.world.advance(TTL / 4);
-  assert.equal(request.lock, undefined);
-  isWrong = false;
-  await cluster.world.until(() => request.lock);
-  await cluster.close();
-});
-
 test('the channel locks.session tells what becomes of a session', async () => {
   const { subscribe, unsubscribe } = require('node:diagnostics_channel');
   const told = [];
@@ -874,15 +656,6 @@ test('the channel locks.session tells what becomes of a session', async () => {
   await cluster.close();
   unsubscribe('locks.session', listen);
   assert.deepEqual(told, ['opening', 'open', 'suspect', 'open', 'closed']);
-});
-
-test('R3: who cannot send as much as it asks sends less, and loses nothing', async () => {
-  const client = await cluster.client();
-  const held = await cluster.hold(client, 'a');
-  client.network.most = 3;
-  const requests = Array.from({ length: 40 }, (_, i) => cluster.request(client, `name ${i}`));
-  await cluster.world.until(() => requests.every(({ lock }) => lock));
-  assert.equal(held.lock.held, true);
 });
 
 test('R3: what the server misses for a lease fails alone, while it answers all else', async () => {

@@ -74,7 +74,7 @@ function operation({ groups, priorities, keeps }) {
     mode: fc.constantFrom('exclusive', 'shared', 'shared'),
     weight: fc.constantFrom(1, 2, 2, 3),
     // Another limit than that of the name.
-    other: fc.constantFrom(...new Array(16).fill(0), 3, MOST),
+    other: fc.constantFrom(...new Array(10).fill(0), 3, MOST),
     maxPending: fc.constantFrom(-1, -1, -1, 0, 1, 2),
     priority: priorities ? fc.constantFrom(0, 0, 0, 1, -1, MOST, LEAST) : fc.constant(0),
   });
@@ -117,7 +117,7 @@ const storyOf = (can) => {
     all.push(
       [3, action('pass', { isSwept })],
       [3, action('doze')],
-      [1, action('rebirth', { isAhead: fc.boolean() })],
+      [1, action('rebirth', { isAhead: fc.boolean(), isByHello: fc.boolean() })],
       [1, action('retell')],
       [1, action('retell')],
       [1, action('jump', { isBack: fc.boolean(), name: fc.nat(3) })],
@@ -128,7 +128,7 @@ const storyOf = (can) => {
     const more = { op, other: op, by: session };
     all.push(
       [2, action('lose', { ...more, forgets: fc.boolean() })],
-      [4, action('meet', { ...more, isBefore: fc.boolean() })],
+      [6, action('meet', { ...more, isBefore: fc.boolean(), isTheft: fc.boolean() })],
     );
   }
   const actions = all.map(([weight, arbitrary]) => ({ weight, arbitrary }));
@@ -136,14 +136,51 @@ const storyOf = (can) => {
 };
 
 const HOLD = { kind: 'request', name: 0, mode: 'exclusive', weight: 1, other: 0 };
-const asked = { kind: 'step', session: 0, ops: [{ ...HOLD, maxPending: -1, priority: 0 }] };
+const hold = (session, ...all) => {
+  const ops = all.map((op) => ({ ...HOLD, maxPending: -1, priority: 0, ...op }));
+  return { kind: 'step', session, ops };
+};
+const asked = hold(0, {});
 const markedFor = (keep) => {
   return { kind: 'step', session: 0, ops: [{ kind: 'end', pick: 0, keep, isNamed: true }] };
 };
 const looked = { kind: 'marked', session: 0, name: 0 };
 
-/** Stories that have told a difference once, for engines whose clock is the test's. */
+const units = (other, options = {}) => ({ mode: 'shared', other, ...options });
+
+/** Stories that have told a difference once. */
 const OLD_STORIES = [
+  // Units of another limit in the step that steals their name from units.
+  [hold(0, units(3)), hold(1, { kind: 'steal' }, units(MOST))],
+  // A shared request behind one that is refused, as others wait.
+  [hold(0, units(0)), hold(1, { maxPending: 0 }, units(0), units(0))],
+  // The largest limit is told.
+  [hold(0, units(MOST)), hold(1, units(3))],
+];
+
+const share = (weight = 1) => ({ name: 3, mode: 'shared', weight });
+const reads = { mode: 'shared' };
+const theft = { kind: 'steal' };
+const ends = { kind: 'end', pick: 0, keep: 0, isNamed: true };
+const meet = (session, op, by, other) => {
+  const [whole, others] = hold(0, op, other).ops;
+  return { kind: 'meet', session, op: whole, by, other: others, isBefore: true };
+};
+
+/** The same, for engines whose steps may meet others. */
+const OLD_STORIES_OF_MEETING = [
+  // A theft, while the holder changes, a writer goes, units are given back, another reader comes.
+  [hold(0, {}), hold(1, {}), meet(2, theft, 0, ends)],
+  [hold(0, reads, {}), hold(1, reads), meet(2, theft, 0, ends)],
+  [hold(0, share(), share(2)), hold(1, share(2)), meet(2, { ...share(), ...theft }, 0, ends)],
+  [hold(0, reads), meet(2, theft, 1, reads)],
+  // Units that another one takes first, and two limits at the same time.
+  [hold(0, share()), meet(1, { ...share(2), kind: 'ifAvailable' }, 2, share(2))],
+  [meet(0, units(3), 1, units(MOST))],
+];
+
+/** The same, for engines whose clock is the test's. */
+const OLD_STORIES_OF_TIME = [
   // A mark that is over, and the clock is set back.
   [asked, markedFor(0.25), { kind: 'jump', session: 0, isBack: true, name: 1 }, looked],
   // A short mark of a quarantine.
@@ -188,8 +225,7 @@ class Reference {
     return this.#server.step(client.session, client.connection, ops, number, before);
   }
 
-  async hello(client) {
-    const seen = { life: '', token: 0n };
+  async hello(client, seen = { life: '', token: 0n }) {
     client.connection = this.#server.hello(client.session, seen, client.link);
   }
 
@@ -249,8 +285,8 @@ class Real {
     return client.step(ops, number, before);
   }
 
-  hello(client) {
-    return client.hello();
+  hello(client, seen) {
+    return seen ? client.adapter.hello(seen) : client.hello();
   }
 
   renew(client, seen) {
@@ -455,11 +491,16 @@ class Telling {
   }
 
   /** Another session does something just before a step is done, or before it is answered. */
-  async meet({ op, other, by, isBefore }, session) {
+  async meet({ op: drawn, other, by, isBefore, isTheft }, session) {
     const another = this.#sessions[by];
     if (another === session || !another.isAlive || this.#hasDead) return;
+    const op =
+      isTheft && drawn.mode && drawn.kind !== 'group' ? { ...drawn, kind: 'steal' } : drawn;
     const made = this.#oneStep(op, session);
-    const theirs = made && this.#oneStep(other, another);
+    // They meet at a name.
+    const name = op.name ?? other.name;
+    const their = other.kind === 'end' ? this.#lastOf(another, name, other) : { ...other, name };
+    const theirs = made && this.#oneStep(their, another);
     if (!theirs) return;
     const [reference, real] = this.#sides;
     const say = (side, i, one) => side.step(one.clients[i], one.last[0].made, one.last[0].number);
@@ -483,6 +524,13 @@ class Telling {
       const shown = (its) => its.map((answer, i) => answerOf(answer, ops[i], one === order[0]));
       assert.deepEqual(shown(all[0]), shown(answers.get(one)));
     }
+  }
+
+  /** The end of the last request of a name, if there is one. */
+  #lastOf({ asked, ended }, name, end) {
+    const isIt = ({ ref, ...op }) => op.name === this.#names[name] && !ended.has(ref);
+    const last = asked.findLastIndex(isIt);
+    return last < 0 ? end : { ...end, pick: last };
   }
 
   /** An operation as the next step of a session, if there is any. */
@@ -593,7 +641,7 @@ class Telling {
   }
 
   /** Somebody has seen another server, or a greater token: nothing is granted for a lease. */
-  async rebirth({ isAhead }, session) {
+  async rebirth({ isAhead, isByHello }, session) {
     if (!session.isAlive) return;
     lives++;
     await this.#wakeAll();
@@ -606,6 +654,8 @@ class Telling {
         : { life: livesOf(`life-${process.pid}-${lives}`), token: 0n },
     );
     for (const [i, { token }] of seen.entries()) this.#greatest[i].set('', token);
+    const saysSo = (side, client) => side.hello(client, seen[this.#sides.indexOf(side)]);
+    if (isByHello) await this.#each(session, saysSo);
     const renewals = await this.#renew(session, seen);
     for (const { grantsIn } of renewals) assert.ok(grantsIn > 2 * PASS, `${grantsIn} ms`);
     this.#carefulUntil = this.#reference.wall + TTL;
@@ -911,7 +961,12 @@ function check(engine, { lane = 0, share = 1 } = {}) {
       await engine.endQuarantine?.();
     }
   });
-  const examples = can.time && lane === 0 ? OLD_STORIES.map((story) => [story]) : [];
+  const old = [
+    ...OLD_STORIES,
+    ...(can.meet ? OLD_STORIES_OF_MEETING : []),
+    ...(can.time ? OLD_STORIES_OF_TIME : []),
+  ];
+  const examples = lane === 0 ? old.map((story) => [story]) : [];
   return fc.assert(property, {
     examples,
     numRuns: examples.length + Math.ceil(RUNS * share),
