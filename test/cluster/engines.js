@@ -11,10 +11,7 @@ const engines = {
     const { PostgresAdapter } = require('../../lib/cluster/engines/postgres/adapter.js');
     const pool = new pg.Pool({ ...config, max: 3 });
     pool.on('error', () => {});
-    return {
-      adapter: new PostgresAdapter(bucket, { pool, durability }),
-      end: () => pool.end(),
-    };
+    return { adapter: new PostgresAdapter(bucket, { pool, durability }), end: () => pool.end() };
   },
 
   redis({ bucket, config: { kind, port }, strict }) {

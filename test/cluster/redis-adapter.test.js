@@ -1217,10 +1217,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       const [ttl, pause] = [3_600_000, 3_000];
       const proxies = [await FaultyProxy.open(server.port), await FaultyProxy.open(server.port)];
       // The first connection that is made is for commands, the second one hears.
-      const made = {
-        duplicate: (options) => any(proxies[ears++ % 2].port, options),
-        call() {},
-      };
+      const made = { duplicate: (options) => any(proxies[ears++ % 2].port, options), call() {} };
       let ears = 0;
       const a = await clientOf(new RedisAdapter('bucket', { client: made }), ttl);
       for (let i = 0; i < 3; i++) {

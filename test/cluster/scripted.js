@@ -123,16 +123,47 @@ class Scripted {
     return places[0];
   }
 
-  /**
-   * The connection is cut, and there is another one; `mine` is what the server has by then, which is
-   * another one if it has another `life`.
-   */
-  async reconnect(mine, life) {
+  /** The next step that is under way. */
+  async step() {
+    const { args, answer, fail } = await this.take('step');
+    const [ops, number, before] = args;
+    const say = async (settleIt, value) => {
+      settleIt(value);
+      await settle();
+    };
+    return {
+      number,
+      before,
+      ops: ops.map(({ kind, ref }) => `${kind} ${ref}`),
+      answer: (...answers) => say(answer, answers),
+      fail: (code) => say(fail, Object.assign(new Error(code), { code })),
+    };
+  }
+
+  /** The next renewal is under way. */
+  async renewing() {
+    await this.world.advance(Math.ceil(TTL / 3));
+    return this.take('renew');
+  }
+
+  /** The server says that the session is dead. */
+  async lose() {
+    (await this.renewing()).answer({ ...renewal(), alive: false });
+  }
+
+  /** The next session opens. */
+  async reopen(session = 's2') {
+    await this.answer('open', { session, ttl: TTL });
+    await this.answer('close');
+  }
+
+  /** The connection is cut, and the next one has what is said: `mine`, and more of a renewal. */
+  async reconnect(mine = [], more = {}) {
     this.adapter.events.down(new Error('cut'));
     this.calls = [];
     await this.world.advance(100);
     await this.answer('hello');
-    await this.answer('renew', renewal(mine, { life }));
+    await this.answer('renew', renewal(mine, more));
   }
 
   /** What was told, without what came before it. */
@@ -143,4 +174,12 @@ class Scripted {
   }
 }
 
-module.exports = { Scripted, dead, renewal };
+/** What becomes of a promise. */
+function settling(promise) {
+  const known = { isSettled: false, error: undefined };
+  const note = (what) => (value) => Object.assign(known, { isSettled: true, [what]: value });
+  promise.then(note('value'), note('error'));
+  return known;
+}
+
+module.exports = { Scripted, dead, renewal, settling };

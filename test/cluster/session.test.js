@@ -2,6 +2,7 @@
 
 const assert = require('node:assert/strict');
 const { afterEach, beforeEach, test } = require('node:test');
+const { settling } = require('./scripted.js');
 const { Cluster, TTL } = require('./setup.js');
 
 /** That of a test. @type {Cluster} */
@@ -39,14 +40,6 @@ const refusing = (refuses) => (adapter) => {
   }
   return adapter;
 };
-
-/** What becomes of a promise. */
-function settling(promise) {
-  const known = { isSettled: false, error: undefined };
-  const settle = (error) => Object.assign(known, { isSettled: true, error });
-  promise.then(() => settle(), settle);
-  return known;
-}
 
 test('a session opens, is renewed each third of its ttl, and stays', async () => {
   const calls = [];
@@ -132,7 +125,8 @@ test('ready resolves in no state but open, and tells why in all others', async (
   assert.equal((await ask(TTL + 1)).error.cause.code, 'CUT', 'opening');
   client.network.isCut = false;
   await cluster.world.until(() => client.backend.state === 'open');
-  assert.deepEqual(await ask(), { isSettled: true, error: undefined }, 'open');
+  const open = { isSettled: true, error: undefined, value: undefined };
+  assert.deepEqual(await ask(), open, 'open');
   client.network.isCut = true;
   client.network.cut();
   const inTime = await ask(TTL / 2);

@@ -12,29 +12,12 @@ const { settle } = require('./world.js');
 /** A session that takes so many steps at once. */
 const open = (window, answers) => new Scripted(answers, { window }).open();
 
-/** The next step that is under way. */
-async function step(stage) {
-  const { args, answer, fail } = await stage.take('step');
-  const [ops, number, before] = args;
-  const say = async (settleIt, value) => {
-    settleIt(value);
-    await settle();
-  };
-  return {
-    number,
-    before,
-    ops: ops.map(({ kind, ref }) => `${kind} ${ref}`),
-    answer: (...answers) => say(answer, answers),
-    fail: (code) => say(fail, Object.assign(new Error(code), { code })),
-  };
-}
-
 /** Requests that are made one after the other, in turns of their own, and the steps of them. */
 async function steps(stage, ...requests) {
   const all = [];
   for (const request of requests) {
     stage.ask(...[request].flat());
-    all.push(await step(stage));
+    all.push(await stage.step());
   }
   return all;
 }
@@ -48,15 +31,6 @@ async function rests(stage) {
   );
 }
 
-/** The connection is cut, and the next one has what is said. */
-async function reconnect(stage, mine = [], more = {}) {
-  stage.adapter.events.down(new Error('cut'));
-  stage.calls = [];
-  await stage.world.advance(100);
-  await stage.answer('hello');
-  await stage.answer('renew', renewal(mine, more));
-}
-
 test('as many steps are under way as the adapter takes, each after the one before it', async () => {
   const stage = await open(3);
   const [one, two, three] = await steps(stage, { owner: 1 }, { owner: 2 }, { owner: 3 });
@@ -64,7 +38,7 @@ test('as many steps are under way as the adapter takes, each after the one befor
   stage.ask({ owner: 4 });
   await rests(stage);
   await one.answer(granted(1n));
-  const four = await step(stage);
+  const four = await stage.step();
   assert.deepEqual([four.ops, four.before], [['request 4'], three.number]);
 });
 
@@ -74,14 +48,14 @@ test('an adapter that does not say how many takes one', async () => {
   stage.ask({ owner: 2 });
   await rests(stage);
   await one.answer(granted(1n));
-  assert.equal((await step(stage)).before, 0);
+  assert.equal((await stage.step()).before, 0);
 });
 
 test('what is asked in one turn of the event loop is one step, also beside another one', async () => {
   const stage = await open(3);
   await steps(stage, { owner: 1 });
   for (const owner of [2, 3, 4]) stage.ask({ owner });
-  assert.deepEqual((await step(stage)).ops, ['request 2', 'request 3', 'request 4']);
+  assert.deepEqual((await stage.step()).ops, ['request 2', 'request 3', 'request 4']);
 });
 
 test('answers that come in another order are heard in the order of the steps', async () => {
@@ -103,8 +77,8 @@ test('R1: steps under way come again as they were, by a new connection, in their
   const sent = await steps(stage, { owner: 1 }, { owner: 2 }, { owner: 3 });
   await sent[0].answer(granted(1n));
   stage.news();
-  await reconnect(stage, [[1, 1n]]);
-  const again = [await step(stage), await step(stage)];
+  await stage.reconnect([[1, 1n]]);
+  const again = [await stage.step(), await stage.step()];
   const numbers = (all) => all.map(({ number, ops }) => [number, ops]);
   assert.deepEqual(numbers(again), numbers(sent.slice(1)));
   // The first of them comes after one that is answered.
@@ -124,8 +98,8 @@ test('R1: an answer that came before that of an earlier step is not counted on b
   const stage = await open(2);
   const [, two] = await steps(stage, { owner: 1 }, { owner: 2 });
   await two.answer(granted(2n));
-  await reconnect(stage);
-  const again = [await step(stage), await step(stage)];
+  await stage.reconnect();
+  const again = [await stage.step(), await stage.step()];
   await again[0].answer(granted(1n));
   assert.deepEqual(stage.news(), [['granted', 1, 1n]]);
   await again[1].answer(granted(2n));
@@ -138,9 +112,8 @@ test('R1: a theft in any step that is under way is not done again in the next se
   const [, , three] = await steps(stage, ...requests);
   stage.ask({ owner: 4, kind: 'steal' });
   await three.fail('DEAD');
-  await stage.answer('open', { session: 's2', ttl: TTL });
-  await stage.answer('close');
-  const next = await step(stage);
+  await stage.reopen();
+  const next = await stage.step();
   assert.deepEqual([next.number, next.before], [1, 0]);
   assert.deepEqual(next.ops, ['request 5', 'request 6', 'steal 7']);
   assert.deepEqual(stage.news(), [['failed', 'thief']]);
@@ -150,19 +123,18 @@ test('R1: what is behind a step that found the session dead was not done, either
   const stage = await open(3);
   const [one] = await steps(stage, { owner: 1 }, { owner: 'thief', kind: 'steal' });
   await one.fail('DEAD');
-  await stage.answer('open', { session: 's2', ttl: TTL });
-  await stage.answer('close');
-  assert.deepEqual((await step(stage)).ops, ['request 3', 'steal 4']);
+  await stage.reopen();
+  assert.deepEqual((await stage.step()).ops, ['request 3', 'steal 4']);
   assert.deepEqual(stage.news(), []);
 });
 
 test('a grant that a later step has made is heard before the answer of the request, and once', async () => {
   const stage = await open(3);
   const held = stage.ask({ owner: 'held' });
-  await (await step(stage)).answer(granted(1n));
+  await (await stage.step()).answer(granted(1n));
   const [asking] = await steps(stage, { owner: 'next' });
   stage.session.end(held);
-  const ending = await step(stage);
+  const ending = await stage.step();
   stage.news();
   stage.adapter.events.granted(2, 2n);
   assert.deepEqual(stage.news(), [['granted', 'next', 2n]]);
@@ -209,9 +181,9 @@ test('a renewal that is answered while steps are under way takes nothing of thei
 test('a request under way that is taken back is ended by the next step', async () => {
   const stage = await open(2);
   const place = stage.ask({ owner: 1 });
-  const asking = await step(stage);
+  const asking = await stage.step();
   stage.session.end(place);
-  const ending = await step(stage);
+  const ending = await stage.step();
   assert.deepEqual([ending.ops, ending.before], [['end 1'], asking.number]);
   await asking.answer(granted(1n));
   await ending.answer(ENDED);
@@ -236,7 +208,7 @@ test('R3: what was sent behind a step that is refused is sent in other steps, be
     ['failed', 2],
     ['failed', 3],
   ]);
-  const next = await step(stage);
+  const next = await stage.step();
   assert.deepEqual([next.ops, next.before], [['request 4'], one.number]);
   assert.ok(next.number > three.number);
 });
@@ -244,11 +216,11 @@ test('R3: what was sent behind a step that is refused is sent in other steps, be
 test('R3: a step that is refused is halved, and what is behind it fails with none of it', async () => {
   const stage = await open(4);
   for (const owner of [1, 2]) stage.ask({ owner });
-  const both = await step(stage);
+  const both = await stage.step();
   const [behind] = await steps(stage, { owner: 3 });
   await both.fail('REFUSED');
   await behind.fail('EARLY');
-  const parts = [await step(stage), await step(stage), await step(stage)];
+  const parts = [await stage.step(), await stage.step(), await stage.step()];
   assert.deepEqual(
     parts.map(({ ops, before }) => [ops, before]),
     [
@@ -260,7 +232,7 @@ test('R3: a step that is refused is halved, and what is behind it fails with non
   await parts[0].answer(granted(1n));
   await parts[1].fail('REFUSED');
   await parts[2].fail('EARLY');
-  const rest = await step(stage);
+  const rest = await stage.step();
   assert.deepEqual([rest.ops, rest.before], [['request 3'], 0]);
   await rest.answer(granted(3n));
   assert.deepEqual(stage.news(), [
@@ -277,7 +249,7 @@ test('R1: no number is further from that of a step under way than the server rem
   await three.fail('EARLY');
   await rests(stage);
   await one.answer(granted(1n));
-  const next = await step(stage);
+  const next = await stage.step();
   assert.deepEqual([next.ops, next.before], [['request 3'], 0]);
   assert.ok(next.number > three.number);
 });
@@ -286,17 +258,17 @@ test('R3: of the steps under way the first that the server has missed is halved'
   const stage = await open(4);
   const [one] = await steps(stage, { owner: 1, kind: 'steal' });
   for (const owner of [2, 3]) stage.ask({ owner });
-  const two = await step(stage);
+  const two = await stage.step();
   await steps(stage, { owner: 4 });
-  await reconnect(stage, [], { step: one.number });
-  const again = await step(stage);
+  await stage.reconnect([], { step: one.number });
+  const again = await stage.step();
   assert.deepEqual([again.number, again.ops], [one.number, ['steal 1']]);
-  const half = await step(stage);
+  const half = await stage.step();
   assert.deepEqual([half.ops, half.before], [['request 2'], one.number]);
   assert.ok(half.number > two.number);
   await again.answer(granted(1n));
   await half.answer(granted(2n));
-  assert.deepEqual((await step(stage)).ops, ['request 3', 'request 4']);
+  assert.deepEqual((await stage.step()).ops, ['request 3', 'request 4']);
 });
 
 test('R3: a step has its own time to be done, not that of the one that it comes after', async () => {
@@ -304,13 +276,13 @@ test('R3: a step has its own time to be done, not that of the one that it comes 
   let [first] = await steps(stage, { owner: 1 }, { owner: 2 });
   const begin = stage.world.now;
   while (stage.world.now - begin < 0.8 * TTL) {
-    await reconnect(stage, [], { step: first.number - 1 });
-    first = await step(stage);
+    await stage.reconnect([], { step: first.number - 1 });
+    first = await stage.step();
     assert.deepEqual(first.ops, ['request 1']);
     await stage.world.advance(TTL / 20);
   }
   await stage.world.advance(TTL / 4);
-  await reconnect(stage, [], { step: first.number });
+  await stage.reconnect([], { step: first.number });
   assert.ok(stage.world.now - begin > TTL + 100);
   assert.deepEqual(stage.news(), []);
 });
@@ -326,7 +298,7 @@ test('R4: what something is in the way of holds up nothing of the steps behind i
   await other.answer(granted(1n));
   assert.deepEqual(stage.news(), [['granted', 'other', 1n]]);
   await stage.world.advance(TTL / 50);
-  const again = await step(stage);
+  const again = await stage.step();
   assert.deepEqual(again.ops, ['steal 1']);
   assert.ok(again.number > other.number);
 });
@@ -374,15 +346,9 @@ test('who closes with steps under way is told of nothing that they are answered'
   assert.deepEqual(stage.news(), []);
 });
 
-/** The next renewal is under way. */
-async function renewing(stage) {
-  await stage.world.advance(Math.ceil(TTL / 3));
-  return stage.take('renew');
-}
-
 /** What is told by the next renewal. */
 async function renewed(stage, mine) {
-  (await renewing(stage)).answer(renewal(mine));
+  (await stage.renewing()).answer(renewal(mine));
   await settle();
   await rests(stage);
   return stage.news();
