@@ -89,8 +89,7 @@ test('ready of a bucket waits anew after it has rejected, and a bucket recovers 
   const keepsAlive = setInterval(() => {}, 60_000);
   t.after(() => clearInterval(keepsAlive));
   const { bucket, network } = openBucket(newServer(), 'shop', { ttl: 200 });
-  network.isCut = true;
-  network.cut();
+  network.away();
   const first = bucket.ready;
   assert.equal(bucket.ready, first);
   await assert.rejects(first, { code: 'ERR_WEB_LOCKS_UNREACHABLE' });

@@ -121,6 +121,7 @@ const rejectsWith = (promise, code) => assert.rejects(promise, { code });
  * @property {(options?: any) => Promise<unknown>} [endQuarantine] of a bucket, as time would
  * @property {(milliseconds: number) => Promise<unknown>} [shift] lets time pass for a bucket; only for
  *   stories
+ * @property {() => Promise<unknown>} [spoil] deletes what the server makes again by itself
  * @property {(life: string) => string} [livesOf] a life of all shards; for stories, as are the next three
  * @property {boolean} [countsApart] tokens of several names have no order
  * @property {boolean} [hasNoGroups]

@@ -678,6 +678,12 @@ class Network {
   cut() {
     for (const link of [...this.links]) link.cut();
   }
+
+  /** All connections are cut, and nothing can be sent until `isCut` is false. */
+  away() {
+    this.isCut = true;
+    this.cut();
+  }
 }
 
 class MemoryAdapter {

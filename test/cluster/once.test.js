@@ -85,8 +85,7 @@ test('a lock that is lost while the function runs marks nothing, and it rejects'
   const [one, two] = [await cluster.client(), await cluster.client()];
   const first = await running(cluster, one);
   const second = once(two, 'a');
-  one.network.isCut = true;
-  one.network.cut();
+  one.network.away();
   await settled(cluster, first);
   assert.equal(first.error.reason, 'unreachable');
   await cluster.world.until(() => second.lock);

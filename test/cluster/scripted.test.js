@@ -656,6 +656,17 @@ test('an end that is answered is told to who waits for it', async () => {
 
 // The rules (adapter.js).
 
+test('R2: a group of which one was stolen unheard gives all back and is asked for again', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'x', name: 'a', group: 1 }, { owner: 'y', name: 'b', group: 1 });
+  await (await stage.step()).answer(granted(1n), QUEUED);
+  stage.adapter.events.stolen(2, 'thief');
+  const again = await stage.step();
+  assert.deepEqual(again.ops, ['end 1', 'request 3', 'request 4']);
+  await again.answer(ENDED, QUEUED, QUEUED);
+  assert.deepEqual(stage.news(), []);
+});
+
 test('R3: an end that is refused is over here, and comes again when a renewal finds its lock', async () => {
   const stage = await new Scripted().open();
   const place = await asked(stage, 'one', granted(1n));

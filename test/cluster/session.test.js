@@ -67,8 +67,7 @@ test('ready settles when the session is open', async () => {
 
 test('ready rejects when there is no server for a ttl; requests that wait are made later', async () => {
   const client = cluster.start({ wrap: (adapter) => adapter });
-  client.network.isCut = true;
-  client.network.cut();
+  client.network.away();
   const waiting = cluster.request(client, 'a');
   const hasty = cluster.request(client, 'b', { ifAvailable: true });
   let error;
@@ -89,8 +88,7 @@ test('ready rejects when there is no server for a ttl; requests that wait are ma
 
 test('who asks for ready after it has rejected waits anew, for another ttl at most', async () => {
   const client = cluster.start();
-  client.network.isCut = true;
-  client.network.cut();
+  client.network.away();
   const first = settling(client.backend.ready);
   assert.equal(client.backend.ready, client.backend.ready);
   await cluster.world.until(() => first.isSettled);
@@ -120,15 +118,13 @@ test('ready resolves in no state but open, and tells why in all others', async (
     await cluster.world.advance(milliseconds);
     return known;
   };
-  client.network.isCut = true;
-  client.network.cut();
+  client.network.away();
   assert.equal((await ask(TTL + 1)).error.cause.code, 'CUT', 'opening');
   client.network.isCut = false;
   await cluster.world.until(() => client.backend.state === 'open');
   const open = { isSettled: true, error: undefined, value: undefined };
   assert.deepEqual(await ask(), open, 'open');
-  client.network.isCut = true;
-  client.network.cut();
+  client.network.away();
   const inTime = await ask(TTL / 2);
   assert.equal(client.backend.state, 'suspect');
   assert.equal(inTime.isSettled, false, 'suspect');
@@ -147,8 +143,7 @@ test('ready resolves in no state but open, and tells why in all others', async (
 
 test('ready of a session that was closed before it was open tells that', async () => {
   const client = cluster.start();
-  client.network.isCut = true;
-  client.network.cut();
+  client.network.away();
   const first = settling(client.backend.ready);
   await cluster.world.until(() => first.isSettled);
   await cluster.close();
@@ -166,8 +161,7 @@ test('there is one warning for each outage of a ttl, with its cause', async (t) 
   t.after(() => process.off('warning', note));
   const cluster = new Cluster();
   const client = cluster.start();
-  client.network.isCut = true;
-  client.network.cut();
+  client.network.away();
   await cluster.world.advance(TTL - 1);
   assert.equal(warnings.length, 0);
   await cluster.world.advance(10 * TTL);
@@ -178,8 +172,7 @@ test('there is one warning for each outage of a ttl, with its cause', async (t) 
   assert.match(message, /\(memory\) for 10 s: The connection was cut\.$/);
   client.network.isCut = false;
   await cluster.world.until(() => client.backend.state === 'open');
-  client.network.isCut = true;
-  client.network.cut();
+  client.network.away();
   await cluster.world.advance(3 * TTL);
   assert.equal(warnings.length, 2);
   await cluster.close();
@@ -191,8 +184,7 @@ test('who closes a bucket since ready has rejected is not warned as well', async
   t.after(() => process.off('warning', note));
   const cluster = new Cluster();
   const client = cluster.start();
-  client.network.isCut = true;
-  client.network.cut();
+  client.network.away();
   const ready = settling(client.backend.ready.finally(() => client.backend.close()));
   await cluster.world.until(() => ready.isSettled);
   await cluster.world.advance(TTL);
@@ -212,8 +204,7 @@ test('a server that never answers is told as that, however often it was tried', 
 
 test('what went wrong before it was open is not why it does not answer later', async () => {
   const client = cluster.start();
-  client.network.isCut = true;
-  client.network.cut();
+  client.network.away();
   await cluster.world.advance(TTL / 2);
   client.network.isCut = false;
   const held = await cluster.hold(client, 'a');
@@ -324,8 +315,7 @@ test('a server that is gone after it has refused is waited for again', async () 
   const client = cluster.start({ wrap: refusing(refuses) });
   await cluster.world.until(() => client.backend.state === 'refused');
   delete refuses.open;
-  client.network.isCut = true;
-  client.network.cut();
+  client.network.away();
   await cluster.world.until(() => client.backend.state === 'opening');
   const waiting = cluster.request(client, 'a');
   await cluster.world.advance(TTL);
@@ -432,8 +422,7 @@ test('without the server locks are lost before it grants them to others', async 
   const held = await cluster.hold(one, 'a');
   const waiting = cluster.request(two, 'a');
   await cluster.world.advance(10);
-  one.network.isCut = true;
-  one.network.cut();
+  one.network.away();
   await cluster.world.until(() => held.isSettled);
   const told = cluster.world.now;
   assert.equal(held.error.name, 'AbortError');
@@ -521,8 +510,7 @@ for (const isContinuous of [true, false]) {
 test('a continuous clock that stands still does not make a lease longer', async () => {
   const client = await cluster.client();
   const held = await cluster.hold(client, 'a');
-  client.network.isCut = true;
-  client.network.cut();
+  client.network.away();
   client.machine.continuous = () => 0;
   client.machine.setWallBy(-10 * TTL);
   await cluster.world.advance(TTL);
@@ -532,8 +520,7 @@ test('a continuous clock that stands still does not make a lease longer', async 
 test('a wall clock that is set back does not make a lease longer', async () => {
   const client = await cluster.client();
   const held = await cluster.hold(client, 'a');
-  client.network.isCut = true;
-  client.network.cut();
+  client.network.away();
   client.machine.setWallBy(-10 * TTL);
   await cluster.world.advance(TTL);
   assert.equal(held.error.reason, 'unreachable');
@@ -544,8 +531,7 @@ test('what a session has left is not in the way of the next one of the same clie
   await cluster.hold(client, 'a');
   const waiting = cluster.request(client, 'a');
   await cluster.world.advance(20);
-  client.network.isCut = true;
-  client.network.cut();
+  client.network.away();
   // Here it is lost, at the server not yet.
   await cluster.world.until(() => client.backend.state === 'opening');
   client.network.isCut = false;

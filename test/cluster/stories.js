@@ -122,6 +122,7 @@ const storyOf = (can) => {
       [1, action('retell')],
       [1, action('jump', { isBack: fc.boolean(), name: fc.nat(3) })],
     );
+  if (can.spoil) all.push([2, action('spoil')]);
   if (can.several) all.push([2, action('burst', { steps: fc.tuple(ops, ops) })]);
   if (can.meet) {
     const op = operation(can);
@@ -154,8 +155,8 @@ const OLD_STORIES = [
   [hold(0, units(3)), hold(1, { kind: 'steal' }, units(MOST))],
   // A shared request behind one that is refused, as others wait.
   [hold(0, units(0)), hold(1, { maxPending: 0 }, units(0), units(0))],
-  // The largest limit is told.
-  [hold(0, units(MOST)), hold(1, units(3))],
+  // Another limit is told, whichever is greater.
+  [hold(0, units(MOST), units(3, { name: 1 })), hold(1, units(3), units(MOST, { name: 1 }))],
 ];
 
 const share = (weight = 1) => ({ name: 3, mode: 'shared', weight });
@@ -607,6 +608,13 @@ class Telling {
     await this.#both(this.#sessions[0], (side, client) => side.marked(this.#names[name], client));
   }
 
+  /** Somebody deletes what the server can make again, but for thieves that wait in a quarantine. */
+  async spoil() {
+    if (this.#isCareful) return;
+    await this.#engine.spoil();
+    await this.#probe();
+  }
+
   /** Time passes, in which all renew but those that doze. */
   async pass({ isSwept }) {
     const wasCareful = this.#isCareful;
@@ -946,6 +954,7 @@ function check(engine, { lane = 0, share = 1 } = {}) {
     groups: !hasNoGroups,
     priorities: !knowsNoPriorities,
     several: window > 1,
+    spoil: engine.spoil !== undefined,
     time: shift !== undefined,
     meet: meets === true,
     keeps: shortestKeep < 1000 ? [3_600_000, 0.25, PASS / 2, 1.5 * PASS + 0.5] : [],
