@@ -173,6 +173,7 @@ async function clientToMeet(options, ttl) {
     if (!isStep(url, its)) return fetch(url, its);
     const { meet, isBefore, isLost } = next;
     next = {};
+    if (isBefore && isLost) throw new TypeError('fetch failed');
     if (isBefore) await meet();
     if (isBefore || !(meet || isLost)) return fetch(url, its);
     const text = await (await fetch(url, { ...its, signal: undefined })).text();

@@ -493,6 +493,19 @@ test('each who does not want to wait is told in a ttl, also those who asked late
 
 // Grants and thefts.
 
+test('a theft by an old server is not of the lock that is granted anew', async () => {
+  for (const life of [undefined, 'another']) {
+    const stage = await new Scripted().open();
+    stage.ask({ owner: 'held' });
+    await stage.take('step');
+    stage.adapter.events.stolen(1, 'thief');
+    await stage.reconnect([], { life });
+    await stage.answer('step', [granted(4n)]);
+    const stolen = life ? [] : [['stolen', 'held', 'thief']];
+    assert.deepEqual(stage.news(), [['granted', 'held', 4n], ...stolen]);
+  }
+});
+
 test('a mark that is not set is lost to the thief that this server knows', async () => {
   for (const isReplaced of [false, true]) {
     const stage = await new Scripted().open();
@@ -506,6 +519,14 @@ test('a mark that is not set is lost to the thief that this server knows', async
     const told = isReplaced ? ['lost', 'done', 'failover'] : ['stolen', 'done', 'thief'];
     assert.deepEqual(stage.news(), [told]);
   }
+});
+
+test('who is robbed of a lock before it heard of its grant asks again', async () => {
+  const stage = await new Scripted().open();
+  await asked(stage, 'waits', QUEUED);
+  stage.adapter.events.stolen(1, 'thief');
+  assert.deepEqual((await stage.step()).ops, ['request 2']);
+  assert.deepEqual(stage.news(), []);
 });
 
 test('a thief is told after those whom it robbed in its own manager, without a hint', async () => {
@@ -665,6 +686,19 @@ test('R2: a group of which one was stolen unheard gives all back and is asked fo
   assert.deepEqual(again.ops, ['end 1', 'request 3', 'request 4']);
   await again.answer(ENDED, QUEUED, QUEUED);
   assert.deepEqual(stage.news(), []);
+});
+
+test('R2: the rest of a group is held when what it waits for is given up', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'x', name: 'a', group: 1 });
+  const last = stage.ask({ owner: 'y', name: 'b', group: 2 });
+  const group = stage.ask({ owner: 'z', name: 'c', group: 3 }, { owner: 'q', name: 'd', group: 3 });
+  await (await stage.step()).answer(granted(1n), QUEUED, QUEUED, granted(4n));
+  assert.deepEqual(stage.news(), [['granted', 'x', 1n]]);
+  stage.session.end(group);
+  stage.session.end(last);
+  await (await stage.step()).answer(ENDED, ENDED);
+  assert.deepEqual(stage.news(), [['granted', 'q', 4n]]);
 });
 
 test('R3: an end that is refused is over here, and comes again when a renewal finds its lock', async () => {

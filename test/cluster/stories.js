@@ -128,7 +128,7 @@ const storyOf = (can) => {
     const op = operation(can);
     const more = { op, other: op, by: session };
     all.push(
-      [2, action('lose', { ...more, forgets: fc.boolean() })],
+      [3, action('lose', { ...more, forgets: fc.boolean(), isDone: fc.boolean() })],
       [6, action('meet', { ...more, isBefore: fc.boolean(), isTheft: fc.boolean() })],
     );
   }
@@ -163,10 +163,12 @@ const share = (weight = 1) => ({ name: 3, mode: 'shared', weight });
 const reads = { mode: 'shared' };
 const theft = { kind: 'steal' };
 const ends = { kind: 'end', pick: 0, keep: 0, isNamed: true };
-const meet = (session, op, by, other) => {
+const meet = (session, op, by, other, more = { isBefore: true }) => {
   const [whole, others] = hold(0, op, other).ops;
-  return { kind: 'meet', session, op: whole, by, other: others, isBefore: true };
+  return { kind: 'meet', session, op: whole, by, other: others, ...more };
 };
+const lose = (...given) => ({ ...meet(...given, { isDone: true }), kind: 'lose' });
+const late = (...given) => meet(...given, {});
 
 /** The same, for engines whose steps may meet others. */
 const OLD_STORIES_OF_MEETING = [
@@ -178,6 +180,12 @@ const OLD_STORIES_OF_MEETING = [
   // Units that another one takes first, and two limits at the same time.
   [hold(0, share()), meet(1, { ...share(2), kind: 'ifAvailable' }, 2, share(2))],
   [meet(0, units(3), 1, units(MOST))],
+  // Who is robbed before it is answered, also of a key that it had before.
+  [late(0, {}, 1, theft), late(0, { kind: 'ifAvailable' }, 1, theft), late(0, theft, 1, theft)],
+  [hold(0, {}), lose(0, { name: 1 }, 1, { ...theft, name: 1 }), hold(1, theft)],
+  // The refusal of another limit that was lost is that also when it would fit by now.
+  [hold(0, units(3)), lose(1, units(MOST), 0, ends)],
+  [hold(0, units(3)), lose(1, { kind: 'group', of: 'request', names: [1, 0], ...reads }, 0, ends)],
 ];
 
 /** The same, for engines whose clock is the test's. */
@@ -472,17 +480,18 @@ class Telling {
   }
 
   /**
-   * The answer of a step gets lost with the connection, and another session does something; the
+   * A step gets lost with the connection, or its answer does, and another session does something; the
    * server may forget what there was before.
    */
-  async lose({ op, other, by, forgets }, session) {
+  async lose({ op, other, by, forgets, isDone }, session) {
     const made = op.kind !== 'end' && this.#oneStep(op, session);
     if (!made) return;
+    const [reference, real] = this.#sides;
     const [{ number }] = session.last;
-    session.clients[1].meets({ isLost: true });
-    await this.#each(session, (side, client) =>
-      side.step(client, made, number).catch((error) => side.classify(error, client)),
-    );
+    if (isDone) await reference.step(session.clients[0], made, number);
+    session.clients[1].meets({ isBefore: !isDone, isLost: true });
+    const { classify } = session.clients[1].adapter;
+    await real.step(session.clients[1], made, number).catch((error) => classify(error));
     session.clients[1].meets();
     const another = this.#sessions[by];
     if (another !== session) await this.#steps([[other]], another);
@@ -495,35 +504,41 @@ class Telling {
   async meet({ op: drawn, other, by, isBefore, isTheft }, session) {
     const another = this.#sessions[by];
     if (another === session || !another.isAlive || this.#hasDead) return;
-    const op =
-      isTheft && drawn.mode && drawn.kind !== 'group' ? { ...drawn, kind: 'steal' } : drawn;
+    const isRequest = drawn.kind !== 'end' && drawn.kind !== 'group';
+    const op = isTheft && isRequest ? { ...drawn, kind: 'steal' } : drawn;
     const made = this.#oneStep(op, session);
     // They meet at a name.
     const name = op.name ?? other.name;
     const their = other.kind === 'end' ? this.#lastOf(another, name, other) : { ...other, name };
-    const theirs = made && this.#oneStep(their, another);
-    if (!theirs) return;
-    const [reference, real] = this.#sides;
-    const say = (side, i, one) => side.step(one.clients[i], one.last[0].made, one.last[0].number);
-    const met = [];
-    const meet = async () => met.push(await say(real, 1, another));
+    if (!made || !this.#oneStep(their, another)) return;
+    const answers = [new Map(), new Map()];
+    const say = async (i, one) => {
+      const [step] = one.last;
+      answers[i].set(one, await this.#sides[i].step(one.clients[i], step.made, step.number));
+    };
+    let isMet = false;
+    const meet = async () => {
+      isMet = true;
+      if (!isBefore) await say(0, session);
+      await say(0, another);
+      await say(1, another);
+      // Who is robbed before its step is answered hears of that.
+      if (!isBefore) await this.#hearOf(session, ({ thief }) => thief);
+    };
     session.clients[1].meets({ meet, isBefore });
-    const actual = [await say(real, 1, session)];
+    await say(1, session);
     session.clients[1].meets();
-    const isMet = met.length > 0;
-    if (!isMet) await meet();
-    const order = isMet && isBefore ? [another, session] : [session, another];
-    const answers = new Map();
-    for (const one of order) answers.set(one, await say(reference, 0, one));
-    for (const [one, all] of [
-      [session, actual],
-      [another, met],
-    ]) {
-      const ops = one.last[0].made;
-      one.clients[1].told.push(...grantsOf(all[0], ops));
+    if (isMet && isBefore) await say(0, session);
+    if (!isMet) for (const one of [session, another]) await say(0, one);
+    if (!isMet) await say(1, another);
+    const first = isMet && isBefore ? another : session;
+    for (const one of [session, another]) {
+      const [{ made: ops }] = one.last;
+      const [expected, actual] = answers.map((all) => all.get(one));
+      one.clients[1].told.push(...grantsOf(actual, ops));
       // What the other one does next may be known by the time of the answer.
-      const shown = (its) => its.map((answer, i) => answerOf(answer, ops[i], one === order[0]));
-      assert.deepEqual(shown(all[0]), shown(answers.get(one)));
+      const shown = (all) => all.map((answer, i) => answerOf(answer, ops[i], one === first));
+      assert.deepEqual(shown(actual), shown(expected));
     }
   }
 
@@ -790,23 +805,22 @@ class Telling {
 
   /** Each session is told of what the reference tells it of. */
   async #hear() {
-    for (const { clients, ended, isAlive } of this.#sessions) {
-      if (!isAlive) continue;
-      const [reference, { told }] = clients;
-      // A step may end what it has come to grant, and nobody needs to know of that.
-      const wanted = reference.hints
-        .splice(0)
-        .map(({ ref }) => ref)
-        .filter((ref) => !ended.has(ref));
-      const isTold = (ref) => told.some(({ granted, stolen }) => granted === ref || stolen === ref);
-      const end = performance.now() + PATIENCE;
-      while (!wanted.every(isTold)) {
-        assert.ok(
-          performance.now() < end,
-          `nothing was told of ${wanted.filter((r) => !isTold(r))}`,
-        );
-        await setTimeout(1);
-      }
+    for (const session of this.#sessions) {
+      if (session.isAlive) await this.#hearOf(session, () => true);
+      session.clients[0].hints.length = 0;
+    }
+  }
+
+  /** @param {any} session @param {(hint: any) => unknown} isIt which hints of the reference */
+  async #hearOf({ clients: [{ hints }, { told }], ended }, isIt) {
+    // A step may end what it has come to grant, and nobody needs to know of that.
+    const wanted = hints.filter(isIt).filter(({ ref }) => !ended.has(ref));
+    const isTold = ({ ref }) => told.some((event) => event.granted === ref || event.stolen === ref);
+    const end = performance.now() + PATIENCE;
+    while (!wanted.every(isTold)) {
+      const missing = wanted.filter((hint) => !isTold(hint)).map(({ ref }) => ref);
+      assert.ok(performance.now() < end, `nothing was told of ${missing}`);
+      await setTimeout(1);
     }
   }
 
