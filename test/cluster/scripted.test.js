@@ -869,6 +869,17 @@ test('R1: a theft that the server has missed was not done by the connection befo
   assert.deepEqual(stage.news(), []);
 });
 
+test('R1: a grant that comes from a record is compared at once: it may have been stolen', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'one' });
+  await stage.take('step');
+  await stage.reconnect();
+  await (await stage.step()).answer(granted(1n));
+  assert.deepEqual(stage.news(), [['granted', 'one', 1n]]);
+  await stage.answer('renew', renewal([]));
+  assert.deepEqual(stage.news(), [['lost', 'one', 'failover']]);
+});
+
 test('R3: what has long names goes in steps of its own', async () => {
   const stage = await new Scripted().open();
   const long = 'x'.repeat(200_000);
@@ -995,6 +1006,34 @@ test('R1: a step that the server has done is not halved if it is refused when it
   await stage.reconnect([], { step: number });
   const last = await stage.step();
   assert.deepEqual([last.number, last.ops], [number, ['steal 1', 'request 2']]);
+});
+
+test('what a server that is older has missed is not sent again if nobody wants it any more', async () => {
+  for (const kind of ['request', 'steal']) {
+    const stage = await new Scripted().open();
+    stage.ask({ owner: 'held', kind });
+    stage.ask({ owner: 'asked', name: 'b' });
+    const { number } = await stage.step();
+    stage.adapter.events.granted(1, 1n);
+    await stage.reconnect([], { step: number - 1 });
+    assert.deepEqual(stage.news(), [
+      ['granted', 'held', 1n],
+      ['lost', 'held', 'failover'],
+    ]);
+    assert.deepEqual((await stage.step()).ops, ['request 2']);
+  }
+});
+
+test('nor is what was robbed, or given up, before it was answered: only its end', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'robbed' });
+  const place = stage.ask({ owner: 'given up', name: 'b' });
+  const { number } = await stage.step();
+  stage.adapter.events.granted(1, 1n);
+  stage.adapter.events.stolen(1, 'thief');
+  stage.session.end(place);
+  await stage.reconnect([], { step: number - 1 });
+  assert.deepEqual((await stage.step()).ops, ['end 2']);
 });
 
 for (const ttl of [10_000, 60_000, 3_600_000]) {

@@ -574,6 +574,36 @@ test('a dead holder makes way when its lease has run out, without polling', asyn
   assert.equal(calls.filter((call) => call === 'sweep').length, 3);
 });
 
+test('a lock that the server has and nobody here knows is given back', async () => {
+  const cluster = new Cluster({ server: { connections: false } });
+  const client = await cluster.client();
+  client.network.delay = 2000;
+  const first = cluster.request(client, 'a');
+  await cluster.world.advance(0);
+  client.network.delay = 1;
+  client.network.cut();
+  await cluster.world.until(() => first.lock);
+  await cluster.release(first);
+  await cluster.world.advance(2500);
+  await cluster.world.advance(TTL);
+  assert.equal(cluster.server.left.rows, 0);
+  await cluster.close();
+});
+
+test('what nobody here knows is given back before anything else is asked for', async () => {
+  const client = await cluster.client();
+  const held = await cluster.hold(client, 'a');
+  const before = cluster.server.snapshot();
+  await cluster.release(held);
+  // A crash has undone the release.
+  cluster.server.restore(before);
+  await cluster.world.until(() => client.backend.state === 'suspect');
+  const again = cluster.request(client, 'a', { ifAvailable: true });
+  await cluster.world.until(() => again.lock !== undefined);
+  assert.ok(again.lock, 'it is not in its own way');
+  again.release();
+});
+
 test('a release that is not answered settles at the deadline, as the callback did', async () => {
   const client = await cluster.client();
   const held = await cluster.hold(client, 'a');

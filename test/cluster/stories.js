@@ -149,8 +149,18 @@ const looked = { kind: 'marked', session: 0, name: 0 };
 
 const units = (other, options = {}) => ({ mode: 'shared', other, ...options });
 
+const share = (weight = 1) => ({ name: 3, mode: 'shared', weight });
+const reads = { mode: 'shared' };
+const theft = { kind: 'steal' };
+const ends = { kind: 'end', pick: 0, keep: 0, isNamed: true };
+const endOf = (session, pick) => ({ kind: 'step', session, ops: [{ ...ends, pick }] });
+
 /** Stories that have told a difference once. */
 const OLD_STORIES = [
+  // Some units of several are given back.
+  [hold(0, share(2), share(1)), hold(1, share(2)), endOf(0, 0)],
+  // Those that are refused do not count as waiting.
+  [hold(0, {}), hold(1, { maxPending: 0 }, { maxPending: 1 }, { maxPending: 1 })],
   // Units of another limit in the step that steals their name from units.
   [hold(0, units(3)), hold(1, { kind: 'steal' }, units(MOST))],
   // A shared request behind one that is refused, as others wait.
@@ -159,10 +169,6 @@ const OLD_STORIES = [
   [hold(0, units(MOST), units(3, { name: 1 })), hold(1, units(3), units(MOST, { name: 1 }))],
 ];
 
-const share = (weight = 1) => ({ name: 3, mode: 'shared', weight });
-const reads = { mode: 'shared' };
-const theft = { kind: 'steal' };
-const ends = { kind: 'end', pick: 0, keep: 0, isNamed: true };
 const meet = (session, op, by, other, more = { isBefore: true }) => {
   const [whole, others] = hold(0, op, other).ops;
   return { kind: 'meet', session, op: whole, by, other: others, ...more };
@@ -545,8 +551,7 @@ class Telling {
   /** The end of the last request of a name, if there is one. */
   #lastOf({ asked, ended }, name, end) {
     const isIt = ({ ref, ...op }) => op.name === this.#names[name] && !ended.has(ref);
-    const last = asked.findLastIndex(isIt);
-    return last < 0 ? end : { ...end, pick: last };
+    return { ...end, of: asked.findLast(isIt)?.ref };
   }
 
   /** An operation as the next step of a session, if there is any. */
@@ -594,9 +599,9 @@ class Telling {
       const { length } = session.asked;
       const all = PROBES.map((op) => ({ ...op, name }));
       await this.#steps([all], session);
-      const ends = session.asked.slice(length).map(({ ref }) => {
-        return { kind: 'end', pick: session.asked.findIndex((op) => op.ref === ref), keep: 0 };
-      });
+      const ends = session.asked
+        .slice(length)
+        .map(({ ref }) => ({ kind: 'end', of: ref, keep: 0 }));
       await this.#steps([ends.map((op) => ({ ...op, isNamed: true }))], session);
     }
   }
@@ -687,7 +692,10 @@ class Telling {
 
   /** Who tells the same once more tells nothing new. */
   async retell(_, session) {
-    if (session.isAlive && this.#seen) await this.#renew(session, this.#seen);
+    if (!session.isAlive || !this.#seen) return;
+    const livesOf = (renewals) => renewals.map(({ life }) => life);
+    const before = livesOf(await this.#renew(session));
+    assert.deepEqual(livesOf(await this.#renew(session, this.#seen)), before);
   }
 
   /** Somebody sets the clock of the server: nobody loses a lock by that, nor gets one too early. */
@@ -765,9 +773,12 @@ class Telling {
     return request;
   }
 
-  #endOf({ pick, keep, isNamed }, session) {
+  #endOf({ of, pick, keep, isNamed }, session) {
     if (session.asked.length === 0) return [];
-    const { mode, name, ref } = session.asked[pick % session.asked.length];
+    // Mostly of what was not ended before.
+    const open = session.asked.filter((op) => !session.ended.has(op.ref));
+    const all = pick % 5 > 0 && open.length > 0 ? open : session.asked;
+    const { mode, name, ref } = session.asked.find((op) => op.ref === of) ?? all[pick % all.length];
     session.ended.add(ref);
     // What waits behind the dead may be held already, or not. An engine may know that an end has set
     // its mark for longer than the mark lasts, and no session sends such an end twice.
