@@ -4,6 +4,7 @@ const assert = require('node:assert/strict');
 const { once } = require('node:events');
 const { afterEach, beforeEach, test } = require('node:test');
 const { Worker } = require('node:worker_threads');
+const { valuesOf } = require('../helpers/locks.js');
 const { Cluster, TTL } = require('./setup.js');
 
 /** That of a test. @type {Cluster} */
@@ -52,10 +53,7 @@ test('who has more priority is granted before who came first, and tells it by qu
     details = value;
   });
   await cluster.world.until(() => details);
-  assert.deepEqual(
-    [...details.held, ...details.pending].map(({ priority }) => priority),
-    [0, 3, 0],
-  );
+  assert.deepEqual(valuesOf([...details.held, ...details.pending], 'priority'), [0, 3, 0]);
   await cluster.release(held);
   await cluster.world.until(() => urgent.lock);
   assert.equal(ordinary.lock, undefined);
@@ -317,10 +315,7 @@ test('requestAll is one step, all or none if they have to be available', async (
   });
   await cluster.world.until(() => given !== undefined);
   assert.equal(given, null);
-  assert.deepEqual(
-    cluster.server.log.map(({ name }) => name),
-    ['b'],
-  );
+  assert.deepEqual(valuesOf(cluster.server.log, 'name'), ['b']);
   let both;
   two.locks.requestAll(['a', 'b'], (locks) => {
     both = locks.map(({ held }) => held);

@@ -6,7 +6,7 @@ const { once } = require('node:events');
 const path = require('node:path');
 const { test } = require('node:test');
 const { promisify } = require('node:util');
-const { hold } = require('../helpers/locks.js');
+const { hold, valuesOf } = require('../helpers/locks.js');
 const { newServer, openBucket } = require('./here.js');
 
 /** A program in a process of its own. */
@@ -141,10 +141,7 @@ test('the label of a bucket is that of requests without one', async () => {
   const held = await hold(bucket.locks, 'a');
   const own = await hold(bucket.locks, 'b', { label: 'mine' });
   const { held: all } = await bucket.locks.query({ details: true });
-  assert.deepEqual(
-    all.map(({ label }) => label),
-    ['the shop', 'mine'],
-  );
+  assert.deepEqual(valuesOf(all, 'label'), ['the shop', 'mine']);
   await held.release();
   await own.release();
   await bucket.close();

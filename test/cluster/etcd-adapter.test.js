@@ -16,6 +16,7 @@ const { EtcdAdapter } = require('../../lib/cluster/engines/etcd/adapter.js');
 const { Gateway } = require('../../lib/cluster/engines/etcd/gateway.js');
 const { leaseKey } = require('../../lib/cluster/engines/etcd/keys.js');
 const { openBucket } = require('../../lib/etcd.js');
+const { valuesOf } = require('../helpers/locks.js');
 const { TTL, clientOf, contract, contractOfClients } = require('./contract.js');
 const { disposeAfterEach, done, end } = require('./contract.js');
 const { fresh, rejectsWith, request, shared } = require('./contract.js');
@@ -289,10 +290,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     const last = sent.at(-1);
     assert.ok((await server.call('kv/txn', last)).succeeded);
     assert.ok(!(await server.call('kv/txn', last)).succeeded, 'it comes twice');
-    assert.deepEqual(
-      (await a.again([op])).map(({ code }) => code),
-      ['granted'],
-    );
+    assert.deepEqual(valuesOf(await a.again([op]), 'code'), ['granted']);
     await a.hello();
     await expire(a.session);
     assert.ok(!(await server.call('kv/txn', last)).succeeded);
@@ -1211,7 +1209,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
       assert.deepEqual(await a.answers(...next), ['granted', 'queued']);
       for (const body of sent) await server.call('kv/txn', JSON.parse(body));
       assert.deepEqual(
-        (await a.adapter.query(name)).map(({ ref }) => ref),
+        valuesOf(await a.adapter.query(name), 'ref'),
         next.map(({ ref }) => ref),
       );
     });
@@ -1401,10 +1399,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     await b.renew();
     read = 0;
     const told = await b.adapter.query(name, 'held');
-    assert.deepEqual(
-      told.map(({ clientId, ref }) => [clientId, ref]),
-      [[a.clientId, held.ref]],
-    );
+    assert.deepEqual(valuesOf(told, 'clientId', 'ref'), [[a.clientId, held.ref]]);
     assert.ok(told[0].token > 0n && told[0].held >= 0);
     assert.ok(read <= 3, `${read} keys were read`);
   });

@@ -7,6 +7,7 @@ const { test } = require('node:test');
 require('../../lib/index.js');
 const { Keys, base64, base64Json } = require('../../lib/cluster/engines/etcd/keys.js');
 const { QueueCache } = require('../../lib/cluster/engines/etcd/queue-cache.js');
+const { valuesOf } = require('../helpers/locks.js');
 const { entriesOf, isHeldBehind } = require('../../lib/cluster/engines/etcd/queue.js');
 
 const LEASE = '0000000000000001';
@@ -227,13 +228,10 @@ test('a thief comes before all who wait, and the robbed hear once who it is', ()
     ['stolen', 1, 'thief'],
   ]);
   assert.deepEqual([...queueCache.mine.keys()], [2]);
-  assert.deepEqual(
-    [...queueCache.queue('a').entries.values()].map(({ kind, token }) => [kind, token]),
-    [
-      ['a', 5n],
-      ['b', 0n],
-    ],
-  );
+  assert.deepEqual(valuesOf([...queueCache.queue('a').entries.values()], 'kind', 'token'), [
+    ['a', 5n],
+    ['b', 0n],
+  ]);
 });
 
 test('who was robbed hears that before it is granted the name again, whatever comes first', () => {

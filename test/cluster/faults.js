@@ -10,6 +10,7 @@ const assert = require('node:assert/strict');
 const { inspect } = require('node:util');
 const { after, afterEach, before, test } = require('node:test');
 
+const { valuesOf } = require('../helpers/locks.js');
 const { Stage, now } = require('./actors.js');
 const { check } = require('./check.js');
 const { FaultyProxy } = require('./proxy.js');
@@ -190,11 +191,7 @@ async function failsBack(engine, port, replace, putBack) {
   stage.fault();
   await stage.close();
   const told = stage.events.filter(({ type }) => type === 'told');
-  assert.deepEqual(
-    told.map(({ reason }) => reason),
-    ['unreachable'],
-    inspect(holder.states),
-  );
+  assert.deepEqual(valuesOf(told, 'reason'), ['unreachable'], inspect(holder.states));
   for (const proxy of [ofHolder, ofWaiter]) await proxy.close();
   return stage;
 }
@@ -323,7 +320,7 @@ function faults(engine) {
     await proxy.close();
     const settled = stage.events.filter(({ type }) => type === 'settled');
     assert.deepEqual(
-      settled.map(({ ran }) => ran),
+      valuesOf(settled, 'ran'),
       settled.map((_, i) => i % 2 === 0),
     );
     judge(stage, { left: await engine.left(server, stage) });
@@ -433,10 +430,7 @@ function faults(engine) {
     stage.fault();
     proxy.cut();
     await holder.until(() => holder.states.length >= before + 2);
-    assert.deepEqual(
-      holder.states.slice(before).map(({ state }) => state),
-      ['suspect', 'open'],
-    );
+    assert.deepEqual(valuesOf(holder.states.slice(before), 'state'), ['suspect', 'open']);
     held.release();
     await held.settled();
     proxy.heal();
@@ -516,10 +510,7 @@ function faults(engine) {
     // The next one may lose it, too, if the machine is too busy for its renewals.
     const told = stage.events.filter(({ type }) => type === 'told');
     const ofHolder = told.filter(({ id }) => id.startsWith(holder.name));
-    assert.deepEqual(
-      ofHolder.map(({ reason }) => reason),
-      ['unreachable', 'unreachable'],
-    );
+    assert.deepEqual(valuesOf(ofHolder, 'reason'), ['unreachable', 'unreachable']);
     judge(stage, { left: await engine.left(own, stage) });
     await own.stop();
   });

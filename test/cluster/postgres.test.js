@@ -21,6 +21,7 @@ const {
   stageOf,
   wait,
 } = require('./faults.js');
+const { valuesOf } = require('../helpers/locks.js');
 const { now } = require('./actors.js');
 const { FaultyProxy } = require('./proxy.js');
 const { ServerClock, lacks, startCopy, startPostgres, startStandby } = require('./servers.js');
@@ -209,11 +210,7 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
       stage.fault();
       await Promise.all([next.settled(), unheard.settled()]);
       const told = stage.events.filter(({ type }) => type === 'told');
-      assert.deepEqual(
-        told.map(({ reason }) => reason),
-        ['unreachable'],
-        inspect(holder.states),
-      );
+      assert.deepEqual(valuesOf(told, 'reason'), ['unreachable'], inspect(holder.states));
       await stage.close();
       judge(stage, { left: await rowsLeft(isPromoted ? standby : primary) });
       for (const one of [proxy, replication]) await one.close();

@@ -32,6 +32,7 @@ const {
   request,
   shared,
 } = require('./contract.js');
+const { valuesOf } = require('../helpers/locks.js');
 const { tellStories } = require('./stories.js');
 const { FaultyProxy } = require('./proxy.js');
 const refusal = require('./refusal.js');
@@ -664,10 +665,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       const { alive, mine } = await a.renew();
       assert.equal(alive, true);
       assert.deepEqual([...mine.keys()], [other.ref]);
-      assert.deepEqual(
-        (await a.adapter.query()).map(({ name }) => name),
-        ['other'],
-      );
+      assert.deepEqual(valuesOf(await a.adapter.query(), 'name'), ['other']);
     });
 
     test('keep nobody waiting for what else the dead had', async () => {
@@ -724,7 +722,7 @@ describe('Redis', { skip: lacks.redis }, () => {
     const ops = [1, 2, 3, 4, 5].map(() => request(name));
     await a.answers(...ops);
     assert.deepEqual(
-      (await a.adapter.query(name)).map(({ ref }) => ref),
+      valuesOf(await a.adapter.query(name), 'ref'),
       ops.map(({ ref }) => ref),
     );
   });
@@ -1706,10 +1704,11 @@ describe('Redis', { skip: lacks.redis }, () => {
         // Not so if something is done already.
         const [next, other] = [request(fresh()), request(fresh())];
         assert.deepEqual(await a.answers(next, bad, other), ['granted', 'failed', 'granted']);
-        assert.deepEqual(
-          (await a.again([next, bad, other])).map(({ code }) => code),
-          ['granted', 'failed', 'granted'],
-        );
+        assert.deepEqual(valuesOf(await a.again([next, bad, other]), 'code'), [
+          'granted',
+          'failed',
+          'granted',
+        ]);
         assert.equal((await a.renew()).mine.size, 3);
         assert.deepEqual(a.told, []);
       });

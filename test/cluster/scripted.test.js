@@ -8,6 +8,7 @@ const { ENDED, NOT_MARKED, QUEUED, busy, granted } = require('../../lib/cluster/
 const { isLocal } = require('../../lib/cluster/errors.js');
 const { Timers } = require('../../lib/cluster/session/timers.js');
 const { toDetails } = require('../../lib/cluster/snapshot.js');
+const { valuesOf } = require('../helpers/locks.js');
 const { Scripted, dead, renewal, settling } = require('./scripted.js');
 const { Cluster, TTL } = require('./setup.js');
 const { settle } = require('./world.js');
@@ -343,10 +344,7 @@ test('a query whose turn does not come, for the session is lost, is asked in the
   await stage.reopen();
   assert.equal(entries.value, undefined);
   await answered(stage);
-  assert.deepEqual(
-    entries.value.map(({ ref }) => ref),
-    [9],
-  );
+  assert.deepEqual(valuesOf(entries.value, 'ref'), [9]);
 });
 
 /** The next step, whose requests all wait, and ends go well. */
@@ -380,10 +378,7 @@ test('a query comes after all that was asked before, however much, and before wh
   const { answer } = await stage.take('query');
   answer([entryOf(1, 'told', 1n)]);
   await settle();
-  assert.deepEqual(
-    query.value.map(({ name }) => name),
-    ['told'],
-  );
+  assert.deepEqual(valuesOf(query.value, 'name'), ['told']);
 });
 
 const all = (from, to) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
@@ -394,7 +389,7 @@ test('a query waits a time for what was asked before, and tells the rest as wait
   answer(all(1, 200).map((ref) => entryOf(ref, `${ref}`)));
   await settle();
   assert.deepEqual(
-    query.value.map(({ ref, name, token }) => [ref, name, token]),
+    valuesOf(query.value, 'ref', 'name', 'token'),
     all(1, 250).map((ref) => [ref, `${ref}`, 0n]),
   );
 });
@@ -406,7 +401,7 @@ test('nor does it leave out what the server has come to while the query is under
   answer(all(1, 200).map((ref) => entryOf(ref, `${ref}`)));
   await settle();
   assert.deepEqual(
-    query.value.map(({ ref, token }) => [ref, token]),
+    valuesOf(query.value, 'ref', 'token'),
     all(1, 250).map((ref) => [ref, 0n]),
   );
 });
@@ -416,10 +411,7 @@ test('what a query tells twice, as the server has come to it meanwhile, is told 
   const { answer, query } = await queryBehindMany(stage);
   answer(all(1, 250).map((ref) => entryOf(ref, `${ref}`, BigInt(ref))));
   await settle();
-  assert.deepEqual(
-    query.value.map(({ token }) => token),
-    all(1, 250).map(BigInt),
-  );
+  assert.deepEqual(valuesOf(query.value, 'token'), all(1, 250).map(BigInt));
 });
 
 test('a query tells what the server has not come to where its priority will put it', async () => {
@@ -429,10 +421,7 @@ test('a query tells what the server has not come to where its priority will put 
   const told = [0n, 7n, 0n, 0n].map((token, i) => entryOf(1000 + i, 'one', token));
   answer([told[1], { ...told[0], priority: 7 }, told[2], { ...told[3], priority: -1 }]);
   await settle();
-  assert.deepEqual(
-    query.value.map(({ ref }) => ref),
-    [1001, 250, 1000, 248, 1002, 249, 1003],
-  );
+  assert.deepEqual(valuesOf(query.value, 'ref'), [1001, 250, 1000, 248, 1002, 249, 1003]);
 });
 
 test('a query of a name tells nothing of others that the server has not come to', async () => {
@@ -441,10 +430,7 @@ test('a query of a name tells nothing of others that the server has not come to'
   assert.deepEqual(args, ['249']);
   answer([]);
   await settle();
-  assert.deepEqual(
-    query.value.map(({ name }) => name),
-    ['249'],
-  );
+  assert.deepEqual(valuesOf(query.value, 'name'), ['249']);
 });
 
 test('what is given up, and not asked for any more, is in no query', async () => {
@@ -462,10 +448,7 @@ test('what is given up, and not asked for any more, is in no query', async () =>
   const { answer } = await stage.take('query');
   answer([entryOf(1, 'a', 1n), { ...entryOf(1, 'b', 2n), clientId: 'another' }]);
   await settle();
-  assert.deepEqual(
-    query.value.map(({ name }) => name),
-    ['b', ...all(102, 250).map(String)],
-  );
+  assert.deepEqual(valuesOf(query.value, 'name'), ['b', ...all(102, 250).map(String)]);
 });
 
 test('a process does not end while a query is under way', async () => {
@@ -606,14 +589,11 @@ test('a token of more than 32 bits comes as it is', async () => {
 test('details tell how many wait before each', () => {
   const entry = (name, token) => ({ name, token, waited: 1.5, held: 2.5 });
   const { pending } = toDetails([entry('a', 1n), entry('a', 0n), entry('b', 0n), entry('a', 0n)]);
-  assert.deepEqual(
-    pending.map(({ name, ahead, waited, held }) => [name, ahead, waited, held]),
-    [
-      ['a', 0, 1, 0],
-      ['b', 0, 1, 0],
-      ['a', 1, 1, 0],
-    ],
-  );
+  assert.deepEqual(valuesOf(pending, 'name', 'ahead', 'waited', 'held'), [
+    ['a', 0, 1, 0],
+    ['b', 0, 1, 0],
+    ['a', 1, 1, 0],
+  ]);
 });
 
 test('details tell for how long nothing is granted, while that is so', () => {
@@ -898,10 +878,7 @@ test('what a group has that is not whole is nobody who holds a lock in its way',
   stage.ask({ owner: 'x', name: 'a', group: 1 }, { owner: 'y', name: 'b', group: 1 });
   await (await stage.step()).answer(granted(1n), QUEUED);
   const entries = await stage.session.queryHolders('a', 1000);
-  assert.deepEqual(
-    entries.map(({ token }) => token),
-    [9n],
-  );
+  assert.deepEqual(valuesOf(entries, 'token'), [9n]);
 });
 
 test('who waits is not told that it holds the lock, before it has heard of the grant', async () => {

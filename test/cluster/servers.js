@@ -240,17 +240,8 @@ const running = new Set();
  */
 async function startPostgres({ settings = [], clock } = {}) {
   const folder = newFolder();
-  await tool('initdb', [
-    '-D',
-    folder,
-    '-U',
-    'postgres',
-    '-A',
-    'trust',
-    '--no-sync',
-    '--locale=C',
-    '-EUTF8',
-  ]);
+  const options = '-U postgres -A trust --no-sync --locale=C -EUTF8'.split(' ');
+  await tool('initdb', ['-D', folder, ...options]);
   const server = new Postgres(folder, await freePort(), settings, clock);
   await server.start();
   running.add(server);
@@ -289,18 +280,8 @@ async function copyOf(primary, settings) {
   const folder = newFolder();
   fs.rmdirSync(folder);
   const at = `host=127.0.0.1 port=${primary.port} user=postgres`;
-  await tool('pg_basebackup', [
-    '-D',
-    folder,
-    '-d',
-    at,
-    '-R',
-    '-X',
-    'stream',
-    '-c',
-    'fast',
-    '--no-sync',
-  ]);
+  const options = '-R -X stream -c fast --no-sync'.split(' ');
+  await tool('pg_basebackup', ['-D', folder, '-d', at, ...options]);
   fs.chmodSync(folder, 0o700);
   return new Postgres(folder, await freePort(), settings);
 }

@@ -18,6 +18,7 @@ const { after, describe, test } = require('node:test');
 const { classify } = require('../../lib/cluster/engines/etcd/errors.js');
 const { Gateway } = require('../../lib/cluster/engines/etcd/gateway.js');
 const { send } = require('../../lib/cluster/engines/etcd/transport.js');
+const { deferred } = require('../helpers/locks.js');
 const { lacks, makeCertificate, stopAll } = require('./servers.js');
 
 const ETCD = path.join(__dirname, '..', '..', 'lib', 'cluster', 'engines', 'etcd');
@@ -55,15 +56,6 @@ const post = (url, { body = '{}', headers = {}, signal = new AbortController().s
   send(url, { method: 'POST', headers, body, signal });
 
 const textFrom = async (url, options) => (await post(url, options)).text();
-
-/** Node.js 20 has no Promise.withResolvers. */
-function withResolvers() {
-  let resolve;
-  const promise = new Promise((pass) => {
-    resolve = pass;
-  });
-  return { promise, resolve };
-}
 
 /** All of a body. */
 async function bytesOf({ body }) {
@@ -186,7 +178,7 @@ describe('who aborts a call', () => {
   /** A call at a server, and a promise of the end of its connection there. */
   async function callAt(t, answer) {
     const abort = new AbortController();
-    const asked = Promise.withResolvers?.() ?? withResolvers();
+    const asked = deferred();
     const url = await serve(t, (request, response) => {
       answer?.(response);
       asked.resolve({ closed: once(request.socket, 'close') });
@@ -265,7 +257,7 @@ describe('a connection that is dropped', () => {
   async function callsAt(t) {
     const sockets = [];
     const ports = [];
-    const slow = Promise.withResolvers?.() ?? withResolvers();
+    const slow = deferred();
     const url = await serve(t, (request, response) => {
       ports.push(request.socket.remotePort);
       const answer = () => response.end('{"header":{"revision":"1"}}');

@@ -5,6 +5,7 @@
 const assert = require('node:assert/strict');
 const { test } = require('node:test');
 const { ENDED, QUEUED, busy, granted } = require('../../lib/cluster/adapter.js');
+const { valuesOf } = require('../helpers/locks.js');
 const { Scripted, renewal } = require('./scripted.js');
 const { TTL } = require('./setup.js');
 const { settle } = require('./world.js');
@@ -82,10 +83,7 @@ test('R1: steps under way come again as they were, by a new connection, in their
   const numbers = (all) => all.map(({ number, ops }) => [number, ops]);
   assert.deepEqual(numbers(again), numbers(sent.slice(1)));
   // The first of them comes after one that is answered.
-  assert.deepEqual(
-    again.map(({ before }) => before),
-    [0, sent[1].number],
-  );
+  assert.deepEqual(valuesOf(again, 'before'), [0, sent[1].number]);
   await again[0].answer(granted(2n));
   await again[1].answer(granted(3n));
   assert.deepEqual(stage.news(), [
@@ -221,14 +219,11 @@ test('R3: a step that is refused is halved, and what is behind it fails with non
   await both.fail('REFUSED');
   await behind.fail('EARLY');
   const parts = [await stage.step(), await stage.step(), await stage.step()];
-  assert.deepEqual(
-    parts.map(({ ops, before }) => [ops, before]),
-    [
-      [['request 1'], 0],
-      [['request 2'], parts[0].number],
-      [['request 3'], parts[1].number],
-    ],
-  );
+  assert.deepEqual(valuesOf(parts, 'ops', 'before'), [
+    [['request 1'], 0],
+    [['request 2'], parts[0].number],
+    [['request 3'], parts[1].number],
+  ]);
   await parts[0].answer(granted(1n));
   await parts[1].fail('REFUSED');
   await parts[2].fail('EARLY');
@@ -324,10 +319,7 @@ test('a query is asked after all steps that are under way, and before what is as
   await rests(stage);
   assert.ok(!stage.calls.some(({ call }) => call === 'query'));
   await two.answer(granted(2n));
-  assert.deepEqual(
-    stage.calls.map(({ call }) => call),
-    ['query', 'step'],
-  );
+  assert.deepEqual(valuesOf(stage.calls, 'call'), ['query', 'step']);
 });
 
 test('who closes with steps under way is told of nothing that they are answered', async () => {
