@@ -115,6 +115,7 @@ struct name {
 
 static const struct name n = {{'n'}, 1};
 static const struct name m = {{'m'}, 1};
+static const struct name k = {{'k'}, 1};                 /* marked at all times */
 static const struct name long_name = {{'x'}, LONG_NAME}; /* an x, and zeros behind it */
 
 static enum wlh_status ask_more(
@@ -171,6 +172,19 @@ static void give(uint32_t tag)
   if (status == WLH_PENDING) {
     await_news(tag, WLH_NEWS_RELEASED | WLK_NEWS_STOLEN, "a lock is not released");
   }
+}
+
+static void give_and_mark(uint32_t tag)
+{
+  enum wlh_status status = wlh_release_and_mark(actor.requests[tag], UINT64_MAX, &actor.events);
+  note_events();
+  if (status == WLH_PENDING) await_news(tag, WLH_NEWS_RELEASED, "a lock is not released");
+}
+
+static void mark(void)
+{
+  get(5, &k, WLK_EXCLUSIVE);
+  give_and_mark(5);
 }
 
 static void enter(void)
@@ -270,6 +284,10 @@ static void step_release(void)
 {
   give(0);
 }
+static void step_mark(void)
+{
+  give_and_mark(0);
+}
 static void step_end(void)
 {
   wlh_end_the_request(actor.requests[0]);
@@ -281,6 +299,24 @@ static void step_terminate(void)
 static void give_held(void)
 {
   give(0);
+}
+
+static void hold_marked(void)
+{
+  get(0, &k, WLK_EXCLUSIVE);
+  if (!wlh_is_marked(actor.requests[0])) fail("the mark is gone");
+}
+
+static void queue_for_marked(void)
+{
+  queue_up(2, &k, WLK_EXCLUSIVE);
+}
+
+static void granted_marked(void)
+{
+  await_news(2, WLK_NEWS_GRANTED, "the request that waits is not granted");
+  if (!wlh_is_marked(actor.requests[2])) fail("the mark is gone");
+  give(2);
 }
 
 static void queue_one(void)
@@ -426,6 +462,7 @@ static void begin_small(void)
   be_ready();
   get(5, &n, WLK_EXCLUSIVE);
   give(5);
+  mark();
 }
 
 /* Has locks use up the cells but one, which the survivor's request takes: as few as there can be, by
@@ -454,6 +491,8 @@ static const struct operation operations[] = {
     {"a release that hands the lock over", NULL, hold, queue_one, step_release, granted_one, false,
      1},
     {"a release to three", NULL, hold, queue_three, step_release, granted_three, false, 1},
+    {"a release that marks", NULL, hold_marked, queue_for_marked, step_mark, granted_marked, false,
+     1},
     {"the end of a lock", NULL, hold, queue_one, step_end, granted_one, false, 1},
     {"an abort", hold_shared, victim_waits, queue_shared, step_abort, granted_shared, false, 1},
     {"a request that gets ahead", hold_and_queue, nothing, NULL, step_request_between,
@@ -683,6 +722,7 @@ int main(int argc, char **argv)
   be_ready();
   get(5, &n, WLK_EXCLUSIVE); /* makes the agent's cell */
   give(5);
+  mark();
   bool permitted = true;
   for (int i = 0; i < (int)(sizeof operations / sizeof *operations) && permitted; i++) {
     if (only < 0 || only == i) permitted = run(i, stride);
