@@ -5,6 +5,7 @@
  * options that can be sent there.
  */
 
+const nodeModule = require('node:module');
 const { isArrayBufferView, isAnyArrayBuffer } = require('node:util').types;
 const { argumentError, describe } = require('../platform/errors.js');
 
@@ -54,7 +55,9 @@ function cloneableOptions(options, unused) {
  * @throws {TypeError} if there is no such file, as in a bundle
  */
 function fileOfClass(client, pattern) {
-  const loaded = Object.entries(require.cache).filter(([file]) => pattern.test(file));
+  // This is `require.cache`; in a bundle, that name stands for something else.
+  const cache = /** @type {any} */ (nodeModule)._cache ?? {};
+  const loaded = Object.entries(cache).filter(([file]) => pattern.test(file));
   for (let one = Object.getPrototypeOf(client); one; one = Object.getPrototypeOf(one)) {
     // The `constructor` of a prototype may be that of a mixed-in class.
     const isClass = (/** @type {any} */ exported) => exported?.prototype === one;

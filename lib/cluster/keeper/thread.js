@@ -37,7 +37,7 @@ function clockSince(origin) {
 
 /** @param {Plan} plan */
 async function makeClient({ engine, client, module }) {
-  if (module === undefined) return ENGINES[engine]().makeClient(client);
+  if (module === undefined) return ENGINES[engine]().makeClient(client, require);
   const { default: exported } = await import(
     /^file:/.test(module) ? module : pathToFileURL(module).href
   );

@@ -54,9 +54,13 @@ function usedOptions(kind, options) {
   return used;
 }
 
-/** @param {ClientPlan} plan @returns {Client} */
-function makeClient({ kind, file, options }) {
-  const exported = require(file);
+/**
+ * @param {ClientPlan} plan @param {(file: string) => any} load gives the exports of a file: a bundle
+ *   must not contain such a call
+ * @returns {Client}
+ */
+function makeClient({ kind, file, options }, load) {
+  const exported = load(file);
   const Class = exported.default ?? exported;
   if (kind === 'ioredis') return new Class({ ...options, lazyConnect: true });
   return Class.create(options);
