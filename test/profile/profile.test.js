@@ -309,7 +309,7 @@ describe('startProfile', () => {
   });
 
   it('records from there until stop, which writes the file and tells what is in it', async (t) => {
-    const { stdout, requests } = await profileOf(
+    const { stdout, requests, written } = await profileOf(
       t,
       `await locks.request('before', turn);
        const profile = startProfile({ file: 'mine.json' });
@@ -322,6 +322,7 @@ describe('startProfile', () => {
     );
     assert.equal(stdout, "true\n{ file: 'mine.json', requests: 1, dropped: 0 }\n1\n");
     assert.deepEqual(told(requests, 'lock'), ['during']);
+    assert.deepEqual(written, ['mine.json']);
   });
 
   it('in a worker joins that of the thread which started it, also by --import', async (t) => {

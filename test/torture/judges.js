@@ -54,19 +54,10 @@ function requestsOf(events) {
 function holdOf(request, { k, name, mode, token, held, at, inner }) {
   const { limit, weight = 1 } = request.options;
   return {
-    request,
-    k,
+    ...{ request, k, mode, held, at, inner, weight, last: at, ended: INFINITY, told: INFINITY },
     place: `${request.bucket} / ${name}`,
-    mode,
     token: token === undefined ? undefined : BigInt(token),
-    held,
-    at,
-    last: at,
-    ended: INFINITY,
-    told: INFINITY,
-    inner,
     limit: request.call.startsWith('Semaphore') ? 4 : limit,
-    weight,
   };
 }
 
@@ -630,18 +621,8 @@ const seen = (history) =>
     }));
 
 const judges = {
-  exclusion,
-  tokens,
-  fifo,
-  callbacks,
-  told,
-  errors,
-  settles,
-  unlocks,
-  late,
-  once,
-  snapshots,
-  seen,
+  ...{ exclusion, tokens, fifo, callbacks, told, errors, settles, unlocks, late, once },
+  ...{ snapshots, seen },
 };
 
 /**

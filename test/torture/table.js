@@ -221,36 +221,17 @@ const conflicts = [
  * - `needs`: what a scope must not lack
  */
 const ANY = ['plain', 'rough', 'units'];
+const SYNC_CALL = { on: 'LockManager', kinds: ANY, ends: 'handle', isSync: true, needs: 'sync' };
+const MARKED_CALL = { on: 'LockManager', mode: 'exclusive', needs: 'marks' };
 const calls = {
   request: { on: 'LockManager', weight: 30, kinds: ANY, ends: 'callback' },
   acquire: { on: 'LockManager', weight: 14, kinds: ANY, ends: 'handle' },
   requestAll: { on: 'LockManager', weight: 6, kinds: ANY, ends: 'callback', isSeveral: true },
   acquireAll: { on: 'LockManager', weight: 4, kinds: ANY, ends: 'handles', isSeveral: true },
-  tryAcquireSync: {
-    on: 'LockManager',
-    weight: 5,
-    kinds: ANY,
-    ends: 'handle',
-    isSync: true,
-    needs: 'sync',
-  },
-  acquireSync: {
-    on: 'LockManager',
-    weight: 4,
-    isSlow: true,
-    kinds: ANY,
-    ends: 'handle',
-    isSync: true,
-    needs: 'sync',
-  },
+  tryAcquireSync: { ...SYNC_CALL, weight: 5 },
+  acquireSync: { ...SYNC_CALL, weight: 4, isSlow: true },
   elect: { on: 'LockManager', weight: 1, kinds: ['office'], ends: 'callback', mode: 'exclusive' },
-  once: {
-    on: 'LockManager',
-    weight: 3,
-    kinds: ['job'],
-    ends: 'callback',
-    mode: 'exclusive',
-  },
+  once: { ...MARKED_CALL, weight: 3, kinds: ['job'], ends: 'callback' },
   'Mutex.acquire': named('Mutex', 'release', 'exclusive'),
   'Mutex.tryAcquire': named('Mutex', 'release', 'exclusive'),
   'Mutex.runExclusive': named('Mutex', 'callback', 'exclusive'),

@@ -273,26 +273,24 @@ class User {
     request.outer = outer;
     request.above = above;
     request.inner = this.#reentrantBackend(request);
-    this.open.set(request.id, call);
-    const { signal, ...plain } = request.given;
-    this.record('asked', {
-      id: request.id,
-      call,
-      bucket: target.bucket,
-      kind: target.kind,
-      names: target.names,
-      options: plain,
-      facts: request.facts,
-      inner: request.inner,
-      expected: request.expected.length > 0 ? request.expected : undefined,
-    });
+    await this.#carryOut(request);
+  }
+
+  /** Makes a request, and records what it asks for and what comes of it. */
+  async #carryOut(request) {
+    const { id, call, facts, inner, target, given } = request;
+    this.open.set(id, call);
+    const { bucket, kind, names } = target;
+    const { signal, ...options } = given;
+    const expected = request.expected.length > 0 ? request.expected : undefined;
+    this.record('asked', { id, call, bucket, kind, names, options, facts, inner, expected });
     try {
       await this.#make(request);
-      this.record('settled', { id: request.id, ran: request.ran });
+      this.record('settled', { id, ran: request.ran });
     } catch (error) {
-      this.record('settled', { id: request.id, ...describeError(error) });
+      this.record('settled', { id, ...describeError(error) });
     }
-    this.open.delete(request.id);
+    this.open.delete(id);
   }
 
   /** The request whose lock serves this one, if it is made inside of one that says so, too. */
@@ -356,14 +354,9 @@ class User {
     const name = `${on} of ${this.id}`;
     // It is not waited for inside of another lock: that one may be waited for inside of it.
     if (above >= 0) return undefined;
-    return {
-      bucket: 'private',
-      kind: on === 'Semaphore' ? 'units' : 'plain',
-      isSafe: true,
-      isPrivate: true,
-      names: [name],
-      last: this.names.length,
-    };
+    const kind = on === 'Semaphore' ? 'units' : 'plain';
+    const last = this.names.length;
+    return { bucket: 'private', kind, isSafe: true, isPrivate: true, names: [name], last };
   }
 
   #draw(request) {
@@ -611,15 +604,12 @@ class User {
 
   /** Never settles: until the lock is lost, or all is over. */
   async #never(held, look) {
-    const lost = held
-      .filter(({ lock }) => lock.signal)
-      .map(
-        ({ lock: { signal } }) =>
-          new Promise((resolve) => {
-            if (signal.aborted) resolve();
-            else signal.addEventListener('abort', resolve, { once: true });
-          }),
-      );
+    const aborted = (signal) =>
+      new Promise((resolve) => {
+        if (signal.aborted) resolve();
+        else signal.addEventListener('abort', resolve, { once: true });
+      });
+    const lost = held.filter(({ lock }) => lock.signal).map(({ lock }) => aborted(lock.signal));
     let isOver = false;
     const over = Promise.race([this.over, ...lost]).then(() => {
       isOver = true;
@@ -651,26 +641,9 @@ class User {
     const facts = { isNested: true, isClosing, isHostile };
     const thief = { ...request, id: `${this.id}:${++this.#numbers}`, depth: DEEPEST, facts };
     Object.assign(thief, { given: { steal: true }, call: 'request', method: calls.request });
-    Object.assign(thief, { mode: 'exclusive', inner: undefined, calls: 0 });
+    Object.assign(thief, { mode: 'exclusive', inner: undefined, calls: 0, expected: [] });
     thief.target = { ...target, names: [request.lastName], isInner: false };
-    this.open.set(thief.id, 'request');
-    const { bucket, kind, names } = thief.target;
-    this.record('asked', {
-      id: thief.id,
-      call: 'request',
-      bucket,
-      kind,
-      names,
-      options: thief.given,
-      facts,
-    });
-    try {
-      await this.#make(thief);
-      this.record('settled', { id: thief.id });
-    } catch (error) {
-      this.record('settled', { id: thief.id, ...describeError(error) });
-    }
-    this.open.delete(thief.id);
+    await this.#carryOut(thief);
   }
 
   abortSome() {
@@ -808,24 +781,17 @@ class User {
     }
     const infoOf = ({ name: of, mode, token, label, ahead, ...more }) => {
       const { clientId, limit, priority, weight } = more;
-      const info = {
-        name: of,
-        mode,
-        token: String(token),
-        label,
-        limit,
-        weight,
-        priority,
-        clientId,
-      };
-      return ahead === undefined ? info : { ...info, ahead };
+      const own = { name: of, mode, token: String(token), label, ahead };
+      return { ...own, limit, weight, priority, clientId };
     };
+    const [held, pending] = [found.held, found.pending].map((infos) => infos.map(infoOf));
+    const { bucket } = place;
     this.record('snapshot', {
       began,
-      bucket: place.bucket,
+      bucket,
       name: form.name,
-      held: found.held.map(infoOf),
-      pending: found.pending.map(infoOf),
+      held,
+      pending,
       grantsIn: found.grantsIn,
     });
   }
