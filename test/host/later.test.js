@@ -8,7 +8,7 @@ const { THIEF, addon } = require('../../lib/backend/addon.js');
 const { agent, exchange } = require('../../lib/backend/agent.js');
 const { LockLostError, LockStolenError, openBucket } = require('../../lib/host.js');
 const { backendOf } = require('../../lib/standard/lock-manager.js');
-const { hold } = require('../helpers/locks.js');
+const { deferred, hold } = require('../helpers/locks.js');
 const { freshBucket, freshDirectory } = require('../helpers/process.js');
 const { run } = require('../helpers/program.js');
 const { lacksHost: skip } = require('../helpers/host-scope.js');
@@ -52,6 +52,32 @@ describe('a call that comes after one that is not answered yet', { skip }, () =>
     // The helper may have answered meanwhile.
     t.diagnostic?.(`${later} of 100 were done later`);
     assert.deepEqual(await locks.query(), { held: [], pending: [] });
+  });
+
+  it('a release that marks is done later; if close() comes first, once() rejects', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const keep = { keep: 3_600_000 };
+    const ask = () => void locks.query().catch(() => {});
+    for (let i = 0; i < 50; i++) {
+      assert.equal((await locks.once(`${i}`, keep, ask)).ran, true);
+      assert.equal((await locks.once(`${i}`, keep, ask)).ran, false);
+    }
+    const outcomes = new Set();
+    for (let turns = 0; turns < 20; turns++) {
+      const opened = openBucket(where.bucket, { directory: where.directory });
+      const started = deferred();
+      const done = opened.locks.once(`closed ${turns}`, keep, () => started.resolve(ask()));
+      const outcome = done.catch(({ reason, name }) => reason ?? name);
+      await started.promise;
+      for (let i = 0; i < turns; i++) await undefined;
+      await opened.close();
+      const answer = await outcome;
+      outcomes.add(answer.ran || answer);
+      assert.ok(answer.ran || answer === 'closed', answer);
+      const isMarked = !(await locks.once(`closed ${turns}`, keep, () => {})).ran;
+      if (answer.ran) assert.ok(isMarked);
+    }
+    t.diagnostic?.(`ended so: ${[...outcomes].join(', ')}`);
   });
 
   it('a limit and maxPending are answered, too', async (t) => {
