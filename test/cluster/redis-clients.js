@@ -26,7 +26,6 @@ const odd = {
 const sentinelClients = {
   'ioredis by Sentinel': (port) => bySentinel(require('ioredis'), port),
   'ioredis 5 by Sentinel': (port) => bySentinel(require('ioredis5'), port),
-  'iovalkey by Sentinel': (port) => bySentinel(require('iovalkey'), port),
 };
 
 /** `nodes`: where nodes are, by the addresses that the cluster tells. */
