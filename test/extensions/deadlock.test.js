@@ -1,10 +1,11 @@
 'use strict';
 
 const assert = require('node:assert/strict');
+const { AsyncLocalStorage } = require('node:async_hooks');
 const { once } = require('node:events');
 const { describe, it } = require('node:test');
 const { Worker } = require('node:worker_threads');
-const { DeadlockError, locks, needs } = require('../helpers/scope.js');
+const { DeadlockError, locks, needs, turn } = require('../helpers/scope.js');
 const { FREE, deferred, freshName, nothing, stateOf, valuesOf } = require('../helpers/locks.js');
 
 const REJECT = { deadlock: 'reject' };
@@ -86,6 +87,18 @@ describe("deadlock: 'reject'", needs('deadlock'), () => {
     assert.equal(errors[0].cycle.length, 6);
     assert.equal(new Set(errors[0].cycle.map(({ threadId }) => threadId)).size, 3);
     assert.ok(errors[0].cycle.every(({ label }, i) => i % 2 === 0 || label.startsWith('of ')));
+  });
+
+  it('who waits for several is inside of those that it has taken', async () => {
+    const [a, b] = [freshName('a'), freshName('b')];
+    const outside = AsyncLocalStorage.snapshot();
+    let all;
+    await locks.request(b, REJECT, async () => {
+      all = outside(() => locks.requestAll([a, b], REJECT, () => 'all'));
+      await turn();
+      await assert.rejects(locks.request(a, REJECT, nothing), DeadlockError);
+    });
+    assert.equal(await all, 'all');
   });
 
   it('requestAll rejects a deadlock with what it has taken already', async () => {
