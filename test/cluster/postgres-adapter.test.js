@@ -72,7 +72,7 @@ const INVERTED = {
   default_transaction_read_only: 'on',
   extra_float_digits: '-15',
   idle_in_transaction_session_timeout: '2000',
-  idle_session_timeout: '2000',
+  idle_session_timeout: '5000',
   intervalstyle: 'sql_standard',
   lock_timeout: '1',
   quote_all_identifiers: 'on',
@@ -240,7 +240,8 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
 
     before(() => {
       const settings = Object.entries(INVERTED).map(([name, value]) => `-c ${name}=${value}`);
-      others = poolOf({ max: 40, options: settings.join(' ') });
+      // A client that is idle in the pool may be ended just as it is taken from it.
+      others = poolOf({ max: 40, maxUses: 1, options: settings.join(' ') });
     });
 
     const engineOfOthers = {
