@@ -96,7 +96,8 @@ describe("deadlock: 'reject'", needs('deadlock'), () => {
     await locks.request(b, REJECT, async () => {
       all = outside(() => locks.requestAll([a, b], REJECT, () => 'all'));
       await turn();
-      await assert.rejects(locks.request(a, REJECT, nothing), DeadlockError);
+      const asked = locks.request(a, { ...REJECT, timeout: 60_000 }, nothing);
+      await assert.rejects(asked, DeadlockError);
     });
     assert.equal(await all, 'all');
   });
