@@ -160,7 +160,9 @@ async function lookAtOther({ backend, bucket, folder }, name) {
     const state = await within(backend.details(name), LOOK_MS);
     if (state !== LATE) return { bucket, state };
     const time = `${LOOK_MS / 1000} s`;
-    const failure = `no answer within ${time}: perhaps a suspended process holds its tables`;
+    const failure =
+      `no answer within ${time}; a process that uses the bucket may be suspended: resume or end ` +
+      'that process';
     return { bucket, failure };
   } catch (error) {
     return { bucket, failure: messageOf(error) };

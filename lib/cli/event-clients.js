@@ -45,7 +45,7 @@ class EventClients {
   /** @param {ServerResponse} response the head must have been written */
   add(response) {
     response.on('close', () => this.#drop(response));
-    // The event 'close' follows each error, and drops the response.
+    // 'close' follows every error, and its listener drops the response.
     response.on('error', () => {});
     this.#clients.set(response, '');
     response.write(FIRST);

@@ -41,7 +41,7 @@ function enclosingMatcher({ WEB_LOCKS_OUTER }) {
  */
 
 /**
- * @param {LockDetails[]} outer enclosing commands that hold the name
+ * @param {LockDetails[]} outer the locks of this name that enclosing commands hold
  * @param {LockDetails[]} pending requests for the name
  * @param {Wanted} wanted
  * @returns {boolean} whether a request would wait for an enclosing command, or for a request that

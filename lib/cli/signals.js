@@ -131,7 +131,7 @@ class Signals {
     }
   };
 
-  /** @returns {boolean} whether a signal came before the command started */
+  /** @returns {boolean} whether a signal came while no command was running */
   get hasFirstSignal() {
     return this.#first !== undefined;
   }

@@ -33,8 +33,8 @@ const { version } = require('../../package.json');
 /** @typedef {{ state: State, reason?: Reason, cause?: unknown }} Change */
 
 /**
- * How many milliseconds an error about a wait may be delayed in order to find out who holds the
- * lock.
+ * How long the error of a time limit may be delayed to find out who holds the lock, in
+ * milliseconds.
  */
 const LOOK = 1000;
 

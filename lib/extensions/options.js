@@ -241,7 +241,7 @@ function toKeep(value, operation) {
   if (value === undefined) return undefined;
   if (value === Number.POSITIVE_INFINITY) return FOR_EVER;
   if (typeof value === 'number' && value > 0 && value <= FOR_EVER) return value;
-  const wanted = 'more than 0 milliseconds, at most 100 years or Infinity';
+  const wanted = 'Infinity, or more than 0 milliseconds and at most 100 years';
   throw typeError(operation, `The 'keep' option is ${describe(value)}; expected ${wanted}.`);
 }
 

@@ -60,8 +60,8 @@ const rejected = async (error) => {
 const RESOLVED = Object.defineProperty(Promise.resolve(), 'constructor', { value: undefined });
 
 /**
- * Calls a function in a microtask. After a stack overflow, an async function would fail with an
- * unhandled rejection, and code that expects the call would wait for ever.
+ * Calls a function in a microtask. This is not an async function, because a stack overflow would
+ * then become an unhandled rejection instead of an exception, and the caller would wait for ever.
  * @param {() => void} call
  * @throws {RangeError} on a stack overflow; the function will not be called
  */

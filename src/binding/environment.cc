@@ -108,8 +108,8 @@ static napi_value has_ref(napi_env env, napi_callback_info info)
              : nullptr;
 }
 
-/* The object represents the thread-safe function in async hooks. Like the objects of Node.js there,
- * it has a method that returns whether it keeps the event loop alive. */
+/* Async hooks see this object as the resource of the thread-safe function. Like the resources of
+ * Node.js, it has a method `hasRef`: whether it keeps the event loop alive. */
 static bool make_resource(Environment *environment, napi_value *resource)
 {
   napi_env env = environment->env;

@@ -168,7 +168,7 @@ napi_value call_host_open(napi_env env, napi_callback_info info)
 }
 
 /* hostClose(handle: External): status
- * The handle must have no requests any more. */
+ * All requests of the handle must have ended. */
 napi_value call_host_close(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);

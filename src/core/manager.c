@@ -505,9 +505,9 @@ static void add_own_lock(struct own_locks *own, struct wlk_request *request)
   wlk_held_set_add(&own->set, request->mode == WLK_EXCLUSIVE, request->weight);
 }
 
-/* If the blocking thread's own locks and earlier requests exclude `request` or a request ahead of
- * it, `request` would wait until the thread stops blocking. Then returns the first of these locks
- * and requests; otherwise NULL. */
+/* Returns the first of the blocking thread's own locks and earlier requests if these exclude
+ * `request` or a request ahead of it; otherwise NULL. If they do, `request` would wait for its own
+ * thread. */
 static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
 {
   const struct wlk_resource *resource = request->resource;

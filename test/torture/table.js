@@ -369,7 +369,7 @@ const members = {
   NamedOptions: ['label', 'bucket', 'locks'],
   BucketOptions: ['directory'],
   PostgresOptions: ['pool', 'sql', 'ttl', 'label'],
-  RedisOptions: ['client', 'ttl', 'label', 'shards', 'keeper'],
+  RedisOptions: ['client', 'ttl', 'label', 'shards'],
   EtcdOptions: ['endpoints', 'ttl', 'label'],
 };
 
@@ -383,6 +383,7 @@ const leftOut = {
   'RedisOptions.prefix': 'what keys begin with: test/cluster/redis-adapter.test.js',
   'PostgresOptions.releaseOnSignal': 'how a process ends: test/cluster/exit.test.js',
   'RedisOptions.releaseOnSignal': 'how a process ends: test/cluster/exit.test.js',
+  'RedisOptions.keeper': 'blocks the event loop: test/cluster/keeper.test.js',
   'KeeperOptions.maxBlocked': 'time that passes: test/cluster/rules.test.js',
   'KeeperOptions.module': 'how a client is made: test/cluster/keeper.test.js',
   'EtcdOptions.releaseOnSignal': 'how a process ends: test/cluster/exit.test.js',

@@ -3,8 +3,8 @@
 /**
  * The keeper's thread, as the thread of the sessions sees it. Each thread that has sessions with a
  * keeper has one such thread for all of them: it starts with the first session and ends with the
- * last, and Node.js ends it with the thread that started it. It does not keep the process alive, and
- * if it fails, the sessions go on without it until their next renewal starts another one.
+ * last, and Node.js ends it with the thread that started it. It does not keep the process alive,
+ * and if it fails, the sessions go on without it until their next renewal starts another one.
  */
 
 const { existsSync } = require('node:fs');
@@ -49,7 +49,7 @@ function warn(message, cause) {
 class KeeperThread {
   #worker;
   #onEnd;
-  /** What to do when the thread has stopped to keep a session. @type {Map<number, () => void>} */
+  /** What to do when the thread has stopped keeping a session. @type {Map<number, () => void>} */
   #stopping = new Map();
   /** What to do in case of trouble with a session. @type {Map<number, (why: string) => void>} */
   #kept = new Map();
@@ -84,7 +84,7 @@ class KeeperThread {
     this.#worker.postMessage({ what: 'update', id, seen });
   }
 
-  /** Resolves when the thread has stopped to keep a session. @param {number} id */
+  /** Resolves when the thread has stopped keeping a session. @param {number} id */
   async stop(id) {
     if (this.#isOver) return;
     this.#kept.delete(id);

@@ -126,7 +126,7 @@ class Grants {
     const tracked = this.#requests.get(op.ref);
     if (op.kind === 'end' && tracked) {
       const group = this.#requests.groupOf(tracked);
-      // If the server still has the request, the next comparison ends it.
+      // If the server still has the request, `compareWithServer` ends it after the next renewal.
       this.#requests.leave(tracked);
       if (op.keep > 0) this.#listener.lost(tracked, 'unreachable', error);
       this.#holdIfComplete(group);

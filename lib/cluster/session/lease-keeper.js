@@ -27,7 +27,8 @@
 /**
  * @typedef {object} Keeper a bucket's way to the keeper's thread
  * @property {number} maxBlocked milliseconds
- * @property {(keeping: Keeping, cells: LeaseCells) => KeptLease} keep starts to keep a session's lease
+ * @property {(keeping: Keeping, cells: LeaseCells) => KeptLease} keep starts to keep a session's
+ * lease
  */
 
 /**
@@ -56,7 +57,7 @@ class LeaseKeeper {
   #isStopped = false;
   /** Counts calls; an answer to a call that was given up does not count. */
   #call = 0;
-  /** Since when no call has succeeded; undefined after a success. @type {number | undefined} */
+  /** When calls began to fail; undefined after a success. @type {number | undefined} */
   #failingSince;
   #hasReported = false;
 

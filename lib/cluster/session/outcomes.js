@@ -11,11 +11,13 @@ const { GRANTED_PARTIAL, ASKED, ENDING, HELD, WAITING } = require('./tracked-req
 /** @typedef {InstanceType<typeof import('./tracked-request.js').TrackedRequest>} TrackedRequest */
 
 /**
- * - `again`: the next session requests it again
- * - `lost`: its lock is lost, or its name was not marked
- * - `failed`: its request fails
- * - `over`: the user had already given it up
- * - `kept`: its end may still be answered while the session closes
+ * What happens to a request when its session ends.
+ *
+ * - `again`: the next session requests the lock again
+ * - `lost`: the lock is lost, or it is unknown whether the name was marked
+ * - `failed`: the request fails
+ * - `over`: the user had already given up the request
+ * - `kept`: the end of the lock may still be answered while the session closes
  * @typedef {'again' | 'lost' | 'failed' | 'over' | 'kept'} Outcome
  */
 

@@ -96,7 +96,8 @@ const RULES = Object.freeze({ margin: 0.9, compares: true });
 
 /**
  * The timers of a session. When the connection is lost, every `ConnectionTimer` is cleared.
- * @typedef {'deadline' | 'unanswered' | 'busy' | 'unopened' | 'turn' | ConnectionTimer | CallTimeout}
+ * @typedef {'deadline' | 'unanswered' | 'busy' | 'unopened' | 'turn' | ConnectionTimer |
+ * CallTimeout}
  *   Item
  * @typedef {'renew' | 'sweep' | 'look' | 'reconnect' | 'open'} ConnectionTimer
  */
@@ -1021,7 +1022,7 @@ class Session {
   /** @template T @param {Promise<T>} promise @param {number} milliseconds */
   #within(promise, milliseconds) {
     const late = () =>
-      this.#timeoutError(`The server did not answer the query within ${this.#ttl} ms`);
+      this.#timeoutError(`The server did not answer the query within ${milliseconds} ms`);
     return within(this.#clock, promise, milliseconds, late);
   }
 

@@ -7,7 +7,7 @@
 
 /** @import { Clock } from './clock.js' */
 
-/** The longest timer of Node.js in milliseconds. */
+/** The longest delay that a Node.js timer accepts, in milliseconds. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** @template {string} Item */

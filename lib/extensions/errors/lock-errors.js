@@ -190,7 +190,7 @@ function holdTimeoutError(lockName, waited, held, { option, limit }) {
   return new LockTimeoutError(message, lockName, { waited, held });
 }
 
-/** The error of a request when the queue of the lock is as long as its `maxPending` allows. */
+/** The error of a request that would wait behind `maxPending` or more other requests. */
 class LockQueueFullError extends LockError {
   /** @param {string} lockName @param {number} maxPending */
   constructor(lockName, maxPending) {

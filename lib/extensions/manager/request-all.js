@@ -57,7 +57,8 @@ class PartRequest extends HeldRequest {
   publishLoss(fromEvents) {
     const { settle } = this.group;
     const tell = () => {
-      // This comes first, because the backend calls `publishLoss` again after a stack overflow.
+      // If the stack overflows in `fail`, the backend calls `publishLoss` again. `fail` may run
+      // twice, but the notification below must not, so `fail` comes first.
       this.group.fail(this.lossReason());
       super.publishLoss(false);
     };

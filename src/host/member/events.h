@@ -17,7 +17,7 @@ void wlh_post_theft(struct wlh_bucket *bucket, struct wlh_item *item, const stru
 /* Schedules a wake-up of the agent whose call runs the critical section, if it has events left. */
 void wlh_wake_caller(struct wlh_bucket *bucket, struct wlh_agent *agent) WLK_REQUIRES(bucket->qmu);
 
-/* Calls the wake functions that are due. Threads: any, with neither lock. */
+/* Calls the wake functions that are due. Threads: any; the caller holds neither mu nor qmu. */
 void wlh_wake_agents(struct wlh_bucket *bucket);
 
 #endif

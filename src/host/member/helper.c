@@ -158,8 +158,8 @@ static bool make_room_of_marks(struct wlh_bucket *bucket)
   return made;
 }
 
-/* Frees cells, or extends the file and the tables by the cells that the first deferred operation
- * needs. */
+/* Frees cells. If these are too few, extends the file and the tables until the first deferred
+ * operation fits. */
 static void make_room(struct wlh_bucket *bucket)
 {
   if (make_room_of_marks(bucket)) return;

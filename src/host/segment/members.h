@@ -18,7 +18,7 @@ enum wlh_cells_status wlh_cells_join(
  * what wlh_cells_rebuild returns, and costs as much. */
 enum wlh_cells_status wlh_cells_drop_member(struct wlh_arena *arena);
 
-/* Leaves. All agents must have been terminated.
+/* Removes this process from the members. All its agents must have been terminated.
  *   returns  WLH_CELLS_OK, POISONED
  *   cost     O(1); as wlh_cells_rebuild if it shrinks the segment */
 enum wlh_cells_status wlh_cells_leave(struct wlh_arena *arena);

@@ -17,7 +17,8 @@ enum wlh_cells_status wlh_cells_rebuild_without_shrinking(struct wlh_arena *aren
 /* Whether a rebuild would probably shrink the segment. It may be called outside. */
 bool wlh_cells_would_shrink(const struct wlh_arena *arena);
 
-/* Asks `alive` for all members. If any member is dead, rebuilds and returns true. */
+/* Calls `arena->alive` for the members. At the first dead member, rebuilds the tables and returns
+ * true. */
 bool wlh_cells_reap(struct wlh_arena *arena);
 
 #endif

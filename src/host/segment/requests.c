@@ -70,8 +70,8 @@ static enum wlh_cells_status check_once(
   return wlh_header_of(arena)->nfree >= answer->needed ? WLH_CELLS_OK : WLH_CELLS_FULL;
 }
 
-/* A refused request searches for a living member that obstructs it. This is the state of the
- * search. */
+/* The state of a search for a living member that obstructs a request. Only such a member justifies
+ * a refusal. */
 struct survey {
   uint64_t living[WLH_MEMBERS / 64];
   uint32_t steps;

@@ -201,9 +201,9 @@ struct wlh_resource_cell {
   struct wlh_list levels; /* (i) * the levels of the queue, see above */
   uint32_t pending;       /* (i) * requests in the queue */
   uint32_t weight;        /* (i) * sum of the locks' weights; at most `limit` */
-  uint64_t marked; /* (i) 0: not marked. Else when the mark ends, in ms of a clock that counts
-                             sleep, or WLH_MARKED_FOR_EVER with the name's hash. One store, which
-                             is the commit */
+  uint64_t marked;        /* (i) 0: not marked. Otherwise the end of the mark, in ms of a clock that
+                             counts sleep, or WLH_MARKED_FOR_EVER | the name's hash. Written by
+                             one store, which commits the mark */
   uint16_t name[WLH_NAME_INLINE]; /* (i) UTF-16 code units */
 };
 

@@ -316,16 +316,16 @@ class Planner {
     else if (firstWaiterAndBlockers.length === 0)
       conditions.push(this.#unchangedCondition(name, revision));
     else conditions.push(...firstWaiterAndBlockers.map(sameEntryCondition));
-    return nest(holders.map((holder) => this.#takeFromHolder(holder)));
+    return nest(holders.map((holder) => this.#theftOperation(holder)));
   }
 
   /**
-   * Takes the lock from a holder, and notifies it by a key in the range of its session. Both happen
-   * only if the key of the holder's request still exists, because otherwise its lease may not
-   * exist.
+   * The operation that takes the lock from a holder and notifies it by a key of its session. Both
+   * happen only if the key of the holder's request still exists, because otherwise its lease may
+   * not exist.
    * @param {CachedRequest} holder
    */
-  #takeFromHolder(holder) {
+  #theftOperation(holder) {
     const { key, lease, ref } = holder;
     const told = {
       key: base64(this.#keys.stolen(lease, ref)),

@@ -18,7 +18,7 @@ class Step {
   ops;
   /** Answers that do not follow from tokens. @type {Map<Op, Answer>} */
   answers = new Map();
-  /** Units that are not in a transaction yet. @type {Op[][]} */
+  /** Units (an operation, or a group) that no transaction contains yet. @type {Op[][]} */
   left;
   /** The units of the transaction under way. @type {Op[][]} */
   part = [];

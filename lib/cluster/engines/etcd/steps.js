@@ -439,7 +439,8 @@ class Steps {
    */
   async #markAnswer({ ref }, found, lease, link) {
     if (found && valueOf(found.value) === setterOf(lease, ref)) return ENDED;
-    // No key uses the lease of this mark. Without the call, it would last as long as a mark.
+    // The mark was not set, so no key uses its lease. Unless it is revoked, the lease lasts for the
+    // whole `keep`.
     await link.call('lease/revoke', { ID: doneLease(lease, ref) }).catch(() => {});
     return NOT_MARKED;
   }
@@ -475,8 +476,8 @@ class Steps {
    * @param {Own} own @param {Link} link
    */
   async #checkSession(own, link) {
-    // The transaction must read something, because any member would answer a transaction without a
-    // read from its own, perhaps old, state.
+    // The transaction must contain a read: otherwise any etcd member would answer it from its own
+    // state, which may be stale.
     const key = base64(this.#keys.session(own.lease));
     await this.#transact([{ request_range: { key, keys_only: true } }], [], own, link);
   }

@@ -21,42 +21,43 @@ const isClientOfPg = (value) => 'processID' in value;
 const isPool = (value) =>
   !isClientOfPg(value) && isFunction(value.connect) && isFunction(value.query);
 
-const PG = '{ pool: new Pool({ connectionString }) } with pg';
-const SQL = '{ sql: postgres(connectionString) } with postgres.js';
+const PG = '{ pool: new Pool({ connectionString }) }) with pg';
+const BESIDE = '{ pool }), with a Pool of pg that you make next to it';
+const SQL = 'openBucket(name, { sql: postgres(connectionString) }) with postgres.js';
 
 /**
  * Objects that users may have. The first that fits names the object, and what to pass instead.
  * @type {[fits: (value: any) => unknown, what: string, instead: string][]}
  */
 const KNOWN = [
-  [postgresJs.isSql, 'the `sql` of postgres.js', '{ sql }'],
+  [postgresJs.isSql, 'the `sql` of postgres.js', '{ sql })'],
   [
     postgresJs.isTransaction,
     'a transaction of postgres.js',
-    '{ sql } with what postgres() returns',
+    '{ sql }), where `sql` is what postgres() returns',
   ],
-  [isClientOfPg, 'a Client of pg, which has one connection', PG],
-  [(value) => isFunction(value.$pool?.connect), 'a database of pg-promise', '{ pool: db.$pool }'],
+  [isClientOfPg, 'a Client of pg, which has only one connection', PG],
+  [(value) => isFunction(value.$pool?.connect), 'a database of pg-promise', '{ pool: db.$pool })'],
   [
     (value) => '$client' in value && isFunction(value.transaction),
     'a database of Drizzle ORM',
-    '{ pool: db.$client } or { sql: db.$client }, whichever it was made with',
+    '{ pool: db.$client }) or openBucket(name, { sql: db.$client }), whichever it was made with',
   ],
-  [(value) => isFunction(value.$queryRaw), 'a client of Prisma', `${PG} beside it`],
-  [(value) => isFunction(value.raw) && value.client, 'a database of Knex', `${PG} beside it`],
+  [(value) => isFunction(value.$queryRaw), 'a client of Prisma', BESIDE],
+  [(value) => isFunction(value.raw) && value.client, 'a database of Knex', BESIDE],
   [
     (value) => isFunction(value.getExecutor),
     'a database of Kysely',
-    '{ pool } with its Pool of pg',
+    '{ pool }), where `pool` is its Pool of pg',
   ],
-  [(value) => isFunction(value.createQueryRunner), 'a DataSource of TypeORM', `${PG} beside it`],
-  [(value) => isFunction(value.authenticate), 'a database of Sequelize', `${PG} beside it`],
+  [(value) => isFunction(value.createQueryRunner), 'a DataSource of TypeORM', BESIDE],
+  [(value) => isFunction(value.authenticate), 'a database of Sequelize', BESIDE],
   [
     (value) => isFunction(value.unsafe) && value.reserve,
     'the SQL client of Bun',
     `${PG} or ${SQL}`,
   ],
-  [isPool, 'a Pool of pg', '{ pool }'],
+  [isPool, 'a Pool of pg', '{ pool })'],
 ];
 
 /** Settings by which a connection is often described. */
@@ -69,7 +70,7 @@ function identify(value) {
     const known = KNOWN.find(([fits]) => fits(value));
     if (known) return [known[1], known[2]];
     if (SETTINGS.some((name) => typeof value[name] === 'string')) {
-      return ['an object of settings', '{ pool: new Pool(settings) } with pg'];
+      return ['an object of settings', '{ pool: new Pool(settings) }) with pg'];
     }
   }
   return [describe(value), `${PG}, or ${SQL}`];
@@ -79,7 +80,7 @@ function identify(value) {
 function clientError(option, value, expected) {
   const [what, instead] = identify(value);
   return argumentError(
-    `'${option}' is ${what}; expected ${expected}. Write openBucket(name, ${instead}).`,
+    `'${option}' is ${what}; expected ${expected}. Write openBucket(name, ${instead}.`,
   );
 }
 

@@ -127,8 +127,8 @@ class PostgresLink {
       await this.run(listen);
       await this.#probe(source, time, Math.min(PROBE_MS, ttl / 4));
     }
-    // A message is one transaction, and a new default isolation level applies only after it, so the
-    // level of this transaction is set here.
+    // All statements of a query message run in one transaction. The default level that `settings`
+    // sets applies only to later transactions, so this one sets its own.
     const begin = 'SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE';
     const statements = [begin, settings(ttl), ...(listens ? [listen] : []), then];
     const rows = await this.run(statements.join(';'));

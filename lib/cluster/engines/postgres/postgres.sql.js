@@ -103,9 +103,9 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.request (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX IF NOT EXISTS request_in_order ON web_locks.request (key, rank, ticket);
 
--- Thefts with the client id of the thief, and requests that have passed (''), until the session
--- confirms them. A NOTIFY does not reach a session that has lost its connection. Other sessions
--- only insert rows, so a thief never waits for the session that it steals from.
+-- A row for each stolen lock (with the client id of the thief) and each passed request (with ''),
+-- until the session confirms it: a NOTIFY does not reach a session without a connection. Other
+-- sessions only insert rows, so a thief never waits for the session that it steals from.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.theft (
   session bigint NOT NULL,
   ref bigint NOT NULL,

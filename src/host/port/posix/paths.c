@@ -108,7 +108,7 @@ static enum wlh_status fail_because_of_owner(
   "or " WLH_ELSEWHERE "; a directory that users share must belong to a group of theirs and have "  \
   "mode 0770"
 
-/* Whether owner and mode alone decide who can write there. */
+/* Fails unless the owner and the mode of `path` alone decide who can write to it. */
 static enum wlh_status check_rights(const char *path, int descriptor, struct wlh_failure *failure)
 {
   switch (wlh_port_rights(descriptor)) {

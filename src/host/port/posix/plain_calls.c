@@ -1,6 +1,6 @@
-/* Replaces linux_calls.c on macOS, which lacks the system calls of Linux. Linux compiles this file
- * with WLH_PLAIN, so that the code of macOS is tested there. This file does the same on both
- * systems. */
+/* Replaces linux_calls.c on macOS, which lacks the system calls of Linux. Builds for Linux with
+ * WLH_PLAIN use this file, too, so that the code of macOS is tested on Linux. It does the same on
+ * both systems. */
 #include "parts.h"
 
 #include <errno.h>

@@ -20,7 +20,8 @@ static bool address_of(
   return wlh_port_make_address(port, port->directory, name, address);
 }
 
-/* Only our user can write `place`. Sets `*inode` to the inode of the path. */
+/* Binds a socket to `name` in the directory `place`, which only our user can write. Sets `*inode`
+ * to the inode of the socket file. */
 static bool bind_in(
     const struct wlh_port *port, int descriptor, int type, int place, const char *name,
     uint64_t *inode)

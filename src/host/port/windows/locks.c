@@ -1,4 +1,5 @@
-/* Proof of life: byte locks, which belong to the handle that took them. */
+/* A member proves that it is alive by a byte lock, which Windows releases with the handle that took
+ * it. */
 #include "parts.h"
 
 #include <string.h>

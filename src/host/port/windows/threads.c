@@ -70,8 +70,9 @@ void wlh_port_close_alarm(struct wlh_port_alarm alarm)
   wlh_port_close_descriptor(alarm.rings);
 }
 
-/* Waits for the handles. Returns the index of the one that was signalled, or `count` for none. */
-static DWORD wait_for_one(HANDLE *handles, DWORD count, uint64_t nanoseconds)
+/* Waits until a handle is signalled. Returns its index, or `count` for none. `handles` needs a
+ * place for one more, which is overwritten. */
+static DWORD wait_for_any(HANDLE *handles, DWORD count, uint64_t nanoseconds)
 {
   HANDLE timer = nanoseconds < COARSE && nanoseconds > 0 ? set_timer(nanoseconds) : NULL;
   handles[count] = timer;
@@ -95,7 +96,7 @@ void wlh_port_wait(
     handles[used++] = wlh_port_handle(items[i].descriptor);
   }
   handles[used] = port->system->news;
-  DWORD got = wait_for_one(handles, used + 1, nanoseconds);
+  DWORD got = wait_for_any(handles, used + 1, nanoseconds);
   for (DWORD i = 0; i < used; i++) {
     items[places[i]].ready = i == got || WaitForSingleObject(handles[i], 0) == WAIT_OBJECT_0;
   }

@@ -56,7 +56,7 @@ local WINDOW = 4
 local M, INFO = P .. ':m', P .. ':i:' .. me
 
 local time, now
--- The last ticket or token, also as text if this call gave it.
+-- The last ticket or token; `last_text` is the same as text, if this call assigned it.
 local last_number, last_text = 0, nil
 
 -- "codes" are the replies of a step. "is_done": the step is complete and will be recorded.

@@ -24,7 +24,10 @@ function F.read_name_key(key)
   if not own or own == QUEUED then return own end
   local text, limit, name = string.match(own, '^(.*)\n(%d*)\n(.*)$')
   local row = F.parse_row(nil, text)
-  if not row then error('a key of a name holds something else: ' .. F.name_key(key), 0) end
+  if not row then
+    local key_name = F.name_key(key)
+    error('another program wrote to a key of a lock; it holds something else: ' .. key_name, 0)
+  end
   return row, tonumber(limit), name
 end
 

@@ -48,8 +48,9 @@ function F.execute(op)
   return F.request(op, op.kind == 'r')
 end
 
--- An operation raises an error (somebody wrote to a name's keys) before it writes anything. If it
--- is the first one, the step fails as a whole; a later one returns the error.
+-- If somebody else wrote to the keys of a name, an operation on the name raises an error. For the
+-- first operation the whole step fails. A later request returns the error as its code; a later end
+-- counts as ended (-4, or -6 if it should mark the name).
 function F.try_to_execute(op, is_first)
   local is_done, code = pcall(F.execute, op)
   if is_done then return code end
