@@ -398,6 +398,9 @@ const leftOut = {
   'ProfileOptions.file': 'a profile asks for no lock: test/profile',
   'ProfileOptions.size': 'a profile asks for no lock: test/profile',
   'ProfileOptions.sites': 'a profile asks for no lock: test/profile',
+  'CollectOptions.register': 'metrics ask for no lock: test/documents/finding-out.test.js',
+  'RunCoordinatorOptions.timeout': 'marks as `once` does: test/lib/node-cron.test.js',
+  'RunCoordinator.shouldRun': 'marks as `once` does: test/lib/node-cron.test.js',
 };
 
 /** Which calls an interface of options is of. */

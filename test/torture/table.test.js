@@ -37,6 +37,9 @@ const TOLD = [
   'PostgresPool',
   'PostgresSql',
   'RedisClient',
+  'OpenTelemetryApi',
+  'PrometheusClient',
+  'PrometheusRegister',
 ];
 
 /** The properties of all types that are exported, as `Type.member`; of symbols, the last word. */
