@@ -92,8 +92,9 @@ function identify(value) {
 function describeClient(client) {
   const [what, instead] = identify(client);
   return (
-    `'client' is ${what}; expected a client of redis 5 or 6 (createClient, createCluster), or of ` +
-    `ioredis 5 or 6 or iovalkey (Redis, with or without Sentinel; Cluster). Pass ${instead}.`
+    `'client' is ${what}; expected a client of redis 5 or 6 (createClient, createCluster), of ` +
+    'ioredis 5 or 6 (Redis, with or without Sentinel; Cluster), or of iovalkey (Valkey; Cluster). ' +
+    `Pass ${instead}.`
   );
 }
 
