@@ -20,8 +20,8 @@ const {
 
 /**
  * The codes with which a script refuses a whole step. DEAD: the session does not exist. STALE: a
- * newer connection or a later step has replaced the caller. EARLY: the server has not executed the
- * previous step.
+ * newer connection has replaced the caller's, or the server no longer keeps the replies to the
+ * step. EARLY: the server has not executed the previous step.
  */
 const DEAD = '-2';
 const STALE = '-5';
@@ -43,7 +43,7 @@ function answerOf(code) {
 }
 
 /**
- * Emits the event of a server's message.
+ * Emits the event that a message from the server announces.
  * @param {AdapterEvents} events
  * @param {string} line `g ref token` for a grant, `s ref thief` for a theft, `s ref ` for a request
  *   that has passed

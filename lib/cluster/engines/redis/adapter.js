@@ -111,7 +111,7 @@ class RedisAdapter {
   #link;
   /** The connection that is being made. @type {Link | undefined} */
   #newLink;
-  /** Connections of single calls, and their generations. @type {Map<Link, number>} */
+  /** Connections that serve a single call, and their generations. @type {Map<Link, number>} */
   #singleCallLinks = new Map();
   /** The number of the connection in the session, by shard. @type {string[]} */
   #numbers = [];
@@ -152,12 +152,12 @@ class RedisAdapter {
   #recorded;
   /** The greatest token that each shard has granted to us; each shard has tokens of its own. */
   #tokens;
-  /** Counts calls of `open`, `hello` and `dispose`; only the latest one takes effect. */
+  /** Counts attempts to connect, and `dispose`; only the latest one takes effect. */
   #generation = 0;
   #isDisposed = false;
   /**
-   * The number of the last echo that was published, the time of its publication, and the last echo
-   * that arrived from each shard.
+   * The number of the last echo that was published, the time of the reply to its renewal, and the
+   * number of the last echo that arrived from each shard.
    */
   #echo = 0;
   #echoed = 0;
@@ -286,14 +286,15 @@ class RedisAdapter {
       const isOne = this.#prefixes.length === 1;
       return isOne ? await this.#sendStep(0, step, step.ops) : await this.#sendStepToShards(step);
     } catch (error) {
-      // `dead` would mean that nothing of the step was executed.
+      // `dead` would mean that nothing of the step was executed, which is not certain here.
       throw classify(error) === 'dead' ? staleError() : error;
     }
   }
 
   /**
    * @param {number} shard @param {SentStep} step @param {Op[]} ops the operations of this shard
-   * @param {string} [run] '' makes the server check even for ends whether the session is dead
+   * @param {string} [run] '' makes the server check whether the session is dead, even if the step
+   *   contains only ends
    * @returns {Promise<Answer[]>}
    */
   async #sendStep(shard, { number, before }, ops, run = this.#runs[shard]) {
@@ -330,8 +331,8 @@ class RedisAdapter {
   }
 
   /**
-   * If some shards have not executed the last step, its operations are in `next`. First, the shards
-   * that have executed it repeat their answers (R1).
+   * If some shards have not executed the last step, the session sends its operations again in
+   * `next`. Before that, the shards that have executed the last step repeat their answers (R1).
    * @param {SentStep} next
    */
   async #finishLastStep(next) {
@@ -444,7 +445,7 @@ class RedisAdapter {
     return link;
   }
 
-  /** The number of the last step that all shards concerned have executed. */
+  /** The number of the last step that all shards that it concerns have recorded. */
   get #lastDone() {
     const last = this.#last;
     const recorded = Math.max(...this.#recorded);
@@ -460,7 +461,7 @@ class RedisAdapter {
 
   /** @param {Seen} seen @param {number} shard */
   #seenOf({ life, token }, shard) {
-    // With several shards, the greatest token of all says nothing about a single shard.
+    // With several shards, the greatest token of all shards says nothing about a single shard.
     if (this.#prefixes.length === 1) this.#noteToken(token, 0);
     const its = this.#prefixes.length === 1 ? life : (life.split(' ')[shard] ?? '');
     return [its, String(this.#tokens[shard])];
@@ -528,8 +529,8 @@ class RedisAdapter {
    * generation.
    */
   #dropLinks() {
-    // The session may not have received the last answer, so it may not know the thefts that the
-    // answer listed.
+    // The session may not have received the answer to the last renewal, so it may not know the
+    // thefts that this answer listed.
     this.#knownThefts.clear();
     this.#link?.drop();
     this.#link = undefined;
@@ -623,7 +624,7 @@ class RedisAdapter {
   /** @param {string} message `g ref token`, `s ref thief` or `e number` @param {number} shard */
   #handleMessage(message, shard) {
     if (message[0] === 'e') {
-      // The echo of `open` may arrive after later echoes.
+      // The echo of `open` is 0, and may arrive after `#useLink` has set this number.
       this.#echoes[shard] = Math.max(this.#echoes[shard] ?? 0, Number(message.slice(2)));
       return;
     }
@@ -654,10 +655,10 @@ class RedisAdapter {
    * @param {string} [number] '0' for none @param {Needs} [needs]
    */
   #argumentsOf(prefix, command, session, number = '0', { pause, strict, idle } = this.#needs) {
-    // In a cluster, the keys of a command lead to its node. The first key here never exists, and
-    // the second one exists once a bucket was opened. While their slot moves to another node,
-    // neither node has both keys. So both nodes refuse to run the script (TRYAGAIN), which would
-    // otherwise miss keys.
+    // In a cluster, the keys of a command decide which node gets it. The first key here never
+    // exists, and the second one exists once the bucket was opened. While their slot moves to
+    // another node, neither node has both keys. So both nodes refuse to run the script (TRYAGAIN),
+    // which would otherwise miss keys.
     const keys = this.#kind.endsWith('cluster') ? ['2', prefix, `${prefix}:m`] : ['1', prefix];
     return [SHA, ...keys, command, session, `${number} ${pause} ${strict}`, String(idle)];
   }

@@ -88,8 +88,8 @@ const bucketError = (what, theirs, ours) =>
 const LINE = '(?:.*@user_script: ?\\d+: )?';
 
 /**
- * Matches an error that begins with these words. If a script raised the error again, Redis puts ERR
- * before these words, and Redis 6 also puts the line of the script there.
+ * Matches an error that begins with these words. If a script raised the error again, Redis prepends
+ * ERR, and Redis 6 also prepends the number of the script's line.
  * @param {string} words
  */
 const beginsWith = (words) =>
@@ -97,7 +97,7 @@ const beginsWith = (words) =>
 
 /**
  * The code and advice for an error by its text; the first match decides. The entry for an unknown
- * command must come first, because the text of that error contains texts of users.
+ * command must come first, because that error quotes arguments, which may contain any text.
  * @type {[RegExp, string, string][]}
  */
 const BY_TEXT = [
@@ -173,12 +173,12 @@ const NO_TLS =
 /** The beginning of an error reply. */
 const REPLY = /^[A-Z]{2,}\b/;
 
-/** A local error stays as it is. @param {any} error @returns {Error} */
+/** Adds a code and advice to an error that is not local. @param {any} error @returns {Error} */
 function explain(error) {
   if (String(error?.code).startsWith('ERR_WEB_LOCKS_') || isLocal(error)) return error;
   const text = String(error?.message ?? error);
   if (isOfTls(error)) return plainError(`${NO_TLS} (${text})`, SERVER, { cause: error });
-  // Removes names that users have chosen, because they must not match a pattern.
+  // Names that users have chosen must not match a pattern, so they are removed.
   const said = text.replace(/(holds something else: |, with args beginning with: ).*/s, '');
   for (const [pattern, code, message] of BY_TEXT) {
     if (pattern.test(said)) return plainError(`${message} (${said})`, code, { cause: error });
@@ -194,8 +194,8 @@ const failedError = (text) =>
 
 /**
  * If a cluster client does not know the node of a slot, it throws a TypeError, which must not count
- * as a local error. If no node tells the client the slots, the reason is in a property of its error
- * (ioredis), or in `last`, the error of the latest `error` event (node-redis).
+ * as a local error. If the client cannot read the slots from any node, the reason is in a property
+ * of its error (ioredis), or in `last`, the error of the latest `error` event (node-redis).
  * @param {any} error @param {unknown} last
  */
 function explainOfCluster(error, last) {

@@ -1,6 +1,6 @@
 'use strict';
 
-/** Sends what the keeper's thread needs to connect to Redis, and makes the adapter there. */
+/** Describes the user's Redis client, and makes a client and an adapter in the keeper's thread. */
 
 const { argumentError } = require('../../../platform/errors.js');
 const { INSTEAD, cloneableOptions, fileOfClass } = require('../../client-options.js');
@@ -15,8 +15,8 @@ const { keyPrefixOf, kindOf } = require('./link.js');
  */
 
 /**
- * Options of clients that connections of a bucket replace or do not use (link.js). Some of them are
- * functions by default.
+ * Client options that a bucket's connections replace or do not use (link.js). They are left out,
+ * because some of them are functions by default, which cannot be sent to a thread.
  */
 const UNUSED = {
   ioredis: [
@@ -48,15 +48,16 @@ function usedOptions(kind, options) {
   if (kind === 'ioredis') return options;
   const { reconnectStrategy, ...socket } = options?.socket ?? {};
   const used = { ...options, socket };
-  // The client has made this one from its `username` and `password`.
+  // A client makes this provider from its `username` and `password`; a thread cannot receive it.
   const hasLogin = used.username !== undefined || used.password !== undefined;
   if (hasLogin) used.credentialsProvider = undefined;
   return used;
 }
 
 /**
- * @param {ClientPlan} plan @param {(file: string) => any} load gives the exports of a file: a bundle
- *   must not contain such a call
+ * @param {ClientPlan} plan
+ * @param {(file: string) => any} load the `require` of the thread's file: a bundle must not contain
+ *   a `require` of a variable
  * @returns {Client}
  */
 function makeClient({ kind, file, options }, load) {
@@ -67,7 +68,7 @@ function makeClient({ kind, file, options }, load) {
 }
 
 /**
- * The options of the thread's adapters.
+ * The options of the adapters in the keeper's thread.
  * @param {any} options of `openBucket`
  */
 const adapterOptionsOf = ({ client, shards, strict, failover, prefix }) => ({

@@ -2,11 +2,11 @@
 
 /**
  * Connections to Redis for one session, made by `duplicate()` of the user's client: node-redis,
- * ioredis or its relative iovalkey, to one server, through Sentinel, or to a cluster. For a server
+ * ioredis or its fork iovalkey, to one server, through Sentinel, or to a cluster. For a server
  * there are two connections, one for commands and one for messages; for a cluster there is one
  * client. A link never reconnects: it reports its failure once, by `onDown`, and the adapter makes
- * a new link. A cluster client reconnects by itself, so there a failure shows in commands and in
- * missing messages.
+ * a new link. A cluster client reconnects by itself, so its failures show in commands that fail and
+ * in messages that do not arrive.
  */
 
 const { inspect } = require('node:util');
@@ -38,13 +38,14 @@ function kindOf(client) {
 const NODE_REDIS = 'createClient({ url }) of the package redis, version 5 or 6';
 const IOREDIS_BY_SENTINEL = 'new Redis({ sentinels, name }) of ioredis';
 
-/** @param {any} value whether it is a client of redis 4, which does not tell its version */
+/** Whether a value is a client of redis 4, which does not expose its version. @param {any} value */
 const isRedis4 = (value) =>
   !isFunction(value.withTypeMapping) &&
   (isFunction(value.pSubscribe) || isFunction(value.PSUBSCRIBE));
 
 /**
- * Objects that users may have. The first that fits names the object, and what to pass instead.
+ * Objects that users may pass by mistake. The first entry that fits says what the object is, and
+ * what to pass instead.
  * @type {[fits: (value: any) => unknown, what: string, instead: string][]}
  */
 const KNOWN = [
@@ -88,7 +89,10 @@ function identify(value) {
   return [`an object of the class ${value.constructor?.name ?? 'Object'}`, NODE_REDIS];
 }
 
-/** Says what the given client seems to be, and what to write. @param {any} client */
+/**
+ * The message that says what a client that is not supported seems to be, and what to pass instead.
+ * @param {any} client
+ */
 function describeClient(client) {
   const [what, instead] = identify(client);
   return (
@@ -99,7 +103,7 @@ function describeClient(client) {
 }
 
 /**
- * The prefix that the user's client puts before its keys. Our duplicates put no prefix there.
+ * The prefix that the user's client puts before its keys. Our duplicates of the client add none.
  * @param {any} client
  */
 const keyPrefixOf = (client) => (client.options ?? client._options)?.keyPrefix ?? '';
@@ -180,8 +184,8 @@ const KINDS = {
 
   'node-redis cluster': {
     isCluster: true,
-    // Without `minimizeConnections`, the client would connect to all nodes. It would fail if a node
-    // is down, and if it is destroyed meanwhile, it would retry for ever and keep the process
+    // Without `minimizeConnections`, the client would connect to all nodes, and fail if a node is
+    // down. If it is destroyed while it connects, it would retry for ever and keep the process
     // alive.
     duplicate: (/** @type {any} */ client, /** @type {AbortSignal} */ dropped) => {
       const { defaults } = client._options ?? {};
@@ -258,8 +262,9 @@ function unrefStreams(client) {
 }
 
 /**
- * A cluster of ioredis sends ASKING and ignores its promise. If the link is dropped before the
- * reply, that promise rejects, which would end the process. So each command's promise is handled.
+ * A cluster client of ioredis ignores the promise of the ASKING that it sends. If the link is
+ * dropped before the reply, that promise rejects, which would end the process. So the rejections of
+ * all commands are handled.
  * @param {any} node an ioredis of a cluster, which must not be connected yet
  */
 function handleRejections(node) {
@@ -335,7 +340,7 @@ class RedisLink {
         this.#subscriber === this.#client ? [this.#client] : [this.#client, this.#subscriber];
       await Promise.all(clients.map((client) => this.#kind.connect(client)));
       for (const [channel, onMessage] of channels) {
-        // A cluster client that was dropped would start again by itself.
+        // A subscription would make a dropped cluster client connect again.
         if (this.#isDown) return;
         await this.#kind.subscribe(this.#subscriber, channel, (message) => {
           if (!this.#isDown) onMessage(message);

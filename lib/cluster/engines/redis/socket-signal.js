@@ -3,9 +3,9 @@
 /**
  * Ends the sockets of a node-redis cluster, including sockets that are still connecting, which the
  * client itself does not end. Node.js adds two listeners to a socket's signal and removes only one
- * when the socket closes. A cluster client makes many short-lived sockets with one signal, so this
- * signal refers to its listeners weakly. The listener that destroys a socket lives as long as the
- * socket, because Node.js keeps it for the removal.
+ * when the socket closes. A cluster client makes many short-lived sockets with one signal, so an
+ * ordinary signal would collect listeners. This signal refers to its listeners weakly. The listener
+ * that destroys a socket lives until the socket closes, because Node.js keeps it for the removal.
  */
 
 const { AbortController } = require('../../../platform/realm.js');

@@ -31,8 +31,8 @@ function F.begin_epoch(wait, last)
 end
 
 -- How many milliseconds a promoted server has been primary, as far as is known. The server reports
--- that it was promoted, but not when, so the first bucket that is opened there records the time.
--- Each promotion changes the replication id.
+-- that it was promoted, but not when, so the first bucket that is opened on it records the time.
+-- Each promotion changes the replication id, so the record contains this id.
 function F.time_as_primary(replication)
   if KEYS[2] then return 0 end
   local key = string.match(P, '^[^{]*') .. '{wl:}server'
@@ -48,8 +48,8 @@ function F.time_as_primary(replication)
   return now - its[2]
 end
 
--- The length of a new bucket's quarantine: 0, unless the server was started or promoted less than a
--- lease ago.
+-- The length of a new bucket's quarantine: what is left of "pause" since the server was started or
+-- promoted.
 function F.first_quarantine(server)
   local replication = call('INFO', 'replication')
   local past = F.field(replication, 'master_replid2') or ''
@@ -75,18 +75,18 @@ function F.compare_seen(seen, token)
   F.begin_epoch(pause, math.max(token, last_number))
 end
 
--- Must run before any other command. Begins a new epoch if the server has changed. Returns an
--- error or nothing.
+-- Runs before each command except "examine", and before the slow path of a step. It begins a new
+-- epoch if the server has changed, and returns an error or nothing.
 function F.check_epoch()
   local it = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions',
     'missed', 'length', 'lapsed')
-  -- These commands do not begin a new epoch, and neither does the end of a session that has
-  -- nothing.
+  -- In a bucket without an epoch, these commands begin none, and neither does "close" for an
+  -- unknown session.
   local is_looking = command == 'query' or command == 'marked'
     or command == 'close' and not F.is_known(me)
   known.missed = tonumber(it[8] or 0)
   if not it[1] and is_looking then return end
-  -- A connection always leads to the same server.
+  -- A connection always leads to the same server, so a step need not read the run_id again.
   local is_same = command == 'step' and ARGV[5] ~= '' and ARGV[5] == it[1]
   local server = is_same and '' or call('INFO', 'server')
   known.run = is_same and it[1] or F.field(server, 'run_id') or ''
@@ -113,7 +113,8 @@ function F.check_epoch()
   local renewed = tonumber(it[5] or 0)
   -- Renewals check the clock; a step needs to do so only if a session seems to have expired.
   if command == 'step' and renewed <= now and not F.are_some_expired() then return end
-  -- Keys that belong together expire within an eighth of "idle", so some may be missing.
+  -- The expiries of keys that belong together differ by up to an eighth of "idle", so by now some
+  -- of these keys may be missing.
   if idle > 0 and known.sessions > 0 and renewed < now - idle * 3 / 4 then
     return F.handle_missing_sessions()
   end

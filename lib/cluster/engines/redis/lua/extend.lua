@@ -1,4 +1,4 @@
--- Extends the lease of a session for its keeper, which is not the session's connection.
+-- Extends the lease of a session for its keeper, which has a connection of its own.
 --
 --   Input    5 life, 6 token (as in open.lua): what the session had seen at its last renewal
 --   Output   1: extended; 0: not extended, since another epoch has begun; or -2

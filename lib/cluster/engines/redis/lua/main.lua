@@ -1,7 +1,7 @@
 -- The lock state of a bucket (or of a shard) in Redis, and the commands that change it: one script,
 -- which `npm run embed` generates from this directory. Redis runs nothing else during a call, so
--- each call is atomic. Redis may refuse the first write of a call, but no later write, so a call
--- writes everything or nothing.
+-- each call is atomic. If Redis accepts no writes, it refuses the first write of a call, so a call
+-- writes everything or nothing, unless the user lacks permissions: see "F.check_rights".
 -- Times are milliseconds of this server's clock; numbers are below 2^53.
 --
 --   KEYS[1]  P, the prefix of all keys of the bucket, with their hash tag
@@ -13,8 +13,8 @@
 --            (how many replicas must be attached)
 --   ARGV[4]  idle (ms after which keys that nobody renews expire; 0: never)
 --
--- A command may return -2: the session does not exist; or -5: a newer connection or a later step
--- replaced the caller.
+-- A command may return -2: the session does not exist; or -5: a newer connection replaced the
+-- caller's, or the replies to the step are no longer kept.
 --
 --   P:m             HASH  version, shards, run (run_id of the server that the state belongs to),
 --                         life (epoch), lives (digests of known epochs, the latest first), from
@@ -44,8 +44,8 @@
 --   P:w             HASH  key of a marked name -> ref|session that set the mark
 --   P:c:<session>   the session's channel
 --   {wl:}server     HASH  id (run_id and replication id of a promoted server), since (when a bucket
---                         was first opened there). Not used in a cluster, where it would be in
---                         another slot
+--                         was first opened on that server). Not used in a cluster, where this key
+--                         would be in another slot
 
 -- @include examine.lua
 
@@ -56,7 +56,7 @@ local WINDOW = 4
 local M, INFO = P .. ':m', P .. ':i:' .. me
 
 local time, now
--- The last ticket or token; `last_text` is the same as text, if this call assigned it.
+-- The last ticket or token; "last_text" is the same number as text, if this call assigned it.
 local last_number, last_text = 0, nil
 
 -- "codes" are the replies of a step. "is_done": the step is complete and will be recorded.
@@ -83,8 +83,9 @@ local number, pause, strict = string.match(link, '^(%d+) (%d+) (%d+)$')
 pause, strict, idle = tonumber(pause), tonumber(strict), tonumber(idle)
 -- The end of the quarantine, and whether this call gave a ticket or token.
 local from, is_counted = 0, false
--- F holds all functions except those of the next file, since Lua limits the number of locals. Both
--- names are declared here, because Lua finds late declarations faster when it creates closures.
+-- F holds all functions except three of the next file, since Lua limits the number of locals.
+-- "call" and "F" are declared here, because Lua finds late declarations faster when it creates
+-- closures.
 local call, F = call, {}
 
 -- @include process_the_lock_request_queue.lua

@@ -1,4 +1,4 @@
--- Asks whether a name is marked.
+-- Checks whether a name is marked.
 --
 --   Input    5 key of the name
 --   Output   1, 0

@@ -35,7 +35,7 @@ function F.read_row(key, member)
   return F.parse_row(member, call('HGET', F.rows_key(key), member))
 end
 
--- The row of a session's request; nil if it has none.
+-- The row of a session's request; nil if the request does not exist.
 function F.find_row(key, member)
   local own = F.read_name_key(key)
   if own == QUEUED then return F.read_row(key, member) end

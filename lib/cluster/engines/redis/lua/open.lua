@@ -13,7 +13,8 @@ function F.find_mismatch()
   if it[2] and it[2] ~= ARGV[11] then return { 'shards', it[2] } end
 end
 
--- The link of a session's steps, if they may take the fast path, which does not count replicas.
+-- The "link" (ARGV[3]) with which a session's steps take the fast path; '' if they must not,
+-- because the fast path does not count replicas.
 function F.link_for_steps(connection)
   return strict == 0 and connection .. string.match(link, ' .*') or ''
 end

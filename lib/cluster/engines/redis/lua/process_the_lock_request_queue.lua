@@ -2,9 +2,9 @@
 -- fit, and notifies them. step_fast.lua also grants free names.
 -- https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue
 --
---   Input    it (names.lua), mine: the caller's request, which is not notified. If it is not in the
---            queue yet, it is treated according to its rank, and the caller must write it
---   Output   the token in "mine", if it is granted; or "passes"
+--   Input    it (names.lua); mine: the caller's request, whose session is not notified. A request
+--            that is not in the queue yet takes its turn by its rank, and the caller must write it
+--   Output   mine.token, if the request is granted; or mine.passes
 
 local function next_number()
   last_number, is_counted = last_number + 1, true

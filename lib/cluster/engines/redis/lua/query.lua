@@ -1,7 +1,7 @@
 -- Section 4.5 "snapshot the lock state":
 -- https://www.w3.org/TR/2023/WD-web-locks-20230105/#snapshot-the-lock-state
 --
---   Input    5 key of a name, or '' for all, 6 'held' for its locks alone, or ''
+--   Input    5 key of a name, or '' for all, 6 'held' for only the locks of the name, or ''
 --   Output   the time, then for each request: ref, name, limit, info, row
 
 function F.names_in_use()

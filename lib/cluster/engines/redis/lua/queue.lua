@@ -24,9 +24,9 @@ function F.rebuild_queue(it)
   F.write_sums(it)
 end
 
--- Removes a lock or request from a name and returns its row. "entry" is its member of the queue, if
--- the caller knows it. The session's own list comes last: if the server refuses a command before
--- it, the next renewal still lists the request, and its session ends it again.
+-- Removes a lock or request from a name and returns its row. "entry" is its entry in the queue, if
+-- the caller knows that. The session's list changes last: if the server refuses an earlier command,
+-- the next renewal still lists the request, and the session ends the request again.
 function F.remove(it, member, entry)
   local row = F.remove_from_name(it, member, entry)
   local ref, session = F.split_member(member)
@@ -72,7 +72,8 @@ function F.reap(it)
   if it.count == 0 then return false end
   if not F.are_some_expired() then
     local _, first = F.split_member(F.member_of(F.entries(it, 0, 0)[1]))
-    -- The list of sessions lacks a holder, so somebody deleted the list and its count.
+    -- The list of sessions lacks the session of this request, so somebody deleted the list and the
+    -- count of sessions.
     if first == me or call('ZSCORE', S, first) then return false end
     F.handle_missing_sessions()
   end

@@ -7,7 +7,7 @@
 --            waits) of each request of the session, ref and s<client id of the thief> of each lock
 --            that was stolen from it, and ref and s of each request that has passed; or -2, -5
 
--- Sets the expiry of all the session's keys again, if that was long ago.
+-- Sets the expiries of the session's keys again if they were last set long ago.
 function F.refresh_expiries(refs)
   local age = now - my.kept
   if idle == 0 and my.kept == 0 then return end

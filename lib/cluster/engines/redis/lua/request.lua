@@ -27,7 +27,8 @@ function F.enter(it, op, waits)
   return F.int(row.token)
 end
 
--- Removes a request from a name and notifies its session of the thief, or '' if the request passes.
+-- Removes a request from a name, and notifies the request's session. "thief" is the client id of
+-- the thief, or '' if the request passes.
 function F.remove_and_notify(it, member, entry, thief)
   F.remove(it, member, entry)
   local ref, session = F.split_member(member)

@@ -1,7 +1,7 @@
 -- Sessions: their requests and leases, and what is known about sessions that are gone.
 
--- The session's entry is written before the name's: if this write is refused, no name may have a
--- request without an owner.
+-- Adds a request to its session. This must happen before the request is added to its name: if Redis
+-- refuses this write, no name may have a request without an owner.
 function F.add_to_session(op)
   call('HSET', INFO, 'r' .. op.ref, op.key)
 end
@@ -16,7 +16,8 @@ function F.refs_of(session)
   return refs
 end
 
--- Sets the end of a lease. It is stored in two keys, which only this function and "F.expire" write.
+-- Sets the end of a lease. It is stored in two places, which only this function and "F.expire"
+-- write.
 function F.set_lease(session, till, graced)
   call('ZADD', S, F.int(till), session)
   call('HSET', F.info_key(session), 'till', F.int(till), 'graced', graced)
@@ -46,7 +47,7 @@ function F.are_some_expired()
 end
 
 -- Handles sessions whose keys expired or were deleted by hand while names still have their
--- requests. A session like this may still believe that it holds locks, so a new epoch must begin.
+-- requests. Such a session may still believe that it holds locks, so a new epoch must begin.
 local ALMOST_FOR_EVER = 604800000
 function F.handle_missing_sessions()
   known.missed, has_expired = now + (idle > 0 and idle or ALMOST_FOR_EVER), nil
@@ -83,8 +84,8 @@ function F.longest_lapsed(text)
   return longest
 end
 
--- Records the quarantines that expired sessions need. "ended": the pauses of sessions that just
--- expired.
+-- Records the quarantines that expired sessions need. "ended" has the pauses of sessions that just
+-- expired, and until when each pause counts.
 function F.record_lapsed(ended)
   for needed, till in string.gmatch(call('HGET', M, 'lapsed') or '', '(%d+) (%d+)') do
     if tonumber(till) > now and not ended[needed] then ended[needed] = till end

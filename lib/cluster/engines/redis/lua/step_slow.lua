@@ -19,11 +19,11 @@ function F.parse_operations()
   return ops
 end
 
--- Returns a code if the caller's session cannot act, otherwise nil.
+-- Returns the reply if the caller's session cannot act, otherwise nil.
 function F.check_session()
   if not F.is_alive(me) then return { '-2' } end
   local it = call('HMGET', INFO, 'conn', 'ttl', 'step', 'kept')
-  -- Somebody deleted the hash, so nobody knows what the session had.
+  -- Somebody deleted the session's hash, so it is unknown what the session had.
   if not it[2] then return { '-2' } end
   if it[1] ~= number then return { '-5' } end
   my = { ttl = tonumber(it[2]), step = it[3], kept = tonumber(it[4] or 0) }
