@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Assembles a page into one file that loads nothing, and whose content security policy allows no
- * other scripts and styles. Each page has a folder with a template, a style, and a script in parts;
- * this folder contains the parts that all pages share.
+ * Assembles a page into one file that loads nothing, and whose content security policy allows only
+ * its own script and style. Each page has a folder with a template, a style, and a script in parts;
+ * this folder contains the parts that pages share.
  *
  * The parts of a script are CommonJS modules, as in Node.js. Each has a scope of its own, and may
  * require earlier parts by their file names, which must be unique.
@@ -43,9 +43,9 @@ function scriptOf(files) {
  *   `policy`, and those of `more`
  * @param {string} page.style a file of the folder
  * @param {string[]} page.common parts of the script from this folder
- * @param {string[]} page.scripts its own parts. Each part must come after the parts that it
- *   requires; the last part starts the page
- * @param {Record<string, string>} [page.more] further markup
+ * @param {string[]} page.scripts the page's own parts of the script. Each part must come after the
+ *   parts that it requires; the last part starts the page
+ * @param {Record<string, string>} [page.more] the texts for further names in the template
  * @returns {{ html: string, policy: string }} the page and its content security policy
  */
 function assemble({ folder, template, style: own, common: shared, scripts, more }) {

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Formats a time for people. The terminal and the pages share this file, so it must not require
- * other files.
+ * Formats a duration for the terminal and for a page. This file must not require other files, which
+ * the page would lack.
  */
 
 /**
