@@ -1,6 +1,9 @@
 'use strict';
 
-/** The errors of proper-lockfile, with its messages and codes. */
+/**
+ * Makes errors with the codes of proper-lockfile. The messages are the same, too, except for a lost
+ * lock.
+ */
 
 /** @param {string} message @param {string} code @param {string} [file] @param {unknown} [cause] */
 function lockfileError(message, code, file, cause) {

@@ -40,7 +40,7 @@ class FileLock extends HeldRequest {
     this.#onCompromised = onCompromised;
   }
 
-  /** @throws {Error} if the file is not locked */
+  /** @throws {Error} if the lock is not acquired */
   async take() {
     try {
       this.#register(await this.acquire());
@@ -49,7 +49,7 @@ class FileLock extends HeldRequest {
     }
   }
 
-  /** Like `take`, but does not wait. @throws {Error} if the file is not locked */
+  /** Like `take`, but does not wait. @throws {Error} if the lock is not acquired */
   takeSync() {
     try {
       this.#register(this.acquireSync(0));
@@ -71,7 +71,7 @@ class FileLock extends HeldRequest {
     return error instanceof LockTimeoutError ? lockedError(this.#file, error) : error;
   }
 
-  /** @returns {boolean} whether this thread held the lock until now, as far as it knows */
+  /** @returns {boolean} whether the lock was still registered: not released and not lost */
   unregister() {
     return locks.get(this.name) === this && locks.delete(this.name);
   }
@@ -112,10 +112,10 @@ class FileLock extends HeldRequest {
 /** @param {Place} place @returns {FileLock | undefined} this thread's lock */
 const heldHere = ({ name }) => locks.get(name);
 
-/** @param {Place} place @returns {Promise<boolean>} whether anybody holds it */
+/** @param {Place} place @returns {Promise<boolean>} whether anybody holds the lock */
 const isLocked = async ({ name }) => (await backend.query(name)).held.length > 0;
 
-/** @param {Place} place @returns {boolean} whether anybody holds it */
+/** @param {Place} place @returns {boolean} whether anybody holds the lock */
 function isLockedSync({ file, name }) {
   const state = backend.querySync(name, ANSWER_MS);
   // If there is no answer, a process was stopped while it changed the locks. `takeSync` throws the

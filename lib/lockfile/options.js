@@ -21,7 +21,7 @@ const FOREVER = Number.POSITIVE_INFINITY;
  * @property {(error: Error) => void} onCompromised called if the lock is lost
  */
 
-/** Causes an uncaught exception, as proper-lockfile does. @type {(error: Error) => void} */
+/** The default, which causes an uncaught exception. @type {(error: Error) => void} */
 const throwIt = (error) => {
   throw error;
 };
@@ -62,7 +62,7 @@ const DEFAULTS = {
 };
 
 /**
- * A request waits until the time at which proper-lockfile would make the last of its retries.
+ * A request waits until the time at which proper-lockfile would make its last retry.
  * @param {any} retries a number, the options of the package retry, or a list of pauses
  * @returns {number} milliseconds
  */
@@ -104,7 +104,7 @@ function totalPause({ retries, factor, minTimeout, maxTimeout, maxRetryTime, for
       time += left * Math.min(pause, maxTimeout);
       break;
     }
-    // All later pauses are shorter still.
+    // This pause and all later ones round to 0.
     if (factor < 1 && pause < 0.5) break;
     time += Math.round(pause);
     pause *= factor;

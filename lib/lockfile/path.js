@@ -1,6 +1,6 @@
 'use strict';
 
-/** Finds the name of a file's lock: the real path of the lock file of proper-lockfile. */
+/** Finds the name of a file's lock: the real path that its lock file has in proper-lockfile. */
 
 const path = require('node:path');
 
@@ -27,7 +27,7 @@ function* resolveInSteps(file, { realpath, lockfilePath }, needsDirectory) {
     const directory = yield path.dirname(name);
     return { file: found, name: path.join(directory, path.basename(name)) };
   } catch (error) {
-    // Nobody can have locked a file whose directory does not exist.
+    // If the directory of the lock file does not exist, nobody can hold the lock.
     if (needsDirectory || /** @type {any} */ (error)?.code !== 'ENOENT') throw error;
     return { file: found, name };
   }
