@@ -1,6 +1,6 @@
-/* Agents, with their events and wake-ups. An agent's mutex guards its events. It must be taken
- * after the mutex of a shard, or alone. The agent's own thread takes it only if there are
- * events. */
+/* Agents, with their events and wake-ups. An agent's mutex guards its events. A thread that needs
+ * the mutex of a shard as well must take that one first. wlk_section_take_events takes the agent's
+ * mutex only if there are events. */
 #ifndef WLK_AGENT_H
 #define WLK_AGENT_H
 
@@ -31,8 +31,8 @@ void wlk_agent_drain(
     struct wlk_agent *agent, bool woken, struct wlk_events *events, struct wlk_link **stolen)
     WLK_EXCLUDES(agent->mutex);
 
-/* Drops the event of a request that ends. Threads: the agent's own, with the mutex of the request's
- * shard. */
+/* Drops the event of a request, if there is one. Threads: the agent's own, with the mutex of the
+ * request's shard. */
 void wlk_agent_drop_event(struct wlk_request *request);
 
 void wlk_event_write(struct wlk_events *events, const struct wlk_request *request, uint8_t news);

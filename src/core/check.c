@@ -14,7 +14,7 @@
 
 struct totals {
   size_t listed;   /* requests found in queues and held lists */
-  size_t stolen;   /* requests of agents that are in neither */
+  size_t stolen;   /* requests that were stolen or passed */
   size_t by_agent; /* requests found in the lists of agents */
 };
 
@@ -62,7 +62,8 @@ static const char *check_tokens(const struct wlk_resource *resource, uint64_t gr
   return NULL;
 }
 
-/* A request takes units if and only if its resource has a limit, and takes at most that limit. */
+/* A request takes units only if it is shared and its resource has a limit, and at most that
+ * limit. */
 static const char *check_weights(const struct wlk_resource *resource, const struct wlk_link *list)
 {
   EXPECT(resource->limit <= WLK_UNITS_MOST, "a limit is out of range");
@@ -113,8 +114,8 @@ static size_t label_count(const struct wlk_link *list)
   return count;
 }
 
-/* `levels` has the last request of each priority above 0 and the first one of each priority
- * below. */
+/* `levels` has the last request of each priority above 0, and the first of each priority below
+ * 0. */
 static const char *check_order(const struct wlk_resource *resource)
 {
   const struct wlk_link *level = resource->levels.next;

@@ -27,7 +27,8 @@ static uint64_t room_needed(const struct wlk_declaration *declaration)
   return most;
 }
 
-/* If the resource has no limit, the lock's weight, `room` and the limit are 0. */
+/* If the resource has no limit, the lock's weight, `room` and the limit are all 0, so shared
+ * requests fit. */
 static bool leaves_room(const struct wlk_request *lock, uint64_t room)
 {
   return lock->mode == WLK_SHARED && room != ALL && lock->weight + room <= lock->resource->limit;
@@ -49,7 +50,8 @@ static struct wlk_request *find_outer_without_room(const struct wlk_declaration 
   return units > request->resource->limit ? first : NULL;
 }
 
-/* A request inside `lock` that the asker would overtake waits for the asker. */
+/* Returns whether the asker would overtake a request inside `lock`, which would then wait for the
+ * asker. */
 static bool has_overtaken_inside(
     const struct wlk_declaration *asker, const struct wlk_declaration *lock)
 {

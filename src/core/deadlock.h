@@ -31,9 +31,9 @@
 #include "records.h"
 
 /* Searches for a cycle that `asker` would close by waiting. The request of `asker` has its
- * resource, but must be in no list yet. Returns the last request of the cycle, or NULL. From there
- * `waiting` leads back to `asker`. `*last` is the lock that this last request waits for, inside
- * which the asker was made, or a request that it would overtake. */
+ * resource, but must be in no list yet. Returns the last request of the cycle, or NULL. From that
+ * request, `waiting` leads back to `asker`. `*last` is the lock that it waits for: `asker`, or a
+ * request that `asker` would overtake, was made inside that lock. */
 struct wlk_declaration *wlk_find_deadlock(
     struct wlk_process *process, struct wlk_declaration *asker, struct wlk_request **last)
     WLK_REQUIRES(process->mutex);

@@ -1,6 +1,6 @@
 /* Declarations: the data that a request has beyond its record (a label, a priority), and which
- * declared requests are pending inside which locks. A lock and a request inside it are linked, so
- * either end can undo the link in O(1). A request that declares nothing pays nothing. */
+ * declared requests are pending inside which locks. A link between a lock and a request inside it
+ * can be removed in O(1) from either side. A request that declares nothing pays nothing. */
 #ifndef WLK_DECLARATION_H
 #define WLK_DECLARATION_H
 
@@ -12,7 +12,7 @@ struct wlk_declaration *wlk_declaration_new(
 
 const uint16_t *wlk_declaration_label(const struct wlk_declaration *declaration);
 
-/* Whether `one` is ahead of `other` in their queue. A request that is not in the queue yet
+/* Returns whether `one` is ahead of `other` in their queue. A request that is not in the queue yet
  * comes after all requests of its priority. */
 static inline bool wlk_is_ahead(
     const struct wlk_declaration *one, const struct wlk_declaration *other)
@@ -31,7 +31,8 @@ void wlk_declare(struct wlk_process *process, struct wlk_request *request)
 void wlk_withdraw_declaration(struct wlk_process *process, struct wlk_request *request)
     WLK_REQUIRES(process->mutex);
 
-/* Removes the links of a lock that ends to the requests inside it. Cost: O(requests inside it). */
+/* Removes the links between a lock that ends and the requests inside it. Cost: O(requests inside
+ * it). */
 void wlk_unlink_inner_requests(struct wlk_process *process, struct wlk_request *lock)
     WLK_REQUIRES(process->mutex);
 

@@ -306,7 +306,7 @@ SAME(wlk_declaration, through);
 SAME(wlk_declaration, nesting_count);
 AT(wlk_declaration, nesting);
 
-/* These numbers are stored in the fields. */
+/* The fields store these numbers. */
 _Static_assert(
     WLK_EXCLUSIVE == 0 && WLK_SHARED == 1 && WLK_STATE_PENDING == 0 && WLK_STATE_HELD == 1 &&
         WLK_STATE_STOLEN == 2 && WLK_NEWS_GRANTED == 1 && WLK_NEWS_STOLEN == 2 &&

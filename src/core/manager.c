@@ -1,7 +1,7 @@
-/* The algorithms of the Web Locks specification, under its names. Where the specification uses the
- * lock task queue, the core uses the mutex of a name's shard: a critical section is a task. Where
- * the specification enqueues steps on an agent's event loop, the agent receives an event; the
- * caller of the core receives the result of its call instead. */
+/* The algorithms of the Web Locks specification, under the names that they have there. Where the
+ * specification uses the lock task queue, the core uses the mutex of a name's shard: a critical
+ * section is a task. Where the specification enqueues steps on an agent's event loop, the agent
+ * receives an event; the caller of the core receives the result of its call instead. */
 #include "agent.h"
 #include "alloc.h"
 #include "deadlock.h"
@@ -82,7 +82,7 @@ void wlk_manager_close(struct wlk_manager *manager)
 /* ---- section 2.5, lock requests ---- */
 
 /* Section 2.5: https://www.w3.org/TR/2023/WD-web-locks-20230105/#lock-request-grantable
- * The request is the first of its queue, or not in it yet. */
+ * The request must be the first of its queue, or not in the queue yet. */
 static bool is_grantable(const struct wlk_request *request)
 {
   const struct wlk_resource *resource = request->resource;
@@ -140,8 +140,8 @@ static void grant(struct wlk_section *section, struct wlk_request *request)
   request->state = WLK_STATE_HELD;
 }
 
-/* Ends a lock, or a request that passes, which must be in no list of its resource any more. It
- * stays in its agent's list until the agent takes the event. */
+/* Ends a lock, or a request that passes. It must have left the lists of its resource, and stays in
+ * its agent's list until the agent takes the event. */
 static void revoke_lock(
     struct wlk_section *section, struct wlk_request *request, struct wlk_agent *thief,
     enum wlk_news news) WLK_REQUIRES(section->shard->mutex)
@@ -223,8 +223,8 @@ static void unset_limit(struct wlk_resource *resource)
   resource->limit_is_set = false;
 }
 
-/* Returns why a request that would have to wait is refused, with nothing changed, or WLK_OK.
- * Without the mutexes of all shards, WLK_DEADLOCK means that the request may close a cycle. */
+/* Returns why a request that would have to wait is refused, or WLK_OK. Changes nothing. Without the
+ * mutexes of all shards, WLK_DEADLOCK only means that the request may close a cycle. */
 static enum wlk_status find_refusal(
     struct wlk_section *section, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_cycle *cycle) WLK_REQUIRES(section->shard->mutex)
@@ -323,8 +323,8 @@ static enum wlk_status try_request_whole(
   return status;
 }
 
-/* A request that may close a cycle is tried again with the mutexes of all shards, until the cycle
- * fits into its memory. Between two attempts the cycle can change or disappear. */
+/* A request that may close a cycle is tried again with the mutexes of all shards, until `cycle` has
+ * enough memory. Between two attempts the cycle can change or disappear. */
 static enum wlk_status request_until_decided(
     struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_snapshot **snapshot, struct wlk_events *events)
@@ -363,7 +363,7 @@ enum wlk_status wlk_request_a_lock(
 
 /* Section 4.2: https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock
  * Section 4.3: https://www.w3.org/TR/2023/WD-web-locks-20230105/#abort-the-request
- * Afterwards the request ends. */
+ * Also ends the request. */
 static void remove_from_resource(struct wlk_section *section, struct wlk_request *request)
     WLK_REQUIRES(section->shard->mutex)
 {
@@ -492,8 +492,8 @@ void wlk_end_the_request(struct wlk_request *request)
 
 /* ---- blocking ---- */
 
-/* A blocking thread ends none of its own locks and requests on a resource, so they obstruct the
- * request that it blocks for. */
+/* While a thread blocks, it cannot end its own locks and requests, so those on the same resource
+ * obstruct the request that it blocks for. */
 struct own_locks {
   struct wlk_request *first; /* NULL if the thread has none */
   struct wlk_held_set set;
@@ -505,9 +505,9 @@ static void add_own_lock(struct own_locks *own, struct wlk_request *request)
   wlk_held_set_add(&own->set, request->mode == WLK_EXCLUSIVE, request->weight);
 }
 
-/* Returns the first of the blocking thread's own locks and earlier requests if these exclude
- * `request` or a request ahead of it; otherwise NULL. If they do, `request` would wait for its own
- * thread. */
+/* If the blocking thread's own locks and earlier requests exclude `request` or a request ahead of
+ * it, `request` would wait for its own thread: returns the first of them. Otherwise returns
+ * NULL. */
 static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
 {
   const struct wlk_resource *resource = request->resource;
@@ -561,7 +561,8 @@ static enum wlk_status refuse_to_block(
 }
 
 /* The thread must check once, and again while a request with a higher priority waits, because that
- * request may have overtaken this one. Thefts also overtake, but they come from other threads. */
+ * request may have overtaken this one. A theft also overtakes, but while this thread blocks, the
+ * thief is another thread. */
 static bool may_wait_for_itself(struct wlk_request *request)
 {
   if (!request->blocked) return true;

@@ -21,7 +21,7 @@ static struct wlk_mark *mark_of(const struct wlk_resource *resource)
   return entry ? WLK_ITEM(entry, struct wlk_mark, entry) : NULL;
 }
 
-/* Whether the lock for which the mark was last prepared is still held. */
+/* Returns whether the lock for which the mark was last prepared is still held. */
 static bool is_lock_held(const struct wlk_part *part, const struct wlk_mark *mark)
 {
   const struct wlk_entry *entry = wlk_table_find(&part->resources, &mark->entry);
@@ -85,7 +85,7 @@ bool wlk_mark_set(const struct wlk_request *lock, uint64_t keep)
   struct wlk_mark *mark = mark_of(lock->resource);
   if (!mark || mark->token != lock->token) return false;
   uint64_t now = wlk_port_now(true);
-  /* The 1 makes up for the part of the current millisecond that is over. */
+  /* `now` is rounded down, so without the 1 the mark could end too early. */
   mark->until = keep >= UINT64_MAX - now ? UINT64_MAX : now + keep + 1;
   return true;
 }

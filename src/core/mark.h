@@ -1,9 +1,9 @@
-/* Marks: names that wlk_release_and_mark has marked, each for a time on the process's clock. A mark
- * must be prepared for a lock before it is set, and its memory stays while that lock is held. There
- * is no timer: each new mark checks two older marks in turn, and drops them if they are over and
- * can no longer be set. So there are at most about twice as many marks as needed, and an old mark
- * stays until new marks are made. Threads: the caller must have the mutex of the shard, except for
- * wlk_mark_new and wlk_marks_free. */
+/* Marks: names that wlk_release_and_mark has marked, each for a time that wlk_port_now measures. A
+ * mark must be prepared for a lock before it is set, and its memory stays while that lock is held.
+ * There is no timer. Instead, inserting a mark also checks two older marks in turn, and drops those
+ * that are over and can no longer be set. So there are at most about twice as many marks as needed,
+ * and an old mark stays until new marks are inserted. Threads: the caller must have the mutex of
+ * the shard, except for wlk_mark_new and wlk_marks_free. */
 #ifndef WLK_MARK_H
 #define WLK_MARK_H
 
@@ -13,9 +13,9 @@
  * memory. */
 struct wlk_entry *wlk_mark_new(uint32_t length);
 
-/* Finds the mark of a held lock, or inserts one.
- *   unused   in: the result of wlk_mark_new, or NULL; out: marks to free without the mutex, by
- *            `next`
+/* Finds or inserts the mark for the name of a held lock, and prepares it for that lock.
+ *   unused   in: the result of wlk_mark_new, or NULL; out: marks to free without the mutex,
+ *            chained by `next`
  *   returns  WLK_MARKED, WLK_OK, as wlk_prepare_mark; WLK_NO_MEMORY if a mark is needed and
  *            `*unused` is NULL */
 enum wlk_status wlk_mark_find_or_add(

@@ -1,7 +1,7 @@
 /* Pools: memory for items of one size, allocated in batches. A pool keeps up to `most` returned
- * items; beyond that, a batch is freed when all its items are back. An item may return to another
- * pool of the same size. AddressSanitizer reports the use of an item that is not taken, and
- * WLK_CHECKS overwrites it. Threads: one at a time for each pool. */
+ * items. Further items go back to their batch, which is freed when it has all its items. An item
+ * may return to another pool of the same size. AddressSanitizer reports the use of an item that is
+ * not taken, and checked builds overwrite such an item. Threads: one at a time for each pool. */
 #ifndef WLK_POOL_H
 #define WLK_POOL_H
 
@@ -15,14 +15,14 @@ struct wlk_free_item {
 struct wlk_pool {
   struct wlk_free_item *first; /* the kept items, or NULL */
   uint32_t count;              /* number of kept items */
-  uint32_t most;               /* (c) how many items are kept at most */
-  uint32_t size;               /* (c) size of an item in bytes: a multiple of 8, at least 16 */
+  uint32_t most;               /* constant: how many items are kept at most */
+  uint32_t size;               /* constant: bytes of an item, a multiple of 8, at least 16 */
 };
 
 void wlk_pool_init(struct wlk_pool *pool, uint32_t size, uint32_t most);
 
 /* Takes an item: memory with any content, aligned to 8 bytes. Returns NULL if out of memory.
- *   place    out: its index in its batch, for wlk_pool_give */
+ *   place    out: the item's index in its batch, for wlk_pool_give */
 void *wlk_pool_take(struct wlk_pool *pool, uint8_t *place);
 
 void wlk_pool_give(struct wlk_pool *pool, void *item, uint8_t place);

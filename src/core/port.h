@@ -28,8 +28,8 @@
 #define WLK_RARE
 #endif
 
-/* Batches and tables have the ordinary capacity. In a test build (WLK_SMALL) they have the least
- * possible capacity, so that each batch is full and each table is too small. */
+/* Batches and caches have the ordinary capacity. In a test build (WLK_SMALL) they have the least
+ * possible capacity, so that tests reach the code for full ones. */
 #if defined(WLK_SMALL)
 #define WLK_CAPACITY(ordinary, least) (least)
 #else
@@ -121,11 +121,11 @@ void wlk_condition_wait_for(
  * and the time is a few milliseconds off. */
 uint64_t wlk_port_now(bool exact);
 
-/* Returns milliseconds of a clock that also runs while the machine sleeps and that nobody sets;
- * negative if the system has none. It never goes back, in any thread. */
+/* Returns the milliseconds of a clock that cannot be set and also runs while the machine sleeps;
+ * negative if the system has no such clock. The result never decreases, even between threads. */
 double wlk_port_continuous_now(void);
 
-/* Fills `size` bytes (at most 256) with unpredictable values. Returns false if the system has
+/* Fills `size` bytes (at most 256) with unpredictable values. Returns false if the system provides
  * none. */
 bool wlk_port_random(void *bytes, size_t size);
 

@@ -41,7 +41,7 @@ void wlk_condition_broadcast(struct wlk_condition *condition)
   (void)pthread_cond_broadcast(&condition->native);
 }
 
-/* On macOS, conditions have no clock attribute, but they have relative waits. */
+/* macOS has no clock attribute for conditions, but it has relative waits. */
 bool wlk_condition_init(struct wlk_condition *condition)
 {
 #if defined(__APPLE__)
@@ -129,7 +129,7 @@ void wlk_port_trim(void)
  * the module.
  *
  * Even within a copy, the name of the exported variable leads to the variable of the first copy, so
- * `own` must come from elsewhere. */
+ * the caller passes the address of its own static state as `own`. */
 void *wlk_port_find_first_shared(void *own, const char *symbol)
 {
   Dl_info module;

@@ -55,8 +55,8 @@ static VOID WINAPI coarse_interrupt_time(PULONGLONG time)
   *time = GetTickCount64() * 10000;
 }
 
-/* kernelbase has the precise function since Windows 10, but not every compiler's import library
- * does. The coarse function reads the same clock with a resolution of 16 ms. */
+/* kernelbase.dll has exported the precise function since Windows 10, but not every compiler's
+ * import library lists it. The coarse function reads the same clock with a resolution of 16 ms. */
 static interrupt_time find_interrupt_time(void)
 {
   HMODULE module = GetModuleHandleW(L"kernelbase.dll");
@@ -66,7 +66,7 @@ static interrupt_time find_interrupt_time(void)
 
 double wlk_port_continuous_now(void)
 {
-  static interrupt_time volatile query; /* threads may race: all find the same function */
+  static interrupt_time volatile query; /* a race is harmless: all threads find the same */
   if (!query) query = find_interrupt_time();
   ULONGLONG time;
   query(&time);
@@ -85,11 +85,12 @@ static HMODULE module_of(const void *address, DWORD flags)
   return GetModuleHandleExW(flags, (LPCWSTR)address, &module) ? module : NULL;
 }
 
-/* The heap returns memory by itself. */
+/* The heap of Windows gives free memory back by itself. */
 void wlk_port_trim(void) {}
 
 /* A mapping named after the process has the pointer of the first copy. The kernel creates or finds
- * it in one atomic step, the first exchange wins, and the mapping ends with the process. */
+ * the mapping in one atomic step, and the first copy to exchange the pointer wins. The mapping ends
+ * with the process. */
 void *wlk_port_find_first_shared(void *own, const char *symbol)
 {
   if (!module_of(own, GET_MODULE_HANDLE_EX_FLAG_PIN)) return NULL;
@@ -99,7 +100,7 @@ void *wlk_port_find_first_shared(void *own, const char *symbol)
       CreateFileMappingA(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE, 0, sizeof(void *), name);
   if (!mapping) return NULL;
   void *volatile *first = MapViewOfFile(mapping, FILE_MAP_ALL_ACCESS, 0, 0, sizeof(void *));
-  /* The mapping's handle stays open: it keeps the name. */
+  /* The mapping's handle is not closed, because the name lasts only while a handle is open. */
   if (!first) return NULL;
   void *before = InterlockedCompareExchangePointer(first, own, NULL);
   (void)UnmapViewOfFile((const void *)first);

@@ -2,12 +2,12 @@
  * priority are ahead; among requests of the same priority, the older request is ahead. Nearly all
  * requests have priority 0, and then the queue is a plain list with new requests at its end.
  *
- * The requests that wait with one priority other than 0 are a level. One of them represents it in
- * `resource->levels`: the last one if the priority is above 0, the first one if it is below. So a
- * new request finds its place by reading one request for each level. If its priority is above 0, it
- * is inserted after the last request of its level or of the next higher level; otherwise before the
- * first request of the next lower level. Requests of priority 0 stand between the two kinds of
- * levels and need no representative.
+ * All waiting requests with the same priority, other than 0, form a level. One of them represents
+ * it in `resource->levels`: the last one if the priority is above 0, the first one if it is below.
+ * So a new request finds its place by reading one request for each level. If its priority is above
+ * 0, it is inserted after the last request of its level or of the next higher level; otherwise
+ * before the first request of the next lower level. Requests of priority 0 stand between the two
+ * kinds of levels and need no representative.
  *
  * Threads: the caller must have the mutex of the shard. */
 #ifndef WLK_QUEUE_H
@@ -15,11 +15,11 @@
 
 #include "records.h"
 
-/* Whether a request that is not in its queue yet would be the first one. The queue must not be
- * empty. */
+/* Returns whether a request that is not in its queue yet would be the first one there. The queue
+ * must not be empty. */
 bool wlk_queue_would_be_first(const struct wlk_request *request);
 
-/* Whether a request that is not in its queue yet would overtake a request in the queue. */
+/* Returns whether a request that is not in its queue yet would overtake a request there. */
 bool wlk_queue_would_overtake(const struct wlk_request *request);
 
 bool wlk_queue_is_overtaken(const struct wlk_request *request);

@@ -2,26 +2,28 @@
  * which lock guards it; the struct's lock key explains the letters.
  *
  * Invariants of a name. They hold whenever no thread is in a critical section of its shard. Code
- * that changes a queue must keep them, and code that reads it may rely on them. In brackets: the
- * function in check.c that checks them after each critical section of a checked build. The host
- * scope has the same invariants (src/host/segment/segment.h).
+ * that changes a queue must keep them, and code that reads it may rely on them. The functions in
+ * brackets (check.c) check them in checked builds: check_agent and wlk_check when a test calls
+ * wlk_check, the others after each critical section as well. The host scope has the same invariants
+ * (src/host/segment/segment.h).
  *
- *   exclusion   Either one exclusive lock is held, or shared ones whose weights add up to `units`,
- *               which is at most `limit`. [check_held]
+ *   exclusion   Either one exclusive lock is held, or shared locks. Their weights add up to
+ *               `units`, which is at most `limit`. [check_held]
  *   idle head   The first request of a queue is not grantable, so a name with waiters is held. Only
  *               a new request, or the end of one, can therefore grant anything: request_a_lock
  *               looks at the new request alone. [check_queue]
  *   order       A request enters its queue after all requests with the same or a higher priority,
- *               and ahead of all requests with a lower priority (queue.h). It leaves the queue as
- *               its head, when granted, or by ending. Only thefts and requests with a higher
- *               priority overtake it. Two places rely on this: wlk_wait_for_the_lock checks only
- *               once whether a thread waits for itself, unless a request with a higher priority
- *               waits; and each request is searched for deadlocks once, together with the requests
- *               that it overtakes (deadlock.h).
- *               [check_order; check_writers for declared requests; no snapshot shows the age of
- *               undeclared requests]
- *   tokens      Each grant has a greater token than all earlier ones in the shard, so if two locks
- *               are held together, the later lock has the greater token. [check_tokens]
+ *               and ahead of all requests with a lower priority (queue.h). It leaves the queue
+ *               when it ends or, as the head, when it is granted. Only thefts and requests with a
+ *               higher priority overtake it. Two places rely on this: wlk_wait_for_the_lock checks
+ *               only once whether a thread waits for itself, unless a request with a higher
+ *               priority waits; and the search for deadlocks runs once for each request, together
+ *               with the requests that it overtakes (deadlock.h).
+ *               [check_order; check_writers for declared requests; undeclared requests do not
+ *               record their age, so their order within a priority is not checked]
+ *   tokens      Each grant has a greater token than all earlier grants in the shard, so if two
+ *               locks of a name are held together, the later one has the greater token.
+ *               [check_tokens]
  *   thefts      A theft ends all held locks and nothing else: the queue, the limit and the marks
  *               stay. The stolen lock belongs to its agent until the agent receives the event.
  *               [check_agent]
@@ -63,7 +65,7 @@ enum { WLK_SHARDS = 32 };
  * Lock key: (s) its mutex */
 struct wlk_shard {
   _Alignas(128) struct wlk_mutex mutex;
-  uint64_t grants; /* (s) the token of the last granted lock; only grows, whatever is freed */
+  uint64_t grants; /* (s) the token of the last granted lock; kept when a resource is freed */
 };
 
 /* Lock key: (p) its mutex  (c) constant */
@@ -74,9 +76,9 @@ struct wlk_process {
   struct wlk_mutex mutex;    /* guards the data that is in no shard */
   uint64_t hash_key[2];      /* set under (p) before the first agent or manager exists; then (c) */
   uint32_t agents_created;   /* (p) */
-  struct wlk_link agents;    /* (p) of struct wlk_agent.by_process */
+  struct wlk_link agents;    /* (p) all agents, by `by_process` */
   size_t agent_count;        /* (p) length of `agents` */
-  struct wlk_table managers; /* (p) of struct wlk_manager.entry, by bucket name */
+  struct wlk_table managers; /* (p) all managers, by bucket name */
   uint64_t searches;         /* (p) number of searches for deadlocks so far */
   uint64_t declared;         /* (p) number of declared requests that have been pending */
   struct wlk_shard shards[WLK_SHARDS];
@@ -109,17 +111,17 @@ struct wlk_agent {
   struct wlk_link by_process;                 /* (p) in process->agents */
   uint32_t snapshot_index; /* (p) index of its client in the snapshot that is being made */
 
-  struct wlk_link requests;     /* (t) of by_agent: every request that has not ended */
+  struct wlk_link requests;     /* (t) every request that has not ended, by `by_agent` */
   struct wlk_resource *spare;   /* (t) for the name of the next request; NULL, or in no manager */
   struct wlk_pool request_pool; /* (t) */
   struct wlk_pool name_pool;    /* (t) for resources with short names */
 
   struct wlk_mutex mutex;
-  struct wlk_link events; /* (a) of by_event: requests with events, oldest first */
-  atomic_bool has_events; /* (a) whether `events` has any; without (a) the answer may be outdated */
-  bool woken;             /* (a) true from a wake-up until the agent takes its events */
-  bool terminating;       /* (a) */
-  unsigned pins;          /* (a) threads that are in `wake`, or about to call it */
+  struct wlk_link events;      /* (a) requests with events, oldest first, by `by_event` */
+  atomic_bool has_events;      /* (a) whether `events` is not empty; may be outdated without (a) */
+  bool woken;                  /* (a) true from a wake-up until the agent takes its events */
+  bool terminating;            /* (a) */
+  unsigned pins;               /* (a) threads that are in `wake`, or about to call it */
   struct wlk_agent *next_wake; /* used only by the critical section that pinned the agent */
   /* Signalled when the request that the agent blocks for gets an event, and when the last pin is
    * removed. */
@@ -130,20 +132,20 @@ struct wlk_agent {
  *
  * Lock key: (s) the shard's mutex */
 struct wlk_part {
-  struct wlk_table resources;    /* (s) of struct wlk_resource.entry: queues and locks */
+  struct wlk_table resources;    /* (s) struct wlk_resource, by name */
   size_t requests;               /* (s) number of requests and locks, for the size of a snapshot */
   size_t labels;                 /* (s) number of requests with a label, also for snapshots */
   size_t name_units;             /* (s) code units in all names and labels, also for snapshots */
-  struct wlk_table marks;        /* (s) of struct wlk_mark.entry */
+  struct wlk_table marks;        /* (s) struct wlk_mark, by name */
   struct wlk_link marks_by_look; /* (s) all marks; the first was checked longest ago */
   char apart[64];                /* keeps the next part on other cache lines */
 };
 
 /* Lock key: (p) process->mutex  (c) constant */
 struct wlk_manager {
-  struct wlk_entry entry; /* in process->managers, guarded by its mutex; by the bucket's name */
+  struct wlk_entry entry;      /* in process->managers, guarded by the process's mutex */
   struct wlk_process *process; /* (c) */
-  size_t open_count;           /* (p) how often it is open; at 0 it is freed */
+  size_t open_count;           /* (p) opens minus closes; at 0 the manager is freed */
   struct wlk_part parts[WLK_SHARDS];
   uint16_t name[]; /* (c) */
 };
@@ -151,10 +153,10 @@ struct wlk_manager {
 /* Lock key: (s) the mutex of its shard  (c) constant while it is in a manager */
 struct wlk_resource {
   struct wlk_entry entry; /* in part->resources */
-  struct wlk_part *part;  /* (c) of its manager, in its shard */
-  struct wlk_link held;   /* (s) of by_resource: one exclusive lock, or shared ones */
-  struct wlk_link queue;  /* (s) of by_resource: pending requests, in the order of queue.h */
-  struct wlk_link levels; /* (s) of by_level: the requests that represent levels, see queue.h */
+  struct wlk_part *part;  /* (c) the part of its manager for its shard */
+  struct wlk_link held;   /* (s) one exclusive lock, or shared locks, by `by_resource` */
+  struct wlk_link queue;  /* (s) pending requests in the order of queue.h, by `by_resource` */
+  struct wlk_link levels; /* (s) requests that represent levels (see queue.h), by `by_level` */
   struct wlk_declaration *writer; /* (s) NULL, or the first declared request in the queue that
                                      excludes some shared lock (it is exclusive or has a weight);
                                      by_writer leads to the others */
@@ -173,8 +175,8 @@ struct wlk_resource {
 struct wlk_mark {
   struct wlk_entry entry;  /* in part->marks */
   struct wlk_link by_look; /* (s) in part->marks_by_look */
-  uint64_t until;          /* (s) wlk_port_now() at which it ends; 0 if it was not set */
-  uint64_t token;          /* (s) of the lock that may set it */
+  uint64_t until;          /* (s) the wlk_port_now() time when it ends; 0 if it was not set */
+  uint64_t token;          /* (s) the token of the lock that may set it */
   uint16_t name[];         /* (c) */
 };
 
@@ -193,14 +195,14 @@ struct wlk_request {
                                   `granted` of its agent's critical section */
   struct wlk_agent *agent;     /* (c) */
   union {
-    struct wlk_resource *resource; /* (s) unless stolen */
+    struct wlk_resource *resource; /* (s) unless stolen or passed */
     struct {
       uint32_t thread, number; /* (s) if stolen: the agent that stole it */
     } thief;
   };
   struct wlk_declaration *declaration; /* (c) or NULL */
   uint64_t since;  /* (s) wlk_port_now() of the request or, once it is granted, of the grant */
-  uint64_t token;  /* (s) of the lock */
+  uint64_t token;  /* (s) the lock's token; 0 while pending */
   uint32_t tag;    /* (c) */
   uint32_t weight; /* (c) units it takes; 0 if it is exclusive or has no limit */
   uint8_t mode;    /* (c) enum wlk_mode */
@@ -239,14 +241,14 @@ struct wlk_declaration {
   uint64_t order;              /* (p) while pending: orders requests of one priority */
   struct wlk_link by_level;    /* (s) in resource->levels, if it represents its level */
   struct wlk_link by_writer;   /* written under (s) and (p): the ring of resource->writer */
-  struct wlk_link inner; /* (p) of struct wlk_nesting.by_lock: the requests pending inside it */
+  struct wlk_link inner;       /* (p) the requests pending inside it, by wlk_nesting.by_lock */
 
-  /* The state of a search for deadlocks, which has all mutexes but the agents' mutexes. */
+  /* The state of a search for deadlocks. The searching thread holds all mutexes but the agents'. */
   uint64_t search;                 /* (p) the last search that reached it */
   uint64_t goal;                   /* (p) the last search that looked for a path to it */
   struct wlk_declaration *found;   /* (p) the request that the search reached next */
-  struct wlk_declaration *waiting; /* (p) the request from which the search came */
-  struct wlk_request *through;     /* (p) the lock through which it came */
+  struct wlk_declaration *waiting; /* (p) the request from which the search reached this one */
+  struct wlk_request *through;     /* (p) the lock between them: `waiting` waits for it */
 
   uint32_t nesting_count; /* (c) */
   struct wlk_nesting nesting[];

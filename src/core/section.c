@@ -6,7 +6,8 @@
 #include "declaration.h"
 #include "store.h"
 
-/* Clang's analysis cannot express "all shards": it only knows about the process's mutex. */
+/* The annotations cannot express "all shards", so clang's analysis knows only about the process's
+ * mutex. */
 WLK_RARE void wlk_lock_everything(struct wlk_process *process) WLK_UNCHECKED
 {
   for (int i = 0; i < WLK_SHARDS; i++) wlk_mutex_lock(&process->shards[i].mutex);
@@ -84,9 +85,9 @@ void wlk_section_remove(
   if (wlk_table_wanted_capacity(table) > 0) section->unfit = table;
 }
 
-/* If the table needs another capacity than `*room` chains, sets `*room` to it and returns true: the
- * caller must allocate that many `*chains` and call again. Otherwise resizes the table, if need be,
- * and returns false. Afterwards the caller must free `*chains`, which then are unused. */
+/* Resizes the table, if need be, and returns false. If a resize needs an array whose length is not
+ * that of `*chains` (`*room`), sets `*room` to that length and returns true: the caller must
+ * allocate the array and call again. In the end, the caller must free `*chains`. */
 static bool resize_or_ask_for_room(
     struct wlk_table *table, struct wlk_mutex *mutex, struct wlk_entry ***chains, size_t *room)
     WLK_EXCLUDES(*mutex)
@@ -156,7 +157,7 @@ void wlk_section_post_event(
     struct wlk_section *section, struct wlk_request *request, enum wlk_news news)
 {
   struct wlk_agent *agent =
-      request->agent; /* Once a theft is posted, the victim may end the request. */
+      request->agent; /* read first: once a theft is posted, the victim may end the request */
   bool own = agent == section->caller;
   if (own && news == WLK_NEWS_GRANTED) {
     wlk_list_append(&section->granted, &request->by_event);

@@ -33,7 +33,7 @@ struct wlk_section {
   struct wlk_shard *shard;
   struct wlk_agent *caller;        /* the agent of this thread, which needs no wake-up */
   bool whole;                      /* whether it has the mutexes of all shards and of the process */
-  struct wlk_link granted;         /* of by_event: the caller's requests that were granted */
+  struct wlk_link granted;         /* the caller's requests that were granted, by `by_event` */
   struct wlk_agent *to_wake;       /* agents that it has pinned, by `next_wake` */
   struct wlk_agent **last_to_wake; /* the end of that chain */
   struct wlk_link *requests;       /* unlinked requests to free, by `by_agent.next` */
@@ -68,8 +68,9 @@ void wlk_section_post_event(
     struct wlk_section *section, struct wlk_request *request, enum wlk_news news)
     WLK_REQUIRES(section->shard->mutex);
 
-/* Unlinks a request of the caller that is in no queue and not held. It is freed after the section.
- * If its theft was not reported yet, the caller must have the mutex of its shard. */
+/* Unlinks a request of the caller that is in no queue and not held; the section frees it at its
+ * end. If the request has an event that was not taken, the caller must have the mutex of the
+ * request's shard. */
 void wlk_section_end_request(struct wlk_section *section, struct wlk_request *request);
 
 /* Takes the events of the caller's agent, and ends the stolen requests among them. */

@@ -35,23 +35,24 @@ struct wlk_cycle {
     WLK_WRITER_INIT, false                                                                         \
   }
 
-/* Writes the cycle that ends with `end`. Does nothing if it does not fit. */
+/* Writes the cycle that wlk_find_deadlock found: it returned `end`, and set `last`. If the cycle
+ * does not fit, only sets `need`. */
 void wlk_cycle_write(
     struct wlk_cycle *cycle, struct wlk_process *process, struct wlk_declaration *end,
     struct wlk_request *last) WLK_REQUIRES(process->mutex);
 
 /* The cycle of a thread that would wait for itself has two entries: its request, and its own lock
- * or request ahead on the same resource. Does nothing if the cycle does not fit. */
+ * or request ahead on the same resource. If the cycle does not fit, only sets `need`. */
 void wlk_cycle_write_pair(
     struct wlk_cycle *cycle, struct wlk_process *process, const struct wlk_request *request,
     const struct wlk_request *ahead) WLK_REQUIRES(process->mutex);
 
 /* Allocates the memory for a cycle that did not fit, and returns true: the caller must search for
- * the cycle again. Returns false if it was written, or if memory ran out, which sets `*status`.
- * Threads: without a mutex. */
+ * the cycle again. Returns false if the cycle was written or if memory ran out; the latter also
+ * sets `*status`. Threads: without a mutex. */
 bool wlk_cycle_grow(struct wlk_cycle *cycle, enum wlk_status *status);
 
-/* If `status` is WLK_DEADLOCK, hands the cycle over to the caller. Otherwise frees it. */
+/* If `status` is WLK_DEADLOCK, hands the snapshot over to the caller. Otherwise frees it. */
 void wlk_cycle_finish(
     struct wlk_cycle *cycle, enum wlk_status status, struct wlk_snapshot **snapshot);
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* A longer spare is not kept: one long name must not occupy memory for ever. */
+/* A spare for longer names is not kept: one long name must not occupy memory for ever. */
 enum { SPARE_UNITS_MOST = WLK_CAPACITY(2048, 2) };
 
 /* A spare has this length while it has no name. No string can be that long. */

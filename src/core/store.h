@@ -1,7 +1,7 @@
-/* The store of an agent: memory for its requests, and a spare resource for the next name. It is
+/* The store of an agent: memory for its requests, and a spare resource for the next name. Both are
  * prepared without a mutex, so that nothing is allocated under one. A request's memory returns to
  * its own agent. A resource's memory comes from the first agent that requests the name, and goes to
- * the agent whose request is the last to end. Threads: the agent's own. */
+ * the agent whose call ends the last request. Threads: the agent's own. */
 #ifndef WLK_STORE_H
 #define WLK_STORE_H
 
@@ -9,18 +9,18 @@
 
 void wlk_store_init(struct wlk_agent *agent);
 
-/* Frees everything. The agent must have no requests any more. */
+/* Frees the spare resource and the unused memory. Afterwards `agent->spare` must not be used. */
 void wlk_store_clear(struct wlk_agent *agent);
 
-/* Puts a name into the agent's spare resource, which it makes or enlarges if need be. Returns NULL
- * if out of memory. */
+/* Puts a name into the agent's spare resource, and creates or replaces that if need be. Returns
+ * NULL if out of memory. */
 struct wlk_resource *wlk_resource_prepare(
     struct wlk_agent *agent, const uint16_t *name, uint32_t length);
 
 /* Takes back the memory of a resource that is in no manager. */
 void wlk_resource_recycle(struct wlk_agent *agent, struct wlk_resource *resource);
 
-/* Frees the agent's spare if its name is too long for it to be kept. */
+/* Frees the agent's spare resource if it is too large to keep. */
 void wlk_resource_trim_spare(struct wlk_agent *agent);
 
 /* Makes a pending request for the name of the agent's spare, in no list yet. `extra` may be NULL.

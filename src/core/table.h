@@ -17,7 +17,7 @@ enum { WLK_TABLE_LEAST = 8 };
 struct wlk_entry {
   struct wlk_entry *next; /* (m) in its chain */
   uint64_t hash;          /* (c) */
-  const uint16_t *name;   /* (c) part of the struct that has the entry */
+  const uint16_t *name;   /* (c) in the struct that contains the entry */
   uint32_t length;        /* (c) of `name`, in code units */
 };
 

@@ -9,19 +9,19 @@
  * Numbers in brackets are sections of the specification. A request belongs to its agent's thread
  * from wlk_request_a_lock until a call or an event ends it, as documented below.
  *
- * Events report to an agent what other agents did to its requests. Its first event calls its wake
- * function, on the thread that caused the event, without a mutex of the core. The agent must then
- * take its events; until it has done so, there is no further wake-up. A wake function must not
+ * Events report to an agent what other agents did to its requests. The thread that causes the first
+ * event calls the agent's wake function, without a mutex of the core. The agent must then take its
+ * events; until it has done so, its wake function is not called again. A wake function must not
  * block or call the core. It is not called after wlk_agent_terminate has returned.
  *
- * Releasing, aborting and terminating need no memory, so they cannot run out of it (a table that
- * cannot be resized stays as it is). No function of the core ends the process.
+ * Releasing, aborting and terminating never fail for lack of memory (a table that cannot be resized
+ * stays as it is). No function of the core ends the process.
  *
  * Threads: functions about an agent or a request must be called by the agent's own thread; any
  * thread may call the other functions, unless their comment says otherwise.
  *
- * Costs are averages, because names are hashed. Calls that end a request cost O(grants). Not
- * included: copying events, waking agents, and resizing tables. The end or grant of a request with
+ * Costs are averages, because names are hashed. A call that ends a request costs O(grants). Copying
+ * events, waking agents and resizing tables are not included. The end or grant of a request with
  * `reject_deadlock` adds O(locks inside which it was made), and the end of a lock O(such requests
  * pending inside it). */
 #ifndef WLK_WEBLOCKS_H
@@ -62,8 +62,8 @@ struct wlk_request;
 /* Section 2.3. */
 enum wlk_mode { WLK_EXCLUSIVE, WLK_SHARED };
 
-/* At most one of the options of section 3.2. A request that passes waits in the queue like any
- * other request, and ends when it would be granted. */
+/* A request has at most one of the options of section 3.2. WLK_PASS and WLK_PASS_IF_AVAILABLE are
+ * not in the specification: with them, a request ends when it would be granted. */
 enum wlk_option { WLK_WAIT, WLK_IF_AVAILABLE, WLK_STEAL, WLK_PASS, WLK_PASS_IF_AVAILABLE };
 
 static inline bool wlk_option_passes(enum wlk_option option)
@@ -84,7 +84,7 @@ enum wlk_news {
 };
 
 struct wlk_event {
-  uint32_t tag;          /* of the request, from wlk_request_a_lock */
+  uint32_t tag;          /* the request's tag, from wlk_request_a_lock */
   uint32_t news;         /* bits of enum wlk_news */
   uint32_t thief_thread; /* if stolen: the thread id of the thief's agent, */
   uint32_t thief_number; /* the number at the end of that agent's client id, */
@@ -115,7 +115,7 @@ struct wlk_extra {
   uint32_t weight;      /* if there is a limit: the units that the request takes, 1 to `limit` */
   bool bounded;         /* whether `max_pending` applies */
   uint32_t max_pending; /* the request fails if it must wait and this many already wait */
-  int32_t priority;     /* a request with a higher priority waits ahead; ignored for a thief */
+  int32_t priority;     /* a request with a higher priority waits ahead; ignored for a theft */
 };
 
 #define WLK_UNITS_MOST UINT32_C(0x7fffffff)
@@ -124,7 +124,7 @@ struct wlk_extra {
 struct wlk_events {
   struct wlk_event *items; /* in: memory of the caller for `capacity` events */
   size_t capacity;         /* in */
-  size_t count;            /* out: events written; if `capacity`, there may be more */
+  size_t count;            /* out: events written; if it equals `capacity`, there may be more */
   uint32_t thief_thread;   /* out, on WLK_STOLEN: see wlk_event */
   uint32_t thief_number;   /* likewise */
   uint32_t thief_pid;      /* likewise */
@@ -152,9 +152,9 @@ void wlk_process_path(const struct wlk_process *process, char *path, size_t size
  * so it is worthwhile only after a burst of requests. */
 void wlk_process_trim(void);
 
-/* Returns milliseconds of a clock that also runs while the machine sleeps and that nobody sets;
- * negative if the system has none. Only differences of two results have a meaning. May be called
- * before wlk_process_join. */
+/* Returns the milliseconds of a clock that cannot be set and also runs while the machine sleeps;
+ * negative if the system has no such clock. Only differences of two results have a meaning. May be
+ * called before wlk_process_join. */
 double wlk_continuous_now(void);
 
 /* ---- agents ---- */
@@ -163,7 +163,7 @@ double wlk_continuous_now(void);
  *   prefix   beginning of its client id (2.4), ASCII, at most 40 bytes; the core appends a number
  *            that no other agent of the process has
  *   thread   its thread; copied
- *   agent    out: the agent, until wlk_agent_terminate
+ *   agent    out: the agent, valid until wlk_agent_terminate
  *   returns  WLK_OK, WLK_NO_MEMORY, WLK_NO_RANDOM */
 enum wlk_status wlk_agent_create(
     struct wlk_process *process, const char *prefix, const struct wlk_thread *thread,
@@ -180,8 +180,8 @@ void wlk_agent_take_events(struct wlk_agent *agent, bool woken, struct wlk_event
 void wlk_agent_trim(struct wlk_agent *agent);
 
 /* Terminates remaining locks and requests (2.6) and frees the agent: aborts its requests, releases
- * its locks, drops its events. Returns only once no other thread is in its wake function, or about
- * to call it.
+ * its locks, drops its events. Returns only once no other thread runs the agent's wake function or
+ * is about to call it.
  *   cost     O(requests of the agent + grants) */
 void wlk_agent_terminate(struct wlk_agent *agent);
 
@@ -195,8 +195,8 @@ enum wlk_status wlk_manager_open(
     struct wlk_process *process, const uint16_t *bucket, uint32_t length,
     struct wlk_manager **manager);
 
-/* Closes a manager that wlk_manager_open has opened. The last close frees it. The requests of the
- * caller must have ended. */
+/* Closes a manager that wlk_manager_open has opened. The last close frees it. The requests that the
+ * caller has made in the manager must have ended. */
 void wlk_manager_close(struct wlk_manager *manager);
 
 /* ---- locks ---- */
@@ -229,10 +229,10 @@ struct wlk_snapshot;
  *            O(locks held on the name of that request) and, if that name has a limit, O(requests
  *            with `reject_deadlock` ahead of that request)
  *
- * Limits. The first shared request of a name sets its limit, which may be none, until nobody holds
- * the name or waits for it. Shared requests with another limit are refused. Shared locks are held
- * together while their weights add up to at most the limit. The queue keeps its order: if a request
- * does not fit, later requests wait, even if they would fit.
+ * Limits. The first shared request of a name sets the name's limit, or sets none. Until nobody
+ * holds the name or waits for it, shared requests with another limit are refused. Shared locks are
+ * held together while their weights add up to at most the limit. The queue keeps its order: if a
+ * request does not fit, later requests wait, even if they would fit.
  *
  * Priorities. A request waits after all requests with the same or a higher priority, and ahead of
  * all requests with a lower priority. It takes no lock away. If it would be the first of the queue,
@@ -240,24 +240,27 @@ struct wlk_snapshot;
  *
  * Deadlocks. With `reject_deadlock`, a request declares that the locks `inside` which it is made
  * stay until it has ended. It is refused if it would have to wait, directly or through other
- * declared requests, for one of these locks, because none of them could ever be granted. It is also
- * refused if a declared request that it would overtake could then never be granted. deadlock.h says
- * exactly which request waits for which lock. In the snapshot `cycle`, requests alternate with the
- * locks that they wait for, beginning with the new request; the last lock closes the cycle. */
+ * declared requests, for one of these locks: no request in such a cycle could ever be granted. It
+ * is also refused if a declared request that it would overtake could then never be granted.
+ * deadlock.h says exactly which request waits for which lock. In the snapshot `cycle`, requests
+ * alternate with the locks that they wait for, beginning with the new request; the last lock closes
+ * the cycle. */
 enum wlk_status wlk_request_a_lock(
     struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length,
     enum wlk_mode mode, enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,
     struct wlk_request **request, struct wlk_snapshot **cycle, struct wlk_events *events);
 
 /* Blocks the calling thread until a request is granted or the time is over. Nothing else ends the
- * wait, so a thread that has anything else to do waits in slices.
- *   request  must be from WLK_PENDING, and no event about it may have been taken
+ * wait, so a thread that has other work must wait in slices.
+ *   request  wlk_request_a_lock must have returned WLK_PENDING for it, and no event about it may
+ *            have been taken
  *   timeout  in milliseconds, or WLK_FOREVER
  *   cycle    out, on WLK_DEADLOCK: the request and the lock or request that it waits for; for
  *            wlk_snapshot_free
  *   events   out: events of the agent, none about this request; none on WLK_PENDING
  *   returns  WLK_GRANTED  the lock is held, and no event reports that again
  *            WLK_PENDING  the time is over and nothing has changed
+ *            WLK_OK  the request passes, and would be granted; it ended
  *            WLK_STOLEN  the lock was granted and stolen; the request ended
  *            WLK_DEADLOCK  at once: the request waits, directly or through another request, for a
  *                          lock or an earlier request of the calling thread, which cannot end it
@@ -280,8 +283,9 @@ enum wlk_status wlk_wait_for_the_lock(
  *            WLK_NOT_HELD  the request is pending; nothing was changed */
 enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events *events);
 
-/* Finds out whether the name of a lock is marked: wlk_release_and_mark has marked it in this
- * manager, and the time of the mark is not over. If not, prepares a mark for this lock.
+/* Finds out whether the name of a lock is marked, that is, whether wlk_release_and_mark has marked
+ * it in this manager for a time that is not over. If it is not marked, prepares a mark for this
+ * lock.
  *   lock     granted, exclusive
  *   events   out: the thief, on WLK_STOLEN; no events
  *   returns  WLK_MARKED
@@ -292,7 +296,8 @@ enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events
 enum wlk_status wlk_prepare_mark(struct wlk_request *lock, struct wlk_events *events);
 
 /* Releases as wlk_release_the_lock does and, in the same critical section, marks the name for
- * `keep` milliseconds or until nobody has the manager open. Thefts and later locks keep the mark.
+ * `keep` milliseconds or until nobody has the manager open. Thefts and later locks do not remove
+ * the mark.
  *   lock     wlk_prepare_mark must have returned WLK_OK for it
  *   returns  as wlk_release_the_lock; nothing is marked unless WLK_OK
  *            WLK_NO_MEMORY  wlk_prepare_mark was not called; the lock was released */
@@ -305,8 +310,8 @@ enum wlk_status wlk_release_and_mark(
  *            WLK_GRANTED, WLK_STOLEN  nothing was changed; wlk_release_the_lock ends it */
 enum wlk_status wlk_abort_the_request(struct wlk_request *request, struct wlk_events *events);
 
-/* Ends a request in one critical section, whether it is pending, held or stolen. It never fails,
- * and takes no events: if the agent has events, it is woken. */
+/* Ends a request in one critical section, whether it is pending, held or stolen. Never fails. Takes
+ * no events, but wakes the agent if it has any. */
 void wlk_end_the_request(struct wlk_request *request);
 
 /* ---- snapshots ---- */
@@ -344,8 +349,8 @@ struct wlk_client {
 /* All pointers point into the snapshot's own memory. */
 struct wlk_snapshot {
   struct wlk_lock_info *locks; /* of each resource: the held locks, then its queue in order */
-  struct wlk_name *names;      /* each resource name once, and labels */
-  struct wlk_client *clients;  /* all agents, or those that the snapshot needs */
+  struct wlk_name *names;      /* names of resources, and labels */
+  struct wlk_client *clients;  /* all agents; for one name, only those that it needs */
   size_t lock_count;
   size_t name_count;
   size_t client_count;
