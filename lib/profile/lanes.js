@@ -9,8 +9,8 @@ class Lanes {
   #heap = [];
 
   /**
-   * @param {number} from must not be less than in the last call
-   * @param {number} to @returns {number} a lane that is free for that time
+   * @param {number} from must not be less than in the previous call
+   * @param {number} to @returns {number} the lane of the interval
    */
   assign(from, to) {
     const heap = this.#heap;
@@ -24,7 +24,7 @@ class Lanes {
     return lane;
   }
 
-  /** @param {{ lane: number, end: number }} entry replaces the first one */
+  /** @param {{ lane: number, end: number }} entry replaces the first entry */
   #sink(entry) {
     const heap = this.#heap;
     let at = 0;
@@ -38,7 +38,7 @@ class Lanes {
     heap[at] = entry;
   }
 
-  /** @param {{ lane: number, end: number }} entry a new one */
+  /** @param {{ lane: number, end: number }} entry a new entry */
   #rise(entry) {
     const heap = this.#heap;
     let at = heap.length;

@@ -6,8 +6,8 @@
  *
  * Processes of one machine share a monotonic clock. Between machines the time of day gives a first
  * guess, and the tokens of locks correct it: of two locks that exclude each other, the lock with
- * the smaller token ended before the other lock was granted. So there are bounds for the clock
- * difference of each pair of processes, and the guess is limited to these bounds.
+ * the smaller token ended before the other lock was granted. If the two locks belong to different
+ * processes, this bounds the difference of their clocks, and the guess is limited to these bounds.
  */
 
 const { setBlockers } = require('./requests.js');
@@ -52,13 +52,14 @@ const { setBlockers } = require('./requests.js');
 const SAME_MACHINE = 2000;
 
 /**
- * @param {{ manager?: string }} args @returns {boolean} whether no other process shares the lock
+ * @param {{ manager?: string }} args @returns {boolean} whether no other process can use the lock
  */
 const isLocalToProcess = ({ manager = 'process ' }) => manager.startsWith('process ');
 
 /**
  * @param {Trace[]} traces
- * @returns {{ requests: Merged[], offsets: Offset[] }} sorted by the time of the request
+ * @returns {{ requests: Merged[], offsets: Offset[] }} the requests in the order in which they were
+ *   made, and the offset of each process
  */
 function merge(traces) {
   const parts = traces.map(({ otherData, traceEvents }, index) => {
@@ -103,7 +104,7 @@ function requestOf({ ts, name, args }, process, zero) {
   };
 }
 
-/** @param {Merged[]} requests @returns {Merged[][]} by name, if several processes requested it */
+/** @param {Merged[]} requests @returns {Merged[][]} by lock, if several processes requested it */
 function groupsSharedByProcesses(requests) {
   return [...groupedByLock(requests).values()].filter((same) =>
     same.some(({ process }) => process !== same[0].process),
@@ -134,7 +135,7 @@ function groupedByLock(requests) {
  *   first process
  * @property {'same' | 'tokens' | 'day'} from `same`, the processes share a clock; `tokens`, tokens
  *   bound the difference; `day`, only the times of day are known
- * @property {number} within the error in milliseconds; Infinity if unknown
+ * @property {number} within the greatest error of `by` in milliseconds; Infinity if unknown
  */
 
 /** @param {Trace[]} traces @param {Merged[][]} parts @returns {Offset[]} */

@@ -4,7 +4,8 @@
  * A profile of contention. Each thread records into a ring of its own; the thread that began the
  * profile, usually the main thread, knows all rings and writes the file. Through a
  * BroadcastChannel, each thread announces its ring, and reports when a worker that it has started
- * exits. A message is delivered even if its sender ends at once. Nothing here keeps a thread alive.
+ * exits. The channel delivers a message even if the thread that sent it ends immediately. Nothing
+ * here keeps a thread alive.
  */
 
 const { hostname } = require('node:os');
@@ -153,14 +154,17 @@ class Profile {
     for (const { kind } of entriesOf(words)) if (kind === START) this.#dropped++;
   }
 
-  /** Ends the profile in all threads, and writes the file once. @throws {Error} if that fails */
+  /**
+   * Ends the profile in all threads, and writes the file. A repeated call only returns the summary.
+   * @throws {Error} if the file cannot be written
+   */
   stop() {
     if (this.#summary) return this.#summary;
     process.off('exit', this.end);
     setEnvironmentData(CHANNEL);
     this.#part.stop();
     if (current === this) current = undefined;
-    // Messages of threads that have just begun or ended may still be waiting.
+    // Messages of threads that have just begun or ended may still be in the channel.
     for (let next = this.#receiveMessage(); next; next = this.#receiveMessage())
       this.#handleMessage(next.message);
     this.#channel.close();

@@ -39,13 +39,13 @@ const LONGEST = 1000;
 /** The outcomes for which the error is recorded. */
 const TELLING = ['failed', 'threw'];
 
-/** @typedef {{ number: number, waits: boolean, outcome: number }} Live a running request */
+/** @typedef {{ number: number, waits: boolean, outcome: number }} Live a request until its end */
 
 class Recorder {
   #ring;
   #sites;
   #count = 0;
-  /** Running requests by the `id` of their messages. @type {Map<symbol, Live>} */
+  /** Pending and held requests by the `id` of their messages. @type {Map<symbol, Live>} */
   #live = new Map();
   /** @type {Record<string, (message: any) => void>} */
   #listeners;
@@ -149,7 +149,7 @@ const halvesOf = (token) =>
   token === undefined ? [0, 0] : [Number(token >> 32n), Number(token & 0xffff_ffffn)];
 
 /**
- * @param {any} error whatever a callback threw
+ * @param {any} error any value, because a callback may throw any value
  * @returns {string} one line
  */
 function describe(error) {

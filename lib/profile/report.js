@@ -42,7 +42,8 @@ const PAGE = {
 /**
  * @param {string[]} files at least one profile
  * @param {string} output the path of the page
- * @returns {{ requests: number, dropped: number }} the numbers of requests in it
+ * @returns {{ requests: number, dropped: number }} how many requests the page has, and how many
+ *   were dropped during recording
  * @throws {ReportError}
  */
 function report(files, output) {
@@ -52,7 +53,7 @@ function report(files, output) {
   return { requests: data.asked.length, dropped };
 }
 
-/** @param {string} file @returns {any} a profile with all fields that dataOf reads */
+/** @param {string} file @returns {any} the profile; its fields are not checked, except for two */
 function read(file) {
   const text = callFileSystem(`${file} cannot be read`, () => fs.readFileSync(file, 'utf8'));
   let trace;
@@ -114,7 +115,7 @@ function dataOf(files, traces) {
   const micro = (/** @type {number} */ milliseconds) => Math.round(milliseconds * 1e3);
   /** @param {(request: import('./merge.js').Merged) => any} value */
   const column = (value) => requests.map(value);
-  // Names that are local to a process differ between processes.
+  // If a lock is local to a process, the same name in another process is another lock.
   const keyOf = (/** @type {import('./merge.js').Merged} */ { args, process }) =>
     `${isLocalToProcess(args) ? process : ''}\n${args.manager}\n${args.lock}`;
   return {

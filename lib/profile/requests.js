@@ -3,10 +3,11 @@
 /**
  * Combines the rings of all threads into requests, and finds which requests blocked which.
  *
- * The blockers of a request are the requests that held the name when it began to wait. A thread is
- * notified a moment after a grant. So if no holder is recorded at that time, the blocker is the
- * earlier request that is notified next. A thread records a release a moment before it happens. So
- * if there is no such earlier request, the blocker is the request that released last.
+ * The blockers of a request are the requests that held the name when it began to wait. But threads
+ * record a grant slightly late and a release slightly early, so there may be no recorded holder at
+ * that time. If a request made no later is granted next according to the records, its grant was
+ * recorded late, and it is the blocker. Otherwise a release was recorded early, and the blocker is
+ * the request that released last.
  */
 
 const { OUTCOMES } = require('./recorder.js');
@@ -21,14 +22,14 @@ const { END, GRANT, START, entriesOf, textOf } = require('./ring.js');
  * @property {'exclusive' | 'shared'} mode
  * @property {string | undefined} label
  * @property {string} site the call site, or ''
- * @property {boolean} contended whether it had to wait
+ * @property {boolean} contended whether the request had to wait
  * @property {number} asked milliseconds
  * @property {number} granted milliseconds; Infinity if it was never granted
  * @property {number} ended milliseconds
  * @property {import('./recorder.js').Outcome} outcome
  * @property {bigint} token of the grant; 0 if unknown
  * @property {string | undefined} error what the callback threw, or why the request failed
- * @property {Recorded[]} blockers the holders when it began to wait
+ * @property {Recorded[]} blockers the holders when the request began to wait
  */
 
 /** At most this many blockers of a request are listed. */
@@ -36,7 +37,7 @@ const MOST = 10;
 
 /**
  * @param {{ thread: { id: number, name?: string }, words: Float64Array, end: number }[]} parts the
- *   record of each thread, and the time of its end
+ *   record of each thread, and the time at which the thread or the profile ended
  * @returns {Recorded[]} the requests in the order in which they were made
  */
 function requestsOf(parts) {
@@ -97,7 +98,7 @@ function requestFromStart(numbers) {
     site,
     contended,
     asked,
-    // If the lock turns out to be unavailable, the entry of the end says so.
+    // If the lock was not available, the END entry corrects this.
     granted: contended ? Number.POSITIVE_INFINITY : answered,
     outcome: contended ? 'pending' : 'held',
     token: 0n,
@@ -107,7 +108,7 @@ function requestFromStart(numbers) {
 }
 
 /**
- * Sets `blockers`.
+ * Sets the `blockers` of all requests that had to wait.
  * @param {Recorded[]} requests of one name, in the order in which they were made
  */
 function setBlockers(requests) {
@@ -134,9 +135,10 @@ function setBlockers(requests) {
 }
 
 /**
- * @param {Recorded[]} byGrant @param {number} from @param {Recorded} request
- * @returns {Recorded | undefined} among the requests made earlier, the request that was notified of
- *   its grant first
+ * @param {Recorded[]} byGrant @param {number} from the index of the first later grant
+ * @param {Recorded} request
+ * @returns {Recorded | undefined} the next request in `byGrant` that was made no later than
+ *   `request`, unless `request` itself comes first
  */
 function nextGranted(byGrant, from, request) {
   for (let i = from; i < byGrant.length && byGrant[i] !== request; i++) {

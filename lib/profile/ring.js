@@ -5,12 +5,13 @@
  * the writer was terminated in the middle of a write.
  *
  * At any moment the entries from TAIL to HEAD are complete. The writer moves TAIL past the entries
- * that it will overwrite, writes, and then moves HEAD. A reader stops the writer first: at most one
- * write is then under way while it copies, and if TAIL moved in the meantime it copies once more.
+ * that it will overwrite, writes, and then moves HEAD. A reader stops the writer first, so at most
+ * one write is still under way while the reader copies. If TAIL moved in the meantime, the reader
+ * copies again.
  *
  * An entry consists of 64-bit floats: its length, its kind, numbers, and then text of 16-bit code
- * units. It never wraps: if an entry does not fit before the end of the ring, a 0 says that the
- * next entry is at the start.
+ * units. An entry never wraps: if it does not fit before the end of the ring, it is written at the
+ * start, and a 0 stands in its place.
  */
 
 /** Indices in the header, whose fields are 32-bit integers. */
@@ -68,7 +69,7 @@ class Ring {
     Atomics.store(this.header, HEAD, at + length);
   }
 
-  /** @param {number} length @returns {number} the index of a free area that is one word longer */
+  /** @param {number} length @returns {number} the index of `length` + 1 free words */
   #claim(length) {
     const { header, words } = this;
     const head = header[HEAD];
@@ -108,10 +109,10 @@ class Ring {
   /** @param {number} tail @param {number} head */
   #copy(tail, head) {
     if (tail <= head) return this.words.slice(tail, head);
-    // Finds the 0 that says that the next entry is at the start.
+    // Finds the 0 after which the entries continue at the start.
     let end = tail;
     while (lengthAt(this.words, end) > 0) end += lengthAt(this.words, end);
-    // If an entry is being overwritten, its length may lead out of the ring.
+    // If an entry is being overwritten, the length read from it may point beyond the ring.
     end = Math.min(Math.floor(end), this.words.length);
     const copy = new Float64Array(end - tail + head);
     copy.set(this.words.subarray(tail, end));
@@ -121,8 +122,8 @@ class Ring {
 }
 
 /**
- * The length of the entry at an index. The entry may be half overwritten, and text in it can look
- * like a number so small that adding it makes no progress.
+ * The length of the entry at an index. If the entry is half overwritten, text may be read as its
+ * length: a number that can be so small that adding it makes no progress.
  * @param {Float64Array} words @param {number} at
  * @returns {number} at least 1; 0 if no entry begins here
  */

@@ -14,7 +14,7 @@ const { Lanes } = require('./lanes.js');
 /** @typedef {import('./requests.js').Recorded} Recorded */
 /** @typedef {{ pid: number, tid: number }} Track */
 
-/** This many code units are written at once. */
+/** The text is written in pieces of at least this many code units. */
 const CHUNK = 2 ** 20;
 
 /**

@@ -86,7 +86,7 @@ function makeLocksHead(onChosen) {
   }
 }
 
-/** Lists these locks, and begins with the first rows. */
+/** Lists these locks, at first only ROWS of them. */
 function showLocks(summaries) {
   Object.assign(shown, { summaries, rows: ROWS });
   draw();
@@ -97,7 +97,6 @@ function showMoreLocks() {
   draw();
 }
 
-/** Marks the selected lock. */
 function markLock(lock) {
   shown.lock = lock;
   for (const row of document.querySelectorAll('#names tbody tr')) {

@@ -42,7 +42,7 @@ function listenToTimeline() {
     'wheel',
     (event) => {
       const isAcross = Math.abs(event.deltaX) > Math.abs(event.deltaY);
-      // If no key is pressed, the wheel scrolls the rows, and after their end the page.
+      // Without Ctrl or Meta, the wheel scrolls the rows, and at their end the page.
       if (!isAcross && !event.ctrlKey && !event.metaKey) return;
       event.preventDefault();
       if (isAcross) pan(event.deltaX / canvas.clientWidth);
@@ -111,7 +111,7 @@ function makeFilter() {
   }
 }
 
-/** The number of the selected lock. */
+/** The index of the selected lock, or -1. */
 let chosen = -1;
 
 /** Shows everything again after the search or the filter has changed. */

@@ -1,14 +1,11 @@
 'use strict';
 
-/** The data of the report, and functions that summarize them. Nothing here touches the page. */
+/** The data of the report, and functions that summarize them. Nothing here changes the page. */
 
 const data = JSON.parse(document.getElementById('data').textContent);
 const count = data.asked.length;
 
-/**
- * The outcomes, from the worst to the best. Each outcome has a shape of its own for readers who
- * cannot distinguish colors.
- */
+/** The outcomes, from the worst to the best. */
 const OUTCOMES = [
   'threw',
   'failed',
@@ -40,7 +37,7 @@ const processName = (index) => {
 };
 const isOneHost = data.processes.every(({ about }) => about.host === data.processes[0].about.host);
 
-/** @returns {string} the thread of a request, with its process if there are several */
+/** @returns {string} the thread of a request, with its process if the report has several */
 function threadOf(i) {
   const id = data.thread[i];
   const { threads } = data.processes[data.process[i]].about;
@@ -77,7 +74,7 @@ function isChosen(i) {
 const requestsOf = data.names.map(() => []);
 for (let i = 0; i < count; i++) requestsOf[data.name[i]].push(i);
 
-/** @returns {object[]} the row of each lock that has selected requests */
+/** @returns {object[]} the summary of each lock that has selected requests */
 function summarize() {
   const locks = requestsOf.map((all, lock) => ({ lock, requests: all.filter(isChosen) }));
   return locks.filter(({ requests }) => requests.length > 0).map(summaryOf);
@@ -119,8 +116,8 @@ function outcomesOf(requests) {
 }
 
 /**
- * The requests that blocked the given requests, the worst first. Several blockers share a wait
- * equally.
+ * The blockers of the given requests, grouped by label, call site and process, the worst group
+ * first. If a request has several blockers, each gets an equal share of its wait.
  */
 function blockersOf(requests) {
   const found = new Map();
@@ -137,7 +134,7 @@ function blockersOf(requests) {
   return [...found.values()].sort((a, b) => b.waiting - a.waiting);
 }
 
-/** @returns {number[][]} `[waiter][blocker]`: microseconds, by process */
+/** @returns {number[][]} `[waiter][blocker]`: how long one process waited for another, in µs */
 function waitingBetween() {
   const between = data.processes.map(() => data.processes.map(() => 0));
   for (let i = 0; i < count; i++) {

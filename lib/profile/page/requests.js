@@ -86,7 +86,7 @@ function draw() {
 
 const blockersShown = (i) => data.blockers[i].map(describeRequester).join('; ');
 
-/** Shows the details of a request. */
+/** Shows the details of a request; of none if `i` is -1. */
 function showDetails(i) {
   if (i === shown.current) return;
   shown.current = i;

@@ -37,7 +37,7 @@ function timeFormatter(micros) {
 const ms = (micro) => `${timeFormatter([micro])(micro)} ms`;
 
 /**
- * The signs of outcomes, as points in a square of the size 100. The signs differ in shape for
+ * The signs of outcomes, as points in a square of size 100. The signs differ in shape for
  * readers who cannot distinguish the colors. The timeline shows no sign for the usual outcomes.
  */
 const SHAPES = {

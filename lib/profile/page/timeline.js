@@ -74,7 +74,7 @@ function assignRows(list, from, to, more) {
   return { bars, rows: heap.length };
 }
 
-/** Lays out the rows of holders, and below them the rows of other requests. */
+/** Lays out the rows of holds, and below them those of waits and of requests without a grant. */
 function layOut(requests) {
   const asked = (i) => data.asked[i];
   const granted = requests.filter((i) => data.held[i] > 0);
@@ -273,7 +273,7 @@ function markRequest(i) {
   redraw();
 }
 
-/** Scrolls and moves the view until a request is visible. */
+/** Scrolls and moves the view so that a request is visible. */
 function reveal(i) {
   const [bar] = barsOf.get(i) ?? [];
   if (!bar) return;
