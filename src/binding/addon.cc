@@ -113,7 +113,7 @@ napi_value open_manager(napi_env env, napi_callback_info info)
 }
 
 /* closeManager(manager: External): status
- * The manager must have no requests any more. */
+ * All requests of the manager must have ended. */
 napi_value call_close_manager(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -183,8 +183,8 @@ napi_value call_signal_of_child(napi_env env, napi_callback_info)
 }
 
 #if defined(WLK_CHECKS)
-/* liveBlocks(): number. It exists in checked builds only, for tests. Memory that this thread keeps
- * for its next requests is not counted. */
+/* liveBlocks(): number. It exists in checked builds only, for tests. The memory that this thread
+ * keeps for its next requests is freed first, so that it is not counted. */
 napi_value live_blocks(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);

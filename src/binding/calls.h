@@ -9,11 +9,11 @@
 
 /* The version of the interface between JavaScript and the addon: which functions there are, their
  * arguments and results, and what the numbers mean. lib/backend/binary.js loads only a binary with
- * its own number; every change must raise both numbers. Offsets (`kLayout` in addon.cc) are no part
- * of it, because JavaScript asks for them. */
+ * the same version; every change of the interface must raise both. Offsets (`kLayout` in addon.cc)
+ * are not part of it, because JavaScript reads them from the addon. */
 enum : int32_t { AGREEMENT = 12 };
 
-/* The External of a manager points to this. */
+/* The External of a manager points to a ManagerHandle. */
 struct ManagerHandle {
   wlk_manager *manager; /* null after closeManager */
 };
@@ -61,8 +61,8 @@ napi_value answer(napi_env env, int32_t status);
  * JavaScript. */
 napi_value set_status(Environment *environment, int32_t status);
 
-/* Returns whether the environment has an agent. If not, this also leaves the result of the call.
- * `environment` may be null. */
+/* Returns whether the environment has an agent. If it has none, sets the status of the call to
+ * CLOSED. `environment` may be null. */
 inline bool ensure_open(Environment *environment)
 {
   if (!environment) return false;

@@ -22,8 +22,8 @@ bool succeeded(napi_env env, napi_status status, const char *what)
   return false;
 }
 
-/* The queue is unbounded, so the call does not block. It fails only if the environment is closing;
- * the cleanup hook then terminates the agents. */
+/* The queue of the function is unbounded, so the call does not block. It fails only if the
+ * environment is closing, and then the cleanup hook terminates the agents. */
 void environment_wake(Environment *environment)
 {
   (void)napi_call_threadsafe_function(environment->wake, nullptr, napi_tsfn_nonblocking);
@@ -34,8 +34,8 @@ static void wake_from_any_thread(void *data)
   environment_wake(static_cast<Environment *>(data));
 }
 
-/* Pending requests keep the event loop alive, and so do events that wait for an empty stack. Held
- * locks do not keep it alive. */
+/* Pending requests, and events that wait for an empty stack, keep the event loop alive. Held locks
+ * do not. */
 static void keep_alive(Environment *environment, bool more)
 {
   napi_env env = environment->env;
@@ -55,7 +55,7 @@ static void set_waking(Environment *environment, bool waking)
   keep_alive(environment, waking);
 }
 
-/* Wakes the environment as the core would, unless such a wake-up is under way. */
+/* Wakes the environment as the core would, unless it already has a wake-up of its own under way. */
 static void wake_itself(Environment *environment)
 {
   if (environment->waking) return;
@@ -108,8 +108,8 @@ static napi_value has_ref(napi_env env, napi_callback_info info)
              : nullptr;
 }
 
-/* Async hooks see this object as the resource of the thread-safe function. Like the resources of
- * Node.js, it has a method `hasRef`: whether it keeps the event loop alive. */
+/* Makes the object that async hooks see as the resource of the thread-safe function. Like the
+ * resources of Node.js, it has a method `hasRef`. */
 static bool make_resource(Environment *environment, napi_value *resource)
 {
   napi_env env = environment->env;
@@ -176,8 +176,8 @@ wlk_status environment_start(
       environment->process, client_prefix, thread, wake_from_any_thread, environment,
       &environment->agent);
   if (status == WLK_OK) {
-    /* Hooks run in reverse order, so this hook runs before the hook of the thread-safe function,
-     * which it needs. */
+    /* Hooks run in reverse order, so this hook runs before the hook that closes the thread-safe
+     * function, which this hook uses. */
     if (succeeded(
             env, napi_add_env_cleanup_hook(env, on_cleanup, environment),
             "napi_add_env_cleanup_hook"))
@@ -269,7 +269,7 @@ void environment_forget(Environment *environment, uint32_t tag)
   set_pending(environment, slot, false);
   slot->thing = nullptr;
   if (--environment->live > 0 || environment->capacity <= kLeastCapacity) return;
-  /* A burst of requests is over, so its memory is freed. */
+  /* The last request has ended, so the memory of the slots is freed. */
   bool trim = environment->capacity >= kLeastToTrim;
   free(environment->slots);
   environment->slots = nullptr;
@@ -290,7 +290,7 @@ wlk_events *environment_events(Environment *environment)
   return &environment->events;
 }
 
-/* JavaScript reads only the results that the status promises, so all of them can be written. */
+/* JavaScript reads only the results that belong to the status, so all can be written every time. */
 static inline void publish_answer(const Environment *environment)
 {
   const wlk_events &events = environment->events;
@@ -303,14 +303,14 @@ static inline void publish_answer(const Environment *environment)
   exchange->limit = events.limit;
 }
 
-/* All other news end a request or complete a job. */
+/* All other bits of `news` mean that the request ended or the job is complete. */
 static const uint32_t kNewsOfTheLiving = WLK_NEWS_GRANTED | NEWS_OF_HOST;
 
 static inline void note(Environment *environment, wlk_event *event, SlotKind scope)
 {
   if (scope != SLOT_CORE) event->news |= NEWS_OF_HOST;
   Slot *slot = find_slot(environment, event->tag);
-  /* The tag may meanwhile belong to a request of the other scope. */
+  /* Meanwhile the tag may belong to a request of the other scope. */
   if (!slot || (slot->kind == SLOT_CORE) != (scope == SLOT_CORE)) return;
   set_pending(environment, slot, false);
   if (event->news & ~kNewsOfTheLiving) environment_forget(environment, event->tag);

@@ -5,7 +5,8 @@
  * the exchange and the wake-up.
  *
  * Threads: everything runs on the environment's thread, except the wake-up, which uses `wake` only.
- * The core does not call the wake-up after wlk_agent_terminate, and only then `wake` is released.
+ * The core does not call the wake-up after wlk_agent_terminate, and `wake` is released only after
+ * that.
  *
  * Lifetime: environment_start creates the agent. A cleanup hook of the environment terminates the
  * agent; from then on, calls return CLOSED. The environment itself is freed last, with the instance
@@ -39,31 +40,31 @@ enum : uint32_t { NEWS_OF_HOST = 1u << 30 };
 
 /* A slot has the request or job that JavaScript knows by a tag. */
 struct Slot {
-  void *thing; /* null if the slot is empty; for a job the wlh_agent that has the job */
+  void *thing; /* null if the slot is empty; for a job, the wlh_agent that has the job */
   SlotKind kind;
   bool pending; /* whether JavaScript waits for an event, which keeps the event loop alive */
 };
 
-/* Memory that JavaScript and native code share, an ArrayBuffer of the library. A number in it costs
- * nothing, whereas a number as an argument costs a Node-API call. JavaScript finds the fields by
- * `kLayout` in addon.cc.
+/* Memory that JavaScript and native code share, an ArrayBuffer of the library. To pass a number in
+ * it costs nothing, whereas to read a number from an argument costs a Node-API call. JavaScript
+ * finds the fields by `kLayout` in addon.cc.
  *
- * JavaScript takes the events after each call, and then sets `event_count` to 0. If the stack of
- * JavaScript overflows, any of these steps can throw. So a call that finds `event_count` not 0
- * leaves these events in place, takes no more events from the core, and wakes the environment: the
- * event loop then calls `drain`, with an empty stack, until all events are taken. */
+ * JavaScript takes the events after each call, and then sets `event_count` to 0. If the JavaScript
+ * stack overflows, either step can throw, and the events stay. So a call that finds `event_count`
+ * not 0 leaves the events in place, takes no more events from the core, and wakes the environment:
+ * the event loop then calls `drain`, with an empty stack, until all events are taken. */
 struct Exchange {
   uint32_t event_count; /* out: events of the call; in: not 0 if JavaScript has not taken them */
-  uint32_t tag;         /* in: of the request */
-  uint32_t mode;        /* in: of a new request, enum wlk_mode */
-  uint32_t option;      /* in: of a new request, enum wlk_option */
+  uint32_t tag;         /* in: the tag of the request */
+  uint32_t mode;        /* in, for a new request: enum wlk_mode */
+  uint32_t option;      /* in, for a new request: enum wlk_option */
   uint32_t thief[3];    /* out, on WLK_STOLEN: thread, number and pid of wlk_event */
   uint32_t token[2];    /* out, on WLK_GRANTED: low and high half of the token */
   uint32_t limit;       /* in, for requestExtra: see wlk_extra; out, on WLK_OTHER_LIMIT */
   uint32_t weight;      /* in, for requestExtra */
   uint32_t max_pending; /* in, for requestExtra: UINT32_MAX for no limit */
   int32_t priority;     /* in, for requestExtra */
-  uint32_t status;      /* out: of a call about one request */
+  uint32_t status;      /* out: the status of a call about one request */
   wlk_event events[];   /* out */
 };
 
@@ -75,18 +76,18 @@ struct Environment {
   Slot *slots;                   /* by tag */
   uint32_t capacity;             /* of `slots` */
   uint32_t live;                 /* slots in use */
-  uint32_t pending;   /* pending slots, plus 1 if `waking`; keeps the event loop alive unless 0 */
+  uint32_t pending;   /* pending slots, plus 1 if `waking`; unless 0, the event loop stays alive */
   napi_ref buffer;    /* keeps the memory of `exchange` */
   Exchange *exchange; /* null before environment_start */
   size_t room;        /* the number of events that fit into `exchange` */
   wlk_events events;  /* points into `exchange`, during a call */
   bool waking;        /* whether the environment woke itself and `drain` has not run yet */
   HostAgent *hosts;   /* the agents of the host scope, see host.h */
-  void (*end_hosts)(Environment *); /* terminates `hosts`; null if there was no host agent yet */
+  void (*end_hosts)(Environment *); /* terminates `hosts`; null before the first one exists */
 };
 
-/* Events call `wake_up` on this thread. Returns WLK_OK or the core's status; if Node-API fails,
- * WLK_NO_MEMORY with an exception pending. */
+/* Creates the agent. Its wake-ups call the JavaScript function `wake_up` on this thread. Returns
+ * WLK_OK or the core's status; if Node-API fails, WLK_NO_MEMORY with an exception pending. */
 wlk_status environment_start(
     Environment *environment, const char *client_prefix, const wlk_thread *thread,
     napi_value wake_up, napi_value buffer);
@@ -94,11 +95,12 @@ wlk_status environment_start(
 /* Reserves the slot of a tag. Returns false if out of memory, or if the tag is in use. */
 bool environment_reserve(Environment *environment, uint32_t tag);
 
-/* While the slot is pending, the event loop stays alive. */
+/* Fills the slot of a reserved tag. While the slot is pending, the event loop stays alive. */
 void environment_keep(
     Environment *environment, uint32_t tag, SlotKind kind, void *thing, bool pending);
 
-/* Each of these three functions returns null if the tag belongs to nothing of its kind. */
+/* The three functions return the request or the agent of the tag, or null if the tag belongs to
+ * another kind or to nothing. */
 wlk_request *environment_find(const Environment *environment, uint32_t tag);
 
 HostRequest *environment_find_host(const Environment *environment, uint32_t tag);
@@ -111,14 +113,14 @@ void environment_set_pending(Environment *environment, uint32_t tag, bool pendin
 /* Empties the slot of a request or job that has ended, if the tag is in use. */
 void environment_forget(Environment *environment, uint32_t tag);
 
-/* Returns where a call of the core or of the host scope puts its events. The capacity is 0 until
- * JavaScript has taken the last events. */
+/* Returns where a call of the core or of the host scope puts its events. Its capacity is 0 until
+ * JavaScript has taken the events of the previous call. */
 wlk_events *environment_events(Environment *environment);
 
 /* Hands the results and events of a call over to JavaScript, and updates `slots`. If the capacity
  * for events was 0, schedules a call of `drain` for them. Every call that uses environment_events
  * must end with this function.
- *   scope   whose call it was: SLOT_CORE or SLOT_HOST */
+ *   scope   SLOT_CORE for a call of the core, SLOT_HOST for a call of the host scope */
 void environment_publish(Environment *environment, SlotKind scope);
 
 /* Updates `slots` for an event. If the event is of the host scope, also marks it with
@@ -126,15 +128,15 @@ void environment_publish(Environment *environment, SlotKind scope);
 void environment_note(Environment *environment, wlk_event *event, SlotKind scope);
 
 /* Ends the request with this tag, if there is one, in any state, and clears its events that
- * JavaScript has not taken. Takes no events, but wakes the environment, so that JavaScript handles
- * them with an empty stack. Runs no JavaScript and throws nothing. */
+ * JavaScript has not taken. Takes no events, but wakes the environment, so that JavaScript takes
+ * the waiting events with an empty stack. Runs no JavaScript and throws nothing. */
 void environment_undo(Environment *environment, uint32_t tag);
 
 /* The environment's agent must have been terminated. */
 void environment_free(Environment *environment);
 
 /* Schedules a call of the library's drain function on the environment's thread. Threads: any, until
- * the cleanup hook is done. */
+ * the cleanup hook has terminated the agents. */
 void environment_wake(Environment *environment);
 
 /* If a Node-API call failed, throws an Error that names `what`. It does not throw if an exception

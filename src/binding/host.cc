@@ -8,7 +8,7 @@
 void host_take_events(Environment *environment)
 {
   const wlk_events &taken = environment->events;
-  if (taken.capacity == 0) return; /* JavaScript has not taken the last events. */
+  if (taken.capacity == 0) return; /* JavaScript has not taken the previous events. */
   Exchange *exchange = environment->exchange;
   for (HostAgent *host = environment->hosts; host; host = host->next) {
     wlk_events more = {};
@@ -65,7 +65,7 @@ static void finalize_handle(napi_env, void *data, void *)
   free(handle);
 }
 
-/* Returns null and sets `*status` if it fails. */
+/* Sets `*status`. Returns null on failure. */
 static HostAgent *make_host(
     Environment *environment, wlh_bucket *bucket, const wlk_thread *thread, wlh_status *status)
 {
@@ -105,7 +105,7 @@ static wlh_status open_host(
     handle->host = find_host(environment, bucket);
     bool is_open = handle->host != nullptr;
     if (!is_open) handle->host = make_host(environment, bucket, thread, &status);
-    /* The agent keeps the bucket open once. */
+    /* An agent keeps its bucket open once, so a second open is undone. */
     if (is_open || status != WLH_OK) wlh_bucket_close(bucket);
   }
   if (status != WLH_OK) {
@@ -117,7 +117,8 @@ static wlh_status open_host(
   return WLH_OK;
 }
 
-/* Copies a string of any length, which the caller must free. Returns null if that fails. */
+/* Copies a string of any length, which the caller must free. Returns null if out of memory, or if
+ * `value` is not a string. */
 static char *read_utf8(napi_env env, napi_value value)
 {
   size_t length = 0;
@@ -199,7 +200,7 @@ napi_value call_host_client_id(napi_env env, napi_callback_info info)
 }
 
 /* hostFailure(handle: External | undefined): string
- * Returns why the bucket was lost; without a handle, why hostOpen failed. */
+ * Returns the latest failure of the bucket or, without a handle, of hostOpen. */
 napi_value call_host_failure(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -229,7 +230,7 @@ napi_value call_host_place(napi_env env, napi_callback_info info)
 }
 
 /* hostReady(handle: External): status
- * On WLH_PENDING, an event with the tag in the exchange follows. */
+ * Opens the bucket's file. On WLH_PENDING, an event with the tag in the exchange follows. */
 napi_value call_host_ready(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);

@@ -1,8 +1,8 @@
 /* The host scope in one environment. Each bucket has one agent, even if JavaScript has opened it
  * several times, so that the events of a bucket come in one order: a theft is reported before the
  * grant that follows it. The events of these agents go to the exchange, marked with NEWS_OF_HOST,
- * and use the environment's wake-up. Each agent records its own wake-ups, because it expects
- * exactly one answer to each wake-up.
+ * and use the environment's wake-up. Each agent records whether it caused a wake-up, because it
+ * expects exactly one answer to each wake-up.
  *
  * Lifetime: an External owns a handle, which hostOpen creates. hostClose, the cleanup hook of the
  * environment, or the External's finalizer, whichever runs first, releases the agent; the last
@@ -20,16 +20,16 @@ struct HostAgent {
   Environment *environment;
   wlh_bucket *bucket;      /* null once the environment has ended */
   wlh_agent *agent;        /* null once the environment has ended */
-  uint32_t handle_count;   /* handles that use it; the last handle frees it */
+  uint32_t handle_count;   /* open handles; the last one to close frees the HostAgent */
   HostAgent *next;         /* in environment->hosts */
   std::atomic<bool> woken; /* whether a wake-up waits for its answer; set by any thread */
 };
 
 struct HostHandle {
-  HostAgent *host; /* null once it is closed */
+  HostAgent *host; /* null once the handle is closed */
 };
 
-/* Takes the events of the host scope. `drain` must have taken the events of the core. */
+/* Takes the events of the host scope. Must follow taking the events of the core in `drain`. */
 void host_take_events(Environment *environment);
 
 /* Returns null if the handle is closed. If the first argument is no External, also returns null,

@@ -1,6 +1,6 @@
 /* The calls of the host scope about one request, and about the lock state. They work as the calls
- * in requests.cc do, but each of them may return WLH_PENDING. An event then reports the result
- * later. */
+ * in requests.cc do, but they return their status, which may be WLH_PENDING: an event then reports
+ * the result later. */
 #include "host.h"
 #include "requests.h"
 
@@ -45,7 +45,7 @@ napi_value call_host_request_extra(napi_env env, napi_callback_info info)
 }
 
 /* hostWait(timeout: number): status
- * Works as `wait`, but a thread that would wait for itself gets WLH_DEADLOCK. */
+ * Works as `wait`, but returns WLH_DEADLOCK without a cycle if the thread would wait for itself. */
 napi_value call_host_wait(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -92,7 +92,8 @@ napi_value call_host_is_marked(napi_env env, napi_callback_info info)
 }
 
 /* hostReleaseAndMark(keep: number): status
- * Works as hostRelease. `keep` is in milliseconds; a negative number means for ever. */
+ * Works as hostRelease, and marks the name. `keep` is in milliseconds; a negative number means for
+ * ever. */
 napi_value call_host_release_and_mark(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -160,7 +161,8 @@ napi_value call_host_snapshot(napi_env env, napi_callback_info info)
 }
 
 /* hostWaitForSnapshot(handle: External, timeout: number): status
- * Blocks until there is an event with the tag in the exchange, or for `timeout` milliseconds. */
+ * Blocks until the snapshot with the tag in the exchange is ready, or until `timeout` milliseconds
+ * are over. */
 napi_value call_host_wait_for_snapshot(napi_env env, napi_callback_info info)
 {
   Call<2> call(env, info);
@@ -194,7 +196,7 @@ napi_value call_host_take_snapshot(napi_env env, napi_callback_info info)
 }
 
 /* hostHolders(handle: External, name: string): snapshot | status
- * Returns the locks held on a name, without waiting: see wlh_find_holders. */
+ * Returns the locks held on a name without waiting, see wlh_find_holders. */
 napi_value call_host_holders(napi_env env, napi_callback_info info)
 {
   Call<2> call(env, info);

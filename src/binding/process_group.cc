@@ -4,14 +4,14 @@
 #if defined(_WIN32)
 #include <windows.h>
 
-/* Only this process has the job's handle, so the job closes when the process ends. */
+/* No other process has a handle of the job, so the job closes when this process ends. */
 static HANDLE job;
 
 /* How many milliseconds to wait for the end of a process, which a driver can delay for any time. */
 enum { END_WITHIN = 5000 };
 
-/* Unlike Node.js's own job, this job does not allow its processes to break away. A process that
- * breaks away leaves only the jobs that allow that, so it stays in this one. */
+/* Node.js also has a job, which allows its processes to break away. This job does not allow that,
+ * so a process that leaves the job of Node.js stays in this one. */
 void keep_process_group(bool ends_with_us)
 {
   JOBOBJECT_EXTENDED_LIMIT_INFORMATION limits = {};
@@ -29,7 +29,7 @@ void keep_process_group(bool ends_with_us)
 }
 
 /* Ends a process of the group and waits for its end, because until then it can start further
- * processes. Returns false if the process was gone, or does not end. */
+ * processes. Returns false if the process was gone, is not in the group or does not end. */
 static bool end_one(DWORD pid)
 {
   BOOL ours = FALSE;
@@ -83,8 +83,8 @@ static void join_process_group()
   if (getppid() != parent) (void)raise(SIGKILL); /* the parent ended before prctl */
 }
 
-/* Node.js also sets FD_CLOEXEC when it starts, but stops at the first unused descriptor above 15.
- * Without /proc this function does nothing. */
+/* Prevents children from inheriting open files. Node.js does this when it starts, but stops at the
+ * first unused descriptor above 15. Without /proc this function does nothing. */
 static void close_files_on_exec()
 {
   DIR *files = opendir("/proc/self/fd");
@@ -122,8 +122,9 @@ static void note_end_unreaped()
     note_end(&info);
 }
 
-/* Notes the end before the event loop reaps the child. SIGCHLD can stand for several events, of
- * which `info` describes one, so the child itself is queried as well. */
+/* Notes the end before the event loop reaps the child. One SIGCHLD can stand for the ends of
+ * several children, and `info` describes only one of them. So the watched child itself is queried
+ * as well. */
 static void handle_child(int number, siginfo_t *info, void *context)
 {
   int saved = errno;
@@ -136,8 +137,8 @@ static void handle_child(int number, siginfo_t *info, void *context)
     reaper.sa_handler(number);
 }
 
-/* The event loop sets its own action whenever it gets a child while it has none, so each call sets
- * our action again. */
+/* The event loop sets its own action whenever a child starts while it has no other child, so each
+ * call checks that our action is set. */
 void watch_child(int child)
 {
   struct sigaction current = {};

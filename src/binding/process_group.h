@@ -3,7 +3,7 @@
 #ifndef WEB_LOCKS_PROCESS_GROUP_H
 #define WEB_LOCKS_PROCESS_GROUP_H
 
-/* Makes this process and the processes that it starts from now on a group. On Windows (a job
+/* Makes a group of this process and the processes that it starts from now on. On Windows (a job
  * object) all their descendants belong to the group as well, and a second call applies to the whole
  * group. On Linux only children that the calling thread forks later belong to the group. Elsewhere,
  * and if the system refuses, nothing happens. On Linux the call also prevents children from
@@ -15,15 +15,16 @@ void keep_process_group(bool ends_with_us);
 
 /* On Linux, notes the signal that ends a child, because Node.js reports a signal that it has no
  * name for (a real-time signal) as the exit status 0. Elsewhere nothing happens.
- *   child    a child of this process that nobody has reaped yet; a child that was watched before is
- *            not watched any more
+ *   child    a child of this process that nobody has reaped yet; it replaces the child that was
+ *            watched before
  *   threads  one, which runs the event loop that reaps the child */
 void watch_child(int child);
 
 /* Returns the signal that ended the watched child; 0 if the child ended otherwise or still runs. */
 int signal_of_child();
 
-/* On Windows, ends the group except this process, and waits for it; elsewhere does nothing. */
+/* On Windows, ends all other processes of the group and waits until they have ended. Elsewhere does
+ * nothing. */
 void end_process_group();
 
 #endif

@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-/* Makes a request. Only its name is an argument of JavaScript; everything else is in the exchange
- * and in `extra`. */
+/* Makes a request. Only its name is a JavaScript argument; everything else is in the exchange and
+ * in `extra`. */
 static napi_value request_with(
     napi_env env, Environment *environment, wlk_manager *manager, napi_value name,
     const wlk_extra *extra)
@@ -23,7 +23,7 @@ static napi_value request_with(
   return status == WLK_DEADLOCK ? answer_snapshot(env, cycle) : nullptr;
 }
 
-/* request(manager: External, name: string): undefined; the rest is in the exchange */
+/* request(manager: External, name: string): undefined */
 napi_value call_request(napi_env env, napi_callback_info info)
 {
   Call<2> call(env, info);
@@ -43,7 +43,8 @@ public:
   Inside &operator=(const Inside &) = delete;
   ~Inside() { free(requests_); }
 
-  /* `value` is a Uint32Array of tags. Requests that have ended are skipped. */
+  /* `value` is a Uint32Array of tags; otherwise nothing is read. Requests that have ended are
+   * skipped. */
   wlk_status Read(const Environment *environment, napi_value value, wlk_extra *extra)
   {
     napi_typedarray_type type;
@@ -116,9 +117,9 @@ napi_value call_request_extra(napi_env env, napi_callback_info info)
 }
 
 /* wait(timeout: number): undefined | snapshot
- * Blocks the thread until the request is granted, or for `timeout` milliseconds. JavaScript then
- * calls it again; in between, the engine can end the thread. If the thread would wait for itself,
- * returns that cycle. */
+ * Blocks the thread until the request is granted, or for `timeout` milliseconds. JavaScript calls
+ * `wait` repeatedly with a short timeout, because the engine can end the thread only between two
+ * calls. If the thread would wait for itself, returns that cycle. */
 napi_value call_wait(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -196,8 +197,8 @@ napi_value call_abort(napi_env env, napi_callback_info)
 }
 
 /* undo(tag: number): status
- * Calls environment_undo, for JavaScript whose stack overflowed before it had recorded a request.
- * The tag need not be in use. */
+ * Calls environment_undo. JavaScript needs this if its stack overflowed before it had recorded a
+ * request. The tag need not be in use. */
 napi_value call_undo(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);

@@ -1,12 +1,12 @@
-/* Calls about one request share these declarations, for the process (requests.cc) and the host
- * scope (host_requests.cc). The request's tag is in the exchange. */
+/* Declarations for the calls about one request, which the process scope (requests.cc) and the host
+ * scope (host_requests.cc) share. The request's tag is in the exchange. */
 #ifndef WEB_LOCKS_REQUESTS_H
 #define WEB_LOCKS_REQUESTS_H
 
 #include "calls.h"
 #include "values.h"
 
-/* The name of a new request is an argument of the call. All other parts are in the exchange. */
+/* A new request. Its name is an argument of the call; its other parts are in the exchange. */
 struct Wanted {
   uint32_t tag;
   wlk_mode mode;
@@ -28,7 +28,7 @@ struct Wanted {
 /* The effect of a call on the slot of its request. */
 enum Outcome : uint8_t {
   STAYS,   /* no change */
-  GRANTED, /* JavaScript does not wait for an event any more */
+  GRANTED, /* JavaScript no longer waits for an event */
   AWAITED, /* JavaScript waits for an event */
   ENDED
 };
@@ -54,8 +54,9 @@ struct OfHost {
   static constexpr auto Find = environment_find_host;
 };
 
-/* Calls `act` with the request. `act` returns the status and sets the Outcome of the request.
- * Afterwards the events are handed over. Returns kNotHeld if there is no such request. */
+/* Calls `act` with the request whose tag is in the exchange, and then hands the events over. `act`
+ * sets the Outcome of the request and returns the status. Returns kNotHeld if no request has the
+ * tag. */
 template <typename Scope, typename Act> int32_t on_request(Environment *environment, Act act)
 {
   uint32_t tag = environment->exchange->tag;

@@ -34,9 +34,9 @@ private:
 bool read_time(napi_env env, napi_value value, uint64_t *milliseconds);
 
 /* Converts a snapshot to `{ names: string[], clientIds: string[], threadIds: number[], threadNames:
- * string[], locks: ArrayBuffer }`; `locks` has the wlk_lock_info structs, as 32-bit numbers. With
- * `pids`, one for each client, the object also has `pids: number[]`. If the conversion fails,
- * returns null, with an exception pending. */
+ * string[], locks: ArrayBuffer }`; `locks` has the wlk_lock_info structs, as 32-bit numbers. If
+ * `pids` is not null, it has one number for each client, and the object also has `pids: number[]`.
+ * If the conversion fails, returns null, with an exception pending. */
 napi_value snapshot_value(
     napi_env env, const wlk_snapshot *snapshot, const uint32_t *pids = nullptr);
 
