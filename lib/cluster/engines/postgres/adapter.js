@@ -166,9 +166,8 @@ class PostgresAdapter {
     try {
       await link.open(this.#source, ttl, ttl, 'SELECT', false);
       const { clientId } = info;
-      // The second `awake` reads the end of a quarantine that `open` may have begun. A function
-      // call sees what an earlier function call of the statement wrote; a read of the table would
-      // not.
+      // `awake`, which `open` has also called, returns the end of a quarantine that `open` may have
+      // begun. A read of the table would not see what `open` wrote in the same statement.
       const [{ life, pause }] = await this.#withTables(link, {
         text: `SELECT ${this.#schema}.open($1, $2, $3, $4, $5, $6, $7) AS life,
           extract(epoch FROM ${this.#schema}.awake('', 0) - clock_timestamp()) * 1000 AS pause`,
@@ -343,7 +342,7 @@ class PostgresAdapter {
   async query(name, which) {
     const held = which === 'held' ? 'AND token IS NOT NULL' : '';
     const key = name === undefined ? '' : `AND key = ${literal(this.#keyOf(name))}`;
-    // A transaction that guards a lock keeps the lock held even after its session has expired.
+    // A transaction that guards a lock keeps it held even after the lock's session has expired.
     const isGuarded =
       'token IS NOT NULL AND EXISTS (SELECT FROM pg_stat_activity WHERE backend_xid = r.xmax)';
     const rows = await this.#overAnyClient(
@@ -379,8 +378,8 @@ class PostgresAdapter {
   async guard(client, { ref, token }) {
     const isHeld = `SELECT token FROM ${this.#schema}.request
       WHERE session = ${this.#session} AND ref = ${Number(ref)} AND token = ${BigInt(token)}`;
-    // A query without values is one message, and outside a transaction its now() is the time of the
-    // query itself.
+    // A query without values is a single message. Outside a transaction, now() is the time of that
+    // message, like statement_timestamp().
     const [inside, isolation, seen] = await rowInTransaction(
       client,
       `SELECT now() <> statement_timestamp(), current_setting('transaction_isolation'),
@@ -402,8 +401,8 @@ class PostgresAdapter {
    * generation.
    */
   #dropLinks() {
-    // The session may not have received the last answer, so it may not know the thefts that the
-    // answer listed.
+    // The session may not have received the answer to the last renewal, so it may not know the
+    // thefts that this answer listed.
     this.#knownThefts = [];
     this.#link?.drop();
     this.#link = undefined;
@@ -455,7 +454,7 @@ class PostgresAdapter {
   }
 
   /**
-   * Runs a SELECT without values over the current connection, or another one.
+   * Runs a SELECT without values over the current connection, or over another one if there is none.
    * @param {string} statement
    */
   async #overAnyClient(statement) {
@@ -463,8 +462,9 @@ class PostgresAdapter {
   }
 
   /**
-   * Runs a SELECT without values over another connection. It has the user's settings, and this
-   * session may not know the epoch of its server. `before` runs first, in a transaction of its own.
+   * Runs a SELECT without values over another connection. That connection has the user's settings,
+   * and its server may be in an epoch that this session does not know. `before` runs first, in a
+   * transaction of its own.
    * @param {string} statement @param {string} [before]
    */
   async #overPool(statement, before = 'SELECT') {
@@ -478,7 +478,8 @@ class PostgresAdapter {
 
   /**
    * Runs a statement as `#overAnyClient` does, even if the connection is replaced meanwhile. The
-   * statement must be harmless to repeat, and may grant locks.
+   * statement must be harmless to repeat. It may grant locks, so over another connection `awake`
+   * runs first.
    * @param {string} statement
    */
   async #runUntilDone(statement) {
@@ -492,7 +493,7 @@ class PostgresAdapter {
   }
 
   /**
-   * Runs a statement that begins a session. If tables are missing or empty, it creates them first.
+   * Runs a statement that begins a session, after creating tables that are missing or empty.
    * @param {Link} link @param {Parameters<Link['run']>[0]} query
    */
   async #withTables(link, query) {
@@ -507,7 +508,7 @@ class PostgresAdapter {
     return link.run(query);
   }
 
-  /** Rejects if the tables are missing or of another version. @param {Link} link */
+  /** Rejects if tables are missing, or have another version or durability. @param {Link} link */
   async #examine(link) {
     const rows = await link.run(
       `SELECT version, durability FROM ${this.#schema}.lasting WHERE version <> ${VERSION}

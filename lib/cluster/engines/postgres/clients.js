@@ -26,7 +26,8 @@ const BESIDE = '{ pool }), with a Pool of pg that you make next to it';
 const SQL = 'openBucket(name, { sql: postgres(connectionString) }) with postgres.js';
 
 /**
- * Objects that users may have. The first that fits names the object, and what to pass instead.
+ * Objects that users may pass. The first entry that fits says what the object is, and what to pass
+ * instead of a wrong object.
  * @type {[fits: (value: any) => unknown, what: string, instead: string][]}
  */
 const KNOWN = [
@@ -60,7 +61,7 @@ const KNOWN = [
   [isPool, 'a Pool of pg', '{ pool })'],
 ];
 
-/** Settings by which a connection is often described. */
+/** Settings that often describe a connection. */
 const SETTINGS = ['connectionString', 'host', 'database', 'user'];
 
 /** @param {any} value @returns {[what: string, instead: string]} */

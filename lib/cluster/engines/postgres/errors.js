@@ -41,7 +41,7 @@ const PASSING = /^(08|40|53(?!200)|57|58|25006|26000|55006|55P03)/;
 
 /**
  * The only "feature not supported" error that goes away: a statement was prepared for tables that
- * were replaced since.
+ * have been replaced since.
  */
 const OTHER_PLAN = /cached plan must not change result type/;
 

@@ -40,7 +40,10 @@ async function callBack(promise, done) {
   done(undefined, result);
 }
 
-/** @typedef {{ text: string, values?: unknown[] }} Query several statements only without values */
+/**
+ * @typedef {{ text: string, values?: unknown[] }} Query without values, `text` may contain several
+ *   statements
+ */
 
 /**
  * @typedef {object} ClientEvents
@@ -53,11 +56,13 @@ async function callBack(promise, done) {
  * @typedef {object} Client a connection of the user's library that one session keeps. Values are
  *   strings as the server writes them, or null. It does not keep the event loop alive, except
  *   between `ref` and `unref`
- * @property {number | undefined} processID what the login said, from the first answer on
- * @property {(channel: string, events: ClientEvents) => void} attach called once, at first
+ * @property {number | undefined} processID the pid that the login reported; set by the first answer
+ *   at the latest
+ * @property {(channel: string, events: ClientEvents) => void} attach called once, before any other
+ *   method
  * @property {(query: Query) => Promise<any[]>} query resolves to the rows of the last SELECT
  * @property {(text: string, values: unknown[], done: Done) => void} row for texts that are used
- *   often: returns the only row, as an array
+ *   often: passes the only row to `done`, as an array
  * @property {() => void} ref
  * @property {() => void} unref
  * @property {(error: unknown) => void} discard ends the connection at once, without events
@@ -94,13 +99,13 @@ class PostgresLink {
   /** Whether the session's notifications certainly arrive. */
   isListening = false;
   /**
-   * Unanswered questions. Only the first one was sent, since a client of pg accepts one at a time.
+   * Unanswered questions. Only the first one was sent, since a pg client runs one query at a time.
    */
   #questions = /** @type {Question[]} */ ([]);
 
   /**
    * @param {Client} client @param {string} session whose channel it listens on
-   * @param {string} schema for messages
+   * @param {string} schema for error messages
    */
   constructor(client, session, schema) {
     this.#client = client;
@@ -114,8 +119,8 @@ class PostgresLink {
   }
 
   /**
-   * Prepares the connection, and runs a last SELECT, whose rows it returns. If the session may
-   * already hold something, `listens` must be true, and the connection listens from the beginning.
+   * Prepares the connection, then runs a SELECT and returns its rows. If the session may already
+   * hold something, `listens` must be true, so that the connection listens from the beginning.
    * @param {Source} source of the client @param {number} ttl
    * @param {number} time the time limit in milliseconds @param {string} then the SELECT
    * @param {boolean} listens @returns {Promise<any[]>}
@@ -276,8 +281,8 @@ class PostgresLink {
 }
 
 /**
- * With these settings, grants wait for the disk, and for a standby if there is one, even if the
- * role has other settings.
+ * With this setting, grants wait for the disk, and for a synchronous standby if there is one, even
+ * if the role has turned that off.
  * @param {boolean} isLocal to the transaction
  */
 const waitForDisk = (isLocal) => `
@@ -285,9 +290,9 @@ const waitForDisk = (isLocal) => `
     WHERE current_setting('synchronous_commit') IN ('off', 'local')`;
 
 /**
- * The settings that the statements need, even if the role has other settings. Older servers do not
- * know some of them. Queues must be read in the order of their index, up to the wanted row; a
- * bitmap scan would read and sort a whole queue.
+ * The settings that the statements need, even if the role has other settings. Older servers lack
+ * some of the timeouts, so these are set only if they exist. Queues must be read in the order of
+ * their index, up to the wanted row; a bitmap scan would read and sort a whole queue.
  * @param {number} ttl
  */
 const settings = (ttl) => `

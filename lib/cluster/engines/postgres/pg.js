@@ -23,7 +23,7 @@ const RAW = { getTypeParser: () => (/** @type {string} */ value) => value };
 
 /** The number of prepared statements. */
 let count = 0;
-/** Other buckets may have used the client earlier, so names must be unique. */
+/** Other buckets may have used the client earlier, so the names of statements must be unique. */
 const nextName = () => `web-locks ${++count}`;
 
 /**
@@ -206,8 +206,7 @@ class PgClient {
 /**
  * Gets a client by a callback, because a promise would settle too late: an error that arrives
  * together with the answer to the login would find no listener. A pool that takes no callback
- * returns a promise. Errors that the client emits meanwhile are ignored; see `giveBack` and
- * `discard`.
+ * returns a promise. The client gets a listener that ignores errors, which `giveBack` removes.
  * @param {Pool} pool @returns {Promise<any>}
  */
 const connect = (pool) =>
@@ -228,7 +227,7 @@ function giveBack(client) {
 }
 
 /**
- * Releases a client and ends it, because its stream may never report its end.
+ * Releases a client and destroys its stream, which may never end if the server does not answer.
  * @param {any} client @param {unknown} error
  */
 function discard(client, error) {
@@ -296,7 +295,8 @@ class PgSource {
 
   /**
    * Runs a statement, or several without values, over a client that is then given back.
-   * @param {string} text @param {number} [time] milliseconds after which an exhausted pool is told
+   * @param {string} text
+   * @param {number} [time] the time limit in milliseconds; an exhausted pool rejects earlier
    * @returns {Promise<any[]>} the rows of the last SELECT
    */
   query(text, time = Number.POSITIVE_INFINITY) {
@@ -332,8 +332,8 @@ class PgSource {
   }
 
   /**
-   * Destroys the connections of clients whose server does not answer, because they would keep the
-   * pool from ending.
+   * Destroys the connections of clients that are still connecting or running a statement. If the
+   * server does not answer, these clients would keep the pool from ending.
    */
   end() {
     this.cancel();
@@ -388,7 +388,7 @@ class PgSource {
     const now = performance.now();
     const isFull = isFullyUsed(this.pool);
     const isLate = this.#pending && now - this.#pending.since > LATE_MS && this.#count < MOST;
-    // A further request would only queue up after the late requests.
+    // In a fully used pool, a further request would only queue up behind the late requests.
     if (!this.#pending || (isLate && !isFull)) this.#connect(now, isFull);
     const { promise } = /** @type {{ promise: Promise<any> }} */ (this.#pending);
     return new Promise((resolve, reject) => {

@@ -4,7 +4,7 @@
  * Clients of postgres.js for PostgreSQL (link.js). A bucket makes its own connection with the
  * options of the user's `sql`, so that queries of the user never delay a renewal.
  *
- * All versions 3 of postgres.js make such a connection for `sql.listen`, and store the instance
+ * All 3.x versions of postgres.js make such a connection for `sql.listen`, and store the instance
  * that has the connection in `sql.listen.sql`. A client never connects again, because its settings
  * and statements are bound to its connection.
  */
@@ -32,14 +32,14 @@ const isSql = (value) =>
   typeof value.options.shared === 'object';
 
 /**
- * Whether a value is the `sql` that a callback of `sql.begin` gets, or a reserved one.
+ * Whether a value is the `sql` that a callback of `sql.begin` gets, or that `sql.reserve` returns.
  * @param {any} value
  */
 const isTransaction = (value) => typeof value?.unsafe === 'function' && !('listen' in value);
 
 /**
- * `listen` makes its instance first, and then reads the name of the channel. This name throws, so
- * nothing connects.
+ * A channel name for `listen`, which makes its instance before it reads the name. Reading this name
+ * throws, so nothing connects.
  */
 const UNREADABLE = {
   toString() {
@@ -108,7 +108,7 @@ const connected = (socket) =>
 class SqlClient {
   #source;
   #sql;
-  /** What postgres.js looks up when a notification arrives. @type {Record<string, unknown>} */
+  /** Where postgres.js looks up the listeners of a channel. @type {Record<string, unknown>} */
   #channels;
   /** @type {ClientEvents | undefined} */
   #events;
@@ -122,12 +122,12 @@ class SqlClient {
   /** @param {SqlSource} source @param {Sql} sql of the user */
   constructor(source, sql) {
     this.#source = source;
-    // An instance of its own, whose `listen` makes the connection, so that options and channels are
-    // those of this client alone.
+    // The client has an instance of its own, whose `listen` makes the connection, so that it shares
+    // its options and channels with no other client.
     const { listen, options } = newListenerOf(sql);
     const { host, port } = options;
     Object.assign(options, OPTIONS, {
-      // More hosts than one would have postgres.js connect again and again.
+      // With more than one host, postgres.js would connect again and again.
       host: host.slice(0, 1),
       port: port.slice(0, 1),
       shared: { retries: 0, typeArrayMap: {} },
@@ -163,7 +163,7 @@ class SqlClient {
   /** @param {Query} query @returns {Promise<any[]>} */
   async query({ text, values = [] }) {
     const answer = await this.#sql.unsafe(text, values.map(textOf));
-    // Of several statements, postgres.js returns those that have rows.
+    // For several statements, postgres.js returns an array of the results that have rows.
     const result = 'command' in answer ? answer : answer.at(-1);
     this.processID = result.state.pid;
     return [...result];
@@ -236,7 +236,7 @@ class SqlSource {
     for (const client of this.#clients) client.discard();
   }
 
-  /** A server that ended a connection, or that is a standby, is asked last. */
+  /** Makes the next connection try another host first: the last one may be down, or a standby. */
   useNextHost() {
     this.#host++;
   }

@@ -3,9 +3,9 @@
 
 module.exports = `
 -- The lock state in PostgreSQL (13 or newer), and the functions that change it. web-locks/postgres
--- runs this on first use. Where the application may not create tables, an administrator runs it as
--- it is (docs/CLUSTER.md). "web_locks" is the schema; "/*unlogged*/" becomes UNLOGGED if the user
--- wants that. Time is clock_timestamp() of this server.
+-- runs this on first use. If the application may not create tables, an administrator runs the
+-- script unchanged (docs/CLUSTER.md). "web_locks" is the schema; "/*unlogged*/" becomes UNLOGGED if
+-- the user wants that. Time is clock_timestamp() of this server.
 --
 -- Parameters that many functions have:
 --   me         the caller's session
@@ -17,7 +17,7 @@ module.exports = `
 --
 -- Each function runs in a transaction of its own and takes locks in this order, so that there is no
 -- deadlock: the epoch (an advisory lock, then the row of "lasting"), names (advisory locks,
--- ascending), the caller's row of "session", and then nothing that could wait. Rows of other
+-- ascending), the caller's row of "session", and then no lock that it must wait for. Rows of other
 -- sessions, and rows of "request", which users guard (FOR KEY SHARE), must be locked with SKIP
 -- LOCKED. Updates of these rows must not change a key column, so that they wait for no guard.
 
@@ -26,16 +26,16 @@ SELECT pg_advisory_xact_lock(22350, hashtext('web_locks'));
 
 DO $create$ BEGIN
   IF to_regnamespace('web_locks') IS NULL THEN CREATE SCHEMA web_locks; END IF;
-  -- If only one of these tables was dropped, its content is lost, and a new epoch must begin: see
-  -- "reborn".
+  -- If "session", "request" or "lapsed" was dropped, its content is lost, and a new epoch must
+  -- begin: see "reborn".
   IF to_regclass('web_locks.epoch') IS NOT NULL AND (to_regclass('web_locks.session') IS NULL
     OR to_regclass('web_locks.request') IS NULL OR to_regclass('web_locks.lapsed') IS NULL)
   THEN DELETE FROM web_locks.epoch; END IF;
 END $create$;
 
--- This row is never deleted. "ttl" must be at least as long as any lease that may still last, see
--- "lower_ttl". "lives" has the last 100 known epochs, this server's and those that clients
--- reported.
+-- The only row of this table is never deleted. "ttl" must be at least as long as any lease that may
+-- still last, see "lower_ttl". "lives" has the last 100 known epochs, this server's and those that
+-- clients reported.
 CREATE TABLE IF NOT EXISTS web_locks.lasting (
   one bool PRIMARY KEY DEFAULT true CHECK (one),
   version int NOT NULL,
@@ -57,7 +57,7 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.epoch (
 );
 
 -- Leases. "expires" = 1970: the session is dead for ever, and its rows in "request" are being
--- deleted. "conn": the number of its connection; older connections must change nothing. "client":
+-- deleted. "conn": the number of the connection; older connections must change nothing. "client":
 -- the client id. "info": JSON in ASCII, which any encoding has. "graced": the lease was extended
 -- since its last renewal, because of the server's clock. "step", "answers": the last step, which
 -- gets the same answers if it comes again.
@@ -164,9 +164,9 @@ BEGIN
 END $$;
 
 -- Begins a new epoch with a quarantine if the lock state may lack grants: the server is another
--- one, or a client has seen an epoch or token that this server does not know (R5). Former holders
--- lose their locks by their own clocks first. Known leases are extended to the quarantine's end, so
--- that sessions that can renew survive. The quarantine is as long as the longest lease that may
+-- one, or a client has seen an epoch or token that this server does not know (R5). Before the
+-- quarantine ends, former holders lose their locks by their own clocks. Known leases are renewed,
+-- so that sessions that can renew survive. The quarantine is as long as the longest lease that may
 -- still last, or as the caller's "its_lease" if that is longer. Unknown sessions may have leases of
 -- the same length as the caller.
 --
@@ -205,7 +205,7 @@ BEGIN
   UPDATE web_locks.lasting SET lives = known[greatest(cardinality(known) - 99, 1):];
   PERFORM setval('web_locks.token', greatest(
     greatest(last, seen_token) + 1000000, (extract(epoch FROM present) * 1e6)::bigint));
-  -- A session may have renewed in the meantime.
+  -- A session may have renewed since "present", and its lease must not become shorter.
   UPDATE web_locks.session
     SET expires = greatest(present + ttl, least(expires, clock_timestamp() + ttl)),
       renewed = present, graced = false
@@ -289,8 +289,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- Reaps the rows of a session in a queue if the session has expired. It also deletes the session if
--- it has no other rows, because perhaps no sweep follows. It skips rows that a user guards, and
+-- Reaps the rows of a session in a queue if the session has expired. It also deletes a session that
+-- has no other rows, because perhaps no sweep follows. It skips rows that a user guards, and
 -- sessions that are renewing or stepping.
 --
 --   Output   whether it deleted any row of the queue
@@ -304,7 +304,7 @@ BEGIN
   IF until > clock_timestamp() THEN RETURN false; END IF;
   IF until > 'epoch' THEN
     PERFORM web_locks.grace();
-    -- From here on the session cannot renew.
+    -- After this statement, the session cannot renew.
     WITH ended AS (
       SELECT id, expires FROM web_locks.session
       WHERE id = its_session AND expires <= clock_timestamp() FOR UPDATE SKIP LOCKED)
@@ -498,8 +498,8 @@ DECLARE
   count int := cardinality(kinds);
   from_i int := 1;
   marks int := 0;
-  -- Steps that contain only ends are not recorded, because ends get the same answers if they are
-  -- executed again.
+  -- Steps that contain only ends without marks are not recorded, because such ends get the same
+  -- answers if they are executed again.
   is_kept bool := false;
 BEGIN
   IF listens THEN PERFORM web_locks.listen(me); END IF;
@@ -558,10 +558,10 @@ BEGIN
   RETURN codes;
 END $$;
 
--- Executes a step that consists of one request and no theft, like "step" but faster. It first
+-- Executes a step that consists of one request, which is no theft, like "step" but faster. It first
 -- records the answer that the request gets if the name is free.
 --
---   Input    as for "step", for its only operation; waits: it is no ifAvailable
+--   Input    as for "step", for its only operation; waits: false for an ifAvailable
 --   Output   the only entry of "step"
 CREATE OR REPLACE FUNCTION web_locks.request_alone(
   me bigint, its_conn int, its_step bigint, waits bool, reference bigint, k bytea, its_name bytea,
@@ -575,7 +575,7 @@ DECLARE
   number bigint;
 BEGIN
   done := web_locks.lock_name(k);
-  -- The row lock prevents other transactions from ending the session during this step.
+  -- The UPDATE locks the row, so that no other transaction ends the session during this step.
   number := nextval('web_locks.token');
   UPDATE web_locks.session SET step = its_step, answers = ARRAY[number]
     WHERE id = me AND conn = its_conn AND step <> its_step AND expires > clock_timestamp();
@@ -681,7 +681,7 @@ BEGIN
     END IF;
   END IF;
   IF queue.fits THEN
-    -- The call above may have granted earlier requests.
+    -- The call above may have granted earlier requests, with tokens greater than "number".
     IF NOT queue.is_first THEN its_token := nextval('web_locks.token'); END IF;
     INSERT INTO web_locks.request VALUES (k, least(its_rank, 0), number, me, reference, its_token,
       is_shared, its_priority, known, its_weight, its_name, its_label, present, present);
@@ -789,7 +789,8 @@ CREATE OR REPLACE FUNCTION web_locks.drop_marks(most int) RETURNS void LANGUAGE 
     ORDER BY until LIMIT most FOR UPDATE SKIP LOCKED))
 $$;
 
--- Starts a session. An advisory lock shows the connection to a client that creates the tables.
+-- Starts a session. Until the connection ends, an advisory lock shows to a client that creates the
+-- tables that this connection used them: see "is_new".
 --
 --   Input    milliseconds: the length of its leases
 --   Output   the epoch
@@ -840,7 +841,8 @@ END $$;
 --   Input    told: refs of thefts that the caller knows
 --   Output   alive; if it is false, all other values are NULL:
 --     refs, tokens   all locks and requests of the session; 0 for a waiter
---     next_expiry_in, grants_in   milliseconds; NULL for never
+--     next_expiry_in   milliseconds to the end of another session's lease; NULL for none
+--     grants_in  milliseconds to the end of the quarantine; 0 for none
 --     its_life   the epoch
 --     its_step   the last recorded step
 --     stolen     refs and thieves as JSON; NULL for none
@@ -866,7 +868,8 @@ BEGIN
     DELETE FROM web_locks.theft WHERE session = me AND ref = ANY (told);
   END IF;
   SELECT json_object_agg(ref, thief) INTO stolen FROM web_locks.theft WHERE session = me;
-  -- A lock that a user guards cannot be ended yet; the minimum prevents a busy loop of sweeps.
+  -- An expired session remains while a user guards its lock; the minimum prevents a busy loop of
+  -- sweeps.
   SELECT extract(epoch FROM min(expires) - clock_timestamp()) * 1000
     INTO next_expiry_in FROM web_locks.session WHERE id <> me;
   IF next_expiry_in < 50 THEN next_expiry_in := 50; END IF;

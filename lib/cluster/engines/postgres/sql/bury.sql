@@ -1,5 +1,5 @@
--- Reaps the rows of a session in a queue if the session has expired. It also deletes the session if
--- it has no other rows, because perhaps no sweep follows. It skips rows that a user guards, and
+-- Reaps the rows of a session in a queue if the session has expired. It also deletes a session that
+-- has no other rows, because perhaps no sweep follows. It skips rows that a user guards, and
 -- sessions that are renewing or stepping.
 --
 --   Output   whether it deleted any row of the queue
@@ -13,7 +13,7 @@ BEGIN
   IF until > clock_timestamp() THEN RETURN false; END IF;
   IF until > 'epoch' THEN
     PERFORM web_locks.grace();
-    -- From here on the session cannot renew.
+    -- After this statement, the session cannot renew.
     WITH ended AS (
       SELECT id, expires FROM web_locks.session
       WHERE id = its_session AND expires <= clock_timestamp() FOR UPDATE SKIP LOCKED)

@@ -30,9 +30,9 @@ BEGIN
 END $$;
 
 -- Begins a new epoch with a quarantine if the lock state may lack grants: the server is another
--- one, or a client has seen an epoch or token that this server does not know (R5). Former holders
--- lose their locks by their own clocks first. Known leases are extended to the quarantine's end, so
--- that sessions that can renew survive. The quarantine is as long as the longest lease that may
+-- one, or a client has seen an epoch or token that this server does not know (R5). Before the
+-- quarantine ends, former holders lose their locks by their own clocks. Known leases are renewed,
+-- so that sessions that can renew survive. The quarantine is as long as the longest lease that may
 -- still last, or as the caller's "its_lease" if that is longer. Unknown sessions may have leases of
 -- the same length as the caller.
 --
@@ -71,7 +71,7 @@ BEGIN
   UPDATE web_locks.lasting SET lives = known[greatest(cardinality(known) - 99, 1):];
   PERFORM setval('web_locks.token', greatest(
     greatest(last, seen_token) + 1000000, (extract(epoch FROM present) * 1e6)::bigint));
-  -- A session may have renewed in the meantime.
+  -- A session may have renewed since "present", and its lease must not become shorter.
   UPDATE web_locks.session
     SET expires = greatest(present + ttl, least(expires, clock_timestamp() + ttl)),
       renewed = present, graced = false

@@ -1,7 +1,7 @@
 -- The lock state in PostgreSQL (13 or newer), and the functions that change it. web-locks/postgres
--- runs this on first use. Where the application may not create tables, an administrator runs it as
--- it is (docs/CLUSTER.md). "web_locks" is the schema; "/*unlogged*/" becomes UNLOGGED if the user
--- wants that. Time is clock_timestamp() of this server.
+-- runs this on first use. If the application may not create tables, an administrator runs the
+-- script unchanged (docs/CLUSTER.md). "web_locks" is the schema; "/*unlogged*/" becomes UNLOGGED if
+-- the user wants that. Time is clock_timestamp() of this server.
 --
 -- Parameters that many functions have:
 --   me         the caller's session
@@ -13,7 +13,7 @@
 --
 -- Each function runs in a transaction of its own and takes locks in this order, so that there is no
 -- deadlock: the epoch (an advisory lock, then the row of "lasting"), names (advisory locks,
--- ascending), the caller's row of "session", and then nothing that could wait. Rows of other
+-- ascending), the caller's row of "session", and then no lock that it must wait for. Rows of other
 -- sessions, and rows of "request", which users guard (FOR KEY SHARE), must be locked with SKIP
 -- LOCKED. Updates of these rows must not change a key column, so that they wait for no guard.
 

@@ -1,4 +1,5 @@
--- Starts a session. An advisory lock shows the connection to a client that creates the tables.
+-- Starts a session. Until the connection ends, an advisory lock shows to a client that creates the
+-- tables that this connection used them: see "is_new".
 --
 --   Input    milliseconds: the length of its leases
 --   Output   the epoch

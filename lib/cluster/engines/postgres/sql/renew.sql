@@ -3,7 +3,8 @@
 --   Input    told: refs of thefts that the caller knows
 --   Output   alive; if it is false, all other values are NULL:
 --     refs, tokens   all locks and requests of the session; 0 for a waiter
---     next_expiry_in, grants_in   milliseconds; NULL for never
+--     next_expiry_in   milliseconds to the end of another session's lease; NULL for none
+--     grants_in  milliseconds to the end of the quarantine; 0 for none
 --     its_life   the epoch
 --     its_step   the last recorded step
 --     stolen     refs and thieves as JSON; NULL for none
@@ -29,7 +30,8 @@ BEGIN
     DELETE FROM web_locks.theft WHERE session = me AND ref = ANY (told);
   END IF;
   SELECT json_object_agg(ref, thief) INTO stolen FROM web_locks.theft WHERE session = me;
-  -- A lock that a user guards cannot be ended yet; the minimum prevents a busy loop of sweeps.
+  -- An expired session remains while a user guards its lock; the minimum prevents a busy loop of
+  -- sweeps.
   SELECT extract(epoch FROM min(expires) - clock_timestamp()) * 1000
     INTO next_expiry_in FROM web_locks.session WHERE id <> me;
   IF next_expiry_in < 50 THEN next_expiry_in := 50; END IF;

@@ -1,7 +1,7 @@
--- Executes a step that consists of one request and no theft, like "step" but faster. It first
+-- Executes a step that consists of one request, which is no theft, like "step" but faster. It first
 -- records the answer that the request gets if the name is free.
 --
---   Input    as for "step", for its only operation; waits: it is no ifAvailable
+--   Input    as for "step", for its only operation; waits: false for an ifAvailable
 --   Output   the only entry of "step"
 CREATE OR REPLACE FUNCTION web_locks.request_alone(
   me bigint, its_conn int, its_step bigint, waits bool, reference bigint, k bytea, its_name bytea,
@@ -15,7 +15,7 @@ DECLARE
   number bigint;
 BEGIN
   done := web_locks.lock_name(k);
-  -- The row lock prevents other transactions from ending the session during this step.
+  -- The UPDATE locks the row, so that no other transaction ends the session during this step.
   number := nextval('web_locks.token');
   UPDATE web_locks.session SET step = its_step, answers = ARRAY[number]
     WHERE id = me AND conn = its_conn AND step <> its_step AND expires > clock_timestamp();

@@ -43,7 +43,7 @@ BEGIN
     END IF;
   END IF;
   IF queue.fits THEN
-    -- The call above may have granted earlier requests.
+    -- The call above may have granted earlier requests, with tokens greater than "number".
     IF NOT queue.is_first THEN its_token := nextval('web_locks.token'); END IF;
     INSERT INTO web_locks.request VALUES (k, least(its_rank, 0), number, me, reference, its_token,
       is_shared, its_priority, known, its_weight, its_name, its_label, present, present);

@@ -28,8 +28,8 @@ DECLARE
   count int := cardinality(kinds);
   from_i int := 1;
   marks int := 0;
-  -- Steps that contain only ends are not recorded, because ends get the same answers if they are
-  -- executed again.
+  -- Steps that contain only ends without marks are not recorded, because such ends get the same
+  -- answers if they are executed again.
   is_kept bool := false;
 BEGIN
   IF listens THEN PERFORM web_locks.listen(me); END IF;

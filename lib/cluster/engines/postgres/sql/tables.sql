@@ -1,15 +1,15 @@
 DO $create$ BEGIN
   IF to_regnamespace('web_locks') IS NULL THEN CREATE SCHEMA web_locks; END IF;
-  -- If only one of these tables was dropped, its content is lost, and a new epoch must begin: see
-  -- "reborn".
+  -- If "session", "request" or "lapsed" was dropped, its content is lost, and a new epoch must
+  -- begin: see "reborn".
   IF to_regclass('web_locks.epoch') IS NOT NULL AND (to_regclass('web_locks.session') IS NULL
     OR to_regclass('web_locks.request') IS NULL OR to_regclass('web_locks.lapsed') IS NULL)
   THEN DELETE FROM web_locks.epoch; END IF;
 END $create$;
 
--- This row is never deleted. "ttl" must be at least as long as any lease that may still last, see
--- "lower_ttl". "lives" has the last 100 known epochs, this server's and those that clients
--- reported.
+-- The only row of this table is never deleted. "ttl" must be at least as long as any lease that may
+-- still last, see "lower_ttl". "lives" has the last 100 known epochs, this server's and those that
+-- clients reported.
 CREATE TABLE IF NOT EXISTS web_locks.lasting (
   one bool PRIMARY KEY DEFAULT true CHECK (one),
   version int NOT NULL,
@@ -31,7 +31,7 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.epoch (
 );
 
 -- Leases. "expires" = 1970: the session is dead for ever, and its rows in "request" are being
--- deleted. "conn": the number of its connection; older connections must change nothing. "client":
+-- deleted. "conn": the number of the connection; older connections must change nothing. "client":
 -- the client id. "info": JSON in ASCII, which any encoding has. "graced": the lease was extended
 -- since its last renewal, because of the server's clock. "step", "answers": the last step, which
 -- gets the same answers if it comes again.
