@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Operations that the server answered with BUSY (R4). Each operation is repeated in a step of its
- * own, after a delay that doubles every time.
+ * Operations that the server answered with BUSY (R4). Each operation is repeated in a later step,
+ * after a delay that doubles every time up to a limit.
  */
 
 /** @import { Op } from '../adapter.js' */

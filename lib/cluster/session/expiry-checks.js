@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Decides when to check for expired leases. The server does not report that a lease has expired or
- * that a quarantine has ended, and both can make waiting requests grantable. The first check of a
- * session is made even if nothing waits, and removes what expired sessions have left behind.
+ * Decides when to check for expired leases. No server reports that a quarantine has ended, and most
+ * do not report that a lease has expired; both can make waiting requests grantable. The first check
+ * is made even if nothing waits, and removes what expired sessions have left behind.
  */
 
 /** @import { Renewal } from '../adapter.js' */
@@ -25,9 +25,7 @@ class ExpiryChecks {
     return this.#endsLeases && !this.#mayBeQuarantined;
   }
 
-  /**
-   * Must be called for a new session or connection, since a quarantine may have begun meanwhile.
-   */
+  /** Must be called when the connection fails or a session opens: a quarantine may have begun. */
   expectQuarantine() {
     this.#mayBeQuarantined = true;
   }
@@ -44,12 +42,12 @@ class ExpiryChecks {
   }
 
   /**
-   * Returns when to check next; undefined for never.
+   * Returns the time of the next check; undefined for none.
    * @param {Renewal} renewal
    * @param {{ now: number, ttl: number, waiting: number }} state `waiting`: how many requests wait
    */
   handleRenewal({ nextExpiryIn, grantsIn }, { now, ttl, waiting }) {
-    // The last check may have come before the quarantine was over.
+    // If the quarantine has just ended, check at once: the last check may have come before its end.
     const isOver = this.#mayBeQuarantined && grantsIn <= 0;
     this.#mayBeQuarantined = grantsIn > 0;
     if (this.#isFirst) return now;
@@ -57,8 +55,8 @@ class ExpiryChecks {
     const grants = isOver || grantsIn > 0 ? grantsIn : Number.POSITIVE_INFINITY;
     const rest = Math.min(nextExpiryIn, grants);
     if (rest === Number.POSITIVE_INFINITY) return undefined;
-    // A session that the server cannot end yet must not cause one check after another, so there is
-    // a pause between checks.
+    // The pause between checks is for an expired session that the server cannot end yet: it must
+    // not cause one check after another.
     return Math.max(now + Math.max(rest, 0) + 1, this.#last + ttl / 20);
   }
 }

@@ -2,12 +2,12 @@
 
 /**
  * Applies answers, hints and renewals to the requests of an open session, and notifies the
- * listener. It also ends requests that the server lists and this session does not have.
+ * listener. It also ends requests that the server lists but this session does not have.
  *
  * A waiting group is a unit: the user holds its locks once all are granted. If the server loses a
- * lock of the group, the session gives back all of them and requests them again at once, after all
- * other requests. Otherwise a group could keep one lock while it waits for another lock after a
- * later request, and cause a deadlock.
+ * lock of the group before that, the session gives back the others and requests all of them
+ * together, behind all other requests. Otherwise the group could keep one lock while it waits for
+ * another one behind a later request, and cause a deadlock.
  */
 
 const { GRANTED_PARTIAL, ASKED, ENDING, HELD, WAITING } = require('./tracked-request.js');
@@ -45,7 +45,7 @@ class Grants {
     this.#onBusy = onBusy;
   }
 
-  /** Called when a renewal is sent: its answer cannot list requests that ended before. */
+  /** Called when a renewal is sent: its answer cannot list requests that have already ended. */
   forgetEnds() {
     this.#ended.clear();
   }
@@ -56,8 +56,8 @@ class Grants {
    * @param {Renewal} renewal @param {number} news
    */
   compareWithServer({ mine, stolen }, news) {
-    // Thefts are final, so later changes do not matter. They must be applied now, because a later
-    // renewal may not list them.
+    // Thefts are final, so they are applied even to requests that changed later. This must happen
+    // now, because the next renewal may not list them.
     for (const [ref, thief] of stolen ?? []) if (!mine.get(ref)) this.handleTheftHint(ref, thief);
     for (const tracked of this.#requests.all()) {
       const { ref } = tracked.op;
@@ -101,7 +101,7 @@ class Grants {
   }
 
   /**
-   * Repeats a BUSY operation in a step of its own, so that no other operation has to wait for it.
+   * Repeats a BUSY operation in a later step, so that no other operation has to wait for it.
    * `error` names the obstacle, if the server knows it.
    * @param {Op} op @param {TrackedRequest | undefined} tracked @param {unknown} error
    */
@@ -198,8 +198,8 @@ class Grants {
   }
 
   /**
-   * Whether the lock was stolen before its grant arrived. A theft of an earlier epoch does not
-   * count, since a failover may have undone it.
+   * Whether the lock was stolen before its grant, or the answer to its end, arrived. A theft of an
+   * earlier epoch does not count, since a failover may have undone it.
    * @param {TrackedRequest} tracked
    */
   #wasStolen({ thief, thiefLife }) {
@@ -250,8 +250,8 @@ class Grants {
   }
 
   /**
-   * Repeats a request that was lost, together with the requests of its group that the user does not
-   * hold yet.
+   * Repeats a request that the server has lost, together with the requests of its group that the
+   * user does not hold yet.
    * @param {TrackedRequest} tracked
    */
   #requestGroupAgain(tracked) {

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * The adapter's calls that are under way. An answer counts only if it arrives over the connection
- * of the call, and within a time limit. If several steps are unanswered, only the first one is
- * timed; the time limit of the next step begins when the first step is answered.
+ * The calls to the adapter that are under way. An answer counts only while the connection of its
+ * call is in use, and the session gives up this connection if the answer takes too long. Several
+ * unanswered steps share one time limit, which begins anew with each answer.
  */
 
 const { unreachableError } = require('../errors.js');
@@ -142,7 +142,7 @@ class InFlightCalls {
     }
   }
 
-  /** @param {CallTimeout} item is due @returns {string} the beginning of a message */
+  /** @param {CallTimeout} item the item that is due @returns {string} the beginning of a message */
   describeTimeout(item) {
     const call = /** @type {Call} */ (item.slice('no '.length));
     const time = this.#clock.monotonic() - Number(this.#since.get(call));
@@ -150,7 +150,7 @@ class InFlightCalls {
     return `The server did not answer ${what} for ${Math.round(time)} ms, so web-locks reconnects`;
   }
 
-  /** Ignores all answers of the current connection. */
+  /** Ignores all further answers over the current connection. */
   dropConnection() {
     this.connection++;
     for (const call of this.#calls.keys()) this.#timers.clear(CALL_TIMEOUTS[call]);

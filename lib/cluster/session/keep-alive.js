@@ -4,7 +4,7 @@
 
 /** @import { Clock } from './clock.js' */
 
-/** The longest timer of Node.js in milliseconds. */
+/** The longest delay that a Node.js timer accepts, in milliseconds. */
 const FOREVER = 2 ** 31 - 1;
 
 class KeepAlive {

@@ -1,16 +1,17 @@
 'use strict';
 
 /**
- * The lease of a session, as its thread and the keeper's thread know it, in memory that both share.
- * Each cell has one writer, so no lock is needed; a cell is read and written at once (Atomics). Times are microseconds of the session's clocks.
+ * The lease of a session, in memory that the session's thread and the keeper's thread share. Each
+ * cell has one writer, and is read and written atomically, so no lock is needed. Times are
+ * microseconds on the session's clocks.
  *
  * - IS_OPEN, LAST_TURN: written by the session's thread.
- * - IS_DEAD, MONOTONIC_END, CONTINUOUS_END, WALL_END: written by the keeper's thread. The ends belong
- *   to the last lease that the keeper extended. A reader may see some of them changed and others not
- *   yet; each of them alone is an end that the server has granted, so the earliest one holds.
+ * - IS_DEAD, MONOTONIC_END, CONTINUOUS_END, WALL_END: written by the keeper's thread. The last
+ *   three are the end of the lease by each clock, as the keeper extended it last. A reader may see
+ *   old and new values together; the server has granted both, so the earliest end is safe.
  *
- * Each session has cells of its own. So a late answer to its keeper cannot extend the lease of the
- * next session.
+ * Each session has cells of its own, so that a late answer to the keeper cannot extend the lease of
+ * the next session.
  */
 
 /** @import { Clock } from './clock.js' */
@@ -66,7 +67,7 @@ class LeaseCells {
     this.#write(LAST_TURN, time);
   }
 
-  /** Whether the server has told the keeper that the session has ended. */
+  /** Whether the server has rejected an extension because the session has ended. */
   get isDead() {
     return load(this.#cells, IS_DEAD) === 1n;
   }
@@ -75,14 +76,17 @@ class LeaseCells {
     store(this.#cells, IS_DEAD, 1n);
   }
 
-  /** @param {Times} times when the answered call was sent @param {number} time milliseconds */
+  /**
+   * @param {Times} times when the answered call was sent
+   * @param {number} time how long the lease lasts from then on, in milliseconds
+   */
   extend({ sent, continuousSent, wallSent }, time) {
     this.#write(MONOTONIC_END, sent + time);
     this.#write(CONTINUOUS_END, continuousSent + time);
     this.#write(WALL_END, wallSent + time);
   }
 
-  /** Milliseconds until the lease ends that the keeper has extended. @param {Clock} clock */
+  /** How many milliseconds the lease still lasts by these cells. @param {Clock} clock */
   rest(clock) {
     return Math.min(
       this.#read(CONTINUOUS_END) - clock.continuous(),

@@ -1,14 +1,15 @@
 'use strict';
 
 /**
- * Extends the lease of one session from another thread than the session's own, whose event loop may
- * be blocked. It extends only if the session would probably do so itself if its loop turned:
+ * Extends the lease of one session from a thread other than the session's own, whose event loop may
+ * be blocked. It extends the lease only if the session would probably do so if its loop turned:
  *
  * - The session was open when its loop turned last. If the session is cut off from the server, its
- *   lease must end, because nobody can tell it of thefts.
- * - The loop turned within `maxBlocked`. A loop that hangs must not keep others waiting.
- * - The server is in the epoch that the session has seen. In another one, grants of the session may
- *   be missing, and only the session can compare.
+ *   lease must end, because it cannot be notified of thefts.
+ * - The loop turned within the last `maxBlocked` milliseconds. A session whose loop hangs must not
+ *   keep others waiting.
+ * - The server is in the epoch that the session has seen. In another epoch, the server may lack
+ *   locks of the session, and only the session can compare its list with the server's.
  */
 
 /** @import { Adapter, Seen } from '../adapter.js' */
@@ -16,32 +17,33 @@
 /** @typedef {InstanceType<typeof import('./lease-cells.js').LeaseCells>} LeaseCells */
 
 /**
- * @typedef {object} Keeping what the keeper needs to know of a session
- * @property {unknown} ticket of the adapter's `keeperTicket`
- * @property {Seen} seen by the session at its last renewal
- * @property {number} ttl the server's, in milliseconds
+ * @typedef {object} Keeping what the keeper needs to know about a session
+ * @property {unknown} ticket the result of the adapter's `keeperTicket`
+ * @property {Seen} seen what the session has seen, as of its last renewal
+ * @property {number} ttl the server's `ttl` in milliseconds
  * @property {number} margin the fraction of the `ttl` for which a lock is held here
- * @property {number} maxBlocked milliseconds
+ * @property {number} maxBlocked the longest block of the event loop, in milliseconds, during which
+ *   the lease is extended
  */
 
 /**
- * @typedef {object} Keeper a bucket's way to the keeper's thread
- * @property {number} maxBlocked milliseconds
+ * @typedef {object} Keeper gives the sessions of a bucket access to the keeper's thread
+ * @property {number} maxBlocked see Keeping
  * @property {(keeping: Keeping, cells: LeaseCells) => KeptLease} keep starts to keep a session's
  * lease
  */
 
 /**
- * @typedef {object} KeptLease a session's way to its LeaseKeeper
+ * @typedef {object} KeptLease gives a session access to its LeaseKeeper
  * @property {(seen: Seen) => void} update
- * @property {() => Promise<void>} stop resolves when nothing is extended any more; never rejects
+ * @property {() => Promise<void>} stop resolves when the lease is no longer extended; never rejects
  */
 
-/** The pause before another attempt after a failure, as a fraction of the `ttl`. */
+/** The pause before the next attempt if the lease was not extended, as a fraction of the `ttl`. */
 const RETRY = 1 / 20;
 /** The time limit of a call, as a fraction of the `ttl`. */
 const PATIENCE = 1 / 6;
-/** The time from one call to the next. */
+/** The pause after an extension, as a fraction of the `ttl`. */
 const PERIOD = 1 / 3;
 
 class LeaseKeeper {
@@ -55,7 +57,7 @@ class LeaseKeeper {
   /** @type {any} */
   #timer;
   #isStopped = false;
-  /** Counts calls; an answer to a call that was given up does not count. */
+  /** The number of the latest call, which differs from that of a call that was given up. */
   #call = 0;
   /** When calls began to fail; undefined after a success. @type {number | undefined} */
   #failingSince;
@@ -65,9 +67,9 @@ class LeaseKeeper {
    * @param {Keeping} keeping @param {LeaseCells} cells
    * @param {Pick<Clock, 'monotonic' | 'continuous' | 'wall' | 'setTimeout' | 'clearTimeout'>} clock
    *   its times must be those of the session's clock
-   * @param {() => Promise<Adapter>} makeAdapter for a new connection
-   * @param {(error: unknown) => void} onTrouble called if nothing could be extended for a `ttl`,
-   *   once until the next success
+   * @param {() => Promise<Adapter>} makeAdapter makes an adapter with a new connection
+   * @param {(error: unknown) => void} onTrouble called when calls have failed for a `ttl`, and not
+   *   again before the next success
    */
   constructor(keeping, cells, clock, makeAdapter, onTrouble) {
     this.#keeping = keeping;
@@ -87,7 +89,7 @@ class LeaseKeeper {
     this.#keeping = { ...this.#keeping, seen };
   }
 
-  /** Nothing is extended after this call. Resolves when the connection is given back. */
+  /** Stops extending the lease at once. Resolves when the adapter is disposed. */
   async stop() {
     this.#isStopped = true;
     this.#clock.clearTimeout(this.#timer);
@@ -109,7 +111,7 @@ class LeaseKeeper {
 
   async #extend() {
     if (!this.#isWanted) {
-      // The loop may turn again at any time, so this looks often; the server notices nothing.
+      // The loop may turn again at any time, so check often; this does not call the server.
       this.#extendLater(RETRY);
       return;
     }
@@ -131,7 +133,7 @@ class LeaseKeeper {
       };
       const isExtended = (await adapter.extend?.(ticket, seen)) === true;
       if (this.#isStopped) return;
-      // An answer that comes too late for the caller is true nevertheless.
+      // Even if this call was given up meanwhile, the server has extended the lease.
       if (isExtended) this.#cells.extend(times, margin * ttl);
       if (call !== this.#call) return;
       this.#failingSince = undefined;

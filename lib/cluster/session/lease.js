@@ -4,8 +4,8 @@
  * Computes when the session's lease ends in this process (R6). The continuous clock is the most
  * reliable one, because it also counts while the machine sleeps, and nobody can set it. The
  * monotonic and the wall clock are also read, and the lease ends as soon as it has ended by any of
- * the three clocks. A keeper's thread may have extended the lease as well (lease-cells.js): the later
- * end counts.
+ * the three clocks. If the keeper's thread has extended the lease as well (lease-cells.js), the
+ * later of the two ends counts.
  */
 
 /** @import { Clock } from './clock.js' */
@@ -19,7 +19,7 @@
 
 class Lease {
   /**
-   * Memory that the keeper's thread writes to. The lease of another session has other cells.
+   * The cells that the keeper's thread writes to; undefined without a keeper.
    * @type {InstanceType<typeof import('./lease-cells.js').LeaseCells> | undefined}
    */
   cells;

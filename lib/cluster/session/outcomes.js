@@ -17,7 +17,7 @@ const { GRANTED_PARTIAL, ASKED, ENDING, HELD, WAITING } = require('./tracked-req
  * - `lost`: the lock is lost, or it is unknown whether the name was marked
  * - `failed`: the request fails
  * - `over`: the user had already given up the request
- * - `kept`: the end of the lock may still be answered while the session closes
+ * - `kept`: the user had already given up the request, and it ends when the session is closed
  * @typedef {'again' | 'lost' | 'failed' | 'over' | 'kept'} Outcome
  */
 
@@ -41,7 +41,7 @@ const OUTCOMES = {
 
 /**
  * @param {TrackedRequest} tracked @param {'lost' | 'closed'} end
- * @param {boolean} isSent whether its operation was sent and not answered
+ * @param {boolean} isSent whether the request's operation was sent and not answered
  * @returns {Outcome}
  */
 function outcomeOnSessionEnd({ op, state, keep }, end, isSent) {

@@ -1,11 +1,11 @@
 'use strict';
 
 /**
- * Sends queries, which change nothing at the server. A query waits until the session is open. If
- * the connection is lost, the query is repeated over the next one. It fails after a time limit, or
- * when the session closes, and keeps the event loop alive until then.
+ * Sends queries, which change nothing on the server. `query` waits until the session is open. If
+ * the connection is lost, the query is repeated over the next connection. It fails after a time
+ * limit, or when the session closes or is refused, and keeps the event loop alive until then.
  *
- * A query is sent after all operations that were requested before it. If these operations take
+ * `query` is sent after all operations that were requested before it. If these operations take
  * longer than a quarter of a `ttl`, the query overtakes the ones that have not been sent yet. Its
  * result then lists their requests as waiting.
  */
@@ -95,7 +95,8 @@ class Queries {
   }
 
   /**
-   * The holders of a name; undefined if the server does not answer in time. Never rejects.
+   * Returns the holders of a name; undefined if the session is not open, or if the server does not
+   * answer in time. Never rejects.
    * @param {string} name @param {number} milliseconds @returns {Promise<Entry[] | undefined>}
    */
   async queryHolders(name, milliseconds) {
@@ -125,7 +126,7 @@ class Queries {
   }
 
   /**
-   * Whether the name of a held lock is marked; false if the lock is lost meanwhile. Rejects if the
+   * Whether the name of a held lock is marked; false if the lock ends meanwhile. Rejects if the
    * server cannot answer.
    * @param {TrackedRequest} tracked
    */
@@ -157,8 +158,8 @@ class Queries {
   }
 
   /**
-   * Sends the query after all earlier operations are answered, and before any later operation is
-   * sent.
+   * Sends the query once all earlier operations are answered, or, after a quarter of a `ttl`, once
+   * the ones under way are. No later operation is sent before the query.
    * @param {string | undefined} name @param {number} end the deadline @returns {Promise<Attempt>}
    */
   async #attempt(name, end) {
@@ -231,7 +232,8 @@ class Queries {
   }
 
   /**
-   * Rejects after a time limit, when the session closes, or when the server refuses.
+   * Settles like `answer`, but rejects after a time limit, or when the session closes or is
+   * refused.
    * @template T @param {Promise<T>} answer @param {number} milliseconds @returns {Promise<T>}
    */
   async #within(answer, milliseconds) {
@@ -290,7 +292,7 @@ class Queries {
   /** @param {import('../adapter.js').RequestOp} op @param {Map<number, Entry>} asked */
   #addWaiting({ label, limit, mode, name, priority, ref, weight }, asked) {
     const tracked = this.#requests.get(ref);
-    // The request has ended since the query was sent, so the entries must not contain it.
+    // The user gave the request up after the query was sent, so the entries must not contain it.
     if (!tracked || tracked.state === ENDING) return;
     const { clientId, host, pid, threadId, threadName, program } = this.#info;
     const waited = this.#clock.monotonic() - tracked.asked;

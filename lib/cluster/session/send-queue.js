@@ -4,21 +4,21 @@
  * The session's send queue: operations in the order in which they were requested. They are sent in
  * numbered steps, of which up to `window` may be under way. A step contains the number of the
  * unanswered step before it, and the server executes it only after that step (R1). A step without
- * an answer is sent again unchanged.
+ * an answer is sent again unchanged over the next connection.
  *
  * If the server refuses or misses a step, this step and all later steps are taken back. The next
- * step is half as long, until it contains only the operation at fault (R3). Numbers are never
- * reused, so there may be gaps between the numbers of unanswered steps. But the numbers must differ
- * by less than `window`, because the server keeps the answers of the last `window` numbers.
+ * step is half as long, until it contains only the operation at fault (R3). A session never reuses
+ * a number, so there may be gaps between the numbers of unanswered steps. But the numbers must
+ * differ by less than `window`, because the server keeps the answers of the last `window` numbers.
  */
 
 /** @import { Answer, Op } from '../adapter.js' */
 
-/** The most operations of a step; only a group may have more. */
+/** The greatest number of operations in a step; only a step of one group may have more. */
 const MOST = 100;
 /**
- * The most code units of a step's names and labels. The server might not answer a longer step in
- * time.
+ * The greatest total length of the names and labels in a step, in code units; only a step of one
+ * unit may exceed it. The server might not answer a longer step in time.
  */
 const MOST_UNITS = 2 ** 18;
 
@@ -33,13 +33,13 @@ const MOST_UNITS = 2 ** 18;
 /** @typedef {{ unit?: Unit, since: number }} Missed */
 
 class QueuedStep {
-  /** Whether the step was sent on the current connection. */
+  /** Whether the step was sent over the current connection. */
   isUnderWay = false;
-  /** Whether the step was sent on an earlier connection. */
+  /** Whether the step was sent over an earlier connection. */
   isAgain = false;
   /** Whether a renewal showed that the server executed the step. */
   isDone = false;
-  /** Whether the server has answered the step on the current connection. */
+  /** Whether the server has answered the step over the current connection. */
   isAnswered = false;
   /** @type {Answer[]} */
   answers = [];
@@ -54,11 +54,11 @@ class QueuedStep {
 }
 
 class SendQueue {
-  /** The units that were not sent yet. @type {Set<Unit>} */
+  /** The units to send, in their order. @type {Set<Unit>} */
   #units = new Set();
   /** @type {Map<Op, Unit>} */
   #unitOf = new Map();
-  /** The steps that are not answered, in their order. @type {QueuedStep[]} */
+  /** The steps whose answers have not been applied, in their order. @type {QueuedStep[]} */
   #steps = [];
   #number = 0;
   #window;
@@ -72,7 +72,7 @@ class SendQueue {
     this.#window = window;
   }
 
-  /** The first unanswered step. */
+  /** The first step whose answers have not been applied. */
   get first() {
     return this.#steps[0];
   }
@@ -85,7 +85,7 @@ class SendQueue {
     return this.#unsent !== undefined || (this.#units.size > 0 && this.#hasRoom);
   }
 
-  /** The first step that was not sent on the current connection. */
+  /** The first step that was not sent over the current connection. */
   get #unsent() {
     return this.#steps.find(({ isUnderWay }) => !isUnderWay);
   }
@@ -102,8 +102,8 @@ class SendQueue {
   }
 
   /**
-   * Adds the end of a request that the session does not know. It must be sent first, because at the
-   * server this request may block requests that are not sent yet.
+   * Adds the end of a request that the session no longer has. The end must be sent first, because
+   * on the server this request may block requests that have not been sent yet.
    * @param {Op} op
    */
   addFirst(op) {
@@ -118,8 +118,8 @@ class SendQueue {
   }
 
   /**
-   * @param {(isDropped: boolean) => void} reached called when everything in the queue was answered
-   *   or dropped
+   * @param {(isDropped: boolean) => void} reached called when everything that is in the queue now
+   *   was answered or dropped
    */
   addBarrier(reached) {
     const barrier = { ops: [], reached };
@@ -175,7 +175,7 @@ class SendQueue {
     return step;
   }
 
-  /** The number of the unanswered step before this one; 0 for none. @param {QueuedStep} step */
+  /** The number of the step before this one in the queue; 0 for none. @param {QueuedStep} step */
   numberBefore(step) {
     return this.#steps[this.#steps.indexOf(step) - 1]?.number ?? 0;
   }
@@ -200,7 +200,7 @@ class SendQueue {
     return step;
   }
 
-  /** Marks every unanswered step, so that it is sent again on the next connection. */
+  /** Marks every step, so that it is sent again over the next connection. */
   requeueAfterDisconnect() {
     for (const step of this.#steps) {
       step.isAgain = true;
@@ -215,8 +215,8 @@ class SendQueue {
   }
 
   /**
-   * Puts the units of a step that the server will not execute, and of later steps, back into the
-   * queue.
+   * Puts the units of a step that the server will not execute, and of all later steps, back at the
+   * head of the queue.
    * @param {QueuedStep} step
    */
   takeBack(step) {

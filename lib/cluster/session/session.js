@@ -3,21 +3,22 @@
 /**
  * The state machine of a manager's session with an engine. The backend calls `start`, `request` and
  * `end`, and the listener receives the results. The server may be slow, replaced or restored from
- * old data, and this process may be suspended for any time. No call throws.
+ * old data, and this process may be suspended for any length of time. No method throws.
  *
  *   new ─▶ opening ─▶ open ◀─▶ suspect          any ─▶ closed
  *             ▲         │          │
  *             └─ lost ◀─┴──────────┘              any but closed ◀─▶ refused
  *
- * Lease: the server keeps the session for `ttl` from its answer to a renewal; here the lease lasts
+ * Lease: the server keeps the session for `ttl` after it executes a renewal; here the lease lasts
  * 0.9 `ttl` from the time when the renewal was sent. So if clock rates differ by less than 10 %, a
  * lock ends here before the server grants it again. `#react` checks the lease before every event.
- * Lost: the locks are lost. The old session is closed, since its requests would stand ahead of the
- * requests of the next session. The next session requests all waiting requests again, in their
- * order, with new `ref`s. Suspect: locks stay held until the lease ends. A new connection calls
- * `hello`, renews, compares the server's list with ours, and repeats the unanswered steps. Refused:
- * the server rejects this client. Locks and queued requests stay until the lease ends; other
- * requests fail with the server's error until an attempt succeeds.
+ * Lost: the locks are lost. The old session is closed, since its requests would otherwise stand
+ * ahead of those of the next session. The next session repeats the requests that were not held yet,
+ * in their order, with new `ref`s. Suspect: the connection failed, and locks stay held until the
+ * lease ends. The session calls `hello` for a new connection, renews, compares the server's list
+ * with ours, and repeats the unanswered steps. Refused: the server rejects this client. Locks and
+ * queued requests stay until the lease ends; other requests fail with the server's error until
+ * another attempt to connect succeeds.
  */
 
 const { bucketClosedError } = require('../../platform/errors.js');
@@ -57,31 +58,32 @@ const { within } = require('./within.js');
 
 /** @typedef {'new' | 'opening' | 'open' | 'suspect' | 'refused' | 'lost' | 'closed'} State */
 /**
- * Why a lock was lost. `expired`: the lease ended while this process was suspended. `unreachable`:
- * the lease ended while the server could not be reached, or the server refused the end that should
- * mark the name. `failover`: the server no longer has the lock. `closed`: the bucket was closed.
+ * Why a lock was lost. `expired`: the lease ended while this process was suspended or its event
+ * loop was blocked. `unreachable`: the lease ended while the server could not be reached, the
+ * server refused or never executed the end that should mark the name, or a permanent error closed
+ * the session. `failover`: the server no longer has the lock. `closed`: the bucket was closed.
  * @typedef {'expired' | 'unreachable' | 'failover' | 'closed'} Reason
  */
 
 /**
- * The listener's calls must not run user code, except `settled`, which is called at the end of
+ * The listener's functions must not run user code, except `settled`, which is called at the end of
  * each event.
  * @typedef {object} Listener
  * @property {(place: TrackedRequest) => void} granted
  * @property {(place: TrackedRequest) => void} passed the server ended the request instead of
  *   granting it
- * @property {(place: TrackedRequest, answer: Answer) => void} refused the request failed with a
- *   code
+ * @property {(place: TrackedRequest, answer: Answer) => void} refused the request failed;
+ *   `answer.code` says why
  * @property {(place: TrackedRequest, thief: string) => void} stolen
- * @property {(place: TrackedRequest, reason: Reason, cause: unknown) => void} lost also follows an
- *   `end` that should have marked the name, if the name was not marked, or if nobody knows whether
- *   it was
+ * @property {(place: TrackedRequest, reason: Reason, cause: unknown) => void} lost is also called
+ *   after an `end` that should have marked the name, if the name was not marked or if it is unknown
+ *   whether it was
  * @property {(place: TrackedRequest, error: unknown) => void} failed
  * @property {(state: State, reason?: Reason, cause?: unknown) => void} changed
- * @property {(why: unknown) => void} unopened no session has been open for a `ttl`
+ * @property {(why: unknown) => void} unopened a `ttl` has passed without an open session
  * @property {() => void} settled
- * @property {() => boolean} hasPendingAnswers whether callbacks are due for answers that have
- *   arrived
+ * @property {() => boolean} hasPendingAnswers whether answers have arrived whose callbacks have
+ *   not been called yet
  */
 
 /**
@@ -113,13 +115,16 @@ const LAST_RETRY = 2000;
 /** The longest pause while the server refuses and there is no lease that could expire. */
 const LAST_REFUSED = 60_000;
 
-/** A kept session shows at least this often, in milliseconds, that its event loop turns. */
+/**
+ * A session with a keeper shows the keeper at least this often, in milliseconds, that the event
+ * loop turns.
+ */
 const TURN = 1000;
 
 /**
- * While a request waits, a renewal is sent at least this often, and its answer is due within this
- * time, however long the lease is. An unanswered renewal reveals a connection that was dropped
- * silently.
+ * While a request is not granted, a renewal is sent at least this often, in milliseconds, however
+ * long the lease is. The answer to any renewal is due within this time; if it does not arrive, the
+ * connection may have been dropped silently.
  */
 const SIGN_OF_LIFE = 5000;
 
@@ -141,15 +146,18 @@ class Session {
   #previous = '';
   /** @type {Promise<{ session: string } | undefined> | undefined} */
   #opening;
-  /** The error of a connection that failed before its session was in use. @type {unknown} */
+  /**
+   * The error, or `true`, if the connection of a new session failed before the session was in use.
+   * @type {unknown}
+   */
   #earlyBreak;
   #lease;
   #keeper;
-  /** While there is a session with a keeper. @type {KeptLease | undefined} */
+  /** Undefined without a lease or without a keeper. @type {KeptLease | undefined} */
   #keptLease;
-  /** Consecutive failed attempts to open a session that lives until its first renewal. */
+  /** How many attempts in a row have not led to a session that was renewed. */
   #attempts = 0;
-  /** Consecutive failed attempts to reconnect this session. */
+  /** How many attempts in a row to reconnect this session have failed. */
   #retries = 0;
   /** Why the server refuses this client. @type {unknown} */
   #refusal;
@@ -263,8 +271,9 @@ class Session {
   }
 
   /**
-   * Resolves when the session is open. Rejects if the server refuses, or after a `ttl`. If the
-   * session is not open, reading this property starts another attempt at once.
+   * Resolves when the session is open. Rejects if the server refuses this client, or after a `ttl`.
+   * If the session is not open and the last promise has settled, reading this property makes a new
+   * promise and shortens the pause before the next attempt.
    */
   get ready() {
     const isReadable = this.state === 'open' || this.state === 'closed';
@@ -285,7 +294,7 @@ class Session {
     this.#timers.setBy('unopened', this.#now() + this.#ttl);
   }
 
-  /** Shortens the pause before the next attempt, which may have grown long. */
+  /** Shortens the pause, which may have grown long, before the next attempt. */
   #retrySoon() {
     const step = this.#hasLease ? 'reconnect' : 'open';
     const isTrying = ['open', 'hello', 'renew'].some((call) =>
@@ -294,19 +303,19 @@ class Session {
     if (!isTrying) this.#timers.setBy(step, this.#now() + this.#randomDelay(0, LAST_RETRY));
   }
 
-  /** Why the session is closed; undefined if it is not. */
+  /** Why the session is closed; undefined if it is not closed. */
   get closed() {
     return this.#closeReason;
   }
 
-  /** Why requests fail; undefined if they do not. */
+  /** Why new requests fail at once; undefined if they do not. */
   get error() {
     return this.#closeReason ?? this.#refusal;
   }
 
   /**
-   * Why the server has not answered a request. It is undefined while that is unknown: if a time
-   * limit is shorter than a round trip, a missing answer proves nothing about the server.
+   * Returns why the server has not answered a request, or undefined while the reason is unknown: if
+   * a time limit is shorter than a round trip, a missing answer proves nothing about the server.
    * @param {TrackedRequest} [tracked]
    */
   outage(tracked) {
@@ -321,7 +330,7 @@ class Session {
   }
 
   /**
-   * Adds a new request, or a group. The caller must check `error` first.
+   * Adds a new request, or the requests of a group. The caller must check `error` first.
    * @param {TrackedRequest[]} requests
    */
   request(requests) {
@@ -337,8 +346,9 @@ class Session {
 
   /**
    * Withdraws a request, or releases its lock and marks the name for `keep` milliseconds. If the
-   * mark fails, the listener receives the loss of the lock. The promise settles when the server has
-   * ended the request or no longer needs to; it never rejects.
+   * name could not be marked, the listener receives the loss of the lock. The promise resolves when
+   * the server has ended the request or no longer needs to; it never rejects. The result is
+   * undefined if the server has nothing to end.
    * @param {TrackedRequest} tracked @param {number} [keep] @returns {Promise<void> | undefined}
    */
   end(tracked, keep = 0) {
@@ -404,9 +414,10 @@ class Session {
   }
 
   /**
-   * The holders of a name, for a request that waits for it. Own locks that the server has granted
-   * but this session does not hold yet are left out, since no request waits for them. If there are
-   * no other locks, or the server does not answer in time, the result is undefined.
+   * Returns the holders of a name that a request of this session waits for. Locks that the server
+   * has granted to this session, but that the session does not hold yet, are left out, since such a
+   * lock may belong to that request. If only such locks are held, or the server does not answer in
+   * time, the result is undefined.
    * @param {string} name @param {number} milliseconds
    */
   async queryHolders(name, milliseconds) {
@@ -416,8 +427,8 @@ class Session {
   }
 
   /**
-   * Whether an entry is a lock of this session that is not held here yet, because its grant has not
-   * arrived or its group is incomplete.
+   * Whether an entry is a lock of this client that is not held here, because its grant has not
+   * arrived, its group is incomplete, or the request has ended here.
    * @param {Entry} entry
    */
   #isOwnUnheld({ clientId, ref, token }) {
@@ -484,8 +495,8 @@ class Session {
       this.#openLater(this.#timeoutError(this.#calls.describeTimeout(item)));
     else if (item !== 'deadline')
       this.#handleDisconnect(this.#timeoutError(this.#calls.describeTimeout(item)));
-    // `#react` has already handled a lease that has expired, so this lease lasts longer than the
-    // timer: it is set again.
+    // `#react` has already handled an expired lease, so this lease lasts longer than its timer did:
+    // set the timer again.
     else if (this.#hasLease)
       this.#timers.set('deadline', this.#now() + Math.max(this.#lease.rest(), 1));
   }
@@ -497,8 +508,8 @@ class Session {
 
   /**
    * Runs the work of an event, which is a timer, an answer or a hint. It checks the lease first.
-   * After the work, it sends the queued operations, updates what keeps the event loop alive, and
-   * calls the listener.
+   * After the work, it has the queued operations sent soon, updates what keeps the event loop
+   * alive, and calls the listener's `settled`.
    * @param {() => void} work
    */
   #react(work) {
@@ -506,7 +517,7 @@ class Session {
     if (this.#hasLease) {
       const rest = this.#lease.rest();
       if (rest <= 0) this.#handleExpiry();
-      // If the machine slept, the lease ends before the timer fires.
+      // The timer does not count the time while the machine slept, but the lease does.
       else this.#timers.setBy('deadline', this.#now() + rest);
     }
     work();
@@ -515,7 +526,7 @@ class Session {
     this.#listener.settled();
   }
 
-  /** Answers over the old connection no longer count, and its timers stop. */
+  /** Ignores further answers over the connection, requeues its steps and clears its timers. */
   #dropConnection() {
     this.#calls.dropConnection();
     this.#sendQueue.requeueAfterDisconnect();
@@ -617,8 +628,8 @@ class Session {
 
   /**
    * Closes the previous session, whose requests would otherwise stay ahead of ours. The new session
-   * waits for this call until half of its own lease is over; if the new session has been closed
-   * meanwhile, it does not wait.
+   * waits for this call for a sixth of a `ttl` at most, and not beyond the first half of its own
+   * lease. It does not wait if it has been closed meanwhile.
    * @param {number} sent when the opening of the new session began
    */
   async #closePrevious(sent) {
@@ -813,11 +824,12 @@ class Session {
     this.#seen.life = renewal.life;
     this.#extendLease(times);
     this.#attempts = this.#retries = 0;
-    // The old connection executes nothing any more, so steps that the server has missed will never
-    // be executed.
+    // The server executes nothing more that was sent over the old connection, so it will never
+    // execute the steps that it has missed.
     if (this.#isCutOff) this.#dropMissedSteps(renewal.step);
     if (this.#rules.compares) this.#grants.compareWithServer(renewal, news);
-    // The keeper must not extend the lease in an epoch in which nothing has been compared.
+    // The keeper gets the epoch only now, because it must not extend the lease in an epoch in which
+    // the server's list has not been compared with ours.
     this.#keptLease?.update({ ...this.#seen });
     if (renewal.step !== undefined) this.#sendQueue.markDone(renewal.step);
     if (this.#isCutOff) {
@@ -837,8 +849,8 @@ class Session {
   }
 
   /**
-   * Schedules a check after a reconnect, or when a request begins to wait: the session does not
-   * know yet when the leases of the requests ahead expire.
+   * Schedules a check after a reconnect, or when a request begins to wait: this session does not
+   * know yet when the sessions of the requests ahead expire.
    */
   #checkExpirySoon() {
     if (this.#expiryChecks.areGrantsPushed) return;
@@ -861,8 +873,8 @@ class Session {
   /**
    * Collects operations and sends them in one step, since a step costs more than its operations.
    * The step is sent after the promise jobs of the current code. If another step is under way or
-   * callbacks of users are due, more operations will follow, so the step is sent only after this
-   * turn of the event loop.
+   * user callbacks are due, more operations may follow, so the step is sent only after this turn of
+   * the event loop.
    */
   #sendSoon() {
     if (this.#isSending || this.state !== 'open' || !this.#sendQueue.isReady) return;
@@ -919,8 +931,8 @@ class Session {
     // An earlier step was refused, so these operations will be sent in other steps.
     if (!this.#sendQueue.has(step)) return;
     const kind = this.#adapter.classify(error);
-    // The server executed nothing of a step if the step was sent only once and its answer is that
-    // the session is dead.
+    // If the step was sent only once and the server rejects it because the session is dead, the
+    // server executed nothing of it.
     if (kind === 'dead' && !step.isAgain) this.#sendQueue.takeBack(step);
     if (!isRefusal(kind) && kind !== 'local') this.#handleRejection('step', error);
     // The server has already executed this step; it only refuses to repeat the answer (R1).
@@ -954,7 +966,7 @@ class Session {
 
   /**
    * Whether an operation that was not executed is still needed. Its request may have been
-   * withdrawn, or granted and then lost in a failover.
+   * withdrawn, or a hint may have granted it before a failover undid the step.
    * @param {Op} op
    */
   #isWanted(op) {
@@ -968,7 +980,8 @@ class Session {
   }
 
   /**
-   * Fails `ready`, and `ifAvailable` and `steal` requests, if there was no answer within a `ttl`.
+   * Rejects `ready` if the session was not opened within a `ttl`, and fails each request that does
+   * not wait if the server did not answer it within a `ttl`.
    */
   #failUnanswered() {
     const now = this.#now();
@@ -998,7 +1011,7 @@ class Session {
 
   /**
    * Fails a request that got no answer. If the request is a theft that was sent, the server may
-   * still execute it: then the error says so, and its cause is `cause`.
+   * still execute it: then the listener gets an error that says so and has the cause `cause`.
    * @param {TrackedRequest} tracked @param {unknown} error @param {unknown} cause
    */
   #giveUp(tracked, error, cause) {
@@ -1032,7 +1045,7 @@ class Session {
   }
 
   /**
-   * @param {Reason} reason of lost locks @param {unknown} error of failing requests
+   * @param {Reason} reason why locks are lost @param {unknown} error why requests fail
    * @param {unknown} cause
    */
   async #stop(reason, error, cause) {
@@ -1085,7 +1098,7 @@ class Session {
     } catch {
       // If the server cannot be reached, the session expires by itself.
     }
-    // If an `open` is answered later, it must not close a session through a disposed adapter.
+    // If `open` is answered later, `#closePrevious` must not call the disposed adapter.
     this.#previous = '';
     try {
       await this.#adapter.dispose();

@@ -1,8 +1,9 @@
 'use strict';
 
 /**
- * The timers of a session on one timer of Node.js, which does not keep the event loop alive. Each
- * item has at most one time. Items that are due at the same time run in the order of their times.
+ * Runs the timers of a session with a single Node.js timer, which does not keep the event loop
+ * alive. Each item has at most one time. Items that are due together run in the order of their
+ * times.
  */
 
 /** @import { Clock } from './clock.js' */
@@ -50,7 +51,7 @@ class Timers {
 
   /** @param {Item} item */
   clear(item) {
-    // The timer of Node.js is not cleared: when it fires, it is set for the next item.
+    // The Node.js timer is not cleared: when it fires, it is set for the next item.
     if (this.#times.has(item)) this.#times.set(item, Number.POSITIVE_INFINITY);
   }
 

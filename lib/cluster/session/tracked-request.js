@@ -36,14 +36,15 @@ class TrackedRequest {
   /** The number of the latest change; see `RequestTable`. */
   news = 0;
   /**
-   * The client that stole the lock before the grant arrived, and the server's epoch at that time.
+   * The client that stole the lock before the grant, or the answer to the end, arrived ('' for
+   * none), and the server's epoch at that time.
    */
   thief = '';
   thiefLife = '';
-  /** For how many milliseconds its end marks the name; 0 for no mark. */
+  /** For how many milliseconds the end of the request marks the name; 0 for no mark. */
   keep = 0;
   /**
-   * The error that the server reported when it answered the last operation with BUSY.
+   * The error of the latest BUSY answer to an operation of this request.
    * @type {unknown}
    */
   obstacle;
@@ -54,7 +55,7 @@ class TrackedRequest {
 
   /**
    * @param {any} owner the backend's request @param {RequestOp} op the operation, which gets a new
-   *   `ref` in each session
+   *   `ref` each time it is requested
    */
   constructor(owner, op) {
     this.owner = owner;
@@ -62,7 +63,7 @@ class TrackedRequest {
   }
 
   /**
-   * Settles when the request has ended; never rejects.
+   * Resolves when the request has ended; never rejects.
    * @returns {Promise<void>}
    */
   get ended() {
@@ -75,7 +76,7 @@ class TrackedRequest {
   end() {
     this.state = GONE;
     this.#end?.();
-    // A new session may request it again.
+    // The request may be repeated, and then it ends once more.
     this.#ended = this.#end = undefined;
   }
 }
