@@ -28,7 +28,7 @@ const { Failure, STATUS } = require('./status.js');
  * @property {string} summary
  * @property {string} details
  * @property {string} [takes] the argument before the options, such as the name of a lock
- * @property {boolean} [takesMore] whether further arguments of the kind may follow
+ * @property {boolean} [takesMore] whether further arguments of the same kind may follow
  * @property {boolean} [takesCommand] whether a command is expected after `--`
  * @property {Record<string, Option>} options
  * @property {(values: Values) => void} [check] throws if options contradict each other
@@ -37,7 +37,7 @@ const { Failure, STATUS } = require('./status.js');
 /** @param {string} message */
 const usageError = (message) => new Failure(STATUS.usage, message);
 
-/** The longest time that a timer of Node.js accepts. */
+/** The longest time that a Node.js timer accepts. */
 const LONGEST_MS = 2 ** 31 - 1;
 
 /** @param {string} text @param {string} option @returns {number} milliseconds */
@@ -401,7 +401,7 @@ function checkPlace({ directory, at, ...more }) {
  * @typedef {object} ParsedCommand
  * @property {string} command one of COMMANDS, `help`, `version`, or `usage` if the command line is
  *   empty
- * @property {string} [of] the command of which help is wanted
+ * @property {string} [of] the command whose help is wanted
  * @property {string} [name] the name of the lock or of the file
  * @property {string[]} [more] further files
  * @property {string[]} words the command to run

@@ -253,8 +253,8 @@ function toFailure(error) {
 }
 
 /**
- * Throws if the option names a directory that does not exist: commands that only look would create
- * it, and show nothing.
+ * Throws if `--directory` names a directory that does not exist. Otherwise a query of a mistyped
+ * path would create the directory and find nothing.
  * @param {import('./arguments.js').Values} values
  */
 function checkDirectory({ directory }) {

@@ -19,7 +19,7 @@ const NAME_BYTES = 4 * LONGEST_NAME;
  * @typedef {object} Found
  * @property {string} folder the last part of the path of its directory
  * @property {InstanceType<typeof HostBackend> | undefined} backend must be closed by the caller;
- *   undefined if an older version made the bucket, whose name is then unknown
+ *   undefined if the name of the bucket is unknown, because its file `name` is missing or wrong
  * @property {string | null} bucket null for the default bucket or an unknown name
  */
 

@@ -4,7 +4,7 @@
  * Finds holders that wait for each other. A thread may hold one lock and wait for another in
  * independent parts of a program, so a circle is only a hint of a deadlock, not a proof. A request
  * that is older than every lock of its thread cannot have been made while the thread held a lock,
- * so it is left out. A request for a lock of its own thread is left out as well, because
+ * so it is left out. A request for a lock that its own thread holds is left out as well, because
  * independent parts of a busy program wait for each other all the time.
  */
 

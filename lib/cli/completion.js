@@ -107,7 +107,7 @@ complete -F _web_locks web-locks
 `;
 }
 
-/** @param {string} help text for the brackets before a colon */
+/** Escapes a text for zsh, to which brackets and colons are special. @param {string} help */
 const inBrackets = (help) => help.replace(/[\\[\]:]/g, '\\$&');
 
 /** @type {Record<string, string>} */

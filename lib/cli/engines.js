@@ -132,8 +132,8 @@ function openPostgres(url, { bucket, schema, ttl }) {
   // Throws if the URL is invalid; a Pool would notice that only later.
   new Client({ connectionString: url });
   const pool = new Pool({ connectionString: url, max: 2 });
-  // Without a listener, the loss of an idle connection would end the program. It is harmless, and
-  // the bucket handles the errors of its own connection itself.
+  // Without a listener, the loss of an idle connection would end the program, although that loss is
+  // harmless. The bucket handles the errors of its own connection itself.
   pool.on('error', () => {});
   return {
     bucket: requireEntry('postgres').openBucket(bucket, { pool, schema, ttl }),
@@ -141,7 +141,10 @@ function openPostgres(url, { bucket, schema, ttl }) {
   };
 }
 
-/** The bucket duplicates the client. @param {string} url @param {Settings} settings */
+/**
+ * The bucket connects only duplicates of the client, so there is no connection to end.
+ * @param {string} url @param {Settings} settings
+ */
 function openRedis(url, { bucket, prefix, shards, ttl }) {
   const { openBucket } = requireEntry('redis');
   const { name, module } = requireClient('redis', 'ioredis');

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Hides the variables that configure the library in programs. The users of this program cannot act
- * on warnings about its own requests. The command that it runs gets the whole environment. The
- * modules of the library read the variables when they are loaded, so this module comes before them.
+ * Hides the variables with which developers configure the library: users of the command line cannot
+ * act on warnings about its requests. The command that it runs still gets the whole environment.
+ * The modules of the library read the variables when they are loaded, so this module comes first.
  */
 
 const process = require('node:process');

@@ -42,7 +42,7 @@ class EventClients {
     this.#period = period;
   }
 
-  /** @param {ServerResponse} response the head must have been written */
+  /** @param {ServerResponse} response its headers must have been written */
   add(response) {
     response.on('close', () => this.#drop(response));
     // 'close' follows every error, and its listener drops the response.

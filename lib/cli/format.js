@@ -9,8 +9,8 @@ const holders = require('../extensions/errors/descriptions.js');
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 
 /**
- * Characters that a terminal obeys or hides: control and format characters, surrogates, and unusual
- * spaces.
+ * Characters that a terminal obeys or hides: control and format characters, lone surrogates, and
+ * separators of lines and paragraphs.
  */
 const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]/gu;
 const AMBIGUOUS = /^$|^[\s"]|\s$|\\/u;

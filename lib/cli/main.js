@@ -77,7 +77,7 @@ async function main(argv) {
   let request;
   /** @type {Ending} */
   let ending;
-  // If the terminal is gone, nobody reads stderr, but the current work must still end in order.
+  // If the terminal is gone, nobody reads stderr, but the program must still end in an orderly way.
   process.stderr.on('error', () => {});
   try {
     request = parseCommandLine(argv, process.env);

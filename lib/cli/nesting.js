@@ -4,8 +4,8 @@
  * Finds the `web-locks` commands that enclose this one. They hold their locks until this command
  * ends, so a request that waits for an enclosing command would wait forever. The environment
  * variable WEB_LOCKS_OUTER has a word for each enclosing command: its process id and the token of
- * its lock. A later lock of the same process id has another token, so it does not count as
- * enclosing a command that was left in the background.
+ * its lock. The command may be left in the background when that lock has ended. A later lock of the
+ * same process id has another token, so it does not count as enclosing the command.
  */
 
 const process = require('node:process');

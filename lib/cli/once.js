@@ -1,8 +1,9 @@
 'use strict';
 
 /**
- * `web-locks once`: of all callers within a given time, one runs the command. The other callers
- * wait until it succeeds, and run nothing. If it fails, the next caller runs its own command.
+ * `web-locks once`: of all callers within a given time, one runs its command. The other callers
+ * wait until that command succeeds, and run nothing. If the command fails, the next caller runs its
+ * own command.
  */
 
 const { runUnderLock } = require('./runner.js');

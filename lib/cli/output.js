@@ -3,7 +3,7 @@
 /**
  * Prints answers on stdout. The program ends without an error if the reader (such as `head`) has
  * gone or the terminal was closed. Nothing here may use `process.stdout` before the first output:
- * the stream would change the mode of the file, which the command of `run` shares.
+ * Node.js could make the open file non-blocking, and the command of `run` shares that file.
  */
 
 const { STATUS, say } = require('./status.js');

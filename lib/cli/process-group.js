@@ -2,15 +2,18 @@
 
 /**
  * Ends a command when this process is killed. On Windows that includes all processes that the
- * command started: ending the cmd process of a batch file, for example, would not end the programs
- * that it runs. On Linux the kernel kills the command alone. Elsewhere nothing happens.
+ * command started: ending only the cmd process of a batch file, for example, would not end the
+ * programs that it runs. On Linux the kernel kills the command alone. Elsewhere nothing happens.
  */
 
 const process = require('node:process');
 
 const SYSTEMS = ['linux', 'win32'];
 
-/** Locks on a server need no binary; without a binary, the command survives this process. */
+/**
+ * Returns undefined if there is no binary, because locks on a server work without it. The command
+ * then survives this process.
+ */
 function loadAddon() {
   if (!SYSTEMS.includes(process.platform)) return undefined;
   try {
@@ -30,7 +33,8 @@ const keepProcessGroup = (endsWithUs) => loadAddon()?.keepProcessGroup(endsWithU
 const endProcessGroup = () => loadAddon()?.endProcessGroup();
 
 /**
- * Notes which signal ends a child that was started just now. @param {number} child its process id
+ * Records which signal ends a child, which must just have been started.
+ * @param {number} child its process id
  */
 const watchChild = (child) => loadAddon()?.watchChild(child);
 

@@ -82,7 +82,7 @@ async function lookAtAll(opened, name) {
     for (const one of look.state.held) all.held.push({ ...one, ...entry });
     for (const one of look.state.pending) all.pending.push({ ...one, ...entry });
   }
-  // A circle can have locks of several buckets and names.
+  // A circle can span several buckets and names, so only the state of all buckets is narrowed.
   const state = name === undefined ? all : narrow(all, name);
   const how = { about: ` in any bucket of ${directory}`, notes, isAll: true };
   return { state, how, more: { directory, circles: circlesIn(state) } };
@@ -132,7 +132,7 @@ function terminalOptions() {
 }
 
 /**
- * Writes a snapshot, and another one after each change, into a pipe until its reader closes it.
+ * Writes a snapshot, and another one after each change, until the reader closes the output.
  * @param {() => Promise<View>} look @param {boolean | undefined} asJson
  */
 async function printChanges(look, asJson) {

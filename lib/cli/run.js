@@ -9,8 +9,8 @@ const { LATE, noAnswerFailure, within } = require('./bucket.js');
 const run = (request) => runUnderLock(request, requestLock);
 
 /**
- * Requests the lock. Rejects if the request fails. A command that does not wait also rejects if the
- * server does not say in time whether the lock is available.
+ * Requests the lock, and runs the command if the lock is granted. Rejects if the request fails, or
+ * if it may not wait and the server does not say in time whether the lock is available.
  * @type {import('./runner.js').RequestLock}
  */
 async function requestLock(runner) {

@@ -22,7 +22,7 @@ const { Failure, STATUS, say } = require('./status.js');
 
 /** How long a request that does not wait for the lock waits for the engine's answer. */
 const PATIENCE_MS = 10_000;
-/** How long the query for the holders may take if the lock was not granted. */
+/** How long a query for the holders of the lock may take. */
 const LOOK_MS = 1000;
 /** How long a request waits before the holders of the lock are reported. */
 const REPORT_MS = 1000;
@@ -67,7 +67,7 @@ class Runner {
   /** Settles when the command ends. @type {Promise<Ending> | undefined} */
   #ended;
   /**
-   * Set when the program begins to end. Then a grant no longer runs a command, and a loss is not
+   * Set when the program begins to end. From then on a grant runs no command, and a loss is not
    * reported.
    */
   isOver = false;
@@ -127,7 +127,7 @@ class Runner {
   /**
    * Requests the lock and runs the command.
    * @param {RequestLock} requestLock
-   * @returns {Promise<Ending>} how the command ended, or why there was none
+   * @returns {Promise<Ending>} how the program ends
    */
   async execute(requestLock) {
     await this.#bucket.ready(this.patience);
@@ -144,9 +144,10 @@ class Runner {
   }
 
   /**
-   * If the command has ended, its status counts, because the signal came too late. A command of
-   * `once` is complete only when its name is marked as done, so the server gets some time for that.
-   * @param {NodeJS.Signals} signal @param {Promise<Ending>} work
+   * If a command had already ended, its status counts, because the signal came too late. A command
+   * of `once` is complete only when its name is marked as done, so the mark gets some time.
+   * @param {NodeJS.Signals} signal came while no command was running
+   * @param {Promise<Ending>} work
    */
   async endingAfterSignal(signal, work) {
     const ending = await this.ending;
@@ -233,8 +234,8 @@ class Runner {
     if (!(error instanceof LockTimeoutError)) throw toFailure(error);
     const seconds = this.values.timeout / 1000;
     const { holders: known, message } = /** @type {any} */ (error);
-    // If there are no holders, the message gives the reason of the error, which contains no text of
-    // other programs.
+    // If no holders are known, the reason from the message is printed as it is, because it contains
+    // no text of other programs.
     const lock = describeLock(this.name);
     const why = message.slice(message.indexOf(lock) + lock.length + ' ('.length, -').'.length);
     const holders = known.length > 0 ? describeHolders(known) : why;

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * A terminal used as a screen that is repainted after changes. Closing it restores the previous
- * contents, however the program ends (except by SIGKILL).
+ * A terminal used as a screen that is repainted after changes. The terminal gets its previous
+ * contents back however the program ends, except by SIGKILL.
  */
 
 const { CAUGHT } = require('./signals.js');

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Forwards signals to the command of `run`, `once` and `elect`. A signal that arrives before the
- * command has started ends the program.
+ * Forwards signals to the command of `run`, `once` and `elect`. A signal that arrives while no
+ * command is running ends the program.
  */
 
 const { spawnSync } = require('node:child_process');
@@ -12,10 +12,10 @@ const { constants } = require('node:os');
 const isWindows = process.platform === 'win32';
 
 /**
- * Every signal that ends a process, with two exceptions. The first are signals that Node.js ignores
- * (SIGPIPE, SIGXFSZ) or cannot name (real-time signals). The second are signals that report a fault
- * of this program (SIGSEGV, SIGILL, SIGBUS, SIGFPE, SIGTRAP, SIGSYS): after a handler the fault
- * would occur again, forever.
+ * Every signal that ends a process and can be caught, with two exceptions. The first are signals
+ * that Node.js ignores (SIGPIPE, SIGXFSZ) or cannot name (real-time signals). The second are
+ * signals that report a fault of this program (SIGSEGV, SIGILL, SIGBUS, SIGFPE, SIGTRAP, SIGSYS):
+ * if a handler returned, the fault would occur again, forever.
  * @type {NodeJS.Signals[]}
  */
 const OF_UNIX = [
@@ -36,8 +36,8 @@ const OF_UNIX = [
  */
 const OF_LINUX = ['SIGIO', 'SIGPWR', 'SIGSTKFLT'];
 /**
- * Ctrl-C, Ctrl-Break, and the end of the console: that comes as SIGHUP some seconds before Windows
- * kills the process.
+ * Ctrl-C, Ctrl-Break, and the closing of the console, which arrives as SIGHUP some seconds before
+ * Windows kills the process.
  * @type {NodeJS.Signals[]}
  */
 const OF_WINDOWS = ['SIGINT', 'SIGBREAK', 'SIGHUP'];
@@ -50,7 +50,7 @@ const OF_TERMINAL = ['SIGINT', 'SIGQUIT'];
 /** Signals that only ask a process to end. @type {NodeJS.Signals[]} */
 const ENDING = ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGBREAK'];
 /**
- * Signals that make a process dump its core. A core of this process would be useless.
+ * Signals that make a process dump its core. A core dump of this process would be useless.
  * @type {NodeJS.Signals[]}
  */
 const CORE_DUMP_SIGNALS = [
@@ -70,7 +70,7 @@ const CORE_DUMP_SIGNALS = [
 const CONTROL_C_EXIT = 0xc000013a;
 
 /**
- * Whether this process is in the foreground of its terminal. Then the command is as well, and
+ * Whether this process is in the foreground of its terminal. If so, the command is, too, and
  * receives signals from the keyboard directly.
  */
 function isInForeground() {
@@ -107,7 +107,7 @@ class Signals {
   /** The last signal that asked the command to end. @type {NodeJS.Signals | undefined} */
   #lastEnding;
   #resolveFirstSignal = /** @type {(signal: NodeJS.Signals) => void} */ (() => {});
-  /** Resolves to a signal that arrives before the command has started. */
+  /** Resolves to the first signal that arrives while no command is running. */
   firstSignal = /** @type {Promise<NodeJS.Signals>} */ (
     new Promise((resolve) => {
       this.#resolveFirstSignal = resolve;
@@ -123,7 +123,7 @@ class Signals {
       if (ENDING.includes(signal)) this.#lastEnding = signal;
       if (!reachesCommandToo(signal)) this.#child.kill(signal);
     } else if (this.#first) {
-      // A second signal means that the user does not want to wait for the orderly end.
+      // A second signal means that the user does not want to wait for an orderly end.
       endBySignal(signal);
     } else {
       this.#first = signal;

@@ -53,7 +53,7 @@ async function stealLock(bucket, name, { yes, label = 'web-locks steal' }) {
     showHolders(name, state);
     if (agreed) break;
     if (!(await askToSteal())) return STATUS.conflict;
-    // The holders may have changed since the question, so the state is compared again.
+    // The holders may have changed while the user decided, so they are queried again.
     const before = state;
     state = await look();
     if (fingerprint(state) === fingerprint(before)) break;

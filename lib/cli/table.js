@@ -107,7 +107,7 @@ function padded(text, width, isNumber) {
 }
 
 /**
- * Narrows the widest elastic columns until all fit, or can be no narrower.
+ * Narrows the widest elastic columns until the table fits, or they have reached their least width.
  * @param {Column[]} shape @param {number[]} widths @param {number} columns
  */
 function narrowColumns(shape, widths, columns) {

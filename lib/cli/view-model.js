@@ -21,7 +21,7 @@ const MOST = 10_000;
 /**
  * @typedef {object} Row
  * @property {boolean} isHeld
- * @property {number | null} age how long it is held or waits, in milliseconds; null if unknown
+ * @property {number | null} age the length of the hold or the wait in milliseconds; null if unknown
  * @property {string} label
  * @property {number} pid
  * @property {string} host

@@ -1,10 +1,10 @@
 'use strict';
 
 /**
- * The server of `top --web`: a page, and the events that keep it live. It shows the state, and
- * changes nothing. Names and labels can be private, and other users of the machine can also reach
- * the loopback address, so the path contains a secret. The check of the host name refuses sites
- * whose own name resolves to 127.0.0.1.
+ * The server of `top --web`: a page, and the events that keep it live. The page only shows the
+ * state. Names and labels can be private, and other users of the machine can also reach the
+ * loopback address, so the path contains a secret. The check of the Host header prevents DNS
+ * rebinding: requests of a site whose own name resolves to 127.0.0.1.
  */
 
 const { createHash, randomBytes, timingSafeEqual } = require('node:crypto');

@@ -16,7 +16,7 @@ const STATUSES = {
   paused: 'paused',
 };
 
-/** The last state. `since` in each row is the time at which it began to hold or wait. */
+/** The last state. `since` in each row is the time at which the hold or the wait began. */
 let groups = [];
 /** The time at which the last state arrived; 0 before the first one. */
 let receivedAt = 0;
@@ -73,7 +73,7 @@ function draw() {
   element('none').textContent = all.length > 0 || receivedAt === 0 ? '' : nothing;
 }
 
-/** @param {{ groups: object[], notes: string[] }} state a state whose groups have ages */
+/** @param {{ groups: object[], notes: string[] }} state its rows have an `age` */
 function handleState(state) {
   receivedAt = performance.now();
   groups = state.groups;
