@@ -1,10 +1,11 @@
 'use strict';
 
 /**
- * The keeper's thread, as the thread of the sessions sees it. Each thread that has sessions with a
- * keeper has one such thread for all of them: it starts with the first session and ends with the
- * last, and Node.js ends it with the thread that started it. It does not keep the process alive,
- * and if it fails, the sessions go on without it until their next renewal starts another one.
+ * Controls the keeper's thread from the thread of the sessions, which has one keeper's thread for
+ * all sessions with a keeper. The keeper's thread starts with the first of these sessions and ends
+ * with the last one, or when Node.js ends the thread that started it. It does not keep the process
+ * alive. If it fails, the sessions continue without it until their next renewal, which starts
+ * another one.
  */
 
 const { existsSync } = require('node:fs');
@@ -19,7 +20,7 @@ const { Promise, now, threadsNow } = require('../../platform/intrinsics.js');
 /** @typedef {InstanceType<typeof import('../session/lease-cells.js').LeaseCells>} LeaseCells */
 
 /**
- * @typedef {object} Plan how the thread makes the adapters of a bucket; it can be sent there
+ * @typedef {object} Plan how the thread makes the adapters of a bucket; can be sent to the thread
  * @property {'redis'} engine
  * @property {string} bucket
  * @property {any} options of the adapter
@@ -49,23 +50,26 @@ function warn(message, cause) {
 class KeeperThread {
   #worker;
   #onEnd;
-  /** What to do when the thread has stopped keeping a session. @type {Map<number, () => void>} */
+  /** Resolves the calls of `stop` under way, by session. @type {Map<number, () => void>} */
   #stopping = new Map();
-  /** What to do in case of trouble with a session. @type {Map<number, (why: string) => void>} */
+  /**
+   * The function to call if the lease of a session cannot be extended, for each kept session.
+   * @type {Map<number, (why: string) => void>}
+   */
   #kept = new Map();
   #isOver = false;
 
-  /** @param {() => void} onEnd called when no session is left, or the thread has failed */
+  /** @param {() => void} onEnd called when no session is left, and when the thread has ended */
   constructor(onEnd) {
     this.#onEnd = onEnd;
-    // Options such as `--require` would run the program's own modules in this thread as well.
+    // Inherited options such as `--require` would load the program's modules in this thread as well.
     this.#worker = new Worker(PROGRAM, { name: 'web-locks keeper', execArgv: [] });
     this.#worker.on('message', (message) => this.#handleMessage(message));
     this.#worker.on('error', (error) => {
       warn(`The keeper's thread has failed: ${error?.message ?? error}`, error);
     });
     this.#worker.on('exit', () => this.#handleExit());
-    // A listener of messages would keep the process alive, so this comes after it.
+    // A message listener that is added after `unref` would keep the process alive.
     this.#worker.unref();
   }
 
@@ -111,7 +115,7 @@ class KeeperThread {
   }
 }
 
-/** The thread for new sessions. @type {KeeperThread | undefined} */
+/** The keeper's thread for new sessions. @type {KeeperThread | undefined} */
 let thread;
 
 /** @throws {unknown} if Node.js cannot start a thread */

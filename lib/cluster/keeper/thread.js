@@ -27,7 +27,7 @@ const tell = (message) => parentPort?.postMessage(message);
 
 /**
  * The clocks of the session's thread, as this thread reads them.
- * @param {number} origin what the clock of all threads showed when the session's clock was 0
+ * @param {number} origin the time of `threadsNow` at which the session's monotonic clock was 0
  */
 function clockSince(origin) {
   const monotonic = () => threadsNow() - origin;
@@ -41,7 +41,7 @@ async function makeClient({ engine, client, module }) {
   const { default: exported } = await import(
     /^file:/.test(module) ? module : pathToFileURL(module).href
   );
-  // A module that was compiled from TypeScript has its default export there.
+  // TypeScript compiles a default export to `exports.default` of a CommonJS module.
   const make = exported?.default ?? exported;
   if (typeof make !== 'function') {
     throw argumentError(
@@ -58,7 +58,7 @@ function adaptersOf(plan) {
   /** @type {Promise<any> | undefined} */
   let client;
   return async () => {
-    // If the client could not be made, the next attempt makes it anew.
+    // If the client cannot be made, the next call tries again.
     client ??= makeClient(plan).catch((error) => {
       client = undefined;
       throw error;
