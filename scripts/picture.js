@@ -3,8 +3,8 @@
 const { execFileSync } = require('node:child_process');
 const path = require('node:path');
 
-/** A page of few colours needs no more, and the picture is a third as large. */
-const COLOURS = '64';
+/** A page of few colours needs no more, and the picture is much smaller. */
+const COLOURS = '16';
 
 /**
  * Writes a picture for the documents with pngquant, because the package contains it.
@@ -13,7 +13,7 @@ const COLOURS = '64';
  */
 function savePicture(name, png) {
   const output = path.join(__dirname, '..', 'docs', name);
-  const options = ['--speed', '1', '--strip', '--force', '--output', output];
+  const options = ['--speed', '1', '--strip', '--nofs', '--force', '--output', output];
   execFileSync('pngquant', [...options, COLOURS, '-'], { input: png });
 }
 

@@ -199,7 +199,7 @@ describe('the tarball', () => {
       /^docs\/(internals\/)?[\w-]+\.(md|json|svg|png)$/,
       /^examples\/[\w-]+\.js$/,
       /^lib\/([a-z]+\/)?[\w-]+\.(js|mjs|d\.ts)$/,
-      /^lib\/(extensions\/[a-z]+|cluster\/(session|engines|engines\/[a-z]+))\/[\w-]+\.js$/,
+      /^lib\/(extensions\/[a-z]+|cluster\/(keeper|session|engines|engines\/[a-z]+))\/[\w-]+\.js$/,
       /^lib\/cluster\/engines\/[a-z]+\/[a-z]+\.(sql|lua)\.js$/,
       /^lib\/page\/base\.css$/,
       /^lib\/cli\/page\/(top\.(css|template)|[a-z]+\.js)$/,
