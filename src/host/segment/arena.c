@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-/* Returns the token that a new segment must continue, or 0 if the segment is of another boot, or if
- * its token is damaged. Until the machine boots again, tokens never decrease, whichever process
- * formats the segment. */
+/* Returns the token from which a new segment must continue, or 0 if the segment is of another boot,
+ * or if its token is damaged. Until the machine boots again, tokens never decrease, whichever
+ * process formats the segment. */
 static uint64_t last_token(const struct wlh_header *header, uint64_t boot)
 {
   return header->boot == boot && header->token < WLH_COUNT_MOST / 2 ? header->token : 0;
@@ -81,8 +81,8 @@ void wlh_cells_attach(
   arena->data = data;
 }
 
-/* No process of this library can have written this header: the hash key has changed, or a counter
- * has decreased, so that tokens would repeat. */
+/* Whether no process of this library can have written this header, because the hash key has changed
+ * or a counter has decreased. With smaller counters, tokens would repeat. */
 static bool is_impossible(const struct wlh_arena *arena, const struct wlh_header *header)
 {
   bool known = (arena->hash_key[0] | arena->hash_key[1]) != 0;
@@ -189,7 +189,7 @@ void wlh_cells_end_give_back(struct wlh_arena *arena)
   wlh_commit(&wlh_header_of(arena)->slack, 0);
 }
 
-/* The new cells begin at the place of the former bucket heads. */
+/* The new cells overwrite the former bucket heads, so the caller must rebuild. */
 static void double_cells(struct wlh_arena *arena)
 {
   uint32_t ncells = arena->ncells * 2;

@@ -5,7 +5,7 @@ static struct wlh_link *link_of(struct wlh_arena *arena, enum wlh_place place, u
   return &wlh_request_at(arena, request)->links[place];
 }
 
-/* At either end of the list, the missing neighbour is 0. */
+/* `link` has the new neighbours of the request; at an end of the list, one of them is 0. */
 static inline void link_between(
     struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request,
     struct wlh_link link)

@@ -4,7 +4,7 @@
 
 #include "store.h"
 
-/* Appends a request, which must be in no list of this place. Cost: O(1). */
+/* Appends a request, which must not be in a list of this `place` yet. Cost: O(1). */
 void wlh_list_add(
     struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request);
 
@@ -16,7 +16,7 @@ void wlh_list_insert(
 void wlh_list_remove(
     struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request);
 
-/* Whether the neighbours of a request, or the ends of the list, lead to the request. Changes
+/* Whether the neighbours of a request, or the ends of the list, lead back to the request. Changes
  * nothing, so it may be called outside. Cost: O(1). */
 bool wlh_list_has(
     const struct wlh_arena *arena, const struct wlh_list *list, enum wlh_place place,

@@ -26,7 +26,7 @@ void wlh_name_mark(struct wlh_arena *arena, uint32_t resource, uint64_t keep)
 {
   struct wlh_header *header = wlh_header_of(arena);
   if (!wlh_expect(arena, resource, WLH_KIND_RESOURCE)) return;
-  /* The 1 makes up for the part of the current millisecond that is over. */
+  /* The 1 is for the part of the current millisecond that has already passed. */
   uint64_t marked =
       keep < WLH_COUNT_MOST ? mark_now(arena) + keep + 1 : wlh_name_mark_for_ever(arena, resource);
   if (header->marks == 0) wlh_commit(&header->marks, 1);

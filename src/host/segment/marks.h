@@ -1,12 +1,13 @@
-/* Marks: names whose work is done (`once`). The holder of an exclusive lock marks the name in the
- * step that releases it. A mark is a field of the name's RESOURCE cell, so marking needs no room,
- * and it is committed by one store before the release is: a process that is killed in between has
- * done the work, and its lock ends like that of any dead holder.
+/* A mark says that the work of a name is done (`once`). The holder of an exclusive lock marks the
+ * name in the critical section that releases the lock. A mark is a field of the name's RESOURCE
+ * cell, so it needs no free cell. One store commits the mark before the release: if the process is
+ * killed in between, the work is done, and the lock ends like that of any dead holder.
  *
  * A marked name keeps its cells when the last request ends. There is no timer: a name whose mark is
- * over goes with its next request, or at a rebuild, which also precedes growth. Marks outlive all
- * members. The process that recreates a file keeps the marks, unless the file is damaged. A clock
- * of another boot means nothing, so of another boot only the marks without an end are kept. */
+ * over is removed at the end of its next request, or by a rebuild, which also precedes growth.
+ * Marks outlive all members. The process that recreates a file keeps the marks, unless the file is
+ * damaged. Times of another boot's clock mean nothing, so after a reboot only the marks that never
+ * end are kept. */
 #ifndef WLH_MARKS_H
 #define WLH_MARKS_H
 
@@ -14,10 +15,10 @@
 
 bool wlh_name_is_marked(struct wlh_arena *arena, uint32_t resource);
 
-/* Marks a name for `keep` milliseconds, or, with UINT64_MAX, for ever. */
+/* Marks a name for `keep` milliseconds, or for ever if `keep` is at least WLH_COUNT_MOST. */
 void wlh_name_mark(struct wlh_arena *arena, uint32_t resource, uint64_t keep);
 
-/* Returns the value of `marked` for this name and a mark that never ends. */
+/* Returns the value of `marked` for a mark of this name that never ends. */
 uint64_t wlh_name_mark_for_ever(struct wlh_arena *arena, uint32_t resource);
 
 #endif

@@ -20,13 +20,13 @@ enum wlh_cells_status wlh_cells_drop_member(struct wlh_arena *arena);
 
 /* Removes this process from the members. All its agents must have been terminated.
  *   returns  WLH_CELLS_OK, POISONED
- *   cost     O(1); as wlh_cells_rebuild if it shrinks the segment */
+ *   cost     O(1), or that of wlh_cells_rebuild if the segment shrinks */
 enum wlh_cells_status wlh_cells_leave(struct wlh_arena *arena);
 
-/* Returns how many of our requests wait. Unless it is 0, we must watch all members. */
+/* Returns how many of our requests wait. While requests wait, we must watch all members. */
 uint32_t wlh_cells_pending_count(const struct wlh_arena *arena);
 
-/* Makes an agent.
+/* Creates an agent.
  *   thread   the same for all agents of a thread
  *   number   grows with each agent of the process
  *   name     of the thread, `units` code units, truncated to WLH_THREAD_NAME_UNITS; copied
@@ -42,7 +42,7 @@ enum wlh_cells_status wlh_cells_add_agent(
  *   cost     O(requests of the agent + grants) */
 enum wlh_cells_status wlh_cells_terminate_agent(struct wlh_arena *arena, uint32_t agent);
 
-/* Whether an agent of ours is in the segment. It may be called outside, see
+/* Whether an agent of ours is in the segment. This function may be called outside, see
  * wlh_cells_has_member. */
 bool wlh_cells_has_agent(const struct wlh_arena *arena, uint32_t agent);
 
@@ -50,7 +50,7 @@ enum {
   WLH_REPORTED_GRANTED = 1,
   WLH_REPORTED_STOLEN = 2,
   WLH_REPORTED_PASSED = 4
-}; /* as enum wlk_news */
+}; /* the values of enum wlk_news */
 
 struct wlh_message {
   uint64_t cookie;

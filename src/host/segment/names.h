@@ -7,11 +7,12 @@
 
 uint32_t wlh_name_hash(const struct wlh_arena *arena, const uint16_t *name, uint32_t units);
 
-/* Returns the RESOURCE cell of a name of at most WLH_NAME_MOST units, or 0. */
+/* Returns the RESOURCE cell of a name of at most WLH_NAME_MOST units, or 0 if there is none. */
 uint32_t wlh_name_find(
     struct wlh_arena *arena, const uint16_t *name, uint32_t units, uint32_t hash);
 
-/* Whether a cell is a RESOURCE and in its bucket. Changes nothing, so it may be called outside. */
+/* Whether a cell is a RESOURCE and in the chain of its hash. Changes nothing, so it may be called
+ * outside. */
 bool wlh_name_is_listed(const struct wlh_arena *arena, uint32_t resource);
 
 uint32_t wlh_name_cell_count(uint32_t units);
@@ -26,21 +27,21 @@ void wlh_name_remove(struct wlh_arena *arena, uint32_t resource);
 /* Returns the length of a name in code units, or 0 if it is damaged. */
 uint32_t wlh_name_length(struct wlh_arena *arena, uint32_t resource);
 
-/* Copies `units` code units, the result of wlh_name_length. */
+/* Copies a name. `units` must be the result of wlh_name_length. */
 void wlh_name_copy(struct wlh_arena *arena, uint32_t resource, uint16_t *to, uint32_t units);
 
 bool wlh_name_is_same(
     struct wlh_arena *arena, const struct wlh_resource_cell *a, const struct wlh_resource_cell *b);
 
-/* For a rebuild: puts a RESOURCE cell into its bucket, and marks its text as KEPT. If the bucket
- * already contains the name, that is damage. */
+/* For a rebuild: puts a RESOURCE cell into the chain of its hash, and makes its text KEPT. If the
+ * chain already contains the name, notes damage. */
 void wlh_name_restore(struct wlh_arena *arena, uint32_t resource);
 
-/* Returns the hash of a name with all its 64 bits. */
+/* Returns all 64 bits of the hash of a name. */
 uint64_t wlh_name_full_hash(struct wlh_arena *arena, uint32_t resource);
 
-/* Whether the text of a RESOURCE cell of a segment that may be damaged is whole. It notes no
- * damage. */
+/* Whether the segment has the whole text of a name. If not, this does not count as damage: after a
+ * power failure, parts of a file of another boot may be missing. */
 bool wlh_name_is_whole(const struct wlh_arena *arena, uint32_t resource);
 
 void wlh_names_clear(struct wlh_arena *arena);

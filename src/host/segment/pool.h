@@ -29,11 +29,11 @@ void wlh_text_free(struct wlh_arena *arena, uint32_t first, uint32_t units);
 
 bool wlh_text_equals(struct wlh_arena *arena, uint32_t first, const uint16_t *text, uint32_t units);
 
-/* Copies a text. Damaged parts become zeros. */
+/* Copies a text. From the first damaged part on, the copy is zeros. */
 void wlh_text_copy(struct wlh_arena *arena, uint32_t first, uint16_t *to, uint32_t units);
 
-/* For a rebuild: marks a text as in use, from TEXT to KEPT. If it is not whole, or in use already,
- * that is damage. */
+/* For a rebuild: records that a text is in use, by changing its cells from TEXT to KEPT. If the
+ * text is not whole, or is in use already, notes damage. */
 void wlh_text_keep(struct wlh_arena *arena, uint32_t first, uint32_t units);
 
 #endif

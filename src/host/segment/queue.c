@@ -1,6 +1,6 @@
-/* A critical section is a task of the lock task queue. The specification enqueues steps on an
- * agent's event loop; here the agent's member receives mail, and the caller receives the result of
- * its call. */
+/* A critical section is a task of the specification's lock task queue. Where the specification
+ * enqueues steps on an agent's event loop, the agent's member receives mail, or the call returns
+ * the result. */
 #include "queue.h"
 
 #include "../../core/held_set.h"
@@ -28,7 +28,7 @@ bool wlh_fits(
     uint32_t weight)
 {
   if (resource->held.head == 0) return true;
-  /* Any held lock shows the mode of all held locks, because an exclusive lock is the only one. */
+  /* All held locks have the mode of the first one, because an exclusive lock is held alone. */
   bool exclusive = wlh_request_at(arena, resource->held.head)->mode != WLH_SHARED;
   struct wlk_held_set set = {true, exclusive, resource->weight};
   return wlk_held_set_admits(set, mode != WLH_SHARED, weight, wlh_limit_number(resource->limit));
@@ -42,8 +42,8 @@ static int32_t priority_of(const struct wlh_arena *arena, uint32_t request)
 bool wlh_would_be_first(
     const struct wlh_arena *arena, const struct wlh_resource_cell *resource, int32_t priority)
 {
-  /* If there are no levels, all requests have the priority of the last one, which a new request
-   * reads anyway. */
+  /* If `levels` is empty, all requests have the priority of the last one, which a new request reads
+   * anyway. */
   uint32_t other = resource->levels.head != 0 ? resource->queue.head : resource->queue.tail;
   return other == 0 || priority_of(arena, other) < priority;
 }
@@ -89,8 +89,8 @@ static void enter_queue(
 }
 
 /* Before the first request of a level leaves its queue, the next request of the level takes its
- * place in `levels`. If the highest level becomes empty, the next level is the highest one, which
- * is not listed. */
+ * place in `levels`. If the highest level becomes empty, the next level becomes the highest one,
+ * and leaves `levels`. */
 static WLK_RARE void leave_level(
     struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request)
 {

@@ -1,4 +1,4 @@
-/* The queue of a name, its locks, and each step of a request from the one to the other. */
+/* The queue and the locks of a name, and the functions that move requests from one to the other. */
 #ifndef WLH_QUEUE_H
 #define WLH_QUEUE_H
 
@@ -22,11 +22,12 @@ bool wlh_would_be_first(
 /* Whether a waiting request is the first of a level that is not the highest. */
 bool wlh_begins_level(const struct wlh_arena *arena, uint32_t request);
 
-/* Commits a grant: HELD if the caller reports it, NEWS_HELD if mail reports it. */
+/* Commits a grant. The `kind` is HELD if the caller reports the grant, NEWS_HELD if mail reports
+ * it, and NEWS_BROKEN if the request only passes. */
 void wlh_grant(struct wlh_arena *arena, uint32_t request, enum wlh_kind kind);
 
-/* Puts a request into the locks or the queue of its name, and counts it. It must be in no list of
- * its name. Cost: O(1) and, if it waits, O(levels of lower priority). */
+/* Puts a request into the locks or the queue of its name, and counts it. The request must not be in
+ * a list of its name yet. Cost: O(1) and, if it waits, O(levels of lower priority). */
 void wlh_add_to_resource(
     struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request);
 
@@ -38,10 +39,10 @@ void wlh_mailbox_put(struct wlh_arena *arena, uint32_t request);
 
 void wlh_mailbox_remove(struct wlh_arena *arena, uint32_t request);
 
-/* Ends a request in any state, with its mail, and grants the requests that became grantable. */
+/* Ends a request in any state, removes its mail, and grants the requests that became grantable. */
 void wlh_end_cell(struct wlh_arena *arena, uint32_t request);
 
-/* Frees a request that was stolen or has passed. It must be in no mailbox any more. */
+/* Frees a request that was stolen or has passed. It must no longer be in a mailbox. */
 void wlh_end_broken_cell(struct wlh_arena *arena, uint32_t request);
 
 #endif

@@ -81,8 +81,8 @@ static uint32_t find_top(const struct wlh_arena *arena)
   return top;
 }
 
-/* A segment is halved while at most this many of its cells are in use. Afterwards the number of
- * cells in use can double twice before the segment must grow to its former size. */
+/* A segment is halved while all cells in use are among the first so many, an eighth. Afterwards the
+ * number of cells in use can double twice before the segment must grow again. */
 static uint32_t shrink_limit(uint32_t ncells)
 {
   return ncells > WLH_CELLS_AT_FIRST ? ncells / 8 : 0;
@@ -107,7 +107,7 @@ bool wlh_cells_would_shrink(const struct wlh_arena *arena)
   const struct wlh_header *header = wlh_header_of(arena);
   uint32_t high = wlh_read(&header->high), nfree = wlh_read(&header->nfree);
   if (arena->ncells - nfree > shrink_limit(arena->ncells)) return false;
-  /* If the last taken cell is in use, all cells below it must stay. */
+  /* If the last cell before `high` is in use, all cells up to it must stay. */
   return high <= shrink_limit(arena->ncells) || wlh_kind_of(arena, high - 1) == WLH_KIND_FREE;
 }
 
@@ -124,7 +124,7 @@ static uint32_t rebuild_cells(struct wlh_arena *arena, uint32_t top)
 
 /* ---- 3. requests ---- */
 
-/* Whether the limit of its name admits the weight of a request. */
+/* Whether a request may have its weight, given the limit of its name. */
 static bool is_allowed_weight(
     const struct wlh_resource_cell *resource, const struct wlh_request_cell *cell)
 {
@@ -165,8 +165,8 @@ static bool is_before_by_ticket(const struct wlh_request_cell *a, const struct w
 }
 
 /* Orders requests that are already sorted by ticket: first locks and stolen locks in the order of
- * their grants, then waiting requests by priority. Tokens grow, so the mail about a theft precedes
- * the mail about any later grant. */
+ * their grants, then waiting requests by priority. A stolen lock has a smaller token than any later
+ * grant, so the mail about the theft comes first. */
 static bool is_before_at_name(const struct wlh_request_cell *a, const struct wlh_request_cell *b)
 {
   bool a_waits = a->kind == WLH_KIND_PENDING, b_waits = b->kind == WLH_KIND_PENDING;
@@ -270,8 +270,9 @@ enum wlh_cells_status wlh_cells_rebuild_without_shrinking(struct wlh_arena *aren
   return wlh_status_or_poisoned(arena, WLH_CELLS_OK);
 }
 
-/* The cells of dead members become free only in this rebuild, so shrinking must come afterwards. It
- * moves the bucket heads, so the few remaining cells are rebuilt once more. */
+/* The cells of dead members become free only in the first rebuild, so shrinking must come
+ * afterwards. Shrinking moves the bucket heads, so the few remaining cells are rebuilt once
+ * more. */
 enum wlh_cells_status wlh_cells_rebuild(struct wlh_arena *arena)
 {
   enum wlh_cells_status status = wlh_cells_rebuild_without_shrinking(arena);

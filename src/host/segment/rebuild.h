@@ -11,7 +11,8 @@
  *   cost     O(cells + requests * log(requests)) */
 enum wlh_cells_status wlh_cells_rebuild(struct wlh_arena *arena);
 
-/* Rebuilds for a caller that has just added cells. Does not shrink the segment. */
+/* Rebuilds as wlh_cells_rebuild does, but never shrinks the segment, for callers that need more
+ * cells. */
 enum wlh_cells_status wlh_cells_rebuild_without_shrinking(struct wlh_arena *arena);
 
 /* Whether a rebuild would probably shrink the segment. It may be called outside. */

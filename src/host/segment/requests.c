@@ -15,7 +15,7 @@ struct attempt {
   const struct wlh_ask *ask;
   uint32_t name_units, label_units;
   uint32_t weight;
-  uint32_t limit; /* as in a RESOURCE cell; UNSET if the mode is exclusive */
+  uint32_t limit; /* as in a RESOURCE cell; unused if the mode is exclusive */
   uint32_t hash;
   uint32_t resource; /* 0 if the name is new */
   bool passes, waits;
@@ -48,7 +48,8 @@ static enum wlh_cells_status find_refusal(
   return ask->bounded && cell->pending >= ask->max_pending ? WLH_CELLS_QUEUE_FULL : WLH_CELLS_OK;
 }
 
-/* These cells are reserved for thefts, so that locks of a full segment can be stolen. */
+/* Returns how many cells this request must leave free, so that locks of a full segment can be
+ * stolen. */
 static uint32_t reserved_cells(const struct wlh_arena *arena, const struct wlh_ask *ask)
 {
   uint32_t share = arena->ncells / RESERVED_SHARE;
@@ -124,8 +125,8 @@ static bool is_refused_for_the_dead(
   return dead;
 }
 
-/* Removes dead members that obstruct a request. No process watches them unless a request waits.
- * Returns whether there was any. */
+/* Removes dead members that obstruct a request. Nothing has reported their deaths to this process
+ * unless it waits. Returns whether there were any. */
 static bool reap_obstacles(
     struct wlh_arena *arena, const struct attempt *attempt, enum wlh_cells_status refusal)
 {
@@ -174,7 +175,7 @@ static void steal_the_held_locks(struct wlh_arena *arena, const struct attempt *
   WLH_PUT(cell->weight, 0);
 }
 
-/* Fills a cell; the caller must commit it. */
+/* Takes a cell and fills it; the caller must commit it. */
 static uint32_t fill_request_cell(
     struct wlh_arena *arena, const struct attempt *attempt, uint32_t label)
 {

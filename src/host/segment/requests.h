@@ -1,21 +1,21 @@
-/* Sections 4.1 to 4.3 of the specification. The functions have the names of its algorithms. */
+/* Sections 4.1 to 4.3 of the specification. The functions are named after its algorithms. */
 #ifndef WLH_REQUESTS_H
 #define WLH_REQUESTS_H
 
 #include "cells.h"
 
-/* The numbers must be the numbers of enum wlk_option. */
+/* The values must be those of enum wlk_option. */
 enum wlh_option { WLH_WAIT, WLH_IF_AVAILABLE, WLH_STEAL, WLH_PASS, WLH_PASS_IF_AVAILABLE };
 
 struct wlh_ask {
   uint32_t agent; /* ours */
   uint8_t mode;   /* WLH_EXCLUSIVE, WLH_SHARED */
   uint8_t option; /* enum wlh_option; a theft is exclusive */
-  bool bounded;   /* as `bounded`, `max_pending`, `limit`, `weight` of struct wlk_extra */
+  bool bounded;   /* this and the next four fields are as in struct wlk_extra */
   uint32_t max_pending;
   uint32_t limit;
   uint32_t weight;
-  int32_t priority;     /* as in struct wlk_extra */
+  int32_t priority;
   const uint16_t *name; /* `name_units` code units */
   uint32_t name_units;
   uint32_t label_units;
@@ -31,8 +31,8 @@ struct wlh_answer {
   uint32_t needed;  /* on FULL: free cells needed; UINT32_MAX if no number is enough */
 };
 
-/* Requests a lock (4.1). If a request would have to wait, asks `alive` for the members that
- * obstruct it, and removes dead members.
+/* Requests a lock (4.1). Before a refusal, asks `alive` about the members that obstruct the
+ * request, and removes dead members.
  *   returns  WLH_CELLS_GRANTED (no mail reports it again), PENDING, NOT_AVAILABLE, OTHER_LIMIT,
  *            QUEUE_FULL, FULL, LOST, POISONED; OK: the request passes, and would be granted
  *   cost     O(length); with a priority also O(different priorities in the queue), for a theft also
@@ -42,8 +42,8 @@ enum wlh_cells_status wlh_cells_request_a_lock(
 
 /* Releases a lock (4.2), or ends a request that has passed, and grants what became grantable.
  *   request, cookie  of a request of ours that has not ended
- *   keep     if the result is OK, marks the name for so many milliseconds (marks.h): UINT64_MAX
- *            for ever, 0 for no mark. Nobody else may hold the name
+ *   keep     if the result is OK, the name is marked for so many milliseconds (marks.h): UINT64_MAX
+ *            for ever, 0 for no mark. No other request may hold the name
  *   thief    out, on STOLEN
  *   returns  WLH_CELLS_OK, STOLEN (the request also ended), NOT_HELD, LOST, POISONED */
 enum wlh_cells_status wlh_cells_release_the_lock(
@@ -52,7 +52,7 @@ enum wlh_cells_status wlh_cells_release_the_lock(
 
 /* Aborts a request (4.3) and grants the requests that became grantable.
  *   returns  WLH_CELLS_OK (it was pending, or has passed; it ended), LOST, POISONED. On GRANTED and
- *            STOLEN nothing was changed, and wlh_cells_release_the_lock ends it */
+ *            STOLEN nothing was changed, and the caller must call wlh_cells_release_the_lock */
 enum wlh_cells_status wlh_cells_abort_the_request(
     struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
@@ -60,14 +60,14 @@ enum wlh_cells_status wlh_cells_abort_the_request(
 enum wlh_cells_status wlh_cells_end_the_request(
     struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
-/* Whether a request of ours is in the segment and, unless it was stolen, in the lists of its name.
- * Other processes change the lists, so a negative result from outside must be checked again inside.
- * Cost: O(1). */
+/* Whether a request of ours is in the segment and, unless it was stolen or has passed, in the queue
+ * or among the locks of its name. Other processes change the lists, so a negative result from
+ * outside must be checked again inside. Cost: O(1). */
 bool wlh_cells_has_request(const struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
-/* Whether a pending request waits for another request of its own thread. The thread ends none of
- * its requests while it blocks, so it would wait for ever. Cost: O(locks held on the name +
- * requests ahead). */
+/* Whether a pending request waits for another request of its own thread. If that thread blocked, it
+ * would wait for ever, because a blocked thread ends none of its requests. Cost: O(locks held on
+ * the name + requests ahead). */
 bool wlh_cells_waits_for_itself(struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
 #endif

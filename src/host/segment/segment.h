@@ -1,46 +1,48 @@
 /* The tables that all processes share: one segment for each bucket, a file that every member maps.
- * This head says how segment/ works; the rest of this header is the layout of the file.
+ * This comment says how segment/ works; the rest of this header is the layout of the file.
  *
- * The problem. The processes of a machine need one queue for each name, without a server. Each
- * process can be killed between any two instructions, also in the middle of a change, and no code
- * of it runs afterwards to clean up. It can be stopped for hours, and it can have a defect. Its
- * pointers are meaningless in other processes, and no other process can free memory that it has
- * allocated. The first kill would tear lists that only a mutex protects, and no process could tell
- * which half is right.
+ * The problem. The processes of a machine need one queue for each name, without a server. Any
+ * process can be killed between any two instructions, even in the middle of a change, and then none
+ * of its code runs to clean up. It can be stopped for hours, and it can have a defect. Its pointers
+ * are meaningless in other processes, and no other process can free memory that it has allocated.
+ * If only a mutex protected the lists, a kill could leave a list half changed, and no process could
+ * tell which half is right.
  *
  * The solution. All data is in cells of 128 bytes, each at an index: a request, a name, an agent, a
- * piece of text. The truth is the `kind` of each cell with the fields that have no star below. Each
- * step first writes the fields and then commits them by one aligned 32-bit store, mostly of `kind`.
- * Between two commits the truth is always a legal state, apart from cells that nothing refers to.
- * Fields with a star (lists, chains, counts) are derived. They are written in any order, and after
- * a death no process uses them: wlh_cells_rebuild recreates them from the truth.
+ * piece of text. The truth is the `kind` of each cell, together with the fields that have no star
+ * below. Each step first writes the fields and then commits them by one aligned store, usually of
+ * `kind`. Between two commits the truth is always a legal state, apart from cells that nothing
+ * refers to. Fields with a star (lists, chains, counts) are derived. They are written in any order.
+ * After a death inside, wlh_cells_rebuild recreates them from the truth before any process uses
+ * them.
  *
  * What guards what. A letter beside each field says who may access it:
  *
- *   (i)  inside: the owner of the mutex, `word`. Only one thread of one process is inside
+ *   (i)  inside: the owner of the mutex, `word`. Only one thread of one process is inside at a time
  *   (b)  the holder of this member's byte lock (port/port.h)
  *   (g)  the holder of the gate: a formatter, while there are no members
  *   (a)  atomic; the comment says who writes it
  *
- * `word` has the number and the generation of its owner, so any process that finds it can ask the
- * kernel whether the owner lives. member/section.h describes entering and leaving.
+ * `word` has the number and the generation of its owner, so any process can ask the kernel whether
+ * the owner is alive. member/section.h describes entering and leaving.
  *
  * The path of a request, inside, from file to file:
- *   arena.c     wlh_cells_begin checks the header and copies the counts that all bounds rely on
- *   requests.c  finds the name (names.c). Before it refuses because of other requests, it asks
- *               `alive` (cells.h) whether their members live
+ *   arena.c     wlh_cells_begin checks the header and copies `ncells`, on which all bounds rely
+ *   requests.c  finds the name (names.c). Before it refuses a request because of other requests, it
+ *               asks `alive` (cells.h) whether the members of those requests are alive
  *   pool.c      takes cells for the label and a new name, and commits them: TEXT, then RESOURCE
- *   requests.c  a theft commits each held lock as NEWS_BROKEN; the request is filled, and committed
- *               as HELD or PENDING; only afterwards it enters the lists (queue.c)
- *   queue.c     at a release or an abort: FREE is committed, then process_the_lock_request_queue
- *               commits each grant as NEWS_HELD, and puts it into the mailbox of its member
+ *   requests.c  for a theft, commits each held lock as NEWS_BROKEN. Fills the cell of the request,
+ *               commits it as HELD or PENDING, and only then adds it to the lists (queue.c)
+ *   queue.c     at a release or an abort: commits FREE; then process_the_lock_request_queue commits
+ *               each grant as NEWS_HELD, and puts it into the mailbox of its member
  *   members.c   the notified member enters, takes its mail, and commits NEWS_HELD as HELD
  * No function of segment/ allocates memory, and only `alive` may make a system call.
  *
  * Crashes, by where the process was: the state that each crash leaves, and who repairs it.
  *   outside the tables     intact tables with the requests of a dead member. A member that waits is
- *                          notified of the death; a request that would be refused, a snapshot and a
- *                          new member ask `alive`. The process that finds the death rebuilds
+ *                          notified of the death; any other member calls `alive` before it refuses
+ *                          a request, and for a snapshot; a new member calls it when it joins. The
+ *                          process that finds the death rebuilds
  *   inside                 `word` of a dead owner. The process that takes it over must first
  *                          rebuild; event loops leave that to the helper of their process
  *   before a commit        cells in use that nothing refers to. The rebuild frees them
@@ -57,31 +59,31 @@
  *   amid formatting        no magic, or `retired`. The next holder of the gate formats again
  *
  * Damage. Another process can overwrite any byte at any time. So an index must be masked where it
- * is used, and a loop must count its steps (store.h). No unused entry is 0, neither a cell nor a
- * bucket head nor an absent member, so a file of zeros is recognized. An impossible value is
- * damage: `poisoned` is set for ever, all members give the file up, and when they have left, the
- * next member recreates it.
+ * is used, and a loop must count its steps (store.h). A free cell, an empty bucket head and an
+ * absent member have values other than 0, so that a file that was overwritten with zeros is
+ * recognized. An impossible value is damage: `poisoned` is set, and all members give the file up.
+ * When they have left, the next member recreates the file.
  *
- * A name can be marked as done (marks.h). Its RESOURCE cell then stays without any request, until
- * the mark is over: also when all processes have left, and when the next process opens the file.
+ * A name can be marked as done (marks.h). Until the mark is over, its RESOURCE cell then stays
+ * without any request, even after all processes have left and the next process has opened the file.
  *
- * Readers outside. While its bit in `looking` is set, a member may read all cells: no space is
- * given back meanwhile. Its reads are not ordered. So it may trust a lock only if the token is the
- * same before and after the other reads (wlh_cells_find_holders). If a record of its own seems to
- * be missing, it must check that again inside (wlh_cells_has_request).
+ * Readers outside. While a member's bit in `looking` is set, no space is given back, so the member
+ * may read all cells from outside. It can see half of a change. So it may trust a lock only if the
+ * token is the same before and after the other reads (wlh_cells_find_holders). If a record of its
+ * own seems to be missing, it must check that again inside (wlh_cells_has_request).
  *
  * Whenever no process is inside and no rebuild is due, the invariants of a name in
  * src/core/records.h hold, with three differences. Requests of one priority are ordered by their
- * tickets. Tokens grow over all names of a segment. A grant or theft that a process has not
+ * tickets. Tokens increase across all names of a segment. A grant or theft that a process has not
  * received yet is in the mailbox of its member. verify.c checks each invariant. A queue is a
- * sequence of levels, one for each priority that waits, the highest first. `levels` has the first
- * request of each level but the highest, so a new request reads one request of each level that it
- * overtakes.
+ * sequence of levels, one for each priority of the waiting requests, the highest first. `levels`
+ * has the first request of each level but the highest, so a new request reads one request of each
+ * level that it overtakes.
  *
  * WLH_LAYOUT must change with the layout; compatible additions use bytes that are zero. A process
- * with another layout must still see whether the file is in use, by which processes, and which
- * tokens were given. So the header up to `retired`, its `token`, a member's `pid` and `version`,
- * and the byte locks must be the same in all layouts. */
+ * with another layout must still see whether the file is in use, by which processes, and what the
+ * last token was. So the header up to `retired`, its `token`, a member's `pid` and `version`, and
+ * the byte locks must have the same places in all layouts. */
 #ifndef WLH_SEGMENT_H
 #define WLH_SEGMENT_H
 
@@ -97,8 +99,8 @@
 
 enum {
   WLH_MEMBERS = 256,        /* a member's number is 0 to 255 */
-  WLH_CELLS_LEAST = 64,     /* the least `ncells`, which is a power of two */
-  WLH_CELLS_MOST = 1 << 20, /* the greatest `ncells`. Cell 0 is always FREE: index 0 means none */
+  WLH_CELLS_LEAST = 64,     /* the smallest `ncells`, which is a power of two */
+  WLH_CELLS_MOST = 1 << 20, /* the largest `ncells`. Cell 0 is always FREE: index 0 means none */
   WLH_CELL_BYTES = 128,
   WLH_NAME_INLINE = 32,      /* code units of a name that fit into its RESOURCE cell */
   WLH_TEXT_UNITS = 60,       /* code units in a TEXT cell */
@@ -110,8 +112,9 @@ enum {
 /* Tickets and tokens stay below this number; larger numbers are damage. */
 #define WLH_COUNT_MOST (UINT64_C(1) << 62)
 
-/* A mark with this bit never ends. Its other bits are those of the name's hash. By them a process
- * of another boot finds out whether the disk has the whole mark and its name. */
+/* A mark with this bit never ends, and its other bits are those of the name's hash. After a reboot,
+ * a process compares them with the hash to find out whether the disk has the whole mark and the
+ * whole name. */
 #define WLH_MARKED_FOR_EVER (UINT64_C(1) << 63)
 
 /* The kind of a cell. No kind has the value 0, so a file that was overwritten with zeros is
@@ -122,9 +125,9 @@ enum wlh_kind {
   WLH_KIND_RESOURCE = 3,
   WLH_KIND_AGENT = 4,
   WLH_KIND_PENDING = 5,     /* a request that waits */
-  WLH_KIND_NEWS_HELD = 6,   /* a lock; its process was not notified yet */
+  WLH_KIND_NEWS_HELD = 6,   /* a lock; its process has not been notified of the grant yet */
   WLH_KIND_HELD = 7,        /* a lock */
-  WLH_KIND_NEWS_BROKEN = 8, /* stolen, or has passed; its process was not notified yet */
+  WLH_KIND_NEWS_BROKEN = 8, /* stolen, or has passed; its process has not been notified yet */
   WLH_KIND_KEPT = 9         /* a TEXT that a rebuild has found in use */
 };
 
@@ -132,10 +135,10 @@ enum wlh_kind {
  * not disappear when the file is overwritten with zeros. */
 #define WLH_NO_NAME UINT32_MAX
 
-/* The numbers must be the numbers of enum wlk_mode. */
+/* The values must be those of enum wlk_mode. */
 enum { WLH_EXCLUSIVE = 0, WLH_SHARED = 1 };
 
-/* A list of requests, by their cells; 0 for none. */
+/* A list of requests: the cells of the first and the last, or 0 if the list is empty. */
 struct wlh_list {
   uint32_t head, tail;
 };
@@ -155,10 +158,10 @@ enum wlh_place {
 };
 
 struct wlh_thief {
-  uint64_t id;     /* of the member */
-  uint32_t pid;    /* of the member */
-  uint32_t thread; /* of the agent */
-  uint32_t number; /* of the agent */
+  uint64_t id;     /* of the thief's member */
+  uint32_t pid;    /* of that member */
+  uint32_t thread; /* of the thief's agent */
+  uint32_t number; /* of that agent */
   uint32_t zero;
 };
 
@@ -168,21 +171,21 @@ struct wlh_request_cell {
   uint32_t kind;      /* (i) PENDING, NEWS_HELD, HELD, NEWS_BROKEN */
   uint32_t resource;  /* (i) RESOURCE cell; meaningless once broken */
   uint32_t agent;     /* (i) its AGENT cell */
-  uint16_t member;    /* (i) of the agent */
+  uint16_t member;    /* (i) number of the agent's member */
   uint8_t mode;       /* (i) WLH_EXCLUSIVE, WLH_SHARED */
-  uint8_t unreported; /* (i) if broken: 1 if its process was not notified of the grant either */
+  uint8_t unreported; /* (i) if stolen: 1 if its process was not notified of the grant either */
   uint64_t ticket;    /* (i) grows with each request, and orders requests of one priority */
   struct wlh_link links[WLH_PLACES]; /* (i) * neighbours in the lists of enum wlh_place */
   uint32_t weight;        /* (i) units it takes; 0 if it is exclusive or the name has no limit */
   uint32_t label;         /* (i) first TEXT cell of its label; 0 for none */
   uint32_t label_units;   /* (i) code units in the label */
-  int32_t priority;       /* (i) the higher goes first */
+  int32_t priority;       /* (i) the request with the higher one goes first */
   uint64_t token;         /* (i) if not PENDING: greater than the token of any earlier lock */
   uint64_t cookie;        /* (i) identifies the request in its process */
   uint64_t since;         /* (i) when the lock was granted or, if pending, the request was made: ms
                              of a clock that all processes share */
-  struct wlh_thief thief; /* (i) if broken: written before the commit */
-  uint32_t passes;        /* (i) 1: it never becomes a lock, but NEWS_BROKEN instead */
+  struct wlh_thief thief; /* (i) if stolen: written before the commit as NEWS_BROKEN */
+  uint32_t passes;        /* (i) 1: when it would be granted, it becomes NEWS_BROKEN */
   uint32_t zeros[3];
 };
 
@@ -198,7 +201,7 @@ struct wlh_resource_cell {
   uint32_t chain;         /* (i) * next RESOURCE cell in the bucket, or WLH_NO_NAME */
   struct wlh_list queue;  /* (i) * requests that wait: by priority, then by age */
   struct wlh_list held;   /* (i) * locks, in the order of their grants */
-  struct wlh_list levels; /* (i) * the levels of the queue, see above */
+  struct wlh_list levels; /* (i) * the levels of the queue, see the head of this file */
   uint32_t pending;       /* (i) * requests in the queue */
   uint32_t weight;        /* (i) * sum of the locks' weights; at most `limit` */
   uint64_t marked;        /* (i) 0: not marked. Otherwise the end of the mark, in ms of a clock that
@@ -220,12 +223,12 @@ struct wlh_text_cell {
 
 /* An agent: a thread's environment (2.4) at this bucket. */
 struct wlh_agent_cell {
-  uint32_t kind;   /* (i) AGENT */
-  uint32_t member; /* (i) its member: the process */
-  uint32_t thread; /* (i) the same for all agents of a thread */
-  uint32_t number; /* (i) among the agents of its process, in the order of their creation */
-  uint32_t name;   /* (i) first TEXT cell of its thread's name; 0 for none */
-  uint32_t units;  /* (i) code units in `name` */
+  uint32_t kind;            /* (i) AGENT */
+  uint32_t member;          /* (i) its member: the process */
+  uint32_t thread;          /* (i) the same for all agents of a thread */
+  uint32_t number;          /* (i) grows with each agent of its process */
+  uint32_t name;            /* (i) first TEXT cell of its thread's name; 0 for none */
+  uint32_t units;           /* (i) code units in the thread's name */
   struct wlh_list requests; /* (i) * by ticket */
   uint32_t mark;            /* (i) * meaningful only within one snapshot */
   uint32_t zeros[23];
@@ -234,8 +237,7 @@ struct wlh_agent_cell {
 union wlh_cell {
   uint32_t kind; /* (i) enum wlh_kind, the commit */
   struct {
-    uint32_t kind, next; /* (i) * next: in the free list or, during a rebuild, in lists of
-                            requests */
+    uint32_t kind, next; /* (i) * next: the next cell of the free list; 0 in the last */
   } free;
   struct wlh_request_cell request;
   struct wlh_resource_cell resource;
@@ -243,7 +245,7 @@ union wlh_cell {
   struct wlh_agent_cell agent;
 };
 
-/* Whether a member has joined. Neither number is 0, so that zeros are recognized as damage. */
+/* Whether a member has joined. Neither value is 0, so that zeros are recognized as damage. */
 enum { WLH_MEMBER_IN = 1, WLH_MEMBER_OUT = 2 };
 
 /* A process that has the bucket open. */
@@ -264,34 +266,34 @@ struct wlh_header {
   uint32_t layout;           /* (g) WLH_LAYOUT */
   uint32_t incompat;         /* (g) bits; a process that does not know one of them must not join */
   uint32_t compat;           /* (g) bits that other versions may ignore */
-  uint64_t boot;             /* (g) hash of the boot id; in another boot the file is garbage */
+  uint64_t boot;             /* (g) hash of the boot id; after a reboot only endless marks count */
   _Atomic uint32_t retired;  /* (a) set by the holder of the gate, which is about to format */
-  _Atomic uint32_t poisoned; /* (a) 1: damaged, never reset; set inside, read by all */
+  _Atomic uint32_t poisoned; /* (a) 1: damaged, until it is formatted; set inside, read by all */
   uint32_t ncells;           /* (i) the commit of growing and shrinking */
   uint32_t nmembers;         /* (g) WLH_MEMBERS */
   uint32_t joins;            /* (i) how many members have joined, for display */
-  uint32_t high;             /* (i) * all cells from here are FREE */
+  uint32_t high;             /* (i) * this cell and all later ones are FREE */
   uint64_t ticket;           /* (i) the next ticket; raised before the request is committed */
   uint64_t hash_key[2];      /* (g) SipHash key of this segment */
   uint32_t free;             /* (i) * first cell of the free list */
-  uint32_t nfree;            /* (i) * length of the free list */
+  uint32_t nfree;            /* (i) * how many cells are in the free list or from `high` on */
   uint64_t rebuilds;         /* (i) number of rebuilds, for display */
-  uint64_t token;   /* (i) the last token, or more: raised before the grant is committed. It never
-                       decreases until the machine boots; formatting makes it at least the time in
-                       microseconds since 1970 */
+  uint64_t token;   /* (i) the last token, or a greater number, because it is raised before the
+                       grant is committed. It never decreases until the machine boots; formatting
+                       makes it at least the time in microseconds since 1970 */
   uint64_t shrinks; /* (i) how often `ncells` shrank, or space after the cells was given back:
                        raised before either */
   uint32_t slack;   /* (i) 1: there is space after the cells to give back; set before the commit of
                        shrinking */
   uint32_t marks;   /* (i) 1: names may be marked; set before the first mark */
-  uint64_t booted; /* (i) if boots have no number: when the machine booted, as well as a member knew
-                       when it joined. Milliseconds since 1970 */
+  uint64_t booted;  /* (i) if boots have no number: when the machine booted, as estimated by the
+                       member that joined last, in milliseconds since 1970 */
   uint64_t zeros[1];
   _Atomic uint64_t word; /* (a) the mutex: 0 free, else generation << 16 | member + 1 */
   uint64_t line2[7];
   _Atomic uint64_t due[4];     /* (a) bit i: a wake-up of member i may be due */
-  _Atomic uint64_t looking[4]; /* (a) bit i, which only member i changes: it reads the tables from
-                                  outside. No space is given back meanwhile */
+  _Atomic uint64_t looking[4]; /* (a) bit i: member i, which alone changes this bit, reads the
+                                  tables from outside, so no space is given back */
 };
 
 struct wlh_segment {

@@ -4,9 +4,9 @@
  *
  * - An index is masked by the private `ncells` where it is used. Index 0 means none, and the kind
  *   of cell 0 is never written.
- * - A size is read once, by wlh_read_length, which knows the largest possible size.
- * - A loop along a chain asks wlh_advance, which counts the steps. Other loops count to the private
- *   `ncells`, to a constant, or to a size from wlh_read_length.
+ * - A size is read once, by wlh_read_length, which rejects an impossible size.
+ * - A loop along a chain asks wlh_advance before each step, which counts the steps. Other loops
+ *   count to the private `ncells`, to a constant, or to a size from wlh_read_length.
  *
  * Tests change the segment between two reads (WLH_LOOKS). */
 #ifndef WLH_STORE_H
@@ -47,7 +47,7 @@ static inline void wlh_commit(uint32_t *place, uint32_t value)
   WLH_STEP_COMMIT();
 }
 
-/* Does what wlh_commit does for a 64-bit word, in a single store on every machine. */
+/* Works as wlh_commit does, but with a 64-bit word, in a single store on every machine. */
 static inline void wlh_commit_wide(uint64_t *place, uint64_t value)
 {
   WLH_STEP(*place);
@@ -141,7 +141,7 @@ static inline void wlh_commit_kind(struct wlh_arena *arena, uint32_t cell, enum 
     wlh_commit(&wlh_cell_at(arena, cell)->kind, kind);
 }
 
-/* Whether `cell` is in the segment and of `kind`. If not, notes damage. */
+/* Returns whether `cell` is in the segment and of `kind`. If not, notes damage. */
 static inline bool wlh_expect(struct wlh_arena *arena, uint32_t cell, enum wlh_kind kind)
 {
   bool is = cell > 0 && cell < arena->ncells && wlh_kind_of(arena, cell) == kind;
@@ -174,8 +174,8 @@ static inline uint32_t wlh_read_length(
   return 0;
 }
 
-/* Whether a walk along a chain goes on at `cell`: not at cell 0, and not after more steps than
- * there are cells, which is damage. `steps` is 0 at first. */
+/* Returns whether a walk along a chain goes on at `cell`: it ends at cell 0, and more steps than
+ * cells are damage. `*steps` counts them; the caller must set it to 0 at first. */
 static inline bool wlh_advance(struct wlh_arena *arena, uint32_t cell, uint32_t *steps)
 {
   if (cell == 0 || arena->poisoned) return false;

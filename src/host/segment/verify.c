@@ -9,7 +9,7 @@
 struct found {
   struct wlh_arena *arena;
   const char *broken;
-  uint32_t texts, resources, requests, waiting, held, news; /* by their kinds */
+  uint32_t texts, resources, requests, waiting, held, news; /* cells of these kinds */
   uint32_t pending_of[WLH_MEMBERS];
   uint32_t text_parts; /* of names, labels, threads */
   uint32_t listed_resources, queued, holding, mailed, of_agents;
@@ -40,7 +40,7 @@ struct of_list {
   enum wlh_place place;
   bool (*belongs)(const struct wlh_request_cell *cell, uint32_t owner);
   uint32_t owner;
-  /* Whether `cell` may directly follow `before`; NULL for always. */
+  /* Whether `cell` may directly follow `before`; NULL if every order is allowed. */
   bool (*follows)(const struct wlh_request_cell *cell, const struct wlh_request_cell *before);
 };
 

@@ -4,7 +4,7 @@
 
 #include "cells.h"
 
-/* Checks all invariants between two critical sections, and changes nothing.
+/* Checks all invariants that hold between two critical sections, and changes nothing.
  *   returns  NULL, or a sentence that says which invariant is broken
  *   cost     O(cells + requests * members) at most */
 const char *wlh_cells_check(struct wlh_arena *arena);

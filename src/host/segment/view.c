@@ -12,7 +12,7 @@ struct viewing {
 };
 
 /* Returns where to write a text, or NULL if it does not fit. More text than all cells can hold is
- * damage: a cell is listed twice, and the caller would allocate without bound. */
+ * damage: a cell is listed twice, and the caller would otherwise allocate memory without bound. */
 static uint16_t *reserve(struct viewing *viewing, uint32_t units, uint32_t *at)
 {
   struct wlh_view *view = viewing->view;
@@ -109,7 +109,7 @@ static void add_resource(struct viewing *viewing, uint32_t resource, bool pendin
 {
   struct wlh_arena *arena = viewing->arena;
   const struct wlh_resource_cell *cell = wlh_resource_at(arena, resource);
-  if (cell->held.head == 0 && cell->queue.head == 0) return; /* It is only marked. */
+  if (cell->held.head == 0 && cell->queue.head == 0) return; /* The name is only marked. */
   struct wlh_entry name = {.name_units = wlh_name_length(arena, resource)};
   uint16_t *to = reserve(viewing, name.name_units, &name.name);
   if (to) wlh_name_copy(arena, resource, to, name.name_units);
@@ -181,8 +181,8 @@ static bool is_still_held(
          wlh_read(&cell->resource) == resource;
 }
 
-/* Keeps the locks that are still held. Returns false if no lock is left, although there may have
- * been some. */
+/* Keeps the locks that are still held. Returns false if the cells must be read again, because none
+ * of the locks is still held, or because none was found while names may be missing. */
 static bool keep_still_held(struct wlh_arena *arena, uint32_t resource, struct wlh_view *view)
 {
   uint32_t seen = view->entry_count, kept = 0;

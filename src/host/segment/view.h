@@ -35,21 +35,21 @@ struct wlh_view {
 };
 
 /* Section 4.5: https://www.w3.org/TR/2023/WD-web-locks-20230105/#snapshot-the-lock-state
- * The result includes dead members, so callers must call wlh_cells_reap first.
+ * The result includes the requests of dead members, so callers must call wlh_cells_reap first.
  *   returns  WLH_CELLS_OK, WLH_CELLS_FULL (see struct wlh_view), POISONED
  *   cost     O(cells in use) */
 enum wlh_cells_status wlh_cells_snapshot_the_lock_state(
     struct wlh_arena *arena, struct wlh_view *view);
 
-/* Snapshots one name in the same way. `pending` includes its queue.
+/* Snapshots one name in the same way, and includes its queue if `pending` is true.
  *   cost     O(length + entries) */
 enum wlh_cells_status wlh_cells_snapshot_a_name(
     struct wlh_arena *arena, const uint16_t *name, uint32_t units, bool pending,
     struct wlh_view *view);
 
 /* Reads the holders of a name from outside, so that no process inside delays it. It writes only
- * `view`, which may list a client more than once. Each lock in `view` was held during the whole
- * call; a lock that was granted or released meanwhile may be missing.
+ * `view`, which may list a client more than once. All locks in `view` were held at one moment
+ * during the call; a lock that was granted or released meanwhile may be missing.
  *   segment  mapped up to `bytes`
  *   returns  WLH_CELLS_OK, WLH_CELLS_FULL (see struct wlh_view), or WLH_CELLS_LOST: other processes
  *            were changing the tables, or the tables are damaged
