@@ -23,7 +23,7 @@ const { freeze, keys } = Object;
 /** @typedef {'process' | 'host' | 'cluster'} Scope */
 
 /**
- * The options after conversion; times are in milliseconds.
+ * The options that the specification lacks, after conversion; times are in milliseconds.
  * @typedef {{ blocking: boolean | undefined, deadlock: 'reject' | undefined,
  *   holdTimeout: number | undefined, keep: number | undefined, label: string | undefined,
  *   limit: number | undefined, maxPending: number | undefined, maxTotal: number | undefined,

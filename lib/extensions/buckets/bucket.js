@@ -38,8 +38,8 @@ class Bucket {
     const ready =
       closed === undefined ? (this.#backend.ready ?? Promise.resolve()) : rejected(closed);
     this.#ready = ready;
-    // If the user does not read `ready`, the requests report the failure, so the rejection must not
-    // count as unhandled.
+    // A user who ignores this promise learns of the failure from the requests, so its rejection
+    // must not count as unhandled.
     then(ready, undefined, () => {
       this.#ready = undefined;
     });

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Storage buckets (sections 2.2 and 6.1 of the specification) of the process: all threads share the
- * lock manager of a bucket.
+ * Opens storage buckets (sections 2.2 and 6.1 of the specification) whose locks all threads of the
+ * process share.
  */
 
 const { createLockManager } = require('../manager/lock-manager.js');

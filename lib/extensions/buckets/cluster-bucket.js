@@ -1,8 +1,9 @@
 'use strict';
 
 /**
- * Makes the `openBucket` of all engines. The bucket also reports the state of its session, by
- * `state` and by the events `suspect`, `refused`, `lost` and `open`.
+ * Implements `openBucket` for all engines. In contrast to other buckets, a bucket on a server also
+ * reports the state of its session, by `state` and by the events `suspect`, `refused`, `lost` and
+ * `open`.
  */
 
 const path = require('node:path');
@@ -30,7 +31,7 @@ const OF_ALL = ['ttl', 'label', 'releaseOnSignal', 'keeper'];
 const TOLD = ['suspect', 'refused', 'lost', 'open'];
 
 /**
- * A storage bucket on an engine.
+ * A storage bucket on a server. Its events:
  *
  * - `suspect`: the server does not answer; `event.cause` says why. Locks are held until their lease
  *   ends.
@@ -97,7 +98,7 @@ class ClusterBucket extends EventTarget {
 }
 
 /**
- * Reads the arguments of `openBucket(name, options)` of an engine.
+ * Implements `openBucket(name, options)` of an engine.
  * @param {number} count of arguments @param {any} givenName @param {any} givenOptions
  * @param {readonly string[]} names the engine's own options, besides those of all engines
  * @param {(name: string, options: any) => Adapter} adapterOf
@@ -126,13 +127,13 @@ function openClusterBucket(count, givenName, givenOptions, names, adapterOf, eng
 }
 
 /**
- * What the keeper's thread needs of an engine: its name, and how to send a client and the options of
- * an adapter there.
+ * The name of an engine, and functions that turn a client and the options of an adapter into data
+ * that can be sent to the keeper's thread.
  * @typedef {{ name: import('../../cluster/keeper/keeper.js').Plan['engine'],
  *   clientPlanOf: (options: any) => any, adapterOptionsOf: (options: any) => any }} EngineForKeeper
  */
 
-/** How long an event loop may be blocked until a keeper gives its locks up, in milliseconds. */
+/** The milliseconds for which an event loop may be blocked before a keeper gives up its locks. */
 const MAX_BLOCKED = Object.freeze({ least: 1_000, most: 3_600_000, usual: 60_000 });
 
 /**

@@ -23,7 +23,7 @@ function describeAgent(details, quoted = quote) {
 
 /** @param {LockDetails} details @param {(text: string) => string} quoted */
 function describeThread({ clientId, host, pid, threadId: id, threadName }, quoted) {
-  // The session may have ended, and then the process id is unknown.
+  // If the client's session has ended, its process id is unknown.
   if (!pid) return clientId ? `client ${clientId}` : 'an unknown process';
   const isHere = host === hostname();
   const isOwn = isHere && pid === process.pid;
@@ -88,11 +88,14 @@ function describeWaiting(waiting, outage) {
   return `${describeAgent(waiting[0])} is waiting${andMore(waiting.length)}`;
 }
 
-/** @param {number} [count] the number of all holders, of which the text names the first */
+/**
+ * @param {number} [count] the number of all holders or waiters; the text names the first of them
+ */
 const andMore = (count = 0) => (count > 1 ? `, and ${count - 1} more` : '');
 
 /**
- * An upper bound in milliseconds, a unit and its length, the unit below it and its length.
+ * Each row has an upper bound in milliseconds, a unit, its length in milliseconds, the next smaller
+ * unit, and the length of that unit.
  * @type {[number, string, number, string, number][]}
  */
 const UNITS = [

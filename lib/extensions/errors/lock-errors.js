@@ -43,8 +43,8 @@ class LockError extends DOMException {
   }
 
   /**
-   * Makes an object for JSON, with the properties that an error inherits and with a token that is
-   * not a bigint.
+   * Makes an object for JSON. It includes properties that are inherited or not enumerable, and its
+   * token is a string, because JSON.stringify does not accept a bigint.
    */
   toJSON() {
     const { name, message } = this;
@@ -89,7 +89,7 @@ class LockStolenError extends LockError {
 // The specification requires a plain DOMException, and some code compares constructors.
 LockStolenError.prototype.constructor = DOMException;
 
-/** The texts for each LossReason. @type {Record<string, string>} */
+/** The text for each LossReason, and for a released lock. @type {Record<string, string>} */
 const LOSSES = {
   expired: 'its lease was not renewed in time',
   unreachable: 'the server did not answer in time, or rejected the request',
@@ -100,11 +100,12 @@ const LOSSES = {
 };
 
 /**
- * The error of a lock that was lost but not stolen. From now on somebody else may hold the lock.
+ * The error of a lock that was lost but not stolen. Somebody else may hold the lock already.
  */
 class LockLostError extends LockError {
   /**
-   * @param {string} lockName @param {string} reason a LossReason @param {bigint} token
+   * @param {string} lockName @param {string} reason a LossReason, or 'released'
+   * @param {bigint} token
    * @param {Error} [cause]
    */
   constructor(lockName, reason, token, cause) {
@@ -212,13 +213,15 @@ function whyNotToWait(maxPending) {
   return `${waiting} waiting already`;
 }
 
-/** The error of a request whose wait would be a deadlock, of any number of locks and threads. */
+/**
+ * The error of a request whose wait would be a deadlock, across any number of locks and threads.
+ */
 class DeadlockError extends LockError {
   /**
    * @param {string} lockName
-   * @param {CycleEntry[]} cycle a request, a lock that it waits for, the request that this lock
-   *   waits for, and so on, back to the first; or two requests of a thread that would block itself:
-   *   the second request is ahead of the first in the queue
+   * @param {CycleEntry[]} cycle a request, a lock that it waits for, a request that must end before
+   *   this lock can be released, and so on, back to the first request; or two requests of a thread
+   *   that would block itself: the second request is ahead of the first in the queue
    */
   constructor(lockName, cycle) {
     let steps = '';

@@ -30,7 +30,7 @@ class TokenExtension {
 
   /**
    * @returns {number} milliseconds during which the lock is certainly held, even if its lease is
-   *   not renewed; Infinity without a lease, 0 if it is not held
+   *   not renewed; Infinity without a lease, 0 if the lock is not held
    */
   get remaining() {
     return requestOfLock(this, 'get remaining').remaining;

@@ -15,7 +15,10 @@ const { withSites } = require('../sites/sites.js');
 /** @import { Backend } from '../../backend/contract.js' */
 /** @import { RequestOptions } from '../options.js' */
 
-/** Milliseconds between a loss and the next attempt; doubled after each further loss. */
+/**
+ * The longest pause, in milliseconds, between a loss and the next attempt. Each further loss
+ * doubles the pause, up to LONGEST_PAUSE; a term that is longer than LONGEST_PAUSE resets it.
+ */
 const FIRST_PAUSE = 100;
 const LONGEST_PAUSE = 10_000;
 
@@ -77,10 +80,10 @@ class Candidate extends Request {
   }
 
   /**
-   * Waits for the end of the callback, so that terms never overlap.
+   * Waits for the end of the callback, so that the terms of this candidate never overlap.
    * @param {unknown} loss
    * @returns {Promise<number>} milliseconds that the term lasted
-   * @throws {unknown} the error of the callback, unless it comes from the loss
+   * @throws {unknown} the error of the callback, unless it is the loss or an AbortError
    */
   async waitForCallback(loss) {
     const led = now() - this.#began;

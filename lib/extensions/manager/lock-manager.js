@@ -42,7 +42,7 @@ const IS_BUSY = operationName('isBusy');
 const LEADER = operationName('leader');
 const ONCE = operationName('once');
 
-/** Its methods are moved to LockManager.prototype, below. */
+/** The methods of this class are copied to LockManager.prototype below. */
 class Extensions {
   /**
    * Requests a lock that is held until its handle is released.
@@ -140,7 +140,7 @@ class Extensions {
    * `elect(name, callback)` or `elect(name, options, callback)`. A leader that loses the lock
    * becomes a candidate again.
    * @param {any} name @param {any} optionsOrCallback
-   * @returns {Promise<any>} settles like the first callback that ends while it still leads
+   * @returns {Promise<any>} settles like the first callback that ends before its lock is lost
    */
   elect(name, optionsOrCallback) {
     try {

@@ -47,7 +47,7 @@ class Once extends Request {
   }
 
   /**
-   * The lock also counts as lost if its release has not marked the name.
+   * The lock also counts as lost if its release may not have marked the name.
    * @override @param {string} reason @param {() => Error | undefined} [cause]
    */
   lost(reason, cause) {

@@ -31,7 +31,8 @@ const { freeze } = Object;
  */
 
 /**
- * A name with the stronger mode of its duplicates; `places` are their indices in the call.
+ * A name, with the strongest mode in which the call requests it; `places` are its indices in the
+ * call.
  * @typedef {{ name: string, mode: LockMode, places: number[] }} Part
  */
 
@@ -108,7 +109,7 @@ class Group {
    * @type {{ error: unknown } | undefined}
    */
   #failure;
-  /** Requests that were not granted within the time limit 0. @type {PartRequest[]} */
+  /** Requests with the time limit 0 that were not granted at once. @type {PartRequest[]} */
   #late = [];
   /**
    * The functions that settle the promise of the call while its callback runs.
@@ -125,8 +126,8 @@ class Group {
   }
 
   /**
-   * Takes all locks or none, and hands them over in the same microtask in which the last lock is
-   * granted, so that nobody can steal a lock in between.
+   * Takes all locks or none. It hands them over in the same microtask in which the last lock is
+   * granted, so that no other code of this thread can steal a lock in between.
    * @param {Backend} backend @param {Several} several
    * @param {((locks: readonly LockHandle[] | null) => any) | undefined} callback undefined to hold
    *   the locks until their handle is released
@@ -143,9 +144,9 @@ class Group {
         available = await this.#takeInOneStep(backend, several);
       } else {
         // Each lock is requested when the previous one is held. If a lock was lost meanwhile, the
-        // loop ends, because a later request would not know of that loss. This is not a function
-        // of its own, because its return would take a further microtask after the answer to the
-        // last request.
+        // loop ends: `fail` has ended only the requests that existed at that time. The loop is not
+        // a function of its own, because the return of that function would take a further microtask
+        // after the answer to the last request.
         for (let i = 0; i < parts.length && available && !this.#failure; i++) {
           const request = this.#makeNextRequest(backend, parts[i], options, end);
           available = (await request.acquire()) !== null;
@@ -153,7 +154,7 @@ class Group {
           if (available) this.#taken[this.#taken.length] = request;
         }
       }
-      // A lock may have been lost after the promise was settled.
+      // A lock may have been lost after its request was answered.
       if (this.#failure) throw this.#failure.error;
       if (!available) {
         const released = this.release();
@@ -175,7 +176,8 @@ class Group {
    * @param {Readonly<RequestOptions>} options of the group
    * @param {number} end the end of the time limit, if there is one
    * @returns {PartRequest}
-   * @throws {unknown} the signal was aborted while the group waited for another lock
+   * @throws {unknown} the reason of the signal, if it was aborted while the group waited for
+   *   another lock
    */
   #makeNextRequest(backend, part, options, end) {
     const timeout = options.timeout && Math.max(end - now(), 0);
@@ -185,8 +187,8 @@ class Group {
   }
 
   /**
-   * Requests all locks in one step of the backend, except requests that an enclosing lock serves as
-   * reentrant requests.
+   * Requests all locks in one step of the backend, except those for which an enclosing lock serves
+   * a reentrant request.
    * @param {Backend} backend @param {Several} several
    * @returns {Promise<boolean>} false if `ifAvailable` was given and a lock is not available
    */
@@ -231,7 +233,7 @@ class Group {
   }
 
   /**
-   * Never rejects: if one request fails, the whole group fails.
+   * Never rejects: if the request fails, the whole group fails.
    * @param {PartRequest} request
    * @param {Promise<any>} answer
    * @returns {Promise<boolean>} whether the request was granted
@@ -248,7 +250,8 @@ class Group {
   }
 
   /**
-   * Adds the next request, for which the locks that are already held count as enclosing locks.
+   * Adds the next request, for which the locks that the group already holds count as enclosing
+   * locks.
    * @param {PartRequest} request
    */
   #addNextRequest(request) {
@@ -272,8 +275,9 @@ class Group {
       // This also ends a request that could not report its end because of a stack overflow.
       if (request.state === ENDED) request.fail(this.#failure.error);
     }
-    // All pending requests have ended. Clearing the list first avoids a loop over thousands of
-    // requests whenever one of them reports its end.
+    // All pending requests have ended, and each will call this function when it reports its end.
+    // Without a cleared list, each of these calls would loop over what can be thousands of
+    // requests.
     this.#pending.length = 0;
     this.settle?.reject(this.#failure.error);
   }
@@ -291,8 +295,8 @@ class Group {
   }
 
   /**
-   * Requests with the time limit 0 had no time to ask for the holders of the locks, so this
-   * function asks first.
+   * Requests with the time limit 0 had no time to ask who holds the locks, so this function asks
+   * before it makes the error.
    * @param {PartRequest} request
    */
   async failWithHolders(request) {
@@ -309,8 +313,8 @@ class Group {
   }
 
   /**
-   * Must not call functions of the library, because the stack has overflowed (see
-   * LockRequest#start).
+   * Must not call functions of the library, because the stack may have overflowed (see
+   * contract.js).
    */
   #abandonPending() {
     for (let i = 0; i < this.#pending.length; i++) {
@@ -323,7 +327,7 @@ class Group {
     }
   }
 
-  /** @returns {Promise<void> | void} a promise if reentrant locks are still held */
+  /** @returns {Promise<void> | void} a promise if the release of any lock takes longer */
   release() {
     /** @type {Promise<void> | undefined} */
     let all;
@@ -337,7 +341,7 @@ class Group {
   /**
    * Calls a callback with the locks, then releases them.
    * @param {Several} several @param {(locks: readonly LockHandle[]) => any} callback
-   * @returns {Promise<any>} settles like the callback, or rejects as soon as a lock is stolen
+   * @returns {Promise<any>} settles like the callback, or rejects as soon as a lock is lost
    */
   run(several, callback) {
     return new Promise((resolve, reject) => {
@@ -408,14 +412,14 @@ function blockedScore(request) {
   const { backend, observer, options } = request;
   if (backend.progress?.(request) === 'allotted') return 0;
   const { holders } = observer.limits;
-  // A lock that is held in shared mode blocks fewer requests than a lock whose holders are unknown.
+  // Unknown holders are more likely to block this request than shared holders, which count less.
   if (!holders) return 3;
   const { list } = holders;
   if (list.length === 0) return 1;
   for (let i = 0; i < list.length; i++) {
     if (options.mode === 'exclusive' || list[i].mode === 'exclusive') return 4;
   }
-  // Shared holders do not block this request, unless units are missing.
+  // Shared holders do not block a shared request, unless units are missing.
   return options.limit === undefined ? 2 : 4;
 }
 
@@ -475,7 +479,7 @@ function toSeveral(names, givenOptions, operation) {
   refuseOthers(options, 'several', operation);
   /** @type {Part[]} */
   const asked = [];
-  // The iterator is user code, and runs before the options are checked.
+  // The iterator is user code and may abort the signal, so the options are checked afterwards.
   for (const entry of names) {
     const named = typeof entry === 'object' && entry !== null;
     const givenName = named ? entry.name : entry;
@@ -533,7 +537,7 @@ function acquireSeveral(backend, several, callee) {
  * @param {(locks: readonly LockHandle[] | null) => any} callback
  * @param {Function} callee as for `acquireSeveral`
  * @returns {Promise<any>} settles like the callback, after the release; or rejects as soon as a
- *   lock is stolen
+ *   lock is lost
  */
 const runWithSeveral = (backend, several, callback, callee) =>
   new Group(several.options, callee).take(backend, several, callback);

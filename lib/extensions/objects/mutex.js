@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Locks as objects: the class that the article "JavaScriptでロックを実装する" builds step
- * by step, on this core, and its counterpart for readers and writers.
+ * Locks as objects. The article "JavaScriptでロックを実装する" builds a class like Mutex step by
+ * step; RWLock is the counterpart of Mutex for readers and writers.
  */
 
 const { NamedLock } = require('./named-lock.js');
@@ -106,7 +106,7 @@ class RWLock {
     this.#lock = new NamedLock('RWLock', name, options, "'new RWLock'");
   }
 
-  /** @returns {LockMode | null} the mode in which anybody holds the lock */
+  /** @returns {LockMode | null} the mode in which the lock is held; null if nobody holds it */
   get locked() {
     return this.#lock.holders(LOCKED)[0]?.mode ?? null;
   }

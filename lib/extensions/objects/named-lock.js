@@ -1,6 +1,9 @@
 'use strict';
 
-/** The base of locks as objects: a lock of a manager, or a private one. */
+/**
+ * The lock behind a Mutex, an RWLock or a Semaphore: a lock of a lock manager, or a private lock of
+ * the object.
+ */
 
 const { DEFAULT_BUCKET, idOfBucket } = require('../../backend/bucket-ids.js');
 const { NativeBackend, agent } = require('../../backend/native.js');
@@ -35,7 +38,8 @@ const { Waiting } = require('../request/waiters.js');
 /** @typedef {InstanceType<typeof import('../request/lock-handle.js').LockHandle>} LockHandle */
 
 /**
- * The options that a method adds to its requests. The caller cannot change the `fixed` options.
+ * A method of an object: its name for messages, the kind of call, which decides the options that it
+ * accepts, and the `fixed` options, which its caller cannot change.
  * @typedef {{ operation: string, kind: import('../options.js').Kind,
  *   fixed: Partial<RequestOptions> }} Call
  */
@@ -129,7 +133,7 @@ class NamedLock {
    * becomes free when nobody holds the former name or waits for it.
    * @param {number} limit @param {string} operation
    * @returns {Promise<void>} resolves when the new name is free
-   * @throws {unknown} if nothing was changed
+   * @throws {unknown} if the semaphore could not be resized; it is unchanged then
    */
   async resize(limit, operation) {
     if (!this.#kind)
@@ -144,8 +148,8 @@ class NamedLock {
       next.requestUnobserved();
       last.requestUnobserved();
     } catch (error) {
-      // Continues on an empty stack, because a stack overflow would prevent the release of the
-      // lock.
+      // Continues on an empty stack, because a stack overflow would prevent the release of the new
+      // name.
       await undefined;
       next.giveBack();
       this.#backend.announce();
@@ -174,7 +178,8 @@ class NamedLock {
   }
 
   /**
-   * The name for a request. A reentrant request uses the name of its enclosing lock.
+   * The name for a request. A reentrant request uses the name of its enclosing lock, which may be a
+   * former name.
    * @param {Readonly<RequestOptions>} options
    */
   #nameFor({ reentrant }) {
@@ -198,7 +203,7 @@ class NamedLock {
   pending(asking) {
     this.holders(asking);
     let count = this.#pendingOn(this.#name);
-    // The last request on each former name was made by `resize`, and waits for all other requests.
+    // The last request on each former name does not count, because `resize` made it.
     for (let i = 0; i < this.#former.length; i++)
       count += Math.max(this.#pendingOn(this.#former[i].name) - 1, 0);
     return count;
@@ -243,8 +248,7 @@ class NamedLock {
 
   /**
    * @param {any} options @param {Call} call
-   * @returns {Promise<void>} resolves when all requests that hold the lock or wait for it now have
-   *   ended
+   * @returns {Promise<void>} resolves when a request that is made now would be granted
    */
   async waitForTurn(options, call) {
     const given = this.#toOptions(options, call);
@@ -277,9 +281,9 @@ class NamedLock {
   }
 
   /**
-   * Refuses a request if too many requests wait already, counting the requests on former names,
-   * because the new name becomes free only after them. A request that would not wait is never
-   * refused.
+   * Refuses a request if too many requests wait already. Requests on former names count, because
+   * the new name becomes free only after them; without former names, the backend checks
+   * `maxPending`. A request that would not wait is never refused.
    * @param {Readonly<RequestOptions>} options
    */
   #checkMaxPending(options) {

@@ -14,8 +14,8 @@ const { defineProperty } = Object;
 /** @typedef {typeof import('../manager/lock-manager.js').LockManager} LockManager */
 
 /**
- * `locks` is the default bucket, if there is one. `openBucket` is set if a name alone opens a
- * bucket.
+ * `locks` is the lock manager of the default bucket, if there is one. `openBucket` is set if a name
+ * alone opens a bucket.
  * @typedef {{ locks?: InstanceType<LockManager>,
  *   openBucket?: (name: string) => { locks: any } }} Scope
  */

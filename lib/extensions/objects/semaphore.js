@@ -52,7 +52,9 @@ class Semaphore {
     this.#lock = new NamedLock('semaphore', lockName, options, NEW, more, permits);
   }
 
-  /** The units that nobody holds. Waiting requests may be served before yours. */
+  /**
+   * The number of units that nobody holds. Requests that wait already may be granted them first.
+   */
   get available() {
     const holders = this.#lock.holders("'available'");
     let units = /** @type {number} */ (this.#lock.limit);
@@ -100,7 +102,7 @@ class Semaphore {
    * later requests come after them, with the new number.
    * @param {number} permits
    * @returns {Promise<void>} resolves when the new number applies
-   * @throws {unknown} if nothing was changed
+   * @throws {unknown} if the semaphore could not be resized; it is unchanged then
    */
   async resize(permits) {
     await this.#lock.resize(toPermits(permits, RESIZE), RESIZE);

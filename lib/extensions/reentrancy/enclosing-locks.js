@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Knows which locks enclose a piece of code, for requests that reject deadlocks and for reentrant
- * requests. The callbacks of these requests run in an async context that contains the locks; other
- * requests do not count, and cost nothing more.
+ * Keeps track of the locks that enclose the running code, for requests that reject deadlocks and
+ * for reentrant requests. The callbacks of these requests run in an async context that contains
+ * their locks. Locks of other requests are not tracked, so these requests cost nothing more.
  */
 
 const { readSetting, warn } = require('../../platform/environment.js');
@@ -44,7 +44,7 @@ function enclosingLocks() {
   const inside = storage?.getStore() ?? [];
   for (let i = 0; i < inside.length; i++) {
     const { backend, held, options } = inside[i];
-    // The tags of another backend mean other requests.
+    // Backends that do not find deadlocks give tags that the core does not know.
     const counts = held && backend.findsDeadlocks && rejectsDeadlocks(options);
     if (counts) addOnce(locks, inside[i].rootLock);
   }
@@ -59,7 +59,7 @@ function addOnce(locks, lock) {
 
 /**
  * Finds the backend of a reentrant request: an enclosing lock of this name if there is one,
- * otherwise the backend itself.
+ * otherwise the given backend.
  * @param {Backend} backend @param {string} name @returns {Backend}
  */
 function reentrantBackend(backend, name) {
@@ -95,8 +95,8 @@ function addHeld(to, from) {
 
 /**
  * Declares that a lock encloses a request, as if the request were made in the lock's callback, so
- * that deadlocks through both are found.
- * @param {Request} lock must not be requested yet @param {Request} request must not be made yet
+ * that deadlocks through both are found. Neither may have been requested yet.
+ * @param {Request} lock @param {Request} request
  */
 function declareEnclosed(lock, request) {
   lock.inside ??= [];
@@ -105,7 +105,7 @@ function declareEnclosed(lock, request) {
 }
 
 /**
- * Whether requests made in a callback must know this lock.
+ * Whether requests that are made in the callback of a lock with these options must know that lock.
  * @param {Readonly<RequestOptions>} options
  */
 const countsAsEnclosing = (options) => rejectsDeadlocks(options) || options.reentrant;

@@ -13,8 +13,8 @@ const { Promise, report, uncurry } = require('../../platform/intrinsics.js');
 /** @typedef {InstanceType<typeof import('../request/request.js').Request>} Request */
 
 /**
- * The requests that are served by a lock of another handle of the bucket, by the backend for which
- * they were made.
+ * For each backend, the requests that were made through it but are served by a lock of another
+ * handle of the bucket.
  * @type {WeakMap<Backend, Set<Request>>}
  */
 const servedElsewhere = new WeakMap();
@@ -29,7 +29,7 @@ const forEachOf = uncurry(Set.prototype.forEach);
 class Served {
   /** @type {Request[]} */
   requests = [];
-  /** Whether the lock was released and only waits for these requests. */
+  /** Whether the user has released the lock, so that it is held only until these requests end. */
   isAwaited = false;
   /** Resolves `ended`. @type {((released?: any) => void) | undefined} */
   end;
@@ -54,8 +54,8 @@ class ReentrantParent {
   #place = -1;
 
   /**
-   * @param {Request} lock a held lock that no other lock serves @param {Backend} asked the user's
-   *   backend
+   * @param {Request} lock a held lock that no other lock serves
+   * @param {Backend} asked the backend through which the user made the request
    */
   constructor(lock, asked) {
     const { backend } = lock;
@@ -75,13 +75,15 @@ class ReentrantParent {
   request(request) {
     const { lock } = this;
     if (lock.mode === 'shared' && request.mode === 'exclusive') {
-      // The request would wait for the release of its enclosing lock.
+      // The request would wait for its enclosing lock, which is not released before the request
+      // ends.
       if (request.disposition === 'ifAvailable') request.unavailable();
       else request.deadlocked(this.#deadlockCycle(request));
       return;
     }
     const served = lock.served ?? new Served();
-    // After a stack overflow, the constructor has already rejected the promise.
+    // `end` is missing if the stack overflowed in the constructor of the promise, which swallows
+    // the exception.
     if (!served.end) throw new RangeError('Maximum call stack size exceeded');
     lock.served = served;
     const { requests } = served;

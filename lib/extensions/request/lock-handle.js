@@ -12,7 +12,10 @@ const { Request } = require('./request.js');
 const { ANSWER_MS } = require('../watch/time-limits.js');
 const { needsOrigin } = require('../watch/watch.js');
 
-/** A blocked thread returns to JavaScript this often, because the engine can end it only there. */
+/**
+ * A blocked thread returns to JavaScript after this many milliseconds, because Node.js can
+ * terminate a thread only while it runs JavaScript.
+ */
 const SLICE_MS = 50;
 
 const LATER = 'Handles acquired from now on (or with `warnAfter`) report where they were acquired.';
@@ -22,7 +25,9 @@ const LATER = 'Handles acquired from now on (or with `warnAfter`) report where t
  */
 /** @typedef {{ request: HeldRequest, where: string }} Leak `where` is '' if it is unknown */
 
-/** Whether a handle has leaked for which the place of its acquisition was unknown. */
+/**
+ * Whether to find the place of every acquisition, because a handle from an unknown place leaked.
+ */
 let isLooking = false;
 
 /**
@@ -34,8 +39,8 @@ let isLooking = false;
 const findSite = (callee, isFollowed) => (isFollowed || isLooking ? callSite(callee) : '');
 
 /**
- * Releases locks whose handles were garbage-collected. Our own state must change first, because a
- * listener can throw.
+ * Releases locks whose handles were garbage-collected. The release comes before the warning, so
+ * that nothing can prevent it.
  * @type {FinalizationRegistry<Leak>}
  */
 const leaks = new FinalizationRegistry(({ request, where }) => {
@@ -77,8 +82,8 @@ class LockHandle extends Lock {
    * @returns {void | Promise<void>} a promise, which never rejects, if the release takes longer
    */
   release() {
-    // This comes first: if the stack overflows here, the lock is still released when the handle is
-    // garbage-collected.
+    // The handle is unregistered last: if the stack overflows in `giveBack`, the lock is still
+    // released when the handle is garbage-collected.
     const released = this.#request.giveBack();
     unregister(leaks, this.#request);
     return released;
@@ -130,13 +135,13 @@ class HeldRequest extends Request {
   /** @returns {Promise<any>} resolves to the answer */
   acquire() {
     const answer = this.makePromise();
-    // After a stack overflow, the constructor has already rejected the promise.
+    // If the stack overflowed in the constructor of the promise, the promise is already rejected.
     if (!this.reject) return answer;
     try {
       this.#requestAndAnswer();
     } catch (error) {
-      // User code has caused the rejection of the promise meanwhile, and this rejection is the
-      // answer.
+      // User code has ended the request meanwhile, for example by an abort, so the promise already
+      // has the answer.
       if (!this.reject) return answer;
       this.reject = undefined;
       throw error;
@@ -154,7 +159,7 @@ class HeldRequest extends Request {
     try {
       this.backend.request(this);
     } catch (error) {
-      // LockRequest#start explains these steps.
+      // contract.js explains these steps.
       this.state = ENDED;
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
@@ -198,7 +203,7 @@ class HeldRequest extends Request {
       if (limit !== undefined && this.state === PENDING) this.#block(limit);
       if (!isLater) this.resolveIfAnswered();
     } catch (error) {
-      // LockRequest#start explains these steps.
+      // contract.js explains these steps.
       /** @type {LockRequest} */ (this).state = ENDED;
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
@@ -221,7 +226,7 @@ class HeldRequest extends Request {
     while (this.state === PENDING) {
       const left = end - now();
       this.backend.wait?.(this, Math.max(Math.min(left, SLICE_MS), 0));
-      // If the grant came before the end of the time limit, it counts.
+      // If this wait brought the answer, the answer counts, even though the time is over.
       if (left <= 0 && this.state === PENDING) this.handleTimeoutInCall();
       this.observer?.warnIfDue();
     }
@@ -270,7 +275,7 @@ class HeldRequest extends Request {
       this.backend.announce();
     } catch (error) {
       if (/** @type {LockRequest} */ (this).state === GRANTED) throw error;
-      // The lock is already released; LockRequest#start explains the following steps.
+      // The lock is already released; contract.js explains the following steps.
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
       this.backend.undo(NO_TAG);
@@ -288,8 +293,7 @@ class HeldRequest extends Request {
   }
 
   /**
-   * Works even if user code has replaced parts of promises: see `releasedPromise` in
-   * lock-request.js.
+   * Works even if user code has replaced parts of promises: see `outcomeAfter` in lock-request.js.
    * @param {Promise<void>} released
    */
   async #endAsync(released) {

@@ -51,7 +51,7 @@ const TIME = 'time';
  * and channels, deadlocks, reentrancy, and errors with details.
  */
 class ExtendedRequest extends LockRequest {
-  /** The halves of the token, as small integers. */
+  /** The halves of the token, as signed 32-bit integers. */
   tokenLow = 0;
   tokenHigh = 0;
 
@@ -231,7 +231,7 @@ class ExtendedRequest extends LockRequest {
 
   /**
    * A request with the time limit 0 had no time to ask who holds the lock, so this function asks
-   * first.
+   * before it makes the error.
    */
   async failWithHolders() {
     await undefined;
@@ -332,7 +332,7 @@ class ExtendedRequest extends LockRequest {
   }
 
   /**
-   * The reentrant locks are lost with this one.
+   * Announces the loss of the reentrant locks, which are lost with this lock.
    * @param {InstanceType<typeof import('../reentrancy/reentrant-parent.js').Served>} served
    * @param {boolean} fromEvents
    */
@@ -373,7 +373,10 @@ class ExtendedRequest extends LockRequest {
     return countsAsEnclosing(this.options) ? callEnclosed([this], callback, lock) : callback(lock);
   }
 
-  /** Waits until the reentrant requests have ended. @override @returns {Promise<void> | void} */
+  /**
+   * Releases the lock once its reentrant requests have ended.
+   * @override @returns {Promise<void> | void}
+   */
   release() {
     const { served } = this;
     if (served === undefined || served.requests.length === 0 || this.state !== GRANTED) {
@@ -414,8 +417,8 @@ function otherLimitError(request, limit) {
 }
 
 /**
- * Finds the place of a call that makes several requests, some of them later, when the caller is not
- * on the stack any more.
+ * Finds the place of a call that makes several requests, some of them later, when the caller is no
+ * longer on the stack.
  * @param {Readonly<RequestOptions>} options @param {Function} callee as for `originOf`
  */
 const originOfCall = (options, callee) =>

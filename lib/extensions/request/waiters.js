@@ -28,8 +28,8 @@ class Waiting {
   }
 
   /**
-   * Rejects the requests, beginning with the last one, so that no request is granted while earlier
-   * ones end.
+   * Rejects the requests, beginning with the last one, so that the end of a request does not grant
+   * one of the others.
    * @param {unknown} reason
    */
   abort(reason) {

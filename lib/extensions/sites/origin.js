@@ -2,7 +2,7 @@
 
 /**
  * Shows in the stacks of errors and in warnings where a lock was requested. If a timer fires or
- * another thread steals, the error's own stack has no frame of user code.
+ * another thread steals the lock, the error's own stack has no frame of user code.
  */
 
 const { then } = require('../../platform/intrinsics.js');
@@ -43,7 +43,7 @@ const withLongStack = (make) => withStackLimit(LONG, make);
 
 /**
  * @template T
- * @param {number} least the least frames that stacks must have, whatever users have set
+ * @param {number} least the number of frames that stacks may have, if users have set a lower limit
  * @param {() => T} make
  */
 function withStackLimit(least, make) {
@@ -62,14 +62,14 @@ function withStackLimit(least, make) {
   }
 }
 
-/** The default limit, which leaves room for frames of user code above the frames of the library. */
+/** The default limit of V8, which leaves room for frames of user code besides the library's own. */
 const ENOUGH = 10;
 
-/** The library itself never has as many frames on the stack. */
+/** The library never has this many frames on the stack, so the stack reaches user code. */
 const LONG = 30;
 
 /**
- * Makes the stack of an error lead to an origin.
+ * Replaces the frames in the stack of an error by the frames of an origin.
  * @template {Error} E
  * @param {E} error @param {Origin | undefined} origin
  */
@@ -102,7 +102,7 @@ function framesOf(stack) {
   return end < 0 ? '' : stack.slice(end + 1);
 }
 
-/** The most lines of a place. */
+/** The maximum number of frames in a place. */
 const FRAMES = 4;
 
 /** The first frames of user code; '' if they are unknown. @param {Origin | undefined} origin */
@@ -110,7 +110,7 @@ function placeOf(origin) {
   const text = origin && withTextStack(origin);
   if (!text) return '';
   const frames = framesOf(text.stack);
-  // In a bundle, the library is in the same file as user code.
+  // In a bundle, user code is in the same file as the library, so no frames would be left.
   return firstFrames(frames, LIBRARY) || firstFrames(frames);
 }
 
@@ -147,9 +147,9 @@ function describeFrames(_error, frames) {
 }
 
 /**
- * Rejects the promise of a request that has no time limit, so that the error's stack shows the
- * user's awaiting functions. The error is created inside an async function whose promise is chained
- * to the request's promise. V8 follows that chain to find the awaiters.
+ * Rejects the promise of a request without an origin, so that the error's stack shows the user's
+ * awaiting functions. The error is created inside an async function whose promise is chained to the
+ * request's promise. V8 follows that chain to find the awaiters.
  * @param {{ resolve?: (value?: any) => void, reject?: (error?: any) => void }} request
  * @param {() => void} tell creates the error and rejects the promise, which nothing else may settle
  *   earlier

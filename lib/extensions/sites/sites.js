@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Remembers where this thread requested the locks that it holds, if their requests recorded it
- * (`origin` in request.js). An entry of a query finds its request by its token, which no other lock
- * of the name has. The places of other threads' locks are unknown.
+ * Remembers where this thread requested the locks that it holds, if their requests recorded the
+ * place (`origin` in request.js). The request of a query's entry is found by the token of the
+ * entry, which no other lock of the name has. The places of other threads' locks are unknown.
  */
 
 const { uncurry } = require('../../platform/intrinsics.js');

@@ -37,7 +37,7 @@ function channelOfLoss(error) {
 /**
  * Publishes a message, if anybody subscribed to the channel.
  * @param {import('node:diagnostics_channel').Channel} to @param {Watch} watch
- * @param {object} more what only messages of this channel say
+ * @param {object} more the fields that only messages of this channel have
  */
 function publish(to, watch, more) {
   if (!to.hasSubscribers) return;

@@ -1,8 +1,9 @@
 'use strict';
 
 /**
- * A timer that can be moved and removed wherever the stack may overflow. It sets the timer of
- * Node.js in a microtask, because a stack overflow could leave that timer half set or half removed.
+ * A timer that can be moved and removed even where the stack may overflow. It sets its Node.js
+ * timer in a microtask, on an empty stack, because an overflow could leave the Node.js timer half
+ * set or half removed.
  */
 
 const {
@@ -13,7 +14,7 @@ const {
   unref,
 } = require('../../platform/intrinsics.js');
 
-/** The most milliseconds that a timer of Node.js can wait. */
+/** The most milliseconds that a Node.js timer can wait. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -23,11 +24,11 @@ class Deadline {
   #isBackground;
   /** A time of `threadsNow()`, or NEVER. */
   #due = NEVER;
-  /** The time for which the timer of Node.js is set. */
+  /** The time for which the Node.js timer is set. */
   #setFor = NEVER;
   /** @type {any} */
   #timer;
-  /** Whether a microtask will set the timer. */
+  /** Whether `#setTimer` will be called anyway, in a microtask or after the handler. */
   #isSetting = false;
 
   /**
@@ -81,9 +82,9 @@ class Deadline {
   }
 
   /**
-   * Calls the handler, and sets the timer of Node.js for the time that the handler may have set.
-   * A timer that is set in a timer's callback fires after the immediates of this turn of the event
-   * loop. A timer that is set in a microtask may fire before them.
+   * Calls the handler, and then sets the Node.js timer for the time that the handler may have set.
+   * If it is set here, in the callback of a timer, it fires after the immediates of this turn of
+   * the event loop. If it were set in a microtask, it might fire before these immediates.
    */
   #handleInTimer() {
     this.#isSetting = true;

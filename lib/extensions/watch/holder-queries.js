@@ -4,8 +4,8 @@
  * Queries the holders and waiters of a lock, for errors and warnings. Thousands of requests may
  * reach their time limits at once, so they share queries. Requests that ask about a name in the
  * same turn of the event loop share a query. Requests that ask while this query is under way share
- * the next query. So no answer is older than its question. Errors also share answers: an answer is
- * frozen, and lists only a few holders.
+ * the next query. So no answer is older than its question. Several errors share one answer, which
+ * is therefore frozen; it lists only the first holders.
  */
 
 const intrinsics = require('../../platform/intrinsics.js');
@@ -35,16 +35,16 @@ const {
 const MOST = 10;
 
 /**
- * If the answer takes a while, a request asks for the holders this many milliseconds before its
- * time limit. The error then waits for the answer for up to this time, or for twice this time if it
- * was not possible to ask early.
+ * If the backend has to ask for the holders (`askHolders`), a request asks this many milliseconds
+ * before its time limit. The error then waits for the answer for up to this time, or for up to
+ * twice this time if the request could not ask early.
  */
 const LOOK_MS = 100;
 
 /** How many milliseconds a warning waits for the answer. */
 const LONG_LOOK_MS = 1000;
 
-/** For how many milliseconds requests in one turn of the event loop share an answer. */
+/** Requests in one turn of the event loop share an answer for this many milliseconds. */
 const FRESH_MS = 100;
 
 /** @type {(map: any, key: any) => any} */
@@ -93,7 +93,7 @@ function prepareForUsers(holders) {
 }
 
 /**
- * A query about a name that was not sent yet.
+ * A query that was not sent yet.
  * @template T
  * @typedef {{ promise: Promise<T | undefined>, resolve: (answer: T | undefined) => void }} Next
  */
@@ -236,8 +236,8 @@ let answers = { of: new Map(), since: 0 };
 let isForgetting = false;
 
 /**
- * Reads the holders for a timer. Timers that are due at the same time share the answer, which may
- * be as old as the time at which they became due.
+ * Reads the holders for a timer. Timers that fire in the same turn of the event loop share an
+ * answer, which is at most FRESH_MS old.
  * @param {Backend} backend has `holders` or `seenHolders` @param {string} name
  * @param {boolean} waits see `holders` in contract.js
  * @returns {Holders | undefined}

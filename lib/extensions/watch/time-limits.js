@@ -33,7 +33,10 @@ class TimeLimits {
   #armed = 0;
   /** When the wait ends. */
   #end = NEVER;
-  /** Exists if the request has waited. @type {InstanceType<typeof Deadline> | undefined} */
+  /**
+   * Exists if the request has waited and its wait is limited.
+   * @type {InstanceType<typeof Deadline> | undefined}
+   */
   #wait;
   /** Whether the deadline of the wait comes early, to look for the holders. */
   #isEarly = false;

@@ -65,8 +65,8 @@ class Watch {
   }
 
   /**
-   * Records the time. This must happen before the release, because otherwise the next holder could
-   * publish an earlier grant.
+   * Records the time of the release. This must happen before the lock is released: otherwise the
+   * next holder could publish a grant with an earlier time.
    */
   noteRelease() {
     this.released = now();
@@ -122,7 +122,7 @@ class Watch {
   /** @param {unknown} [error] */
   onEnd(error) {
     if (this.ended) return;
-    // This comes first: after a stack overflow, this function is called again.
+    // `ended` is set after these calls: if one overflows the stack, this function is called again.
     this.limits?.end();
     this.#warning?.end();
     this.holds = false;
