@@ -3,20 +3,21 @@
 /**
  * The contract between the cluster backend and an engine, which is a server that keeps the lock
  * state and that all machines can reach. An Adapter makes locks available on an engine.
- * docs/ADAPTERS.md says how to write one, and gives the reasons.
+ * docs/ADAPTERS.md says how to write an adapter, and gives the reasons for these rules.
  *
  * Sessions: everything that a manager holds and waits for belongs to its session. If a session is
- * not renewed for `ttl` milliseconds, the server removes it with its locks and requests. All times
- * are read from the server's clock; an adapter never sends a time.
+ * not renewed for `ttl` milliseconds, the server removes it with its locks and requests. On the
+ * server, leases and marks end by the server's clock; an adapter sends only their durations.
  *
  * Names: each name has one queue. The requests at its head are *held*: one exclusive lock, or
  * shared locks whose total weight does not exceed the limit. A new request enters at the end, or
- * ahead of the requests of lower priority. A thief enters after earlier thieves that were granted.
- * No request overtakes an earlier request that does not fit. Members of a group must have priority
- * 0, so that groups have the same order in all queues. The first shared request sets a name's
- * limit, until the name is free. A name is any number of UTF-16 code units, including lone
- * surrogates. Requests of expired sessions may block other requests only until the next `sweep`.
- * They must not block an `ifAvailable`, except while another client ends the session.
+ * ahead of the waiting requests of lower priority. A thief enters ahead of all waiting requests
+ * that are not thefts. No request overtakes an earlier request that does not fit. Members of a
+ * group must have priority 0, so that groups have the same order in all queues. The first shared
+ * request sets a name's limit, until the name is free. A name is any number of UTF-16 code units,
+ * including lone surrogates. Requests of expired sessions may block other requests only until the
+ * next `sweep`. They must not block an `ifAvailable`, except while another client is ending their
+ * session.
  *
  * Tokens: each grant must get a number from 1 to 2^63 - 1, greater than the token of any earlier
  * grant of the name, even after restarts, failovers and lost data.
@@ -37,23 +38,25 @@
  *
  * Rules that keep these promises when answers, connections or servers are lost:
  *
- * R1. A step has exactly one effect. The server keeps the answers of the session's last
+ * R1. A step takes effect exactly once. The server keeps the answers of the session's last
  * `can.window` steps. If a step arrives again, the server repeats its answers, whatever happened in
- * between. It executes a step only after the previous one; otherwise it refuses the step without
+ * between. It executes a step only after the step before it; otherwise it refuses the step without
  * effect.
- * R2. A group stays a group: the session requests it again as a whole, and holds nothing of it
- * until it has everything.
+ * R2. A group stays a group: the session repeats its requests together, and holds none of its locks
+ * until all are granted.
  * R3. An operation that can never succeed fails alone. If the server refuses a step, or the step
- * cannot be sent, the session halves it until the operation is found. The session also halves an
- * unanswered step if a later renewal shows by `step` that the server did not execute it.
+ * cannot be sent, the session halves the step until it has found the operation. The session also
+ * halves an unanswered step if the `step` of a later renewal shows that the server did not execute
+ * it.
  * R4. Names wait independently: a step must never wait for something that only a user can end. If
- * an operation would have to, the server answers it with BUSY, and the session repeats the
- * operation in a step of its own.
+ * an operation would have to wait for that, the server answers it with BUSY, and the session
+ * repeats the operation in a later step.
  * R5. Clients report the epoch (`life`) and the greatest token that they have seen. If the server
  * does not know this epoch or has not reached this token, another server has granted locks
  * meanwhile, and this server must begin a new epoch. It then enters a quarantine, and its tokens
  * leap ahead, because the greatest token may be one that no client has reported.
- * R6. The lease runs on a clock that counts sleep and that nobody can set (session/lease.js).
+ * R6. The lease ends by a clock that also counts while the machine sleeps and that nobody can set
+ * (session/lease.js).
  */
 
 /** @import { LockMode } from '../backend/contract.js' */
@@ -90,7 +93,7 @@
  * @property {number} priority -2^31 to 2^31 - 1; 0 for a `steal`, for a group, and for engines
  *   without priorities
  * @property {string} label for `query`; '' for none
- * @property {number} group a number that all members of a group in a step have; 0 for no group
+ * @property {number} group the same number for all members of a group; 0 for no group
  */
 
 /**
@@ -155,15 +158,15 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   lease was extended
  * @property {Map<number, string>} [stolen] the thief's client id for each lock of the session that
  *   was stolen, and '' for each waiting request that has passed. The server lists each of them
- *   until it has answered a renewal that lists it. Without this field, a theft whose hint was lost
- *   appears as a lost lock, and a request that has passed is made again
- * @property {number} nextExpiryIn milliseconds until a lease expires that blocks this session's
- *   requests (the adapter may also count other leases); Infinity for none
+ *   until a renewal that lists it has arrived at the adapter. Without this field, a theft whose
+ *   hint was lost appears as a lost lock, and a request that has passed is made again
+ * @property {number} nextExpiryIn milliseconds until the expiry of the first lease that blocks this
+ *   session's requests (the adapter may also count other leases); Infinity for none
  * @property {number} grantsIn milliseconds until the quarantine ends; 0 for none
  * @property {string} life the server's epoch: unique, and replaced by a new one after anything that
  *   may have lost grants
  * @property {number} [step] the number of the last step that the server has recorded as a whole,
- *   read at the same instant. Without this field, an unanswered step is never halved
+ *   read at the same instant as `mine`. Without this field, an unanswered step is never halved
  */
 
 /**
@@ -187,9 +190,9 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  */
 
 /**
- * Events that the adapter reports to the session, at any time, even within a call of the session.
- * They must not throw. They are hints: the next `renew` makes up for a lost event, but no event may
- * be wrong. The session sets these functions before its first call.
+ * Functions by which the adapter reports events to the session, at any time, even while the session
+ * calls the adapter. They must not throw. Events are hints: the next `renew` makes up for a lost
+ * event, but no event may be wrong. The session sets these functions before its first call.
  * @typedef {object} AdapterEvents
  * @property {(ref: number, token: bigint) => void} granted a waiting request is granted
  * @property {(ref: number, thief: string) => void} stolen the client `thief` stole a lock, or a
@@ -203,32 +206,34 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
 
 /**
  * @typedef {object} Opened
- * @property {string} session its id
+ * @property {string} session the id of the session
  * @property {number} ttl the server's `ttl` in milliseconds
  * @property {string} life see Renewal
- * @property {number} [grantsIn] see Renewal; only users see it
+ * @property {number} [grantsIn] see Renewal; only shown to users
  */
 
 /**
  * The meaning of a rejection. `dead`: the session does not exist, and this call has done nothing
- * (an adapter that does not know that must use `retry` here, and reject the next `hello` with
- * `dead`). `retry`: another attempt over a new connection may succeed. `fatal`: the server does not
- * serve this client until somebody changes something. `refused`: the server works, but will never
- * execute this call. `local`: the call failed in this process before anything was sent. `misuse`:
- * the call failed in this process, and every further attempt will fail too.
+ * (if the call may have done something, the adapter must use `retry`, and reject the next `hello`
+ * with `dead`). `retry`: another attempt over a new connection may succeed. `fatal`: the server
+ * does not serve this client until somebody changes something. `refused`: the server works, but
+ * will never execute this call. `local`: the call failed in this process before anything was sent.
+ * `misuse`: the call failed in this process, and every further attempt will fail too.
  *
- * The session halves a step that is `fatal`, `refused` or `local`. If `open`, `hello` or `renew` is
- * `fatal` or `refused`, requests fail with its error until an attempt succeeds. A `local` error of
- * a call other than a step counts as `misuse` before a session was open, and as `retry` later.
+ * The session halves a step whose rejection is `fatal`, `refused` or `local`. If the rejection of
+ * `open`, `hello` or `renew` is `fatal` or `refused`, requests fail with its error until an attempt
+ * succeeds. A `local` error of a call other than a step counts as `misuse` before a session was
+ * open, and as `retry` later.
  * @typedef {'dead' | 'retry' | 'fatal' | 'refused' | 'local' | 'misuse'} Meaning
  */
 
 /**
- * An engine. Its calls must not throw; their promises may reject with anything that `classify`
- * understands. The session gives up a call that is never answered, and calls `hello` or `open`. All
- * calls but `open`, `close`, `query` and `dispose` concern the session that `open` returned last.
- * At most `can.window` steps, one `renew` and one `sweep` are under way, and any number of `marked`
- * and `query`, in any order. An adapter must never keep the event loop alive.
+ * Connects one manager to an engine. Its methods must not throw; their promises may reject with
+ * anything that `classify` understands. The session gives up a call that is not answered in time,
+ * and calls `hello` or `open`. All calls but `open`, `close`, `query` and `dispose` concern the
+ * session that `open` returned last. At most `can.window` steps, one `renew` and one `sweep` are
+ * under way, and any number of `marked` and `query`, in any order. An adapter must never keep the
+ * event loop alive.
  *
  * @typedef {object} Adapter
  * @property {string} id equal for adapters that manage the same locks (server, bucket); it need not
@@ -238,15 +243,15 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   readonly priorities?: boolean, readonly most?: number, readonly window?: number,
  *   readonly endsLeases?: boolean }}
  *   can whether the engine supports `limit` and `maxPending` (`limits`), groups (`groups`), `keep`
- *   and `marked` (`marks`), and `priority` (`priorities`). `most`: the most names of a group,
- *   unless the server decides. `window`: how many steps may be under way (default 1). `endsLeases`:
- *   whether the engine ends leases by itself and pushes grants
+ *   and `marked` (`marks`), and `priority` (`priorities`). `most`: the greatest number of names in
+ *   a group (default: only the server limits it). `window`: how many steps may be under way
+ *   (default 1). `endsLeases`: whether the engine ends leases by itself and pushes grants
  * @property {(info: SessionInfo, ttl: number, seen: Seen) => Promise<Opened>} open connects if
- *   needed, and starts a session. Its hints arrive from then on, and its lease must not begin
- *   before the call. The latest of several calls counts, and sessions that earlier calls have
+ *   needed, and starts a session. The session's hints arrive from then on, and its lease must not
+ *   begin before the call. The latest of several calls counts, and sessions that earlier calls have
  *   started end by themselves. `close` of the previous session may be under way
  * @property {(seen: Seen) => Promise<void>} hello replaces the session's connection. The old
- *   connection must change nothing any more, even at the server; its calls need not settle, and its
+ *   connection must change nothing any more, even on the server; its calls need not settle, and its
  *   hints must stop. The latest of several calls counts. Rejects with `dead` if the session is dead
  * @property {(ops: Op[], number: number, before: number) => Promise<Answer[]>} step executes 1 to
  *   100 operations (more in a group) in order, atomically. `number` is greater than the numbers of
@@ -261,13 +266,14 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * @property {(seen: Seen) => Promise<Renewal>} renew extends the lease to `ttl` from now. If the
  *   lease has expired, `alive` must be false, or the call must reject with `dead`: a dead session
  *   does not come back
- * @property {() => unknown} [keeperTicket] for the session that `open` returned last, what `extend`
- *   needs besides the connection; `structuredClone` can copy it
+ * @property {() => unknown} [keeperTicket] returns what `extend` needs besides the connection, for
+ *   the session that `open` returned last; `structuredClone` must be able to copy it
  * @property {(ticket: any, seen: Seen) => Promise<boolean>} [extend] for the keeper, which calls it
  *   on another adapter of the bucket, in another thread, without `open`: extends the lease to `ttl`
  *   from now. If the lease has expired or the session has ended, it must reject with `dead`. If the
  *   server is in another epoch than `seen.life`, it extends nothing, and the result is false: the
- *   session must first compare what it holds. It replaces no connection
+ *   session must first compare what it holds. Unlike `hello`, it does not replace the session's
+ *   connection
  * @property {() => Promise<void>} sweep ends expired sessions, and grants the locks that can be
  *   granted because of that or of the end of a quarantine
  * @property {(session: string) => Promise<void>} close ends a session with its locks and requests,
@@ -277,7 +283,7 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   requests of live sessions, either of all names or of one. For one name they must be in the
  *   order of the queue, as it was at one instant. 'held' lists only the locks of a name, if
  *   possible at a cost that does not depend on the length of the queue
- * @property {(name: string) => Promise<boolean>} [marked] whether a name is marked, at an instant
+ * @property {(name: string) => Promise<boolean>} [marked] whether a name was marked at an instant
  *   after the call
  * @property {() => Promise<void>} dispose frees connections and timers, and emits no more events.
  *   It is the last call, and must not reject
@@ -287,7 +293,10 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   transaction on `client` commits; false if it is not held now
  */
 
-/** Ignores events until the session sets its own, and after `dispose`. @type {AdapterEvents} */
+/**
+ * Ignores events, before the session sets its own functions and after `dispose`.
+ * @type {AdapterEvents}
+ */
 const NO_EVENTS = { granted() {}, stolen() {}, changed() {}, down() {} };
 
 module.exports = {

@@ -2,12 +2,12 @@
 
 /**
  * Announces events to users after the state is complete: first losses, then changes of the session,
- * then answers. Answers come one at a time, with all microtasks in between, since each answer is a
- * task of its own in § 4.4 "process the lock request queue"
+ * then answers. Answers come one at a time, and all microtasks run between them, since each answer
+ * is a task of its own in § 4.4 "process the lock request queue"
  * (https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue). If user code
- * throws, the remaining events are still announced. A loss that arrives outside of calls from user
- * code is announced in a microtask, so that its error gets the stack frames of the functions that
- * await it. Later events wait for this microtask.
+ * throws, the remaining events are still announced. If a loss arrives outside of calls from user
+ * code, a promise is rejected in a microtask: then its error gets the stack frames of the functions
+ * that await the promise. Later events wait for this microtask.
  */
 
 const { nextTick, report, callInMicrotask } = require('../platform/intrinsics.js');
@@ -57,7 +57,7 @@ class Announcements {
       this.#announceLossesAndChanges(isInEventLoop);
       if (this.#isLosing || this.#ticking || this.#answers.length === 0) return;
       this.#announceFirst(this.#answers, isInEventLoop, (request) => request.announceAnswer());
-      // User code may have stolen a lock of this manager.
+      // User code may have stolen a lock of this manager, so announce losses again.
       this.#announceLossesAndChanges(isInEventLoop);
       if (this.#answers.length > 0) this.#scheduleAnswer();
     } catch {

@@ -3,8 +3,8 @@
 /**
  * The backend of a cluster's lock manager (../backend/contract.js), over a session with an engine.
  * It maps each request to a request of the session, and announces its result to users once the
- * session's state is complete. Each thread has a backend of its own. An error of the session is the
- * `cause` of the errors that requests and locks get.
+ * session's state is complete. Each thread has a backend of its own. A request that fails gets the
+ * session's error; the error of a lost lock has it as its `cause`.
  */
 
 const { randomBytes } = require('node:crypto');
@@ -33,8 +33,8 @@ const { version } = require('../../package.json');
 /** @typedef {{ state: State, reason?: Reason, cause?: unknown }} Change */
 
 /**
- * How long the error of a time limit may be delayed to find out who holds the lock, in
- * milliseconds.
+ * The longest time, in milliseconds, that a query for the holders of a name may take. The error of
+ * a time limit waits for this query.
  */
 const LOOK = 1000;
 
@@ -45,8 +45,8 @@ const NO_PRIORITIES_OF_SEVERAL =
   'each other.';
 
 /**
- * If the thread still runs this long after the close at its exit, it has found new work, so losses
- * are reported. (Closing sockets alone keep it running for less.)
+ * If the thread still runs this many milliseconds after the close at its exit, it has found new
+ * work, so losses are reported. (Sockets that are closing keep it running for less.)
  */
 const GOES_ON = 1000;
 
@@ -179,7 +179,10 @@ class ClusterBackend {
     return true;
   }
 
-  /** Gives the request a tag. @param {Requester} request @param {number} group 0 for none */
+  /**
+   * Gives the request a tag, and returns the session's request for it.
+   * @param {Requester} request @param {number} group 0 for none
+   */
   #track(request, group) {
     const limit = request.mode === 'shared' ? (request.limit ?? 0) : 0;
     const tracked = new TrackedRequest(request, {
@@ -231,8 +234,8 @@ class ClusterBackend {
   }
 
   /**
-   * Makes sure that a request is finished later after a stack overflow. If this overflows the stack
-   * as well, the next event calls it again.
+   * Has the `unfinished` requests, whose calls overflowed the stack, finished in a microtask. The
+   * stack may overflow here as well.
    */
   undo = () => {
     try {
@@ -333,8 +336,8 @@ class ClusterBackend {
   }
 
   /**
-   * The close at the end of the thread. It reports losses only if the thread continues to run after
-   * all.
+   * Closes the backend at the end of the thread, and reports losses only if the thread continues to
+   * run after all.
    */
   async closeQuietly() {
     const closed = this.#session.close();

@@ -1,15 +1,15 @@
 'use strict';
 
 /**
- * What another thread needs to make a client like the user's: the file of the client's class, and
- * options that can be sent there.
+ * Finds what another thread needs to make a client like the user's: the file of the client's class,
+ * and options that can be sent to that thread.
  */
 
 const nodeModule = require('node:module');
 const { isArrayBufferView, isAnyArrayBuffer } = require('node:util').types;
 const { argumentError, describe } = require('../platform/errors.js');
 
-/** A module of a file, or a function that makes the user's client. */
+/** The remedy, for messages, if another thread cannot make a client like the user's. */
 const INSTEAD =
   "Pass keeper: { module: '/path/of/a/file.js' }: the file exports a function that returns such a " +
   'client (docs/CLUSTER.md, "Keeper").';
@@ -30,17 +30,17 @@ function requireCloneable(value, name) {
   for (const [key, part] of Object.entries(value)) requireCloneable(part, `${name}.${key}`);
 }
 
-/** Whether a value is an object of a class, and no plain object or array. @param {any} value */
+/** Whether a value is an object, but neither a plain object nor an array. @param {any} value */
 function isInstance(value) {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   const prototype = Object.getPrototypeOf(value);
-  // The plain objects of another realm have another prototype, whose own prototype is null.
+  // The `Object.prototype` of any realm has the prototype null.
   return prototype !== null && Object.getPrototypeOf(prototype) !== null;
 }
 
 /**
- * Options without those that the keeper's connections do not use.
- * @param {any} options of a client @param {readonly string[]} unused
+ * Returns the client's options that the keeper's connections use.
+ * @param {any} options @param {readonly string[]} unused names of options to leave out
  * @throws {TypeError} if an option cannot be sent to another thread
  */
 function cloneableOptions(options, unused) {
@@ -50,7 +50,7 @@ function cloneableOptions(options, unused) {
 }
 
 /**
- * The loaded file whose export is the class of a client, or one that it extends.
+ * Returns the loaded file that exports the client's class, or a class that this one extends.
  * @param {object} client @param {RegExp} pattern of the file's name
  * @throws {TypeError} if there is no such file, as in a bundle
  */
@@ -59,7 +59,7 @@ function fileOfClass(client, pattern) {
   const cache = /** @type {any} */ (nodeModule)._cache ?? {};
   const loaded = Object.entries(cache).filter(([file]) => pattern.test(file));
   for (let one = Object.getPrototypeOf(client); one; one = Object.getPrototypeOf(one)) {
-    // The `constructor` of a prototype may be that of a mixed-in class.
+    // The prototypes are compared, because `constructor` may be that of a mixed-in class.
     const isClass = (/** @type {any} */ exported) => exported?.prototype === one;
     const found = loaded.find(
       ([, module]) => isClass(module?.exports) || isClass(module?.exports?.default),

@@ -18,8 +18,8 @@ const givesReason = (cause) =>
   String(cause?.code).startsWith('ERR_WEB_LOCKS_') && !INTERNAL.includes(cause.code);
 
 /**
- * The error when the server did not answer in time; waiting requests continue to wait. If its cause
- * has a code of this library, the error takes this code, because the code says what to do.
+ * Creates the error for a server that did not answer in time. If the cause has a code of this
+ * library that users can act on, the error takes this code.
  * @param {string} what begins the message @param {any} cause the last error that gives a reason
  */
 function unreachableError(what, cause) {

@@ -20,7 +20,7 @@ function closeAll() {
   for (const one of open.keys()) one.closeQuietly();
 }
 
-/** @param {Closable} one @param {readonly NodeJS.Signals[]} signals that close it as well */
+/** @param {Closable} one @param {readonly NodeJS.Signals[]} signals at which it is closed, too */
 function closeAtExit(one, signals) {
   const work = () => one.closeQuietly();
   if (open.size === 0) process.on('beforeExit', closeAll);

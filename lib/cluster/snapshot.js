@@ -1,7 +1,8 @@
 'use strict';
 
 /**
- * Converts an adapter's entries into the results of `query`: § 4.5 "snapshot the lock state",
+ * Converts an adapter's entries into the results of `query` and `details`. For `query`, this is
+ * § 4.5 "snapshot the lock state",
  * https://www.w3.org/TR/2023/WD-web-locks-20230105/#snapshot-the-lock-state.
  */
 

@@ -62,7 +62,7 @@ class KeeperThread {
   /** @param {() => void} onEnd called when no session is left, and when the thread has ended */
   constructor(onEnd) {
     this.#onEnd = onEnd;
-    // Inherited options such as `--require` would load the program's modules in this thread as well.
+    // Inherited options such as `--require` would load the program's modules in this thread, too.
     this.#worker = new Worker(PROGRAM, { name: 'web-locks keeper', execArgv: [] });
     this.#worker.on('message', (message) => this.#handleMessage(message));
     this.#worker.on('error', (error) => {
