@@ -32,7 +32,7 @@
  *   wlh_port_lock_gate    only if the file must be formatted
  *   wlh_port_lock_member  takes a free number
  *   wlh_port_bind         binds the sockets of that number, and sends itself a wake-up as a test
- *   wlh_port_watch        has the deletion of the files reported
+ *   wlh_port_watch        requests reports when the files are changed, moved or deleted
  *   wlh_port_wait         waits for wake-ups, hang-ups and reports
  *   wlh_port_unbind, wlh_port_close   remove the sockets, and drop the byte lock
  *
@@ -50,7 +50,7 @@
  *   a file that was moved  a report, or wlh_port_find_harm: the member gives the file up
  *   sockets deleted        wlh_port_is_bound notices it, and the member binds again. Until then
  *                          wake-ups fail, and deaths are found by checks only
- *   a stray close()        another file at our number. The byte lock belongs to the open
+ *   a stray close()        another file with our number. The byte lock belongs to the open
  *                          description, which `copy` keeps open, so the lock is not lost
  *                          (wlh_port_repair_file)
  *
@@ -72,19 +72,19 @@
 
 enum { WLH_PORT_MEMBERS = 256, WLH_PATH_SIZE = 1024, WLH_FAILURE_SIZE = 1900 };
 
-/* The sentence names the path and the cause. It ends with a full stop only if it also says what to
- * do. */
+/* `text` is a sentence that names the path and the cause. It ends with a full stop only if it also
+ * says what to do. */
 struct wlh_failure {
   enum wlh_status status;
   char text[WLH_FAILURE_SIZE];
 };
 
-/* Writes the sentence as printf does, and returns `status`. */
+/* Sets both fields of `failure`, the text as printf does, and returns `status`. */
 enum wlh_status wlh_fail(
     struct wlh_failure *failure, enum wlh_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The text is valid until the thread's next call. */
+/* Returns the system's text for `error`, which is valid until the thread's next call. */
 const char *wlh_port_error_text(int error);
 
 /* Returns a constant: ". " and a sentence that says what to do about the system's `error`, or
@@ -105,9 +105,9 @@ struct wlh_port {
   int directory;            /* of this bucket, with a shared flock */
   int file;                 /* the segment, and the byte locks */
   int copy;                 /* a duplicate of `file`, against a stray close() of it */
-  int stream;               /* a listener; it hangs up when we die */
+  int stream;               /* a listener; its connections hang up when we die */
   int datagram;             /* sends and receives wake-ups */
-  int watch;                /* reports deletion; -1 also if the system gives none */
+  int watch;                /* reports changes of the files; -1 also if the system has no watches */
   uint64_t device;          /* of `file`, when it was opened */
   uint64_t inode;
   uint64_t stream_inode; /* of the path that `stream` is bound to; 0 for none */
@@ -129,24 +129,24 @@ struct wlh_port {
 
 void wlh_port_init(struct wlh_port *port);
 
-/* Writes the directory to use for `directory` (NULL: the platform's) to `path`, WLH_PATH_SIZE
- * bytes.
- *   standard out: whether it is the platform's
+/* Writes the directory of all buckets to `path`, WLH_PATH_SIZE bytes: `directory` or, if that is
+ * NULL, the platform's default.
+ *   standard out: whether it is the default
  *   returns  WLH_OK, or WLH_UNSUPPORTED: the path is too long or not absolute, or this platform has
  *            no host scope */
 enum wlh_status wlh_port_choose_directory(
     const char *directory, char *path, bool *standard, struct wlh_failure *failure);
 
-/* Whether two paths from wlh_port_choose_directory lead to the same directory now, perhaps over a
- * link or another mount point. The directory may not exist yet; then its parent directory and its
- * name decide. */
+/* Returns whether two paths from wlh_port_choose_directory lead to the same directory now, perhaps
+ * over a link or another mount point. The directory may not exist yet; then its parent directory
+ * and its name decide. */
 bool wlh_port_is_same_directory(const char *path, const char *other);
 
-/* Opens the files of a bucket, or makes them, without reading them.
+/* Opens or creates the files of a bucket, without reading them.
  *   port      initialised or closed
  *   base      from wlh_port_choose_directory
  *   standard  whether it is the default directory, which only our user may access
- *   bucket    name of the bucket's directory in it
+ *   bucket    name of the bucket's directory in `base`
  *   returns   WLH_OK; or, with no descriptor left open, WLH_UNSUPPORTED, WLH_FULL, or WLH_LOST if
  *             the files were deleted meanwhile */
 enum wlh_status wlh_port_open(
@@ -162,15 +162,16 @@ void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint3
  * several buckets sooner. The kernel needs some 10 ms for this, once in a process. */
 void wlh_port_enlarge_table(const struct wlh_port *port);
 
-/* If the table is large enough, the first moves the descriptors of the bucket whose closing reports
- * our death to such numbers, and the second moves another descriptor. */
+/* The first function moves the bucket's descriptors whose closing reports our death to numbers
+ * above its own watch or, if the table is large enough, above all watches. The second moves one
+ * descriptor. */
 void wlh_port_move_all_high(struct wlh_port *port);
 void wlh_port_move_high(const struct wlh_port *port, int *descriptor);
 
-/* Closes all descriptors and unmaps the file, which drops our byte lock. */
+/* Unmaps the file and closes all descriptors, which drops our byte lock. */
 void wlh_port_close(struct wlh_port *port);
 
-/* Closes the descriptors. It is async-signal-safe, so a forked child may call it. */
+/* Closes the descriptors. This function is async-signal-safe, so a forked child may call it. */
 void wlh_port_close_files(struct wlh_port *port);
 
 /* If the system deletes unused files, prevents it from deleting the open file. Returns the
@@ -183,15 +184,16 @@ const char *wlh_port_find_harm(struct wlh_port *port, uint64_t size);
 
 /* ---- proof of life: byte locks ---- */
 
-/* The lock functions return false if another process has the gate, or that member's number. */
+/* The lock functions return false if another process has the gate or the member's number, or on an
+ * error. */
 bool wlh_port_lock_gate(struct wlh_port *port);
 void wlh_port_unlock_gate(struct wlh_port *port);
 
 bool wlh_port_lock_member(struct wlh_port *port, uint32_t member);
 void wlh_port_unlock_member(struct wlh_port *port, uint32_t member);
 
-/* These ask whether another open description holds the lock of a member, or of any member. They
- * make one system call, without a new descriptor; on any error the result is true. */
+/* Return whether another open description holds the byte lock of this member, or of any member.
+ * They need no new descriptor. On any error the result is true. */
 bool wlh_port_is_alive(struct wlh_port *port, uint32_t member);
 bool wlh_port_is_any_alive(struct wlh_port *port);
 
@@ -214,8 +216,8 @@ void wlh_port_truncate(struct wlh_port *port, uint64_t size);
 /* Maps `size` bytes of addresses, whatever the size of the file; children do not inherit the map.
  * If a map cannot be larger than its file, maps only the bytes of the file, see
  * wlh_port_extend_map.
- *   lost    set to 1 when the file was truncated; zeros are then mapped in its place
- *   returns 0, or the system's error; ENOBUFS: this process has mapped as many as possible */
+ *   lost    set to 1 when an access finds the file truncated; zeros then replace the map
+ *   returns 0, or the system's error; ENOBUFS: this process has as many maps as possible */
 int wlh_port_map(struct wlh_port *port, size_t size, uint32_t *lost);
 
 /* Returns how many bytes of the file can be reached in `map`. If a map cannot be larger than its
@@ -243,14 +245,14 @@ uint64_t wlh_port_boot_number(void);
  * system's error. */
 int wlh_port_bind(struct wlh_port *port, uint32_t member);
 
-/* Whether the paths of our sockets still lead to our sockets. A process that still uses the
+/* Returns whether the paths of our sockets still lead to our sockets. A process that still uses the
  * previous file may have re-bound them. */
 bool wlh_port_is_bound(struct wlh_port *port, uint32_t member);
 
 void wlh_port_unbind(struct wlh_port *port, uint32_t member);
 
-/* WLH_NOBODY proves no death: macOS also refuses a connection if too many connections wait for the
- * member. */
+/* WLH_NOBODY does not prove a death: macOS also refuses a connection if too many connections wait
+ * for the member. */
 enum wlh_sent { WLH_SENT, WLH_NOBODY, WLH_NOT_NOW };
 
 /* Sending never blocks. */
@@ -330,11 +332,11 @@ int wlh_port_start_thread(void (*run)(void *), void *data);
  * Returns false if out of memory. */
 bool wlh_port_at_fork(void (*child)(void));
 
-/* Between these two calls, other threads wait before they fork. A child closes the descriptors
- * whose numbers are recorded. Any other descriptor would stay open in the child, and make this
- * process seem alive after its death. So a descriptor is made and recorded, or erased and closed,
- * without a fork in between. The functions take a mutex: no other mutex may be taken between them,
- * and they cannot be nested. */
+/* Between these two calls, another thread that is about to fork waits. A child closes the
+ * descriptors whose numbers are recorded. Any other descriptor would stay open in the child, and
+ * make this process seem alive after its death. So a descriptor is made and recorded, or erased and
+ * closed, without a fork in between. The functions take a mutex: no other mutex may be taken
+ * between them, and they cannot be nested. */
 void wlh_port_prevent_forks(void);
 void wlh_port_permit_forks(void);
 

@@ -1,4 +1,5 @@
-/* Platforms without the host scope: wlh_bucket_open fails, so no other function is ever called. */
+/* Platforms without the host scope: wlh_bucket_open fails, so no function that needs an open bucket
+ * is ever called. */
 #include "../../host.h"
 
 #include <stdio.h>

@@ -24,7 +24,8 @@ static bool wide;
 
 /* Returns the least number for descriptors whose closing reports our death. The kernel closes large
  * numbers of a dead process first, and needs some 10 ms for an inotify instance. So `watch` must
- * have a smaller number and, in a large table, the watches of other buckets as well. */
+ * have a smaller number. The watches of other buckets must, too, which a large table makes
+ * possible. */
 static int least_high(const struct wlh_port *port)
 {
   return __atomic_load_n(&wide, __ATOMIC_RELAXED) ? HIGH : port->watch + 1;
@@ -88,8 +89,8 @@ bool wlh_port_is_ours(const struct wlh_port *port, int descriptor)
          (uint64_t)status.st_dev == port->device && (uint64_t)status.st_ino == port->inode;
 }
 
-/* If the system cannot tell whether other code closed or reused the descriptor, the descriptor is
- * taken for ours: this loses no bucket, and leaves no bucket open. */
+/* If the system cannot say whether other code closed or reused the descriptor, it counts as ours:
+ * otherwise a bucket would be lost, or its descriptor would stay open. */
 static bool may_be_ours(const struct wlh_port *port, int descriptor)
 {
   struct stat status;
@@ -103,7 +104,7 @@ int wlh_port_reopen(const struct wlh_port *port)
   int file = openat(port->directory, "bucket", O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0 || wlh_port_is_ours(port, file)) return file;
   (void)close(file);
-  errno = ENOENT; /* Our file was deleted. */
+  errno = ENOENT; /* Our file was deleted or moved. */
   return -1;
 }
 

@@ -17,7 +17,7 @@ void wlh_port_permit_forks(void) WLK_UNCHECKED
   wlk_mutex_unlock(&forks);
 }
 
-/* Only the parent's thread could unlock the mutex, so it is initialised anew. */
+/* Only the thread of the parent could unlock the mutex, so the child initialises it anew. */
 static void after_fork_in_child(void)
 {
   struct wlk_mutex fresh = WLK_MUTEX_INIT;

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* For wlh_port_make_address, and to watch files. */
+/* wlh_port_make_address and wlh_port_watch need /proc. */
 const char *wlh_port_lack(void)
 {
   struct stat status;
@@ -79,8 +79,8 @@ void wlh_port_watch(struct wlh_port *port, uint32_t member)
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", descriptors[i]);
     (void)inotify_add_watch(port->watch, path, IN_MOVE_SELF | IN_DELETE_SELF);
   }
-  /* An open file is deleted with its last descriptor only, but its number of links is an
-   * attribute. */
+  /* The deletion of an open file is reported only when its last descriptor is closed, but the
+   * change of its link count is reported at once (IN_ATTRIB). */
   (void)snprintf(path, sizeof path, "/proc/self/fd/%d", port->file);
   (void)inotify_add_watch(port->watch, path, IN_ATTRIB | IN_MOVE_SELF | IN_MODIFY);
   for (int i = 0; i < 2; i++) {
@@ -107,7 +107,7 @@ void wlh_port_poke(struct wlh_port_alarm alarm)
 {
   uint64_t one = 1;
   ssize_t written;
-  do written = write(alarm.pokes, &one, sizeof one); /* If it is full, it is readable already. */
+  do written = write(alarm.pokes, &one, sizeof one); /* A full counter is readable already. */
   while (written < 0 && errno == EINTR);
 }
 

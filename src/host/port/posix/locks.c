@@ -1,4 +1,5 @@
-/* Proof of life: byte locks of open descriptions. */
+/* A member proves that it is alive by a byte lock of its open file description, which the kernel
+ * drops with the process. */
 #include "parts.h"
 
 #include <errno.h>
@@ -39,8 +40,8 @@ static bool byte_lock(int descriptor, int command, short type, int64_t at, struc
   return range_lock(descriptor, command, type, at, 1, lock);
 }
 
-/* Whether one descriptor sees a lock of another descriptor. If another process tests at the same
- * time, the lock is refused, which proves the same. */
+/* Returns whether one descriptor sees a lock of another descriptor. If another process tests at the
+ * same time, the lock is refused, which proves the same. */
 bool wlh_port_locks_work(struct wlh_port *port)
 {
   struct flock lock;
@@ -79,7 +80,7 @@ void wlh_port_unlock_member(struct wlh_port *port, uint32_t member)
   (void)byte_lock(port->file, F_OFD_SETLK, F_UNLCK, GATE + 1 + member, &lock);
 }
 
-/* A death counts only if the descriptor still is our file. */
+/* A free byte proves a death only if the descriptor is still our file. */
 static bool is_locked(struct wlh_port *port, int64_t at, int64_t count)
 {
   struct flock lock;

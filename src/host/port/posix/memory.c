@@ -31,9 +31,9 @@ uint64_t wlh_port_extend_map(struct wlh_port *port, int *error)
   return wlh_port_size(port);
 }
 
-/* The handler reads these entries, one for each open bucket. `guards_mutex` guards writing. The
- * handler cannot take the mutex, so `base` is written last when an entry is taken, and first when
- * it is given back: the handler finds an entry complete or empty. */
+/* The signal handler reads these entries, one for each open bucket. `guards_mutex` guards writing.
+ * The handler cannot take the mutex, so `base` is written last when an entry is taken, and first
+ * when it is given back: the handler finds an entry complete or empty. */
 enum { GUARDS = 4096 };
 static struct {
   void *base;
@@ -50,10 +50,10 @@ static struct {
   bool guarding; /* whether on_bus_error is installed; guarded by guards_mutex */
 } handlers[SIGNALS];
 
-/* Whether the code of a signal tells a fault from a signal that was sent. On macOS it does not: a
- * sent SIGBUS has the code of a fault, and the SIGSEGV of a fault can have 0. The address of a sent
- * signal is that of the thread's last fault, so if that address is in one of our maps, the bucket
- * is taken for lost. */
+/* Whether the code of a signal distinguishes a fault from a signal that was sent. On macOS it does
+ * not: a sent SIGBUS has the code of a fault, and the SIGSEGV of a fault can have the code 0. The
+ * address of a sent signal is that of the thread's last fault, so if that address is in one of our
+ * maps, the bucket is taken for lost. */
 #if defined(__APPLE__)
 enum { TELLS_FAULTS = 0 };
 #else
@@ -115,8 +115,9 @@ static void start_guarding(int place)
   (void)sigemptyset(&ours.sa_mask);
   if (sigaction(signal, NULL, &now) != 0) return;
   bool there = (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_bus_error;
-  /* A later handler may call ours as its former one, so going in front of it again would make a
-   * circle. So our handler is set again only after a reset. */
+  /* A handler that was installed after ours may call ours as its former one. If ours were installed
+   * again, the two would call each other for ever. So ours is installed again only after a
+   * reset. */
   bool reset = !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL;
   if (there || (handlers[place].guarding && !reset)) return;
   handlers[place].former = now;

@@ -1,10 +1,10 @@
 /* Declarations private to the Linux and macOS port. Its files:
  *
- *   linux         Linux only: places, file systems, the boot
+ *   linux         Linux only: directories, file systems, the boot
  *   darwin        macOS only: the same functions; no other system compiles it
  *   linux_calls   calls that only Linux has
  *   plain_calls   their replacement on macOS, and on Linux with WLH_PLAIN
- *   all others    both
+ *   all others    on both systems
  *
  * "The caller prevents forks" means that it is between wlh_port_prevent_forks and
  * wlh_port_permit_forks. This header must be included first, because it asks the system's headers
@@ -34,8 +34,7 @@
 enum wlh_status wlh_port_fail_unsupported(
     struct wlh_failure *failure, const char *path, const char *what);
 
-/* Works as wlh_port_fail_unsupported does, but if the path is gone, it was deleted: returns
- * WLH_LOST. */
+/* Works as wlh_port_fail_unsupported does, but returns WLH_LOST if the path no longer exists. */
 enum wlh_status wlh_port_fail_vanished_or_unsupported(
     struct wlh_failure *failure, const char *path, const char *what);
 
@@ -47,7 +46,7 @@ enum { WLH_PORT_NEW_SIZE = 64 };
  * WLH_PORT_NEW_SIZE bytes. Nothing else in the user's directory has such a name. */
 void wlh_port_new_name(const struct wlh_port *port, const char *what, char *name);
 
-/* Opens this user's directory below the directory of all buckets. Only this user can write it. If
+/* Opens this user's directory, which only this user can write, in the directory of all buckets. If
  * it cannot be opened, returns -1 and sets errno. */
 int wlh_port_open_user_directory(const struct wlh_port *port);
 
@@ -60,28 +59,28 @@ void wlh_port_close_quietly(int descriptor);
  * for -1. */
 void wlh_port_close_recorded(int *descriptor);
 
-/* The duplicate has a large number, if possible. If it fails, returns -1, with errno. Without
- * forks. */
+/* Duplicates a descriptor, with a large number if possible. On failure, returns -1 and sets errno.
+ * The caller prevents forks. */
 int wlh_port_duplicate_high(const struct wlh_port *port, int descriptor);
 
 /* Returns the new number of a descriptor, or the same if it was not moved. The caller prevents
  * forks. */
 int wlh_port_to_high(const struct wlh_port *port, int descriptor);
 
-/* Whether a descriptor is still our file, and was not closed and reused. */
+/* Returns whether a descriptor is still our file, and was not closed or reused. */
 bool wlh_port_is_ours(const struct wlh_port *port, int descriptor);
 
 /* Opens the file once more, with a description of its own. If that fails, returns -1 and sets
  * errno: ENOENT if the file is gone. */
 int wlh_port_reopen(const struct wlh_port *port);
 
-/* If a descriptor of the file was closed or reused, replaces it by the duplicate. Returns whether
- * the file can be used. */
+/* If other code has closed or reused `file`, replaces it by `copy`. Returns whether the file can be
+ * used. */
 bool wlh_port_repair_file(struct wlh_port *port);
 
 /* ---- locks ---- */
 
-/* Whether byte locks work on this file. Sets errno if they cannot be tried. */
+/* Returns whether byte locks work on this file. Sets errno if they cannot be tried. */
 bool wlh_port_locks_work(struct wlh_port *port);
 
 /* ---- memory ---- */
@@ -92,13 +91,13 @@ void wlh_port_unmap(struct wlh_port *port);
 
 const char *wlh_port_default_parent(void);
 
-/* Whether locks and shared memory work on a file system, and the names of all file systems on which
- * they do. */
+/* Returns whether locks and shared memory work on the descriptor's file system. wlh_port_local
+ * names all file systems on which they do. */
 bool wlh_port_is_local(int descriptor);
 extern const char wlh_port_local[];
 
-/* Where the rights to write come from: owner and mode; an access list as well; or everybody has
- * them, on a file system that ignores owners. */
+/* What decides who may write: the owner and the mode; an access list as well; or nothing, on a file
+ * system that ignores owners, so that everybody may write. */
 enum wlh_port_rights { WLH_RIGHTS_OF_MODE, WLH_RIGHTS_OF_LIST, WLH_RIGHTS_OF_ALL };
 enum wlh_port_rights wlh_port_rights(int descriptor);
 

@@ -40,8 +40,8 @@ static bool is_same_file(const struct stat *status, const struct stat *other)
   return status->st_dev == other->st_dev && status->st_ino == other->st_ino;
 }
 
-/* Copies the path without slashes at its end to `parent`, ends that after the parent directory, and
- * returns the rest. The path is absolute. */
+/* Copies the path of the parent directory to `parent`, and returns the last name of the path.
+ * Slashes at the end do not count. The path must be absolute. */
 static const char *split_path(const char *path, char parent[WLH_PATH_SIZE])
 {
   (void)snprintf(parent, WLH_PATH_SIZE, "%s", path);
@@ -76,7 +76,7 @@ bool wlh_port_is_same_directory(const char *path, const char *other)
 #define DIRECTORY_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define FILE_FLAGS      (O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
 
-/* Opens a directory that only our user may access, or makes it. `parent` is a descriptor, or
+/* Opens a directory, or creates one that only our user may access. `parent` is a descriptor, or
  * AT_FDCWD. */
 static int open_directory(int parent, const char *path)
 {
@@ -129,8 +129,9 @@ static enum wlh_status check_rights(const char *path, int descriptor, struct wlh
   }
 }
 
-/* Only our user, root and, in an explicit directory, its group may write there. `made` says that
- * only this library makes the directory. */
+/* In the default directory (`standard`), only our user may write. An explicit directory may belong
+ * to root, and its group may write there, whoever owns it. `made` says that only this library
+ * creates such a directory. */
 static enum wlh_status check_owner(
     const char *path, int descriptor, bool standard, struct stat *status, bool made,
     struct wlh_failure *failure)
@@ -193,7 +194,7 @@ static bool give_to_group(const struct wlh_port *port, int descriptor, mode_t mo
   return fchmod(descriptor, mode) == 0;
 }
 
-/* Completes a file that a killed process of our user has left. */
+/* Creates a file, or completes one that a killed process of our user has left. */
 static int make_shared_file(const struct wlh_port *port, int parent, const char *name)
 {
   int file = openat(parent, name, FILE_FLAGS | O_CREAT, 0600);
@@ -203,8 +204,8 @@ static int make_shared_file(const struct wlh_port *port, int parent, const char 
 }
 
 /* Puts the directory of the bucket in place, with the file in it, because a directory that is not
- * empty cannot be replaced. If another process has done so first, this succeeds as well. Returns
- * false and sets errno if it cannot be made. */
+ * empty cannot be replaced. If another process has done so first, this succeeds as well. If the
+ * directory cannot be made, returns false and sets errno. */
 static bool make_shared_directory(const struct wlh_port *port)
 {
   char name[WLH_PORT_NEW_SIZE];
@@ -220,7 +221,7 @@ static bool make_shared_directory(const struct wlh_port *port)
   return done;
 }
 
-/* Returns as make_shared_directory does. */
+/* Puts the file in place. Returns what make_shared_directory returns. */
 static bool place_shared_file(const struct wlh_port *port)
 {
   char name[WLH_PORT_NEW_SIZE];
@@ -249,7 +250,8 @@ static int open_shared(
   return -1;
 }
 
-/* `rights` are the rights that the group must have. Other users must not be able to write it. */
+/* `rights` are the mode bits that the group must have. Users outside the group must not be able to
+ * write. */
 static enum wlh_status check_shared(
     const struct wlh_port *port, const char *path, const struct stat *status, mode_t rights,
     struct wlh_failure *failure)
@@ -325,12 +327,12 @@ static enum wlh_status open_bucket(struct wlh_port *port, struct wlh_failure *fa
   return check_shared(port, port->path, &status, 0070, failure);
 }
 
-/* Only our user may access the directory. */
+/* Requires a directory that only our user may access. */
 static int open_own_file(const struct wlh_port *port)
 {
   int file = openat(port->directory, "bucket", FILE_FLAGS | O_CREAT | O_EXCL, 0600);
   if (file < 0) return errno == EEXIST ? openat(port->directory, "bucket", FILE_FLAGS) : -1;
-  (void)fchmod(file, 0600); /* The umask does not decide the mode. */
+  (void)fchmod(file, 0600); /* The mode must not depend on the umask. */
   return file;
 }
 
@@ -339,7 +341,7 @@ static enum wlh_status open_file(struct wlh_port *port, struct wlh_failure *fail
   struct stat status;
   char path[WLH_PATH_SIZE + 16];
   (void)snprintf(path, sizeof path, "%s/bucket", port->path);
-  /* A forked child recognizes the file by its device and inode. */
+  /* A forked child recognizes the file by its device and inode, so both must be known before. */
   wlh_port_prevent_forks();
   int file = port->group
                  ? open_shared(port, port->directory, "bucket", FILE_FLAGS, place_shared_file)
@@ -386,7 +388,7 @@ enum wlh_status wlh_port_open(
   enum wlh_status status = open_base(port, base, standard, failure);
   if (status == WLH_OK) status = open_bucket(port, failure);
   if (status == WLH_OK) {
-    port->watch = wlh_port_new_watch(); /* This comes before descriptors with larger numbers. */
+    port->watch = wlh_port_new_watch(); /* first, for a small number: see least_high */
     status = open_file(port, failure);
   }
   if (status == WLH_OK && !wlh_port_locks_work(port)) {
@@ -406,7 +408,7 @@ void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint3
   if (!name) return;
   if (fstatat(port->directory, "name", &status, AT_SYMLINK_NOFOLLOW) == 0) {
     if ((size_t)status.st_size == size) return;
-    (void)unlinkat(port->directory, "name", 0); /* Its writer was killed while writing it. */
+    (void)unlinkat(port->directory, "name", 0); /* The process that wrote it was killed. */
   }
   int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
   int file = openat(port->directory, "name", flags, 0600);

@@ -1,6 +1,5 @@
 /* Replaces linux_calls.c on macOS, which lacks the system calls of Linux. Builds for Linux with
- * WLH_PLAIN use this file, too, so that the code of macOS is tested on Linux. It does the same on
- * both systems. */
+ * WLH_PLAIN use this file, too, so that the code of macOS is tested on Linux. */
 #include "parts.h"
 
 #include <errno.h>
@@ -13,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The caller prevents forks: between making a descriptor and marking it, a child of a fork would
- * pass it on to another program. If the descriptor cannot be marked, closes it, returns -1 and sets
- * errno. */
+/* Sets FD_CLOEXEC and O_NONBLOCK. The caller prevents forks: a child that is forked between making
+ * the descriptor and marking it would pass it on to another program. If the descriptor cannot be
+ * marked, closes it, returns -1 and sets errno. */
 static int mark_not_inherited(int descriptor)
 {
   if (descriptor < 0) return -1;

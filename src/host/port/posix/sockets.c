@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define BACKLOG 256
-#define REFUSED UINT64_C(10000000) /* ns to sleep where the system refuses to wait */
+#define REFUSED UINT64_C(10000000) /* nanoseconds to sleep if the system refuses to wait */
 
 static bool address_of(
     const struct wlh_port *port, char kind, uint32_t member, struct sockaddr_un *address)
@@ -39,9 +39,10 @@ static bool bind_in(
          (type != SOCK_STREAM || listen(descriptor, BACKLOG) == 0);
 }
 
-/* Names of new sockets have the same length for each member: if the path is too long for a socket's
- * address, the first member fails, and not the tenth. In the bucket's own directory they are short,
- * which leaves more bytes for the path. */
+/* Binds a socket to a temporary name, and then gives it its final name. The temporary name has the
+ * same length for each member: if the path is too long for a socket's address, the first member
+ * fails, and not the tenth. In the bucket's own directory, the name is short, which leaves more
+ * bytes for the path. */
 static bool make_socket(
     struct wlh_port *port, int *descriptor, int type, char kind, uint32_t member, uint64_t *inode)
 {
@@ -82,8 +83,8 @@ bool wlh_port_is_bound(struct wlh_port *port, uint32_t member)
          is_bound(port, 'w', member, port->datagram_inode);
 }
 
-/* The wake-up may be missing because another process has bound its socket to our path meanwhile.
- * This is no failure, and we bind again later. */
+/* If the wake-up is missing because another process has bound its socket to our path meanwhile,
+ * this is no failure: we bind again later. */
 static int wake_up_oneself(struct wlh_port *port, uint32_t member)
 {
   char byte;
@@ -92,7 +93,7 @@ static int wake_up_oneself(struct wlh_port *port, uint32_t member)
     return 0;
   int error = errno;
   if (!wlh_port_is_bound(port, member)) return 0;
-  /* Another process has made a socket with this name meanwhile, and the inode is of that one. */
+  /* The inode may be that of a socket that another process bound to the path before we read it. */
   port->datagram_inode = 0;
   return error;
 }

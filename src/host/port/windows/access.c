@@ -71,7 +71,7 @@ static bool is_trusted(const struct user *user, PSID sid)
 }
 
 /* Returns an account that has one of these rights but must not have it, or NULL. Entries that apply
- * only to children are checked at the children. */
+ * only to children are ignored here and checked on the children. */
 static PSID find_stranger(const struct user *user, ACL *list, DWORD rights)
 {
   ACL_SIZE_INFORMATION size;

@@ -37,8 +37,8 @@ static bool take(HANDLE file, uint64_t at)
 }
 
 /* The system shows that a byte is held only by refusing a lock of it. So this takes a shared lock
- * of the byte for a moment; it is shared so that two processes that ask at once do not see each
- * other. A process that tries to get that number meanwhile takes another number. */
+ * of the byte for a moment; the lock is shared so that two processes that test at once do not see
+ * each other. A process that tries to lock the byte meanwhile takes another number. */
 static bool is_locked(HANDLE file, uint64_t at)
 {
   if (!lock(file, SHARED | LOCKFILE_FAIL_IMMEDIATELY, at)) return true;
@@ -46,8 +46,8 @@ static bool is_locked(HANDLE file, uint64_t at)
   return false;
 }
 
-/* Whether one handle sees a lock of another handle. If another process tests at the same time, the
- * lock is refused, which proves the same. */
+/* Returns whether one handle sees a lock of another handle. If another process tests at the same
+ * time, the lock is refused, which proves the same. */
 bool wlh_port_locks_work(struct wlh_port *port)
 {
   HANDLE other = wlh_port_open_file(port, "bucket", OPEN_EXISTING);

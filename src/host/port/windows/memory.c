@@ -10,9 +10,9 @@ uint64_t wlh_port_size(struct wlh_port *port)
   return GetFileSizeEx(wlh_port_handle(port->file), &size) ? (uint64_t)size.QuadPart : 0;
 }
 
-/* Appends zeros: setting the end of the file would shorten it if another process has extended it
- * meanwhile, and a suspended process could hold a lock against that. If several processes append at
- * once, the file gets a little larger than needed. */
+/* Appends zeros. This does not set the end of the file, because that would shorten a file that
+ * another process has extended meanwhile. A lock against that could be held by a suspended process.
+ * If several processes append at once, the file gets a little larger than needed. */
 int wlh_port_grow(struct wlh_port *port, uint64_t size)
 {
   static const char zeros[16384];
@@ -98,7 +98,7 @@ void wlh_port_trim_zeros(void *zeros, size_t used, size_t size)
   (void)size;
 }
 
-/* The system has no reliable number of its boots. */
+/* Windows has no reliable number that identifies a boot. */
 uint64_t wlh_port_boot_number(void)
 {
   return WLH_PORT_ANY_BOOT;

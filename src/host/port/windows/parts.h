@@ -1,6 +1,6 @@
-/* Declarations that the parts of the port to Windows share with each other only: failures, access,
- * files, locks, memory, peers, threads and paths. It differs from POSIX, where port.h has
- * descriptors and sockets:
+/* Declarations private to the Windows port, whose files are failures, access, files, locks, memory,
+ * peers, threads and paths. It differs as follows from the descriptors and sockets of POSIX that
+ * port.h describes:
  *
  * - A descriptor is a handle, whose value has 32 bits even if pointers have 64. The descriptor of a
  *   connection to another member is that member's number.
@@ -9,8 +9,8 @@
  *   second file, `peers`, replaces them, see peers.c.
  * - Processes do not fork.
  *
- * docs/internals/architecture.md, "On Windows", has two other ways that were tried. This header
- * must be included first, because it asks the system's headers for Windows 10. */
+ * docs/internals/architecture.md, "On Windows", describes two other designs that were tried. This
+ * header must be included first, because it asks the system's headers for Windows 10. */
 #ifndef WLH_PORT_WINDOWS_PARTS_H
 #define WLH_PORT_WINDOWS_PARTS_H
 
@@ -22,10 +22,10 @@
 #define WLH_GIVEN     "(option 'directory' or WEB_LOCKS_DIRECTORY)"
 #define WLH_ELSEWHERE "use another directory " WLH_GIVEN
 
-/* Record `member` of the file `peers`, which a member publishes. Only the holder of the member's
- * byte may write it: first `life` 0, and last the new `life`. */
+/* The record of one member in the file `peers`. Only the holder of the member's byte lock may write
+ * it. The writer first sets `life` to 0, and last to the new value. */
 struct wlh_peer_record {
-  _Atomic uint64_t life; /* random and used only once: names its event; 0 for no member */
+  _Atomic uint64_t life; /* random and used only once: names the event; 0 for no member */
   uint32_t pid;
   uint32_t zero;
   uint64_t born; /* when the process was created; with `pid` it identifies one process for ever */
@@ -34,8 +34,8 @@ struct wlh_peer_record {
 
 /* Another member that we watch. Only the helper uses it, except for `died`. */
 struct wlh_peer {
-  uint64_t life;  /* of its record when we connected; 0: not connected */
-  HANDLE process; /* the thread pool waits for it */
+  uint64_t life;  /* `life` of its record when we connected; 0 if not connected */
+  HANDLE process; /* the thread pool waits for its end */
   HANDLE wait;    /* the wait of the thread pool */
   HANDLE news;    /* the event `news` of the bucket, which the thread pool signals */
   LONG died;      /* 1: the process ended. Written by the thread pool, atomic */
@@ -43,12 +43,12 @@ struct wlh_peer {
 
 /* The part of an open bucket that only Windows needs. */
 struct wlh_system {
-  FILE_ID_INFO id;                 /* of the file */
+  FILE_ID_INFO id;                 /* of the segment */
   FILE_ID_INFO peers_id;           /* of the file `peers` */
   struct wlh_peer_record *records; /* WLH_PORT_MEMBERS records of that file, mapped */
   uint32_t member;                 /* ours, if `life` is not 0 */
-  uint32_t taken;                  /* 1 + the number of the member whose byte is ours; 0 for none */
-  uint64_t life;                   /* our record's, while we are bound; else 0 */
+  uint32_t taken;                  /* 1 + the number whose byte we have locked; 0 for none */
+  uint64_t life;                   /* `life` of our record while we are bound; else 0 */
   HANDLE news;                     /* an event, signalled when a member of `peers` has died */
   struct wlh_peer peers[WLH_PORT_MEMBERS];
 };
@@ -69,15 +69,13 @@ static inline int wlh_port_descriptor(HANDLE handle)
 enum wlh_status wlh_port_fail_unsupported(
     struct wlh_failure *failure, const char *path, const char *what);
 
-/* Works as wlh_port_fail_unsupported does, but if the path is gone, it was deleted: returns
- * WLH_LOST. */
+/* Works as wlh_port_fail_unsupported does, but returns WLH_LOST if the path no longer exists. */
 enum wlh_status wlh_port_fail_vanished_or_unsupported(
     struct wlh_failure *failure, const char *path, const char *what);
 
 /* ---- access ---- */
 
-/* Security attributes that admit only this user. SYSTEM and the administrators are not listed,
- * because they have access in any case. */
+/* Security attributes that give access to this user, SYSTEM and the administrators only. */
 struct wlh_private {
   SECURITY_ATTRIBUTES attributes;
   SECURITY_DESCRIPTOR descriptor;
@@ -87,13 +85,14 @@ struct wlh_private {
   } list;
 };
 
-/* Makes security attributes that give access to this user only; `directory` says whether they are
- * for a directory or another object. The attributes point into `security`, which must not move in
- * memory. If they cannot be made, returns false, with GetLastError set. */
+/* Makes the attributes of `security`, for a directory or another object. They point into
+ * `security`, which must not move in memory. If they cannot be made, returns false, with
+ * GetLastError set. */
 bool wlh_port_make_private(struct wlh_private *security, bool directory);
 
-/* Checks that no other user can write the file or directory, or lock the file, for which the right
- * to read is enough. Returns WLH_OK or WLH_UNSUPPORTED. */
+/* Checks that no other user except SYSTEM and the administrators can write to the file or
+ * directory, or lock the file, for which read access is enough. Returns WLH_OK or
+ * WLH_UNSUPPORTED. */
 enum wlh_status wlh_port_check_access(
     HANDLE handle, const char *path, bool directory, struct wlh_failure *failure);
 
@@ -104,29 +103,32 @@ enum { WLH_PORT_WIDE_SIZE = WLH_PATH_SIZE + 32 };
 #define WLH_PORT_SHARE        (FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
 #define WLH_PORT_NO_FOLLOWING FILE_FLAG_OPEN_REPARSE_POINT
 
-/* The system takes paths of any length in this form. Returns false if `path` is not UTF-8. */
+/* Converts an absolute path to the form in which the system accepts any length. Returns false if
+ * `path` is not UTF-8 or does not fit. */
 bool wlh_port_widen_path(const char *path, WCHAR *wide);
 
 /* `name` is the name of a file of the bucket, or "" for the bucket's directory. */
 bool wlh_port_widen_file_path(const struct wlh_port *port, const char *name, WCHAR *wide);
 
-/* Opens the file so that other processes may open it as well. If that fails, returns
+/* Opens a file of the bucket so that other processes may open it as well. If that fails, returns
  * INVALID_HANDLE_VALUE, with GetLastError set. */
 HANDLE wlh_port_open_file(const struct wlh_port *port, const char *name, DWORD disposition);
 
 /* If the path of a file of the bucket does not lead to the file with this id, returns what
- * happened: the end of a sentence, a constant. Otherwise returns NULL. */
+ * happened: a constant, the end of a sentence. Otherwise, or if a shortage prevents the check,
+ * returns NULL. */
 const char *wlh_port_find_move(
     const struct wlh_port *port, const char *name, const FILE_ID_INFO *id);
 
 /* ---- locks ---- */
 
-/* Whether byte locks work on this file. Sets GetLastError if they cannot be tried. */
+/* Returns whether byte locks work on this file. Sets GetLastError if they cannot be tried. */
 bool wlh_port_locks_work(struct wlh_port *port);
 
 /* ---- memory ---- */
 
-/* Returns NULL, with GetLastError set, if that fails. */
+/* Maps `size` bytes of the file, and extends it if need be. Returns NULL, with GetLastError set, on
+ * failure. */
 void *wlh_port_map_file(HANDLE file, uint64_t size);
 
 /* ---- peers ---- */
@@ -134,7 +136,7 @@ void *wlh_port_map_file(HANDLE file, uint64_t size);
 enum wlh_status wlh_port_open_peers(struct wlh_port *port, struct wlh_failure *failure);
 void wlh_port_close_peers(struct wlh_port *port);
 
-/* Whether a connection has ended: the process has died, or is no longer that member. */
+/* Returns whether a connection has ended: the process has died, or is no longer that member. */
 bool wlh_port_is_over(const struct wlh_port *port, int descriptor);
 
 #endif

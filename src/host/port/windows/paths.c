@@ -21,9 +21,9 @@ static FARPROC find_function(const WCHAR *library, const char *name)
   return module ? GetProcAddress(module, name) : NULL;
 }
 
-/* The user's folder for data of this machine. The library that finds it is loaded here, because
- * most programs do not need it. The environment is not used, because two processes with different
- * variables would get two directories. */
+/* Finds the user's directory for local application data. The libraries for this are loaded here,
+ * because most programs do not need them. Environment variables are not used, because two processes
+ * with different variables would get two directories. */
 static bool local_data(char *path, int size)
 {
   static const GUID id = {
@@ -77,7 +77,8 @@ enum wlh_status wlh_port_choose_directory(
       path);
 }
 
-/*   follow  whether to follow a link at the end of the path */
+/* Reads the id of a file or directory.
+ *   follow  whether to follow a link at the end of the path */
 static bool identify(const char *path, bool follow, FILE_ID_INFO *id)
 {
   WCHAR wide[WLH_PORT_WIDE_SIZE];
@@ -91,7 +92,8 @@ static bool identify(const char *path, bool follow, FILE_ID_INFO *id)
   return known;
 }
 
-/* Copies the path of the parent directory with its last backslash, and returns the rest. */
+/* Copies the path of the parent directory, with a backslash at its end, to `parent`. Returns the
+ * rest. */
 static const char *split_path(const char *path, char parent[WLH_PATH_SIZE])
 {
   const char *name = strrchr(path, '\\') + 1;
@@ -132,7 +134,7 @@ static HANDLE open_directory(const WCHAR *wide)
       OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS | WLH_PORT_NO_FOLLOWING, NULL);
 }
 
-/* Whether the path has the expected type, and is no link. */
+/* Returns whether the handle is a file or a directory, as expected, and not a link. */
 static bool is_plain(HANDLE handle, bool directory)
 {
   FILE_BASIC_INFO info;
@@ -141,7 +143,8 @@ static bool is_plain(HANDLE handle, bool directory)
   return is_directory == directory && !(info.FileAttributes & FILE_ATTRIBUTE_REPARSE_POINT);
 }
 
-/* Whether the path is on a disk of this machine, with a file system that has access lists. */
+/* Returns whether the file is on a disk of this machine, with a file system that has access
+ * lists. */
 static bool is_local(HANDLE handle)
 {
   static const WCHAR *const kinds[] = {L"NTFS", L"ReFS"};
@@ -202,7 +205,7 @@ static enum wlh_status open_segment(struct wlh_port *port, struct wlh_failure *f
     return wlh_fail(
         failure, WLH_UNSUPPORTED, "%s is not a file. Remove it, or " WLH_ELSEWHERE ".", path);
   }
-  /* No other code of the process can close it by mistake. */
+  /* Prevents other code of the process from closing the file by mistake. */
   (void)SetHandleInformation(file, HANDLE_FLAG_PROTECT_FROM_CLOSE, HANDLE_FLAG_PROTECT_FROM_CLOSE);
   FILE_ID_INFO *id = &port->system->id;
   if (!GetFileInformationByHandleEx(file, FileIdInfo, id, sizeof *id)) {
@@ -263,7 +266,7 @@ uint64_t wlh_port_refresh(struct wlh_port *port)
 
 void wlh_port_watch(struct wlh_port *port, uint32_t member)
 {
-  (void)member; /* All members share the watch. */
+  (void)member; /* One watch reports the files of all members. */
   WCHAR wide[WLH_PORT_WIDE_SIZE];
   if (port->watch >= 0 || !wlh_port_widen_file_path(port, "", wide)) return;
   HANDLE watch = FindFirstChangeNotificationW(wide, FALSE, FILE_NOTIFY_CHANGE_FILE_NAME);
@@ -275,13 +278,13 @@ void wlh_port_take_file_reports(struct wlh_port *port)
   HANDLE watch = wlh_port_handle(port->watch);
   /* The next report is requested only after a report; otherwise two requests would be pending. */
   if (WaitForSingleObject(watch, 0) != WAIT_OBJECT_0 || FindNextChangeNotification(watch)) return;
-  wlh_port_close_descriptor(port->watch); /* It might repeat this for ever, or report nothing. */
+  wlh_port_close_descriptor(port->watch); /* It might stay signalled, or report nothing more. */
   port->watch = -1;
 }
 
 void wlh_port_close(struct wlh_port *port)
 {
-  /* This must be first: members that watch us then check our byte until it is free. */
+  /* The peers come first: members that watch us are woken, and check our byte until it is free. */
   if (port->system) wlh_port_close_peers(port);
   if (port->map) (void)UnmapViewOfFile(port->map);
   HANDLE file = wlh_port_handle(port->file);

@@ -39,7 +39,8 @@ static uint64_t life_of(const struct wlh_port *port, uint32_t member)
   return atomic_load_explicit(&port->system->records[member].life, memory_order_acquire);
 }
 
-/* The file may have been replaced since. If the new file cannot be mapped, the old map stays. */
+/* Maps the file `peers`, again if it was replaced. If the new file cannot be mapped, the old map
+ * stays. */
 static enum wlh_status map_peers(struct wlh_port *port, struct wlh_failure *failure)
 {
   static const char what[] = "cannot open the file 'peers'";
@@ -90,7 +91,7 @@ static void write_record(struct wlh_port *port, uint32_t member, uint64_t life)
   atomic_store_explicit(&record->life, life, memory_order_release);
 }
 
-/* Each event has a new name. Returns 0, or the system's error. */
+/* Creates an event whose name no event had before. Returns 0, or the system's error. */
 static int make_event(struct wlh_port *port, uint64_t life)
 {
   WCHAR name[NAME_SIZE];
@@ -175,7 +176,8 @@ static VOID CALLBACK on_death(PVOID data, BOOLEAN timed_out)
   (void)SetEvent(peer->news);
 }
 
-/* Returns NULL, with GetLastError set, if another process has the number. */
+/* Returns NULL, with GetLastError set, if the process cannot be opened, or if another process has
+ * its id. */
 static HANDLE open_process(uint32_t pid, uint64_t born)
 {
   HANDLE process = OpenProcess(SYNCHRONIZE | PROCESS_QUERY_LIMITED_INFORMATION, FALSE, pid);
@@ -237,7 +239,7 @@ bool wlh_port_accept(struct wlh_port *port, int *descriptor, bool *full)
 void wlh_port_close_peers(struct wlh_port *port)
 {
   struct wlh_system *system = port->system;
-  bool left = system->life == 0; /* We may not have been a member. */
+  bool left = system->life == 0; /* We were not bound, or have left already. */
   if (!left) wlh_port_unbind(port, system->member);
   for (uint32_t i = 0; i < WLH_PORT_MEMBERS && !left; i++) wlh_port_rouse(port, i);
   wlh_port_close_descriptor(port->datagram);
