@@ -214,8 +214,8 @@ const COMMANDS = {
     summary: 'run a command unless another caller has already run it',
     details:
       'Of all callers with the same NAME, one runs COMMAND. The others wait until COMMAND ends, ' +
-      'and then exit with 0 without running theirs. So do callers that start within TIME after ' +
-      'that. If COMMAND fails, the next caller runs its own.',
+      'and then exit with 0 without running theirs. Callers that start within TIME after that ' +
+      'also exit with 0. If COMMAND fails, the next caller runs its own.',
     takes: LOCK_NAME,
     takesCommand: true,
     options: {

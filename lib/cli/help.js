@@ -49,7 +49,7 @@ function overview() {
     'Commands:',
     ...commands,
     '',
-    'Run web-locks COMMAND --help for its options, web-locks --version for the version.',
+    'Run web-locks COMMAND --help for its options, or web-locks --version.',
     '',
   ].join('\n');
 }

@@ -67,7 +67,7 @@ function fileOfClass(client, pattern) {
     if (found) return found[0];
   }
   throw argumentError(
-    `'keeper' does not find the file from which the client's class was loaded. ${INSTEAD}`,
+    `'keeper' cannot find the file from which the client's class was loaded. ${INSTEAD}`,
   );
 }
 

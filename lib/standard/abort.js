@@ -59,7 +59,7 @@ function getReason(signal) {
   try {
     return signal.reason;
   } catch {
-    return new DOMException('The reason of the abort cannot be read.', 'AbortError');
+    return new DOMException('The abort reason cannot be read.', 'AbortError');
   }
 }
 

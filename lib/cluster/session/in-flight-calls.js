@@ -138,7 +138,7 @@ class InFlightCalls {
       then(result);
     } catch (error) {
       // A plain TypeError would not show that the adapter is at fault.
-      handleRejection(unreachableError('The response of the server cannot be read', error));
+      handleRejection(unreachableError('The server sent an invalid response', error));
     }
   }
 

@@ -411,7 +411,7 @@ class EtcdAdapter {
       const streams = new Streams({ keys: this.#keys, lease, queueCache, link, fail });
       own.streams = this.#streams = streams;
       const onCompacted = () => {
-        if (isOver) throw newWatchError('the next revision is compacted');
+        if (isOver) throw newWatchError('the next revision was compacted');
         streams.stop(staleError());
         done(() => resolve(false));
       };

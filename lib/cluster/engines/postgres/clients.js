@@ -22,7 +22,7 @@ const isPool = (value) =>
   !isClientOfPg(value) && isFunction(value.connect) && isFunction(value.query);
 
 const PG = '{ pool: new Pool({ connectionString }) }) with pg';
-const BESIDE = '{ pool }), with a Pool of pg that you make next to it';
+const BESIDE = '{ pool: new Pool({ connectionString }) }) with a separate Pool of pg';
 const SQL = 'openBucket(name, { sql: postgres(connectionString) }) with postgres.js';
 
 /**
@@ -34,30 +34,26 @@ const KNOWN = [
   [postgresJs.isSql, 'the `sql` of postgres.js', '{ sql })'],
   [
     postgresJs.isTransaction,
-    'a transaction of postgres.js',
+    'a postgres.js transaction',
     '{ sql }), where `sql` is what postgres() returns',
   ],
   [isClientOfPg, 'a Client of pg, which has only one connection', PG],
-  [(value) => isFunction(value.$pool?.connect), 'a database of pg-promise', '{ pool: db.$pool })'],
+  [(value) => isFunction(value.$pool?.connect), 'a pg-promise database', '{ pool: db.$pool })'],
   [
     (value) => '$client' in value && isFunction(value.transaction),
-    'a database of Drizzle ORM',
+    'a Drizzle ORM database',
     '{ pool: db.$client }) or openBucket(name, { sql: db.$client }), whichever it was made with',
   ],
-  [(value) => isFunction(value.$queryRaw), 'a client of Prisma', BESIDE],
-  [(value) => isFunction(value.raw) && value.client, 'a database of Knex', BESIDE],
+  [(value) => isFunction(value.$queryRaw), 'a Prisma client', BESIDE],
+  [(value) => isFunction(value.raw) && value.client, 'a Knex instance', BESIDE],
   [
     (value) => isFunction(value.getExecutor),
-    'a database of Kysely',
+    'a Kysely instance',
     '{ pool }), where `pool` is its Pool of pg',
   ],
-  [(value) => isFunction(value.createQueryRunner), 'a DataSource of TypeORM', BESIDE],
-  [(value) => isFunction(value.authenticate), 'a database of Sequelize', BESIDE],
-  [
-    (value) => isFunction(value.unsafe) && value.reserve,
-    'the SQL client of Bun',
-    `${PG} or ${SQL}`,
-  ],
+  [(value) => isFunction(value.createQueryRunner), 'a TypeORM DataSource', BESIDE],
+  [(value) => isFunction(value.authenticate), 'a Sequelize instance', BESIDE],
+  [(value) => isFunction(value.unsafe) && value.reserve, "Bun's SQL client", `${PG} or ${SQL}`],
   [isPool, 'a Pool of pg', '{ pool })'],
 ];
 

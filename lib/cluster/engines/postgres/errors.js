@@ -146,7 +146,7 @@ function examinedError(error) {
   const isForeign = /^(42|0A)/.test(error?.cause?.code) && error.code !== 'ERR_WEB_LOCKS_RIGHTS';
   if (!isForeign) return error;
   return plainError(
-    'The server is not PostgreSQL, or lacks something that PostgreSQL has: ' +
+    'The server is not PostgreSQL, or lacks a feature of PostgreSQL: ' +
       `${error.cause.message}. Connect to PostgreSQL 13 or newer.`,
     'ERR_WEB_LOCKS_SERVER',
     { cause: error.cause },
@@ -225,7 +225,7 @@ const BY_STATE = {
   42501: (schema) => ({
     code: 'ERR_WEB_LOCKS_RIGHTS',
     message:
-      `The database user lacks the right to use or create the schema "${schema}". Ask an ` +
+      `The database user lacks the privileges to use or create the schema "${schema}". Ask an ` +
       'administrator to run the SQL and the GRANTs of docs/CLUSTER.md.',
   }),
   // invalid_password, invalid_authorization_specification
@@ -267,8 +267,8 @@ const BY_STATE = {
   57014: () => ({
     code: BUSY,
     message:
-      'The server cancelled a statement of web-locks: the statement exceeded ' +
-      '`statement_timeout`, or somebody called pg_cancel_backend.',
+      'The server canceled a web-locks statement: the statement exceeded `statement_timeout`, or ' +
+      'somebody called pg_cancel_backend.',
   }),
 };
 

@@ -60,8 +60,8 @@ function newListenerOf({ listen }) {
   listen.sql = before;
   if (isSql(made)) return made;
   throw argumentError(
-    "'sql' is of a version of postgres.js that is not known; expected one of postgres 3. Pass a " +
-      'Pool of pg as `pool`.',
+    "'sql' is from an unknown version of postgres.js; expected version 3. Pass a Pool of pg as " +
+      '`pool`.',
   );
 }
 

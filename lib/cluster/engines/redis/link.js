@@ -74,7 +74,7 @@ const KNOWN = [
   [
     (value) =>
       isFunction(value.evalsha) && isFunction(value.pipeline) && !isFunction(value.duplicate),
-    'a client that sends commands by HTTP (@upstash/redis), which gets no messages',
+    'a client that sends commands over HTTP (@upstash/redis), which receives no messages',
     `${NODE_REDIS}, with the rediss: address of the database`,
   ],
 ];

@@ -438,7 +438,7 @@ const char *wlh_port_find_harm(struct wlh_port *port, uint64_t size)
   if (lstat(path, &status) != 0) {
     if (errno == ENOENT || errno == ENOTDIR) return "was moved";
     if (errno == EACCES || errno == ELOOP)
-      return "is no longer accessible, because the rights to its directory changed";
+      return "is no longer accessible: the permissions of its directory changed";
     return NULL; /* A passing failure must not lose held locks. */
   }
   bool same = (uint64_t)status.st_dev == port->device && (uint64_t)status.st_ino == port->inode;

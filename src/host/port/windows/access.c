@@ -10,7 +10,7 @@
 #define READS (FILE_READ_DATA | GENERIC_READ)
 
 #define PRIVATE                                                                                    \
-  "Give rights to this user alone (icacls \"%s\" /inheritance:r /grant:r "                         \
+  "Grant access only to this user (icacls \"%s\" /inheritance:r /grant:r "                         \
   "\"%%USERNAME%%:(OI)(CI)F\"), or " WLH_ELSEWHERE "."
 
 struct user {

@@ -43,7 +43,7 @@ const char *wlh_port_remedy(int error)
   case ERROR_FILENAME_EXCED_RANGE:
     return ". No directory can be created there: " WLH_ELSEWHERE ".";
   case ERROR_ACCESS_DENIED:
-    return ". Give this user full control (icacls shows the rights), or " WLH_ELSEWHERE ".";
+    return ". Give this user full control (icacls shows permissions), or " WLH_ELSEWHERE ".";
   default:
     return "";
   }

@@ -45,8 +45,7 @@ static const char *meaning_of_error(DWORD error)
 {
   if (wlh_port_status_of((int)error) == WLH_FULL) return NULL;
   bool gone = error == ERROR_FILE_NOT_FOUND || error == ERROR_PATH_NOT_FOUND;
-  return gone ? "was moved"
-              : "is no longer accessible, because the rights to its directory changed";
+  return gone ? "was moved" : "is no longer accessible: the permissions of its directory changed";
 }
 
 const char *wlh_port_find_move(
