@@ -2,8 +2,8 @@
 
 /**
  * Lets requests follow AbortSignals. Each signal has one listener for all its requests, which is
- * removed when the last request stops following. The state is read from the platform's internal
- * slots, because users may have replaced the properties and methods of a signal.
+ * removed when the last request stops following. The state of a signal is read from the platform's
+ * internal slots, because users may have replaced the signal's properties and methods.
  */
 
 const { addAbortListener } = require('node:events');
@@ -98,12 +98,12 @@ function isLikeAbortSignal(value) {
 /** @param {AbortSignal} signal @returns {{ reason: unknown } | undefined} undefined: not aborted */
 const abortedReason = (signal) => (getAborted(signal) ? { reason: getReason(signal) } : undefined);
 
-/** Whether a signal is telling its followers of the abort. */
+/** Whether a signal is notifying its followers of its abort. */
 let isTelling = false;
 
 /**
- * Reads the state of a signal again if a follower may not know of the abort. An earlier listener
- * can have stopped the event, or the followers are being notified one after the other.
+ * Reads the state of a signal again if a follower may have missed the abort: the followers are
+ * being notified one after the other, or an earlier listener may have stopped the event.
  * @param {AbortSignal} signal @returns {{ reason: unknown } | undefined} as for `abortedReason`
  */
 const missedReason = (signal) =>
@@ -117,8 +117,8 @@ const removeEventListener = uncurry(AbortSignal.prototype.removeEventListener);
 /**
  * The options that `addAbortListener` gives to a signal. In Node.js they contain a private symbol,
  * which makes sure that a listener is called even if another listener stops the event.
- * `addAbortListener` itself is not used, because it would call the signal's own methods, and create
- * one more object.
+ * `addAbortListener` is not called for each signal, because it would call the signal's own methods,
+ * and create one more object.
  */
 const listenerOptions = (() => {
   let options = {};
@@ -185,7 +185,7 @@ function listen(signal, first) {
       } catch {
         // The stack has overflowed again.
       }
-      // See LockRequest#start.
+      // contract.js explains these steps.
       const { unfinished } = follower.backend;
       unfinished[unfinished.length] = follower;
       follower.backend.undo(follower.tag);

@@ -50,9 +50,9 @@ const ENDED = 4;
  * `Lock` reads it. Users never see it.
  *
  * Each transition must change the state here and in the backend first, and notify users afterwards,
- * so that user code always finds the new state. A callback of users runs in a microtask of its
- * own, on an empty stack. A call from user code can overflow the stack anywhere; `unfinished` and
- * `undo` then make sure that no request is left behind.
+ * so that user code always finds the new state. A user's callback runs in a microtask of its own,
+ * on an empty stack. A call from user code can overflow the stack anywhere; `unfinished` and `undo`
+ * (contract.js) then make sure that no request is left behind.
  *
  * A request has two promises. `answer` is internal and resolves to the request when the request is
  * answered. Users get the released promise: `answer` itself if the answer came during the call,
@@ -212,7 +212,7 @@ class LockRequest {
     const answer = new Promise((resolve) => {
       this.resolve = resolve;
     });
-    // After a stack overflow, the constructor has already rejected the promise.
+    // If the stack overflowed in the constructor of the promise, the promise is already rejected.
     if (!this.resolve) return answer;
     let released = answer;
     try {
@@ -226,13 +226,14 @@ class LockRequest {
       if (this.then) this.resolveAnswer();
       this.armAndNotify(isLater);
     } catch (error) {
-      // This is not a function of its own, because a further call could overflow the stack again.
+      // contract.js explains these steps. They are not a function of their own, because a further
+      // call could overflow the stack again.
       this.state = ENDED;
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
       this.backend.undo(this.tag);
-      // User code has caused the rejection of the request meanwhile, and this rejection is the
-      // answer.
+      // User code has ended the request meanwhile, for example by an abort, and the promise will
+      // reject with that error.
       if (this.refusal) return released;
       this.callback = undefined;
       throw error;
@@ -423,13 +424,13 @@ class LockRequest {
 
   /** @returns {Promise<void> | void} */
   releaseInBackend() {
-    // The state changes here and not in `release`: if this call overflows the stack, the lock is
-    // still held.
+    // The state changes here and not in `release`: if the call of this function overflows the
+    // stack, the lock is still held.
     if (this.state === GRANTED) this.state = ENDED;
     try {
       return this.backend.release(this);
     } catch {
-      // The stack has overflowed: see `start`.
+      // The stack has overflowed: see contract.js.
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
       this.backend.undo(this.tag);
@@ -481,7 +482,7 @@ function loseIfExpired(request) {
 
 /**
  * Makes the released promise of a pending request. A reaction of `answer` keeps the async context,
- * as an async function would, and is much smaller.
+ * as an async function would, and needs much less memory.
  * @param {Promise<any>} answer
  */
 const releasedPromise = (answer) =>

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * The conversions of WebIDL that the API needs, and the shape of its interfaces. Every conversion
- * throws a TypeError; methods that return promises turn it into a rejection. `operation` and `what`
- * name the call and the argument in its message.
+ * The conversions of WebIDL that the API needs, and the shape of its interfaces. A conversion that
+ * fails throws a TypeError; methods that return promises turn this error into a rejection.
+ * `operation` and `what` name the call and the argument in the error's message.
  */
 
 const { inspect } = require('node:util');
