@@ -122,7 +122,7 @@ const {
 } = addon;
 const NO_MAXIMUM = 2 ** 32 - 1;
 
-/** The capacity of the exchange. If the exchange is full, the addon may have further events. */
+/** The most events that the exchange holds. If it is full, the addon may have further events. */
 const EVENT_CAPACITY = 256;
 
 /**

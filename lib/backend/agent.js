@@ -158,8 +158,8 @@ class Agent {
         this.#taken++;
       }
       this.#taken = 0;
+      // If a call fails early, the addon leaves the count unchanged, so it is reset here.
       this.exchange[EVENT_COUNT] = 0;
-      // The addon leaves the count unchanged if a call fails early.
       if (count < EVENT_CAPACITY) return;
       addon.drain(false);
       count = this.exchange[EVENT_COUNT];
@@ -245,7 +245,7 @@ class Agent {
 
   /**
    * Returns true if callbacks of earlier grants must still be called. Then the agent announces this
-   * grant after them.
+   * grant after those grants.
    * @param {Requester} request
    */
   deferAnnouncement(request) {

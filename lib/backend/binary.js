@@ -29,8 +29,8 @@ const BUILD =
 const BUILT = ['build/Release', 'build/Debug', 'src/build/Release'];
 
 /**
- * @param {string} place @returns {any} @throws {Error} there is no binary at this path, or the
- *   platform has none
+ * @param {string} place @returns {any} @throws {Error} if there is no binary at this path, or none
+ *   for this platform
  */
 function requireFrom(place) {
   // Bundlers look for literal paths; inside `try` they accept paths that do not exist.

@@ -6,8 +6,8 @@
  * specification, https://www.w3.org/TR/2023/WD-web-locks-20230105/. A backend may answer during a
  * call or at any time later, and calls the members of a Requester on the thread of the request.
  *
- * State first, users afterwards. Calls of a backend, and the members of a Requester that say what
- * happened (`granted`, `unavailable`, `stolen`, `otherLimit` …), only change state and run no
+ * State first, users afterwards. Calls of a backend, and the members of a Requester that report
+ * what happened (`granted`, `unavailable`, `stolen`, `otherLimit` …), only change state and run no
  * user code. `announceAnswer` and `announceLoss` may run user code, which may call the backend
  * again, even about the same request. A backend calls these two from `announce`, or from its own
  * events, when its state is settled. Losses come first: a holder must be notified of a theft before
@@ -22,7 +22,7 @@
  * check this for all backends (test/helpers/applying.js, test/lib/applying.test.js).
  *
  * Any call can throw a stack overflow, whether or not its work is done. The caller must then put
- * the request into `unfinished` and call `undo` with its tag; both need no further stack.
+ * the request into `unfinished` and call `undo` with its tag; neither needs any further stack.
  * Afterwards the backend calls the request's `finish` from the event loop.
  */
 
@@ -70,7 +70,7 @@
  * @property {(reason: LossReason, cause?: () => Error | undefined) => void} lost ends a lock for
  *   another reason. `cause` creates the underlying error when the loss is announced. If the lock
  *   was released meanwhile, the call means nothing, unless the lock has `keep`: then it means that
- *   the name was not marked
+ *   the name may not have been marked
  * @property {(cycle: CycleEntry[]) => void} [deadlocked] ends a request that has `inside`, or
  *   blocks in `wait`, and would close this cycle
  * @property {(limit: number) => void} [otherLimit] ends a shared request: the holders and waiters
@@ -149,7 +149,7 @@ const NO_TAG = 2 ** 32 - 1;
  *   4.2) on which neither `stolen` nor `lost` was called. If the lock turns out to have been stolen
  *   earlier, `stolen` or `lost` is called instead. A returned promise never rejects. If the lock
  *   has `keep`, the same step marks its name for that time, by the clock of the server or process
- *   that keeps the lock state. If the lock turns out not to be held any more, or it is unknown
+ *   that keeps the lock state. If the lock turns out to be no longer held, or if it is unknown
  *   whether the name was marked, `stolen` or `lost` is called.
  * @property {(lock: Requester) => boolean | Promise<boolean>} [marked] whether the name of a held
  *   exclusive lock is marked; nobody else can mark the name while the lock is held. Neither thefts
@@ -159,11 +159,11 @@ const NO_TAG = 2 ** 32 - 1;
  * @property {(request: Requester) => Progress | undefined} [progress] the stage of a pending
  *   request; undefined if the request has ended, or if nothing is known
  * @property {(requests: Requester[]) => void} [requestAll] requests several locks in one step, in
- *   which all take their places in their queues, so that no two such steps wait for each other.
- *   Each request is answered as by `request`; with `ifAvailable`, all are granted or none. This
- *   requires that all steps have the same order in all queues. So requests with a `priority` fail
- *   with a NotSupportedError: a request that waits for `a` could enter the queue of `b` ahead of a
- *   request that holds `a`. Without this member, locks are requested one after the other
+ *   which all requests enter their queues, so that no two such steps wait for each other. For that,
+ *   all steps must have the same order in all queues. So requests with a `priority` fail with a
+ *   NotSupportedError: a request that waits for `a` could enter the queue of `b` ahead of a request
+ *   that holds `a`. Each request is answered as by `request`; with `ifAvailable`, all are granted
+ *   or none. Without this member, locks are requested one after the other
  * @property {() => void} announce notifies users of the results of all calls so far
  * @property {(request: Requester) => boolean} [deferAnnouncement] returns true if callbacks of
  *   earlier grants must still be called when `request` returns with a grant. Then the backend
@@ -218,7 +218,7 @@ const NO_TAG = 2 ** 32 - 1;
 
 /**
  * The longest time that a mark is kept, 100 years in milliseconds. In the host scope, a mark with
- * this time even outlives a restart of the machine.
+ * this time even outlives a restart of the machine, if the directory is on a disk.
  */
 const FOR_EVER = 100 * 365.25 * 86_400_000;
 

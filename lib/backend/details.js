@@ -44,7 +44,7 @@ const pendingDetails = (details, blockedBy, ahead) => withToJSON({ ...details, b
 /**
  * Makes JSON.stringify, and so loggers and `process.send`, accept the token. The object stays a
  * plain one instead of becoming an instance of a class, so that it can be compared and cloned:
- * `structuredClone` leaves out a property that is not enumerable.
+ * `structuredClone` leaves out `toJSON`, because the property is not enumerable.
  * @template {LockDetails} T
  * @param {T} details @returns {T}
  */

@@ -83,7 +83,10 @@ const options = {
   passIfAvailable: WLK_PASS_IF_AVAILABLE,
 };
 
-/** A blocked thread returns to JavaScript this often, because the engine can end it only there. */
+/**
+ * A blocked thread returns to JavaScript after this many milliseconds, because Node.js can
+ * terminate a thread only while it runs JavaScript.
+ */
 const SLICE_MS = 50;
 
 const SNAPSHOT = 'taking a snapshot of the lock state';
@@ -220,7 +223,8 @@ class HostBackend {
   }
 
   /**
-   * @param {() => number} call the addon reads the tag from the exchange @param {string} doing
+   * @param {() => number} call calls the addon, which reads the tag of the job from the exchange
+   * @param {string} doing
    * @returns {Job | undefined} undefined if the job is already done; otherwise the caller must
    *   remove it once it is done
    */
@@ -314,14 +318,14 @@ class HostBackend {
   applyEvent(request, at) {
     const news = exchange[at + EVENT_NEWS];
     const number = exchange[at + EVENT_TOKEN];
-    // The request was undone meanwhile, and `finish` does the remaining work.
+    // The addon clears the events of a request that is undone. `finish` does the remaining work.
     if (news === 0) return;
     if (request instanceof Job) {
       request.settle(number);
       return;
     }
-    // This comes first: if the stack overflows further down, the event is applied again only while
-    // the request has its tag.
+    // The promise of a release is resolved before the request loses its tag: if the stack
+    // overflows, the event is applied again only while the request has the tag.
     const releasing = this.#releases.resolverOf(request);
     releasing?.();
     const isGranted = (news & WLK_NEWS_GRANTED) !== 0;
@@ -382,7 +386,8 @@ class HostBackend {
         ? addon.hostRelease()
         : addon.hostReleaseAndMark(keep === FOR_EVER ? -1 : Math.ceil(keep));
     const thief = thiefAt(THIEF);
-    // This comes before the events, because the event of this release can be among them.
+    // The promise is made before the events are applied, because the event of this release can be
+    // among them.
     const released = status === WLH_PENDING ? this.#releasePromise(lock) : undefined;
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status === WLH_STOLEN) agent.applyTheft(lock, thief);
@@ -486,8 +491,8 @@ class HostBackend {
     const limit = exchange[LIMIT];
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status === WLH_GRANTED) {
-      // The lock may have been granted without this thread's knowledge, and ending it drops the
-      // event of the grant.
+      // The lock may have been granted without this thread's knowledge. The event of the grant is
+      // applied now, because the release of the lock would drop it.
       agent.drainEvents(false);
       return;
     }
@@ -536,8 +541,8 @@ class HostBackend {
   }
 
   /**
-   * Finds out whether a request that blocks its thread would wait for a lock or request of the
-   * thread itself, which a blocked thread cannot release.
+   * Describes the deadlock of a request that would block its thread to wait for a lock or request
+   * of the thread itself, which a blocked thread cannot release.
    * @param {Requester} request
    * @returns {CycleEntry[]} the request, and the lock or request that it would wait for
    */
@@ -612,7 +617,7 @@ class HostBackend {
     return this.#fetchSnapshot(job);
   }
 
-  /** Drops a snapshot that nobody waits for any more. @param {Job} job */
+  /** Drops a snapshot for which nobody waits any longer. @param {Job} job */
   async #discardSnapshot(job) {
     try {
       await job.done;

@@ -201,8 +201,8 @@ class NativeBackend {
     // Pending requests end first, so that the end of a lock grants none of them.
     const requests = agent.requestsOf(this);
     for (let i = 0; i < requests.length; i++) closePending(requests[i], this.closed);
-    // Some requests may have been granted without this thread's knowledge, and ending such a lock
-    // drops the event of the grant.
+    // Some requests may have been granted without this thread's knowledge. The events of these
+    // grants are applied now, because the release of the locks would drop them.
     agent.drainEvents(false);
     const locks = agent.requestsOf(this);
     for (let i = 0; i < locks.length; i++) closeLock(locks[i]);

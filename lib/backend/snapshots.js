@@ -32,7 +32,7 @@ const {
   INFO_TOKEN: LOCK_TOKEN,
   INFO_SIZE,
 } = addon;
-/** WLK_NO_LABEL */
+/** Equals WLK_NO_LABEL. */
 const NO_LABEL = 2 ** 32 - 1;
 
 /** @param {number} mode @returns {LockMode} */
