@@ -13,7 +13,8 @@
  * memory. */
 struct wlk_entry *wlk_mark_new(uint32_t length);
 
-/* Finds or inserts the mark for the name of a held lock, and prepares it for that lock.
+/* Finds or inserts the mark for the name of a held lock, and prepares it for that lock unless the
+ * name is marked.
  *   unused   in: the result of wlk_mark_new, or NULL; out: marks to free without the mutex,
  *            chained by `next`
  *   returns  WLK_MARKED, WLK_OK, as wlk_prepare_mark; WLK_NO_MEMORY if a mark is needed and
