@@ -1,9 +1,10 @@
-/* The host scope as one translation unit, for the addon; tests build the modules one by one. It
- * needs lock-free 64-bit compare-and-swap. */
+/* The host scope as one translation unit, for the addon; tests build the modules one by one. The
+ * machine must have a lock-free 64-bit compare-and-swap. */
 #if (defined(__linux__) || defined(__APPLE__) || defined(_WIN32)) &&                               \
     __GCC_ATOMIC_LLONG_LOCK_FREE == 2
 
-/* These must be first: they ask the system's headers for more than C11. */
+/* These files must be first, because they define the macros with which the system's headers declare
+ * more than C11. */
 #if defined(_WIN32)
 #include "port/windows/failures.c"
 

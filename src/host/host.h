@@ -15,19 +15,20 @@
  *
  * Only wlh_wait_for_the_lock, wlh_wait_for_job and wlh_bucket_close wait for another process, each
  * within its limit. If a call cannot enter the tables' critical section within some microseconds,
- * it returns WLH_PENDING. A thread of this library, the helper, then does the work in the order of
- * the calls, and an event reports the result.
+ * its work is deferred: the helper, a thread of this library, makes sure that it is done, in the
+ * order of the calls. If the result is not known yet, the call returns WLH_PENDING, and an event
+ * reports the result.
  *
- * An agent's first event calls its wake function, on any thread and without a lock held. The agent
- * must then take its events; until it has done so, there is no further wake-up. A wake function
- * must not block or call a function of this header. It is not called after wlh_agent_terminate has
- * returned.
+ * When an agent gets its first event, its wake function is called, on any thread and with no lock
+ * held. The agent must then take its events; until it has done so, there is no further wake-up. A
+ * wake function must not block or call a function of this header. It is not called after
+ * wlh_agent_terminate has returned.
  *
  * Releasing, aborting, ending and terminating need no memory, so they cannot run out of it. This
  * library neither keeps the process alive nor ends it, and a process may end at any time, without a
- * call. In a child that was forked without exec, every call returns WLH_LOST. While a bucket is
- * open, this library handles SIGBUS; it calls the former handler for addresses that are not its
- * own.
+ * call. In a child that was forked without exec, calls with an inherited bucket, agent or request
+ * return WLH_LOST, or do nothing. While a bucket is open, this library handles SIGBUS; it calls the
+ * former handler for addresses that are not its own.
  *
  * Threads: functions about an agent or a request must be called by the agent's own thread; any
  * thread may call the other functions. */
@@ -36,7 +37,7 @@
 
 #include "../core/weblocks.h"
 
-/* The scopes to use on a machine that does not support this one. */
+/* The scopes that messages recommend if the machine does not support this one. */
 #define WLH_CLUSTER "web-locks/postgres, web-locks/redis and web-locks/etcd"
 
 /* Every outcome of a call, with a sentence about it. */
@@ -92,18 +93,18 @@ enum wlh_news {
 
 /* Opens the lock manager of a storage bucket (2.2) in this process. The helper opens the shared
  * file at the first request or wlh_bucket_open_file, and again after a loss (WLH_LOST). If that
- * fails, the requests made so far fail, and the next one tries again.
+ * fails, the requests made so far fail, and the next request makes the helper try again.
  *   directory  absolute path of the files, UTF-8; NULL for the default (docs/HOST.md)
  *   name       `length` UTF-16 code units, compared one by one; may be NULL if `length` is 0
  *   version    of the package, ASCII, at most 15 bytes; other processes show it in messages
  *   bucket     out: must be closed as often as it was opened; the threads of the process share it
- *   returns    WLH_OK, WLH_NO_MEMORY, WLH_UNSUPPORTED (no random bytes, or a platform without this
- *              scope: then nothing else has happened) */
+ *   returns    WLH_OK, WLH_NO_MEMORY (or no random bytes), WLH_UNSUPPORTED (a directory that cannot
+ *              be used, or a platform without this scope: then nothing else has happened) */
 enum wlh_status wlh_bucket_open(
     const char *directory, const uint16_t *name, uint32_t length, const char *version,
     struct wlh_bucket **bucket);
 
-/* Closes what wlh_bucket_open returned, after the caller's agents were terminated. With the last
+/* Closes a bucket from wlh_bucket_open. The caller must have terminated its agents. With the last
  * close, this process leaves the tables and closes the shared file. It waits at most 2 ms for the
  * tables' critical section, and then closes the file without leaving: the other processes treat
  * this process as dead. */
@@ -116,10 +117,10 @@ void wlh_bucket_get_failure(struct wlh_bucket *bucket, char *text, size_t size);
 
 enum { WLH_PLACE_SIZE = 1100 };
 
-/* Writes the path of the bucket's directory to `text`, WLH_PLACE_SIZE bytes, UTF-8, whether or not
- * the directory exists. The last part of the path is a hash of the bucket's name. The file `name`
- * in the directory contains the name, UTF-16 in the machine's byte order; a reader must compare the
- * name's hash with the path. */
+/* Writes to `text` the path of the bucket's directory, in UTF-8 and at most WLH_PLACE_SIZE bytes
+ * long. The directory need not exist. The last part of the path is a hash of the bucket's name. The
+ * file `name` in the directory contains the name, UTF-16 in the machine's byte order; a reader must
+ * compare the name's hash with the path. */
 void wlh_bucket_get_path(const struct wlh_bucket *bucket, char *text, size_t size);
 
 /* Works as wlh_bucket_get_failure does, for the last wlh_bucket_open that failed on this thread. */
@@ -146,7 +147,7 @@ void wlh_agent_terminate(struct wlh_agent *agent);
 
 /* Opens the shared file, if it is not open.
  *   tag      for the event
- *   returns  WLH_OK  it is open: no event comes
+ *   returns  WLH_OK  it is open: no event follows
  *            WLH_PENDING  WLH_NEWS_READY follows
  *            WLH_NO_MEMORY, WLH_FULL (no thread can be started), WLH_LOST (a forked child) */
 enum wlh_status wlh_bucket_open_file(struct wlh_agent *agent, uint32_t tag);
@@ -165,23 +166,23 @@ enum wlh_status wlh_bucket_open_file(struct wlh_agent *agent, uint32_t tag);
  *            WLH_LOST  this is a forked child
  *   cost     O(length); for a theft also O(locks held on the name), with a priority also
  *            O(different priorities in the queue). The call also does the work that this process
- *            deferred earlier. A request that does not wait, and is refused, makes a system call
- *            for each process that holds the lock, until it finds a living process */
+ *            deferred earlier. Before a refusal, it makes a system call for each process that holds
+ *            the name or waits for it, until it finds a living process that justifies the refusal */
 enum wlh_status wlh_request_a_lock(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, enum wlk_mode mode,
     enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,
     struct wlh_request **request, struct wlk_events *events);
 
 /* Blocks the calling thread until the result of a request is known or the time is over; other
- * events of the agent queue up meanwhile. A caller that has anything else to do waits in slices.
+ * events of the agent queue up meanwhile. A caller that has other work must wait in slices.
  *   events   out: `thief_*`, `token`, `limit` if the result has them; on WLH_PENDING the agent's
  *            events stay in its queue
  *   returns  WLH_GRANTED  the lock is held, and no event reports that again
  *            WLH_PENDING  the time is over and nothing has changed
- *            WLH_DEADLOCK  the calling thread itself holds the name in this bucket, or has an
- *                          earlier request for it, so it would wait for itself; the request ended.
- *                          Each call checks anew, because requests with a higher priority can
- *                          overtake this one
+ *            WLH_DEADLOCK  the calling thread itself holds the name in this bucket, or has a
+ *                          request for it that goes first, so it would wait for itself; the request
+ *                          ended. Each call checks again, because requests with a higher priority
+ *                          can overtake this one
  *            or a result of wlh_request_a_lock, or WLH_STOLEN: the request ended */
 enum wlh_status wlh_wait_for_the_lock(
     struct wlh_request *request, uint64_t timeout, struct wlk_events *events);
@@ -194,19 +195,19 @@ enum wlh_status wlh_wait_for_the_lock(
  *            WLH_NOT_HELD  it is pending; nothing was changed */
 enum wlh_status wlh_release_the_lock(struct wlh_request *lock, struct wlk_events *events);
 
-/* Whether the name of a lock was marked by wlh_release_and_mark when the lock was granted, and the
- * time of the mark was not over. While the lock is held, no other thread or process can mark the
- * name. Returns false if the lock is not held. */
+/* Whether, when a lock was granted, its name had a mark of wlh_release_and_mark whose time was not
+ * over. While the lock is held, no other thread or process can mark the name. Returns false if the
+ * lock is not held. */
 bool wlh_is_marked(struct wlh_request *lock);
 
 /* Releases as wlh_release_the_lock does and, in the same critical section, marks the name for
  * `keep` milliseconds of a clock that also runs while the machine sleeps. The mark outlives all
- * processes and ends with this boot of the machine. If `keep` is UINT64_MAX, it stays while the
- * file does. If the process dies during the call, the name may be marked. Thefts and later locks
- * do not remove the mark.
+ * processes, but not a reboot of the machine. If `keep` is UINT64_MAX, it lasts as long as the
+ * file. If the process dies during the call, the name may or may not be marked. Thefts and later
+ * locks do not remove the mark.
  *   lock     exclusive
- *   returns  as wlh_release_the_lock; nothing is marked unless the result is WLH_OK, or the event
- *            RELEASED */
+ *   returns  as wlh_release_the_lock; the name is marked only if the result is WLH_OK, or the event
+ *            is RELEASED */
 enum wlh_status wlh_release_and_mark(
     struct wlh_request *lock, uint64_t keep, struct wlk_events *events);
 
@@ -226,16 +227,16 @@ void wlh_end_the_request(struct wlh_request *request);
 
 /* A snapshot of the core with additions. Ages are measured by a clock that all processes share. */
 struct wlh_snapshot {
-  struct wlk_snapshot base; /* `clients` are all agents with requests, of all processes, or those
-                               that the snapshot needs */
+  struct wlk_snapshot base; /* `clients` are the agents, of all processes, whose locks and requests
+                               the snapshot contains */
   uint64_t *tokens;         /* one for each lock; 0 for a pending request */
   uint32_t *pids;           /* one for each client, in the namespace of its process */
 };
 
 /* Snapshots the lock state (4.5) of all living processes at one moment. An event WLH_NEWS_SNAPSHOT
  * always follows.
- *   name     `length` UTF-16 code units: only this name, and its agents; NULL with the length
- *            UINT32_MAX: everything
+ *   name     `length` UTF-16 code units: only this name is included; NULL with the length
+ *            UINT32_MAX: all names are
  *   pending  for one name: whether to include the requests that wait
  *   tag      for the event
  *   returns  WLH_PENDING, WLH_NO_MEMORY, WLH_FULL (no thread can be started), WLH_LOST (a forked
@@ -254,12 +255,13 @@ enum wlh_status wlh_start_snapshot(
 enum wlh_status wlh_find_holders(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, struct wlh_snapshot **snapshot);
 
-/* Blocks the calling thread until there is the event of a wlh_start_snapshot, or the time is over,
+/* Blocks the calling thread until the event of a wlh_start_snapshot has come, or the time is over,
  * and takes the agent's events.
- *   tag      of a wlh_start_snapshot whose event was not taken; otherwise the call does not block
+ *   tag      of a wlh_start_snapshot, whose event must not have been taken. If the agent has no job
+ *            with this tag, the call does not block
  *   timeout  in milliseconds
- *   events   out: the agent's events. If the event of the snapshot is missing, the time is over or
- *            the capacity was too small */
+ *   events   out: the agent's events, without that of the snapshot if the time is over or the
+ *            capacity was too small */
 void wlh_wait_for_job(
     struct wlh_agent *agent, uint32_t tag, uint64_t timeout, struct wlk_events *events);
 
