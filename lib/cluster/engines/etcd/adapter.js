@@ -4,17 +4,18 @@
  * The adapter of etcd (../../adapter.js), over its JSON gateway (gateway.js). A session is a lease
  * with a key of its own; its requests are keys of that lease (keys.js). Every client computes the
  * holders of a name from the keys (queue.js), so grants are not written. Etcd checks the conditions
- * of each transaction (plan.js). A transaction also writes its number into a key of the session, so
- * that it is executed only once, and the session can recover a lost answer (R1, steps.js).
+ * of each transaction (plan.js). A transaction that makes requests or marks also writes its number
+ * into a key of the session. So etcd executes it only once, and the session can recover a lost
+ * answer (R1, steps.js).
  *
- * The cost of a session must not depend on the number of other sessions, so it receives only the
- * changes that concern it (queue-cache.js). One watch covers the keys written for this session. A
- * thief writes such a key for each lock that it steals, and the deletion of the session's key shows
- * that the lease expired. The keys stay until the session has read them, even if it was
- * disconnected and etcd has compacted the history. Grants cannot be delivered in this way, because
- * nobody would write them when a lease expires. So the session also watches the names that it waits
- * for. Each renewal writes a key and waits for the watch to deliver it, which proves that the watch
- * works.
+ * The cost of a session must not depend on the number of other sessions, so a session receives only
+ * the changes that concern it (queue-cache.js). One watch covers the keys written for this session.
+ * A thief writes such a key for each lock that it steals, and the deletion of the session's own key
+ * shows that the lease expired. A thief's key stays until the session has read it, even if the
+ * session was disconnected and etcd has compacted the history. Grants cannot be delivered in this
+ * way, because nobody would write them when a lease expires. So the session also watches the names
+ * that it waits for. Each renewal writes a key and waits for the watch to deliver that key, which
+ * proves that the watch works.
  *
  * Each connection writes the session's key, and all transactions require that the key still has
  * this version. So a late transaction of an older connection or an expired lease changes nothing.
@@ -23,10 +24,10 @@
  * - A step takes as many transactions as it needs; each group is in a single transaction.
  * - A name keeps the limit of its first shared request only while a shared request exists.
  * - Shared locks that one event grants have the same token.
- * - A mark lives as long as its lease: whole seconds, at least etcd's minimum (2 by default), and
+ * - A mark lasts as long as its lease: whole seconds, at least etcd's minimum (2 by default), and
  *   its time starts again after a change of leader, unless etcd runs with lease checkpoints.
- * - A quarantine begins when a client has seen an epoch or token that etcd does not know
- *   (epoch.js); it ends all sessions.
+ * - A quarantine begins when a client has seen an epoch or token that etcd does not know, and all
+ *   sessions end then (epoch.js).
  * - Waiting and holding times are measured by the clock of the querying session. A holding time is
  *   NaN if the lock was granted after its holder's last renewal and this session did not see the
  *   grant.
@@ -71,8 +72,8 @@ const MOST_TOLD = 100;
  * @property {number} version the version of the session's key, which identifies the connection
  * @property {number} entered the revision at which this connection wrote the key
  * @property {number} heard the greatest revision that the session knows
- * @property {InstanceType<typeof DeliveryBarrier>} deliveries the watch of keys that are written
- *   for the session
+ * @property {InstanceType<typeof DeliveryBarrier>} deliveries waits for the watch of the keys that
+ *   are written for the session
  * @property {InstanceType<typeof Streams> | undefined} streams of the connection
  * @property {InstanceType<typeof QueueCache>} queueCache
  * @property {InstanceType<typeof Planner>} planner
@@ -258,7 +259,7 @@ class EtcdAdapter {
   /** @param {string} session */
   async close(session) {
     for (let left = this.#gateway.size; left > 0; left--) {
-      // The current connection may be replaced between two attempts.
+      // Each attempt has its own connection, because the current one may be replaced meanwhile.
       const link = this.#gateway.makeLinkAfter(this.#gateway.size - left);
       this.#closing.add(link);
       try {
@@ -387,8 +388,8 @@ class EtcdAdapter {
 
   /**
    * Starts the watch of keys written for the session. It resolves with true when the watch has
-   * delivered the session's own key, and with false if etcd has compacted that revision. It rejects
-   * after half a lease.
+   * delivered the session's own key, and with false if etcd has compacted the revision that wrote
+   * this key. It rejects after half a lease.
    * @param {Link} link @param {Own} own @returns {Promise<boolean>}
    */
   #startStreams(link, own) {
@@ -567,8 +568,8 @@ class EtcdAdapter {
     );
     const change = { compare: [...compare, ...conditions], success };
     const { succeeded } = await link.call('kv/txn', change);
-    // The sessions that the new epoch ended may have renewed until now, so the quarantine starts
-    // now.
+    // The sessions that the new epoch ended may have renewed until now, so the lease of the
+    // quarantine's key starts again now.
     if (succeeded) await link.call('lease/keepalive', { ID });
     // Another client has already begun the new epoch.
     else await link.call('lease/revoke', { ID }).catch(() => {});
@@ -576,8 +577,8 @@ class EtcdAdapter {
 
   /**
    * Returns how long a quarantine must last, which is the longest of `ttl`, the leases of all
-   * sessions, and the rest of the current quarantine. The conditions hold only if the sessions and
-   * the quarantine have not changed.
+   * sessions, and the rest of the current quarantine. The conditions hold only if no key of a
+   * session was created since the read, and the quarantine's key has not changed.
    * @param {number} ttl @param {Link} link
    * @returns {Promise<{ conditions: object[], longest: number }>}
    */

@@ -26,11 +26,11 @@ const { allWith, base64, base64Json, range, valueOf } = require('./keys.js');
 /** How many ended epochs the key lists. */
 const KNOWN = 16;
 
-/** Etcd writes fewer revisions than this during the longest lease. */
+/** Etcd creates fewer revisions than this during the longest lease. */
 const LEAP = 1_000_000_000n;
 
 /**
- * The version of keys and values. Version 1 lacked this field, and its thieves notified nobody.
+ * The version of keys and values. Version 1 had no field `layout`, and its thieves notified nobody.
  * Version 2 had the `ref` of a request in the request's key. Version 3 had no requests that pass,
  * so its sessions would mistake such a request for a holder.
  */

@@ -22,7 +22,7 @@ const MEANING = {
 };
 
 /**
- * Errors of `fetch` carry one of our codes (gateway.js), so `isLocal` never judges them.
+ * The errors of `fetch` are wrapped (gateway.js), so its TypeErrors do not count as `local`.
  * @param {any} error @returns {Meaning}
  */
 const classify = (error) => MEANING[error?.code] ?? (isLocal(error) ? 'local' : 'retry');

@@ -2,8 +2,8 @@
 
 /**
  * The keys of a bucket in etcd and their values. The following keys begin with
- * `web-locks/1/<bucket>/` and have the lease of their session, so etcd removes all keys of a
- * session at one revision:
+ * `web-locks/1/<bucket>/`. All of them but the last have the lease of their session, so etcd
+ * removes all keys of a session at one revision:
  *
  *   q/<name>/a/<lease>-<slot>                a thief; see slots.js
  *   q/<name>/b/<lease>-<slot>                an exclusive request
@@ -14,17 +14,18 @@
  *   s/<lease>/stolen/<ref>                   the thief of one of the session's locks
  *   w/quarantine                             nothing is granted while it exists; see epoch.js
  *
- * A session watches the keys that begin with its own key, and the names that it waits for. Nobody
- * watches the other keys. Each transaction of a step writes `web-locks/1-steps/<bucket>/<lease>`,
- * so that it is executed only once, and the session can recover a lost answer.
- * `web-locks/1-life/<bucket>` is the epoch (epoch.js). `web-locks/1-done/<bucket>/<name>` is a mark
- * with a lease of its own; its value names the request that set it.
+ * A session watches the keys that begin with its own key, the names that it waits for, and the key
+ * of the quarantine. Nobody watches the other keys. A transaction of a step that makes requests or
+ * sets marks writes `web-locks/1-steps/<bucket>/<lease>`, so that it is executed only once, and the
+ * session can recover a lost answer. `web-locks/1-life/<bucket>` is the epoch (epoch.js).
+ * `web-locks/1-done/<bucket>/<name>` is a mark with a lease of its own; its value names the request
+ * that set it.
  *
- * Numbers have a fixed width, so that keys sort like numbers. In names and buckets, `%` and a code
- * unit stand for each character other than letters, digits, `_`, `.` and `-`. A long name is
- * replaced by `#` and its SHA-256, and the value of the key contains the name. The epoch's key
- * contains the version of this layout, so that incompatible versions of this library refuse each
- * other's buckets.
+ * Numbers have a fixed width, so that keys sort like numbers. In names and buckets, `%` and four
+ * hexadecimal digits stand for each code unit that is no letter, digit, `_`, `.` or `-`. A long
+ * name is replaced by `#` and its SHA-256, and the value of the key contains the name. The value of
+ * the epoch's key contains the version of this layout, so that incompatible versions of this
+ * library refuse each other's buckets.
  */
 
 const { createHash } = require('node:crypto');

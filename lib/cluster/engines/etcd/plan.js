@@ -46,7 +46,7 @@ const MOST = 100;
 /** The most characters of all values; etcd's default limit is 1.5 MiB. */
 const MOST_VALUES = 1_000_000;
 /**
- * The most queues in a nested transaction, where etcd counts them against the limit of operations.
+ * The most operations of a nested transaction; etcd adds them to those of the outer transaction.
  */
 const MOST_READS = 20;
 /** How many requests of a queue are read, unless the whole queue is needed. */
@@ -140,8 +140,9 @@ class StepPart {
     const isOther = op.mode === 'shared' && limit !== undefined && limit !== op.limit;
     const isAfterOne = isExclusiveTry(op) && this.#tried.has(op.name);
     if (isOther || isAfterOne) return isOther;
-    // The queue is read after all operations of the transaction. Only a request that may be
-    // withdrawn makes this read wrong for earlier operations.
+    // The queue is read once, after all operations of the transaction, so it may not show the
+    // results of earlier operations of the name. An exclusive request with `maxPending` does not
+    // change those results, unless the name also has a shared request or a theft.
     const isCounted = op.kind === 'request' && op.mode === 'exclusive' && !this.#mixed.has(op.name);
     return needsQueue(op) && !isCounted && this.#names.has(op.name);
   }
@@ -320,9 +321,9 @@ class Planner {
   }
 
   /**
-   * The operation that takes the lock from a holder and notifies it by a key of its session. Both
-   * happen only if the key of the holder's request still exists, because otherwise its lease may
-   * not exist.
+   * The operation that takes the lock from a holder and notifies the holder's session by a key.
+   * Both happen only if the key of the holder's request still exists, because otherwise the lease
+   * of that session may not exist.
    * @param {CachedRequest} holder
    */
   #theftOperation(holder) {
@@ -428,7 +429,7 @@ class Planner {
   }
 }
 
-/** Etcd's limit counts each nested transaction on its own. @param {object[]} changes */
+/** Etcd does not add up the operations of several nested transactions. @param {object[]} changes */
 function nest(changes) {
   if (changes.length <= MOST_READS) return changes;
   const some = [];
@@ -439,7 +440,7 @@ function nest(changes) {
 }
 
 /**
- * A mark names the request that set it.
+ * The value of a mark, which names the request that set the mark.
  * @param {string} lease see `leaseKey` @param {number} ref
  */
 const setterOf = (lease, ref) => `${lease}-${ref}`;

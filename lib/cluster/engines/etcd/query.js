@@ -22,9 +22,9 @@ const { now: dateNow } = Date;
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
 
 /**
- * The value of a session's mark. `known`: the revision of the last step that it covers. `late`:
- * requests that waited, by `ref`: the token ('0' while it waits) and the time by the session's wall
- * clock.
+ * The value of a session's mark. `known`: the revision of the last step that the mark covers.
+ * `late`: the token of each request that waited ('0' while it waits) and the time of its grant by
+ * the session's wall clock, by `ref`.
  * @typedef {{ known: number, late: Record<number, [token: string, granted: number | null]> }} Mark
  */
 
@@ -34,9 +34,7 @@ const PAGE = 5_000;
 const MOST_QUEUES = 100;
 /** Each holder takes two of the 128 operations that a transaction may have by default. */
 const MOST_HOLDERS = 50;
-/**
- * The longest queue whose past states are searched for the time of a grant that no session saw.
- */
+/** The longest queue whose past states a query for its holders searches for unknown grants. */
 const SHORT_QUEUE = 100;
 
 /**
@@ -230,7 +228,7 @@ class Query {
     }
   }
 
-  /** Returns false if this session does not know the grant. @param {Entry} entry */
+  /** Returns false if neither this session nor a mark knows the grant. @param {Entry} entry */
   #fillInGrant(entry) {
     const { created, key, lease, name, ref } = entry;
     const own = this.#queueCache.mine.get(ref);

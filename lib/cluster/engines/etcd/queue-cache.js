@@ -2,17 +2,17 @@
 
 /**
  * The session's cache of its bucket: its own requests, and the queues of the names that it
- * *follows*, which are the names that it waits for. A queue is read once, after a watch of it has
- * begun (streams.js). Then only the events of that watch update it, in order. Events of any other
- * watch are ignored: that watch may be ahead, and would hide events that the first watch has not
- * delivered yet.
+ * *follows*, which are the names that it waits for or waited for lately. A queue is read after a
+ * watch of it has begun (streams.js). Then only the events of that watch update it, in order.
+ * Events of any other watch are ignored: they may be ahead, and would hide events that the queue's
+ * watch has not delivered yet.
  *
  * A lock's token is the revision at which it became held (its creation, or the end of the request
  * that blocked it), plus the epoch's offset (epoch.js). If the session did not see this revision,
- * the token is the revision of its read, which is greater, but still less than the token of any
- * later grant.
+ * the revision of the session's read takes its place, which is greater, but still less than that of
+ * any later grant.
  *
- * Held locks are not watched. The transaction of a thief also writes a notice for this session, and
+ * Held locks need no watch: the transaction of a thief also writes a notice for this session, and
  * the end of the lease deletes the session's key.
  */
 
@@ -54,7 +54,7 @@ class QueueCache {
   offset = 0n;
   /**
    * The session's requests in etcd, by `ref`, without the requests of a transaction that is under
-   * way or whose outcome is unknown. Only `forget` removes one.
+   * way or whose outcome is unknown. Only `forget` and `#handlePass` remove one.
    * @type {Map<number, Entry>}
    */
   mine = new Map();
@@ -126,7 +126,7 @@ class QueueCache {
     this.#followed.set(prefix, { queue, source, revision, isLive: false, early: [], since });
   }
 
-  /** Stops following names that nobody here waited for between two renewals. */
+  /** Stops following names for which the session waited at neither this renewal nor the last. */
   prune() {
     const { wanted } = this;
     const renewal = ++this.#renewals;
@@ -208,8 +208,9 @@ class QueueCache {
   }
 
   /**
-   * Requests that block all waiters of this session: while they exist, no waiter is granted. In a
-   * quarantine the list is empty, because the quarantine blocks all waiters.
+   * The first waiter and its blockers in each queue where this session waits: while they exist, no
+   * waiter is granted. In a quarantine the list is empty, because the quarantine blocks all
+   * waiters.
    */
   get obstacles() {
     if (this.isQuarantined) return [];
@@ -297,7 +298,7 @@ class QueueCache {
 
   /**
    * @param {string} prefix @param {KeyValue[]} kvs @param {number} revision @param {unknown} source
-   * @param {Entry[]} waiting own requests that existed then
+   * @param {Entry[]} waiting own requests that existed at that revision
    * @param {(() => void)[]} notifications
    */
   #load(prefix, kvs, revision, source, waiting, notifications) {

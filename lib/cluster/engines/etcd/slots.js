@@ -1,11 +1,11 @@
 'use strict';
 
 /**
- * Slot numbers for the keys of a session's requests. They are recycled: reading a queue in etcd
- * also scans every key deleted from it since the last compaction. A slot becomes free only when the
- * next step begins. Until then the session may look up a lost answer by the key of its request. A
- * plan may also still delete that key, and etcd forbids deleting and creating a key in one
- * transaction.
+ * Slot numbers for the keys of a session's requests. They are recycled, because reading a queue in
+ * etcd also scans every key deleted from it since the last compaction. The slot of a request that
+ * has ended becomes free only when the next step begins. Until then the session may look up a lost
+ * answer by the request's key. A plan may also still delete that key, and etcd forbids deleting and
+ * creating a key in one transaction.
  */
 
 class Slots {

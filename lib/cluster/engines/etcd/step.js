@@ -3,7 +3,7 @@
 /**
  * The state of the session's current or last step: the operations that are left, and those that
  * etcd is known to have executed. The state is kept until the next step. If the session sends the
- * step again, it continues where an answer was lost, or is answered at once (R1).
+ * step again, the step continues where an answer was lost, or is answered at once (R1).
  */
 
 const { ENDED, QUEUED, QUEUE_FULL, UNAVAILABLE, granted } = require('../../adapter.js');
@@ -77,7 +77,7 @@ class Step {
     this.#parts++;
   }
 
-  /** The id of the transaction in the session's key. It is the same in each attempt. */
+  /** The id that the transaction writes into the key of the session's steps, in each attempt. */
   get partId() {
     return `${this.number}.${this.#parts}`;
   }

@@ -3,9 +3,9 @@
 /**
  * Executes a session's steps in etcd, as transactions that plan.js plans. step.js keeps the state.
  * If the response to a transaction was lost, a key of the session shows whether etcd executed the
- * transaction, because each transaction writes its number there. A transaction that only ends
- * requests writes no number, since it can be repeated. But it must not be repeated once a later
- * request of the session may use a key that it deletes (slots.js).
+ * transaction, because transactions write their numbers into this key. Only a transaction of ends
+ * without marks writes no number, since it can be repeated. But it must not be repeated once a
+ * later request of the session may use a key that it deletes (slots.js).
  */
 
 const { now } = require('../../../platform/intrinsics.js');
@@ -55,7 +55,7 @@ class Steps {
       // A dead session must get no answer, not even an answer that is known without asking etcd.
       if (own.proofs === proofs) await this.#checkSession(own, link);
     } catch (error) {
-      // `dead` would mean that nothing of the step was executed.
+      // `dead` would mean that nothing of the step was executed, but one of its transactions was.
       if (step.isBegun && !isAgain && classify(error) === 'dead') throw staleError();
       throw error;
     }
@@ -87,9 +87,8 @@ class Steps {
   }
 
   /**
-   * Executes one transaction of the step, and plans it again until etcd accepts its conditions. If
-   * a quarantine refuses requests, that counts only if the quarantine was seen after the step
-   * began.
+   * Executes one transaction of the step, and plans it again until etcd accepts its conditions. A
+   * refusal because of a quarantine counts only after `sync` has confirmed the quarantine.
    * @param {OwnStep} step @param {Own} own @param {Link} link
    */
   async #executePart(step, own, link) {
@@ -113,7 +112,7 @@ class Steps {
   }
 
   /**
-   * Returns false if a condition did not hold.
+   * Returns false if the transaction must be planned again, because a condition did not hold.
    * @param {OwnStep} step @param {Plan} plan @param {Own} own @param {Link} link
    * @returns {Promise<boolean>}
    */
@@ -209,16 +208,17 @@ class Steps {
         }
         if (this.#entryOf(op, queues, own)) continue;
         if (isPassing(op)) {
-          // A request that does not wait has written nothing. Only `#recordResults` knows whether a
-          // request was written.
+          // A `passIfAvailable` never writes a key, so its answer is unknown. A `pass` without a
+          // key has passed at once; `#recordResults` handles a `pass` whose key has passed.
           if (op.kind !== 'pass') step.putBack(op);
           else if (!this.#passedOf(op, queues, own)) step.answers.set(op, PASSED);
           continue;
         }
         const isMade = op.kind === 'steal' || (isGone && step.stolenFrom.has(op.ref));
         const other = isMade ? undefined : entryWithOtherLimit(op, queues.get(op.name));
-        // A condition did not hold, so etcd changed nothing. The request is put back ahead of the
-        // requests that the step has not made yet, and a group stays together.
+        // If the request was not made, a condition did not hold, so etcd changed nothing for it.
+        // The request is put back ahead of those that the step has not made yet, and a group stays
+        // together.
         if (other) step.answers.set(op, otherLimit(other.limit));
         else if (!isMade) step.putBack(op);
         else if (op.kind !== 'request') step.noteGrant(op.ref, queueCache.tokenOf(revision));
@@ -494,8 +494,8 @@ class Steps {
     const mark = { key, value: base64Json(markValue(queueCache, own.logged)), lease: own.id };
     const quarantine = { request_range: { key: base64(this.#keys.quarantine), count_only: true } };
     const changes = [...others, quarantine, { request_put: mark }];
-    // A new epoch deletes this session as well, so normally this holds. It is compared because
-    // somebody may have deleted the key of the epoch by hand.
+    // A new epoch deletes this session as well, so normally this condition holds. It is checked
+    // because somebody may have deleted the key of the epoch by hand.
     const isItsLife = {
       ...{ key: base64(this.#keys.life), target: 'MOD', result: 'EQUAL' },
       mod_revision: own.life.revision,

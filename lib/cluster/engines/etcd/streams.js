@@ -44,7 +44,7 @@ class DeliveryBarrier {
     for (const one of waiting) if (one.revision <= this.#revision) one.resolve();
   }
 
-  /** Resolves when the watch has delivered a change. @param {number} revision */
+  /** Resolves when the watch has delivered the changes of a revision. @param {number} revision */
   async waitFor(revision) {
     if (this.#revision >= revision) return;
     /** @type {Promise<void>} */
@@ -153,7 +153,7 @@ class Streams {
 
   /**
    * Called at each renewal, after its write. Resolves once all changes up to that write are known,
-   * and ends watches of names that nobody has waited for since the last renewal.
+   * and ends the watches of names that `prune` stops following.
    */
   async handleRenewal() {
     this.follow();

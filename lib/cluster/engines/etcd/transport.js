@@ -40,8 +40,8 @@ function agentOf(origin, Agent) {
 }
 
 /**
- * Makes later calls use new connections, since a load balancer may lead them to another member.
- * Calls under way continue, and their connections end with them.
+ * Makes later calls use new connections, which a load balancer may lead to another member. Calls
+ * under way continue, and their connections end with them.
  * @param {string} url
  */
 function renewConnections(url) {
@@ -91,7 +91,7 @@ function send(url, { method, headers, body, signal }) {
       const status = Number(response.statusCode);
       resolve({ status, body: response, text: () => textOf(response) });
     });
-    // The option `signal` would abort only the request, and an incomplete answer would look
+    // The option `signal` would abort only the request, and an incomplete response would look
     // complete.
     signal.addEventListener('abort', () => current.destroy(signal.reason));
     request.end(body);
