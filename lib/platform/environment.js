@@ -2,9 +2,9 @@
 
 /**
  * Reads the environment variables that change what the library reports about locks, and emits
- * process warnings. A wrong value must not end a program that cannot be edited now, so the variable
- * has no effect, and a warning says so. (If the variable chooses the locks, as WEB_LOCKS_DIRECTORY
- * does, a wrong value leads to an error instead.)
+ * process warnings. A wrong value must not stop a program that works otherwise, so the variable
+ * then has no effect, and a warning says so. (If a variable chooses the locks, as
+ * WEB_LOCKS_DIRECTORY does, a wrong value leads to an error instead.)
  */
 
 const process = require('node:process');

@@ -30,8 +30,8 @@ const DOMException = controller.signal.reason.constructor;
 const AbortController = /** @type {any} */ (controller.constructor);
 
 /**
- * Node.js 20 and 22 have only registered symbols for these, and no `Symbol.dispose` in a `vm`
- * context.
+ * In Node.js 20 and 22, `Symbol.dispose` and `Symbol.asyncDispose` are registered symbols, and a
+ * `vm` context lacks both properties.
  */
 const dispose = Symbol.dispose ?? Symbol.for('nodejs.dispose');
 const asyncDispose = Symbol.asyncDispose ?? Symbol.for('nodejs.asyncDispose');

@@ -12,7 +12,7 @@ const { Promise, report, setTimeout } = require('./intrinsics.js');
  * @typedef {(isHandled: boolean) => void | Promise<void>} Work
  */
 
-/** How many milliseconds the end of the process may be delayed. */
+/** The signal takes effect after at most this many milliseconds, even if the work is not done. */
 const LONGEST = 1000;
 
 /** @type {Map<string, Set<Work>>} */
@@ -29,7 +29,7 @@ function handleSignal(signal) {
   Promise.race([Promise.allSettled(ends), late]).then(() => endBy(signal));
 }
 
-/** Gives a signal without a listener its effect. @param {NodeJS.Signals} signal */
+/** Lets a signal have its default effect. @param {NodeJS.Signals} signal */
 function endBy(signal) {
   try {
     process.kill(process.pid, signal);
@@ -42,7 +42,7 @@ function endBy(signal) {
 
 /**
  * Does the work at each of the signals, before the listeners of the program run. If the program has
- * none, the signal then takes effect, at the latest after a second.
+ * no listeners, the signal takes effect when the work is done, at the latest after a second.
  * @param {readonly NodeJS.Signals[]} signals @param {Work} work
  */
 function doBeforeSignals(signals, work) {
