@@ -21,7 +21,7 @@ const FOREVER = Number.POSITIVE_INFINITY;
  * @property {(error: Error) => void} onCompromised called if the lock is lost
  */
 
-/** The default, which causes an uncaught exception. @type {(error: Error) => void} */
+/** The default of `onCompromised` causes an uncaught exception. @type {(error: Error) => void} */
 const throwIt = (error) => {
   throw error;
 };
