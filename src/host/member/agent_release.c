@@ -25,7 +25,7 @@ static enum wlh_status defer_release(struct wlh_request *lock, struct wlk_events
   enum wlh_status status = WLH_PENDING;
   enum wlh_state state;
   wlk_mutex_lock(&bucket->qmu);
-  /* The helper may have received the theft of the lock in between. */
+  /* The helper may have received the theft of the lock since the caller last checked. */
   bool ended = wlh_news_is_end(lock->item.event.news);
   if (!ended) {
     wlh_drop_event(lock);
@@ -57,7 +57,7 @@ static void defer_end(struct wlh_request *request)
   else
     request->state = WLH_ENDING;
   if (!never_made && !on_its_way) wlh_defer(bucket, &request->item, WLH_OP_END);
-  wlk_mutex_unlock(&bucket->qmu); /* The request may be gone now, unless it was never made. */
+  wlk_mutex_unlock(&bucket->qmu); /* The request may be freed now, unless it was never made. */
   if (never_made)
     wlh_recycle_request(agent, request);
   else if (!on_its_way)
@@ -73,7 +73,7 @@ static bool end_cell(
 {
   struct wlh_bucket *bucket = request->item.agent->bucket;
   struct wlh_thief thief = {0};
-  enum wlh_cells_status ended = WLH_CELLS_STOLEN; /* A release also reports a theft. */
+  enum wlh_cells_status ended = WLH_CELLS_STOLEN; /* so that a release goes to the second call */
   if (ending == ABORT)
     ended = wlh_cells_abort_the_request(&bucket->arena, request->cell, request->cookie);
   if (ended == WLH_CELLS_STOLEN)
@@ -89,8 +89,9 @@ static bool end_cell(
   return true;
 }
 
-/* Sets `*status` if the request has ended by itself, if its state does not allow the call, or if
- * the request could be ended now. Otherwise returns false: the caller must then defer the call. */
+/* Returns true and sets `*status` if the request has ended by itself, if its state does not allow
+ * the call, or if the request could be ended now. Otherwise returns false: the caller must then
+ * defer the call. */
 static bool end_now(
     struct wlh_request *request, enum ending ending, enum wlh_status *status,
     struct wlk_events *events)

@@ -9,8 +9,8 @@
 static void check_own_deadlock(struct wlh_bucket *bucket, struct wlh_block *block)
 {
   wlk_mutex_lock(&bucket->qmu);
-  block->item.agent->awaited = &block->request->item; /* its news wake this call, not the event
-                                                         loop */
+  block->item.agent->awaited = &block->request->item; /* News about the request then wake this
+                                                         call, not the event loop. */
   wlh_defer(bucket, &block->item, WLH_OP_BLOCK);
   wlk_mutex_unlock(&bucket->qmu);
   if (wlh_try_enter(bucket, NULL))
@@ -67,7 +67,7 @@ enum wlh_status wlh_wait_for_the_lock(
   return status;
 }
 
-/* Returns the unfinished job with this tag, or NULL. The caller must have qmu. */
+/* Returns the job with this tag that was not cancelled, or NULL. The caller must have qmu. */
 static struct wlh_item *find_job(struct wlh_agent *agent, uint32_t tag)
 {
   WLK_LIST_FOR_EACH (link, &agent->jobs) {

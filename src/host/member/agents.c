@@ -189,7 +189,7 @@ static void note_change(struct wlh_agent *agent, const struct wlh_change *change
     wlk_list_append(&agent->requests, &change->linked->by_agent);
   }
   if (change->ended)
-    (void)wlh_end_record(agent->bucket, change->ended); /* No other thread uses it. */
+    (void)wlh_end_record(agent->bucket, change->ended); /* No other thread uses this record. */
 }
 
 void wlh_end_section(
@@ -220,7 +220,8 @@ void wlh_agent_take_events(struct wlh_agent *agent, bool woken, struct wlk_event
   wlk_mutex_unlock(&agent->bucket->qmu);
 }
 
-/* Makes sure that no thread calls the wake function any more, and defers the termination. */
+/* Waits until no thread is running the wake function, prevents further calls of it, and defers the
+ * termination. */
 static void stop_wake_ups(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -238,8 +239,9 @@ void wlh_agent_terminate(struct wlh_agent *agent)
   struct wlh_bucket *bucket = agent->bucket;
   if (wlh_is_forked(bucket)) return;
   stop_wake_ups(bucket, agent);
-  /* Entering does the deferred operations. If the file is not open and the helper does not run,
-   * only our own memory is left to free. */
+  /* Entering does the deferred operations. If the helper does not run, the file is not open: the
+   * termination only has to free memory, which can wait until the bucket is closed or the helper is
+   * started. */
   if (wlh_try_enter(bucket, NULL)) {
     wlh_leave(bucket);
     return;

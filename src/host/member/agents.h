@@ -10,15 +10,16 @@ bool wlh_news_is_end(uint32_t news);
 
 void wlh_init_item(struct wlh_item *item, struct wlh_agent *agent, uint32_t tag);
 
-/* Keeps a record for the agent's next request, or frees it. Threads: the agent's own. */
+/* Keeps a record for the agent's next request, or frees it. Only the agent's own thread may call
+ * this function. */
 void wlh_recycle_request(struct wlh_agent *agent, struct wlh_request *request);
 
-/* Ends the record of a request without a cell. Returns whether the caller must recycle the record;
- * if not, the thread that works on the request frees it. */
+/* Ends the record of a request that has no cell, or whose cell has ended. Returns whether the
+ * caller must recycle the record; if not, the thread that works on the request frees it. */
 bool wlh_end_record(struct wlh_bucket *bucket, struct wlh_request *request)
     WLK_REQUIRES(bucket->qmu);
 
-/* Drops the event of a grant that the caller has already seen. The caller must have qmu. */
+/* Drops the event about a request, if there is one. The caller must have qmu. */
 void wlh_drop_event(struct wlh_request *request);
 
 /* The result of wlh_take_end. `state` may be outdated at once if the caller is not in the critical
@@ -29,7 +30,8 @@ struct wlh_end_result {
   enum wlh_state state;
 };
 
-/* If an event has ended the request, ends its record and sets the result. */
+/* If an event has ended the request, ends its record, and sets `*status` and the fields of
+ * `events`. */
 struct wlh_end_result wlh_take_end(
     struct wlh_bucket *bucket, struct wlh_request *request, enum wlh_status *status,
     struct wlk_events *events) WLK_REQUIRES(bucket->qmu);
@@ -49,7 +51,7 @@ struct wlh_change {
  *   events   out: the agent's events, none of which is about acts of other threads or processes
  *            after the section. If NULL, the events stay in the queue, and the agent is woken if it
  *            has any
- *   threads  the agent's own, inside */
+ *   threads  only the agent's own, inside */
 void wlh_end_section(
     struct wlh_agent *agent, const struct wlh_change *change, struct wlk_events *events);
 

@@ -10,8 +10,8 @@
 #include <string.h>
 
 static struct wlk_mutex registry_mutex = WLK_MUTEX_INIT;
-/* The registry_mutex guards the registry, and no fork happens while the registry changes. It
- * includes buckets that are being closed, which are no longer open in any thread. */
+/* The registry_mutex guards the registry, and no fork happens while the registry changes. The
+ * registry includes buckets that are being closed, which are no longer open in any thread. */
 static struct wlk_link registry = WLK_LIST_INIT(registry);
 static bool forks_seen; /* guarded by registry_mutex */
 
@@ -176,7 +176,7 @@ void wlh_bucket_close(struct wlh_bucket *bucket)
   if (!last) return;
   wlh_helper_stop(bucket);
   forget_bucket(bucket);
-  wlh_do_deferred_without_tables(bucket); /* No other thread has the bucket any more. */
+  wlh_do_deferred_without_tables(bucket); /* No other thread uses the bucket any more. */
   wlh_empty_trash(bucket);
   free_bucket(bucket);
 }

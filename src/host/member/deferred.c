@@ -81,7 +81,7 @@ static void finish_request(
       wlh_post_event(bucket, &request->item, outcome->news, outcome->low, outcome->high);
     }
   }
-  wlk_mutex_unlock(&bucket->qmu); /* It may be freed from here on, unless it was given up. */
+  wlk_mutex_unlock(&bucket->qmu); /* The request may be freed from here on, unless given up. */
   if (given_up) end_deferred(bucket, request);
 }
 
@@ -145,12 +145,11 @@ static void do_release(struct wlh_bucket *bucket, struct wlh_request *request)
       outcome.news = WLH_NEWS_LOST;
     wlh_forget_cell(bucket, request);
   } else {
-    outcome.news = 0; /* The event has reported a theft or a loss. */
+    outcome.news = 0; /* An event has already reported a theft or a loss. */
   }
   finish_request(bucket, request, &outcome);
 }
 
-/* All requests of the agent end with the agent. */
 static void do_terminate(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   if (agent->cell && bucket->open) (void)wlh_cells_terminate_agent(&bucket->arena, agent->cell);
@@ -170,9 +169,9 @@ static void do_terminate(struct wlh_bucket *bucket, struct wlh_agent *agent)
   wlk_list_append(&bucket->dead_agents, &agent->by_bucket);
 }
 
-/* Ends a request that its own thread keeps from being granted. No other thread can end it
- * meanwhile: ending it requires mu, and its own thread cannot leave wlh_wait_for_the_lock until
- * this is done. */
+/* If the request of a blocked thread waits for that thread itself, ends the request. No other
+ * thread can end it meanwhile: ending it requires mu, and the blocked thread cannot leave
+ * wlh_wait_for_the_lock until this is done. */
 static void do_block(struct wlh_bucket *bucket, struct wlh_block *block)
 {
   struct wlh_request *request = block->request;
@@ -192,7 +191,7 @@ static void do_block(struct wlh_bucket *bucket, struct wlh_block *block)
   block->item.doing = false;
   block->item.op = WLH_OP_NONE;
   wlk_condition_broadcast(&block->item.agent->unblocked);
-  wlk_mutex_unlock(&bucket->qmu); /* Its thread may free it from here on. */
+  wlk_mutex_unlock(&bucket->qmu); /* `block` may be gone from here on. */
 }
 
 /* Removes the first deferred operation from the list and returns it. If there is none, returns NULL
@@ -217,8 +216,7 @@ static struct wlh_item *take_deferred(struct wlh_bucket *bucket, enum wlh_done *
   return item;
 }
 
-/* Makes an operation the first deferred operation again, or drops it if it was given up
- * meanwhile. */
+/* Makes a request the first deferred operation again, or ends it if it was given up meanwhile. */
 static void put_back(struct wlh_bucket *bucket, struct wlh_item *item)
 {
   wlk_mutex_lock(&bucket->qmu);

@@ -8,14 +8,14 @@
 void wlh_defer(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_op op)
     WLK_REQUIRES(bucket->qmu);
 
-/* Does nothing if the item is not in the list any more. */
+/* Does nothing if the item is no longer in the list. */
 void wlh_remove_deferred(struct wlh_bucket *bucket, struct wlh_item *item)
     WLK_REQUIRES(bucket->qmu);
 
 enum wlh_done {
   WLH_DONE_ALL,
   WLH_DONE_SOME,   /* `most` operations are done, and more may be left */
-  WLH_NEEDS_ROOM,  /* the first operation needs more free cells */
+  WLH_NEEDS_ROOM,  /* the first operation needs more free cells, or the tables are lost */
   WLH_NEEDS_HELPER /* the first operation is a job for the helper */
 };
 
@@ -27,7 +27,7 @@ enum wlh_done wlh_do_deferred(struct wlh_bucket *bucket, uint32_t most);
 void wlh_do_deferred_without_tables(struct wlh_bucket *bucket);
 
 /* Makes a request in the tables. If its agent has no cell yet, makes that cell as well. The caller
- * is inside.
+ * must be inside.
  *   returns  as wlh_cells_request_a_lock */
 enum wlh_cells_status wlh_make_request(
     struct wlh_bucket *bucket, struct wlh_request *request, const struct wlh_ask *ask,

@@ -5,8 +5,8 @@
 
 #include "records.h"
 
-/* Posts an event about an item to its agent, and schedules a wake-up of the agent, unless a call of
- * that agent runs this critical section. */
+/* Posts an event about an item to its agent. If the agent's thread blocks for the item, unblocks
+ * it; otherwise schedules a wake-up, unless a call of that agent runs this critical section. */
 void wlh_post_event(
     struct wlh_bucket *bucket, struct wlh_item *item, uint32_t news, uint32_t low, uint32_t high)
     WLK_REQUIRES(bucket->qmu);
@@ -17,7 +17,7 @@ void wlh_post_theft(struct wlh_bucket *bucket, struct wlh_item *item, const stru
 /* Schedules a wake-up of the agent whose call runs the critical section, if it has events left. */
 void wlh_wake_caller(struct wlh_bucket *bucket, struct wlh_agent *agent) WLK_REQUIRES(bucket->qmu);
 
-/* Calls the wake functions that are due. Threads: any; the caller holds neither mu nor qmu. */
+/* Calls the wake functions that are due. Any thread may call this function, without mu and qmu. */
 void wlh_wake_agents(struct wlh_bucket *bucket);
 
 #endif

@@ -40,11 +40,11 @@ static void schedule_check(struct wlh_watch *watch, uint64_t now)
   watch->since = now;
 }
 
-/* A dying process closes its sockets some time before its lock, because the kernel frees the memory
- * of the process in between. The next check comes after an eighth of the time since the first
- * suspicion, so it is late by at most that eighth. All watches of a bucket are checked at the same
- * times, so that one round serves many watches. Processes have different times, so that not all of
- * them check at once. */
+/* A dying process loses its sockets some time before its byte lock, because the kernel frees the
+ * memory of the process in between. So the lock is checked repeatedly. The next check comes after
+ * an eighth of the time since the first suspicion, so it is late by at most that eighth. All
+ * watches of a bucket are checked at the same times, so that one round serves many watches.
+ * Processes have different times, so that not all of them check at once. */
 static void postpone_check(
     struct wlh_bucket *bucket, struct wlh_watch *watch, uint64_t now, uint64_t longest)
 {
@@ -71,8 +71,8 @@ static uint64_t longest_interval(const struct wlh_bucket *bucket)
   return LONGEST * (1 + count / 32);
 }
 
-/* Returns whether a suspected member may be dead. The caller must be outside the critical section:
- * the time that the kernel needs for a check grows with the number of members. */
+/* Returns whether a suspected member is dead. The caller must be outside the critical section,
+ * because the time that the kernel needs for a check grows with the number of members. */
 static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
 {
   bool dead = false;
@@ -90,15 +90,15 @@ static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
     }
     bool tried = connects && watch->descriptor < 0;
     if (tried && wlh_port_connect(&bucket->port, i, &watch->descriptor) == WLH_SENT) continue;
-    if (tried) connects = false; /* Mostly no descriptor is left, so one attempt is enough. */
+    if (tried) connects = false; /* Without a free descriptor, all attempts would fail. */
     postpone_check(bucket, watch, now, longest);
   }
   for (uint32_t i = 0; i < WLH_MEMBERS / 64; i++) bucket->suspects[i] = 0;
   return dead;
 }
 
-/* If a request of ours waits, sets a bit for each member to watch and returns true. The caller is
- * inside. */
+/* If a request of ours waits, sets a bit for each member to watch and returns true. The caller must
+ * be inside. */
 static bool find_members(struct wlh_bucket *bucket, uint64_t *members)
 {
   bool waits = wlh_cells_pending_count(&bucket->arena) > 0;
@@ -112,8 +112,8 @@ static bool find_members(struct wlh_bucket *bucket, uint64_t *members)
   return waits;
 }
 
-/* Connects to the members to watch. It must run outside. A member that refuses the connection is
- * checked soon. */
+/* Connects to the members to watch. The caller must be outside. A member that refuses the
+ * connection is checked soon. */
 static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, uint64_t now)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
@@ -148,8 +148,8 @@ static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
   wlk_mutex_unlock(&bucket->qmu);
 }
 
-/* Frees names whose marks are over. Returns whether that made enough room, or the tables are lost,
- * so that nothing more is to be done. */
+/* Frees names whose marks are over. Returns true if nothing more is to be done: either that made
+ * enough room, or the tables cannot be entered any more. */
 static bool make_room_of_marks(struct wlh_bucket *bucket)
 {
   if (wlh_enter(bucket) != WLH_IN) return true;
@@ -170,14 +170,14 @@ static void make_room(struct wlh_bucket *bucket)
     wanted *= 2;
   } while (wanted < WLH_CELLS_MOST && wanted - ncells < missing);
   uint64_t bytes = wlh_segment_bytes(wanted);
-  /* A later section that gives space back to the system raises this count. */
+  /* Any later critical section that gives space back to the system raises this count. */
   uint64_t before = bucket->arena.shrinks;
   int error = wanted > WLH_CELLS_MOST ? 0 : wlh_port_grow(&bucket->port, bytes);
   bucket->no_room = wanted > WLH_CELLS_MOST || error != 0;
   if (bucket->no_room) note_no_room(bucket, bytes, error);
   if (bucket->no_room || wlh_enter(bucket) != WLH_IN) return;
-  /* If another process has given the space back in the meantime, the helper must grow the file
-   * again. */
+  /* If another process has given the space back in the meantime, the tables must not use it yet:
+   * the next round of do_work grows the file again. */
   bool is_ours = bucket->arena.shrinks == before;
   error = wlh_extend_tables(bucket);
   if (is_ours) (void)wlh_cells_grow(&bucket->arena, wanted);
@@ -208,7 +208,7 @@ static void do_work(struct wlh_bucket *bucket, bool *waits)
   watch_members(bucket, members, wlh_port_time());
 }
 
-/* Sends failed wake-ups again, with pauses that grow. The caller must have mu. */
+/* Sends failed wake-ups again, at growing intervals. The caller must have mu. */
 static void retry_wake_ups(struct wlh_bucket *bucket, uint64_t now)
 {
   if (wlh_wake_up_retry(bucket)) {
@@ -258,8 +258,8 @@ static void accept_others(struct wlh_bucket *bucket)
   bucket->cannot_accept = true;
 }
 
-/* Checks whether other processes find our file and our sockets. Returns whether there is work:
- * wake-ups to missing sockets were lost, so there may be mail. */
+/* Checks whether other processes find our file and our sockets, and binds missing sockets again.
+ * Returns whether there is work: wake-ups to missing sockets were lost, so there may be mail. */
 static bool repair_files(struct wlh_bucket *bucket)
 {
   uint64_t bytes = wlh_segment_bytes(bucket->arena.ncells);
@@ -356,7 +356,8 @@ static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
   bool look = items[DATAGRAM].hung_up || items[STREAM].hung_up || items[WATCH].ready;
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     if (!items[MEMBERS + i].hung_up) continue;
-    /* The member may have left because the files are lost, and its locks mean nothing then. */
+    /* The member may have left because the files are lost. Then its byte lock says nothing, so the
+     * files must be checked. */
     look = true;
     wlh_port_disconnect(&bucket->port, &bucket->watches[i].descriptor);
     schedule_check(&bucket->watches[i], now);
@@ -438,8 +439,8 @@ static void close_connections(struct wlh_bucket *bucket)
   for (uint32_t i = 0; i < ACCEPTED; i++) wlh_port_disconnect(&bucket->port, &bucket->accepted[i]);
 }
 
-/* A release or an end cannot fail, so it is done later, without tables. The caller must have mu and
- * qmu. */
+/* Fails a deferred operation. A release, an end and a termination cannot fail, so they are done
+ * later, without tables. The caller must have mu and qmu. */
 static void fail_operation(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_status status)
     WLK_REQUIRES(bucket->qmu)
 {
@@ -482,7 +483,7 @@ static void lose_request(struct wlh_bucket *bucket, struct wlh_request *request)
   if (request->item.gone) {
     wlh_move_to_trash(bucket, request);
   } else if (!(request->item.event.news & WLK_NEWS_STOLEN)) {
-    /* A lock keeps its token, because the event may also report its grant. */
+    /* The event of a lock keeps its token, because it may also report the grant. */
     uint32_t low = waited ? (uint32_t)WLH_LOST : request->item.event.token_low;
     wlh_post_event(
         bucket, &request->item, waited ? WLH_NEWS_FAILED : WLH_NEWS_LOST, low,
@@ -509,7 +510,7 @@ static void lose_all_requests(struct wlh_bucket *bucket)
   wlk_mutex_unlock(&bucket->qmu);
 }
 
-/* Returns a descriptor that the caller must close when no thread waits for us. */
+/* Returns a descriptor, or -1. The caller must close it when no thread waits for the helper. */
 static int run_membership(struct wlh_bucket *bucket)
 {
   int slow = -1;

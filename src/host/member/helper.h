@@ -7,18 +7,19 @@
 #include "records.h"
 
 /* Starts the helper or wakes it, so that it looks for work. Returns false if no thread can be
- * started: then the deferred operations are not done. Threads: any, without qmu. */
+ * started: then the deferred operations are not done. Any thread may call this function, but must
+ * not have qmu. */
 bool wlh_helper_start(struct wlh_bucket *bucket);
 
 /* Makes the helper leave, and waits until the file is closed and only the caller uses the bucket.
- * The thread may need some milliseconds more to end, but no longer uses the bucket. Threads: any
- * but the helper, with no lock. */
+ * The thread may need some milliseconds more to end, but no longer uses the bucket. Any thread but
+ * the helper may call this function, without mu and qmu. */
 void wlh_helper_stop(struct wlh_bucket *bucket);
 
 /* Shrinks the tables if few cells are in use; called each second. `idle` says that no agent has
- * entered since the last call: an idle bucket shrinks at once, a busy bucket after ten such calls
- * in a row, because it may need the cells again. The caller must have mu, and must be outside the
- * critical section. */
+ * entered since the last call. An idle bucket shrinks at once. A busy bucket may need the cells
+ * again, so it shrinks only after ten calls in a row that found few cells in use. The caller must
+ * have mu, and must be outside the critical section. */
 void wlh_helper_give_up_cells(struct wlh_bucket *bucket, bool idle);
 
 #endif

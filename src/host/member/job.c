@@ -15,7 +15,7 @@ void wlh_fail_job(struct wlh_item *item, enum wlh_status status)
 
 enum { CLIENT_ID_ROOM = 24, VIEW_KEPT = WLK_CAPACITY(1024, 1) };
 
-/* The parts of a snapshot, by their offsets in its one block of memory. */
+/* A snapshot is one block of memory. These are the offsets of its parts, and its size. */
 struct parts {
   size_t locks, names, clients, tokens, pids, ids, units, size;
 };
@@ -213,7 +213,7 @@ void wlh_do_job(struct wlh_bucket *bucket)
   }
   wlk_mutex_unlock(&bucket->qmu);
   if (!item) return;
-  /* The agent must not free the job while it is `doing`. */
+  /* While the job is `doing`, its agent does not free it. */
   struct wlh_job *job = wlh_job_of(item);
   bool snapshot = item->op == WLH_OP_SNAPSHOT;
   enum wlh_status status = snapshot ? take_snapshot(bucket, job) : WLH_OK;

@@ -4,7 +4,7 @@
 #include "events.h"
 #include "wake_up.h"
 
-enum { MESSAGES = WLK_CAPACITY(32, 1) }; /* taken at once */
+enum { MESSAGES = WLK_CAPACITY(32, 1) }; /* how many are taken at once */
 
 static void deliver(struct wlh_bucket *bucket, const struct wlh_message *message)
 {
@@ -22,7 +22,7 @@ static void deliver(struct wlh_bucket *bucket, const struct wlh_message *message
         bucket, &request->item, WLK_NEWS_GRANTED, (uint32_t)message->token,
         (uint32_t)(message->token >> 32));
   }
-  /* A theft is also the result of a deferred release. */
+  /* If a release was deferred, the theft is its result, and do_release sets the state. */
   if (stolen) {
     if (request->state != WLH_ENDING) request->state = WLH_ENDED;
     wlh_post_theft(bucket, &request->item, &message->thief);
@@ -39,7 +39,8 @@ void wlh_mailbox_drain(struct wlh_bucket *bucket)
   struct wlh_message messages[MESSAGES];
   uint32_t count;
   uint32_t taken = 0;
-  /* There are fewer messages than cells, whatever other processes write meanwhile. */
+  /* There are fewer messages than cells, so the loop ends whatever other processes write
+   * meanwhile. */
   do {
     count = wlh_cells_take_messages(&bucket->arena, messages, MESSAGES);
     for (uint32_t i = 0; i < count; i++) deliver(bucket, &messages[i]);

@@ -11,7 +11,7 @@ enum { CELLS_AT_FIRST = WLH_CELLS_AT_FIRST, MANY_CELLS = 16 * CELLS_AT_FIRST, OP
 
 #define BY_CELL_BYTES (WLH_CELLS_MOST * sizeof(struct wlh_request *))
 #define TOKENS_AHEAD  (UINT64_C(1) << 50) /* in microseconds: 35 years */
-#define SAME_BOOT_MS  10000               /* A machine needs longer from one boot to the next. */
+#define SAME_BOOT_MS  10000               /* Two boots of a machine are further apart. */
 #define GENERATIONS   ((UINT64_C(1) << 48) - 1)
 
 static struct wlh_header *header_of(struct wlh_bucket *bucket)
@@ -36,10 +36,10 @@ static enum wlh_status cannot_map(
       bucket->port.path, wlh_port_error_text(error), wlh_port_remedy(error));
 }
 
-/* Whether the file was written in this boot. The file may name another boot id although it was,
+/* Whether the file was written in this boot. A file of this boot may still name another boot id,
  * because a container can have a boot id of its own. Then a living member proves that the boot is
- * the same: byte locks do not outlive a boot, and members take them only after this function
- * returned true. */
+ * the same: byte locks do not outlive a boot, and a member takes its lock only after this function
+ * has returned true. */
 static bool is_of_this_boot(struct wlh_bucket *bucket, uint64_t boot)
 {
   return header_of(bucket)->boot == boot || wlh_port_is_any_alive(&bucket->port);
@@ -87,7 +87,7 @@ static enum wlh_status fail_unusable(
   for (char *c = version; *c; c++) {
     if (*c < ' ' || *c > '~') *c = '?';
   }
-  if (pid == 0) { /* its process is still opening the file */
+  if (pid == 0) { /* The process that uses the file is still opening it. */
     return wlh_fail(
         failure, WLH_VERSION,
         WLH_PORT_FILE
@@ -103,8 +103,8 @@ static enum wlh_status fail_unusable(
       bucket->port.path, pid, version, segment->header.layout, bucket->version, WLH_LAYOUT);
 }
 
-/* A member without work does not check the tables. If they were damaged, it would keep all new
- * members out. */
+/* A member without work does not check the tables. If they are damaged, it would keep the file
+ * open, and so keep all new members out, until it is woken. */
 static void wake_all_members(struct wlh_bucket *bucket)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
@@ -112,8 +112,8 @@ static void wake_all_members(struct wlh_bucket *bucket)
   }
 }
 
-/* Returns when the machine booted, in milliseconds since 1970, or 0 if that is not known. The two
- * clocks drift apart by some seconds a day. */
+/* Returns when the machine booted, in milliseconds since 1970, or 0 if that is not known. The
+ * result is not exact, because its two clocks drift apart by some seconds a day. */
 static uint64_t time_of_boot(void)
 {
   double up = wlk_port_continuous_now();
@@ -130,10 +130,10 @@ static bool is_surely_of_this_boot(const struct wlh_header *header, uint64_t boo
   return booted != 0 && apart < SAME_BOOT_MS;
 }
 
-/* The token must exceed the tokens of a deleted file and of another boot. Both files had less than
- * one grant per microsecond, so the time is enough unless the clock was set back. What looks like
- * another boot may be this one, so the token of the file, `before`, counts as well, unless damage
- * made it huge. */
+/* The token must exceed all tokens of a deleted file, and of a file of another boot. No file has
+ * had more than one grant per microsecond, so the time in microseconds exceeds its tokens unless
+ * the clock was set back. A file that seems to be of another boot may be of this one, so its token,
+ * `before`, counts as well, unless damage made it huge. */
 static void raise_token(struct wlh_header *header, uint64_t before)
 {
   uint64_t now = wlh_port_wall_time();
@@ -141,7 +141,7 @@ static void raise_token(struct wlh_header *header, uint64_t before)
   if (header->token < now && now < WLH_COUNT_MOST / 2) header->token = now;
 }
 
-/* If the file has marks that can be kept, frees all but those, and returns true. The caller must
+/* If the file has marks that can be kept, frees everything else, and returns true. The caller must
  * have the gate, and no process may have the file open. */
 static bool reuse_segment(struct wlh_bucket *bucket, uint64_t boot)
 {
@@ -156,7 +156,8 @@ static bool reuse_segment(struct wlh_bucket *bucket, uint64_t boot)
   return true;
 }
 
-/* Recreates the segment, if it has no members. The caller must have the gate. */
+/* Recreates the segment, or all of it but its marks, if it has no members. The caller must have the
+ * gate. */
 static enum wlh_status format_segment(
     struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
 {
@@ -201,12 +202,13 @@ static enum wlh_status format_segment(
   return WLH_OK;
 }
 
-/* If `stale`, recreates the segment even if it could be used. */
+/* Takes the gate and, if the segment cannot be used, recreates it. If `stale`, also recreates a
+ * segment that could be used. */
 static enum wlh_status pass_gate(
     struct wlh_bucket *bucket, uint64_t boot, bool stale, struct wlh_failure *failure)
 {
-  /* A process that was stopped while it has the gate must not prevent us from closing, so this does
-   * not block. */
+  /* This polls and does not block, because otherwise a process that was stopped while it has the
+   * gate would prevent us from closing. */
   for (uint64_t sleep = 50000; !wlh_port_lock_gate(&bucket->port);) {
     if (wlh_is_stopping(bucket)) return wlh_fail(failure, WLH_CLOSED, "the bucket was closed");
     wlh_port_sleep(sleep);
@@ -218,7 +220,7 @@ static enum wlh_status pass_gate(
   return status;
 }
 
-/* Numbers whose last member has left no requests are tried first. */
+/* Tries first the numbers that have no dead member left in the tables. */
 static bool take_number(struct wlh_bucket *bucket, uint32_t *member)
 {
   struct wlh_segment *segment = bucket->port.map;
@@ -237,8 +239,8 @@ static enum wlh_status take_number_in_segment(
     struct wlh_bucket *bucket, uint32_t *member, struct wlh_failure *failure)
 {
   uint64_t boot = wlh_port_boot_number();
-  /* Without a boot id, a segment that nobody has open may be of another boot. A large segment would
-   * occupy space, and cost time at each death. */
+  /* A segment that no process has open is recreated in two cases. Without a boot number, it may be
+   * of another boot. A large one would occupy space, and cost time at each death. */
   bool is_large = wlh_port_size(&bucket->port) > wlh_segment_bytes(MANY_CELLS);
   bool stale = (boot == WLH_PORT_ANY_BOOT || is_large) && !wlh_port_is_any_alive(&bucket->port);
   for (int round = 0; round < OPEN_ROUNDS; round++) {
@@ -251,7 +253,7 @@ static enum wlh_status take_number_in_segment(
             "several buckets.",
             bucket->port.path, WLH_MEMBERS);
       }
-      /* Either the process that formats sees our byte, or we see that it is about to format. */
+      /* Either a process that formats sees our byte lock, or we see that it is about to format. */
       atomic_thread_fence(memory_order_seq_cst);
       if (judge_segment(bucket, boot, failure) == GOOD && !wlh_is_lost(bucket)) return WLH_OK;
       wlh_port_unlock_member(&bucket->port, *member);
@@ -302,7 +304,7 @@ static enum wlh_status join_segment(
       bucket->port.path);
 }
 
-/* Makes all data that exists only while the file is open. */
+/* Maps the file, and creates the other data that exists only while the file is open. */
 static enum wlh_status map_file(struct wlh_bucket *bucket, struct wlh_failure *failure)
 {
   int error = wlh_port_map(&bucket->port, (size_t)wlh_segment_bytes(WLH_CELLS_MOST), &bucket->lost);

@@ -12,8 +12,8 @@ enum wlh_status wlh_member_open(struct wlh_bucket *bucket, struct wlh_failure *f
 
 /* Leaves the segment and closes the file. If the tables are lost, or their critical section cannot
  * be entered within 2 ms, the other processes see a death.
- *   returns  the watch's descriptor, or -1. The caller must close it when no thread waits for that,
- *            because the system needs some 10 ms for it
+ *   returns  the watch's descriptor, or -1. The caller must close it, but only when no thread waits
+ *            for the caller, because closing it takes some 10 ms
  *   threads  the helper, with mu */
 int wlh_member_close(struct wlh_bucket *bucket);
 

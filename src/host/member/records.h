@@ -1,5 +1,5 @@
 /* The private records of each process: one member of a bucket's segment, with its agents, their
- * requests, and a thread of its own. This head says how member/ works; the rest of this header
+ * requests, and a thread of its own. This comment says how member/ works; the rest of this header
  * defines the records.
  *
  * The problem. An event loop must not wait: neither for a process that is stopped inside the
@@ -22,9 +22,9 @@
  *   qmu  guards the deferred operations, the events, and the states of requests. It is held for a
  *        few stores only, so any thread may wait for it
  * "Inside" means inside the critical section of the tables, see section.h. The record of a request
- * belongs to its agent's thread. While it is `doing`, it belongs to the thread that has mu. If its
- * agent's thread gives it up meanwhile, it sets `gone`, and the thread that has mu frees the
- * record.
+ * belongs to its agent's thread. While it is `doing`, it belongs to the thread that has mu. If the
+ * agent's thread gives the request up meanwhile, the agent's thread sets `gone`, and the thread
+ * that has mu frees the record.
  *
  * A request, from the call to the grant:
  *   agent_request.c  makes the record, and tries to enter (section.c). Inside it makes the cell,
@@ -34,26 +34,27 @@
  *                    members while a request of ours waits, and sleeps
  *   wake_up.c        another process granted the lock, and its datagram wakes the helper
  *   mailbox.c        the helper enters and takes the mail: WAITING becomes HELD, with an event
- *   events.c         with neither lock, the agent's wake function is called, once until it takes
- *                    its events
- *   agent_release.c  releases in the same way, now or deferred
+ *   events.c         calls the agent's wake function, without mu and qmu, and not again until the
+ *                    agent has taken its events
+ *   agent_release.c  releases in the same way, at once or deferred
  * A section must take all mail before it leaves. In the mail a theft precedes the grants that
  * followed it, so a thread receives both in that order.
  *
  * Crashes and losses: the state that each leaves, and who repairs it.
- *   our process dies       no work for this process. The kernel drops its byte lock and its
- *                          sockets, and another process ends its requests (segment/segment.h)
+ *   our process dies       the kernel drops its byte lock and closes its sockets, and another
+ *                          process ends its requests (segment/segment.h)
  *   another one dies       its connection hangs up, if we wait. We then check the member until the
  *                          kernel confirms its death, and remove it (helper.c). If we do not wait,
  *                          we notice the death when a request would be refused, or at a snapshot
  *   one dies inside        the helper takes the mutex over and rebuilds; calls are deferred until
  *                          then
- *   one is stopped inside  all other processes wait until it goes on or is killed; event loops
+ *   one is stopped inside  all other processes wait until it continues or is killed; event loops
  *                          defer their calls
  *   a thread ends          wlh_agent_terminate ends all its requests, or defers that
  *   the file is lost       `lost` is set, perhaps by the signal handler. The helper closes the file
- *                          and notifies all holders and waiters; the next operation opens it anew,
- *                          with new cells. Meanwhile there are no descriptors and no mapping
+ *                          and notifies all holders and waiters; for the next operation it opens
+ *                          the file again, with new cells. Until then there are no descriptors and
+ *                          no mapping
  *   a wake-up fails        it stays in `unsent`, and the helper sends it again
  *   a fork                 the child closes the inherited descriptors, and all its calls return
  *                          WLH_LOST
@@ -82,8 +83,8 @@ enum wlh_op {
   WLH_OP_SNAPSHOT
 };
 
-/* Every record that can be deferred and reported to its agent begins with this struct. Lock key as
- * for wlh_bucket. */
+/* Every record that can be deferred and reported to its agent begins with this struct. The letters
+ * are those of struct wlh_bucket. */
 struct wlh_item {
   struct wlh_agent *agent;     /* (c) */
   struct wlk_link by_deferred; /* (q) in bucket->deferred, or in no list */
@@ -103,7 +104,7 @@ enum wlh_state {
 };
 
 struct wlh_request {
-  struct wlh_item item;     /* first */
+  struct wlh_item item;     /* must be first */
   struct wlk_link by_agent; /* (q) in agent->requests */
   struct wlk_link by_trash; /* (m) */
   enum wlh_state state;     /* (q) */
@@ -119,13 +120,13 @@ struct wlh_request {
  * the stack of that call, which does not return while the question is deferred or being
  * answered. */
 struct wlh_block {
-  struct wlh_item item;        /* first */
+  struct wlh_item item;        /* must be first */
   struct wlh_request *request; /* (c) the awaited request */
 };
 
 /* A call of wlh_bucket_open_file or of wlh_start_snapshot. */
 struct wlh_job {
-  struct wlh_item item;        /* first */
+  struct wlh_item item;        /* must be first */
   bool doing;                  /* (q) the helper works on it, and frees it if `item.gone` is set */
   struct wlk_link by_agent;    /* (q) in agent->jobs */
   uint16_t *name;              /* (c) the name of a snapshot, owned; NULL for all names */
@@ -136,19 +137,19 @@ struct wlh_job {
 };
 
 struct wlh_agent {
-  struct wlh_item item;           /* first; the termination of the agent, when deferred */
+  struct wlh_item item;           /* must be first; the agent's termination, when deferred */
   struct wlh_bucket *bucket;      /* (c) */
   struct wlk_link by_bucket;      /* (q) in bucket->agents */
   struct wlk_link by_wake;        /* (q) in bucket->to_wake, or in no list */
   struct wlk_link requests;       /* (q) of wlh_request.by_agent */
   struct wlk_link jobs;           /* (q) of wlh_job.by_agent */
   struct wlk_link events;         /* (q) of wlh_item.by_event, oldest first */
-  bool woken;                     /* (q) true from entering to_wake until it takes its events */
+  bool woken;                     /* (q) true from its entry in to_wake until it takes its events */
   bool terminating;               /* (q) */
   unsigned pins;                  /* (q) threads that are in `wake`, or about to call it */
   const struct wlh_item *awaited; /* (q) what its thread blocks for, or NULL */
-  struct wlk_condition unblocked; /* (q) signalled on news of `awaited`, on the result of its
-                                     wlh_block, and when pins become 0 */
+  struct wlk_condition unblocked; /* (q) signalled on news about `awaited`, on the result of its
+                                     wlh_block, and when `pins` becomes 0 */
   uint32_t cell;                  /* (m) its AGENT cell, or 0 */
   uint32_t number;                /* (c) the number at the end of its client id */
   uint32_t thread_id;             /* (c) */
@@ -162,8 +163,8 @@ struct wlh_agent {
 
 struct wlh_watch {
   int descriptor;    /* (h) hangs up when the watched member dies; -1 for none */
-  uint64_t check_at; /* (h) when to check that the member lives, ns; 0: never */
-  uint64_t since;    /* (h) since when the death of the member is suspected, ns */
+  uint64_t check_at; /* (h) when to check whether the member lives, ns; 0: never */
+  uint64_t since;    /* (h) when the death of the member was first suspected, ns */
 };
 
 /* Lock key: (m) mu  (q) qmu  (c) constant  (h) the helper  (t) the agent's own thread
@@ -171,12 +172,12 @@ struct wlh_watch {
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): in the order in which it is read */
 struct wlh_bucket {
   struct wlk_link by_registry;   /* (r) */
-  unsigned opens;                /* (r) how often it is open */
+  unsigned opens;                /* (r) how many times it is open */
   uint32_t forked;               /* (a) 1 in a forked child; never reset */
   char directory[WLH_PATH_SIZE]; /* (c) */
   bool standard;                 /* (c) whether that is the default directory */
   char name[25];                 /* (c) of the bucket's directory */
-  uint16_t *title;               /* (c) the bucket's name; NULL if it is too long to be noted */
+  uint16_t *title;               /* (c) the bucket's name; NULL if keep_title kept none */
   uint32_t title_units;          /* (c) */
   char version[16];              /* (c) */
   uint32_t id;                   /* (c) the number of this process in client ids */
@@ -186,15 +187,15 @@ struct wlh_bucket {
   struct wlh_port port;         /* (m) */
   struct wlh_arena arena;       /* (m) */
   uint64_t me;                  /* (m) the value of `word` while we are the owner */
-  struct wlh_request **by_cell; /* (m) the request of each of WLH_CELLS_MOST cells; NULL while not
-                                   open */
+  struct wlh_request **by_cell; /* (m) the request of each of WLH_CELLS_MOST cells; NULL while the
+                                   file is not open */
   uint32_t by_cell_used;        /* (m) number of cells when we last left the tables */
   uint64_t cookie;              /* (m) the number of the last request */
-  struct wlh_agent *caller;     /* (m) the agent whose call this is, and which needs no wake-up, or
-                                   NULL */
+  struct wlh_agent *caller;     /* (m) the agent whose call runs this critical section, and which
+                                   needs no wake-up; or NULL */
   bool stealing;                /* (m) whether this critical section stole a lock */
   struct wlk_link trash;        /* (m) requests to free after the critical section */
-  struct wlk_link dead_agents;  /* (m) agents to free after the critical section, of by_bucket */
+  struct wlk_link dead_agents;  /* (m) agents to free after the section; linked by `by_bucket` */
   uint32_t needed;              /* (m) after WLH_NEEDS_ROOM: free cells that the first deferred
                                    operation needs */
   bool no_room;                 /* (m) whether the file cannot grow */
@@ -204,22 +205,22 @@ struct wlh_bucket {
   bool used;       /* (m) whether agents have entered since the helper last checked the files */
   uint32_t joins;  /* (m) the header's `joins` when the helper last searched for members */
   uint32_t lost;   /* (a) 1: the file or its tables are lost, and the helper must close them */
-  const char *lost_why;                /* (a) set before `lost`; NULL: the SIGBUS handler set it */
+  const char *lost_why; /* (a) set before `lost`; NULL if the SIGBUS handler set that */
   uint64_t unsent[WLH_MEMBERS / 64];   /* (m) members whose wake-up is due but has failed */
   uint64_t suspects[WLH_MEMBERS / 64]; /* (m) members that may have died */
 
   struct wlk_mutex qmu;
   struct wlh_segment *seen;   /* (q) the tables for readers that are not in the critical section, or
-                                  NULL. They stay mapped until it is NULL and `lookers` is 0 */
+                                  NULL. They stay mapped until `seen` is NULL and `lookers` is 0 */
   uint64_t seen_bytes;        /* (q) mapped bytes of `seen`; constant while `lookers` is not 0 */
   unsigned lookers;           /* (q) threads that read `seen` */
   struct wlk_link agents;     /* (q) */
   struct wlk_link deferred;   /* (q) deferred operations, oldest first */
-  uint32_t deferred_count;    /* (a) their number; changed with qmu */
+  uint32_t deferred_count;    /* (a) how many are in `deferred`; changed with qmu */
   struct wlk_link to_wake;    /* (q) */
   uint32_t numbers;           /* (q) the number of the newest agent */
   bool running;               /* (q) whether the helper runs, and so may use the bucket */
-  struct wlk_condition ended; /* (q) signalled when `running` or `lookers` becomes 0 */
+  struct wlk_condition ended; /* (q) signalled when `running` becomes false, or `lookers` 0 */
   uint32_t stop;              /* (a) 1: the helper must leave and end */
   struct wlh_port_alarm alarm; /* (q) wakes the helper; none while the file is not open. A forked
                                   child also reads it */
@@ -260,12 +261,12 @@ static inline bool wlh_is_stopping(const struct wlh_bucket *bucket)
 }
 
 /* If `status` reports a loss of the file, records it. Returns whether the file is lost, from any
- * cause. If so, the critical section has no effect, and the helper afterwards closes the tables.
- * The caller must be inside. */
+ * cause. If so, the critical section has no effect, and the helper closes the tables after it. The
+ * caller must be inside. */
 bool wlh_note_loss(struct wlh_bucket *bucket, enum wlh_cells_status status);
 
 /* Wakes the helper. A helper without an open file looks for work before it waits, so it needs no
- * alarm. Threads: any, without qmu. */
+ * alarm. Any thread may call this function, but must not have qmu. */
 void wlh_wake_helper(struct wlh_bucket *bucket);
 
 static inline struct wlh_request *wlh_request_of(struct wlh_item *item)
@@ -280,20 +281,20 @@ static inline struct wlh_job *wlh_job_of(struct wlh_item *item)
 
 /* The first function publishes the mapped tables for readers outside. The second one hides them,
  * and must be called before they are unmapped; it waits for the readers. The caller must have mu,
- * and must not be between the calls of the two functions below. */
+ * and must not itself be reading cells from outside. */
 void wlh_show_tables(struct wlh_bucket *bucket);
 void wlh_hide_tables(struct wlh_bucket *bucket);
 
-/* These two functions must be called before and after cells are read from outside, see
- * wlh_cells_begin_look. The first one returns NULL if the file is not open. */
+/* These two functions must be called before and after cells are read from outside, as
+ * wlh_cells_begin_look explains. The first one returns NULL if the file is not open. */
 struct wlh_segment *wlh_begin_look(struct wlh_bucket *bucket);
 void wlh_end_look(struct wlh_bucket *bucket, struct wlh_segment *segment);
 
 /* The caller must have mu. */
 void wlh_forget_cell(struct wlh_bucket *bucket, struct wlh_request *request);
 
-/* Removes a request from all lists. It is freed after the critical section. The caller must have mu
- * and qmu. */
+/* Removes a request from the lists of its agent. The request is freed after the critical section.
+ * The caller must have mu and qmu. */
 void wlh_move_to_trash(struct wlh_bucket *bucket, struct wlh_request *request)
     WLK_REQUIRES(bucket->qmu);
 

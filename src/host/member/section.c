@@ -8,10 +8,10 @@
 #include "wake_up.h"
 
 enum {
-  TRIES = 48,  /* of an event loop, each with a pause */
-  BURST = 64,  /* of the helper, at the beginning of each round */
-  ROUNDS = 20, /* of the helper, before it sleeps longer */
-  /* operations that an event loop does for other threads of the process */
+  TRIES = 48,  /* how many times an event loop tries, each with a pause */
+  BURST = 64,  /* how many times the helper tries at the beginning of each round */
+  ROUNDS = 20, /* after this many rounds the helper sleeps longer */
+  /* how many deferred operations an event loop does, at most, before its own */
   DEFERRED_AT_ONCE = WLK_CAPACITY(256, 1)
 };
 
@@ -123,8 +123,8 @@ enum wlh_way wlh_enter(struct wlh_bucket *bucket)
   bool good = begin_section(bucket);
   if (good && dead != 0) good = !wlh_note_loss(bucket, wlh_cells_rebuild(&bucket->arena));
   if (good) return WLH_IN;
-  /* The tables may be intact, and lost only to us. If they are torn, the next owner rebuilds
-   * them. */
+  /* The tables may be intact, and lost only to us. If a dead owner left them torn, the next owner
+   * finds the dead owner's word, and rebuilds them. */
   leave_word(bucket, dead);
   return WLH_TORN;
 }
@@ -185,7 +185,8 @@ void wlh_leave_tables(struct wlh_bucket *bucket)
   bool seen = bucket->watching && bucket->joins == bucket->arena.segment->header.joins;
   bool watch = (look || !seen) && wlh_cells_pending_count(&bucket->arena) > 0;
   bool any = wlh_wake_up_mark(bucket, due);
-  /* Victims do not watch the thief, so it wakes them before it leaves. */
+  /* The victims of a theft do not watch the thief and would not notice its death, so it wakes them
+   * before it leaves. */
   if (any && bucket->stealing) wlh_wake_up_send(bucket, due);
   bucket->stealing = false;
   give_back(bucket);

@@ -6,7 +6,7 @@
 
 enum { AGENTS_AT_ONCE = WLK_CAPACITY(64, 1), REQUESTS_AT_ONCE = WLK_CAPACITY(4096, 1) };
 
-/* The agents' cells are copied first, because qmu is held for a few stores only. */
+/* The list of the agents' cells is copied first, so that qmu is not held during the checks. */
 static bool check_agents(struct wlh_bucket *bucket)
 {
   uint32_t cells[AGENTS_AT_ONCE];
@@ -55,7 +55,8 @@ void wlh_check_own_cells(struct wlh_bucket *bucket)
     bucket->self_check_cell = cell;
     return;
   }
-  /* Another process may have taken us for dead, and we saw only a part of its changes. */
+  /* A missing cell proves no damage yet: another process may have taken us for dead, and we may
+   * have seen only a part of its changes. */
   if (wlh_enter(bucket) != WLH_IN) return;
   cell = bucket->self_check_cell;
   if (!check_all(bucket, &cell)) wlh_cells_poison(&bucket->arena);

@@ -1,5 +1,5 @@
-/* The check of this process's cells against its own memory. If another program overwrites the file,
- * other processes could otherwise be granted a lock that is held. */
+/* The check of this process's cells against its own memory. Without it, if another program
+ * overwrote the file, other processes could be granted a lock that this process holds. */
 #ifndef WLH_SELF_CHECK_H
 #define WLH_SELF_CHECK_H
 
@@ -9,7 +9,7 @@
  * lost for all processes. It reads the cells from outside, and enters only to confirm a suspicion.
  *   cost     at most 64 agents and 4096 requests in a call, some 0.2 ms; in the largest table 2 ms
  *            more to find them
- *   threads  the helper, with mu, outside */
+ *   threads  only the helper, with mu and outside */
 void wlh_check_own_cells(struct wlh_bucket *bucket);
 
 #endif

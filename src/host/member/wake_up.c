@@ -75,8 +75,9 @@ void wlh_wake_up_send(struct wlh_bucket *bucket, const uint64_t *due)
       uint32_t bit = (uint32_t)__builtin_ctzll(bits);
       uint64_t unsent = UINT64_C(1) << bit;
       if (send_if_due(bucket, i * 64 + bit) || (bucket->unsent[i] & unsent) != 0) continue;
-      /* The helper retries with growing pauses. If a failed retry alarmed it, its own next section
-       * would alarm it again, without end. */
+      /* The helper is woken only for a new entry of `unsent`. It retries at growing intervals, and
+       * each of its own sections also tries to send: if a failure there woke the helper, it would
+       * never sleep. */
       bucket->unsent[i] |= unsent;
       wlh_wake_helper(bucket);
     }

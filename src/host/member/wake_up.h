@@ -1,10 +1,10 @@
 /* Wake-ups of members that have mail. The state of a member's wake-up is quiet, due or sent, with a
  * count. Inside, the first mail of a quiet member makes its wake-up due. After leaving, the sender
- * sends the wake-up and then stores "sent"; several processes may send the same wake-up, and the
- * member then enters once too often. The member enters, takes all mail, and stores "quiet" with the
- * next count. `due` of the header has a bit for each member whose wake-up may be due. Bits change
- * only inside, and are set before the state. A process that leaves must send all due wake-ups,
- * including those that a stopped or dead process has not sent. */
+ * sends the wake-up and then stores "sent"; several processes may send the same wake-up, and then
+ * the member enters once more than necessary. The member enters, takes all mail, and stores "quiet"
+ * with the next count. `due` of the header has a bit for each member whose wake-up may be due. Bits
+ * change only inside, and are set before the state. A process that leaves must send all due
+ * wake-ups, including those that a stopped or dead process has not sent. */
 #ifndef WLH_WAKE_UP_H
 #define WLH_WAKE_UP_H
 
@@ -13,8 +13,8 @@
 /* Makes our own wake-up quiet, because our mail was taken. The caller must be inside. */
 void wlh_wake_up_acknowledge(struct wlh_bucket *bucket);
 
-/* Marks the members that this critical section notified as due, and collects all due wake-ups. The
- * caller must be inside.
+/* Makes the wake-ups of the members in `to_notify` due, and collects all due wake-ups. The caller
+ * must be inside.
  *   due     out: WLH_MEMBERS bits
  *   returns  whether any bit is set */
 bool wlh_wake_up_mark(struct wlh_bucket *bucket, uint64_t *due);
@@ -23,8 +23,8 @@ bool wlh_wake_up_mark(struct wlh_bucket *bucket, uint64_t *due);
  * socket in `suspects`. The caller must have mu. */
 void wlh_wake_up_send(struct wlh_bucket *bucket, const uint64_t *due);
 
-/* Sends the wake-ups of `unsent` again. Returns whether none is left. Threads: the helper, with
- * mu. */
+/* Sends the wake-ups of `unsent` again. Returns whether none is left. Only the helper calls it,
+ * with mu. */
 bool wlh_wake_up_retry(struct wlh_bucket *bucket);
 
 #endif
