@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * A drop-in replacement for the package proper-lockfile, which uses the locks of the machine. It
- * locks the path of the lock file that proper-lockfile would create. But it creates no file, so
- * that no lock file can become stale.
+ * `web-locks/lockfile`: a drop-in replacement for the package proper-lockfile, based on the locks
+ * of the machine. It locks the path of the lock file that proper-lockfile would create, but creates
+ * no file, so that no lock file can become stale.
  */
 
 const { notAcquiredError, releasedError } = require('./lockfile/errors.js');

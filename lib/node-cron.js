@@ -6,16 +6,19 @@ const { describe, typeError } = require('./platform/errors.js');
 
 const RUN_COORDINATOR = "'runCoordinator'";
 
-/** Longer than a server can be silent after a failover: one `ttl`, by default 10 seconds. */
+/**
+ * By default, a run waits this many milliseconds. After a failover, a server grants nothing for one
+ * `ttl`, by default 10 seconds, which must not make all processes skip the run.
+ */
 const TIMEOUT = 30_000;
 
 /**
- * A `RunCoordinator` for tasks of node-cron that are `distributed`: of all who share the locks, one
- * runs the task at each of its times.
- * @param {{ once: (name: string, options: any, callback: () => void) => Promise<{ ran: boolean }> }}
- *   locks of a scope that has `once`
- * @param {{ timeout?: number }} [options] `timeout` is how many milliseconds a run waits at most for
- *   the answer of the server; after that, the task is not run here
+ * Makes a `RunCoordinator` for the `distributed` tasks of node-cron: of all processes that share
+ * the locks, one runs the task at each scheduled time.
+ * @param {{ once: (name: string, options: any, callback: () => void) =>
+ *   Promise<{ ran: boolean }> }} locks of a scope that has `once`
+ * @param {{ timeout?: number }} [options] `timeout` is the longest time, in milliseconds, that a
+ *   run waits for the lock; after that, this process does not run the task
  */
 function runCoordinator(locks, { timeout = TIMEOUT } = {}) {
   if (typeof locks?.once !== 'function') {

@@ -1,7 +1,7 @@
 'use strict';
 
 /**
- * `web-locks/otel`: spans and metrics of the locks of this thread, by the user's
+ * `web-locks/otel`: spans and metrics of the locks of this thread, made with the user's
  * `@opentelemetry/api` (docs/FINDING-OUT.md).
  */
 
@@ -20,7 +20,7 @@ const attributesOf = ({ label, mode, name }) => ({
 });
 
 /**
- * Names may be too many for a metric, so a metric has the label only.
+ * A metric has only the label of a lock, because there may be too many names for a metric.
  * @param {import('./monitor/requests.js').Message} message
  */
 const labelOf = ({ label = 'unlabelled' }) => ({ 'lock.label': label });

@@ -23,12 +23,12 @@ const OPTIONS = ['pool', 'sql', 'listen', 'schema', 'durability'];
  * requests reject.
  * @param {string} name any string; in a database, equal names mean the same bucket
  * @param {object} options
- * @param {Pool} [options.pool] a Pool of pg for at least two clients; the bucket keeps one client
+ * @param {Pool} [options.pool] a pg Pool for at least two clients; the bucket keeps one client
  *   until the bucket is closed
- * @param {Sql} [options.sql] what postgres() of postgres.js returned, instead of `pool`; the bucket
- *   makes a connection of its own with its options
- * @param {Pool | Sql} [options.listen] one of these with direct connections, which is required if
- *   the other uses a pooler in transaction mode; the bucket then uses only this one
+ * @param {Sql} [options.sql] the result of `postgres()` of postgres.js, instead of `pool`; the
+ *   bucket makes a connection of its own with the same options
+ * @param {Pool | Sql} [options.listen] a Pool or `sql` with direct connections, which is required
+ *   if `pool` or `sql` uses a pooler in transaction mode; the bucket then uses only `listen`
  * @param {number} [options.ttl] milliseconds after which a process that has stopped responding
  *   loses its locks, 2,000 to 3,600,000; by default 10,000
  * @param {string} [options.schema] the schema that contains the tables

@@ -1,7 +1,7 @@
 'use strict';
 
 /**
- * `web-locks/prometheus`: metrics of the locks of this thread, by the user's prom-client
+ * `web-locks/prometheus`: metrics of the locks of this thread, made with the user's prom-client
  * (docs/FINDING-OUT.md).
  */
 
@@ -14,11 +14,11 @@ const { followRequests } = require('./monitor/requests.js');
  * @property {any} register
  */
 
-/** The label of requests that have none, because names may be too many for a metric. */
+/** Replaces a missing label. The names of locks are not used: a metric could have too many. */
 const NO_LABEL = 'unlabelled';
 
 /**
- * Collects metrics until the returned function is called, which removes them.
+ * Collects metrics. The returned function ends this, and removes the metrics from the registry.
  * @param {Client} client what `prom-client` exports
  * @param {{ register?: any }} [options] the registry, by default that of the client
  * @returns {() => void}

@@ -38,7 +38,7 @@ const KEEPER = {
  * @param {number} [options.shards] the number of cluster slots to spread names over, 1 to 64; by
  *   default 1
  * @param {boolean} [options.strict] whether to refuse a server that would continue to grant locks
- *   after a network partition has separated it
+ *   after a network partition has separated it from its replicas
  * @param {'ignore'} [options.failover] accepts a server that does not report its run_id
  * @param {string} [options.prefix] the prefix of all keys and channels; by default the client's
  *   `keyPrefix`
@@ -46,9 +46,9 @@ const KEEPER = {
  * @param {boolean | readonly NodeJS.Signals[]} [options.releaseOnSignal] signals that release the
  *   locks before they end the process; true for SIGINT and SIGTERM. Only for the main thread
  * @param {boolean | { maxBlocked?: number, module?: string | URL }} [options.keeper] extends the
- *   lease from another thread while the event loop is blocked, for `maxBlocked` milliseconds at most,
- *   1,000 to 3,600,000, by default 60,000; `module` is a file whose default export makes the client
- *   there
+ *   lease from another thread while the event loop is blocked, for at most `maxBlocked`
+ *   milliseconds, 1,000 to 3,600,000, by default 60,000; `module` is a file whose default export
+ *   makes the client in that thread
  * @returns {ClusterBucket}
  * @throws {TypeError} if an option is invalid
  */
