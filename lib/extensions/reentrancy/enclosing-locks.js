@@ -44,7 +44,7 @@ function enclosingLocks() {
   const inside = storage?.getStore() ?? [];
   for (let i = 0; i < inside.length; i++) {
     const { backend, held, options } = inside[i];
-    // Backends that do not find deadlocks give tags that the core does not know.
+    // To the core, the tag of a request of another scope could mean another request.
     const counts = held && backend.findsDeadlocks && rejectsDeadlocks(options);
     if (counts) addOnce(locks, inside[i].rootLock);
   }
