@@ -28,7 +28,7 @@ const locks = createLockManager(new HostBackend(DEFAULT_BUCKET, ''));
  * buckets' `query()` does not list them.
  * @param {string} name any string; in a directory, equal names mean the same bucket
  * @param {{ directory?: string }} [options] `directory` is the directory for the files of the
- *   locks; by default, a directory of the user in memory
+ *   locks; by default, a directory of the user (docs/HOST.md)
  * @returns {InstanceType<typeof Bucket>}
  */
 function openBucket(name, options) {
