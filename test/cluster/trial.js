@@ -140,11 +140,14 @@ class Trial {
     const client = this.client(i);
     if (client.machine.isStopped) return;
     const { harms } = this;
+    // A bucket that has to connect anew extends nothing.
+    const wasOpen = client.backend.state === 'open';
     const held = [...this.open].filter((one) => one.client === client && one.lock.held);
     this.recorder.record('fault', {});
     this.#stopLoop(client, false, () => {
       this.recorder.record('fault', {});
-      const isKept = i === 0 && milliseconds <= MAX_BLOCKED && harms === this.harms;
+      const isUnharmed = wasOpen && harms === this.harms;
+      const isKept = i === 0 && milliseconds <= MAX_BLOCKED && isUnharmed;
       const lost = held.filter(({ lock }) => isKept && lock.signal.reason?.reason !== undefined);
       for (const { id } of lost) this.unkept.push(`request ${id} is lost in spite of a keeper`);
     });

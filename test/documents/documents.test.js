@@ -71,7 +71,9 @@ describe('the code of the documents', { concurrency }, () => {
     });
   }
 
-  const guard = blocksOf('docs/CLUSTER.md').find(({ code }) => code.join().includes('.guard('));
+  const guard = blocksOf('docs/CLUSTER.md').find(({ code }) =>
+    code.join().includes('lock.guard(client)'),
+  );
   it('the one of lock.guard gives its client back when the lock was lost', {
     skip: skipOf(guard),
   }, async () => {

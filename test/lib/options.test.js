@@ -11,6 +11,7 @@ const assert = require('node:assert/strict');
 const fs = require('node:fs');
 const path = require('node:path');
 const { describe, it } = require('node:test');
+const { FOR_EVER } = require('../../lib/backend/contract.js');
 const { Request } = require('../../lib/extensions/request/request.js');
 const {
   CALLS,
@@ -50,7 +51,7 @@ const VALUES = {
   blocking: { good: [[true], [false], [0, false], [null, false]], bad: [] },
   deadlock: { good: [['reject']], bad: [true, 'Reject', null] },
   holdTimeout: { good: [[0.5], [1e9]], bad: [0, -1, '5', null, Infinity, NaN] },
-  keep: { good: [[0.5], [3e12], [Infinity]], bad: [0, -1, '5', null, 4e12, NaN] },
+  keep: { good: [[0.5], [3e12], [Infinity, FOR_EVER]], bad: [0, -1, '5', null, 4e12, NaN] },
   label: { good: [['x'], [5, '5'], [null, 'null']], bad: [Symbol('label')] },
   limit: { good: [[1], [2 ** 31 - 1]], bad: [0, 1.5, '1', null, 2 ** 31] },
   maxTotal: { good: [[0.5], [1e9]], bad: [0, -1, '5', null, Infinity, NaN] },
