@@ -11,8 +11,8 @@ const { argumentError, describe } = require('../platform/errors.js');
 
 /** The remedy, for messages, if another thread cannot make a client like the user's. */
 const INSTEAD =
-  "Pass keeper: { module: '/path/of/a/file.js' }: the file exports a function that returns such a " +
-  'client (docs/CLUSTER.md, "Keeper").';
+  "Pass keeper: { module: '/path/of/a/file.js' }: the file exports a function that returns such " +
+  'a client (docs/CLUSTER.md, "Keeper").';
 
 /**
  * Throws if a value contains something that cannot be sent to another thread.
@@ -22,8 +22,8 @@ function requireCloneable(value, name) {
   if (isAnyArrayBuffer(value) || isArrayBufferView(value)) return;
   if (typeof value === 'function' || typeof value === 'symbol' || isInstance(value)) {
     throw argumentError(
-      `'keeper' cannot send the client's option '${name}' to its thread: it is ${describe(value)}. ` +
-        INSTEAD,
+      `'keeper' cannot send the client's option '${name}' to its thread: it is ` +
+        `${describe(value)}. ${INSTEAD}`,
     );
   }
   if (typeof value !== 'object' || value === null) return;

@@ -17,8 +17,8 @@ const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 /**
  * @typedef {object} Listener
  * @property {(message: Message) => void} [onStart]
- * @property {(message: Message, outcome: 'granted' | 'unavailable' | 'failed') => void} onWaited the
- *   wait is over. `unavailable` is the outcome of `ifAvailable`
+ * @property {(message: Message, outcome: 'granted' | 'unavailable' | 'failed') => void} onWaited
+ *   the wait is over. `unavailable` is the outcome of `ifAvailable`
  * @property {(message: Message) => void} [onLost] a lock was stolen, lost, or held for too long
  * @property {(message: Message, wasHeld: boolean) => void} onEnd the last of a request
  */

@@ -167,7 +167,7 @@ enum wlh_status wlh_bucket_open_file(struct wlh_agent *agent, uint32_t tag);
  *   cost     O(length); for a theft also O(locks held on the name), with a priority also
  *            O(different priorities in the queue). The call also does the work that this process
  *            deferred earlier. Before a refusal, it makes a system call for each process that holds
- *            the name or waits for it, until it finds a living process that justifies the refusal */
+ *            the name or waits for it, until a living process justifies the refusal */
 enum wlh_status wlh_request_a_lock(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, enum wlk_mode mode,
     enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,

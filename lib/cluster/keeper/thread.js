@@ -45,8 +45,8 @@ async function makeClient({ engine, client, module }) {
   const make = exported?.default ?? exported;
   if (typeof make !== 'function') {
     throw argumentError(
-      `The default export of 'keeper.module' (${module}) is ${describe(make)}; expected a function ` +
-        'that returns a client.',
+      `The default export of 'keeper.module' (${module}) is ${describe(make)}; expected a ` +
+        'function that returns a client.',
     );
   }
   return make();

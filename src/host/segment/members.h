@@ -54,12 +54,12 @@ enum {
 
 struct wlh_message {
   uint64_t cookie;
-  uint32_t request;
-  uint32_t agent;         /* `number` of wlh_cells_add_agent */
-  uint32_t news;          /* WLH_REPORTED_ bits; with STOLEN or PASSED the request has ended */
   uint64_t token;         /* if granted */
-  bool marked;            /* if granted, and not stolen since: whether the name is marked */
   struct wlh_thief thief; /* if stolen */
+  uint32_t request;
+  uint32_t agent; /* `number` of wlh_cells_add_agent */
+  uint32_t news;  /* WLH_REPORTED_ bits; with STOLEN or PASSED the request has ended */
+  bool marked;    /* if granted, and not stolen since: whether the name is marked */
 };
 
 /* Takes our mail, oldest first.

@@ -27,8 +27,8 @@ let count = 0;
 const nextName = () => `web-locks ${++count}`;
 
 /**
- * @param {any} client of pg, also of the user @param {Query} query @returns {Promise<any[]>} the rows
- *   of the last SELECT
+ * @param {any} client of pg, also of the user @param {Query} query
+ * @returns {Promise<any[]>} the rows of the last SELECT
  */
 async function rowsOf(client, query) {
   const result = await client.query({ ...query, types: RAW });

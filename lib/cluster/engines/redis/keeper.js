@@ -10,8 +10,8 @@ const { keyPrefixOf, kindOf } = require('./link.js');
 /** @import { Client } from './link.js' */
 
 /**
- * @typedef {{ kind: 'ioredis' | 'node-redis', file: string, options: any }} ClientPlan how to make a
- *   client like the user's
+ * How to make a client like the user's.
+ * @typedef {{ kind: 'ioredis' | 'node-redis', file: string, options: any }} ClientPlan
  */
 
 /**

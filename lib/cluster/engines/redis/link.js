@@ -58,7 +58,8 @@ const KNOWN = [
   [isRedis4, 'a client of redis 4 (createClient)', `${NODE_REDIS}: npm install redis@latest`],
   [
     (value) => isFunction(value.getMasterNode),
-    'a client of Sentinel (createSentinel of redis), which moves to another server without saying so',
+    'a client of Sentinel (createSentinel of redis), which moves to another server without ' +
+      'saying so',
     IOREDIS_BY_SENTINEL,
   ],
   [
@@ -68,7 +69,8 @@ const KNOWN = [
   ],
   [
     (value) => isFunction(value.invokeScript) && isFunction(value.customCommand),
-    'a client of @valkey/valkey-glide, which cannot be duplicated and does not say when it reconnects',
+    'a client of @valkey/valkey-glide, which cannot be duplicated and does not say when it ' +
+      'reconnects',
     'new Valkey(options) of iovalkey',
   ],
   [
@@ -97,8 +99,8 @@ function describeClient(client) {
   const [what, instead] = identify(client);
   return (
     `'client' is ${what}; expected a client of redis 5 or 6 (createClient, createCluster), of ` +
-    'ioredis 5 or 6 (Redis, with or without Sentinel; Cluster), or of iovalkey (Valkey; Cluster). ' +
-    `Pass ${instead}.`
+    'ioredis 5 or 6 (Redis, with or without Sentinel; Cluster), or of iovalkey (Valkey; ' +
+    `Cluster). Pass ${instead}.`
   );
 }
 
