@@ -24,7 +24,7 @@ function runCoordinator(locks, { timeout = TIMEOUT } = {}) {
   if (typeof locks?.once !== 'function') {
     throw typeError(
       RUN_COORDINATOR,
-      `The locks are ${describe(locks)}; expected a lock manager. Pass bucket.locks.`,
+      `'locks' is ${describe(locks)}; expected a lock manager, such as bucket.locks.`,
     );
   }
   return {

@@ -82,7 +82,7 @@ function hostError(status, what, doing) {
   return plainError(`web-locks: ${doing} failed${why}${rest}`, `ERR_WEB_LOCKS_SCOPE_${code}`);
 }
 
-/** The reason why an error or a warning does not name the holders of a lock. */
+/** Errors and warnings show this instead of the holders if the bucket is not open yet. */
 const notOpenError = () =>
   plainError('The storage bucket was not open yet.', 'ERR_WEB_LOCKS_SCOPE_NOT_OPEN');
 

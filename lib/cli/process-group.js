@@ -33,7 +33,7 @@ const keepProcessGroup = (endsWithUs) => loadAddon()?.keepProcessGroup(endsWithU
 const endProcessGroup = () => loadAddon()?.endProcessGroup();
 
 /**
- * Records which signal ends a child, which must just have been started.
+ * Records which signal ends a child. It must be called directly after the child was started.
  * @param {number} child its process id
  */
 const watchChild = (child) => loadAddon()?.watchChild(child);

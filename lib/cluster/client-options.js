@@ -22,7 +22,7 @@ function requireCloneable(value, name) {
   if (isAnyArrayBuffer(value) || isArrayBufferView(value)) return;
   if (typeof value === 'function' || typeof value === 'symbol' || isInstance(value)) {
     throw argumentError(
-      `'keeper' cannot send the client's option '${name}' to its thread: it is ` +
+      `'keeper' cannot send the client's option '${name}' to its thread: the value is ` +
         `${describe(value)}. ${INSTEAD}`,
     );
   }

@@ -1,5 +1,5 @@
-/* Ends the processes that the command line has started when the command line itself ends:
- * `web-locks run` must not leave its command running without the lock. */
+/* When the command line ends, ends the processes that it has started: `web-locks run` must not
+ * leave its command running without the lock. The file also finds out which signal has ended a child. */
 #ifndef WEB_LOCKS_PROCESS_GROUP_H
 #define WEB_LOCKS_PROCESS_GROUP_H
 

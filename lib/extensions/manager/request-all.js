@@ -419,7 +419,7 @@ function blockedScore(request) {
   for (let i = 0; i < list.length; i++) {
     if (options.mode === 'exclusive' || list[i].mode === 'exclusive') return 4;
   }
-  // Shared holders do not block a shared request, unless units are missing.
+  // Shared holders block a shared request only if it has a limit and too few units are free.
   return options.limit === undefined ? 2 : 4;
 }
 

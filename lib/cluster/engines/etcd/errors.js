@@ -194,7 +194,7 @@ const NO_GATEWAY =
   'as http://host:2379 (https: if etcd has a certificate), and start etcd without ' +
   '--enable-grpc-gateway=false';
 
-/** Whether nothing answers at this path: a redirect, which is not followed, or a missing page. */
+/** Whether the status shows that the gateway is not at this path. Redirects are not followed. */
 const isElsewhere = (/** @type {number} */ status) =>
   (status >= 300 && status < 400) || [404, 405, 410, 501].includes(status);
 

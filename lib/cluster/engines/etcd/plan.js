@@ -140,9 +140,9 @@ class StepPart {
     const isOther = op.mode === 'shared' && limit !== undefined && limit !== op.limit;
     const isAfterOne = isExclusiveTry(op) && this.#tried.has(op.name);
     if (isOther || isAfterOne) return isOther;
-    // The queue is read once, after all operations of the transaction, so it may not show the
-    // results of earlier operations of the name. An exclusive request with `maxPending` does not
-    // change those results, unless the name also has a shared request or a theft.
+    // An operation that is answered from the queue must not follow an earlier operation of the name
+    // in the same transaction: the queue is read once, after all of them. The exception is an
+    // exclusive request with `maxPending`, unless the name also has a shared request or a theft.
     const isCounted = op.kind === 'request' && op.mode === 'exclusive' && !this.#mixed.has(op.name);
     return needsQueue(op) && !isCounted && this.#names.has(op.name);
   }

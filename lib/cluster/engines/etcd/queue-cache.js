@@ -404,7 +404,7 @@ class QueueCache {
       followed.early.push({ events, revision });
       return;
     }
-    // The queue was read at this revision or a later one.
+    // If the queue was read at this revision or a later one, it already includes the events.
     if (revision <= followed.revision) return;
     followed.revision = revision;
     const { entries } = followed.queue;

@@ -130,7 +130,7 @@ class Queue {
   }
 
   /** How many requests wait ahead of a waiter. @param {Entry} entry */
-  waitingBefore(entry) {
+  countWaitersAhead(entry) {
     let count = 0;
     for (const one of this.entries.values()) {
       if (one.key === entry.key) break;

@@ -77,7 +77,7 @@ class Step {
     this.#parts++;
   }
 
-  /** The id that the transaction writes into the key of the session's steps, in each attempt. */
+  /** The id that the transaction writes into the session's step key, the same in each attempt. */
   get partId() {
     return `${this.number}.${this.#parts}`;
   }
@@ -138,7 +138,7 @@ class Step {
     if (op.maxPending < 0 || this.#tokenOf(op) || this.answers.has(op)) return;
     const queue = queues.get(op.name);
     const refused = full.get(op.name) ?? 0;
-    if (!entry || !queue || queue.waitingBefore(entry) - refused < op.maxPending) return;
+    if (!entry || !queue || queue.countWaitersAhead(entry) - refused < op.maxPending) return;
     this.#refuse(op, QUEUE_FULL);
     full.set(op.name, refused + 1);
   }

@@ -289,8 +289,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- Reaps the rows of a session in a queue if the session has expired. It also deletes a session that
--- has no other rows, because perhaps no sweep follows. It skips rows that a user guards, and
+-- If a session has expired, deletes its rows in the queue k. If the session has no other rows, it
+-- deletes the session, too, since a sweep may never come. It skips rows that a user guards, and
 -- sessions that are renewing or stepping.
 --
 --   Output   whether it deleted any row of the queue
@@ -428,7 +428,7 @@ BEGIN
       END IF;
     END IF;
     IF is_first THEN grants_from := (SELECT e.grants_from FROM web_locks.epoch e); END IF;
-    -- If there is no epoch, nothing is granted.
+    -- Without an epoch, or during its quarantine, nothing is granted.
     IF grants_from IS NULL OR clock_timestamp() < grants_from THEN RETURN; END IF;
     IF is_new THEN
       fits := true;
@@ -640,7 +640,7 @@ END $$;
 --
 --   Input    number: a value of the sequence, which the caller must draw while the name is locked.
 --            It becomes the ticket, and also the token unless this call grants other requests first
---   Output   the operation's entry of "step"
+--   Output   the code of this operation, as in the output of "step"
 CREATE OR REPLACE FUNCTION web_locks.request_one(
   me bigint, number bigint, waits bool, reference bigint, k bytea, its_name bytea, is_shared bool,
   its_limit int, its_weight int, most int, its_priority int, its_label bytea,
@@ -956,17 +956,18 @@ END $$;
 -- Ends the caller's session. On a connection without "open" or "hello", "awake" must run first, in
 -- a transaction of its own.
 --
---   Input    beyond, as of "sweep"
---   Output   as of "end_sessions"
+--   Input    beyond: see "sweep"
+--   Output   see "end_sessions"
 CREATE OR REPLACE FUNCTION web_locks.close(me bigint, beyond bytea) RETURNS bytea
 LANGUAGE plpgsql AS $$
 BEGIN
   RETURN web_locks.end_sessions(ARRAY[me], beyond, NULL, true);
 END $$;
 
--- Tickets and tokens. The sequence starts at the current time, so that tokens still grow if the
--- schema is created again. If no connection is left that used an old schema, a new schema has lost
--- nothing, so its epoch begins without a quarantine. Tables that were emptied have no epoch.
+-- Creates the sequence of tickets and tokens, and the first epoch. The sequence starts at the
+-- current time, so that tokens still grow if the schema is created again. The advisory lock is free
+-- only if no connection uses an earlier schema: then no lock can be lost, and the epoch begins without a
+-- quarantine. If the tables were only emptied, no epoch is created here.
 DO $create$ DECLARE
   first_life text := gen_random_uuid();
   is_new bool := false;

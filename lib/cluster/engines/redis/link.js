@@ -293,7 +293,10 @@ async function subscribeIoredis(client, channel, onMessage) {
 class RedisLink {
   #kind;
   #client;
-  /** The client for messages; a cluster, and a link without messages, has one client for both. */
+  /**
+   * The client that subscribes to the channels. In a cluster, and if there are no channels, it is
+   * `#client` itself.
+   */
   #subscriber;
   #isDown = false;
   /** Functions that reject the calls under way. @type {Set<(error: unknown) => void>} */

@@ -42,7 +42,7 @@ static struct {
 } guards[GUARDS];
 static struct wlk_mutex guards_mutex = WLK_MUTEX_INIT;
 
-/* There is one entry for each of wlh_port_cut_off_signals, in their order. `former` is written
+/* Entry i belongs to wlh_port_cut_off_signals[i], which may have fewer. `former` is written
  * under guards_mutex before on_bus_error, which reads it, is installed. */
 enum { SIGNALS = 2 };
 static struct {

@@ -113,8 +113,8 @@ size_t wlh_port_boot_name(char *name, size_t size);
 /* Returns NULL, or a sentence about what the calls below need and this system does not have. */
 const char *wlh_port_lack(void);
 
-/* The socket does not block and is not inherited. If it cannot be made or accepted, returns -1 and
- * sets errno. The caller prevents forks. */
+/* Both return a socket that does not block and is not inherited, or -1, with errno. The caller must
+ * prevent forks. */
 int wlh_port_socket(int type);
 int wlh_port_accept_one(int listener);
 

@@ -1,5 +1,5 @@
--- Reaps the rows of a session in a queue if the session has expired. It also deletes a session that
--- has no other rows, because perhaps no sweep follows. It skips rows that a user guards, and
+-- If a session has expired, deletes its rows in the queue k. If the session has no other rows, it
+-- deletes the session, too, since a sweep may never come. It skips rows that a user guards, and
 -- sessions that are renewing or stepping.
 --
 --   Output   whether it deleted any row of the queue

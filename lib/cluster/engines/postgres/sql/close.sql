@@ -1,8 +1,8 @@
 -- Ends the caller's session. On a connection without "open" or "hello", "awake" must run first, in
 -- a transaction of its own.
 --
---   Input    beyond, as of "sweep"
---   Output   as of "end_sessions"
+--   Input    beyond: see "sweep"
+--   Output   see "end_sessions"
 CREATE OR REPLACE FUNCTION web_locks.close(me bigint, beyond bytea) RETURNS bytea
 LANGUAGE plpgsql AS $$
 BEGIN

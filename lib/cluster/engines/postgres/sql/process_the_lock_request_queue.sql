@@ -78,7 +78,7 @@ BEGIN
       END IF;
     END IF;
     IF is_first THEN grants_from := (SELECT e.grants_from FROM web_locks.epoch e); END IF;
-    -- If there is no epoch, nothing is granted.
+    -- Without an epoch, or during its quarantine, nothing is granted.
     IF grants_from IS NULL OR clock_timestamp() < grants_from THEN RETURN; END IF;
     IF is_new THEN
       fits := true;

@@ -2,7 +2,7 @@
 --
 --   Input    number: a value of the sequence, which the caller must draw while the name is locked.
 --            It becomes the ticket, and also the token unless this call grants other requests first
---   Output   the operation's entry of "step"
+--   Output   the code of this operation, as in the output of "step"
 CREATE OR REPLACE FUNCTION web_locks.request_one(
   me bigint, number bigint, waits bool, reference bigint, k bytea, its_name bytea, is_shared bool,
   its_limit int, its_weight int, most int, its_priority int, its_label bytea,
