@@ -1,5 +1,6 @@
 /* When the command line ends, ends the processes that it has started: `web-locks run` must not
- * leave its command running without the lock. The file also finds out which signal has ended a child. */
+ * leave its command running without the lock. The file also finds out which signal has ended a
+ * child. */
 #ifndef WEB_LOCKS_PROCESS_GROUP_H
 #define WEB_LOCKS_PROCESS_GROUP_H
 

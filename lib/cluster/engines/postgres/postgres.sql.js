@@ -966,8 +966,8 @@ END $$;
 
 -- Creates the sequence of tickets and tokens, and the first epoch. The sequence starts at the
 -- current time, so that tokens still grow if the schema is created again. The advisory lock is free
--- only if no connection uses an earlier schema: then no lock can be lost, and the epoch begins without a
--- quarantine. If the tables were only emptied, no epoch is created here.
+-- only if no connection uses an earlier schema: then no lock can be lost, and the epoch begins
+-- without a quarantine. If the tables were only emptied, no epoch is created here.
 DO $create$ DECLARE
   first_life text := gen_random_uuid();
   is_new bool := false;
