@@ -99,9 +99,8 @@ class ServerClock {
   /** Of a program whose clock it is. */
   get environment() {
     return {
-      // The allocator of Redis asks for the time while the library, which allocates, is set up. A
-      // newer library (scripts/servers.sh) does not allocate then, and crashes with libc before it.
-      LD_PRELOAD: process.env.FAKETIME ? faketime : `${faketime}:libc.so.6`,
+      // The allocator of Redis asks for the time while the library, which allocates, is set up.
+      LD_PRELOAD: `${faketime}:libc.so.6`,
       FAKETIME_TIMESTAMP_FILE: this.#file,
       FAKETIME_NO_CACHE: '1',
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
@@ -468,12 +467,13 @@ function linesOf(bytes) {
  * @param {{ port: number }} [options.primary] that it follows, or a proxy of it
  * @param {string[]} [options.settings]
  * @param {ServerClock | null} [options.clock] null for that of this machine. By default a clock by
- *   which the server has run for an hour, so that a new bucket grants at once whatever its lease.
+ *   which the server has run for an hour, so that a new bucket grants at once whatever its lease;
+ *   without libfaketime the server has run for some seconds.
  * @returns {Promise<Redis>} a replica is up to date
  */
 async function startRedis({ primary, settings = [], clock } = {}) {
   const following = primary ? ['--replicaof', '127.0.0.1', String(primary.port)] : [];
-  const isAged = clock === undefined && faketime !== undefined;
+  const isAged = clock === undefined && Boolean(faketime);
   const its = isAged ? new ServerClock() : clock;
   const server = new Redis(newFolder(), await freePort(), [...following, ...settings], its);
   await server.start();

@@ -37,7 +37,7 @@ function faketimeLibrary() {
 const programs = {
   chromium: find('chromium', 'chromium-browser', 'google-chrome'),
   etcd: process.env.ETCD_SERVER || find('etcd'),
-  faketime: process.env.FAKETIME || faketimeLibrary(),
+  faketime: process.env.FAKETIME ?? faketimeLibrary(),
   openssl: find('openssl'),
   pgbouncer: process.env.PGBOUNCER || find('pgbouncer'),
   postgres: postgresFolder(),
