@@ -105,13 +105,20 @@ class KeeperThread {
   /** @param {FromThread} message */
   #handleMessage(message) {
     if (message.what === 'trouble') this.#kept.get(message.id)?.(message.error);
-    else this.#stopping.get(message.id)?.();
+    else this.#resolveStop(message.id);
+  }
+
+  /** @param {number} id */
+  #resolveStop(id) {
+    const resolve = this.#stopping.get(id);
+    this.#stopping.delete(id);
+    resolve?.();
   }
 
   #handleExit() {
     this.#isOver = true;
     this.#onEnd();
-    for (const resolve of this.#stopping.values()) resolve();
+    for (const id of this.#stopping.keys()) this.#resolveStop(id);
   }
 }
 
