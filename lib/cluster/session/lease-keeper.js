@@ -12,6 +12,8 @@
  *   locks of the session, and only the session can compare its list with the server's.
  */
 
+const { timesOf } = require('./lease.js');
+
 /** @import { Adapter, Seen } from '../adapter.js' */
 /** @import { Clock } from './clock.js' */
 /** @typedef {InstanceType<typeof import('./lease-cells.js').LeaseCells>} LeaseCells */
@@ -126,11 +128,7 @@ class LeaseKeeper {
       const adapter = await this.#useAdapter(call);
       if (call !== this.#call || this.#isStopped) return;
       const { ticket, seen, ttl, margin } = this.#keeping;
-      const times = {
-        sent: clock.monotonic(),
-        continuousSent: clock.continuous(),
-        wallSent: clock.wall(),
-      };
+      const times = timesOf(clock);
       const isExtended = (await adapter.extend?.(ticket, seen)) === true;
       if (this.#isStopped) return;
       // Even if this call was given up meanwhile, the server has extended the lease.

@@ -17,6 +17,16 @@
  * @property {number} wallSent
  */
 
+/**
+ * Returns the current times, for a call that is sent now.
+ * @param {Pick<Clock, 'monotonic' | 'continuous' | 'wall'>} clock @returns {Times}
+ */
+const timesOf = (clock) => ({
+  sent: clock.monotonic(),
+  continuousSent: clock.continuous(),
+  wallSent: clock.wall(),
+});
+
 class Lease {
   /**
    * The cells that the keeper's thread writes to; undefined without a keeper.
@@ -39,12 +49,7 @@ class Lease {
   }
 
   times() {
-    const clock = this.#clock;
-    return {
-      sent: clock.monotonic(),
-      continuousSent: clock.continuous(),
-      wallSent: clock.wall(),
-    };
+    return timesOf(this.#clock);
   }
 
   /**
@@ -86,4 +91,4 @@ class Lease {
   }
 }
 
-module.exports = { Lease };
+module.exports = { Lease, timesOf };
