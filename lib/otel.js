@@ -5,7 +5,7 @@
  * `@opentelemetry/api` (docs/FINDING-OUT.md).
  */
 
-const { followRequests } = require('./monitor/requests.js');
+const { followRequests, metricLabelOf } = require('./monitor/requests.js');
 
 /**
  * @typedef {object} Api the members of `@opentelemetry/api` that this file uses
@@ -19,11 +19,8 @@ const attributesOf = ({ label, mode, name }) => ({
   ...(label === undefined ? {} : { 'lock.label': label }),
 });
 
-/**
- * A metric has only the label of a lock, because there may be too many names for a metric.
- * @param {import('./monitor/requests.js').Message} message
- */
-const labelOf = ({ label = 'unlabelled' }) => ({ 'lock.label': label });
+/** @param {import('./monitor/requests.js').Message} message */
+const labelOf = (message) => ({ 'lock.label': metricLabelOf(message) });
 
 /**
  * Makes a span for each request, and metrics, until the returned function is called.

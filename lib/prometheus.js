@@ -5,7 +5,7 @@
  * (docs/FINDING-OUT.md).
  */
 
-const { followRequests } = require('./monitor/requests.js');
+const { followRequests, metricLabelOf } = require('./monitor/requests.js');
 
 /**
  * @typedef {object} Client the members of prom-client that this file uses
@@ -13,9 +13,6 @@ const { followRequests } = require('./monitor/requests.js');
  * @property {new (configuration: any) => any} Histogram
  * @property {any} register
  */
-
-/** Replaces a missing label. The names of locks are not used: a metric could have too many. */
-const NO_LABEL = 'unlabelled';
 
 /**
  * Collects metrics. The returned function ends this, and removes the metrics from the registry.
@@ -44,11 +41,11 @@ function collectMetrics({ Counter, Histogram, register: usual }, { register = us
     registers,
   });
   const stop = followRequests({
-    onWaited: ({ label = NO_LABEL, waited }, outcome) =>
-      wait.observe({ lock: label, outcome }, waited / 1e3),
-    onLost: ({ label = NO_LABEL }) => lost.inc({ lock: label }),
-    onEnd({ label = NO_LABEL, held }, wasHeld) {
-      if (wasHeld) hold.observe({ lock: label }, held / 1e3);
+    onWaited: (message, outcome) =>
+      wait.observe({ lock: metricLabelOf(message), outcome }, message.waited / 1e3),
+    onLost: (message) => lost.inc({ lock: metricLabelOf(message) }),
+    onEnd(message, wasHeld) {
+      if (wasHeld) hold.observe({ lock: metricLabelOf(message) }, message.held / 1e3);
     },
   });
   return () => {

@@ -65,4 +65,10 @@ function followRequests({ onStart, onWaited, onLost, onEnd }) {
   };
 }
 
-module.exports = { followRequests };
+/**
+ * The label of a lock, for metrics. Metrics have no names of locks, because there may be too many.
+ * @param {Message} message
+ */
+const metricLabelOf = ({ label = 'unlabelled' }) => label;
+
+module.exports = { followRequests, metricLabelOf };
