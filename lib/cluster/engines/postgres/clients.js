@@ -21,8 +21,9 @@ const isClientOfPg = (value) => 'processID' in value;
 const isPool = (value) =>
   !isClientOfPg(value) && isFunction(value.connect) && isFunction(value.query);
 
-const PG = '{ pool: new Pool({ connectionString }) }) with pg';
-const BESIDE = '{ pool: new Pool({ connectionString }) }) with a separate Pool of pg';
+const PG = 'openBucket(name, { pool: new Pool({ connectionString }) }) with pg';
+const BESIDE =
+  'openBucket(name, { pool: new Pool({ connectionString }) }) with a separate Pool of pg';
 const SQL = 'openBucket(name, { sql: postgres(connectionString) }) with postgres.js';
 
 /**
@@ -31,30 +32,35 @@ const SQL = 'openBucket(name, { sql: postgres(connectionString) }) with postgres
  * @type {[fits: (value: any) => unknown, what: string, instead: string][]}
  */
 const KNOWN = [
-  [postgresJs.isSql, 'the `sql` of postgres.js', '{ sql })'],
+  [postgresJs.isSql, 'the `sql` of postgres.js', 'openBucket(name, { sql })'],
   [
     postgresJs.isTransaction,
     'a postgres.js transaction',
-    '{ sql }), where `sql` is what postgres() returns',
+    'openBucket(name, { sql }), where `sql` is what postgres() returns',
   ],
   [isClientOfPg, 'a Client of pg, which has only one connection', PG],
-  [(value) => isFunction(value.$pool?.connect), 'a pg-promise database', '{ pool: db.$pool })'],
+  [
+    (value) => isFunction(value.$pool?.connect),
+    'a pg-promise database',
+    'openBucket(name, { pool: db.$pool })',
+  ],
   [
     (value) => '$client' in value && isFunction(value.transaction),
     'a Drizzle ORM database',
-    '{ pool: db.$client }) or openBucket(name, { sql: db.$client }), whichever it was made with',
+    'openBucket(name, { pool: db.$client }) or openBucket(name, { sql: db.$client }), whichever ' +
+      'it was made with',
   ],
   [(value) => isFunction(value.$queryRaw), 'a Prisma client', BESIDE],
   [(value) => isFunction(value.raw) && value.client, 'a Knex instance', BESIDE],
   [
     (value) => isFunction(value.getExecutor),
     'a Kysely instance',
-    '{ pool }), where `pool` is its Pool of pg',
+    'openBucket(name, { pool }), where `pool` is its Pool of pg',
   ],
   [(value) => isFunction(value.createQueryRunner), 'a TypeORM DataSource', BESIDE],
   [(value) => isFunction(value.authenticate), 'a Sequelize instance', BESIDE],
   [(value) => isFunction(value.unsafe) && value.reserve, "Bun's SQL client", `${PG} or ${SQL}`],
-  [isPool, 'a Pool of pg', '{ pool })'],
+  [isPool, 'a Pool of pg', 'openBucket(name, { pool })'],
 ];
 
 /** Settings that often describe a connection. */
@@ -67,7 +73,7 @@ function identify(value) {
     const known = KNOWN.find(([fits]) => fits(value));
     if (known) return [known[1], known[2]];
     if (SETTINGS.some((name) => typeof value[name] === 'string')) {
-      return ['an object of settings', '{ pool: new Pool(settings) }) with pg'];
+      return ['an object of settings', 'openBucket(name, { pool: new Pool(settings) }) with pg'];
     }
   }
   return [describe(value), `${PG}, or ${SQL}`];
@@ -76,9 +82,7 @@ function identify(value) {
 /** @param {string} option @param {any} value @param {string} expected */
 function clientError(option, value, expected) {
   const [what, instead] = identify(value);
-  return argumentError(
-    `'${option}' is ${what}; expected ${expected}. Write openBucket(name, ${instead}.`,
-  );
+  return argumentError(`'${option}' is ${what}; expected ${expected}. Write ${instead}.`);
 }
 
 const POOL = 'a Pool of pg 8';
