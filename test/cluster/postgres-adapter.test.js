@@ -1633,7 +1633,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       await taken.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE application_name = 'busy' AND pid <> pg_backend_pid()`);
       const [{ cause }] = await lost;
-      // Not after `next`: if the bucket has connected before it, only this client is left for it.
+      // If the bucket connects first, `next` waits for this client, so it is released first.
       taken.release();
       (await next).release();
       await bucket.close();
