@@ -27,7 +27,8 @@ const prelude = (before, body) => `
   const { once } = require('node:events');
   const assert = require('node:assert/strict');
   require('node:v8').setFlagsFromString('--expose-gc');
-  const gc = require('node:vm').runInNewContext('gc');
+  // There is no \`gc\` in Bun's contexts.
+  const gc = globalThis.Bun ? () => Bun.gc(true) : require('node:vm').runInNewContext('gc');
   const report = { finished: false, uncaught: [], warnings: [] };
   {
     const { stringify } = JSON;

@@ -18,11 +18,6 @@ module.exports = {
     // process.exit() while a worker blocks was seen not to end the process, 4 times in 12.
     'ends the process where the main thread has not loaded the package',
     'ends the process where its listeners were removed',
-    // They run a program that asks for `gc`, which Bun's contexts do not have.
-    'the holdTimeout option > does not keep the event loop alive',
-    'leaves no timer behind, however the request ends',
-    'pauses twice as long after each loss, up to 10 s, and as at first after a long term',
-    'locks.requestAll > the timeout is for all of them together',
   ],
   deno: [
     // The runtime formats stacks of its own by users' prepareStackTrace meanwhile, and hears what it throws.
