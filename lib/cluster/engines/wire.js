@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * The codes that the scripts of PostgreSQL and Redis send: a number for each answer, and a line of
- * text for each hint.
- */
+/** Parses what the scripts of PostgreSQL and Redis send: a code per answer, a line per hint. */
 
 const {
   ENDED,
@@ -43,7 +40,6 @@ function answerOf(code) {
 }
 
 /**
- * Emits the event that a message from the server announces.
  * @param {AdapterEvents} events
  * @param {string} line `g ref token` for a grant, `s ref thief` for a theft, `s ref ` for a request
  *   that has passed

@@ -1,15 +1,12 @@
 'use strict';
 
 /**
- * The adapter of Redis and Valkey (../../adapter.js). It calls the script of lua/ over
- * connections made from the user's client (link.js). A step is one run of the script, so it is
- * atomic. The script publishes grants and thefts on the channel of their session. Each renewal
- * publishes an echo on this channel: if the echo does not arrive, the session treats the connection
- * as down.
- *
- * All keys of a bucket have the same hash tag, so they are in the same slot of a cluster. With the
- * option `shards`, there are several tags. Each shard is a bucket with a session of its own, and
- * each name belongs to one shard.
+ * The adapter of Redis and Valkey (../../adapter.js). Each step is one run of the script of lua/,
+ * which is atomic, over a connection made from the user's client (link.js). The script publishes
+ * grants and thefts on the channel of their session. Each renewal publishes an echo on this
+ * channel: if the echo does not arrive, the adapter drops the connection. All keys of a bucket have
+ * the same hash tag, so they are in the same slot of a cluster. With the option `shards`, each
+ * shard is a bucket with its own tag and session, and each name belongs to one shard.
  */
 
 const { createHash, randomBytes } = require('node:crypto');
@@ -56,7 +53,7 @@ const VERSION = '6';
 /** @type {Record<RequestOp['kind'], string>} */
 const KINDS = { request: 'r', ifAvailable: 'i', steal: 't', pass: 'r', passIfAvailable: 'i' };
 
-/** How many steps may be under way. The script keeps the replies of this many steps. */
+/** How many steps may be under way. The script keeps the replies of as many (lua/main.lua). */
 const WINDOW = 4;
 
 /** An echo is late after this many milliseconds, or a sixth of the lease if that is less. */
@@ -68,9 +65,7 @@ const MOST_TOLD = 1_000;
 /** The most names of a group, since Redis does nothing else while it processes them. */
 const MOST = 1_000;
 
-/**
- * Keys that nobody renews expire after a week, so that administrators have time to inspect them.
- */
+/** Keys that nobody renews expire after a week: until then, administrators can inspect them. */
 const IDLE = 7 * 24 * 3_600_000;
 
 /** Short names stay readable in keys. */
@@ -103,11 +98,11 @@ class RedisAdapter {
   #ignoresFailover;
   /**
    * Whether `dead` proves that a step was not executed. It proves nothing with several shards,
-   * because other shards may have executed their parts, or with a cluster client, because it
-   * repeats unanswered commands by itself.
+   * because other shards may have executed their parts, or with a cluster client, which repeats
+   * unanswered commands by itself.
    */
   #isCertain;
-  /** The current connection. @type {Link | undefined} */
+  /** @type {Link | undefined} */
   #link;
   /** The connection that is being made. @type {Link | undefined} */
   #newLink;
@@ -115,11 +110,7 @@ class RedisAdapter {
   #singleCallLinks = new Map();
   /** The number of the connection in the session, by shard. @type {string[]} */
   #numbers = [];
-  /**
-   * The first arguments of steps, by shard. Building them for each step would be a measurable part
-   * of the cost of a lock.
-   * @type {string[][]}
-   */
+  /** The first arguments of all steps, by shard, built once per connection. @type {string[][]} */
   #heads = [];
   /** The session that `open` started last; '' for none. */
   #session = '';
@@ -138,21 +129,15 @@ class RedisAdapter {
    * @type {Map<number, { number: number, answer: Answer }>}
    */
   #answered = new Map();
-  /**
-   * The last step over several shards, until all shards have answered it.
-   * @type {SentStep | undefined}
-   */
+  /** The last step over several shards, until all have answered it. @type {SentStep | undefined} */
   #last;
-  /**
-   * The refs of the thefts that the last renewal listed. The next renewal confirms them.
-   * @type {Set<string>}
-   */
+  /** The refs of thefts that a renewal listed; the next one confirms them. @type {Set<string>} */
   #knownThefts = new Set();
   /** The last step that each shard had recorded at the last renewal. */
   #recorded;
   /** The greatest token that each shard has granted to us; each shard has tokens of its own. */
   #tokens;
-  /** Counts attempts to connect, and `dispose`; only the latest one takes effect. */
+  /** Grows with each attempt to connect, and with `dispose`: only the latest takes effect. */
   #generation = 0;
   #isDisposed = false;
   /**
@@ -467,7 +452,7 @@ class RedisAdapter {
     return [its, String(this.#tokens[shard])];
   }
 
-  /** Throws if the echo of the last renewal is late. */
+  /** Drops the connection and throws if the echo of the last renewal is late. */
   #checkEcho() {
     const isLate = performance.now() - this.#echoed > Math.min(this.#ttl / 6, LATE_ECHO);
     if (!isLate || this.#echoes.every((echo) => echo >= this.#echo)) return;
@@ -524,10 +509,7 @@ class RedisAdapter {
     for (const link of this.#singleCallLinks.keys()) link.drop();
   }
 
-  /**
-   * Drops the connection, including a connection that is still being made, and returns the new
-   * generation.
-   */
+  /** Drops the connection, even one that is still being made, and returns the new generation. */
   #dropLinks() {
     // The session may not have received the answer to the last renewal, so it may not know the
     // thefts that this answer listed.
@@ -566,7 +548,7 @@ class RedisAdapter {
   }
 
   /**
-   * Rejects if the server is unfit for locks. The result has the `run_id` of each shard's server.
+   * Rejects if a server is unfit for locks.
    * @param {Link} link @param {number} ttl @returns {Promise<{ needs: Needs, runs: string[] }>}
    */
   async #examine(link, ttl) {
@@ -663,10 +645,7 @@ class RedisAdapter {
     return [SHA, ...keys, command, session, `${number} ${pause} ${strict}`, String(idle)];
   }
 
-  /**
-   * The first arguments of a call that concerns the session.
-   * @param {number} shard @param {string} command
-   */
+  /** @param {number} shard @param {string} command */
   #ownArgumentsOf(shard, command) {
     return this.#argumentsOf(this.#prefixes[shard], command, this.#session, this.#numbers[shard]);
   }
@@ -715,7 +694,7 @@ async function run(link, prefix, args) {
   }
 }
 
-/** Throws if the script refused the session. @param {any} all @returns {string[]} */
+/** Throws if the script refused the call. @param {any} all @returns {string[]} */
 function checkReply(all) {
   const reply = Array.isArray(all) ? all : [all];
   if (reply[0] === DEAD) throw deadError();
@@ -725,8 +704,7 @@ function checkReply(all) {
 }
 
 /**
- * Returns the shorter remaining time of two quarantines. 0 means that there is no quarantine; then
- * the other time counts.
+ * The shorter of two quarantines in milliseconds, where 0 means that there is no quarantine.
  * @param {number} one @param {number} other
  */
 const shorterPause = (one, other) =>
@@ -736,11 +714,11 @@ const shorterPause = (one, other) =>
 const infoField = (info, name) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? '';
 
 /**
- * Checks that a primary stops accepting writes when a network partition isolates it. For this
- * purpose its configuration must require every replica that can be promoted. Returns after how many
- * seconds the primary stops (`lag`), and how many replicas it requires.
+ * Throws unless the primary stops accepting writes when a network partition isolates it. For this
+ * purpose its configuration must require every attached replica, because each can be promoted.
  * @param {Link} link @param {string} replication of INFO
- * @returns {Promise<{ lag: number, replicas: number }>}
+ * @returns {Promise<{ lag: number, replicas: number }>} the primary stops after `lag` seconds, and
+ *   requires `replicas` replicas
  */
 async function examineReplicas(link, replication) {
   /** @param {string} name */

@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * The errors of the Redis adapter, each with a `code` and a message that says what to do, and
- * `classify`, which decides whether another attempt makes sense.
- */
+/** The errors of the Redis adapter, with codes and advice, and their meanings for the session. */
 
 const { plainError } = require('../../../platform/errors.js');
 const { isLocal, isOfTls } = require('../../errors.js');

@@ -10,7 +10,7 @@ const { keyPrefixOf, kindOf } = require('./link.js');
 /** @import { Client } from './link.js' */
 
 /**
- * How to make a client like the user's.
+ * How to make a client like the user's: `file` exports its class.
  * @typedef {{ kind: 'ioredis' | 'node-redis', file: string, options: any }} ClientPlan
  */
 
@@ -67,10 +67,7 @@ function makeClient({ kind, file, options }, load) {
   return Class.create(options);
 }
 
-/**
- * The options of the adapters in the keeper's thread.
- * @param {any} options of `openBucket`
- */
+/** The options of the keeper's adapters. @param {any} options of `openBucket` */
 const adapterOptionsOf = ({ client, shards, strict, failover, prefix }) => ({
   ...{ shards, strict, failover },
   prefix: prefix ?? keyPrefixOf(client),

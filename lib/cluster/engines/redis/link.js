@@ -13,19 +13,13 @@ const { inspect } = require('node:util');
 const { explain, explainOfCluster } = require('./errors.js');
 const { SocketSignal } = require('./socket-signal.js');
 
-/**
- * @typedef {{ duplicate: (...options: any[]) => any }} Client the members of the user's client that
- *   this file uses
- */
+/** @typedef {{ duplicate: (...options: any[]) => any }} Client */
 
 /** @typedef {'ioredis' | 'ioredis cluster' | 'node-redis' | 'node-redis cluster'} Kind */
 
 const isFunction = (/** @type {unknown} */ value) => typeof value === 'function';
 
-/**
- * The kind of a client; undefined if the client is unknown.
- * @param {any} client @returns {Kind | undefined}
- */
+/** @param {any} client @returns {Kind | undefined} undefined for an unknown client */
 function kindOf(client) {
   if (!isFunction(client?.duplicate)) return undefined;
   if (isFunction(client.call)) return client.isCluster ? 'ioredis cluster' : 'ioredis';
@@ -91,10 +85,7 @@ function identify(value) {
   return [`an object of the class ${value.constructor?.name ?? 'Object'}`, NODE_REDIS];
 }
 
-/**
- * The message that says what a client that is not supported seems to be, and what to pass instead.
- * @param {any} client
- */
+/** Says what an unsupported client seems to be, and what to pass instead. @param {any} client */
 function describeClient(client) {
   const [what, instead] = identify(client);
   return (
@@ -104,10 +95,7 @@ function describeClient(client) {
   );
 }
 
-/**
- * The prefix that the user's client puts before its keys. Our duplicates of the client add none.
- * @param {any} client
- */
+/** The key prefix of the user's client, which its duplicates do not add. @param {any} client */
 const keyPrefixOf = (client) => (client.options ?? client._options)?.keyPrefix ?? '';
 
 /** Clients of node-redis that are connecting and have no socket yet. @type {WeakSet<object>} */
@@ -186,9 +174,8 @@ const KINDS = {
 
   'node-redis cluster': {
     isCluster: true,
-    // Without `minimizeConnections`, the client would connect to all nodes, and fail if a node is
-    // down. If it is destroyed while it connects, it would retry for ever and keep the process
-    // alive.
+    // Without `minimizeConnections`, the client would connect to all nodes, fail if one of them is
+    // down, and, if it is destroyed meanwhile, retry for ever and keep the process alive.
     duplicate: (/** @type {any} */ client, /** @type {AbortSignal} */ dropped) => {
       const { defaults } = client._options ?? {};
       // The client does not destroy sockets that are still connecting, so the signal does.
@@ -219,12 +206,9 @@ const KINDS = {
  * lease, and the session itself checks that the connection works.
  */
 const PATIENT = { socketTimeout: undefined, commandTimeout: undefined };
-/**
- * Options of node-redis: any number of calls may be under way, and all calls must go to the
- * primary.
- */
+/** For node-redis: any number of calls may be under way, and all calls go to the primary. */
 const PLENTY = { commandsQueueMaxLength: undefined, readonly: false };
-/** Options of ioredis: dropping a connection must not wait for the server to close it. */
+/** For ioredis: dropping a connection must not wait for the server to close it. */
 const AT_ONCE = { disconnectTimeout: 0 };
 const IOREDIS = {
   ...PATIENT,
@@ -293,10 +277,7 @@ async function subscribeIoredis(client, channel, onMessage) {
 class RedisLink {
   #kind;
   #client;
-  /**
-   * The client that subscribes to the channels. In a cluster, and if there are no channels, it is
-   * `#client` itself.
-   */
+  /** The client that subscribes: `#client` itself in a cluster, or if there are no channels. */
   #subscriber;
   #isDown = false;
   /** Functions that reject the calls under way. @type {Set<(error: unknown) => void>} */

@@ -21,8 +21,7 @@ function F.add_message(session, what)
   messages[#messages + 1] = { P .. ':c:' .. session, what }
 end
 
--- Makes a key expire long after all leases. On a server that evicts keys with an expiry, it never
--- expires.
+-- Makes a key expire long after all leases, or never on a server that evicts keys with an expiry.
 function F.expire_key_later(key)
   if idle > 0 then call('PEXPIRE', key, F.int(idle)) else call('PERSIST', key) end
 end

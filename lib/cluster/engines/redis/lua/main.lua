@@ -70,7 +70,6 @@ local fields = { INFO, nil, nil, nil, nil, nil, nil }
 
 -- @include step_fast.lua
 
--- The reply, and the messages to publish.
 local reply, messages = codes, nil
 
 -- The slow path.
@@ -129,13 +128,12 @@ if is_counted then last_text = F.int(last_number) end
 
 end
 
--- Records the step. Its replies are recorded unless executing the step again would give the same
--- replies.
+-- Records the step, and its replies unless executing the step again would give the same replies.
 if is_done then
   local n, count = ARGV[6], #fields
   fields[count + 1], fields[count + 2] = 'step', n
   if not is_repeatable then
-    -- The digit of the slot that keeps the step.
+    -- The number of the step modulo WINDOW, as text.
     fields[count + 3] = string.sub('0123', n % WINDOW + 1, n % WINDOW + 1)
     fields[count + 4] = n .. '\n' .. (codes[2] and table.concat(codes, '\n') or codes[1])
   end

@@ -5,8 +5,7 @@
 --   Output   open, epoch, ms to the end of the quarantine; or 'version' or 'shards' and the value
 --            that the bucket has
 
--- Compares the bucket's version and number of shards with the caller's. Returns what differs, or
--- nil.
+-- Returns what differs between the bucket's and the caller's version and shards, or nil.
 function F.find_mismatch()
   local it = call('HMGET', M, 'version', 'shards')
   if it[1] and it[1] ~= ARGV[10] then return { 'version', it[1] } end

@@ -11,7 +11,6 @@ local function next_number()
   return last_number
 end
 
--- Adds a row to the sums over the holders.
 local function count_holder(it, row)
   it.held, it.units, it.alone = it.held + 1, it.units + row.weight, row.mode == 'x'
 end
@@ -36,7 +35,7 @@ local function process_the_lock_request_queue(it, mine)
   end
 end
 
--- Writes the grant of a queued row.
+-- Writes the grant of a queued row, and notifies its session unless it is the caller's.
 function F.record_grant(it, row, mine)
   if row.rank > 0 then call('ZADD', F.queue_key(it.key), 0, F.entry_of(row)) end
   F.write_sums(it, row.member, F.queued_row_text(row))

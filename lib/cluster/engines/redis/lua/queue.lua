@@ -60,7 +60,6 @@ function F.remove_single(it, member)
   return one
 end
 
--- The entries of a queue from first to last.
 function F.entries(it, first, last)
   if it.one then return { F.entry_of(it.one) } end
   return call('ZRANGE', F.queue_key(it.key), first, last)
@@ -72,8 +71,7 @@ function F.reap(it)
   if it.count == 0 then return false end
   if not F.are_some_expired() then
     local _, first = F.split_member(F.member_of(F.entries(it, 0, 0)[1]))
-    -- The list of sessions lacks the session of this request, so somebody deleted the list and the
-    -- count of sessions.
+    -- If this request's session is not listed, somebody deleted the list and count of sessions.
     if first == me or call('ZSCORE', S, first) then return false end
     F.handle_missing_sessions()
   end
@@ -91,7 +89,6 @@ function F.reap(it)
   return found
 end
 
--- The row of the first waiter, or nil.
 function F.first_waiting(it)
   while it.held < it.count do
     local first = call('ZRANGE', F.queue_key(it.key), it.held, it.held, 'WITHSCORES')

@@ -55,8 +55,8 @@ function F.handle_missing_sessions()
   F.begin_epoch(pause, last_number)
 end
 
--- If the clock jumped, or nobody could renew for half a lease, late sessions get another lease,
--- once.
+-- If the clock jumped, or nobody could renew for half a lease, sessions get another whole lease. A
+-- late session gets it only once.
 function F.extend_late_leases(renewed)
   if renewed <= now and renewed >= now - 1000 then return end
   has_expired = nil
