@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * Makes errors with the codes of proper-lockfile. The messages are the same, too, except for a lost
- * lock.
- */
+/** Makes errors with proper-lockfile's codes and, except for a lost lock, with its messages. */
 
 /** @param {string} message @param {string} code @param {string} [file] @param {unknown} [cause] */
 function lockfileError(message, code, file, cause) {

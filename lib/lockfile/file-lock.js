@@ -1,6 +1,6 @@
 'use strict';
 
-/** The locks of files, and the table of the file locks that this thread holds. */
+/** Acquires and releases the locks of files, and keeps the table of this thread's file locks. */
 
 const { idOfBucket } = require('../backend/bucket-ids.js');
 const { HostBackend } = require('../backend/host.js');
@@ -14,13 +14,10 @@ const { compromisedError, lockedError } = require('./errors.js');
 
 /** @typedef {import('./path.js').Place} Place */
 
-/**
- * All programs use this bucket for their files. It can also be opened as
- * `openBucket('web-locks/lockfile')`.
- */
+/** All programs share this bucket. `openBucket('web-locks/lockfile')` opens it, too. */
 const backend = new HostBackend(idOfBucket('web-locks/lockfile'), '');
 
-/** The locks that this thread holds, by name. @type {Map<string, FileLock>} */
+/** The locks of this thread, by name. @type {Map<string, FileLock>} */
 const locks = new Map();
 
 /** @param {number} wait milliseconds */
@@ -66,7 +63,7 @@ class FileLock extends HeldRequest {
     locks.set(this.name, this);
   }
 
-  /** @param {unknown} error why the lock was not granted */
+  /** @param {unknown} error */
   #toError(error) {
     return error instanceof LockTimeoutError ? lockedError(this.#file, error) : error;
   }
@@ -82,10 +79,7 @@ class FileLock extends HeldRequest {
     this.#throwIfLost();
   }
 
-  /**
-   * Like `end`, but synchronous. If the release is deferred, it still happens before any later
-   * request of this thread.
-   */
+  /** Like `end`. A release that is deferred still precedes any later request of this thread. */
   endSync() {
     this.giveBack();
     this.#throwIfLost();
@@ -109,7 +103,7 @@ class FileLock extends HeldRequest {
   }
 }
 
-/** @param {Place} place @returns {FileLock | undefined} this thread's lock */
+/** @param {Place} place @returns {FileLock | undefined} */
 const heldHere = ({ name }) => locks.get(name);
 
 /** @param {Place} place @returns {Promise<boolean>} whether anybody holds the lock */
@@ -118,8 +112,7 @@ const isLocked = async ({ name }) => (await backend.query(name)).held.length > 0
 /** @param {Place} place @returns {boolean} whether anybody holds the lock */
 function isLockedSync({ file, name }) {
   const state = backend.querySync(name, ANSWER_MS);
-  // If there is no answer, a process was stopped while it changed the locks. `takeSync` throws the
-  // same error in this case.
+  // If there is no answer, a process was stopped while it changed the locks.
   if (!state) throw lockedError(file);
   return state.held.length > 0;
 }

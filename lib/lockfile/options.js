@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * Converts the options of proper-lockfile, except `stale` and `update`, because no lock becomes
- * stale.
- */
+/** Converts proper-lockfile's options. `stale` and `update` are ignored: no lock becomes stale. */
 
 const fs = require('node:fs');
 const { typeError } = require('../platform/errors.js');
@@ -16,9 +13,9 @@ const FOREVER = Number.POSITIVE_INFINITY;
  * @typedef {object} Options
  * @property {boolean} realpath
  * @property {any} fs needs `realpath` and `realpathSync`
- * @property {number} wait the longest wait in milliseconds
+ * @property {number} wait milliseconds; 0 for no wait, Infinity for no limit
  * @property {string | undefined} lockfilePath
- * @property {(error: Error) => void} onCompromised called if the lock is lost
+ * @property {(error: Error) => void} onCompromised
  */
 
 /** The default of `onCompromised` causes an uncaught exception. @type {(error: Error) => void} */
@@ -44,7 +41,7 @@ function toOptions(options) {
   };
 }
 
-/** @param {any} options @returns {Options} the options of a call that does not wait */
+/** @param {any} options @returns {Options} */
 function toSyncOptions(options) {
   const given = toOptions(options);
   if (given.wait > 0) throw syncError();
@@ -83,10 +80,7 @@ function waitOf(retries) {
   );
 }
 
-/**
- * @param {typeof DEFAULTS} options
- * @returns {number} milliseconds between the first and the last try
- */
+/** @param {typeof DEFAULTS} options @returns {number} milliseconds from first to last try */
 function totalPause({ retries, factor, minTimeout, maxTimeout, maxRetryTime, forever }) {
   if (forever || retries === FOREVER) return maxRetryTime;
   if (minTimeout > maxTimeout) {

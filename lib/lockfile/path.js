@@ -1,20 +1,16 @@
 'use strict';
 
-/** Finds the name of a file's lock: the real path that its lock file has in proper-lockfile. */
+/** Finds the name of a file's lock: the real path that proper-lockfile gives to its lock file. */
 
 const path = require('node:path');
 
 /** @typedef {import('./options.js').Options} Options */
 
-/**
- * @typedef {object} Place
- * @property {string} file
- * @property {string} name the name of its lock, which is the path of the lock file
- */
+/** @typedef {{ file: string, name: string }} Place a file and the name of its lock */
 
 /**
- * Yields each path that has to be resolved, and receives its real path, so that synchronous and
- * asynchronous callers share the rules.
+ * Yields each path whose real path it needs, and receives the real path from its caller, so that
+ * `placeOf` and `placeOfSync` share the rules.
  * @param {any} file @param {Options} options
  * @param {boolean} needsDirectory whether the directory of the lock file must exist
  * @returns {Generator<any, Place, string>}
