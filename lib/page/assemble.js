@@ -2,11 +2,8 @@
 
 /**
  * Assembles a page into one file that loads nothing, and whose content security policy allows only
- * its own script and style. Each page has a folder with a template, a style, and a script in parts;
- * this folder contains the parts that pages share.
- *
- * The parts of a script are CommonJS modules, as in Node.js. Each has a scope of its own, and may
- * require earlier parts by their file names, which must be unique.
+ * its own script and style. The script is put together from CommonJS modules. A module may require
+ * earlier modules; it finds them by file name, so the file names of a page must be unique.
  */
 
 const { createHash } = require('node:crypto');
@@ -16,10 +13,10 @@ const path = require('node:path');
 /** @param {string} file */
 const read = (file) => fs.readFileSync(file, 'utf8');
 
-/** @param {string} file a file of this folder */
+/** @param {string} file */
 const common = (file) => path.join(__dirname, file);
 
-/** @param {string} text @returns {string} a source for the policy */
+/** @param {string} text @returns {string} a source expression of the content security policy */
 const hash = (text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 
 const HEAD = `'use strict';
@@ -27,7 +24,7 @@ let module;
 const parts = {};
 const require = (path) => parts[path.split('/').at(-1)];`;
 
-/** @param {string[]} files @returns {string} the parts as one script */
+/** @param {string[]} files */
 function scriptOf(files) {
   const parts = files.map((file) => {
     const text = `(function (module, require) {\n${read(file)}})(module, require);`;
@@ -38,15 +35,13 @@ function scriptOf(files) {
 
 /**
  * @param {object} page
- * @param {string} page.folder contains the parts
- * @param {string} page.template a file with `{{name}}` for each inserted part: `style`, `script`,
- *   `policy`, and those of `more`
- * @param {string} page.style a file of the folder
- * @param {string[]} page.common parts of the script from this folder
- * @param {string[]} page.scripts the page's own parts of the script. Each part must come after the
- *   parts that it requires; the last part starts the page
- * @param {Record<string, string>} [page.more] the texts for further names in the template
- * @returns {{ html: string, policy: string }} the page and its content security policy
+ * @param {string} page.folder the directory of the page's own files
+ * @param {string} page.template has `{{style}}`, `{{script}}`, `{{policy}}`, and the keys of `more`
+ * @param {string} page.style
+ * @param {string[]} page.common modules from lib/page
+ * @param {string[]} page.scripts modules, each after those that it requires; the last one runs all
+ * @param {Record<string, string>} [page.more]
+ * @returns {{ html: string, policy: string }}
  */
 function assemble({ folder, template, style: own, common: shared, scripts, more }) {
   const style = read(common('base.css')) + read(path.join(folder, own));

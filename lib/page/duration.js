@@ -1,13 +1,9 @@
 'use strict';
 
-/**
- * Formats a duration for the terminal and for a page. This file must not require other files, which
- * the page would lack.
- */
+/** Formats durations in terminals and pages. It requires no other file: a page would lack that. */
 
 /**
- * Each row has a limit in milliseconds and, for times below it, the unit, the unit's length, and
- * the next smaller unit.
+ * For times below a limit (in milliseconds): the unit, its length, and the next smaller unit.
  * @type {[number, string, number, string][]}
  */
 const UNITS = [
@@ -17,10 +13,7 @@ const UNITS = [
 ];
 const LENGTHS = { s: 1000, m: 60_000, h: 3_600_000 };
 
-/**
- * @param {number} milliseconds NaN if unknown
- * @returns {string} such as 0.3s, 12s, 3m 5s, 2h 0m, 4d 7h
- */
+/** @param {number} milliseconds NaN if unknown @returns {string} such as 0.3s, 12s, 3m 5s, 2h 0m */
 function duration(milliseconds) {
   if (Number.isNaN(milliseconds)) return '?';
   if (milliseconds < 9950) return `${(milliseconds / 1000).toFixed(1)}s`;

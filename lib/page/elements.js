@@ -1,20 +1,16 @@
 'use strict';
 
-/**
- * Makes elements and formats numbers for pages. Texts of users must go into text nodes, never into
- * markup.
- */
+/** Makes elements and formats numbers for pages. User text goes into text nodes, never markup. */
 
 const element = (id) => document.getElementById(id);
 
-/** Longer texts are shown without their middle; the title of the element has the whole text. */
+/** Longer texts are shown without their middle; the element's title has the whole text. */
 const LONGEST = 200;
 const HEAD = 140;
 
 const brief = (text) =>
   text.length > LONGEST ? `${text.slice(0, HEAD)}…${text.slice(HEAD + 1 - LONGEST)}` : text;
 
-/** @returns {HTMLElement} a new element with the text */
 function make(tag, text = '', className = '') {
   const made = document.createElement(tag);
   made.textContent = brief(text);
