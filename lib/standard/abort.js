@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Lets requests follow AbortSignals. Each signal has one listener for all its requests, which is
- * removed when the last request stops following. The state of a signal is read from the platform's
- * internal slots, because users may have replaced the signal's properties and methods.
+ * Lets requests follow AbortSignals. All requests that follow a signal share one listener. The
+ * state of a signal is read from the platform's internal slots, because users may have replaced the
+ * signal's properties and methods.
  */
 
 const { addAbortListener } = require('node:events');
@@ -27,12 +27,11 @@ const getAbortedOfPlatform = getter('aborted');
 const getReasonOfPlatform = getter('reason');
 
 /**
- * Signals of another DOM, such as jsdom's. Their own members are used, which are user code and may
- * throw.
+ * Signals of another DOM, such as jsdom's. Their members are user code and may throw.
  * @type {WeakSet<object>}
  */
 const others = new WeakSet();
-/** Whether there are any `others`. If not, no signal has to be searched for among them. */
+/** While this is false, no signal has to be looked up in `others`. */
 let areOthersKnown = false;
 const addToWeakSet = uncurry(WeakSet.prototype.add);
 const isIn = uncurry(WeakSet.prototype.has);
@@ -40,15 +39,13 @@ const isIn = uncurry(WeakSet.prototype.has);
 /** @param {any} signal */
 const isOther = (signal) => areOthersKnown && isIn(others, signal);
 
-/**
- * A signal of another DOM whose state cannot be read counts as aborted, so that no abort is lost.
- * @param {any} signal @returns {boolean}
- */
+/** @param {any} signal @returns {boolean} */
 function getAborted(signal) {
   if (!isOther(signal)) return getAbortedOfPlatform(signal);
   try {
     return Boolean(signal.aborted);
   } catch {
+    // A signal whose state cannot be read counts as aborted, so that no abort is lost.
     return true;
   }
 }
@@ -63,16 +60,13 @@ function getReason(signal) {
   }
 }
 
-/**
- * An object that only inherits from a signal does not count as a signal.
- * @param {any} value @returns {value is AbortSignal}
- */
+/** @param {any} value @returns {value is AbortSignal} */
 function isAbortSignal(value) {
   try {
     getAbortedOfPlatform(value);
     return true;
   } catch (error) {
-    // After a stack overflow, the answer is unknown.
+    // The stack has overflowed, so it is unknown whether the value is a signal.
     if (error instanceof RangeError) throw error;
     return false;
   }
@@ -98,13 +92,13 @@ function isLikeAbortSignal(value) {
 /** @param {AbortSignal} signal @returns {{ reason: unknown } | undefined} undefined: not aborted */
 const abortedReason = (signal) => (getAborted(signal) ? { reason: getReason(signal) } : undefined);
 
-/** Whether a signal is notifying its followers of its abort. */
+/** Whether a signal is just notifying its followers of its abort. */
 let isTelling = false;
 
 /**
- * Reads the state of a signal again if a follower may have missed the abort: the followers are
- * being notified one after the other, or an earlier listener may have stopped the event.
- * @param {AbortSignal} signal @returns {{ reason: unknown } | undefined} as for `abortedReason`
+ * Like `abortedReason`, but reads the signal only if a follower may have missed its abort: the
+ * followers are being notified one after the other, or another listener may have stopped the event.
+ * @param {AbortSignal} signal
  */
 const missedReason = (signal) =>
   isTelling || !isSymbolKnown || isOther(signal) ? abortedReason(signal) : undefined;
@@ -116,9 +110,8 @@ const removeEventListener = uncurry(AbortSignal.prototype.removeEventListener);
 
 /**
  * The options that `addAbortListener` gives to a signal. In Node.js they contain a private symbol,
- * which makes sure that a listener is called even if another listener stops the event.
- * `addAbortListener` is not called for each signal, because it would call the signal's own methods,
- * and create one more object.
+ * which makes sure that a listener is called even if another listener stops the event. The function
+ * itself would call the signal's own methods, which may be user code, and create one more object.
  */
 const listenerOptions = (() => {
   let options = {};
@@ -151,8 +144,7 @@ const sizeOf = uncurry(
 const followings = new WeakMap();
 
 /**
- * Adds a follower. When the signal aborts, `signalToAbort` of each follower is called with the
- * signal's reason, in the order in which the followers were added.
+ * The signal will call `signalToAbort` of its followers in the order in which they were added.
  * @param {AbortSignal} signal must not be aborted @param {Follower} follower
  */
 function follow(signal, follower) {
@@ -208,7 +200,7 @@ function stopListening(signal, { listener, listening }) {
   else listening[dispose]();
 }
 
-/** @param {AbortSignal} signal its method may be user code @param {() => void} listener */
+/** @param {AbortSignal} signal @param {() => void} listener */
 function removeListenerOfOther(signal, listener) {
   try {
     signal.removeEventListener('abort', listener);
@@ -217,9 +209,7 @@ function removeListenerOfOther(signal, listener) {
   }
 }
 
-/**
- * Does nothing if the signal has aborted. @param {AbortSignal} signal @param {Follower} follower
- */
+/** @param {AbortSignal} signal @param {Follower} follower */
 function unfollow(signal, follower) {
   const following = getFrom(followings, signal);
   if (!following || !removeFrom(following.followers, follower)) return;

@@ -16,13 +16,12 @@ const {
 /** @typedef {InstanceType<typeof import('./lock-request.js').LockRequest>} LockRequest */
 
 /**
- * The request class, the options and the query of a lock manager: either as in the specification,
- * or extended. `check` throws if options do not fit together.
+ * The request class, the options and the query of a lock manager.
  * @typedef {object} Form
  * @property {(value: any, operation: string, isAbortSignal: (signal: any) => boolean) => any}
  *   toOptions
  * @property {any} defaultOptions
- * @property {(options: any) => void} check
+ * @property {(options: any) => void} check throws if the options do not fit together
  * @property {new (backend: Backend, name: string, options: any) => LockRequest} Request
  * @property {(backend: Backend, options: any) => any} query
  */
@@ -37,15 +36,14 @@ const QUERY = "'query' on 'LockManager'";
 let backendOf;
 
 /**
- * Counts the installations of a lock manager. An installed lock manager accepts signals of any DOM.
+ * An installed lock manager (lib/install.js) accepts signals of any DOM.
  * @type {(manager: LockManager, more: number) => void}
  */
 let addInstallations;
 
 /**
- * The lock manager of a storage bucket, as scripts see it (section 3.2 of the specification). Users
- * cannot construct one. By the rules of WebIDL, methods that return a promise reject it for every
- * error and do not throw.
+ * The lock manager of a storage bucket, as scripts see it (section 3.2 of the specification). By
+ * the rules of WebIDL, methods that return a promise reject it for every error and do not throw.
  */
 class LockManager {
   /** @type {Backend} */
@@ -91,8 +89,7 @@ class LockManager {
   }
 
   /**
-   * Section 3.2.2, "query()":
-   * https://www.w3.org/TR/2023/WD-web-locks-20230105/#dom-lockmanager-query
+   * Section 3.2.2: https://www.w3.org/TR/2023/WD-web-locks-20230105/#dom-lockmanager-query
    * @returns {Promise<any>} a LockManagerSnapshot
    */
   query() {

@@ -13,6 +13,8 @@ const { AbortController, DOMException } = require('../platform/realm.js');
 const { abortedReason, follow, missedReason, unfollow } = require('./abort.js');
 const { createLock } = require('./lock.js');
 
+/** @import { Backend, Disposition } from '../backend/contract.js' */
+
 /** @type {(context: any, call: () => void) => void} */
 const runIn = uncurry(/** @type {any} */ (AsyncResource.prototype.runInAsyncScope));
 
@@ -27,15 +29,15 @@ const runIn = uncurry(/** @type {any} */ (AsyncResource.prototype.runInAsyncScop
 
 /**
  * Follows the course of a request. An observer may run user code, and nothing here may depend on
- * what that code does. `arm` sets up the timers and signals that can end the wait of a request, and
- * `disarm` removes them. `onMiss` means that the lock is not available. `onEnd` is called once,
- * after all other calls.
+ * what that code does. `arm` sets up the timers that can end the wait of a request, and `disarm`
+ * removes them. `onMiss` means that the lock is not available. `onEnd` may be called repeatedly,
+ * and `onGrant` may follow it if the lock was lost before its grant was announced.
  * @typedef {{ arm: () => void, disarm: () => void, onStart: () => void, onGrant: () => void,
  *   onMiss: () => void, onLoss: (error: Error) => void, onAbort: (reason: unknown) => void,
  *   onFailure: (error: unknown) => void, onEnd: (error?: unknown) => void }} Observer
  */
 
-// The states of a request. A pending request was not made yet, or is in the queue.
+// A pending request was not made yet, or is in the queue.
 const PENDING = 0;
 const GRANTED = 1;
 const UNAVAILABLE = 2;
@@ -47,7 +49,7 @@ const ENDED = 4;
 /**
  * A lock request (section 2.5 of the specification) and, once granted, its lock (section 2.4), as
  * this thread knows it. Backends call it (`Requester` in contract.js), abort signals call it, and a
- * `Lock` reads it. Users never see it.
+ * `Lock` reads it.
  *
  * Each transition must change the state here and in the backend first, and notify users afterwards,
  * so that user code always finds the new state. A user's callback runs in a microtask of its own,
@@ -69,10 +71,8 @@ const ENDED = 4;
  *
  * If an error comes before `onThen`, `refusal` keeps it, and `onThen` rejects with it. A request
  * without a callback (`HeldRequest`) has no `answer` and no `onThen`: `resolve` and `reject` belong
- * to the users' promise, until it is settled.
- *
- * Promises, closures and fields are most of what a request costs (docs/internals/performance.md),
- * so the code creates no more of them than needed.
+ * to the users' promise, until it is settled. Promises, closures and fields are most of what a
+ * request costs (docs/internals/performance.md), so the code creates no more of them than needed.
  */
 class LockRequest {
   /** Identifies the request in its backend. */
@@ -85,8 +85,7 @@ class LockRequest {
   /** @type {((lock: any) => any) | undefined} */
   callback;
   /**
-   * This is an own property, so that the engine finds it without a search when a promise is
-   * resolved with the request.
+   * An own property, which the engine finds at once when it resolves a promise with the request.
    * @type {((resolve: Settle, reject: Settle) => void) | undefined}
    */
   // biome-ignore lint/suspicious/noThenProperty: a request is a thenable
@@ -105,9 +104,7 @@ class LockRequest {
 
   /**
    * Makes only the instance whose fields are the defaults; `initialize` sets up all requests.
-   * @param {import('../backend/contract.js').Backend} backend
-   * @param {string} name @param {any} options a LockOptions dictionary (section 3.2 of the
-   *   specification), perhaps with further options
+   * @param {Backend} backend @param {string} name @param {any} options
    */
   constructor(backend, name, options) {
     this.backend = backend;
@@ -119,15 +116,14 @@ class LockRequest {
     return this.options.mode;
   }
 
-  /** @returns {import('../backend/contract.js').Disposition} */
+  /** @returns {Disposition} */
   get disposition() {
     const { ifAvailable, steal } = this.options;
     if (steal) return 'steal';
     return ifAvailable ? 'ifAvailable' : 'wait';
   }
 
-  // The backend calls these members when something has happened. They must only change state
-  // (contract.js).
+  // The backend reports what has happened. These members must only change state (contract.js).
 
   granted() {
     this.state = GRANTED;
@@ -145,7 +141,7 @@ class LockRequest {
 
   /** @param {string} reason @param {() => Error | undefined} [cause] */
   lost(reason, cause) {
-    // The request may have been granted without this thread's knowledge.
+    // A pending request may have been granted without this thread's knowledge.
     if (this.state === GRANTED || this.state === PENDING) this.markLost(undefined, reason, cause);
   }
 
@@ -176,7 +172,6 @@ class LockRequest {
     this.resolveAnswer();
   }
 
-  /** Whether user code was called with the answer; valid after the answer was announced. */
   get isDelivered() {
     return this.callback === undefined;
   }
@@ -186,7 +181,7 @@ class LockRequest {
     const { loss } = this;
     if (this.state !== LOST || loss?.isAnnounced) return;
     this.publishLoss(fromEvents);
-    // The mark is set last: after a stack overflow, this function is called again.
+    // This field is set last: after a stack overflow, this function is called again.
     if (loss) loss.isAnnounced = true;
   }
 
@@ -241,18 +236,11 @@ class LockRequest {
     return released;
   }
 
-  /**
-   * Returns true if callbacks of earlier grants must still be called. Then the backend announces
-   * this grant after those grants.
-   */
   deferAnnouncement() {
     return this.backend.deferAnnouncement?.(this) === true;
   }
 
-  /**
-   * Arms the observer, which can end a pending request, then publishes the request and its answer.
-   * @param {boolean} isAnnouncedLater
-   */
+  /** @param {boolean} isAnnouncedLater whether `announceAnswer` will publish the grant */
   armAndNotify(isAnnouncedLater) {
     const { observer, options } = this;
     if (options.signal && this.state !== ENDED) follow(options.signal, this);
@@ -284,24 +272,19 @@ class LockRequest {
     return true;
   }
 
-  /**
-   * Ends the request if its signal has aborted without calling the listener.
-   * @param {AbortSignal} signal
-   */
+  /** @param {AbortSignal} signal */
   endIfAborted(signal) {
     const missed = missedReason(signal);
     if (missed) this.signalToAbort(missed.reason);
   }
 
-  /** @param {(lock: any) => any} callback the user's @param {any} lock */
+  /** @param {(lock: any) => any} callback @param {any} lock */
   callCallback(callback, lock) {
     return callback(lock);
   }
 
   /**
-   * Section 4.3, "signal to abort the request":
-   * https://www.w3.org/TR/2023/WD-web-locks-20230105/#signal-to-abort-the-request. The request
-   * follows its signal until its callback is called.
+   * Section 4.3: https://www.w3.org/TR/2023/WD-web-locks-20230105/#signal-to-abort-the-request
    * @param {unknown} reason
    */
   signalToAbort(reason) {
@@ -312,10 +295,7 @@ class LockRequest {
     this.backend.announce();
   }
 
-  /**
-   * Leaves the queue, or releases a lock that nobody has used yet.
-   * @returns {boolean} false if the request had already ended
-   */
+  /** @returns {boolean} false if the request had already ended */
   withdraw() {
     if (this.state !== PENDING && this.state !== GRANTED) return false;
     this.backend.withdraw(this);
@@ -379,7 +359,6 @@ class LockRequest {
     return this.state === GRANTED;
   }
 
-  /** The signal that aborts when the lock is lost. */
   get lossSignal() {
     this.loss ??= {};
     const loss = this.loss;
@@ -393,26 +372,21 @@ class LockRequest {
     return loss.controller.signal;
   }
 
-  /** Returns the error of the loss, which is created only once. */
   lossReason() {
     this.loss ??= {};
     this.loss.error ??= this.lossError(this.loss);
     return this.loss.error;
   }
 
-  /**
-   * The released promise of a lost lock rejects with this error (section 4.1 of the specification).
-   * @param {Loss} loss @returns {Error}
-   */
+  /** @param {Loss} loss @returns {Error} */
   lossError({ thief, reason }) {
     const how = reason === undefined ? `stolen by ${thief}` : `lost: ${reason}`;
     return new DOMException(`The lock was ${how}.`, 'AbortError');
   }
 
   /**
-   * Section 4.2, "release the lock":
-   * https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock. Afterwards `announce` of
-   * the backend must be called, to notify the requests that are granted.
+   * Section 4.2: https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock. Afterwards the
+   * caller must call `announce` of the backend, which notifies the requests that are granted.
    * @returns {Promise<void> | void}
    */
   release() {
@@ -440,8 +414,8 @@ class LockRequest {
 }
 
 /**
- * Puts the defaults of all fields on the prototype. So most requests need no properties of their
- * own for them, and no setter that users have put on `Object.prototype` is called.
+ * Puts the defaults of all fields on the prototype. So most requests need no own properties for
+ * them, and an assignment never calls a setter that users have put on `Object.prototype`.
  * @param {new (backend: any, name: string, options: any) => LockRequest} RequestClass
  */
 function setDefaults(RequestClass) {
@@ -449,10 +423,9 @@ function setDefaults(RequestClass) {
 }
 
 /**
- * Replaces the constructor: `super()`, which the engine does not inline, would cost 5 % of a
- * request.
- * @param {any} request @param {import('../backend/contract.js').Backend} backend
- * @param {string} name @param {any} options whose combination was checked
+ * Replaces the constructor: the engine does not inline `super()`, which costs 5 % of a request.
+ * @param {any} request @param {Backend} backend @param {string} name
+ * @param {any} options options that were checked to fit together
  */
 function initialize(request, backend, name, options) {
   request.tag = NO_TAG;
@@ -467,11 +440,7 @@ function initialize(request, backend, name, options) {
   request.then = undefined;
 }
 
-/**
- * Makes the backend mark the lock as lost if the lease has ended and no event has reported that
- * yet.
- * @param {LockRequest} request
- */
+/** `holds` marks the lock as lost if its lease has ended. @param {LockRequest} request */
 function loseIfExpired(request) {
   try {
     request.backend.holds?.(request);
@@ -481,8 +450,7 @@ function loseIfExpired(request) {
 }
 
 /**
- * Makes the released promise of a pending request. A reaction of `answer` keeps the async context,
- * as an async function would, and needs much less memory.
+ * A reaction of `answer` keeps the async context, like an async function, and needs less memory.
  * @param {Promise<any>} answer
  */
 const releasedPromise = (answer) =>
@@ -496,8 +464,8 @@ function makeThenable(request) {
 }
 
 /**
- * Works even if user code has replaced parts of promises, because async functions do not use the
- * replaced parts.
+ * If user code has replaced the constructor of promises, `then` would call the new one. An async
+ * function always returns a native promise.
  * @param {Promise<any>} answer @returns {Promise<any>}
  */
 async function outcomeAfter(answer) {
@@ -505,9 +473,9 @@ async function outcomeAfter(answer) {
 }
 
 /**
- * Makes a request a thenable, so that its outcome settles the released promise. The engine calls
- * this in a microtask of its own. The functions that settle the promise exist only from here on, so
- * they cost nothing while the request waits.
+ * Receives the functions that settle the released promise: the `then` of an answered request. The
+ * engine creates these functions only now, so they cost nothing while the request waits, and calls
+ * `onThen` in a microtask of its own.
  * @this {LockRequest} @param {Settle} resolve @param {Settle} reject
  */
 function onThen(resolve, reject) {
@@ -522,8 +490,7 @@ function onThen(resolve, reject) {
 }
 
 /**
- * Runs the callback, releases the lock, then settles the released promise (section 2.4 of the
- * specification).
+ * Runs the callback, then releases the lock, then settles the released promise (section 2.4).
  * @param {LockRequest} request @param {(lock: any) => any} callback
  */
 async function runCallback(request, callback) {
@@ -538,16 +505,14 @@ async function runCallback(request, callback) {
     settle = request.reject;
     result = error = reason;
   }
-  // The waiting promise has settled.
   const released = request.release();
   if (released) await released;
-  // The release has found that the lock was lost, so the promise must reject with the loss.
+  // The release has found that the lock was lost: `announce` rejects the promise with the loss.
   if (request.state === LOST) {
     request.backend.announce();
     return;
   }
-  // These functions refer to the promise and to everything that it refers to, which must remain
-  // collectable.
+  // These functions refer to the promise, which must remain collectable.
   request.resolve = undefined;
   request.reject = undefined;
   settle?.(result);

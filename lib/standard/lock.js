@@ -12,10 +12,7 @@ const own = Symbol('own');
 /** @type {(lock: any, operation: string) => LockRequest} throws if the value is not a lock */
 let requestOf;
 
-/**
- * A held lock, which the callback of `LockManager.request` receives (section 3.3 of the
- * specification). Users cannot construct one.
- */
+/** A held lock, which the callback of a request receives (section 3.3 of the specification). */
 class Lock {
   /** @type {LockRequest} */
   #request;

@@ -2,8 +2,7 @@
 
 /**
  * The conversions of WebIDL that the API needs, and the shape of its interfaces. A conversion that
- * fails throws a TypeError; methods that return promises turn this error into a rejection.
- * `operation` and `what` name the call and the argument in the error's message.
+ * fails throws a TypeError whose message names the call (`operation`) and the argument (`what`).
  */
 
 const { inspect } = require('node:util');
@@ -37,10 +36,7 @@ function toDOMString(value, operation, what) {
   return `${value}`;
 }
 
-/**
- * @param {string} name @throws {DOMException} if the specification reserves the name (section
- *   3.2.1, step 5)
- */
+/** Section 3.2.1, step 5. @param {string} name @throws {DOMException} if the name is reserved */
 function checkName(name) {
   if (name[0] === '-') {
     throw notSupportedError(`The name ${quote(name)} starts with '-': such names are reserved.`);
@@ -99,8 +95,7 @@ function requireArguments(count, needed, operation) {
 }
 
 /**
- * Gives a class the properties of a WebIDL interface: enumerable members and a
- * `Symbol.toStringTag`.
+ * Gives a class the enumerable members and the `Symbol.toStringTag` of a WebIDL interface.
  * @param {Function} interfaceClass @param {string[]} members names on the prototype
  */
 function defineInterface(interfaceClass, members) {
@@ -115,7 +110,6 @@ function defineInterface(interfaceClass, members) {
 }
 
 /**
- * Rejects unknown options, so that a misspelt one is noticed.
  * @param {any} options @param {readonly string[]} names @param {string} operation
  * @param {readonly string[]} [more] further names
  */
