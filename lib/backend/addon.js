@@ -11,22 +11,18 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  * @property {(clientPrefix: string, threadId: number, threadName: string, exchange: ArrayBuffer,
  *   drain: () => void) => string | number} start
  * @property {(bucket: string) => ManagerHandle | number} openManager
- * @property {(manager: ManagerHandle) => number} closeManager requires a manager without requests
+ * @property {(manager: ManagerHandle) => number} closeManager requires that it has no requests
  * @property {(manager: ManagerHandle, name: string) => void} request
  * @property {(manager: ManagerHandle, name: string, label: string, inside: Uint32Array | undefined)
  *   => Snapshot | undefined} requestExtra
  * @property {(timeout: number) => Snapshot | undefined} wait
- * @property {() => void} release
- * @property {() => number} isMarked
- * @property {(keep: number) => number} releaseAndMark
- * @property {() => void} abort
- * @property {(tag: number) => number} undo
- * @property {(woken: boolean) => number} drain
+ * @property {() => void} release @property {() => void} abort
+ * @property {() => number} isMarked @property {(keep: number) => number} releaseAndMark
+ * @property {(tag: number) => number} undo @property {(woken: boolean) => number} drain
  * @property {() => number} continuousNow milliseconds of a clock that also counts while the machine
  *   sleeps and that nobody can set; negative if there is none
  * @property {(endsWithUs: boolean) => void} keepProcessGroup see lib/cli/process-group.js
- * @property {() => void} endProcessGroup
- * @property {(child: number) => void} watchChild
+ * @property {() => void} endProcessGroup @property {(child: number) => void} watchChild
  * @property {() => number} signalOfChild
  * @property {(manager: ManagerHandle) => Snapshot | number} snapshot
  * @property {(manager: ManagerHandle, name: string, pending: boolean) => Snapshot | number}
@@ -40,12 +36,9 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  * @property {(opening: ManagerHandle) => number} hostReady
  * @property {(opening: ManagerHandle, name: string) => number} hostRequest
  * @property {(opening: ManagerHandle, name: string, label: string) => number} hostRequestExtra
- * @property {(timeout: number) => number} hostWait
- * @property {() => number} hostRelease
- * @property {() => number} hostIsMarked
- * @property {(keep: number) => number} hostReleaseAndMark
- * @property {() => number} hostAbort
- * @property {() => number} hostEnd
+ * @property {(timeout: number) => number} hostWait @property {() => number} hostRelease
+ * @property {() => number} hostIsMarked @property {(keep: number) => number} hostReleaseAndMark
+ * @property {() => number} hostAbort @property {() => number} hostEnd
  * @property {(opening: ManagerHandle, name: string | undefined, pending: boolean) => number}
  *   hostSnapshot
  * @property {(opening: ManagerHandle, timeout: number) => number} hostWaitForSnapshot
@@ -64,9 +57,8 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  *   'WLH_OK' | 'WLH_GRANTED' | 'WLH_PENDING' | 'WLH_NOT_AVAILABLE' | 'WLH_STOLEN' |
  *   'WLH_DEADLOCK' | 'WLH_OTHER_LIMIT' | 'WLH_QUEUE_FULL' | 'WLH_NO_MEMORY' | 'WLH_UNSUPPORTED' |
  *   'WLH_VERSION' | 'WLH_FULL' | 'WLH_LOST' | 'WLH_CLOSED' | 'WLH_NEWS_NOT_AVAILABLE' |
- *   'WLH_NEWS_OTHER_LIMIT' |
- *   'WLH_NEWS_QUEUE_FULL' | 'WLH_NEWS_FAILED' | 'WLH_NEWS_LOST' | 'WLH_NEWS_RELEASED' |
- *   'WLH_NEWS_SNAPSHOT' | 'WLH_NEWS_READY' | 'NEWS_OF_HOST' | 'AGREEMENT' |
+ *   'WLH_NEWS_OTHER_LIMIT' | 'WLH_NEWS_QUEUE_FULL' | 'WLH_NEWS_FAILED' | 'WLH_NEWS_LOST' |
+ *   'WLH_NEWS_RELEASED' | 'WLH_NEWS_SNAPSHOT' | 'WLH_NEWS_READY' | 'NEWS_OF_HOST' | 'AGREEMENT' |
  *   'EXCHANGE_EVENT_COUNT' | 'EXCHANGE_TAG' | 'EXCHANGE_MODE' | 'EXCHANGE_OPTION' |
  *   'EXCHANGE_THIEF' | 'EXCHANGE_TOKEN' | 'EXCHANGE_LIMIT' | 'EXCHANGE_WEIGHT' |
  *   'EXCHANGE_MAX_PENDING' | 'EXCHANGE_PRIORITY' | 'EXCHANGE_STATUS' | 'EXCHANGE_EVENTS' |
@@ -90,8 +82,8 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
 const addon = loadBinary();
 
 /**
- * The offsets in the exchange (src/binding/environment.h), an array of 32-bit numbers that passes
- * arguments and results of calls of the addon.
+ * The offsets in the exchange (src/binding/environment.h), an array of 32-bit numbers through which
+ * calls of the addon pass arguments and results.
  */
 const {
   EXCHANGE_EVENT_COUNT: EVENT_COUNT,
@@ -108,9 +100,8 @@ const {
   EXCHANGE_MAX_PENDING: MAX_PENDING,
   /** The priority is signed. */
   EXCHANGE_PRIORITY: PRIORITY,
-  /** The result of a call about one request. */
   EXCHANGE_STATUS: STATUS,
-  /** The first event begins here. The offsets within an event follow. */
+  /** The first event begins here; the EVENT_ constants are offsets within an event. */
   EXCHANGE_EVENTS: EVENTS,
   EVENT_SIZE,
   EVENT_TAG,
@@ -125,12 +116,7 @@ const NO_MAXIMUM = 2 ** 32 - 1;
 /** The most events that the exchange holds. If it is full, the addon may have further events. */
 const EVENT_CAPACITY = 256;
 
-/**
- * @template T
- * @param {T | number} result a value, or a status @param {string} doing the operation, for
- *   messages
- * @returns {T}
- */
+/** @template T @param {T | number} result or a status @param {string} doing @returns {T} */
 function valueOrThrow(result, doing) {
   if (typeof result === 'number') throw errorOf(result, doing);
   return result;

@@ -10,8 +10,7 @@ const MOST = 64;
 const LEAST = MOST / 2 - 1;
 
 /**
- * Leaves at least half of the text to each of the two names. The shared tables truncate the end of
- * the thread's name.
+ * Long names get half of the text each; the shared tables truncate the end of the thread's name.
  * @param {string} program without a NUL @param {string} threadName
  */
 function agentName(program, threadName) {

@@ -22,7 +22,7 @@ const addTo = uncurry(Set.prototype.add);
 /** Emptying a shorter list would save too little memory to be worth the work. */
 const LEAST_TO_DROP = 1024;
 
-/** @param {number} thread its id */
+/** @param {number} thread */
 const clientPrefix = (thread) => `node-${process.pid}-${thread}-`;
 
 /** @param {Requester} request */
@@ -34,10 +34,7 @@ const announceLossFromEvents = (lock) => lock.announceLoss(true);
 
 /** A queue of requests that must still be announced to users. */
 class Unannounced {
-  /**
-   * The array is not shortened with the queue, because truncating it is slow.
-   * @type {(Requester | undefined)[]}
-   */
+  /** Stays as long as it is when the queue shrinks. @type {(Requester | undefined)[]} */
   #requests = [];
   #first = 0;
   #end = 0;
@@ -85,8 +82,8 @@ class Unannounced {
 }
 
 /**
- * The agent of this thread: the requests that the core knows, by tag, and the events about them
- * that are not applied or announced yet. All backends of the thread share it.
+ * The agent of this thread: the requests that the addon knows, by tag, and the events about them
+ * that are not announced yet. All native and host backends of the thread share it.
  */
 class Agent {
   #requests = new TagTable();
@@ -94,9 +91,8 @@ class Agent {
   #taken = 0;
   /** Counts announcements that are due, and is set to 0 once all are done. */
   unannounced = 0;
-  /** Answers to announce, oldest first. */
+  /** Also contains requests that failed. */
   #grants = new Unannounced();
-  /** Losses to announce, oldest first. */
   #losses = new Unannounced();
   /** The request whose grant was announced last. @type {Requester | undefined} */
   lastAnnounced;
@@ -118,7 +114,7 @@ class Agent {
     );
   }
 
-  /** Returns a name that is unique in the process. */
+  /** The name is unique in the process. */
   uniqueName() {
     return `${this.clientId} ${++this.#names}`;
   }
@@ -136,15 +132,14 @@ class Agent {
   /**
    * Applies the events that a call of the addon left in the exchange, and then the events that did
    * not fit into it. It must run after each call, and before a call if a stack overflow left events
-   * unapplied. Nothing called from here may call the addon or user code (contract.js), because
-   * that would call this function again.
+   * unapplied. contract.js says what must not be called meanwhile.
    * @throws {unknown} stack overflow; the event loop then applies the remaining events
    */
   applyEvents() {
     try {
       this.#applyExchange();
     } catch (error) {
-      // The caller may have nothing to undo, so this call makes the event loop apply the rest.
+      // Makes the event loop apply the rest; the caller may have no request to undo.
       addon.undo(NO_TAG);
       throw error;
     }
@@ -173,11 +168,7 @@ class Agent {
     if (request) /** @type {any} */ (request.backend).applyEvent(request, at);
   }
 
-  /**
-   * Applies all events of the core.
-   * @param {boolean} woken whether this is the reaction to a wake-up; then the next event wakes the
-   *   thread again
-   */
+  /** @param {boolean} woken whether this is a wake-up; then the next event causes another one */
   drainEvents(woken) {
     this.applyEvents();
     addon.drain(woken);
@@ -199,8 +190,7 @@ class Agent {
 
   /**
    * @param {Requester} request
-   * @param {string | import('./contract.js').Thief} thief a client id, with the process id if it is
-   *   known
+   * @param {string | import('./contract.js').Thief} thief a client id, or also the process id
    */
   applyTheft(request, thief) {
     if (typeof thief === 'string') request.stolen(thief);
@@ -243,11 +233,7 @@ class Agent {
     return tokens;
   }
 
-  /**
-   * Returns true if callbacks of earlier grants must still be called. Then the agent announces this
-   * grant after those grants.
-   * @param {Requester} request
-   */
+  /** See contract.js. @param {Requester} request */
   deferAnnouncement(request) {
     const isFirst = this.#grants.isEmpty;
     if (isFirst) this.#forgetDelivered();
@@ -326,9 +312,8 @@ class Agent {
 }
 
 /**
- * The agent is a property of the addon's exports, so that there is only one, even if this file is
- * evaluated several times. The module registry of a test runner, for example, evaluates the file
- * again but gets the same addon.
+ * The agent is a property of the addon's exports, so that a thread has only one: a test runner, for
+ * example, may evaluate this file again, but gets the same addon.
  */
 addon.agent ??= new Agent();
 /** @type {Agent} */

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Finds the native binary. If the environment names a file, it is this file. Otherwise it is a
- * local build, or else the prebuilt binary that the package contains for the platform.
+ * Loads the native binary: the file that WEB_LOCKS_BINARY names; without this variable, a local
+ * build, or else the prebuilt binary that the package contains for the platform.
  */
 
 const { Buffer } = require('node:buffer');
@@ -28,10 +28,7 @@ const BUILD =
 /** Paths relative to the root of the package. */
 const BUILT = ['build/Release', 'build/Debug', 'src/build/Release'];
 
-/**
- * @param {string} place @returns {any} @throws {Error} if there is no binary at this path, or none
- *   for this platform
- */
+/** @param {string} place @returns {any} @throws {Error} if the binary is missing or not loadable */
 function requireFrom(place) {
   // Bundlers look for literal paths; inside `try` they accept paths that do not exist.
   try {
@@ -66,16 +63,15 @@ function requireFrom(place) {
   }
 }
 
-/** The path of the package's prebuilt binary for this process. */
 function prebuildPlace() {
   const libc = process.platform === 'linux' && usesMusl() ? '-musl' : '';
   return `prebuilds/${process.platform}-${process.arch}${libc}`;
 }
 
 /**
- * Inspects the process itself, because files of the distribution may describe another libc. The
- * executable names a dynamic loader, which belongs to the libc. If the executable names none or
- * cannot be read, a diagnostic report shows the libc, but takes some milliseconds.
+ * Inspects the process itself, because files of the distribution may describe another libc. Most
+ * executables name the dynamic loader of their libc. For the others, a diagnostic report shows the
+ * libc, but takes some milliseconds.
  */
 function usesMusl() {
   const loader = /\/ld-(musl|linux)-[-\w]+\.so\.\d\0/.exec(firstBytesOf(process.execPath));
@@ -92,10 +88,7 @@ function usesMusl() {
   }
 }
 
-/**
- * Returns the headers of an executable, and the name of its loader, which follows them.
- * @param {string} program
- */
+/** Returns the headers of an executable, and the name of its loader. @param {string} program */
 function firstBytesOf(program) {
   const bytes = Buffer.alloc(4096);
   try {
@@ -109,7 +102,7 @@ function firstBytesOf(program) {
 /** @param {string} place */
 const fileIn = (place) => path.join(__dirname, '..', '..', place, 'web_locks.node');
 
-/** @returns {Generator<[file: string, load: () => any]>} in the order in which they are tried */
+/** @returns {Generator<[file: string, load: () => any]>} */
 function* candidates() {
   const named = process.env.WEB_LOCKS_BINARY;
   if (named) {
@@ -125,10 +118,7 @@ function* candidates() {
   yield [fileIn(place), () => requireFrom(place)];
 }
 
-/**
- * The error for a binary of another build: an old file, or a file that the environment names.
- * @param {string} file
- */
+/** @param {string} file */
 function otherVersionError(file) {
   const remedy = process.env.WEB_LOCKS_BINARY
     ? 'WEB_LOCKS_BINARY names this file: unset the variable, or name a binary of this version.'
@@ -143,9 +133,8 @@ function otherVersionError(file) {
 
 /**
  * @returns {any} the exports of the binary
- * @throws {Error} `ERR_WEB_LOCKS_INCOMPATIBLE`: the binary belongs to another version
- * @throws {Error} `ERR_WEB_LOCKS_NOT_LOADED`: no binary could be loaded; the message says what was
- *   tried and what to do
+ * @throws {Error} `ERR_WEB_LOCKS_INCOMPATIBLE`: the binary belongs to another version;
+ *   `ERR_WEB_LOCKS_NOT_LOADED`: no binary could be loaded
  */
 function loadBinary() {
   const attempts = [];

@@ -9,12 +9,10 @@ const isIn = uncurry(Set.prototype.has);
 /**
  * Leaves out locks that were granted to this thread without its knowledge: such a lock may belong
  * to the very request whose blockers are wanted.
- * @param {LockDetails[]} holders of the name @param {string} clientId of this thread
- * @param {() => Set<bigint>} tokensOf returns the tokens of the locks that this thread knows to be
- *   its own. `tokensOf` searches all requests of the thread, so it is called only if the thread is
- *   among the holders
- * @returns {LockDetails[] | undefined} undefined if no holder is left, because the blockers are
- *   unknown then
+ * @param {LockDetails[]} holders @param {string} clientId of this thread
+ * @param {() => Set<bigint>} tokensOf returns the tokens of the locks on the name that this thread
+ *   knows to be its own; slow, so it is called only if the thread is among the holders
+ * @returns {LockDetails[] | undefined} undefined if no holder is left: the blockers are unknown
  */
 function findBlockers(holders, clientId, tokensOf) {
   /** @type {LockDetails[]} */

@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * Makes all descriptions of locks and requests: the entries of `query({ details: true })`, of
- * errors and of cycles. types/shared.d.ts declares their fields.
- */
+/** Makes the descriptions of locks and requests that users get; see types/shared.d.ts. */
 
 const { defineProperty } = Object;
 
@@ -34,19 +31,15 @@ const lockDetails = (source) =>
   });
 
 /**
- * @param {LockDetails} details
- * @param {LockDetails[]} blockedBy the locks held on its name
- * @param {number} ahead the number of requests ahead of it in the queue
+ * @param {LockDetails} details @param {LockDetails[]} blockedBy @param {number} ahead
  * @returns {PendingDetails}
  */
 const pendingDetails = (details, blockedBy, ahead) => withToJSON({ ...details, blockedBy, ahead });
 
 /**
- * Makes JSON.stringify, and so loggers and `process.send`, accept the token. The object stays a
- * plain one instead of becoming an instance of a class, so that it can be compared and cloned:
- * `structuredClone` leaves out `toJSON`, because the property is not enumerable.
- * @template {LockDetails} T
- * @param {T} details @returns {T}
+ * Makes JSON.stringify, and so loggers and `process.send`, accept the token. `toJSON` is not
+ * enumerable, so that the object can be compared, and cloned by `structuredClone`.
+ * @template {LockDetails} T @param {T} details @returns {T}
  */
 const withToJSON = (details) => defineProperty(details, 'toJSON', TO_JSON);
 

@@ -1,6 +1,6 @@
 'use strict';
 
-/** Errors of the host scope: what happened according to the addon, and what to do about it. */
+/** Makes the errors of the host scope: what happened, and what to do about it. */
 
 const { addon } = require('./addon.js');
 const { bucketClosedError, closedError, noMemoryError, plainError } =
@@ -9,10 +9,8 @@ const { bucketClosedError, closedError, noMemoryError, plainError } =
 const { CLOSED, WLH_CLOSED, WLH_FULL, WLH_LOST, WLH_NO_MEMORY, WLH_UNSUPPORTED, WLH_VERSION } =
   addon;
 
-/**
- * Maps a status to the end of the error code, and to advice for when the addon gives none.
- * @type {Map<number, [string, string]>}
- */
+/** The end of the error code, and advice for when the addon gives none. */
+/** @type {Map<number, [string, string]>} */
 const kinds = new Map([
   [
     WLH_UNSUPPORTED,
@@ -60,10 +58,9 @@ function nameTooLongError(name, doing) {
 }
 
 /**
- * @param {number} status of the addon
- * @param {string} what a sentence of the addon, which contains advice if it ends with a full
- *   stop; or ''
- * @param {string} doing the operation that failed
+ * @param {number} status
+ * @param {string} what the addon's message, or ''; a final full stop says that it contains advice
+ * @param {string} doing
  */
 function hostError(status, what, doing) {
   if (status === CLOSED) return closedError();

@@ -1,11 +1,10 @@
 'use strict';
 
 /**
- * Adapts the host scope, the locks of all processes of a machine, to contract.js.
- *
- * Most calls return their result at once, as in native.js. While another process changes the shared
- * tables, or the file is not open yet, the addon defers calls: it executes them later in their
- * order, and an event delivers each result.
+ * Adapts the host scope, the locks of all processes of a machine, to contract.js. Most calls return
+ * their result at once. While another process changes the shared tables, or the file is not open
+ * yet, the addon defers calls: it executes them later in their order, and an event delivers each
+ * result.
  */
 
 const {
@@ -45,7 +44,7 @@ const { threadId } = require('node:worker_threads');
 const { version } = require('../../package.json');
 
 /** @import { ManagerHandle, Snapshot } from './addon.js' */
-/** @import { Backend, CycleEntry, LockManagerSnapshot, Requester } from './contract.js' */
+/** @import { Backend, LockManagerSnapshot, Requester } from './contract.js' */
 
 const {
   WLH_DEADLOCK,
@@ -83,10 +82,7 @@ const options = {
   passIfAvailable: WLK_PASS_IF_AVAILABLE,
 };
 
-/**
- * A blocked thread returns to JavaScript after this many milliseconds, because Node.js can
- * terminate a thread only while it runs JavaScript.
- */
+/** A blocked thread runs JavaScript this often, because Node.js can terminate it only then. */
 const SLICE_MS = 50;
 
 const SNAPSHOT = 'taking a snapshot of the lock state';
@@ -95,8 +91,7 @@ const SNAPSHOT = 'taking a snapshot of the lock state';
 const VERSION_LENGTH = 15;
 
 /**
- * The result means nothing if nothing was stolen. The client id has the form that
- * wlh_agent_client_id makes.
+ * The result means nothing if nothing was stolen. wlh_agent_client_id makes the same client id.
  * @param {number} at the offset of the thief in the exchange
  * @returns {import('./contract.js').Thief}
  */
@@ -109,7 +104,7 @@ function thiefAt(at) {
 class Job {
   tag = NO_TAG;
   isDone = false;
-  /** Resolves `done` with the status in the event. @type {(status: number) => void} */
+  /** Receives the status in the event. @type {(status: number) => void} */
   settle = () => {};
   /** @type {Promise<number>} */
   done = new Promise((resolve) => {
@@ -125,20 +120,13 @@ class Job {
   }
 }
 
-/**
- * The lock manager of one storage bucket, for all processes of the machine. It opens nothing before
- * its first use.
- * @implements {Backend}
- */
+/** The locks of one storage bucket, which is opened at the first use. @implements {Backend} */
 class HostBackend {
   #bucket;
   #directory;
   /** @type {ManagerHandle | undefined} */
   #opened;
-  /**
-   * Why the bucket could not be opened, or was lost. Set when the backend is closed.
-   * @type {string | undefined}
-   */
+  /** Keeps the addon's last failure after `close`. @type {string | undefined} */
   #failure;
   /** How many calls of `#ready` wait until the file is open. */
   #openings = 0;
@@ -147,9 +135,8 @@ class HostBackend {
   #id;
 
   /**
-   * @param {string} bucket its name for all processes
-   * @param {string} directory an absolute path; '' for the directory that the environment names, or
-   *   else the default
+   * @param {string} bucket its id
+   * @param {string} directory an absolute path; '' for WEB_LOCKS_DIRECTORY, or else the default
    */
   constructor(bucket, directory) {
     /** @type {Error | undefined} */
@@ -170,7 +157,7 @@ class HostBackend {
     return opened;
   }
 
-  /** @param {number} status @param {string} doing the operation, for the message */
+  /** @param {number} status @param {string} doing */
   #error(status, doing) {
     return hostError(status, this.#failure ?? addon.hostFailure(this.#opened), doing);
   }
@@ -212,10 +199,7 @@ class HostBackend {
     if (status !== WLH_OK) throw this.#error(status, doing);
   }
 
-  /**
-   * See contract.js. The addon reports that the file is open only to a call that waits for that, so
-   * this function makes such a call.
-   */
+  /** See contract.js. The addon reports that the file is open only to callers of `hostReady`. */
   outage() {
     if (this.closed || !this.#opened) return undefined;
     then(this.#ready(), undefined, () => {});
@@ -226,7 +210,7 @@ class HostBackend {
    * @param {() => number} call calls the addon, which reads the tag of the job from the exchange
    * @param {string} doing
    * @returns {Job | undefined} undefined if the job is already done; otherwise the caller must
-   *   remove it once it is done
+   *   remove the job from the agent once it is done
    */
   #startJob(call, doing) {
     if (this.closed) throw this.closed;
@@ -270,8 +254,7 @@ class HostBackend {
     const status = request.hasExtensions
       ? this.#requestExtra(opening, request)
       : addon.hostRequest(opening, name);
-    // The events are applied after the grant, because one of the events can be the theft of this
-    // lock.
+    // One of the events can be the theft of this lock, so they are applied after the grant.
     if (status === WLH_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status !== WLH_GRANTED && status !== WLH_PENDING) {
@@ -289,11 +272,7 @@ class HostBackend {
     return addon.hostRequestExtra(opening, name, label ?? '');
   }
 
-  /**
-   * Ends a request that holds no lock.
-   * @param {Requester} request @param {number} status WLH_OK if it has passed
-   * @param {number} limit of the name
-   */
+  /** @param {Requester} request @param {number} status @param {number} limit of the name */
   #applyRefusal(request, status, limit) {
     if (status === WLH_NOT_AVAILABLE) request.unavailable();
     else if (status === WLH_OK) request.granted(0, 0);
@@ -311,10 +290,7 @@ class HostBackend {
     return this.#error(status, doing);
   }
 
-  /**
-   * @param {Requester | Job} request @param {number} at the offset of the event in the
-   *   exchange
-   */
+  /** @param {Requester | Job} request @param {number} at the offset of the event */
   applyEvent(request, at) {
     const news = exchange[at + EVENT_NEWS];
     const number = exchange[at + EVENT_TOKEN];
@@ -352,9 +328,7 @@ class HostBackend {
     if (releasing) this.#releases.forget(request);
   }
 
-  /**
-   * Resolves the promise of the release once the lock is released or lost. @param {Requester} lock
-   */
+  /** Call this once the lock is released or lost. @param {Requester} lock */
   #resolveRelease(lock) {
     this.#releases.resolverOf(lock)?.();
     this.#releases.forget(lock);
@@ -386,8 +360,7 @@ class HostBackend {
         ? addon.hostRelease()
         : addon.hostReleaseAndMark(keep === FOR_EVER ? -1 : Math.ceil(keep));
     const thief = thiefAt(THIEF);
-    // The promise is made before the events are applied, because the event of this release can be
-    // among them.
+    // One of the events can be that of this release, so the promise is made first.
     const released = status === WLH_PENDING ? this.#releasePromise(lock) : undefined;
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status === WLH_STOLEN) agent.applyTheft(lock, thief);
@@ -405,31 +378,24 @@ class HostBackend {
     return addon.hostIsMarked() === 1;
   }
 
-  /**
-   * @param {Requester} lock @returns {Promise<void>} resolves when the event of the release arrives
-   */
+  /** @param {Requester} lock @returns {Promise<void>} */
   #releasePromise(lock) {
     let resolve = () => {};
     /** @type {Promise<void>} */
     const released = new Promise((settle) => {
       resolve = () => settle(undefined);
     });
-    // This call stays out of the promise's constructor, which would swallow its exceptions.
+    // Inside the promise's constructor, an exception of this call would be swallowed.
     this.#releases.add(lock, resolve);
     return released;
   }
 
-  /**
-   * Does not wait for other processes: if one is changing the shared tables now, an event follows
-   * later.
-   * @param {Requester} lock
-   */
+  /** If another process is changing the shared tables, an event follows. @param {Requester} lock */
   catchUp(lock) {
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (lock.tag === NO_TAG) return;
     exchange[TAG] = lock.tag;
-    // For a held lock, this call changes nothing, but it fetches the notifications of other
-    // processes.
+    // For a held lock, this call only fetches the notifications of other processes.
     const status = addon.hostAbort();
     const thief = thiefAt(THIEF);
     agent.drainEvents(false);
@@ -465,10 +431,7 @@ class HostBackend {
     this.announce();
   }
 
-  /**
-   * Ends a pending request or a job.
-   * @param {Requester | Job} request @param {Error} error if the request is pending
-   */
+  /** @param {Requester | Job} request @param {Error} error if the request is pending */
   #closePending(request, error) {
     if (request.tag === NO_TAG) return;
     exchange[TAG] = request.tag;
@@ -542,9 +505,8 @@ class HostBackend {
 
   /**
    * Describes the deadlock of a request that would block its thread to wait for a lock or request
-   * of the thread itself, which a blocked thread cannot release.
+   * of the thread itself.
    * @param {Requester} request
-   * @returns {CycleEntry[]} the request, and the lock or request that it would wait for
    */
   #selfBlockingCycle(request) {
     const cycle = [this.entryOf(request, false)];
@@ -584,7 +546,6 @@ class HostBackend {
   }
 
   /**
-   * Blocks the thread until there is an answer.
    * @param {string} name @param {number} limit milliseconds
    * @returns {LockManagerSnapshot | undefined} undefined if the time ran out
    */
@@ -607,10 +568,7 @@ class HostBackend {
     }
   }
 
-  /**
-   * @param {string | undefined} name undefined for all names
-   * @param {boolean} pending whether the snapshot includes waiting requests
-   */
+  /** @param {string | undefined} name @param {boolean} pending whether to include requests */
   async #snapshot(name, pending) {
     const job = this.#startSnapshot(name, pending);
     await job?.done;
@@ -668,10 +626,7 @@ function realPathOf(directory) {
   }
 }
 
-/**
- * Translates an event into the status that a call would have returned.
- * @param {number} news @param {number} number from the same event
- */
+/** The status that a call would have returned. @param {number} news @param {number} number */
 function statusOfEvent(news, number) {
   if (news & WLH_NEWS_NOT_AVAILABLE) return WLH_NOT_AVAILABLE;
   if (news & WLH_NEWS_OTHER_LIMIT) return WLH_OTHER_LIMIT;

@@ -3,12 +3,10 @@
 /** @import { CycleEntry, Requester } from './contract.js' */
 
 /**
- * Collects the details of a request of this thread that are known without asking the lock manager
- * (`Backend.entryOf` in contract.js).
+ * See `Backend.entryOf` in contract.js.
  * @param {{ clientId: string, host: string, pid: number, threadId: number, threadName: string }}
  *   who
- * @param {Requester} request @param {string} label if the request has none
- * @param {boolean} isHeld
+ * @param {Requester} request @param {string} label if the request has none @param {boolean} isHeld
  * @returns {CycleEntry}
  */
 function entryOf(who, request, label, isHeld) {

@@ -52,10 +52,7 @@ const {
   WLK_WAIT,
 } = addon;
 
-/**
- * Reading these functions from the addon's exports for each request would take longer than the rest
- * of the request.
- */
+/** Reading these functions from the addon at each request would take longer than the request. */
 const { abort: abortRequest, release: releaseLock, request: requestLock } = addon;
 
 const options = {
@@ -66,11 +63,11 @@ const options = {
   passIfAvailable: WLK_PASS_IF_AVAILABLE,
 };
 
-/** The lock manager of one storage bucket, for all threads of the process. @implements {Backend} */
+/** The locks of one storage bucket. @implements {Backend} */
 class NativeBackend {
   #manager;
 
-  /** @param {string} bucket the id of the bucket, see bucket-ids.js */
+  /** @param {string} bucket its id, see bucket-ids.js */
   constructor(bucket) {
     this.id = `process ${bucket}`;
     /** @type {Error | undefined} */
@@ -95,8 +92,7 @@ class NativeBackend {
     if (request.hasExtensions) cycle = this.#requestExtra(request);
     else requestLock(this.#manager, name);
     const status = exchange[STATUS];
-    // The events are applied after the grant, because one of the events can be the theft of this
-    // lock.
+    // One of the events can be the theft of this lock, so they are applied after the grant.
     if (status === WLK_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status !== WLK_GRANTED && status !== WLK_PENDING) {
@@ -241,7 +237,7 @@ class NativeBackend {
     return detailedStateOf(this.#snapshot(name));
   }
 
-  /** @param {string} [name] undefined for all names */
+  /** @param {string} [name] */
   #snapshot(name) {
     if (this.closed) throw this.closed;
     const snapshot =
@@ -263,7 +259,7 @@ class NativeBackend {
   }
 }
 
-/** The client id of a thief. @param {number} at the offset of its two numbers in the exchange */
+/** @param {number} at the offset of the thief in the exchange */
 const thiefAt = (at) => clientPrefix(exchange[at]) + exchange[at + 1];
 
 /** @param {Requester} request @param {Error} error if the request is pending */
@@ -291,7 +287,6 @@ function closeLock(lock) {
   else agent.applyLoss(lock, 'closed');
 }
 
-/** Counts the core's allocations for tests; undefined unless the binary is a checked build. */
 const { liveBlocks } = addon;
 
 module.exports = { NativeBackend, agent, liveBlocks };

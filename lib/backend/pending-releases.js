@@ -8,10 +8,7 @@ const getFrom = uncurry(Map.prototype.get);
 const setIn = uncurry(Map.prototype.set);
 const deleteFrom = uncurry(Map.prototype.delete);
 
-/**
- * The locks whose release is under way. Each has the function that resolves the promise of its
- * release.
- */
+/** The locks whose release is under way, with the functions that resolve the releases' promises. */
 class PendingReleases {
   /** @type {Map<Requester, () => void>} */
   #resolves = new Map();

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * The requests of a thread that the core or the host scope knows, by their tags. A tag is a small
- * number, and a later request reuses the tag of an ended one. After a burst of requests, most of
- * the table can be free for a long time, so a walk skips the blocks that have no requests.
+ * The requests of a thread that the core or the host scope knows, by their tags. Tags are small
+ * numbers that are reused. After a burst of requests, most of the table can be free for a long
+ * time, so a walk skips the blocks that have no requests.
  */
 
 const { NO_TAG } = require('./contract.js');
@@ -77,13 +77,9 @@ class TagTable {
   #requests;
   #firstFree = 0;
   #live = 0;
-  /** How many requests each block of tags has. @type {number[]} */
+  /** The number of requests in each block. @type {number[]} */
   #liveIn = [];
-  /**
-   * The requests by their names. It is made on demand, and dropped after the turn of the event
-   * loop.
-   * @type {NameIndex | undefined}
-   */
+  /** Dropped after the turn of the event loop that made it. @type {NameIndex | undefined} */
   #index;
 
   /** @param {(Requester | number)[]} requests tests observe how it is read */
@@ -91,9 +87,7 @@ class TagTable {
     this.#requests = requests;
   }
 
-  /**
-   * Gives the request a tag that no other request has until `remove`. @param {Requester} request
-   */
+  /** Gives the request a tag of its own. @param {Requester} request */
   add(request) {
     // This call can overflow the stack, so it comes first.
     if (this.#index !== undefined) this.#index.add(request);
@@ -117,7 +111,6 @@ class TagTable {
     this.#firstFree = tag;
     this.#liveIn[tag >>> BLOCK_BITS]--;
     if (--this.#live === 0 && this.#requests.length >= LEAST_TO_DROP) {
-      // Frees the memory that a burst of requests has taken.
       this.#requests = [];
       this.#liveIn = [];
       this.#firstFree = 0;
@@ -142,9 +135,8 @@ class TagTable {
   }
 
   /**
-   * Finds the requests for a name, made through any handle of the bucket. Thousands of requests for
-   * different names may reach their time limits together, so one walk serves all callers of a turn
-   * of the event loop.
+   * The requests for a name, through any handle of the bucket. Thousands of requests for different
+   * names may reach their time limits together, so one index serves a whole turn of the event loop.
    * @param {Backend} backend @param {string} name
    */
   requestsOn(backend, name) {
