@@ -1,17 +1,13 @@
 'use strict';
 
+/** @typedef {{ lane: number, end: number }} Lane */
+
 /** Assigns lanes to intervals so that the intervals of a lane do not overlap. */
 class Lanes {
-  /**
-   * A heap of the lanes, ordered by the end of the last interval of each lane.
-   * @type {{ lane: number, end: number }[]}
-   */
+  /** A heap of lanes by `end`, where the last interval of each ends. @type {Lane[]} */
   #heap = [];
 
-  /**
-   * @param {number} from must not be less than in the previous call
-   * @param {number} to @returns {number} the lane of the interval
-   */
+  /** Returns the lane. `from` must not decrease. @param {number} from @param {number} to */
   assign(from, to) {
     const heap = this.#heap;
     if (heap.length > 0 && heap[0].end < from) {
@@ -24,7 +20,7 @@ class Lanes {
     return lane;
   }
 
-  /** @param {{ lane: number, end: number }} entry replaces the first entry */
+  /** @param {Lane} entry replaces the first entry */
   #sink(entry) {
     const heap = this.#heap;
     let at = 0;
@@ -38,7 +34,7 @@ class Lanes {
     heap[at] = entry;
   }
 
-  /** @param {{ lane: number, end: number }} entry a new entry */
+  /** @param {Lane} entry a new entry */
   #rise(entry) {
     const heap = this.#heap;
     let at = heap.length;

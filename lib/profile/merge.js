@@ -1,42 +1,28 @@
 'use strict';
 
 /**
- * Merges the profiles of several processes: puts them on one clock, and finds which requests of one
- * process blocked requests of another process.
- *
- * Processes of one machine share a monotonic clock. Between machines the time of day gives a first
- * guess, and the tokens of locks correct it: of two locks that exclude each other, the lock with
- * the smaller token ended before the other lock was granted. If the two locks belong to different
- * processes, this bounds the difference of their clocks, and the guess is limited to these bounds.
+ * Merges the profiles of several processes: converts their times to one clock, and finds which
+ * requests of one process blocked requests of another. Processes of one machine share a monotonic
+ * clock. Between machines, the times of day give a first guess of the clock difference, and the
+ * tokens of locks bound it: of two locks that exclude each other, the lock with the smaller token
+ * ended before the other was granted.
  */
 
 const { setBlockers } = require('./requests.js');
 
 /**
- * A request as it is in the file of a profile.
- * @typedef {object} FromFile
- * @property {number} id unique in its file
- * @property {string} lock
- * @property {string} manager
- * @property {number} thread
- * @property {'exclusive' | 'shared'} mode
- * @property {string} outcome
- * @property {boolean} contended
- * @property {number} waited milliseconds
- * @property {number} held milliseconds
- * @property {string} [label]
- * @property {string} site
- * @property {string} [error]
- * @property {string} [token]
- * @property {{ id: number }[]} blockers
+ * A request as trace.js writes it to a file. `waited` and `held` are in milliseconds.
+ * @typedef {{ id: number, lock: string, manager: string, thread: number, outcome: string,
+ *   mode: 'exclusive' | 'shared', contended: boolean, waited: number, held: number, label?: string,
+ *   site: string, error?: string, token?: string, blockers: { id: number }[] }} FromFile
  */
 
 /**
  * @typedef {object} Merged a request of one of the processes
  * @property {FromFile} args
- * @property {string} title the title of its lock
+ * @property {string} title how the page names its lock
  * @property {number} process the index of its process
- * @property {boolean} contended
+ * @property {boolean} contended whether it had to wait
  * @property {number} asked milliseconds on the clock of the first process
  * @property {number} granted on the same clock; Infinity if it was never granted
  * @property {number} ended on the same clock
@@ -45,21 +31,15 @@ const { setBlockers } = require('./requests.js');
 
 /** @typedef {{ otherData: any, traceEvents: any[] }} Trace */
 
-/**
- * Two processes of one machine compute boot times that differ by less than this many milliseconds,
- * unless the machine was rebooted in between.
- */
+/** Boot times that two processes compute for one boot differ by less than this, in milliseconds. */
 const SAME_MACHINE = 2000;
 
-/**
- * @param {{ manager?: string }} args @returns {boolean} whether no other process can use the lock
- */
+/** Whether no other process can use the lock. @param {{ manager?: string }} args */
 const isLocalToProcess = ({ manager = 'process ' }) => manager.startsWith('process ');
 
 /**
  * @param {Trace[]} traces
- * @returns {{ requests: Merged[], offsets: Offset[] }} the requests in the order in which they were
- *   made, and the offset of each process
+ * @returns {{ requests: Merged[], offsets: Offset[] }} requests by `asked`, offsets by process
  */
 function merge(traces) {
   const parts = traces.map(({ otherData, traceEvents }, index) => {
@@ -85,9 +65,8 @@ function merge(traces) {
 }
 
 /**
- * @param {any} slice an event of the file
- * @param {number} process @param {number} zero the time that is 0 in the file, in milliseconds
- * @returns {Merged}
+ * @param {any} slice an event of the file @param {number} process
+ * @param {number} zero the time that is 0 in the file, in milliseconds @returns {Merged}
  */
 function requestOf({ ts, name, args }, process, zero) {
   const asked = zero + ts / 1e3;
@@ -104,17 +83,14 @@ function requestOf({ ts, name, args }, process, zero) {
   };
 }
 
-/** @param {Merged[]} requests @returns {Merged[][]} by lock, if several processes requested it */
+/** Groups the requests of each lock that several processes requested. @param {Merged[]} requests */
 function groupsSharedByProcesses(requests) {
   return [...groupedByLock(requests).values()].filter((same) =>
     same.some(({ process }) => process !== same[0].process),
   );
 }
 
-/**
- * @param {Merged[]} requests
- * @returns {Map<string, Merged[]>} by lock, without locks that processes cannot share
- */
+/** Leaves out the locks that processes cannot share. @param {Merged[]} requests */
 function groupedByLock(requests) {
   /** @type {Map<string, Merged[]>} */
   const groups = new Map();
@@ -131,10 +107,9 @@ function groupedByLock(requests) {
 
 /**
  * @typedef {object} Offset
- * @property {number} by the milliseconds to add to a time of this process to get a time of the
- *   first process
- * @property {'same' | 'tokens' | 'day'} from `same`, the processes share a clock; `tokens`, tokens
- *   bound the difference; `day`, only the times of day are known
+ * @property {number} by the milliseconds to add to get a time of the first process
+ * @property {'same' | 'tokens' | 'day'} from `same`: the two processes share a clock; `tokens`:
+ *   tokens bound the difference; `day`: only the times of day are known
  * @property {number} within the greatest error of `by` in milliseconds; Infinity if unknown
  */
 
@@ -147,8 +122,7 @@ function offsetsOf(traces, parts) {
   for (const [index, trace] of traces.entries()) {
     const guess = epochOf(trace) - epochOf(first);
     const isSame = trace.otherData.host === first.otherData.host && Math.abs(guess) < SAME_MACHINE;
-    // Processes of one machine share the monotonic clock, which, unlike the time of day, is never
-    // set.
+    // On one machine the clock is the same, whatever the times of day say.
     const by = isSame ? 0 : guess;
     let [low, high] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
     for (const [other, { by: known }] of offsets.entries()) {
@@ -168,17 +142,14 @@ function offsetsOf(traces, parts) {
   return offsets;
 }
 
-/**
- * @param {Trace} trace @returns {number} the time of day at which the clock was 0, in milliseconds
- */
+/** The time of day, in milliseconds, at which the clock of a profile was 0. @param {Trace} trace */
 const epochOf = ({ otherData: { began, zero = 0 } }) => (Date.parse(began) || 0) - zero;
 
 /**
- * Lower bounds on the clock differences between processes. A bound from a to c and one from c to b
- * also bound a to b, so all paths are combined (Floyd–Warshall).
+ * Lower bounds on clock differences: the offset of `b` minus that of `a` is at least `[a][b]`. A
+ * bound from a to c and one from c to b also bound a to b, so all paths are combined
+ * (Floyd–Warshall).
  * @param {Merged[][]} parts the requests of each process, on its own clock
- * @returns {number[][]} `[a][b]`: the least amount by which the offset of `b` exceeds the offset of
- *   `a`
  */
 function offsetBounds(parts) {
   const { length } = parts;
@@ -201,9 +172,9 @@ function offsetBounds(parts) {
 }
 
 /**
- * @param {Merged[]} same the requests of one name
- * @returns {Generator<[before: Merged, after: Merged]>} pairs of locks that excluded each other:
- *   the first was released before the second was granted
+ * Yields pairs of locks that excluded each other: `before` ended before `after` was granted.
+ * @param {Merged[]} same the requests of one lock
+ * @returns {Generator<[before: Merged, after: Merged]>}
  */
 function* successivePairs(same) {
   const granted = same
@@ -228,8 +199,8 @@ function* successivePairs(same) {
 }
 
 /**
- * Whether the recorded end of a lock is exact. A holder is notified of a theft or a loss
- * with a delay, so the end that it records is late.
+ * Whether the recorded end of a lock is exact. The recorded end of a stolen or lost lock is late,
+ * because its holder is notified with a delay.
  * @param {Merged} request
  */
 const hasExactEnd = ({ args: { outcome } }) => outcome === 'granted' || outcome === 'threw';

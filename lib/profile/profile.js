@@ -1,11 +1,10 @@
 'use strict';
 
 /**
- * A profile of contention. Each thread records into a ring of its own; the thread that began the
- * profile, usually the main thread, knows all rings and writes the file. Through a
- * BroadcastChannel, each thread announces its ring, and reports when a worker that it has started
- * exits. The channel delivers a message even if the thread that sent it ends immediately. Nothing
- * here keeps a thread alive.
+ * Profiles contention. Each thread records into its own ring; the thread that began the profile,
+ * usually the main thread, knows all rings and writes the file. Each other thread announces its
+ * ring, and the exit of each worker that it started, through a BroadcastChannel, which delivers a
+ * message even if its sender ends immediately. Nothing here keeps a thread alive.
  */
 
 const { hostname } = require('node:os');
@@ -25,23 +24,23 @@ const { rejectUnknownOptions } = require('../standard/webidl.js');
 const { BroadcastChannel, getEnvironmentData, receiveMessageOnPort } = workerThreads;
 const { setEnvironmentData } = workerThreads;
 
-/** The name of the channel, and of the environment data that tell workers how to record. */
+/** The name of the channel, and the key of the environment data from which workers join. */
 const CHANNEL = 'web-locks-profile';
 
-/** The default number of bytes for each thread. */
+/** The default size of a thread's ring in bytes. */
 const DEFAULT_SIZE = 2 ** 23;
 
-/** The records of ended threads take at most this many times the size of a ring. */
+/** The records of ended threads may take this many times the size of a ring. */
 const ENDED = 4;
 
 /** @typedef {{ size: number, sites: boolean }} Manner how to record */
 /** @typedef {{ id: number, name?: string }} Thread */
 /** @typedef {{ file: string, requests: number, dropped: number }} Summary */
 
-/** The longest command that the profile contains, in characters. */
+/** The command is truncated to this many UTF-16 code units. */
 const LONGEST_COMMAND = 500;
 
-/** @returns {string} the command, without the directories of the runtime and of the program */
+/** Leaves out the directory of the runtime and the current directory, which can be private. */
 function commandLine() {
   const [runtime = '', ...words] = process.argv;
   const text = [path.basename(runtime), ...words].join(' ');
@@ -53,10 +52,7 @@ const thisThread = () => ({
   name: threadName || undefined,
 });
 
-/**
- * One thread's share of the profile: records its requests and reports when one of its workers
- * exits.
- */
+/** Records the requests of one thread, and reports when one of its workers exits. */
 class Part {
   #recorder;
   /** Sends a message to the thread that began the profile. @type {(message: any) => void} */
@@ -92,10 +88,7 @@ class Profile {
   #zero = clock();
   #began = new Date().toISOString();
   #channel = new BroadcastChannel(CHANNEL);
-  /**
-   * The rings of running threads.
-   * @type {Map<number, { thread: Thread, ring: InstanceType<typeof Ring> }>}
-   */
+  /** @type {Map<number, { thread: Thread, ring: InstanceType<typeof Ring> }>} */
   #rings = new Map();
   /** @type {{ thread: Thread, words: Float64Array, dropped: number, end: number }[]} */
   #ended = [];
@@ -125,16 +118,13 @@ class Profile {
     }
   };
 
-  /** @param {any} message a message of a Part */
+  /** @param {any} message */
   #handleMessage({ begun, shared, ended, at }) {
     if (begun) this.#rings.set(begun.id, { thread: begun, ring: new Ring(shared) });
     else this.#takeRecord(ended, at);
   }
 
-  /**
-   * Copies the record of a thread, and releases its ring.
-   * @param {number} id @param {number} end when the thread ended
-   */
+  /** Copies the record of an ended thread. @param {number} id @param {number} end when it ended */
   #takeRecord(id, end) {
     const part = this.#rings.get(id);
     if (!part) return;
@@ -147,7 +137,6 @@ class Profile {
     while (this.#endedBytes > ENDED * this.#size && this.#ended.length > 1) this.#dropOldest();
   }
 
-  /** Drops the record of the thread that ended earliest. */
   #dropOldest() {
     const [{ words }] = this.#ended.splice(0, 1);
     this.#endedBytes -= words.byteLength;
@@ -228,7 +217,7 @@ class Joined {
 
 /** @param {number} size */
 const roundedToWords = (size) => Math.ceil(size / 8) * 8;
-/** @param {number} size @returns {boolean} whether a ring can have this many bytes */
+/** @param {number} size */
 const isProfileSize = (size) => isSize(roundedToWords(size));
 const SIZES = `a number of bytes from ${LEAST} to 2^30`;
 
@@ -236,8 +225,8 @@ const SIZES = `a number of bytes from ${LEAST} to 2^30`;
 let current;
 
 /**
- * Begins a profile. If the thread that started this thread has a profile, this thread joins it; if
- * this thread already has a profile, that one is returned.
+ * Begins a profile, or joins the profile of the thread that started this thread. Returns the
+ * current profile if this thread already has one.
  * @param {{ file?: string, size?: number, sites?: boolean }} [options] the file to write, the bytes
  *   for each thread, and whether to record call sites, which cost the most
  */

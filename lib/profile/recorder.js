@@ -1,14 +1,11 @@
 'use strict';
 
 /**
- * Records the requests of this thread in a ring, as the diagnostics channels publish them: when a
+ * Records in a ring what the diagnostics channels publish about the requests of this thread: when a
  * request is made, when it is granted after a wait, and when it ends. So the ring shows which
- * requests are pending or held even if the thread dies.
- *
- * The recorded times come from the messages, in milliseconds of a clock that all threads share.
- * They are taken after the grant and before the release, so a recorded hold lies within the real
- * one, and two exclusive holds never overlap. There is one exception: a holder whose lock was
- * stolen records its end only when it is notified of the theft.
+ * requests are pending or held even if the thread dies. The times are milliseconds on a clock that
+ * all threads share, taken after the grant and before the release. So recorded exclusive holds do
+ * not overlap, with one exception: a theft is recorded only when the former holder is notified.
  */
 
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
@@ -16,10 +13,7 @@ const { END, GRANT, START } = require('./ring.js');
 const { callSite } = require('./site.js');
 const { recordSites } = require('../extensions/sites/sites.js');
 
-/**
- * The outcomes of requests; the ring stores their index. The outcome `threw` means that the request
- * was granted and its callback threw or rejected.
- */
+/** The ring stores indices of these. `threw`: the lock was granted, and the callback threw. */
 const OUTCOMES = /** @type {const} */ ([
   'failed',
   'granted',
@@ -33,13 +27,13 @@ const OUTCOMES = /** @type {const} */ ([
 ]);
 /** @typedef {typeof OUTCOMES[number] | 'pending' | 'held'} Outcome */
 
-/** Names and labels are truncated to this many code units. */
+/** Recorded texts are truncated to this many UTF-16 code units. */
 const LONGEST = 1000;
 
 /** The outcomes for which the error is recorded. */
 const TELLING = ['failed', 'threw'];
 
-/** @typedef {{ number: number, waits: boolean, outcome: number }} Live a request until its end */
+/** @typedef {{ number: number, waits: boolean, outcome: number }} Live */
 
 class Recorder {
   #ring;
@@ -50,10 +44,7 @@ class Recorder {
   /** @type {Record<string, (message: any) => void>} */
   #listeners;
 
-  /**
-   * @param {InstanceType<typeof import('./ring.js').Ring>} ring only this thread writes to it
-   * @param {boolean} sites whether to record call sites
-   */
+  /** @param {InstanceType<typeof import('./ring.js').Ring>} ring @param {boolean} sites */
   constructor(ring, sites) {
     this.#ring = ring;
     this.#sites = sites;
@@ -148,10 +139,7 @@ class Recorder {
 const halvesOf = (token) =>
   token === undefined ? [0, 0] : [Number(token >> 32n), Number(token & 0xffff_ffffn)];
 
-/**
- * @param {any} error any value, because a callback may throw any value
- * @returns {string} one line
- */
+/** @param {any} error any value that a callback threw @returns {string} one line */
 function describe(error) {
   try {
     const text = error instanceof Error ? `${error.name}: ${error.message}` : error;

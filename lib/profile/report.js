@@ -1,9 +1,8 @@
 'use strict';
 
 /**
- * Makes a page from the profiles of one or several processes: one file that loads nothing. Texts of
- * users (names, labels, call sites) are data in the page, never markup: JSON without a `<`, which
- * the page's script puts into text nodes.
+ * Makes a page from the profiles of one or more processes. User texts (names, labels, call sites)
+ * never become markup: they are JSON without a `<`, and the page's script puts them in text nodes.
  */
 
 const fs = require('node:fs');
@@ -17,9 +16,7 @@ class ReportError extends Error {}
 
 /**
  * @template T
- * @param {string} what the failed operation, for the message
- * @param {() => T} call uses the file system
- * @returns {T}
+ * @param {string} what begins the error message @param {() => T} call @returns {T}
  */
 function callFileSystem(what, call) {
   try {
@@ -30,7 +27,6 @@ function callFileSystem(what, call) {
   }
 }
 
-/** The files of the page. */
 const PAGE = {
   folder: path.join(__dirname, 'page'),
   template: 'page.template',
@@ -40,11 +36,9 @@ const PAGE = {
 };
 
 /**
- * @param {string[]} files at least one profile
- * @param {string} output the path of the page
- * @returns {{ requests: number, dropped: number }} how many requests the page has, and how many
- *   were dropped during recording
- * @throws {ReportError}
+ * Writes the page to `output`. Returns how many requests it has, and how many were dropped during
+ * the recording.
+ * @param {string[]} files at least one profile @param {string} output @throws {ReportError}
  */
 function report(files, output) {
   const data = dataOf(files, files.map(read));
@@ -53,7 +47,7 @@ function report(files, output) {
   return { requests: data.asked.length, dropped };
 }
 
-/** @param {string} file @returns {any} the profile; its fields are not checked, except for two */
+/** @param {string} file @returns {any} a profile, of which only two fields are checked */
 function read(file) {
   const text = callFileSystem(`${file} cannot be read`, () => fs.readFileSync(file, 'utf8'));
   let trace;
@@ -92,18 +86,13 @@ class Table {
   }
 }
 
-/**
- * @typedef {object} Process
- * @property {string} file the name of its profile
- * @property {any} about the profile's data about the process
- * @property {import('./merge.js').Offset} offset of its clock
- */
+/** @typedef {{ file: string, about: any, offset: import('./merge.js').Offset }} Process */
 
 /**
+ * Makes the input of the page's script: columns with an entry for each request, in which times are
+ * in microseconds, and `asked` is 0 for the first request.
  * @param {string[]} files @param {import('./merge.js').Trace[]} traces
- * @returns {{ processes: Process[], asked: number[], [column: string]: any }} the input of the
- *   page's script: columns with an entry for each request; times are microseconds since the first
- *   request
+ * @returns {{ processes: Process[], asked: number[], [column: string]: any }}
  */
 function dataOf(files, traces) {
   const names = new Table();
@@ -127,7 +116,7 @@ function dataOf(files, traces) {
     first: first - Number(traces[0].otherData.zero ?? 0),
     name: column((request) => names.numberOf(request.title, keyOf(request))),
     process: column(({ process }) => process),
-    // A missing label is -1.
+    // A missing label or error is -1.
     label: column(({ args: { label } }) => (label === undefined ? -1 : texts.numberOf(label))),
     site: column(({ args }) => texts.numberOf(args.site ?? '')),
     error: column(({ args: { error } }) => (error === undefined ? -1 : texts.numberOf(error))),

@@ -1,35 +1,24 @@
 'use strict';
 
 /**
- * Combines the rings of all threads into requests, and finds which requests blocked which.
- *
- * The blockers of a request are the requests that held the name when it began to wait. But threads
- * record a grant slightly late and a release slightly early, so there may be no recorded holder at
- * that time. If a request made no later is granted next according to the records, its grant was
- * recorded late, and it is the blocker. Otherwise a release was recorded early, and the blocker is
- * the request that released last.
+ * Combines the rings of all threads into requests, and finds which requests blocked which: the
+ * blockers of a request held the name when it began to wait. But threads record a grant slightly
+ * late and a release slightly early, so there may be no recorded holder at that time. Then, if the
+ * records show that a request made no later is granted next, its grant was recorded late, and that
+ * request is the blocker. Otherwise the blocker is the request that released last.
  */
 
 const { OUTCOMES } = require('./recorder.js');
 const { END, GRANT, START, entriesOf, textOf } = require('./ring.js');
 
 /**
- * @typedef {object} Recorded
- * @property {number} id unique in the file
- * @property {{ id: number, name?: string }} thread
- * @property {string} name
- * @property {string} manager identifies the lock manager
- * @property {'exclusive' | 'shared'} mode
- * @property {string | undefined} label
- * @property {string} site the call site, or ''
- * @property {boolean} contended whether the request had to wait
- * @property {number} asked milliseconds
- * @property {number} granted milliseconds; Infinity if it was never granted
- * @property {number} ended milliseconds
- * @property {import('./recorder.js').Outcome} outcome
- * @property {bigint} token of the grant; 0 if unknown
- * @property {string | undefined} error what the callback threw, or why the request failed
- * @property {Recorded[]} blockers the holders when the request began to wait
+ * A request, with times in milliseconds; `granted` is Infinity if it was never granted. `manager`
+ * identifies its lock manager, `contended` says whether it had to wait. `site` is '' and `token` is
+ * 0 if unknown. `error` is what the callback threw, or why the request failed.
+ * @typedef {{ id: number, thread: { id: number, name?: string }, name: string, manager: string,
+ *   mode: 'exclusive' | 'shared', label: string | undefined, site: string, contended: boolean,
+ *   asked: number, granted: number, ended: number, outcome: import('./recorder.js').Outcome,
+ *   token: bigint, error: string | undefined, blockers: Recorded[] }} Recorded
  */
 
 /** At most this many blockers of a request are listed. */
@@ -38,7 +27,7 @@ const MOST = 10;
 /**
  * @param {{ thread: { id: number, name?: string }, words: Float64Array, end: number }[]} parts the
  *   record of each thread, and the time at which the thread or the profile ended
- * @returns {Recorded[]} the requests in the order in which they were made
+ * @returns {Recorded[]} sorted by `asked`
  */
 function requestsOf(parts) {
   const all = parts.flatMap(readPart);
@@ -135,10 +124,9 @@ function setBlockers(requests) {
 }
 
 /**
- * @param {Recorded[]} byGrant @param {number} from the index of the first later grant
- * @param {Recorded} request
- * @returns {Recorded | undefined} the next request in `byGrant` that was made no later than
- *   `request`, unless `request` itself comes first
+ * The first request in `byGrant` from the index `from` that was made no later than `request`;
+ * undefined if `request` itself comes first.
+ * @param {Recorded[]} byGrant @param {number} from @param {Recorded} request
  */
 function nextGranted(byGrant, from, request) {
   for (let i = from; i < byGrant.length && byGrant[i] !== request; i++) {

@@ -1,20 +1,16 @@
 'use strict';
 
 /**
- * The record of one thread: a ring of entries in shared memory. Another thread can read it even if
- * the writer was terminated in the middle of a write.
- *
- * At any moment the entries from TAIL to HEAD are complete. The writer moves TAIL past the entries
- * that it will overwrite, writes, and then moves HEAD. A reader stops the writer first, so at most
- * one write is still under way while the reader copies. If TAIL moved in the meantime, the reader
- * copies again.
- *
- * An entry consists of 64-bit floats: its length, its kind, numbers, and then text of 16-bit code
- * units. An entry never wraps: if it does not fit before the end of the ring, it is written at the
- * start, and a 0 stands in its place.
+ * The record of one thread: a ring of entries in shared memory, which another thread can read even
+ * if the writer was terminated in the middle of a write. The entries from TAIL to HEAD are always
+ * complete: the writer moves TAIL past the entries that it will overwrite, writes, and then moves
+ * HEAD. A reader stops the writer first, so at most one write is still under way while the reader
+ * copies; if TAIL moved in the meantime, the reader copies again. An entry consists of 64-bit
+ * floats: its length, its kind, numbers, and then text of 16-bit code units. An entry never wraps:
+ * if it does not fit before the end of the ring, a 0 stands there, and the entry is at the start.
  */
 
-/** Indices in the header, whose fields are 32-bit integers. */
+/** Indices of the header's 32-bit integers. */
 const HEAD = 0;
 const TAIL = 1;
 const DROPPED = 2;
@@ -43,7 +39,6 @@ class Ring {
     return new Ring(new SharedArrayBuffer(HEADER_BYTES + size));
   }
 
-  /** @returns {boolean} whether writing is no longer allowed */
   get stopped() {
     return Atomics.load(this.header, STOPPED) === 1;
   }
@@ -52,11 +47,7 @@ class Ring {
     Atomics.store(this.header, STOPPED, 1);
   }
 
-  /**
-   * Only one thread may write.
-   * @param {number} kind @param {number[]} numbers
-   * @param {string} [text] much shorter than the ring
-   */
+  /** Only one thread may write. @param {number} kind @param {number[]} numbers */
   write(kind, numbers, text = '') {
     const textAt = 2 + numbers.length;
     const length = textAt + Math.ceil(text.length / 4);
@@ -122,20 +113,13 @@ class Ring {
 }
 
 /**
- * The length of the entry at an index. If the entry is half overwritten, text may be read as its
- * length: a number that can be so small that adding it makes no progress.
+ * The length of the entry at `at`; 0 if there is none. In a half-overwritten entry, text may be
+ * read as the length: a number that can be so small that adding it would make no progress.
  * @param {Float64Array} words @param {number} at
- * @returns {number} at least 1; 0 if no entry begins here
  */
 const lengthAt = (words, at) => (words[at] >= 1 ? words[at] : 0);
 
-/**
- * @typedef {object} Entry
- * @property {number} kind
- * @property {Float64Array} numbers the numbers and then the text, which `textOf` reads
- */
-
-/** @param {Float64Array} words a result of `read` */
+/** Yields entries whose `numbers` also contain the text. @param {Float64Array} words of `read` */
 function* entriesOf(words) {
   // The loop must end for any words, because it may run while the process exits.
   for (let at = 0; lengthAt(words, at) > 0; at += words[at]) {
@@ -144,10 +128,9 @@ function* entriesOf(words) {
 }
 
 /**
- * @param {Float64Array} numbers of an entry
- * @param {number} from the number of numbers before the text
+ * Splits the text of an entry, which begins at the index `from` of its numbers.
+ * @param {Float64Array} numbers @param {number} from
  * @param {number[]} lengths of the parts, in code units; -1 for a missing part
- * @returns {(string | undefined)[]} the parts
  */
 function textOf({ buffer, byteOffset }, from, lengths) {
   const bytes = Buffer.from(buffer);

@@ -20,10 +20,7 @@ const folder = (() => {
   }
 })();
 
-/**
- * Reading stack frames is expensive, so only a few are read at first. More are read only if all of
- * these belong to the library.
- */
+/** Stack frames are expensive: MANY are read only if the first FEW all belong to the library. */
 const FEW = 10;
 const MANY = 25;
 

@@ -1,10 +1,9 @@
 'use strict';
 
 /**
- * Writes recorded requests in the Trace Event format, which Perfetto and Chrome's tracing page
- * open. Each thread has a track with its requests, each name a track with its holders and the
- * length of its queue. In this format, the slices of a track must not overlap unless they are
- * nested, so overlapping slices go to further tracks with the same title.
+ * Writes recorded requests in the Trace Event format, for Perfetto and Chrome's tracing page. Each
+ * thread has a track with its requests, and each name has a track with its holders. The slices of a
+ * track must not overlap, so overlapping slices go to further tracks with the same title.
  */
 
 const fs = require('node:fs');
@@ -40,7 +39,7 @@ function writeTrace(file, requests, about, zero) {
   }
 }
 
-/** @param {Recorded[]} requests @param {number} zero @returns {Generator<object>} the events */
+/** @param {Recorded[]} requests @param {number} zero @returns {Generator<object>} */
 function* eventsOf(requests, zero) {
   const ts = (/** @type {number} */ time) => Math.max(0, Math.round((time - zero) * 1e6)) / 1e3;
   const tracks = new Tracks();
@@ -94,7 +93,7 @@ function* eventsOf(requests, zero) {
   yield* tracks.titles();
 }
 
-/** @param {Recorded[]} requests @returns {Recorded[]} sorted by the time of the grant */
+/** The granted requests, sorted by the time of the grant. @param {Recorded[]} requests */
 const byGrant = (requests) =>
   requests
     .filter(({ granted }) => granted < Number.POSITIVE_INFINITY)
@@ -162,19 +161,18 @@ function* queueLengths(requests, ts) {
 /** The groups of tracks, which the format calls processes. */
 const PIDS = { threads: 1, locks: 2 };
 
-/** Assigns each slice to a track that has no other slice at that time. */
 class Tracks {
   /**
-   * @type {Map<string, { title: string, pid: number, tids: number[], lanes: InstanceType<typeof
-   *   Lanes> }>}
+   * @type {Map<string,
+   *   { title: string, pid: number, tids: number[], lanes: InstanceType<typeof Lanes> }>}
    */
   #groups = new Map();
   #count = 0;
 
   /**
+   * Returns a track without another slice at that time. `from` must not decrease for a key.
    * @param {'threads' | 'locks'} kind @param {string} key @param {string} title
-   * @param {number} from must not be less than in the last call with this key
-   * @param {number} to
+   * @param {number} from @param {number} to
    */
   assign(kind, key, title, from, to) {
     const groupKey = `${kind} ${key}`;

@@ -1,6 +1,6 @@
 'use strict';
 
-/** The table of the locks, and the list of the requests that blocked the selected lock. */
+/** The tables of locks, of the selected lock's blockers, and of the waits between processes. */
 
 const model = require('./model.js');
 const {
@@ -17,7 +17,7 @@ const { data, processName, severalProcesses, shownLabel, siteOf, waitingBetween 
 
 const isNumber = (value) => typeof value === 'number';
 
-/** The columns and their groups. `write` makes a function that formats a value of the column. */
+/** `write` gets all values of a column, and returns a function that formats one of them. */
 const COLUMNS = [
   { key: 'name', title: 'Lock', group: '' },
   { key: 'count', title: 'all', group: 'Requests', write: () => whole },
@@ -37,7 +37,7 @@ function percentFormatter() {
   return (part) => `${part.toFixed(1)} %`;
 }
 
-/** The listed locks, the number of rows, the selected lock, and the order. */
+/** The listed locks, the number of rows, the selected lock (or -1), and the order. */
 const shown = {
   summaries: [],
   rows: ROWS,
@@ -55,7 +55,6 @@ function sortBy(key) {
   draw();
 }
 
-/** @param {(summary: object) => void} onChosen */
 function makeLocksHead(onChosen) {
   onChoose = onChosen;
   const [groups, titles] = document.querySelectorAll('#names thead tr');
@@ -86,7 +85,6 @@ function makeLocksHead(onChosen) {
   }
 }
 
-/** Lists these locks, at first only ROWS of them. */
 function showLocks(summaries) {
   Object.assign(shown, { summaries, rows: ROWS });
   draw();
@@ -175,7 +173,7 @@ function showBlockers(blockers) {
   document.querySelector('#blockers tbody').replaceChildren(...rows);
 }
 
-/** Shows how long the requests of each process waited for each other process. */
+/** Shows how long each process waited for each process, itself included. */
 function showProcesses() {
   document.getElementById('processes').hidden = !severalProcesses;
   if (!severalProcesses) return;

@@ -30,7 +30,7 @@ const KEYS = {
 };
 
 function listenToTimeline() {
-  /** The horizontal position of each finger, or of the mouse, that is down. */
+  /** The horizontal position of each pointer (mouse or finger) that is down. */
   const down = new Map();
   canvas.addEventListener('keydown', (event) => {
     const act = event.ctrlKey || event.metaKey || event.altKey ? undefined : KEYS[event.key];
@@ -114,7 +114,6 @@ function makeFilter() {
 /** The index of the selected lock, or -1. */
 let chosen = -1;
 
-/** Shows everything again after the search or the filter has changed. */
 function showAll() {
   const summaries = summarize();
   locks.showLocks(summaries);
@@ -133,7 +132,6 @@ function showLock({ lock, name, requests, blockers }) {
   locks.showBlockers(blockers);
 }
 
-/** Shows for each process which command it ran, when, and how many requests it made. */
 function showAbout() {
   element('about').replaceChildren(
     ...data.processes.map(({ about, file, offset }, index) => {
@@ -156,9 +154,7 @@ function showAbout() {
   );
 }
 
-/**
- * Describes how exactly the clock of a process is known relative to the clock of the first process.
- */
+/** Says how exactly the clock of a process is known relative to the clock of the first process. */
 function clockOf({ from, within }) {
   if (from === 'same') return 'It shares the clock of the first process.';
   if (from === 'day') return 'Its clock is known only from the time of day.';

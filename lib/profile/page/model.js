@@ -1,6 +1,6 @@
 'use strict';
 
-/** The data of the report, and functions that summarize them. Nothing here changes the page. */
+/** The data of the report, and functions that summarize it. Nothing here changes the page. */
 
 const data = JSON.parse(document.getElementById('data').textContent);
 const count = data.asked.length;
@@ -63,7 +63,6 @@ const filter = { text: '', outcomes: new Set() };
 
 const isFound = (text) => text?.toLowerCase().includes(filter.text) ?? false;
 
-/** @returns {boolean} whether the search and the filter select a request */
 function isChosen(i) {
   if (filter.outcomes.size > 0 && !filter.outcomes.has(outcomeOf(i))) return false;
   if (filter.text === '' || isFound(data.names[data.name[i]])) return true;
@@ -74,7 +73,6 @@ function isChosen(i) {
 const requestsOf = data.names.map(() => []);
 for (let i = 0; i < count; i++) requestsOf[data.name[i]].push(i);
 
-/** @returns {object[]} the summary of each lock that has selected requests */
 function summarize() {
   const locks = requestsOf.map((all, lock) => ({ lock, requests: all.filter(isChosen) }));
   return locks.filter(({ requests }) => requests.length > 0).map(summaryOf);
@@ -115,10 +113,7 @@ function outcomesOf(requests) {
   return OUTCOMES.filter((outcome) => counts.has(outcome)).map((one) => [one, counts.get(one)]);
 }
 
-/**
- * The blockers of the given requests, grouped by label, call site and process, the worst group
- * first. If a request has several blockers, each gets an equal share of its wait.
- */
+/** Groups blockers by label, call site and process. The blockers of a request share its wait. */
 function blockersOf(requests) {
   const found = new Map();
   for (const i of requests) {

@@ -35,7 +35,6 @@ function makeRequestsHead() {
   ]);
 }
 
-/** Lists the given requests. No details are shown until a request is selected. */
 function showRequests(requests) {
   Object.assign(shown, { requests, rows: ROWS });
   showDetails(-1);
@@ -111,13 +110,12 @@ function showDetails(i) {
   element('request').textContent = facts.join(' · ');
 }
 
-/** Shows the details of a request, and scrolls the timeline to it. */
 function showAndReveal(i) {
   showDetails(i);
   timeline.reveal(i);
 }
 
-/** Shows the next or the previous request. */
+/** @param {number} by 1 for the next request, -1 for the previous one */
 function showNext(by) {
   const { requests, current } = shown;
   if (requests.length === 0) return;

@@ -8,13 +8,9 @@ const { shapeOf } = require('./model.js');
 /** The number of rows that are shown at first; each click adds ten times this number. */
 const ROWS = 200;
 
-/**
- * The number of decimals for all rows of a column. The larger the greatest number is, the fewer
- * decimals are needed.
- */
+/** All rows of a column have the same number of decimals; large numbers need fewer. */
 const decimalsFor = (most) => [10, 1000, 100_000].filter((limit) => most < limit).length;
 
-/** @returns {(number: number) => string} formats the numbers of a column */
 function numberFormatter(numbers) {
   const most = numbers.reduce((a, b) => Math.max(a, b), 0);
   const digits = decimalsFor(most);
@@ -25,10 +21,7 @@ function numberFormatter(numbers) {
   return (number) => format.format(number);
 }
 
-/**
- * @returns {(micro: number) => string} formats microseconds as milliseconds, with the same number
- *   of decimals for the whole column
- */
+/** Returns a function that formats microseconds as milliseconds. */
 function timeFormatter(micros) {
   const write = numberFormatter(micros.map((micro) => micro / 1000));
   return (micro) => write(micro / 1000);
@@ -37,8 +30,8 @@ function timeFormatter(micros) {
 const ms = (micro) => `${timeFormatter([micro])(micro)} ms`;
 
 /**
- * The signs of outcomes, as points in a square of size 100. The signs differ in shape for
- * readers who cannot distinguish the colors. The timeline shows no sign for the usual outcomes.
+ * The signs of outcomes, as points in a square of size 100. The signs differ in shape for readers
+ * who cannot distinguish the colors.
  */
 const SHAPES = {
   threw: '50 0, 100 100, 0 100',
@@ -63,7 +56,6 @@ function signOf(outcome) {
   return sign;
 }
 
-/** @returns {HTMLElement} the sign and the number of each outcome */
 function outcomesShown(outcomes) {
   const list = make('span', '', outcomes.length > 3 ? 'outcomes many' : 'outcomes');
   for (const [outcome, n] of outcomes) {
@@ -81,7 +73,7 @@ function makeHead(table, titles) {
   document.querySelector(`#${table} thead tr`).append(...cells);
 }
 
-/** Fills a table with the first rows, and shows the button below it if there are more. */
+/** Fills a table with the first `shown` rows; the button below it is visible if there are more. */
 function fillTable(table, button, all, shown, rowOf, what) {
   const body = document.querySelector(`#${table} tbody`);
   body.replaceChildren();

@@ -31,8 +31,7 @@ let current = -1;
 
 /**
  * Makes a bar for each request of a list that is sorted by `from`, in the row that has been free
- * for the longest time.
- * @returns {{ bars: object[], rows: number }}
+ * the longest.
  */
 function assignRows(list, from, to, more) {
   /** The rows, in a heap by the time at which they become free. */
