@@ -7,9 +7,8 @@
 
 #include <string.h>
 
-/* Returns the token from which a new segment must continue, or 0 if the segment is of another boot,
- * or if its token is damaged. Until the machine boots again, tokens never decrease, whichever
- * process formats the segment. */
+/* Returns the token from which a new segment must continue, because tokens never decrease until the
+ * machine boots again. Returns 0 if the segment is of another boot, or if its token is damaged. */
 static uint64_t last_token(const struct wlh_header *header, uint64_t boot)
 {
   return header->boot == boot && header->token < WLH_COUNT_MOST / 2 ? header->token : 0;
@@ -81,8 +80,7 @@ void wlh_cells_attach(
   arena->data = data;
 }
 
-/* Whether no process of this library can have written this header, because the hash key has changed
- * or a counter has decreased. With smaller counters, tokens would repeat. */
+/* While there are members, this library neither changes the hash key nor decreases a counter. */
 static bool is_impossible(const struct wlh_arena *arena, const struct wlh_header *header)
 {
   bool known = (arena->hash_key[0] | arena->hash_key[1]) != 0;
@@ -229,8 +227,8 @@ bool wlh_cells_can_reuse(const struct wlh_segment *segment, uint64_t bytes)
          header->token < WLH_COUNT_MOST / 2;
 }
 
-/* After a power failure, the file can have the latest contents of some cells, and earlier contents
- * of others. */
+/* After a power failure, the file can have new contents of some cells and old contents of others.
+ * So a mark counts only if its name is whole and has the hash that the mark contains. */
 static void free_all_but_marks_for_ever(struct wlh_arena *arena)
 {
   for (uint32_t i = 1; i < arena->ncells; i++) {

@@ -1,17 +1,15 @@
 /* The declarations that the functions of segment/ share: their results, and the arena, which is one
  * process's view of a segment. The functions implement section 4 of the Web Locks API and grant the
  * same requests as core/weblocks.h, in the same order. Unless their comments say otherwise, they
- * must be called inside, under the segment's mutex. None of them allocates memory. After a function
- * has noticed damage, every function returns WLH_CELLS_POISONED. Earlier results may be wrong, but
- * a rebuild never leaves two holders that exclude each other.
+ * must be called inside, under the segment's mutex. They allocate no memory and, apart from `alive`
+ * and reading a clock, make no system calls. After a function has noticed damage, every function
+ * returns WLH_CELLS_POISONED. Earlier results may be wrong, but a rebuild never leaves two holders
+ * that exclude each other.
  *
- * A caller
- * 1. takes the mutex
- * 2. calls wlh_cells_begin and, if the mutex was a dead owner's, wlh_cells_rebuild
- * 3. calls any of the other functions
- * 4. calls wlh_cells_take_messages until no message is left
- * 5. wakes the members in `to_notify`, and clears it
- * 6. gives back space, if wlh_cells_begin_give_back returns true, and leaves. */
+ * A caller takes the mutex, and calls wlh_cells_begin and, if the mutex was a dead owner's,
+ * wlh_cells_rebuild. Then it may call the other functions. Before it leaves, it must take all
+ * messages (wlh_cells_take_messages), wake the members in `to_notify` and clear that, and give back
+ * space if wlh_cells_begin_give_back returns true. */
 #ifndef WLH_CELLS_H
 #define WLH_CELLS_H
 

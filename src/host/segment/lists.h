@@ -16,8 +16,8 @@ void wlh_list_insert(
 void wlh_list_remove(
     struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request);
 
-/* Whether the neighbours of a request, or the ends of the list, lead back to the request. Changes
- * nothing, so it may be called outside. Cost: O(1). */
+/* Whether the neighbours of a request, or the ends of the list, lead back to the request. This
+ * function may be called outside. Cost: O(1). */
 bool wlh_list_has(
     const struct wlh_arena *arena, const struct wlh_list *list, enum wlh_place place,
     uint32_t request);
@@ -31,10 +31,8 @@ static inline uint32_t wlh_list_next(
 /* Whether `a` goes before `b`, or their order does not matter. */
 typedef bool wlh_order(const struct wlh_request_cell *a, const struct wlh_request_cell *b);
 
-/* Sorts a chain of requests, and keeps the order of equal requests.
- *   chain    the first request; `links[WLH_BY_RESOURCE].next` leads from each to the next
- *   returns  the first of the sorted chain
- *   cost     O(n log m) for m sorted runs; no memory */
+/* Sorts a chain of requests, in which `links[WLH_BY_RESOURCE].next` leads from each to the next.
+ * The order of equal requests stays. Returns the first one. Cost: O(n log m) for m sorted runs. */
 uint32_t wlh_chain_sort(struct wlh_arena *arena, uint32_t chain, wlh_order *order);
 
 #endif

@@ -4,10 +4,9 @@
  * killed in between, the work is done, and the lock ends like that of any dead holder.
  *
  * A marked name keeps its cells when the last request ends. There is no timer: a name whose mark is
- * over is removed at the end of its next request, or by a rebuild, which also precedes growth.
- * Marks outlive all members. The process that recreates a file keeps the marks, unless the file is
- * damaged. Times of another boot's clock mean nothing, so after a reboot only the marks that never
- * end are kept. */
+ * over is removed at the end of its next request, or by a rebuild. Marks outlive all members: the
+ * process that recreates a file keeps them, unless the file is damaged. Times of another boot's
+ * clock mean nothing, so after a reboot only the marks that never end are kept. */
 #ifndef WLH_MARKS_H
 #define WLH_MARKS_H
 

@@ -15,7 +15,6 @@ static void write_version(struct wlh_member *member, const char *version)
   }
 }
 
-/* A member that waits must watch the new member. */
 static void notify_waiting_members(struct wlh_arena *arena)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++)

@@ -4,23 +4,19 @@
 
 #include "cells.h"
 
-/* Joins with the arena's own number. The caller must hold the byte lock of this number. Removes a
- * previous member with this number and all dead members, and puts the waiting members into
- * `to_notify`, because they must watch the new member.
+/* Joins with the arena's own number, whose byte lock the caller must hold. Removes dead members,
+ * and puts the waiting members into `to_notify`, because they must watch the new member.
  *   id       random, not 0; for client ids
- *   pid      for display
  *   version  of the package, ASCII, truncated to 15 bytes
  *   returns  WLH_CELLS_OK, WLH_CELLS_POISONED */
 enum wlh_cells_status wlh_cells_join(
     struct wlh_arena *arena, uint64_t id, uint32_t pid, const char *version);
 
-/* Removes the arena's own member with all its requests and agents, as if it had died. Returns
- * what wlh_cells_rebuild returns, and costs as much. */
+/* Removes the arena's own member with its requests and agents, as if it had died, and rebuilds. */
 enum wlh_cells_status wlh_cells_drop_member(struct wlh_arena *arena);
 
-/* Removes this process from the members. All its agents must have been terminated.
- *   returns  WLH_CELLS_OK, POISONED
- *   cost     O(1), or that of wlh_cells_rebuild if the segment shrinks */
+/* Removes this process from the members, and rebuilds if the segment can shrink. All agents of the
+ * process must have been terminated. Returns WLH_CELLS_OK, POISONED. */
 enum wlh_cells_status wlh_cells_leave(struct wlh_arena *arena);
 
 /* Returns how many of our requests wait. While requests wait, we must watch all members. */
@@ -36,14 +32,11 @@ enum wlh_cells_status wlh_cells_add_agent(
     struct wlh_arena *arena, uint32_t thread, uint32_t number, const uint16_t *name, uint32_t units,
     uint32_t *agent);
 
-/* Terminates an agent of ours with its locks, requests and mail. Section 2.6:
- * https://www.w3.org/TR/2023/WD-web-locks-20230105/#termination-of-locks
- *   returns  WLH_CELLS_OK, LOST, POISONED
- *   cost     O(requests of the agent + grants) */
+/* Terminates an agent of ours with its locks, requests and mail. Returns WLH_CELLS_OK, LOST,
+ * POISONED. Section 2.6: https://www.w3.org/TR/2023/WD-web-locks-20230105/#termination-of-locks */
 enum wlh_cells_status wlh_cells_terminate_agent(struct wlh_arena *arena, uint32_t agent);
 
-/* Whether an agent of ours is in the segment. This function may be called outside, see
- * wlh_cells_has_member. */
+/* This function may be called outside, see wlh_cells_has_member. */
 bool wlh_cells_has_agent(const struct wlh_arena *arena, uint32_t agent);
 
 enum {
@@ -62,8 +55,7 @@ struct wlh_message {
   bool marked;    /* if granted, and not stolen since: whether the name is marked */
 };
 
-/* Takes our mail, oldest first.
- *   returns  the number of messages; if it is `capacity`, there may be more */
+/* Takes our mail, oldest first. Returns the number of messages; if it is `capacity`, call again. */
 uint32_t wlh_cells_take_messages(
     struct wlh_arena *arena, struct wlh_message *messages, uint32_t capacity);
 

@@ -11,14 +11,12 @@ uint32_t wlh_name_hash(const struct wlh_arena *arena, const uint16_t *name, uint
 uint32_t wlh_name_find(
     struct wlh_arena *arena, const uint16_t *name, uint32_t units, uint32_t hash);
 
-/* Whether a cell is a RESOURCE and in the chain of its hash. Changes nothing, so it may be called
- * outside. */
+/* Whether a cell is a RESOURCE and in the chain of its hash. The function may be called outside. */
 bool wlh_name_is_listed(const struct wlh_arena *arena, uint32_t resource);
 
 uint32_t wlh_name_cell_count(uint32_t units);
 
-/* Adds a name, which must not be in the segment yet. The caller must have checked that there are
- * enough free cells. */
+/* Adds a new name. The caller must have checked that enough cells are free. */
 uint32_t wlh_name_add(struct wlh_arena *arena, const uint16_t *name, uint32_t units, uint32_t hash);
 
 /* Removes a name. No request may hold it or wait for it. */
@@ -37,11 +35,10 @@ bool wlh_name_is_same(
  * chain already contains the name, notes damage. */
 void wlh_name_restore(struct wlh_arena *arena, uint32_t resource);
 
-/* Returns all 64 bits of the hash of a name. */
 uint64_t wlh_name_full_hash(struct wlh_arena *arena, uint32_t resource);
 
-/* Whether the segment has the whole text of a name. If not, this does not count as damage: after a
- * power failure, parts of a file of another boot may be missing. */
+/* Whether the segment has the whole text of a name. A missing part is not noted as damage, because
+ * a power failure may have caused it, in a file of another boot. */
 bool wlh_name_is_whole(const struct wlh_arena *arena, uint32_t resource);
 
 void wlh_names_clear(struct wlh_arena *arena);

@@ -4,16 +4,15 @@
 
 #include "store.h"
 
-/* Takes a free cell. The caller must have checked `nfree`; if no cell is free, notes damage and
- * returns 0. The cell stays FREE until the caller commits it, which must be before the next
- * call. */
+/* Takes a free cell, which the caller must commit before the next call. The caller must have
+ * checked `nfree`: if no cell is free, the function notes damage and returns 0. */
 uint32_t wlh_pool_take(struct wlh_arena *arena);
 
 /* Makes a cell FREE, which commits its end. Its bytes after the first eight stay readable until the
  * next cell is taken. */
 void wlh_pool_free(struct wlh_arena *arena, uint32_t cell);
 
-/* Adds a cell to the free list. It must be FREE already. */
+/* Adds a FREE cell to the free list. */
 void wlh_pool_add(struct wlh_arena *arena, uint32_t cell);
 
 static inline uint32_t wlh_text_cell_count(uint32_t units)
@@ -21,8 +20,8 @@ static inline uint32_t wlh_text_cell_count(uint32_t units)
   return (units + WLH_TEXT_UNITS - 1) / WLH_TEXT_UNITS;
 }
 
-/* Writes a text, and returns its first cell, or 0 if `units` is 0. The caller must have checked
- * that there are enough free cells. */
+/* Returns the first cell of the text, or 0 if `units` is 0. The caller must have checked that
+ * enough cells are free. */
 uint32_t wlh_text_write(struct wlh_arena *arena, const uint16_t *text, uint32_t units);
 
 void wlh_text_free(struct wlh_arena *arena, uint32_t first, uint32_t units);

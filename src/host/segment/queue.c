@@ -42,8 +42,8 @@ static int32_t priority_of(const struct wlh_arena *arena, uint32_t request)
 bool wlh_would_be_first(
     const struct wlh_arena *arena, const struct wlh_resource_cell *resource, int32_t priority)
 {
-  /* If `levels` is empty, all requests have the priority of the last one, which a new request reads
-   * anyway. */
+  /* If `levels` is empty, all requests that wait have the same priority. The last one is compared,
+   * because enter_queue will read its cell as well. */
   uint32_t other = resource->levels.head != 0 ? resource->queue.head : resource->queue.tail;
   return other == 0 || priority_of(arena, other) < priority;
 }
@@ -88,9 +88,8 @@ static void enter_queue(
     wlh_list_add(arena, &resource->queue, WLH_BY_RESOURCE, request);
 }
 
-/* Before the first request of a level leaves its queue, the next request of the level takes its
- * place in `levels`. If the highest level becomes empty, the next level becomes the highest one,
- * and leaves `levels`. */
+/* In `levels`, the next request of the level replaces the one that leaves. If the highest level
+ * becomes empty, the next level becomes the highest one, and leaves `levels`. */
 static WLK_RARE void leave_level(
     struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request)
 {

@@ -73,7 +73,7 @@ static void rebuild_cell(struct wlh_arena *arena, uint32_t i, uint32_t *chain)
   }
 }
 
-/* Returns the number of the last cell in use, plus 1. */
+/* Returns the index of the last cell in use, plus 1. */
 static uint32_t find_top(const struct wlh_arena *arena)
 {
   uint32_t top = arena->ncells;
@@ -81,8 +81,8 @@ static uint32_t find_top(const struct wlh_arena *arena)
   return top;
 }
 
-/* A segment is halved while all cells in use are among the first so many, an eighth. Afterwards the
- * number of cells in use can double twice before the segment must grow again. */
+/* A segment is halved while all cells in use are among its first eighth. Afterwards the number of
+ * cells in use can double twice before the segment must grow again. */
 static uint32_t shrink_limit(uint32_t ncells)
 {
   return ncells > WLH_CELLS_AT_FIRST ? ncells / 8 : 0;
@@ -111,8 +111,8 @@ bool wlh_cells_would_shrink(const struct wlh_arena *arena)
   return high <= shrink_limit(arena->ncells) || wlh_kind_of(arena, high - 1) == WLH_KIND_FREE;
 }
 
-/* Returns the chain of all requests. Older requests tend to have lower cells, so beginning with the
- * highest cell nearly sorts the chain. */
+/* Returns the chain of all requests. Older requests tend to have lower cells, so the loop begins
+ * with the highest cell, which nearly sorts the chain. */
 static uint32_t rebuild_cells(struct wlh_arena *arena, uint32_t top)
 {
   uint32_t chain = 0;
@@ -124,7 +124,6 @@ static uint32_t rebuild_cells(struct wlh_arena *arena, uint32_t top)
 
 /* ---- 3. requests ---- */
 
-/* Whether a request may have its weight, given the limit of its name. */
 static bool is_allowed_weight(
     const struct wlh_resource_cell *resource, const struct wlh_request_cell *cell)
 {
@@ -164,9 +163,9 @@ static bool is_before_by_ticket(const struct wlh_request_cell *a, const struct w
   return a->ticket <= b->ticket;
 }
 
-/* Orders requests that are already sorted by ticket: first locks and stolen locks in the order of
- * their grants, then waiting requests by priority. A stolen lock has a smaller token than any later
- * grant, so the mail about the theft comes first. */
+/* Orders requests that are sorted by ticket: first locks and stolen locks by token, then waiting
+ * requests by priority. A stolen lock has a smaller token than any later grant, so the mail about
+ * the theft comes first. */
 static bool is_before_at_name(const struct wlh_request_cell *a, const struct wlh_request_cell *b)
 {
   bool a_waits = a->kind == WLH_KIND_PENDING, b_waits = b->kind == WLH_KIND_PENDING;
@@ -222,7 +221,7 @@ static void rebuild_names(struct wlh_arena *arena, uint32_t top)
 
 /* ---- 5. free cells ---- */
 
-/* Begins with the highest cell, so that later the lowest cells are taken first. */
+/* Begins with the highest cell, so that the lowest cells are taken first later. */
 static void rebuild_free_list(struct wlh_arena *arena, uint32_t top)
 {
   struct wlh_header *header = wlh_header_of(arena);
@@ -248,7 +247,6 @@ static void process_queues(struct wlh_arena *arena, uint32_t top)
     if (wlh_kind_of(arena, i) == WLH_KIND_RESOURCE) wlh_process_the_lock_request_queue(arena, i);
 }
 
-/* After damage the remaining steps are skipped, because all locks are lost anyway. */
 static void rebuild(struct wlh_arena *arena)
 {
   rebuild_members(arena);
@@ -270,9 +268,8 @@ enum wlh_cells_status wlh_cells_rebuild_without_shrinking(struct wlh_arena *aren
   return wlh_status_or_poisoned(arena, WLH_CELLS_OK);
 }
 
-/* The cells of dead members become free only in the first rebuild, so shrinking must come
- * afterwards. Shrinking moves the bucket heads, so the few remaining cells are rebuilt once
- * more. */
+/* The cells of dead members become free only in the first rebuild. Shrinking moves the bucket
+ * heads, so the few remaining cells are then rebuilt once more. */
 enum wlh_cells_status wlh_cells_rebuild(struct wlh_arena *arena)
 {
   enum wlh_cells_status status = wlh_cells_rebuild_without_shrinking(arena);

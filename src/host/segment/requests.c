@@ -22,8 +22,6 @@ struct attempt {
   bool grantable; /* whether the request is granted at once */
 };
 
-/* A theft is granted at once. Any other request is granted at once if it would be the first of the
- * queue and can be held together with the locks. */
 static bool is_grantable(const struct wlh_arena *arena, const struct attempt *attempt)
 {
   const struct wlh_resource_cell *cell = wlh_resource_at(arena, attempt->resource);
@@ -32,7 +30,6 @@ static bool is_grantable(const struct wlh_arena *arena, const struct attempt *at
           wlh_fits(arena, cell, attempt->ask->mode, attempt->weight));
 }
 
-/* Returns why the request is refused, or OK. */
 static enum wlh_cells_status find_refusal(
     const struct wlh_arena *arena, const struct attempt *attempt, struct wlh_answer *answer)
 {
@@ -48,8 +45,7 @@ static enum wlh_cells_status find_refusal(
   return ask->bounded && cell->pending >= ask->max_pending ? WLH_CELLS_QUEUE_FULL : WLH_CELLS_OK;
 }
 
-/* Returns how many cells this request must leave free, so that locks of a full segment can be
- * stolen. */
+/* A request must leave so many cells free, so that locks of a full segment can be stolen. */
 static uint32_t reserved_cells(const struct wlh_arena *arena, const struct wlh_ask *ask)
 {
   uint32_t share = arena->ncells / RESERVED_SHARE;
@@ -57,7 +53,6 @@ static uint32_t reserved_cells(const struct wlh_arena *arena, const struct wlh_a
   return share < RESERVED_MOST ? share : RESERVED_MOST;
 }
 
-/* Finds the name, and returns OK if the request can be made. */
 static enum wlh_cells_status check_once(
     struct wlh_arena *arena, struct attempt *attempt, struct wlh_answer *answer)
 {
@@ -71,8 +66,7 @@ static enum wlh_cells_status check_once(
   return wlh_header_of(arena)->nfree >= answer->needed ? WLH_CELLS_OK : WLH_CELLS_FULL;
 }
 
-/* The state of a search for a living member that obstructs a request. Only such a member justifies
- * a refusal. */
+/* A search for a living member that obstructs a request: only such a member justifies a refusal. */
 struct survey {
   uint64_t living[WLH_MEMBERS / 64];
   uint32_t steps;
@@ -125,8 +119,8 @@ static bool is_refused_for_the_dead(
   return dead;
 }
 
-/* Removes dead members that obstruct a request. Nothing has reported their deaths to this process
- * unless it waits. Returns whether there were any. */
+/* Removes dead members that obstruct a request, and returns whether there were any. Only a process
+ * that waits has been notified of their deaths. */
 static bool reap_obstacles(
     struct wlh_arena *arena, const struct attempt *attempt, enum wlh_cells_status refusal)
 {
@@ -136,8 +130,7 @@ static bool reap_obstacles(
   return true;
 }
 
-/* Each dead member that is found may have been the reason for the refusal, so the request is
- * checked again. */
+/* A dead member may have been the reason for the refusal, so the request is then checked again. */
 static enum wlh_cells_status check_until_decided(
     struct wlh_arena *arena, struct attempt *attempt, struct wlh_answer *answer)
 {
@@ -201,8 +194,7 @@ static uint32_t fill_request_cell(
   return request;
 }
 
-/* Makes the request. The caller must have checked that there are enough cells, and no reason to
- * refuse it. */
+/* The caller must have checked that there are enough cells, and no reason to refuse the request. */
 static enum wlh_cells_status make_request(
     struct wlh_arena *arena, struct attempt *attempt, struct wlh_answer *answer)
 {
@@ -321,8 +313,7 @@ enum wlh_cells_status wlh_cells_end_the_request(
   return wlh_status_or_poisoned(arena, WLH_CELLS_OK);
 }
 
-/* `own` describes the locks and requests of a blocking thread on one resource. The thread ends none
- * of them while it blocks. */
+/* `own` has the locks and requests of one thread, which ends none of them while it blocks. */
 static void add_own(struct wlk_held_set *own, const struct wlh_request_cell *request)
 {
   wlk_held_set_add(own, request->mode == WLH_EXCLUSIVE, request->weight);

@@ -31,19 +31,16 @@ struct wlh_answer {
   uint32_t needed;  /* on FULL: free cells needed; UINT32_MAX if no number is enough */
 };
 
-/* Requests a lock (4.1). Before a refusal, asks `alive` about the members that obstruct the
- * request, and removes dead members.
+/* Requests a lock (4.1). Before a refusal, removes dead members that obstruct the request.
  *   returns  WLH_CELLS_GRANTED (no mail reports it again), PENDING, NOT_AVAILABLE, OTHER_LIMIT,
  *            QUEUE_FULL, FULL, LOST, POISONED; OK: the request passes, and would be granted
- *   cost     O(length); with a priority also O(different priorities in the queue), for a theft also
- *            O(locks held on the name) */
+ *   cost     as wlh_request_a_lock */
 enum wlh_cells_status wlh_cells_request_a_lock(
     struct wlh_arena *arena, const struct wlh_ask *ask, struct wlh_answer *answer);
 
 /* Releases a lock (4.2), or ends a request that has passed, and grants what became grantable.
- *   request, cookie  of a request of ours that has not ended
  *   keep     if the result is OK, the name is marked for so many milliseconds (marks.h): UINT64_MAX
- *            for ever, 0 for no mark. No other request may hold the name
+ *            for ever, 0 for no mark. A name may only be marked if no other request holds it
  *   thief    out, on STOLEN
  *   returns  WLH_CELLS_OK, STOLEN (the request also ended), NOT_HELD, LOST, POISONED */
 enum wlh_cells_status wlh_cells_release_the_lock(
@@ -61,13 +58,11 @@ enum wlh_cells_status wlh_cells_end_the_request(
     struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
 /* Whether a request of ours is in the segment and, unless it was stolen or has passed, in the queue
- * or among the locks of its name. Other processes change the lists, so a negative result from
- * outside must be checked again inside. Cost: O(1). */
+ * or among the locks of its name. The function may be called outside, see wlh_cells_has_member. */
 bool wlh_cells_has_request(const struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
-/* Whether a pending request waits for another request of its own thread. If that thread blocked, it
- * would wait for ever, because a blocked thread ends none of its requests. Cost: O(locks held on
- * the name + requests ahead). */
+/* Whether a pending request waits for another request of its own thread, which would deadlock if it
+ * blocked. Cost: O(locks held on the name + requests ahead). */
 bool wlh_cells_waits_for_itself(struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
 #endif

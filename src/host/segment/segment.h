@@ -1,20 +1,17 @@
 /* The tables that all processes share: one segment for each bucket, a file that every member maps.
  * This comment says how segment/ works; the rest of this header is the layout of the file.
  *
- * The problem. The processes of a machine need one queue for each name, without a server. Any
- * process can be killed between any two instructions, even in the middle of a change, and then none
- * of its code runs to clean up. It can be stopped for hours, and it can have a defect. Its pointers
- * are meaningless in other processes, and no other process can free memory that it has allocated.
- * If only a mutex protected the lists, a kill could leave a list half changed, and no process could
- * tell which half is right.
+ * The problem. Any process can be killed between any two instructions, and then none of its code
+ * runs to clean up. It can be stopped for hours, and it can have a defect. If only a mutex
+ * protected the lists, a kill could leave a list half changed, and no process could tell which half
+ * is right.
  *
- * The solution. All data is in cells of 128 bytes, each at an index: a request, a name, an agent, a
- * piece of text. The truth is the `kind` of each cell, together with the fields that have no star
- * below. Each step first writes the fields and then commits them by one aligned store, usually of
- * `kind`. Between two commits the truth is always a legal state, apart from cells that nothing
- * refers to. Fields with a star (lists, chains, counts) are derived. They are written in any order.
- * After a death inside, wlh_cells_rebuild recreates them from the truth before any process uses
- * them.
+ * The solution. All data is in cells of 128 bytes, which refer to each other by index: a request, a
+ * name, an agent, a piece of text. The truth is the `kind` of each cell, together with the fields
+ * that have no star below. Each step first writes the fields and then commits them by one aligned
+ * store, usually of `kind`. Between two commits the truth is always a legal state, apart from cells
+ * that nothing refers to. Fields with a star (lists, chains, counts) are derived, and are written
+ * in any order. After a death inside, wlh_cells_rebuild first recreates them.
  *
  * What guards what. A letter beside each field says who may access it:
  *
@@ -23,20 +20,18 @@
  *   (g)  the holder of the gate: a formatter, while there are no members
  *   (a)  atomic; the comment says who writes it
  *
- * `word` has the number and the generation of its owner, so any process can ask the kernel whether
- * the owner is alive. member/section.h describes entering and leaving.
+ * member/section.h describes the mutex.
  *
  * The path of a request, inside, from file to file:
  *   arena.c     wlh_cells_begin checks the header and copies `ncells`, on which all bounds rely
- *   requests.c  finds the name (names.c). Before it refuses a request because of other requests, it
- *               asks `alive` (cells.h) whether the members of those requests are alive
+ *   requests.c  finds the name (names.c). Before a refusal, it asks `alive` (cells.h) whether the
+ *               members whose requests are in the way are alive
  *   pool.c      takes cells for the label and a new name, and commits them: TEXT, then RESOURCE
  *   requests.c  for a theft, commits each held lock as NEWS_BROKEN. Fills the cell of the request,
  *               commits it as HELD or PENDING, and only then adds it to the lists (queue.c)
  *   queue.c     at a release or an abort: commits FREE; then process_the_lock_request_queue commits
  *               each grant as NEWS_HELD, and puts it into the mailbox of its member
  *   members.c   the notified member enters, takes its mail, and commits NEWS_HELD as HELD
- * No function of segment/ allocates memory, and only `alive` may make a system call.
  *
  * Crashes, by where the process was: the state that each crash leaves, and who repairs it.
  *   outside the tables     intact tables with the requests of a dead member. A member that waits is
@@ -52,25 +47,19 @@
  *                          stolen, and the rebuild grants requests of the queue
  *   amid growing           before the change of `ncells`, cells that do not count yet; after it,
  *                          missing bucket heads, which the rebuild makes
- *   amid a rebuild         a state that a rebuild accepts: only cells without meaning became FREE
- *   after a mark           the name stays marked, because the work was done before the mark
+ *   amid a rebuild         a state that a rebuild accepts, see rebuild.c
  *   before a wake-up       a bit in `due`. The next process that leaves sends the wake-up
- *                          (member/wake_up.h)
  *   amid formatting        no magic, or `retired`. The next holder of the gate formats again
  *
- * Damage. Another process can overwrite any byte at any time. So an index must be masked where it
- * is used, and a loop must count its steps (store.h). A free cell, an empty bucket head and an
- * absent member have values other than 0, so that a file that was overwritten with zeros is
- * recognized. An impossible value is damage: `poisoned` is set, and all members give the file up.
- * When they have left, the next member recreates the file.
- *
- * A name can be marked as done (marks.h). Until the mark is over, its RESOURCE cell then stays
- * without any request, even after all processes have left and the next process has opened the file.
+ * Damage. Another process can overwrite any byte at any time (store.h). A free cell, an empty
+ * bucket head and an absent member have values other than 0, so that a file that was overwritten
+ * with zeros is recognized. An impossible value is damage: `poisoned` is set, and all members give
+ * the file up. When they have left, the next member recreates the file.
  *
  * Readers outside. While a member's bit in `looking` is set, no space is given back, so the member
- * may read all cells from outside. It can see half of a change. So it may trust a lock only if the
- * token is the same before and after the other reads (wlh_cells_find_holders). If a record of its
- * own seems to be missing, it must check that again inside (wlh_cells_has_request).
+ * may read all cells without entering. It can see half of a change, so it may trust a lock only if
+ * the token is the same before and after the other reads (wlh_cells_find_holders). If a record of
+ * its own seems to be missing, it must check that again inside (wlh_cells_has_request).
  *
  * Whenever no process is inside and no rebuild is due, the invariants of a name in
  * src/core/records.h hold, with three differences. Requests of one priority are ordered by their
@@ -80,10 +69,10 @@
  * has the first request of each level but the highest, so a new request reads one request of each
  * level that it overtakes.
  *
- * WLH_LAYOUT must change with the layout; compatible additions use bytes that are zero. A process
- * with another layout must still see whether the file is in use, by which processes, and what the
- * last token was. So the header up to `retired`, its `token`, a member's `pid` and `version`, and
- * the byte locks must have the same places in all layouts. */
+ * WLH_LAYOUT must change with the layout; compatible additions use bytes that are zero. The header
+ * up to `retired`, its `token`, a member's `pid` and `version`, and the byte locks must have the
+ * same places in all layouts: a process with another layout must still see whether the file is in
+ * use, by which processes, and what the last token was. */
 #ifndef WLH_SEGMENT_H
 #define WLH_SEGMENT_H
 
@@ -113,12 +102,9 @@ enum {
 #define WLH_COUNT_MOST (UINT64_C(1) << 62)
 
 /* A mark with this bit never ends, and its other bits are those of the name's hash. After a reboot,
- * a process compares them with the hash to find out whether the disk has the whole mark and the
- * whole name. */
+ * the hash shows whether the disk has the whole mark and the whole name. */
 #define WLH_MARKED_FOR_EVER (UINT64_C(1) << 63)
 
-/* The kind of a cell. No kind has the value 0, so a file that was overwritten with zeros is
- * recognized as damaged, and not taken for free cells. */
 enum wlh_kind {
   WLH_KIND_FREE = 1,
   WLH_KIND_TEXT = 2,
@@ -131,8 +117,7 @@ enum wlh_kind {
   WLH_KIND_KEPT = 9         /* a TEXT that a rebuild has found in use */
 };
 
-/* Ends a chain of names, and is the head of an empty chain. It is not 0, because a held name must
- * not disappear when the file is overwritten with zeros. */
+/* Ends a chain of names, and is the head of an empty chain. */
 #define WLH_NO_NAME UINT32_MAX
 
 /* The values must be those of enum wlk_mode. */
@@ -147,8 +132,8 @@ struct wlh_link {
   uint32_t next, prev;
 };
 
-/* The lists that a request can be in. A request is never in a mailbox (as NEWS_) and in a level (as
- * PENDING) at the same time, so these two lists share a link. */
+/* The lists that a request can be in. The mailbox (for NEWS_) and the level (for PENDING) share a
+ * link, because a request is never in both. */
 enum wlh_place {
   WLH_BY_RESOURCE,
   WLH_BY_MAILBOX,
@@ -213,8 +198,7 @@ struct wlh_resource_cell {
 #define WLH_LIMIT_UNSET UINT32_C(0)
 #define WLH_LIMIT_NONE  UINT32_MAX
 
-/* A part of a name, of a label or of a thread's name. Every part but the last has WLH_TEXT_UNITS
- * code units. */
+/* A part of a name, of a label or of a thread's name. Every part but the last is full. */
 struct wlh_text_cell {
   uint32_t kind;                 /* (i) TEXT, KEPT */
   uint32_t next;                 /* (i) next TEXT cell; 0 in the last */
@@ -245,7 +229,6 @@ union wlh_cell {
   struct wlh_agent_cell agent;
 };
 
-/* Whether a member has joined. Neither value is 0, so that zeros are recognized as damage. */
 enum { WLH_MEMBER_IN = 1, WLH_MEMBER_OUT = 2 };
 
 /* A process that has the bucket open. */

@@ -1,14 +1,12 @@
 /* How a segment is read and written. Every store must use these functions, so that a test can stop
- * at each store (WLH_STEPS). A read may return any value, and a different one the next time,
- * because another process can have a defect, and the file can be overwritten with zeros. Therefore:
+ * at each store (WLH_STEPS). Another process can overwrite the file at any time, so a read may
+ * return any value, and a different one the next time. Therefore:
  *
  * - An index is masked by the private `ncells` where it is used. Index 0 means none, and the kind
  *   of cell 0 is never written.
  * - A size is read once, by wlh_read_length, which rejects an impossible size.
  * - A loop along a chain asks wlh_advance before each step, which counts the steps. Other loops
- *   count to the private `ncells`, to a constant, or to a size from wlh_read_length.
- *
- * Tests change the segment between two reads (WLH_LOOKS). */
+ *   count to the private `ncells`, to a constant, or to a size from wlh_read_length. */
 #ifndef WLH_STORE_H
 #define WLH_STORE_H
 
@@ -24,7 +22,7 @@ void wlh_step_commit(void);
 #define WLH_STEP_COMMIT() ((void)0)
 #endif
 
-/* A test build calls this before each access to a cell, and after each read of a number. */
+/* Tests change the segment here: before each access to a cell, and after each read of a number. */
 #if defined(WLH_LOOKS)
 void wlh_look(const void *place, size_t size);
 #define WLH_LOOK(place) wlh_look(&(place), sizeof(place))
@@ -57,7 +55,7 @@ static inline void wlh_commit_wide(uint64_t *place, uint64_t value)
   WLH_STEP_COMMIT();
 }
 
-/* Raises a counter of the header in a single store, on every machine. */
+/* Raises a counter of the header in a single store on every machine, before all later stores. */
 static inline void wlh_raise_count(uint64_t *count, uint64_t value)
 {
   WLH_STEP(*count);
@@ -66,8 +64,7 @@ static inline void wlh_raise_count(uint64_t *count, uint64_t value)
   WLH_STEP_COMMIT();
 }
 
-/* A reader outside may see states that only look like damage. For such a reader, damage only means
- * that this read failed. */
+/* To a reader outside, half of a change can look like damage. Then only its own read has failed. */
 static inline void wlh_note_damage(struct wlh_arena *arena)
 {
   arena->poisoned = true;
@@ -156,7 +153,7 @@ static inline bool wlh_expect_request(struct wlh_arena *arena, uint32_t cell)
   return is;
 }
 
-/* Reads a number exactly once into a private copy, because other processes may change it. */
+/* Reads a number exactly once, because other processes may change it. */
 static inline uint32_t wlh_read(const uint32_t *place)
 {
   uint32_t number = *(const volatile uint32_t *)place;
@@ -164,7 +161,7 @@ static inline uint32_t wlh_read(const uint32_t *place)
   return number;
 }
 
-/* Reads the length of a text. If it exceeds `most`, notes damage and returns 0. */
+/* If the length exceeds `most`, notes damage and returns 0. */
 static inline uint32_t wlh_read_length(
     struct wlh_arena *arena, const uint32_t *place, uint32_t most)
 {
@@ -174,8 +171,8 @@ static inline uint32_t wlh_read_length(
   return 0;
 }
 
-/* Returns whether a walk along a chain goes on at `cell`: it ends at cell 0, and more steps than
- * cells are damage. `*steps` counts them; the caller must set it to 0 at first. */
+/* Returns whether a walk along a chain goes on at `cell`. The walk ends at cell 0 and after damage;
+ * more steps than cells are damage. The caller must set `*steps` to 0 before the first step. */
 static inline bool wlh_advance(struct wlh_arena *arena, uint32_t cell, uint32_t *steps)
 {
   if (cell == 0 || arena->poisoned) return false;

@@ -12,7 +12,7 @@ struct viewing {
 };
 
 /* Returns where to write a text, or NULL if it does not fit. More text than all cells can hold is
- * damage: a cell is listed twice, and the caller would otherwise allocate memory without bound. */
+ * damage: without this check, the caller could allocate memory without bound. */
 static uint16_t *reserve(struct viewing *viewing, uint32_t units, uint32_t *at)
 {
   struct wlh_view *view = viewing->view;
@@ -34,7 +34,7 @@ static void add_text(
 }
 
 /* The mark of an agent is its index in this snapshot, if the client at that index is this agent. If
- * the capacity is too small, an agent may be counted once for each entry. */
+ * the capacity is too small, an agent may be counted more than once. */
 static uint32_t add_client(struct viewing *viewing, uint32_t agent)
 {
   struct wlh_view *view = viewing->view;
@@ -64,8 +64,7 @@ static uint32_t add_client(struct viewing *viewing, uint32_t agent)
 static struct wlh_entry entry_of(struct viewing *viewing, uint32_t request, uint32_t limit)
 {
   const struct wlh_request_cell *cell = wlh_request_at(viewing->arena, request);
-  /* The token must be read first. A reader outside reads it again at the end, and ignores the lock
-   * if it has changed. */
+  /* The token is read first. A reader outside reads it again at the end (is_still_held). */
   uint64_t token = __atomic_load_n(&cell->token, __ATOMIC_ACQUIRE);
   bool held = wlh_is_held(cell->kind);
   return (struct wlh_entry){
@@ -170,8 +169,8 @@ static bool attach_from_outside(
          atomic_load(&segment->header.poisoned) == 0;
 }
 
-/* No two grants have the same token. If the token is unchanged, the lock was held all the time, and
- * the cells that it refers to have not changed. */
+/* No two grants have the same token. If it is unchanged, the lock was held all the time, and the
+ * cells that the lock refers to have not changed. */
 static bool is_still_held(
     const struct wlh_arena *arena, uint32_t resource, const struct wlh_entry *entry)
 {
@@ -181,8 +180,7 @@ static bool is_still_held(
          wlh_read(&cell->resource) == resource;
 }
 
-/* Keeps the locks that are still held. Returns false if the cells must be read again, because none
- * of the locks is still held, or because none was found while names may be missing. */
+/* Keeps the locks that are still held. Returns false if the cells must be read again. */
 static bool keep_still_held(struct wlh_arena *arena, uint32_t resource, struct wlh_view *view)
 {
   uint32_t seen = view->entry_count, kept = 0;
@@ -196,7 +194,6 @@ static bool keep_still_held(struct wlh_arena *arena, uint32_t resource, struct w
   return kept > 0;
 }
 
-/* Returns LOST if other processes were changing the cells that it read. */
 static enum wlh_cells_status find_holders_once(
     struct wlh_arena *arena, const uint16_t *name, uint32_t units, struct wlh_view *view)
 {

@@ -41,19 +41,17 @@ struct wlh_view {
 enum wlh_cells_status wlh_cells_snapshot_the_lock_state(
     struct wlh_arena *arena, struct wlh_view *view);
 
-/* Snapshots one name in the same way, and includes its queue if `pending` is true.
- *   cost     O(length + entries) */
+/* Snapshots one name in the same way, and includes its queue if `pending` is true. */
 enum wlh_cells_status wlh_cells_snapshot_a_name(
     struct wlh_arena *arena, const uint16_t *name, uint32_t units, bool pending,
     struct wlh_view *view);
 
-/* Reads the holders of a name from outside, so that no process inside delays it. It writes only
- * `view`, which may list a client more than once. All locks in `view` were held at one moment
- * during the call; a lock that was granted or released meanwhile may be missing.
+/* Reads the holders of a name from outside, so that no process inside delays it. `view` may list a
+ * client more than once. All locks in `view` were held at one moment during the call; a lock that
+ * was granted or released meanwhile may be missing.
  *   segment  mapped up to `bytes`
  *   returns  WLH_CELLS_OK, WLH_CELLS_FULL (see struct wlh_view), or WLH_CELLS_LOST: other processes
- *            were changing the tables, or the tables are damaged
- *   cost     O(length + locks held on the name) */
+ *            were changing the tables, or the tables are damaged */
 enum wlh_cells_status wlh_cells_find_holders(
     struct wlh_segment *segment, uint64_t bytes, const uint16_t *name, uint32_t units,
     struct wlh_view *view);
