@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * Follows the requests of this thread by the diagnostics channels (docs/API.md, "Who holds what"),
- * for the entries that feed monitoring systems.
- */
+/** Follows this thread's requests by the diagnostics channels (docs/API.md, "Who holds what"). */
 
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 
@@ -18,14 +15,13 @@ const { subscribe, unsubscribe } = require('node:diagnostics_channel');
  * @typedef {object} Listener
  * @property {(message: Message) => void} [onStart]
  * @property {(message: Message, outcome: 'granted' | 'unavailable' | 'failed') => void} onWaited
- *   the wait is over. `unavailable` is the outcome of `ifAvailable`
  * @property {(message: Message) => void} [onLost] a lock was stolen, lost, or held for too long
- * @property {(message: Message, wasHeld: boolean) => void} onEnd the last of a request
+ * @property {(message: Message, wasHeld: boolean) => void} onEnd the last call about a request
  */
 
-/** @param {Listener} listener @returns {() => void} stops it */
+/** @param {Listener} listener @returns {() => void} ends the calls of the listener */
 function followRequests({ onStart, onWaited, onLost, onEnd }) {
-  /** The requests that have not ended, by the end of their wait. @type {Map<symbol, boolean>} */
+  /** Whether the lock was granted, for requests whose wait is over. @type {Map<symbol, boolean>} */
   const areHeld = new Map();
   /** @param {Message} message */
   const handleLoss = (message) => {
@@ -65,10 +61,7 @@ function followRequests({ onStart, onWaited, onLost, onEnd }) {
   };
 }
 
-/**
- * The label of a lock, for metrics. Metrics have no names of locks, because there may be too many.
- * @param {Message} message
- */
+/** Metrics use labels, because there may be too many names. @param {Message} message */
 const metricLabelOf = ({ label = 'unlabelled' }) => label;
 
 module.exports = { followRequests, metricLabelOf };

@@ -1,10 +1,9 @@
 'use strict';
 
 /**
- * Reads the environment variables that change what the library reports about locks, and emits
- * process warnings. A wrong value must not stop a program that works otherwise, so the variable
- * then has no effect, and a warning says so. (If a variable chooses the locks, as
- * WEB_LOCKS_DIRECTORY does, a wrong value leads to an error instead.)
+ * Emits process warnings, and reads the environment variables that change what the library reports
+ * about locks. A wrong value must not stop a program that works otherwise, so it causes a warning
+ * and has no effect. (A wrong WEB_LOCKS_DIRECTORY, which chooses the locks, causes an error.)
  */
 
 const process = require('node:process');
@@ -21,8 +20,7 @@ function warn(message, code) {
 }
 
 /**
- * @template T
- * @param {string} variable
+ * @template T @param {string} variable
  * @param {(text: string) => T | undefined} parse returns undefined if the value is wrong
  * @param {string} expected describes all right values
  * @returns {T | undefined} undefined if the variable is missing, empty or wrong

@@ -1,9 +1,8 @@
 'use strict';
 
 /**
- * Makes the errors of all parts. DOMExceptions have the specification's names (section 3.2.1); an
- * error for which the specification has no name is a plain Error with a `code`. Errors about one
- * lock are in extensions/errors/lock-errors.js.
+ * Makes the errors that all parts use; lib/extensions/errors makes those about one lock. An error
+ * that the specification names (section 3.2.1) is a DOMException with this name.
  */
 
 const { inspect } = require('node:util');
@@ -14,8 +13,7 @@ const { stringify } = JSON;
 
 /**
  * Sets `errorCode` and not `code`, because the `code` of a DOMException is a number.
- * @template {Error} E
- * @param {E} error @param {string} errorCode
+ * @template {Error} E @param {E} error @param {string} errorCode
  */
 function withErrorCode(error, errorCode) {
   const isShown = /** @type {any} */ (error).code !== errorCode;
@@ -38,17 +36,14 @@ const argumentError = (message) =>
   withErrorCode(new TypeError(message), 'ERR_WEB_LOCKS_INVALID_ARGUMENT');
 
 /**
- * Makes a TypeError whose message has the form that browsers use.
- * @param {string} operation what was called, such as `'request' on 'LockManager'`
+ * The message has the form that browsers use.
+ * @param {string} operation for example `'request' on 'LockManager'`
  * @param {string} problem what was given, and what is allowed
  */
 const typeError = (operation, problem) =>
   argumentError(`Failed to execute ${operation}: ${problem}`);
 
-/**
- * @param {string} operation @param {string} interfaceName the interface that `this` does not
- *   implement
- */
+/** @param {string} operation @param {string} interfaceName that of the required `this` */
 const illegalInvocation = (operation, interfaceName) =>
   typeError(operation, `Illegal invocation: 'this' is not a ${interfaceName}.`);
 
@@ -60,20 +55,17 @@ const notSupportedError = (message) =>
 const invalidStateError = (message) =>
   withErrorCode(new DOMException(message, 'InvalidStateError'), 'ERR_WEB_LOCKS_CLOSED');
 
-/**
- * The error when the agent of this thread no longer exists, because its environment is shutting
- * down.
- */
+/** The error of a call after this thread's agent has ended. */
 const closedError = () =>
   invalidStateError('The environment of this lock manager is shutting down.');
 
-/** @param {unknown} [cause] why the bucket could not be opened earlier */
+/** @param {unknown} [cause] why the bucket could not be opened */
 function bucketClosedError(cause) {
   const error = invalidStateError('The storage bucket of this lock manager was closed.');
   return cause === undefined ? error : assign(error, { cause });
 }
 
-/** @param {string} what the operation that failed */
+/** @param {string} what the operation, as a gerund */
 const noMemoryError = (what) =>
   withCode(new RangeError(`Out of memory while ${what}.`), 'ERR_WEB_LOCKS_NO_MEMORY');
 
@@ -90,10 +82,7 @@ function describe(value) {
   return inspect(value, { maxStringLength: 40 });
 }
 
-/**
- * Quotes a name, and shortens it if it is long, so that the message stays readable.
- * @param {string} name
- */
+/** Shortens long names. @param {string} name */
 function quote(name) {
   return stringify(name.length > 80 ? `${name.slice(0, 80)}…` : name);
 }

@@ -1,9 +1,8 @@
 'use strict';
 
 /**
- * The parts of the language and of Node.js that the library uses. They are read once, when the
- * library is loaded, so that code that replaces a global later (a polyfill, zone.js, fake timers)
- * does not affect locks. If possible, each part is read from a place where nobody replaces it.
+ * The parts of the language and of Node.js that the library uses. They are read once, so that code
+ * that replaces a global later (a polyfill, zone.js, fake timers) does not affect locks.
  */
 
 const { AsyncLocalStorage, AsyncResource } = require('node:async_hooks');
@@ -13,14 +12,11 @@ const timers = require('node:timers');
 
 /**
  * @template {(...args: any[]) => any} F @param {F} method
- * @returns {(self: any, ...args: Parameters<F>) => ReturnType<F>} takes `this` first
+ * @returns {(self: any, ...args: Parameters<F>) => ReturnType<F>}
  */
 const uncurry = (method) => Function.prototype.call.bind(method);
 
-/**
- * The prototype of the promises that async functions return, even if the global `Promise` was
- * replaced.
- */
+/** Async functions return native promises even if the global `Promise` was replaced. */
 const promisePrototype = Object.getPrototypeOf((async () => {})());
 /** @type {PromiseConstructor} */
 const Promise = promisePrototype.constructor;
@@ -30,9 +26,7 @@ const then = uncurry(promisePrototype.then);
 
 const { species } = Symbol;
 
-/**
- * Whether `then` makes native promises: it reads their constructor, which user code may replace.
- */
+/** Whether `then` returns native promises: it reads a constructor that user code may replace. */
 const arePromisesNative = () => {
   try {
     return (
@@ -44,8 +38,8 @@ const arePromisesNative = () => {
 };
 
 /**
- * Returns a promise that rejects with the error. For a RangeError this takes a microtask, because
- * Node.js cannot record a rejection during a stack overflow.
+ * For a RangeError, this takes a microtask, because Node.js cannot record a rejection during a
+ * stack overflow.
  * @param {unknown} error @returns {Promise<never>}
  */
 const rejected = async (error) => {
@@ -53,17 +47,14 @@ const rejected = async (error) => {
   throw error;
 };
 
-/**
- * A resolved promise without a constructor, so that its `then` never reads a constructor that
- * user code has replaced.
- */
+/** Has no constructor, so that its `then` never reads one that user code has replaced. */
 const RESOLVED = Object.defineProperty(Promise.resolve(), 'constructor', { value: undefined });
 
 /**
- * Calls a function in a microtask. This is not an async function, because a stack overflow would
- * then become an unhandled rejection instead of an exception, and the caller would wait for ever.
+ * This is not an async function, because a stack overflow would then become an unhandled rejection
+ * instead of an exception, and the caller would wait for ever.
  * @param {() => void} call
- * @throws {RangeError} on a stack overflow; the function will not be called
+ * @throws {RangeError} on a stack overflow; `call` will then not be called
  */
 const callInMicrotask = (call) => {
   then(RESOLVED, call);
@@ -87,10 +78,7 @@ const { ref, unref } = (() => {
   return { ref: uncurry(prototype.ref), unref: uncurry(prototype.unref) };
 })();
 
-/**
- * Reports an exception of user code that no caller can catch, as the platform does for listeners.
- * @param {unknown} error
- */
+/** Makes the error an uncaught exception, as for errors of listeners. @param {unknown} error */
 function report(error) {
   try {
     nextTick(() => {

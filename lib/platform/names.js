@@ -1,21 +1,18 @@
 'use strict';
 
-/**
- * Names of locks in messages. An object such as `new Mutex()` has a private lock, with a name that
- * users cannot request and need not see.
- */
+/** Names of locks in messages, which do not show the names of private locks (of a Mutex …). */
 
 const { quote } = require('./errors.js');
 
 /**
- * Makes the name of a private lock. The specification reserves such names (section 3.2.1, step 5),
- * so no user can request this lock.
+ * Starts the name with '-': the specification reserves such names (section 3.2.1, step 5), so users
+ * cannot request the lock.
  * @param {string} kind @param {string} unique one line that no other name contains
  * @param {string} label '' for none
  */
 const privateName = (kind, unique, label) => `-${unique}\n${kind}\n${label}`;
 
-/** @param {string} name @returns {string | undefined} undefined unless the name is a private one */
+/** @param {string} name @returns {string | undefined} undefined if the lock is not private */
 function describePrivate(name) {
   if (name[0] !== '-') return undefined;
   const kindAt = name.indexOf('\n') + 1;

@@ -6,7 +6,7 @@ const path = require('node:path');
 const process = require('node:process');
 const { isMainThread } = require('node:worker_threads');
 
-/** With one of these options, the first argument is not the name of a script. */
+/** With one of these options, `argv[1]` is not the name of a script. */
 const IS_CODE = /^(-e|-p|-pe|--eval|--print)(=|$)/;
 
 function scriptPath() {
@@ -27,7 +27,7 @@ const nameOf = (script) =>
  */
 const name = nameOf(scriptPath()) || path.basename(process.execPath).replace(/\.exe$/i, '');
 
-/** @returns {string} the name of the script, or of the executable if there is no script */
+/** @returns {string} */
 const programName = () => name;
 
 module.exports = { programName };

@@ -1,9 +1,8 @@
 'use strict';
 
 /**
- * The platform classes of this thread, read from objects that Node.js makes. The globals cannot be
- * used, because they are missing in a bare `vm` context, and a test environment may have replaced
- * them.
+ * The platform classes of this thread, read from objects that Node.js makes: the globals are
+ * missing in a bare `vm` context, and a test environment may have replaced them.
  */
 
 const util = require('node:util');
@@ -29,10 +28,7 @@ const DOMException = controller.signal.reason.constructor;
 /** @type {typeof globalThis.AbortController} */
 const AbortController = /** @type {any} */ (controller.constructor);
 
-/**
- * In Node.js 20 and 22, `Symbol.dispose` and `Symbol.asyncDispose` are registered symbols, and a
- * `vm` context lacks both properties.
- */
+/** A `vm` context of Node.js 20 and 22 lacks the properties, but these registered symbols exist. */
 const dispose = Symbol.dispose ?? Symbol.for('nodejs.dispose');
 const asyncDispose = Symbol.asyncDispose ?? Symbol.for('nodejs.asyncDispose');
 

@@ -12,7 +12,7 @@ const { Promise, report, setTimeout } = require('./intrinsics.js');
  * @typedef {(isHandled: boolean) => void | Promise<void>} Work
  */
 
-/** The signal takes effect after at most this many milliseconds, even if the work is not done. */
+/** The signal takes effect after this many milliseconds, even if the work is not done. */
 const LONGEST = 1000;
 
 /** @type {Map<string, Set<Work>>} */
@@ -41,8 +41,8 @@ function endBy(signal) {
 }
 
 /**
- * Does the work at each of the signals, before the listeners of the program run. If the program has
- * no listeners, the signal takes effect when the work is done, at the latest after a second.
+ * The work starts before the program's listeners run. If the program has none, the signal takes
+ * effect when the work is done.
  * @param {readonly NodeJS.Signals[]} signals @param {Work} work
  */
 function doBeforeSignals(signals, work) {
@@ -61,7 +61,7 @@ function doNotBeforeSignals(signals, work) {
   }
 }
 
-/** @param {unknown} name @returns {name is NodeJS.Signals} whether a process can handle it */
+/** A process can handle these. @param {unknown} name @returns {name is NodeJS.Signals} */
 const isSignal = (name) =>
   typeof name === 'string' &&
   Object.hasOwn(constants.signals, name) &&
