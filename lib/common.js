@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * Exports everything that all entries of the package have in common; `locks` and `openBucket`
- * differ from scope to scope.
- */
+/** The exports that all entries of the package have, which add `locks` and `openBucket`. */
 
 const {
   DeadlockError,

@@ -1,9 +1,8 @@
 'use strict';
 
 /**
- * `web-locks/etcd`: the exports that every entry has, and an `openBucket` for buckets in etcd
- * (docs/CLUSTER.md). All processes that use the same etcd share these buckets. A server has no
- * default bucket, so the entry exports no `locks`.
+ * `web-locks/etcd` (docs/CLUSTER.md): buckets that all processes share that use the same etcd. A
+ * server has no default bucket, so the entry exports no `locks`.
  */
 
 const { EtcdAdapter } = require('./cluster/engines/etcd/adapter.js');
@@ -17,20 +16,17 @@ const shared = require('./common.js');
 const OPTIONS = ['endpoints', 'auth', 'fetch'];
 
 /**
- * Opens a storage bucket in etcd and returns at once. If it cannot be opened, `ready` and all
- * requests reject.
- * @param {string} name any string; in an etcd, equal names mean the same bucket
+ * Returns at once. If the bucket cannot be opened, `ready` and all requests reject.
+ * @param {string} name any string
  * @param {object} options
  * @param {string | string[]} options.endpoints client URLs of the members of one etcd, tried in
  *   turn, such as 'http://host:2379'
  * @param {number} [options.ttl] milliseconds after which a process that has stopped responding
  *   loses its locks, 2,000 to 3,600,000, rounded up to whole seconds; by default 10,000
  * @param {import('./cluster/engines/etcd/gateway.js').Auth} [options.auth]
- * @param {import('./cluster/engines/etcd/gateway.js').Fetch} [options.fetch] replaces the HTTP
- *   client of Node.js
- * @param {string} [options.label] shown in `details` for requests without one
- * @param {boolean | readonly NodeJS.Signals[]} [options.releaseOnSignal] signals that release the
- *   locks before they end the process; true for SIGINT and SIGTERM. Only for the main thread
+ * @param {import('./cluster/engines/etcd/gateway.js').Fetch} [options.fetch]
+ * @param {string} [options.label] for requests without one
+ * @param {boolean | readonly NodeJS.Signals[]} [options.releaseOnSignal] see types/etcd.d.ts
  * @returns {ClusterBucket}
  * @throws {TypeError} if an option is invalid
  */

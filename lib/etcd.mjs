@@ -1,5 +1,4 @@
-// The CommonJS entry under ESM names, so that both give the same instances. The names listed below
-// differ from scope to scope; all others come from common.mjs.
+// The CommonJS entry under ESM names, so that both give the same instances.
 import scope from './etcd.js';
 
 export * from './common.mjs';

@@ -1,8 +1,6 @@
 'use strict';
 
-/**
- * `web-locks/host`: the exports of `web-locks`, with locks that all processes of a machine share.
- */
+/** `web-locks/host`: locks that all processes of a machine share. */
 
 const path = require('node:path');
 const { DEFAULT_BUCKET, idOfBucket } = require('./backend/bucket-ids.js');
@@ -24,11 +22,8 @@ const OPEN_BUCKET = "'openBucket'";
 const locks = createLockManager(new HostBackend(DEFAULT_BUCKET, ''));
 
 /**
- * Opens a storage bucket. Its locks are independent of the locks of other buckets, and other
- * buckets' `query()` does not list them.
  * @param {string} name any string; in a directory, equal names mean the same bucket
- * @param {{ directory?: string }} [options] `directory` is the directory for the files of the
- *   locks; by default, a directory of the user (docs/HOST.md)
+ * @param {{ directory?: string }} [options] by default, a directory of the user (docs/HOST.md)
  * @returns {InstanceType<typeof Bucket>}
  */
 function openBucket(name, options) {
@@ -38,11 +33,7 @@ function openBucket(name, options) {
   return new Bucket(bucketName, new HostBackend(idOfBucket(bucketName), directory));
 }
 
-/**
- * Rejects unknown options: a misspelt `directory` would be ignored, and the locks would be in
- * another directory than intended.
- * @param {any} options
- */
+/** If a misspelt `directory` were ignored, the locks would not be shared. @param {any} options */
 function directoryOption(options) {
   if (options === undefined || options === null) return undefined;
   if (typeof options !== 'object') {

@@ -9,9 +9,8 @@ const { Lock, LockManager, locks: locksOfProcess } = require('./index.js');
  * Puts `locks`, `LockManager` and `Lock` where libraries written for browsers look for them: into
  * `navigator.locks` (section 3.1 of the specification) and the globals. It replaces existing
  * values, and creates `navigator` if there is none.
- * @param {any} [where] the global object to install on, by default this realm's; or options:
- *   `locks`, the lock manager for `navigator.locks`, by default the lock manager of the process;
- *   `target`, the global object
+ * @param {any} [where] the global object to install on, by default this realm's; or options: this
+ *   object as `target`, and `locks`, by default the lock manager of the process
  * @returns {() => void} undoes the installation; a second call does nothing
  */
 function install(where) {
@@ -30,8 +29,7 @@ function install(where) {
   try {
     installOver(target, 'LockManager', interfaceDescriptor(LockManager), undo);
     installOver(target, 'Lock', interfaceDescriptor(Lock), undo);
-    // A navigator that the library has created disappears when the last installation on it is
-    // undone.
+    // A navigator of ours disappears when the last installation on it is undone.
     const { navigator: found } = target;
     const navigator = isObject(found) ? found : createNavigator();
     if (ours.has(navigator)) installOver(target, 'navigator', interfaceDescriptor(navigator), undo);
@@ -63,10 +61,9 @@ function toOptions(where) {
 }
 
 /**
- * The descriptors installed over a property, oldest first, and the original descriptor.
+ * The original descriptor of a property, and the installed ones, oldest first.
  * @typedef {{ before: PropertyDescriptor | undefined, layers: PropertyDescriptor[] }} Installed
  */
-
 /** @type {WeakMap<object, Map<string, Installed>>} */
 const installed = new WeakMap();
 
@@ -96,7 +93,7 @@ function installOver(object, name, descriptor, undo) {
   });
 }
 
-/** Makes the property descriptor of an interface on the global object. @param {any} value */
+/** The descriptor that Web IDL demands of an interface. @param {any} value */
 const interfaceDescriptor = (value) => ({
   value,
   writable: true,
@@ -105,8 +102,8 @@ const interfaceDescriptor = (value) => ({
 });
 
 /**
- * Describes `readonly attribute LockManager locks`. As in browsers, only a navigator has it: the
- * getter throws a TypeError for the prototype itself, and for other objects.
+ * `readonly attribute LockManager locks`: as in browsers, the getter throws a TypeError unless
+ * `this` is a navigator.
  * @param {unknown} locks @param {object} owner has the attribute @param {object} navigator
  */
 function locksDescriptor(locks, owner, navigator) {
@@ -119,9 +116,7 @@ function locksDescriptor(locks, owner, navigator) {
   return /** @type {PropertyDescriptor} */ (Object.getOwnPropertyDescriptor(holder, 'locks'));
 }
 
-/**
- * Creates the interface and the object `navigator` without members, because Node.js 20 lacks them.
- */
+/** Node.js 20 lacks `navigator`. */
 function createNavigator() {
   const navigator = Object.create(
     Object.create(Object.prototype, {
@@ -132,12 +127,12 @@ function createNavigator() {
   return navigator;
 }
 
-/** Navigators that `createNavigator` made. @type {WeakSet<object>} */
+/** Contains the results of `createNavigator`. @type {WeakSet<object>} */
 const ours = new WeakSet();
 
 /**
- * Browsers define `locks` on the prototype. For a plain object, or a navigator with an own property
- * `locks`, it is defined on the object itself.
+ * Browsers define `locks` on the prototype. A plain object, or a navigator with an own property
+ * `locks`, gets the property itself.
  * @param {any} navigator
  */
 function ownerOfLocks(navigator) {

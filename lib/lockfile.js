@@ -1,9 +1,8 @@
 'use strict';
 
 /**
- * `web-locks/lockfile`: a drop-in replacement for the package proper-lockfile, based on the locks
- * of the machine. It locks the path of the lock file that proper-lockfile would create, but creates
- * no file, so that no lock file can become stale.
+ * `web-locks/lockfile`: a drop-in replacement for the package proper-lockfile. It takes a host lock
+ * on the path of the lock file that proper-lockfile would create, and creates no file.
  */
 
 const { notAcquiredError, releasedError } = require('./lockfile/errors.js');

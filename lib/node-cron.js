@@ -7,8 +7,8 @@ const { describe, typeError } = require('./platform/errors.js');
 const RUN_COORDINATOR = "'runCoordinator'";
 
 /**
- * By default, a run waits this many milliseconds. After a failover, a server grants nothing for one
- * `ttl`, by default 10 seconds, which must not make all processes skip the run.
+ * Milliseconds. It exceeds the default `ttl` of 10 seconds, during which a server grants nothing
+ * after a failover: otherwise all processes would skip the run.
  */
 const TIMEOUT = 30_000;
 
@@ -16,9 +16,9 @@ const TIMEOUT = 30_000;
  * Makes a `RunCoordinator` for the `distributed` tasks of node-cron: of all processes that share
  * the locks, one runs the task at each scheduled time.
  * @param {{ once: (name: string, options: any, callback: () => void) =>
- *   Promise<{ ran: boolean }> }} locks of a scope that has `once`
- * @param {{ timeout?: number }} [options] `timeout` is the longest time, in milliseconds, that a
- *   run waits for the lock; after that, this process does not run the task
+ *   Promise<{ ran: boolean }> }} locks
+ * @param {{ timeout?: number }} [options] `timeout`: a process that has waited for the lock for so
+ *   many milliseconds skips the run
  */
 function runCoordinator(locks, { timeout = TIMEOUT } = {}) {
   if (typeof locks?.once !== 'function') {

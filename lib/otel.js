@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * `web-locks/otel`: spans and metrics of the locks of this thread, made with the user's
- * `@opentelemetry/api` (docs/FINDING-OUT.md).
- */
+/** `web-locks/otel`: OpenTelemetry spans and metrics of this thread (docs/FINDING-OUT.md). */
 
 const { followRequests, metricLabelOf } = require('./monitor/requests.js');
 
@@ -22,10 +19,7 @@ const attributesOf = ({ label, mode, name }) => ({
 /** @param {import('./monitor/requests.js').Message} message */
 const labelOf = (message) => ({ 'lock.label': metricLabelOf(message) });
 
-/**
- * Makes a span for each request, and metrics, until the returned function is called.
- * @param {Api} api what `@opentelemetry/api` exports @returns {() => void}
- */
+/** @param {Api} api what `@opentelemetry/api` exports @returns {() => void} ends the spans */
 function instrument({ trace, metrics, SpanStatusCode }) {
   const tracer = trace.getTracer('web-locks');
   const meter = metrics.getMeter('web-locks');

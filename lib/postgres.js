@@ -1,9 +1,8 @@
 'use strict';
 
 /**
- * `web-locks/postgres`: the exports that every entry has, and an `openBucket` for buckets in
- * PostgreSQL (docs/CLUSTER.md). All processes that use the same database share these buckets. A
- * server has no default bucket, so the entry exports no `locks`.
+ * `web-locks/postgres` (docs/CLUSTER.md): buckets that all processes share that use the same
+ * database. A server has no default bucket, so the entry exports no `locks`.
  */
 
 const { PostgresAdapter } = require('./cluster/engines/postgres/adapter.js');
@@ -19,9 +18,8 @@ const shared = require('./common.js');
 const OPTIONS = ['pool', 'sql', 'listen', 'schema', 'durability'];
 
 /**
- * Opens a storage bucket in a database and returns at once. If it cannot be opened, `ready` and all
- * requests reject.
- * @param {string} name any string; in a database, equal names mean the same bucket
+ * Returns at once. If the bucket cannot be opened, `ready` and all requests reject.
+ * @param {string} name any string
  * @param {object} options
  * @param {Pool} [options.pool] a pg Pool for at least two clients; the bucket keeps one client
  *   until the bucket is closed
@@ -31,10 +29,9 @@ const OPTIONS = ['pool', 'sql', 'listen', 'schema', 'durability'];
  *   if `pool` or `sql` uses a pooler in transaction mode; the bucket then uses only `listen`
  * @param {number} [options.ttl] milliseconds after which a process that has stopped responding
  *   loses its locks, 2,000 to 3,600,000; by default 10,000
- * @param {string} [options.schema] the schema that contains the tables
- * @param {string} [options.label] shown in `details` for requests without one
- * @param {boolean | readonly NodeJS.Signals[]} [options.releaseOnSignal] signals that release the
- *   locks before they end the process; true for SIGINT and SIGTERM. Only for the main thread
+ * @param {string} [options.schema]
+ * @param {string} [options.label] for requests without one
+ * @param {boolean | readonly NodeJS.Signals[]} [options.releaseOnSignal] see types/postgres.d.ts
  * @param {'logged' | 'unlogged'} [options.durability] whether the tables are logged; applies only
  *   if this call creates the schema
  * @returns {ClusterBucket}

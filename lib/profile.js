@@ -1,14 +1,10 @@
 'use strict';
 
 /**
- * `web-locks/profile`: records which requests waited for which locks. If it is preloaded, it
- * profiles the program from its start to its end:
- *
- *   node --import web-locks/profile app.js
- *
+ * `web-locks/profile`: records which requests waited for which locks, from a call of
+ * `startProfile()` on; with `node --import web-locks/profile`, from the start of the program.
  * WEB_LOCKS_PROFILE names the file, and WEB_LOCKS_PROFILE_SIZE sets the number of bytes for each
- * thread. WEB_LOCKS_PROFILE_SITES=0 leaves out call sites, which makes the profile cheaper. If the
- * module is imported by code, it does nothing until `startProfile()` is called.
+ * thread. WEB_LOCKS_PROFILE_SITES=0 leaves out call sites, which makes the profile cheaper.
  */
 
 const path = require('node:path');

@@ -1,24 +1,19 @@
 'use strict';
 
-/**
- * `web-locks/prometheus`: metrics of the locks of this thread, made with the user's prom-client
- * (docs/FINDING-OUT.md).
- */
+/** `web-locks/prometheus`: Prometheus metrics of this thread's locks (docs/FINDING-OUT.md). */
 
 const { followRequests, metricLabelOf } = require('./monitor/requests.js');
 
 /**
  * @typedef {object} Client the members of prom-client that this file uses
  * @property {new (configuration: any) => any} Counter
- * @property {new (configuration: any) => any} Histogram
- * @property {any} register
+ * @property {new (configuration: any) => any} Histogram @property {any} register
  */
 
 /**
- * Collects metrics. The returned function ends this, and removes the metrics from the registry.
  * @param {Client} client what `prom-client` exports
  * @param {{ register?: any }} [options] the registry, by default that of the client
- * @returns {() => void}
+ * @returns {() => void} ends the collection, and removes the metrics from the registry
  */
 function collectMetrics({ Counter, Histogram, register: usual }, { register = usual } = {}) {
   const registers = [register];

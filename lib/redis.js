@@ -1,9 +1,8 @@
 'use strict';
 
 /**
- * `web-locks/redis`: the exports that every entry has, and an `openBucket` for buckets in Redis or
- * Valkey (docs/CLUSTER.md). All processes that use the same server share these buckets. A server
- * has no default bucket, so the entry exports no `locks`.
+ * `web-locks/redis` (docs/CLUSTER.md): buckets that all processes share that use the same Redis or
+ * Valkey. A server has no default bucket, so the entry exports no `locks`.
  */
 
 const { RedisAdapter } = require('./cluster/engines/redis/adapter.js');
@@ -26,10 +25,9 @@ const KEEPER = {
 };
 
 /**
- * Opens a storage bucket in Redis and returns at once. If it cannot be opened, `ready` and all
- * requests reject. Every process that opens the bucket must pass the same `ttl`, `shards` and
- * `prefix`.
- * @param {string} name any string; on a server, equal names mean the same bucket
+ * Returns at once. If the bucket cannot be opened, `ready` and all requests reject. Every process
+ * that opens the bucket must pass the same `ttl`, `shards` and `prefix`.
+ * @param {string} name any string
  * @param {object} options
  * @param {Client} options.client a client of node-redis or ioredis, for a single server or a
  *   cluster; only `duplicate()` is called on it
@@ -42,9 +40,8 @@ const KEEPER = {
  * @param {'ignore'} [options.failover] accepts a server that does not report its run_id
  * @param {string} [options.prefix] the prefix of all keys and channels; by default the client's
  *   `keyPrefix`
- * @param {string} [options.label] shown in `details` for requests without one
- * @param {boolean | readonly NodeJS.Signals[]} [options.releaseOnSignal] signals that release the
- *   locks before they end the process; true for SIGINT and SIGTERM. Only for the main thread
+ * @param {string} [options.label] for requests without one
+ * @param {boolean | readonly NodeJS.Signals[]} [options.releaseOnSignal] see types/redis.d.ts
  * @param {boolean | { maxBlocked?: number, module?: string | URL }} [options.keeper] extends the
  *   lease from another thread while the event loop is blocked, for at most `maxBlocked`
  *   milliseconds, 1,000 to 3,600,000, by default 60,000; `module` is a file whose default export
