@@ -2,23 +2,12 @@
 
 /**
  * The adapter of etcd (../../adapter.js), over its JSON gateway (gateway.js). A session is a lease
- * with a key of its own; its requests are keys of that lease (keys.js). Every client computes the
- * holders of a name from the keys (queue.js), so grants are not written. Etcd checks the conditions
- * of each transaction (plan.js). A transaction that makes requests or marks also writes its number
- * into a key of the session. So etcd executes it only once, and the session can recover a lost
- * answer (R1, steps.js).
- *
- * The cost of a session must not depend on the number of other sessions, so a session receives only
- * the changes that concern it (queue-cache.js). One watch covers the keys written for this session.
- * A thief writes such a key for each lock that it steals, and the deletion of the session's own key
- * shows that the lease expired. A thief's key stays until the session has read it, even if the
- * session was disconnected and etcd has compacted the history. Grants cannot be delivered in this
- * way, because nobody would write them when a lease expires. So the session also watches the names
- * that it waits for. Each renewal writes a key and waits for the watch to deliver that key, which
- * proves that the watch works.
- *
- * Each connection writes the session's key, and all transactions require that the key still has
- * this version. So a late transaction of an older connection or an expired lease changes nothing.
+ * with a key of its own, and its requests are keys of that lease (keys.js). Every client computes
+ * the holders of a name from the keys (queue.js), so grants are not written. The cost of a session
+ * must not depend on the number of other sessions: it watches only the keys that are written for
+ * it, such as a thief's notices, and the names that it waits for (streams.js). Each connection
+ * writes the session's key, and the transactions of steps and renewals require that version of the
+ * key. So a late transaction of an older connection or an expired lease changes nothing.
  *
  * This adapter differs from the contract as follows:
  * - A step takes as many transactions as it needs; each group is in a single transaction.
@@ -72,14 +61,13 @@ const MOST_TOLD = 100;
  * @property {number} version the version of the session's key, which identifies the connection
  * @property {number} entered the revision at which this connection wrote the key
  * @property {number} heard the greatest revision that the session knows
- * @property {InstanceType<typeof DeliveryBarrier>} deliveries waits for the watch of the keys that
- *   are written for the session
+ * @property {InstanceType<typeof DeliveryBarrier>} deliveries of the session's keys
  * @property {InstanceType<typeof Streams> | undefined} streams of the connection
  * @property {InstanceType<typeof QueueCache>} queueCache
  * @property {InstanceType<typeof Planner>} planner
  * @property {boolean} isDead
  * @property {boolean} isDeleting whether keys of passed requests are being deleted
- * @property {Epoch} life the epoch
+ * @property {Epoch} life
  * @property {OwnStep | undefined} step the current step, or the last one
  * @property {string} logged the revision of the key that steps write
  * @property {number} proofs counts transactions that proved session and connection valid
@@ -163,11 +151,7 @@ class EtcdAdapter {
     }
   }
 
-  /**
-   * Deletes the keys of requests that have passed. Nobody waits for this deletion: if it fails, the
-   * next step or renewal tries again.
-   * @param {Own} own
-   */
+  /** Deletes the keys of requests that have passed; nobody waits for it. @param {Own} own */
   async #deletePassed(own) {
     if (own.isDeleting) return;
     own.isDeleting = true;
@@ -221,9 +205,8 @@ class EtcdAdapter {
   }
 
   /**
-   * Finds requests whose keys somebody deleted by hand; these are not held and do not wait. Etcd
-   * lists all keys of a lease in one answer, which may be out of date, so each key that seems to be
-   * missing is then read.
+   * Finds the session's requests whose keys somebody deleted by hand. Etcd lists all keys of a
+   * lease in one answer, which may be out of date, so each key that seems to be missing is read.
    * @param {Own} own @param {Link} link
    */
   async #findAbsent({ id, queueCache }, link) {
@@ -350,7 +333,7 @@ class EtcdAdapter {
     return { key: base64(this.#keys.session(lease)), value: info, lease: id };
   }
 
-  /** Drops the connection, including a connection that is still being made. */
+  /** Drops the connection, even one that is still being made, and stops its watches. */
   #dropLinks() {
     this.#link?.drop();
     this.#link = undefined;
@@ -387,9 +370,9 @@ class EtcdAdapter {
   }
 
   /**
-   * Starts the watch of keys written for the session. It resolves with true when the watch has
+   * Starts the watch of the keys written for the session. Resolves with true once the watch has
    * delivered the session's own key, and with false if etcd has compacted the revision that wrote
-   * this key. It rejects after half a lease.
+   * this key. Rejects after half a lease.
    * @param {Link} link @param {Own} own @returns {Promise<boolean>}
    */
   #startStreams(link, own) {
@@ -447,7 +430,7 @@ class EtcdAdapter {
     }
   }
 
-  /** Writes the key of a new session. @param {Own} own @param {Seen} seen @param {Link} link */
+  /** @param {Own} own @param {Seen} seen @param {Link} link */
   async #writeSession(own, seen, link) {
     const put = { request_put: this.#sessionPut(own) };
     const looks = this.#firstReads(own);
@@ -507,10 +490,7 @@ class EtcdAdapter {
     this.#applyFound(own, header, found);
   }
 
-  /**
-   * Parses the responses to `#firstReads`: the epoch, the session's keys, and the quarantine's key.
-   * @param {any} header @param {any[]} responses @returns {[Epoch | undefined, any[], any]}
-   */
+  /** @param {any} header @param {any[]} responses @returns {[Epoch | undefined, any[], any]} */
   #parseFound(header, [life, own, quarantine]) {
     const { kvs = [] } = own.response_range;
     return [parseEpoch(header, life), kvs, quarantine.response_range.kvs?.[0]];
@@ -576,7 +556,7 @@ class EtcdAdapter {
   }
 
   /**
-   * Returns how long a quarantine must last, which is the longest of `ttl`, the leases of all
+   * Returns how many milliseconds a quarantine must last: the longest of `ttl`, the leases of all
    * sessions, and the rest of the current quarantine. The conditions hold only if no key of a
    * session was created since the read, and the quarantine's key has not changed.
    * @param {number} ttl @param {Link} link
@@ -604,10 +584,7 @@ class EtcdAdapter {
     };
   }
 
-  /**
-   * Returns how many milliseconds are left of a lease.
-   * @param {string | undefined} lease @param {Link} link
-   */
+  /** @param {string | undefined} lease @param {Link} link @returns milliseconds left */
   async #leaseLeft(lease, link) {
     if (lease === undefined) return 0;
     const { TTL } = await link.call('lease/timetolive', { ID: lease });
@@ -628,7 +605,6 @@ class EtcdAdapter {
   }
 }
 
-/** The most keys that one transaction deletes. */
 const MOST_DELETED = 50;
 
 /** @param {Own} own */

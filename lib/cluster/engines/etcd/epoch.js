@@ -3,13 +3,11 @@
 /**
  * Finds out whether etcd lost what clients have seen, because it was set up anew or restored from a
  * snapshot (R5). Etcd cannot know that, so clients compare the bucket's *epoch*: the id of the
- * cluster and a number that the bucket's first client wrote. If a client has seen another epoch, or
- * a greater token than this epoch can have granted, the client begins a new epoch. One transaction
- * deletes all sessions, raises the tokens, and writes a key. The lease of this key lasts as long as
- * the longest `ttl` among the sessions and the client. While the key exists nothing is granted (the
- * quarantine), so that former holders lose their locks by their own clocks first.
- *
- * A token is a revision plus the epoch's *offset*. A new offset is much greater than the last one,
+ * cluster, and a random id in the epoch's key. If a client has seen another epoch, or a greater
+ * token than this epoch can have granted, the client begins a new epoch. One transaction deletes
+ * all sessions, raises the tokens, and writes the quarantine's key. While this key exists, nothing
+ * is granted: its lease lasts at least as long as the former holders' locks by their own clocks. A
+ * token is a revision plus the epoch's *offset*. A new offset is much greater than the last one,
  * since other clients may have been granted greater tokens than this client has seen. The epoch's
  * key lists the epochs that ended, so that all clients of a lost epoch together cause only one new
  * epoch.
@@ -86,8 +84,7 @@ function isBehind({ known, name, offset }, revision, { life, token }) {
 /**
  * The transaction that begins an epoch, unless another client has done so.
  * @param {BucketKeys} keys @param {Epoch} life the epoch that ends
- * @param {number | string} revision of etcd
- * @param {Seen} seen @param {string} lease of the quarantine
+ * @param {number | string} revision of etcd @param {Seen} seen @param {string} lease
  * @returns {{ compare: object[], success: object[] }}
  */
 function beginEpochTransaction(

@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * The errors of the etcd adapter, each with a `code` and a message that says what to do, and
- * `classify`, which decides whether another attempt makes sense.
- */
+/** The errors of the etcd adapter, with codes and advice, and their meanings for the session. */
 
 const { plainError } = require('../../../platform/errors.js');
 const { isLocal, isOfTls } = require('../../errors.js');
@@ -100,17 +97,16 @@ function notEtcdError(endpoint) {
 /** Codes for an answer that is not HTTP, or not TLS, or never ends. */
 const OTHER_PROTOCOL = /^(HPE_INVALID_|EPROTO|ERR_SSL_(WRONG_VERSION|PACKET_LENGTH)|NO_LENGTH$)/;
 
-/** Codes of a connection that the server closed without an answer. */
+/**
+ * Codes of a connection that the server closed without an answer, as some servers do if the URL has
+ * the wrong protocol.
+ */
 const CLOSED = /^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/;
 
 /** The errors of Node.js or of `fetch` that caused an error. @param {any} error @returns {any[]} */
 const causesOf = ({ cause }) => [cause, cause?.cause];
 
-/**
- * Whether the server closed the connection without an answer. Some servers do that if the URL has
- * the wrong protocol.
- * @param {any} error
- */
+/** @param {any} error */
 const isClosed = (error) => causesOf(error).some((one) => CLOSED.test(one?.code));
 
 /** @param {any} error */
@@ -181,10 +177,7 @@ function refusalOf(status, text) {
   return { status, code: 0, message: text.trim().slice(0, 200) || `HTTP status ${status}` };
 }
 
-/**
- * Whether a new token helps, even if etcd did not require a token before.
- * @param {Refusal} refusal
- */
+/** Whether a new token helps, even if etcd required none before. @param {Refusal} refusal */
 const isTokenInvalid = ({ code, message }) =>
   code === UNAUTHENTICATED ||
   /invalid auth token|auth store is old|user name is empty/.test(message);

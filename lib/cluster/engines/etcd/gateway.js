@@ -2,11 +2,10 @@
 
 /**
  * Calls of etcd's JSON gateway, through transport.js or the user's `fetch`, which can add client
- * certificates and proxies. Each new connection uses the next endpoint, and keeps it. These calls
- * do not keep the event loop alive, except watches through a `fetch` that is neither Node's nor
- * undici's. Every error from `fetch` counts as a network error, even a TypeError, because `fetch`
- * rejects with TypeErrors when the network fails. Errors that are thrown before `fetch` is called,
- * or by the listener of a watch, stay as they are.
+ * certificates and proxies. Each new connection uses the next endpoint, and keeps it. Calls do not
+ * keep the event loop alive, except through a `fetch` that is neither Node's nor undici's. Every
+ * error from `fetch` counts as a network error, even a TypeError, because `fetch` rejects with
+ * TypeErrors when the network fails.
  */
 
 const { channel } = require('node:diagnostics_channel');
@@ -31,16 +30,11 @@ const { TextDecoder } = globalThis;
 
 const AGENT = `web-locks/${version}`;
 
-/**
- * A transaction with this branch is executed in order with all writes, although the branch never
- * runs.
- */
+/** This branch never runs, but a transaction that has it is executed in order with all writes. */
 const NEVER = [{ request_delete_range: { key: base64('web-locks/1-never') } }];
 
 let isUnrefing = false;
-/**
- * Undici announces the socket of each request, so the sockets of a user's `fetch` can be unreffed.
- */
+/** Unrefs the sockets of a user's `fetch`, which undici announces for each request. */
 function unrefOurSockets() {
   if (isUnrefing) return;
   isUnrefing = true;
@@ -78,26 +72,21 @@ class Gateway {
     return this.#endpoints.length;
   }
 
-  /** Connects to the next endpoint. */
   connect() {
     this.endpoint = this.#endpoints[this.#next % this.#endpoints.length];
     this.#next++;
     return new EtcdLink(this, this.endpoint);
   }
 
-  /**
-   * Makes a connection to the endpoint that is `offset` places after the current one in the list.
-   * @param {number} offset
-   */
+  /** Connects to the endpoint `offset` places after the current one. @param {number} offset */
   makeLinkAfter(offset) {
     const at = this.#endpoints.indexOf(this.endpoint) + offset;
     return new EtcdLink(this, this.#endpoints[at % this.#endpoints.length]);
   }
 
   /**
-   * Resolves with a response of status 200.
    * @param {EtcdLink} link @param {string} path @param {string} text @param {AbortSignal} signal
-   * @returns {Promise<any>}
+   * @returns {Promise<any>} a response of status 200
    */
   async post(link, path, text, signal) {
     for (let isAgain = false; ; isAgain = true) {
@@ -134,8 +123,7 @@ class Gateway {
   }
 
   /**
-   * Finds out whether the server speaks the other protocol (https: if the endpoint's URL has http:,
-   * or the reverse). If so, the result is this other protocol.
+   * Returns the other protocol (https: for an http: URL, or the reverse) if the server speaks it.
    * @param {EtcdLink} link @param {AbortSignal} signal @returns {Promise<string | undefined>}
    */
   async findOtherProtocol({ endpoint }, signal) {
@@ -164,9 +152,8 @@ class Gateway {
   }
 
   /**
-   * Fetches a token; '' if etcd requires none.
    * @param {EtcdLink} link @param {Auth} auth @param {AbortSignal} signal
-   * @returns {Promise<string>}
+   * @returns {Promise<string>} a token; '' if etcd requires none
    */
   async #authenticate(link, { user, password }, signal) {
     const body = JSON.stringify({ name: user, password });
@@ -222,8 +209,7 @@ class EtcdLink {
    * Reads a state that is not older than any answer so far. If a load balancer distributes the
    * calls, a member may know less than the member that answered earlier. Etcd 3.4.20 to 3.4.41, 3.5
    * before 3.5.28, and 3.6 before 3.6.9 may also return an old state after a pause. If the revision
-   * is too old, the read is repeated in a transaction that is ordered with the writes. The result
-   * contains the keys found in each range.
+   * is too old, the read is repeated in a transaction that is ordered with the writes.
    * @param {object[]} ranges @returns {Promise<{ header: any, found: any[] }>}
    */
   async read(ranges) {

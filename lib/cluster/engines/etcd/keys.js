@@ -14,10 +14,8 @@
  *   s/<lease>/stolen/<ref>                   the thief of one of the session's locks
  *   w/quarantine                             nothing is granted while it exists; see epoch.js
  *
- * A session watches the keys that begin with its own key, the names that it waits for, and the key
- * of the quarantine. Nobody watches the other keys. A transaction of a step that makes requests or
- * sets marks writes `web-locks/1-steps/<bucket>/<lease>`, so that it is executed only once, and the
- * session can recover a lost answer. `web-locks/1-life/<bucket>` is the epoch (epoch.js).
+ * `web-locks/1-steps/<bucket>/<lease>` is the number of the session's last transaction that wrote
+ * requests or marks (steps.js), and `web-locks/1-life/<bucket>` is the epoch (epoch.js).
  * `web-locks/1-done/<bucket>/<name>` is a mark with a lease of its own; its value names the request
  * that set it.
  *
@@ -123,12 +121,10 @@ class Keys {
     return `${this.session(lease)}/stolen/${digitsOf(ref)}`;
   }
 
-  /** The range of all queues and sessions. */
   get all() {
     return { key: this.queues, end: after(`${this.prefix}s/`) };
   }
 
-  /** The prefix of all requests. */
   get queues() {
     return `${this.prefix}q/`;
   }
@@ -213,10 +209,7 @@ function doneLease(lease, ref) {
   return String(BigInt.asUintN(62, hash.readBigUInt64LE()) + 1n);
 }
 
-/**
- * @param {string} lease in etcd's decimal form
- * @returns {string} 16 hexadecimal digits, for keys
- */
+/** @param {string} lease in etcd's decimal form @returns 16 hexadecimal digits, for keys */
 const leaseKey = (lease) => BigInt(lease).toString(16).padStart(16, '0');
 
 /** @param {string} lease see `leaseKey` @returns {string} in etcd's decimal form */

@@ -4,25 +4,20 @@
  * Plans a step as a few transactions, one after the other. A transaction has a *move* for each
  * operation, or for each group of `ifAvailable`. A move consists of changes, of conditions that
  * etcd checks, and of reads that etcd executes if a condition does not hold. Conditions are as weak
- * as possible, so most transactions succeed at the first attempt, even for busy names.
+ * as possible, so most transactions succeed at the first attempt, even for busy names:
  *
- * - A request that may wait requires no condition if it is exclusive. If it is shared, its
- *   condition is that no request with another limit exists.
+ * - A request that may wait requires nothing if it is exclusive. If it is shared, it requires that
+ *   no request with another limit exists.
  * - `ifAvailable` requires an empty queue or, if it is shared, only shared requests with its limit.
  * - An end that marks the name requires that the lock exists.
  * - A passing request completes at once if no existing request can hold the name; otherwise its key
  *   is written.
- *
- * The transaction also reads the resulting queue, so a free name costs one call. A queue that the
- * cache follows is not read, since its watch delivers it.
+ * - A theft requires that nobody else has held the name since its queue was read. It deletes the
+ *   requests of the holders, and writes a notice for each of their sessions.
  *
  * No condition of etcd can add up units (`ifAvailable` with a limit) or count waiters
  * (`maxPending`). Such a request is written first, and deleted again if it is not granted or if too
  * many requests wait ahead of it. Until then, other sessions may see it wait.
- *
- * A theft deletes the request of each holder, and writes a key into the range of the holder's
- * session. So the queue is read first, and the transaction requires that nobody else holds the
- * name. If this condition fails, the theft is planned again.
  */
 
 const { UNAVAILABLE, otherLimit } = require('../../adapter.js');
@@ -45,9 +40,7 @@ const { doneLease, existsCondition, leaseNumber, range } = require('./keys.js');
 const MOST = 100;
 /** The most characters of all values; etcd's default limit is 1.5 MiB. */
 const MOST_VALUES = 1_000_000;
-/**
- * The most operations of a nested transaction; etcd adds them to those of the outer transaction.
- */
+/** The most operations of a nested transaction, which etcd adds to those of the outer one. */
 const MOST_READS = 20;
 /** How many requests of a queue are read, unless the whole queue is needed. */
 const SHORT = 64;
@@ -164,10 +157,7 @@ class StepPart {
   }
 }
 
-/**
- * The greatest number of conditions or changes that an operation can have.
- * @param {Op} op @param {View} view
- */
+/** The most conditions or changes of an operation. @param {Op} op @param {View} view */
 function weightOf(op, { queues }) {
   if (op.kind === 'steal') return 1 + Math.min(queues.get(op.name)?.held ?? 0, MOST_READS);
   return op.kind !== 'end' && op.mode === 'shared' ? 2 : 1;
@@ -214,9 +204,7 @@ class Planner {
     this.#clientId = clientId;
   }
 
-  /**
-   * @param {Op[][]} units of a part @param {View} view of the names that are stolen @returns {Plan}
-   */
+  /** @param {Op[][]} units @param {View} view of the names that are stolen @returns {Plan} */
   plan(units, view) {
     /** @type {Plan} */
     const plan = { refused: new Map(), conditions: [], moves: [], names: [], tried: new Set() };
@@ -322,8 +310,8 @@ class Planner {
 
   /**
    * The operation that takes the lock from a holder and notifies the holder's session by a key.
-   * Both happen only if the key of the holder's request still exists, because otherwise the lease
-   * of that session may not exist.
+   * It requires that the key of the holder's request still exists, because otherwise the lease of
+   * that session may not exist.
    * @param {CachedRequest} holder
    */
   #theftOperation(holder) {
@@ -361,10 +349,7 @@ class Planner {
     return { ops: [op], conditions: [sameEntryCondition(entry)], changes, reads: [look] };
   }
 
-  /**
-   * The condition that no request holds the name or waits for it, except requests that pass.
-   * @param {string} name
-   */
+  /** The condition that no request exists but requests that pass. @param {string} name */
   #unusedCondition(name) {
     const { key, end } = this.#keys.holding(name);
     return { ...range(key, end), ...NONE };
@@ -401,10 +386,7 @@ class Planner {
     return { request_range: { ...allWith(all), limit: '1', keys_only: true } };
   }
 
-  /**
-   * The operations that read the queues of names. Each operation reads several queues.
-   * @param {string[]} names
-   */
+  /** The operations that read queues, several queues each. @param {string[]} names */
   reads(names) {
     const reads = names.map((name) => ({
       request_range: { ...allWith(this.#keys.queue(name)), limit: String(SHORT) },
@@ -439,10 +421,7 @@ function nest(changes) {
   return some;
 }
 
-/**
- * The value of a mark, which names the request that set the mark.
- * @param {string} lease see `leaseKey` @param {number} ref
- */
+/** The value of a mark, which names its request. @param {string} lease @param {number} ref */
 const setterOf = (lease, ref) => `${lease}-${ref}`;
 
 /** @param {string} key */

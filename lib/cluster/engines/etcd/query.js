@@ -37,10 +37,7 @@ const MOST_HOLDERS = 50;
 /** The longest queue whose past states a query for its holders searches for unknown grants. */
 const SHORT_QUEUE = 100;
 
-/**
- * @param {Cache} queueCache @param {string} logged the revision of the session's last step
- * @returns {Mark}
- */
+/** @param {Cache} queueCache @param {string} logged the revision of the session's last step */
 function markValue(queueCache, logged) {
   /** @type {Mark} */
   const mark = { known: Number(logged), late: {} };
@@ -55,7 +52,6 @@ function markValue(queueCache, logged) {
 /** The revision that created a key. @param {{ kvs?: KeyValue[] }} found */
 const createdOf = ({ kvs = [] }) => Number(kvs[0]?.create_revision);
 
-/** A query of a bucket or of one name. */
 class Query {
   #keys;
   #queueCache;
@@ -206,8 +202,7 @@ class Query {
   }
 
   /**
-   * The queues of names, each at a revision. An entry is undefined if etcd has compacted its
-   * revision.
+   * Reads queues, each at a revision; undefined stands for a revision that etcd has compacted.
    * @param {{ name: string, at: number }[]} some
    * @returns {Promise<(InstanceType<typeof import('./queue.js').Queue> | undefined)[]>}
    */
@@ -248,9 +243,7 @@ class Query {
     return true;
   }
 
-  /**
-   * @param {Entry} entry @param {number} revision of the grant @param {number} time by a wall clock
-   */
+  /** @param {Entry} entry @param {number} revision of the grant @param {number} time wall clock */
   #setGrant(entry, revision, time) {
     entry.token = this.#queueCache.tokenOf(revision);
     entry.granted = revision === entry.created ? entry.asked : time;

@@ -3,17 +3,12 @@
 /**
  * The session's cache of its bucket: its own requests, and the queues of the names that it
  * *follows*, which are the names that it waits for or waited for lately. A queue is read after a
- * watch of it has begun (streams.js). Then only the events of that watch update it, in order.
- * Events of any other watch are ignored: they may be ahead, and would hide events that the queue's
- * watch has not delivered yet.
- *
- * A lock's token is the revision at which it became held (its creation, or the end of the request
- * that blocked it), plus the epoch's offset (epoch.js). If the session did not see this revision,
- * the revision of the session's read takes its place, which is greater, but still less than that of
- * any later grant.
- *
- * Held locks need no watch: the transaction of a thief also writes a notice for this session, and
- * the end of the lease deletes the session's key.
+ * watch of it has begun (streams.js). Then only the events of that watch update it: another watch
+ * may be ahead, and would hide events that the queue's watch has not delivered yet. A lock's token
+ * is the revision at which it became held, plus the epoch's offset (epoch.js). If the session did
+ * not see that revision, it takes the greater revision of its read, which is still less than that
+ * of any later grant. Held locks need no watch: the transaction of a thief also writes a notice for
+ * this session, and the end of the lease deletes the session's key.
  */
 
 const { now } = require('../../../platform/intrinsics.js');
@@ -112,7 +107,6 @@ class QueueCache {
     return wanted;
   }
 
-  /** The prefixes of the followed names. */
   get followed() {
     return [...this.#followed.keys()];
   }
@@ -209,8 +203,7 @@ class QueueCache {
 
   /**
    * The first waiter and its blockers in each queue where this session waits: while they exist, no
-   * waiter is granted. In a quarantine the list is empty, because the quarantine blocks all
-   * waiters.
+   * waiter is granted.
    */
   get obstacles() {
     if (this.isQuarantined) return [];
@@ -262,9 +255,7 @@ class QueueCache {
 
   /**
    * Stores several queues as `load` does, and returns the prefixes that have to be read again.
-   * @param {Map<string, KeyValue[]>} found keys by prefix
-   * @param {number} revision @param {unknown} [source]
-   * @returns {string[]}
+   * @param {Map<string, KeyValue[]>} found @param {number} revision @param {unknown} [source]
    */
   loadAll(found, revision, source) {
     /** @type {(() => void)[]} */
@@ -279,10 +270,7 @@ class QueueCache {
     return again.map(([prefix]) => prefix);
   }
 
-  /**
-   * The session's waiting requests that existed at a revision, by prefix.
-   * @param {number} revision
-   */
+  /** The session's waiting requests that existed at a revision. @param {number} revision */
   #waitingUntil(revision) {
     /** @type {Map<string, Entry[]>} */
     const waiting = new Map();
@@ -305,8 +293,7 @@ class QueueCache {
     const followed = this.#followed.get(prefix);
     if (!followed || followed.source !== source) return true;
     if (followed.isLive && followed.revision >= revision) return true;
-    // A read from before the end of the quarantine does not show the grants that the end of the
-    // quarantine caused.
+    // A read from before the quarantine's end does not show the grants that this end caused.
     if (revision < this.quarantineEnd) return false;
     const before = followed.queue.entries;
     const entries = entriesOf(kvs, this.#keys).map((entry) => this.#knownEntry(entry, before));

@@ -2,13 +2,10 @@
 
 /**
  * The queue of a name and its holders. Every session computes them in the same way from the keys of
- * the requests, so a grant is never written. Thieves come first, then the other requests, sorted by
- * the revision that created them and then by `ref`.
- *
- * A request that passes leaves the queue when it is the first and nothing is held. From then on
- * every session ignores its key, until the session that made the request deletes the key. Nobody
- * has to wait for this deletion: the key was the first of its queue, and only a thief can enter
- * ahead of it.
+ * the requests, so a grant is never written. Thieves come first, the latest at the head. The other
+ * requests are sorted by the revision that created them, and then by `ref`. A request that passes
+ * leaves the queue when it is the first and nothing is held. From then on every session ignores its
+ * key, so nobody has to wait until the session that made the request deletes the key.
  */
 
 const { textOf, valueOf } = require('./keys.js');
@@ -45,10 +42,7 @@ const { textOf, valueOf } = require('./keys.js');
  *   waits or if unknown
  */
 
-/**
- * The part of a request that decides about its grant.
- * @typedef {{ kind: 'a' | 'b' | 'c' | 'p', limit: number, weight: number }} Asking
- */
+/** @typedef {{ kind: 'a' | 'b' | 'c' | 'p', limit: number, weight: number }} Asking */
 
 /**
  * § 4.4 "process the lock request queue", which yields the requests that hold the name:
@@ -103,7 +97,6 @@ class Queue {
     return [...this.#first(this.held)];
   }
 
-  /** The first waiting request. */
   get blocked() {
     return [...this.#first(this.held + 1)][this.held];
   }

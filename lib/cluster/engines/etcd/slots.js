@@ -14,10 +14,7 @@ class Slots {
   /** Slots that were used before. @type {number[]} */
   #free = [];
   #count = 0;
-  /**
-   * Requests of the current step that have ended, or may never have been made.
-   * @type {Set<number>}
-   */
+  /** Requests of this step that have ended, or may never have been made. @type {Set<number>} */
   #over = new Set();
 
   /** @param {number} ref */
@@ -30,18 +27,12 @@ class Slots {
     return slot;
   }
 
-  /**
-   * Frees the slot when the next step begins. The request must not exist in etcd.
-   * @param {number} ref
-   */
+  /** Frees a slot at the next step. The request must not exist in etcd. @param {number} ref */
   free(ref) {
     this.#over.add(ref);
   }
 
-  /**
-   * Makes slots free again. `known` contains the requests that exist in etcd.
-   * @param {{ has(ref: number): boolean }} known
-   */
+  /** @param {{ has(ref: number): boolean }} known the requests that exist in etcd */
   recycle(known) {
     for (const ref of this.#over) {
       const slot = this.#slots.get(ref);

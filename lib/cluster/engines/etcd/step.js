@@ -48,10 +48,7 @@ class Step {
     for (const { kind, ref } of ops) if (kind !== 'end') this.#tokens.set(ref, 0n);
   }
 
-  /**
-   * Returns true if the step's answer will carry the grant.
-   * @param {number} ref @param {bigint} token
-   */
+  /** Returns true if the answer carries the grant. @param {number} ref @param {bigint} token */
   noteGrant(ref, token) {
     if (this.result || !this.#tokens.has(ref)) return false;
     this.#tokens.set(ref, token);
@@ -89,10 +86,7 @@ class Step {
     this.begin(this.part.slice(0, half));
   }
 
-  /**
-   * Puts an operation back among the units that are left, because etcd has not executed it.
-   * @param {Op} op
-   */
+  /** Puts back an operation that etcd has not executed, as the next one. @param {Op} op */
   putBack(op) {
     this.part = this.part.map((unit) => unit.filter((one) => one !== op));
     const { left } = this;
@@ -131,7 +125,7 @@ class Step {
 
   /**
    * @param {Op} op @param {Map<string, NameQueue>} queues @param {QueueEntry | undefined} entry
-   * @param {Map<string, number>} full how many requests of each name were refused
+   * @param {Map<string, number>} full
    */
   #refuseIfQueueFull(op, queues, entry, full) {
     if (op.kind !== 'request' && op.kind !== 'pass') return;

@@ -27,7 +27,6 @@ const { Step } = require('./step.js');
 
 /** The most characters of a request's value. */
 const MOST_VALUE = 1_000_000;
-/** How many queues one transaction reads. */
 const MOST_READS = 100;
 
 class Steps {
@@ -38,10 +37,7 @@ class Steps {
     this.#keys = keys;
   }
 
-  /**
-   * @param {Op[]} ops @param {number} number @param {Own} own @param {Link} link
-   * @returns {Promise<Answer[]>}
-   */
+  /** @param {Op[]} ops @param {number} number @param {Own} own @param {Link} link */
   async execute(ops, number, own, link) {
     const last = own.step;
     const isAgain = last?.number === number;
@@ -114,7 +110,6 @@ class Steps {
   /**
    * Returns false if the transaction must be planned again, because a condition did not hold.
    * @param {OwnStep} step @param {Plan} plan @param {Own} own @param {Link} link
-   * @returns {Promise<boolean>}
    */
   async #tryPlan(step, plan, own, link) {
     const { asItWas, key } = this.#logOf(own);
@@ -146,10 +141,7 @@ class Steps {
     }
   }
 
-  /**
-   * The key that steps write, and the condition that no step has written it without our knowledge.
-   * @param {Own} own
-   */
+  /** The key that steps write, and the condition that it has not changed. @param {Own} own */
   #logOf({ lease, logged }) {
     const key = base64(this.#keys.steps(lease));
     return { key, asItWas: { key, target: 'MOD', result: 'EQUAL', mod_revision: logged } };
@@ -158,7 +150,6 @@ class Steps {
   /**
    * Throws unless the step can go on after an error of its transaction.
    * @param {OwnStep} step @param {any} error @param {Own} own @param {Link} link
-   * @returns {Promise<boolean>}
    */
   async #handleFailure(step, error, own, link) {
     const meaning = classify(error);
@@ -282,9 +273,7 @@ class Steps {
    * Reads queues at a revision. If etcd has compacted that revision, the result is the present
    * queues, and all thefts until now are known: a missing request may have been stolen, and must
    * not be repeated.
-   * @param {string[]} names @param {Own} own @param {Link} link
-   * @param {string} [at] the revision
-   * @returns {Promise<View>}
+   * @param {string[]} names @param {Own} own @param {Link} link @param {string} [at] the revision
    */
   async #readQueues(names, own, link, at = '0') {
     /** @type {View} */
@@ -471,10 +460,7 @@ class Steps {
     return { header, found };
   }
 
-  /**
-   * Rejects if the session is dead, or this is not its latest connection.
-   * @param {Own} own @param {Link} link
-   */
+  /** Rejects if the session is dead or has a newer link. @param {Own} own @param {Link} link */
   async #checkSession(own, link) {
     // The transaction must contain a read: otherwise any etcd member would answer it from its own
     // state, which may be stale.

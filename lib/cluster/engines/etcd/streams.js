@@ -3,17 +3,12 @@
 /**
  * The watches of a connection. The first watch covers the keys written for this session, so a
  * session that waits for nothing is never woken by other sessions. Names are watched while the
- * session waits for them, and up to two renewals longer. The JSON gateway cannot add a watch to a
- * stream, and loses watches if one request contains several (gateway.js), so each watch is a
- * request of its own. A few names have a stream each; all other names share one stream over all
- * queues of the bucket. A name keeps its stream.
- *
- * A watch starts at the present revision, because etcd delivers new events at once, and past events
- * only ten times a second. Queues are read after their watch has begun, so no change is missed.
- *
- * Each renewal checks that the watches work. The first watch must deliver the session's mark. For
- * the other watches, a renewal reads the requests that block ours. If such a request no longer
- * exists, its stream must deliver the deletion before the renewal is answered.
+ * session waits for them, and up to two renewals longer: a few names have a stream each, and all
+ * others share one stream over all queues of the bucket. A watch of names starts at the present
+ * revision, because etcd delivers past events only ten times a second. The queues are read after
+ * their watch has begun, so no change is missed. Each renewal checks that the watches work: the
+ * first watch must deliver the session's mark, and the others must deliver the deletions of
+ * requests that no longer block ours.
  */
 
 const { newWatchError } = require('./errors.js');
@@ -26,10 +21,9 @@ const { allWith, base64, range, textOf } = require('./keys.js');
 
 /** How many names can have a stream of their own. */
 const MOST_STREAMS = 4;
-/** How many queues or keys one call reads. */
 const MOST_READS = 100;
 
-/** Lets callers wait until the watch has delivered changes of the session's keys. */
+/** Lets callers wait until the watch has delivered a revision of the session's keys. */
 class DeliveryBarrier {
   /** The last revision that the watch delivered. */
   #revision = 0;
@@ -44,7 +38,7 @@ class DeliveryBarrier {
     for (const one of waiting) if (one.revision <= this.#revision) one.resolve();
   }
 
-  /** Resolves when the watch has delivered the changes of a revision. @param {number} revision */
+  /** @param {number} revision */
   async waitFor(revision) {
     if (this.#revision >= revision) return;
     /** @type {Promise<void>} */

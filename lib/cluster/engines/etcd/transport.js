@@ -1,13 +1,10 @@
 'use strict';
 
 /**
- * Sends calls over Node's HTTP client, unless the user gives a `fetch`, because Node's `fetch`
- * takes more CPU time. It offers the part of `fetch` that gateway.js uses, follows no redirects,
- * and ignores undici's global dispatcher and the proxy environment variables. All buckets of a
- * thread share its connections. An unused connection is kept for a while, unless the bucket has
- * moved to another endpoint, and an established connection never keeps the event loop alive. A
- * truncated response must be an error, so a response that is delimited only by the close of the
- * connection is rejected.
+ * Sends calls over Node's HTTP client, which takes less CPU time than its `fetch`, unless the user
+ * gives a `fetch`. It follows no redirects, and ignores undici's global dispatcher and the proxy
+ * environment variables. All buckets of a thread share the connections. Once a connection is
+ * established, it never keeps the event loop alive.
  */
 
 const { Buffer } = require('node:buffer');
@@ -20,7 +17,7 @@ const { argumentError, plainError } = require('../../../platform/errors.js');
 /** @import { Agent, IncomingMessage as Incoming } from 'node:http' */
 /** @import { Socket } from 'node:net' */
 
-/** How long an unused connection is kept. */
+/** How many milliseconds an unused connection is kept. */
 const IDLE = 4_000;
 
 /** The HTTP client of each protocol, as it was when this module was loaded. */
@@ -70,10 +67,7 @@ function send(url, { method, headers, body, signal }) {
     const { Agent, begin } = CLIENTS[/** @type {keyof typeof CLIENTS} */ (target.protocol)];
     const agent = agentOf(target.origin, Agent);
     const request = begin(target, { agent, method, headers });
-    /**
-     * The object that an abort destroys: the request, or later its response.
-     * @type {{ destroy: (reason: Error) => unknown }}
-     */
+    /** @type {{ destroy: (reason: Error) => unknown }} the request, or later its response */
     let current = request;
     request.on('socket', unrefSocket);
     request.on('error', reject);
