@@ -4,7 +4,7 @@
 #include "helper.h"
 #include "section.h"
 
-/* If the request has ended by itself, ends its record and returns true; otherwise sets `*state`. */
+/* If an event has ended the request, ends its record and returns true; otherwise sets `*state`. */
 static bool take_end(
     struct wlh_request *request, enum wlh_status *status, enum wlh_state *state,
     struct wlk_events *events)
@@ -40,7 +40,7 @@ static enum wlh_status defer_release(struct wlh_request *lock, struct wlk_events
   return status;
 }
 
-/* Defers the end of a request. The agent receives no more events about the request. */
+/* The agent receives no more events about the request. */
 static void defer_end(struct wlh_request *request)
 {
   struct wlh_agent *agent = request->item.agent;
@@ -48,8 +48,7 @@ static void defer_end(struct wlh_request *request)
   wlk_mutex_lock(&bucket->qmu);
   wlh_drop_event(request);
   request->item.gone = true;
-  /* If no thread has started on a deferred request, the request is not in the tables, unless its
-   * release was deferred earlier. */
+  /* Unless a thread has started on it, a deferred request is not in the tables. */
   bool never_made = request->item.op == WLH_OP_REQUEST && !request->item.doing;
   bool on_its_way = request->item.doing || request->item.op == WLH_OP_RELEASE;
   if (never_made)
@@ -89,9 +88,8 @@ static bool end_cell(
   return true;
 }
 
-/* Returns true and sets `*status` if the request has ended by itself, if its state does not allow
- * the call, or if the request could be ended now. Otherwise returns false: the caller must then
- * defer the call. */
+/* If the result of the call is known now, sets `*status` and returns true. Otherwise the caller
+ * must defer the call. */
 static bool end_now(
     struct wlh_request *request, enum ending ending, enum wlh_status *status,
     struct wlk_events *events)
@@ -110,8 +108,7 @@ static bool end_now(
     answered = inside && end_cell(request, ending, status, events);
     if (answered && !request->cell) change.ended = request;
   }
-  /* An abort without effect leaves the agent's events in the queue, because an event may be about
-   * this request. */
+  /* After an abort without effect, the events stay queued: one may be about this request. */
   bool takes = answered && (ending == RELEASE || *status == WLH_OK);
   if (inside) wlh_end_section(agent, &change, takes ? events : NULL);
   return answered;

@@ -4,8 +4,8 @@
 #include "helper.h"
 #include "section.h"
 
-/* Finds out, after the deferred operations, whether the calling thread would wait for itself. If
- * the tables' critical section cannot be entered now, the thread that enters next finds out. */
+/* The check must follow the operations that are already deferred, so it is deferred as well. If the
+ * tables cannot be entered now, the thread that enters next does it. */
 static void check_own_deadlock(struct wlh_bucket *bucket, struct wlh_block *block)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -67,7 +67,7 @@ enum wlh_status wlh_wait_for_the_lock(
   return status;
 }
 
-/* Returns the job with this tag that was not cancelled, or NULL. The caller must have qmu. */
+/* The caller must have qmu. */
 static struct wlh_item *find_job(struct wlh_agent *agent, uint32_t tag)
 {
   WLK_LIST_FOR_EACH (link, &agent->jobs) {

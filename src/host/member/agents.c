@@ -220,8 +220,7 @@ void wlh_agent_take_events(struct wlh_agent *agent, bool woken, struct wlk_event
   wlk_mutex_unlock(&agent->bucket->qmu);
 }
 
-/* Waits until no thread is running the wake function, prevents further calls of it, and defers the
- * termination. */
+/* Waits until no thread is running the wake function, and defers the termination. */
 static void stop_wake_ups(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   wlk_mutex_lock(&bucket->qmu);

@@ -1,4 +1,4 @@
-/* Agents: what all calls of host.h share, to take events and to end requests. */
+/* Functions that all calls of host.h share, to take events and to end requests. */
 #ifndef WLH_AGENTS_H
 #define WLH_AGENTS_H
 
@@ -10,8 +10,7 @@ bool wlh_news_is_end(uint32_t news);
 
 void wlh_init_item(struct wlh_item *item, struct wlh_agent *agent, uint32_t tag);
 
-/* Keeps a record for the agent's next request, or frees it. Only the agent's own thread may call
- * this function. */
+/* Keeps a record for the agent's next request, or frees it. Only the agent's thread may call it. */
 void wlh_recycle_request(struct wlh_agent *agent, struct wlh_request *request);
 
 /* Ends the record of a request that has no cell, or whose cell has ended. Returns whether the
@@ -19,7 +18,7 @@ void wlh_recycle_request(struct wlh_agent *agent, struct wlh_request *request);
 bool wlh_end_record(struct wlh_bucket *bucket, struct wlh_request *request)
     WLK_REQUIRES(bucket->qmu);
 
-/* Drops the event about a request, if there is one. The caller must have qmu. */
+/* The caller must have qmu. */
 void wlh_drop_event(struct wlh_request *request);
 
 /* The result of wlh_take_end. `state` may be outdated at once if the caller is not in the critical
@@ -30,28 +29,25 @@ struct wlh_end_result {
   enum wlh_state state;
 };
 
-/* If an event has ended the request, ends its record, and sets `*status` and the fields of
- * `events`. */
+/* If an event has ended the request, ends its record, and sets `*status` and `events`. */
 struct wlh_end_result wlh_take_end(
     struct wlh_bucket *bucket, struct wlh_request *request, enum wlh_status *status,
     struct wlk_events *events) WLK_REQUIRES(bucket->qmu);
 
-/* Takes as many of the agent's events as fit into `events`. */
 void wlh_take_events(struct wlh_agent *agent, struct wlk_events *events)
     WLK_REQUIRES(agent->bucket->qmu);
 
-/* The effect of a critical section on the agent's records. */
 struct wlh_change {
   struct wlh_request *linked; /* a request that was made, or NULL */
   enum wlh_state state;       /* the new state of `linked` */
   struct wlh_request *ended;  /* a request whose cell has ended, to recycle; or NULL */
 };
 
-/* Ends the critical section of a call of the agent, and records the effect of the section.
+/* Ends the critical section of a call of the agent, and records its effect. Only the agent's thread
+ * may call it, inside.
  *   events   out: the agent's events, none of which is about acts of other threads or processes
  *            after the section. If NULL, the events stay in the queue, and the agent is woken if it
- *            has any
- *   threads  only the agent's own, inside */
+ *            has any */
 void wlh_end_section(
     struct wlh_agent *agent, const struct wlh_change *change, struct wlk_events *events);
 

@@ -1,5 +1,4 @@
-/* The buckets of this process, by directory and name. Threads that open the same bucket share
- * it. */
+/* The buckets of this process. Threads that open the same bucket share it. */
 #include "deferred.h"
 #include "helper.h"
 
@@ -15,8 +14,7 @@ static struct wlk_mutex registry_mutex = WLK_MUTEX_INIT;
 static struct wlk_link registry = WLK_LIST_INIT(registry);
 static bool forks_seen; /* guarded by registry_mutex */
 
-/* A forked child must not use the parent's files. This function does only what a signal handler may
- * do. */
+/* A forked child must not use the parent's files. Only async-signal-safe calls are allowed here. */
 static void forget_buckets_in_child(void)
 {
   wlh_port_reset_mutex(&registry_mutex);
@@ -34,8 +32,7 @@ static void forget_buckets_in_child(void)
   wlk_list_init(&registry);
 }
 
-/* Writes to `text` the short name of a bucket: 24 hexadecimal digits of two hashes of `name`. The
- * keys of the hashes are constant, so all processes get the same digits. */
+/* Writes 24 hexadecimal digits to `text`. The keys are constant, so all processes get the same. */
 static void hash_name(const uint16_t *name, uint32_t length, char *text)
 {
   static const uint64_t keys[2][2] = {
@@ -76,8 +73,7 @@ static void free_bucket(struct wlh_bucket *bucket)
  * and a name that the user chose. */
 enum { TITLE_MOST = 2 * WLH_NAME_MOST };
 
-/* Copies the bucket's name for wlh_port_note_name. If the name is too long, or memory runs out, the
- * name is not noted. */
+/* If the name is too long, or memory runs out, wlh_port_note_name gets NULL. */
 static void keep_title(struct wlh_bucket *bucket, const uint16_t *title, uint32_t units)
 {
   if (units == 0 || units > TITLE_MOST) return;
@@ -156,8 +152,7 @@ enum wlh_status wlh_bucket_open(
   return wlh_fail(&open_failure, WLH_NO_MEMORY, "out of memory");
 }
 
-/* Removes a bucket from the registry. It must stay there while it has descriptors, because a forked
- * child must find them. */
+/* A bucket must stay in the registry while it has descriptors, which a forked child must close. */
 static void forget_bucket(struct wlh_bucket *bucket)
 {
   wlk_mutex_lock(&registry_mutex);

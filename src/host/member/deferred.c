@@ -85,7 +85,6 @@ static void finish_request(
   if (given_up) end_deferred(bucket, request);
 }
 
-/* Returns false if this critical section cannot make the request. */
 static bool do_request(struct wlh_bucket *bucket, struct wlh_request *request)
 {
   struct wlh_answer answer = {0};
@@ -169,9 +168,8 @@ static void do_terminate(struct wlh_bucket *bucket, struct wlh_agent *agent)
   wlk_list_append(&bucket->dead_agents, &agent->by_bucket);
 }
 
-/* If the request of a blocked thread waits for that thread itself, ends the request. No other
- * thread can end it meanwhile: ending it requires mu, and the blocked thread cannot leave
- * wlh_wait_for_the_lock until this is done. */
+/* If the request of a blocked thread waits for that thread itself, ends the request. Nothing else
+ * can end it meanwhile: that requires mu, and the blocked thread stays in wlh_wait_for_the_lock. */
 static void do_block(struct wlh_bucket *bucket, struct wlh_block *block)
 {
   struct wlh_request *request = block->request;
@@ -194,9 +192,8 @@ static void do_block(struct wlh_bucket *bucket, struct wlh_block *block)
   wlk_mutex_unlock(&bucket->qmu); /* `block` may be gone from here on. */
 }
 
-/* Removes the first deferred operation from the list and returns it. If there is none, returns NULL
- * and sets `*done` to WLH_DONE_ALL. If it is a job, which only the helper may do, leaves it in the
- * list, returns NULL and sets `*done` to WLH_NEEDS_HELPER. */
+/* Removes the first deferred operation from the list and returns it. If there is none, or if it is
+ * a job, which stays in the list, returns NULL and sets `*done`. */
 static struct wlh_item *take_deferred(struct wlh_bucket *bucket, enum wlh_done *done)
 {
   struct wlh_item *item = NULL;

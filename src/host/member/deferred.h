@@ -19,16 +19,15 @@ enum wlh_done {
   WLH_NEEDS_HELPER /* the first operation is a job for the helper */
 };
 
-/* Does up to `most` deferred operations, in their order. The caller must be inside. */
+/* The caller must be inside. */
 enum wlh_done wlh_do_deferred(struct wlh_bucket *bucket, uint32_t most);
 
 /* Does the deferred releases, ends and terminations while the tables are not open. The caller must
- * have mu. */
+ * have mu, or be the only user of the bucket. */
 void wlh_do_deferred_without_tables(struct wlh_bucket *bucket);
 
-/* Makes a request in the tables. If its agent has no cell yet, makes that cell as well. The caller
- * must be inside.
- *   returns  as wlh_cells_request_a_lock */
+/* Makes a request in the tables and, if need be, the cell of its agent. The caller must be inside.
+ * Returns what wlh_cells_request_a_lock returns. */
 enum wlh_cells_status wlh_make_request(
     struct wlh_bucket *bucket, struct wlh_request *request, const struct wlh_ask *ask,
     struct wlh_answer *answer);

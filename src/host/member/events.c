@@ -1,7 +1,6 @@
 #include "events.h"
 
-/* Schedules the agent's wake function, unless a wake-up is under way already. The caller must have
- * qmu. */
+/* The caller must have qmu. */
 static void mark_to_wake(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   if (agent->woken) return;

@@ -14,7 +14,7 @@ void wlh_post_event(
 void wlh_post_theft(struct wlh_bucket *bucket, struct wlh_item *item, const struct wlh_thief *thief)
     WLK_REQUIRES(bucket->qmu);
 
-/* Schedules a wake-up of the agent whose call runs the critical section, if it has events left. */
+/* Schedules a wake-up of the agent whose call runs the section, if it has events left. */
 void wlh_wake_caller(struct wlh_bucket *bucket, struct wlh_agent *agent) WLK_REQUIRES(bucket->qmu);
 
 /* Calls the wake functions that are due. Any thread may call this function, without mu and qmu. */

@@ -41,10 +41,9 @@ static void schedule_check(struct wlh_watch *watch, uint64_t now)
 }
 
 /* A dying process loses its sockets some time before its byte lock, because the kernel frees the
- * memory of the process in between. So the lock is checked repeatedly. The next check comes after
- * an eighth of the time since the first suspicion, so it is late by at most that eighth. All
- * watches of a bucket are checked at the same times, so that one round serves many watches.
- * Processes have different times, so that not all of them check at once. */
+ * memory of the process in between. So the lock is checked repeatedly: the next check comes
+ * after an eighth of the time since the first suspicion. The watches of a bucket are checked at the same
+ * times, so that one round serves many; different processes check at different times. */
 static void postpone_check(
     struct wlh_bucket *bucket, struct wlh_watch *watch, uint64_t now, uint64_t longest)
 {
@@ -62,8 +61,7 @@ static bool has_bit(const uint64_t *bits, uint32_t i)
   return (bits[i / 64] >> (i % 64)) & 1;
 }
 
-/* Returns how long a member that refuses connections may go unchecked. The cost of a check grows
- * with the number of members, and every member may have to check all other members. */
+/* The more members there are, the more a check costs, and each may have to check all others. */
 static uint64_t longest_interval(const struct wlh_bucket *bucket)
 {
   uint64_t count = 0;
@@ -71,8 +69,8 @@ static uint64_t longest_interval(const struct wlh_bucket *bucket)
   return LONGEST * (1 + count / 32);
 }
 
-/* Returns whether a suspected member is dead. The caller must be outside the critical section,
- * because the time that the kernel needs for a check grows with the number of members. */
+/* Returns whether a suspected member is dead. The caller must be outside, because the time that the
+ * kernel needs for a check grows with the number of members. */
 static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
 {
   bool dead = false;
@@ -112,8 +110,7 @@ static bool find_members(struct wlh_bucket *bucket, uint64_t *members)
   return waits;
 }
 
-/* Connects to the members to watch. The caller must be outside. A member that refuses the
- * connection is checked soon. */
+/* The caller must be outside. A member that refuses the connection is checked soon. */
 static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, uint64_t now)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
@@ -128,7 +125,6 @@ static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, ui
   }
 }
 
-/* Records for wlh_bucket_get_failure why the file cannot grow. The caller must have mu. */
 static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -148,8 +144,8 @@ static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
   wlk_mutex_unlock(&bucket->qmu);
 }
 
-/* Frees names whose marks are over. Returns true if nothing more is to be done: either that made
- * enough room, or the tables cannot be entered any more. */
+/* Returns true if nothing more is to be done: names whose marks are over have made enough room, or
+ * the tables cannot be entered any more. */
 static bool make_room_of_marks(struct wlh_bucket *bucket)
 {
   if (wlh_enter(bucket) != WLH_IN) return true;
@@ -158,8 +154,7 @@ static bool make_room_of_marks(struct wlh_bucket *bucket)
   return made;
 }
 
-/* Frees cells. If these are too few, extends the file and the tables until the first deferred
- * operation fits. */
+/* Frees cells. If these are too few, extends the tables until the first deferred operation fits. */
 static void make_room(struct wlh_bucket *bucket)
 {
   if (make_room_of_marks(bucket)) return;
@@ -186,7 +181,7 @@ static void make_room(struct wlh_bucket *bucket)
   if (bucket->no_room) note_no_room(bucket, bytes, error);
 }
 
-/* Does all work that is due. The caller must have mu. */
+/* The caller must have mu. */
 static void do_work(struct wlh_bucket *bucket, bool *waits)
 {
   uint64_t members[WLH_MEMBERS / 64];
@@ -208,7 +203,6 @@ static void do_work(struct wlh_bucket *bucket, bool *waits)
   watch_members(bucket, members, wlh_port_time());
 }
 
-/* Sends failed wake-ups again, at growing intervals. The caller must have mu. */
 static void retry_wake_ups(struct wlh_bucket *bucket, uint64_t now)
 {
   if (wlh_wake_up_retry(bucket)) {
@@ -224,7 +218,6 @@ static void retry_wake_ups(struct wlh_bucket *bucket, uint64_t now)
   bucket->retry_at = now + bucket->retry_interval;
 }
 
-/* Returns the time of the next scheduled work. */
 static uint64_t time_of_next_work(const struct wlh_bucket *bucket)
 {
   uint64_t until = WLH_PORT_FOREVER;
@@ -258,8 +251,7 @@ static void accept_others(struct wlh_bucket *bucket)
   bucket->cannot_accept = true;
 }
 
-/* Checks whether other processes find our file and our sockets, and binds missing sockets again.
- * Returns whether there is work: wake-ups to missing sockets were lost, so there may be mail. */
+/* Returns whether there is work: wake-ups to missing sockets were lost, so there may be mail. */
 static bool repair_files(struct wlh_bucket *bucket)
 {
   uint64_t bytes = wlh_segment_bytes(bucket->arena.ncells);
@@ -287,7 +279,6 @@ static bool has_requests(struct wlh_bucket *bucket)
   return has;
 }
 
-/* The caller must have mu. */
 static void refresh_file(struct wlh_bucket *bucket, uint64_t now)
 {
   if (now < bucket->refresh_at) return;
@@ -309,9 +300,8 @@ void wlh_helper_give_up_cells(struct wlh_bucket *bucket, bool idle)
 }
 
 /* No notification reports that a directory above ours was moved, or that the file was overwritten.
- * So the files are checked each second while this process holds or waits for something, or did so
- * in the last second. Otherwise the next critical section wakes the helper, which checks at once.
- * Returns whether there is work, as repair_files does. The caller must have mu. */
+ * So the files are checked each second while this process has requests, or its agents entered in
+ * the last second. Otherwise the next critical section wakes the helper, which checks at once. */
 static bool check_files(struct wlh_bucket *bucket, uint64_t now)
 {
   refresh_file(bucket, now);
@@ -343,8 +333,6 @@ static void fill_items(struct wlh_bucket *bucket, struct wlh_wait_item *items)
   }
 }
 
-/* Handles the descriptors that are ready, which only the helper changes. Returns whether there is
- * work. */
 static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *items)
 {
   uint64_t now = wlh_port_time();
@@ -356,8 +344,7 @@ static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
   bool look = items[DATAGRAM].hung_up || items[STREAM].hung_up || items[WATCH].ready;
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     if (!items[MEMBERS + i].hung_up) continue;
-    /* The member may have left because the files are lost. Then its byte lock says nothing, so the
-     * files must be checked. */
+    /* The member may have left because the files are lost, so they must be checked. */
     look = true;
     wlh_port_disconnect(&bucket->port, &bucket->watches[i].descriptor);
     schedule_check(&bucket->watches[i], now);
@@ -371,10 +358,9 @@ static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
   return any;
 }
 
-/* Moves the descriptors to high numbers. This is not done at the start, when a process waits for
- * its first grant, because many processes end soon afterwards. The caller must have mu, but the
- * function releases it during the system call: wlh_port_enlarge_table reads only `port.base`, which
- * only the helper changes while the bucket is open. */
+/* Descriptors are not moved at the start, when a process waits for its first grant, because many
+ * processes end soon afterwards. The function releases mu during the slow system call:
+ * wlh_port_enlarge_table reads only `port.base`, which only the helper changes. */
 static void raise_descriptors(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
 {
   bucket->raise_at = 0;
@@ -390,8 +376,7 @@ static bool should_go_on(const struct wlh_bucket *bucket)
   return !wlh_is_lost(bucket) && !wlh_is_stopping(bucket);
 }
 
-/* Serves the bucket until it is lost or closed. The caller must have mu; the function releases it
- * while it waits. */
+/* The caller must have mu; the function releases it while it waits. */
 static void serve(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
 {
   struct wlh_wait_item items[ITEMS];
@@ -439,8 +424,8 @@ static void close_connections(struct wlh_bucket *bucket)
   for (uint32_t i = 0; i < ACCEPTED; i++) wlh_port_disconnect(&bucket->port, &bucket->accepted[i]);
 }
 
-/* Fails a deferred operation. A release, an end and a termination cannot fail, so they are done
- * later, without tables. The caller must have mu and qmu. */
+/* A release, an end and a termination cannot fail, so they are done later, without tables. The
+ * caller must have mu and qmu. */
 static void fail_operation(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_status status)
     WLK_REQUIRES(bucket->qmu)
 {
@@ -458,7 +443,6 @@ static void fail_operation(struct wlh_bucket *bucket, struct wlh_item *item, enu
   }
 }
 
-/* Fails the deferred operations, because the file cannot be opened. */
 static void fail_all_operations(struct wlh_bucket *bucket, enum wlh_status status)
 {
   wlk_mutex_lock(&bucket->qmu);

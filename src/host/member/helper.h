@@ -6,20 +6,17 @@
 
 #include "records.h"
 
-/* Starts the helper or wakes it, so that it looks for work. Returns false if no thread can be
- * started: then the deferred operations are not done. Any thread may call this function, but must
- * not have qmu. */
+/* Starts or wakes the helper. Returns false if no thread can be started: then the deferred
+ * operations are not done. Any thread that does not have qmu may call this function. */
 bool wlh_helper_start(struct wlh_bucket *bucket);
 
 /* Makes the helper leave, and waits until the file is closed and only the caller uses the bucket.
- * The thread may need some milliseconds more to end, but no longer uses the bucket. Any thread but
- * the helper may call this function, without mu and qmu. */
+ * Any thread but the helper may call this function, without mu and qmu. */
 void wlh_helper_stop(struct wlh_bucket *bucket);
 
-/* Shrinks the tables if few cells are in use; called each second. `idle` says that no agent has
- * entered since the last call. An idle bucket shrinks at once. A busy bucket may need the cells
- * again, so it shrinks only after ten calls in a row that found few cells in use. The caller must
- * have mu, and must be outside the critical section. */
+/* Shrinks the tables if few cells are in use. If agents have entered since the last call (not
+ * `idle`), they may need the cells again: the tables then shrink only after ten calls in a row that
+ * found few cells in use. The caller must have mu, and be outside. */
 void wlh_helper_give_up_cells(struct wlh_bucket *bucket, bool idle);
 
 #endif

@@ -1,11 +1,10 @@
-/* Jobs, which only the helper may do: snapshots, and opening the file for wlh_bucket_open_file. */
+/* Jobs, which only the helper may do: wlh_start_snapshot and wlh_bucket_open_file. */
 #ifndef WLH_JOB_H
 #define WLH_JOB_H
 
 #include "records.h"
 
-/* Does the first deferred operation if it is a job. Only the helper calls it, with mu and
- * outside. */
+/* Does the first deferred operation if it is a job. The caller must have mu, and be outside. */
 void wlh_do_job(struct wlh_bucket *bucket);
 
 /* The caller must have qmu. */

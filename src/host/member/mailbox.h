@@ -7,8 +7,7 @@
 
 #include "records.h"
 
-/* Takes all mail and notifies the agents. The caller must be inside, and the tables must not be
- * lost. */
+/* The caller must be inside, and the tables must not be lost. */
 void wlh_mailbox_drain(struct wlh_bucket *bucket);
 
 #endif

@@ -156,7 +156,7 @@ static bool reuse_segment(struct wlh_bucket *bucket, uint64_t boot)
   return true;
 }
 
-/* Recreates the segment, or all of it but its marks, if it has no members. The caller must have the
+/* If the segment has no members, recreates it, or all of it but its marks. The caller must have the
  * gate. */
 static enum wlh_status format_segment(
     struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
@@ -202,13 +202,12 @@ static enum wlh_status format_segment(
   return WLH_OK;
 }
 
-/* Takes the gate and, if the segment cannot be used, recreates it. If `stale`, also recreates a
- * segment that could be used. */
+/* If the segment cannot be used, or is `stale`, recreates it. */
 static enum wlh_status pass_gate(
     struct wlh_bucket *bucket, uint64_t boot, bool stale, struct wlh_failure *failure)
 {
-  /* This polls and does not block, because otherwise a process that was stopped while it has the
-   * gate would prevent us from closing. */
+  /* If this blocked instead of polling, a process that is stopped while it has the gate would
+   * prevent us from closing. */
   for (uint64_t sleep = 50000; !wlh_port_lock_gate(&bucket->port);) {
     if (wlh_is_stopping(bucket)) return wlh_fail(failure, WLH_CLOSED, "the bucket was closed");
     wlh_port_sleep(sleep);
@@ -304,7 +303,6 @@ static enum wlh_status join_segment(
       bucket->port.path);
 }
 
-/* Maps the file, and creates the other data that exists only while the file is open. */
 static enum wlh_status map_file(struct wlh_bucket *bucket, struct wlh_failure *failure)
 {
   int error = wlh_port_map(&bucket->port, (size_t)wlh_segment_bytes(WLH_CELLS_MOST), &bucket->lost);

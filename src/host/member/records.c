@@ -41,8 +41,7 @@ void wlh_end_look(struct wlh_bucket *bucket, struct wlh_segment *segment)
   wlk_mutex_lock(&bucket->qmu);
   if (--bucket->lookers == 0) {
     bool slack = wlh_cells_end_look(segment, bucket->arena.member);
-    /* A process that shrank the tables could not give the space back while we were reading, so the
-     * helper must enter and do so. */
+    /* Another process could not give space back while we were reading, so the helper must do so. */
     if (slack && bucket->alarm.rings >= 0) wlh_port_poke(bucket->alarm);
     wlk_condition_broadcast(&bucket->ended);
   }

@@ -1,15 +1,12 @@
-/* The private records of each process: one member of a bucket's segment, with its agents, their
- * requests, and a thread of its own. This comment says how member/ works; the rest of this header
+/* The private records of each process. This comment says how member/ works; the rest of this header
  * defines the records.
  *
- * The problem. An event loop must not wait: neither for a process that is stopped inside the
- * tables' critical section, nor for a file that is being opened. But its calls must take effect in
+ * The problem. An event loop must not wait, neither for a process that is stopped inside the
+ * tables' critical section nor for a file that is being opened. But its calls must take effect in
  * their order, and its thread must receive the theft of a lock before it receives a later grant.
- * Grants come from processes that do not know our threads. And a process may end at any time
- * without a further call, may fork, or may lose the file.
  *
  * The solution. A process is one member, however many threads it has. Each bucket has a helper, a
- * thread that may wait (helper.h). A call tries for some microseconds to enter the tables' critical
+ * thread that may wait (helper.h). A call tries for some microseconds to enter the critical
  * section. If it cannot, it is deferred, and an event reports its result later. The thread of the
  * process that enters next does the deferred operations before its own work, so the calls keep
  * their order (deferred.h).
@@ -28,8 +25,8 @@
  *
  * A request, from the call to the grant:
  *   agent_request.c  makes the record, and tries to enter (section.c). Inside it makes the cell,
- *                    leaves, and returns the result with the agent's events
- *   deferred.c       if it could not enter: keeps a copy of the name, and wakes the helper
+ *                    leaves, and returns the result with the agent's events. If it cannot enter, it
+ *                    copies the name, defers the request (deferred.c) and wakes the helper
  *   helper.c         opens the file (membership.c), enters, does what was deferred, connects to all
  *                    members while a request of ours waits, and sleeps
  *   wake_up.c        another process granted the lock, and its datagram wakes the helper
@@ -37,8 +34,6 @@
  *   events.c         calls the agent's wake function, without mu and qmu, and not again until the
  *                    agent has taken its events
  *   agent_release.c  releases in the same way, at once or deferred
- * A section must take all mail before it leaves. In the mail a theft precedes the grants that
- * followed it, so a thread receives both in that order.
  *
  * Crashes and losses: the state that each leaves, and who repairs it.
  *   our process dies       the kernel drops its byte lock and closes its sockets, and another
@@ -46,23 +41,13 @@
  *   another one dies       its connection hangs up, if we wait. We then check the member until the
  *                          kernel confirms its death, and remove it (helper.c). If we do not wait,
  *                          we notice the death when a request would be refused, or at a snapshot
- *   one dies inside        the helper takes the mutex over and rebuilds; calls are deferred until
- *                          then
- *   one is stopped inside  all other processes wait until it continues or is killed; event loops
- *                          defer their calls
- *   a thread ends          wlh_agent_terminate ends all its requests, or defers that
+ *   one dies inside        the helper takes the mutex over and rebuilds; calls are deferred
+ *   one is stopped inside  until it continues or is killed, calls of all processes are deferred
  *   the file is lost       `lost` is set, perhaps by the signal handler. The helper closes the file
  *                          and notifies all holders and waiters; for the next operation it opens
- *                          the file again, with new cells. Until then there are no descriptors and
- *                          no mapping
+ *                          the file again, with new cells
  *   a wake-up fails        it stays in `unsent`, and the helper sends it again
- *   a fork                 the child closes the inherited descriptors, and all its calls return
- *                          WLH_LOST
- *   a slow close           after 2 ms the process closes without leaving: the other processes see a
- *                          death
- *
- * Readers. `forked`, `lost`, `stop` and `deferred_count` are atomic, for any thread. The tables may
- * be read without mu only between wlh_begin_look and wlh_end_look, which keep them mapped. */
+ *   a fork                 the child closes the inherited descriptors (bucket.c) */
 #ifndef WLH_RECORDS_H
 #define WLH_RECORDS_H
 
@@ -116,15 +101,13 @@ struct wlh_request {
   uint16_t *text;     /* (c) once deferred; owned */
 };
 
-/* The question whether a thread in wlh_wait_for_the_lock would wait for itself. The record is on
- * the stack of that call, which does not return while the question is deferred or being
- * answered. */
+/* The check whether a thread in wlh_wait_for_the_lock would wait for itself. The record is on the
+ * stack of that call, which does not return while the check is deferred or being done. */
 struct wlh_block {
   struct wlh_item item;        /* must be first */
   struct wlh_request *request; /* (c) the awaited request */
 };
 
-/* A call of wlh_bucket_open_file or of wlh_start_snapshot. */
 struct wlh_job {
   struct wlh_item item;        /* must be first */
   bool doing;                  /* (q) the helper works on it, and frees it if `item.gone` is set */
@@ -261,12 +244,11 @@ static inline bool wlh_is_stopping(const struct wlh_bucket *bucket)
 }
 
 /* If `status` reports a loss of the file, records it. Returns whether the file is lost, from any
- * cause. If so, the critical section has no effect, and the helper closes the tables after it. The
- * caller must be inside. */
+ * cause. If so, the critical section has no effect, and the helper closes the tables after it. */
 bool wlh_note_loss(struct wlh_bucket *bucket, enum wlh_cells_status status);
 
-/* Wakes the helper. A helper without an open file looks for work before it waits, so it needs no
- * alarm. Any thread may call this function, but must not have qmu. */
+/* A helper without an open file looks for work before it waits, so it needs no alarm. Any thread
+ * that does not have qmu may call this function. */
 void wlh_wake_helper(struct wlh_bucket *bucket);
 
 static inline struct wlh_request *wlh_request_of(struct wlh_item *item)
@@ -279,22 +261,21 @@ static inline struct wlh_job *wlh_job_of(struct wlh_item *item)
   return (struct wlh_job *)(void *)item;
 }
 
-/* The first function publishes the mapped tables for readers outside. The second one hides them,
- * and must be called before they are unmapped; it waits for the readers. The caller must have mu,
- * and must not itself be reading cells from outside. */
+/* The first function publishes the mapped tables for readers outside. The second one waits for the
+ * readers, and must be called before the tables are unmapped. The caller must have mu, and must not
+ * itself be reading cells from outside. */
 void wlh_show_tables(struct wlh_bucket *bucket);
 void wlh_hide_tables(struct wlh_bucket *bucket);
 
-/* These two functions must be called before and after cells are read from outside, as
- * wlh_cells_begin_look explains. The first one returns NULL if the file is not open. */
+/* Between these two calls, any thread may read the tables from outside: they stay mapped, and no
+ * space is given back. The first function returns NULL if the file is not open. */
 struct wlh_segment *wlh_begin_look(struct wlh_bucket *bucket);
 void wlh_end_look(struct wlh_bucket *bucket, struct wlh_segment *segment);
 
 /* The caller must have mu. */
 void wlh_forget_cell(struct wlh_bucket *bucket, struct wlh_request *request);
 
-/* Removes a request from the lists of its agent. The request is freed after the critical section.
- * The caller must have mu and qmu. */
+/* The request is freed after the critical section. The caller must have mu and qmu. */
 void wlh_move_to_trash(struct wlh_bucket *bucket, struct wlh_request *request)
     WLK_REQUIRES(bucket->qmu);
 

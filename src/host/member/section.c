@@ -45,7 +45,7 @@ static bool try_word(struct wlh_bucket *bucket, int tries)
   return false;
 }
 
-/* Releases the mutex (0), or restores the word of a dead owner. */
+/* `word` is 0, or the word of a dead owner, which is restored. */
 static void leave_word(struct wlh_bucket *bucket, uint64_t word)
 {
   atomic_store_explicit(&bucket->arena.segment->header.word, word, memory_order_release);
@@ -61,7 +61,6 @@ int wlh_extend_tables(struct wlh_bucket *bucket)
   return error;
 }
 
-/* Returns false if the tables are lost. */
 static bool begin_section(struct wlh_bucket *bucket)
 {
   static const char unmapped[] = "has grown, and the system cannot map all of it into this process";
@@ -90,8 +89,7 @@ static uint64_t sleep_of_round(unsigned round)
   return sleep < LONG_SLEEP ? sleep : LONG_SLEEP;
 }
 
-/* If the mutex was taken over from a dead owner, sets `*dead` to the word of that owner, otherwise
- * to 0. */
+/* Sets `*dead` to the word of the dead owner from whom the mutex was taken over, or to 0. */
 static enum wlh_way wait_for_word(struct wlh_bucket *bucket, uint64_t *dead)
 {
   uint64_t stop_at = 0;
@@ -123,8 +121,8 @@ enum wlh_way wlh_enter(struct wlh_bucket *bucket)
   bool good = begin_section(bucket);
   if (good && dead != 0) good = !wlh_note_loss(bucket, wlh_cells_rebuild(&bucket->arena));
   if (good) return WLH_IN;
-  /* The tables may be intact, and lost only to us. If a dead owner left them torn, the next owner
-   * finds the dead owner's word, and rebuilds them. */
+  /* The tables may be lost only to us. If a dead owner left them half changed, the next owner finds
+   * the dead owner's word, and rebuilds them. */
   leave_word(bucket, dead);
   return WLH_TORN;
 }
@@ -150,8 +148,7 @@ bool wlh_try_enter(struct wlh_bucket *bucket, struct wlh_agent *caller) WLK_UNCH
   return done;
 }
 
-/* Other processes could start to use the space as soon as we have left, so it must be given back
- * inside. */
+/* After we have left, other processes may use the space, so it must be given back inside. */
 static void give_back(struct wlh_bucket *bucket)
 {
   if (wlh_is_lost(bucket) || !wlh_cells_begin_give_back(&bucket->arena)) return;
@@ -174,14 +171,13 @@ static void trim_by_cell(struct wlh_bucket *bucket)
 void wlh_leave_tables(struct wlh_bucket *bucket)
 {
   uint64_t due[WLH_MEMBERS / 64];
-  /* If another process took us for dead, the mailbox and its wake-ups belong to the next member
-   * with our number. */
+  /* If the tables are lost to us, the mailbox may belong to the next member with our number. */
   if (!wlh_is_lost(bucket)) wlh_mailbox_drain(bucket);
   uint32_t own = bucket->arena.member;
   bool look = (bucket->arena.to_notify[own / 64] >> (own % 64)) & 1;
   (void)wlh_note_loss(bucket, bucket->arena.poisoned ? WLH_CELLS_POISONED : WLH_CELLS_OK);
-  /* A new member wakes the members that wait. A member that begins to wait later must look for new
-   * members. */
+  /* A new member wakes only the members that already wait. A member that begins to wait later must
+   * look for new members. */
   bool seen = bucket->watching && bucket->joins == bucket->arena.segment->header.joins;
   bool watch = (look || !seen) && wlh_cells_pending_count(&bucket->arena) > 0;
   bool any = wlh_wake_up_mark(bucket, due);

@@ -16,8 +16,8 @@
  *   threads  any thread that has neither mu nor qmu */
 bool wlh_try_enter(struct wlh_bucket *bucket, struct wlh_agent *caller);
 
-/* Takes our mail, leaves, sends wake-ups, wakes our own agents, and frees the records that have
- * ended. The thread that entered by wlh_try_enter must call it, without qmu. */
+/* Takes our mail, leaves, sends wake-ups and wakes our own agents. The thread that entered by
+ * wlh_try_enter must call this function, without qmu. */
 void wlh_leave(struct wlh_bucket *bucket);
 
 enum wlh_way {
@@ -26,14 +26,13 @@ enum wlh_way {
   WLH_TORN  /* the file or its tables are lost */
 };
 
-/* Enters, however long it takes; once the bucket is being closed, it tries for at most 2 ms more.
- * After a death it rebuilds the tables. It does no deferred operations. Only the helper calls it,
- * with mu. */
+/* Enters, however long it takes; once the bucket is being closed, tries for at most 2 ms more.
+ * After a death inside, rebuilds the tables. Only the helper calls it, with mu. */
 enum wlh_way wlh_enter(struct wlh_bucket *bucket);
 
 /* The two halves of wlh_leave. In between, the caller still has mu, so no other thread of this
  * process takes mail. The helper needs only the first half. `wakes` says whether bucket->to_wake
- * has entries; a thread that adds entries later must call wlh_wake_agents. */
+ * has entries. */
 void wlh_leave_tables(struct wlh_bucket *bucket);
 void wlh_unlock_bucket(struct wlh_bucket *bucket, bool wakes);
 

@@ -24,7 +24,6 @@ static bool check_agents(struct wlh_bucket *bucket)
   return true;
 }
 
-/* Advances `*cell`, so that the next call checks the next requests. */
 static bool check_requests(const struct wlh_bucket *bucket, uint32_t *cell)
 {
   uint32_t ncells = bucket->arena.ncells;

@@ -10,21 +10,18 @@
 
 #include "records.h"
 
-/* Makes our own wake-up quiet, because our mail was taken. The caller must be inside. */
+/* The caller must be inside, and have taken our mail. */
 void wlh_wake_up_acknowledge(struct wlh_bucket *bucket);
 
-/* Makes the wake-ups of the members in `to_notify` due, and collects all due wake-ups. The caller
- * must be inside.
- *   due     out: WLH_MEMBERS bits
- *   returns  whether any bit is set */
+/* Makes the wake-ups of the members in `to_notify` due, and sets WLH_MEMBERS bits in `due` to all
+ * due wake-ups. Returns whether there is any. The caller must be inside. */
 bool wlh_wake_up_mark(struct wlh_bucket *bucket, uint64_t *due);
 
 /* Sends the wake-ups that are still due. Records failed wake-ups in `unsent`, and members without a
  * socket in `suspects`. The caller must have mu. */
 void wlh_wake_up_send(struct wlh_bucket *bucket, const uint64_t *due);
 
-/* Sends the wake-ups of `unsent` again. Returns whether none is left. Only the helper calls it,
- * with mu. */
+/* Sends the wake-ups of `unsent` again. Returns whether none is left. The caller must have mu. */
 bool wlh_wake_up_retry(struct wlh_bucket *bucket);
 
 #endif
