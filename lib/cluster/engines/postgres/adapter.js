@@ -35,10 +35,7 @@ const {
 /** Increase this whenever the schema or its meaning changes. */
 const VERSION = 9;
 
-/**
- * The most names of a group, because each name takes an entry of a lock table that the whole server
- * shares.
- */
+/** The most names of a group: each takes an entry of a lock table that the server shares. */
 const MOST_NAMES = 1_000;
 
 /** @type {Record<Op['kind'], number>} */
@@ -49,10 +46,7 @@ const GUARDED = '-7';
 
 /** UTF-16LE keeps lone surrogates. @param {string} text */
 const bytes = (text) => Buffer.from(text, 'utf16le');
-/**
- * SQL for a bytea, without a backslash, because settings can change the meaning of a backslash.
- * @param {Buffer} value
- */
+/** A bytea in SQL, without a backslash, whose meaning depends on settings. @param {Buffer} value */
 const literal = (value) => `decode('${value.toString('hex')}', 'hex')`;
 /** @param {string} hex a bytea as `\\x` and digits */
 const text = (hex) => Buffer.from(hex.slice(2), 'hex').toString('utf16le');
@@ -107,7 +101,7 @@ class PostgresAdapter {
   #bucket;
   /** The keys of recently used names. @type {Map<string, Buffer>} */
   #keys = new Map();
-  /** The current connection. @type {Link | undefined} */
+  /** @type {Link | undefined} */
   #link;
   /** The connection that is being made. @type {Link | undefined} */
   #newLink;
@@ -117,14 +111,10 @@ class PostgresAdapter {
   /** The session that `open` started last; '' for none. */
   #session = '';
   #ttl = 0;
-  /** Counts steps with requests. */
   #requestSteps = 0;
   /** The value of `#requestSteps` at the last renewal that found no request of the session. */
   #idleAt = -1;
-  /**
-   * The refs of the thefts that the last renewal listed. The next renewal confirms them.
-   * @type {number[]}
-   */
+  /** The refs of thefts that a renewal listed; the next one confirms them. @type {number[]} */
   #knownThefts = [];
   /** Counts calls of `open`, `hello` and `dispose`; only the latest one takes effect. */
   #generation = 0;
@@ -244,8 +234,7 @@ class PostgresAdapter {
   }
 
   /**
-   * @param {Op[]} ops @param {number} number @param {boolean} listens whether the connection must
-   *   listen from this step on
+   * @param {Op[]} ops @param {number} number @param {boolean} listens from this step on
    * @returns {[statement: string, values: unknown[]]}
    */
   #callOf(ops, number, listens) {
@@ -266,10 +255,7 @@ class PostgresAdapter {
     return [requestWith, [...values, ...its, listens]];
   }
 
-  /**
-   * @param {Op[]} ops @param {number} number @param {boolean} listens whether the connection must
-   *   listen from this step on
-   */
+  /** @param {Op[]} ops @param {number} number @param {boolean} listens */
   #arraysOf(ops, number, listens) {
     const requests = /** @type {any[]} */ (ops);
     /** @param {(op: any) => unknown} f */
@@ -372,9 +358,7 @@ class PostgresAdapter {
     this.#source.end();
   }
 
-  /**
-   * @param {any} client of the user, in a transaction @param {{ ref: number, token: bigint }} lock
-   */
+  /** @param {any} client in a transaction @param {{ ref: number, token: bigint }} lock */
   async guard(client, { ref, token }) {
     const isHeld = `SELECT token FROM ${this.#schema}.request
       WHERE session = ${this.#session} AND ref = ${Number(ref)} AND token = ${BigInt(token)}`;
@@ -396,10 +380,7 @@ class PostgresAdapter {
     return false;
   }
 
-  /**
-   * Drops the connection, including a connection that is still being made, and returns the new
-   * generation.
-   */
+  /** Drops the connection, even one that is still being made, and returns the new generation. */
   #dropLinks() {
     // The session may not have received the answer to the last renewal, so it may not know the
     // thefts that this answer listed.
@@ -412,10 +393,7 @@ class PostgresAdapter {
     return ++this.#generation;
   }
 
-  /**
-   * @param {number} generation @param {string} session
-   * @param {number} time the time limit in milliseconds
-   */
+  /** @param {number} generation @param {string} session @param {number} time limit in ms */
   async #makeLink(generation, session, time) {
     const link = new PostgresLink(await this.#source.take(time), session, this.#schema);
     if (generation !== this.#generation) {
@@ -453,17 +431,14 @@ class PostgresAdapter {
     return this.#link;
   }
 
-  /**
-   * Runs a SELECT without values over the current connection, or over another one if there is none.
-   * @param {string} statement
-   */
+  /** Runs a SELECT without values over any connection. @param {string} statement */
   async #overAnyClient(statement) {
     return this.#link ? this.#link.run(statement) : this.#overPool(statement);
   }
 
   /**
-   * Runs a SELECT without values over another connection. That connection has the user's settings,
-   * and its server may be in an epoch that this session does not know. `before` runs first, in a
+   * Runs a SELECT without values over a connection of its own, which has the user's settings, and
+   * whose server may be in an epoch that this session does not know. `before` runs first, in a
    * transaction of its own.
    * @param {string} statement @param {string} [before]
    */
@@ -477,9 +452,8 @@ class PostgresAdapter {
   }
 
   /**
-   * Runs a statement as `#overAnyClient` does, even if the connection is replaced meanwhile. The
-   * statement must be harmless to repeat. It may grant locks, so over another connection `awake`
-   * runs first.
+   * Runs a statement that is harmless to repeat, even if the connection is replaced meanwhile. The
+   * statement may grant locks, so over another connection `awake` runs first.
    * @param {string} statement
    */
   async #runUntilDone(statement) {

@@ -89,7 +89,7 @@ const POOL = 'a Pool of pg 8';
 const SQL_OF = 'the `sql` of postgres.js 3';
 
 /**
- * @param {{ pool?: any, sql?: any, listen?: any }} options of `openBucket` @param {string} schema
+ * @param {{ pool?: any, sql?: any, listen?: any }} options @param {string} schema
  * @returns {Source}
  */
 function sourceOf({ pool, sql, listen }, schema) {

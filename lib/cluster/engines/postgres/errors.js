@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * The errors of the PostgreSQL adapter, each with a `code` and a message that says what to do, and
- * `classify`, which decides whether another attempt makes sense.
- */
+/** The errors of the PostgreSQL adapter, with codes and advice, and their meanings. */
 
 const { isLocal, isOfTls } = require('../../errors.js');
 const { capitalize, plainError, quote, withCode } = require('../../../platform/errors.js');
@@ -39,19 +36,13 @@ const MEANING = {
  */
 const PASSING = /^(08|40|53(?!200)|57|58|25006|26000|55006|55P03)/;
 
-/**
- * The only "feature not supported" error that goes away: a statement was prepared for tables that
- * have been replaced since.
- */
+/** The only "feature not supported" that goes away: the tables of a statement were replaced. */
 const OTHER_PLAN = /cached plan must not change result type/;
 
 /** Whether the server sent the error. @param {any} error of pg */
 const isOfServer = (error) => typeof error?.severity === 'string';
 
-/**
- * @param {any} error an error of this file; its cause may be one of pg
- * @returns {import('../../adapter.js').Meaning}
- */
+/** @param {any} error of this file @returns {import('../../adapter.js').Meaning} */
 function classify(error) {
   const known = MEANING[error?.code];
   if (known) return known;

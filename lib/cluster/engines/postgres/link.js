@@ -23,9 +23,7 @@ const {
  */
 const PROBE_MS = 2_000;
 
-/**
- * The server function that emits a warning when a commit does not wait for the synchronous standby.
- */
+/** The server function that warns when a commit did not wait for the synchronous standby. */
 const NOT_WAITED = 'SyncRepWaitForLSN';
 
 /** @param {Promise<any>} promise @param {Done} done */
@@ -98,15 +96,10 @@ class PostgresLink {
   onDown = () => {};
   /** Whether the session's notifications certainly arrive. */
   isListening = false;
-  /**
-   * Unanswered questions. Only the first one was sent, since a pg client runs one query at a time.
-   */
+  /** Unanswered questions. Only the first was sent, since a pg client runs one query at a time. */
   #questions = /** @type {Question[]} */ ([]);
 
-  /**
-   * @param {Client} client @param {string} session whose channel it listens on
-   * @param {string} schema for error messages
-   */
+  /** @param {Client} client @param {string} session @param {string} schema for error messages */
   constructor(client, session, schema) {
     this.#client = client;
     this.#schema = schema;
@@ -121,9 +114,8 @@ class PostgresLink {
   /**
    * Prepares the connection, then runs a SELECT and returns its rows. If the session may already
    * hold something, `listens` must be true, so that the connection listens from the beginning.
-   * @param {Source} source of the client @param {number} ttl
-   * @param {number} time the time limit in milliseconds @param {string} then the SELECT
-   * @param {boolean} listens @returns {Promise<any[]>}
+   * @param {Source} source @param {number} ttl @param {number} time the time limit in milliseconds
+   * @param {string} then the SELECT @param {boolean} listens @returns {Promise<any[]>}
    */
   async open(source, ttl, time, then, listens) {
     const listen = `LISTEN ${this.#channel}`;
@@ -240,7 +232,7 @@ class PostgresLink {
     const done = (error, result) => {
       if (error) question.reject(explain(error, this.#schema));
       else question.resolve(result);
-      // The connection has failed, and all its questions were rejected.
+      // If the connection has failed, all its questions were rejected already.
       if (this.#questions[0] !== question) return;
       this.#questions.shift();
       if (this.#questions.length > 0) this.#send();

@@ -21,15 +21,11 @@ const MOST = 3;
 /** Values stay as the server writes them, whatever parsers the user has set in pg. */
 const RAW = { getTypeParser: () => (/** @type {string} */ value) => value };
 
-/** The number of prepared statements. */
 let count = 0;
 /** Other buckets may have used the client earlier, so the names of statements must be unique. */
 const nextName = () => `web-locks ${++count}`;
 
-/**
- * @param {any} client of pg, also of the user @param {Query} query
- * @returns {Promise<any[]>} the rows of the last SELECT
- */
+/** @param {any} client @param {Query} query @returns {Promise<any[]>} the last SELECT's rows */
 async function rowsOf(client, query) {
   const result = await client.query({ ...query, types: RAW });
   const last = Array.isArray(result)
@@ -57,8 +53,7 @@ class Call {
   handleCopyData = ignore;
 
   /**
-   * @param {string} statement its name @param {string | undefined} parsed its text if the server
-   *   must parse it first
+   * @param {string} statement its name @param {string | undefined} parsed its text, to be parsed
    * @param {unknown[]} values @param {Done} callback
    */
   constructor(statement, parsed, values, callback) {
@@ -247,7 +242,6 @@ const isFullyUsed = ({ idleCount, options, totalCount }) =>
  * @param {Pool} pool @param {Promise<any>} promise of something that needs a client
  * @param {number} time the time limit in milliseconds
  * @param {() => boolean} isQueued whether the promise waits for the release of a client
- * @returns {Promise<any>}
  */
 async function within(pool, promise, time, isQueued) {
   /** @type {NodeJS.Timeout | undefined} */
@@ -276,10 +270,7 @@ class PgSource {
   /** Clients that are connecting, or that run a single statement. @type {Set<any>} */
   #clients = new Set();
   #isEnded = false;
-  /**
-   * Receives the next client that the pool provides.
-   * @type {((client: any) => void) | undefined}
-   */
+  /** Receives the next client of the pool. @type {((client: any) => void) | undefined} */
   #onClient;
   /** @type {{ promise: Promise<any>, since: number, isQueued: boolean } | undefined} */
   #pending;
@@ -294,9 +285,8 @@ class PgSource {
   }
 
   /**
-   * Runs a statement, or several without values, over a client that is then given back.
-   * @param {string} text
-   * @param {number} [time] the time limit in milliseconds; an exhausted pool rejects earlier
+   * Runs statements without values over a client that is then given back.
+   * @param {string} text @param {number} [time] milliseconds; an exhausted pool rejects earlier
    * @returns {Promise<any[]>} the rows of the last SELECT
    */
   query(text, time = Number.POSITIVE_INFINITY) {
@@ -341,10 +331,7 @@ class PgSource {
     for (const client of this.#clients) destroyStream(client);
   }
 
-  /**
-   * Gets a client of the pool. `end` can destroy the client even while it is still connecting.
-   * @returns {Promise<any>}
-   */
+  /** Gets a client of the pool, which `end` can destroy even while it is still connecting. */
   async #newClient() {
     const { pool } = this;
     const known = new Set(pool._clients);
@@ -358,10 +345,7 @@ class PgSource {
     }
   }
 
-  /**
-   * Takes a client from the pool. An earlier call that still waits gets no client.
-   * @param {number} time the time limit in milliseconds
-   */
+  /** @param {number} time the time limit in milliseconds */
   async take(time) {
     const { pool } = this;
     this.#checkPool();
@@ -416,10 +400,7 @@ class PgSource {
   }
 }
 
-/**
- * Runs a SELECT in the user's transaction.
- * @param {any} client @param {string} text @returns {Promise<any[]>} the only row
- */
+/** @param {any} client @param {string} text @returns {Promise<any[]>} the only row */
 async function rowInTransaction(client, text) {
   const { rows } = await client.query({ text, types: RAW, rowMode: 'array' });
   return rows[0];

@@ -2,11 +2,10 @@
 
 /**
  * Clients of postgres.js for PostgreSQL (link.js). A bucket makes its own connection with the
- * options of the user's `sql`, so that queries of the user never delay a renewal.
- *
- * All 3.x versions of postgres.js make such a connection for `sql.listen`, and store the instance
- * that has the connection in `sql.listen.sql`. A client never connects again, because its settings
- * and statements are bound to its connection.
+ * options of the user's `sql`, so that queries of the user never delay a renewal. All 3.x versions
+ * of postgres.js make such a connection for `sql.listen`, and store the instance that has the
+ * connection in `sql.listen.sql`. A client never connects again, because its settings and
+ * statements are bound to its connection.
  */
 
 const net = require('node:net');
@@ -241,11 +240,7 @@ class SqlSource {
     this.#host++;
   }
 
-  /**
-   * Connects to one of the hosts.
-   * @param {(socket: net.Socket) => void} onSocket called with each socket before it is connected
-   * @returns {Promise<any>}
-   */
+  /** @param {(socket: net.Socket) => void} onSocket called with a socket before it connects */
   async connect(onSocket) {
     const { host: hosts, path, port: ports, socket: custom } = this.#sql.options;
     if (custom) return custom(this.#sql.options);
@@ -267,10 +262,7 @@ class SqlSource {
   }
 }
 
-/**
- * Runs a SELECT in the user's transaction.
- * @param {any} sql of a transaction @param {string} text @returns {Promise<any[]>} the only row
- */
+/** @param {any} sql of a transaction @param {string} text @returns {Promise<any[]>} the only row */
 async function rowInTransaction(sql, text) {
   const [row] = await sql.unsafe(text).raw();
   return textsOf(row);

@@ -237,8 +237,9 @@ BEGIN
   RETURN web_locks.reborn(seen_life, seen_token, its_lease);
 END $$;
 
--- If the server's clock jumped, or nobody could renew for half a lease, late sessions get another
--- lease, once. This must run before any lease counts as expired, and before any lease is renewed.
+-- If the server's clock jumped, or nobody could renew for half a lease, sessions get another whole
+-- lease, but late sessions only once. This must run before any lease counts as expired, and before
+-- any lease is renewed.
 CREATE OR REPLACE FUNCTION web_locks.grace() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   present timestamptz := clock_timestamp();
@@ -276,7 +277,6 @@ CREATE OR REPLACE FUNCTION web_locks.lock_names(keys bytea[]) RETURNS void LANGU
 DECLARE
   slot int;
 BEGIN
-  -- Each statement must see everything that was committed before the names were locked.
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'web_locks needs READ COMMITTED' USING ERRCODE = 'WL001';
   END IF;
@@ -458,8 +458,7 @@ BEGIN
   PERFORM pg_notify('wl_' || its_session, 's ' || reference || ' ' || thief);
 END $$;
 
--- The position of the first waiter, or a position after all rows. Reads of the holders must end
--- there, because the queue may be long.
+-- The position of the first waiter, or a position after all rows.
 CREATE OR REPLACE FUNCTION web_locks.first_waiting(k bytea, OUT rank float8, OUT ticket bigint)
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -789,8 +788,8 @@ CREATE OR REPLACE FUNCTION web_locks.drop_marks(most int) RETURNS void LANGUAGE 
     ORDER BY until LIMIT most FOR UPDATE SKIP LOCKED))
 $$;
 
--- Starts a session. Until the connection ends, an advisory lock shows to a client that creates the
--- tables that this connection used them: see "is_new".
+-- Starts a session. The connection keeps an advisory lock until it ends, so that a client that
+-- creates the tables again notices that somebody uses the earlier ones: see "is_new".
 --
 --   Input    milliseconds: the length of its leases
 --   Output   the epoch
@@ -926,8 +925,7 @@ BEGIN
   END LOOP;
   DELETE FROM web_locks.session s WHERE id = ANY (dead)
     AND NOT EXISTS (SELECT FROM web_locks.request r WHERE r.session = s.id);
-  -- Thefts are deleted last: other sessions can steal from a session until its requests are
-  -- deleted.
+  -- Thefts are deleted last, as in "bury".
   DELETE FROM web_locks.theft WHERE session = ANY (dead);
   RETURN keys[100];
 END $$;

@@ -46,8 +46,7 @@ BEGIN
   END LOOP;
   DELETE FROM web_locks.session s WHERE id = ANY (dead)
     AND NOT EXISTS (SELECT FROM web_locks.request r WHERE r.session = s.id);
-  -- Thefts are deleted last: other sessions can steal from a session until its requests are
-  -- deleted.
+  -- Thefts are deleted last, as in "bury".
   DELETE FROM web_locks.theft WHERE session = ANY (dead);
   RETURN keys[100];
 END $$;

@@ -1,5 +1,6 @@
--- If the server's clock jumped, or nobody could renew for half a lease, late sessions get another
--- lease, once. This must run before any lease counts as expired, and before any lease is renewed.
+-- If the server's clock jumped, or nobody could renew for half a lease, sessions get another whole
+-- lease, but late sessions only once. This must run before any lease counts as expired, and before
+-- any lease is renewed.
 CREATE OR REPLACE FUNCTION web_locks.grace() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   present timestamptz := clock_timestamp();

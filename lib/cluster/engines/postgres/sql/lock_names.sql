@@ -17,7 +17,6 @@ CREATE OR REPLACE FUNCTION web_locks.lock_names(keys bytea[]) RETURNS void LANGU
 DECLARE
   slot int;
 BEGIN
-  -- Each statement must see everything that was committed before the names were locked.
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'web_locks needs READ COMMITTED' USING ERRCODE = 'WL001';
   END IF;

@@ -1,5 +1,5 @@
--- Starts a session. Until the connection ends, an advisory lock shows to a client that creates the
--- tables that this connection used them: see "is_new".
+-- Starts a session. The connection keeps an advisory lock until it ends, so that a client that
+-- creates the tables again notices that somebody uses the earlier ones: see "is_new".
 --
 --   Input    milliseconds: the length of its leases
 --   Output   the epoch

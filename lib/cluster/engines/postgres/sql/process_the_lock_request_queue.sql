@@ -108,8 +108,7 @@ BEGIN
   PERFORM pg_notify('wl_' || its_session, 's ' || reference || ' ' || thief);
 END $$;
 
--- The position of the first waiter, or a position after all rows. Reads of the holders must end
--- there, because the queue may be long.
+-- The position of the first waiter, or a position after all rows.
 CREATE OR REPLACE FUNCTION web_locks.first_waiting(k bytea, OUT rank float8, OUT ticket bigint)
 LANGUAGE plpgsql AS $$
 BEGIN
