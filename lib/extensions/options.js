@@ -1,10 +1,9 @@
 'use strict';
 
 /**
- * Describes each option of requests once, in OPTIONS. The differences between calls are derived
- * from OPTIONS: the defaults, the options that a call refuses, and the options that the classes of
- * locks accept. The conversion is written out for speed, one line for each option; tests compare
- * it, the declarations and docs/API.md with OPTIONS (test/lib/options.test.js).
+ * Converts and checks the options of requests. OPTIONS describes each option and says which calls
+ * accept it. The conversion is written out for speed; test/lib/options.test.js compares it, the
+ * declarations and docs/API.md with OPTIONS.
  */
 
 const { FOR_EVER } = require('../backend/contract.js');
@@ -32,7 +31,7 @@ const { freeze, keys } = Object;
  */
 /** @typedef {Readonly<import('../standard/webidl.js').LockOptions & Extensions>} RequestOptions */
 
-/** The calls that accept options of requests. All calls of a kind accept the same options. */
+/** The calls of each kind, which accept the same options. */
 const CALLS = freeze({
   request: [operationName('request'), operationName('acquire')],
   several: [operationName('requestAll'), operationName('acquireAll')],
@@ -54,7 +53,7 @@ const CALLS = freeze({
   wait: [operationName('waitForUnlock', 'Mutex')],
 });
 
-/** Names a method in messages. @param {string} method @param {string} [of] */
+/** @param {string} method @param {string} [of] */
 function operationName(method, of = 'LockManager') {
   return `'${method}' on '${of}'`;
 }
@@ -85,8 +84,7 @@ const WAITS = ['elect', 'once', 'wait'];
 /**
  * @typedef {object} Option
  * @property {string} does what the option does, for docs/API.md
- * @property {readonly Kind[]} calls the kinds of calls that accept it. All other calls refuse it:
- *   no option is silently ignored
+ * @property {readonly Kind[]} calls the kinds of calls that accept it; all others refuse it
  * @property {readonly Scope[]} [scopes] the scopes that have it, if not all do
  * @property {readonly string[]} [notIn] engines of clusters that lack it
  * @property {readonly string[]} [not] options that exclude it
@@ -189,9 +187,8 @@ const OPTIONS = freeze({
 });
 
 /**
- * Reads the standard options, and then the options that the specification lacks, so that a getter
- * of the latter cannot change how the former are read. No other members are read, as WebIDL
- * requires for dictionaries.
+ * Reads the standard options first, so that a getter of another option cannot change them. No other
+ * members are read, as WebIDL requires for dictionaries.
  * @param {any} value @param {string} operation @param {(signal: any) => boolean} [isAbortSignal]
  * @returns {RequestOptions}
  */
@@ -252,7 +249,6 @@ const toLabel = (value, operation) =>
 /** The maximum of counts and priorities. */
 const MOST = 2 ** 31 - 1;
 
-/** The lowest priority, which comes after all other priorities. */
 const LEAST_PRIORITY = -(2 ** 31);
 
 /**
@@ -326,13 +322,9 @@ for (const kind of /** @type {Kind[]} */ (keys(CALLS))) {
   REFUSED[kind] = names.filter((name) => !OPTIONS[name].calls.includes(kind));
 }
 
-/** The options of a call without options. */
 const defaultOptions = freeze(toOptions({}, ''));
 
-/**
- * Refuses the options that a call does not accept, so that no option is silently ignored.
- * @param {RequestOptions} options @param {Kind} kind @param {string} operation
- */
+/** @param {RequestOptions} options @param {Kind} kind @param {string} operation */
 function refuseOthers(options, kind, operation) {
   const names = REFUSED[kind];
   for (let i = 0; i < names.length; i++) {

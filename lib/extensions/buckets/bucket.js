@@ -8,8 +8,8 @@ const { close } = require('../reentrancy/reentrant-parent.js');
 /** @import { Backend } from '../../backend/contract.js' */
 
 /**
- * A handle of an open storage bucket (sections 2.2 and 6.1 of the specification): a lock manager in
- * the scope of its backend. Handles of the same bucket are independent of each other.
+ * A handle of an open storage bucket (sections 2.2 and 6.1 of the specification). Handles of the
+ * same bucket are independent of each other.
  */
 class Bucket {
   #backend;
@@ -28,8 +28,7 @@ class Bucket {
 
   /**
    * Resolves when the bucket is open; rejects if the bucket cannot be opened or was closed. Reading
-   * this property after a failure starts another attempt. Requests need not wait for this promise,
-   * because they wait until the bucket is open.
+   * this property after a failure starts another attempt. Requests need not wait for this promise.
    * @returns {Promise<void>}
    */
   get ready() {
@@ -38,8 +37,7 @@ class Bucket {
     const ready =
       closed === undefined ? (this.#backend.ready ?? Promise.resolve()) : rejected(closed);
     this.#ready = ready;
-    // A user who ignores this promise learns of the failure from the requests, so its rejection
-    // must not count as unhandled.
+    // The requests report the failure, too, so this rejection must not count as unhandled.
     then(ready, undefined, () => {
       this.#ready = undefined;
     });

@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * Opens storage buckets (sections 2.2 and 6.1 of the specification) whose locks all threads of the
- * process share.
- */
+/** Opens storage buckets whose locks all threads of the process share. */
 
 const { createLockManager } = require('../manager/lock-manager.js');
 const { DEFAULT_BUCKET, idOfBucket } = require('../../backend/bucket-ids.js');
@@ -18,12 +15,7 @@ const OPEN_BUCKET = "'openBucket'";
 
 const locks = createLockManager(new NativeBackend(DEFAULT_BUCKET));
 
-/**
- * Opens a storage bucket. Its locks are independent of the locks of other buckets, and other
- * buckets' `query()` does not list them.
- * @param {string} name any string; all threads that open the same name share the bucket
- * @returns {InstanceType<typeof Bucket>}
- */
+/** @param {string} name any string @returns {InstanceType<typeof Bucket>} */
 function openBucket(name) {
   requireArguments(arguments.length, 1, OPEN_BUCKET);
   const bucketName = toDOMString(name, OPEN_BUCKET, 'The name');
@@ -32,8 +24,7 @@ function openBucket(name) {
 }
 
 /**
- * Rejects options. Only wider scopes have options, so a caller that passes some has imported the
- * wrong entry, and would get locks of this process only.
+ * A caller that passes options has imported the wrong entry, and would get locks of this process.
  * @param {unknown} options
  */
 function refuseOptions(options) {

@@ -1,10 +1,6 @@
 'use strict';
 
-/**
- * Implements `openBucket` for all engines. In contrast to other buckets, a bucket on a server also
- * reports the state of its session, by `state` and by the events `suspect`, `refused`, `lost` and
- * `open`.
- */
+/** Implements `openBucket` for all engines. */
 
 const path = require('node:path');
 const { isMainThread } = require('node:worker_threads');
@@ -31,7 +27,7 @@ const OF_ALL = ['ttl', 'label', 'releaseOnSignal', 'keeper'];
 const TOLD = ['suspect', 'refused', 'lost', 'open'];
 
 /**
- * A storage bucket on a server. Its events:
+ * A storage bucket on a server, which also reports the state of its session. Its events:
  *
  * - `suspect`: the server does not answer; `event.cause` says why. Locks are held until their lease
  *   ends.
@@ -48,8 +44,7 @@ class ClusterBucket extends EventTarget {
   /**
    * @param {string} name @param {Adapter} adapter must belong to this bucket alone
    * @param {{ ttl: number, label?: string, signals?: readonly NodeJS.Signals[], keeper?: Keeper }}
-   *   options `ttl` is the length of a lease in milliseconds, `label` the label of requests without
-   *   one, `signals` the signals that end the process only after its locks are released
+   *   options `ttl` is in milliseconds; `signals` end the process only after its locks are released
    */
   constructor(name, adapter, { ttl, label, signals, keeper }) {
     super();
@@ -74,15 +69,12 @@ class ClusterBucket extends EventTarget {
     return this.#bucket.locks;
   }
 
-  /**
-   * Like `ready` of Bucket; it also rejects if the bucket was not open within a `ttl`.
-   * @returns {Promise<void>}
-   */
+  /** Also rejects if the bucket was not open within a `ttl`. @returns {Promise<void>} see Bucket */
   get ready() {
     return this.#backend.ready;
   }
 
-  /** The state of the session. @returns {import('../../cluster/session/session.js').State} */
+  /** @returns {import('../../cluster/session/session.js').State} */
   get state() {
     return this.#backend.state;
   }
@@ -98,7 +90,6 @@ class ClusterBucket extends EventTarget {
 }
 
 /**
- * Implements `openBucket(name, options)` of an engine.
  * @param {number} count of arguments @param {any} givenName @param {any} givenOptions
  * @param {readonly string[]} names the engine's own options, besides those of all engines
  * @param {(name: string, options: any) => Adapter} adapterOf
@@ -127,13 +118,12 @@ function openClusterBucket(count, givenName, givenOptions, names, adapterOf, eng
 }
 
 /**
- * The name of an engine, and functions that turn a client and the options of an adapter into data
- * that can be sent to the keeper's thread.
+ * The functions turn a client and the adapter's options into data for the keeper's thread.
  * @typedef {{ name: import('../../cluster/keeper/keeper.js').Plan['engine'],
  *   clientPlanOf: (options: any) => any, adapterOptionsOf: (options: any) => any }} EngineForKeeper
  */
 
-/** The milliseconds for which an event loop may be blocked before a keeper gives up its locks. */
+/** The milliseconds for which the event loop may be blocked before a keeper gives up its locks. */
 const MAX_BLOCKED = Object.freeze({ least: 1_000, most: 3_600_000, usual: 60_000 });
 
 /**

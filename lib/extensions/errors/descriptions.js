@@ -1,6 +1,6 @@
 'use strict';
 
-/** Describes holders and waiters in messages, by their process ids, which users know. */
+/** Describes holders and waiters in messages. */
 
 const process = require('node:process');
 const { quote } = require('../../platform/errors.js');
@@ -13,8 +13,7 @@ const UNKNOWN_HOLDERS = 'holder unknown';
 
 /**
  * For example: process 4702, thread 1 ("child job").
- * @param {LockDetails} details
- * @param {(text: string) => string} [quoted] quotes texts of other programs
+ * @param {LockDetails} details @param {(text: string) => string} [quoted] quotes texts of others
  */
 function describeAgent(details, quoted = quote) {
   const { label } = details;
@@ -51,14 +50,11 @@ function describeSite({ site = '' }) {
   return place && `, requested ${place.startsWith('at ') ? place : `at ${place}`}`;
 }
 
-/**
- * Says that the server grants nothing for a while, because it has just started or taken over.
- * @param {number} grantsIn milliseconds
- */
+/** @param {number} grantsIn milliseconds */
 const describePause = (grantsIn) =>
   `the server may have forgotten locks, and grants nothing for another ${duration(grantsIn)}`;
 
-/** @param {any} outage why something is unknown; undefined if the reason is also unknown */
+/** @param {any} outage the reason, if it is known */
 const because = (outage) =>
   outage === undefined ? '' : `: ${String(outage.message ?? outage).replace(/\.$/, '')}`;
 
@@ -69,7 +65,7 @@ const describeOutage = (outage) => `${UNKNOWN_HOLDERS}${because(outage)}`;
  * @param {readonly LockDetails[] | undefined} holders undefined if they are unknown
  * @param {number} [grantsIn] milliseconds for which the server grants nothing
  * @param {(text: string) => string} [quoted] see describeAgent
- * @param {number} [count] of all holders, of which `holders` contains the first
+ * @param {number} [count] of all holders, if `holders` lists only the first
  */
 function describeHolders(holders, grantsIn = 0, quoted = undefined, count = holders?.length) {
   if (!holders?.length && grantsIn > 0) return describePause(grantsIn);
@@ -88,9 +84,7 @@ function describeWaiting(waiting, outage) {
   return `${describeAgent(waiting[0])} is waiting${andMore(waiting.length)}`;
 }
 
-/**
- * @param {number} [count] the number of all holders or waiters; the text names the first of them
- */
+/** @param {number} [count] of all holders or waiters, of which the text names the first */
 const andMore = (count = 0) => (count > 1 ? `, and ${count - 1} more` : '');
 
 /**

@@ -21,8 +21,7 @@ const {
 const { defineProperty } = Object;
 
 /**
- * Keeps a field out of printed errors, because its value has dozens of fields, and the message
- * already describes it.
+ * Keeps a long field, which the message already describes, out of printed errors.
  * @param {LockError} error @param {string} field @param {unknown} value
  */
 function defineHidden(error, field, value) {
@@ -30,11 +29,10 @@ function defineHidden(error, field, value) {
   defineProperty(error, field, /** @type {any} */ (attributes));
 }
 
-/** The error of a lock that could not be acquired or was lost. The errors below derive from it. */
+/** The error of a lock that could not be acquired or was lost. */
 class LockError extends DOMException {
   /**
-   * @param {string} message @param {string} lockName @param {string} name of the error
-   * @param {string} errorCode
+   * @param {string} message @param {string} lockName @param {string} name @param {string} errorCode
    */
   constructor(message, lockName, name, errorCode) {
     super(message, name);
@@ -42,10 +40,7 @@ class LockError extends DOMException {
     withErrorCode(this, errorCode);
   }
 
-  /**
-   * Makes an object for JSON. It includes properties that are inherited or not enumerable, and its
-   * token is a string, because JSON.stringify does not accept a bigint.
-   */
+  /** Includes properties that are inherited or not enumerable, and the token as a string. */
   toJSON() {
     const { name, message } = this;
     const { cycle, holders } = /** @type {any} */ (this);
@@ -70,10 +65,7 @@ function notFreeError(lockName, holders) {
  * The released promise of a stolen lock rejects with this error (section 4.1 of the specification).
  */
 class LockStolenError extends LockError {
-  /**
-   * @param {string} lockName @param {string} clientId the client id of the thief
-   * @param {number} [pid] the process id of the thief, if known
-   */
+  /** @param {string} lockName @param {string} clientId of the thief @param {number} [pid] */
   constructor(lockName, clientId, pid) {
     super(
       `${capitalize(describeLock(lockName))} was stolen by a request with the 'steal' option ` +
@@ -99,14 +91,11 @@ const LOSSES = {
   released: 'it was released',
 };
 
-/**
- * The error of a lock that was lost but not stolen. Somebody else may hold the lock already.
- */
+/** The error of a lock that was lost but not stolen. Somebody else may hold the lock already. */
 class LockLostError extends LockError {
   /**
-   * @param {string} lockName @param {string} reason a LossReason, or 'released'
-   * @param {bigint} token
-   * @param {Error} [cause]
+   * @param {string} lockName @param {string} reason a LossReason, or 'released' (see `guard`)
+   * @param {bigint} token @param {Error} [cause]
    */
   constructor(lockName, reason, token, cause) {
     const why = cause ? `${LOSSES[reason]} (${cause.message.replace(/\.$/, '')})` : LOSSES[reason];
@@ -131,10 +120,7 @@ const NO_HOLDERS = { list: Object.freeze([]), count: 0 };
  *   cause?: unknown }} TimeoutDetails `cause` is why the holders are unknown
  */
 
-/**
- * The error of a request that was not granted within its `timeout`, or of a lock that was not
- * released within its `holdTimeout`.
- */
+/** The error of a wait or a hold that took longer than `timeout`, `holdTimeout` or `maxTotal`. */
 class LockTimeoutError extends LockError {
   /** @param {string} message @param {string} lockName @param {TimeoutDetails} details */
   constructor(message, lockName, { waited, held, holders = NO_HOLDERS, grantsIn = 0, cause }) {
@@ -213,15 +199,13 @@ function whyNotToWait(maxPending) {
   return `${waiting} waiting already`;
 }
 
-/**
- * The error of a request whose wait would be a deadlock, across any number of locks and threads.
- */
+/** The error of a request whose wait would be a deadlock. */
 class DeadlockError extends LockError {
   /**
    * @param {string} lockName
    * @param {CycleEntry[]} cycle a request, a lock that it waits for, a request that must end before
-   *   this lock can be released, and so on, back to the first request; or two requests of a thread
-   *   that would block itself: the second request is ahead of the first in the queue
+   *   this lock can be released, and so on; or two requests of a thread that would block itself,
+   *   the second of which is ahead of the first in the queue
    */
   constructor(lockName, cycle) {
     let steps = '';

@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * Gives locks the members that help to guard a data store: `token`, `held`, `remaining` and
- * `guard`; and a form for JSON.
- */
+/** Gives locks the members that help to guard a data store, and a form for JSON. */
 
 const { Lock, requestOf } = require('../../standard/lock.js');
 const { guard } = require('../reentrancy/reentrant-parent.js');
@@ -15,15 +12,11 @@ const { guard } = require('../reentrancy/reentrant-parent.js');
 const requestOfLock = (lock, what) => /** @type {any} */ (requestOf(lock, `'${what}' on 'Lock'`));
 
 class TokenExtension {
-  /**
-   * @returns {bigint} greater than the token of any earlier lock on the name, as far as the scope
-   *   of the lock manager remembers
-   */
+  /** @returns {bigint} greater than any earlier token of the name, as far as the scope remembers */
   get token() {
     return requestOfLock(this, 'get token').token;
   }
 
-  /** Whether the lock is held at this moment. */
   get held() {
     return requestOfLock(this, 'get held').holds;
   }
@@ -37,17 +30,16 @@ class TokenExtension {
   }
 
   /**
-   * Makes a transaction fail if the lock is not held when the transaction commits. Only the lock
-   * managers of PostgreSQL can do that.
+   * Keeps the lock held until the transaction of the client ends; only for PostgreSQL.
    * @param {any} client a database client that is in a transaction
-   * @returns {Promise<void>} rejects if the lock is no longer held
+   * @throws {unknown} if the lock is no longer held
    */
   async guard(client) {
     const request = requestOfLock(this, 'guard');
     await guard(request.backend, request, client);
   }
 
-  /** Makes an object without a bigint, because JSON.stringify does not accept a bigint. */
+  /** JSON.stringify does not accept a bigint. */
   toJSON() {
     const { name, mode, token, holds: held } = requestOfLock(this, 'toJSON');
     return { name, mode, held, token: `${token}` };

@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * Leader election: the holder of the lock leads. A leader that loses the lock becomes a candidate
- * again.
- */
+/** Leader election: the holder of a lock leads, and is a candidate again if the lock is lost. */
 
 const { clearTimeout, now, setTimeout, Promise } = require('../../platform/intrinsics.js');
 const { AbortSignal } = require('../../platform/realm.js');
@@ -12,12 +9,12 @@ const { LOST } = require('../../standard/lock-request.js');
 const { Request, originOfCall } = require('../request/request.js');
 const { withSites } = require('../sites/sites.js');
 
-/** @import { Backend } from '../../backend/contract.js' */
+/** @import { Backend, LockDetails } from '../../backend/contract.js' */
 /** @import { RequestOptions } from '../options.js' */
 
 /**
- * The longest pause, in milliseconds, between a loss and the next attempt. Each further loss
- * doubles the pause, up to LONGEST_PAUSE; a term that is longer than LONGEST_PAUSE resets it.
+ * The pause, in milliseconds, between a loss and the next attempt. Each further loss doubles it, up
+ * to LONGEST_PAUSE; a term that is longer than LONGEST_PAUSE resets it.
  */
 const FIRST_PAUSE = 100;
 const LONGEST_PAUSE = 10_000;
@@ -26,10 +23,7 @@ const LONGEST_PAUSE = 10_000;
 class Leader {
   #request;
 
-  /**
-   * @param {InstanceType<typeof Request>} request granted
-   * @param {AbortSignal | undefined} signal of the election
-   */
+  /** @param {InstanceType<typeof Request>} request @param {AbortSignal | undefined} signal */
   constructor(request, signal) {
     this.#request = request;
     this.name = request.name;
@@ -39,12 +33,11 @@ class Leader {
     Object.freeze(this);
   }
 
-  /** Whether the leader leads at this moment. */
   get held() {
     return this.#request.holds;
   }
 
-  /** Makes an object without a bigint, because JSON.stringify does not accept a bigint. */
+  /** JSON.stringify does not accept a bigint. */
   toJSON() {
     const { name, held, token } = this;
     return { name, held, token: `${token}` };
@@ -58,7 +51,7 @@ class Candidate extends Request {
   #began = 0;
 
   /**
-   * @param {Backend} backend @param {string} name @param {Readonly<RequestOptions>} options
+   * @param {Backend} backend @param {string} name @param {RequestOptions} options
    * @param {import('../sites/origin.js').Origin | undefined} origin
    */
   constructor(backend, name, options, origin) {
@@ -97,10 +90,9 @@ class Candidate extends Request {
 }
 
 /**
- * @param {Backend} backend @param {string} name @param {Readonly<RequestOptions>} options
- * @param {(leader: Leader) => any} callback called for each term
- * @param {Function} callee the function whose caller is the place of the requests
- * @returns {Promise<any>} the result of the callback that did not lose its term
+ * @param {Backend} backend @param {string} name @param {RequestOptions} options
+ * @param {(leader: Leader) => any} callback @param {Function} callee see `originOf`
+ * @returns {Promise<any>} the result of the first term that ends without a loss
  */
 async function elect(backend, name, options, callback, callee) {
   const origin = originOfCall(options, callee);
@@ -147,10 +139,7 @@ function sleep(milliseconds, signal) {
   });
 }
 
-/**
- * @param {Backend} backend @param {string} name
- * @returns {Promise<import('../../backend/contract.js').LockDetails | null>}
- */
+/** @param {Backend} backend @param {string} name @returns {Promise<LockDetails | null>} */
 async function leaderOf(backend, name) {
   const { held } = await withSites(backend, backend.details(name));
   return held[0] ?? null;

@@ -27,7 +27,7 @@ const { Request } = require('../request/request.js');
 const { acquireSeveral, toSeveral, runWithSeveral } = require('./request-all.js');
 const { withSites } = require('../sites/sites.js');
 
-/** @import { Backend } from '../../backend/contract.js' */
+/** @import { Backend, LockDetails } from '../../backend/contract.js' */
 /** @typedef {InstanceType<typeof import('../request/lock-handle.js').LockHandle>} LockHandle */
 
 const REQUEST = operationName('request');
@@ -45,10 +45,8 @@ const ONCE = operationName('once');
 /** The methods of this class are copied to LockManager.prototype below. */
 class Extensions {
   /**
-   * Requests a lock that is held until its handle is released.
-   * @param {any} name @param {any} [options] as for `request`
-   * @returns {Promise<LockHandle | null>} null if `ifAvailable` was given and the lock is not
-   *   available
+   * @param {any} name @param {any} [options]
+   * @returns {Promise<LockHandle | null>} null if `ifAvailable` is true and the lock is unavailable
    */
   acquire(name, options) {
     try {
@@ -66,9 +64,7 @@ class Extensions {
   }
 
   /**
-   * Requests several locks together: `requestAll(names, callback)` or
-   * `requestAll(names, options, callback)`. All calls take the locks in the order of the code units
-   * of their names, so that no two calls wait for each other.
+   * Takes `(names, callback)` or `(names, options, callback)`.
    * @param {any} names an iterable of names or `{ name, mode }` @param {any} optionsOrCallback
    * @returns {Promise<any>} settles like the callback, after the locks are released
    */
@@ -84,7 +80,6 @@ class Extensions {
   }
 
   /**
-   * Requests several locks that are held until their handle is released.
    * @param {any} names an iterable of names or `{ name, mode }` @param {any} [options]
    * @returns {Promise<InstanceType<typeof import('./request-all.js').SeveralLocks> | null>}
    */
@@ -99,11 +94,7 @@ class Extensions {
     }
   }
 
-  /**
-   * Takes a lock if it is available now.
-   * @param {any} name @param {any} [options]
-   * @returns {LockHandle | null} null if it is not available
-   */
+  /** @param {any} name @param {any} [options] @returns {LockHandle | null} null if unavailable */
   tryAcquireSync(name, options) {
     const backend = blockingBackendOf(this, TRY_ACQUIRE_SYNC);
     requireArguments(arguments.length, 1, TRY_ACQUIRE_SYNC);
@@ -136,9 +127,7 @@ class Extensions {
   }
 
   /**
-   * Makes the caller a candidate, which leads from the grant until its callback returns:
-   * `elect(name, callback)` or `elect(name, options, callback)`. A leader that loses the lock
-   * becomes a candidate again.
+   * Takes `(name, callback)` or `(name, options, callback)`.
    * @param {any} name @param {any} optionsOrCallback
    * @returns {Promise<any>} settles like the first callback that ends before its lock is lost
    */
@@ -198,10 +187,7 @@ class Extensions {
     return held.length + pending.length > 0;
   }
 
-  /**
-   * @param {any} name
-   * @returns {Promise<import('../../backend/contract.js').LockDetails | null>}
-   */
+  /** @param {any} name @returns {Promise<LockDetails | null>} */
   leader(name) {
     try {
       const backend = backendOf(this, LEADER);
@@ -213,11 +199,7 @@ class Extensions {
   }
 }
 
-/**
- * Returns the backend, which must be able to work without the event loop, because only then can it
- * block a thread.
- * @param {any} value @param {string} operation
- */
+/** @param {any} value @param {string} operation */
 function blockingBackendOf(value, operation) {
   const backend = backendOf(value, operation);
   if (backend.wait) return backend;
@@ -253,7 +235,7 @@ const form = {
     checkRequest(options);
   },
   Request,
-  /** A `name` limits the snapshot; `{ details: true }` makes it a DetailedSnapshot. */
+  /** The option `name` limits the snapshot; `details: true` makes it a DetailedSnapshot. */
   query(backend, options) {
     const details = options?.details;
     const given = options?.name;

@@ -2,8 +2,7 @@
 
 /**
  * Runs a callback once. The holder of the lock checks whether the name is marked as done. If not,
- * it runs the callback, and marks the name in the step that releases the lock. If the callback
- * fails or the lock is lost, the name is not marked.
+ * it runs the callback, and marks the name in the step that releases the lock.
  */
 
 const { abortedReason } = require('../../standard/abort.js');
@@ -17,20 +16,13 @@ class Once extends Request {
   /** See Requester. @type {number | undefined} */
   keep = undefined;
 
-  /**
-   * @param {Backend} backend has `marked` @param {string} name
-   * @param {Readonly<RequestOptions>} options options that were checked to fit together, with
-   *   `keep`
-   */
+  /** @param {Backend} backend @param {string} name @param {RequestOptions} options with `keep` */
   // biome-ignore lint/complexity/noUselessConstructor: the implicit one iterates over its arguments
   constructor(backend, name, options) {
     super(backend, name, options);
   }
 
-  /**
-   * @override @param {(lock: any) => any} callback @param {any} lock
-   * @returns {Promise<{ ran: boolean, value: any }>}
-   */
+  /** @override @param {(lock: any) => any} callback @param {any} lock */
   async callCallback(callback, lock) {
     const isMarked = await /** @type {NonNullable<Backend['marked']>} */ (this.backend.marked)(
       this,
@@ -42,6 +34,7 @@ class Once extends Request {
     const aborted = signal && abortedReason(signal);
     if (aborted) throw aborted.reason;
     const value = await super.callCallback(callback, lock);
+    // If the callback fails, `keep` stays undefined, and the name is not marked.
     this.keep = this.options.keep;
     return { ran: true, value };
   }

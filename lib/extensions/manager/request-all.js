@@ -24,23 +24,18 @@ const { freeze } = Object;
 /** @import { RequestOptions } from '../options.js' */
 /** @typedef {InstanceType<typeof import('../request/lock-handle.js').LockHandle>} LockHandle */
 
-/**
- * The arguments of a call. The parts contain each name once, in the order in which the locks are
- * taken.
- * @typedef {{ parts: Part[], options: Readonly<RequestOptions> }} Several
- */
+/** @typedef {{ parts: Part[], options: RequestOptions }} Several the arguments of a call */
 
 /**
- * A name, with the strongest mode in which the call requests it; `places` are its indices in the
- * call.
+ * A name of a call, with the strongest mode in which the call requests it, and with its indices in
+ * the call (`places`).
  * @typedef {{ name: string, mode: LockMode, places: number[] }} Part
  */
 
 /** A request of a group. If it fails or loses its lock, the whole group fails. */
 class PartRequest extends HeldRequest {
   /**
-   * @param {Backend} backend @param {string} name
-   * @param {Readonly<RequestOptions>} options options that were checked to fit together
+   * @param {Backend} backend @param {string} name @param {RequestOptions} options
    * @param {Group} group
    */
   constructor(backend, name, options, group) {
@@ -77,7 +72,7 @@ class PartRequest extends HeldRequest {
     super.handleTimeout();
   }
 
-  /** While the group still waits for other locks, `maxTotal` limits the wait. @override */
+  /** While the group waits for other locks, `maxTotal` limits that wait. @override */
   handleHoldTimeout() {
     const isOfAll = this.observer.limits.holdLimit.option === 'maxTotal';
     if (!isOfAll || !this.group.handleTimeout()) super.handleHoldTimeout();
@@ -93,7 +88,7 @@ class PartRequest extends HeldRequest {
 class Group {
   asked = now();
   /**
-   * The place of the call, until all locks are granted. Later it would keep their handles alive.
+   * Where the call was made, until all locks are granted: later it would keep their handles alive.
    * @type {import('../sites/origin.js').Origin | undefined}
    */
   origin;
@@ -104,10 +99,7 @@ class Group {
   #taken = [];
   /** @type {PartRequest[]} */
   #pending = [];
-  /**
-   * The reason why the locks are no longer held together.
-   * @type {{ error: unknown } | undefined}
-   */
+  /** Why the group failed. @type {{ error: unknown } | undefined} */
   #failure;
   /** Requests with the time limit 0 that were not granted at once. @type {PartRequest[]} */
   #late = [];
@@ -117,23 +109,19 @@ class Group {
    */
   settle;
 
-  /**
-   * @param {Readonly<RequestOptions>} options
-   * @param {Function} callee the method that the user has called
-   */
+  /** @param {RequestOptions} options @param {Function} callee see `originOf` */
   constructor(options, callee) {
     this.origin = originOfCall(options, callee);
   }
 
   /**
-   * Takes all locks or none. It hands them over in the same microtask in which the last lock is
-   * granted, so that no other code of this thread can steal a lock in between.
+   * Takes all locks or none. The last check for a loss and the hand-over happen in the same
+   * microtask, so that no other code of this thread can steal a lock in between.
    * @param {Backend} backend @param {Several} several
-   * @param {((locks: readonly LockHandle[] | null) => any) | undefined} callback undefined to hold
-   *   the locks until their handle is released
+   * @param {((locks: readonly LockHandle[] | null) => any) | undefined} callback receives null if
+   *   `ifAvailable` is true and a lock is unavailable; undefined for `acquireAll`
    * @param {string} [where] see createHandle
-   * @returns {Promise<any>} the result of the callback, or the locks; null if `ifAvailable` was
-   *   given and a lock is not available
+   * @returns {Promise<any>} the result of the callback; without a callback, the locks or null
    */
   async take(backend, several, callback, where) {
     const { parts, options } = several;
@@ -143,10 +131,9 @@ class Group {
       if (backend.requestAll) {
         available = await this.#takeInOneStep(backend, several);
       } else {
-        // Each lock is requested when the previous one is held. If a lock was lost meanwhile, the
-        // loop ends: `fail` has ended only the requests that existed at that time. The loop is not
-        // a function of its own, because the return of that function would take a further microtask
-        // after the answer to the last request.
+        // Each lock is requested when the previous one is held. If a lock is lost meanwhile, the
+        // loop must end, because `fail` ends only the requests that exist. An async function for
+        // this loop would delay the hand-over by a microtask.
         for (let i = 0; i < parts.length && available && !this.#failure; i++) {
           const request = this.#makeNextRequest(backend, parts[i], options, end);
           available = (await request.acquire()) !== null;
@@ -172,12 +159,9 @@ class Group {
   }
 
   /**
-   * @param {Backend} backend @param {Part} part
-   * @param {Readonly<RequestOptions>} options of the group
-   * @param {number} end the end of the time limit, if there is one
-   * @returns {PartRequest}
-   * @throws {unknown} the reason of the signal, if it was aborted while the group waited for
-   *   another lock
+   * @param {Backend} backend @param {Part} part @param {RequestOptions} options of the group
+   * @param {number} end of the time limit, if there is one
+   * @throws {unknown} the reason of the signal, if it was aborted during the previous wait
    */
   #makeNextRequest(backend, part, options, end) {
     const timeout = options.timeout && Math.max(end - now(), 0);
@@ -187,10 +171,10 @@ class Group {
   }
 
   /**
-   * Requests all locks in one step of the backend, except those for which an enclosing lock serves
-   * a reentrant request.
+   * Requests all locks in one step of the backend, except reentrant requests, which are served by
+   * enclosing locks.
    * @param {Backend} backend @param {Several} several
-   * @returns {Promise<boolean>} false if `ifAvailable` was given and a lock is not available
+   * @returns {Promise<boolean>} false if a lock is unavailable, or its request has failed
    */
   async #takeInOneStep(backend, { parts, options }) {
     /** @type {PartRequest[]} */
@@ -221,7 +205,7 @@ class Group {
 
   /**
    * @param {Backend} backend @param {PartRequest[]} requests
-   * @param {Promise<boolean>[]} answers receives the answer to each request
+   * @param {Promise<boolean>[]} answers gets the results of `#awaitAnswer`
    */
   #requestTogether(backend, requests, answers) {
     for (let i = 0; i < requests.length; i++) {
@@ -233,10 +217,8 @@ class Group {
   }
 
   /**
-   * Never rejects: if the request fails, the whole group fails.
-   * @param {PartRequest} request
-   * @param {Promise<any>} answer
-   * @returns {Promise<boolean>} whether the request was granted
+   * @param {PartRequest} request @param {Promise<any>} answer
+   * @returns {Promise<boolean>} whether the request was granted; never rejects
    */
   async #awaitAnswer(request, answer) {
     try {
@@ -249,11 +231,7 @@ class Group {
     }
   }
 
-  /**
-   * Adds the next request, for which the locks that the group already holds count as enclosing
-   * locks.
-   * @param {PartRequest} request
-   */
+  /** The locks that the group holds count as enclosing locks. @param {PartRequest} request */
   #addNextRequest(request) {
     const { inside } = request;
     for (let i = 0; inside && i < this.#taken.length; i++) {
@@ -263,10 +241,7 @@ class Group {
     return request;
   }
 
-  /**
-   * Ends the group; harmless to repeat.
-   * @param {unknown} error why one of the locks is no longer held, or will not be
-   */
+  /** Ends the group; harmless to repeat. @param {unknown} error */
   fail(error) {
     this.#failure ??= { error };
     for (let i = 0; i < this.#pending.length; i++) {
@@ -275,14 +250,13 @@ class Group {
       // This also ends a request that could not report its end because of a stack overflow.
       if (request.state === ENDED) request.fail(this.#failure.error);
     }
-    // All pending requests have ended, and each will call this function when it reports its end.
-    // Without a cleared list, each of these calls would loop over what can be thousands of
-    // requests.
+    // Each of these requests, which can be thousands, will call this function when its promise
+    // rejects. These calls must not loop over the list again.
     this.#pending.length = 0;
     this.settle?.reject(this.#failure.error);
   }
 
-  /** Handles the time limit of the group. @returns {boolean} whether it waited for any lock */
+  /** @returns {boolean} whether the group waited for any lock */
   handleTimeout() {
     /** @type {PartRequest[]} */
     const waiting = [];
@@ -294,11 +268,7 @@ class Group {
     return true;
   }
 
-  /**
-   * Requests with the time limit 0 had no time to ask who holds the locks, so this function asks
-   * before it makes the error.
-   * @param {PartRequest} request
-   */
+  /** See `failWithHolders` in request.js. @param {PartRequest} request */
   async failWithHolders(request) {
     this.#late[this.#late.length] = request;
     if (this.#late.length > 1) return;
@@ -312,10 +282,7 @@ class Group {
     if (!this.#failure) mostBlocked(this.#late).failWithTimeout();
   }
 
-  /**
-   * Must not call functions of the library, because the stack may have overflowed (see
-   * contract.js).
-   */
+  /** Calls nothing but `undo`, because the stack may have overflowed (contract.js). */
   #abandonPending() {
     for (let i = 0; i < this.#pending.length; i++) {
       const request = this.#pending[i];
@@ -339,7 +306,6 @@ class Group {
   }
 
   /**
-   * Calls a callback with the locks, then releases them.
    * @param {Several} several @param {(locks: readonly LockHandle[]) => any} callback
    * @returns {Promise<any>} settles like the callback, or rejects as soon as a lock is lost
    */
@@ -391,11 +357,7 @@ class Group {
   }
 }
 
-/**
- * Chooses the request that the error of the group describes: the first of the requests that are
- * most likely blocked.
- * @param {PartRequest[]} requests at least one
- */
+/** Chooses the request that the group's error describes. @param {PartRequest[]} requests */
 function mostBlocked(requests) {
   let most = requests[0];
   for (let i = 1; i < requests.length; i++) {
@@ -404,10 +366,7 @@ function mostBlocked(requests) {
   return most;
 }
 
-/**
- * @param {PartRequest} request
- * @returns {number} a number that is greater if the request is more likely blocked
- */
+/** The request that is most likely blocked has the highest score. @param {PartRequest} request */
 function blockedScore(request) {
   const { backend, observer, options } = request;
   if (backend.progress?.(request) === 'allotted') return 0;
@@ -423,10 +382,7 @@ function blockedScore(request) {
   return options.limit === undefined ? 2 : 4;
 }
 
-/**
- * @param {Part} part @param {Readonly<RequestOptions>} options of the group
- * @returns {Readonly<RequestOptions>}
- */
+/** @param {Part} part @param {RequestOptions} options @returns {RequestOptions} */
 function partOptions({ mode }, options) {
   const shared = mode === 'shared';
   const limit = shared ? options.limit : undefined;
@@ -447,10 +403,7 @@ class SeveralLocks {
     this.locks = freeze(locks);
   }
 
-  /**
-   * Releases all locks at once. Calls after the first do nothing.
-   * @returns {void | Promise<void>} as for a LockHandle
-   */
+  /** @returns {void | Promise<void>} as for a LockHandle */
   release() {
     /** @type {Promise<void> | undefined} */
     let all;
@@ -495,10 +448,7 @@ function toSeveral(names, givenOptions, operation) {
   return { parts: mergeDuplicates(asked), options };
 }
 
-/**
- * Sorts by the code units of the names, and joins duplicates.
- * @param {Part[]} parts this array is changed
- */
+/** Changes the array: sorts it by the code units of the names. @param {Part[]} parts */
 function mergeDuplicates(parts) {
   sort(parts, (one, other) => {
     if (one.name !== other.name) return one.name < other.name ? -1 : 1;
@@ -522,10 +472,8 @@ function mergeDuplicates(parts) {
 const sort = uncurry(Array.prototype.sort);
 
 /**
- * @param {Backend} backend @param {Several} several
- * @param {Function} callee the function whose caller is the place of the requests
- * @returns {Promise<SeveralLocks | null>} null if `ifAvailable` was given and a lock is not
- *   available
+ * @param {Backend} backend @param {Several} several @param {Function} callee see `originOf`
+ * @returns {Promise<SeveralLocks | null>} null if `ifAvailable` is true and a lock is unavailable
  */
 function acquireSeveral(backend, several, callee) {
   const where = findSite(callee, isWatched(several.options));
@@ -535,9 +483,7 @@ function acquireSeveral(backend, several, callee) {
 /**
  * @param {Backend} backend @param {Several} several
  * @param {(locks: readonly LockHandle[] | null) => any} callback
- * @param {Function} callee as for `acquireSeveral`
- * @returns {Promise<any>} settles like the callback, after the release; or rejects as soon as a
- *   lock is lost
+ * @param {Function} callee see `originOf`
  */
 const runWithSeveral = (backend, several, callback, callee) =>
   new Group(several.options, callee).take(backend, several, callback);

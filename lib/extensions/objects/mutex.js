@@ -1,29 +1,28 @@
 'use strict';
 
-/**
- * Locks as objects. The article "JavaScriptでロックを実装する" builds a class like Mutex step by
- * step; RWLock is the counterpart of Mutex for readers and writers.
- */
+/** Locks as objects, such as the one that the article "JavaScriptでロックを実装する" builds. */
 
 const { NamedLock } = require('./named-lock.js');
 const { operationName } = require('../options.js');
 
 /** @import { LockMode } from '../../backend/contract.js' */
 /** @import { AcquireOptions } from '../../../types/shared.js' */
+/** @import { Call, Release } from './named-lock.js' */
+/** @typedef {InstanceType<typeof import('../errors/lock-errors.js').LockError>} LockError */
 
-/** @param {string} operation @param {LockMode} mode @returns {import('./named-lock.js').Call} */
+/** @param {string} operation @param {LockMode} mode @returns {Call} */
 const call = (operation, mode) => ({ operation, kind: 'mutex', fixed: { mode } });
 
 const LOCKED = "'locked'";
 const ACQUIRE = call(operationName('acquire', 'Mutex'), 'exclusive');
 const RUN = call(operationName('runExclusive', 'Mutex'), 'exclusive');
-/** @type {import('./named-lock.js').Call} */
+/** @type {Call} */
 const TRY = {
   operation: operationName('tryAcquire', 'Mutex'),
   kind: 'tryMutex',
   fixed: { mode: 'exclusive', ifAvailable: true },
 };
-/** @type {import('./named-lock.js').Call} */
+/** @type {Call} */
 const WAIT = {
   operation: operationName('waitForUnlock', 'Mutex'),
   kind: 'wait',
@@ -34,10 +33,7 @@ const ACQUIRE_EXCLUSIVE = call(operationName('acquireExclusive', 'RWLock'), 'exc
 const RUN_SHARED = call(operationName('runShared', 'RWLock'), 'shared');
 const RUN_EXCLUSIVE = call(operationName('runExclusive', 'RWLock'), 'exclusive');
 
-/**
- * A mutual exclusion lock. `new Mutex()` is private to its object; `new Mutex(name)` is the
- * exclusive lock of that name, which all threads share.
- */
+/** `new Mutex()` is private to its object; `new Mutex(name)` is the exclusive lock of that name. */
 class Mutex {
   #lock;
 
@@ -46,25 +42,20 @@ class Mutex {
     this.#lock = new NamedLock('mutex', name, options, "'new Mutex'");
   }
 
-  /** Whether anybody holds the lock. */
   get locked() {
     return this.#lock.holders(LOCKED).length > 0;
   }
 
   /**
    * @param {AcquireOptions} [options]
-   * @returns {Promise<import('./named-lock.js').Release | null>} null if `ifAvailable` was given
-   *   and the lock is not available
-   * @throws {import('../errors/lock-errors.js').LockError} if the lock was not acquired
+   * @returns {Promise<Release | null>} null if `ifAvailable` is true and the lock is unavailable
+   * @throws {LockError} if the lock was not acquired
    */
   acquire(options) {
     return this.#lock.acquire(options, ACQUIRE);
   }
 
-  /**
-   * Never waits.
-   * @param {any} [options] @returns {Promise<import('./named-lock.js').Release | null>}
-   */
+  /** Never waits. @param {any} [options] @returns {Promise<Release | null>} */
   tryAcquire(options) {
     return this.#lock.acquire(options, TRY);
   }
@@ -78,11 +69,11 @@ class Mutex {
   }
 
   /**
-   * @param {(lock: any) => any} callback receives the lock, whose signal aborts if it is lost; or
-   *   null if `ifAvailable` was given and the lock is not available
+   * @param {(lock: any) => any} callback receives null if `ifAvailable` is true and the lock is
+   *   unavailable
    * @param {AcquireOptions} [options]
    * @returns {Promise<any>} the result of the callback
-   * @throws {import('../errors/lock-errors.js').LockError} if the lock was not acquired
+   * @throws {LockError} if the lock was not acquired or was lost
    */
   runExclusive(callback, options) {
     return this.#lock.run(callback, options, RUN);

@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * The lock behind a Mutex, an RWLock or a Semaphore: a lock of a lock manager, or a private lock of
- * the object.
- */
+/** The lock behind a Mutex, RWLock or Semaphore: a lock of a lock manager, or a private lock. */
 
 const { DEFAULT_BUCKET, idOfBucket } = require('../../backend/bucket-ids.js');
 const { NativeBackend, agent } = require('../../backend/native.js');
@@ -38,8 +35,8 @@ const { Waiting } = require('../request/waiters.js');
 /** @typedef {InstanceType<typeof import('../request/lock-handle.js').LockHandle>} LockHandle */
 
 /**
- * A method of an object: its name for messages, the kind of call, which decides the options that it
- * accepts, and the `fixed` options, which its caller cannot change.
+ * A method of an object: its name for messages (`operation`), the `kind` that decides which options
+ * it accepts, and the options that it sets itself (`fixed`).
  * @typedef {{ operation: string, kind: import('../options.js').Kind,
  *   fixed: Partial<RequestOptions> }} Call
  */
@@ -69,25 +66,21 @@ class NamedLock {
   /** The units of a semaphore. @type {number | undefined} */
   #limit;
   /**
-   * `resize` moves the semaphore to a new name. For each old name that is still in use, the request
-   * that `resize` queued behind all others, oldest first.
+   * For each former name that is still in use, the request that `resize` queued behind all others,
+   * oldest first.
    * @type {InstanceType<typeof HeldRequest>[]}
    */
   #former = [];
   /** The label of requests that have none. @type {string | undefined} */
   #label;
   #waiting = new Waiting();
-  /**
-   * The kind of a private lock, for messages; undefined for a named lock.
-   * @type {string | undefined}
-   */
+  /** Part of the names of a private lock; undefined for a named lock. @type {string | undefined} */
   #kind;
 
   /**
-   * @param {string} kind for messages
-   * @param {any} name undefined for a lock that belongs to the object alone
-   * @param {any} options `label`; `bucket`, the name of a bucket or a result of `openBucket`, or
-   *   `locks`, a lock manager
+   * @param {string} kind @param {any} name undefined for a private lock
+   * @param {any} options `label`, and either `bucket` (a name, or a result of `openBucket`) or
+   *   `locks` (a lock manager)
    * @param {string} operation @param {string[]} [more] options that the caller reads
    * @param {number} [limit] of units
    */
@@ -119,7 +112,7 @@ class NamedLock {
     checkName(this.#name);
   }
 
-  /** Makes a name that no other lock has. @param {string} kind */
+  /** @param {string} kind */
   #makeName(kind) {
     return privateName(kind, agent.uniqueName(), this.#label ?? '');
   }
@@ -129,10 +122,9 @@ class NamedLock {
   }
 
   /**
-   * A name keeps its limit, so a new limit needs a new name. Later requests use the new name, which
-   * becomes free when nobody holds the former name or waits for it.
+   * A name keeps its limit, so a new limit needs a new name. The request `next` holds the new name
+   * until `last`, the last request for the former name, is granted.
    * @param {number} limit @param {string} operation
-   * @returns {Promise<void>} resolves when the new name is free
    * @throws {unknown} if the semaphore could not be resized; it is unchanged then
    */
   async resize(limit, operation) {
@@ -178,9 +170,8 @@ class NamedLock {
   }
 
   /**
-   * The name for a request. A reentrant request uses the name of its enclosing lock, which may be a
-   * former name.
-   * @param {Readonly<RequestOptions>} options
+   * A reentrant request uses the name of its enclosing lock, which may be a former name.
+   * @param {RequestOptions} options
    */
   #nameFor({ reentrant }) {
     for (let i = 0; reentrant && i < this.#former.length; i++) {
@@ -199,11 +190,11 @@ class NamedLock {
     );
   }
 
-  /** Counts the requests that wait now. @param {string} asking the property, for the message */
+  /** @param {string} asking the property, for the message */
   pending(asking) {
     this.holders(asking);
     let count = this.#pendingOn(this.#name);
-    // The last request on each former name does not count, because `resize` made it.
+    // One request on each former name does not count, because `resize` made it.
     for (let i = 0; i < this.#former.length; i++)
       count += Math.max(this.#pendingOn(this.#former[i].name) - 1, 0);
     return count;
@@ -215,11 +206,7 @@ class NamedLock {
     return state.pending.length;
   }
 
-  /**
-   * @param {any} options @param {Call} call
-   * @returns {Promise<Release | null>} null if `ifAvailable` was given and the lock is not
-   *   available
-   */
+  /** @param {any} options @param {Call} call @returns {Promise<Release | null>} see Mutex */
   async acquire(options, call) {
     const given = this.#toOptions(options, call);
     const request = new HandleRequest(this.#backend, this.#nameFor(given), given);
@@ -229,10 +216,7 @@ class NamedLock {
     return handle && toRelease(handle);
   }
 
-  /**
-   * @param {any} callback @param {any} options @param {Call} call
-   * @returns {Promise<any>} the result of the callback
-   */
+  /** @param {any} callback @param {any} options @param {Call} call @returns {Promise<any>} */
   run(callback, options, call) {
     try {
       const run = toCallback(callback, call.operation, 'The callback');
@@ -246,10 +230,7 @@ class NamedLock {
     }
   }
 
-  /**
-   * @param {any} options @param {Call} call
-   * @returns {Promise<void>} resolves when a request that is made now would be granted
-   */
+  /** @param {any} options @param {Call} call */
   async waitForTurn(options, call) {
     const given = this.#toOptions(options, call);
     const request = new PassRequest(this.#backend, this.#nameFor(given), given);
@@ -258,15 +239,12 @@ class NamedLock {
     await passed;
   }
 
-  /**
-   * Rejects the waiting requests of this object.
-   * @param {unknown} [reason] the error of the requests
-   */
+  /** @param {unknown} [reason] */
   cancel(reason) {
     this.#waiting.abort(reason === undefined ? canceledError(this.#name) : reason);
   }
 
-  /** @param {any} value @param {Call} call @returns {Readonly<RequestOptions>} */
+  /** @param {any} value @param {Call} call @returns {RequestOptions} */
   #toOptions(value, { operation, kind, fixed }) {
     const given = toOptions(value, operation);
     rejectUnknownOptions(value, TAKEN[kind], operation);
@@ -281,10 +259,9 @@ class NamedLock {
   }
 
   /**
-   * Refuses a request if too many requests wait already. Requests on former names count, because
-   * the new name becomes free only after them; without former names, the backend checks
-   * `maxPending`. A request that would not wait is never refused.
-   * @param {Readonly<RequestOptions>} options
+   * Without former names, the backend checks `maxPending`. The requests on former names count,
+   * because the new name becomes free only after them.
+   * @param {RequestOptions} options
    */
   #checkMaxPending(options) {
     const { blocking, ifAvailable, maxPending, timeout } = options;
@@ -296,15 +273,10 @@ class NamedLock {
   }
 }
 
-/**
- * @param {any} bucket a name, or the result of `openBucket`; undefined for the default bucket
- * @param {string} operation
- * @returns {Backend}
- */
+/** @param {any} bucket see NamedLock @param {string} operation @returns {Backend} */
 function bucketBackend(bucket, operation) {
   if (bucket === undefined) return new NativeBackend(DEFAULT_BUCKET);
-  // The name of the given bucket is not enough: the bucket may belong to another scope, and it may
-  // be closed.
+  // A bucket is more than its name: it may belong to another scope, or be closed.
   if (typeof bucket === 'object' && bucket !== null) return backendOf(bucket.locks, operation);
   return new NativeBackend(idOfBucket(toDOMString(bucket, operation, 'The bucket')));
 }
@@ -319,10 +291,7 @@ const canceledError = (name) =>
   );
 
 /** @callback ReleaseCall @returns {void | Promise<void>} see LockHandle */
-/**
- * Releases the lock; harmless to call twice.
- * @typedef {ReleaseCall & { [dispose](): void, [asyncDispose](): Promise<void> }} Release
- */
+/** @typedef {ReleaseCall & { [dispose](): void, [asyncDispose](): Promise<void> }} Release */
 
 /** @param {LockHandle} handle */
 function toRelease(handle) {

@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * Gives the entry of a wider scope its own Mutex, RWLock and Semaphore: by default, a lock with a
- * name belongs to that scope and not to the process.
- */
+/** Makes the Mutex, RWLock and Semaphore of an entry whose named locks belong to a wider scope. */
 
 const { typeError } = require('../../platform/errors.js');
 const { Mutex, RWLock } = require('./mutex.js');
@@ -14,8 +11,8 @@ const { defineProperty } = Object;
 /** @typedef {typeof import('../manager/lock-manager.js').LockManager} LockManager */
 
 /**
- * `locks` is the lock manager of the default bucket, if there is one. `openBucket` is set if a name
- * alone opens a bucket.
+ * `locks` is the lock manager of the default bucket, if there is one. `openBucket` is missing if a
+ * bucket needs more than a name.
  * @typedef {{ locks?: InstanceType<LockManager>,
  *   openBucket?: (name: string) => { locks: any } }} Scope
  */

@@ -6,13 +6,14 @@ const { typeError } = require('../../platform/errors.js');
 const { NamedLock } = require('./named-lock.js');
 const { operationName, toCount } = require('../options.js');
 
-/** @import { Release } from './named-lock.js' */
+/** @import { Call, Release } from './named-lock.js' */
+/** @typedef {InstanceType<typeof import('../errors/lock-errors.js').LockError>} LockError */
 
 const NEW = "'new Semaphore'";
 const RESIZE = operationName('resize', 'Semaphore');
 const PERMITS = 'The number of permits';
 
-/** @param {string} method @returns {import('./named-lock.js').Call} */
+/** @param {string} method @returns {Call} */
 const call = (method) => ({
   operation: operationName(method, 'Semaphore'),
   kind: 'semaphore',
@@ -21,7 +22,7 @@ const call = (method) => ({
 
 const ACQUIRE = call('acquire');
 const RUN = call('run');
-/** @type {import('./named-lock.js').Call} */
+/** @type {Call} */
 const TRY = {
   operation: operationName('tryAcquire', 'Semaphore'),
   kind: 'trySemaphore',
@@ -29,18 +30,15 @@ const TRY = {
 };
 
 /**
- * A number of units, of which each user takes some for a while. `new Semaphore(permits)` is private
- * to its object; `new Semaphore(name, { permits })` consists of shared locks of that name, which
- * all threads share. The first request in the queue is always served first, even if it wants more
- * units than later requests.
+ * `new Semaphore(permits)` is private to its object; `new Semaphore(name, { permits })` consists of
+ * shared locks of that name. A request is not overtaken by later ones that need fewer units.
  */
 class Semaphore {
   #lock;
 
   /**
-   * @param {string | number} name the name, or the number of units of a private semaphore
-   * @param {{ permits?: number, bucket?: any, locks?: any, label?: string }} [options] options;
-   *   `permits` is the number of units of a named semaphore
+   * @param {string | number} name the number of units, for a private semaphore
+   * @param {{ permits?: number, bucket?: any, locks?: any, label?: string }} [options]
    */
   constructor(name, options) {
     const isPrivate = typeof name === 'number';
@@ -52,9 +50,7 @@ class Semaphore {
     this.#lock = new NamedLock('semaphore', lockName, options, NEW, more, permits);
   }
 
-  /**
-   * The number of units that nobody holds. Requests that wait already may be granted them first.
-   */
+  /** The number of units that nobody holds; those that wait already may get them first. */
   get available() {
     const holders = this.#lock.holders("'available'");
     let units = /** @type {number} */ (this.#lock.limit);
@@ -66,16 +62,15 @@ class Semaphore {
     return Math.max(units, 0);
   }
 
-  /** The number of requests that wait for units, in all threads. */
   get pending() {
     return this.#lock.pending("'pending'");
   }
 
   /**
-   * @param {any} [options] `weight`: how many units, by default 1; and the options of Mutex
-   * @returns {Promise<Release | null>} gives the units back; null if `ifAvailable` was given, and
-   *   too few units are free or requests wait
-   * @throws {import('../errors/lock-errors.js').LockError} if the units were not acquired
+   * @param {any} [options] `weight` (the number of units, by default 1), and the options of Mutex
+   * @returns {Promise<Release | null>} null if `ifAvailable` is true, and too few units are free or
+   *   other requests wait
+   * @throws {LockError} if the units were not acquired
    */
   acquire(options) {
     return this.#lock.acquire(options, ACQUIRE);
@@ -87,19 +82,18 @@ class Semaphore {
   }
 
   /**
-   * @param {(lock: any) => any} callback receives the lock, whose signal aborts if it is lost; or
-   *   null if `ifAvailable` was given and the lock is not available
+   * @param {(lock: any) => any} callback receives null where `acquire` would return null
    * @param {any} [options] as for `acquire`
    * @returns {Promise<any>} the result of the callback, after the units were given back
-   * @throws {import('../errors/lock-errors.js').LockError} if the units were not acquired
+   * @throws {LockError} if the units were not acquired or were lost
    */
   run(callback, options) {
     return this.#lock.run(callback, options, RUN);
   }
 
   /**
-   * Changes the number of units of a private semaphore. Holders and waiters are served as before;
-   * later requests come after them, with the new number.
+   * Changes the number of units of a private semaphore for later requests, which are granted after
+   * all earlier ones have ended.
    * @param {number} permits
    * @returns {Promise<void>} resolves when the new number applies
    * @throws {unknown} if the semaphore could not be resized; it is unchanged then
@@ -108,10 +102,7 @@ class Semaphore {
     await this.#lock.resize(toPermits(permits, RESIZE), RESIZE);
   }
 
-  /**
-   * Rejects the waiting requests of this object; holders continue.
-   * @param {unknown} [reason] by default an AbortError
-   */
+  /** @param {unknown} [reason] by default an AbortError */
   cancel(reason) {
     this.#lock.cancel(reason);
   }

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Keeps track of the locks that enclose the running code, for requests that reject deadlocks and
- * for reentrant requests. The callbacks of these requests run in an async context that contains
- * their locks. Locks of other requests are not tracked, so these requests cost nothing more.
+ * Keeps track of the locks that enclose the running code. The callbacks of requests that reject
+ * deadlocks or are reentrant run in an async context that contains their locks. Other requests cost
+ * nothing more.
  */
 
 const { readSetting, warn } = require('../../platform/environment.js');
@@ -18,12 +18,11 @@ const { ReentrantParent } = require('./reentrant-parent.js');
 const everywhere =
   readSetting('WEB_LOCKS_DEADLOCK', (text) => text === 'reject' || undefined, "'reject'") ?? false;
 
-/** @param {Readonly<RequestOptions>} options */
+/** @param {RequestOptions} options */
 const rejectsDeadlocks = (options) => everywhere || options.deadlock !== undefined;
 
 let isWarned = false;
 
-/** Warns once that the environment variable has no effect on some locks. */
 function warnOfDeadlocks() {
   if (isWarned) return;
   isWarned = true;
@@ -44,7 +43,7 @@ function enclosingLocks() {
   const inside = storage?.getStore() ?? [];
   for (let i = 0; i < inside.length; i++) {
     const { backend, held, options } = inside[i];
-    // To the core, the tag of a request of another scope could mean another request.
+    // The core would take the tag of another scope's request for a request of its own.
     const counts = held && backend.findsDeadlocks && rejectsDeadlocks(options);
     if (counts) addOnce(locks, inside[i].rootLock);
   }
@@ -58,8 +57,7 @@ function addOnce(locks, lock) {
 }
 
 /**
- * Finds the backend of a reentrant request: an enclosing lock of this name if there is one,
- * otherwise the given backend.
+ * Finds the backend of a reentrant request: an enclosing lock of this name, if there is one.
  * @param {Backend} backend @param {string} name @returns {Backend}
  */
 function reentrantBackend(backend, name) {
@@ -79,8 +77,7 @@ function reentrantBackend(backend, name) {
 /** @param {Request[]} locks @param {(argument: any) => any} callback @param {any} argument */
 function callEnclosed(locks, callback, argument) {
   storage ??= new AsyncLocalStorage();
-  // The list is flat and leaves out released locks, so that it stays short in a loop that continues
-  // from callback to callback.
+  // Released locks are left out, so that the list stays short when each callback starts the next.
   /** @type {Request[]} */
   const inside = [];
   addHeld(inside, locks);
@@ -94,8 +91,8 @@ function addHeld(to, from) {
 }
 
 /**
- * Declares that a lock encloses a request, as if the request were made in the lock's callback, so
- * that deadlocks through both are found. Neither may have been requested yet.
+ * Makes the deadlock search treat the request as if it were made in the callback of the lock.
+ * Neither may have been requested yet.
  * @param {Request} lock @param {Request} request
  */
 function declareEnclosed(lock, request) {
@@ -104,10 +101,7 @@ function declareEnclosed(lock, request) {
   addOnce(request.inside, lock);
 }
 
-/**
- * Whether requests that are made in the callback of a lock with these options must know that lock.
- * @param {Readonly<RequestOptions>} options
- */
+/** @param {RequestOptions} options */
 const countsAsEnclosing = (options) => rejectsDeadlocks(options) || options.reentrant;
 
 module.exports = {

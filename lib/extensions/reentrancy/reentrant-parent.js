@@ -13,8 +13,7 @@ const { Promise, report, uncurry } = require('../../platform/intrinsics.js');
 /** @typedef {InstanceType<typeof import('../request/request.js').Request>} Request */
 
 /**
- * For each backend, the requests that were made through it but are served by a lock of another
- * handle of the bucket.
+ * For each backend, the requests through it that are served by a lock of another handle.
  * @type {WeakMap<Backend, Set<Request>>}
  */
 const servedElsewhere = new WeakMap();
@@ -29,11 +28,11 @@ const forEachOf = uncurry(Set.prototype.forEach);
 class Served {
   /** @type {Request[]} */
   requests = [];
-  /** Whether the user has released the lock, so that it is held only until these requests end. */
+  /** Whether the user has released the lock, which waits only for the end of these requests. */
   isAwaited = false;
   /** Resolves `ended`. @type {((released?: any) => void) | undefined} */
   end;
-  /** Resolves when the lock is finally released, or is lost. @type {Promise<void>} */
+  /** Resolves when the lock is really released, or is lost. @type {Promise<void>} */
   ended = new Promise((resolve) => {
     this.end = resolve;
   });
@@ -53,10 +52,7 @@ class ReentrantParent {
   /** The index among the served requests; -1 while the request is not served. */
   #place = -1;
 
-  /**
-   * @param {Request} lock a held lock that no other lock serves
-   * @param {Backend} asked the backend through which the user made the request
-   */
+  /** @param {Request} lock a held root lock @param {Backend} asked the backend of the request */
   constructor(lock, asked) {
     const { backend } = lock;
     this.lock = lock;
@@ -75,15 +71,13 @@ class ReentrantParent {
   request(request) {
     const { lock } = this;
     if (lock.mode === 'shared' && request.mode === 'exclusive') {
-      // The request would wait for its enclosing lock, which is not released before the request
-      // ends.
+      // The request would wait for its own enclosing lock, which cannot be released before.
       if (request.disposition === 'ifAvailable') request.unavailable();
       else request.deadlocked(this.#deadlockCycle(request));
       return;
     }
     const served = lock.served ?? new Served();
-    // `end` is missing if the stack overflowed in the constructor of the promise, which swallows
-    // the exception.
+    // The constructor of a promise swallows a stack overflow; then `end` is missing.
     if (!served.end) throw new RangeError('Maximum call stack size exceeded');
     lock.served = served;
     const { requests } = served;
@@ -102,11 +96,7 @@ class ReentrantParent {
     return this.#detach();
   }
 
-  /**
-   * Removes the request from the lock, and releases the lock if it only waited for this request.
-   * May be called again after a stack overflow.
-   * @returns {void | Promise<void>}
-   */
+  /** May be called again after a stack overflow. @returns {void | Promise<void>} */
   #detach() {
     const { served } = this.lock;
     if (!served) return undefined;
@@ -161,7 +151,7 @@ class ReentrantParent {
   /** @type {Backend['askHolders']} */
   askHolders;
 
-  /** Does nothing, because every request is answered at once. */
+  /** Every request is answered at once. */
   wait() {}
 
   holds() {
@@ -177,7 +167,7 @@ class ReentrantParent {
     return guard(this.#backend, this.lock, client);
   }
 
-  /** Does nothing, because only a bucket can be closed, not a lock. */
+  /** Only buckets are closed. */
   async close() {}
 
   /** @param {Request} request @returns {CycleEntry[]} the request and the lock */
@@ -208,8 +198,8 @@ function noteServedElsewhere(backend, request) {
 }
 
 /**
- * Closes a backend. Requests that were made through it and are served by a lock of another handle
- * are also lost, although the backend does not know them.
+ * Requests through the backend that are served by locks of other handles are lost, too, although
+ * the backend does not know them.
  * @param {Backend} backend
  */
 function close(backend) {

@@ -20,31 +20,27 @@ const SLICE_MS = 50;
 
 const LATER = 'Handles acquired from now on (or with `warnAfter`) report where they were acquired.';
 
+/** @import { Backend } from '../../backend/contract.js' */
+/** @import { RequestOptions } from '../options.js' */
 /**
  * @typedef {InstanceType<typeof import('../../standard/lock-request.js').LockRequest>} LockRequest
  */
 /** @typedef {{ request: HeldRequest, where: string }} Leak `where` is '' if it is unknown */
 
-/**
- * Whether to find the place of every acquisition, because a handle from an unknown place leaked.
- */
+/** True after a leak from an unknown place: from then on, every place is found. */
 let isLooking = false;
 
 /**
- * Finds the place where a handle is acquired. This costs several times as much as everything else
- * about a handle, so it is done only if the request is observed anyway, or after a leak in this
- * thread.
+ * Finds where a handle is acquired. This costs several times as much as everything else about a
+ * handle, so it is done only if the request is observed anyway, or after a leak in this thread.
  * @param {Function} callee @param {boolean} isFollowed @returns {string} '' if unknown
  */
 const findSite = (callee, isFollowed) => (isFollowed || isLooking ? callSite(callee) : '');
 
-/**
- * Releases locks whose handles were garbage-collected. The release comes before the warning, so
- * that nothing can prevent it.
- * @type {FinalizationRegistry<Leak>}
- */
+/** @type {FinalizationRegistry<Leak>} */
 const leaks = new FinalizationRegistry(({ request, where }) => {
   if (!request.held) return;
+  // The release comes before the warning, so that nothing can prevent it.
   request.giveBack();
   if (where === '') isLooking = true;
   const site = where === '' ? ` ${LATER}` : ` It was acquired at:\n${where}`;
@@ -57,11 +53,7 @@ const leaks = new FinalizationRegistry(({ request, where }) => {
 const register = uncurry(FinalizationRegistry.prototype.register);
 const unregister = uncurry(FinalizationRegistry.prototype.unregister);
 
-/**
- * A lock that is held until `release()` is called: the result of `acquire`. A `using` or
- * `await using` declaration releases it at the end of its scope. If a handle is garbage-collected,
- * its lock is released with a warning. Users cannot construct handles.
- */
+/** A lock that is held until `release()` is called: the result of `acquire`. */
 class LockHandle extends Lock {
   /** @type {HeldRequest} */
   #request;
@@ -77,10 +69,7 @@ class LockHandle extends Lock {
     return !this.#request.holds;
   }
 
-  /**
-   * Releases the lock at once. Calls after the first do nothing.
-   * @returns {void | Promise<void>} a promise, which never rejects, if the release takes longer
-   */
+  /** @returns {void | Promise<void>} a promise, which never rejects, if the release takes longer */
   release() {
     // The handle is unregistered last: if the stack overflows in `giveBack`, the lock is still
     // released when the handle is garbage-collected.
@@ -107,9 +96,7 @@ class HeldRequest extends Request {
   given;
 
   /**
-   * @param {import('../../backend/contract.js').Backend} backend @param {string} name
-   * @param {Readonly<import('../options.js').RequestOptions>} options options that were checked to
-   *   fit together
+   * @param {Backend} backend @param {string} name @param {RequestOptions} options
    * @param {number} [asked] see Watch
    */
   // biome-ignore lint/complexity/noUselessConstructor: the implicit one iterates over its arguments
@@ -132,7 +119,7 @@ class HeldRequest extends Request {
     });
   }
 
-  /** @returns {Promise<any>} resolves to the answer */
+  /** @returns {Promise<any>} see `makePromise` */
   acquire() {
     const answer = this.makePromise();
     // If the stack overflowed in the constructor of the promise, the promise is already rejected.
@@ -150,9 +137,9 @@ class HeldRequest extends Request {
   }
 
   /**
-   * Makes a request of the library itself, which is not published and runs no user code.
-   * Afterwards the caller must announce what this request has changed for other requests.
-   * @throws {unknown} the reason why it failed
+   * Makes a request of the library itself, which is not published and runs no user code. Afterwards
+   * the caller must call `announce` of the backend.
+   * @throws {unknown} the reason why the request failed
    */
   requestUnobserved() {
     this.observer = undefined;
@@ -217,8 +204,7 @@ class HeldRequest extends Request {
   }
 
   /**
-   * Blocks the thread until there is an answer, and announces the answer itself, because the
-   * backend may be in the middle of another announcement.
+   * Announces the answer itself, because the backend may be in the middle of another announcement.
    * @param {number} limit milliseconds
    */
   #block(limit) {
@@ -226,7 +212,7 @@ class HeldRequest extends Request {
     while (this.state === PENDING) {
       const left = end - now();
       this.backend.wait?.(this, Math.max(Math.min(left, SLICE_MS), 0));
-      // If this wait brought the answer, the answer counts, even though the time is over.
+      // If this wait brought the answer, the answer counts, although the time is over.
       if (left <= 0 && this.state === PENDING) this.handleTimeoutInCall();
       this.observer?.warnIfDue();
     }
@@ -283,34 +269,22 @@ class HeldRequest extends Request {
     return released;
   }
 
-  /**
-   * @param {Promise<void>} released @returns {Promise<void>} resolves when the observer was
-   *   notified
-   */
+  /** @param {Promise<void>} released @returns {Promise<void>} resolves after `onEnd` */
   #endWhenReleased(released) {
     if (!arePromisesNative()) return this.#endAsync(released);
     return then(released, () => this.observer?.onEnd());
   }
 
-  /**
-   * Works even if user code has replaced parts of promises: see `outcomeAfter` in lock-request.js.
-   * @param {Promise<void>} released
-   */
+  /** See `outcomeAfter` in lock-request.js. @param {Promise<void>} released */
   async #endAsync(released) {
     await released;
     this.observer?.onEnd();
   }
 }
 
-/**
- * A request whose answer is a handle. The lock is released when the handle is garbage-collected.
- */
+/** A request whose answer is a handle. */
 class HandleRequest extends HeldRequest {
-  /**
-   * @param {import('../../backend/contract.js').Backend} backend @param {string} name
-   * @param {Readonly<import('../options.js').RequestOptions>} options options that were checked to
-   *   fit together
-   */
+  /** @param {Backend} backend @param {string} name @param {RequestOptions} options */
   constructor(backend, name, options) {
     super(backend, name, options);
     this.#where = findSite(HandleRequest, this.observer !== undefined);
@@ -332,10 +306,9 @@ class HandleRequest extends HeldRequest {
 }
 
 /**
- * @param {HeldRequest} request a granted request
+ * @param {HeldRequest} request
  * @param {string} [where] where the lock was acquired (see findSite; '' if unknown). If given,
- *   garbage collection of the handle releases the lock with a warning.
- * @returns {LockHandle}
+ *   garbage collection of the handle releases the lock with a warning
  */
 function createHandle(request, where) {
   // @ts-expect-error: the constructor reads its arguments itself

@@ -37,19 +37,21 @@ const { argumentError, notSupportedError } = require('../../platform/errors.js')
 const { describeLock } = require('../../platform/names.js');
 const { tokenOf } = require('../../platform/numbers.js');
 
+/** @import { Backend, CycleEntry, Disposition, Progress } from '../../backend/contract.js' */
+/** @import { Loss } from '../../standard/lock-request.js' */
 /** @import { RequestOptions } from '../options.js' */
+/** @import { Origin } from '../sites/origin.js' */
+/** @import { Holders } from '../watch/holder-queries.js' */
+/** @typedef {InstanceType<typeof import('../reentrancy/reentrant-parent.js').Served>} Served */
 
 const NO_DEADLOCKS =
   "The 'deadlock' option is available only for locks of this process, not for locks of the " +
   'machine or of a cluster.';
 
-/** The reason of a loss when a limit on holding was reached. */
+/** The reason of a loss by `holdTimeout` or `maxTotal`. */
 const TIME = 'time';
 
-/**
- * A lock request with the extensions that the specification lacks: time limits, labels, warnings
- * and channels, deadlocks, reentrancy, and errors with details.
- */
+/** A lock request with the options and members that the specification lacks. */
 class ExtendedRequest extends LockRequest {
   /** The halves of the token, as signed 32-bit integers. */
   tokenLow = 0;
@@ -59,17 +61,11 @@ class ExtendedRequest extends LockRequest {
 
   /** @type {string | undefined} */
   label;
-  /**
-   * The locks whose release waits for this request, if it rejects deadlocks.
-   * @type {ExtendedRequest[] | undefined}
-   */
+  /** See Requester. @type {ExtendedRequest[] | undefined} */
   inside;
-  /**
-   * The place where the request was made, if an error, a warning or a query may show it.
-   * @type {import('../sites/origin.js').Origin | undefined}
-   */
+  /** Where the request was made, if an error or query may show it. @type {Origin | undefined} */
   origin;
-  /** @type {InstanceType<typeof import('../reentrancy/reentrant-parent.js').Served> | undefined} */
+  /** The reentrant requests that this lock serves. @type {Served | undefined} */
   served;
   /**
    * The list of waiting requests that contains this one.
@@ -77,13 +73,12 @@ class ExtendedRequest extends LockRequest {
    */
   among;
 
-  /** @override @returns {import('../../backend/contract.js').Disposition} */
+  /** @override @returns {Disposition} */
   get disposition() {
     const { blocking, timeout } = this.options;
     return timeout === 0 || blocking === false ? 'ifAvailable' : super.disposition;
   }
 
-  /** Whether a backend has to read more than the specification's options. */
   get hasExtensions() {
     const { options } = this;
     return (
@@ -125,10 +120,7 @@ class ExtendedRequest extends LockRequest {
     return tokenOf(this.tokenLow, this.tokenHigh);
   }
 
-  /**
-   * The request that the scope knows: this one, or the lock that serves it.
-   * @returns {ExtendedRequest}
-   */
+  /** This request, or the lock that serves it if it is reentrant. @returns {ExtendedRequest} */
   get rootLock() {
     const { backend } = this;
     return backend instanceof ReentrantParent ? backend.lock : this;
@@ -161,7 +153,7 @@ class ExtendedRequest extends LockRequest {
     this.failed(() => new LockQueueFullError(this.name, this.maxPending));
   }
 
-  /** @param {import('../../backend/contract.js').CycleEntry[]} cycle */
+  /** @param {CycleEntry[]} cycle */
   deadlocked(cycle) {
     this.failed(() => {
       addSites(this.backend, cycle);
@@ -230,8 +222,8 @@ class ExtendedRequest extends LockRequest {
   }
 
   /**
-   * A request with the time limit 0 had no time to ask who holds the lock, so this function asks
-   * before it makes the error.
+   * Asks for the holders before it makes the error: a request with the time limit 0 had no time to
+   * ask earlier.
    */
   async failWithHolders() {
     await undefined;
@@ -239,7 +231,7 @@ class ExtendedRequest extends LockRequest {
     this.failWithTimeout();
   }
 
-  /** @param {import('../../backend/contract.js').Progress} [progress] of a theft */
+  /** @param {Progress} [progress] of a theft */
   failWithTimeout(progress) {
     const { backend, name } = this;
     const { limits } = this.observer;
@@ -250,10 +242,7 @@ class ExtendedRequest extends LockRequest {
     this.backend.announce();
   }
 
-  /**
-   * @param {import('../watch/holder-queries.js').Holders} [holders] undefined if they are unknown
-   * @param {unknown} [outage] why the holders are unknown
-   */
+  /** @param {Holders} [holders] @param {unknown} [outage] why the holders are unknown */
   timeoutError(holders, outage) {
     const { backend, name, observer } = this;
     const waited = observer?.waitDuration() ?? 0;
@@ -263,9 +252,8 @@ class ExtendedRequest extends LockRequest {
   }
 
   /**
-   * The error of a theft, which waits only for the server's answer, never for a holder.
-   * @param {import('../../backend/contract.js').Progress} [progress]
-   * @param {unknown} [outage] why the server does not answer
+   * A theft waits only for the server's answer, never for a holder.
+   * @param {Progress} [progress] @param {unknown} [outage] why the server does not answer
    */
   theftError(progress, outage) {
     const { name, observer } = this;
@@ -281,9 +269,8 @@ class ExtendedRequest extends LockRequest {
   }
 
   /**
-   * Marks the lock and its reentrant locks as lost, as a theft does, and then releases it, so that
-   * the next request is granted. The loss is marked first: the release may wait for the holder,
-   * which must already know of the loss.
+   * Marks this lock and its reentrant locks as lost before the release: the release grants the next
+   * request, and then none of them may still count as held.
    * @param {string} reason
    */
   loseAndRelease(reason) {
@@ -292,10 +279,7 @@ class ExtendedRequest extends LockRequest {
     this.releaseInBackend();
   }
 
-  /**
-   * @override @param {string} [thief] client id @param {string} [reason]
-   * @param {() => Error | undefined} [cause]
-   */
+  /** @override @param {string} [thief] @param {string} [reason] @param {Loss['cause']} [cause] */
   markLost(thief, reason, cause) {
     super.markLost(thief, reason, cause);
     if (this.origin !== undefined) forgetSite(this);
@@ -331,11 +315,7 @@ class ExtendedRequest extends LockRequest {
     if (this.served) this.loseServedRequests(this.served, fromEvents);
   }
 
-  /**
-   * Announces the loss of the reentrant locks, which are lost with this lock.
-   * @param {InstanceType<typeof import('../reentrancy/reentrant-parent.js').Served>} served
-   * @param {boolean} fromEvents
-   */
+  /** @param {Served} served whose requests are lost, too @param {boolean} fromEvents */
   loseServedRequests(served, fromEvents) {
     const { requests } = served;
     for (; requests.length > 0; served.dropLastRequest()) {
@@ -345,7 +325,7 @@ class ExtendedRequest extends LockRequest {
     served.end?.();
   }
 
-  /** @override @param {import('../../standard/lock-request.js').Loss} loss */
+  /** @override @param {Loss} loss */
   lossError({ thief, pid, reason = 'released', cause }) {
     const outer = this.rootLock;
     if (outer !== this && outer.state === LOST) return outer.lossReason();
@@ -373,10 +353,7 @@ class ExtendedRequest extends LockRequest {
     return countsAsEnclosing(this.options) ? callEnclosed([this], callback, lock) : callback(lock);
   }
 
-  /**
-   * Releases the lock once its reentrant requests have ended.
-   * @override @returns {Promise<void> | void}
-   */
+  /** The release waits for the reentrant requests. @override @returns {Promise<void> | void} */
   release() {
     const { served } = this;
     if (served === undefined || served.requests.length === 0 || this.state !== GRANTED) {
@@ -389,8 +366,7 @@ class ExtendedRequest extends LockRequest {
 
   /** @override */
   beginUse() {
-    // In a chain of requests that enclose each other, no request must keep the rest from being
-    // garbage-collected.
+    // Otherwise a chain of requests that enclose each other could not be garbage-collected.
     if (this.inside) this.inside = undefined;
     return super.beginUse();
   }
@@ -417,9 +393,8 @@ function otherLimitError(request, limit) {
 }
 
 /**
- * Finds the place of a call that makes several requests, some of them later, when the caller is no
- * longer on the stack.
- * @param {Readonly<RequestOptions>} options @param {Function} callee as for `originOf`
+ * Finds where a call was made that also makes requests when its caller has left the stack.
+ * @param {RequestOptions} options @param {Function} callee see `originOf`
  */
 const originOfCall = (options, callee) =>
   needsOrigin(options) || areSitesRecorded() ? originOf(callee) : undefined;
@@ -427,12 +402,10 @@ const originOfCall = (options, callee) =>
 setDefaults(ExtendedRequest);
 
 /**
- * The constructor `Request`. `ExtendedRequest` has the members and the defaults of the fields, but
- * its constructor makes no requests, because `super()` costs too much (see `initialize`). This
- * function makes them, and has the prototype of `ExtendedRequest`.
- * @this {any}
- * @param {import('../../backend/contract.js').Backend} backend @param {string} name
- * @param {Readonly<RequestOptions>} options options that were checked to fit together
+ * The constructor of requests. It shares the prototype of `ExtendedRequest`, whose own constructor
+ * makes only the defaults, because `super()` costs too much (see `initialize`).
+ * @this {any} @param {Backend} backend @param {string} name
+ * @param {RequestOptions} options options that were checked to fit together
  * @param {number} [asked] see Watch
  */
 function makeRequest(backend, name, options, asked) {
@@ -449,8 +422,8 @@ function makeRequest(backend, name, options, asked) {
 }
 
 /**
- * Makes the backend look for deadlocks. If the backend cannot find deadlocks, the option is
- * refused; the environment variable, which concerns the whole program, then only causes a warning.
+ * If the backend cannot find deadlocks, the option is refused. The environment variable, which
+ * concerns the whole program, then causes only a warning.
  * @param {ExtendedRequest} request
  */
 function setDeadlockDetection(request) {
@@ -461,8 +434,8 @@ function setDeadlockDetection(request) {
 
 /**
  * `makeRequest` as a class: `class … extends Request` and `instanceof` work.
- * @type {new (backend: import('../../backend/contract.js').Backend, name: string, options:
- *   Readonly<RequestOptions>, asked?: number) => ExtendedRequest}
+ * @type {new (backend: Backend, name: string, options: RequestOptions, asked?: number) =>
+ *   ExtendedRequest}
  */
 const Request = /** @type {any} */ (makeRequest);
 /** @type {any} */ (Request).prototype = ExtendedRequest.prototype;

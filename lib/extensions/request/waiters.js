@@ -15,7 +15,7 @@ class Waiting {
   /** @type {Set<Request>} */
   #requests = new Set();
 
-  /** @param {Request} request a request that was made, and may already have its answer */
+  /** @param {Request} request may already have its answer */
   add(request) {
     if (request.state !== PENDING) return;
     addTo(this.#requests, request);
@@ -28,8 +28,7 @@ class Waiting {
   }
 
   /**
-   * Rejects the requests, beginning with the last one, so that the end of a request does not grant
-   * one of the others.
+   * Begins with the last request, so that the end of one request does not grant another.
    * @param {unknown} reason
    */
   abort(reason) {
@@ -38,7 +37,7 @@ class Waiting {
     forEachOf(this.#requests, (/** @type {Request} */ request) => {
       requests[requests.length] = request;
     });
-    // A request that is no longer pending already has its answer.
+    // A request that was granted is not aborted, even if its answer was not announced yet.
     for (let i = requests.length - 1; i >= 0; i--) {
       if (requests[i].state === PENDING) requests[i].signalToAbort(reason);
     }

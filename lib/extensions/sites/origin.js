@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Shows in the stacks of errors and in warnings where a lock was requested. If a timer fires or
- * another thread steals the lock, the error's own stack has no frame of user code.
+ * Shows in stacks of errors and in warnings where a lock was requested. If a timer fires or another
+ * thread steals the lock, the error's own stack has no frame of user code.
  */
 
 const { then } = require('../../platform/intrinsics.js');
@@ -11,12 +11,13 @@ const { LIBRARY, describeStack } = require('../../platform/stack.js');
 const { captureStackTrace } = Error;
 const { defineProperty } = Object;
 
-/** @typedef {{ stack: string }} Origin `stack` becomes text when it is read */
-
 /**
- * The stack becomes text when it is read; until then the engine keeps the called functions alive.
- * @param {Function} callee the function whose caller is the place @returns {Origin}
+ * The place of a call. `stack` becomes text when it is read; until then, the engine keeps the
+ * functions on the stack alive.
+ * @typedef {{ stack: string }} Origin
  */
+
+/** @param {Function} callee the function whose caller is the place @returns {Origin} */
 function originOf(callee) {
   const origin = { stack: '' };
   if (Error.stackTraceLimit >= ENOUGH) captureStackTrace(origin, callee);
@@ -29,22 +30,17 @@ function withTextStack(origin) {
   try {
     return { stack: `${origin.stack}` };
   } catch {
-    // User code formats stacks, and has thrown an error.
+    // User code may format stacks, and has thrown an error.
     return undefined;
   }
 }
 
-/**
- * Makes an error whose stack is long enough to reach user code.
- * @template {Error} E
- * @param {() => E} make
- */
+/** @template {Error} E @param {() => E} make */
 const withLongStack = (make) => withStackLimit(LONG, make);
 
 /**
  * @template T
- * @param {number} least the number of frames that stacks may have, if users have set a lower limit
- * @param {() => T} make
+ * @param {number} least the limit on frames, if users have set a lower one @param {() => T} make
  */
 function withStackLimit(least, make) {
   const { stackTraceLimit } = Error;
@@ -68,11 +64,7 @@ const ENOUGH = 10;
 /** The library never has this many frames on the stack, so the stack reaches user code. */
 const LONG = 30;
 
-/**
- * Replaces the frames in the stack of an error by the frames of an origin.
- * @template {Error} E
- * @param {E} error @param {Origin | undefined} origin
- */
+/** @template {Error} E @param {E} error changed @param {Origin | undefined} origin */
 function withOrigin(error, origin) {
   if (!origin) return error;
   try {
@@ -93,10 +85,7 @@ function withOrigin(error, origin) {
 const attributesOf = (value) =>
   /** @type {any} */ ({ __proto__: null, value, writable: true, configurable: true });
 
-/**
- * The stack without its first line, which is the only line if no frames were captured.
- * @param {string} stack
- */
+/** Removes the message, which is the only line if there are no frames. @param {string} stack */
 function framesOf(stack) {
   const end = stack.indexOf('\n');
   return end < 0 ? '' : stack.slice(end + 1);
@@ -115,9 +104,8 @@ function placeOf(origin) {
 }
 
 /**
- * Uses no methods of arrays, because users can replace these methods.
- * @param {string} frames one frame in each line @param {string} [without] leaves out frames that
- *   contain it
+ * Calls no methods of arrays, because users can replace them.
+ * @param {string} frames one in each line @param {string} [without] part of frames to leave out
  */
 function firstFrames(frames, without) {
   let first = '';
@@ -133,10 +121,7 @@ function firstFrames(frames, without) {
   return first;
 }
 
-/**
- * The place is text from the start, so that it keeps nothing alive, not even the handle.
- * @param {Function} callee the function whose caller is the place
- */
+/** Like `originOf`, but text from the start, which keeps nothing alive. @param {Function} callee */
 const callSite = (callee) => describeStack(callee, FRAMES, describeFrames);
 
 /** @param {Error} _error @param {NodeJS.CallSite[]} frames */
@@ -148,11 +133,10 @@ function describeFrames(_error, frames) {
 
 /**
  * Rejects the promise of a request without an origin, so that the error's stack shows the user's
- * awaiting functions. The error is created inside an async function whose promise is chained to the
- * request's promise. V8 follows that chain to find the awaiters.
+ * awaiting functions: `tell` creates the error inside an async function whose promise is chained to
+ * the request's promise, and V8 follows that chain to the awaiters.
  * @param {{ resolve?: (value?: any) => void, reject?: (error?: any) => void }} request
- * @param {() => void} tell creates the error and rejects the promise, which nothing else may settle
- *   earlier
+ * @param {() => void} tell also rejects the promise, which nothing else may settle earlier
  */
 function rejectInUsersStack({ resolve, reject }, tell) {
   const telling = inMicrotask(tell);

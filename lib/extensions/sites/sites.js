@@ -2,8 +2,8 @@
 
 /**
  * Remembers where this thread requested the locks that it holds, if their requests recorded the
- * place (`origin` in request.js). The request of a query's entry is found by the token of the
- * entry, which no other lock of the name has. The places of other threads' locks are unknown.
+ * place (`origin` in request.js). Entries of queries are matched by their tokens. The places of
+ * other threads' locks are unknown.
  */
 
 const { uncurry } = require('../../platform/intrinsics.js');
@@ -24,13 +24,13 @@ const noted = new Map();
 /** @param {Backend} backend @param {{ name: string, token: bigint }} lock */
 const keyOf = ({ id }, { name, token }) => `${token} ${name.length} ${name}${id}`;
 
-/** @param {Request} lock a lock with an `origin` that was just granted */
+/** @param {Request} lock with an `origin` */
 function noteSite(lock) {
   // A request that passed holds nothing; a reentrant one is part of the lock around it.
   if (lock.token !== 0n && lock.rootLock === lock) setIn(noted, keyOf(lock.backend, lock), lock);
 }
 
-/** Harmless to repeat. @param {Request} lock a lock that is no longer held */
+/** Harmless to repeat. @param {Request} lock */
 function forgetSite(lock) {
   const key = keyOf(lock.backend, lock);
   if (getFrom(noted, key) === lock) deleteFrom(noted, key);
@@ -68,10 +68,7 @@ async function withSitesLater(backend, answer) {
 
 let isRecording = false;
 
-/**
- * While a profile records the places of all requests, queries and errors also show them.
- * @param {boolean} isOn
- */
+/** A profile turns this on, so that all requests have an origin. @param {boolean} isOn */
 function recordSites(isOn) {
   isRecording = isOn;
 }

@@ -35,7 +35,6 @@ function channelOfLoss(error) {
 }
 
 /**
- * Publishes a message, if anybody subscribed to the channel.
  * @param {import('node:diagnostics_channel').Channel} to @param {Watch} watch
  * @param {object} more the fields that only messages of this channel have
  */

@@ -2,8 +2,7 @@
 
 /**
  * A timer that can be moved and removed even where the stack may overflow. It sets its Node.js
- * timer in a microtask, on an empty stack, because an overflow could leave the Node.js timer half
- * set or half removed.
+ * timer in a microtask, on an empty stack, because an overflow could leave that timer half set.
  */
 
 const {
@@ -69,7 +68,7 @@ class Deadline {
     if (this.#isBackground) unref(this.#timer);
   }
 
-  /** @param {number} rest milliseconds that remain, because a timer cannot wait longer */
+  /** @param {number} rest milliseconds beyond LONGEST_TIMER, which still have to pass */
   #handleTimer(rest) {
     if (this.#due !== this.#setFor) {
       this.#setTimer();
@@ -82,9 +81,9 @@ class Deadline {
   }
 
   /**
-   * Calls the handler, and then sets the Node.js timer for the time that the handler may have set.
-   * If it is set here, in the callback of a timer, it fires after the immediates of this turn of
-   * the event loop. If it were set in a microtask, it might fire before these immediates.
+   * If the handler sets a new time, the Node.js timer is set here, in the callback of a timer: such
+   * a timer fires after the immediates of this turn of the event loop. A timer that is set in a
+   * microtask might fire before them.
    */
   #handleInTimer() {
     this.#isSetting = true;

@@ -2,10 +2,9 @@
 
 /**
  * Queries the holders and waiters of a lock, for errors and warnings. Thousands of requests may
- * reach their time limits at once, so they share queries. Requests that ask about a name in the
- * same turn of the event loop share a query. Requests that ask while this query is under way share
- * the next query. So no answer is older than its question. Several errors share one answer, which
- * is therefore frozen; it lists only the first holders.
+ * reach their time limits at once. Requests that ask about a name in the same turn of the event
+ * loop share a query; those that ask while it is under way share the next one. Several errors then
+ * share one answer, which is therefore frozen.
  */
 
 const intrinsics = require('../../platform/intrinsics.js');
@@ -26,8 +25,8 @@ const {
 /** @import { Origin } from '../sites/origin.js' */
 
 /**
- * The holders of a lock: the first MOST of them, and the count of all. Until `prepareForUsers` is
- * called, `origins` has the origin of each listed holder.
+ * The first MOST holders of a lock, and the count of all. Until `prepareForUsers` is called,
+ * `origins` has the origin of each listed holder.
  * @typedef {{ list: readonly Readonly<LockDetails>[], count: number,
  *   origins?: (Origin | undefined)[] }} Holders
  */
@@ -35,16 +34,15 @@ const {
 const MOST = 10;
 
 /**
- * If the backend has to ask for the holders (`askHolders`), a request asks this many milliseconds
- * before its time limit. The error then waits for the answer for up to this time, or for up to
- * twice this time if the request could not ask early.
+ * If the backend has to ask for the holders (`askHolders`), a request asks up to this many
+ * milliseconds before its time limit. An answer may take up to twice this time.
  */
 const LOOK_MS = 100;
 
-/** How many milliseconds a warning waits for the answer. */
+/** The milliseconds that a warning waits for the answer. */
 const LONG_LOOK_MS = 1000;
 
-/** Requests in one turn of the event loop share an answer for this many milliseconds. */
+/** Timers in one turn of the event loop share an answer for this many milliseconds. */
 const FRESH_MS = 100;
 
 /** @type {(map: any, key: any) => any} */
@@ -98,7 +96,7 @@ function prepareForUsers(holders) {
  * @typedef {{ promise: Promise<T | undefined>, resolve: (answer: T | undefined) => void }} Next
  */
 
-/** Shared queries of one kind. If an answer takes too long, the result is undefined. @template T */
+/** If an answer takes too long, the result of the query is undefined. @template T */
 class SharedQueries {
   #ask;
   #limit;
@@ -118,7 +116,7 @@ class SharedQueries {
   }
 
   /**
-   * Asks about a name. The answer comes from a query that is sent after this call.
+   * The answer is never older than this call, because the query is sent afterwards.
    * @param {Backend} backend @param {string} name @returns {Promise<T | undefined>}
    */
   query(backend, name) {
@@ -182,7 +180,7 @@ const withTimeLimit = (answer, milliseconds) =>
 /** @param {Backend} backend @param {string} name @returns {Promise<Holders | undefined>} */
 async function askHolders(backend, name) {
   if (backend.askHolders) return toHolders(backend, await backend.askHolders(name));
-  // A backend that knows the holders at once did not know them, perhaps because it was not open.
+  // This backend knows the holders at once, but perhaps was not open.
   try {
     await backend.ready;
   } catch {
@@ -210,17 +208,15 @@ const forWarnings = new SharedQueries(askHolders, LONG_LOOK_MS);
 /** @type {SharedQueries<readonly LockDetails[]>} */
 const waiters = new SharedQueries(askWaiters, LONG_LOOK_MS);
 
-/**
- * Finds the holders for an error. The promise never rejects; undefined means that the answer is
- * unknown.
- * @param {Backend} backend has `seenHolders` or `askHolders` @param {string} name
- */
+// These promises never reject; they resolve to undefined if the answer is unknown.
+
+/** @param {Backend} backend has `seenHolders` or `askHolders` @param {string} name */
 const queryHolders = (backend, name) => forErrors.query(backend, name);
 
 /** @param {Backend} backend has `seenHolders` or `askHolders` @param {string} name */
 const queryHoldersToWarn = (backend, name) => forWarnings.query(backend, name);
 
-/** Finds the waiting requests of a name. @param {Backend} backend @param {string} name */
+/** @param {Backend} backend @param {string} name */
 const queryWaiters = (backend, name) => waiters.query(backend, name);
 
 /**
@@ -236,10 +232,8 @@ let answers = { of: new Map(), since: 0 };
 let isForgetting = false;
 
 /**
- * Reads the holders for a timer. Timers that fire in the same turn of the event loop share an
- * answer, which is at most FRESH_MS old.
- * @param {Backend} backend has `holders` or `seenHolders` @param {string} name
- * @param {boolean} waits see `holders` in contract.js
+ * Like `holdersNow`, but timers that fire in the same turn of the event loop share an answer.
+ * @param {Backend} backend @param {string} name @param {boolean} waits
  * @returns {Holders | undefined}
  */
 function sharedHoldersNow(backend, name, waits) {
@@ -262,7 +256,6 @@ function forgetAnswers() {
 }
 
 /**
- * Reads the holders of the lock that a request waits for.
  * @param {{ backend: Backend, blocks: boolean, name: string }} request
  * @returns {Holders | undefined} undefined if the backend has to ask
  */

@@ -1,8 +1,7 @@
 'use strict';
 
 /**
- * The time limits of a request: of its wait (`timeout`), of its hold (`holdTimeout`), and of both
- * together (`maxTotal`). When the limit of the wait is reached, the error names the holders of the
+ * The time limits of a request. If its wait reaches the limit, the error names the holders of the
  * lock, so they are looked up while the request still waits.
  */
 
@@ -14,13 +13,12 @@ const { LOOK_MS, holdersOfWaiter, queryHolders } = require('./holder-queries.js'
 /** @typedef {InstanceType<typeof import('./watch.js').Watch>} Watch */
 
 /**
- * With the time limit 0, a request waits for its answer and not for the lock. On one machine the
- * answer arrives at once, unless a process is stopped while it changes the locks; in this case the
- * request waits at most this long.
+ * On one machine, the answer to a request with the `timeout` 0 arrives at once, unless a process is
+ * stopped while it changes the locks. Then the request waits for at most this many milliseconds.
  */
 const ANSWER_MS = 1000;
 
-/** @param {Readonly<RequestOptions>} options */
+/** @param {RequestOptions} options */
 const hasTimeLimit = (options) =>
   options.timeout !== undefined ||
   options.holdTimeout !== undefined ||
@@ -31,31 +29,19 @@ class TimeLimits {
   #request;
   /** When the wait began, as a time of `threadsNow()`. */
   #armed = 0;
-  /** When the wait ends. */
+  /** When the wait reaches its limit. */
   #end = NEVER;
-  /**
-   * Exists if the request has waited and its wait is limited.
-   * @type {InstanceType<typeof Deadline> | undefined}
-   */
+  /** @type {InstanceType<typeof Deadline> | undefined} */
   #wait;
-  /** Whether the deadline of the wait comes early, to look for the holders. */
+  /** Whether `#wait` is set to a time before `#end`, to ask for the holders. */
   #isEarly = false;
-  /**
-   * Exists if the lock was granted and its hold is limited.
-   * @type {InstanceType<typeof Deadline> | undefined}
-   */
+  /** @type {InstanceType<typeof Deadline> | undefined} */
   #hold;
-  /**
-   * The holders of the lock that the request waits for, once they are known.
-   * @type {import('./holder-queries.js').Holders | undefined}
-   */
+  /** The holders, once they are known. @type {import('./holder-queries.js').Holders | undefined} */
   holders;
-  /** Why the server did not answer when the time limit was reached. @type {unknown} */
+  /** Why the server did not answer before the time limit. @type {unknown} */
   outage;
-  /**
-   * The query for holders that was made shortly before the time limit, until it is answered.
-   * @type {Promise<any> | undefined}
-   */
+  /** The query before the time limit, until its answer. @type {Promise<any> | undefined} */
   #ahead;
 
   /** @param {Watch} watch */
@@ -91,10 +77,7 @@ class TimeLimits {
     this.#hold?.set(NEVER);
   }
 
-  /**
-   * @returns {number | undefined} how many milliseconds the answer may take; 0 and undefined for no
-   *   limit
-   */
+  /** @returns {number | undefined} milliseconds until the answer; 0 and undefined for no limit */
   get #waitLimit() {
     const { backend, options } = this.#request;
     const { maxTotal, timeout } = options;
@@ -111,10 +94,7 @@ class TimeLimits {
     return Math.min(granted + holdTimeout, asked + maxTotal);
   }
 
-  /**
-   * Returns the limit on holding that is reached first.
-   * @returns {{ option: string, limit: number }}
-   */
+  /** The limit on holding that is reached first. @returns {{ option: string, limit: number }} */
   get holdLimit() {
     const { holdTimeout = NEVER, maxTotal = NEVER } = this.#request.options;
     const { asked, granted } = this.#watch;
@@ -138,27 +118,23 @@ class TimeLimits {
     this.#ahead = queryHolders(backend, name);
     const holders = await this.#ahead;
     this.#ahead = undefined;
-    // Somebody blocks the request while it waits, so an empty list is outdated.
+    // While a request waits, somebody blocks it, so an empty list is outdated.
     if (holders?.count) this.holders = holders;
   }
 
-  /**
-   * Finds the holders while the request still waits for them, if the backend knows them at once.
-   */
   findHoldersNow() {
     if (this.#request.backend.seenHolders) this.holders = holdersOfWaiter(this.#request);
   }
 
   /**
-   * Whether the holders are unknown, but can still become known: a query for them is under way, or
-   * the backend keeps them in memory (`seenHolders`) and could not be read because it was not open.
+   * Whether the holders are unknown, but may become known: a query for them is under way, or the
+   * backend will know them (`seenHolders`) once it is open.
    */
   get canLearnHolders() {
     if (this.holders !== undefined) return false;
     return this.#ahead !== undefined || this.#request.backend.seenHolders !== undefined;
   }
 
-  /** Asks who holds the lock, or waits for the query that is under way. */
   async askForHolders() {
     const { backend, name } = this.#request;
     this.holders = await (this.#ahead ?? queryHolders(backend, name));

@@ -30,10 +30,10 @@ const warnAfterEverywhere = readSetting(
   'a whole number of milliseconds',
 );
 
-/** @param {Readonly<import('../options.js').RequestOptions>} options */
+/** @param {import('../options.js').RequestOptions} options */
 const warnAfterOf = ({ warnAfter = warnAfterEverywhere }) => warnAfter;
 
-/** The warning of a request. One suffices: either for the wait or for the hold. */
+/** Warns at most once about a request: during the wait or during the hold. */
 class Warning {
   #watch;
   #request;
@@ -57,7 +57,7 @@ class Warning {
     this.#deadline.set(NEVER);
   }
 
-  /** Called in a blocked thread, in which timers do not run: emits the warning if it is due. */
+  /** For a blocked thread, in which timers do not run. */
   emitIfDue() {
     if ((this.#watch.granted || now()) < this.#deadline.due) return;
     this.#deadline.set(NEVER);
@@ -78,7 +78,6 @@ class Warning {
     return `${describeLock(name)}${labelInParentheses(options.label)}`;
   }
 
-  /** Describes how long the request waits, or has waited if the wait ends meanwhile. */
   async #describeWait() {
     const { backend, name } = this.#request;
     const watch = this.#watch;
@@ -86,7 +85,7 @@ class Warning {
     if (!watch.granted) {
       const known = backend.askHolders ? undefined : holdersOfWaiter(this.#request);
       const mustAsk = !known && !backend.holders;
-      // In a blocked thread, this function continues after the wait, and says how long it was.
+      // In a blocked thread, this function continues only after the wait.
       const holders = await (mustAsk ? queryHoldersToWarn(backend, name) : known);
       // If the backend had to ask, the answer may come after this request was granted.
       if (!mustAsk || !watch.granted) who = ` (${this.#describeBlockers(holders)})`;
@@ -106,7 +105,6 @@ class Warning {
     return describeHolders(holders?.list, backend.grantsIn?.(), undefined, holders?.count);
   }
 
-  /** Describes how long the lock is held, or was held. */
   async #describeHold() {
     const { backend, name } = this.#request;
     const watch = this.#watch;

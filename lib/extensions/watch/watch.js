@@ -1,9 +1,8 @@
 'use strict';
 
 /**
- * Follows the course of a request: notes its times, publishes it on diagnostics channels, and
- * starts and ends its time limits and its warning. Most requests need none of these features, and
- * have no Watch.
+ * The observer of a request with a time limit or a warning, or for the subscribers of diagnostics
+ * channels. Most requests have none.
  */
 
 const { PENDING } = require('../../standard/lock-request.js');
@@ -19,12 +18,8 @@ const { areSubscribed, publish } = channels;
 /** @import { Observer } from '../../standard/lock-request.js' */
 /** @import { RequestOptions } from '../options.js' */
 
-/**
- * The fields with times have the time of `threadsNow()`, and are 0 before the event.
- * @implements {Observer}
- */
+/** The fields with times have a time of `threadsNow()`, or 0. @implements {Observer} */
 class Watch {
-  /** The id in all messages of the request; no other request of the thread has it. */
   id = Symbol('lock request');
   granted = 0;
   released = 0;
@@ -36,10 +31,7 @@ class Watch {
   /** @type {InstanceType<typeof Warning> | undefined} */
   #warning;
 
-  /**
-   * @param {Request} request
-   * @param {number} [asked] when the user called
-   */
+  /** @param {Request} request @param {number} [asked] when the user called */
   constructor(request, asked = now()) {
     this.request = request;
     this.asked = asked;
@@ -49,25 +41,21 @@ class Watch {
     if (warnAfter !== undefined) this.#warning = new Warning(this, warnAfter);
   }
 
-  /** @returns {number} milliseconds from the call to the grant, or until now */
+  /** @returns {number} milliseconds from the call to the grant or the end, or until now */
   waitDuration() {
     return (this.granted || this.ended || now()) - this.asked;
   }
 
-  /** @returns {number} milliseconds from the grant to the release, or until now */
+  /** @returns {number} milliseconds from the grant to the release or the end, or until now */
   holdDuration() {
     return this.granted ? (this.released || this.ended || now()) - this.granted : 0;
   }
 
-  /** Records the time of the grant, which may be announced later. */
   noteGrant() {
     this.granted = now();
   }
 
-  /**
-   * Records the time of the release. This must happen before the lock is released: otherwise the
-   * next holder could publish a grant with an earlier time.
-   */
+  /** Call this before the release: otherwise the next grant could have an earlier time. */
   noteRelease() {
     this.released = now();
   }
@@ -81,7 +69,6 @@ class Watch {
     this.limits?.endWait();
   }
 
-  /** Called in a blocked thread, in which timers do not run. */
   warnIfDue() {
     this.#warning?.emitIfDue();
   }
@@ -133,13 +120,10 @@ class Watch {
   }
 }
 
-/**
- * Whether an error or a warning will show the place of a request, which then needs a Watch.
- * @param {Readonly<RequestOptions>} options
- */
+/** Whether an error or warning may show the origin of a request. @param {RequestOptions} options */
 const needsOrigin = (options) => hasTimeLimit(options) || warnAfterOf(options) !== undefined;
 
-/** Whether a request needs a Watch. @param {Readonly<RequestOptions>} options */
+/** Whether a request needs a Watch. @param {RequestOptions} options */
 const isWatched = (options) => needsOrigin(options) || areSubscribed();
 
 module.exports = { Watch, isWatched, needsOrigin };
