@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Parses the command line. Tables list the commands and their options; the help is also made from
- * these tables. Every mistake throws a Failure with the exit status of wrong usage.
+ * Parses the command line with tables of the commands and their options, from which the help is
+ * also made. Every mistake throws a Failure with the exit status of wrong usage.
  */
 
 const path = require('node:path');
@@ -12,26 +12,21 @@ const { LEAST_PRIORITY } = require('../extensions/options.js');
 const { Failure, STATUS } = require('./status.js');
 
 /**
- * @typedef {object} Option
- * @property {string} [short] one letter
- * @property {string} [value] the name of its value in the help; a switch has none
- * @property {string} help
- * @property {'file' | 'folder'} [completes] what a shell completes as its value
- * @property {(text: string, option: string) => any} [read] converts the value
+ * An option: `short` is one letter, `value` is the name of its value in the help (a switch has
+ * none), `completes` is what a shell completes as the value, and `read` converts the value.
+ * @typedef {{ short?: string, value?: string, help: string, completes?: 'file' | 'folder',
+ *   read?: (text: string, option: string) => any }} Option
  */
 
 /** @typedef {Record<string, any>} Values keyed by the name of the option */
 
 /**
- * @typedef {object} Command
- * @property {string} usage
- * @property {string} summary
- * @property {string} details
- * @property {string} [takes] the argument before the options, such as the name of a lock
- * @property {boolean} [takesMore] whether further arguments of the same kind may follow
- * @property {boolean} [takesCommand] whether a command is expected after `--`
- * @property {Record<string, Option>} options
- * @property {(values: Values) => void} [check] throws if options contradict each other
+ * A command. `takes` describes its first argument, `takesMore` allows further arguments of the same
+ * kind, and `takesCommand` requires a command line after `--`. `check` throws if options contradict
+ * each other.
+ * @typedef {{ usage: string, summary: string, details: string, takes?: string, takesMore?: boolean,
+ *   takesCommand?: boolean, options: Record<string, Option>, check?: (values: Values) => void
+ * }} Command
  */
 
 /** @param {string} message */
@@ -61,9 +56,7 @@ function readLease(text, option) {
   throw usageError(`--${option} is '${text}'; expected ${range}.`);
 }
 
-/**
- * @param {number} least @param {number} most @returns {(text: string, option: string) => number}
- */
+/** @type {(least: number, most: number) => (text: string, option: string) => number} */
 const wholeNumberReader = (least, most) => (text, option) => {
   const number = Number(text);
   if (!/^-?\d+$/.test(text) || number < least || number > most) {
@@ -398,14 +391,10 @@ function checkPlace({ directory, at, ...more }) {
 }
 
 /**
- * @typedef {object} ParsedCommand
- * @property {string} command one of COMMANDS, `help`, `version`, or `usage` if the command line is
- *   empty
- * @property {string} [of] the command whose help is wanted
- * @property {string} [name] the name of the lock or of the file
- * @property {string[]} [more] further files
- * @property {string[]} words the command to run
- * @property {Values} values
+ * `command` is one of COMMANDS, `version`, `help` (for the command `of`), or `usage` if the command
+ * line is empty. `name` is a lock or a file, `more` are further files, `words` the command to run.
+ * @typedef {{ command: string, of?: string, name?: string, more?: string[], words: string[],
+ *   values: Values }} ParsedCommand
  */
 
 /** @param {string[]} argv @param {NodeJS.ProcessEnv} env @throws {Failure} */
@@ -508,8 +497,8 @@ function parseOptions(argv, options) {
 }
 
 /**
- * parseArgs mistakes a value that begins with - for an option. If the value would be valid, the
- * message says how to write it.
+ * parseArgs rejects a value that begins with - because it looks like an option. If the value would
+ * be valid, the message says how to write it.
  * @param {string[]} argv @param {Record<string, Option>} options
  */
 function explainAmbiguity(argv, options) {

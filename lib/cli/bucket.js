@@ -44,7 +44,7 @@ class OpenBucket {
   /** @type {Promise<void> | undefined} */
   #closed;
 
-  /** @param {import('./arguments.js').Values} values of the command line */
+  /** @param {import('./arguments.js').Values} values */
   constructor(values) {
     const { bucket, end, host } = open(values);
     this.#bucket = bucket;
@@ -52,11 +52,11 @@ class OpenBucket {
     this.#values = values;
     this.#end = end;
     this.#ttl = values.ttl ?? TTL.usual;
-    /** The lock manager of the bucket. @type {any} */
+    /** @type {any} */
     this.locks = bucket.locks;
   }
 
-  /** Waits until the bucket is open. @param {number} [patience] milliseconds */
+  /** @param {number} [patience] milliseconds */
   async ready(patience) {
     try {
       const answer = await within(this.#bucket.ready, patience);
@@ -80,26 +80,20 @@ class OpenBucket {
     return noAnswerFailure(patience, closed === LATE ? undefined : closed?.cause);
   }
 
-  /**
-   * @param {string} [name] limits the state to this name
-   * @returns {Promise<import('./circles.js').State>} the holders and the waiters
-   */
+  /** @param {string} [name] limits the result @returns {Promise<import('./circles.js').State>} */
   async look(name) {
     try {
       const state = await this.locks.query({ details: true, name });
       const { held, pending } = state;
       if (name === undefined || held.length === 0 || pending.length === 0) return state;
-      // The holders may wait for other names, and so be part of a circle.
+      // The holders may wait for other names, and so be part of a circle: query all names.
       return narrow(await this.locks.query({ details: true }), name);
     } catch (error) {
       throw toFailure(error);
     }
   }
 
-  /**
-   * The bucket's location, without a password. A `bucket` of null is the default bucket.
-   * @returns {{ bucket: string | null, directory?: string, at?: string }}
-   */
+  /** The bucket's location, without a password. `bucket` is null for the default bucket. */
   get where() {
     const { at, bucket } = this.#values;
     if (at) return { bucket: bucket ?? USUAL_BUCKET, at: serverOf(at) };
@@ -107,10 +101,7 @@ class OpenBucket {
     return { bucket: bucket ?? null, directory };
   }
 
-  /**
-   * @param {string} [name] limits the queries to this name
-   * @returns {Promise<Look[]>} the other buckets of the directory that processes have open
-   */
+  /** Queries the other open buckets of the directory. @param {string} [name] limits the result */
   async lookAtOthers(name) {
     const others = this.#host ? findOtherBuckets(this.#host) : [];
     /** @type {Look[]} */
@@ -145,7 +136,7 @@ class OpenBucket {
  */
 
 /**
- * @param {import('./buckets.js').Found} other a bucket that this function closes
+ * Queries and closes a bucket. @param {import('./buckets.js').Found} other
  * @param {string | undefined} name @returns {Promise<Look>}
  */
 async function lookAtOther({ backend, bucket, folder }, name) {
@@ -189,9 +180,8 @@ async function within(promise, patience) {
 }
 
 /**
- * Whether `ready` rejected because the time limit was reached. Its error then has the code of its
- * cause, which is the last failure.
- * @param {any} error @returns {boolean}
+ * Whether `ready` timed out. Its error then has the code of its cause, the last failure, or the
+ * code of an unreachable server. @param {any} error @returns {boolean}
  */
 const isLate = ({ cause, code }) =>
   code === 'ERR_WEB_LOCKS_UNREACHABLE' || (code !== undefined && code === cause?.code);
@@ -225,10 +215,7 @@ function open({ bucket, directory, at, ...more }) {
   }
 }
 
-/**
- * Opens a bucket of this machine; if the name is undefined, the default bucket, which `locks` uses.
- * @param {string | undefined} name @param {string | undefined} directory
- */
+/** Without a name, opens the default bucket. @param {string} [name] @param {string} [directory] */
 function openHost(name, directory) {
   const id = name === undefined ? DEFAULT_BUCKET : idOfBucket(name);
   const host = new HostBackend(id, directory === undefined ? '' : path.resolve(directory));
@@ -253,8 +240,7 @@ function toFailure(error) {
 }
 
 /**
- * Throws if `--directory` names a directory that does not exist. Otherwise a query of a mistyped
- * path would create the directory and find nothing.
+ * Throws if the directory does not exist: a query of a mistyped path would create the directory.
  * @param {import('./arguments.js').Values} values
  */
 function checkDirectory({ directory }) {
@@ -263,10 +249,7 @@ function checkDirectory({ directory }) {
   throw new Failure(STATUS.unavailable, message);
 }
 
-/**
- * Throws if the name is too long.
- * @param {string} name @param {import('./arguments.js').Values} values
- */
+/** @param {string} name @param {import('./arguments.js').Values} values */
 function checkName(name, { at }) {
   if (at || name.length <= LONGEST_NAME) return;
   const have = `${name.length} characters (UTF-16 code units)`;

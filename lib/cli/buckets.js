@@ -8,7 +8,7 @@ const { DEFAULT_BUCKET, nameOfBucket } = require('../backend/bucket-ids.js');
 const { HostBackend } = require('../backend/host.js');
 const { LONGEST_NAME } = require('../backend/host-errors.js');
 
-/** The directory of a bucket is named by a hash of the bucket's name. */
+/** The directory of a bucket is named after a hash of the bucket's name. */
 const FOLDER = /^[0-9a-f]{24}$/;
 /** Each process that has the bucket open has a socket with this kind of name, except on Windows. */
 const MEMBER = /^s\d+$/;
@@ -18,15 +18,12 @@ const NAME_BYTES = 4 * LONGEST_NAME;
 /**
  * @typedef {object} Found
  * @property {string} folder the last part of the path of its directory
- * @property {InstanceType<typeof HostBackend> | undefined} backend must be closed by the caller;
- *   undefined if the name of the bucket is unknown, because its file `name` is missing or wrong
+ * @property {InstanceType<typeof HostBackend> | undefined} backend the caller must close it;
+ *   undefined if the bucket's file `name` is missing or wrong
  * @property {string | null} bucket null for the default bucket or an unknown name
  */
 
-/**
- * @param {InstanceType<typeof HostBackend>} own a bucket of the directory
- * @returns {Found[]} the other buckets that processes have open, sorted by name
- */
+/** @param {InstanceType<typeof HostBackend>} own a bucket of the directory */
 function findOtherBuckets(own) {
   const { dir: directory, base } = path.parse(own.place);
   const folders = entriesOf(directory).filter((name) => FOLDER.test(name) && name !== base);
@@ -64,7 +61,7 @@ function identifyBucket(directory, folder) {
   return { folder, backend: undefined, bucket: null };
 }
 
-/** @param {string} file any member of the group may have put it there */
+/** The file can be a link or a pipe that another user put there. @param {string} file */
 function readName(file) {
   const { O_NOFOLLOW = 0, O_NONBLOCK = 0, O_RDONLY } = fs.constants;
   try {

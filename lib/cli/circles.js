@@ -3,9 +3,9 @@
 /**
  * Finds holders that wait for each other. A thread may hold one lock and wait for another in
  * independent parts of a program, so a circle is only a hint of a deadlock, not a proof. A request
- * that is older than every lock of its thread cannot have been made while the thread held a lock,
- * so it is left out. A request for a lock that its own thread holds is left out as well, because
- * independent parts of a busy program wait for each other all the time.
+ * that is older than every lock of its thread was not made under one of them, so it is left out. A
+ * request for a lock that its own thread holds is left out, too, because independent parts of a
+ * busy program wait for each other all the time.
  */
 
 const { describeAgent } = require('../extensions/errors/descriptions.js');
@@ -13,14 +13,11 @@ const { describeBucket, quoted } = require('./format.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
 /**
- * A lock or a request; `bucket` is set in a state of several buckets, and null in the default one.
+ * A lock or a request. Only a state of several buckets sets `bucket`, to null for the default one.
  * @typedef {import('../backend/contract.js').LockDetails & { bucket?: string | null }} Entry
  */
 /** @typedef {{ holder: Entry, waitsFor: Entry }} Link one holder of a circle, and the next one */
-/**
- * @typedef {DetailedSnapshot & { circles?: Link[][] }} State `circles` is set if the state leaves
- *   out entries that were searched
- */
+/** @typedef {DetailedSnapshot & { circles?: Link[][] }} State `narrow` sets `circles` */
 
 /** The search stops after this many circles. */
 const MOST = 3;
@@ -32,15 +29,15 @@ const clientOf = ({ bucket, clientId, host, pid, threadId }) =>
   // A thread has a different client id in each bucket.
   bucket === undefined ? clientId : `${pid} ${threadId} ${host}`;
 
-/** @param {Entry} entry @returns {string} identifies the lock among those of all buckets */
+/** @param {Entry} entry */
 const keyOf = ({ bucket, name }) => (bucket === undefined ? name : JSON.stringify([bucket, name]));
 
 /** @param {State} state */
 const circlesOf = (state) => state.circles ?? findCircles(state);
 
 /**
- * @param {DetailedSnapshot} state @param {string} name
- * @returns {State} only the entries of the name
+ * Keeps only the entries of the name, but also finds circles that contain other names.
+ * @param {DetailedSnapshot} state @param {string} name @returns {State}
  */
 function narrow(state, name) {
   const isWanted = (/** @type {Entry} */ entry) => entry.name === name;
@@ -49,12 +46,7 @@ function narrow(state, name) {
   return { ...state, held: held.filter(isWanted), pending: pending.filter(isWanted), circles };
 }
 
-/**
- * @param {DetailedSnapshot} state
- * @param {string} [name] leaves out circles without a lock of this name
- * @returns {Link[][]} each holder waits for the lock of the next holder, and the last one for the
- *   lock of the first
- */
+/** @param {DetailedSnapshot} state @param {string} [name] must occur in each circle */
 function findCircles({ held, pending }, name) {
   const graph = new Graph(held, name);
   for (const request of pending) graph.add(request);
@@ -62,7 +54,7 @@ function findCircles({ held, pending }, name) {
 }
 
 class Graph {
-  /** The name that a circle must contain. @type {string | undefined} */
+  /** @type {string | undefined} */
   #through;
   /** Locks by key. @type {Map<string, Entry[]>} */
   #byKey = new Map();
@@ -118,7 +110,7 @@ class Graph {
     yield* this.#wants.keys();
   }
 
-  /** @param {string} first the client at which the search starts */
+  /** @param {string} first */
   #search(first) {
     const steps = [this.#visit(first)];
     while (steps.length > 0 && this.#found.length < MOST) {
@@ -154,7 +146,7 @@ class Graph {
     for (const lock of own) this.#passed.get(keyOf(lock))?.pop();
   }
 
-  /** @param {string} client the client that closes the path to a circle */
+  /** @param {string} client closes the path to a circle */
   #recordCircle(client) {
     const way = this.#way;
     let start = way.length - 1;

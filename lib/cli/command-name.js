@@ -1,13 +1,11 @@
 'use strict';
 
-/**
- * Derives the label that `query` shows, because `sh` or `python3` alone would not say what runs.
- */
+/** Derives the label that `query` shows: `sh` or `python3` alone would not say what runs. */
 
 const fs = require('node:fs');
 const path = require('node:path');
 
-/** The longest label in UTF-16 code units; an engine may refuse a longer one. */
+/** Longer labels (in UTF-16 code units) are truncated. */
 const LONGEST = 200;
 
 const SHELL = /^(a|ba|da|k|mk|z)?sh$/;
@@ -18,11 +16,10 @@ const INTERPRETER = /^(bun|deno|fish|node|nodejs|perl|php|pypy|python|ruby)[\d.]
 const NO_SCRIPT = /^-(\w*[Ecempr]|-(env-file|eval|import|print|require|\S*loader))/;
 
 /**
- * If it is not certain what runs, the name of the program is returned: another argument may be a
- * secret, and everybody can see the label.
+ * Returns the line that a shell runs, the name of the script that an interpreter runs, or, if
+ * neither is certain, the name of the program: another argument may be a secret, and everybody can
+ * see the label.
  * @param {string[]} words a program and its arguments
- * @returns {string} the line that a shell runs, the name of the script that an interpreter runs, or
- *   the name of the program
  */
 function nameOfCommand([program, ...words]) {
   const name = path.basename(program).replace(/\.exe$/i, '');
@@ -53,11 +50,7 @@ function isFile(word) {
   }
 }
 
-/**
- * @param {string[]} words arguments of a shell
- * @returns {string} the command line after the option -c, or the name of the script; '' if there is
- *   neither
- */
+/** @param {string[]} words arguments of a shell @returns {string} what it runs; '' if unknown */
 function operandOf(words) {
   let letters = '';
   for (let i = 0; i < words.length; i++) {

@@ -40,10 +40,7 @@ class Command {
     this.#signals = signals;
   }
 
-  /**
-   * @param {{ token: bigint, signal: AbortSignal }} lock a lock whose `signal` aborts if it is lost
-   * @returns {Promise<Ending>} how the command ended, even if the lock was lost
-   */
+  /** @param {{ token: bigint, signal: AbortSignal }} lock @returns {Promise<Ending>} */
   async run(lock) {
     const [program, ...words] = this.#words;
     let child;

@@ -12,10 +12,7 @@ const { Failure, STATUS } = require('./status.js');
 /** @type {Record<string, () => string>} */
 const SHELLS = { bash, zsh, fish };
 
-/**
- * @param {import('./arguments.js').ParsedCommand} request
- * @returns {Promise<import('./status.js').Ending>}
- */
+/** @param {import('./arguments.js').ParsedCommand} request */
 async function completion({ name = '' }) {
   if (!Object.hasOwn(SHELLS, name)) {
     const known = Object.keys(SHELLS).join(', ');
@@ -107,7 +104,7 @@ complete -F _web_locks web-locks
 `;
 }
 
-/** Escapes a text for zsh, to which brackets and colons are special. @param {string} help */
+/** Escapes characters that are special in zsh's `_arguments`. @param {string} help */
 const inBrackets = (help) => help.replace(/[\\[\]:]/g, '\\$&');
 
 /** @type {Record<string, string>} */

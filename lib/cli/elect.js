@@ -1,7 +1,7 @@
 'use strict';
 
 /**
- * `web-locks elect`: one of the candidates leads and runs the command. If it loses the lock, it
+ * `web-locks elect`: one of the candidates leads and runs its command. If it loses the lock, it
  * ends the command, becomes a candidate again, and restarts the command when it leads again.
  */
 

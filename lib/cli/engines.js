@@ -1,9 +1,8 @@
 'use strict';
 
 /**
- * Opens the bucket of an engine that a URL names. You install the engine's client library yourself,
- * so it is resolved from the current directory, and then from this package for global
- * installations.
+ * Opens a bucket on the server that a URL names. Users install the client library, so it is
+ * resolved from the current directory, and then from this package for global installations.
  */
 
 const { createRequire } = require('node:module');
@@ -11,20 +10,15 @@ const path = require('node:path');
 const { Failure, STATUS } = require('./status.js');
 
 /**
- * @typedef {object} Settings
- * @property {string} bucket
- * @property {number} [ttl] milliseconds
- * @property {string} [schema] only for PostgreSQL
- * @property {number} [shards] only for Redis
- * @property {string} [prefix] only for Redis
- * @property {number} [priority] of a request; undefined if it is 0
+ * `ttl` is in milliseconds; `priority` is undefined if it is 0. `end` ends the client after the
+ * bucket was closed.
+ * @typedef {{ bucket: string, ttl?: number, schema?: string, shards?: number, prefix?: string,
+ *   priority?: number }} Settings
  * @typedef {{ locks: any, ready: Promise<void>, close(): Promise<void> }} EngineBucket
- * @typedef {object} Opened
- * @property {EngineBucket} bucket
- * @property {() => unknown} end ends the client after the bucket was closed
+ * @typedef {{ bucket: EngineBucket, end: () => unknown }} Opened
  */
 
-/** @type {Record<string, (url: string, settings: Settings) => Opened>} keyed by the URL's scheme */
+/** By the scheme of URLs. @type {Record<string, (url: string, settings: Settings) => Opened>} */
 const ENGINES = {
   postgres: openPostgres,
   postgresql: openPostgres,
@@ -51,8 +45,7 @@ const urlFailure = (url, expected) =>
 
 /**
  * @param {string} url @param {Settings} settings
- * @param {string} source the option or variable that gave the URL, for messages
- * @throws {Failure}
+ * @param {string} source the option or variable that gave the URL @throws {Failure}
  */
 function openEngine(url, settings, source) {
   try {
@@ -83,7 +76,7 @@ function open(url, settings) {
   }
 }
 
-/** Computes the path of an entry, so that bundlers do not follow it. @param {string} name */
+/** Computes the path of a module, so that bundlers do not include it. @param {string} name */
 function requireEntry(name) {
   try {
     return require(path.join(__dirname, '..', `${name}.js`));
@@ -96,11 +89,7 @@ function requireEntry(name) {
   }
 }
 
-/**
- * @param {string[]} names alternative packages
- * @returns {{ name: string, module: any }} the first package that is installed
- * @throws {Failure}
- */
+/** Loads the first of the packages that is installed. @param {string[]} names @throws {Failure} */
 function requireClient(...names) {
   const folder = process.cwd();
   const places = [createRequire(path.join(folder, 'web-locks')), createRequire(__filename)];
@@ -132,8 +121,8 @@ function openPostgres(url, { bucket, schema, ttl }) {
   // Throws if the URL is invalid; a Pool would notice that only later.
   new Client({ connectionString: url });
   const pool = new Pool({ connectionString: url, max: 2 });
-  // Without a listener, the loss of an idle connection would end the program, although that loss is
-  // harmless. The bucket handles the errors of its own connection itself.
+  // Without a listener, the loss of an idle connection, which is harmless, would end the program.
+  // The bucket handles the errors of its own connection itself.
   pool.on('error', () => {});
   return {
     bucket: requireEntry('postgres').openBucket(bucket, { pool, schema, ttl }),
@@ -154,10 +143,7 @@ function openRedis(url, { bucket, prefix, shards, ttl }) {
   return { bucket: openBucket(bucket, { client: one, prefix, shards, ttl }), end() {} };
 }
 
-/**
- * @param {string} url etcd+http://user:password@host:port,host:port
- * @param {Settings} settings
- */
+/** @param {string} url @param {Settings} settings */
 function openEtcd(url, { bucket, ttl }) {
   const [, scheme, user, hosts] = /^etcd\+(https?):\/\/(?:([^@/]*)@)?([^/]*)\/?$/i.exec(url) ?? [];
   if (!hosts) {

@@ -13,24 +13,19 @@ const { fingerprint } = require('./table.js');
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
 /** @typedef {import('node:http').ServerResponse} ServerResponse */
 
-/** The time between two queries. */
 const PERIOD_MS = 1000;
 
-/** Tells the browser to wait one second before it reconnects. */
+/** Makes the browser wait one second before it reconnects. */
 const FIRST = 'retry: 1000\n\n';
-/** Sent while the state stays the same, because a page reports a server that sends nothing. */
+/** Sent while the state stays the same, because a page warns if the server sends nothing. */
 const SAME = 'event: same\ndata:\n\n';
 
-/**
- * @typedef {object} PageEvent the result of a query, for the pages
- * @property {string} id equal states have equal ids
- * @property {() => string} text makes the event
- */
+/** @typedef {{ id: string, text: () => string }} PageEvent equal states have equal ids */
 
 class EventClients {
   #look;
   #period;
-  /** The pages, each with the id of its last event. @type {Map<ServerResponse, string>} */
+  /** The pages, with the ids of their last events. @type {Map<ServerResponse, string>} */
   #clients = new Map();
   #isLooking = false;
   /** @type {NodeJS.Timeout | undefined} */

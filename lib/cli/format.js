@@ -1,17 +1,12 @@
 'use strict';
 
-/**
- * Formats names and holders for a terminal. Other programs may have put any characters into them.
- */
+/** Formats names and holders for a terminal. Other programs can have put any text into them. */
 
 const holders = require('../extensions/errors/descriptions.js');
 
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 
-/**
- * Characters that a terminal obeys or hides: control and format characters, lone surrogates, and
- * separators of lines and paragraphs.
- */
+/** Characters that a terminal obeys or may not show, such as control and unassigned characters. */
 const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]/gu;
 const AMBIGUOUS = /^$|^[\s"]|\s$|\\/u;
 
@@ -41,7 +36,6 @@ const describeHolder = (details) => holders.describeHolder(details, quoted);
  * @param {LockDetails[] | undefined} all undefined if the holders are unknown
  * @param {number} [grantsIn] milliseconds during which nothing is granted
  * @param {unknown} [outage] why the holders are unknown
- * @returns {string} text for parentheses
  */
 const describeHolders = (all, grantsIn, outage) =>
   !all && outage !== undefined

@@ -1,14 +1,11 @@
 'use strict';
 
-/** Makes the help from the tables of arguments.js. No line is longer than 80 columns. */
+/** Makes the help from the tables of arguments.js, in lines of at most 80 columns. */
 
 const { COMMANDS } = require('./arguments.js');
 
-/** @typedef {import('./arguments.js').Option} Option */
-
 const COLUMNS = 80;
 const INDENT = 2;
-/** The column at which the texts of options begin. */
 const TEXT = 30;
 
 /** @param {string} text @param {number} from the column at which all lines begin */
@@ -33,7 +30,7 @@ function line(left, right, from = TEXT) {
   return start + gap + wrap(right, from);
 }
 
-/** @param {string} name @param {Option} option */
+/** @param {string} name @param {import('./arguments.js').Option} option */
 function describeOption(name, { short, value, help }) {
   const long = value ? `--${name} ${value}` : `--${name}`;
   return line(short ? `-${short}, ${long}` : `    ${long}`, help);

@@ -2,10 +2,9 @@
 
 /**
  * Finds the `web-locks` commands that enclose this one. They hold their locks until this command
- * ends, so a request that waits for an enclosing command would wait forever. The environment
- * variable WEB_LOCKS_OUTER has a word for each enclosing command: its process id and the token of
- * its lock. The command may be left in the background when that lock has ended. A later lock of the
- * same process id has another token, so it does not count as enclosing the command.
+ * ends, so a request that waits for one of these locks would wait forever. WEB_LOCKS_OUTER has a
+ * word for each enclosing command: its process id, and the token of its lock. This command may
+ * outlive them in the background; a later process with the same id then has another token.
  */
 
 const process = require('node:process');
@@ -21,9 +20,8 @@ const appendEnclosing = ({ WEB_LOCKS_OUTER }, token) =>
   `${WEB_LOCKS_OUTER ? `${WEB_LOCKS_OUTER} ` : ''}${process.pid}:${token}`;
 
 /**
- * @param {NodeJS.ProcessEnv} env
- * @returns {((holder: LockDetails) => boolean) | undefined} returns whether a holder is an
- *   enclosing command; undefined if there is no enclosing command
+ * Returns a function that recognizes enclosing commands among holders; undefined if there are none.
+ * @param {NodeJS.ProcessEnv} env @returns {((holder: LockDetails) => boolean) | undefined}
  */
 function enclosingMatcher({ WEB_LOCKS_OUTER }) {
   if (!WEB_LOCKS_OUTER) return undefined;
@@ -32,20 +30,12 @@ function enclosingMatcher({ WEB_LOCKS_OUTER }) {
   return ({ host, pid, token }) => host === here && outer.has(`${pid}:${token}`);
 }
 
-/**
- * @typedef {object} Wanted
- * @property {string} mode
- * @property {number} [limit] 0 for no limit
- * @property {number} [weight]
- * @property {number} [priority]
- */
+/** @typedef {{ mode: string, limit?: number, weight?: number, priority?: number }} Wanted */
 
 /**
+ * Whether a request would wait for an enclosing command, or for a request that waits for one.
  * @param {LockDetails[]} outer the locks of this name that enclosing commands hold
- * @param {LockDetails[]} pending requests for the name
- * @param {Wanted} wanted
- * @returns {boolean} whether a request would wait for an enclosing command, or for a request that
- *   waits for one
+ * @param {LockDetails[]} pending requests for the name @param {Wanted} wanted
  */
 function wouldWaitFor(outer, pending, wanted) {
   if (outer.length === 0) return false;

@@ -1,9 +1,8 @@
 'use strict';
 
 /**
- * `web-locks once`: of all callers within a given time, one runs its command. The other callers
- * wait until that command succeeds, and run nothing. If the command fails, the next caller runs its
- * own command.
+ * `web-locks once`: of all callers within a given time, one runs its command. The others wait until
+ * that command succeeds, and run nothing; if it fails, the next caller runs its own.
  */
 
 const { runUnderLock } = require('./runner.js');

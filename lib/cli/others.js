@@ -7,10 +7,10 @@ const { describeBucket } = require('./format.js');
 /** @typedef {import('./bucket.js').Look} Look */
 /** @typedef {InstanceType<typeof import('./bucket.js').OpenBucket>} OpenBucket */
 
-/** At most this many other buckets are listed. */
+/** The most buckets that are listed. */
 const FEW = 10;
 
-/** @param {OpenBucket} opened @param {string | undefined} name limits the queries to this name */
+/** @param {OpenBucket} opened @param {string | undefined} name the only one to query */
 const lookAtOthersInUse = async (opened, name) => (await opened.lookAtOthers(name)).filter(isInUse);
 
 /** @param {Look} look */

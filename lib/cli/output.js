@@ -2,7 +2,7 @@
 
 /**
  * Prints answers on stdout. The program ends without an error if the reader (such as `head`) has
- * gone or the terminal was closed. Nothing here may use `process.stdout` before the first output:
+ * gone or the terminal was closed. Nothing may use `process.stdout` before the first output:
  * Node.js could make the open file non-blocking, and the command of `run` shares that file.
  */
 
@@ -10,7 +10,7 @@ const { STATUS, say } = require('./status.js');
 
 let isUsed = false;
 
-/** @returns {NodeJS.WriteStream} stdout; a failed write ends the program */
+/** Returns stdout; a failed write ends the program. */
 function useStdout() {
   if (!isUsed) process.stdout.on('error', endOnError);
   isUsed = true;
@@ -30,10 +30,7 @@ const print = (text) => new Promise((resolve) => useStdout().write(text, () => r
 /** The number of characters that are written at once. */
 const PIECE = 65_536;
 
-/**
- * Prints, piece by piece, an output that may be too long for one string.
- * @param {Iterable<string>} parts
- */
+/** Prints an output that may be too long for one string. @param {Iterable<string>} parts */
 async function printAll(parts) {
   let piece = '';
   for (const part of parts) {
@@ -45,7 +42,7 @@ async function printAll(parts) {
   await print(piece);
 }
 
-/** @returns {Promise<unknown>} resolves when all output is written */
+/** Resolves when all output is written. */
 function flush() {
   const streams = isUsed ? [process.stdout, process.stderr] : [process.stderr];
   return Promise.all(streams.map(flushStream));

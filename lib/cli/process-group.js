@@ -1,19 +1,16 @@
 'use strict';
 
 /**
- * Ends a command when this process is killed. On Windows that includes all processes that the
- * command started: ending only the cmd process of a batch file, for example, would not end the
- * programs that it runs. On Linux the kernel kills the command alone. Elsewhere nothing happens.
+ * Ends a command when this process is killed. On Windows, all processes that the command started
+ * end as well: the end of the cmd process of a batch file, for example, would not end the programs
+ * that it runs. On Linux, the kernel kills the command alone. Elsewhere nothing happens.
  */
 
 const process = require('node:process');
 
 const SYSTEMS = ['linux', 'win32'];
 
-/**
- * Returns undefined if there is no binary, because locks on a server work without it. The command
- * then survives this process.
- */
+/** Returns undefined if there is no binary, because locks on a server work without it. */
 function loadAddon() {
   if (!SYSTEMS.includes(process.platform)) return undefined;
   try {
@@ -23,25 +20,18 @@ function loadAddon() {
   }
 }
 
-/**
- * Makes all processes that this thread starts from now on members of the group.
- * @param {boolean} endsWithUs whether the group ends when this process ends for any reason
- */
+/** @param {boolean} endsWithUs whether commands that this thread starts later end with us */
 const keepProcessGroup = (endsWithUs) => loadAddon()?.keepProcessGroup(endsWithUs);
 
-/** On Windows, ends all processes of the group except this one. */
+/** On Windows, ends the command and all processes that it started. */
 const endProcessGroup = () => loadAddon()?.endProcessGroup();
 
-/**
- * Records which signal ends a child. It must be called directly after the child was started.
- * @param {number} child its process id
- */
+/** Must be called directly after the child was started. @param {number} child its process id */
 const watchChild = (child) => loadAddon()?.watchChild(child);
 
 /**
- * @returns {number} the signal that ended the child, even if Node.js has no name for it (a
- *   real-time signal) and reports the status 0; 0 if no signal ended the child, or the system is
- *   not Linux
+ * Returns the signal that ended the child on Linux, or 0. For a signal without a name (a real-time
+ * signal), Node.js itself reports only the status 0. @returns {number}
  */
 const signalOfChild = () => loadAddon()?.signalOfChild() ?? 0;
 

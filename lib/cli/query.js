@@ -15,23 +15,16 @@ const { STATUS } = require('./status.js');
 const { fingerprint, json, table } = require('./table.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
-/** @typedef {import('./bucket.js').Look} Look */
-/** @typedef {import('./status.js').Ending} Ending */
-/** @typedef {import('./arguments.js').ParsedCommand} ParsedCommand */
 /** @typedef {InstanceType<typeof OpenBucket>} OpenBucketType */
 
-/** The time between two queries. */
 const PERIOD_MS = 1000;
 
 /**
- * The result of a query, and how to show it.
- * @typedef {object} View
- * @property {DetailedSnapshot} state
- * @property {object} how options of `table`
- * @property {Record<string, unknown>} more members of `json`
+ * The result of a query, with options of `table` and further members for `json`.
+ * @typedef {{ state: DetailedSnapshot, how: object, more: Record<string, unknown> }} View
  */
 
-/** @param {ParsedCommand} request */
+/** @param {import('./arguments.js').ParsedCommand} request */
 async function query({ values }) {
   checkDirectory(values);
   const opened = new OpenBucket(values);
@@ -99,16 +92,13 @@ function circlesIn(state) {
   );
 }
 
-/** @param {Look} look */
+/** @param {import('./bucket.js').Look} look */
 const summaryOf = ({ bucket, failure, state }) =>
   failure
     ? { bucket, failure }
     : { bucket, held: state?.held.length, pending: state?.pending.length };
 
-/**
- * @param {View} view @param {boolean | undefined} asJson @param {string} [before]
- * @returns {Promise<void>} resolves when the view is written
- */
+/** @param {View} view @param {boolean | undefined} asJson @param {string} [before] */
 function printView(view, asJson, before = '') {
   return printAll(partsOf(view, asJson, before));
 }

@@ -6,10 +6,7 @@ const fs = require('node:fs');
 const profile = require('../profile/report.js');
 const { Failure, STATUS, say } = require('./status.js');
 
-/** @typedef {import('./status.js').Ending} Ending */
-/** @typedef {import('./arguments.js').ParsedCommand} ParsedCommand */
-
-/** @param {ParsedCommand} request @throws {Failure} for unusable files */
+/** @param {import('./arguments.js').ParsedCommand} request @throws {Failure} for unusable files */
 async function report({ name: file = '', more = [], values }) {
   const output = values.output ?? `${file.replace(/\.json$/, '')}.html`;
   const { requests, dropped } = makeReport([file, ...more], output);
@@ -29,7 +26,6 @@ function makeReport(files, output) {
   try {
     return profile.report(files, output);
   } catch (error) {
-    // Any other error is a fault of this program.
     if (error instanceof profile.ReportError) throw new Failure(STATUS.file, error.message);
     throw error;
   }

@@ -8,11 +8,7 @@ const { LATE, noAnswerFailure, within } = require('./bucket.js');
 /** @param {import('./arguments.js').ParsedCommand} request */
 const run = (request) => runUnderLock(request, requestLock);
 
-/**
- * Requests the lock, and runs the command if the lock is granted. Rejects if the request fails, or
- * if it may not wait and the server does not say in time whether the lock is available.
- * @type {import('./runner.js').RequestLock}
- */
+/** @type {import('./runner.js').RequestLock} */
 async function requestLock(runner) {
   let answer = () => {};
   /** @type {Promise<void>} */

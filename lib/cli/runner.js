@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The common part of `run`, `once` and `elect`: requests a lock, reports the holders that it waits
- * for, runs a command while the lock is held, and ends with the command's exit status or signal.
+ * The common part of `run`, `once` and `elect`: requests a lock, reports the holders for which the
+ * request waits, runs a command under the lock, and ends with the command's status or signal.
  */
 
 const process = require('node:process');
@@ -20,19 +20,18 @@ const { Failure, STATUS, say } = require('./status.js');
 /** @typedef {import('./status.js').Ending} Ending */
 /** @typedef {import('./arguments.js').ParsedCommand} ParsedCommand */
 
-/** How long a request that does not wait for the lock waits for the engine's answer. */
+/** The server must answer within this time if the request may not wait for the lock. */
 const PATIENCE_MS = 10_000;
-/** How long a query for the holders of the lock may take. */
+/** The time limit of a query for the holders of the lock. */
 const LOOK_MS = 1000;
-/** How long a request waits before the holders of the lock are reported. */
+/** The holders are reported if the request still waits after this time. */
 const REPORT_MS = 1000;
-/** The shortest time that the engine has to answer, even if the time limit is shorter. */
+/** The server has at least this time to answer, even if the time limit is shorter. */
 const LEAST_PATIENCE_MS = 1000;
 
 /**
- * The function with which a command requests the lock. It calls `runCommand` with the lock. Its
- * result says how the program ends if no command ran; undefined means that the lock was not
- * available.
+ * Requests the lock, and calls `runCommand` with it. The result says how the program ends if no
+ * command ran; undefined means that the lock was not available.
  * @typedef {(runner: Runner) => Promise<Ending | undefined | void>} RequestLock
  */
 
@@ -66,10 +65,7 @@ class Runner {
   #report;
   /** Settles when the command ends. @type {Promise<Ending> | undefined} */
   #ended;
-  /**
-   * Set when the program begins to end. From then on a grant runs no command, and a loss is not
-   * reported.
-   */
+  /** Set when the program begins to end: then a grant runs no command, and no loss is reported. */
   isOver = false;
 
   /**
@@ -95,7 +91,6 @@ class Runner {
     return this.#bucket.locks;
   }
 
-  /** The label that `query` shows. */
   get label() {
     const { label, command } = this.values;
     if (label !== undefined) return label;
@@ -106,7 +101,7 @@ class Runner {
     return this.values['if-available'] || this.values.timeout === 0;
   }
 
-  /** How long the engine may take to answer, in milliseconds; undefined for no limit. */
+  /** How long the server may take to answer, in milliseconds; undefined for no limit. */
   get patience() {
     const { at, timeout } = this.values;
     if (!at) return undefined;
@@ -114,7 +109,6 @@ class Runner {
     return timeout === undefined ? undefined : Math.max(timeout, LEAST_PATIENCE_MS);
   }
 
-  /** @returns {boolean} whether the lock was lost while the command ran */
   get isLost() {
     return this.#command.isLost;
   }
@@ -124,11 +118,7 @@ class Runner {
     return this.#ended?.then((ending) => (this.isLost ? { status: STATUS.lost } : ending));
   }
 
-  /**
-   * Requests the lock and runs the command.
-   * @param {RequestLock} requestLock
-   * @returns {Promise<Ending>} how the program ends
-   */
+  /** @param {RequestLock} requestLock @returns {Promise<Ending>} how the program ends */
   async execute(requestLock) {
     await this.#bucket.ready(this.patience);
     await this.#refuseToWaitForItself();
@@ -144,8 +134,8 @@ class Runner {
   }
 
   /**
-   * If a command had already ended, its status counts, because the signal came too late. A command
-   * of `once` is complete only when its name is marked as done, so the mark gets some time.
+   * If a command had already ended, its status counts, because the signal came too late. After a
+   * success, `once` must still mark the name as done, and gets CLOSING_MS for that.
    * @param {NodeJS.Signals} signal came while no command was running
    * @param {Promise<Ending>} work
    */
@@ -159,10 +149,7 @@ class Runner {
     return marked === LATE ? { signal } : marked;
   }
 
-  /**
-   * Runs the command, unless a signal arrived earlier.
-   * @param {any} lock null if not available
-   */
+  /** Runs the command, unless a signal arrived first. @param {any} lock null if not available */
   async runCommand(lock) {
     this.stopReporting();
     if (!lock || this.isOver || this.signals.hasFirstSignal) return undefined;
@@ -172,8 +159,8 @@ class Runner {
   }
 
   /**
-   * Called when the lock was lost and the command has ended, before the lock is requested again. A
-   * signal that the command received in the meantime was also meant for this program.
+   * Called before a lost lock is requested again. A signal that the command received while it ran
+   * was also meant for this program.
    */
   prepareNextTerm() {
     this.signals.repeatLastEnding();
@@ -182,7 +169,6 @@ class Runner {
     this.reportWaitLater();
   }
 
-  /** Reports the holders if the wait takes a while. */
   reportWaitLater() {
     const { quiet, verbose } = this.values;
     if (quiet || this.doesNotWait || !(verbose || process.stderr.isTTY)) return;
@@ -201,10 +187,7 @@ class Runner {
     this.#report = undefined;
   }
 
-  /**
-   * @returns {Promise<any>} the holders and waiters, or the error as `outage`; undefined if there
-   *   was no answer in time
-   */
+  /** Resolves to undefined if there was no answer in time. @returns {Promise<any>} */
   async #look() {
     const asked = this.locks.query({ name: this.name, details: true });
     try {
@@ -229,7 +212,7 @@ class Runner {
     throw new Failure(STATUS.usage, `${around}, so this one would wait forever.`, hint);
   }
 
-  /** @param {unknown} error why the request was not granted */
+  /** @param {unknown} error */
   #reportRefusal(error) {
     if (!(error instanceof LockTimeoutError)) throw toFailure(error);
     const seconds = this.values.timeout / 1000;

@@ -2,7 +2,7 @@
 
 /**
  * A terminal used as a screen that is repainted after changes. The terminal gets its previous
- * contents back however the program ends, except by SIGKILL.
+ * contents back however the program ends, except by SIGKILL or a crash.
  */
 
 const { CAUGHT } = require('./signals.js');
@@ -15,7 +15,7 @@ const CLEAR_BELOW = '\x1b[J';
 const CTRL_C = '\x03';
 const CTRL_D = '\x04';
 const ENDING_KEYS = ['q', 'Q', CTRL_C, CTRL_D];
-/** SIGBREAK occurs only on Windows. */
+/** SIGBREAK exists only on Windows. */
 const ENDING_SIGNALS = new Set([...CAUGHT, /** @type {NodeJS.Signals} */ ('SIGBREAK')]);
 
 class Screen {
@@ -24,21 +24,15 @@ class Screen {
   #paint;
   #isOpen = true;
   #end = /** @type {(signal?: NodeJS.Signals) => void} */ (() => {});
-  /**
-   * The painted text; undefined if the terminal may no longer show it.
-   * @type {string | undefined}
-   */
+  /** The painted text; undefined if the terminal may have lost it. @type {string | undefined} */
   #shown;
-  /**
-   * Resolves when the user ends the program: to the signal, or to undefined if a key was pressed.
-   */
+  /** Resolves when the user ends the program: to the signal, or to undefined after a key. */
   ended;
 
   /**
    * @param {NodeJS.ReadStream} input its key presses are read if it is a terminal
    * @param {NodeJS.WriteStream} output a terminal
-   * @param {() => void} paint called when the size has changed, or when the terminal may have lost
-   *   the contents
+   * @param {() => void} paint called if the size has changed or the contents may be lost
    */
   constructor(input, output, paint) {
     this.#input = input;
@@ -64,7 +58,7 @@ class Screen {
     this.#input.on('end', () => this.#end());
   }
 
-  /** The size in lines and columns. Some terminals do not know their size, and report 0. */
+  /** Some terminals do not know their size, and report 0. */
   get size() {
     const { columns, rows } = this.#output;
     return { columns: columns || 80, rows: rows || 24 };
@@ -85,10 +79,7 @@ class Screen {
     this.#paint();
   };
 
-  /**
-   * Sets up the terminal again when a stopped process continues, because the shell has changed the
-   * terminal's settings in between.
-   */
+  /** The shell changes the terminal's settings while this process is stopped. */
   #resume = () => {
     if (this.#input.isTTY) {
       this.#input.setRawMode(false);
@@ -105,7 +96,6 @@ class Screen {
     if (this.#input.isTTY) this.#input.setRawMode(false);
   };
 
-  /** Restores the terminal. */
   close() {
     this.#leave();
     process.off('exit', this.#leave);

@@ -12,10 +12,9 @@ const { constants } = require('node:os');
 const isWindows = process.platform === 'win32';
 
 /**
- * Every signal that ends a process and can be caught, with two exceptions. The first are signals
- * that Node.js ignores (SIGPIPE, SIGXFSZ) or cannot name (real-time signals). The second are
- * signals that report a fault of this program (SIGSEGV, SIGILL, SIGBUS, SIGFPE, SIGTRAP, SIGSYS):
- * if a handler returned, the fault would occur again, forever.
+ * Every signal that ends a process and can be caught, except those that Node.js ignores (SIGPIPE,
+ * SIGXFSZ) or cannot name (real-time signals). SIGSEGV, SIGILL, SIGBUS, SIGFPE, SIGTRAP and SIGSYS
+ * are left out as well: the fault that they report would occur again after the handler, forever.
  * @type {NodeJS.Signals[]}
  */
 const OF_UNIX = [
@@ -31,15 +30,9 @@ const OF_UNIX = [
   'SIGPROF',
   'SIGXCPU',
 ];
-/**
- * Other systems lack these signals, or ignore them if no handler is set. @type {NodeJS.Signals[]}
- */
+/** Other systems lack these signals, or ignore them by default. @type {NodeJS.Signals[]} */
 const OF_LINUX = ['SIGIO', 'SIGPWR', 'SIGSTKFLT'];
-/**
- * Ctrl-C, Ctrl-Break, and the closing of the console, which arrives as SIGHUP some seconds before
- * Windows kills the process.
- * @type {NodeJS.Signals[]}
- */
+/** SIGHUP means that the console was closed; Windows soon kills us. @type {NodeJS.Signals[]} */
 const OF_WINDOWS = ['SIGINT', 'SIGBREAK', 'SIGHUP'];
 
 const CAUGHT = isWindows
@@ -47,12 +40,9 @@ const CAUGHT = isWindows
   : [...OF_UNIX, ...(process.platform === 'linux' ? OF_LINUX : [])];
 /** A terminal sends these to all processes in its foreground. @type {NodeJS.Signals[]} */
 const OF_TERMINAL = ['SIGINT', 'SIGQUIT'];
-/** Signals that only ask a process to end. @type {NodeJS.Signals[]} */
+/** Signals with which users ask a process to end. @type {NodeJS.Signals[]} */
 const ENDING = ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGBREAK'];
-/**
- * Signals that make a process dump its core. A core dump of this process would be useless.
- * @type {NodeJS.Signals[]}
- */
+/** Signals that dump a core, which would be useless here. @type {NodeJS.Signals[]} */
 const CORE_DUMP_SIGNALS = [
   'SIGQUIT',
   'SIGILL',
@@ -69,10 +59,7 @@ const CORE_DUMP_SIGNALS = [
 /** On Windows, the exit status after a console event such as Ctrl-C. */
 const CONTROL_C_EXIT = 0xc000013a;
 
-/**
- * Whether this process is in the foreground of its terminal. If so, the command is, too, and
- * receives signals from the keyboard directly.
- */
+/** If this process is in the foreground of its terminal, the command is, too. */
 function isInForeground() {
   try {
     const stat = fs.readFileSync('/proc/self/stat', 'utf8');
@@ -85,15 +72,15 @@ function isInForeground() {
   }
 }
 
-/** On systems without /proc, `ps` shows which processes are in the foreground. */
+/** For systems without /proc: `ps` marks the processes in the foreground with a `+`. */
 function isInForegroundBySystem() {
   const { stdout } = spawnSync('ps', ['-o', 'stat=', '-p', `${process.pid}`], { encoding: 'utf8' });
   return stdout ? stdout.includes('+') : process.stdin.isTTY === true;
 }
 
 /**
- * Whether the command has received the signal as well. On Windows a console notifies all of its
- * processes, and sending a signal would kill the command.
+ * Whether the command has received the signal as well. On Windows the console notifies all of its
+ * processes, and Node.js would kill the command instead of sending it a signal.
  * @param {NodeJS.Signals} signal
  */
 const reachesCommandToo = (signal) =>
@@ -131,7 +118,6 @@ class Signals {
     }
   };
 
-  /** @returns {boolean} whether a signal came while no command was running */
   get hasFirstSignal() {
     return this.#first !== undefined;
   }
@@ -152,9 +138,9 @@ class Signals {
 }
 
 /**
- * Ends this process by a signal, as if the signal had not been caught. If the signal would dump a
- * core, or does not end the process (because it is the first process of a container), the process
- * exits with the status that shells report for the signal.
+ * Ends this process as if the signal had not been caught. If the signal would dump a core, or does
+ * not end the process (because it is the first process of a container), the process exits with the
+ * status that shells report for the signal.
  * @param {NodeJS.Signals} signal
  */
 function endBySignal(signal) {

@@ -9,9 +9,7 @@ const STATUS = {
   usage: 64,
   /** A file cannot be read or written, or has the wrong contents. */
   file: 66,
-  /** The locks cannot be reached. */
   unavailable: 69,
-  /** This program has a fault. */
   internal: 70,
   /** The lock was lost while the command ran. */
   lost: 75,
@@ -19,10 +17,7 @@ const STATUS = {
   notFound: 127,
 };
 
-/**
- * How a process ended: with an exit status, or by a signal.
- * @typedef {{ status: number, signal?: undefined } | { signal: NodeJS.Signals }} Ending
- */
+/** @typedef {{ status: number, signal?: undefined } | { signal: NodeJS.Signals }} Ending */
 
 /** Ends the program with a message and an exit status. */
 class Failure extends Error {
@@ -34,7 +29,7 @@ class Failure extends Error {
   }
 }
 
-/** Prints a line on stderr, where people read it. @param {string} line */
+/** Prints a line on stderr. @param {string} line */
 function say(line) {
   process.stderr.write(`web-locks: ${line}\n`);
 }

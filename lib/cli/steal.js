@@ -2,7 +2,7 @@
 
 /**
  * `web-locks steal`: shows the holders of a lock, asks for confirmation, takes the lock from them,
- * and passes it to the next waiter at once.
+ * and releases it at once for the next waiter.
  */
 
 const { createHash } = require('node:crypto');
@@ -14,10 +14,8 @@ const { describePlace, listOthers, lookAtOthersInUse } = require('./others.js');
 const { Failure, STATUS, say } = require('./status.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
-/** @typedef {import('./status.js').Ending} Ending */
-/** @typedef {import('./arguments.js').ParsedCommand} ParsedCommand */
 
-/** @param {ParsedCommand} request */
+/** @param {import('./arguments.js').ParsedCommand} request */
 async function steal({ name = '', values }) {
   if (!values.yes && !process.stdin.isTTY) {
     const message = 'steal asks for confirmation, but standard input is not a terminal.';
@@ -61,8 +59,8 @@ async function stealLock(bucket, name, { yes, label = 'web-locks steal' }) {
   }
   await locks.request(name, { steal: true, label }, () => {});
   await printAll(stolenLines(state));
-  // The errors of the former holders name this process, which will have ended by the time somebody
-  // looks for it. So its process id is printed.
+  // The errors of the former holders name this process, which will have ended when somebody looks
+  // for it, so its id is printed.
   say(`process ${process.pid} took lock ${quoted(name)} from them.`);
   return STATUS.ok;
 }
@@ -96,7 +94,7 @@ function showHolders(name, { held, pending }) {
   if (pending.length > 0) process.stderr.write(`Waiting requests: ${pending.length}.\n`);
 }
 
-/** If there is no answer, nothing is stolen. */
+/** Resolves to false if the input ends without an answer. */
 async function askToSteal() {
   process.stderr.write('Steal it from them? [y/N] ');
   const lines = createInterface({ input: process.stdin, terminal: false });

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Formats a snapshot as a table, with one line for each lock or request, or as JSON. A bucket has
- * up to a million requests, so the output is made piece by piece.
+ * Formats a snapshot as a table, with one line for each lock or request, or as JSON. A bucket can
+ * have a million requests, so the output is made piece by piece.
  */
 
 const { createHash } = require('node:crypto');
@@ -15,28 +15,21 @@ const { quotedIfNeeded } = require('./format.js');
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 
-/**
- * @typedef {LockDetails & { bucket?: string | null }} Entry its `bucket` is null in the default
- *   bucket
- */
+/** @typedef {LockDetails & { bucket?: string | null }} Entry null for the default bucket */
 
 /**
- * @typedef {object} Column
- * @property {string} title
- * @property {(entry: Entry, isHeld: boolean) => string} text
- * @property {boolean} [isNumber] whether it is aligned to the right
- * @property {boolean} [isElastic] whether its texts may be truncated
+ * A column of numbers is aligned to the right; the texts of an elastic column may be truncated.
+ * @typedef {{ title: string, text: (entry: Entry, isHeld: boolean) => string, isNumber?: boolean,
+ *   isElastic?: boolean }} Column
  */
 
 const GAP = '  ';
-/** The number of characters that are hashed at once. */
+/** Text is hashed in pieces of about this many characters. */
 const PIECE = 65_536;
 /** No column is narrowed to fewer characters. */
 const LEAST = 8;
 
-/**
- * @param {LockDetails} entry @returns {string} the mode, with units and priority if there are any
- */
+/** The mode, with units and priority if there are any. @param {LockDetails} entry */
 function modeOf({ mode, limit, weight, priority }) {
   const units = limit > 0 ? `shared ${weight}/${limit}` : mode;
   return priority ? `${units}, priority ${priority}` : units;
@@ -87,7 +80,7 @@ function columnsOf(character) {
 /** @param {string} text */
 const widthOf = (text) => [...text].reduce((sum, character) => sum + columnsOf(character), 0);
 
-/** @param {string} text @param {number} width @returns {string} a text that is no wider */
+/** @param {string} text @param {number} width */
 function cut(text, width) {
   if (widthOf(text) <= width) return text;
   let left = width - 1;
@@ -106,10 +99,7 @@ function padded(text, width, isNumber) {
   return isNumber ? space + text : text + space;
 }
 
-/**
- * Narrows the widest elastic columns until the table fits, or they have reached their least width.
- * @param {Column[]} shape @param {number[]} widths @param {number} columns
- */
+/** @param {Column[]} shape @param {number[]} widths @param {number} columns of the terminal */
 function narrowColumns(shape, widths, columns) {
   const total = () => widths.reduce((sum, width) => sum + width + GAP.length, -GAP.length);
   while (total() > columns) {
@@ -122,10 +112,7 @@ function narrowColumns(shape, widths, columns) {
 
 /** @typedef {{ entry: Entry, isHeld: boolean }} Row */
 
-/**
- * @param {DetailedSnapshot} state
- * @returns {Row[]} sorted by bucket and name; holders come before the queue
- */
+/** Sorts by bucket and name, with holders before waiters. @param {DetailedSnapshot} state */
 function rowsOf({ held, pending }) {
   /** @type {Row[]} */
   const rows = [];
@@ -145,14 +132,11 @@ const PLAIN = '\x1b[0m';
 
 /**
  * Yields the lines one by one, because all lines together can exceed the longest possible string.
+ * `columns` and `lines` are the size of the terminal, `about` is the queried place (` in …`),
+ * `notes` are printed below the table, and `isAll` adds a column for the bucket.
  * @param {DetailedSnapshot} state
- * @param {object} how
- * @param {number} [how.columns] of the terminal; unlimited by default
- * @param {number} [how.lines] the most lines to print; unlimited by default
- * @param {boolean} [how.color]
- * @param {string} [how.about] the queried place, ` in …`
- * @param {string[]} [how.notes] lines below the table
- * @param {boolean} [how.isAll] whether the state is of several buckets
+ * @param {{ columns?: number, lines?: number, color?: boolean, about?: string, notes?: string[],
+ *   isAll?: boolean }} how
  */
 function* table(state, { columns = Infinity, lines = Infinity, color = false, ...more }) {
   const { about = '', notes: others = [], isAll = false } = more;
@@ -215,10 +199,7 @@ function* json(state, now, more) {
   yield '}';
 }
 
-/**
- * @param {Row[]} rows @param {boolean} wanted true for locks, false for requests
- * @param {number} now
- */
+/** @param {Row[]} rows @param {boolean} wanted true for locks @param {number} now */
 function* jsonRows(rows, wanted, now) {
   let separator = '';
   for (const { entry, isHeld } of rows) {

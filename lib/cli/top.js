@@ -15,10 +15,7 @@ const { Signals } = require('./signals.js');
 const { STATUS } = require('./status.js');
 const { Web } = require('./web.js');
 
-/** @typedef {import('./arguments.js').ParsedCommand} ParsedCommand */
-/** @typedef {import('./status.js').Ending} Ending */
-
-/** @param {ParsedCommand} request */
+/** @param {import('./arguments.js').ParsedCommand} request */
 async function top(request) {
   const { values } = request;
   if (values.web) return serve(values);
@@ -42,10 +39,7 @@ async function serve(values) {
   }
 }
 
-/**
- * @param {import('./arguments.js').Values} values @returns {string} a description without a
- *   password
- */
+/** The description contains no password. @param {import('./arguments.js').Values} values */
 function describeBucket({ at, bucket, directory, name }) {
   const which = name === undefined ? 'Locks' : `The lock ${quoted(name)}`;
   const where = at ? `at ${serverOf(at)}` : `of this machine (${hostname()})`;

@@ -8,35 +8,24 @@ const { quotedIfNeeded } = require('./format.js');
 const { modeOf, rowsOf } = require('./table.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
-/** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 
-/** The most characters (UTF-16 code units) of a name or label. */
+/** Names and labels are truncated to this many UTF-16 code units. */
 const LONGEST = 1000;
-/**
- * The page gets at most this many locks and requests, and this many names; the rest is only
- * counted.
- */
+/** The page gets at most this many locks and requests; the rest is only counted. */
 const MOST = 10_000;
 
 /**
- * @typedef {object} Row
- * @property {boolean} isHeld
- * @property {number | null} age the length of the hold or the wait in milliseconds; null if unknown
- * @property {string} label
- * @property {number} pid
- * @property {string} host
- * @property {string} thread
- * @property {string} mode
- * @property {string} token
- * @typedef {object} Group
- * @property {string} [id] identifies a name that was truncated
- * @property {number} [names] the number of names that the group stands for, if not one
- * @property {string} name
- * @property {number} held
- * @property {number} pending
- * @property {number} limit 0 for no limit
- * @property {number} units of the limit that are held
- * @property {Row[]} rows the holders, then the queue
+ * A lock or a request. `age` is how long it has been held or has waited, in milliseconds; null if
+ * unknown.
+ * @typedef {{ isHeld: boolean, age: number | null, label: string, pid: number, host: string,
+ *   thread: string, mode: string, token: string }} Row
+ */
+
+/**
+ * The rows of a name: the holders, then the queue. `id` identifies a truncated name, `names` is the
+ * number of names if the group stands for several, and `limit` is 0 if there is none.
+ * @typedef {{ id?: string, names?: number, name: string, held: number, pending: number,
+ *   limit: number, units: number, rows: Row[] }} Group
  */
 
 /** @param {string} text @returns {string} one line */
@@ -60,7 +49,7 @@ const groupOf = (name) => ({
   rows: [],
 });
 
-/** @param {LockDetails} entry @param {boolean} isHeld */
+/** @param {import('../backend/contract.js').LockDetails} entry @param {boolean} isHeld */
 function rowOf(entry, isHeld) {
   const { threadId, threadName } = entry;
   const age = isHeld ? entry.held : entry.waited;
@@ -104,7 +93,7 @@ function groupsOf(state) {
   return all;
 }
 
-/** Describes holders that wait for each other. @param {DetailedSnapshot} state */
+/** @param {DetailedSnapshot} state */
 const notesOf = (state) => describeCircles(state).map((line) => line.slice(0, LONGEST));
 
 module.exports = { groupsOf, notesOf };

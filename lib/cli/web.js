@@ -1,10 +1,10 @@
 'use strict';
 
 /**
- * The server of `top --web`: a page, and the events that keep it live. The page only shows the
- * state. Names and labels can be private, and other users of the machine can also reach the
- * loopback address, so the path contains a secret. The check of the Host header prevents DNS
- * rebinding: requests of a site whose own name resolves to 127.0.0.1.
+ * The server of `top --web`: a page, and the events that keep it live. Names and labels can be
+ * private, and other users of the machine can also reach the loopback address, so the path contains
+ * a secret. The check of the Host header prevents DNS rebinding: requests of a site whose own name
+ * resolves to 127.0.0.1.
  */
 
 const { createHash, randomBytes, timingSafeEqual } = require('node:crypto');
@@ -14,19 +14,15 @@ const { assemble } = require('../page/assemble.js');
 const { EventClients } = require('./event-clients.js');
 const { Failure, STATUS } = require('./status.js');
 
-/** @typedef {import('node:http').IncomingMessage} IncomingMessage */
+/** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
 /** @typedef {import('node:http').ServerResponse} ServerResponse */
 
 const ADDRESS = '127.0.0.1';
-/**
- * The host names by which a browser on this machine, or at the other end of a tunnel, may address
- * the server.
- */
+/** The names by which a browser on this machine, or behind a tunnel, can address the server. */
 const HOSTS = [ADDRESS, 'localhost', '[::1]'];
 /** Browsers leave this port out of the Host header. */
 const USUAL_PORT = 80;
 
-/** The files of the page. */
 const PAGE = {
   folder: path.join(__dirname, 'page'),
   template: 'top.template',
@@ -57,21 +53,14 @@ class Web {
   /** @type {string[]} */
   #hosts = [];
 
-  /**
-   * @param {object} options
-   * @param {string} options.about names the locks that are shown
-   * @param {() => Promise<import('../backend/contract.js').DetailedSnapshot>} options.look
-   */
+  /** @param {{ about: string, look: () => Promise<DetailedSnapshot> }} options */
   constructor({ about, look }) {
     const data = JSON.stringify({ about }).replaceAll('<', '\\u003c');
     this.#page = assemble({ ...PAGE, more: { data } });
     this.#clients = new EventClients(look);
   }
 
-  /**
-   * @param {number} wanted 0 for any free port
-   * @returns {Promise<string>} the URL of the page
-   */
+  /** Resolves to the URL of the page. @param {number} wanted 0 for any free port */
   async listen(wanted) {
     await new Promise((resolve, reject) => {
       this.#server.once('error', (error) => reject(listenFailure(wanted, error)));
@@ -89,7 +78,7 @@ class Web {
     this.#server.closeAllConnections();
   }
 
-  /** @param {IncomingMessage} request @param {ServerResponse} response */
+  /** @param {import('node:http').IncomingMessage} request @param {ServerResponse} response */
   #handleRequest(request, response) {
     const { headers, method = '', url = '' } = request;
     if (!this.#hosts.includes(String(headers.host).toLowerCase())) {

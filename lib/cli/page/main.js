@@ -16,7 +16,7 @@ const STATUSES = {
   paused: 'paused',
 };
 
-/** The last state. `since` in each row is the time at which the hold or the wait began. */
+/** The last state. `since` is the time at which the hold or the wait of a row began. */
 let groups = [];
 /** The time at which the last state arrived; 0 before the first one. */
 let receivedAt = 0;
@@ -36,7 +36,6 @@ const ORDERS = {
 const oldest = ({ rows }) =>
   rows.reduce((least, { since }) => Math.min(least, since ?? Infinity), Infinity);
 
-/** @returns {(text: string | number) => boolean} returns whether a text contains the search text */
 function searchMatcher() {
   const text = element('search').value.trim().toLowerCase();
   return (value) => `${value}`.toLowerCase().includes(text);
@@ -73,7 +72,6 @@ function draw() {
   element('none').textContent = all.length > 0 || receivedAt === 0 ? '' : nothing;
 }
 
-/** @param {{ groups: object[], notes: string[] }} state its rows have an `age` */
 function handleState(state) {
   receivedAt = performance.now();
   groups = state.groups;
@@ -88,7 +86,6 @@ function handleState(state) {
   forgetMissing(new Set(groups.map(idOf)));
 }
 
-/** @param {string} next @param {string} [message] */
 function handleStatus(next, message = '') {
   const text = STATUSES[next].replace('%', () => message);
   if (status === 'live' && next !== 'live') stopped = performance.now();

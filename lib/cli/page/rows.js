@@ -32,7 +32,6 @@ let shown = new Map();
 /** The number of rows of each name that shows more than FEW. @type {Map<string, number>} */
 const wanted = new Map();
 let names = NAMES;
-/** Draws again; called after the number of rows has changed. */
 let redraw = () => {};
 
 const idOf = ({ id, name }) => id ?? name;
@@ -67,7 +66,6 @@ function setText(node, text) {
   if (node.title !== title) node.title = title;
 }
 
-/** @returns {object} the elements of a name, without rows */
 function makeGroup(id) {
   const body = document.createElement('tbody');
   body.role = 'rowgroup';
@@ -90,7 +88,6 @@ function makeGroup(id) {
   return { body, name, more, button, hint, rows: [] };
 }
 
-/** @returns {object} an empty row */
 function makeRow() {
   const row = document.createElement('tr');
   row.role = 'row';
@@ -120,7 +117,6 @@ function fillRow({ row, cells, state }, entry) {
   });
 }
 
-/** @returns {string} the numbers of holders and waiters, and the units of a semaphore */
 function summary({ held, pending, limit, units }) {
   const parts = [];
   if (limit > 0) parts.push(`${whole(units)} of ${plural(limit, 'unit')} held`);
@@ -130,7 +126,7 @@ function summary({ held, pending, limit, units }) {
   return parts.join(', ');
 }
 
-/** @param {object} group @param {object[]} entries the rows that match */
+/** @param {object} group @param {object[]} entries the rows that match the search */
 function draw(group, entries) {
   const id = idOf(group);
   const view = shown.get(id) ?? makeGroup(id);
@@ -157,10 +153,7 @@ function draw(group, entries) {
   return view;
 }
 
-/**
- * Shows these groups in their order, and nothing else.
- * @param {{ group: object, entries: object[] }[]} groups each with the rows that match
- */
+/** Shows these groups in their order, and nothing else. */
 function drawAll(groups) {
   const next = new Map();
   for (const { group, entries } of groups.slice(0, names)) {
@@ -177,7 +170,7 @@ function drawAll(groups) {
   element('more').textContent = `Show ${whole(Math.min(rest, NAMES))} more names`;
 }
 
-/** Forgets the names that no longer exist. @param {Set<string>} ids of the present names */
+/** @param {Set<string>} ids of the present names */
 function forgetMissing(ids) {
   for (const id of wanted.keys()) if (!ids.has(id)) wanted.delete(id);
 }

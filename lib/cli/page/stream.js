@@ -20,11 +20,7 @@ class Stream {
   #onStatus;
   #onState;
 
-  /**
-   * @param {(state: { groups: object[], notes: string[] }) => void} onState
-   * @param {(status: string, message?: string) => void} onStatus gets `live`, or the reason why the
-   *   page is not live
-   */
+  /** `onStatus` gets `live`, or the reason why the page is not live, and perhaps a message. */
   constructor(onState, onStatus) {
     this.#onState = onState;
     this.#onStatus = onStatus;
