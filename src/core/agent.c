@@ -171,8 +171,7 @@ void wlk_agent_free(struct wlk_agent *agent)
 
   wlk_mutex_lock(&agent->mutex);
   agent->terminating = true;
-  /* No other thread can post to this agent any more, because all its requests have ended. So `pins`
-   * only falls. */
+  /* All requests of the agent have ended, so no other thread posts to it: `pins` only falls. */
   while (agent->pins > 0) wlk_condition_wait(&agent->changed, &agent->mutex);
   wlk_mutex_unlock(&agent->mutex);
 

@@ -1,6 +1,4 @@
-/* Agents, with their events and wake-ups. An agent's mutex guards its events. A thread that needs
- * the mutex of a shard as well must take that one first. wlk_section_take_events takes the agent's
- * mutex only if there are events. */
+/* Agents, with their events and wake-ups (see section.h). */
 #ifndef WLK_AGENT_H
 #define WLK_AGENT_H
 
@@ -11,28 +9,25 @@
  * request's shard. */
 bool wlk_agent_post_event(struct wlk_request *request, enum wlk_news news, bool wake);
 
-/* Calls the wake function of an agent that is pinned, and unpins it. Threads: any, without a
- * mutex. */
+/* Wakes a pinned agent, and unpins it. Threads: any, without a mutex. */
 void wlk_agent_wake(struct wlk_agent *agent) WLK_EXCLUDES(agent->mutex);
 
 /* If the caller's own agent has events and no wake-up is under way, pins it and returns true: the
  * caller must wake it. */
 bool wlk_agent_pin_if_events(struct wlk_agent *agent) WLK_EXCLUDES(agent->mutex);
 
-/* Queues a grant event for each request of `granted`, a list of by_event, without a wake-up.
- * Threads: the agent's own, with the mutex of the requests' shard. */
+/* Posts grants to the requests of `granted`, a list of by_event, without a wake-up. Threads: the
+ * agent's own, with the mutex of the requests' shard. */
 void wlk_agent_queue_grants(struct wlk_agent *agent, struct wlk_link *granted)
     WLK_EXCLUDES(agent->mutex);
 
-/* Takes events off the agent's queue and appends them to `events`. Threads: the agent's own.
- *   woken    whether the call answers a wake-up, so that the next event causes another wake-up
- *   stolen   out: the requests that end with their event, chained by `by_event.next` */
+/* See wlk_agent_take_events. `*stolen` becomes the chain, by `by_event.next`, of the requests that
+ * end with their event. */
 void wlk_agent_drain(
     struct wlk_agent *agent, bool woken, struct wlk_events *events, struct wlk_link **stolen)
     WLK_EXCLUDES(agent->mutex);
 
-/* Drops the event of a request, if there is one. Threads: the agent's own, with the mutex of the
- * request's shard. */
+/* Drops the request's event, if any. Threads: the agent's own, with the mutex of the shard. */
 void wlk_agent_drop_event(struct wlk_request *request);
 
 void wlk_event_write(struct wlk_events *events, const struct wlk_request *request, uint8_t news);

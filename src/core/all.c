@@ -1,5 +1,5 @@
-/* The core as one translation unit, for the addon: the compiler then inlines across modules, which
- * makes a request 8 % cheaper. Tests build the modules one by one. */
+/* The core as one translation unit, which makes a request 8 % cheaper. Tests build the files one by
+ * one. */
 #if defined(_WIN32)
 #include "port_windows.c"
 #else

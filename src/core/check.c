@@ -49,7 +49,6 @@ static const char *check_held(const struct wlk_resource *resource)
   return NULL;
 }
 
-/* `grants` is the token of the shard's last lock. */
 static const char *check_tokens(const struct wlk_resource *resource, uint64_t grants)
 {
   uint64_t token = 0;
@@ -62,8 +61,6 @@ static const char *check_tokens(const struct wlk_resource *resource, uint64_t gr
   return NULL;
 }
 
-/* A request takes units only if it is shared and its resource has a limit, and at most that
- * limit. */
 static const char *check_weights(const struct wlk_resource *resource, const struct wlk_link *list)
 {
   EXPECT(resource->limit <= WLK_UNITS_MOST, "a limit is out of range");
@@ -114,8 +111,7 @@ static size_t label_count(const struct wlk_link *list)
   return count;
 }
 
-/* `levels` has the last request of each priority above 0, and the first of each priority below
- * 0. */
+/* See queue.h about levels. */
 static const char *check_order(const struct wlk_resource *resource)
 {
   const struct wlk_link *level = resource->levels.next;
@@ -137,7 +133,6 @@ static const char *check_order(const struct wlk_resource *resource)
   return NULL;
 }
 
-/* `writer` leads, in queue order, to the declared requests that are exclusive or have a weight. */
 static const char *check_writers(const struct wlk_resource *resource)
 {
   const struct wlk_declaration *writer = resource->writer;

@@ -1,5 +1,4 @@
-/* The check of the invariants of records.h, in tests and debug builds (WLK_CHECKS). Elsewhere it
- * compiles to nothing. */
+/* Checks the invariants of records.h, in tests and debug builds (WLK_CHECKS). */
 #ifndef WLK_CHECK_H
 #define WLK_CHECK_H
 
@@ -7,12 +6,11 @@
 
 #if defined(WLK_CHECKS)
 
-/* Checks everything that `process` knows. Returns NULL, or a sentence that says which invariant is
- * broken. Threads: no other thread may be inside a call of the core. Cost: O(locks and
- * requests). */
+/* Returns NULL, or a sentence that says which invariant is broken. Threads: no other thread may be
+ * inside a call of the core. */
 const char *wlk_check(struct wlk_process *process);
 
-/* Checks the shard at the end of a critical section. If an invariant is broken, aborts the program.
+/* If an invariant is broken, aborts the program.
  *   whole   whether the caller also has the process's mutex */
 void wlk_check_or_stop(struct wlk_process *process, const struct wlk_shard *shard, bool whole)
     WLK_REQUIRES(shard->mutex);

@@ -34,8 +34,7 @@ static bool leaves_room(const struct wlk_request *lock, uint64_t room)
   return lock->mode == WLK_SHARED && room != ALL && lock->weight + room <= lock->resource->limit;
 }
 
-/* If the locks inside which the asker was made leave it too few units of its own resource, returns
- * the first of these locks. */
+/* If the locks inside which the asker was made leave it too few units, returns the first one. */
 static struct wlk_request *find_outer_without_room(const struct wlk_declaration *asker)
 {
   const struct wlk_request *request = asker->request;
@@ -50,8 +49,7 @@ static struct wlk_request *find_outer_without_room(const struct wlk_declaration 
   return units > request->resource->limit ? first : NULL;
 }
 
-/* Returns whether the asker would overtake a request inside `lock`, which would then wait for the
- * asker. */
+/* A request that the asker overtakes would wait for the asker. */
 static bool has_overtaken_inside(
     const struct wlk_declaration *asker, const struct wlk_declaration *lock)
 {
@@ -63,8 +61,7 @@ static bool has_overtaken_inside(
   return false;
 }
 
-/* Appends the requests inside `lock` that the search has not visited yet to the list that ends at
- * `*end`. */
+/* Appends the requests that the search has not visited yet to the list that ends at `*end`. */
 static void append_inner_requests(
     struct wlk_declaration *waiting, struct wlk_declaration *lock, struct wlk_declaration **end)
 {

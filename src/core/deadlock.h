@@ -23,8 +23,7 @@
  * new request with a higher priority waits for, because the new request overtakes it. The search
  * counts overtaken requests as waiting for the new one.
  *
- * The search visits each request and lock that it reaches once, and costs O(locks held) for each
- * request; on a name with a limit, also O(declared requests ahead of it). */
+ * For the costs, see wlk_request_a_lock. */
 #ifndef WLK_DEADLOCK_H
 #define WLK_DEADLOCK_H
 

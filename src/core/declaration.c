@@ -7,7 +7,6 @@
 /* A request that is not in the queue yet comes after all requests of its priority. */
 #define LAST UINT64_MAX
 
-/* Skips locks that declare nothing. */
 static void set_nesting(
     struct wlk_declaration *inner, struct wlk_request *const *locks, uint32_t count)
 {
@@ -51,7 +50,6 @@ const uint16_t *wlk_declaration_label(const struct wlk_declaration *declaration)
 
 #define WRITER_OF(link) WLK_ITEM(link, struct wlk_declaration, by_writer)
 
-/* Only a request that is exclusive or has a weight is in the ring. */
 static void insert_writer(struct wlk_declaration *declaration)
 {
   struct wlk_resource *resource = declaration->request->resource;

@@ -1,6 +1,5 @@
-/* Declarations: the data that a request has beyond its record (a label, a priority), and which
- * declared requests are pending inside which locks. A link between a lock and a request inside it
- * can be removed in O(1) from either side. A request that declares nothing pays nothing. */
+/* Declarations: the optional data of a request (a label, a priority), and which declared requests
+ * are pending inside which locks. */
 #ifndef WLK_DECLARATION_H
 #define WLK_DECLARATION_H
 
@@ -12,8 +11,7 @@ struct wlk_declaration *wlk_declaration_new(
 
 const uint16_t *wlk_declaration_label(const struct wlk_declaration *declaration);
 
-/* Returns whether `one` is ahead of `other` in their queue. A request that is not in the queue yet
- * comes after all requests of its priority. */
+/* A request that is not in the queue yet comes after all requests of its priority. */
 static inline bool wlk_is_ahead(
     const struct wlk_declaration *one, const struct wlk_declaration *other)
 {
@@ -21,18 +19,17 @@ static inline bool wlk_is_ahead(
                                           : one->priority > other->priority;
 }
 
-/* Marks a declaring request as pending. Cost: O(locks inside which it was made + declared requests
- * in the queue with a lower priority). */
+/* Call this when a request becomes pending. Cost: O(locks inside which it was made + declared
+ * requests in the queue with a lower priority). */
 void wlk_declare(struct wlk_process *process, struct wlk_request *request)
     WLK_REQUIRES(process->mutex);
 
-/* Undoes wlk_declare when a request is granted or ends. Must be called before the request loses its
- * resource. Cost: O(locks inside which it was made). */
+/* Undoes wlk_declare when a request is granted or ends. The request must still have its resource.
+ * Cost: O(locks inside which it was made). */
 void wlk_withdraw_declaration(struct wlk_process *process, struct wlk_request *request)
     WLK_REQUIRES(process->mutex);
 
-/* Removes the links between a lock that ends and the requests inside it. Cost: O(requests inside
- * it). */
+/* Call this when a lock ends. Cost: O(requests inside it). */
 void wlk_unlink_inner_requests(struct wlk_process *process, struct wlk_request *lock)
     WLK_REQUIRES(process->mutex);
 

@@ -1,9 +1,5 @@
 /* The grant rule of one name, for the core and the host scope: which requests a set of held locks
- * admits. An exclusive lock admits none. Shared locks admit shared requests while the units of all
- * of them add up to at most the limit of the name; without a limit, units and limit are 0.
- *
- * The core keeps its locks in lists of pointers, the host scope in lists of offsets. Both describe
- * a set of locks by the three values of wlk_held_set.
+ * admits. Without a limit, units and limit are 0.
  *
  * Section 2.5: https://www.w3.org/TR/2023/WD-web-locks-20230105/#lock-request-grantable */
 #ifndef WLK_HELD_SET_H
@@ -25,7 +21,6 @@ static inline void wlk_held_set_add(struct wlk_held_set *set, bool exclusive, ui
   set->units += weight;
 }
 
-/* Returns whether a request can be held together with the set. */
 static inline bool wlk_held_set_admits(
     struct wlk_held_set set, bool exclusive, uint32_t weight, uint32_t limit)
 {

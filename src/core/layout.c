@@ -1,7 +1,6 @@
 /* The layout of the structs that copies of the package share (records.h), written down a second
- * time. A change of a struct does not compile until WLK_ABI is raised and this file has the new
- * layout. The sizes of mutexes and pointers differ between platforms; the order, types and number
- * of fields do not. */
+ * time: a change of a struct does not compile until WLK_ABI is raised and this file has the new
+ * layout. */
 #include "records.h"
 
 /* Tests build a copy of the core with this ABI number. */
@@ -20,8 +19,8 @@ _Static_assert(
   _Static_assert(                                                                                  \
       sizeof(((struct type *)0)->field) == sizeof(((struct type##_8 *)0)->field), RAISE(type))
 
-/* The list has one value for each field: -Wextra, an error here, reports a field without one, even
- * a field that fits into padding. */
+/* The arguments have one value for each field, because -Wextra, an error here, reports a missing
+ * value even if the new field fits into padding. */
 #define WHOLE(type, ...)                                                                           \
   _Static_assert(                                                                                  \
       sizeof((struct type){__VA_ARGS__}) == sizeof(struct type##_8) &&                             \
@@ -112,7 +111,6 @@ SAME(wlk_process, managers);
 SAME(wlk_process, searches);
 SAME(wlk_process, declared);
 SAME(wlk_process, shards);
-/* These two fields must stay in place in every version. */
 _Static_assert(offsetof(struct wlk_process, magic) == 0, "the magic words have moved");
 _Static_assert(offsetof(struct wlk_process, abi) == 16, "the number of the layout has moved");
 
@@ -306,7 +304,6 @@ SAME(wlk_declaration, through);
 SAME(wlk_declaration, nesting_count);
 AT(wlk_declaration, nesting);
 
-/* The fields store these numbers. */
 _Static_assert(
     WLK_EXCLUSIVE == 0 && WLK_SHARED == 1 && WLK_STATE_PENDING == 0 && WLK_STATE_HELD == 1 &&
         WLK_STATE_STOLEN == 2 && WLK_NEWS_GRANTED == 1 && WLK_NEWS_STOLEN == 2 &&

@@ -1,8 +1,6 @@
 /* Intrusive, circular, doubly linked lists. A list is a `struct wlk_link`; while it is empty, it is
  * its own neighbour. An item has one link for each list that it can be in. If the item is in no
- * list, the link is its own neighbour as well, and removing it is harmless. Every operation is O(1)
- * and allocates nothing. Threads: the caller must hold the lock that guards the list, or be its
- * only user. */
+ * list, the link is its own neighbour as well, and removing it is harmless. */
 #ifndef WLK_LIST_H
 #define WLK_LIST_H
 

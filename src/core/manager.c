@@ -96,7 +96,6 @@ static bool is_grantable(const struct wlk_request *request)
   return wlk_held_set_admits(set, request->mode == WLK_EXCLUSIVE, request->weight, resource->limit);
 }
 
-/* The process's mutex guards declarations. */
 static void declare(struct wlk_section *section, struct wlk_request *request)
     WLK_REQUIRES(section->shard->mutex)
 {
@@ -129,7 +128,7 @@ static void uncount_request(struct wlk_part *part, const struct wlk_request *req
   part->name_units -= wlk_label_length(request);
 }
 
-/* The request must be grantable, and in no list of its resource yet. */
+/* The request must be in no list of its resource. */
 static void grant(struct wlk_section *section, struct wlk_request *request)
     WLK_REQUIRES(section->shard->mutex)
 {
@@ -140,8 +139,8 @@ static void grant(struct wlk_section *section, struct wlk_request *request)
   request->state = WLK_STATE_HELD;
 }
 
-/* Ends a lock, or a request that passes. It must have left the lists of its resource, and stays in
- * its agent's list until the agent takes the event. */
+/* Ends a lock, or a request that passes, which must have left the lists of its resource. It stays
+ * in its agent's list until the agent takes the event. */
 static void revoke_lock(
     struct wlk_section *section, struct wlk_request *request, struct wlk_agent *thief,
     enum wlk_news news) WLK_REQUIRES(section->shard->mutex)
@@ -185,16 +184,13 @@ static WLK_RARE void steal_the_held_locks(
   resource->units = 0;
 }
 
-/* Only a request that was made inside a lock, or that overtakes other requests, can close a
- * cycle. */
 static bool can_close_a_cycle(const struct wlk_request *request)
 {
   return wlk_declares(request) &&
          (request->declaration->nesting_count > 0 || wlk_queue_would_overtake(request));
 }
 
-/* Returns whether the request would close a cycle. If the cycle fits into `cycle`, writes it
- * there. */
+/* If the request would close a cycle, returns true, and writes the cycle if it fits. */
 static WLK_RARE bool find_cycle(
     struct wlk_section *section, struct wlk_request *request, struct wlk_cycle *cycle)
     WLK_REQUIRES(section->shard->mutex)
@@ -207,7 +203,7 @@ static WLK_RARE bool find_cycle(
   return true;
 }
 
-/* The first shared request of a name sets its limit. Returns whether this request has set it. */
+/* Returns whether this is the first shared request of the name, which sets the limit. */
 static bool set_limit(const struct wlk_request *request, uint32_t limit)
 {
   struct wlk_resource *resource = request->resource;
@@ -223,8 +219,8 @@ static void unset_limit(struct wlk_resource *resource)
   resource->limit_is_set = false;
 }
 
-/* Returns why a request that would have to wait is refused, or WLK_OK. Changes nothing. Without the
- * mutexes of all shards, WLK_DEADLOCK only means that the request may close a cycle. */
+/* Returns why a request that would have to wait is refused, or WLK_OK. Without the mutexes of all
+ * shards, WLK_DEADLOCK only means that the request may close a cycle. */
 static enum wlk_status find_refusal(
     struct wlk_section *section, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_cycle *cycle) WLK_REQUIRES(section->shard->mutex)
@@ -248,8 +244,8 @@ static void enqueue(struct wlk_section *section, struct wlk_request *request)
  *
  * The specification enqueues every request and then processes the queue. Between critical sections
  * the head of a queue is never grantable, so only the new request can be: it is granted at once, or
- * enqueued. A theft releases all locks of the name and then is first in the queue. If a request is
- * refused, other requests hold the resource or wait for it, so the resource stays. */
+ * enqueued. A refused request leaves the resource in place, because other requests hold it or wait
+ * for it. */
 static enum wlk_status request_a_lock(
     struct wlk_section *section, struct wlk_manager *manager, struct wlk_request *request,
     enum wlk_option option, const struct wlk_extra *extra, struct wlk_cycle *cycle,
@@ -291,8 +287,7 @@ static enum wlk_status request_a_lock(
   return WLK_GRANTED;
 }
 
-/* If another attempt follows, takes no events, because the events of the next attempt would
- * overwrite them. */
+/* Takes no events if another attempt follows, whose events would overwrite them. */
 static void leave_attempt(struct wlk_section *section, bool again, struct wlk_events *events)
     WLK_RELEASES(section->shard->mutex)
 {
@@ -323,7 +318,7 @@ static enum wlk_status try_request_whole(
   return status;
 }
 
-/* A request that may close a cycle is tried again with the mutexes of all shards, until `cycle` has
+/* Tries a request that may close a cycle again with the mutexes of all shards, until `cycle` has
  * enough memory. Between two attempts the cycle can change or disappear. */
 static enum wlk_status request_until_decided(
     struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
@@ -361,9 +356,7 @@ enum wlk_status wlk_request_a_lock(
   return status;
 }
 
-/* Section 4.2: https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock
- * Section 4.3: https://www.w3.org/TR/2023/WD-web-locks-20230105/#abort-the-request
- * Also ends the request. */
+/* The common part of sections 4.2 and 4.3, which also ends the request. */
 static void remove_from_resource(struct wlk_section *section, struct wlk_request *request)
     WLK_REQUIRES(section->shard->mutex)
 {
@@ -392,7 +385,7 @@ static WLK_RARE enum wlk_status end_stolen(
   return passed ? WLK_OK : WLK_STOLEN;
 }
 
-/* If `keep` is not 0, marks the name for that many milliseconds. */
+/* If `keep` is 0, marks nothing. */
 static enum wlk_status release(struct wlk_request *lock, uint64_t keep, struct wlk_events *events)
 {
   struct wlk_section section;
@@ -417,7 +410,6 @@ enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events
   return release(lock, 0, events);
 }
 
-/* `unused` is as in wlk_mark_find_or_add. */
 static enum wlk_status prepare_mark(
     struct wlk_request *lock, struct wlk_entry **unused, uint32_t *length,
     struct wlk_events *events)
@@ -470,8 +462,7 @@ enum wlk_status wlk_abort_the_request(struct wlk_request *request, struct wlk_ev
   } else if (request->passes) {
     wlk_section_end_request(&section, request);
   } else {
-    /* Takes no events, because an event could end the request that the caller is about to
-     * release. */
+    /* An event could end the request that the caller must release, so no events are taken. */
     status = request->state == WLK_STATE_HELD ? WLK_GRANTED : WLK_STOLEN;
   }
   wlk_leave(&section);
@@ -506,8 +497,7 @@ static void add_own_lock(struct own_locks *own, struct wlk_request *request)
 }
 
 /* If the blocking thread's own locks and earlier requests exclude `request` or a request ahead of
- * it, `request` would wait for its own thread: returns the first of them. Otherwise returns
- * NULL. */
+ * it, `request` would wait for its own thread: returns the first of these locks and requests. */
 static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
 {
   const struct wlk_resource *resource = request->resource;
@@ -527,8 +517,7 @@ static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
   return NULL;
 }
 
-/* Returns whether the thread would wait for itself. If the cycle fits into `cycle`, writes it
- * there. */
+/* If the thread would wait for itself, returns true, and writes the cycle if it fits. */
 static bool find_own_cycle(
     struct wlk_section *section, struct wlk_request *request, struct wlk_cycle *cycle)
     WLK_REQUIRES(section->shard->mutex)
@@ -541,8 +530,8 @@ static bool find_own_cycle(
   return true;
 }
 
-/* Returns WLK_DEADLOCK if the thread would wait for itself. It ends the request only if the whole
- * cycle fits into `cycle`; otherwise the caller makes `cycle` larger and calls again. */
+/* Returns WLK_DEADLOCK if the thread would wait for itself. Ends the request only if the cycle was
+ * written; otherwise the caller makes `cycle` larger and calls again. */
 static enum wlk_status refuse_to_block(
     struct wlk_request *request, struct wlk_cycle *cycle, struct wlk_events *events)
 {
@@ -596,7 +585,6 @@ static enum wlk_status wait_for_the_lock(
   if (request->state == WLK_STATE_STOLEN) {
     status = end_stolen(&section, request, events);
   } else if (request->state == WLK_STATE_HELD) {
-    /* The result of the call replaces the event. */
     wlk_agent_drop_event(request);
     events->token = request->token;
     status = WLK_GRANTED;
@@ -624,8 +612,6 @@ enum wlk_status wlk_wait_for_the_lock(
   return wait_for_the_lock(request, timeout, events);
 }
 
-/* Every request ends in a critical section of its own, so other threads can see a state in which
- * only some requests of the agent have ended. */
 static void end_in_a_section(struct wlk_request *request, bool only_if_pending)
 {
   struct wlk_section section;

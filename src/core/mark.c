@@ -21,7 +21,7 @@ static struct wlk_mark *mark_of(const struct wlk_resource *resource)
   return entry ? WLK_ITEM(entry, struct wlk_mark, entry) : NULL;
 }
 
-/* Returns whether the lock for which the mark was last prepared is still held. */
+/* The lock is the one for which the mark was last prepared. */
 static bool is_lock_held(const struct wlk_part *part, const struct wlk_mark *mark)
 {
   const struct wlk_entry *entry = wlk_table_find(&part->resources, &mark->entry);

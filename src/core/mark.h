@@ -1,16 +1,14 @@
 /* Marks: names that wlk_release_and_mark has marked, each for a time that wlk_port_now measures. A
  * mark must be prepared for a lock before it is set, and its memory stays while that lock is held.
- * There is no timer. Instead, inserting a mark also checks two older marks in turn, and drops those
- * that are over and can no longer be set. So there are at most about twice as many marks as needed,
- * and an old mark stays until new marks are inserted. Threads: the caller must have the mutex of
- * the shard, except for wlk_mark_new and wlk_marks_free. */
+ * There is no timer: inserting a mark drops up to two older marks that are over and can no longer
+ * be set, so there are at most about twice as many marks as needed. Threads: the caller must have
+ * the mutex of the shard, except for wlk_mark_new and wlk_marks_free. */
 #ifndef WLK_MARK_H
 #define WLK_MARK_H
 
 #include "section.h"
 
-/* Allocates a mark for a name of `length` code units, in no table yet. Returns NULL if out of
- * memory. */
+/* The mark is for a name of `length` code units, in no table yet. Returns NULL if out of memory. */
 struct wlk_entry *wlk_mark_new(uint32_t length);
 
 /* Finds or inserts the mark for the name of a held lock, and prepares it for that lock unless the
@@ -29,7 +27,7 @@ bool wlk_mark_set(const struct wlk_request *lock, uint64_t keep);
 
 void wlk_marks_free(struct wlk_entry *marks);
 
-/* Frees the marks of a manager. No other thread may be able to find the manager any more. */
+/* Frees all marks. No other thread may be able to find the manager. */
 void wlk_marks_clear(struct wlk_manager *manager);
 
 #endif

@@ -71,8 +71,7 @@ static WLK_RARE void return_to_batch(void *item, uint32_t place, uint32_t size)
 {
   struct batch *batch = (struct batch *)(void *)((char *)item - (size_t)place * size) - 1;
   poison_item(item, size);
-  /* The thread that frees the batch must see what other threads wrote to its items, so the
-   * subtraction acquires and releases. */
+  /* acq_rel: the thread that frees the batch must see what other threads wrote to its items. */
   if (atomic_fetch_sub_explicit(&batch->out, 1, memory_order_acq_rel) > 1) return;
   ASAN_UNPOISON_MEMORY_REGION(batch + 1, (size_t)BATCH * size);
   wlk_free(batch);

@@ -1,7 +1,6 @@
 /* Pools: memory for items of one size, allocated in batches. A pool keeps up to `most` returned
  * items. Further items go back to their batch, which is freed when it has all its items. An item
- * may return to another pool of the same size. AddressSanitizer reports the use of an item that is
- * not taken, and checked builds overwrite such an item. Threads: one at a time for each pool. */
+ * may return to another pool of the same size. Threads: one at a time for each pool. */
 #ifndef WLK_POOL_H
 #define WLK_POOL_H
 
@@ -21,13 +20,13 @@ struct wlk_pool {
 
 void wlk_pool_init(struct wlk_pool *pool, uint32_t size, uint32_t most);
 
-/* Takes an item: memory with any content, aligned to 8 bytes. Returns NULL if out of memory.
- *   place    out: the item's index in its batch, for wlk_pool_give */
+/* Returns memory with any content, aligned to 8 bytes, or NULL if out of memory. `*place` becomes
+ * the item's index in its batch, for wlk_pool_give. */
 void *wlk_pool_take(struct wlk_pool *pool, uint8_t *place);
 
 void wlk_pool_give(struct wlk_pool *pool, void *item, uint8_t place);
 
-/* Frees all kept items. Items that are taken may still return, to this pool or to another one. */
+/* Frees all kept items. Items that are taken may still return. */
 void wlk_pool_clear(struct wlk_pool *pool);
 
 #endif

@@ -1,6 +1,5 @@
-/* The port of the core to the operating system. port_posix.c and port_windows.c implement it; only
- * these three files have an `#if` for systems. The WLK_ annotations let clang prove the locking
- * rules (`-Wthread-safety`), and other compilers ignore them. */
+/* The port of the core to the operating system, implemented by port_posix.c and port_windows.c. The
+ * WLK_ annotations let clang prove the locking rules (`-Wthread-safety`). */
 #ifndef WLK_PORT_H
 #define WLK_PORT_H
 
@@ -21,15 +20,15 @@
 #define WLK_ASSERTS(mutex)  WLK_ANNOTATION(assert_capability(mutex))
 #define WLK_UNCHECKED       WLK_ANNOTATION(no_thread_safety_analysis)
 
-/* Keeps a function that is rarely called out of the code of its callers. */
+/* Keeps a function that is rarely called from being inlined. */
 #if defined(__GNUC__)
 #define WLK_RARE __attribute__((noinline, cold))
 #else
 #define WLK_RARE
 #endif
 
-/* Batches and caches have the ordinary capacity. In a test build (WLK_SMALL) they have the least
- * possible capacity, so that tests reach the code for full ones. */
+/* In a test build (WLK_SMALL), batches and caches have the least possible capacity, so that tests
+ * reach the code for full ones. */
 #if defined(WLK_SMALL)
 #define WLK_CAPACITY(ordinary, least) (least)
 #else
@@ -106,44 +105,39 @@ void wlk_condition_wait(struct wlk_condition *condition, struct wlk_mutex *mutex
     WLK_REQUIRES(*mutex);
 void wlk_condition_broadcast(struct wlk_condition *condition);
 
-/* Makes a condition for waits with a time limit. The condition must not move in memory. Returns
- * false if out of memory. */
+/* The condition must not move in memory. Returns false if out of memory. */
 bool wlk_condition_init(struct wlk_condition *condition);
 void wlk_condition_destroy(struct wlk_condition *condition);
 
-/* Waits as wlk_condition_wait does, for at most `timeout` milliseconds, on a condition from
- * wlk_condition_init. Changes of the wall clock have no effect. */
+/* Waits for at most `timeout` milliseconds, on a condition from wlk_condition_init. Changes of the
+ * wall clock have no effect. */
 void wlk_condition_wait_for(
     struct wlk_condition *condition, struct wlk_mutex *mutex, uint64_t timeout)
     WLK_REQUIRES(*mutex);
 
-/* Returns milliseconds of a clock that only goes forward. If `exact` is false, the call is cheaper
- * and the time is a few milliseconds off. */
+/* Returns milliseconds. If `exact` is false, the call is cheaper and the time a few milliseconds
+ * off. */
 uint64_t wlk_port_now(bool exact);
 
-/* Returns the milliseconds of a clock that cannot be set and also runs while the machine sleeps;
- * negative if the system has no such clock. The result never decreases, even between threads. */
+/* See wlk_continuous_now. The result never decreases, even between threads. */
 double wlk_port_continuous_now(void);
 
-/* Fills `size` bytes (at most 256) with unpredictable values. Returns false if the system provides
- * none. */
+/* Fills `size` bytes (at most 256). Returns false if the system provides no random values. */
 bool wlk_port_random(void *bytes, size_t size);
 
-/* Gives free memory of the C library back to the system, if the library does not do that by
- * itself. */
+/* See wlk_process_trim. */
 void wlk_port_trim(void);
 
-/* Returns what the first loaded module (shared library, addon) shares under `symbol`: the same for
+/* Finds what the first loaded module (shared library, addon) shares under `symbol`: the same for
  * every caller while the process lives. The caller's module stays loaded from then on.
  *   own      what the caller's module shares, in static memory of that module
- *   symbol   the name of a `void *` variable that every such module exports, and that holds its
- *            `own`
+ *   symbol   the name of a `void *` variable that every such module exports, which holds its `own`
  *   returns  the `own` of the first module; NULL if that module is unknown
  *   threads  any, at the same time: the dynamic loader or the kernel decides which is first */
 void *wlk_port_find_first_shared(void *own, const char *symbol);
 
-/* Writes the path of the module that contains `address` (UTF-8, NUL-terminated, truncated to `size`
- * bytes), or an empty string if the path is unknown. */
+/* Writes the path of the module that contains `address`, or an empty string if the path is unknown;
+ * see wlk_process_path. */
 void wlk_port_module_path(const void *address, char *path, size_t size);
 
 #endif

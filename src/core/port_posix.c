@@ -1,5 +1,4 @@
-/* Every libc that we build for has dladdr and RTLD_DEFAULT, but POSIX does not, so this macro must
- * request them. */
+/* Requests dladdr and RTLD_DEFAULT, which POSIX does not have. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
@@ -18,7 +17,7 @@
 #include <mach/mach_time.h>
 #endif
 
-/* The longest wait in milliseconds. It is short enough that sums of times do not overflow. */
+/* Milliseconds, short enough that sums of times do not overflow. */
 #define LONGEST_WAIT (UINT64_C(1000) * 60 * 60 * 24)
 
 void wlk_mutex_lock(struct wlk_mutex *mutex) WLK_UNCHECKED
@@ -128,8 +127,8 @@ void wlk_port_trim(void)
  * copy finds the one that was loaded first. RTLD_NODELETE does nothing there; the open handle keeps
  * the module.
  *
- * Even within a copy, the name of the exported variable leads to the variable of the first copy, so
- * the caller passes the address of its own static state as `own`. */
+ * Even within a copy, the exported variable's name leads to the variable of the first copy, so the
+ * caller passes `own` as an address. */
 void *wlk_port_find_first_shared(void *own, const char *symbol)
 {
   Dl_info module;

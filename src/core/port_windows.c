@@ -85,7 +85,7 @@ static HMODULE module_of(const void *address, DWORD flags)
   return GetModuleHandleExW(flags, (LPCWSTR)address, &module) ? module : NULL;
 }
 
-/* The heap of Windows gives free memory back by itself. */
+/* The Windows heap returns free memory by itself. */
 void wlk_port_trim(void) {}
 
 /* A mapping named after the process has the pointer of the first copy. The kernel creates or finds

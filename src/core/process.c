@@ -2,8 +2,7 @@
 
 #include <string.h>
 
-/* Only the state of the first loaded copy is used. Other copies find it by the exported
- * variable. */
+/* Only the first loaded copy's state is used; other copies find it by the exported variable. */
 static struct wlk_process own_process = WLK_PROCESS_INIT;
 WLK_EXPORTED extern void *web_locks_process;
 void *web_locks_process = &own_process;

@@ -10,7 +10,7 @@ static int32_t priority_at(const struct wlk_link *link)
 bool wlk_queue_would_be_first(const struct wlk_request *request)
 {
   const struct wlk_resource *resource = request->resource;
-  /* If there are no levels, the first request has priority 0 and need not be read. */
+  /* Without levels, the first request has priority 0 and need not be read. */
   if (wlk_list_is_empty(&resource->levels)) return wlk_priority(request) > 0;
   return wlk_priority(request) > priority_at(resource->queue.next);
 }

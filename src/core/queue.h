@@ -15,11 +15,10 @@
 
 #include "records.h"
 
-/* Returns whether a request that is not in its queue yet would be the first one there. The queue
- * must not be empty. */
+/* The request must not be in its queue yet, which must not be empty. */
 bool wlk_queue_would_be_first(const struct wlk_request *request);
 
-/* Returns whether a request that is not in its queue yet would overtake a request there. */
+/* The request must not be in its queue yet. */
 bool wlk_queue_would_overtake(const struct wlk_request *request);
 
 bool wlk_queue_is_overtaken(const struct wlk_request *request);

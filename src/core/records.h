@@ -12,21 +12,18 @@
  *   idle head   The first request of a queue is not grantable, so a name with waiters is held. Only
  *               a new request, or the end of one, can therefore grant anything: request_a_lock
  *               looks at the new request alone. [check_queue]
- *   order       A request enters its queue after all requests with the same or a higher priority,
- *               and ahead of all requests with a lower priority (queue.h). It leaves the queue
- *               when it ends or, as the head, when it is granted. Only thefts and requests with a
- *               higher priority overtake it. Two places rely on this: wlk_wait_for_the_lock checks
- *               only once whether a thread waits for itself, unless a request with a higher
- *               priority waits; and the search for deadlocks runs once for each request, together
- *               with the requests that it overtakes (deadlock.h).
+ *   order       The order of a queue is that of queue.h. A request leaves the queue when it ends
+ *               or, as the head, when it is granted. Only thefts and requests with a higher
+ *               priority overtake it. Two places rely on this: wlk_wait_for_the_lock checks only
+ *               once whether a thread waits for itself, unless a request with a higher priority
+ *               waits; and the search for deadlocks runs once for each request (deadlock.h).
  *               [check_order; check_writers for declared requests; undeclared requests do not
  *               record their age, so their order within a priority is not checked]
  *   tokens      Each grant has a greater token than all earlier grants in the shard, so if two
  *               locks of a name are held together, the later one has the greater token.
  *               [check_tokens]
- *   thefts      A theft ends all held locks and nothing else: the queue, the limit and the marks
- *               stay. The stolen lock belongs to its agent until the agent receives the event.
- *               [check_agent]
+ *   thefts      A theft ends all held locks; the queue, the limit and the marks stay. The stolen
+ *               lock belongs to its agent until the agent receives the event. [check_agent]
  *   limits      The first shared request sets the limit, which all shared requests of the name then
  *               have until the resource is gone. [check_weights]
  *   one place   A pending request is in the queue, a lock in the held list, a stolen lock in
@@ -49,18 +46,15 @@ struct wlk_declaration;
 struct wlk_resource;
 
 /* Every change to a struct of the core, to the meaning of a field, or to its lock must raise this
- * number: copies of the package with the same number share memory. layout.c repeats the layout, and
- * does not compile if the two differ. */
+ * number: copies of the package with the same number share memory. See layout.c. */
 #if !defined(WLK_ABI)
 #define WLK_ABI UINT32_C(8)
 #endif
 
 enum { WLK_SHARDS = 32 };
 
-/* The shard of all names that hash to it. Its mutex guards everything that the critical sections of
- * these names write, except the data that the process's mutex or an agent's mutex guards. The
- * struct has cache lines of its own, so threads with names in different shards write no memory in
- * common.
+/* The shard of all names that hash to it. The alignment lets threads with names in different shards
+ * write no cache line in common.
  *
  * Lock key: (s) its mutex */
 struct wlk_shard {
@@ -128,9 +122,7 @@ struct wlk_agent {
   struct wlk_condition changed;
 };
 
-/* The resources and marks of a manager in one shard.
- *
- * Lock key: (s) the shard's mutex */
+/* The resources and marks of a manager in one shard. Lock key: (s) the shard's mutex */
 struct wlk_part {
   struct wlk_table resources;    /* (s) struct wlk_resource, by name */
   size_t requests;               /* (s) number of requests and locks, for the size of a snapshot */
@@ -169,9 +161,7 @@ struct wlk_resource {
   uint16_t name[];                /* (c) */
 };
 
-/* See mark.h.
- *
- * Lock key: (s) the mutex of its shard  (c) constant while it is in a manager */
+/* See mark.h. Lock key: (s) the mutex of its shard  (c) constant while it is in a manager */
 struct wlk_mark {
   struct wlk_entry entry;  /* in part->marks */
   struct wlk_link by_look; /* (s) in part->marks_by_look */
@@ -219,7 +209,6 @@ struct wlk_request {
 #define WLK_REQUEST_OF(link, member) WLK_ITEM(link, struct wlk_request, member)
 
 /* Links a declared request to a declared lock inside which it was made.
- *
  * Lock key: (p) process->mutex  (c) constant */
 struct wlk_nesting {
   struct wlk_link by_lock;       /* (p) in outer->inner while the lock is held and the request is
@@ -228,8 +217,8 @@ struct wlk_nesting {
   struct wlk_declaration *outer; /* (c) the lock; dangling once `by_lock` is in no list */
 };
 
-/* The optional part of a request, in one block with the code units of its label. Only requests that
- * have a label or a priority other than 0, or that declare, have this part.
+/* The part of requests that have a label or a priority other than 0, or that declare, in one block
+ * with the code units of the label.
  *
  * Lock key: (p) process->mutex  (s) the mutex of its request's shard  (c) constant */
 struct wlk_declaration {

@@ -15,8 +15,7 @@
  * Waking. A section that posts an event to another agent pins it, under the agent's mutex, unless a
  * wake-up is under way. At its end, without a mutex, the section wakes and unpins the agent. A
  * termination waits until its agent has no pins, so the agent, and everything that its wake
- * function uses, outlive every wake-up. The wait ends, because a thread that wakes the agent needs
- * nothing that the terminating thread holds.
+ * function uses, outlive every wake-up.
  *
  * Resizing. At its end the section resizes a table that it left in the wrong size. It allocates
  * without the mutex, so it checks the size again after taking the mutex.
@@ -47,11 +46,11 @@ void wlk_enter(struct wlk_section *section, struct wlk_agent *caller, uint8_t sh
 void wlk_enter_whole(struct wlk_section *section, struct wlk_agent *caller, uint8_t shard)
     WLK_ACQUIRES(section->shard->mutex);
 
-/* Tells clang's analysis that the section has all mutexes. */
+/* For clang's analysis: the section has all mutexes. */
 void wlk_section_assert_whole(const struct wlk_section *section)
     WLK_ASSERTS(section->process->mutex);
 
-/* These functions take and release the process's mutex, unless the section has all mutexes. */
+/* These do nothing if the section has all mutexes. */
 void wlk_section_lock_process(struct wlk_section *section) WLK_ACQUIRES(section->process->mutex);
 void wlk_section_unlock_process(struct wlk_section *section) WLK_RELEASES(section->process->mutex);
 
@@ -68,9 +67,8 @@ void wlk_section_post_event(
     struct wlk_section *section, struct wlk_request *request, enum wlk_news news)
     WLK_REQUIRES(section->shard->mutex);
 
-/* Unlinks a request of the caller that is in no queue and not held; the section frees it at its
- * end. If the request has an event that was not taken, the caller must have the mutex of the
- * request's shard. */
+/* The request must be the caller's, in no queue and not held; the section frees it at its end. If
+ * it has an event that was not taken, the caller must have the mutex of its shard. */
 void wlk_section_end_request(struct wlk_section *section, struct wlk_request *request);
 
 /* Takes the events of the caller's agent, and ends the stolen requests among them. */
@@ -80,16 +78,13 @@ void wlk_section_take_events(struct wlk_section *section, struct wlk_events *eve
 /* Leaves the events of the calling agent in its queue. If there are any, wakes the agent. */
 void wlk_section_leave_events(struct wlk_section *section) WLK_REQUIRES(section->shard->mutex);
 
-/* Releases the mutexes, wakes the pinned agents, frees the unlinked requests and resources, and
- * resizes the table, if need be. */
 void wlk_leave(struct wlk_section *section) WLK_RELEASES(section->shard->mutex);
 
 void wlk_lock_everything(struct wlk_process *process) WLK_ACQUIRES(process->mutex);
 void wlk_unlock_everything(struct wlk_process *process) WLK_RELEASES(process->mutex);
 
-/* Resizes a table, if it needs another size. If out of memory, the table stays as it is, and is
- * slower.
- *   mutex   guards the table, which must exist until this returns */
+/* Resizes a table if it needs another size and memory is available. `mutex` guards the table, which
+ * must exist until this returns. */
 void wlk_table_resize(struct wlk_table *table, struct wlk_mutex *mutex) WLK_EXCLUDES(*mutex);
 
 #endif

@@ -1,6 +1,6 @@
-/* Snapshots. The cycle of a deadlock is a snapshot as well. Memory is allocated without a mutex, so
- * the state can outgrow it before the mutexes are taken. A writer therefore checks first whether
- * the memory is enough; if not, it allocates a quarter more than needed and starts again. */
+/* Snapshots, also of the cycle of a deadlock. Memory is allocated without a mutex, so the state can
+ * outgrow it before the mutexes are taken. Then the writer allocates a quarter more than needed and
+ * starts again. */
 #ifndef WLK_SNAPSHOT_H
 #define WLK_SNAPSHOT_H
 
@@ -14,7 +14,7 @@ struct wlk_room {
 struct wlk_writer {
   struct wlk_snapshot *snapshot; /* NULL until memory is allocated */
   struct wlk_room room;          /* how much fits into it */
-  struct wlk_room need;          /* how much was needed */
+  struct wlk_room need;
   uint16_t *units;
   char *client_ids;
   uint64_t now;
@@ -35,21 +35,21 @@ struct wlk_cycle {
     WLK_WRITER_INIT, false                                                                         \
   }
 
-/* Writes the cycle that wlk_find_deadlock found: it returned `end`, and set `last`. If the cycle
- * does not fit, only sets `need`. */
+/* Writes the cycle for which wlk_find_deadlock returned `end` and set `last`. If the cycle does not
+ * fit, only sets `need`. */
 void wlk_cycle_write(
     struct wlk_cycle *cycle, struct wlk_process *process, struct wlk_declaration *end,
     struct wlk_request *last) WLK_REQUIRES(process->mutex);
 
-/* The cycle of a thread that would wait for itself has two entries: its request, and its own lock
- * or request ahead on the same resource. If the cycle does not fit, only sets `need`. */
+/* Likewise for a thread that would wait for itself: `ahead` is its own lock or request on the same
+ * resource. */
 void wlk_cycle_write_pair(
     struct wlk_cycle *cycle, struct wlk_process *process, const struct wlk_request *request,
     const struct wlk_request *ahead) WLK_REQUIRES(process->mutex);
 
 /* Allocates the memory for a cycle that did not fit, and returns true: the caller must search for
- * the cycle again. Returns false if the cycle was written or if memory ran out; the latter also
- * sets `*status`. Threads: without a mutex. */
+ * the cycle again. Returns false if the cycle was written, or if out of memory; then it also sets
+ * `*status`. Threads: without a mutex. */
 bool wlk_cycle_grow(struct wlk_cycle *cycle, enum wlk_status *status);
 
 /* If `status` is WLK_DEADLOCK, hands the snapshot over to the caller. Otherwise frees it. */

@@ -1,7 +1,6 @@
-/* The store of an agent: memory for its requests, and a spare resource for the next name. Both are
- * prepared without a mutex, so that nothing is allocated under one. A request's memory returns to
- * its own agent. A resource's memory comes from the first agent that requests the name, and goes to
- * the agent whose call ends the last request. Threads: the agent's own. */
+/* The store of an agent: memory for its requests, and a spare resource for the next name, so that
+ * nothing is allocated under a mutex. A resource's memory comes from the first agent that requests
+ * the name, and goes to the agent whose call ends the last request. Threads: the agent's own. */
 #ifndef WLK_STORE_H
 #define WLK_STORE_H
 
@@ -9,26 +8,25 @@
 
 void wlk_store_init(struct wlk_agent *agent);
 
-/* Frees the spare resource and the unused memory. Afterwards `agent->spare` must not be used. */
+/* Afterwards `agent->spare` must not be used. */
 void wlk_store_clear(struct wlk_agent *agent);
 
-/* Puts a name into the agent's spare resource, and creates or replaces that if need be. Returns
- * NULL if out of memory. */
+/* Puts a name into the agent's spare resource. Returns NULL if out of memory. */
 struct wlk_resource *wlk_resource_prepare(
     struct wlk_agent *agent, const uint16_t *name, uint32_t length);
 
-/* Takes back the memory of a resource that is in no manager. */
+/* The resource must be in no manager. */
 void wlk_resource_recycle(struct wlk_agent *agent, struct wlk_resource *resource);
 
 /* Frees the agent's spare resource if it is too large to keep. */
 void wlk_resource_trim_spare(struct wlk_agent *agent);
 
-/* Makes a pending request for the name of the agent's spare, in no list yet. `extra` may be NULL.
+/* The request is for the name of the agent's spare, pending and in no list. `extra` may be NULL.
  * Returns NULL if out of memory. */
 struct wlk_request *wlk_request_new(
     struct wlk_agent *agent, enum wlk_mode mode, uint32_t tag, const struct wlk_extra *extra);
 
-/* Takes back the memory of a request that is in no list. */
+/* The request must be in no list. */
 void wlk_request_recycle(struct wlk_request *request);
 
 #endif

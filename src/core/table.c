@@ -70,9 +70,8 @@ struct wlk_entry *wlk_table_after(const struct wlk_table *table, const struct wl
   return first_from(table, (size_t)(entry->hash & (table->capacity - 1)) + 1);
 }
 
-/* A table grows when it has more entries than chains, and shrinks when it has fewer than an eighth
- * as many. A resize leaves it a quarter to half full, so the amortised cost of resizing is constant
- * for each insertion or removal. */
+/* A resize leaves the table a quarter to half full, so its amortised cost is constant for each
+ * insertion or removal. */
 size_t wlk_table_wanted_capacity(const struct wlk_table *table)
 {
   if (table->count <= table->capacity && table->count >= table->capacity / 8) return 0;

@@ -1,9 +1,7 @@
-/* A hash table from names (UTF-16 code units) to intrusive entries: resources by resource name,
- * managers by bucket name. Names are compared code unit by code unit; lone surrogates, NUL and the
- * empty name are ordinary. Finding, inserting and removing are O(1) on average and allocate
- * nothing. To resize without allocating under the mutex, call `wlk_table_wanted_capacity`,
- * allocate, call `wlk_table_rehash`, and free the result. Threads: the caller must have the mutex
- * that guards the table. */
+/* A hash table from names (UTF-16 code units, compared one by one) to intrusive entries. To resize
+ * without allocating under the mutex, call `wlk_table_wanted_capacity`, allocate, call
+ * `wlk_table_rehash`, and free the result. Threads: the caller must have the mutex that guards the
+ * table. */
 #ifndef WLK_TABLE_H
 #define WLK_TABLE_H
 
@@ -34,10 +32,10 @@ void wlk_table_init(struct wlk_table *table);
 /* `name` may be NULL if `length` is 0. */
 bool wlk_entry_has_name(const struct wlk_entry *entry, const uint16_t *name, uint32_t length);
 
-/* Returns the entry with the hash and name of `key`, or NULL. */
+/* Compares hashes and names. Returns NULL if there is no such entry. */
 struct wlk_entry *wlk_table_find(const struct wlk_table *table, const struct wlk_entry *key);
 
-/* Inserts `entry`, which stays the caller's memory. Its name must not be in the table yet. */
+/* The name must not be in the table yet. */
 void wlk_table_insert(struct wlk_table *table, struct wlk_entry *entry);
 
 void wlk_table_remove(struct wlk_table *table, struct wlk_entry *entry);
@@ -50,8 +48,7 @@ struct wlk_entry *wlk_table_after(const struct wlk_table *table, const struct wl
 size_t wlk_table_wanted_capacity(const struct wlk_table *table);
 
 /* Moves all entries to other chains, in O(entries + capacity).
- *   chains   memory for `capacity` pointers, which the table owns from now on; ignored for
- *            WLK_TABLE_LEAST
+ *   chains   memory for `capacity` pointers, which the table then owns; unused for WLK_TABLE_LEAST
  *   capacity a power of two, at least WLK_TABLE_LEAST
  *   returns  the previous array, which the caller must free, or NULL */
 struct wlk_entry **wlk_table_rehash(

@@ -1,5 +1,5 @@
-/* The lock core of web-locks: sections 2 and 4 of the Web Locks API for the threads of a process,
- * without JavaScript. This is the one header that users of the core include.
+/* The public interface of the lock core: sections 2 and 4 of the Web Locks API for the threads of a
+ * process, without JavaScript.
  *
  *   process  the lock state of an operating system process: managers and agents
  *   manager  a lock manager (2.2): the resources of one storage bucket
@@ -14,8 +14,7 @@
  * events; until it has done so, its wake function is not called again. A wake function must not
  * block or call the core. It is not called after wlk_agent_terminate has returned.
  *
- * Releasing, aborting and terminating never fail for lack of memory (a table that cannot be resized
- * stays as it is). No function of the core ends the process.
+ * Releasing, aborting and terminating never fail for lack of memory.
  *
  * Threads: functions about an agent or a request must be called by the agent's own thread; any
  * thread may call the other functions, unless their comment says otherwise.
@@ -31,7 +30,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Every outcome of a call, with a sentence about it. */
 #define WLK_STATUS_LIST(X)                                                                         \
   X(WLK_OK, "done")                                                                                \
   X(WLK_GRANTED, "the lock is held")                                                               \
@@ -120,7 +118,7 @@ struct wlk_extra {
 
 #define WLK_UNITS_MOST UINT32_C(0x7fffffff)
 
-/* Where a call puts the events of the calling agent. */
+/* Receives the results of a call, and the events of the calling agent. */
 struct wlk_events {
   struct wlk_event *items; /* in: memory of the caller for `capacity` events */
   size_t capacity;         /* in */
@@ -133,7 +131,7 @@ struct wlk_events {
   uint32_t limit; /* out, on WLK_OTHER_LIMIT: the name's limit; 0 for none */
 };
 
-/* Notifies an agent of its first event; `data` is from wlk_agent_create. */
+/* `data` is from wlk_agent_create. */
 typedef void wlk_wake_function(void *data);
 
 /* ---- process ---- */
@@ -148,8 +146,7 @@ enum wlk_status wlk_process_join(struct wlk_process **process);
  * core has the state `process`, or the caller's module if `process` is NULL. */
 void wlk_process_path(const struct wlk_process *process, char *path, size_t size);
 
-/* Gives freed memory back to the system, as far as the C library can. The call takes milliseconds,
- * so it is worthwhile only after a burst of requests. */
+/* Gives freed memory back to the system, if the C library can. Takes milliseconds. */
 void wlk_process_trim(void);
 
 /* Returns the milliseconds of a clock that cannot be set and also runs while the machine sleeps;
@@ -159,17 +156,16 @@ double wlk_continuous_now(void);
 
 /* ---- agents ---- */
 
-/* Creates an agent.
+/* The agent is valid until wlk_agent_terminate.
  *   prefix   beginning of its client id (2.4), ASCII, at most 40 bytes; the core appends a number
  *            that no other agent of the process has
- *   thread   its thread; copied
- *   agent    out: the agent, valid until wlk_agent_terminate
+ *   thread   copied
  *   returns  WLK_OK, WLK_NO_MEMORY, WLK_NO_RANDOM */
 enum wlk_status wlk_agent_create(
     struct wlk_process *process, const char *prefix, const struct wlk_thread *thread,
     wlk_wake_function *wake, void *data, struct wlk_agent **agent);
 
-/* Returns the agent's client id, which is valid until wlk_agent_terminate. */
+/* The result is valid until wlk_agent_terminate. */
 const char *wlk_agent_client_id(const struct wlk_agent *agent);
 
 /* Takes events off the agent's event queue, oldest first, in O(events taken).
@@ -179,9 +175,8 @@ void wlk_agent_take_events(struct wlk_agent *agent, bool woken, struct wlk_event
 /* Frees the memory that the agent keeps for its next requests. */
 void wlk_agent_trim(struct wlk_agent *agent);
 
-/* Terminates remaining locks and requests (2.6) and frees the agent: aborts its requests, releases
- * its locks, drops its events. Returns only once no other thread runs the agent's wake function or
- * is about to call it.
+/* Terminates remaining locks and requests (2.6) and frees the agent. Returns only once no other
+ * thread runs the agent's wake function or is about to call it.
  *   cost     O(requests of the agent + grants) */
 void wlk_agent_terminate(struct wlk_agent *agent);
 
@@ -195,8 +190,7 @@ enum wlk_status wlk_manager_open(
     struct wlk_process *process, const uint16_t *bucket, uint32_t length,
     struct wlk_manager **manager);
 
-/* Closes a manager that wlk_manager_open has opened. The last close frees it. The requests that the
- * caller has made in the manager must have ended. */
+/* The last close frees the manager. The caller's requests in the manager must have ended. */
 void wlk_manager_close(struct wlk_manager *manager);
 
 /* ---- locks ---- */
@@ -204,7 +198,6 @@ void wlk_manager_close(struct wlk_manager *manager);
 struct wlk_snapshot;
 
 /* Requests a lock (4.1).
- *   agent    the calling thread's agent
  *   manager  must stay open until the request has ended
  *   name     `length` UTF-16 code units, copied; may be NULL if `length` is 0
  *   tag      any number; events about this request have it
@@ -239,12 +232,9 @@ struct wlk_snapshot;
  * and can be held together with the locks that are held, it is granted at once.
  *
  * Deadlocks. With `reject_deadlock`, a request declares that the locks `inside` which it is made
- * stay until it has ended. It is refused if it would have to wait, directly or through other
- * declared requests, for one of these locks: no request in such a cycle could ever be granted. It
- * is also refused if a declared request that it would overtake could then never be granted.
- * deadlock.h says exactly which request waits for which lock. In the snapshot `cycle`, requests
- * alternate with the locks that they wait for, beginning with the new request; the last lock closes
- * the cycle. */
+ * stay until it has ended. It is refused if it, or a declared request that it would overtake, could
+ * then never be granted (deadlock.h). In the snapshot `cycle`, requests alternate with the locks
+ * that they wait for, beginning with the new request; the last lock closes the cycle. */
 enum wlk_status wlk_request_a_lock(
     struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length,
     enum wlk_mode mode, enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,
@@ -283,9 +273,8 @@ enum wlk_status wlk_wait_for_the_lock(
  *            WLK_NOT_HELD  the request is pending; nothing was changed */
 enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events *events);
 
-/* Finds out whether the name of a lock is marked, that is, whether wlk_release_and_mark has marked
- * it in this manager for a time that is not over. If it is not marked, prepares a mark for this
- * lock.
+/* Finds out whether wlk_release_and_mark has marked the name of a lock for a time that is not over.
+ * If not, prepares a mark for this lock.
  *   lock     granted, exclusive
  *   events   out: the thief, on WLK_STOLEN; no events
  *   returns  WLK_MARKED
@@ -370,7 +359,7 @@ enum wlk_status wlk_snapshot_a_name(
     struct wlk_manager *manager, const uint16_t *name, uint32_t length, bool pending,
     struct wlk_snapshot **snapshot);
 
-/* Frees a snapshot. Does nothing for NULL. */
+/* Does nothing for NULL. */
 void wlk_snapshot_free(struct wlk_snapshot *snapshot);
 
 #endif
