@@ -4,8 +4,8 @@
  * The problem. The end of a process ends its locks, so if a living process is taken for dead, a
  * lock gets two holders. A pid proves nothing: the system reuses it, and another container has
  * different pids. A time limit proves nothing either: a process can be stopped for longer. The
- * answer must be available at once after a kill, without a server, and even if the process that
- * asks has no descriptor left. And any program of the user may delete, move or truncate the files.
+ * answer must be available at once after a kill, even if the process that asks has no descriptor
+ * left. And any program of the user may delete, move or truncate the files.
  *
  * The solution uses four features of the kernel:
  *   proof of life  a byte lock that each member holds on its own byte of the file. The kernel drops
@@ -24,17 +24,9 @@
  * The holder of the gate may format the file. `struct wlh_port` has the files, locks and sockets of
  * one member, and `mu` of its bucket guards it.
  *
- * The life of a member, in the order of the calls:
- *   wlh_port_open         makes or opens the directories and the file. It refuses directories and
- *                         files that others may write, file systems that are not local, and byte
- *                         locks that do not work
- *   wlh_port_map          maps the file at its largest size (on Windows at its size so far)
- *   wlh_port_lock_gate    only if the file must be formatted
- *   wlh_port_lock_member  takes a free number
- *   wlh_port_bind         binds the sockets of that number, and sends itself a wake-up as a test
- *   wlh_port_watch        requests reports when the files are changed, moved or deleted
- *   wlh_port_wait         waits for wake-ups, hang-ups and reports
- *   wlh_port_unbind, wlh_port_close   remove the sockets, and drop the byte lock
+ * A member calls wlh_port_open, wlh_port_map, wlh_port_lock_gate (only if the file must be
+ * formatted), wlh_port_lock_member, wlh_port_bind, wlh_port_watch, wlh_port_wait repeatedly,
+ * wlh_port_unbind and wlh_port_close, in this order.
  *
  * Crashes: the state that each leaves, and who repairs it.
  *   a kill                 the paths of sockets that nobody answers. The next member with that
@@ -42,10 +34,9 @@
  *                          the lock, so the lock is checked again until it proves the death
  *   a kill with the gate   a free gate, because the gate is a byte lock as well
  *   while files are made   an empty file, which is formatted; or, if a group shares the bucket, an
- *                          incomplete file or directory, where only its user can write. The next
- *                          process of that user completes it
+ *                          incomplete file or directory, which the user's next process completes
  *   a reboot               a file with another boot's number, which the next member recreates
- *   a file that was cut    a signal at the next access. The handler maps zeros there and sets
+ *   a truncated file       a signal at the next access. The handler maps zeros there and sets
  *                          `lost`
  *   a file that was moved  a report, or wlh_port_find_harm: the member gives the file up
  *   sockets deleted        wlh_port_is_bound notices it, and the member binds again. Until then
@@ -58,8 +49,8 @@
  * forked child may call only functions whose comment says so. No function blocks except
  * wlh_port_wait, wlh_port_sleep and wlh_port_enlarge_table.
  *
- * posix/ implements the port for Linux and macOS, windows/ for Windows; parts.h of each lists its
- * parts. Elsewhere none/unavailable.c is the whole scope and returns WLH_UNSUPPORTED. */
+ * posix/ implements the port for Linux and macOS, windows/ for Windows. Elsewhere
+ * none/unavailable.c is the whole scope and returns WLH_UNSUPPORTED. */
 #ifndef WLH_PORT_HOST_H
 #define WLH_PORT_HOST_H
 
@@ -87,8 +78,7 @@ enum wlh_status wlh_fail(
 /* Returns the system's text for `error`, which is valid until the thread's next call. */
 const char *wlh_port_error_text(int error);
 
-/* Returns a constant: ". " and a sentence that says what to do about the system's `error`, or
- * "". */
+/* Returns a constant: ". " and a sentence that says what to do about `error`, or "". */
 const char *wlh_port_remedy(int error);
 
 /* Returns a constant sentence that says how to find the programs that have a file open. */
@@ -98,7 +88,7 @@ const char *wlh_port_open_files_hint(void);
  * any other error. */
 enum wlh_status wlh_port_status_of(int error);
 
-/* The files of one bucket, as one member has opened them. A descriptor is -1 if there is none. */
+/* A descriptor is -1 if there is none. */
 struct wlh_port {
   char path[WLH_PATH_SIZE]; /* of the bucket's directory */
   int base;                 /* the directory of all buckets */
@@ -120,7 +110,7 @@ struct wlh_port {
   struct wlh_system *system; /* the part of one system; NULL if it needs none */
 };
 
-/* Messages give the path of the segment in this form, with `path`. */
+/* The path of the segment in messages; the argument is `path`. */
 #if defined(_WIN32)
 #define WLH_PORT_FILE "%s\\bucket"
 #else
@@ -130,10 +120,8 @@ struct wlh_port {
 void wlh_port_init(struct wlh_port *port);
 
 /* Writes the directory of all buckets to `path`, WLH_PATH_SIZE bytes: `directory` or, if that is
- * NULL, the platform's default.
- *   standard out: whether it is the default
- *   returns  WLH_OK, or WLH_UNSUPPORTED: the path is too long or not absolute, or this platform has
- *            no host scope */
+ * NULL, the platform's default, and sets `*standard` to whether it is the default. Returns WLH_OK,
+ * or WLH_UNSUPPORTED if there is no default, or the path is too long or not absolute. */
 enum wlh_status wlh_port_choose_directory(
     const char *directory, char *path, bool *standard, struct wlh_failure *failure);
 
@@ -142,24 +130,24 @@ enum wlh_status wlh_port_choose_directory(
  * and its name decide. */
 bool wlh_port_is_same_directory(const char *path, const char *other);
 
-/* Opens or creates the files of a bucket, without reading them.
+/* Opens or creates the files of a bucket, without reading them. Refuses directories and files that
+ * others may write, file systems that are not local, and byte locks that do not work.
  *   port      initialised or closed
- *   base      from wlh_port_choose_directory
- *   standard  whether it is the default directory, which only our user may access
+ *   base      from wlh_port_choose_directory, as is `standard`
  *   bucket    name of the bucket's directory in `base`
- *   returns   WLH_OK; or, with no descriptor left open, WLH_UNSUPPORTED, WLH_FULL, or WLH_LOST if
- *             the files were deleted meanwhile */
+ *   returns   WLH_OK; or, with no descriptor left open, WLH_UNSUPPORTED, WLH_FULL, WLH_NO_MEMORY,
+ *             or WLH_LOST if the files were deleted meanwhile */
 enum wlh_status wlh_port_open(
     struct wlh_port *port, const char *base, bool standard, const char *bucket,
     struct wlh_failure *failure);
 
-/* Writes the bucket's name to a file `name` beside the segment, for programs that list buckets. If
- * that fails, these programs see the bucket without a name. Does nothing if `name` is NULL. */
+/* Writes the bucket's name, unless it is NULL, to a file `name` beside the segment, for programs
+ * that list buckets. If that fails, they see the bucket without a name. */
 void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint32_t units);
 
 /* Enlarges the process's table of descriptors, so that descriptors whose closing reports our death
- * can have numbers above all watches: other processes then notice the death of a process with
- * several buckets sooner. The kernel needs some 10 ms for this, once in a process. */
+ * can have numbers above all watches (posix/descriptors.c). The kernel needs some 10 ms for this,
+ * once in a process. */
 void wlh_port_enlarge_table(const struct wlh_port *port);
 
 /* The first function moves the bucket's descriptors whose closing reports our death to numbers
@@ -171,15 +159,15 @@ void wlh_port_move_high(const struct wlh_port *port, int *descriptor);
 /* Unmaps the file and closes all descriptors, which drops our byte lock. */
 void wlh_port_close(struct wlh_port *port);
 
-/* Closes the descriptors. This function is async-signal-safe, so a forked child may call it. */
+/* This function is async-signal-safe, so a forked child may call it. */
 void wlh_port_close_files(struct wlh_port *port);
 
 /* If the system deletes unused files, prevents it from deleting the open file. Returns the
  * nanoseconds until the next call is necessary, or WLH_PORT_FOREVER. */
 uint64_t wlh_port_refresh(struct wlh_port *port);
 
-/* If the path does not lead to the file, or the file has less than `size` bytes, returns a
- * constant, the end of a sentence that says what happened. Otherwise returns NULL. */
+/* If the path does not lead to the file, or the file has less than `size` bytes, returns what
+ * happened: a constant, the end of a sentence about the file. Otherwise returns NULL. */
 const char *wlh_port_find_harm(struct wlh_port *port, uint64_t size);
 
 /* ---- proof of life: byte locks ---- */
@@ -192,8 +180,8 @@ void wlh_port_unlock_gate(struct wlh_port *port);
 bool wlh_port_lock_member(struct wlh_port *port, uint32_t member);
 void wlh_port_unlock_member(struct wlh_port *port, uint32_t member);
 
-/* Return whether another open description holds the byte lock of this member, or of any member.
- * They need no new descriptor. On any error the result is true. */
+/* Return whether another open description holds the byte lock of this member, or of any member. On
+ * any error the result is true. */
 bool wlh_port_is_alive(struct wlh_port *port, uint32_t member);
 bool wlh_port_is_any_alive(struct wlh_port *port);
 
@@ -225,13 +213,11 @@ int wlh_port_map(struct wlh_port *port, size_t size, uint32_t *lost);
  *   error  out: 0, or why the system does not map all of the file */
 uint64_t wlh_port_extend_map(struct wlh_port *port, int *error);
 
-/* Returns zeroed memory. Only pages that were written occupy memory. Returns NULL if out of
- * memory. */
+/* Only pages that were written occupy memory. Returns NULL if out of memory. */
 void *wlh_port_alloc_zeros(size_t size);
 void wlh_port_free_zeros(void *zeros, size_t size);
 
-/* Gives the whole pages from byte `used` on back to the system, if possible. They must be zeros,
- * and are zeros afterwards. */
+/* Gives the whole pages from byte `used` on back to the system, if possible. They must be zeros. */
 void wlh_port_trim_zeros(void *zeros, size_t used, size_t size);
 
 /* Returns a number that identifies this boot of the machine, or WLH_PORT_ANY_BOOT if boots have no
@@ -245,8 +231,8 @@ uint64_t wlh_port_boot_number(void);
  * system's error. */
 int wlh_port_bind(struct wlh_port *port, uint32_t member);
 
-/* Returns whether the paths of our sockets still lead to our sockets. A process that still uses the
- * previous file may have re-bound them. */
+/* Returns whether the paths of our sockets still lead to them. A process that still uses a previous
+ * file may have re-bound the paths. */
 bool wlh_port_is_bound(struct wlh_port *port, uint32_t member);
 
 void wlh_port_unbind(struct wlh_port *port, uint32_t member);
@@ -270,20 +256,18 @@ void wlh_port_disconnect(struct wlh_port *port, int *descriptor);
 /* Wakes a member as a wake-up does, but the caller need not be a member. */
 void wlh_port_rouse(struct wlh_port *port, uint32_t member);
 
-/* Accepts a connection. Returns false if there is none, or if no descriptor is left; the latter
- * sets `*full`. */
+/* Returns false if there is no connection, or if no descriptor is left, which sets `*full`. */
 bool wlh_port_accept(struct wlh_port *port, int *descriptor, bool *full);
 
 /* Makes `watch` readable when our files are changed, moved or deleted. Must be called again after
  * each wlh_port_take_file_reports. */
 void wlh_port_watch(struct wlh_port *port, uint32_t member);
-/* Takes what `watch` has reported, so that it is no longer readable. */
 void wlh_port_take_file_reports(struct wlh_port *port);
 
 /* ---- threads ---- */
 
-/* An alarm wakes a waiting thread: writing to one descriptor makes the other one readable. Both can
- * be the same, and are -1 if there is no alarm. */
+/* Writing to `pokes` makes `rings` readable. Both can be the same, and are -1 if there is no
+ * alarm. */
 struct wlh_port_alarm {
   int rings;
   int pokes;
@@ -335,12 +319,11 @@ bool wlh_port_at_fork(void (*child)(void));
 /* Between these two calls, another thread that is about to fork waits. A child closes the
  * descriptors whose numbers are recorded. Any other descriptor would stay open in the child, and
  * make this process seem alive after its death. So a descriptor is made and recorded, or erased and
- * closed, without a fork in between. The functions take a mutex: no other mutex may be taken
- * between them, and they cannot be nested. */
+ * closed, between these calls. No mutex may be taken there, and the calls cannot be nested. */
 void wlh_port_prevent_forks(void);
 void wlh_port_permit_forks(void);
 
-/* Returns the process id as the PID namespace of this process has it. For display only. */
+/* Returns the process id, as seen in its own PID namespace. For display only. */
 uint32_t wlh_port_pid(void);
 
 #endif

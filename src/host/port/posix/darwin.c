@@ -1,5 +1,4 @@
-/* The port to macOS 11 and later. A comment names the manual page of each call.
- * docs/internals/architecture.md lists the other code that only macOS compiles. */
+/* The port to macOS 11 and later. A comment names the manual page of each call. */
 #include "parts.h"
 
 #include <errno.h>
@@ -12,7 +11,7 @@
 #include <sys/sysctl.h>
 #include <time.h>
 
-/* In seconds: the times of the file are set this far into the future. */
+/* Seconds that the times of the file are set into the future. */
 enum { AHEAD = 30 * 24 * 3600 };
 
 /* The path of confstr(_CS_DARWIN_USER_TEMP_DIR) leaves too few bytes for a name in a socket's

@@ -17,9 +17,8 @@ void wlh_port_init(struct wlh_port *port)
   port->stream = port->datagram = port->watch = port->guard = -1;
 }
 
-/* Whether the process's table of descriptors is large enough for HIGH. The variable is atomic, and
- * once true it stays true. A thread that still reads false takes a smaller number, which
- * wlh_port_move_all_high moves later. */
+/* Whether the process's table of descriptors is large enough for HIGH. Atomic; it never becomes
+ * false again. A thread that still reads false takes a smaller number, which is moved later. */
 static bool wide;
 
 /* Returns the least number for descriptors whose closing reports our death. The kernel closes large

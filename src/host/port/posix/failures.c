@@ -55,8 +55,8 @@ const char *wlh_port_remedy(int error)
   }
 }
 
-/* The message names the owner of the file or directory that denies access. If we cannot even see
- * that, the message names the nearest directory above that we can see. */
+/* The message names the owner of the path or, if we cannot see that, of the nearest directory above
+ * it that we can see. */
 static enum wlh_status fail_because_denied(
     struct wlh_failure *failure, const char *path, const char *what)
 {
@@ -78,8 +78,7 @@ enum wlh_status wlh_port_fail_unsupported(
 {
   int error = errno;
   char text[128] = "";
-  /* musl has the XSI function, which writes the text; glibc has the GNU function, which returns the
-   * text. */
+  /* The XSI function writes the text; the GNU function of glibc returns it. */
   const char *said = NULL;
 #if defined(__GLIBC__)
   said = strerror_r(error, text, sizeof text);

@@ -1,5 +1,4 @@
-/* Keeps other threads from forking between wlh_port_prevent_forks and wlh_port_permit_forks, so
- * that no child inherits a descriptor that is not recorded (port.h). */
+/* Keeps other threads from forking while a descriptor is not recorded (port.h). */
 #include "parts.h"
 
 #include <pthread.h>

@@ -38,7 +38,7 @@ bool wlh_port_is_local(int descriptor)
   return false;
 }
 
-/* wlh_port_open locks the directory, and systemd-tmpfiles leaves locked directories alone. */
+/* Nothing need be done: systemd-tmpfiles leaves the directory alone, because it is locked. */
 uint64_t wlh_port_refresh(struct wlh_port *port)
 {
   (void)port;

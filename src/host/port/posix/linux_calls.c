@@ -1,5 +1,4 @@
-/* The functions that use system calls of Linux only. posix/plain_calls.c replaces them
- * elsewhere. */
+/* Functions that use system calls that only Linux has. */
 #include "parts.h"
 
 #include <errno.h>
@@ -79,8 +78,8 @@ void wlh_port_watch(struct wlh_port *port, uint32_t member)
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", descriptors[i]);
     (void)inotify_add_watch(port->watch, path, IN_MOVE_SELF | IN_DELETE_SELF);
   }
-  /* The deletion of an open file is reported only when its last descriptor is closed, but the
-   * change of its link count is reported at once (IN_ATTRIB). */
+  /* The deletion of an open file is reported only when its last descriptor is closed; the change of
+   * its link count is reported at once (IN_ATTRIB). */
   (void)snprintf(path, sizeof path, "/proc/self/fd/%d", port->file);
   (void)inotify_add_watch(port->watch, path, IN_ATTRIB | IN_MOVE_SELF | IN_MODIFY);
   for (int i = 0; i < 2; i++) {

@@ -1,13 +1,11 @@
-/* A member proves that it is alive by a byte lock of its open file description, which the kernel
- * drops with the process. */
+/* Byte locks of open file descriptions, which prove that a member is alive. */
 #include "parts.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 
-/* The kernels have these commands, Linux since 3.15 and macOS since 10.11, but not all headers
- * do. */
+/* Linux has these commands since 3.15 and macOS since 10.11, but not all headers do. */
 #if !defined(F_OFD_GETLK) && defined(__APPLE__)
 #define F_OFD_GETLK 92
 #define F_OFD_SETLK 90
@@ -40,8 +38,8 @@ static bool byte_lock(int descriptor, int command, short type, int64_t at, struc
   return range_lock(descriptor, command, type, at, 1, lock);
 }
 
-/* Returns whether one descriptor sees a lock of another descriptor. If another process tests at the
- * same time, the lock is refused, which proves the same. */
+/* Tests whether one descriptor sees a lock of another one. If another process tests at the same
+ * time, the lock is refused, which proves the same. */
 bool wlh_port_locks_work(struct wlh_port *port)
 {
   struct flock lock;

@@ -1,5 +1,4 @@
-/* The memory of a bucket. If the mapped file is truncated, an access raises a signal, which is
- * called a bus error here on all systems. */
+/* The memory of a bucket. If the mapped file is truncated, an access raises a signal. */
 #include "parts.h"
 
 #include "../../../core/hash.h"
@@ -31,9 +30,9 @@ uint64_t wlh_port_extend_map(struct wlh_port *port, int *error)
   return wlh_port_size(port);
 }
 
-/* The signal handler reads these entries, one for each open bucket. `guards_mutex` guards writing.
- * The handler cannot take the mutex, so `base` is written last when an entry is taken, and first
- * when it is given back: the handler finds an entry complete or empty. */
+/* One entry for each open bucket, which the signal handler reads. `guards_mutex` guards writing.
+ * The handler cannot take it, so `base` is written last when an entry is taken, and first when it
+ * is given back: the handler finds an entry complete or empty. */
 enum { GUARDS = 4096 };
 static struct {
   void *base;
@@ -42,8 +41,8 @@ static struct {
 } guards[GUARDS];
 static struct wlk_mutex guards_mutex = WLK_MUTEX_INIT;
 
-/* Entry i belongs to wlh_port_cut_off_signals[i], which may have fewer. `former` is written
- * under guards_mutex before on_bus_error, which reads it, is installed. */
+/* Entry i belongs to wlh_port_cut_off_signals[i]. `former` is written under guards_mutex, before
+ * on_bus_error, which reads it, is installed. */
 enum { SIGNALS = 2 };
 static struct {
   struct sigaction former;
@@ -51,9 +50,9 @@ static struct {
 } handlers[SIGNALS];
 
 /* Whether the code of a signal distinguishes a fault from a signal that was sent. On macOS it does
- * not: a sent SIGBUS has the code of a fault, and the SIGSEGV of a fault can have the code 0. The
- * address of a sent signal is that of the thread's last fault, so if that address is in one of our
- * maps, the bucket is taken for lost. */
+ * not: a sent SIGBUS has the code of a fault, and the SIGSEGV of a fault can have the code 0. A
+ * sent signal has the address of the thread's last fault. If that is in one of our maps, the bucket
+ * is taken for lost. */
 #if defined(__APPLE__)
 enum { TELLS_FAULTS = 0 };
 #else
@@ -92,7 +91,7 @@ static void on_bus_error(int signal, siginfo_t *info, void *context)
   for (size_t i = 0; i < GUARDS && is_fault(info); i++) {
     void *base = __atomic_load_n(&guards[i].base, __ATOMIC_ACQUIRE);
     if (!base || address - (uintptr_t)base >= guards[i].size) continue;
-    /* Zeros mean that no process is inside, and that the tables are empty. */
+    /* Zeros mean that no process is inside, and are recognized as damage. */
     void *zeros = mmap(
         base, guards[i].size, PROT_READ | PROT_WRITE,
         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
@@ -116,8 +115,7 @@ static void start_guarding(int place)
   if (sigaction(signal, NULL, &now) != 0) return;
   bool there = (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_bus_error;
   /* A handler that was installed after ours may call ours as its former one. If ours were installed
-   * again, the two would call each other for ever. So ours is installed again only after a
-   * reset. */
+   * again, the two would call each other for ever. After a reset, it is installed again. */
   bool reset = !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL;
   if (there || (handlers[place].guarding && !reset)) return;
   handlers[place].former = now;

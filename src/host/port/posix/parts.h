@@ -1,10 +1,6 @@
-/* Declarations private to the Linux and macOS port. Its files:
- *
- *   linux         Linux only: directories, file systems, the boot
- *   darwin        macOS only: the same functions; no other system compiles it
- *   linux_calls   calls that only Linux has
- *   plain_calls   their replacement on macOS, and on Linux with WLH_PLAIN
- *   all others    on both systems
+/* Declarations private to the Linux and macOS port. Both systems compile all of its files, except
+ * that darwin.c replaces linux.c on macOS, and plain_calls.c replaces linux_calls.c on macOS and on
+ * Linux with WLH_PLAIN.
  *
  * "The caller prevents forks" means that it is between wlh_port_prevent_forks and
  * wlh_port_permit_forks. This header must be included first, because it asks the system's headers
@@ -42,8 +38,8 @@ enum wlh_status wlh_port_fail_vanished_or_unsupported(
 
 enum { WLH_PORT_NEW_SIZE = 64 };
 
-/* Writes the temporary name of a file or directory of this bucket that is being made,
- * WLH_PORT_NEW_SIZE bytes. Nothing else in the user's directory has such a name. */
+/* Writes the temporary name of a file or directory of this bucket that is being made, of at most
+ * WLH_PORT_NEW_SIZE bytes. */
 void wlh_port_new_name(const struct wlh_port *port, const char *what, char *name);
 
 /* Opens this user's directory, which only this user can write, in the directory of all buckets. If
@@ -55,16 +51,14 @@ int wlh_port_open_user_directory(const struct wlh_port *port);
 /* Closes a descriptor and keeps errno. Does nothing for -1. */
 void wlh_port_close_quietly(int descriptor);
 
-/* Closes a descriptor, sets it to -1 and keeps errno, and prevents forks meanwhile. Does nothing
- * for -1. */
+/* Closes a descriptor, sets it to -1, keeps errno and prevents forks meanwhile. */
 void wlh_port_close_recorded(int *descriptor);
 
-/* Duplicates a descriptor, with a large number if possible. On failure, returns -1 and sets errno.
- * The caller prevents forks. */
+/* Uses a large number if possible. On failure, returns -1 and sets errno. The caller prevents
+ * forks. */
 int wlh_port_duplicate_high(const struct wlh_port *port, int descriptor);
 
-/* Returns the new number of a descriptor, or the same if it was not moved. The caller prevents
- * forks. */
+/* Returns the new number of the descriptor, or the same number. The caller prevents forks. */
 int wlh_port_to_high(const struct wlh_port *port, int descriptor);
 
 /* Returns whether a descriptor is still our file, and was not closed or reused. */
@@ -74,8 +68,7 @@ bool wlh_port_is_ours(const struct wlh_port *port, int descriptor);
  * errno: ENOENT if the file is gone. */
 int wlh_port_reopen(const struct wlh_port *port);
 
-/* If other code has closed or reused `file`, replaces it by `copy`. Returns whether the file can be
- * used. */
+/* If other code closed or reused `file`, replaces it by `copy`. Returns whether it is usable. */
 bool wlh_port_repair_file(struct wlh_port *port);
 
 /* ---- locks ---- */
@@ -104,13 +97,12 @@ enum wlh_port_rights wlh_port_rights(int descriptor);
 /* Excludes a map from children and, if possible, from core dumps. */
 void wlh_port_keep_private(void *map, size_t size);
 
-/* Writes the system's name of this boot to `name`, and returns its length, or 0 if it is
- * unknown. */
+/* Returns the length of the name, or 0 if it is unknown. */
 size_t wlh_port_boot_name(char *name, size_t size);
 
 /* ---- linux_calls, plain_calls ---- */
 
-/* Returns NULL, or a sentence about what the calls below need and this system does not have. */
+/* Returns NULL, or a sentence about what the functions below need and this system lacks. */
 const char *wlh_port_lack(void);
 
 /* Both return a socket that does not block and is not inherited, or -1, with errno. The caller must

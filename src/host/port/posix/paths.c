@@ -1,5 +1,4 @@
-/* The directories and the file of a bucket: where they are, who may access them, and how they are
- * made and opened. SECURITY.md lists every path that is used here, and what protects it. */
+/* The directories and the file of a bucket. SECURITY.md lists every path, and what protects it. */
 #include "parts.h"
 
 #include <errno.h>
@@ -40,8 +39,8 @@ static bool is_same_file(const struct stat *status, const struct stat *other)
   return status->st_dev == other->st_dev && status->st_ino == other->st_ino;
 }
 
-/* Copies the path of the parent directory to `parent`, and returns the last name of the path.
- * Slashes at the end do not count. The path must be absolute. */
+/* Copies the path of the parent directory to `parent`, and returns the last name of the path, which
+ * must be absolute. Slashes at its end do not count. */
 static const char *split_path(const char *path, char parent[WLH_PATH_SIZE])
 {
   (void)snprintf(parent, WLH_PATH_SIZE, "%s", path);
@@ -129,8 +128,8 @@ static enum wlh_status check_rights(const char *path, int descriptor, struct wlh
   }
 }
 
-/* In the default directory (`standard`), only our user may write. An explicit directory may belong
- * to root, and its group may write there, whoever owns it. `made` says that only this library
+/* In the default directory (`standard`), only our user may write. An explicit directory may also
+ * belong to root or, if its group may write there, to anybody. `made` says that only this library
  * creates such a directory. */
 static enum wlh_status check_owner(
     const char *path, int descriptor, bool standard, struct stat *status, bool made,
@@ -203,9 +202,9 @@ static int make_shared_file(const struct wlh_port *port, int parent, const char 
   return -1;
 }
 
-/* Puts the directory of the bucket in place, with the file in it, because a directory that is not
- * empty cannot be replaced. If another process has done so first, this succeeds as well. If the
- * directory cannot be made, returns false and sets errno. */
+/* Moves the bucket's directory into place with the file in it, because a directory that is not
+ * empty cannot be replaced. If another process was first, this succeeds as well. If the directory
+ * cannot be made, returns false and sets errno. */
 static bool make_shared_directory(const struct wlh_port *port)
 {
   char name[WLH_PORT_NEW_SIZE];
@@ -221,7 +220,7 @@ static bool make_shared_directory(const struct wlh_port *port)
   return done;
 }
 
-/* Puts the file in place. Returns what make_shared_directory returns. */
+/* If the file cannot be made, returns false and sets errno. */
 static bool place_shared_file(const struct wlh_port *port)
 {
   char name[WLH_PORT_NEW_SIZE];
@@ -250,8 +249,7 @@ static int open_shared(
   return -1;
 }
 
-/* `rights` are the mode bits that the group must have. Users outside the group must not be able to
- * write. */
+/* `rights` are the mode bits that the group must have. */
 static enum wlh_status check_shared(
     const struct wlh_port *port, const char *path, const struct stat *status, mode_t rights,
     struct wlh_failure *failure)
@@ -341,7 +339,7 @@ static enum wlh_status open_file(struct wlh_port *port, struct wlh_failure *fail
   struct stat status;
   char path[WLH_PATH_SIZE + 16];
   (void)snprintf(path, sizeof path, "%s/bucket", port->path);
-  /* A forked child recognizes the file by its device and inode, so both must be known before. */
+  /* A forked child recognizes the file by its device and inode, so both must be recorded first. */
   wlh_port_prevent_forks();
   int file = port->group
                  ? open_shared(port, port->directory, "bucket", FILE_FLAGS, place_shared_file)

@@ -1,5 +1,4 @@
-/* Replaces linux_calls.c on macOS, which lacks the system calls of Linux. Builds for Linux with
- * WLH_PLAIN use this file, too, so that the code of macOS is tested on Linux. */
+/* Replaces linux_calls.c on macOS and, so that it is tested there, on Linux with WLH_PLAIN. */
 #include "parts.h"
 
 #include <errno.h>
@@ -12,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Sets FD_CLOEXEC and O_NONBLOCK. The caller prevents forks: a child that is forked between making
- * the descriptor and marking it would pass it on to another program. If the descriptor cannot be
- * marked, closes it, returns -1 and sets errno. */
+/* Sets FD_CLOEXEC and O_NONBLOCK. The caller prevents forks from before it makes the descriptor,
+ * which a child could pass on to another program. On failure, closes it, returns -1 and sets
+ * errno. */
 static int mark_not_inherited(int descriptor)
 {
   if (descriptor < 0) return -1;
@@ -70,8 +69,8 @@ void wlh_port_take_pokes(struct wlh_port_alarm alarm)
   }
 }
 
-/* A path in a socket's address may have some 100 bytes. The socket that is bound first has the
- * longest name, so if its path fits, all other paths do. */
+/* An address has room for some 100 bytes of path. The first socket that is bound has the longest
+ * name, so if its path fits, all other paths do. */
 bool wlh_port_make_address(
     const struct wlh_port *port, int place, const char *name, struct sockaddr_un *address)
 {
@@ -91,8 +90,8 @@ bool wlh_port_make_address(
 
 const int wlh_port_cut_off_signals[] = {SIGBUS, SIGSEGV, 0};
 
-/* Appending zeros allocates each page, and never overwrites bytes that another process has appended
- * meanwhile. If several processes append at once, the file gets a little larger than needed. */
+/* Appending zeros allocates each page, and never overwrites bytes that another process has
+ * appended. If several processes append at once, the file gets a little larger than needed. */
 int wlh_port_grow(struct wlh_port *port, uint64_t size)
 {
   static const char zeros[16384];

@@ -41,8 +41,7 @@ static bool bind_in(
 
 /* Binds a socket to a temporary name, and then gives it its final name. The temporary name has the
  * same length for each member: if the path is too long for a socket's address, the first member
- * fails, and not the tenth. In the bucket's own directory, the name is short, which leaves more
- * bytes for the path. */
+ * fails, and not only the tenth. */
 static bool make_socket(
     struct wlh_port *port, int *descriptor, int type, char kind, uint32_t member, uint64_t *inode)
 {
@@ -83,8 +82,8 @@ bool wlh_port_is_bound(struct wlh_port *port, uint32_t member)
          is_bound(port, 'w', member, port->datagram_inode);
 }
 
-/* If the wake-up is missing because another process has bound its socket to our path meanwhile,
- * this is no failure: we bind again later. */
+/* If the wake-up is missing because another process has bound its socket to our path, this is no
+ * failure: we bind again later. */
 static int wake_up_oneself(struct wlh_port *port, uint32_t member)
 {
   char byte;

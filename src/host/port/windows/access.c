@@ -70,8 +70,8 @@ static bool is_trusted(const struct user *user, PSID sid)
   return false;
 }
 
-/* Returns an account that has one of these rights but must not have it, or NULL. Entries that apply
- * only to children are ignored here and checked on the children. */
+/* Returns an account that has one of these rights but must not have it, or NULL. Entries that only
+ * children inherit are checked on the children. */
 static PSID find_stranger(const struct user *user, ACL *list, DWORD rights)
 {
   ACL_SIZE_INFORMATION size;

@@ -1,5 +1,4 @@
-/* A member proves that it is alive by a byte lock, which Windows releases with the handle that took
- * it. */
+/* Byte locks, which prove that a member is alive: Windows releases them with the handle. */
 #include "parts.h"
 
 #include <string.h>
@@ -36,9 +35,9 @@ static bool take(HANDLE file, uint64_t at)
   return lock(file, LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, at);
 }
 
-/* The system shows that a byte is held only by refusing a lock of it. So this takes a shared lock
- * of the byte for a moment; the lock is shared so that two processes that test at once do not see
- * each other. A process that tries to lock the byte meanwhile takes another number. */
+/* Windows shows that a byte is locked only by refusing a lock. So this takes a lock for a moment,
+ * which is shared: two processes that test at once do not see each other. A process that tries to
+ * lock the byte meanwhile takes another number. */
 static bool is_locked(HANDLE file, uint64_t at)
 {
   if (!lock(file, SHARED | LOCKFILE_FAIL_IMMEDIATELY, at)) return true;
@@ -46,8 +45,8 @@ static bool is_locked(HANDLE file, uint64_t at)
   return false;
 }
 
-/* Returns whether one handle sees a lock of another handle. If another process tests at the same
- * time, the lock is refused, which proves the same. */
+/* Tests whether one handle sees a lock of another one. If another process tests at the same time,
+ * the lock is refused, which proves the same. */
 bool wlh_port_locks_work(struct wlh_port *port)
 {
   HANDLE other = wlh_port_open_file(port, "bucket", OPEN_EXISTING);

@@ -10,9 +10,9 @@ uint64_t wlh_port_size(struct wlh_port *port)
   return GetFileSizeEx(wlh_port_handle(port->file), &size) ? (uint64_t)size.QuadPart : 0;
 }
 
-/* Appends zeros. This does not set the end of the file, because that would shorten a file that
- * another process has extended meanwhile. A lock against that could be held by a suspended process.
- * If several processes append at once, the file gets a little larger than needed. */
+/* This does not set the end of the file, because that would shorten a file that another process has
+ * extended meanwhile; a suspended process could hold a lock against that. If several processes
+ * append at once, the file gets a little larger than needed. */
 int wlh_port_grow(struct wlh_port *port, uint64_t size)
 {
   static const char zeros[16384];
@@ -30,8 +30,7 @@ int wlh_port_grow(struct wlh_port *port, uint64_t size)
   return (int)GetLastError();
 }
 
-/* Windows does not shorten a mapped file, and has no holes in a file that was not marked as
- * sparse. */
+/* Windows does not shorten a mapped file, and punches holes only in sparse files. */
 void wlh_port_give_back(struct wlh_port *port, uint64_t size)
 {
   (void)port;

@@ -1,6 +1,4 @@
-/* Declarations private to the Windows port, whose files are failures, access, files, locks, memory,
- * peers, threads and paths. It differs as follows from the descriptors and sockets of POSIX that
- * port.h describes:
+/* Declarations private to the Windows port. It differs as follows from what port.h describes:
  *
  * - A descriptor is a handle, whose value has 32 bits even if pointers have 64. The descriptor of a
  *   connection to another member is that member's number.
@@ -85,9 +83,8 @@ struct wlh_private {
   } list;
 };
 
-/* Makes the attributes of `security`, for a directory or another object. They point into
- * `security`, which must not move in memory. If they cannot be made, returns false, with
- * GetLastError set. */
+/* Makes the attributes, which point into `security`: it must not move in memory. If they cannot be
+ * made, returns false, with GetLastError set. */
 bool wlh_port_make_private(struct wlh_private *security, bool directory);
 
 /* Checks that no other user except SYSTEM and the administrators can write to the file or
@@ -115,8 +112,7 @@ bool wlh_port_widen_file_path(const struct wlh_port *port, const char *name, WCH
 HANDLE wlh_port_open_file(const struct wlh_port *port, const char *name, DWORD disposition);
 
 /* If the path of a file of the bucket does not lead to the file with this id, returns what
- * happened: a constant, the end of a sentence. Otherwise, or if a shortage prevents the check,
- * returns NULL. */
+ * happened, as wlh_port_find_harm does. Otherwise, or after a shortage, returns NULL. */
 const char *wlh_port_find_move(
     const struct wlh_port *port, const char *name, const FILE_ID_INFO *id);
 
@@ -127,8 +123,7 @@ bool wlh_port_locks_work(struct wlh_port *port);
 
 /* ---- memory ---- */
 
-/* Maps `size` bytes of the file, and extends it if need be. Returns NULL, with GetLastError set, on
- * failure. */
+/* Extends the file to `size` bytes if need be. On failure, returns NULL, with GetLastError set. */
 void *wlh_port_map_file(HANDLE file, uint64_t size);
 
 /* ---- peers ---- */

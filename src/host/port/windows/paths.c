@@ -1,5 +1,4 @@
-/* The directories and the file of a bucket: where they are, on which file systems, and how they are
- * made and opened. SECURITY.md lists every path that is used here, and what protects it. */
+/* The directories and the file of a bucket. SECURITY.md lists every path, and what protects it. */
 #include "parts.h"
 
 #include <shlobj.h>
@@ -21,9 +20,8 @@ static FARPROC find_function(const WCHAR *library, const char *name)
   return module ? GetProcAddress(module, name) : NULL;
 }
 
-/* Finds the user's directory for local application data. The libraries for this are loaded here,
- * because most programs do not need them. Environment variables are not used, because two processes
- * with different variables would get two directories. */
+/* The libraries are loaded here, because most programs do not need them. Environment variables are
+ * not used, because two processes with different variables would get two directories. */
 static bool local_data(char *path, int size)
 {
   static const GUID id = {
@@ -77,8 +75,7 @@ enum wlh_status wlh_port_choose_directory(
       path);
 }
 
-/* Reads the id of a file or directory.
- *   follow  whether to follow a link at the end of the path */
+/* `follow` says whether to follow a link at the end of the path. */
 static bool identify(const char *path, bool follow, FILE_ID_INFO *id)
 {
   WCHAR wide[WLH_PORT_WIDE_SIZE];
@@ -92,8 +89,7 @@ static bool identify(const char *path, bool follow, FILE_ID_INFO *id)
   return known;
 }
 
-/* Copies the path of the parent directory, with a backslash at its end, to `parent`. Returns the
- * rest. */
+/* Copies the path up to its last backslash to `parent`, and returns the rest. */
 static const char *split_path(const char *path, char parent[WLH_PATH_SIZE])
 {
   const char *name = strrchr(path, '\\') + 1;
@@ -134,7 +130,6 @@ static HANDLE open_directory(const WCHAR *wide)
       OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS | WLH_PORT_NO_FOLLOWING, NULL);
 }
 
-/* Returns whether the handle is a file or a directory, as expected, and not a link. */
 static bool is_plain(HANDLE handle, bool directory)
 {
   FILE_BASIC_INFO info;
@@ -143,8 +138,7 @@ static bool is_plain(HANDLE handle, bool directory)
   return is_directory == directory && !(info.FileAttributes & FILE_ATTRIBUTE_REPARSE_POINT);
 }
 
-/* Returns whether the file is on a disk of this machine, with a file system that has access
- * lists. */
+/* The file system must also have access lists. */
 static bool is_local(HANDLE handle)
 {
   static const WCHAR *const kinds[] = {L"NTFS", L"ReFS"};

@@ -1,7 +1,7 @@
 /* Wake-ups and notification of deaths. Each member has a record in the file `peers`: the name of
  * its event, the id of its process, and the time when the process was created. Other members signal
  * the event, and let the thread pool wait for the end of the process, because one thread cannot
- * wait for 255 processes. The time distinguishes the process from a later process with the same id.
+ * wait for 255 processes.
  *
  * A member may leave, or be expelled, while its process keeps running. It then clears its record,
  * frees its byte and wakes the others. They see that the record is empty or belongs to a newer
@@ -39,8 +39,7 @@ static uint64_t life_of(const struct wlh_port *port, uint32_t member)
   return atomic_load_explicit(&port->system->records[member].life, memory_order_acquire);
 }
 
-/* Maps the file `peers`, again if it was replaced. If the new file cannot be mapped, the old map
- * stays. */
+/* If the file was replaced and cannot be mapped again, the old map stays. */
 static enum wlh_status map_peers(struct wlh_port *port, struct wlh_failure *failure)
 {
   static const char what[] = "cannot open the file 'peers'";

@@ -10,14 +10,12 @@
 /* In nanoseconds. The ordinary time limits of the system are no more accurate than this. */
 #define COARSE UINT64_C(16000000)
 
-/* In milliseconds. If the system refuses to wait, the call sleeps this long, so that a caller that
- * waits again does not spin. */
+/* Milliseconds to sleep if the system refuses to wait, so that a caller does not spin. */
 #define REFUSED_WAIT 10
 
 enum { HANDLES_MOST = 8 };
 
-/* Starts a timer, for a time that is too short for an ordinary time limit. Returns NULL if the
- * system has no such timer, as before Windows 10 1803. */
+/* Returns NULL if the system has no exact timers, as before Windows 10 1803. */
 static HANDLE set_timer(uint64_t nanoseconds)
 {
   LARGE_INTEGER due;
@@ -70,8 +68,8 @@ void wlh_port_close_alarm(struct wlh_port_alarm alarm)
   wlh_port_close_descriptor(alarm.rings);
 }
 
-/* Waits until a handle is signalled. Returns its index, or `count` for none. `handles` must have
- * room for one more handle. */
+/* Returns the index of a signalled handle, or `count` for none. `handles` must have room for one
+ * more handle. */
 static DWORD wait_for_any(HANDLE *handles, DWORD count, uint64_t nanoseconds)
 {
   HANDLE timer = nanoseconds < COARSE && nanoseconds > 0 ? set_timer(nanoseconds) : NULL;
@@ -100,8 +98,7 @@ void wlh_port_wait(
   for (DWORD i = 0; i < used; i++) {
     items[places[i]].ready = i == got || WaitForSingleObject(handles[i], 0) == WAIT_OBJECT_0;
   }
-  /* This must come after the waits, which have reset the events: a later death signals one of them
-   * again. */
+  /* The check must come after the waits, which reset `news`: a later death signals it again. */
   for (size_t i = 0; i < count; i++) {
     if (items[i].descriptor < 0 || items[i].reads) continue;
     items[i].ready = items[i].hung_up = wlh_port_is_over(port, items[i].descriptor);
