@@ -1,5 +1,5 @@
-/* The host scope as one translation unit, for the addon; tests build the modules one by one. The
- * machine must have a lock-free 64-bit compare-and-swap. */
+/* The host scope as one translation unit. The machine must have a lock-free 64-bit
+ * compare-and-swap. */
 #if (defined(__linux__) || defined(__APPLE__) || defined(_WIN32)) &&                               \
     __GCC_ATOMIC_LLONG_LOCK_FREE == 2
 

@@ -1,8 +1,7 @@
 /* The locks of all processes of a machine: sections 2 and 4 of the Web Locks API over shared
- * memory, without JavaScript. This is the one header that users of the host scope include. It
- * shares the events, extras, modes and options of core/weblocks.h. Parameters that are not
- * explained below mean what they mean in that header. Numbers in brackets are sections of the
- * specification.
+ * memory, without JavaScript. Users of the host scope include only this header. Parameters that are
+ * not explained below mean what they mean in core/weblocks.h. Numbers in brackets are sections of
+ * the specification.
  *
  *   bucket   a storage bucket (2.2) that is open in this process. Processes that open the same name
  *            in the same directory share its lock manager
@@ -24,11 +23,11 @@
  * wake function must not block or call a function of this header. It is not called after
  * wlh_agent_terminate has returned.
  *
- * Releasing, aborting, ending and terminating need no memory, so they cannot run out of it. This
- * library neither keeps the process alive nor ends it, and a process may end at any time, without a
- * call. In a child that was forked without exec, calls with an inherited bucket, agent or request
- * return WLH_LOST, or do nothing. While a bucket is open, this library handles SIGBUS; it calls the
- * former handler for addresses that are not its own.
+ * Releasing, aborting, ending and terminating need no memory, so they cannot run out of it. A
+ * process may end at any time, without a call. In a child that was forked without exec, calls with
+ * an inherited bucket, agent or request return WLH_LOST, or do nothing. While a bucket is open,
+ * this library handles SIGBUS (on macOS also SIGSEGV), and calls the former handler for addresses
+ * that are not its own.
  *
  * Threads: functions about an agent or a request must be called by the agent's own thread; any
  * thread may call the other functions. */
@@ -40,7 +39,6 @@
 /* The scopes that messages recommend if the machine does not support this one. */
 #define WLH_CLUSTER "web-locks/postgres, web-locks/redis and web-locks/etcd"
 
-/* Every outcome of a call, with a sentence about it. */
 #define WLH_STATUS_LIST(X)                                                                         \
   X(WLH_OK, "done")                                                                                \
   X(WLH_GRANTED, "the lock is held")                                                               \
@@ -68,9 +66,8 @@ struct wlh_bucket;
 struct wlh_agent;
 struct wlh_request;
 
-/* The host scope reports these news in struct wlk_event, in addition to the news of enum wlk_news.
- * Only GRANTED, STOLEN and LOST can be combined. All but GRANTED, SNAPSHOT and READY end the
- * request. */
+/* The news in struct wlk_event, in addition to those of enum wlk_news. Only GRANTED, STOLEN and
+ * LOST can be combined. All but GRANTED, SNAPSHOT and READY end the request. */
 enum wlh_news {
   WLH_NEWS_NOT_AVAILABLE = 8, /* see WLH_NOT_AVAILABLE */
   WLH_NEWS_OTHER_LIMIT = 16,  /* see WLH_OTHER_LIMIT; `token_low` is the name's limit, 0 for none */
@@ -92,8 +89,8 @@ enum wlh_news {
 /* ---- buckets ---- */
 
 /* Opens the lock manager of a storage bucket (2.2) in this process. The helper opens the shared
- * file at the first request or wlh_bucket_open_file, and again after a loss (WLH_LOST). If that
- * fails, the requests made so far fail, and the next request makes the helper try again.
+ * file at the first request, snapshot or wlh_bucket_open_file, and again after a loss (WLH_LOST).
+ * If that fails, these calls fail, and the next one makes the helper try again.
  *   directory  absolute path of the files, UTF-8; NULL for the default (docs/HOST.md)
  *   name       `length` UTF-16 code units, compared one by one; may be NULL if `length` is 0
  *   version    of the package, ASCII, at most 15 bytes; other processes show it in messages
@@ -104,10 +101,9 @@ enum wlh_status wlh_bucket_open(
     const char *directory, const uint16_t *name, uint32_t length, const char *version,
     struct wlh_bucket **bucket);
 
-/* Closes a bucket from wlh_bucket_open. The caller must have terminated its agents. With the last
- * close, this process leaves the tables and closes the shared file. It waits at most 2 ms for the
- * tables' critical section, and then closes the file without leaving: the other processes treat
- * this process as dead. */
+/* The caller must have terminated its agents. With the last close, this process leaves the tables
+ * and closes the shared file. It waits at most 2 ms for the tables' critical section, and then
+ * closes the file without leaving: the other processes treat this process as dead. */
 void wlh_bucket_close(struct wlh_bucket *bucket);
 
 /* Writes to `text` the reason of the latest failure: why opening failed, how the shared file was
@@ -117,10 +113,9 @@ void wlh_bucket_get_failure(struct wlh_bucket *bucket, char *text, size_t size);
 
 enum { WLH_PLACE_SIZE = 1100 };
 
-/* Writes to `text` the path of the bucket's directory, in UTF-8 and at most WLH_PLACE_SIZE bytes
- * long. The directory need not exist. The last part of the path is a hash of the bucket's name. The
- * file `name` in the directory contains the name, UTF-16 in the machine's byte order; a reader must
- * compare the name's hash with the path. */
+/* Writes to `text` the path of the bucket's directory, which need not exist, in UTF-8 and at most
+ * WLH_PLACE_SIZE bytes long. Its last part is a hash of the bucket's name. The file `name` in the
+ * directory contains the name, UTF-16 in the machine's byte order; a reader must check its hash. */
 void wlh_bucket_get_path(const struct wlh_bucket *bucket, char *text, size_t size);
 
 /* Works as wlh_bucket_get_failure does, for the last wlh_bucket_open that failed on this thread. */
@@ -128,26 +123,23 @@ void wlh_get_open_failure(char *text, size_t size);
 
 /* ---- agents ---- */
 
-/* Creates an agent of a bucket. Returns WLH_OK, WLH_NO_MEMORY, WLH_LOST (a forked child). */
+/* Returns WLH_OK, WLH_NO_MEMORY, WLH_LOST (a forked child). */
 enum wlh_status wlh_agent_create(
     struct wlh_bucket *bucket, const struct wlk_thread *thread, wlk_wake_function *wake, void *data,
     struct wlh_agent **agent);
 
-/* Returns the agent's client id, which is valid until wlh_agent_terminate: the number of the
- * process in the bucket (32 random bits, 8 hexadecimal digits), "-", and the agent's number, from
- * 1. */
+/* Returns a string that is valid until wlh_agent_terminate: the number of the process in the bucket
+ * (32 random bits, 8 hexadecimal digits), "-", and the agent's number, from 1. */
 const char *wlh_agent_client_id(const struct wlh_agent *agent);
 
 void wlh_agent_take_events(struct wlh_agent *agent, bool woken, struct wlk_events *events);
 
-/* Terminates remaining locks and requests (2.6) and frees the agent. If another process is inside
- * the tables' critical section, the helper thread finishes the job later. This function returns
- * only once no other thread is running the wake function. */
+/* Terminates remaining locks and requests (2.6) and frees the agent, perhaps later in the helper.
+ * Returns only once no other thread is running the wake function. */
 void wlh_agent_terminate(struct wlh_agent *agent);
 
-/* Opens the shared file, if it is not open.
- *   tag      for the event
- *   returns  WLH_OK  it is open: no event follows
+/* Opens the shared file.
+ *   returns  WLH_OK  it is open already: no event follows
  *            WLH_PENDING  WLH_NEWS_READY follows
  *            WLH_NO_MEMORY, WLH_FULL (no thread can be started), WLH_LOST (a forked child) */
 enum wlh_status wlh_bucket_open_file(struct wlh_agent *agent, uint32_t tag);
@@ -174,15 +166,15 @@ enum wlh_status wlh_request_a_lock(
     struct wlh_request **request, struct wlk_events *events);
 
 /* Blocks the calling thread until the result of a request is known or the time is over; other
- * events of the agent queue up meanwhile. A caller that has other work must wait in slices.
+ * events of the agent queue up meanwhile.
+ *   timeout  in milliseconds
  *   events   out: `thief_*`, `token`, `limit` if the result has them; on WLH_PENDING the agent's
  *            events stay in its queue
  *   returns  WLH_GRANTED  the lock is held, and no event reports that again
  *            WLH_PENDING  the time is over and nothing has changed
- *            WLH_DEADLOCK  the calling thread itself holds the name in this bucket, or has a
- *                          request for it that goes first, so it would wait for itself; the request
- *                          ended. Each call checks again, because requests with a higher priority
- *                          can overtake this one
+ *            WLH_DEADLOCK  the calling thread itself holds the name, or has a request for it that
+ *                          goes first, so it would wait for itself; the request ended. Each call
+ *                          checks again, because requests with a higher priority can overtake
  *            or a result of wlh_request_a_lock, or WLH_STOLEN: the request ended */
 enum wlh_status wlh_wait_for_the_lock(
     struct wlh_request *request, uint64_t timeout, struct wlk_events *events);
@@ -195,9 +187,8 @@ enum wlh_status wlh_wait_for_the_lock(
  *            WLH_NOT_HELD  it is pending; nothing was changed */
 enum wlh_status wlh_release_the_lock(struct wlh_request *lock, struct wlk_events *events);
 
-/* Whether, when a lock was granted, its name had a mark of wlh_release_and_mark whose time was not
- * over. While the lock is held, no other thread or process can mark the name. Returns false if the
- * lock is not held. */
+/* Whether the name had a mark of wlh_release_and_mark when the lock was granted; false if the lock
+ * is not held. While it is held, no other thread or process can mark the name. */
 bool wlh_is_marked(struct wlh_request *lock);
 
 /* Releases as wlh_release_the_lock does and, in the same critical section, marks the name for
@@ -219,8 +210,8 @@ enum wlh_status wlh_release_and_mark(
  *            WLH_STOLEN sets `thief_*` */
 enum wlh_status wlh_abort_the_request(struct wlh_request *request, struct wlk_events *events);
 
-/* Ends a request, whether it is pending, held or stolen. It never fails, and takes no events: if
- * the agent has events, it is woken. */
+/* Ends a request in any state. It never fails, and takes no events: if the agent has events, it is
+ * woken. */
 void wlh_end_the_request(struct wlh_request *request);
 
 /* ---- snapshots ---- */
@@ -244,10 +235,9 @@ struct wlh_snapshot {
 enum wlh_status wlh_start_snapshot(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, bool pending, uint32_t tag);
 
-/* Finds the holders of a name for messages, without waiting: it reads the tables outside their
- * critical section, so neither a process that stopped inside it nor a busy machine delays the call.
- * The result may lack a lock that is granted or released meanwhile, and may contain a lock of a
- * process that has just died.
+/* Finds the holders of a name for messages, without waiting, because it reads the tables outside
+ * their critical section. The result may lack a lock that is granted or released meanwhile, and may
+ * contain a lock of a process that has just died.
  *   snapshot out, on WLH_OK: the held locks, for wlh_snapshot_free
  *   returns  WLH_OK, WLH_NO_MEMORY, WLH_LOST (the file is not open or damaged, or another process
  *            kept changing these locks)
@@ -255,13 +245,12 @@ enum wlh_status wlh_start_snapshot(
 enum wlh_status wlh_find_holders(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, struct wlh_snapshot **snapshot);
 
-/* Blocks the calling thread until the event of a wlh_start_snapshot has come, or the time is over,
- * and takes the agent's events.
- *   tag      of a wlh_start_snapshot, whose event must not have been taken. If the agent has no job
- *            with this tag, the call does not block
+/* Blocks the calling thread until the event of a wlh_start_snapshot or wlh_bucket_open_file has
+ * come, or the time is over, and takes the agent's events.
+ *   tag      of a call whose event was not taken. If there is none, this call does not block
  *   timeout  in milliseconds
- *   events   out: the agent's events, without that of the snapshot if the time is over or the
- *            capacity was too small */
+ *   events   out: the agent's events, without that of the job if the time is over or the capacity
+ *            was too small */
 void wlh_wait_for_job(
     struct wlh_agent *agent, uint32_t tag, uint64_t timeout, struct wlk_events *events);
 

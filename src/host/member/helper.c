@@ -41,8 +41,8 @@ static void schedule_check(struct wlh_watch *watch, uint64_t now)
 }
 
 /* A dying process loses its sockets some time before its byte lock, because the kernel frees the
- * memory of the process in between. So the lock is checked repeatedly: the next check comes
- * after an eighth of the time since the first suspicion. The watches of a bucket are checked at the same
+ * memory of the process in between. So the lock is checked repeatedly: the next check comes after
+ * an eighth of the time since the first suspicion. The watches of a bucket are checked at the same
  * times, so that one round serves many; different processes check at different times. */
 static void postpone_check(
     struct wlh_bucket *bucket, struct wlh_watch *watch, uint64_t now, uint64_t longest)
