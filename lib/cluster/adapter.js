@@ -2,22 +2,21 @@
 
 /**
  * The contract between the cluster backend and an engine, which is a server that keeps the lock
- * state and that all machines can reach. An Adapter makes locks available on an engine.
- * docs/ADAPTERS.md says how to write an adapter, and gives the reasons for these rules.
+ * state and that all machines can reach. How to write an adapter for an engine, and the reasons for
+ * these rules, are in docs/ADAPTERS.md.
  *
  * Sessions: everything that a manager holds and waits for belongs to its session. If a session is
- * not renewed for `ttl` milliseconds, the server removes it with its locks and requests. On the
- * server, leases and marks end by the server's clock; an adapter sends only their durations.
+ * not renewed for `ttl` milliseconds, the server removes it with its locks and requests. Leases and
+ * marks end by the server's clock; an adapter sends only their durations.
  *
- * Names: each name has one queue. The requests at its head are *held*: one exclusive lock, or
- * shared locks whose total weight does not exceed the limit. A new request enters at the end, or
- * ahead of the waiting requests of lower priority. A thief enters ahead of all waiting requests
- * that are not thefts. No request overtakes an earlier request that does not fit. Members of a
- * group must have priority 0, so that groups have the same order in all queues. The first shared
- * request sets a name's limit, until the name is free. A name is any number of UTF-16 code units,
- * including lone surrogates. Requests of expired sessions may block other requests only until the
- * next `sweep`. They must not block an `ifAvailable`, except while another client is ending their
- * session.
+ * Names: a name is any number of UTF-16 code units, including lone surrogates, and has one queue.
+ * The requests at its head are *held*: one exclusive lock, or shared locks whose total weight does
+ * not exceed the limit. A new request enters at the end, or ahead of the waiting requests of lower
+ * priority. A thief enters ahead of all waiting requests that are not thefts. If a request does not
+ * fit, no request behind it is granted. Members of a group must have priority 0, so that groups
+ * have the same order in all queues. The first shared request sets a name's limit, until the name
+ * is free. Requests of expired sessions may block other requests only until the next `sweep`. They
+ * must not block an `ifAvailable`, except while another client is ending their session.
  *
  * Tokens: each grant must get a number from 1 to 2^63 - 1, greater than the token of any earlier
  * grant of the name, even after restarts, failovers and lost data.
@@ -32,25 +31,16 @@
  * Marks: the step that ends a lock can mark its name as done for a time. A mark survives locks,
  * sessions and thefts, and blocks nobody.
  *
- * References: a request has a number, its `ref`, which is unique in all sessions of its manager.
- * Ending a missing `ref` must succeed. Calls over a connection that `hello` replaced must change
- * nothing.
- *
- * Rules that keep these promises when answers, connections or servers are lost:
- *
+ * Six rules keep these promises when answers, connections or servers are lost:
  * R1. A step takes effect exactly once. The server keeps the answers of the session's last
- * `can.window` steps. If a step arrives again, the server repeats its answers, whatever happened in
- * between. It executes a step only after the step before it; otherwise it refuses the step without
- * effect.
+ * `can.window` steps, and repeats them if such a step arrives again, whatever happened in between.
  * R2. A group stays a group: the session repeats its requests together, and holds none of its locks
  * until all are granted.
- * R3. An operation that can never succeed fails alone. If the server refuses a step, or the step
- * cannot be sent, the session halves the step until it has found the operation. The session also
- * halves an unanswered step if the `step` of a later renewal shows that the server did not execute
- * it.
- * R4. Names wait independently: a step must never wait for something that only a user can end. If
- * an operation would have to wait for that, the server answers it with BUSY, and the session
- * repeats the operation in a later step.
+ * R3. An operation that can never succeed fails alone. If the server refuses or misses a step, or
+ * the step cannot be sent, the session halves the step until it has found the operation. A step was
+ * missed if the `step` of a later renewal is smaller.
+ * R4. Names wait independently. If an operation would have to wait for something that only a user
+ * can end, the server answers it with BUSY, and the session repeats it in a later step.
  * R5. Clients report the epoch (`life`) and the greatest token that they have seen. If the server
  * does not know this epoch or has not reached this token, another server has granted locks
  * meanwhile, and this server must begin a new epoch. It then enters a quarantine, and its tokens
@@ -64,9 +54,7 @@
 /**
  * @typedef {object} SessionInfo what `query` and the server's administrators see of a session
  * @property {string} clientId unique in the cluster, and equal in all sessions of a manager
- * @property {string} host
- * @property {number} pid
- * @property {number} threadId
+ * @property {string} host @property {number} pid @property {number} threadId
  * @property {string} threadName '' for none
  * @property {string} program the script's name, the default label of requests
  * @property {string} version of this library
@@ -79,13 +67,13 @@
  * are UNAVAILABLE.
  * @typedef {object} RequestOp
  * @property {'request' | 'ifAvailable' | 'steal' | 'pass' | 'passIfAvailable'} kind `steal` takes
- *   the name's locks from their holders and notifies their sessions (`stolen`). A request that
- *   passes must be exclusive and in no group. `pass` waits like `request`, and `passIfAvailable`
- *   does not wait, like `ifAvailable`. Instead of being granted, a request that passes ends without
- *   a lock or a token, and the requests after it are processed in the same step
- * @property {number} ref 1 to 2^53 - 1; grows from one request to the next
- * @property {string} name
- * @property {LockMode} mode
+ *   the name's locks from their holders and notifies their sessions (`stolen`). `pass` waits like
+ *   `request`, and `passIfAvailable` does not wait, like `ifAvailable`; both must be exclusive and
+ *   in no group. Instead of being granted, a request that passes ends without a lock or a token,
+ *   and the same step processes the requests after it
+ * @property {number} ref 1 to 2^53 - 1, unique in all sessions of its manager; grows from one
+ *   request to the next
+ * @property {string} name @property {LockMode} mode
  * @property {number} limit of a shared request: the name's units, 1 to 2^31 - 1; otherwise 0
  * @property {number} weight how many units it takes, 1 to `limit`; 0 without a limit
  * @property {number} maxPending of a `request` or a `pass`: the answer is QUEUE_FULL if the request
@@ -97,10 +85,9 @@
  */
 
 /**
- * Releases a lock or withdraws a request, whatever its state.
+ * Releases a lock or withdraws a request, whatever its state. Ending a missing `ref` must succeed.
  * @typedef {object} EndOp
- * @property {'end'} kind
- * @property {number} ref
+ * @property {'end'} kind @property {number} ref
  * @property {string | undefined} name undefined if only the `ref` is known, from `renew`
  * @property {number} keep milliseconds to mark the name for, if the session holds its exclusive
  *   lock; 0 for no mark
@@ -116,9 +103,6 @@
  * the step is repeated and has already set the mark, the answer is ENDED). Thefts and ends: BUSY
  * (nothing was changed, because a user's transaction, which `error` may name, guards the lock).
  * @typedef {{ code: Code, token: bigint, limit: number, error: unknown }} Answer
- */
-
-/**
  * @typedef {'granted' | 'passed' | 'queued' | 'unavailable' | 'otherLimit' | 'queueFull' | 'failed'
  *   | 'ended' | 'notMarked' | 'busy'} Code
  */
@@ -151,41 +135,35 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
 
 /**
  * @typedef {object} Renewal
- * @property {boolean} alive false if the session is dead or expired; the other fields mean nothing
- *   then
- * @property {Map<number, bigint>} mine the token of each lock of the session, and 0n for each
- *   request that waits, by `ref`. All are read at one instant, after the renewal was sent and the
- *   lease was extended
- * @property {Map<number, string>} [stolen] the thief's client id for each lock of the session that
- *   was stolen, and '' for each waiting request that has passed. The server lists each of them
- *   until a renewal that lists it has arrived at the adapter. Without this field, a theft whose
- *   hint was lost appears as a lost lock, and a request that has passed is made again
+ * @property {boolean} alive false if the session is dead or expired; then the other fields mean
+ *   nothing
+ * @property {Map<number, bigint>} mine by `ref`: the token of each lock of the session, and 0n for
+ *   each request that waits. All are read at one instant, after the renewal was sent and the lease
+ *   was extended
+ * @property {Map<number, string>} [stolen] by `ref`: the thief's client id for each lock of the
+ *   session that was stolen, and '' for each waiting request that has passed. The server lists each
+ *   of them until a renewal that lists it has arrived at the adapter. Without this field, a theft
+ *   whose hint was lost appears as a lost lock, and a request that has passed is made again
  * @property {number} nextExpiryIn milliseconds until the expiry of the first lease that blocks this
  *   session's requests (the adapter may also count other leases); Infinity for none
  * @property {number} grantsIn milliseconds until the quarantine ends; 0 for none
- * @property {string} life the server's epoch: unique, and replaced by a new one after anything that
- *   may have lost grants
+ * @property {string} life the server's epoch: unique, and replaced after anything that may have
+ *   lost grants
  * @property {number} [step] the number of the last step that the server has recorded as a whole,
  *   read at the same instant as `mine`. Without this field, an unanswered step is never halved
  */
 
 /**
  * @typedef {object} Entry a lock or a request, for `query`
- * @property {number} ref
- * @property {string} name
- * @property {LockMode} mode
+ * @property {number} ref @property {string} name @property {LockMode} mode
  * @property {bigint} token 0n if it waits
- * @property {string} clientId
- * @property {string} host
- * @property {number} pid
- * @property {number} threadId
- * @property {string} threadName
+ * @property {string} clientId @property {string} host @property {number} pid
+ * @property {number} threadId @property {string} threadName
  * @property {string} [program] undefined in sessions of older versions
  * @property {string} label
  * @property {number} waited how many milliseconds the request waited, or has waited so far
  * @property {number} held milliseconds since the grant; 0 if it waits; NaN if unknown
- * @property {number} limit 0 for none
- * @property {number} weight 0 without a limit
+ * @property {number} limit 0 for none @property {number} weight 0 without a limit
  * @property {number} [priority] 0 if undefined
  */
 
@@ -213,27 +191,23 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  */
 
 /**
- * The meaning of a rejection. `dead`: the session does not exist, and this call has done nothing
- * (if the call may have done something, the adapter must use `retry`, and reject the next `hello`
- * with `dead`). `retry`: another attempt over a new connection may succeed. `fatal`: the server
- * does not serve this client until somebody changes something. `refused`: the server works, but
- * will never execute this call. `local`: the call failed in this process before anything was sent.
- * `misuse`: the call failed in this process, and every further attempt will fail too.
- *
- * The session halves a step whose rejection is `fatal`, `refused` or `local`. If the rejection of
- * `open`, `hello` or `renew` is `fatal` or `refused`, requests fail with its error until an attempt
- * succeeds. A `local` error of a call other than a step counts as `misuse` before a session was
- * open, and as `retry` later.
+ * The meaning of a rejection; docs/ADAPTERS.md ("Errors") says what the session does then. `dead`:
+ * the session does not exist, and this call has done nothing (if the call may have done something,
+ * the adapter must use `retry`, and reject the next `hello` with `dead`). `retry`: another attempt
+ * over a new connection may succeed. `fatal`: the server does not serve this client until somebody
+ * changes something. `refused`: the server works, but will never execute this call. `local`: the
+ * call failed in this process before anything was sent. `misuse`: the call failed in this process,
+ * and every further attempt will fail too.
  * @typedef {'dead' | 'retry' | 'fatal' | 'refused' | 'local' | 'misuse'} Meaning
  */
 
 /**
  * Connects one manager to an engine. Its methods must not throw; their promises may reject with
  * anything that `classify` understands. The session gives up a call that is not answered in time,
- * and calls `hello` or `open`. All calls but `open`, `close`, `query` and `dispose` concern the
- * session that `open` returned last. At most `can.window` steps, one `renew` and one `sweep` are
- * under way, and any number of `marked` and `query`, in any order. An adapter must never keep the
- * event loop alive.
+ * and calls `hello` or `open`. All calls but `open`, `close`, `query`, `extend` and `dispose`
+ * concern the session that `open` returned last. At most `can.window` steps, one `renew` and one
+ * `sweep` are under way, and any number of `marked` and `query`, in any order. An adapter must
+ * never keep the event loop alive.
  *
  * @typedef {object} Adapter
  * @property {string} id equal for adapters that manage the same locks (server, bucket); it need not
@@ -256,18 +230,18 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * @property {(ops: Op[], number: number, before: number) => Promise<Answer[]>} step executes 1 to
  *   100 operations (more in a group) in order, atomically. `number` is greater than the numbers of
  *   all earlier steps, and exceeds the number of any unanswered step by less than `can.window`.
- *   `before` is the number of the previous unanswered step, or 0; if that is not the last executed
- *   step, the adapter must do nothing and reject with `retry`. The session sends an unanswered step
- *   again unchanged, before any other step, and it must get the same answer (R1). It does not send
- *   a refused or missed step (R3) again, nor the steps after it. Grants to waiting requests become
- *   hints (`granted`), in order; grants to operations of the step are answers. If the session is
- *   dead, the adapter must do nothing and reject, even if it executed the step earlier; only ends
- *   may be executed then
+ *   `before` is the number of the previous unanswered step, or 0 for none; if it is neither 0 nor
+ *   the last executed step, the adapter must do nothing and reject with `retry`. The session sends
+ *   an unanswered step again unchanged, before any other step, and must get the same answer (R1).
+ *   It does not send a refused or missed step (R3) again, nor the steps after it. Grants to waiting
+ *   requests become hints (`granted`), in order; grants to operations of the step are answers. If
+ *   the session is dead, the adapter must do nothing and reject, even if it executed the step
+ *   earlier; only ends may be executed then
  * @property {(seen: Seen) => Promise<Renewal>} renew extends the lease to `ttl` from now. If the
  *   lease has expired, `alive` must be false, or the call must reject with `dead`: a dead session
  *   does not come back
- * @property {() => unknown} [keeperTicket] returns what `extend` needs besides the connection, for
- *   the session that `open` returned last; `structuredClone` must be able to copy it
+ * @property {() => unknown} [keeperTicket] returns what `extend` needs besides the connection;
+ *   `structuredClone` must be able to copy it
  * @property {(ticket: any, seen: Seen) => Promise<boolean>} [extend] for the keeper, which calls it
  *   on another adapter of the bucket, in another thread, without `open`: extends the lease to `ttl`
  *   from now. If the lease has expired or the session has ended, it must reject with `dead`. If the
@@ -293,10 +267,7 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   transaction on `client` commits; false if it is not held now
  */
 
-/**
- * Ignores events, before the session sets its own functions and after `dispose`.
- * @type {AdapterEvents}
- */
+/** For the time before the session sets `events`, and after `dispose`. @type {AdapterEvents} */
 const NO_EVENTS = { granted() {}, stolen() {}, changed() {}, down() {} };
 
 module.exports = {

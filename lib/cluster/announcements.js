@@ -22,7 +22,6 @@ class Announcements {
   /** @type {Requester[]} */
   #answers = [];
   #isAnnouncing = false;
-  /** Whether a tick for the next answer is scheduled. */
   #ticking = false;
   /** Whether later events wait for the microtask of losses. */
   #isLosing = false;
@@ -44,7 +43,6 @@ class Announcements {
     this.#answers.push(request);
   }
 
-  /** Whether answers still have to be announced. */
   get hasAnswers() {
     return this.#answers.length > 0;
   }
@@ -112,7 +110,6 @@ class Announcements {
     });
   }
 
-  /** Schedules the announcement of the next answer after all microtasks that are queued now. */
   #scheduleAnswer() {
     if (this.#ticking) return;
     callInMicrotask(() => {
@@ -124,10 +121,7 @@ class Announcements {
     this.#ticking = true;
   }
 
-  /**
-   * Called after a stack overflow in a call from user code; scheduling may overflow the stack as
-   * well.
-   */
+  /** Called after a stack overflow, so scheduling may overflow the stack as well. */
   #tryToSchedule() {
     try {
       this.#scheduleAnswer();

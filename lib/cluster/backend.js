@@ -3,8 +3,8 @@
 /**
  * The backend of a cluster's lock manager (../backend/contract.js), over a session with an engine.
  * It maps each request to a request of the session, and announces its result to users once the
- * session's state is complete. Each thread has a backend of its own. A request that fails gets the
- * session's error; the error of a lost lock has it as its `cause`.
+ * session's state is complete. A request that fails gets the session's error; the error of a lost
+ * lock has it as its `cause`.
  */
 
 const { randomBytes } = require('node:crypto');
@@ -32,10 +32,7 @@ const { version } = require('../../package.json');
 
 /** @typedef {{ state: State, reason?: Reason, cause?: unknown }} Change */
 
-/**
- * The longest time, in milliseconds, that a query for the holders of a name may take. The error of
- * a time limit waits for this query.
- */
+/** The time limit of a query for holders, in milliseconds. */
 const LOOK = 1000;
 
 const NO_LIMITS = "This engine does not support 'limit' and 'maxPending'.";
@@ -50,7 +47,7 @@ const NO_PRIORITIES_OF_SEVERAL =
  */
 const GOES_ON = 1000;
 
-/** The channel of session changes: `{ id, state, reason, cause }`. */
+/** Session changes: `{ id, state, reason, cause }`. */
 const sessions = channel('locks.session');
 
 const KINDS = /** @type {const} */ ({
@@ -80,12 +77,11 @@ class ClusterBackend {
   #groups = 0;
 
   /**
-   * @param {Adapter} adapter for this backend alone
-   * @param {object} options
-   * @param {number} options.ttl
+   * @param {Adapter} adapter for this backend alone @param {object} options
+   *   @param {number} options.ttl
    * @param {string} [options.label] the default label of requests
-   * @param {readonly NodeJS.Signals[]} [options.signals] before one of these signals ends the
-   *   process, the session is closed
+   * @param {readonly NodeJS.Signals[]} [options.signals] close the session before they end the
+   *   process
    * @param {(change: Change) => void} [options.onChange]
    * @param {import('./session/lease-keeper.js').Keeper} [options.keeper]
    * @param {Partial<SessionInfo>} [options.info] for tests, like the options below
@@ -160,10 +156,7 @@ class ClusterBackend {
       this.#session.request(asked.map((request) => this.#track(request, group)));
   }
 
-  /**
-   * Fails a request that cannot be made, and returns whether it did so.
-   * @param {Requester} request
-   */
+  /** Fails a request that cannot be made; returns whether it did. @param {Requester} request */
   #failIfImpossible(request) {
     const { error } = this.#session;
     if (error !== undefined) {
@@ -179,10 +172,7 @@ class ClusterBackend {
     return true;
   }
 
-  /**
-   * Gives the request a tag, and returns the session's request for it.
-   * @param {Requester} request @param {number} group 0 for none
-   */
+  /** @param {Requester} request @param {number} group 0 for none */
   #track(request, group) {
     const limit = request.mode === 'shared' ? (request.limit ?? 0) : 0;
     const tracked = new TrackedRequest(request, {
@@ -233,10 +223,7 @@ class ClusterBackend {
     if (this.unfinished.length > 0) this.undo();
   }
 
-  /**
-   * Has the `unfinished` requests, whose calls overflowed the stack, finished in a microtask. The
-   * stack may overflow here as well.
-   */
+  /** Finishes the `unfinished` requests in a microtask. Scheduling it may overflow the stack. */
   undo = () => {
     try {
       callInMicrotask(() => this.#finishAll());
@@ -282,18 +269,12 @@ class ClusterBackend {
     return holders && toHolders(holders);
   }
 
-  /**
-   * @param {Requester} request @param {boolean} isHeld
-   * @returns {import('../backend/contract.js').CycleEntry}
-   */
+  /** @param {Requester} request @param {boolean} isHeld */
   entryOf(request, isHeld) {
     return entryOf(this.#info, request, this.#label || this.#info.program, isHeld);
   }
 
-  /**
-   * Whether a lock is held. If the lease has ended, this call marks the lock as lost.
-   * @param {Requester} lock
-   */
+  /** If the lease has ended, this call marks the locks as lost. @param {Requester} lock */
   holds(lock) {
     return this.remaining(lock) > 0;
   }
@@ -335,10 +316,7 @@ class ClusterBackend {
     return closed;
   }
 
-  /**
-   * Closes the backend at the end of the thread, and reports losses only if the thread continues to
-   * run after all.
-   */
+  /** Reports losses only if the thread continues to run after all (see exit.js). */
   async closeQuietly() {
     const closed = this.#session.close();
     doNotCloseAtExit(this);
@@ -421,7 +399,6 @@ function warnOfOutage(id, milliseconds, cause) {
 /** @param {unknown} cause */
 const asError = (cause) => (cause instanceof Error ? cause : undefined);
 
-/** @returns {SessionInfo} */
 function thisThread() {
   return {
     clientId: `node-${process.pid}-${threadId}-${randomBytes(8).toString('hex')}`,

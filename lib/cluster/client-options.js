@@ -15,8 +15,7 @@ const INSTEAD =
   'a client (docs/CLUSTER.md, "Keeper").';
 
 /**
- * Throws if a value contains something that cannot be sent to another thread.
- * @param {unknown} value @param {string} name of the option, for the message
+ * @param {unknown} value @param {string} name of the option @throws {TypeError} if not cloneable
  */
 function requireCloneable(value, name) {
   if (isAnyArrayBuffer(value) || isArrayBufferView(value)) return;

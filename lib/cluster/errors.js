@@ -7,10 +7,7 @@ const { plainError } = require('../platform/errors.js');
 /** The errors that `unreachableError` has made. They contain no reason of their own. */
 const made = new WeakSet();
 
-/**
- * Codes about a session or connection that was replaced. Users cannot do anything about these
- * errors.
- */
+/** Codes about a replaced session or connection. Users cannot do anything about these errors. */
 const INTERNAL = ['ERR_WEB_LOCKS_SESSION_DEAD', 'ERR_WEB_LOCKS_STALE'];
 
 /** @param {any} cause */
@@ -38,19 +35,16 @@ function reasonError(why) {
   return plainError('The lock server does not answer.', 'ERR_WEB_LOCKS_UNREACHABLE');
 }
 
-/**
- * Whether the error contains a reason of its own, instead of repeating the reason of another error.
- * @param {any} error
- */
+/** Whether the error has a reason of its own (see `made`). @param {any} error */
 const isOwnReason = (error) => !made.has(error);
 
 /** Node.js uses this code for a string that is too long; the error is a plain Error. */
 const TOO_LONG = 'ERR_STRING_TOO_LONG';
 
 /**
- * Whether an error comes from this process itself, not from the network or a server: a defect, or a
- * file that cannot be opened. Errors of `fetch` must not be given to this function, because `fetch`
- * also rejects with a TypeError when the network fails.
+ * Whether an error comes from this process, not from the network or a server: a defect, or a file
+ * that cannot be opened. Do not use this for errors of `fetch`, which also rejects with a TypeError
+ * when the network fails.
  * @param {any} error
  */
 function isLocal(error) {
@@ -62,11 +56,7 @@ function isLocal(error) {
 const OF_TLS =
   /^(ERR_TLS_|ERR_SSL_|CERT_|CRL_|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|HOSTNAME_|INVALID_CA)/;
 
-/**
- * Whether TLS failed. If so, the server can be reached, but somebody must change a certificate or
- * the address.
- * @param {any} error
- */
+/** Whether TLS failed: somebody must change a certificate or the address. @param {any} error */
 const isOfTls = (error) => OF_TLS.test(String(error?.code));
 
 /** @param {number} most @param {number} count */

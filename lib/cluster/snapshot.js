@@ -2,8 +2,8 @@
 
 /**
  * Converts an adapter's entries into the results of `query` and `details`. For `query`, this is
- * § 4.5 "snapshot the lock state",
- * https://www.w3.org/TR/2023/WD-web-locks-20230105/#snapshot-the-lock-state.
+ * § 4.5 "snapshot the lock state"
+ * (https://www.w3.org/TR/2023/WD-web-locks-20230105/#snapshot-the-lock-state).
  */
 
 const { lockDetails, pendingDetails } = require('../backend/details.js');
@@ -21,10 +21,7 @@ function toSnapshot(entries) {
   return state;
 }
 
-/**
- * @param {Entry[]} entries in the order of the queue of each name @param {number} [grantsIn]
- * @returns {DetailedSnapshot}
- */
+/** @param {Entry[]} entries in the order of each name's queue @param {number} [grantsIn] */
 function toDetails(entries, grantsIn = 0) {
   /** @type {Map<string, { held: LockDetails[], ahead: number }>} */
   const names = new Map();
