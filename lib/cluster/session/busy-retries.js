@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Operations that the server answered with BUSY (R4). Each operation is repeated in a later step,
- * after a delay that doubles every time up to a limit.
+ * Operations that the server answered with BUSY (R4). Each is repeated in a later step, after a
+ * delay that doubles every time up to a limit.
  */
 
 /** @import { Op } from '../adapter.js' */
@@ -35,7 +35,6 @@ class BusyRetries {
 
   /** @param {number} now */
   takeDue(now) {
-    /** @type {Op[]} */
     const due = [];
     for (const [op, time] of this.#times) if (time <= now) due.push(op);
     for (const op of due) this.#times.delete(op);

@@ -11,17 +11,14 @@ const intrinsics = require('../../platform/intrinsics.js');
  *   if the system has no clock like that, it is the monotonic clock
  * @property {() => number} wall can be set by users, in both directions
  * @property {(callback: () => void, milliseconds: number) => any} setTimeout
- * @property {(callback: () => void) => void} setImmediate calls the function after this turn of the
- *   event loop
- * @property {(callback: () => void) => void} nextTick calls the function after the current code and
- *   the promise jobs that it caused
+ * @property {(callback: () => void) => void} setImmediate runs it after this turn of the event loop
+ * @property {(callback: () => void) => void} nextTick runs it after the current code and the
+ *   promise jobs that this code caused
  * @property {(timer: any) => void} clearTimeout
  * @property {(timer: any) => void} ref lets the timer keep the event loop alive, like a new timer
- * @property {(timer: any) => void} unref
- * @property {() => number} random 0 to 1
+ * @property {(timer: any) => void} unref @property {() => number} random 0 to 1
  */
 
-/** @returns {Clock['continuous']} */
 function continuousClock() {
   try {
     const { continuousNow } = require('../../backend/addon.js').addon;
@@ -33,10 +30,7 @@ function continuousClock() {
   return intrinsics.now;
 }
 
-/**
- * A tick alone would run before the promise jobs, so it is scheduled from a promise job.
- * @type {Clock['nextTick']}
- */
+/** A tick alone would run before the promise jobs. @type {Clock['nextTick']} */
 const nextTick = (callback) => intrinsics.callInMicrotask(() => intrinsics.nextTick(callback));
 
 /** @type {Clock} */

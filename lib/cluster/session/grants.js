@@ -4,10 +4,10 @@
  * Applies answers, hints and renewals to the requests of an open session, and notifies the
  * listener. It also ends requests that the server lists but this session does not have.
  *
- * A waiting group is a unit: the user holds its locks once all are granted. If the server loses a
- * lock of the group before that, the session gives back the others and requests all of them
- * together, behind all other requests. Otherwise the group could keep one lock while it waits for
- * another one behind a later request, and cause a deadlock.
+ * The user holds the locks of a waiting group once all are granted. If the server loses a lock of
+ * the group before that, the session gives back the others and requests all of them together,
+ * behind all other requests. Otherwise the group could keep one lock while it waits for another one
+ * behind a later request, and cause a deadlock.
  */
 
 const { GRANTED_PARTIAL, ASKED, ENDING, HELD, WAITING } = require('./tracked-request.js');
@@ -56,8 +56,8 @@ class Grants {
    * @param {Renewal} renewal @param {number} news
    */
   compareWithServer({ mine, stolen }, news) {
-    // Thefts are final, so they are applied even to requests that changed later. This must happen
-    // now, because the next renewal may not list them.
+    // Thefts are final, and the next renewal may not list them, so they are applied even to
+    // requests that changed later.
     for (const [ref, thief] of stolen ?? []) if (!mine.get(ref)) this.handleTheftHint(ref, thief);
     for (const tracked of this.#requests.all()) {
       const { ref } = tracked.op;
@@ -66,8 +66,8 @@ class Grants {
       if (tracked.state === HELD && !token) {
         this.#requests.leave(tracked);
         this.#listener.lost(tracked, 'failover', undefined);
-        // After a failover, the server's queue may contain a request for the lost lock again,
-        // although nobody waits for it.
+        // After a failover, the server may queue a request for the lost lock, although nobody waits
+        // for it.
         if (token === 0n) this.#endUnknown(ref, tracked.op.name);
       } else if (tracked.state === WAITING && token) {
         this.#handleGrant(tracked, token);
@@ -101,8 +101,7 @@ class Grants {
   }
 
   /**
-   * Repeats a BUSY operation in a later step, so that no other operation has to wait for it.
-   * `error` names the obstacle, if the server knows it.
+   * Repeats a BUSY operation in a later step. `error` names the obstacle, if the server knows it.
    * @param {Op} op @param {TrackedRequest | undefined} tracked @param {unknown} error
    */
   #repeatLater(op, tracked, error) {
@@ -136,10 +135,7 @@ class Grants {
     }
   }
 
-  /**
-   * Handles an end that should have marked the name, but whose lock was no longer held.
-   * @param {TrackedRequest} tracked
-   */
+  /** The lock of an end with `keep` was no longer held. @param {TrackedRequest} tracked */
   #handleFailedMark(tracked) {
     if (this.#wasStolen(tracked)) this.#listener.stolen(tracked, tracked.thief);
     else this.#listener.lost(tracked, 'failover', undefined);
@@ -207,8 +203,8 @@ class Grants {
   }
 
   /**
-   * Reports the loss of locks that a theft of this session took from the session itself. The
-   * listener must receive these losses before the grant of the theft.
+   * Reports the loss of locks that this session has stolen from itself. The listener must receive
+   * these losses before the grant of the theft.
    * @param {TrackedRequest} thief
    */
   #loseOwnLocks(thief) {
@@ -250,8 +246,7 @@ class Grants {
   }
 
   /**
-   * Repeats a request that the server has lost, together with the requests of its group that the
-   * user does not hold yet.
+   * Repeats a lost request, and the requests of its group that the user does not hold yet.
    * @param {TrackedRequest} tracked
    */
   #requestGroupAgain(tracked) {
@@ -266,10 +261,7 @@ class Grants {
     this.requestAgain(requests);
   }
 
-  /**
-   * Enters requests of one group again, after they have left the request table.
-   * @param {TrackedRequest[]} requests
-   */
+  /** Repeats a group that has left the request table. @param {TrackedRequest[]} requests */
   requestAgain(requests) {
     for (const tracked of requests) {
       tracked.thief = '';
@@ -281,10 +273,7 @@ class Grants {
   }
 }
 
-/**
- * Whether the user gets the lock only once the whole group is granted.
- * @param {TrackedRequest} tracked
- */
+/** Whether the user gets the lock only with the whole group. @param {TrackedRequest} tracked */
 function needsGroup({ op }) {
   return op.group !== 0 && op.kind === 'request';
 }

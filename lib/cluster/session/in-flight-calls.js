@@ -30,10 +30,7 @@ const WORK = {
   sweep: 'the check for expired leases',
 };
 
-/**
- * A server that has not answered a call for this many milliseconds counts as silent. A healthy
- * server answers sooner, even over a slow network.
- */
+/** A server that has not answered a call for this many milliseconds counts as silent. */
 const SILENT_MS = 1000;
 
 class InFlightCalls {
@@ -48,12 +45,10 @@ class InFlightCalls {
   #handleRejection;
 
   /**
-   * The timers get an item `no …` for each kind of call under way. When this item is due, the time
-   * limit of the call has passed. `react` runs the work that an answer causes.
    * @param {Clock} clock
    * @param {{ set: (item: CallTimeout, at: number) => void, clear: (item: CallTimeout) => void }}
-   *   timers
-   * @param {(work: () => void) => void} react
+   *   timers have an item for each kind of call under way, which is due when its time limit is over
+   * @param {(work: () => void) => void} react runs the work that an answer causes
    * @param {(call: Call, error: unknown) => void} handleRejection
    */
   constructor(clock, timers, react, handleRejection) {
@@ -74,7 +69,7 @@ class InFlightCalls {
   }
 
   /**
-   * Makes a call. Neither `then` nor `handleRejection` runs once the connection is replaced.
+   * Neither `then` nor `handleRejection` runs once the connection is replaced.
    * @template T @param {Call} call @param {number} patience the time limit in milliseconds
    * @param {() => Promise<T>} make @param {(result: T) => void} then
    * @param {(error: unknown) => void} [handleRejection]
@@ -114,7 +109,6 @@ class InFlightCalls {
     this.#timers.set(CALL_TIMEOUTS[call], now + patience);
   }
 
-  /** Whether a call has been unanswered for so long that the server seems to be down. */
   get isServerSilent() {
     const since = this.#clock.monotonic() - SILENT_MS;
     return [...this.#since].some(([call, asked]) => this.has(call) && asked <= since);

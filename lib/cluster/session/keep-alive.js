@@ -15,7 +15,6 @@ class KeepAlive {
   #busy = 0;
   /** One timer is reused, because making one is a measurable part of a lock's cost. @type {any} */
   #timer;
-  /** Whether the timer keeps the event loop alive. */
   #isHeld = false;
 
   /**

@@ -21,18 +21,17 @@ const { timesOf } = require('./lease.js');
 /**
  * @typedef {object} Keeping what the keeper needs to know about a session
  * @property {unknown} ticket the result of the adapter's `keeperTicket`
- * @property {Seen} seen what the session has seen, as of its last renewal
+ * @property {Seen} seen as of the session's last renewal
  * @property {number} ttl the server's `ttl` in milliseconds
- * @property {number} margin the fraction of the `ttl` for which a lock is held here
- * @property {number} maxBlocked the longest block of the event loop, in milliseconds, during which
- *   the lease is extended
+ * @property {number} margin see `Rules` in session.js
+ * @property {number} maxBlocked for how many milliseconds of a blocked event loop the lease is
+ *   extended
  */
 
 /**
  * @typedef {object} Keeper gives the sessions of a bucket access to the keeper's thread
  * @property {number} maxBlocked see Keeping
- * @property {(keeping: Keeping, cells: LeaseCells) => KeptLease} keep starts to keep a session's
- * lease
+ * @property {(keeping: Keeping, cells: LeaseCells) => KeptLease} keep starts to keep a lease
  */
 
 /**
@@ -41,7 +40,7 @@ const { timesOf } = require('./lease.js');
  * @property {() => Promise<void>} stop resolves when the lease is no longer extended; never rejects
  */
 
-/** The pause before the next attempt if the lease was not extended, as a fraction of the `ttl`. */
+/** The pause after an attempt that extended nothing, as a fraction of the `ttl`. */
 const RETRY = 1 / 20;
 /** The time limit of a call, as a fraction of the `ttl`. */
 const PATIENCE = 1 / 6;
@@ -59,7 +58,7 @@ class LeaseKeeper {
   /** @type {any} */
   #timer;
   #isStopped = false;
-  /** The number of the latest call, which differs from that of a call that was given up. */
+  /** The number of the latest call; a call with another number was given up. */
   #call = 0;
   /** When calls began to fail; undefined after a success. @type {number | undefined} */
   #failingSince;
@@ -68,7 +67,7 @@ class LeaseKeeper {
   /**
    * @param {Keeping} keeping @param {LeaseCells} cells
    * @param {Pick<Clock, 'monotonic' | 'continuous' | 'wall' | 'setTimeout' | 'clearTimeout'>} clock
-   *   its times must be those of the session's clock
+   *   reads the times of the session's clock
    * @param {() => Promise<Adapter>} makeAdapter makes an adapter with a new connection
    * @param {(error: unknown) => void} onTrouble called when calls have failed for a `ttl`, and not
    *   again before the next success
@@ -81,7 +80,6 @@ class LeaseKeeper {
     this.#onTrouble = onTrouble;
   }
 
-  /** The first call is made at once, so that the connection is ready when it is needed. */
   start() {
     this.#extend();
   }

@@ -1,26 +1,22 @@
 'use strict';
 
 /**
- * Computes when the session's lease ends in this process (R6). The continuous clock is the most
- * reliable one, because it also counts while the machine sleeps, and nobody can set it. The
- * monotonic and the wall clock are also read, and the lease ends as soon as it has ended by any of
- * the three clocks. If the keeper's thread has extended the lease as well (lease-cells.js), the
- * later of the two ends counts.
+ * Computes when the session's lease ends in this process (R6): when it has ended by any of three
+ * clocks. The continuous clock counts while the machine sleeps, and nobody can set it; on a system
+ * without one, the wall clock counts the sleep. If the keeper's thread has extended the lease as
+ * well (lease-cells.js), the later of the two ends counts.
  */
 
 /** @import { Clock } from './clock.js' */
+/** @typedef {InstanceType<typeof import('./lease-cells.js').LeaseCells>} LeaseCells */
 
 /**
  * @typedef {object} Times the time at which a call was sent, by each clock
  * @property {number} sent on the monotonic clock
- * @property {number} continuousSent
- * @property {number} wallSent
+ * @property {number} continuousSent @property {number} wallSent
  */
 
-/**
- * Returns the current times, for a call that is sent now.
- * @param {Pick<Clock, 'monotonic' | 'continuous' | 'wall'>} clock @returns {Times}
- */
+/** @param {Pick<Clock, 'monotonic' | 'continuous' | 'wall'>} clock @returns {Times} */
 const timesOf = (clock) => ({
   sent: clock.monotonic(),
   continuousSent: clock.continuous(),
@@ -28,10 +24,7 @@ const timesOf = (clock) => ({
 });
 
 class Lease {
-  /**
-   * The cells that the keeper's thread writes to; undefined without a keeper.
-   * @type {InstanceType<typeof import('./lease-cells.js').LeaseCells> | undefined}
-   */
+  /** Written by the keeper's thread; undefined without a keeper. @type {LeaseCells | undefined} */
   cells;
   #clock;
   #margin;
@@ -39,10 +32,7 @@ class Lease {
   #continuousEnd = 0;
   #wallEnd = 0;
 
-  /**
-   * @param {Clock} clock @param {number} margin the fraction of the server's `ttl` for which the
-   *   lease lasts here
-   */
+  /** @param {Clock} clock @param {number} margin see `Rules` in session.js */
   constructor(clock, margin) {
     this.#clock = clock;
     this.#margin = margin;
@@ -53,9 +43,8 @@ class Lease {
   }
 
   /**
-   * Extends the lease and returns its end on the monotonic clock. The lease begins when the
-   * answered call was sent, since the lease on the server begins later.
-   * @param {Times} times @param {number} ttl milliseconds
+   * The lease begins when the answered call was sent, because the server's lease begins later.
+   * @param {Times} times @param {number} ttl milliseconds @returns the end on the monotonic clock
    */
   extend({ sent, continuousSent, wallSent }, ttl) {
     const time = this.#margin * ttl;

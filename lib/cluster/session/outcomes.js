@@ -11,8 +11,6 @@ const { GRANTED_PARTIAL, ASKED, ENDING, HELD, WAITING } = require('./tracked-req
 /** @typedef {InstanceType<typeof import('./tracked-request.js').TrackedRequest>} TrackedRequest */
 
 /**
- * What happens to a request when its session ends.
- *
  * - `again`: the next session requests the lock again
  * - `lost`: the lock is lost, or it is unknown whether the name was marked
  * - `failed`: the request fails
@@ -46,7 +44,6 @@ const OUTCOMES = {
  */
 function outcomeOnSessionEnd({ op, state, keep }, end, isSent) {
   if (state === ASKED && isSent && op.kind === 'steal') return 'failed';
-  // Nobody knows whether the server set the mark.
   if (state === ENDING && keep > 0) return 'lost';
   return OUTCOMES[end][state];
 }

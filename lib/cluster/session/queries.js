@@ -21,19 +21,18 @@ const { ENDING, HELD } = require('./tracked-request.js');
 /**
  * @typedef {object} Attempt
  * @property {Promise<Entry[]>} [answer] undefined if the session was not open, so nothing was sent
- * @property {number} connection the connection over which the query was sent
- * @property {Unit[]} overtaken the units that the query has overtaken
+ * @property {number} connection over which the query was sent
+ * @property {Unit[]} overtaken by the query
  */
 
-/** A query waits at most a quarter of a `ttl` for earlier operations. */
+/** A query overtakes unsent operations after `ttl / BEHIND`. */
 const BEHIND = 4;
 
 /**
  * @typedef {object} Session the part of the session that queries use
  * @property {import('./session.js').State} state
  * @property {unknown} error why the session is closed, or why the server refuses it
- * @property {number} ttl
- * @property {number} connection
+ * @property {number} ttl @property {number} connection
  * @property {<T>(promise: Promise<T>, milliseconds: number) => Promise<T>} within
  * @property {(error: unknown, connection: number) => void} handleDisconnect ignores errors of older
  *   connections
@@ -51,11 +50,7 @@ class Queries {
   #onChange = [];
   /** Functions that reject the queries under way. @type {Set<(error: unknown) => void>} */
   #underWay = new Set();
-  /**
-   * Queries for holders that the server has not answered, including queries that this process no
-   * longer waits for.
-   * @type {Set<{ asked: number, connection: number }>}
-   */
+  /** Unanswered queries, even timed-out ones. @type {Set<{ asked: number, connection: number }>} */
   #holderQueries = new Set();
 
   /**
@@ -85,18 +80,13 @@ class Queries {
     if (error !== undefined) for (const end of this.#underWay) end(error);
   }
 
-  /**
-   * Lists the entries as they are after all operations that were requested so far. Rejects if there
-   * is no answer within a `ttl`.
-   * @param {string} [name]
-   */
+  /** Rejects if there is no answer within a `ttl`. @param {string} [name] */
   query(name) {
     return this.#keepAlive.during(() => this.#query(name));
   }
 
   /**
-   * Returns the holders of a name; undefined if the session is not open, or if the server does not
-   * answer in time. Never rejects.
+   * The result is undefined if the session is not open or the answer is late. Never rejects.
    * @param {string} name @param {number} milliseconds @returns {Promise<Entry[] | undefined>}
    */
   async queryHolders(name, milliseconds) {
@@ -114,9 +104,6 @@ class Queries {
     }
   }
 
-  /**
-   * Whether a query for holders has been unanswered for so long that the server seems to be down.
-   */
   get isServerSilent() {
     const { connection } = this.#session;
     const since = this.#clock.monotonic() - SILENT_MS;
@@ -125,11 +112,7 @@ class Queries {
     );
   }
 
-  /**
-   * Whether the name of a held lock is marked; false if the lock ends meanwhile. Rejects if the
-   * server cannot answer.
-   * @param {TrackedRequest} tracked
-   */
+  /** False if the lock ends. Rejects without an answer. @param {TrackedRequest} tracked */
   queryMark(tracked) {
     return this.#keepAlive.during(() => this.#queryMark(tracked));
   }
@@ -158,8 +141,7 @@ class Queries {
   }
 
   /**
-   * Sends the query once all earlier operations are answered, or, after a quarter of a `ttl`, once
-   * the ones under way are. No later operation is sent before the query.
+   * No operation that is requested later is sent before the query.
    * @param {string | undefined} name @param {number} end the deadline @returns {Promise<Attempt>}
    */
   async #attempt(name, end) {
@@ -186,10 +168,7 @@ class Queries {
     return attempt;
   }
 
-  /**
-   * Sends a query. Its rejection counts as handled, because the caller may handle it only later.
-   * @param {string} [name]
-   */
+  /** Counts a rejection as handled: callers may handle it later. @param {string} [name] */
   #send(name) {
     const answer = this.#fetch(name);
     then(answer, undefined, () => {});
@@ -232,8 +211,7 @@ class Queries {
   }
 
   /**
-   * Settles like `answer`, but rejects after a time limit, or when the session closes or is
-   * refused.
+   * Like the session's `within`, but rejects also when the session closes or is refused.
    * @template T @param {Promise<T>} answer @param {number} milliseconds @returns {Promise<T>}
    */
   async #within(answer, milliseconds) {
@@ -260,8 +238,8 @@ class Queries {
   }
 
   /**
-   * Corrects the server's entries for the units that the query has overtaken: their requests are
-   * added as waiting ones, and requests that they end are removed.
+   * Adds the requests of overtaken units as waiting ones, and removes requests that these units
+   * end.
    * @param {Entry[]} listed @param {Unit[]} overtaken @param {string} [name]
    */
   #addOvertaken(listed, overtaken, name) {
@@ -273,7 +251,6 @@ class Queries {
       if (op.kind === 'end') ended.add(op.ref);
       else if (canWait(op) && (name ?? op.name) === op.name) this.#addWaiting(op, asked);
     }
-    /** @type {Entry[]} */
     const entries = [];
     for (const entry of listed) {
       const isOwn = entry.clientId === this.#info.clientId;

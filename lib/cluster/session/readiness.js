@@ -8,14 +8,12 @@
 const { Promise, then } = require('../../platform/intrinsics.js');
 
 class Readiness {
-  /** @type {Promise<void>} */
   promise = Promise.resolve();
   /** Whether the promise can still settle. */
   isAwaited = false;
   /** Whether the session has ever been open. */
   isReached = false;
   by = 0;
-  /** @type {() => void} */
   #resolve = () => {};
   /** @type {(error: unknown) => void} */
   #reject = () => {};

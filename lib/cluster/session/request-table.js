@@ -16,10 +16,7 @@ class RequestTable {
   unheld = 0;
   /** How many requests wait in a queue, as far as this session knows. */
   waiting = 0;
-  /**
-   * Counts the changes of all requests; `tracked.news` is the count at the last change of a
-   * request.
-   */
+  /** Counts the changes; the `news` of a request is the count at its last change. */
   news = 0;
 
   /** @param {number} ref */

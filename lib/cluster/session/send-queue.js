@@ -17,8 +17,8 @@
 /** The greatest number of operations in a step; only a step of one group may have more. */
 const MOST = 100;
 /**
- * The greatest total length of the names and labels in a step, in code units; only a step of one
- * unit may exceed it. The server might not answer a longer step in time.
+ * The greatest total length of the names and labels in a step, in code units. The server might not
+ * answer a longer step in time, so only a single operation or group may be longer.
  */
 const MOST_UNITS = 2 ** 18;
 
@@ -27,7 +27,7 @@ const MOST_UNITS = 2 ** 18;
  *   barrier
  * @property {Op[]} ops
  * @property {(isDropped: boolean) => void} [reached] makes the unit a barrier; it is called when
- *   everything ahead of the barrier was answered or dropped
+ *   everything ahead of the barrier was answered or dropped, or when `clear` drops the barrier
  */
 
 /** @typedef {{ unit?: Unit, since: number }} Missed */
@@ -39,7 +39,6 @@ class QueuedStep {
   isAgain = false;
   /** Whether a renewal showed that the server executed the step. */
   isDone = false;
-  /** Whether the server has answered the step over the current connection. */
   isAnswered = false;
   /** @type {Answer[]} */
   answers = [];
@@ -48,7 +47,6 @@ class QueuedStep {
   constructor(number, units) {
     this.number = number;
     this.units = units;
-    /** @type {Op[]} */
     this.ops = units.length === 1 ? units[0].ops : units.flatMap(({ ops }) => ops);
   }
 }
@@ -64,7 +62,7 @@ class SendQueue {
   #window;
   /** The most operations of the next step; refusals lower it. */
   #most = MOST;
-  /** The indivisible unit that the server has missed repeatedly. @type {Missed} */
+  /** The indivisible unit that the server missed last, and since when. @type {Missed} */
   #missed = { since: 0 };
 
   /** @param {number} window */
@@ -72,7 +70,6 @@ class SendQueue {
     this.#window = window;
   }
 
-  /** The first step whose answers have not been applied. */
   get first() {
     return this.#steps[0];
   }
@@ -85,7 +82,6 @@ class SendQueue {
     return this.#unsent !== undefined || (this.#units.size > 0 && this.#hasRoom);
   }
 
-  /** The first step that was not sent over the current connection. */
   get #unsent() {
     return this.#steps.find(({ isUnderWay }) => !isUnderWay);
   }
@@ -117,10 +113,7 @@ class SendQueue {
     for (const op of unit.ops) this.#unitOf.set(op, unit);
   }
 
-  /**
-   * @param {(isDropped: boolean) => void} reached called when everything that is in the queue now
-   *   was answered or dropped
-   */
+  /** @param {NonNullable<Unit['reached']>} reached see Unit */
   addBarrier(reached) {
     const barrier = { ops: [], reached };
     if (this.isEmpty) reached(false);
@@ -129,8 +122,8 @@ class SendQueue {
   }
 
   /**
-   * Moves a barrier to the front, so that it waits only for the steps under way. Returns the units
-   * that it has overtaken.
+   * A barrier at the front waits only for the steps under way. Returns the units that it has
+   * overtaken.
    * @param {Unit} barrier
    */
   moveToFront(barrier) {
@@ -165,10 +158,6 @@ class SendQueue {
     return this.#steps.includes(step);
   }
 
-  /**
-   * Takes the step to send next: a step of an earlier connection that must be repeated, or a new
-   * step.
-   */
   takeNext() {
     const step = this.#unsent ?? this.#makeStep();
     if (step) step.isUnderWay = true;
@@ -200,7 +189,6 @@ class SendQueue {
     return step;
   }
 
-  /** Marks every step, so that it is sent again over the next connection. */
   requeueAfterDisconnect() {
     for (const step of this.#steps) {
       step.isAgain = true;
@@ -214,22 +202,14 @@ class SendQueue {
     this.#passBarriers();
   }
 
-  /**
-   * Puts the units of a step that the server will not execute, and of all later steps, back at the
-   * head of the queue.
-   * @param {QueuedStep} step
-   */
+  /** Puts the units of this and all later steps back at the head. @param {QueuedStep} step */
   takeBack(step) {
     const back = this.#steps.splice(this.#steps.indexOf(step)).flatMap(({ units }) => units);
     this.#units = new Set([...back, ...this.#units]);
     for (const unit of back) this.#remember(unit);
   }
 
-  /**
-   * Halves a step that the server refuses. If it has one unit, its operations are dropped and
-   * returned.
-   * @param {QueuedStep} step
-   */
+  /** Drops a step of one unit, and returns its operations. @param {QueuedStep} step */
   halveOrDrop(step) {
     this.takeBack(step);
     this.#most = Math.ceil(step.units.length / 2);
@@ -247,11 +227,9 @@ class SendQueue {
   /**
    * The server executed every step up to `done`. Later steps sent over the old connection will
    * never run, so the first of them is halved and resent. An indivisible unit is resent until
-   * `patience` is over; then its operations are dropped and returned.
-   * @param {number} done
-   * @param {(op: Op) => boolean} isWanted false for an operation that need not be resent
-   * @param {number} now @param {number} patience milliseconds
-   * @returns {Op[]}
+   * `patience` milliseconds are over; then its operations are dropped and returned.
+   * @param {number} done @param {(op: Op) => boolean} isWanted whether an operation must be resent
+   * @param {number} now @param {number} patience @returns {Op[]}
    */
   dropMissedSteps(done, isWanted, now, patience) {
     const step = this.#steps.find(({ number }) => number > done);

@@ -14,11 +14,12 @@
  * lock ends here before the server grants it again. `#react` checks the lease before every event.
  * Lost: the locks are lost. The old session is closed, since its requests would otherwise stand
  * ahead of those of the next session. The next session repeats the requests that were not held yet,
- * in their order, with new `ref`s. Suspect: the connection failed, and locks stay held until the
- * lease ends. The session calls `hello` for a new connection, renews, compares the server's list
- * with ours, and repeats the unanswered steps. Refused: the server rejects this client. Locks and
- * queued requests stay until the lease ends; other requests fail with the server's error until
- * another attempt to connect succeeds.
+ * in their order, with new `ref`s.
+ * Suspect: the connection failed, and locks stay held until the lease ends. The session calls
+ * `hello` for a new connection, renews, compares the server's list with ours, and repeats the
+ * unanswered steps.
+ * Refused: the server rejects this client. Locks and queued requests stay until the lease ends;
+ * other requests fail with the server's error until another attempt to connect succeeds.
  */
 
 const { bucketClosedError } = require('../../platform/errors.js');
@@ -58,10 +59,8 @@ const { within } = require('./within.js');
 
 /** @typedef {'new' | 'opening' | 'open' | 'suspect' | 'refused' | 'lost' | 'closed'} State */
 /**
- * Why a lock was lost. `expired`: the lease ended while this process was suspended or its event
- * loop was blocked. `unreachable`: the lease ended while the server could not be reached, the
- * server refused or never executed the end that should mark the name, or a permanent error closed
- * the session. `failover`: the server no longer has the lock. `closed`: the bucket was closed.
+ * Why a lock was lost; see `LossReason` in backend/contract.js. If a permanent error closes the
+ * session, the reason is `unreachable`.
  * @typedef {'expired' | 'unreachable' | 'failover' | 'closed'} Reason
  */
 
@@ -70,20 +69,16 @@ const { within } = require('./within.js');
  * each event.
  * @typedef {object} Listener
  * @property {(place: TrackedRequest) => void} granted
- * @property {(place: TrackedRequest) => void} passed the server ended the request instead of
- *   granting it
- * @property {(place: TrackedRequest, answer: Answer) => void} refused the request failed;
- *   `answer.code` says why
+ * @property {(place: TrackedRequest) => void} passed the request ended instead of being granted
+ * @property {(place: TrackedRequest, answer: Answer) => void} refused `answer.code` says why
  * @property {(place: TrackedRequest, thief: string) => void} stolen
  * @property {(place: TrackedRequest, reason: Reason, cause: unknown) => void} lost is also called
- *   after an `end` that should have marked the name, if the name was not marked or if it is unknown
- *   whether it was
+ *   for an ended request that should have marked its name, if the mark is missing or unknown
  * @property {(place: TrackedRequest, error: unknown) => void} failed
  * @property {(state: State, reason?: Reason, cause?: unknown) => void} changed
  * @property {(why: unknown) => void} unopened a `ttl` has passed without an open session
  * @property {() => void} settled
- * @property {() => boolean} hasPendingAnswers whether answers have arrived whose callbacks have
- *   not been called yet
+ * @property {() => boolean} hasPendingAnswers whether callbacks for answers have yet to be called
  */
 
 /**
@@ -93,14 +88,12 @@ const { within } = require('./within.js');
  * @property {boolean} compares whether each renewal compares the server's list with ours
  */
 
-/** @type {Rules} */
 const RULES = Object.freeze({ margin: 0.9, compares: true });
 
 /**
- * The timers of a session. When the connection is lost, every `ConnectionTimer` is cleared.
+ * When the connection is lost, every `ConnectionTimer` is cleared.
  * @typedef {'deadline' | 'unanswered' | 'busy' | 'unopened' | 'turn' | ConnectionTimer |
- * CallTimeout}
- *   Item
+ *   CallTimeout} Item
  * @typedef {'renew' | 'sweep' | 'look' | 'reconnect' | 'open'} ConnectionTimer
  */
 
@@ -112,19 +105,15 @@ const UNKNOWN = 'The server did not say whether the lock was stolen';
 // The pause between attempts to connect, in milliseconds, doubles from the first to the last value.
 const FIRST_RETRY = 50;
 const LAST_RETRY = 2000;
-/** The longest pause while the server refuses and there is no lease that could expire. */
+/** The longest pause while the server refuses this client and there is no lease. */
 const LAST_REFUSED = 60_000;
 
-/**
- * A session with a keeper shows the keeper at least this often, in milliseconds, that the event
- * loop turns.
- */
+/** A session shows its keeper at least this often, in milliseconds, that its event loop turns. */
 const TURN = 1000;
 
 /**
- * While a request is not granted, a renewal is sent at least this often, in milliseconds, however
- * long the lease is. The answer to any renewal is due within this time; if it does not arrive, the
- * connection may have been dropped silently.
+ * While a request is not granted, a renewal is sent at least this often, in milliseconds. If a
+ * renewal is not answered within this time, the connection may have been dropped silently.
  */
 const SIGN_OF_LIFE = 5000;
 
@@ -137,7 +126,6 @@ class Session {
   #listener;
   #clock;
   #rules;
-  /** @type {SessionInfo} */
   #info;
   #ttl;
   /** The id of the session; '' for none. */
@@ -146,10 +134,7 @@ class Session {
   #previous = '';
   /** @type {Promise<{ session: string } | undefined> | undefined} */
   #opening;
-  /**
-   * The error, or `true`, if the connection of a new session failed before the session was in use.
-   * @type {unknown}
-   */
+  /** The error, or `true`, of a new connection that failed before its use. @type {unknown} */
   #earlyBreak;
   #lease;
   #keeper;
@@ -189,8 +174,8 @@ class Session {
   /**
    * @param {object} options @param {Adapter} options.adapter for this session alone
    * @param {SessionInfo} options.info @param {number} options.ttl @param {Clock} [options.clock]
-   * @param {Partial<Rules>} [options.rules] @param {Keeper} [options.keeper] @param {Listener}
-   *   listener
+   * @param {Partial<Rules>} [options.rules] @param {Keeper} [options.keeper]
+   * @param {Listener} listener
    */
   constructor({ adapter, info, ttl, clock = systemClock, rules, keeper }, listener) {
     this.#adapter = adapter;
@@ -294,7 +279,6 @@ class Session {
     this.#timers.setBy('unopened', this.#now() + this.#ttl);
   }
 
-  /** Shortens the pause, which may have grown long, before the next attempt. */
   #retrySoon() {
     const step = this.#hasLease ? 'reconnect' : 'open';
     const isTrying = ['open', 'hello', 'renew'].some((call) =>
@@ -303,7 +287,6 @@ class Session {
     if (!isTrying) this.#timers.setBy(step, this.#now() + this.#randomDelay(0, LAST_RETRY));
   }
 
-  /** Why the session is closed; undefined if it is not closed. */
   get closed() {
     return this.#closeReason;
   }
@@ -314,7 +297,7 @@ class Session {
   }
 
   /**
-   * Returns why the server has not answered a request, or undefined while the reason is unknown: if
+   * Returns why the server has not answered a request. Returns undefined if it may still answer: if
    * a time limit is shorter than a round trip, a missing answer proves nothing about the server.
    * @param {TrackedRequest} [tracked]
    */
@@ -329,10 +312,7 @@ class Session {
     return (isOpen || isFirstTry) && !isSilent ? undefined : reasonError(this.#outageReason);
   }
 
-  /**
-   * Adds a new request, or the requests of a group. The caller must check `error` first.
-   * @param {TrackedRequest[]} requests
-   */
+  /** Adds a request or a group. Check `error` before. @param {TrackedRequest[]} requests */
   request(requests) {
     for (const tracked of requests) {
       tracked.asked = this.#now();
@@ -345,10 +325,10 @@ class Session {
   }
 
   /**
-   * Withdraws a request, or releases its lock and marks the name for `keep` milliseconds. If the
-   * name could not be marked, the listener receives the loss of the lock. The promise resolves when
-   * the server has ended the request or no longer needs to; it never rejects. The result is
-   * undefined if the server has nothing to end.
+   * Withdraws a request, or releases its lock and marks the name for `keep` milliseconds (0 for no
+   * mark). If the name could not be marked, the listener receives the loss of the lock. The promise
+   * resolves when the server has ended the request or no longer needs to; it never rejects. The
+   * result is undefined if the server has nothing to end.
    * @param {TrackedRequest} tracked @param {number} [keep] @returns {Promise<void> | undefined}
    */
   end(tracked, keep = 0) {
@@ -368,20 +348,14 @@ class Session {
     return tracked.ended;
   }
 
-  /**
-   * @param {TrackedRequest} tracked neither held nor ended
-   * @returns {import('../../backend/contract.js').Progress}
-   */
+  /** @param {TrackedRequest} tracked neither held nor ended */
   progress({ op, state }) {
     if (state === WAITING) return 'waiting';
     if (state === GRANTED_PARTIAL) return 'allotted';
     return this.#sendQueue.isInFlight(op) ? 'sent' : 'unsent';
   }
 
-  /**
-   * How many milliseconds are left until the locks are lost, if no renewal succeeds. If no time is
-   * left, this call marks the locks as lost, and the listener's `settled` is called soon after.
-   */
+  /** Milliseconds until the locks are lost. If the lease has ended, this call loses them. */
   remaining() {
     if (!this.#hasLease) return 0;
     const rest = this.#lease.rest();
@@ -396,10 +370,7 @@ class Session {
     this.#react(() => {});
   }
 
-  /**
-   * Marks a lock as lost, because the caller's guard found that the server no longer has it.
-   * @param {TrackedRequest} tracked
-   */
+  /** The server no longer has this lock, as a guard found. @param {TrackedRequest} tracked */
   loseMissing(tracked) {
     this.#react(() => {
       if (tracked.state !== HELD) return;
@@ -414,10 +385,9 @@ class Session {
   }
 
   /**
-   * Returns the holders of a name that a request of this session waits for. Locks that the server
-   * has granted to this session, but that the session does not hold yet, are left out, since such a
-   * lock may belong to that request. If only such locks are held, or the server does not answer in
-   * time, the result is undefined.
+   * Returns the holders of a name, without locks that the server has granted to this session but
+   * that are not held here: such a lock may belong to the request that waits. The result is
+   * undefined if only such locks are held, or if the server does not answer in time.
    * @param {string} name @param {number} milliseconds
    */
   async queryHolders(name, milliseconds) {
@@ -427,8 +397,8 @@ class Session {
   }
 
   /**
-   * Whether an entry is a lock of this client that is not held here, because its grant has not
-   * arrived, its group is incomplete, or the request has ended here.
+   * A lock of this client is not held here before its grant arrives, while its group is incomplete,
+   * and after its end.
    * @param {Entry} entry
    */
   #isOwnUnheld({ clientId, ref, token }) {
@@ -442,10 +412,7 @@ class Session {
     return this.#queries.queryMark(tracked);
   }
 
-  /**
-   * Releases all locks, withdraws all requests, and closes the session for good. The listener
-   * receives all its calls before the promise resolves. The promise never rejects.
-   */
+  /** The listener receives all its calls before the promise resolves; the promise never rejects. */
   close() {
     // If the session has never opened, the error says why.
     const cause = this.#readiness.isReached ? this.#refusal : this.#outageReason;
@@ -453,7 +420,6 @@ class Session {
     return this.#closed;
   }
 
-  /** How many milliseconds the quarantine still lasts, as far as the server has reported. */
   get grantsIn() {
     return Math.max(this.#grantsFrom - this.#now(), 0);
   }
@@ -471,7 +437,7 @@ class Session {
     return this.#hasLease && this.state !== 'open';
   }
 
-  /** @param {Times} times the time at which the answered call was sent */
+  /** @param {Times} times when the answered call was sent */
   #extendLease(times) {
     this.#timers.set('deadline', this.#lease.extend(times, this.#ttl));
   }
@@ -506,12 +472,7 @@ class Session {
     return unreachableError(what, this.#outageReason);
   }
 
-  /**
-   * Runs the work of an event, which is a timer, an answer or a hint. It checks the lease first.
-   * After the work, it has the queued operations sent soon, updates what keeps the event loop
-   * alive, and calls the listener's `settled`.
-   * @param {() => void} work
-   */
+  /** If the lease has ended, the locks are lost before the work. @param {() => void} work */
   #react(work) {
     if (this.state === 'closed') return;
     if (this.#hasLease) {
@@ -526,7 +487,6 @@ class Session {
     this.#listener.settled();
   }
 
-  /** Ignores further answers over the connection, requeues its steps and clears its timers. */
   #dropConnection() {
     this.#calls.dropConnection();
     this.#sendQueue.requeueAfterDisconnect();
@@ -578,10 +538,7 @@ class Session {
     return this.#randomDelay(this.#refusals++, most);
   }
 
-  /**
-   * @param {number} failures how many attempts in a row have failed @param {number} most
-   *   milliseconds
-   */
+  /** @param {number} failures @param {number} most milliseconds */
   #randomDelay(failures, most) {
     const milliseconds = Math.min(FIRST_RETRY * 2 ** failures, most);
     return Math.min(milliseconds * (0.5 + this.#clock.random()), LAST_REFUSED);
@@ -627,9 +584,8 @@ class Session {
   }
 
   /**
-   * Closes the previous session, whose requests would otherwise stay ahead of ours. The new session
-   * waits for this call for a sixth of a `ttl` at most, and not beyond the first half of its own
-   * lease. It does not wait if it has been closed meanwhile.
+   * The new session waits for the close of the previous one for at most a sixth of a `ttl`, and not
+   * once half a `ttl` has passed since `sent`. It does not wait if it has been closed meanwhile.
    * @param {number} sent when the opening of the new session began
    */
   async #closePrevious(sent) {
@@ -680,7 +636,6 @@ class Session {
     this.#stopKeeping();
   }
 
-  /** Has the keeper's thread extend the lease while the event loop is blocked. */
   #keepLease() {
     const keeper = this.#keeper;
     if (keeper === undefined) return;
@@ -698,7 +653,6 @@ class Session {
     this.#keptLease = keeper.keep(keeping, cells);
   }
 
-  /** @returns {Promise<void> | undefined} see KeptLease */
   #stopKeeping() {
     const keptLease = this.#keptLease;
     this.#keptLease = undefined;
@@ -707,7 +661,6 @@ class Session {
     return keptLease?.stop();
   }
 
-  /** Shows the keeper that the event loop turns. */
   #showTurn() {
     const { cells } = this.#lease;
     if (!cells || !this.#keeper) return;
@@ -722,7 +675,7 @@ class Session {
     else this.#loseSession('expired', undefined);
   }
 
-  /** Loses all locks and opens the next session. @param {Reason} reason @param {unknown} cause */
+  /** @param {Reason} reason @param {unknown} cause */
   #loseSession(reason, cause) {
     const refusal = this.#refusal;
     const outcomes = this.#requests.all().map((tracked) => ({
@@ -732,7 +685,6 @@ class Session {
     this.#dropConnection();
     this.#timers.clear('deadline');
     this.#clearSendQueue();
-    /** @type {TrackedRequest[]} */
     const pending = [];
     for (const { tracked, outcome } of outcomes) {
       this.#requests.leave(tracked);
@@ -813,8 +765,8 @@ class Session {
   }
 
   /**
-   * @param {Renewal} renewal @param {Times} times
-   * @param {number} news the count of changes when the renewal was sent
+   * @param {Renewal} renewal @param {Times} times when the renewal was sent
+   * @param {number} news the request table's count of changes at that time
    */
   #handleRenewal(renewal, times, news) {
     if (!renewal.alive) {
@@ -824,12 +776,10 @@ class Session {
     this.#seen.life = renewal.life;
     this.#extendLease(times);
     this.#attempts = this.#retries = 0;
-    // The server executes nothing more that was sent over the old connection, so it will never
-    // execute the steps that it has missed.
+    // The server will never execute the steps that it missed over the old connection.
     if (this.#isCutOff) this.#dropMissedSteps(renewal.step);
     if (this.#rules.compares) this.#grants.compareWithServer(renewal, news);
-    // The keeper gets the epoch only now, because it must not extend the lease in an epoch in which
-    // the server's list has not been compared with ours.
+    // The keeper may extend the lease in a new epoch only after this comparison.
     this.#keptLease?.update({ ...this.#seen });
     if (renewal.step !== undefined) this.#sendQueue.markDone(renewal.step);
     if (this.#isCutOff) {
@@ -848,10 +798,7 @@ class Session {
     }
   }
 
-  /**
-   * Schedules a check after a reconnect, or when a request begins to wait: this session does not
-   * know yet when the sessions of the requests ahead expire.
-   */
+  /** This session does not know yet when the sessions of the requests ahead expire. */
   #checkExpirySoon() {
     if (this.#expiryChecks.areGrantsPushed) return;
     this.#timers.setBy('look', this.#now() + this.#ttl / 10);
@@ -871,10 +818,9 @@ class Session {
   }
 
   /**
-   * Collects operations and sends them in one step, since a step costs more than its operations.
-   * The step is sent after the promise jobs of the current code. If another step is under way or
-   * user callbacks are due, more operations may follow, so the step is sent only after this turn of
-   * the event loop.
+   * Sends queued operations in one step, since a step costs more than its operations, after the
+   * promise jobs of the current code. If another step is under way or user callbacks are due, more
+   * operations may follow, so the step is sent only after this turn of the event loop.
    */
   #sendSoon() {
     if (this.#isSending || this.state !== 'open' || !this.#sendQueue.isReady) return;
@@ -920,8 +866,7 @@ class Session {
     for (let { first } = this.#sendQueue; first?.isAnswered; { first } = this.#sendQueue) {
       this.#grants.handleAnswers(first.ops, first.answers);
       this.#sendQueue.removeFirst();
-      // The answer to a repeated step may be old, and a lock that it granted may have been stolen
-      // since; a renewal finds that out.
+      // A lock that a repeated step granted may have been stolen since; a renewal finds that out.
       if (first.isAgain) this.#renewSoon();
     }
   }
@@ -931,8 +876,7 @@ class Session {
     // An earlier step was refused, so these operations will be sent in other steps.
     if (!this.#sendQueue.has(step)) return;
     const kind = this.#adapter.classify(error);
-    // If the step was sent only once and the server rejects it because the session is dead, the
-    // server executed nothing of it.
+    // If a step was sent only once and is rejected as `dead`, nothing of it was executed.
     if (kind === 'dead' && !step.isAgain) this.#sendQueue.takeBack(step);
     if (!isRefusal(kind) && kind !== 'local') this.#handleRejection('step', error);
     // The server has already executed this step; it only refuses to repeat the answer (R1).
@@ -940,7 +884,7 @@ class Session {
     else for (const op of this.#sendQueue.halveOrDrop(step)) this.#grants.handleRefusal(op, error);
   }
 
-  /** @param {number | undefined} done the last executed step, if the server has reported it */
+  /** @param {number | undefined} done the last executed step; undefined if unknown */
   #dropMissedSteps(done) {
     if (done === undefined) return;
     const isWanted = (/** @type {Op} */ op) => this.#isWanted(op);
@@ -965,9 +909,8 @@ class Session {
   }
 
   /**
-   * Whether an operation that was not executed is still needed. Its request may have been
-   * withdrawn, or a hint may have granted it before a failover undid the step.
-   * @param {Op} op
+   * Its request may have been withdrawn, or granted by a hint before a failover undid the step.
+   * @param {Op} op an operation that was not executed
    */
   #isWanted(op) {
     return op.kind === 'end' || this.#requests.get(op.ref)?.state === ASKED;
@@ -979,10 +922,7 @@ class Session {
     this.#sendQueue.clear();
   }
 
-  /**
-   * Rejects `ready` if the session was not opened within a `ttl`, and fails each request that does
-   * not wait if the server did not answer it within a `ttl`.
-   */
+  /** Rejects `ready`, and fails each request that does not wait, a `ttl` after it was made. */
   #failUnanswered() {
     const now = this.#now();
     let next = Number.POSITIVE_INFINITY;
@@ -1010,9 +950,10 @@ class Session {
   }
 
   /**
-   * Fails a request that got no answer. If the request is a theft that was sent, the server may
-   * still execute it: then the listener gets an error that says so and has the cause `cause`.
-   * @param {TrackedRequest} tracked @param {unknown} error @param {unknown} cause
+   * If the request is a theft that was sent, the server may still execute it, so the listener gets
+   * an error that says so.
+   * @param {TrackedRequest} tracked @param {unknown} error
+   * @param {unknown} cause of the error about the theft
    */
   #giveUp(tracked, error, cause) {
     const isUnknown = tracked.op.kind === 'steal' && this.#sendQueue.isInFlight(tracked.op);
@@ -1020,10 +961,7 @@ class Session {
     this.#listener.failed(tracked, isUnknown ? unreachableError(UNKNOWN, cause) : error);
   }
 
-  /**
-   * The warning is emitted one turn of the event loop later, because a user who closes the bucket
-   * when `ready` rejects must not get a warning.
-   */
+  /** A user who closes the bucket when `ready` rejects must not get a warning, hence the delay. */
   #warnSoon() {
     this.#clock.setImmediate(() =>
       this.#react(() => {
@@ -1044,10 +982,7 @@ class Session {
     this.#closed ??= this.#stop('unreachable', error, error);
   }
 
-  /**
-   * @param {Reason} reason why locks are lost @param {unknown} error why requests fail
-   * @param {unknown} cause
-   */
+  /** @param {Reason} reason for locks @param {unknown} error for requests @param {unknown} cause */
   async #stop(reason, error, cause) {
     const session = this.#session;
     const opening = this.#opening;
@@ -1061,7 +996,6 @@ class Session {
     this.#session = '';
     const keeping = this.#stopKeeping();
     this.#closeReason = error;
-    /** @type {TrackedRequest[]} */
     const ending = [];
     for (const tracked of requests) {
       const outcome = outcomeOnSessionEnd(tracked, 'closed', false);
@@ -1086,9 +1020,8 @@ class Session {
   }
 
   /**
-   * @param {string} session '' for none
+   * @param {string} session '' for none @param {number} patience milliseconds
    * @param {Promise<{ session: string } | undefined> | undefined} opening
-   * @param {number} patience milliseconds
    */
   async #closeAtServer(session, opening, patience) {
     try {

@@ -15,19 +15,13 @@ const LONGEST_TIMER = 2 ** 31 - 1;
 class Timers {
   #clock;
   #run;
-  /**
-   * A cleared item has the time Infinity, since deleting its entry each time would be slower.
-   * @type {Map<Item, number>}
-   */
+  /** Infinity for a cleared item; deleting it would be slower. @type {Map<Item, number>} */
   #times = new Map();
   /** @type {any} */
   #timer;
   #timerFor = Number.POSITIVE_INFINITY;
 
-  /**
-   * @param {Clock} clock @param {(due: Item[]) => void} run handles the due items, which have
-   *   already been cleared
-   */
+  /** @param {Clock} clock @param {(due: Item[]) => void} run gets the due items, already cleared */
   constructor(clock, run) {
     this.#clock = clock;
     this.#run = run;

@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * A request as its session tracks it: first in a queue, later as a lock. Only the session may
- * change it.
- */
+/** A request as its session tracks it, from the queue to the lock. Only the session changes it. */
 
 const { Promise } = require('../../platform/intrinsics.js');
 
@@ -28,44 +25,29 @@ class TrackedRequest {
   /** @type {RequestState} */
   state = ASKED;
   token = 0n;
-  /**
-   * When the user made the request, on the monotonic clock; a new session does not change this
-   * time.
-   */
+  /** When the user made the request, on the monotonic clock; a new session does not change it. */
   asked = 0;
   /** The number of the latest change; see `RequestTable`. */
   news = 0;
-  /**
-   * The client that stole the lock before the grant, or the answer to the end, arrived ('' for
-   * none), and the server's epoch at that time.
-   */
+  /** The client that stole the lock before its grant or the answer to its end came; '' for none. */
   thief = '';
   thiefLife = '';
   /** For how many milliseconds the end of the request marks the name; 0 for no mark. */
   keep = 0;
-  /**
-   * The error of the latest BUSY answer to an operation of this request.
-   * @type {unknown}
-   */
+  /** The error of the latest BUSY answer to this request. @type {unknown} */
   obstacle;
   /** @type {Promise<void> | undefined} */
   #ended;
   /** @type {(() => void) | undefined} */
   #end;
 
-  /**
-   * @param {any} owner the backend's request @param {RequestOp} op the operation, which gets a new
-   *   `ref` each time it is requested
-   */
+  /** @param {any} owner the backend's request @param {RequestOp} op a repetition replaces it */
   constructor(owner, op) {
     this.owner = owner;
     this.op = op;
   }
 
-  /**
-   * Resolves when the request has ended; never rejects.
-   * @returns {Promise<void>}
-   */
+  /** Resolves when the request has ended; never rejects. @returns {Promise<void>} */
   get ended() {
     this.#ended ??= new Promise((resolve) => {
       this.#end = resolve;

@@ -5,8 +5,8 @@ const { Promise } = require('../../platform/intrinsics.js');
 /** @import { Clock } from './clock.js' */
 
 /**
- * Settles like the promise, but rejects with `late()` if the promise takes longer than this time.
- * The timer does not keep the event loop alive.
+ * Settles like the promise, but rejects with `late()` if it takes longer than this time. The timer
+ * does not keep the event loop alive.
  * @template T @param {Clock} clock @param {Promise<T>} promise @param {number} milliseconds
  * @param {() => unknown} late @returns {Promise<T>}
  */
@@ -19,9 +19,8 @@ function within(clock, promise, milliseconds, late) {
 }
 
 /**
- * When the promise settles, calls `done`, and then `resolve` or `reject`.
  * @template T @param {Promise<T>} promise @param {(value: T) => void} resolve
- * @param {(error: unknown) => void} reject @param {() => void} done
+ * @param {(error: unknown) => void} reject @param {() => void} done is called first
  */
 async function settleWith(promise, resolve, reject, done) {
   try {
