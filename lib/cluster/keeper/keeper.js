@@ -1,11 +1,9 @@
 'use strict';
 
 /**
- * Controls the keeper's thread from the thread of the sessions, which has one keeper's thread for
- * all sessions with a keeper. The keeper's thread starts with the first of these sessions and ends
- * with the last one, or when Node.js ends the thread that started it. It does not keep the process
- * alive. If it fails, the sessions continue without it until their next renewal, which starts
- * another one.
+ * Starts and controls the keeper's thread, which all sessions of one thread that have a keeper
+ * share. It ends with the last of these sessions, and does not keep the process alive. If it fails,
+ * the sessions continue without it until their next renewal, which starts another one.
  */
 
 const { existsSync } = require('node:fs');
@@ -21,9 +19,7 @@ const { Promise, now, threadsNow } = require('../../platform/intrinsics.js');
 
 /**
  * @typedef {object} Plan how the thread makes the adapters of a bucket; can be sent to the thread
- * @property {'redis'} engine
- * @property {string} bucket
- * @property {any} options of the adapter
+ * @property {'redis'} engine @property {string} bucket @property {any} options of the adapter
  * @property {any} [client] how to make the client
  * @property {string} [module] the user's file that makes the client
  */
@@ -32,8 +28,6 @@ const { Promise, now, threadsNow } = require('../../platform/intrinsics.js');
  * @typedef {{ what: 'keep', id: number, plan: Plan, keeping: Keeping, memory: SharedArrayBuffer,
  *   origin: number } | { what: 'update', id: number, seen: Seen } | { what: 'stop', id: number }}
  *   ToThread
- */
-/**
  * @typedef {{ what: 'stopped', id: number } | { what: 'trouble', id: number, error: string }}
  *   FromThread
  */
@@ -50,12 +44,9 @@ function warn(message, cause) {
 class KeeperThread {
   #worker;
   #onEnd;
-  /** Resolves the calls of `stop` under way, by session. @type {Map<number, () => void>} */
+  /** Functions that resolve the calls of `stop`, by session. @type {Map<number, () => void>} */
   #stopping = new Map();
-  /**
-   * The function to call if the lease of a session cannot be extended, for each kept session.
-   * @type {Map<number, (why: string) => void>}
-   */
+  /** Report trouble with a kept session, by session. @type {Map<number, (why: string) => void>} */
   #kept = new Map();
   #isOver = false;
 
@@ -88,7 +79,7 @@ class KeeperThread {
     this.#worker.postMessage({ what: 'update', id, seen });
   }
 
-  /** Resolves when the thread has stopped keeping a session. @param {number} id */
+  /** @param {number} id */
   async stop(id) {
     if (this.#isOver) return;
     this.#kept.delete(id);

@@ -25,10 +25,7 @@ const keepers = new Map();
 /** @param {FromThread} message */
 const tell = (message) => parentPort?.postMessage(message);
 
-/**
- * The clocks of the session's thread, as this thread reads them.
- * @param {number} origin the time of `threadsNow` at which the session's monotonic clock was 0
- */
+/** @param {number} origin the time of `threadsNow` at which the session's monotonic clock was 0 */
 function clockSince(origin) {
   const monotonic = () => threadsNow() - origin;
   const continuous = systemClock.continuous === now ? monotonic : systemClock.continuous;
