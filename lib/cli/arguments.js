@@ -318,7 +318,6 @@ const COMMANDS = {
   },
 };
 
-/** Pairs of options that cannot be used together. */
 const EXCLUSIONS = [
   ['quiet', 'verbose'],
   ['if-available', 'timeout'],

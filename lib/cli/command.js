@@ -106,7 +106,7 @@ function reportNotStarted(error, program) {
   const { code } = /** @type {NodeJS.ErrnoException} */ (error);
   const isMissing = code === 'ENOENT' || program === '';
   const why = isMissing ? 'was not found' : `cannot be executed (${code})`;
-  // On Windows npm and similar programs are batch files, which the system cannot start directly.
+  // On Windows, npm and similar programs are batch files, which Node.js starts only in a shell.
   const hint = process.platform === 'win32' ? ' If it is a batch file, use cmd: -- cmd /c …' : '';
   say(`the command ${quoted(program)} ${why}.${hint}`);
   return { status: isMissing ? STATUS.notFound : STATUS.notExecutable };

@@ -7,7 +7,7 @@ class Lanes {
   /** A heap of lanes by `end`, where the last interval of each ends. @type {Lane[]} */
   #heap = [];
 
-  /** Returns the lane. `from` must not decrease. @param {number} from @param {number} to */
+  /** Returns a lane. Calls must be sorted by `from`. @param {number} from @param {number} to */
   assign(from, to) {
     const heap = this.#heap;
     if (heap.length > 0 && heap[0].end < from) {

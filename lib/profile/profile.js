@@ -24,7 +24,7 @@ const { rejectUnknownOptions } = require('../standard/webidl.js');
 const { BroadcastChannel, getEnvironmentData, receiveMessageOnPort } = workerThreads;
 const { setEnvironmentData } = workerThreads;
 
-/** The name of the channel, and the key of the environment data from which workers join. */
+/** The name of the channel, and the key of the environment data that says how to record. */
 const CHANNEL = 'web-locks-profile';
 
 /** The default size of a thread's ring in bytes. */

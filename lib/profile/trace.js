@@ -170,7 +170,8 @@ class Tracks {
   #count = 0;
 
   /**
-   * Returns a track without another slice at that time. `from` must not decrease for a key.
+   * Returns a track without another slice at that time. The calls for a key must come in the order
+   * of `from`.
    * @param {'threads' | 'locks'} kind @param {string} key @param {string} title
    * @param {number} from @param {number} to
    */
