@@ -46,6 +46,7 @@ const { DeliveryBarrier, Streams, findAbsent } = require('./streams.js');
 
 /** @import { Adapter, Op, Seen, SessionInfo } from '../../adapter.js' */
 /** @import { Epoch } from './epoch.js' */
+/** @import { Entry } from './queue.js' */
 /** @typedef {InstanceType<typeof import('./step.js').Step>} OwnStep */
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
 
@@ -220,7 +221,7 @@ class EtcdAdapter {
     );
   }
 
-  /** @param {import('./queue.js').Entry[]} absent @param {Own} own @param {Link} link */
+  /** @param {Entry[]} absent @param {Own} own @param {Link} link */
   async #forgetAbsent(absent, own, link) {
     const { queueCache } = own;
     const left = () => absent.filter((entry) => queueCache.mine.get(entry.ref) === entry);
@@ -408,7 +409,7 @@ class EtcdAdapter {
     });
   }
 
-  /** @param {Own} own @param {import('./queue.js').Entry} entry */
+  /** @param {Own} own @param {Entry} entry */
   #handleGrant({ queueCache, step }, entry) {
     const { ref, token } = entry;
     if (!step?.noteGrant(ref, token) && queueCache.mine.get(ref) === entry) {
@@ -610,10 +611,7 @@ const MOST_DELETED = 50;
 /** @param {Own} own */
 const passedOf = ({ queueCache }) => [...queueCache.passed.values()].slice(0, MOST_DELETED);
 
-/**
- * The operation that deletes a request's key, unless another request has taken the key.
- * @param {import('./queue.js').Entry} entry
- */
+/** Deletes a request's key unless another request has taken the key. @param {Entry} entry */
 const deletionOf = (entry) => ({
   request_txn: {
     compare: [sameEntryCondition(entry)],

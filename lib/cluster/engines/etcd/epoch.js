@@ -60,8 +60,7 @@ const epochPut = (keys, offset = 0n, known = []) => ({
 /**
  * The epoch; undefined if there is none, because somebody emptied this etcd. Throws if the bucket
  * is of another version of this library.
- * @param {any} header the header of an answer @param {any} response the response to `epochRead`
- * @returns {Epoch | undefined}
+ * @param {any} header @param {any} response to `epochRead` @returns {Epoch | undefined}
  */
 function parseEpoch({ cluster_id: cluster }, response) {
   const [found] = response.response_range.kvs ?? [];

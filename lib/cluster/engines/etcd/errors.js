@@ -18,10 +18,7 @@ const MEANING = {
   ERR_WEB_LOCKS_TOO_MANY: 'refused',
 };
 
-/**
- * The errors of `fetch` are wrapped (gateway.js), so its TypeErrors do not count as `local`.
- * @param {any} error @returns {Meaning}
- */
+/** @param {any} error @returns {Meaning} */
 const classify = (error) => MEANING[error?.code] ?? (isLocal(error) ? 'local' : 'retry');
 
 const deadError = () =>

@@ -44,7 +44,7 @@ function unrefOurSockets() {
 }
 
 class Gateway {
-  /** The endpoint that messages name. */
+  /** The endpoint of the latest connection. */
   endpoint;
   #endpoints;
   #next = 0;
@@ -55,10 +55,7 @@ class Gateway {
   /** The user's token; '' if etcd requires none. @type {string | undefined} */
   #token;
 
-  /**
-   * @param {object} options @param {string[]} options.endpoints @param {Auth} [options.auth]
-   * @param {Fetch} [options.fetch]
-   */
+  /** @param {{ endpoints: string[], auth?: Auth, fetch?: Fetch }} options */
   constructor({ endpoints, auth, fetch }) {
     this.#endpoints = endpoints;
     this.#auth = auth;

@@ -34,7 +34,7 @@ const PAGE = 5_000;
 const MOST_QUEUES = 100;
 /** Each holder takes two of the 128 operations that a transaction may have by default. */
 const MOST_HOLDERS = 50;
-/** The longest queue whose past states a query for its holders searches for unknown grants. */
+/** In longer queues, a query of the holders does not search etcd's past for unknown grants. */
 const SHORT_QUEUE = 100;
 
 /** @param {Cache} queueCache @param {string} logged the revision of the session's last step */
@@ -60,6 +60,7 @@ class Query {
   #sessions = new Map();
   /** @type {Map<string, Mark>} */
   #marks = new Map();
+  /** The revision of the first read, which all further reads use. */
   #revision = 0;
 
   /** @param {BucketKeys} keys @param {Cache} queueCache @param {Link} link */
@@ -132,10 +133,7 @@ class Query {
     return this.#readAll(range(from, to));
   }
 
-  /**
-   * Reads all pages of a range at the revision of the query's first read.
-   * @param {{ key: string, range_end: string }} all @returns {Promise<KeyValue[]>}
-   */
+  /** @param {{ key: string, range_end: string }} all @returns {Promise<KeyValue[]>} */
   async #readAll(all) {
     /** @type {KeyValue[]} */
     const found = [];

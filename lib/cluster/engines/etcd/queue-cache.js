@@ -111,10 +111,7 @@ class QueueCache {
     return [...this.#followed.keys()];
   }
 
-  /**
-   * Starts to follow a name. Afterwards the caller must read its queue.
-   * @param {string} prefix @param {unknown} [source] the stream that will update it
-   */
+  /** The caller must read the queue afterwards. @param {string} prefix @param {unknown} [source] */
   follow(prefix, source) {
     const { queue = new Queue(), revision = 0, since = 0 } = this.#followed.get(prefix) ?? {};
     this.#followed.set(prefix, { queue, source, revision, isLive: false, early: [], since });
@@ -132,11 +129,7 @@ class QueueCache {
     this.#resolveWaits();
   }
 
-  /**
-   * Adds a request that a transaction has written. If the watch has already delivered it, the cache
-   * keeps the entry from the watch.
-   * @param {Entry} entry
-   */
+  /** Adds a written request, or the watch's entry of it if there is one. @param {Entry} entry */
   addOwn(entry) {
     // A queue that has to be read again is used as well, because it may know that the request is
     // held.
@@ -286,8 +279,7 @@ class QueueCache {
 
   /**
    * @param {string} prefix @param {KeyValue[]} kvs @param {number} revision @param {unknown} source
-   * @param {Entry[]} waiting own requests that existed at that revision
-   * @param {(() => void)[]} notifications
+   * @param {Entry[]} waiting @param {(() => void)[]} notifications
    */
   #load(prefix, kvs, revision, source, waiting, notifications) {
     const followed = this.#followed.get(prefix);

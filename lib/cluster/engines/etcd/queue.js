@@ -10,6 +10,7 @@
 
 const { textOf, valueOf } = require('./keys.js');
 
+/** @import { RequestKey } from './keys.js' */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 
 /**
@@ -162,10 +163,7 @@ class Queue {
   }
 }
 
-/**
- * @param {string} key @param {import('./keys.js').RequestKey} request @param {KeyValue} kv
- * @returns {Entry}
- */
+/** @param {string} key @param {RequestKey} request @param {KeyValue} kv @returns {Entry} */
 function entryOf(key, { kind, lease, limit, name }, kv) {
   const {
     ref,

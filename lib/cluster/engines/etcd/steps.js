@@ -18,11 +18,12 @@ const { markValue } = require('./query.js');
 const { queueAsOf } = require('./queue.js');
 const { Step } = require('./step.js');
 
-/** @import { Answer, Op } from '../../adapter.js' */
+/** @import { EndOp, Op, RequestOp } from '../../adapter.js' */
 /** @import { Own } from './adapter.js' */
-/** @import { Plan, View } from './plan.js' */
+/** @import { Move, Plan, View } from './plan.js' */
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
+/** @typedef {InstanceType<typeof import('./queue.js').Queue>} NameQueue */
 /** @typedef {InstanceType<typeof import('./step.js').Step>} OwnStep */
 
 /** The most characters of a request's value. */
@@ -218,11 +219,7 @@ class Steps {
     this.#recordResults(step, queues, own);
   }
 
-  /**
-   * @param {OwnStep} step
-   * @param {Map<string, InstanceType<typeof import('./queue.js').Queue>>} queues of all its names
-   * @param {Own} own
-   */
+  /** @param {OwnStep} step @param {Map<string, NameQueue>} queues @param {Own} own */
   #recordResults(step, queues, own) {
     const { queueCache } = own;
     for (const op of step.part.flat()) if (op.kind === 'end') queueCache.forget(op.ref);
@@ -244,19 +241,13 @@ class Steps {
     step.part = [];
   }
 
-  /**
-   * @param {import('../../adapter.js').RequestOp} op
-   * @param {Map<string, InstanceType<typeof import('./queue.js').Queue>>} queues @param {Own} own
-   */
+  /** @param {RequestOp} op @param {Map<string, NameQueue>} queues @param {Own} own */
   #entryOf(op, queues, { lease, queueCache }) {
     const key = this.#keys.request(op, lease, queueCache.slots.slotOf(op.ref));
     return queues.get(op.name)?.entries.get(key);
   }
 
-  /**
-   * @param {import('../../adapter.js').RequestOp} op
-   * @param {Map<string, InstanceType<typeof import('./queue.js').Queue>>} queues @param {Own} own
-   */
+  /** @param {RequestOp} op @param {Map<string, NameQueue>} queues @param {Own} own */
   #passedOf(op, queues, { lease, queueCache }) {
     const key = this.#keys.request(op, lease, queueCache.slots.slotOf(op.ref));
     return queues.get(op.name)?.passed.get(key);
@@ -307,10 +298,7 @@ class Steps {
     }
   }
 
-  /**
-   * @param {string[]} names @param {any[]} found the keys of each name
-   * @param {string} revision @param {Own} own
-   */
+  /** @param {string[]} names @param {any[]} found @param {string} revision @param {Own} own */
   #queuesAt(names, found, revision, { queueCache }) {
     const token = queueCache.tokenOf(revision);
     const isQuarantined = queueCache.wasQuarantined(Number(revision));
@@ -349,7 +337,7 @@ class Steps {
   }
 
   /**
-   * @param {OwnStep} step @param {import('./plan.js').Move[]} moves of the transaction
+   * @param {OwnStep} step @param {Move[]} moves of the transaction
    * @param {any[]} responses @param {Own} own @param {Link} link
    */
   async #takeAnswers(step, moves, responses, { lease, planner }, link) {
@@ -392,11 +380,7 @@ class Steps {
     step.refused.clear();
   }
 
-  /**
-   * Grants the leases of the marks that a step sets, or extends the leases that an earlier attempt
-   * has granted.
-   * @param {OwnStep} step @param {Own} own @param {Link} link
-   */
+  /** @param {OwnStep} step @param {Own} own @param {Link} link */
   async #grantMarkLeases({ answers, ops }, own, link) {
     const left = ops.filter(isMarking).filter((op) => !answers.has(op));
     // All leases are granted at the same time, so that the first lease has not expired when the
@@ -404,7 +388,7 @@ class Steps {
     await Promise.all(left.map((op) => this.#grantMarkLease(op, own, link)));
   }
 
-  /** @param {import('../../adapter.js').EndOp} op @param {Own} own @param {Link} link */
+  /** @param {EndOp} op @param {Own} own @param {Link} link */
   async #grantMarkLease({ keep, ref }, own, link) {
     const TTL = String(Math.ceil(keep / 1_000));
     try {
@@ -416,16 +400,13 @@ class Steps {
     }
   }
 
-  /** @param {import('../../adapter.js').EndOp} op @param {string} lease @param {Link} link */
+  /** @param {EndOp} op @param {string} lease @param {Link} link */
   async #readMark(op, lease, link) {
     const { found } = await link.read([{ key: base64(this.#keys.done(op.name ?? '')) }]);
     return this.#markAnswer(op, found[0].kvs?.[0], lease, link);
   }
 
-  /**
-   * @param {Op} op @param {any} found the mark of the name
-   * @param {string} lease @param {Link} link @returns {Promise<Answer>}
-   */
+  /** @param {Op} op @param {any} found the name's mark @param {string} lease @param {Link} link */
   async #markAnswer({ ref }, found, lease, link) {
     if (found && valueOf(found.value) === setterOf(lease, ref)) return ENDED;
     // The mark was not set, so no key uses its lease. Unless it is revoked, the lease lasts for the
@@ -499,26 +480,23 @@ class Steps {
 /** The revision of the key that steps write; '0' if it does not exist. @param {any} found */
 const loggedAt = (found) => found?.mod_revision ?? '0';
 
-/** Whether a move is a nested transaction. @param {import('./plan.js').Move} move */
+/** Whether a move is a nested transaction. @param {Move} move */
 const isNested = ({ conditions }) => conditions.length > 0;
 
-/** @param {import('./plan.js').Move} move */
+/** @param {Move} move */
 const requestsOf = (move) => {
   const { changes, conditions, reads } = move;
   if (!isNested(move)) return changes;
   return [{ request_txn: { compare: conditions, success: changes, failure: reads } }];
 };
 
-/**
- * @param {import('../../adapter.js').RequestOp} op
- * @param {InstanceType<typeof import('./queue.js').Queue>} [queue]
- */
+/** @param {RequestOp} op @param {NameQueue} [queue] */
 const entryWithOtherLimit = ({ kind, limit, mode }, queue) =>
   kind === 'request' && mode === 'shared' && queue
     ? [...queue.entries.values()].find((one) => one.kind === 'c' && one.limit !== limit)
     : undefined;
 
-/** @param {Op} op @returns {op is import('../../adapter.js').EndOp} */
+/** @param {Op} op @returns {op is EndOp} */
 const isMarking = (op) => op.kind === 'end' && op.keep > 0;
 
 module.exports = { Steps };

@@ -87,9 +87,8 @@ class Streams {
   #isOver = false;
 
   /**
-   * @param {object} parts @param {BucketKeys} parts.keys @param {string} parts.lease see `leaseKey`
-   * @param {Cache} parts.queueCache @param {Link} parts.link
-   * @param {(error: unknown) => void} parts.fail called when a watch breaks
+   * @param {{ keys: BucketKeys, lease: string, queueCache: Cache, link: Link,
+   *   fail: (error: unknown) => void }} parts `fail` is called when a watch breaks
    */
   constructor({ keys, lease, queueCache, link, fail }) {
     this.#keys = keys;

@@ -26,7 +26,7 @@ const {
   staleError,
 } = require('./errors.js');
 
-/** @import { Adapter, Op } from '../../adapter.js' */
+/** @import { Adapter, Op, Seen, SessionInfo } from '../../adapter.js' */
 /** @import { Pool } from './pg.js' */
 /** @import { Sql } from './postgres-js.js' */
 /** @import { Guard } from './errors.js' */
@@ -145,10 +145,7 @@ class PostgresAdapter {
     this.id = `postgres ${schema} ${bucket}`;
   }
 
-  /**
-   * @param {import('../../adapter.js').SessionInfo} info @param {number} ttl
-   * @param {import('../../adapter.js').Seen} seen
-   */
+  /** @param {SessionInfo} info @param {number} ttl @param {Seen} seen */
   async open(info, ttl, seen) {
     const session = newSession();
     const generation = this.#dropLinks();
@@ -171,7 +168,7 @@ class PostgresAdapter {
     }
   }
 
-  /** @param {import('../../adapter.js').Seen} seen */
+  /** @param {Seen} seen */
   async hello({ life, token }) {
     const session = this.#session;
     // The session waits a quarter of the lease for `hello`.
@@ -209,10 +206,7 @@ class PostgresAdapter {
     );
   }
 
-  /**
-   * Finds the transactions that guard locks, as far as the role may see them.
-   * @param {Op[]} ops that were not executed @returns {Promise<Guard[]>}
-   */
+  /** Finds the guards that the role may see. @param {Op[]} ops @returns {Promise<Guard[]>} */
   async #findGuards(ops) {
     const keys = ops.map(({ name }) => (name === undefined ? 'NULL' : literal(this.#keyOf(name))));
     const refs = ops.map(({ ref }) => ref);
@@ -278,7 +272,7 @@ class PostgresAdapter {
     ];
   }
 
-  /** @param {import('../../adapter.js').Seen} seen */
+  /** @param {Seen} seen */
   async renew({ life, token }) {
     const link = this.#current();
     const { renew } = this.#statements;
@@ -466,10 +460,7 @@ class PostgresAdapter {
     return this.#overPool(statement, `SELECT ${this.#schema}.awake('', 0)`);
   }
 
-  /**
-   * Runs a statement that begins a session, after creating tables that are missing or empty.
-   * @param {Link} link @param {Parameters<Link['run']>[0]} query
-   */
+  /** @param {Link} link @param {Parameters<Link['run']>[0]} query begins a session */
   async #withTables(link, query) {
     try {
       await this.#examine(link);
@@ -547,7 +538,6 @@ const isBlockedBy =
   ({ name, ref }) =>
     op.kind === 'end' ? Number(ref) === op.ref : name === op.name;
 
-/** A random number of 63 bits. */
 const newSession = () => String(BigInt.asUintN(63, randomBytes(8).readBigUInt64LE()));
 
 /** @param {any} row @returns {import('../../adapter.js').Entry} */

@@ -108,10 +108,7 @@ function sourceOf({ pool, sql, listen }, schema) {
   throw clientError('listen', listen, `${POOL}, or ${SQL_OF}`);
 }
 
-/**
- * Runs a SELECT in the user's transaction, and returns its only row as the server writes it.
- * @param {any} client the argument of `lock.guard` @param {string} text @returns {Promise<any[]>}
- */
+/** @param {any} client of `lock.guard` @param {string} text @returns {Promise<any[]>} the row */
 async function rowInTransaction(client, text) {
   if (postgresJs.isSql(client)) {
     throw argumentError(

@@ -36,7 +36,7 @@ const MEANING = {
  */
 const PASSING = /^(08|40|53(?!200)|57|58|25006|26000|55006|55P03)/;
 
-/** The only "feature not supported" that goes away: the tables of a statement were replaced. */
+/** The only passing "feature not supported": the tables of a prepared statement were replaced. */
 const OTHER_PLAN = /cached plan must not change result type/;
 
 /** Whether the server sent the error. @param {any} error of pg */
@@ -128,11 +128,7 @@ const lacksTables = (error) => error?.code === NO_TABLES;
 const oldServerError = (version) =>
   plainError(`PostgreSQL ${version} is too old: 13 or newer is needed.`, 'ERR_WEB_LOCKS_SERVER');
 
-/**
- * The error of the first check of a server. If the server lacks something that every PostgreSQL
- * has, it is not PostgreSQL.
- * @param {any} error @returns {Error}
- */
+/** Explains an error of a server that may not be PostgreSQL. @param {any} error @returns {Error} */
 function examinedError(error) {
   const isForeign = /^(42|0A)/.test(error?.cause?.code) && error.code !== 'ERR_WEB_LOCKS_RIGHTS';
   if (!isForeign) return error;
@@ -200,10 +196,7 @@ const NO_TLS = {
 /** @param {string} schema */
 const noTables = (schema) => ({ code: NO_TABLES, message: noTablesError(schema).message });
 
-/**
- * Errors of a pg client and of pgbouncer that only their texts explain, because their codes do not.
- * @type {[RegExp, any][]}
- */
+/** @type {[RegExp, any][]} for errors of pg and pgbouncer whose codes explain nothing */
 const BY_TEXT = [
   [/^SASL: .*password must be/, REFUSED],
   [/^(no such database|bouncer config error)/, NO_DATABASE],

@@ -207,10 +207,7 @@ class PostgresLink {
     return this.#sendQuestion((done) => callBack(this.#client.query(asked), done));
   }
 
-  /**
-   * Runs a statement as `run` does, and returns the only row. The server parses the text once.
-   * @param {string} text @param {unknown[]} values @returns {Promise<any[]>}
-   */
+  /** @param {string} text @param {unknown[]} values @returns {Promise<any[]>} the only row */
   row(text, values) {
     return this.#sendQuestion((done) => this.#client.row(text, values, done));
   }

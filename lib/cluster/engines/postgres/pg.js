@@ -221,10 +221,7 @@ function giveBack(client) {
   client.release();
 }
 
-/**
- * Releases a client and destroys its stream, which may never end if the server does not answer.
- * @param {any} client @param {unknown} error
- */
+/** Destroys the stream, too: it may never end. @param {any} client @param {unknown} error */
 function discard(client, error) {
   client.release(error);
   destroyStream(client);

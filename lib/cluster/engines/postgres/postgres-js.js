@@ -30,10 +30,7 @@ const isSql = (value) =>
   Array.isArray(value.options?.host) &&
   typeof value.options.shared === 'object';
 
-/**
- * Whether a value is the `sql` that a callback of `sql.begin` gets, or that `sql.reserve` returns.
- * @param {any} value
- */
+/** Whether this is the `sql` of `sql.begin` or `sql.reserve`. @param {any} value */
 const isTransaction = (value) => typeof value?.unsafe === 'function' && !('listen' in value);
 
 /**
@@ -198,7 +195,6 @@ class SqlClient {
   }
 }
 
-/** Makes clients with the options of a `sql`. */
 class SqlSource {
   #sql;
   /** The index of the host that is tried first. */

@@ -71,11 +71,7 @@ const IDLE = 7 * 24 * 3_600_000;
 /** Short names stay readable in keys. */
 const READABLE = /^[\w.:/ -]{1,128}$/;
 
-/**
- * The part of a key that stands for a text, which may contain lone surrogates. The part is ASCII
- * without braces, and differs for different texts.
- * @param {string} text
- */
+/** A part of a key, different for each text: ASCII without braces. @param {string} text */
 const keyPartOf = (text) =>
   READABLE.test(text)
     ? text
@@ -124,8 +120,8 @@ class RedisAdapter {
    */
   #runs = [];
   /**
-   * If only some shards have executed a step, its operations are sent again in other steps. These
-   * are the answers of the shards that have executed the step, by `ref`.
+   * The answers of shards that have executed a step that others have not, by `ref`. The session
+   * sends the operations of such a step again in other steps.
    * @type {Map<number, { number: number, answer: Answer }>}
    */
   #answered = new Map();
@@ -137,7 +133,7 @@ class RedisAdapter {
   #recorded;
   /** The greatest token that each shard has granted to us; each shard has tokens of its own. */
   #tokens;
-  /** Grows with each attempt to connect, and with `dispose`: only the latest takes effect. */
+  /** Grows with each attempt to connect, and with `dispose`. Only the latest takes effect. */
   #generation = 0;
   #isDisposed = false;
   /**
@@ -411,7 +407,6 @@ class RedisAdapter {
     return replies.every((reply) => reply === '1');
   }
 
-  /** Opens a connection that receives no messages. */
   async #openForCalls() {
     const generation = this.#dropLinks();
     const link = this.#makeLink(false);
@@ -430,7 +425,7 @@ class RedisAdapter {
     return link;
   }
 
-  /** The number of the last step that all shards that it concerns have recorded. */
+  /** The number of the last step that was recorded by every shard that it concerns. */
   get #lastDone() {
     const last = this.#last;
     const recorded = Math.max(...this.#recorded);
@@ -703,10 +698,7 @@ function checkReply(all) {
   return reply;
 }
 
-/**
- * The shorter of two quarantines in milliseconds, where 0 means that there is no quarantine.
- * @param {number} one @param {number} other
- */
+/** The shorter of two quarantines, where 0 means none. @param {number} one @param {number} other */
 const shorterPause = (one, other) =>
   one === 0 || other === 0 ? one + other : Math.min(one, other);
 
@@ -744,11 +736,7 @@ async function examineReplicas(link, replication) {
   return { lag, replicas };
 }
 
-/**
- * Encodes an operation as lua/step_fast.lua expects it. Keys and JSON contain no line feed, and
- * JSON escapes lone surrogates.
- * @param {Op} op
- */
+/** Encodes an operation for lua/step_fast.lua: keys and JSON have no line feed. @param {Op} op */
 function textOf(op) {
   const key = op.name === undefined ? '' : keyPartOf(op.name);
   if (op.kind === 'end') return `x${op.ref} ${Math.ceil(op.keep)}\n${key}`;

@@ -9,10 +9,7 @@ const { keyPrefixOf, kindOf } = require('./link.js');
 
 /** @import { Client } from './link.js' */
 
-/**
- * How to make a client like the user's: `file` exports its class.
- * @typedef {{ kind: 'ioredis' | 'node-redis', file: string, options: any }} ClientPlan
- */
+/** @typedef {{ kind: 'ioredis' | 'node-redis', file: string, options: any }} ClientPlan */
 
 /**
  * Client options that a bucket's connections replace or do not use (link.js). They are left out,
@@ -29,10 +26,7 @@ const UNUSED = {
   ],
 };
 
-/**
- * @param {Client} client @returns {ClientPlan}
- * @throws {TypeError} if the client cannot be made in another thread
- */
+/** @param {Client} client @returns {ClientPlan} @throws {TypeError} if no thread can make it */
 function clientPlanOf(client) {
   const kind = kindOf(client);
   if (kind !== 'ioredis' && kind !== 'node-redis') {

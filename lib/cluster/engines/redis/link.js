@@ -101,7 +101,6 @@ const keyPrefixOf = (client) => (client.options ?? client._options)?.keyPrefix ?
 /** Clients of node-redis that are connecting and have no socket yet. @type {WeakSet<object>} */
 const withoutSocket = new WeakSet();
 
-/** How to make and use a duplicate of each kind of client. */
 const KINDS = {
   ioredis: {
     isCluster: false,
@@ -284,15 +283,11 @@ class RedisLink {
   #waiting = new Set();
   /** @type {unknown} */
   #lastError;
-  /** Aborts when the link is dropped or fails. */
   #dropped = new SocketSignal();
   /** Called once, with the error. @type {(error: unknown) => void} */
   onDown = () => {};
 
-  /**
-   * @param {Client} client @param {Kind} kind
-   * @param {boolean} [hasMessages] whether `open` may be given channels
-   */
+  /** @param {Client} client @param {Kind} kind @param {boolean} [hasMessages] */
   constructor(client, kind, hasMessages = true) {
     this.#kind = KINDS[kind];
     this.#client = this.#duplicate(client);
