@@ -92,7 +92,7 @@ function isLikeAbortSignal(value) {
 /** @param {AbortSignal} signal @returns {{ reason: unknown } | undefined} undefined: not aborted */
 const abortedReason = (signal) => (getAborted(signal) ? { reason: getReason(signal) } : undefined);
 
-/** Whether a signal is just notifying its followers of its abort. */
+/** Whether a signal is currently notifying its followers of its abort. */
 let isTelling = false;
 
 /**
@@ -110,8 +110,8 @@ const removeEventListener = uncurry(AbortSignal.prototype.removeEventListener);
 
 /**
  * The options that `addAbortListener` gives to a signal. In Node.js they contain a private symbol,
- * which makes sure that a listener is called even if another listener stops the event. The function
- * itself would call the signal's own methods, which may be user code, and create one more object.
+ * which makes sure that a listener is called even if another listener stops the event. A call of
+ * `addAbortListener` for each signal would run the signal's own methods, which may be user code.
  */
 const listenerOptions = (() => {
   let options = {};
@@ -144,7 +144,7 @@ const sizeOf = uncurry(
 const followings = new WeakMap();
 
 /**
- * The signal will call `signalToAbort` of its followers in the order in which they were added.
+ * An abort calls `signalToAbort` of all followers, in the order in which they were added.
  * @param {AbortSignal} signal must not be aborted @param {Follower} follower
  */
 function follow(signal, follower) {

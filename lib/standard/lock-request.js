@@ -37,7 +37,7 @@ const runIn = uncurry(/** @type {any} */ (AsyncResource.prototype.runInAsyncScop
  *   onFailure: (error: unknown) => void, onEnd: (error?: unknown) => void }} Observer
  */
 
-// A pending request was not made yet, or is in the queue.
+// A pending request has not been made yet, or is in the queue.
 const PENDING = 0;
 const GRANTED = 1;
 const UNAVAILABLE = 2;
@@ -123,7 +123,7 @@ class LockRequest {
     return ifAvailable ? 'ifAvailable' : 'wait';
   }
 
-  // The backend reports what has happened. These members must only change state (contract.js).
+  // The backend calls these members, which must only change state (contract.js).
 
   granted() {
     this.state = GRANTED;
@@ -261,8 +261,7 @@ class LockRequest {
   }
 
   /**
-   * Ends the time in which the request can be aborted (section 4.4 of the specification, step
-   * 2.14.1).
+   * Ends the time in which the request can be aborted (section 4.4, step 2.14.1).
    * @returns {boolean} false if the request was aborted earlier
    */
   beginUse() {
@@ -473,9 +472,9 @@ async function outcomeAfter(answer) {
 }
 
 /**
- * Receives the functions that settle the released promise: the `then` of an answered request. The
- * engine creates these functions only now, so they cost nothing while the request waits, and calls
- * `onThen` in a microtask of its own.
+ * The `then` of an answered request, which receives the functions that settle the released promise.
+ * The engine calls it in a microtask of its own, and creates these functions only then, so they
+ * cost nothing while the request waits.
  * @this {LockRequest} @param {Settle} resolve @param {Settle} reject
  */
 function onThen(resolve, reject) {

@@ -63,8 +63,7 @@ function toLockMode(value, operation) {
 }
 
 /**
- * Reads each member once, in lexicographical order, and converts it before it reads the next
- * member.
+ * Reads each member once, in lexicographical order, and converts it before it reads the next.
  * @param {any} value @param {string} operation @param {(signal: any) => boolean} [isAbortSignal]
  * @returns {Readonly<LockOptions>}
  */
