@@ -251,10 +251,7 @@ const MOST = 2 ** 31 - 1;
 
 const LEAST_PRIORITY = -(2 ** 31);
 
-/**
- * @param {any} value @param {number} least @param {string} operation @param {string} what
- * @returns {number | undefined}
- */
+/** @param {any} value @param {number} least @param {string} operation @param {string} what */
 function toCount(value, least, operation, what) {
   if (value === undefined) return undefined;
   if (typeof value === 'number' && value >= least && value <= MOST && value % 1 === 0) return value;
@@ -272,10 +269,7 @@ function toPriority(value, operation) {
   throw typeError(operation, `The 'priority' option is ${describe(value)}; expected ${wanted}.`);
 }
 
-/**
- * @param {any} value @param {string} operation @param {string} what
- * @returns {number | undefined} a number that is finite and not negative
- */
+/** @param {any} value @param {string} operation @param {string} what */
 function toMilliseconds(value, operation, what) {
   if (value === undefined) return undefined;
   if (typeof value === 'number' && value >= 0 && value < Number.POSITIVE_INFINITY) return value;

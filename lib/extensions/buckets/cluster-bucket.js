@@ -21,7 +21,6 @@ const { assign } = Object;
 
 const OPEN_BUCKET = "'openBucket'";
 
-/** The options of all engines. */
 const OF_ALL = ['ttl', 'label', 'releaseOnSignal', 'keeper'];
 
 const TOLD = ['suspect', 'refused', 'lost', 'open'];
@@ -79,7 +78,6 @@ class ClusterBucket extends EventTarget {
     return this.#backend.state;
   }
 
-  /** @returns {Promise<void>} see Bucket */
   close() {
     return this.#bucket.close();
   }
@@ -123,7 +121,7 @@ function openClusterBucket(count, givenName, givenOptions, names, adapterOf, eng
  *   clientPlanOf: (options: any) => any, adapterOptionsOf: (options: any) => any }} EngineForKeeper
  */
 
-/** The milliseconds for which the event loop may be blocked before a keeper gives up its locks. */
+/** Milliseconds after which a keeper gives up the locks of a blocked event loop (`maxBlocked`). */
 const MAX_BLOCKED = Object.freeze({ least: 1_000, most: 3_600_000, usual: 60_000 });
 
 /**

@@ -13,7 +13,7 @@ const UNKNOWN_HOLDERS = 'holder unknown';
 
 /**
  * For example: process 4702, thread 1 ("child job").
- * @param {LockDetails} details @param {(text: string) => string} [quoted] quotes texts of others
+ * @param {LockDetails} details @param {(text: string) => string} [quoted] quotes labels and names
  */
 function describeAgent(details, quoted = quote) {
   const { label } = details;
@@ -63,8 +63,7 @@ const describeOutage = (outage) => `${UNKNOWN_HOLDERS}${because(outage)}`;
 
 /**
  * @param {readonly LockDetails[] | undefined} holders undefined if they are unknown
- * @param {number} [grantsIn] milliseconds for which the server grants nothing
- * @param {(text: string) => string} [quoted] see describeAgent
+ * @param {number} [grantsIn] milliseconds @param {(text: string) => string} [quoted]
  * @param {number} [count] of all holders, if `holders` lists only the first
  */
 function describeHolders(holders, grantsIn = 0, quoted = undefined, count = holders?.length) {
@@ -88,8 +87,7 @@ function describeWaiting(waiting, outage) {
 const andMore = (count = 0) => (count > 1 ? `, and ${count - 1} more` : '');
 
 /**
- * Each row has an upper bound in milliseconds, a unit, its length in milliseconds, the next smaller
- * unit, and the length of that unit.
+ * Each row has an upper bound, a unit and its length, the next smaller unit and its length, in ms.
  * @type {[number, string, number, string, number][]}
  */
 const UNITS = [

@@ -61,9 +61,7 @@ function notFreeError(lockName, holders) {
   return new LockError(message, lockName, 'LockError', 'ERR_WEB_LOCKS_NOT_FREE');
 }
 
-/**
- * The released promise of a stolen lock rejects with this error (section 4.1 of the specification).
- */
+/** The released promise of a stolen lock rejects with this error (section 4.1). */
 class LockStolenError extends LockError {
   /** @param {string} lockName @param {string} clientId of the thief @param {number} [pid] */
   constructor(lockName, clientId, pid) {
@@ -135,10 +133,9 @@ class LockTimeoutError extends LockError {
 }
 
 /**
- * @param {string} lockName @param {number} waited milliseconds
- * @param {Holders} [holders] undefined if they are unknown
+ * @param {string} lockName @param {number} waited milliseconds @param {Holders} [holders]
  * @param {number} [grantsIn] milliseconds for which the server grants nothing
- * @param {unknown} [outage] why the server does not answer
+ * @param {unknown} [outage] why the holders are unknown
  */
 function waitTimeoutError(lockName, waited, holders, grantsIn, outage) {
   const cause = holders ? undefined : outage;
@@ -153,8 +150,7 @@ function waitTimeoutError(lockName, waited, holders, grantsIn, outage) {
 
 /**
  * @param {string} lockName @param {number} waited milliseconds
- * @param {boolean} mayBeDone whether the lock may have been stolen
- * @param {unknown} [cause] why the server has not answered
+ * @param {boolean} mayBeDone @param {unknown} [cause] why the server has not answered
  */
 function theftTimeoutError(lockName, waited, mayBeDone, cause) {
   const lock = describeLock(lockName);

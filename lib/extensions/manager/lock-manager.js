@@ -107,7 +107,6 @@ class Extensions {
   }
 
   /**
-   * Blocks the calling thread until the lock is available.
    * @param {any} name @param {any} [options] must have a `timeout` on the main thread
    * @returns {LockHandle}
    */

@@ -67,7 +67,7 @@ class PartRequest extends HeldRequest {
     this.group.handleTimeout();
   }
 
-  /** Ends the wait; the group reports the error of this request. */
+  /** Ends the wait, so that the group fails with the error of this request. */
   endWait() {
     super.handleTimeout();
   }
@@ -282,7 +282,7 @@ class Group {
     if (!this.#failure) mostBlocked(this.#late).failWithTimeout();
   }
 
-  /** Calls nothing but `undo`, because the stack may have overflowed (contract.js). */
+  /** Calls nothing but `undo`, because the stack may have overflowed: see contract.js. */
   #abandonPending() {
     for (let i = 0; i < this.#pending.length; i++) {
       const request = this.#pending[i];

@@ -160,7 +160,7 @@ class NamedLock {
     next.giveBack();
   }
 
-  /** @param {InstanceType<typeof HeldRequest>} last the only entry of `#former` with its name */
+  /** @param {InstanceType<typeof HeldRequest>} last */
   #forget(last) {
     let count = 0;
     for (let i = 0; i < this.#former.length; i++) {

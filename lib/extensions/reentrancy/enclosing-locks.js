@@ -2,8 +2,8 @@
 
 /**
  * Keeps track of the locks that enclose the running code. The callbacks of requests that reject
- * deadlocks or are reentrant run in an async context that contains their locks. Other requests cost
- * nothing more.
+ * deadlocks or are reentrant run in an async context that contains their locks. Other requests are
+ * not tracked, and cost nothing more.
  */
 
 const { readSetting, warn } = require('../../platform/environment.js');

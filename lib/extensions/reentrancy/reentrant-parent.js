@@ -28,7 +28,7 @@ const forEachOf = uncurry(Set.prototype.forEach);
 class Served {
   /** @type {Request[]} */
   requests = [];
-  /** Whether the user has released the lock, which waits only for the end of these requests. */
+  /** Whether the user has released the lock, which is then held only until these requests end. */
   isAwaited = false;
   /** Resolves `ended`. @type {((released?: any) => void) | undefined} */
   end;
@@ -52,7 +52,7 @@ class ReentrantParent {
   /** The index among the served requests; -1 while the request is not served. */
   #place = -1;
 
-  /** @param {Request} lock a held root lock @param {Backend} asked the backend of the request */
+  /** @param {Request} lock a held root lock @param {Backend} asked the backend that users called */
   constructor(lock, asked) {
     const { backend } = lock;
     this.lock = lock;
@@ -71,7 +71,7 @@ class ReentrantParent {
   request(request) {
     const { lock } = this;
     if (lock.mode === 'shared' && request.mode === 'exclusive') {
-      // The request would wait for its own enclosing lock, which cannot be released before.
+      // The enclosing lock is held until the request ends, so the request would wait for itself.
       if (request.disposition === 'ifAvailable') request.unavailable();
       else request.deadlocked(this.#deadlockCycle(request));
       return;

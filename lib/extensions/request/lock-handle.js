@@ -22,9 +22,6 @@ const LATER = 'Handles acquired from now on (or with `warnAfter`) report where t
 
 /** @import { Backend } from '../../backend/contract.js' */
 /** @import { RequestOptions } from '../options.js' */
-/**
- * @typedef {InstanceType<typeof import('../../standard/lock-request.js').LockRequest>} LockRequest
- */
 /** @typedef {{ request: HeldRequest, where: string }} Leak `where` is '' if it is unknown */
 
 /** True after a leak from an unknown place: from then on, every place is found. */
@@ -191,7 +188,7 @@ class HeldRequest extends Request {
       if (!isLater) this.resolveIfAnswered();
     } catch (error) {
       // contract.js explains these steps.
-      /** @type {LockRequest} */ (this).state = ENDED;
+      /** @type {any} */ (this).state = ENDED;
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
       this.backend.undo(this.tag);
@@ -260,7 +257,7 @@ class HeldRequest extends Request {
       else this.observer?.onEnd();
       this.backend.announce();
     } catch (error) {
-      if (/** @type {LockRequest} */ (this).state === GRANTED) throw error;
+      if (/** @type {any} */ (this).state === GRANTED) throw error;
       // The lock is already released; contract.js explains the following steps.
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
@@ -307,8 +304,8 @@ class HandleRequest extends HeldRequest {
 
 /**
  * @param {HeldRequest} request
- * @param {string} [where] where the lock was acquired (see findSite; '' if unknown). If given,
- *   garbage collection of the handle releases the lock with a warning
+ * @param {string} [where] see `findSite`; if given, garbage collection of the handle releases the
+ *   lock with a warning
  */
 function createHandle(request, where) {
   // @ts-expect-error: the constructor reads its arguments itself

@@ -43,6 +43,7 @@ const { tokenOf } = require('../../platform/numbers.js');
 /** @import { Origin } from '../sites/origin.js' */
 /** @import { Holders } from '../watch/holder-queries.js' */
 /** @typedef {InstanceType<typeof import('../reentrancy/reentrant-parent.js').Served>} Served */
+/** @typedef {InstanceType<typeof import('./waiters.js').Waiting>} Waiting */
 
 const NO_DEADLOCKS =
   "The 'deadlock' option is available only for locks of this process, not for locks of the " +
@@ -67,10 +68,7 @@ class ExtendedRequest extends LockRequest {
   origin;
   /** The reentrant requests that this lock serves. @type {Served | undefined} */
   served;
-  /**
-   * The list of waiting requests that contains this one.
-   * @type {InstanceType<typeof import('./waiters.js').Waiting> | undefined}
-   */
+  /** The list of waiting requests that contains this one. @type {Waiting | undefined} */
   among;
 
   /** @override @returns {Disposition} */

@@ -64,7 +64,10 @@ const ENOUGH = 10;
 /** The library never has this many frames on the stack, so the stack reaches user code. */
 const LONG = 30;
 
-/** @template {Error} E @param {E} error changed @param {Origin | undefined} origin */
+/**
+ * Replaces the frames in the stack of the error.
+ * @template {Error} E @param {E} error @param {Origin | undefined} origin
+ */
 function withOrigin(error, origin) {
   if (!origin) return error;
   try {

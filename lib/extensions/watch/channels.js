@@ -8,7 +8,7 @@ const { LockLostError, LockTimeoutError } = require('../errors/lock-errors.js');
 
 /** @typedef {InstanceType<typeof import('./watch.js').Watch>} Watch */
 
-/** Node.js's own implementation has the same first six channels. */
+/** Node.js itself has the first six of these channels. */
 const start = channel('locks.request.start');
 const grant = channel('locks.request.grant');
 const miss = channel('locks.request.miss');

@@ -189,10 +189,7 @@ async function askHolders(backend, name) {
   return holdersNow(backend, name, false);
 }
 
-/**
- * @param {Backend} backend @param {string} name
- * @returns {Promise<readonly LockDetails[] | undefined>}
- */
+/** @param {Backend} backend @param {string} name */
 async function askWaiters(backend, name) {
   try {
     return (await backend.details(name)).pending;
@@ -205,10 +202,9 @@ async function askWaiters(backend, name) {
 const forErrors = new SharedQueries(askHolders, 2 * LOOK_MS);
 /** @type {SharedQueries<Holders>} */
 const forWarnings = new SharedQueries(askHolders, LONG_LOOK_MS);
-/** @type {SharedQueries<readonly LockDetails[]>} */
 const waiters = new SharedQueries(askWaiters, LONG_LOOK_MS);
 
-// These promises never reject; they resolve to undefined if the answer is unknown.
+// The promises of these functions never reject; undefined means that the answer is unknown.
 
 /** @param {Backend} backend has `seenHolders` or `askHolders` @param {string} name */
 const queryHolders = (backend, name) => forErrors.query(backend, name);

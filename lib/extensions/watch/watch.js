@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The observer of a request with a time limit or a warning, or for the subscribers of diagnostics
- * channels. Most requests have none.
+ * Observes a request that has a time limit or a warning, or that is published on diagnostics
+ * channels. Most requests have no Watch.
  */
 
 const { PENDING } = require('../../standard/lock-request.js');
@@ -18,7 +18,7 @@ const { areSubscribed, publish } = channels;
 /** @import { Observer } from '../../standard/lock-request.js' */
 /** @import { RequestOptions } from '../options.js' */
 
-/** The fields with times have a time of `threadsNow()`, or 0. @implements {Observer} */
+/** `granted`, `released` and `ended` are 0 or times of `threadsNow()`. @implements {Observer} */
 class Watch {
   id = Symbol('lock request');
   granted = 0;
