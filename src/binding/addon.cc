@@ -1,4 +1,4 @@
-/* The addon's functions and constants, and the calls about environments, managers and events. */
+/* The addon's table of functions and constants, and the calls about managers and events. */
 #include "calls.h"
 #include "host.h"
 #include "process_group.h"
@@ -35,7 +35,7 @@ namespace {
 
 /* start(clientPrefix: string, threadId: number, threadName: string, exchange: ArrayBuffer,
  *   drain: () => void): string | status
- * Makes the agent of this environment and returns its client id. */
+ * Returns the client id of the agent that it creates for this environment. */
 napi_value start(napi_env env, napi_callback_info info)
 {
   Call<5> call(env, info);
@@ -112,8 +112,7 @@ napi_value open_manager(napi_env env, napi_callback_info info)
   return status == WLK_OK ? nullptr : answer(env, status);
 }
 
-/* closeManager(manager: External): status
- * All requests of the manager must have ended. */
+/* closeManager(manager: External): status. All requests of the manager must have ended. */
 napi_value call_close_manager(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -138,8 +137,8 @@ napi_value drain(napi_env env, napi_callback_info info)
   return answer(env, WLK_OK);
 }
 
-/* continuousNow(): number
- * Returns milliseconds, see wlk_continuous_now. Needs no agent. */
+/* continuousNow(): number of milliseconds, see wlk_continuous_now. This call and the next four need
+ * no agent. */
 napi_value continuous_now(napi_env env, napi_callback_info)
 {
   napi_value value;
@@ -148,7 +147,7 @@ napi_value continuous_now(napi_env env, napi_callback_info)
              : nullptr;
 }
 
-/* keepProcessGroup(endsWithUs): undefined. Needs no agent. */
+/* keepProcessGroup(endsWithUs: boolean): undefined */
 napi_value call_keep_process_group(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -159,14 +158,14 @@ napi_value call_keep_process_group(napi_env env, napi_callback_info info)
   return nullptr;
 }
 
-/* endProcessGroup(): undefined. Needs no agent. */
+/* endProcessGroup(): undefined */
 napi_value call_end_process_group(napi_env, napi_callback_info)
 {
   end_process_group();
   return nullptr;
 }
 
-/* watchChild(child: number): undefined. Needs no agent. */
+/* watchChild(child: number): undefined */
 napi_value call_watch_child(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -176,15 +175,14 @@ napi_value call_watch_child(napi_env env, napi_callback_info info)
   return nullptr;
 }
 
-/* signalOfChild(): number. Needs no agent. */
+/* signalOfChild(): number */
 napi_value call_signal_of_child(napi_env env, napi_callback_info)
 {
   return answer(env, signal_of_child());
 }
 
 #if defined(WLK_CHECKS)
-/* liveBlocks(): number. It exists in checked builds only, for tests. The memory that this thread
- * keeps for its next requests is freed first, so that it is not counted. */
+/* liveBlocks(): number, without the memory that this thread keeps for its next requests. */
 napi_value live_blocks(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
@@ -273,8 +271,7 @@ const Constant kConstants[] = {
     {"AGREEMENT", AGREEMENT},
 };
 
-/* The layout of the exchange, of events and of snapshots, in 32-bit numbers. JavaScript takes all
- * offsets and sizes from here. */
+/* Offsets and sizes in 32-bit numbers, which JavaScript takes from here. */
 #define PLACE(type, field) static_cast<int32_t>(offsetof(type, field) / sizeof(uint32_t))
 #define SIZE(type)         static_cast<int32_t>(sizeof(type) / sizeof(uint32_t))
 
@@ -309,8 +306,7 @@ const Constant kLayout[] = {
     {"INFO_SIZE", SIZE(wlk_lock_info)},
 };
 
-/* JavaScript gets the offset of the first number only, so the numbers that belong to it must follow
- * directly. */
+/* JavaScript gets the offset of the first number only. */
 static_assert(
     PLACE(wlk_event, thief_number) == PLACE(wlk_event, thief_thread) + 1 &&
         PLACE(wlk_event, thief_pid) == PLACE(wlk_event, thief_thread) + 2 &&
@@ -349,7 +345,6 @@ bool define_constants(napi_env env, napi_value exports, const Constant (&constan
   return true;
 }
 
-/* The message says why the lock state of this process cannot be shared. */
 void throw_cannot_join(napi_env env, wlk_status status, const wlk_process *other)
 {
   char own_path[1024], other_path[1024], message[2400];

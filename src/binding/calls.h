@@ -1,24 +1,24 @@
-/* The functions that the addon exports, and the declarations that they share. Each function makes
- * one call of the core. lib/backend is the only caller. A function returns a status (`kConstants`
- * in addon.cc). A call about one request instead takes the request's tag from the exchange
- * (environment.h) and leaves its status there, and every call leaves its events there. */
+/* The functions that the addon exports to lib/backend, and the declarations that they share. A
+ * function returns a status (`kConstants` in addon.cc), unless its comment says otherwise. A call
+ * about one request takes the request's tag from the exchange (environment.h), and every call
+ * leaves its events there. */
 #ifndef WEB_LOCKS_CALLS_H
 #define WEB_LOCKS_CALLS_H
 
 #include "environment.h"
 
-/* The version of the interface between JavaScript and the addon: which functions there are, their
- * arguments and results, and what the numbers mean. lib/backend/binary.js loads only a binary with
- * the same version; every change of the interface must raise both. Offsets (`kLayout` in addon.cc)
- * are not part of it, because JavaScript reads them from the addon. */
+/* The version of the interface between JavaScript and the addon: every change of functions, of
+ * their arguments and results, and of the meaning of numbers must raise it, and the one in
+ * lib/backend/binary.js. Offsets (`kLayout` in addon.cc) are not part of the interface, because
+ * JavaScript reads them from the addon. */
 enum : int32_t { AGREEMENT = 12 };
 
-/* The External of a manager points to a ManagerHandle. */
+/* The target of a manager's External. */
 struct ManagerHandle {
   wlk_manager *manager; /* null after closeManager */
 };
 
-/* Takes at most `Count` arguments of a call. Missing arguments are undefined. */
+/* The environment and arguments of a call. Missing arguments are undefined. */
 template <size_t Count> struct Call {
   Environment *environment;
   napi_value arguments[Count > 0 ? Count : 1];
@@ -57,12 +57,11 @@ template <size_t Count> struct Call {
 
 napi_value answer(napi_env env, int32_t status);
 
-/* A call about one request leaves its status in the exchange, and returns undefined to
- * JavaScript. */
+/* Leaves the status of a call in the exchange. Returns null: undefined for JavaScript. */
 napi_value set_status(Environment *environment, int32_t status);
 
-/* Returns whether the environment has an agent. If it has none, sets the status of the call to
- * CLOSED. `environment` may be null. */
+/* If the environment has no agent, returns false, and sets the status to CLOSED. `environment` may
+ * be null. */
 inline bool ensure_open(Environment *environment)
 {
   if (!environment) return false;
@@ -71,7 +70,7 @@ inline bool ensure_open(Environment *environment)
   return false;
 }
 
-/* Returns the environment of a call without arguments, which is cheaper than making a Call. */
+/* For calls without arguments; cheaper than making a Call. */
 Environment *environment_of(napi_env env);
 
 napi_value answer_snapshot(napi_env env, wlk_snapshot *snapshot);

@@ -22,8 +22,7 @@ bool succeeded(napi_env env, napi_status status, const char *what)
   return false;
 }
 
-/* The queue of the function is unbounded, so the call does not block. It fails only if the
- * environment is closing, and then the cleanup hook terminates the agents. */
+/* The call fails only if the environment is closing: the queue of the function is unbounded. */
 void environment_wake(Environment *environment)
 {
   (void)napi_call_threadsafe_function(environment->wake, nullptr, napi_tsfn_nonblocking);
@@ -34,8 +33,7 @@ static void wake_from_any_thread(void *data)
   environment_wake(static_cast<Environment *>(data));
 }
 
-/* Pending requests, and events that wait for an empty stack, keep the event loop alive. Held locks
- * do not. */
+/* Pending requests, and events that wait for an empty stack, keep the event loop alive. */
 static void keep_alive(Environment *environment, bool more)
 {
   napi_env env = environment->env;
@@ -55,7 +53,7 @@ static void set_waking(Environment *environment, bool waking)
   keep_alive(environment, waking);
 }
 
-/* Wakes the environment as the core would, unless it already has a wake-up of its own under way. */
+/* Does nothing if a wake-up of its own is under way. */
 static void wake_itself(Environment *environment)
 {
   if (environment->waking) return;
@@ -63,8 +61,7 @@ static void wake_itself(Environment *environment)
   environment_wake(environment);
 }
 
-/* Runs on the environment's thread. If the environment is being torn down while wake-ups are
- * queued, `env` is null. */
+/* If the environment is torn down while wake-ups are queued, `env` is null. */
 static void wake_up(napi_env env, napi_value drain, void *context, void *)
 {
   if (!env || !drain) return;
@@ -88,13 +85,11 @@ static void on_cleanup(void *data)
   if (environment->end_hosts) environment->end_hosts(environment);
   wlk_agent_terminate(environment->agent);
   environment->agent = nullptr;
-  /* No other thread uses the function any more. The environment has a second reference and deletes
-   * it. */
+  /* No other thread uses the function any more. */
   (void)napi_release_threadsafe_function(environment->wake, napi_tsfn_release);
 }
 
-/* hasRef(): boolean
- * Returns whether the environment keeps its event loop alive. */
+/* hasRef(): boolean. Returns whether the environment keeps its event loop alive. */
 static napi_value has_ref(napi_env env, napi_callback_info info)
 {
   void *data = nullptr;
@@ -108,8 +103,8 @@ static napi_value has_ref(napi_env env, napi_callback_info info)
              : nullptr;
 }
 
-/* Makes the object that async hooks see as the resource of the thread-safe function. Like the
- * resources of Node.js, it has a method `hasRef`. */
+/* Async hooks see this object as the resource of the thread-safe function. Like the resources of
+ * Node.js, it has a method `hasRef`. */
 static bool make_resource(Environment *environment, napi_value *resource)
 {
   napi_env env = environment->env;
@@ -176,8 +171,7 @@ wlk_status environment_start(
       environment->process, client_prefix, thread, wake_from_any_thread, environment,
       &environment->agent);
   if (status == WLK_OK) {
-    /* Hooks run in reverse order, so this hook runs before the hook that closes the thread-safe
-     * function, which this hook uses. */
+    /* Hooks run in reverse order: this hook runs before the one that closes the function `wake`. */
     if (succeeded(
             env, napi_add_env_cleanup_hook(env, on_cleanup, environment),
             "napi_add_env_cleanup_hook"))
@@ -269,7 +263,6 @@ void environment_forget(Environment *environment, uint32_t tag)
   set_pending(environment, slot, false);
   slot->thing = nullptr;
   if (--environment->live > 0 || environment->capacity <= kLeastCapacity) return;
-  /* The last request has ended, so the memory of the slots is freed. */
   bool trim = environment->capacity >= kLeastToTrim;
   free(environment->slots);
   environment->slots = nullptr;
@@ -277,7 +270,6 @@ void environment_forget(Environment *environment, uint32_t tag)
   if (trim) wlk_process_trim();
 }
 
-/* JavaScript sets `event_count` to 0 after taking the events, see struct Exchange. */
 static inline bool events_are_taken(const Environment *environment)
 {
   return environment->exchange->event_count == 0;
@@ -290,7 +282,7 @@ wlk_events *environment_events(Environment *environment)
   return &environment->events;
 }
 
-/* JavaScript reads only the results that belong to the status, so all can be written every time. */
+/* JavaScript reads only the results that belong to the status. */
 static inline void publish_answer(const Environment *environment)
 {
   const wlk_events &events = environment->events;

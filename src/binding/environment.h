@@ -4,13 +4,12 @@
  * can make native code touch foreign memory. Requests of the host scope (host.h) share the tags,
  * the exchange and the wake-up.
  *
- * Threads: everything runs on the environment's thread, except the wake-up, which uses `wake` only.
- * The core does not call the wake-up after wlk_agent_terminate, and `wake` is released only after
- * that.
+ * Threads: everything runs on the environment's thread, except environment_wake, which uses `wake`
+ * only.
  *
  * Lifetime: environment_start creates the agent. A cleanup hook of the environment terminates the
- * agent; from then on, calls return CLOSED. The environment itself is freed last, with the instance
- * data. */
+ * agent, after which nothing calls the wake-up, and releases `wake`; from then on, calls return
+ * CLOSED. The environment itself is freed last, with the instance data. */
 #ifndef WEB_LOCKS_ENVIRONMENT_H
 #define WEB_LOCKS_ENVIRONMENT_H
 
@@ -35,24 +34,23 @@ enum SlotKind : uint8_t {
   SLOT_JOB   /* another job of the host scope, which an event completes */
 };
 
-/* Marks the news of events of the host scope. It must differ from every bit of enum wlh_news. */
+/* Marks events of the host scope. It must differ from every bit of enum wlh_news. */
 enum : uint32_t { NEWS_OF_HOST = 1u << 30 };
 
-/* A slot has the request or job that JavaScript knows by a tag. */
+/* The request or job that JavaScript knows by a tag. */
 struct Slot {
   void *thing; /* null if the slot is empty; for a job, the wlh_agent that has the job */
   SlotKind kind;
   bool pending; /* whether JavaScript waits for an event, which keeps the event loop alive */
 };
 
-/* Memory that JavaScript and native code share, an ArrayBuffer of the library. To pass a number in
- * it costs nothing, whereas to read a number from an argument costs a Node-API call. JavaScript
- * finds the fields by `kLayout` in addon.cc.
+/* An ArrayBuffer that JavaScript and native code share: reading a number from an argument instead
+ * would cost a Node-API call.
  *
  * JavaScript takes the events after each call, and then sets `event_count` to 0. If the JavaScript
- * stack overflows, either step can throw, and the events stay. So a call that finds `event_count`
- * not 0 leaves the events in place, takes no more events from the core, and wakes the environment:
- * the event loop then calls `drain`, with an empty stack, until all events are taken. */
+ * stack overflows, the events stay. So a call that finds `event_count` not 0 leaves the events in
+ * place, takes no more events from the core, and wakes the environment: the event loop then calls
+ * `drain`, with an empty stack, until all events are taken. */
 struct Exchange {
   uint32_t event_count; /* out: events of the call; in: not 0 if JavaScript has not taken them */
   uint32_t tag;         /* in: the tag of the request */
@@ -86,8 +84,8 @@ struct Environment {
   void (*end_hosts)(Environment *); /* terminates `hosts`; null before the first one exists */
 };
 
-/* Creates the agent. Its wake-ups call the JavaScript function `wake_up` on this thread. Returns
- * WLK_OK or the core's status; if Node-API fails, WLK_NO_MEMORY with an exception pending. */
+/* Creates the agent, whose wake-ups call the JavaScript function `wake_up` on this thread. Returns
+ * the core's status; if Node-API fails, WLK_NO_MEMORY with an exception pending. */
 wlk_status environment_start(
     Environment *environment, const char *client_prefix, const wlk_thread *thread,
     napi_value wake_up, napi_value buffer);
@@ -99,18 +97,17 @@ bool environment_reserve(Environment *environment, uint32_t tag);
 void environment_keep(
     Environment *environment, uint32_t tag, SlotKind kind, void *thing, bool pending);
 
-/* The three functions return the request or the agent of the tag, or null if the tag belongs to
- * another kind or to nothing. */
+/* The three functions return null if the tag belongs to another kind or to nothing. */
 wlk_request *environment_find(const Environment *environment, uint32_t tag);
 
 HostRequest *environment_find_host(const Environment *environment, uint32_t tag);
 
-/* Returns the agent that has the job, if the job is not complete yet. */
+/* Returns the agent of a job that is not complete yet. */
 HostClient *environment_find_job(const Environment *environment, uint32_t tag);
 
 void environment_set_pending(Environment *environment, uint32_t tag, bool pending);
 
-/* Empties the slot of a request or job that has ended, if the tag is in use. */
+/* Empties the slot, if the tag is in use. */
 void environment_forget(Environment *environment, uint32_t tag);
 
 /* Returns where a call of the core or of the host scope puts its events. Its capacity is 0 until
@@ -123,13 +120,12 @@ wlk_events *environment_events(Environment *environment);
  *   scope   SLOT_CORE for a call of the core, SLOT_HOST for a call of the host scope */
 void environment_publish(Environment *environment, SlotKind scope);
 
-/* Updates `slots` for an event. If the event is of the host scope, also marks it with
- * NEWS_OF_HOST. */
+/* Updates `slots` for an event. Marks an event of the host scope with NEWS_OF_HOST. */
 void environment_note(Environment *environment, wlk_event *event, SlotKind scope);
 
 /* Ends the request with this tag, if there is one, in any state, and clears its events that
- * JavaScript has not taken. Takes no events, but wakes the environment, so that JavaScript takes
- * the waiting events with an empty stack. Runs no JavaScript and throws nothing. */
+ * JavaScript has not taken. Wakes the environment, so that JavaScript takes the other events with
+ * an empty stack. Runs no JavaScript and throws nothing. */
 void environment_undo(Environment *environment, uint32_t tag);
 
 /* The environment's agent must have been terminated. */
@@ -139,9 +135,8 @@ void environment_free(Environment *environment);
  * the cleanup hook has terminated the agents. */
 void environment_wake(Environment *environment);
 
-/* If a Node-API call failed, throws an Error that names `what`. It does not throw if an exception
- * is pending, or if the environment is ending (a worker is being terminated) and can run no
- * JavaScript any more. */
+/* If a Node-API call failed, throws an Error that names `what`, unless an exception is pending, or
+ * the environment is ending (a worker is being terminated). */
 bool succeeded(napi_env env, napi_status status, const char *what);
 
 #endif

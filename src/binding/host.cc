@@ -14,8 +14,7 @@ void host_take_events(Environment *environment)
     wlk_events more = {};
     more.items = taken.items + exchange->event_count;
     more.capacity = taken.capacity - exchange->event_count;
-    /* JavaScript calls `drain` again after it has taken the events. */
-    if (more.capacity == 0) return;
+    if (more.capacity == 0) return; /* JavaScript will call `drain` again. */
     wlh_agent_take_events(host->agent, host->woken.exchange(false), &more);
     for (size_t i = 0; i < more.count; i++)
       environment_note(environment, &more.items[i], SLOT_HOST);
@@ -57,7 +56,6 @@ static void end_hosts(Environment *environment)
   while (environment->hosts) end_host(environment->hosts);
 }
 
-/* Runs on the environment's thread when the External is collected, or when the environment ends. */
 static void finalize_handle(napi_env, void *data, void *)
 {
   HostHandle *handle = static_cast<HostHandle *>(data);
@@ -168,8 +166,7 @@ napi_value call_host_open(napi_env env, napi_callback_info info)
   return nullptr;
 }
 
-/* hostClose(handle: External): status
- * All requests of the handle must have ended. */
+/* hostClose(handle: External): status. All requests of the handle must have ended. */
 napi_value call_host_close(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -216,8 +213,7 @@ napi_value call_host_failure(napi_env env, napi_callback_info info)
   return text_value(env, text);
 }
 
-/* hostPlace(handle: External): string | status
- * Returns the path of the bucket's directory. */
+/* hostPlace(handle: External): string | status. Returns the path of the bucket's directory. */
 napi_value call_host_place(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);

@@ -4,11 +4,10 @@
  * and use the environment's wake-up. Each agent records whether it caused a wake-up, because it
  * expects exactly one answer to each wake-up.
  *
- * Lifetime: an External owns a handle, which hostOpen creates. hostClose, the cleanup hook of the
- * environment, or the External's finalizer, whichever runs first, releases the agent; the last
- * handle terminates the agent and closes the bucket. The finalizer frees the handle. The requests
- * and jobs of the handle have ended by then, because JavaScript keeps the External while it has
- * any. */
+ * Lifetime: an External owns a handle, which hostOpen creates. hostClose or the External's
+ * finalizer releases the agent, and the last handle terminates it and closes the bucket. At its
+ * end, the environment terminates all agents. JavaScript keeps the External while it has requests
+ * or jobs, so these have ended when the finalizer frees the handle. */
 #ifndef WEB_LOCKS_HOST_BINDING_H
 #define WEB_LOCKS_HOST_BINDING_H
 
@@ -29,11 +28,11 @@ struct HostHandle {
   HostAgent *host; /* null once the handle is closed */
 };
 
-/* Takes the events of the host scope. Must follow taking the events of the core in `drain`. */
+/* Must follow taking the events of the core in `drain`. */
 void host_take_events(Environment *environment);
 
-/* Returns null if the handle is closed. If the first argument is no External, also returns null,
- * with an exception pending. */
+/* Returns null if the handle is closed or, with an exception pending, if the first argument is no
+ * External. */
 template <typename AnyCall> HostHandle *host_handle(const AnyCall &call)
 {
   HostHandle *handle = nullptr;

@@ -1,11 +1,8 @@
 /* The calls of the host scope about one request, and about the lock state. They work as the calls
- * in requests.cc do, but they return their status, which may be WLH_PENDING: an event then reports
- * the result later. */
+ * in requests.cc do, but return their status. On WLH_PENDING, an event reports the result later. */
 #include "host.h"
 #include "requests.h"
 
-/* The second argument is the name. All other parts of the request are in the exchange and in
- * `extra`. */
 template <typename AnyCall>
 static napi_value host_request_with(napi_env env, const AnyCall &call, const wlk_extra *extra)
 {
@@ -73,8 +70,7 @@ static napi_value release_host_lock(napi_env env, const AnyCall &call, uint64_t 
   return answer(env, status);
 }
 
-/* hostRelease(): status
- * On WLH_PENDING an event follows, and the event loop stays alive until then. */
+/* hostRelease(): status. On WLH_PENDING, the event loop stays alive until the event. */
 napi_value call_host_release(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
@@ -92,8 +88,7 @@ napi_value call_host_is_marked(napi_env env, napi_callback_info info)
 }
 
 /* hostReleaseAndMark(keep: number): status
- * Works as hostRelease, and marks the name. `keep` is in milliseconds; a negative number means for
- * ever. */
+ * Works as hostRelease, and marks the name for `keep` milliseconds, or for ever if negative. */
 napi_value call_host_release_and_mark(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -118,8 +113,7 @@ napi_value call_host_abort(napi_env env, napi_callback_info info)
   return answer(env, status);
 }
 
-/* hostEnd(): status
- * Ends the request or job with the tag in the exchange. */
+/* hostEnd(): status. Ends the request or job with the tag in the exchange. */
 napi_value call_host_end(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
@@ -133,8 +127,7 @@ napi_value call_host_end(napi_env env, napi_callback_info info)
 }
 
 /* hostSnapshot(handle: External, name: string | undefined, pending: boolean): status
- * On WLH_PENDING, an event with the tag in the exchange follows; hostTakeSnapshot then returns the
- * snapshot. */
+ * On WLH_PENDING, hostTakeSnapshot may be called after an event with the tag in the exchange. */
 napi_value call_host_snapshot(napi_env env, napi_callback_info info)
 {
   Call<3> call(env, info);
@@ -161,8 +154,7 @@ napi_value call_host_snapshot(napi_env env, napi_callback_info info)
 }
 
 /* hostWaitForSnapshot(handle: External, timeout: number): status
- * Blocks until the snapshot with the tag in the exchange is ready, or until `timeout` milliseconds
- * are over. */
+ * Blocks until the snapshot with the tag in the exchange is ready, at most for `timeout` ms. */
 napi_value call_host_wait_for_snapshot(napi_env env, napi_callback_info info)
 {
   Call<2> call(env, info);
@@ -178,8 +170,7 @@ napi_value call_host_wait_for_snapshot(napi_env env, napi_callback_info info)
   return answer(env, WLH_OK);
 }
 
-/* hostTakeSnapshot(handle: External): snapshot | status
- * Returns the snapshot with the tag in the exchange; see snapshot_value with pids. */
+/* hostTakeSnapshot(handle: External): snapshot | status; see snapshot_value with pids */
 napi_value call_host_take_snapshot(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -195,8 +186,7 @@ napi_value call_host_take_snapshot(napi_env env, napi_callback_info info)
   return value;
 }
 
-/* hostHolders(handle: External, name: string): snapshot | status
- * Returns the locks held on a name without waiting, see wlh_find_holders. */
+/* hostHolders(handle: External, name: string): snapshot | status; see wlh_find_holders */
 napi_value call_host_holders(napi_env env, napi_callback_info info)
 {
   Call<2> call(env, info);

@@ -1,4 +1,3 @@
-/* See process_group.h. */
 #include "process_group.h"
 
 #if defined(_WIN32)
@@ -7,11 +6,10 @@
 /* No other process has a handle of the job, so the job closes when this process ends. */
 static HANDLE job;
 
-/* How many milliseconds to wait for the end of a process, which a driver can delay for any time. */
+/* Milliseconds. A driver can delay the end of a process for any time. */
 enum { END_WITHIN = 5000 };
 
-/* Node.js also has a job, which allows its processes to break away. This job does not allow that,
- * so a process that leaves the job of Node.js stays in this one. */
+/* Processes may break away from the job of Node.js, but not from this one. */
 void keep_process_group(bool ends_with_us)
 {
   JOBOBJECT_EXTENDED_LIMIT_INFORMATION limits = {};
@@ -28,8 +26,8 @@ void keep_process_group(bool ends_with_us)
   (void)SetInformationJobObject(job, JobObjectExtendedLimitInformation, &limits, sizeof limits);
 }
 
-/* Ends a process of the group and waits for its end, because until then it can start further
- * processes. Returns false if the process was gone, is not in the group or does not end. */
+/* Waits for the end of the process, because until then it can start further processes. Returns
+ * false if the process was gone, is not in the group or does not end. */
 static bool end_one(DWORD pid)
 {
   BOOL ours = FALSE;
@@ -122,9 +120,8 @@ static void note_end_unreaped()
     note_end(&info);
 }
 
-/* Notes the end before the event loop reaps the child. One SIGCHLD can stand for the ends of
- * several children, and `info` describes only one of them. So the watched child itself is queried
- * as well. */
+/* Runs before the event loop reaps the child. One SIGCHLD can stand for the ends of several
+ * children, and `info` describes only one of them, so the watched child is queried as well. */
 static void handle_child(int number, siginfo_t *info, void *context)
 {
   int saved = errno;

@@ -3,8 +3,7 @@
 
 #include <cstdlib>
 
-/* Makes a request. Only its name is a JavaScript argument; everything else is in the exchange and
- * in `extra`. */
+/* Everything but the name is in the exchange and in `extra`. */
 static napi_value request_with(
     napi_env env, Environment *environment, wlk_manager *manager, napi_value name,
     const wlk_extra *extra)
@@ -70,7 +69,7 @@ private:
   wlk_request **requests_ = nullptr;
 };
 
-/* The numbers come from JavaScript, so they are limited to the range that the core requires. */
+/* Limits the numbers from JavaScript to the range that the core requires. */
 void SetCounts(const Exchange &exchange, wlk_extra *extra)
 {
   extra->limit = exchange.limit < WLK_UNITS_MOST ? exchange.limit : WLK_UNITS_MOST;
@@ -97,9 +96,9 @@ wlk_status read_extra(
 
 /* requestExtra(manager: External, name: string, label: string, inside: Uint32Array | undefined):
  *   undefined | snapshot
- * Works like `request`, but also takes limit, weight, maxPending and priority from the exchange.
- * `inside`, if given, has the tags of the enclosing locks: a request that would close a cycle then
- * fails, and the call returns that cycle. */
+ * The exchange also has limit, weight, maxPending and priority. `inside`, if given, has the tags of
+ * the enclosing locks: a request that would close a cycle then fails, and the call returns that
+ * cycle. */
 napi_value call_request_extra(napi_env env, napi_callback_info info)
 {
   Call<4> call(env, info);
@@ -196,9 +195,7 @@ napi_value call_abort(napi_env env, napi_callback_info)
   return set_status(environment, status);
 }
 
-/* undo(tag: number): status
- * Calls environment_undo. JavaScript needs this if its stack overflowed before it had recorded a
- * request. The tag need not be in use. */
+/* undo(tag: number): status; see environment_undo. The tag need not be in use. */
 napi_value call_undo(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);

@@ -1,12 +1,11 @@
-/* Declarations for the calls about one request, which the process scope (requests.cc) and the host
- * scope (host_requests.cc) share. The request's tag is in the exchange. */
+/* Declarations that the calls about one request share (requests.cc, host_requests.cc). */
 #ifndef WEB_LOCKS_REQUESTS_H
 #define WEB_LOCKS_REQUESTS_H
 
 #include "calls.h"
 #include "values.h"
 
-/* A new request. Its name is an argument of the call; its other parts are in the exchange. */
+/* A new request. Everything but the name is in the exchange. */
 struct Wanted {
   uint32_t tag;
   wlk_mode mode;
@@ -54,9 +53,8 @@ struct OfHost {
   static constexpr auto Find = environment_find_host;
 };
 
-/* Calls `act` with the request whose tag is in the exchange, and then hands the events over. `act`
- * sets the Outcome of the request and returns the status. Returns kNotHeld if no request has the
- * tag. */
+/* Calls `act`, which returns the status, with the request whose tag is in the exchange, and then
+ * hands the events over. Returns kNotHeld if no request has the tag. */
 template <typename Scope, typename Act> int32_t on_request(Environment *environment, Act act)
 {
   uint32_t tag = environment->exchange->tag;

@@ -21,8 +21,8 @@ napi_value call_snapshot(napi_env env, napi_callback_info info)
   return status == WLK_OK ? answer_snapshot(env, state) : answer(env, status);
 }
 
-/* snapshotOf(manager: External, name: string, pending: boolean): snapshot | status
- * Returns the locks held on one name and, if `pending`, the requests that wait. */
+/* snapshotOf(manager: External, name: string, pending: boolean): snapshot | status; see
+ * wlk_snapshot_a_name */
 napi_value call_snapshot_of(napi_env env, napi_callback_info info)
 {
   Call<3> call(env, info);

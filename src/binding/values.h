@@ -29,8 +29,8 @@ private:
   size_t length_ = 0;
 };
 
-/* Reads milliseconds, which may exceed 32 bits. A negative number becomes 0. If `value` is not a
- * number, returns false, with an exception pending. */
+/* A negative number becomes 0. If `value` is not a number, returns false, with an exception
+ * pending. */
 bool read_time(napi_env env, napi_value value, uint64_t *milliseconds);
 
 /* Converts a snapshot to `{ names: string[], clientIds: string[], threadIds: number[], threadNames:
