@@ -522,8 +522,8 @@ class EtcdAdapter {
   }
 
   /**
-   * Raises the token to the token of the greatest revision that this session knows, which may
-   * exceed any token granted to the session.
+   * Counts the greatest revision that this session knows as a token that it has seen. This token
+   * may exceed any token granted to the session.
    * @param {Seen} seen @returns {Seen}
    */
   #withHeard({ life, token }) {

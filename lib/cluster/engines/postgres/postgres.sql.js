@@ -167,8 +167,8 @@ END $$;
 -- one, or a client has seen an epoch or token that this server does not know (R5). Before the
 -- quarantine ends, former holders lose their locks by their own clocks. Known leases are renewed,
 -- so that sessions that can renew survive. The quarantine is as long as the longest lease that may
--- still last, or as the caller's "its_lease" if that is longer. Unknown sessions may have leases of
--- the same length as the caller.
+-- still last, or as the caller's "its_lease" if that is longer, since unknown sessions may have
+-- leases of that length.
 --
 --   Output   grants_from
 CREATE OR REPLACE FUNCTION web_locks.reborn(
@@ -867,8 +867,8 @@ BEGIN
     DELETE FROM web_locks.theft WHERE session = me AND ref = ANY (told);
   END IF;
   SELECT json_object_agg(ref, thief) INTO stolen FROM web_locks.theft WHERE session = me;
-  -- An expired session remains while a user guards its lock; the minimum prevents a busy loop of
-  -- sweeps.
+  -- An expired session remains while a user guards its lock. Without this minimum, other sessions
+  -- would sweep in a busy loop meanwhile.
   SELECT extract(epoch FROM min(expires) - clock_timestamp()) * 1000
     INTO next_expiry_in FROM web_locks.session WHERE id <> me;
   IF next_expiry_in < 50 THEN next_expiry_in := 50; END IF;

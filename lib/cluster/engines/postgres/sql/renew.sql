@@ -30,8 +30,8 @@ BEGIN
     DELETE FROM web_locks.theft WHERE session = me AND ref = ANY (told);
   END IF;
   SELECT json_object_agg(ref, thief) INTO stolen FROM web_locks.theft WHERE session = me;
-  -- An expired session remains while a user guards its lock; the minimum prevents a busy loop of
-  -- sweeps.
+  -- An expired session remains while a user guards its lock. Without this minimum, other sessions
+  -- would sweep in a busy loop meanwhile.
   SELECT extract(epoch FROM min(expires) - clock_timestamp()) * 1000
     INTO next_expiry_in FROM web_locks.session WHERE id <> me;
   IF next_expiry_in < 50 THEN next_expiry_in := 50; END IF;

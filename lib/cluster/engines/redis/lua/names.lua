@@ -1,12 +1,11 @@
 -- The keys of names, and the state of a name for one call.
 --
 --   it       key, limit, count (rows), held, units and alone (sums over the holders: how many,
---            their weights, whether exclusive); one: the row of a lock that is alone
+--            their weights, whether exclusive); one: the row of a single lock
 
 -- A name's key has this value if the name has a queue.
 local QUEUED = 'q'
 
--- Writes a name's key: a lock that is alone, or QUEUED.
 function F.write_name_key(key, text)
   if idle == 0 then call('SET', F.name_key(key), text)
   else call('SET', F.name_key(key), text, 'PX', F.int(idle)) end
@@ -17,8 +16,8 @@ function F.write_single(it, op, row)
   F.write_name_key(op.key, row.member .. ' ' .. F.row_text(row) .. '\n' .. limit .. '\n' .. op.name)
 end
 
--- Reads a name's key: the row, limit and name of a lock that is alone; nil if the name is free;
--- QUEUED if it has a queue.
+-- Reads a name's key: the row, limit and name of a single lock; nil if the name is free; QUEUED
+-- if it has a queue.
 function F.read_name_key(key)
   local own = call('GET', F.name_key(key))
   if not own or own == QUEUED then return own end

@@ -5,7 +5,7 @@
 --   Output   open, epoch, ms to the end of the quarantine; or 'version' or 'shards' and the value
 --            that the bucket has
 
--- Returns what differs between the bucket's and the caller's version and shards, or nil.
+-- Returns the bucket's version or shards if they differ from the caller's, otherwise nil.
 function F.find_mismatch()
   local it = call('HMGET', M, 'version', 'shards')
   if it[1] and it[1] ~= ARGV[10] then return { 'version', it[1] } end
@@ -77,7 +77,7 @@ function F.open()
   F.shorten_quarantines()
   F.expire_key_later(S)
   F.expire_key_later(INFO)
-  -- This PUBLISH may raise an error: a user without permission to publish must get it.
+  -- This is not a pcall, because a user without permission to publish must get the error.
   call('PUBLISH', P .. ':c:' .. me, 'e 0')
   return { 'open', epoch, F.int(math.max(from - now, 0)) }
 end

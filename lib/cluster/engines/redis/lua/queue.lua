@@ -103,7 +103,7 @@ function F.first_waiting(it)
   end
 end
 
--- Gives a name a queue. The lock that was alone becomes its first member.
+-- Gives a name a queue. The single lock, if there is one, becomes the first member.
 function F.make_queue(it)
   local one = it.one
   it.one = nil

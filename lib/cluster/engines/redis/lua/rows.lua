@@ -27,8 +27,8 @@ function F.member_of(entry) return string.sub(entry, 18) end
 
 function F.queued_row_text(row) return row.ticket .. ' ' .. F.row_text(row) end
 
--- Parses the row of a member, or of a lock that is alone (member nil). Such a lock was granted at
--- once, so its token is its ticket.
+-- Parses the row of a member, or of a single lock (member nil). A single lock was granted at once,
+-- so its token is its ticket.
 function F.parse_row(member, text)
   if not text then return nil end
   local first, mode, weight, token, asked, granted, priority, label =
