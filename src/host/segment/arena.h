@@ -40,8 +40,7 @@ void wlh_cells_begin_look(struct wlh_segment *segment, uint32_t member);
 bool wlh_cells_end_look(struct wlh_segment *segment, uint32_t member);
 
 /* Returns true if there is unused space after the cells and no member reads the cells from outside.
- * Before it leaves, the caller must then give the space back to the system and call
- * wlh_cells_end_give_back. */
+ * The caller must then give the space back to the system, and call the second function. */
 bool wlh_cells_begin_give_back(struct wlh_arena *arena);
 void wlh_cells_end_give_back(struct wlh_arena *arena);
 
@@ -52,8 +51,7 @@ bool wlh_cells_has_member(const struct wlh_arena *arena);
 
 void wlh_cells_poison(struct wlh_arena *arena);
 
-/* Doubles the number of cells until there are `ncells`, and then rebuilds. The file and `bytes`
- * must be large enough. Returns WLH_CELLS_OK, WLH_CELLS_POISONED. */
+/* Doubles the number of cells until there are `ncells`, and rebuilds. `bytes` must suffice. */
 enum wlh_cells_status wlh_cells_grow(struct wlh_arena *arena, uint32_t ncells);
 
 /* Frees the unused names whose marks are over, and must be called before the segment grows. Returns
@@ -64,10 +62,10 @@ bool wlh_cells_make_room(struct wlh_arena *arena, uint32_t needed);
 bool wlh_cells_can_reuse(const struct wlh_segment *segment, uint64_t bytes);
 
 /* Uses a segment again: frees all requests, agents and members, but keeps the marks that are not
- * over. If the segment is of another boot, keeps only the marks that never end, and of these only
- * those that the disk has completely, with their names. No process may have the segment open. If
- * this process dies during the call, the next process must make the same call. `same` is whether
- * the segment is of this boot. Returns whether it is usable; otherwise it must be formatted. */
+ * over. If the segment is of another boot (not `same`), keeps only endless marks that the disk has
+ * completely, with their names. No process may have the segment open. If this process dies during
+ * the call, the next process must make the same call. Returns whether the segment is usable;
+ * otherwise it must be formatted. */
 bool wlh_cells_reuse(struct wlh_segment *segment, uint64_t bytes, uint64_t boot, bool same);
 
 uint32_t wlh_cells_free_count(const struct wlh_arena *arena);

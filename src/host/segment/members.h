@@ -7,27 +7,22 @@
 /* Joins with the arena's own number, whose byte lock the caller must hold. Removes dead members,
  * and puts the waiting members into `to_notify`, because they must watch the new member.
  *   id       random, not 0; for client ids
- *   version  of the package, ASCII, truncated to 15 bytes
- *   returns  WLH_CELLS_OK, WLH_CELLS_POISONED */
+ *   version  of the package, ASCII, truncated to 15 bytes */
 enum wlh_cells_status wlh_cells_join(
     struct wlh_arena *arena, uint64_t id, uint32_t pid, const char *version);
 
 /* Removes the arena's own member with its requests and agents, as if it had died, and rebuilds. */
 enum wlh_cells_status wlh_cells_drop_member(struct wlh_arena *arena);
 
-/* Removes this process from the members, and rebuilds if the segment can shrink. All agents of the
- * process must have been terminated. Returns WLH_CELLS_OK, POISONED. */
+/* Leaves, and rebuilds if the segment can shrink. All agents must have been terminated. */
 enum wlh_cells_status wlh_cells_leave(struct wlh_arena *arena);
 
 /* Returns how many of our requests wait. While requests wait, we must watch all members. */
 uint32_t wlh_cells_pending_count(const struct wlh_arena *arena);
 
-/* Creates an agent.
- *   thread   the same for all agents of a thread
- *   number   grows with each agent of the process
- *   name     of the thread, `units` code units, truncated to WLH_THREAD_NAME_UNITS; copied
- *   agent    out: for wlh_cells_terminate_agent
- *   returns  WLH_CELLS_OK, FULL, LOST, POISONED */
+/* `thread` is the same for all agents of a thread, and `number` grows with each agent of the
+ * process. The thread's name is copied, and truncated to WLH_THREAD_NAME_UNITS. Returns
+ * WLH_CELLS_OK, FULL, LOST, POISONED. */
 enum wlh_cells_status wlh_cells_add_agent(
     struct wlh_arena *arena, uint32_t thread, uint32_t number, const uint16_t *name, uint32_t units,
     uint32_t *agent);

@@ -42,8 +42,7 @@ static int32_t priority_of(const struct wlh_arena *arena, uint32_t request)
 bool wlh_would_be_first(
     const struct wlh_arena *arena, const struct wlh_resource_cell *resource, int32_t priority)
 {
-  /* If `levels` is empty, all requests that wait have the same priority. The last one is compared,
-   * because enter_queue will read its cell as well. */
+  /* Without `levels`, all priorities are the same; enter_queue will read the last request, too. */
   uint32_t other = resource->levels.head != 0 ? resource->queue.head : resource->queue.tail;
   return other == 0 || priority_of(arena, other) < priority;
 }

@@ -6,8 +6,7 @@
 
 /* Rebuilds the tables without the requests and agents of dead members, and grants the requests that
  * became grantable. If few cells are in use, shrinks the segment, so the next rebuild costs less.
- *   returns  WLH_CELLS_OK, WLH_CELLS_POISONED
- *   cost     O(cells + requests * log(requests)) */
+ * Cost: O(cells + requests * log(requests)). */
 enum wlh_cells_status wlh_cells_rebuild(struct wlh_arena *arena);
 
 /* A caller that needs more cells must use this function. */

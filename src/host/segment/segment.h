@@ -1,10 +1,9 @@
 /* The tables that all processes share: one segment for each bucket, a file that every member maps.
  * This comment says how segment/ works; the rest of this header is the layout of the file.
  *
- * The problem. Any process can be killed between any two instructions, and then none of its code
- * runs to clean up. It can be stopped for hours, and it can have a defect. If only a mutex
- * protected the lists, a kill could leave a list half changed, and no process could tell which half
- * is right.
+ * The problem. Any process can be killed between any two instructions, stopped for hours, or have a
+ * defect. If only a mutex protected the lists, a kill could leave a list half changed, and no
+ * process could tell which half is right.
  *
  * The solution. All data is in cells of 128 bytes, which refer to each other by index: a request, a
  * name, an agent, a piece of text. The truth is the `kind` of each cell, together with the fields
@@ -15,12 +14,11 @@
  *
  * What guards what. A letter beside each field says who may access it:
  *
- *   (i)  inside: the owner of the mutex, `word`. Only one thread of one process is inside at a time
+ *   (i)  inside: the owner of the mutex, `word` (member/section.h). Only one thread of one process
+ *        is inside at a time
  *   (b)  the holder of this member's byte lock (port/port.h)
  *   (g)  the holder of the gate: a formatter, while there are no members
  *   (a)  atomic; the comment says who writes it
- *
- * member/section.h describes the mutex.
  *
  * The path of a request, inside, from file to file:
  *   arena.c     wlh_cells_begin checks the header and copies `ncells`, on which all bounds rely
@@ -41,12 +39,12 @@
  *   inside                 `word` of a dead owner. The process that takes it over must first
  *                          rebuild; event loops leave that to the helper of their process
  *   before a commit        cells in use that nothing refers to. The rebuild frees them
- *   after a commit         a request in no list, or a grant in no mailbox. The rebuild frees it, if
- *                          its member is dead, or puts it into the list or mailbox
+ *   after a commit         a request in no list, or a grant in no mailbox. The rebuild adds it, or
+ *                          frees it if its member is dead
  *   amid a theft           some locks are stolen, but the thief has no request yet. They stay
  *                          stolen, and the rebuild grants requests of the queue
- *   amid growing           before the change of `ncells`, cells that do not count yet; after it,
- *                          missing bucket heads, which the rebuild makes
+ *   amid growing           cells that do not count yet or, after the change of `ncells`, missing
+ *                          bucket heads, which the rebuild makes
  *   amid a rebuild         a state that a rebuild accepts, see rebuild.c
  *   before a wake-up       a bit in `due`. The next process that leaves sends the wake-up
  *   amid formatting        no magic, or `retired`. The next holder of the gate formats again
@@ -64,10 +62,10 @@
  * Whenever no process is inside and no rebuild is due, the invariants of a name in
  * src/core/records.h hold, with three differences. Requests of one priority are ordered by their
  * tickets. Tokens increase across all names of a segment. A grant or theft that a process has not
- * received yet is in the mailbox of its member. verify.c checks each invariant. A queue is a
- * sequence of levels, one for each priority of the waiting requests, the highest first. `levels`
- * has the first request of each level but the highest, so a new request reads one request of each
- * level that it overtakes.
+ * received yet is in the mailbox of its member. verify.c checks each invariant.
+ *
+ * A queue is a sequence of levels, one for each priority, the highest first. `levels` has the first
+ * request of each level but the highest, so a new request need not read the requests in between.
  *
  * WLH_LAYOUT must change with the layout; compatible additions use bytes that are zero. The header
  * up to `retired`, its `token`, a member's `pid` and `version`, and the byte locks must have the

@@ -12,7 +12,7 @@ struct viewing {
 };
 
 /* Returns where to write a text, or NULL if it does not fit. More text than all cells can hold is
- * damage: without this check, the caller could allocate memory without bound. */
+ * damage, for which the caller must not allocate memory. */
 static uint16_t *reserve(struct viewing *viewing, uint32_t units, uint32_t *at)
 {
   struct wlh_view *view = viewing->view;

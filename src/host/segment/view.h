@@ -36,8 +36,7 @@ struct wlh_view {
 
 /* Section 4.5: https://www.w3.org/TR/2023/WD-web-locks-20230105/#snapshot-the-lock-state
  * The result includes the requests of dead members, so callers must call wlh_cells_reap first.
- *   returns  WLH_CELLS_OK, WLH_CELLS_FULL (see struct wlh_view), POISONED
- *   cost     O(cells in use) */
+ * Returns WLH_CELLS_OK, WLH_CELLS_FULL (see struct wlh_view), POISONED. */
 enum wlh_cells_status wlh_cells_snapshot_the_lock_state(
     struct wlh_arena *arena, struct wlh_view *view);
 
@@ -48,10 +47,9 @@ enum wlh_cells_status wlh_cells_snapshot_a_name(
 
 /* Reads the holders of a name from outside, so that no process inside delays it. `view` may list a
  * client more than once. All locks in `view` were held at one moment during the call; a lock that
- * was granted or released meanwhile may be missing.
- *   segment  mapped up to `bytes`
- *   returns  WLH_CELLS_OK, WLH_CELLS_FULL (see struct wlh_view), or WLH_CELLS_LOST: other processes
- *            were changing the tables, or the tables are damaged */
+ * was granted or released meanwhile may be missing. `bytes` of the segment must be mapped. Returns
+ * WLH_CELLS_OK, WLH_CELLS_FULL (see struct wlh_view), or WLH_CELLS_LOST if other processes were
+ * changing the tables, or the tables are damaged. */
 enum wlh_cells_status wlh_cells_find_holders(
     struct wlh_segment *segment, uint64_t bytes, const uint16_t *name, uint32_t units,
     struct wlh_view *view);
