@@ -84,8 +84,7 @@ const char *wlh_port_remedy(int error);
 /* Returns a constant sentence that says how to find the programs that have a file open. */
 const char *wlh_port_open_files_hint(void);
 
-/* Returns WLH_FULL for a shortage that may pass (space, descriptors, memory), WLH_UNSUPPORTED for
- * any other error. */
+/* Returns WLH_FULL for a passing shortage (space, descriptors, memory), or WLH_UNSUPPORTED. */
 enum wlh_status wlh_port_status_of(int error);
 
 /* A descriptor is -1 if there is none. */
@@ -150,9 +149,8 @@ void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint3
  * once in a process. */
 void wlh_port_enlarge_table(const struct wlh_port *port);
 
-/* The first function moves the bucket's descriptors whose closing reports our death to numbers
- * above its own watch or, if the table is large enough, above all watches. The second moves one
- * descriptor. */
+/* The first function moves all descriptors of the bucket whose closing reports our death to high
+ * numbers, the second one moves a single descriptor. */
 void wlh_port_move_all_high(struct wlh_port *port);
 void wlh_port_move_high(const struct wlh_port *port, int *descriptor);
 
@@ -172,16 +170,14 @@ const char *wlh_port_find_harm(struct wlh_port *port, uint64_t size);
 
 /* ---- proof of life: byte locks ---- */
 
-/* The lock functions return false if another process has the gate or the member's number, or on an
- * error. */
+/* Return false if another process has the gate or the member's number, or on an error. */
 bool wlh_port_lock_gate(struct wlh_port *port);
 void wlh_port_unlock_gate(struct wlh_port *port);
 
 bool wlh_port_lock_member(struct wlh_port *port, uint32_t member);
 void wlh_port_unlock_member(struct wlh_port *port, uint32_t member);
 
-/* Return whether another open description holds the byte lock of this member, or of any member. On
- * any error the result is true. */
+/* Return whether another open description holds the byte lock; on any error, return true. */
 bool wlh_port_is_alive(struct wlh_port *port, uint32_t member);
 bool wlh_port_is_any_alive(struct wlh_port *port);
 
@@ -190,8 +186,7 @@ bool wlh_port_is_any_alive(struct wlh_port *port);
 /* Returns the size of the file in bytes; 0 if the system call fails. */
 uint64_t wlh_port_size(struct wlh_port *port);
 
-/* Makes the file at least `size` bytes long, and allocates space for all of them. Returns 0, or the
- * system's error. */
+/* Allocates space for at least `size` bytes of the file. Returns 0, or the system's error. */
 int wlh_port_grow(struct wlh_port *port, uint64_t size);
 
 /* Gives the space after the first `size` bytes back to the system, if possible. The file keeps its
@@ -201,9 +196,8 @@ void wlh_port_give_back(struct wlh_port *port, uint64_t size);
 /* Makes the file shorter, if possible. No process may use a byte after the first `size` bytes. */
 void wlh_port_truncate(struct wlh_port *port, uint64_t size);
 
-/* Maps `size` bytes of addresses, whatever the size of the file; children do not inherit the map.
- * If a map cannot be larger than its file, maps only the bytes of the file, see
- * wlh_port_extend_map.
+/* Maps `size` bytes of addresses, whatever the size of the file (on Windows only the bytes of the
+ * file, see wlh_port_extend_map). Children do not inherit the map.
  *   lost    set to 1 when an access finds the file truncated; zeros then replace the map
  *   returns 0, or the system's error; ENOBUFS: this process has as many maps as possible */
 int wlh_port_map(struct wlh_port *port, size_t size, uint32_t *lost);
@@ -246,8 +240,7 @@ enum wlh_sent wlh_port_send_wake_up(struct wlh_port *port, uint32_t member);
 
 void wlh_port_take_wake_ups(struct wlh_port *port);
 
-/* The connection hangs up when the member dies. On WLH_SENT, `descriptor` is for
- * wlh_port_disconnect; otherwise it is unchanged. */
+/* On WLH_SENT, `*descriptor` is a connection that hangs up when the member dies. */
 enum wlh_sent wlh_port_connect(struct wlh_port *port, uint32_t member, int *descriptor);
 
 /* Closes a connection, made or accepted, and sets it to -1. Does nothing for -1. */
@@ -266,8 +259,7 @@ void wlh_port_take_file_reports(struct wlh_port *port);
 
 /* ---- threads ---- */
 
-/* Writing to `pokes` makes `rings` readable. Both can be the same, and are -1 if there is no
- * alarm. */
+/* Writing to `pokes` makes `rings` readable. Both can be the same; -1 means that there is none. */
 struct wlh_port_alarm {
   int rings;
   int pokes;

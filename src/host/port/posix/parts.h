@@ -105,8 +105,8 @@ size_t wlh_port_boot_name(char *name, size_t size);
 /* Returns NULL, or a sentence about what the functions below need and this system lacks. */
 const char *wlh_port_lack(void);
 
-/* Both return a socket that does not block and is not inherited, or -1, with errno. The caller must
- * prevent forks. */
+/* Return a socket that does not block and is not inherited, or -1, with errno. The caller prevents
+ * forks. */
 int wlh_port_socket(int type);
 int wlh_port_accept_one(int listener);
 

@@ -75,8 +75,7 @@ bool wlh_port_is_same_directory(const char *path, const char *other)
 #define DIRECTORY_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define FILE_FLAGS      (O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
 
-/* Opens a directory, or creates one that only our user may access. `parent` is a descriptor, or
- * AT_FDCWD. */
+/* If the directory does not exist, creates it for our user only. */
 static int open_directory(int parent, const char *path)
 {
   if (mkdirat(parent, path, 0700) != 0 && errno != EEXIST) return -1;

@@ -11,9 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Sets FD_CLOEXEC and O_NONBLOCK. The caller prevents forks from before it makes the descriptor,
- * which a child could pass on to another program. On failure, closes it, returns -1 and sets
- * errno. */
+/* Sets FD_CLOEXEC and O_NONBLOCK. The caller prevents forks, because a child could pass the
+ * descriptor on to another program. On failure, closes that, returns -1 and sets errno. */
 static int mark_not_inherited(int descriptor)
 {
   if (descriptor < 0) return -1;

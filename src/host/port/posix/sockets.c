@@ -20,8 +20,7 @@ static bool address_of(
   return wlh_port_make_address(port, port->directory, name, address);
 }
 
-/* Binds a socket to `name` in the directory `place`, which only our user can write. Sets `*inode`
- * to the inode of the socket file. */
+/* `place` is a directory that only our user can write. Sets `*inode` to that of the socket file. */
 static bool bind_in(
     const struct wlh_port *port, int descriptor, int type, int place, const char *name,
     uint64_t *inode)

@@ -39,7 +39,6 @@ struct wlh_peer {
   LONG died;      /* 1: the process ended. Written by the thread pool, atomic */
 };
 
-/* The part of an open bucket that only Windows needs. */
 struct wlh_system {
   FILE_ID_INFO id;                 /* of the segment */
   FILE_ID_INFO peers_id;           /* of the file `peers` */
@@ -87,9 +86,8 @@ struct wlh_private {
  * made, returns false, with GetLastError set. */
 bool wlh_port_make_private(struct wlh_private *security, bool directory);
 
-/* Checks that no other user except SYSTEM and the administrators can write to the file or
- * directory, or lock the file, for which read access is enough. Returns WLH_OK or
- * WLH_UNSUPPORTED. */
+/* Checks that only this user, SYSTEM and the administrators can write to the file or directory, or
+ * lock the file, for which read access is enough. */
 enum wlh_status wlh_port_check_access(
     HANDLE handle, const char *path, bool directory, struct wlh_failure *failure);
 

@@ -90,7 +90,7 @@ static void write_record(struct wlh_port *port, uint32_t member, uint64_t life)
   atomic_store_explicit(&record->life, life, memory_order_release);
 }
 
-/* Creates an event whose name no event had before. Returns 0, or the system's error. */
+/* Returns 0, or the system's error. */
 static int make_event(struct wlh_port *port, uint64_t life)
 {
   WCHAR name[NAME_SIZE];
@@ -175,8 +175,7 @@ static VOID CALLBACK on_death(PVOID data, BOOLEAN timed_out)
   (void)SetEvent(peer->news);
 }
 
-/* Returns NULL, with GetLastError set, if the process cannot be opened, or if another process has
- * its id. */
+/* On failure, or if another process has this id, returns NULL, with GetLastError set. */
 static HANDLE open_process(uint32_t pid, uint64_t born)
 {
   HANDLE process = OpenProcess(SYNCHRONIZE | PROCESS_QUERY_LIMITED_INFORMATION, FALSE, pid);
