@@ -106,9 +106,9 @@ enum wlh_status wlh_bucket_open(
  * closes the file without leaving: the other processes treat this process as dead. */
 void wlh_bucket_close(struct wlh_bucket *bucket);
 
-/* Writes to `text` the reason of the latest failure: why opening failed, how the shared file was
- * lost, or why it could not grow. It is a UTF-8 sentence of at most `size` bytes, or an empty
- * string, and ends with a full stop only if it says what to do. */
+/* Writes to `text` why opening failed, how the shared file was lost, or why it could not grow,
+ * whichever was last: a UTF-8 sentence of at most `size` bytes, or an empty string. It ends with a
+ * full stop only if it says what to do. */
 void wlh_bucket_get_failure(struct wlh_bucket *bucket, char *text, size_t size);
 
 enum { WLH_PLACE_SIZE = 1100 };
@@ -224,12 +224,11 @@ struct wlh_snapshot {
   uint32_t *pids;           /* one for each client, in the namespace of its process */
 };
 
-/* Snapshots the lock state (4.5) of all living processes at one moment. An event WLH_NEWS_SNAPSHOT
- * always follows.
+/* Snapshots the lock state (4.5) of all living processes at one moment. On WLH_PENDING, an event
+ * WLH_NEWS_SNAPSHOT follows.
  *   name     `length` UTF-16 code units: only this name is included; NULL with the length
  *            UINT32_MAX: all names are
  *   pending  for one name: whether to include the requests that wait
- *   tag      for the event
  *   returns  WLH_PENDING, WLH_NO_MEMORY, WLH_FULL (no thread can be started), WLH_LOST (a forked
  *            child) */
 enum wlh_status wlh_start_snapshot(
@@ -254,14 +253,13 @@ enum wlh_status wlh_find_holders(
 void wlh_wait_for_job(
     struct wlh_agent *agent, uint32_t tag, uint64_t timeout, struct wlk_events *events);
 
-/* Takes the snapshot of an event WLH_NEWS_SNAPSHOT.
- *   snapshot out: for wlh_snapshot_free
- *   returns  WLH_OK, WLH_NO_MEMORY, or why the bucket could not be opened */
+/* Takes the snapshot of an event WLH_NEWS_SNAPSHOT, for wlh_snapshot_free. Returns WLH_OK,
+ * WLH_NO_MEMORY, or why the bucket could not be opened. */
 enum wlh_status wlh_take_snapshot(
     struct wlh_agent *agent, uint32_t tag, struct wlh_snapshot **snapshot);
 
-/* Cancels a wlh_start_snapshot or a wlh_bucket_open_file: no event follows afterwards, and a
- * snapshot that was not taken is freed. Does nothing if no such call has this tag. */
+/* Cancels a wlh_start_snapshot or a wlh_bucket_open_file: no event follows, and a snapshot that was
+ * not taken is freed. Does nothing if no such call has this tag. */
 void wlh_cancel_job(struct wlh_agent *agent, uint32_t tag);
 
 void wlh_snapshot_free(struct wlh_snapshot *snapshot);

@@ -179,8 +179,7 @@ void wlh_take_events(struct wlh_agent *agent, struct wlk_events *events)
   }
 }
 
-/* The caller must have qmu, and still mu from the critical section, so that no other thread has
- * seen the record in between. */
+/* The caller must still have mu, so that no other thread has seen the record in between. */
 static void note_change(struct wlh_agent *agent, const struct wlh_change *change)
     WLK_REQUIRES(agent->bucket->qmu)
 {
@@ -238,9 +237,8 @@ void wlh_agent_terminate(struct wlh_agent *agent)
   struct wlh_bucket *bucket = agent->bucket;
   if (wlh_is_forked(bucket)) return;
   stop_wake_ups(bucket, agent);
-  /* Entering does the deferred operations. If the helper does not run, the file is not open: the
-   * termination only has to free memory, which can wait until the bucket is closed or the helper is
-   * started. */
+  /* Entering does the deferred operations. If the helper does not run, the termination only has to
+   * free memory, which can wait until the bucket is closed or the helper is started. */
   if (wlh_try_enter(bucket, NULL)) {
     wlh_leave(bucket);
     return;

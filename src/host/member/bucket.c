@@ -9,8 +9,8 @@
 #include <string.h>
 
 static struct wlk_mutex registry_mutex = WLK_MUTEX_INIT;
-/* The registry_mutex guards the registry, and no fork happens while the registry changes. The
- * registry includes buckets that are being closed, which are no longer open in any thread. */
+/* Guarded by registry_mutex; no fork happens while the registry changes. It includes buckets that
+ * are being closed, which no thread has open any more. */
 static struct wlk_link registry = WLK_LIST_INIT(registry);
 static bool forks_seen; /* guarded by registry_mutex */
 
@@ -69,8 +69,7 @@ static void free_bucket(struct wlh_bucket *bucket)
   free(bucket);
 }
 
-/* Code units. This is twice the maximum of a lock's name, because the name of a bucket is a prefix
- * and a name that the user chose. */
+/* In code units. A bucket's name is a prefix and a name that the user chose. */
 enum { TITLE_MOST = 2 * WLH_NAME_MOST };
 
 /* If the name is too long, or memory runs out, wlh_port_note_name gets NULL. */

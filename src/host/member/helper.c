@@ -144,8 +144,7 @@ static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
   wlk_mutex_unlock(&bucket->qmu);
 }
 
-/* Returns true if nothing more is to be done: names whose marks are over have made enough room, or
- * the tables cannot be entered any more. */
+/* Returns true if names whose marks are over have made room, or the tables cannot be entered. */
 static bool make_room_of_marks(struct wlh_bucket *bucket)
 {
   if (wlh_enter(bucket) != WLH_IN) return true;
@@ -235,8 +234,7 @@ static uint64_t time_to_wait(const struct wlh_bucket *bucket, bool waits, uint64
   uint64_t until = time_of_next_work(bucket);
   if (bucket->check_at != 0 && bucket->check_at < until) until = bucket->check_at;
   if (bucket->refresh_at < until) until = bucket->refresh_at;
-  /* Without a watch, nothing reports the deletion of our sockets, so we look for it at least once
-   * every LONGEST. */
+  /* Without a watch, nothing reports the deletion of our sockets, so we check every LONGEST. */
   if (waits && bucket->port.watch < 0 && until > now + LONGEST) until = now + LONGEST;
   if (until == WLH_PORT_FOREVER) return until;
   return until > now ? until - now : 0;
@@ -424,8 +422,7 @@ static void close_connections(struct wlh_bucket *bucket)
   for (uint32_t i = 0; i < ACCEPTED; i++) wlh_port_disconnect(&bucket->port, &bucket->accepted[i]);
 }
 
-/* A release, an end and a termination cannot fail, so they are done later, without tables. The
- * caller must have mu and qmu. */
+/* A release, an end and a termination cannot fail, so they are done later, without tables. */
 static void fail_operation(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_status status)
     WLK_REQUIRES(bucket->qmu)
 {

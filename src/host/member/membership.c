@@ -36,10 +36,9 @@ static enum wlh_status cannot_map(
       bucket->port.path, wlh_port_error_text(error), wlh_port_remedy(error));
 }
 
-/* Whether the file was written in this boot. A file of this boot may still name another boot id,
- * because a container can have a boot id of its own. Then a living member proves that the boot is
- * the same: byte locks do not outlive a boot, and a member takes its lock only after this function
- * has returned true. */
+/* A file of this boot may name another boot id, because a container can have a boot id of its own.
+ * Then a living member proves that the boot is the same: byte locks do not outlive a boot, and a
+ * member takes its lock only after this function has returned true. */
 static bool is_of_this_boot(struct wlh_bucket *bucket, uint64_t boot)
 {
   return header_of(bucket)->boot == boot || wlh_port_is_any_alive(&bucket->port);
@@ -141,8 +140,8 @@ static void raise_token(struct wlh_header *header, uint64_t before)
   if (header->token < now && now < WLH_COUNT_MOST / 2) header->token = now;
 }
 
-/* If the file has marks that can be kept, frees everything else, and returns true. The caller must
- * have the gate, and no process may have the file open. */
+/* If the file has marks that can be kept, frees everything else, and returns true. No process may
+ * have the file open. */
 static bool reuse_segment(struct wlh_bucket *bucket, uint64_t boot)
 {
   int error;
@@ -156,8 +155,7 @@ static bool reuse_segment(struct wlh_bucket *bucket, uint64_t boot)
   return true;
 }
 
-/* If the segment has no members, recreates it, or all of it but its marks. The caller must have the
- * gate. */
+/* If the segment has no members, recreates it, except for marks. The caller must have the gate. */
 static enum wlh_status format_segment(
     struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
 {
@@ -238,8 +236,8 @@ static enum wlh_status take_number_in_segment(
     struct wlh_bucket *bucket, uint32_t *member, struct wlh_failure *failure)
 {
   uint64_t boot = wlh_port_boot_number();
-  /* A segment that no process has open is recreated in two cases. Without a boot number, it may be
-   * of another boot. A large one would occupy space, and cost time at each death. */
+  /* A segment that no process has open is recreated if boots have no number, because it may be of
+   * another boot. It is also recreated if it is large: that costs space, and time at each death. */
   bool is_large = wlh_port_size(&bucket->port) > wlh_segment_bytes(MANY_CELLS);
   bool stale = (boot == WLH_PORT_ANY_BOOT || is_large) && !wlh_port_is_any_alive(&bucket->port);
   for (int round = 0; round < OPEN_ROUNDS; round++) {

@@ -13,9 +13,8 @@
  *
  * What guards what. A letter beside each field names its lock. Two locks are shared by threads, and
  * must be taken in this order:
- *   mu   is held by the thread that is inside the critical section for this process, or that opens
- *        or closes the tables. Event loops only try to take it; the helper releases it while it
- *        waits
+ *   mu   is held by the thread that is inside the critical section, or that opens or closes the
+ *        tables. Event loops only try to take it; the helper releases it while it waits
  *   qmu  guards the deferred operations, the events, and the states of requests. It is held for a
  *        few stores only, so any thread may wait for it
  * "Inside" means inside the critical section of the tables, see section.h. The record of a request
@@ -31,8 +30,7 @@
  *                    members while a request of ours waits, and sleeps
  *   wake_up.c        another process granted the lock, and its datagram wakes the helper
  *   mailbox.c        the helper enters and takes the mail: WAITING becomes HELD, with an event
- *   events.c         calls the agent's wake function, without mu and qmu, and not again until the
- *                    agent has taken its events
+ *   events.c         calls the agent's wake function, without mu and qmu
  *   agent_release.c  releases in the same way, at once or deferred
  *
  * Crashes and losses: the state that each leaves, and who repairs it.
@@ -261,9 +259,8 @@ static inline struct wlh_job *wlh_job_of(struct wlh_item *item)
   return (struct wlh_job *)(void *)item;
 }
 
-/* The first function publishes the mapped tables for readers outside. The second one waits for the
- * readers, and must be called before the tables are unmapped. The caller must have mu, and must not
- * itself be reading cells from outside. */
+/* The first function publishes the mapped tables for readers outside. The second one must be called
+ * before they are unmapped: it waits for the readers. The caller must have mu, and not be reading. */
 void wlh_show_tables(struct wlh_bucket *bucket);
 void wlh_hide_tables(struct wlh_bucket *bucket);
 

@@ -10,10 +10,9 @@
 
 #include "deferred.h"
 
-/* Tries for some microseconds to enter, and then does the deferred operations.
- *   caller   the agent whose call this is, and which needs no wake-up; or NULL
- *   returns  true: the caller is inside until wlh_leave. False: the caller must defer its operation
- *   threads  any thread that has neither mu nor qmu */
+/* Tries for some microseconds to enter, and then does the deferred operations. Returns true if the
+ * caller is inside, until wlh_leave; otherwise it must defer its operation. It must have neither mu
+ * nor qmu. `caller` is the agent whose call this is, and which needs no wake-up, or NULL. */
 bool wlh_try_enter(struct wlh_bucket *bucket, struct wlh_agent *caller);
 
 /* Takes our mail, leaves, sends wake-ups and wakes our own agents. The thread that entered by
@@ -36,8 +35,8 @@ enum wlh_way wlh_enter(struct wlh_bucket *bucket);
 void wlh_leave_tables(struct wlh_bucket *bucket);
 void wlh_unlock_bucket(struct wlh_bucket *bucket, bool wakes);
 
-/* Extends the tables to the end of a file that has grown. The caller must have mu.
- *   returns  0, or the system's error if not all of the file can be mapped */
+/* Extends the tables to the end of a file that has grown. The caller must have mu. Returns 0, or
+ * the system's error if not all of the file can be mapped. */
 int wlh_extend_tables(struct wlh_bucket *bucket);
 
 #endif

@@ -1,10 +1,10 @@
 /* Wake-ups of members that have mail. The state of a member's wake-up is quiet, due or sent, with a
  * count. Inside, the first mail of a quiet member makes its wake-up due. After leaving, the sender
- * sends the wake-up and then stores "sent"; several processes may send the same wake-up, and then
- * the member enters once more than necessary. The member enters, takes all mail, and stores "quiet"
- * with the next count. `due` of the header has a bit for each member whose wake-up may be due. Bits
- * change only inside, and are set before the state. A process that leaves must send all due
- * wake-ups, including those that a stopped or dead process has not sent. */
+ * sends the wake-up and then stores "sent"; if several processes send the same wake-up, the member
+ * enters once more than necessary. The member enters, takes all mail, and stores "quiet" with the
+ * next count. `due` of the header has a bit for each member whose wake-up may be due. Bits change
+ * only inside, and are set before the state. A process that leaves must send all due wake-ups,
+ * including those that a stopped or dead process has not sent. */
 #ifndef WLH_WAKE_UP_H
 #define WLH_WAKE_UP_H
 
