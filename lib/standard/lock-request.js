@@ -29,9 +29,9 @@ const runIn = uncurry(/** @type {any} */ (AsyncResource.prototype.runInAsyncScop
 
 /**
  * Follows the course of a request. An observer may run user code, and nothing here may depend on
- * what that code does. `arm` sets up the timers that can end the wait of a request, and `disarm`
- * removes them. `onMiss` means that the lock is not available. `onEnd` may be called repeatedly,
- * and `onGrant` may follow it if the lock was lost before its grant was announced.
+ * what that code does. `arm` sets the timers of the wait, and `disarm` removes the one that can end
+ * it. `onMiss` means that the lock is not available. `onEnd` may be called repeatedly, and
+ * `onGrant` may follow it if the lock was lost before its grant was announced.
  * @typedef {{ arm: () => void, disarm: () => void, onStart: () => void, onGrant: () => void,
  *   onMiss: () => void, onLoss: (error: Error) => void, onAbort: (reason: unknown) => void,
  *   onFailure: (error: unknown) => void, onEnd: (error?: unknown) => void }} Observer
