@@ -23,10 +23,7 @@ function openBucket(name) {
   return new Bucket(bucketName, new NativeBackend(idOfBucket(bucketName)));
 }
 
-/**
- * A caller that passes options has imported the wrong entry, and would get locks of this process.
- * @param {unknown} options
- */
+/** A caller that passes options has imported the wrong entry. @param {unknown} options */
 function refuseOptions(options) {
   if (typeof options !== 'object' || options === null) return;
   throw typeError(

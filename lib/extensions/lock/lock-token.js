@@ -21,10 +21,7 @@ class TokenExtension {
     return requestOfLock(this, 'get held').holds;
   }
 
-  /**
-   * @returns {number} milliseconds during which the lock is certainly held, even if its lease is
-   *   not renewed; Infinity without a lease, 0 if the lock is not held
-   */
+  /** @returns {number} milliseconds that the lock is surely held; Infinity without a lease */
   get remaining() {
     return requestOfLock(this, 'get remaining').remaining;
   }

@@ -92,10 +92,7 @@ class Group {
    * @type {import('../sites/origin.js').Origin | undefined}
    */
   origin;
-  /**
-   * The granted requests. Once all are granted, they are in the order of the parts.
-   * @type {PartRequest[]}
-   */
+  /** The granted requests; once complete, in the order of the parts. @type {PartRequest[]} */
   #taken = [];
   /** @type {PartRequest[]} */
   #pending = [];

@@ -60,10 +60,7 @@ class Mutex {
     return this.#lock.acquire(options, TRY);
   }
 
-  /**
-   * Waits until a request at the end of the queue would be granted, but takes no lock.
-   * @param {any} [options]
-   */
+  /** Waits until a new request would be granted, but takes no lock. @param {any} [options] */
   async waitForUnlock(options) {
     await this.#lock.waitForTurn(options, WAIT);
   }
@@ -79,10 +76,7 @@ class Mutex {
     return this.#lock.run(callback, options, RUN);
   }
 
-  /**
-   * Rejects the waiting requests of this object; the holder continues.
-   * @param {unknown} [reason] by default an AbortError
-   */
+  /** Rejects this object's waiting requests. @param {unknown} [reason] by default an AbortError */
   cancel(reason) {
     this.#lock.cancel(reason);
   }

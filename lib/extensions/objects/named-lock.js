@@ -66,8 +66,7 @@ class NamedLock {
   /** The units of a semaphore. @type {number | undefined} */
   #limit;
   /**
-   * For each former name that is still in use, the request that `resize` queued behind all others,
-   * oldest first.
+   * For each former name in use, oldest first, the request that `resize` queued behind all others.
    * @type {InstanceType<typeof HeldRequest>[]}
    */
   #former = [];

@@ -56,10 +56,7 @@ function addOnce(locks, lock) {
   locks[locks.length] = lock;
 }
 
-/**
- * Finds the backend of a reentrant request: an enclosing lock of this name, if there is one.
- * @param {Backend} backend @param {string} name @returns {Backend}
- */
+/** @param {Backend} backend @param {string} name @returns {Backend} an enclosing lock, if any */
 function reentrantBackend(backend, name) {
   const inside = backend.closed === undefined ? (storage?.getStore() ?? []) : [];
   for (let i = 0; i < inside.length; i++) {

@@ -154,7 +154,6 @@ class HeldRequest extends Request {
   }
 
   /**
-   * Blocks the thread until there is an answer.
    * @param {number} limit milliseconds; Infinity for no limit
    * @returns {any} the answer
    * @throws {unknown} the reason why the lock was not granted

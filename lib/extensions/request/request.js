@@ -49,7 +49,7 @@ const NO_DEADLOCKS =
   "The 'deadlock' option is available only for locks of this process, not for locks of the " +
   'machine or of a cluster.';
 
-/** The reason of a loss by `holdTimeout` or `maxTotal`. */
+/** The lock was lost because `holdTimeout` or `maxTotal` was reached. */
 const TIME = 'time';
 
 /** A lock request with the options and members that the specification lacks. */
@@ -220,8 +220,8 @@ class ExtendedRequest extends LockRequest {
   }
 
   /**
-   * Asks for the holders before it makes the error: a request with the time limit 0 had no time to
-   * ask earlier.
+   * Waits for the holders before it makes the error: a query for them may be under way, and a
+   * request with the time limit 0 had no time to ask earlier.
    */
   async failWithHolders() {
     await undefined;
@@ -267,8 +267,8 @@ class ExtendedRequest extends LockRequest {
   }
 
   /**
-   * Marks this lock and its reentrant locks as lost before the release: the release grants the next
-   * request, and then none of them may still count as held.
+   * The loss is marked before the release: the release grants the next request, and by then neither
+   * this lock nor its reentrant locks may count as held.
    * @param {string} reason
    */
   loseAndRelease(reason) {
@@ -300,7 +300,7 @@ class ExtendedRequest extends LockRequest {
 
   /** @override */
   get lossSignal() {
-    // This call marks the lock as lost if its lease has ended and no event has said so yet.
+    // `holds` marks the lock as lost if its lease has ended.
     if (this.held) this.backend.holds?.(this);
     return super.lossSignal;
   }
@@ -391,7 +391,7 @@ function otherLimitError(request, limit) {
 }
 
 /**
- * Finds where a call was made that also makes requests when its caller has left the stack.
+ * Finds the place of a call whose later requests are made when its caller has left the stack.
  * @param {RequestOptions} options @param {Function} callee see `originOf`
  */
 const originOfCall = (options, callee) =>

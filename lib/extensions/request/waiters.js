@@ -27,10 +27,7 @@ class Waiting {
     removeFrom(this.#requests, request);
   }
 
-  /**
-   * Begins with the last request, so that the end of one request does not grant another.
-   * @param {unknown} reason
-   */
+  /** Begins with the last request, so that no abort grants another. @param {unknown} reason */
   abort(reason) {
     /** @type {Request[]} */
     const requests = [];

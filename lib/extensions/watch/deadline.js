@@ -30,10 +30,7 @@ class Deadline {
   /** Whether `#setTimer` will be called anyway, in a microtask or after the handler. */
   #isSetting = false;
 
-  /**
-   * @param {() => void} handle called when the time is reached
-   * @param {boolean} isBackground whether the thread may end before that time
-   */
+  /** @param {() => void} handle @param {boolean} isBackground whether the thread may end earlier */
   constructor(handle, isBackground) {
     this.#handle = handle;
     this.#isBackground = isBackground;

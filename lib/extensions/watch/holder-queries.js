@@ -74,8 +74,7 @@ function toHolders(backend, all) {
 
 /**
  * Adds the places where the locks were requested, which can run user code, and freezes the list.
- * @template {Holders | undefined} T
- * @param {T} holders
+ * @template {Holders | undefined} T @param {T} holders
  */
 function prepareForUsers(holders) {
   const { list, origins } = holders ?? {};
@@ -162,8 +161,7 @@ function makeDeferred() {
 }
 
 /**
- * @template T
- * @param {Promise<T>} answer never rejects @param {number} milliseconds
+ * @template T @param {Promise<T>} answer never rejects @param {number} milliseconds
  * @returns {Promise<T | undefined>}
  */
 const withTimeLimit = (answer, milliseconds) =>
