@@ -2,7 +2,7 @@
 
 /** `web-locks/node-cron`: runs a task of node-cron on one machine at a time (docs/RECIPES.md). */
 
-const { describe, typeError } = require('./platform/errors.js');
+const { requireLocks } = require('./platform/require-locks.js');
 
 const RUN_COORDINATOR = "'runCoordinator'";
 
@@ -21,12 +21,7 @@ const TIMEOUT = 30_000;
  *   many milliseconds skips the run
  */
 function runCoordinator(locks, { timeout = TIMEOUT } = {}) {
-  if (typeof locks?.once !== 'function') {
-    throw typeError(
-      RUN_COORDINATOR,
-      `'locks' is ${describe(locks)}; expected a lock manager, such as bucket.locks.`,
-    );
-  }
+  requireLocks(locks, 'once', RUN_COORDINATOR);
   return {
     /** @param {string} key the name of the task, and its time @param {number} ttlMs */
     async shouldRun(key, ttlMs) {

@@ -97,6 +97,7 @@ module.exports = {
   closedError,
   describe,
   illegalInvocation,
+  invalidStateError,
   noMemoryError,
   notSupportedError,
   plainError,

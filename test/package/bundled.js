@@ -61,7 +61,7 @@ const printed = ({ POSTGRES_URL, REDIS_URL }) => [
   'etcd: opened',
   'navigator: machine',
   'profile: 1 request',
-  'others: function function function',
+  `others: ${Array(5).fill('function').join(' ')}`,
 ];
 
 /** It starts itself as its workers. Bundlers would look at an import of createRequire. */
@@ -70,10 +70,12 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { Worker, isMainThread, workerData } from 'node:worker_threads';
 import { locks } from 'web-locks';
+import { oncePerTick } from 'web-locks/cron';
 import { openBucket as openEtcd } from 'web-locks/etcd';
 import { locks as locksOfMachine, openBucket as openHost } from 'web-locks/host';
 import 'web-locks/host/register';
 import install from 'web-locks/install';
+import { Locked } from 'web-locks/nest';
 import { runCoordinator } from 'web-locks/node-cron';
 import { instrument } from 'web-locks/otel';
 import { openBucket as openPostgres } from 'web-locks/postgres';
@@ -132,7 +134,8 @@ async function main() {
   await locks.request('profiled', () => {});
   const { requests } = profile.stop();
   console.log('profile:', requests, 'request');
-  console.log('others:', typeof collectMetrics, typeof instrument, typeof runCoordinator);
+  const others = [collectMetrics, instrument, Locked, oncePerTick, runCoordinator];
+  console.log('others:', ...others.map((exported) => typeof exported));
 }
 
 if (isMainThread) main();

@@ -401,6 +401,10 @@ const leftOut = {
   'CollectOptions.register': 'metrics ask for no lock: test/documents/finding-out.test.js',
   'RunCoordinatorOptions.timeout': 'marks as `once` does: test/lib/node-cron.test.js',
   'RunCoordinator.shouldRun': 'marks as `once` does: test/lib/node-cron.test.js',
+  'OncePerTickOptions.timeout': 'marks as `once` does: test/lib/cron.test.js',
+  'LocksModuleAsyncOptions.imports': 'NestJS calls as others do: test/lib/nest.test.js',
+  'LocksModuleAsyncOptions.inject': 'NestJS calls as others do: test/lib/nest.test.js',
+  'LocksModuleAsyncOptions.useFactory': 'NestJS calls as others do: test/lib/nest.test.js',
 };
 
 /** Which calls an interface of options is of. */

@@ -40,6 +40,7 @@ const TOLD = [
   'OpenTelemetryApi',
   'PrometheusClient',
   'PrometheusRegister',
+  'LocksDynamicModule',
 ];
 
 /** The properties of all types that are exported, as `Type.member`; of symbols, the last word. */

@@ -102,3 +102,56 @@ instrument(opentelemetry)();
 void [stop, otel.instrument === instrument, prometheus.collectMetrics === collectMetrics];
 const coordinator: RunCoordinator = runCoordinator(locks, { timeout: 1000 });
 void [coordinator, nodeCron.runCoordinator === runCoordinator];
+
+// Jobs of cron and methods of NestJS.
+import { type DynamicModule, Injectable, Module } from '@nestjs/common';
+import { CronJob } from 'cron';
+import cron, { oncePerTick } from 'web-locks/cron';
+import nest, { currentLock, Elected, Locked, LOCKS, LocksModule, Once } from 'web-locks/nest';
+
+export const job = CronJob.from({
+  cronTime: '0 3 * * *',
+  onTick: oncePerTick(
+    locks,
+    'nightly',
+    async function (this: CronJob) {
+      this.lastDate();
+    },
+    { timeout: 1000 },
+  ),
+});
+CronJob.from({ cronTime: '0 3 * * *', onTick: oncePerTick(locks, 'nightly', async () => {}) });
+// @ts-expect-error: not a function
+oncePerTick(locks, 'nightly', 'ls');
+
+export class Jobs {
+  @Locked((id: string) => `order ${id}`, { timeout: 5000 })
+  async pay(id: string, note?: string): Promise<string> {
+    currentLock().signal.throwIfAborted();
+    return `${id} ${note} ${currentLock().token}`;
+  }
+  @Once('report', { keep: 20 * 3_600_000 })
+  async report() {}
+  @Elected('scheduler', { label: 'here' })
+  protected async lead() {}
+  // @ts-expect-error: it returns no promise
+  @Locked('count')
+  count() {
+    return 1;
+  }
+}
+// As TypeScript calls decorators with `experimentalDecorators`.
+const descriptor = Object.getOwnPropertyDescriptor(Jobs.prototype, 'pay');
+Locked('order')(Jobs.prototype, 'pay', descriptor as TypedPropertyDescriptor<Jobs['pay']>);
+// @ts-expect-error: it needs `keep`
+Once('report', {});
+
+Injectable()(Jobs);
+export class AppModule {}
+Module({ imports: [LocksModule.forRoot({ locks })], providers: [Jobs] })(AppModule);
+export const bucketModule: DynamicModule = LocksModule.forRootAsync({
+  imports: [AppModule],
+  inject: [LOCKS],
+  useFactory: (endpoints: string) => openEtcdBucket('shop', { endpoints }),
+});
+void [cron.oncePerTick === oncePerTick, nest.Locked === Locked];

@@ -1,0 +1,58 @@
+'use strict';
+
+/** `web-locks/cron`: runs each tick of a CronJob in one of many processes (docs/RECIPES.md). */
+
+const { runCoordinator } = require('./node-cron.js');
+const { describe, typeError } = require('./platform/errors.js');
+const { requireLocks } = require('./platform/require-locks.js');
+
+const ONCE_PER_TICK = "'oncePerTick'";
+
+/**
+ * A mark outlives its tick by this many milliseconds, because the clocks of other machines may be
+ * late.
+ */
+const LATE = 600_000;
+
+/**
+ * Wraps the `onTick` of a CronJob: of all processes that share the locks, one calls it at each tick.
+ * @param {Parameters<typeof runCoordinator>[0]} locks of a scope that has `once`
+ * @param {string} name of the job, the same in all processes
+ * @param {(this: any, ...args: any[]) => any} onTick
+ * @param {{ timeout?: number }} [options] those of `runCoordinator`
+ */
+function oncePerTick(locks, name, onTick, options) {
+  requireLocks(locks, 'once', ONCE_PER_TICK);
+  if (typeof name !== 'string') {
+    throw typeError(ONCE_PER_TICK, `'name' is ${describe(name)}; expected a string.`);
+  }
+  if (typeof onTick !== 'function') {
+    throw typeError(ONCE_PER_TICK, `'onTick' is ${describe(onTick)}; expected a function.`);
+  }
+  const coordinator = runCoordinator(locks, options);
+  /** @this {any} the job @param {any[]} args */
+  return async function tick(...args) {
+    const next = nextTickOf(this);
+    const keep = Math.max(next - Date.now(), 0) + LATE;
+    if (await coordinator.shouldRun(`${name}:${next}`, keep)) await onTick.apply(this, args);
+  };
+}
+
+/**
+ * The time of the next tick identifies the present one: it is the same in all processes, however
+ * late each of them is.
+ * @param {any} job @returns {number}
+ */
+function nextTickOf(job) {
+  if (typeof job?.nextDate !== 'function') {
+    throw typeError(
+      ONCE_PER_TICK,
+      `'this' of 'onTick' is ${describe(job)}; expected the CronJob. Create the job without ` +
+        "'context'.",
+    );
+  }
+  // A job for one date has no next tick.
+  return Number(job.runOnce ? job.cronTime.source : job.nextDate());
+}
+
+module.exports = { oncePerTick };

@@ -1,0 +1,3 @@
+const schedule = async () => {};
+// …
+void AppModule;

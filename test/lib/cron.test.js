@@ -1,0 +1,96 @@
+'use strict';
+
+/** `web-locks/cron` with the real cron, whose jobs tick each second. */
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { CronJob } = require('cron');
+const { oncePerTick } = require('../../lib/cron.js');
+const { openBucket } = require('../../lib/index.js');
+
+const { locks } = openBucket('cron');
+
+/** A job whose ticks the test makes. */
+const jobOf = (onTick, parameters = {}) =>
+  CronJob.from({ cronTime: '0 0 3 1 1 *', onTick, waitForCompletion: true, ...parameters });
+
+describe('web-locks/cron', () => {
+  it('has one of two jobs run each tick', async (t) => {
+    /** For each tick, whether the jobs ran it. @type {Map<string, boolean[]>} */
+    const ticks = new Map();
+    let runs = 0;
+    const two = new Promise((resolve) => {
+      const once = async (name, options, callback) => {
+        const { ran } = await locks.once(name, options, callback);
+        ticks.set(name, [...(ticks.get(name) ?? []), ran]);
+        const both = [...ticks.values()].filter((answers) => answers.length === 2);
+        if (both.length === 2) resolve(both);
+        return { ran };
+      };
+      const jobs = [1, 2].map(() =>
+        CronJob.from({
+          cronTime: '* * * * * *',
+          onTick: oncePerTick({ once }, 'each second', () => runs++),
+          start: true,
+        }),
+      );
+      t.after(() => Promise.all(jobs.map((job) => job.stop())));
+    });
+    for (const answers of await two) assert.deepEqual(answers.sort(), [false, true]);
+    assert.ok(runs > 0);
+  });
+
+  it('calls onTick as cron does, and again at another tick or in another job', async () => {
+    const calls = [];
+    const onComplete = () => {};
+    function onTick(...args) {
+      calls.push([this, ...args]);
+    }
+    const jobs = ['a', 'a', 'b'].map((name) =>
+      jobOf(oncePerTick(locks, name, onTick), { onComplete }),
+    );
+    for (const job of jobs) await job.fireOnTick();
+    assert.deepEqual(calls, [
+      [jobs[0], onComplete],
+      [jobs[2], onComplete],
+    ]);
+    const later = jobOf(oncePerTick(locks, 'a', onTick), { cronTime: '0 0 4 1 1 *' });
+    await later.fireOnTick();
+    assert.equal(calls.length, 3);
+  });
+
+  it('runs a job for one date once', async () => {
+    const cronTime = new Date(Date.now() - 1000);
+    let runs = 0;
+    const jobs = [1, 2].map(() =>
+      jobOf(
+        oncePerTick(locks, 'date', () => runs++),
+        { cronTime },
+      ),
+    );
+    for (const job of jobs) await job.fireOnTick();
+    assert.equal(runs, 1);
+  });
+
+  it("gives the job's errorHandler the error of onTick, and its own of a context", async () => {
+    const errors = [];
+    const errorHandler = (error) => errors.push(error);
+    const error = new Error('the job failed');
+    const fails = () => {
+      throw error;
+    };
+    await jobOf(oncePerTick(locks, 'fails', fails), { errorHandler }).fireOnTick();
+    const onTick = oncePerTick(locks, 'with a context', fails);
+    await jobOf(onTick, { context: {}, errorHandler }).fireOnTick();
+    assert.equal(errors[0], error);
+    assert.match(errors[1].message, /'this' of 'onTick' is an object; expected the CronJob/);
+  });
+
+  it('refuses what is no lock manager, no name and no function', () => {
+    const refuses = (args, message) =>
+      assert.throws(() => oncePerTick(...args), { name: 'TypeError', message });
+    refuses([{}, 'a', () => {}], /'locks' is an object; expected a lock manager/);
+    refuses([locks, 7, () => {}], /'name' is 7; expected a string/);
+    refuses([locks, 'a', 'ls'], /'onTick' is 'ls'; expected a function/);
+  });
+});

@@ -1,0 +1,237 @@
+'use strict';
+
+/** `web-locks/nest` with the real NestJS, and decorators as the compiler makes them. */
+
+const assert = require('node:assert/strict');
+const { afterEach, before, beforeEach, describe, it } = require('node:test');
+const ts = require('typescript-oldest');
+const { openBucket } = require('../../lib/index.js');
+const nest = require('../../lib/nest.js');
+
+const { LOCKS, LocksModule } = nest;
+
+/** A provider: what it does stands in `steps`, which tests replace. */
+const SOURCE = `
+  const { Elected, Locked, Once, currentLock } = nest;
+  @common.Injectable()
+  class Jobs {
+    steps: any = {};
+
+    @common.SetMetadata('above', 1)
+    @Locked((id: string) => 'order ' + id)
+    @common.SetMetadata('below', 2)
+    async pay(id: string) {
+      await this.steps.pay();
+      return [id, currentLock().name, currentLock().held];
+    }
+
+    @Locked('order 7', { ifAvailable: true })
+    async tryToPay() {
+      return 'paid';
+    }
+
+    @Once('report', { keep: 60_000 })
+    async report() {
+      return this.steps.report();
+    }
+
+    @Elected('leader')
+    async lead() {
+      return this.steps.lead(currentLock());
+    }
+  }
+  return Jobs;
+`;
+const KINDS = {
+  'decorators of TypeScript': { experimentalDecorators: true },
+  'decorators of TC39': { experimentalDecorators: false },
+};
+
+let common;
+let core;
+let buckets = 0;
+
+/** A promise with the function that resolves it. */
+function deferred() {
+  let resolve;
+  const promise = new Promise((settle) => (resolve = settle));
+  return { promise, resolve };
+}
+
+/** @param {ts.CompilerOptions} options @returns {any} the class of SOURCE */
+function compile(options) {
+  const { outputText } = ts.transpileModule(SOURCE, {
+    compilerOptions: { ...options, target: ts.ScriptTarget.ES2022 },
+  });
+  return new Function('nest', 'common', outputText)(nest, common);
+}
+
+/** @returns {Promise<any>} an application that has not been closed */
+function start(locksModule, ...providers) {
+  class AppModule {}
+  common.Module({ imports: [locksModule], providers })(AppModule);
+  const options = { logger: false, abortOnError: false };
+  return core.NestFactory.createApplicationContext(AppModule, options);
+}
+
+before(async () => {
+  await import('reflect-metadata');
+  common = await import('@nestjs/common');
+  core = await import('@nestjs/core');
+});
+
+for (const [kind, compilerOptions] of Object.entries(KINDS)) {
+  describe(`web-locks/nest with ${kind}`, () => {
+    let Jobs;
+    let app;
+    let bucket;
+    let jobs;
+    /** The same locks as another process has them. */
+    let other;
+
+    before(() => (Jobs = compile(compilerOptions)));
+
+    beforeEach(async () => {
+      const name = `nest ${++buckets}`;
+      other = openBucket(name);
+      bucket = openBucket(name);
+      const useFactory = async () => bucket;
+      app = await start(LocksModule.forRootAsync({ useFactory }), Jobs);
+      jobs = app.get(Jobs);
+    });
+
+    afterEach(() => app.close());
+
+    it('@Locked holds the lock of the name, by the arguments, while the method runs', async () => {
+      const [paying, paid] = [deferred(), deferred()];
+      jobs.steps.pay = () => {
+        paying.resolve();
+        return paid.promise;
+      };
+      const result = jobs.pay('7');
+      await paying.promise;
+      const { held } = await other.locks.query();
+      assert.deepEqual(
+        held.map(({ name }) => name),
+        ['order 7'],
+      );
+      assert.equal(await jobs.tryToPay(), undefined);
+      paid.resolve();
+      assert.deepEqual(await result, ['7', 'order 7', true]);
+      assert.equal(await jobs.tryToPay(), 'paid');
+    });
+
+    it('keeps what other decorators say of the method, and its name', async () => {
+      assert.equal(Reflect.getMetadata('above', jobs.pay), 1);
+      assert.equal(Reflect.getMetadata('below', jobs.pay), 2);
+      assert.equal(jobs.pay.name, 'pay');
+    });
+
+    it('@Once runs the method once, and again if it has failed', async () => {
+      const error = new Error('the report failed');
+      jobs.steps.report = async () => {
+        throw error;
+      };
+      await assert.rejects(jobs.report(), error);
+      jobs.steps.report = async () => 'reported';
+      const results = await Promise.all([jobs.report(), jobs.report()]);
+      assert.deepEqual(results.sort(), ['reported', undefined]);
+    });
+
+    it('@Elected leads until the shutdown, which awaits the term and closes the bucket', async () => {
+      const leading = deferred();
+      let hasEnded = false;
+      jobs.steps.lead = async (leader) => {
+        leading.resolve();
+        await new Promise((resolve) => leader.signal.addEventListener('abort', resolve));
+        await undefined;
+        hasEnded = true;
+        return 'ended';
+      };
+      const [leads, waits] = [jobs.lead(), jobs.lead()];
+      await leading.promise;
+      const next = other.locks.elect('leader', () => 'took over');
+      await app.close();
+      assert.equal(hasEnded, true);
+      assert.deepEqual(await Promise.all([leads, waits, next]), ['ended', undefined, 'took over']);
+      await assert.rejects(
+        bucket.locks.request('a', () => {}),
+        { name: 'InvalidStateError' },
+      );
+    });
+
+    it('@Elected passes on the error of a leader, also in the shutdown', async () => {
+      const error = new Error('no schedule');
+      jobs.steps.lead = async () => {
+        throw error;
+      };
+      await assert.rejects(jobs.lead(), error);
+      const leading = deferred();
+      jobs.steps.lead = async ({ signal }) => {
+        leading.resolve();
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        throw error;
+      };
+      const leads = assert.rejects(jobs.lead(), error);
+      await leading.promise;
+      await app.close();
+      await leads;
+    });
+  });
+}
+
+describe('web-locks/nest', () => {
+  it('gives the lock manager by its token, and leaves it open', async () => {
+    const bucket = openBucket('nest');
+    const app = await start(LocksModule.forRoot(bucket));
+    assert.equal(app.get(LOCKS), bucket.locks);
+    await app.close();
+    assert.equal(await bucket.locks.request('a', ({ name }) => name), 'a');
+  });
+
+  it('gives the factory what it injects, which shuts down after the bucket', async () => {
+    const closed = [];
+    class Pool {
+      bucket = openBucket('nest of a pool');
+      onApplicationShutdown() {
+        closed.push('pool');
+      }
+    }
+    class PoolModule {}
+    common.Module({ providers: [Pool], exports: [Pool] })(PoolModule);
+    const locksModule = LocksModule.forRootAsync({
+      imports: [PoolModule],
+      inject: [Pool],
+      useFactory: ({ bucket: { locks } }) => ({ locks, close: async () => closed.push('bucket') }),
+    });
+    const app = await start(locksModule);
+    assert.equal(app.get(LOCKS), app.get(Pool).bucket.locks);
+    await app.close();
+    assert.deepEqual(closed, ['bucket', 'pool']);
+  });
+
+  it('refuses a method without an application, and with two', async () => {
+    const jobs = new (compile({ experimentalDecorators: true }))();
+    const message = (count) => new RegExp(`'@Once' was called, but ${count} applications`);
+    await assert.rejects(jobs.report(), { name: 'InvalidStateError', message: message(0) });
+    const apps = await Promise.all([1, 2].map(() => start(LocksModule.forRoot(openBucket('a')))));
+    await assert.rejects(jobs.report(), { name: 'InvalidStateError', message: message(2) });
+    await apps[0].close();
+    jobs.steps.report = () => 'reported';
+    assert.equal(await jobs.report(), 'reported');
+    await apps[1].close();
+  });
+
+  it('refuses what is no lock manager, no bucket, no name and no method', async () => {
+    const refuses = (call, message) => assert.throws(call, { name: 'TypeError', message });
+    refuses(() => LocksModule.forRoot({}), /'locks' is undefined; expected a lock manager/);
+    const locksModule = LocksModule.forRootAsync({ useFactory: () => openBucket('a').locks });
+    await assert.rejects(start(locksModule), { message: /'useFactory' returned an object/ });
+    refuses(() => nest.Locked(7), /'@Locked': 'name' is 7; expected a string, or a function/);
+    const decorate = nest.Once('a', { keep: 1 });
+    refuses(() => decorate({}, 'size', undefined), /It decorates "size", which is not a method/);
+    refuses(() => decorate(undefined, { kind: 'field', name: 'size' }), /decorates "size"/);
+    refuses(() => decorate(class Jobs {}), /decorates "Jobs"/);
+    assert.throws(nest.currentLock, { name: 'InvalidStateError', message: /outside of a method/ });
+  });
+});

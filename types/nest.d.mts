@@ -1,0 +1,4 @@
+import * as nest from './nest.js';
+
+export * from './nest.js';
+export default nest;
