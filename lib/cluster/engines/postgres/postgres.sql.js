@@ -167,8 +167,8 @@ END $$;
 -- one, or a client has seen an epoch or token that this server does not know (R5). Before the
 -- quarantine ends, former holders lose their locks by their own clocks. Known leases are renewed,
 -- so that sessions that can renew survive. The quarantine is as long as the longest lease that may
--- still last, or as the caller's "its_lease" if that is longer, since unknown sessions may have
--- leases of that length.
+-- still last, but at least the caller's "its_lease", since unknown sessions may have leases of that
+-- length.
 --
 --   Output   grants_from
 CREATE OR REPLACE FUNCTION web_locks.reborn(
