@@ -71,15 +71,13 @@
  *   `request`, and `passIfAvailable` does not wait, like `ifAvailable`; both must be exclusive and
  *   in no group. Instead of being granted, a request that passes ends without a lock or a token,
  *   and the same step processes the requests after it
- * @property {number} ref 1 to 2^53 - 1, unique in all sessions of its manager; grows from one
- *   request to the next
+ * @property {number} ref 1 to 2^53 - 1; grows with each request, in all sessions of its manager
  * @property {string} name @property {LockMode} mode
  * @property {number} limit of a shared request: the name's units, 1 to 2^31 - 1; otherwise 0
  * @property {number} weight how many units it takes, 1 to `limit`; 0 without a limit
  * @property {number} maxPending of a `request` or a `pass`: the answer is QUEUE_FULL if the request
  *   would have to wait and this many requests are already waiting; -1 for no limit
- * @property {number} priority -2^31 to 2^31 - 1; 0 for a `steal`, for a group, and for engines
- *   without priorities
+ * @property {number} priority -2^31 to 2^31 - 1; 0 for thefts, groups, and engines without it
  * @property {string} label for `query`; '' for none
  * @property {number} group the same number for all members of a group; 0 for no group
  */
@@ -89,8 +87,7 @@
  * @typedef {object} EndOp
  * @property {'end'} kind @property {number} ref
  * @property {string | undefined} name undefined if only the `ref` is known, from `renew`
- * @property {number} keep milliseconds to mark the name for, if the session holds its exclusive
- *   lock; 0 for no mark
+ * @property {number} keep milliseconds to mark the name for, if its exclusive lock is held; or 0
  */
 
 /** @typedef {RequestOp | EndOp} Op */
@@ -128,18 +125,15 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
 
 /**
  * @typedef {object} Seen the epoch and the greatest token that a client has seen
- * @property {string} life the epoch of the server that answered the last `open` or `renew`; '' for
- *   none
+ * @property {string} life the epoch in the last answer to `open` or `renew`; '' for none
  * @property {bigint} token the greatest token that was granted to the client; 0n for none
  */
 
 /**
  * @typedef {object} Renewal
- * @property {boolean} alive false if the session is dead or expired; then the other fields mean
- *   nothing
+ * @property {boolean} alive if false, the session is gone, and the other fields mean nothing
  * @property {Map<number, bigint>} mine by `ref`: the token of each lock of the session, and 0n for
- *   each request that waits. All are read at one instant, after the renewal was sent and the lease
- *   was extended
+ *   each request that waits; all are read at one instant, after the lease was extended
  * @property {Map<number, string>} [stolen] by `ref`: the thief's client id for each lock of the
  *   session that was stolen, and '' for each waiting request that has passed. The server lists each
  *   of them until a renewal that lists it has arrived at the adapter. Without this field, a theft
@@ -184,9 +178,8 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
 
 /**
  * @typedef {object} Opened
- * @property {string} session the id of the session
+ * @property {string} session the id of the session @property {string} life see Renewal
  * @property {number} ttl the server's `ttl` in milliseconds
- * @property {string} life see Renewal
  * @property {number} [grantsIn] see Renewal; only shown to users
  */
 
