@@ -255,11 +255,7 @@ class Session {
     this.#keepAlive.update();
   }
 
-  /**
-   * Resolves when the session is open. Rejects if the server refuses this client, or after a `ttl`.
-   * If the session is not open and the last promise has settled, reading this property makes a new
-   * promise and shortens the pause before the next attempt.
-   */
+  /** If the session is not open and no promise is pending, this makes one and retries soon. */
   get ready() {
     const isReadable = this.state === 'open' || this.state === 'closed';
     if (!isReadable && !this.#readiness.isAwaited) {
@@ -326,9 +322,8 @@ class Session {
 
   /**
    * Withdraws a request, or releases its lock and marks the name for `keep` milliseconds (0 for no
-   * mark). If the name could not be marked, the listener receives the loss of the lock. The promise
-   * resolves when the server has ended the request or no longer needs to; it never rejects. The
-   * result is undefined if the server has nothing to end.
+   * mark). The promise resolves when the server has ended the request or no longer needs to; it
+   * never rejects. The result is undefined if the server has nothing to end.
    * @param {TrackedRequest} tracked @param {number} [keep] @returns {Promise<void> | undefined}
    */
   end(tracked, keep = 0) {
@@ -950,10 +945,8 @@ class Session {
   }
 
   /**
-   * If the request is a theft that was sent, the server may still execute it, so the listener gets
-   * an error that says so.
-   * @param {TrackedRequest} tracked @param {unknown} error
-   * @param {unknown} cause of the error about the theft
+   * If a theft was sent, the server may still execute it; its error says so and has this `cause`.
+   * @param {TrackedRequest} tracked @param {unknown} error @param {unknown} cause
    */
   #giveUp(tracked, error, cause) {
     const isUnknown = tracked.op.kind === 'steal' && this.#sendQueue.isInFlight(tracked.op);
