@@ -100,10 +100,7 @@ class Grants {
     }
   }
 
-  /**
-   * Repeats a BUSY operation in a later step. `error` names the obstacle, if the server knows it.
-   * @param {Op} op @param {TrackedRequest | undefined} tracked @param {unknown} error
-   */
+  /** @param {Op} op @param {TrackedRequest | undefined} tracked @param {unknown} error */
   #repeatLater(op, tracked, error) {
     if (tracked) tracked.obstacle = error;
     if (op.kind === 'end' || tracked?.state === ASKED) this.#onBusy(op);
@@ -202,11 +199,7 @@ class Grants {
     return thief !== '' && thiefLife === this.#seen.life;
   }
 
-  /**
-   * Reports the loss of locks that this session has stolen from itself. The listener must receive
-   * these losses before the grant of the theft.
-   * @param {TrackedRequest} thief
-   */
+  /** The listener must receive these losses before the grant. @param {TrackedRequest} thief */
   #loseOwnLocks(thief) {
     for (const tracked of this.#requests.all()) {
       if (tracked.op.name !== thief.op.name || tracked.token >= thief.token) continue;
@@ -245,10 +238,7 @@ class Grants {
     }
   }
 
-  /**
-   * Repeats a lost request, and the requests of its group that the user does not hold yet.
-   * @param {TrackedRequest} tracked
-   */
+  /** Repeats a lost request with its group's unheld requests. @param {TrackedRequest} tracked */
   #requestGroupAgain(tracked) {
     const requests = needsGroup(tracked)
       ? this.#requests.groupOf(tracked).filter(isUnannounced)

@@ -123,7 +123,6 @@ class InFlightCalls {
   }
 
   /**
-   * Treats an answer that breaks the contract as a rejection.
    * @template T @param {T} result @param {(result: T) => void} then
    * @param {(error: unknown) => void} handleRejection
    */

@@ -24,8 +24,7 @@ const { timesOf } = require('./lease.js');
  * @property {Seen} seen as of the session's last renewal
  * @property {number} ttl the server's `ttl` in milliseconds
  * @property {number} margin see `Rules` in session.js
- * @property {number} maxBlocked for how many milliseconds of a blocked event loop the lease is
- *   extended
+ * @property {number} maxBlocked milliseconds of a blocked event loop during which the lease is kept
  */
 
 /**

@@ -37,11 +37,7 @@ const OUTCOMES = {
   },
 };
 
-/**
- * @param {TrackedRequest} tracked @param {'lost' | 'closed'} end
- * @param {boolean} isSent whether the request's operation was sent and not answered
- * @returns {Outcome}
- */
+/** @param {TrackedRequest} tracked @param {'lost' | 'closed'} end @param {boolean} isSent */
 function outcomeOnSessionEnd({ op, state, keep }, end, isSent) {
   if (state === ASKED && isSent && op.kind === 'steal') return 'failed';
   if (state === ENDING && keep > 0) return 'lost';

@@ -97,11 +97,7 @@ class SendQueue {
     this.#remember(unit);
   }
 
-  /**
-   * Adds the end of a request that the session no longer has. The end must be sent first, because
-   * on the server this request may block requests that have not been sent yet.
-   * @param {Op} op
-   */
+  /** Adds an end ahead of all, because its request may block unsent ones. @param {Op} op */
   addFirst(op) {
     const unit = { ops: [op] };
     this.#units = new Set([unit, ...this.#units]);
@@ -121,11 +117,7 @@ class SendQueue {
     return barrier;
   }
 
-  /**
-   * A barrier at the front waits only for the steps under way. Returns the units that it has
-   * overtaken.
-   * @param {Unit} barrier
-   */
+  /** Lets a barrier wait only for sent steps; returns the overtaken units. @param {Unit} barrier */
   moveToFront(barrier) {
     const units = [...this.#units];
     const at = units.indexOf(barrier);

@@ -851,10 +851,7 @@ class Session {
     );
   }
 
-  /**
-   * Applies answers in the order of the steps, which may differ from the order of arrival.
-   * @param {SentStep} step @param {Answer[]} answers
-   */
+  /** Answers may arrive in another order. @param {SentStep} step @param {Answer[]} answers */
   #handleReply(step, answers) {
     step.answers = answers;
     step.isAnswered = true;
@@ -903,10 +900,7 @@ class Session {
     if (next < Number.POSITIVE_INFINITY) this.#timers.set('busy', next);
   }
 
-  /**
-   * Its request may have been withdrawn, or granted by a hint before a failover undid the step.
-   * @param {Op} op an operation that was not executed
-   */
+  /** Its request may be withdrawn, or granted by a hint before a failover. @param {Op} op */
   #isWanted(op) {
     return op.kind === 'end' || this.#requests.get(op.ref)?.state === ASKED;
   }
