@@ -1,6 +1,6 @@
 'use strict';
 
-/** The exports that all entries of the package have, which add `locks` and `openBucket`. */
+/** The exports that the entries of all scopes share: all but `locks` and `openBucket`. */
 
 const {
   DeadlockError,

@@ -17,8 +17,8 @@ const TIMEOUT = 30_000;
  * the locks, one runs the task at each scheduled time.
  * @param {{ once: (name: string, options: any, callback: () => void) =>
  *   Promise<{ ran: boolean }> }} locks
- * @param {{ timeout?: number }} [options] `timeout`: a process that has waited for the lock for so
- *   many milliseconds skips the run
+ * @param {{ timeout?: number }} [options] `timeout`: milliseconds after which a process that waits
+ *   for the lock skips the run
  */
 function runCoordinator(locks, { timeout = TIMEOUT } = {}) {
   requireLocks(locks, 'once', RUN_COORDINATOR);

@@ -19,7 +19,7 @@ const attributesOf = ({ label, mode, name }) => ({
 /** @param {import('./monitor/requests.js').Message} message */
 const labelOf = (message) => ({ 'lock.label': metricLabelOf(message) });
 
-/** @param {Api} api what `@opentelemetry/api` exports @returns {() => void} ends the spans */
+/** @param {Api} api what `@opentelemetry/api` exports @returns {() => void} ends it */
 function instrument({ trace, metrics, SpanStatusCode }) {
   const tracer = trace.getTracer('web-locks');
   const meter = metrics.getMeter('web-locks');

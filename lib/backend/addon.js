@@ -69,7 +69,7 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
 /** @typedef {AddonCalls & Record<Constant, number>} Addon */
 
 /**
- * The handle of an open lock manager, which is closed when the handle is garbage-collected.
+ * The handle of an open manager or host bucket, which its garbage collection closes.
  * @typedef {{ readonly external: unique symbol }} ManagerHandle
  */
 /**

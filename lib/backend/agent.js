@@ -15,7 +15,7 @@ const { TagTable } = require('./tag-table.js');
 const { nextTick, report, callInMicrotask, uncurry } = require('../platform/intrinsics.js');
 const { threadId, threadName } = require('../platform/thread.js');
 
-/** @import { Backend, Requester } from './contract.js' */
+/** @import { Backend, LossReason, Requester, Thief } from './contract.js' */
 
 const addTo = uncurry(Set.prototype.add);
 
@@ -188,10 +188,7 @@ class Agent {
     this.remove(request);
   }
 
-  /**
-   * @param {Requester} request
-   * @param {string | import('./contract.js').Thief} thief a client id, or also the process id
-   */
+  /** @param {Requester} request @param {string | Thief} thief its client id, or more */
   applyTheft(request, thief) {
     if (typeof thief === 'string') request.stolen(thief);
     else request.stolen(thief.clientId, thief.pid);
@@ -200,10 +197,7 @@ class Agent {
     this.remove(request);
   }
 
-  /**
-   * @param {Requester} request
-   * @param {import('./contract.js').LossReason} reason @param {() => Error} [cause]
-   */
+  /** @param {Requester} request @param {LossReason} reason @param {() => Error} [cause] */
   applyLoss(request, reason, cause) {
     request.lost(reason, cause);
     this.#losses.add(request);
@@ -221,10 +215,7 @@ class Agent {
     return this.#requests.requestsOn(backend, name);
   }
 
-  /**
-   * The tokens of the locks on a name that belong to this thread, as far as it knows.
-   * @param {Backend} backend @param {string} name
-   */
+  /** The tokens of locks that the thread knows. @param {Backend} backend @param {string} name */
   tokensOf(backend, name) {
     /** @type {Set<bigint>} */
     const tokens = new Set();
