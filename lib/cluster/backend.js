@@ -77,11 +77,10 @@ class ClusterBackend {
   #groups = 0;
 
   /**
-   * @param {Adapter} adapter for this backend alone @param {object} options
-   *   @param {number} options.ttl
+   * @param {Adapter} adapter for this backend alone
+   * @param {object} options @param {number} options.ttl
    * @param {string} [options.label] the default label of requests
-   * @param {readonly NodeJS.Signals[]} [options.signals] close the session before they end the
-   *   process
+   * @param {readonly NodeJS.Signals[]} [options.signals] at which the session closes
    * @param {(change: Change) => void} [options.onChange]
    * @param {import('./session/lease-keeper.js').Keeper} [options.keeper]
    * @param {Partial<SessionInfo>} [options.info] for tests, like the options below

@@ -11,9 +11,9 @@ const intrinsics = require('../../platform/intrinsics.js');
  *   if the system has no clock like that, it is the monotonic clock
  * @property {() => number} wall can be set by users, in both directions
  * @property {(callback: () => void, milliseconds: number) => any} setTimeout
- * @property {(callback: () => void) => void} setImmediate runs it after this turn of the event loop
- * @property {(callback: () => void) => void} nextTick runs it after the current code and the
- *   promise jobs that this code caused
+ * @property {(callback: () => void) => void} setImmediate after this turn of the event loop
+ * @property {(callback: () => void) => void} nextTick after the current code and the promise jobs
+ *   that it caused
  * @property {(timer: any) => void} clearTimeout
  * @property {(timer: any) => void} ref lets the timer keep the event loop alive, like a new timer
  * @property {(timer: any) => void} unref @property {() => number} random 0 to 1
