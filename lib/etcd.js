@@ -6,6 +6,7 @@
  */
 
 const { EtcdAdapter } = require('./cluster/engines/etcd/adapter.js');
+const keeper = require('./cluster/engines/etcd/keeper.js');
 const { OPEN_BUCKET, openClusterBucket } = require('./extensions/buckets/cluster-bucket.js');
 const { scopedLocks } = require('./extensions/objects/scoped.js');
 const { describe, typeError } = require('./platform/errors.js');
@@ -14,6 +15,13 @@ const shared = require('./common.js');
 /** @typedef {import('./extensions/buckets/cluster-bucket.js').ClusterBucketType} ClusterBucket */
 
 const OPTIONS = ['endpoints', 'auth', 'fetch'];
+
+/** @type {import('./extensions/buckets/cluster-bucket.js').EngineForKeeper} */
+const KEEPER = {
+  name: 'etcd',
+  clientPlanOf: keeper.clientPlanOf,
+  adapterOptionsOf: ({ endpoints, auth }) => ({ endpoints: toUrls(endpoints), auth: toAuth(auth) }),
+};
 
 /**
  * Returns at once. If the bucket cannot be opened, `ready` and all requests reject.
@@ -27,6 +35,8 @@ const OPTIONS = ['endpoints', 'auth', 'fetch'];
  * @param {import('./cluster/engines/etcd/gateway.js').Fetch} [options.fetch]
  * @param {string} [options.label] for requests without one
  * @param {boolean | readonly NodeJS.Signals[]} [options.releaseOnSignal] see types/etcd.d.ts
+ * @param {boolean | { maxBlocked?: number, module?: string | URL }} [options.keeper] see
+ *   types/postgres.d.ts
  * @returns {ClusterBucket}
  * @throws {TypeError} if an option is invalid
  */
@@ -42,6 +52,7 @@ function openBucket(name, options) {
       }
       return new EtcdAdapter(bucket, { endpoints: toUrls(endpoints), auth: toAuth(auth), fetch });
     },
+    KEEPER,
   );
 }
 

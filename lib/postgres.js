@@ -6,6 +6,7 @@
  */
 
 const { PostgresAdapter } = require('./cluster/engines/postgres/adapter.js');
+const keeper = require('./cluster/engines/postgres/keeper.js');
 const { openClusterBucket } = require('./extensions/buckets/cluster-bucket.js');
 const { scopedLocks } = require('./extensions/objects/scoped.js');
 const shared = require('./common.js');
@@ -16,6 +17,9 @@ const shared = require('./common.js');
 /** @import { Sql } from './cluster/engines/postgres/postgres-js.js' */
 
 const OPTIONS = ['pool', 'sql', 'listen', 'schema', 'durability'];
+
+/** @type {import('./extensions/buckets/cluster-bucket.js').EngineForKeeper} */
+const KEEPER = { name: 'postgres', ...keeper };
 
 /**
  * Returns at once. If the bucket cannot be opened, `ready` and all requests reject.
@@ -32,6 +36,8 @@ const OPTIONS = ['pool', 'sql', 'listen', 'schema', 'durability'];
  * @param {string} [options.schema]
  * @param {string} [options.label] for requests without one
  * @param {boolean | readonly NodeJS.Signals[]} [options.releaseOnSignal] see types/postgres.d.ts
+ * @param {boolean | { maxBlocked?: number, module?: string | URL }} [options.keeper] see
+ *   types/postgres.d.ts
  * @param {'logged' | 'unlogged'} [options.durability] whether the tables are logged; applies only
  *   if this call creates the schema
  * @returns {ClusterBucket}
@@ -46,6 +52,7 @@ function openBucket(name, options) {
     (bucket, { pool, sql, listen, schema, durability }) => {
       return new PostgresAdapter(bucket, { pool, sql, listen, schema, durability });
     },
+    KEEPER,
   );
 }
 

@@ -1,7 +1,7 @@
-import type { ClusterBucket } from './postgres.js';
+import type { ClusterBucket, KeeperOptions } from './postgres.js';
 
 export * from './shared.js';
-export type { ClusterBucket, SessionEvent } from './postgres.js';
+export type { ClusterBucket, KeeperOptions, SessionEvent } from './postgres.js';
 
 /** What is used of a `fetch`. */
 export type EtcdFetch = (url: string, options: object) => Promise<object>;
@@ -35,6 +35,11 @@ export interface EtcdOptions {
    * others are granted at once what they would wait a lease for. Only for the main thread.
    */
   releaseOnSignal?: boolean | readonly string[] | undefined;
+  /**
+   * Extends the lease from a thread of its own while the event loop is blocked, so that locks
+   * survive a block that is longer than the lease.
+   */
+  keeper?: boolean | KeeperOptions | undefined;
 }
 
 /**

@@ -15,6 +15,22 @@ export interface PostgresSql {
   readonly options: object;
 }
 
+/** The option `keeper` of a bucket. */
+export interface KeeperOptions {
+  /**
+   * For how many milliseconds the event loop may be blocked, 1,000 to 3,600,000, by default 60,000.
+   * If it is blocked for longer, the lease is not extended any more.
+   */
+  maxBlocked?: number | undefined;
+  /**
+   * An absolute path or a `file:` URL of a module whose default export is a function that returns
+   * what the keeper connects by, or a promise of it: a client of Redis, a `Pool` of `pg`, a `sql`
+   * of postgres.js, or a `fetch` for etcd. Without it, the keeper makes one like yours, from its
+   * options.
+   */
+  module?: string | URL | undefined;
+}
+
 interface Settings {
   /**
    * If `pool` or `sql` connects through a pooler in transaction mode: a second one that does not.
@@ -38,6 +54,11 @@ interface Settings {
    * others are granted at once what they would wait a lease for. Only for the main thread.
    */
   releaseOnSignal?: boolean | readonly string[] | undefined;
+  /**
+   * Extends the lease from a thread of its own while the event loop is blocked, so that locks
+   * survive a block that is longer than the lease.
+   */
+  keeper?: boolean | KeeperOptions | undefined;
   /**
    * What a crash of the server does to locks. `'logged'` (the default for a new schema): nothing.
    * `'unlogged'`: they are lost, and nobody is granted one for the length of a lease.

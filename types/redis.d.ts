@@ -1,7 +1,7 @@
-import type { ClusterBucket } from './postgres.js';
+import type { ClusterBucket, KeeperOptions } from './postgres.js';
 
 export * from './shared.js';
-export type { ClusterBucket, SessionEvent } from './postgres.js';
+export type { ClusterBucket, KeeperOptions, SessionEvent } from './postgres.js';
 
 /**
  * A client of `redis` (node-redis: `createClient`, `createCluster`) or `ioredis` (`Redis`,
@@ -9,21 +9,6 @@ export type { ClusterBucket, SessionEvent } from './postgres.js';
  */
 export interface RedisClient {
   duplicate(...options: never[]): object;
-}
-
-/** See `keeper` of {@link RedisOptions}. */
-export interface KeeperOptions {
-  /**
-   * For how many milliseconds the event loop may be blocked, 1,000 to 3,600,000, by default 60,000.
-   * If it is blocked for longer, the lease is not extended any more.
-   */
-  maxBlocked?: number | undefined;
-  /**
-   * An absolute path or a `file:` URL of a module whose default export is a function that returns
-   * the client that the keeper uses, or a promise of it. Without it, the keeper makes a client like
-   * `client` from its options.
-   */
-  module?: string | URL | undefined;
 }
 
 export interface RedisOptions {

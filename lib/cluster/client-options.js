@@ -49,25 +49,40 @@ function cloneableOptions(options, unused) {
 }
 
 /**
- * Returns the loaded file that exports the client's class, or a class that this one extends.
- * @param {object} client @param {RegExp} pattern of the file's name
+ * Returns the loaded file whose export, or default export, fits.
+ * @param {RegExp} pattern of the file's name @param {(exported: any) => boolean} fits
  * @throws {TypeError} if there is no such file, as in a bundle
  */
-function fileOfClass(client, pattern) {
-  // This is `require.cache`; in a bundle, that name stands for something else.
-  const cache = /** @type {any} */ (nodeModule)._cache ?? {};
-  const loaded = Object.entries(cache).filter(([file]) => pattern.test(file));
-  for (let one = Object.getPrototypeOf(client); one; one = Object.getPrototypeOf(one)) {
-    // The prototypes are compared, because `constructor` may be that of a mixed-in class.
-    const isClass = (/** @type {any} */ exported) => exported?.prototype === one;
-    const found = loaded.find(
-      ([, module]) => isClass(module?.exports) || isClass(module?.exports?.default),
-    );
-    if (found) return found[0];
-  }
+function fileOf(pattern, fits) {
+  const file = findFile(pattern, fits);
+  if (file !== undefined) return file;
   throw argumentError(
     `'keeper' cannot find the file from which the client's class was loaded. ${INSTEAD}`,
   );
 }
 
-module.exports = { INSTEAD, cloneableOptions, fileOfClass };
+/** @param {RegExp} pattern @param {(exported: any) => boolean} fits */
+function findFile(pattern, fits) {
+  // This is `require.cache`; in a bundle, that name stands for something else.
+  const cache = /** @type {any} */ (nodeModule)._cache ?? {};
+  return Object.keys(cache).find((file) => {
+    const exported = pattern.test(file) ? cache[file]?.exports : undefined;
+    return fits(exported) || fits(exported?.default);
+  });
+}
+
+/**
+ * Returns the loaded file that exports the class of a prototype, or a class that this one extends.
+ * @param {any} prototype @param {RegExp} pattern of the file's name
+ * @throws {TypeError} if there is no such file, as in a bundle
+ */
+function fileOfClass(prototype, pattern) {
+  for (let one = prototype; one; one = Object.getPrototypeOf(one)) {
+    // The prototypes are compared, because `constructor` may be that of a mixed-in class.
+    const file = findFile(pattern, (exported) => exported?.prototype === one);
+    if (file !== undefined) return file;
+  }
+  return fileOf(pattern, () => false);
+}
+
+module.exports = { INSTEAD, cloneableOptions, fileOf, fileOfClass };

@@ -291,7 +291,7 @@ function contract(engine) {
 }
 
 /** @param {Engine} engine */
-function keepers({ client, expire, keeper, leaseEnd }) {
+function keepers({ alone, client, expire, keeper, leaseEnd }) {
   const keeperOf = (options) => {
     const adapter = keeper(options);
     adapters.add(adapter);
@@ -308,9 +308,9 @@ function keepers({ client, expire, keeper, leaseEnd }) {
     await a.answers(waiting);
     const keeping = keeperOf();
     const before = await leaseEnd(a.session);
-    // The clock of the server may not have gone on.
+    // Some engines tell whole seconds.
     do assert.equal(await keeping.extend(ticketOf(a), a.seen), true);
-    while ((await leaseEnd(a.session)) <= before);
+    while ((await leaseEnd(a.session)) <= before + 1_000);
     await b.answers(end(held));
     assert.equal((await a.next()).granted, waiting.ref);
     assert.deepEqual(await a.answers(end(waiting)), ['ended']);
@@ -328,11 +328,15 @@ function keepers({ client, expire, keeper, leaseEnd }) {
   });
 
   test('a keeper extends nothing in an epoch that the session has not seen', async () => {
-    const bucket = fresh('epochs');
-    const a = await client({ bucket });
-    const b = await client({ bucket }, TTL, { life: 'another server', token: 0n });
-    const keeping = keeperOf({ bucket });
-    assert.equal(await keeping.extend(ticketOf(a), a.seen), false);
+    const [[name, value]] = Object.entries(alone);
+    const options = { ...alone, [name]: `${value}_epochs` };
+    const a = await client(options);
+    const b = await client(options, TTL, { life: 'another server', token: 0n });
+    const keeping = keeperOf(options);
+    const extended = keeping.extend(ticketOf(a), a.seen);
+    // Such an engine ends all sessions when an epoch begins.
+    if (a.adapter.can.endsLeases) return isDead({ adapter: keeping }, extended);
+    assert.equal(await extended, false);
     const { life } = await a.renew();
     assert.equal(await keeping.extend(ticketOf(a), { ...a.seen, life }), true);
     await closeAll(a, b);

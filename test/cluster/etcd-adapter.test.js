@@ -228,6 +228,9 @@ describe('etcd', { skip: lacks.etcd }, () => {
   const engine = {
     client,
     alone: { bucket: 'alone' },
+    keeper: ({ bucket = 'bucket' } = {}) => new EtcdAdapter(bucket, at(server.members[0].port)),
+    leaseEnd: async (session) =>
+      Date.now() + 1_000 * Number((await server.call('lease/timetolive', { ID: session })).TTL),
     endQuarantine: async ({ bucket = 'bucket' } = {}) => {
       const quarantine = await quarantineOf(bucket);
       if (quarantine) await server.call('lease/revoke', { ID: quarantine.lease });

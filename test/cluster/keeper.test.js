@@ -17,11 +17,14 @@ const { after, before, describe, test } = require('node:test');
 const { setTimeout: sleep } = require('node:timers/promises');
 const { inspect } = require('node:util');
 const { Worker } = require('node:worker_threads');
+const pg = require('pg');
+const postgresJs = require('postgres');
 const etcd = require('../../lib/etcd.js');
+const postgres = require('../../lib/postgres.js');
 const { openBucket } = require('../../lib/redis.js');
 const { clients, clusterClients } = require('./redis-clients.js');
 const { programs } = require('../helpers/programs.js');
-const { startRedis, stopAll } = require('./servers.js');
+const { lacks, startEtcd, startPostgres, startRedis, stopAll } = require('./servers.js');
 
 const root = path.join(__dirname, '..', '..');
 const TTL = 30_000;
@@ -91,6 +94,12 @@ function run(name, program, options = 'keeper: true') {
 
 const sessionsOf = async (name) => Number((await server.call('ZCARD', keyOf(name)))[0]);
 
+/** Right after a block that began when at most `most` was left of the lease. */
+function assertExtended({ held, remaining, signal }, most, blocked) {
+  assert.ok(held && !signal.aborted);
+  assert.ok(remaining > most - blocked, `${remaining} of ${most} after ${blocked}`);
+}
+
 test('locks are held in the first line after a block, by clients of each kind', async () => {
   const opening = Object.values(clients).map(async (make) => {
     const name = await fresh();
@@ -103,14 +112,92 @@ test('locks are held in the first line after a block, by clients of each kind', 
   const began = performance.now();
   blockUntilExtended(...open.map(({ name }) => name));
   const blocked = performance.now() - began;
-  for (const { held, remaining, signal } of locks) {
-    assert.ok(held && !signal.aborted);
-    assert.ok(remaining > most - blocked, `${remaining} of ${most} after ${blocked}`);
-  }
+  for (const lock of locks) assertExtended(lock, most, blocked);
   for (const lock of locks) lock.release();
   await Promise.all(open.map(({ bucket }) => bucket.close()));
   for (const { name } of open) assert.equal(await sessionsOf(name), 0);
   await until(async () => (await connectionsOf()) === 0);
+});
+
+/**
+ * Blocks the event loop until a lease is extended.
+ * @param {string} read the body of a function that returns, in another process, something that grows
+ *   only by that: when the lease ends, or how long it still lasts
+ */
+function blockUntilLonger(read) {
+  const program = `
+    const read = async () => { ${read} };
+    (async () => {
+      for (let last = await read(), next = last; next <= last; next = await read()) last = next;
+      process.exit();
+    })();`;
+  execFileSync(process.execPath, ['-e', program], { cwd: root });
+}
+
+async function survivesBlock(bucket, read) {
+  const lock = await bucket.locks.acquire('a');
+  const most = lock.remaining;
+  const began = performance.now();
+  blockUntilLonger(read);
+  assertExtended(lock, most, performance.now() - began);
+  lock.release();
+  await bucket.close();
+}
+
+describe('PostgreSQL', { skip: lacks.postgres }, () => {
+  let config;
+  before(async () => {
+    config = (await startPostgres()).config;
+  });
+  const makers = {
+    'a Pool of pg': () => ({ pool: new pg.Pool({ ...config, password: 'none is asked for' }) }),
+    'a `sql`': () => ({ sql: postgresJs({ ...config, onnotice() {} }) }),
+  };
+  for (const [what, make] of Object.entries(makers))
+    test(`a lock is held in the first line after a block, with ${what}`, async () => {
+      const client = make();
+      const schema = `schema_${++buckets}`;
+      const bucket = postgres.openBucket('a', { ...client, schema, ttl: TTL, keeper: true });
+      await survivesBlock(
+        bucket,
+        `globalThis.client ??= new (require('pg').Client)(${JSON.stringify(config)});
+        if (!client.processID) await client.connect();
+        const { rows } = await client.query('SELECT max(expires) AS ends FROM ${schema}.session');
+        return rows[0].ends;`,
+      );
+      await (client.pool ?? client.sql).end();
+    });
+
+  test('a password that is a function cannot be sent to a thread', () => {
+    const pool = new pg.Pool({ password: () => 'secret' });
+    assert.throws(
+      () => postgres.openBucket('a', { pool, keeper: true }),
+      /'keeper' cannot send the client's option 'password'/,
+    );
+  });
+});
+
+describe('etcd', { skip: lacks.etcd }, () => {
+  test('a lock is held in the first line after a block', async () => {
+    const { endpoints } = await startEtcd();
+    // The keeper goes on to the next endpoint.
+    const options = { endpoints: [...endpoints, 'http://127.0.0.1:1'], ttl: TTL, keeper: true };
+    await survivesBlock(
+      etcd.openBucket('a', options),
+      `const call = async (path, body) =>
+        (await fetch('${endpoints[0]}/v3/lease/' + path, { method: 'POST', body })).json();
+      const { leases } = await call('leases', '{}');
+      const { TTL } = await call('timetolive', JSON.stringify({ ID: leases[0].ID }));
+      return Number(TTL);`,
+    );
+  });
+
+  test('a fetch cannot be sent to a thread', () => {
+    assert.throws(
+      () => etcd.openBucket('a', { endpoints: 'http://127.0.0.1:1', fetch, keeper: true }),
+      /'keeper' cannot send the client's option 'fetch'/,
+    );
+  });
 });
 
 test('the keeper of a thread ends with it, even if the thread is blocked', async () => {
@@ -238,10 +325,5 @@ describe('refuses', () => {
   test('clients of a cluster, without a module', () => {
     for (const make of Object.values(clusterClients))
       assert.throws(() => open(true, make(1)), /'keeper' cannot make a client of a cluster/);
-  });
-
-  test('engines that have no keeper', () => {
-    const options = { endpoints: 'http://127.0.0.1:1', keeper: true };
-    assert.throws(() => etcd.openBucket('a', options), { name: 'NotSupportedError' });
   });
 });

@@ -222,6 +222,14 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
   const engine = {
     client,
     alone: { schema: 'alone' },
+    keeper: ({ bucket = 'bucket', ...options } = {}) =>
+      new PostgresAdapter(bucket, { pool, ...options }),
+    leaseEnd: async (session) => {
+      const [{ expires }] = await sql('SELECT expires FROM web_locks.session WHERE id = $1', [
+        session,
+      ]);
+      return Number(expires);
+    },
     endQuarantine: ({ schema }) =>
       sql(`UPDATE ${schema}.epoch SET grants_from = clock_timestamp()`),
     expire,

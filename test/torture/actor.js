@@ -282,6 +282,14 @@ class Process {
     process.send({ pong: number, statuses });
   }
 
+  block({ milliseconds }) {
+    const { recorder, user } = this.#thread;
+    const whom = this.#plan.process;
+    recorder.record('stopped', { whom });
+    user.stage.block(milliseconds);
+    recorder.record('resumed', { whom });
+  }
+
   /** Ends a thread: a worker, or the process. */
   end({ how, which }) {
     const all = [...this.#workers.values()];

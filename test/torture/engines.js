@@ -36,6 +36,12 @@ const ownFaults = {
   ),
   delay: forAWhile((proxy, random) => proxy.delay(TTL * random.number())),
   refuse: forAWhile((proxy) => proxy.refuse()),
+  /** An event loop that does not turn; a keeper's thread goes on. */
+  async block(_round, random, actor) {
+    const milliseconds = TTL * (0.5 + 2.5 * random.number());
+    actor.tell('block', { milliseconds });
+    await wait(milliseconds);
+  },
   /** A server that loses its power, and comes back. */
   async crash({ scope }, random) {
     await scope.server.crash();
@@ -256,7 +262,9 @@ function scopeOf(name, { lacks, load, placeOf }) {
     async planOf(round) {
       const proxy = await FaultyProxy.open(this.server.port);
       round.proxies.push(proxy);
-      return { config: engine.configOf(proxy.port, round.random), bucket: round.bucketName, proxy };
+      const config = engine.configOf(proxy.port, round.random);
+      const keeper = round.random.pick([false, true, { maxBlocked: TTL / 2 }]);
+      return { config, keeper, bucket: round.bucketName, proxy };
     },
 
     heal(round) {
@@ -298,10 +306,10 @@ function scopeOf(name, { lacks, load, placeOf }) {
     },
 
     /** In an actor. */
-    open({ bucket, ...plan }) {
+    open({ bucket, keeper = false, ...plan }) {
       const library = load(entry);
       const { options, end } = engine.open(plan);
-      const all = { ...options, ttl: TTL, label: 'torture' };
+      const all = { ...options, ttl: TTL, label: 'torture', keeper };
       return { library, places: [placeOf(bucket, () => library.openBucket(bucket, all))], end };
     },
   };

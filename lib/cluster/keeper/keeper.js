@@ -19,7 +19,8 @@ const { Promise, now, threadsNow } = require('../../platform/intrinsics.js');
 
 /**
  * @typedef {object} Plan how the thread makes the adapters of a bucket; can be sent to the thread
- * @property {'redis'} engine @property {string} bucket @property {any} options of the adapter
+ * @property {'etcd' | 'postgres' | 'redis'} engine @property {string} bucket
+ * @property {any} options of the adapter
  * @property {any} [client] how to make the client
  * @property {string} [module] the user's file that makes the client
  */

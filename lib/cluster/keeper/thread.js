@@ -16,6 +16,8 @@ const { LeaseKeeper } = require('../session/lease-keeper.js');
 /** @import { ToThread, FromThread, Plan } from './keeper.js' */
 
 const ENGINES = {
+  etcd: () => require('../engines/etcd/keeper.js'),
+  postgres: () => require('../engines/postgres/keeper.js'),
   redis: () => require('../engines/redis/keeper.js'),
 };
 

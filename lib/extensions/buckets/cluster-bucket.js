@@ -91,7 +91,7 @@ class ClusterBucket extends EventTarget {
  * @param {number} count of arguments @param {any} givenName @param {any} givenOptions
  * @param {readonly string[]} names the engine's own options, besides those of all engines
  * @param {(name: string, options: any) => Adapter} adapterOf
- * @param {EngineForKeeper} [engine] undefined if the engine has no keeper
+ * @param {EngineForKeeper} engine
  * @throws {TypeError} if an option is invalid
  */
 function openClusterBucket(count, givenName, givenOptions, names, adapterOf, engine) {
@@ -125,18 +125,12 @@ function openClusterBucket(count, givenName, givenOptions, names, adapterOf, eng
 const MAX_BLOCKED = Object.freeze({ least: 1_000, most: 3_600_000, usual: 60_000 });
 
 /**
- * @param {string} bucket @param {any} options of `openBucket` @param {EngineForKeeper} [engine]
+ * @param {string} bucket @param {any} options of `openBucket` @param {EngineForKeeper} engine
  * @returns {Keeper | undefined}
  */
 function toKeeper(bucket, options, engine) {
   const { keeper = false } = options;
   if (keeper === false) return undefined;
-  if (engine === undefined) {
-    throw notSupportedError(
-      "The 'keeper' option is available only for Redis. Choose a 'ttl' that is longer than the " +
-        'event loop may be blocked.',
-    );
-  }
   if (keeper !== true && (typeof keeper !== 'object' || keeper === null)) {
     throw typeError(
       OPEN_BUCKET,

@@ -205,6 +205,25 @@ class EtcdAdapter {
     return { ...dead, alive: true, mine, stolen, grantsIn };
   }
 
+  keeperTicket() {
+    return this.#own?.id;
+  }
+
+  /** @param {string} session @param {Seen} seen */
+  async extend(session, seen) {
+    const link = this.#newLink ?? this.#makeLink();
+    const { header: kept, TTL } = await link.call('lease/keepalive', { ID: session });
+    if (!(Number(TTL) > 0)) throw deadError();
+    const key = { key: base64(this.#keys.session(leaseKey(session))), count_only: true };
+    const ranges = [key, epochRead(this.#keys).request_range];
+    const { header, found } = await link.readAfterWrites(ranges);
+    // See `renew`.
+    if (header.raft_term !== kept.raft_term) throw newLeaderError();
+    if (!(Number(found[0].count) > 0)) throw deadError();
+    const life = parseEpoch(header, { response_range: found[1] });
+    return life?.name === seen.life && !isBehind(life, header.revision, seen);
+  }
+
   /**
    * Finds the session's requests whose keys somebody deleted by hand. Etcd lists all keys of a
    * lease in one answer, which may be out of date, so each key that seems to be missing is read.

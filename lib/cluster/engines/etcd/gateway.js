@@ -211,12 +211,23 @@ class EtcdLink {
    */
   async read(ranges) {
     const { revision } = this;
-    const body = { compare: [], success: ranges.map((one) => ({ request_range: one })) };
-    let answer = await this.call('kv/txn', body);
-    if (Number(answer.header.revision) < revision) {
-      answer = await this.call('kv/txn', { ...body, failure: NEVER });
-    }
-    const { header, responses } = answer;
+    const answer = await this.#readRanges(ranges, []);
+    const isOld = Number(answer.header.revision) < revision;
+    return isOld ? this.readAfterWrites(ranges) : answer;
+  }
+
+  /**
+   * Reads as `read` does, in a transaction that is ordered with the writes.
+   * @param {object[]} ranges @returns {Promise<{ header: any, found: any[] }>}
+   */
+  readAfterWrites(ranges) {
+    return this.#readRanges(ranges, NEVER);
+  }
+
+  /** @param {object[]} ranges @param {object[]} failure */
+  async #readRanges(ranges, failure) {
+    const success = ranges.map((one) => ({ request_range: one }));
+    const { header, responses } = await this.call('kv/txn', { compare: [], success, failure });
     return { header, found: responses.map((/** @type {any} */ one) => one.response_range) };
   }
 

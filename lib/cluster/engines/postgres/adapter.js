@@ -48,6 +48,8 @@ const GUARDED = '-7';
 const bytes = (text) => Buffer.from(text, 'utf16le');
 /** A bytea in SQL, without a backslash, whose meaning depends on settings. @param {Buffer} value */
 const literal = (value) => `decode('${value.toString('hex')}', 'hex')`;
+/** SQL for a text in ASCII. @param {string} value */
+const textLiteral = (value) => `encode(${literal(Buffer.from(value))}, 'escape')`;
 /** @param {string} hex a bytea as `\\x` and digits */
 const text = (hex) => Buffer.from(hex.slice(2), 'hex').toString('utf16le');
 /** JSON in ASCII, which every database encoding can represent. @param {unknown} value */
@@ -176,8 +178,7 @@ class PostgresAdapter {
     const generation = this.#dropLinks();
     const link = await this.#makeLink(generation, session, time);
     try {
-      const its = `encode(${literal(Buffer.from(life))}, 'escape')`;
-      const asked = `${session}, ${this.#ttl}, ${its}, ${token}`;
+      const asked = `${session}, ${this.#ttl}, ${textLiteral(life)}, ${token}`;
       const statement = `SELECT ${this.#schema}.hello(${asked}) AS number`;
       const [{ number }] = await link.open(this.#source, this.#ttl, time, statement, true);
       if (number === null) throw deadError();
@@ -297,6 +298,32 @@ class PostgresAdapter {
       life: its,
       step: Number(step),
     };
+  }
+
+  keeperTicket() {
+    return this.#session;
+  }
+
+  /** @param {string} session @param {import('../../adapter.js').Seen} seen */
+  async extend(session, { life, token }) {
+    const its = textLiteral(life);
+    const me = `id = ${BigInt(session)}`;
+    const [{ alive, extended }] = await this.#overPool(
+      `SELECT FROM ${this.#schema}.session WHERE ${me} FOR NO KEY UPDATE;
+      SELECT ${this.#schema}.grace();
+      WITH extended AS (
+        UPDATE ${this.#schema}.session
+          SET expires = clock_timestamp() + ttl, renewed = clock_timestamp(), graced = false
+          WHERE ${me} AND expires > clock_timestamp()
+            AND EXISTS (SELECT FROM ${this.#schema}.epoch WHERE life = ${its})
+          RETURNING id)
+      SELECT EXISTS (SELECT FROM extended) AS extended,
+        EXISTS (SELECT FROM ${this.#schema}.session WHERE ${me} AND expires > clock_timestamp())
+          AS alive`,
+      `SELECT ${this.#schema}.awake(${its}, ${token})`,
+    );
+    if (extended !== 't' && alive !== 't') throw deadError();
+    return extended === 't';
   }
 
   async sweep() {

@@ -32,7 +32,7 @@ function clientPlanOf(client) {
   if (kind !== 'ioredis' && kind !== 'node-redis') {
     throw argumentError(`'keeper' cannot make a client of a cluster by itself. ${INSTEAD}`);
   }
-  const file = fileOfClass(client, /redis|valkey/i);
+  const file = fileOfClass(Object.getPrototypeOf(client), /redis|valkey/i);
   const { options } = /** @type {any} */ (client);
   return { kind, file, options: cloneableOptions(usedOptions(kind, options), UNUSED[kind]) };
 }

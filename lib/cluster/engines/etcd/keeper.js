@@ -1,0 +1,30 @@
+'use strict';
+
+/** Makes an adapter of etcd in the keeper's thread. Its client is the user's `fetch`, if any. */
+
+const { cloneableOptions } = require('../../client-options.js');
+const { EtcdAdapter } = require('./adapter.js');
+
+/** @import { Auth, Fetch } from './gateway.js' */
+
+/**
+ * @param {{ fetch?: Fetch }} options of `openBucket`
+ * @throws {TypeError} if there is a `fetch`, because a function cannot be sent to another thread
+ */
+const clientPlanOf = ({ fetch }) => cloneableOptions({ fetch }, []);
+
+/** Without a `fetch`, the adapter uses its own HTTP client. */
+const makeClient = () => undefined;
+
+/**
+ * Each adapter begins with another endpoint, because the keeper makes a new one after a failure.
+ * @param {string} bucket @param {Fetch | undefined} fetch
+ * @param {{ endpoints: string[], auth?: Auth }} options
+ */
+function makeAdapter(bucket, fetch, { endpoints, auth }) {
+  const adapter = new EtcdAdapter(bucket, { endpoints: [...endpoints], auth, fetch });
+  endpoints.push(.../** @type {[string]} */ (endpoints.splice(0, 1)));
+  return adapter;
+}
+
+module.exports = { clientPlanOf, makeAdapter, makeClient };
