@@ -188,7 +188,7 @@ class Agent {
     this.remove(request);
   }
 
-  /** @param {Requester} request @param {string | Thief} thief its client id, or more */
+  /** @param {Requester} request @param {string | Thief} thief a client id if a string */
   applyTheft(request, thief) {
     if (typeof thief === 'string') request.stolen(thief);
     else request.stolen(thief.clientId, thief.pid);

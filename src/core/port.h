@@ -115,8 +115,8 @@ void wlk_condition_wait_for(
     struct wlk_condition *condition, struct wlk_mutex *mutex, uint64_t timeout)
     WLK_REQUIRES(*mutex);
 
-/* Returns milliseconds. If `exact` is false, the call is cheaper and the time a few milliseconds
- * off. */
+/* Returns milliseconds of a clock that only goes forward. If `exact` is false, the call is cheaper
+ * and the time is a few milliseconds off. */
 uint64_t wlk_port_now(bool exact);
 
 /* See wlk_continuous_now. The result never decreases, even between threads. */

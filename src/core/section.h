@@ -6,11 +6,11 @@
  * belongs to no name (managers, agents, declarations), and an agent's mutex its events. They must
  * be taken in this order. A section takes the mutex of one shard, or of all shards in their order.
  * A snapshot or a search for deadlocks must see several names at one moment, so it takes the
- * mutexes of all shards and of the process. Each mutex is held for a bounded number of pointer
- * operations (a snapshot or a resize: in proportion to the manager's requests; a search: to the
- * declared requests). Under a mutex the core allocates and frees nothing, makes no system call and
- * calls no wake function, except that it signals a thread that blocks in wlk_wait_for_the_lock. A
- * thread needs no mutex for the requests and the memory of its own agent.
+ * mutexes of all shards and of the process. Under a mutex the core only changes and follows
+ * pointers; weblocks.h says how many (for a resize, as many as the table has entries). It allocates
+ * and frees nothing, calls no wake function and, unless it signals a thread that blocks in
+ * wlk_wait_for_the_lock, makes no system call. A thread needs no mutex for the requests and the
+ * memory of its own agent.
  *
  * Waking. A section that posts an event to another agent pins it, under the agent's mutex, unless a
  * wake-up is under way. At its end, without a mutex, the section wakes and unpins the agent. A
