@@ -8,10 +8,7 @@ const { requireLocks } = require('./platform/require-locks.js');
 
 const ONCE_PER_TICK = "'oncePerTick'";
 
-/**
- * A mark outlives its tick by this many milliseconds, because the clocks of other machines may be
- * late.
- */
+/** A mark outlives its tick by this many milliseconds, because other clocks may be late. */
 const LATE = 600_000;
 
 /**
@@ -38,11 +35,7 @@ function oncePerTick(locks, name, onTick, options) {
   };
 }
 
-/**
- * The time of the next tick identifies the present one: it is the same in all processes, however
- * late each of them is.
- * @param {any} job @returns {number}
- */
+/** Identifies the present tick: even late processes get the same time. @param {any} job */
 function nextTickOf(job) {
   if (typeof job?.nextDate !== 'function') {
     throw typeError(

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * `web-locks/nest`: decorators for methods of NestJS's providers and controllers, and the module
- * that gives them their locks (docs/RECIPES.md). It needs no package of NestJS, because a dynamic
- * module is a plain object.
+ * `web-locks/nest`: decorators for methods of NestJS providers and controllers, and the module that
+ * gives them their locks (docs/RECIPES.md). A dynamic module is a plain object, so this needs no
+ * NestJS package.
  */
 
 const { AsyncLocalStorage } = require('node:async_hooks');
@@ -21,8 +21,8 @@ const LOCKS = Symbol('LOCKS');
 const OPEN_LOCKS = Symbol('OPEN_LOCKS');
 
 /**
- * The locks of each application of this process that has not shut down. A decorated method finds
- * its locks here, because an instance does not know its application.
+ * The locks of the applications that have not shut down. Decorated methods find them here, because
+ * an instance does not know its application.
  * @type {Set<OpenLocks>}
  */
 const applications = new Set();
@@ -30,17 +30,13 @@ const applications = new Set();
 /** The lock of the innermost decorated method that runs. @type {AsyncLocalStorage<any>} */
 const heldLock = new AsyncLocalStorage();
 
-/** The locks of one application, from its start to its shutdown. */
 class OpenLocks {
   #bucket;
   #stop = new AbortController();
   /** The calls of `@Elected` methods that have not ended. @type {Set<Promise<any>>} */
   #elections = new Set();
 
-  /**
-   * @param {any} locks a lock manager
-   * @param {{ close(): Promise<void> }} [bucket] the bucket to close at the shutdown
-   */
+  /** @param {any} locks @param {{ close(): Promise<void> }} [bucket] is closed at the shutdown */
   constructor(locks, bucket) {
     this.locks = locks;
     this.#bucket = bucket;
@@ -92,10 +88,7 @@ function locksOfApplication(operation) {
   );
 }
 
-/**
- * @param {string} operation the name of the decorator @param {Call} call
- * @returns {(name: Name, options?: any) => any} the decorator's factory
- */
+/** @param {string} operation @param {Call} call @returns {(name: Name, options?: any) => any} */
 function decoratorOf(operation, call) {
   return (name, options) => {
     if (typeof name !== 'string' && typeof name !== 'function') {
@@ -105,8 +98,8 @@ function decoratorOf(operation, call) {
       );
     }
     /**
-     * TypeScript's legacy decorators are called with the prototype, the name and the descriptor of
-     * a method; those of TC39 with the method and a context.
+     * Legacy decorators get the prototype, the name and the descriptor of a method; TC39 decorators
+     * get the method and a context.
      * @param {any} target @param {any} context @param {PropertyDescriptor} [descriptor]
      */
     return (target, context, descriptor) => {
@@ -152,7 +145,7 @@ const Elected = decoratorOf("'@Elected'", (open, name, options, work) =>
   open.elect(name, options, work),
 );
 
-/** Returns the lock of the decorated method that calls it, or the `Leader` of an `@Elected` one. */
+/** Returns the lock of the innermost decorated method, or the `Leader` if it is `@Elected`. */
 function currentLock() {
   const lock = heldLock.getStore();
   if (lock) return lock;

@@ -1,6 +1,6 @@
 'use strict';
 
-/** `web-locks/node-cron`: runs a task of node-cron on one machine at a time (docs/RECIPES.md). */
+/** `web-locks/node-cron`: runs a scheduled task in one of many processes (docs/RECIPES.md). */
 
 const { requireLocks } = require('./platform/require-locks.js');
 

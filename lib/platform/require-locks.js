@@ -3,8 +3,8 @@
 const { describe, typeError } = require('./errors.js');
 
 /**
- * Throws a TypeError if what was given as `locks` has not got the method. It takes lock managers
- * of any load of this package, and stand-ins of tests.
+ * Throws a TypeError if `locks` lacks the method. Another copy's lock manager, or a test double, is
+ * accepted.
  * @param {any} locks @param {string} method @param {string} operation
  */
 function requireLocks(locks, method, operation) {
