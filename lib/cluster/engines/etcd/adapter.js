@@ -568,8 +568,7 @@ class EtcdAdapter {
     );
     const change = { compare: [...compare, ...conditions], success };
     const { succeeded } = await link.call('kv/txn', change);
-    // The sessions that the new epoch ended may have renewed until now, so the lease of the
-    // quarantine's key starts again now.
+    // The ended sessions may have renewed until now, so the quarantine's lease starts again now.
     if (succeeded) await link.call('lease/keepalive', { ID });
     // Another client has already begun the new epoch.
     else await link.call('lease/revoke', { ID }).catch(() => {});

@@ -9,8 +9,7 @@
  * is granted: its lease lasts at least as long as the former holders' locks by their own clocks. A
  * token is a revision plus the epoch's *offset*. A new offset is much greater than the last one,
  * since other clients may have been granted greater tokens than this client has seen. The epoch's
- * key lists the epochs that ended, so that all clients of a lost epoch together cause only one new
- * epoch.
+ * key lists the epochs that ended, so that all clients of a lost epoch cause only one new epoch.
  */
 
 const { randomUUID } = require('node:crypto');

@@ -115,8 +115,7 @@ const isTlsFailure = (error) => !isOfOtherProtocol(error) && causesOf(error).som
 /**
  * The error of a session's first call. If the response does not come from etcd, this error says
  * that there is no etcd at this address. (Later, such a response may come from a proxy, for a call
- * that etcd has executed.) If the URL has the wrong protocol, `other` is the protocol that the
- * server speaks.
+ * that etcd has executed.) `other` is the protocol of the server if the URL has the wrong one.
  * @param {any} error @param {string} [other] @returns {unknown}
  */
 function firstError(error, other) {

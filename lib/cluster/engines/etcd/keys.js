@@ -163,8 +163,7 @@ class Keys {
   }
 
   /**
-   * Splits a key of this bucket. `what` is the part that follows a session's key, and `queue` is
-   * the result of `queue()`.
+   * Splits a key of this bucket. `what` follows a session's key; `queue` is a result of `queue()`.
    * @param {string} key
    * @returns {{ type: string, lease: string, what?: string, ref?: number, queue?: string,
    *   request?: RequestKey }}

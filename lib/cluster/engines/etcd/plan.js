@@ -31,8 +31,7 @@ const { doneLease, existsCondition, leaseNumber, range } = require('./keys.js');
 /** @typedef {InstanceType<typeof import('./queue.js').Queue>} NameQueue */
 
 /**
- * The queues of names at a revision. If etcd has compacted that revision (`isCompacted`), some
- * queues are of a later revision.
+ * The queues of names at a revision, or some later ones if etcd compacted it (`isCompacted`).
  * @typedef {{ revision: number, queues: Map<string, NameQueue>, isCompacted: boolean }} View
  */
 
@@ -102,8 +101,7 @@ class StepPart {
   #values = 0;
 
   /**
-   * Adds a unit; returns false if it needs another transaction. `view` has the queues of the names
-   * whose locks are stolen.
+   * Adds a unit; returns false if it needs another transaction. `view` shows the stolen names.
    * @param {Op[]} unit @param {BucketKeys} keys @param {Cache} queueCache @param {View} view
    */
   tryToAdd(unit, keys, queueCache, view) {
@@ -310,8 +308,7 @@ class Planner {
 
   /**
    * The operation that takes the lock from a holder and notifies the holder's session by a key.
-   * It requires that the key of the holder's request still exists, because otherwise the lease of
-   * that session may not exist.
+   * It requires that the holder's request exists: otherwise the session's lease may be gone.
    * @param {CachedRequest} holder
    */
   #theftOperation(holder) {

@@ -28,9 +28,7 @@ const { now: dateNow } = Date;
  * @typedef {{ known: number, late: Record<number, [token: string, granted: number | null]> }} Mark
  */
 
-/** How many keys one call reads. */
 const PAGE = 5_000;
-/** How many queues one call reads. */
 const MOST_QUEUES = 100;
 /** Each holder takes two of the 128 operations that a transaction may have by default. */
 const MOST_HOLDERS = 50;

@@ -55,8 +55,7 @@ class QueueCache {
   mine = new Map();
   slots = new Slots();
   /**
-   * The thief for each theft whose notice still exists, by `ref`, and '' for each passed request
-   * that no renewal has reported yet.
+   * The thief of each theft whose notice exists, by `ref`; '' for each unreported passed request.
    * @type {Map<number, string>}
    */
   thefts = new Map();
@@ -131,8 +130,7 @@ class QueueCache {
 
   /** Adds a written request, or the watch's entry of it if there is one. @param {Entry} entry */
   addOwn(entry) {
-    // A queue that has to be read again is used as well, because it may know that the request is
-    // held.
+    // Even a queue that must be read again may know that the request is held.
     const { queue } = this.#followed.get(this.#keys.queue(entry.name)) ?? {};
     const seen = queue?.entries.get(entry.key);
     const own = seen?.created === entry.created ? seen : entry;
@@ -194,10 +192,7 @@ class QueueCache {
     await Promise.all(waiting.map(({ created, name }) => this.waitForRevision(name, created)));
   }
 
-  /**
-   * The first waiter and its blockers in each queue where this session waits: while they exist, no
-   * waiter is granted.
-   */
+  /** In each awaited queue, the first waiter and its blockers, which keep all waiters waiting. */
   get obstacles() {
     if (this.isQuarantined) return [];
     return [...this.wanted].flatMap(
@@ -405,8 +400,7 @@ class QueueCache {
     const theft = made.find(({ kind }) => kind === 'a');
     for (const entry of gone) {
       if (!this.#isMine(entry)) continue;
-      // The thief's notice for this session may arrive after the next grant, so the theft is
-      // handled now.
+      // The thief's notice may arrive after the next grant, so the theft is handled now.
       if (theft && entry.token > 0n) this.#handleTheft(entry.ref, theft.thief, notifications);
       else this.#handleGone(entry, notifications);
     }

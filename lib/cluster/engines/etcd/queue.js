@@ -14,12 +14,9 @@ const { textOf, valueOf } = require('./keys.js');
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 
 /**
- * @typedef {object} KeyValue as the gateway sends it: bytes in base64, numbers as strings
- * @property {string} key
- * @property {string} [value]
- * @property {string} mod_revision
- * @property {string} [create_revision]
- * @property {string} [lease]
+ * A key as the gateway sends it: bytes are in base64, and numbers are strings.
+ * @typedef {{ key: string, value?: string, mod_revision: string, create_revision?: string,
+ *   lease?: string }} KeyValue
  */
 
 /** @typedef {{ type?: 'PUT' | 'DELETE', kv: KeyValue }} WatchEvent */
@@ -102,10 +99,7 @@ class Queue {
     return [...this.#first(this.held + 1)][this.held];
   }
 
-  /**
-   * The first waiter, and enough holders to block it: while these exist, no waiter can be granted.
-   * The list is empty if nobody waits.
-   */
+  /** The first waiter and enough holders to block it. While these exist, no waiter is granted. */
   get firstWaiterAndBlockers() {
     const { blocked, holders } = this;
     if (!blocked) return [];
@@ -199,8 +193,7 @@ const entriesOf = (kvs, keys) =>
   });
 
 /**
- * The queue of a name, from all its requests at one revision. Holders whose token is unknown get
- * `token`.
+ * The queue of a name at one revision. Holders whose token is unknown get `token`.
  * @param {KeyValue[]} kvs @param {BucketKeys} keys @param {bigint} token
  * @param {boolean} isQuarantined
  */

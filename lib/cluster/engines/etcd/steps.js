@@ -162,8 +162,7 @@ class Steps {
       throw staleError();
     }
     if (meaning !== 'refused' && meaning !== 'local') throw error;
-    // The transaction is halved here and not by the session, because other transactions of the step
-    // may have been executed.
+    // The session cannot halve the step, because etcd may have executed other transactions of it.
     if (step.part.length > 1) step.halve();
     else for (const op of ops) step.answers.set(op, failed(error));
     return true;
@@ -311,8 +310,7 @@ class Steps {
   }
 
   /**
-   * The queues of all names of a transaction. The transaction itself, at `revision`, has read the
-   * queues of `names`.
+   * The queues of all names of a transaction, which has read those of `names` at `revision`.
    * @param {OwnStep} step @param {string[]} names @param {any[]} reads @param {string} revision
    * @param {Own} own @param {Link} link
    */
@@ -383,8 +381,7 @@ class Steps {
   /** @param {OwnStep} step @param {Own} own @param {Link} link */
   async #grantMarkLeases({ answers, ops }, own, link) {
     const left = ops.filter(isMarking).filter((op) => !answers.has(op));
-    // All leases are granted at the same time, so that the first lease has not expired when the
-    // last mark is set.
+    // The leases are granted concurrently, so that the first one lasts until the last mark is set.
     await Promise.all(left.map((op) => this.#grantMarkLease(op, own, link)));
   }
 
@@ -409,8 +406,7 @@ class Steps {
   /** @param {Op} op @param {any} found the name's mark @param {string} lease @param {Link} link */
   async #markAnswer({ ref }, found, lease, link) {
     if (found && valueOf(found.value) === setterOf(lease, ref)) return ENDED;
-    // The mark was not set, so no key uses its lease. Unless it is revoked, the lease lasts for the
-    // whole `keep`.
+    // The mark was not set, so nothing uses its lease, which would otherwise last for `keep`.
     await link.call('lease/revoke', { ID: doneLease(lease, ref) }).catch(() => {});
     return NOT_MARKED;
   }
@@ -432,8 +428,7 @@ class Steps {
       own.proofs++;
       return { header, responses };
     }
-    // The reason for a failure is read afterwards, since a read in each transaction would slow down
-    // the usual case.
+    // The reason is read only after a failure, since reading it each time would cost time.
     const seen = await link.read([key, ...(log ? [log] : [])].map((one) => ({ key: one })));
     const [[self], [found] = []] = seen.found.map(({ kvs = [] }) => kvs);
     if (!self) throw deadError();
@@ -443,8 +438,7 @@ class Steps {
 
   /** Rejects if the session is dead or has a newer link. @param {Own} own @param {Link} link */
   async #checkSession(own, link) {
-    // The transaction must contain a read: otherwise any etcd member would answer it from its own
-    // state, which may be stale.
+    // Without a read, any etcd member would answer from its own state, which may be stale.
     const key = base64(this.#keys.session(own.lease));
     await this.#transact([{ request_range: { key, keys_only: true } }], [], own, link);
   }

@@ -25,7 +25,6 @@ const MOST_READS = 100;
 
 /** Lets callers wait until the watch has delivered a revision of the session's keys. */
 class DeliveryBarrier {
-  /** The last revision that the watch delivered. */
   #revision = 0;
   /** @type {{ revision: number, resolve: () => void, reject: (error: unknown) => void }[]} */
   #waiting = [];

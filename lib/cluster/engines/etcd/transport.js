@@ -85,16 +85,14 @@ function send(url, { method, headers, body, signal }) {
       const status = Number(response.statusCode);
       resolve({ status, body: response, text: () => textOf(response) });
     });
-    // The option `signal` would abort only the request, and an incomplete response would look
-    // complete.
+    // The option `signal` would abort only the request, and a partial response would look complete.
     signal.addEventListener('abort', () => current.destroy(signal.reason));
     request.end(body);
   });
 }
 
 /**
- * Whether the response states where it ends, like all responses of etcd. Only then can a truncation
- * be noticed.
+ * Whether the response states its end, like all of etcd's. Otherwise a truncation goes unnoticed.
  * @param {Incoming} response
  */
 function hasVisibleEnd({ headers }) {

@@ -122,12 +122,8 @@ class PostgresAdapter {
   #generation = 0;
 
   /**
-   * @param {string} bucket @param {object} options
-   * @param {Pool} [options.pool] this or `sql` is required @param {Sql} [options.sql]
-   * @param {Pool | Sql} [options.listen] is used instead of `pool` or `sql`
-   * @param {string} [options.schema]
-   * @param {'logged' | 'unlogged'} [options.durability] by default the durability of the schema, or
-   *   'logged' for a new schema
+   * @param {string} bucket @param {{ pool?: Pool, sql?: Sql, listen?: Pool | Sql, schema?: string,
+   *   durability?: 'logged' | 'unlogged' }} options `pool` or `sql` is required
    */
   constructor(bucket, { pool, sql, listen, schema = 'web_locks', durability }) {
     if (typeof schema !== 'string' || !/^[a-z_][a-z0-9_]{0,62}$/.test(schema)) {
@@ -403,8 +399,7 @@ class PostgresAdapter {
 
   /** Drops the connection, even one that is still being made, and returns the new generation. */
   #dropLinks() {
-    // The session may not have received the answer to the last renewal, so it may not know the
-    // thefts that this answer listed.
+    // The answer to the last renewal may be lost, and the session may not know the thefts in it.
     this.#knownThefts = [];
     this.#link?.drop();
     this.#link = undefined;

@@ -27,8 +27,7 @@ const BESIDE =
 const SQL = 'openBucket(name, { sql: postgres(connectionString) }) with postgres.js';
 
 /**
- * Objects that users may pass. The first entry that fits says what the object is, and what to pass
- * instead of a wrong object.
+ * Objects that users may pass. The first entry that fits says what it is, and what to pass.
  * @type {[fits: (value: any) => unknown, what: string, instead: string][]}
  */
 const KNOWN = [
@@ -63,7 +62,6 @@ const KNOWN = [
   [isPool, 'a Pool of pg', 'openBucket(name, { pool })'],
 ];
 
-/** Settings that often describe a connection. */
 const SETTINGS = ['connectionString', 'host', 'database', 'user'];
 
 /** @param {any} value @returns {[what: string, instead: string]} */

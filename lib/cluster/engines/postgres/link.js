@@ -4,8 +4,7 @@
  * A connection to PostgreSQL for one session, over a client of the user's library: pg (pg.js) or
  * postgres.js (postgres-js.js). All statements of the session use this client. The client listens
  * on the session's channel while the session has locks or requests, so an answer of the server also
- * proves that notifications arrive. The connection reports a failure once, by `onDown`, and never
- * after `drop`.
+ * proves that notifications arrive. The connection reports a failure once, by `onDown`.
  */
 
 const {
@@ -79,10 +78,8 @@ async function callBack(promise, done) {
 /** @typedef {(error: unknown, result?: any) => void} Done called once */
 
 /**
- * @typedef {object} Question
- * @property {(done: Done) => void} send
- * @property {(result: any) => void} resolve
- * @property {(error: unknown) => void} reject
+ * @typedef {{ send: (done: Done) => void, resolve: (result: any) => void,
+ *   reject: (error: unknown) => void }} Question
  */
 
 class PostgresLink {
@@ -137,8 +134,7 @@ class PostgresLink {
   unlisten() {
     if (!this.isListening) return;
     this.isListening = false;
-    // If the connection failed, `onDown` reports it. Any other error only leaves the connection
-    // listening, which does no harm.
+    // `onDown` reports a lost connection. After any other error, listening on does no harm.
     this.run(`UNLISTEN ${this.#channel}`).catch(() => {});
   }
 
@@ -270,8 +266,7 @@ class PostgresLink {
 }
 
 /**
- * With this setting, grants wait for the disk, and for a synchronous standby if there is one, even
- * if the role has turned that off.
+ * Makes grants wait for the disk and a synchronous standby, even if the role turned that off.
  * @param {boolean} isLocal to the transaction
  */
 const waitForDisk = (isLocal) => `

@@ -102,7 +102,6 @@ class Call {
  * @property {any[]} [_clients] private to pg; the only way to a client that is connecting
  */
 
-/** A client of a Pool that a session keeps. */
 class PgClient {
   #client;
   /** @type {ClientEvents | undefined} */

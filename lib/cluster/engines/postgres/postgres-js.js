@@ -44,8 +44,7 @@ const UNREADABLE = {
 };
 
 /**
- * Lets `sql.listen` make its instance, and takes the instance away from it, so that `sql.end()`
- * does not end this instance.
+ * Lets `sql.listen` make its instance, and takes it away, so that `sql.end()` does not end it.
  * @param {{ listen: any }} sql @returns {Sql}
  */
 function newListenerOf({ listen }) {

@@ -323,8 +323,7 @@ BEGIN
     SELECT id FROM web_locks.session WHERE id = its_session
       AND NOT EXISTS (SELECT FROM web_locks.request WHERE session = its_session)
     FOR UPDATE SKIP LOCKED);
-  -- Thefts are deleted last: other sessions can steal from a session until its requests are
-  -- deleted.
+  -- Thefts are deleted last: while a session has requests, others can steal from it.
   IF FOUND THEN DELETE FROM web_locks.theft WHERE session = its_session; END IF;
   RETURN were_any;
 END $$;
@@ -449,8 +448,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- Notifies a session that its request was deleted, either by a thief or because the request has
--- passed ('').
+-- Notifies a session that a thief took its lock, or that its request has passed (thief: '').
 CREATE OR REPLACE FUNCTION web_locks.take_away(its_session bigint, reference bigint, thief text)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -502,8 +500,7 @@ DECLARE
   is_kept bool := false;
 BEGIN
   IF listens THEN PERFORM web_locks.listen(me); END IF;
-  -- A step that was already executed must be answered, even if something would prevent the step
-  -- now.
+  -- A step that was already executed must be answered, even if something prevents it now.
   SELECT answers INTO mine FROM web_locks.session
     WHERE id = me AND conn = its_conn AND step = its_step AND expires > clock_timestamp();
   IF FOUND THEN RETURN mine.answers; END IF;
@@ -628,8 +625,7 @@ BEGIN
 END $$;
 
 -- Makes the connection receive the session's notifications, beginning with its next commit.
--- PostgreSQL wakes each listener for every NOTIFY, so a session listens only while it has or
--- requests something.
+-- PostgreSQL wakes each listener for every NOTIFY, so a session without requests does not listen.
 CREATE OR REPLACE FUNCTION web_locks.listen(me bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   EXECUTE 'LISTEN wl_' || me;
@@ -769,8 +765,7 @@ BEGIN
   RETURN code;
 END $$;
 
--- Marks a name. This may wait for a transaction that deletes the old mark; that transaction waits
--- for nothing.
+-- Marks a name. This may wait for a transaction that deletes the old mark and waits for nothing.
 CREATE OR REPLACE FUNCTION web_locks.set_mark(
   k bytea, me bigint, reference bigint, keep float8
 ) RETURNS void LANGUAGE plpgsql AS $$

@@ -94,8 +94,7 @@ class RedisAdapter {
   #ignoresFailover;
   /**
    * Whether `dead` proves that a step was not executed. It proves nothing with several shards,
-   * because other shards may have executed their parts, or with a cluster client, which repeats
-   * unanswered commands by itself.
+   * because other shards may have executed their parts, or with a cluster client, which retries.
    */
   #isCertain;
   /** @type {Link | undefined} */
@@ -146,11 +145,8 @@ class RedisAdapter {
   #echoes = [];
 
   /**
-   * @param {string} bucket @param {object} options
-   * @param {Client} options.client of node-redis or ioredis
-   * @param {number} [options.shards] @param {boolean} [options.strict]
-   * @param {'ignore'} [options.failover]
-   * @param {string} [options.prefix] the client's key prefix by default
+   * @param {string} bucket @param {{ client: Client, shards?: number, strict?: boolean,
+   *   failover?: 'ignore', prefix?: string }} options by default, `prefix` is the client's
    */
   constructor(bucket, { client, shards = 1, strict = false, failover, prefix }) {
     const kind = kindOf(client);
@@ -338,13 +334,11 @@ class RedisAdapter {
     const rest = [];
     for (const i of own) {
       const known = ops[i].kind === 'end' ? undefined : this.#answered.get(ops[i].ref);
-      // The shard finds its answers by the number of the step, so it must get the same operations
-      // again.
+      // The shard finds its answers by the step's number, so it must get the same operations.
       if (known === undefined || known.number === number) rest.push(i);
       else answers[i] = known.answer;
     }
-    // The step is sent to the shard even if no operation is left, because a dead session must not
-    // get an answer.
+    // Even a step without operations is sent, because a dead session must not get an answer.
     const its = rest.map((i) => ops[i]);
     const said = await this.#sendStep(shard, step, its, rest.length < own.length ? '' : undefined);
     for (const [n, answer] of said.entries()) {
@@ -506,15 +500,13 @@ class RedisAdapter {
 
   /** Drops the connection, even one that is still being made, and returns the new generation. */
   #dropLinks() {
-    // The session may not have received the answer to the last renewal, so it may not know the
-    // thefts that this answer listed.
+    // The answer to the last renewal may be lost, and the session may not know the thefts in it.
     this.#knownThefts.clear();
     this.#link?.drop();
     this.#link = undefined;
     this.#newLink?.drop();
     this.#newLink = undefined;
-    // Single calls of the last generation may continue. Older calls must end, because a cluster
-    // client could retry them for ever.
+    // Calls of the last generation may continue; a cluster client could retry older ones for ever.
     for (const [link, generation] of this.#singleCallLinks)
       if (generation < this.#generation) link.drop();
     return ++this.#generation;

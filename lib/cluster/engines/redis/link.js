@@ -38,8 +38,7 @@ const isRedis4 = (value) =>
   (isFunction(value.pSubscribe) || isFunction(value.PSUBSCRIBE));
 
 /**
- * Objects that users may pass by mistake. The first entry that fits says what the object is, and
- * what to pass instead.
+ * Objects that users may pass by mistake. The first that fits says what it is, and what to pass.
  * @type {[fits: (value: any) => unknown, what: string, instead: string][]}
  */
 const KNOWN = [
@@ -164,8 +163,7 @@ const KINDS = {
       /** @type {OnMessage} */ onMessage,
     ) => client.subscribe(channel, onMessage),
     drop: (/** @type {any} */ client) => {
-      // A client without a socket would still make a socket after it is destroyed, and nobody could
-      // close that socket.
+      // A destroyed client without a socket would still make one, which nobody could close.
       if (withoutSocket.has(client)) client.on('connect', () => client.destroy());
       else client.destroy();
     },

@@ -32,8 +32,7 @@ BEGIN
     SELECT id FROM web_locks.session WHERE id = its_session
       AND NOT EXISTS (SELECT FROM web_locks.request WHERE session = its_session)
     FOR UPDATE SKIP LOCKED);
-  -- Thefts are deleted last: other sessions can steal from a session until its requests are
-  -- deleted.
+  -- Thefts are deleted last: while a session has requests, others can steal from it.
   IF FOUND THEN DELETE FROM web_locks.theft WHERE session = its_session; END IF;
   RETURN were_any;
 END $$;

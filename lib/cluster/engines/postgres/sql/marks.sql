@@ -1,5 +1,4 @@
--- Marks a name. This may wait for a transaction that deletes the old mark; that transaction waits
--- for nothing.
+-- Marks a name. This may wait for a transaction that deletes the old mark and waits for nothing.
 CREATE OR REPLACE FUNCTION web_locks.set_mark(
   k bytea, me bigint, reference bigint, keep float8
 ) RETURNS void LANGUAGE plpgsql AS $$

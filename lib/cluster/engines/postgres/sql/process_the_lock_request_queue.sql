@@ -99,8 +99,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- Notifies a session that its request was deleted, either by a thief or because the request has
--- passed ('').
+-- Notifies a session that a thief took its lock, or that its request has passed (thief: '').
 CREATE OR REPLACE FUNCTION web_locks.take_away(its_session bigint, reference bigint, thief text)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

@@ -33,8 +33,7 @@ DECLARE
   is_kept bool := false;
 BEGIN
   IF listens THEN PERFORM web_locks.listen(me); END IF;
-  -- A step that was already executed must be answered, even if something would prevent the step
-  -- now.
+  -- A step that was already executed must be answered, even if something prevents it now.
   SELECT answers INTO mine FROM web_locks.session
     WHERE id = me AND conn = its_conn AND step = its_step AND expires > clock_timestamp();
   IF FOUND THEN RETURN mine.answers; END IF;

@@ -48,8 +48,7 @@ function F.time_as_primary(replication)
   return now - its[2]
 end
 
--- The length of a new bucket's quarantine: what is left of "pause" since the server was started or
--- promoted.
+-- The length of a new bucket's quarantine: "pause" minus the time since the start or promotion.
 function F.first_quarantine(server)
   local replication = call('INFO', 'replication')
   local past = F.field(replication, 'master_replid2') or ''
@@ -80,8 +79,7 @@ end
 function F.check_epoch()
   local it = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions',
     'missed', 'length', 'lapsed')
-  -- In a bucket without an epoch, these commands begin none, and neither does "close" for an
-  -- unknown session.
+  -- In a bucket without an epoch, these commands begin none.
   local is_looking = command == 'query' or command == 'marked'
     or command == 'close' and not F.is_known(me)
   known.missed = tonumber(it[8] or 0)
@@ -113,8 +111,7 @@ function F.check_epoch()
   local renewed = tonumber(it[5] or 0)
   -- Renewals check the clock; a step needs to do so only if a session seems to have expired.
   if command == 'step' and renewed <= now and not F.are_some_expired() then return end
-  -- The expiries of keys that belong together differ by up to an eighth of "idle", so by now some
-  -- of these keys may be missing.
+  -- The expiries of related keys differ by up to an eighth of "idle", so some may be missing.
   if idle > 0 and known.sessions > 0 and renewed < now - idle * 3 / 4 then
     return F.handle_missing_sessions()
   end

@@ -26,8 +26,7 @@ function F.expire_key_later(key)
   if idle > 0 then call('PEXPIRE', key, F.int(idle)) else call('PERSIST', key) end
 end
 
--- Makes the keys of a name expire together, because a name counts as free if its first key is
--- missing.
+-- Makes a name's keys expire together, because a name without its first key counts as free.
 function F.expire_name_later(key)
   local keys = { F.name_key(key), F.rows_key(key), F.queue_key(key) }
   for _, its in ipairs(keys) do F.expire_key_later(its) end

@@ -83,14 +83,12 @@ pause, strict, idle = tonumber(pause), tonumber(strict), tonumber(idle)
 -- The end of the quarantine, and whether this call gave a ticket or token.
 local from, is_counted = 0, false
 -- F holds all functions except three of the next file, since Lua limits the number of locals.
--- "call" and "F" are declared here, because Lua finds late declarations faster when it creates
--- closures.
+-- "call" and "F" are declared here, since creating closures over late declarations is faster.
 local call, F = call, {}
 
 -- @include process_the_lock_request_queue.lua
 
--- The epoch, the known fields of the bucket ("run", "epochs", "sessions", "length"), and the
--- caller's session.
+-- The epoch, known fields of the bucket (run, epochs, sessions, length), and the caller's session.
 local epoch, known, my = '', {}, nil
 
 -- @include keys.lua

@@ -16,8 +16,7 @@ function F.write_single(it, op, row)
   F.write_name_key(op.key, row.member .. ' ' .. F.row_text(row) .. '\n' .. limit .. '\n' .. op.name)
 end
 
--- Reads a name's key: the row, limit and name of a single lock; nil if the name is free; QUEUED
--- if it has a queue.
+-- Reads a name's key: row, limit and name of a single lock; nil if free; QUEUED if it has a queue.
 function F.read_name_key(key)
   local own = call('GET', F.name_key(key))
   if not own or own == QUEUED then return own end

@@ -65,8 +65,7 @@ function F.entries(it, first, last)
   return call('ZRANGE', F.queue_key(it.key), first, last)
 end
 
--- Reaps the requests of expired sessions among the first 100 requests. Returns whether there were
--- any.
+-- Reaps the requests of expired sessions among the first 100. Returns whether there were any.
 function F.reap(it)
   if it.count == 0 then return false end
   if not F.are_some_expired() then

@@ -16,8 +16,7 @@ function F.refs_of(session)
   return refs
 end
 
--- Sets the end of a lease. It is stored in two places, which only this function and "F.expire"
--- write.
+-- Sets the end of a lease, which is stored in two places and written only here and in "F.expire".
 function F.set_lease(session, till, graced)
   call('ZADD', S, F.int(till), session)
   call('HSET', F.info_key(session), 'till', F.int(till), 'graced', graced)

@@ -82,8 +82,7 @@ function F.execute_all(ops, codes)
   end
 end
 
--- Continues a step after the operations that the fast path has executed, whose replies are in
--- "codes".
+-- Continues a step after the operations of the fast path, whose replies are in "codes".
 function F.continue_step()
   local is_begun = #codes > 0
   local failure = F.check_epoch()
