@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * `web-locks/etcd` (docs/CLUSTER.md): buckets that all processes share that use the same etcd. A
- * server has no default bucket, so the entry exports no `locks`.
+ * `web-locks/etcd` (docs/CLUSTER.md): buckets for all processes that use the same etcd. A server
+ * has no default bucket, so the entry exports no `locks`.
  */
 
 const { EtcdAdapter } = require('./cluster/engines/etcd/adapter.js');

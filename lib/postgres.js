@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * `web-locks/postgres` (docs/CLUSTER.md): buckets that all processes share that use the same
- * database. A server has no default bucket, so the entry exports no `locks`.
+ * `web-locks/postgres` (docs/CLUSTER.md): buckets for all processes that use the same database. A
+ * server has no default bucket, so the entry exports no `locks`.
  */
 
 const { PostgresAdapter } = require('./cluster/engines/postgres/adapter.js');

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * `web-locks/redis` (docs/CLUSTER.md): buckets that all processes share that use the same Redis or
- * Valkey. A server has no default bucket, so the entry exports no `locks`.
+ * `web-locks/redis` (docs/CLUSTER.md): buckets for all processes that use the same Redis or Valkey.
+ * A server has no default bucket, so the entry exports no `locks`.
  */
 
 const { RedisAdapter } = require('./cluster/engines/redis/adapter.js');

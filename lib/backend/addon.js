@@ -116,7 +116,7 @@ const NO_MAXIMUM = 2 ** 32 - 1;
 /** The most events that the exchange holds. If it is full, the addon may have further events. */
 const EVENT_CAPACITY = 256;
 
-/** @template T @param {T | number} result or a status @param {string} doing @returns {T} */
+/** @template T @param {T | number} result T, or a status @param {string} doing @returns {T} */
 function valueOrThrow(result, doing) {
   if (typeof result === 'number') throw errorOf(result, doing);
   return result;

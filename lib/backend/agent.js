@@ -34,7 +34,7 @@ const announceLossFromEvents = (lock) => lock.announceLoss(true);
 
 /** A queue of requests that must still be announced to users. */
 class Unannounced {
-  /** Stays as long as it is when the queue shrinks. @type {(Requester | undefined)[]} */
+  /** Shrinks only once the queue is empty. @type {(Requester | undefined)[]} */
   #requests = [];
   #first = 0;
   #end = 0;
@@ -91,7 +91,7 @@ class Agent {
   #taken = 0;
   /** Counts announcements that are due, and is set to 0 once all are done. */
   unannounced = 0;
-  /** Also contains requests that failed. */
+  /** Contains the requests that were granted or failed. */
   #grants = new Unannounced();
   #losses = new Unannounced();
   /** The request whose grant was announced last. @type {Requester | undefined} */

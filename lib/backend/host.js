@@ -626,7 +626,7 @@ function realPathOf(directory) {
   }
 }
 
-/** The status that a call would have returned. @param {number} news @param {number} number */
+/** The status that the event stands for. @param {number} news @param {number} number its token */
 function statusOfEvent(news, number) {
   if (news & WLH_NEWS_NOT_AVAILABLE) return WLH_NOT_AVAILABLE;
   if (news & WLH_NEWS_OTHER_LIMIT) return WLH_OTHER_LIMIT;

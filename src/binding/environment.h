@@ -62,7 +62,7 @@ struct Exchange {
   uint32_t weight;      /* in, for requestExtra */
   uint32_t max_pending; /* in, for requestExtra: UINT32_MAX for no limit */
   int32_t priority;     /* in, for requestExtra */
-  uint32_t status;      /* out: the status of a call about one request */
+  uint32_t status;      /* out: the status of a call that does not return it */
   wlk_event events[];   /* out */
 };
 

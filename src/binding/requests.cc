@@ -1,4 +1,4 @@
-/* The calls about one request. All calls but `undo` leave their status in the exchange. */
+/* The calls about one request. A call that does not return its status leaves it in the exchange. */
 #include "requests.h"
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-/* Requests dladdr and RTLD_DEFAULT, which POSIX does not have. */
+/* With this macro, the headers declare dladdr and RTLD_DEFAULT, which POSIX lacks. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
