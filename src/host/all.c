@@ -1,10 +1,8 @@
-/* The host scope as one translation unit. The machine must have a lock-free 64-bit
- * compare-and-swap. */
+/* The host scope as one translation unit, for machines with a lock-free 64-bit compare-and-swap. */
 #if (defined(__linux__) || defined(__APPLE__) || defined(_WIN32)) &&                               \
     __GCC_ATOMIC_LLONG_LOCK_FREE == 2
 
-/* These files must be first, because they define the macros with which the system's headers declare
- * more than C11. */
+/* These files must be first: they define macros that the system's headers need. */
 #if defined(_WIN32)
 #include "port/windows/failures.c"
 

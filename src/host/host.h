@@ -36,7 +36,7 @@
 
 #include "../core/weblocks.h"
 
-/* The scopes that messages recommend if the machine does not support this one. */
+/* The scopes that messages recommend if this one is not available. */
 #define WLH_CLUSTER "web-locks/postgres, web-locks/redis and web-locks/etcd"
 
 #define WLH_STATUS_LIST(X)                                                                         \
@@ -83,8 +83,7 @@ enum wlh_news {
       1024 /* wlh_bucket_open_file with this `tag` is done; `token_low` is the status */
 };
 
-/* In events and in struct wlk_events, `thief_thread` and `thief_number` are the two parts of the
- * thief's client id, see wlh_agent_client_id. */
+/* In events, `thief_thread` and `thief_number` are the two parts of the thief's client id. */
 
 /* ---- buckets ---- */
 
@@ -210,8 +209,7 @@ enum wlh_status wlh_release_and_mark(
  *            WLH_STOLEN sets `thief_*` */
 enum wlh_status wlh_abort_the_request(struct wlh_request *request, struct wlk_events *events);
 
-/* Ends a request in any state. It never fails, and takes no events: if the agent has events, it is
- * woken. */
+/* Ends a request in any state. Never fails, and takes no events: an agent that has any is woken. */
 void wlh_end_the_request(struct wlh_request *request);
 
 /* ---- snapshots ---- */
@@ -248,8 +246,7 @@ enum wlh_status wlh_find_holders(
  * come, or the time is over, and takes the agent's events.
  *   tag      of a call whose event was not taken. If there is none, this call does not block
  *   timeout  in milliseconds
- *   events   out: the agent's events, without that of the job if the time is over or the capacity
- *            was too small */
+ *   events   out: without that of the call if the time is over or the capacity was too small */
 void wlh_wait_for_job(
     struct wlh_agent *agent, uint32_t tag, uint64_t timeout, struct wlk_events *events);
 

@@ -88,8 +88,7 @@ static bool end_cell(
   return true;
 }
 
-/* If the result of the call is known now, sets `*status` and returns true. Otherwise the caller
- * must defer the call. */
+/* Returns true and sets `*status`, or returns false: the caller must then defer the call. */
 static bool end_now(
     struct wlh_request *request, enum ending ending, enum wlh_status *status,
     struct wlk_events *events)

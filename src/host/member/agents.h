@@ -21,8 +21,7 @@ bool wlh_end_record(struct wlh_bucket *bucket, struct wlh_request *request)
 /* The caller must have qmu. */
 void wlh_drop_event(struct wlh_request *request);
 
-/* The result of wlh_take_end. `state` may be outdated at once if the caller is not in the critical
- * section, because another process may steal the lock. */
+/* Unless the caller is inside, `state` may be outdated: another process may steal the lock. */
 struct wlh_end_result {
   bool ended; /* whether an event has ended the request before this call */
   bool ours;  /* whether the caller must recycle the record after it has released qmu */
@@ -43,11 +42,9 @@ struct wlh_change {
   struct wlh_request *ended;  /* a request whose cell has ended, to recycle; or NULL */
 };
 
-/* Ends the critical section of a call of the agent, and records its effect. Only the agent's thread
- * may call it, inside.
+/* Ends the critical section of a call of the agent, and records its effect.
  *   events   out: the agent's events, none of which is about acts of other threads or processes
- *            after the section. If NULL, the events stay in the queue, and the agent is woken if it
- *            has any */
+ *            after the section. If NULL, the agent is woken if it has events */
 void wlh_end_section(
     struct wlh_agent *agent, const struct wlh_change *change, struct wlk_events *events);
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 static struct wlk_mutex registry_mutex = WLK_MUTEX_INIT;
-/* Guarded by registry_mutex; no fork happens while the registry changes. It includes buckets that
- * are being closed, which no thread has open any more. */
+/* Guarded by registry_mutex, and changed only while forks are prevented. The registry includes
+ * buckets that are being closed, which no thread has open any more. */
 static struct wlk_link registry = WLK_LIST_INIT(registry);
 static bool forks_seen; /* guarded by registry_mutex */
 

@@ -26,8 +26,7 @@ enum wlh_done wlh_do_deferred(struct wlh_bucket *bucket, uint32_t most);
  * have mu, or be the only user of the bucket. */
 void wlh_do_deferred_without_tables(struct wlh_bucket *bucket);
 
-/* Makes a request in the tables and, if need be, the cell of its agent. The caller must be inside.
- * Returns what wlh_cells_request_a_lock returns. */
+/* Makes the request and, if need be, the cell of its agent. The caller must be inside. */
 enum wlh_cells_status wlh_make_request(
     struct wlh_bucket *bucket, struct wlh_request *request, const struct wlh_ask *ask,
     struct wlh_answer *answer);

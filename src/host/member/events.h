@@ -1,5 +1,4 @@
-/* How agents of this process are notified. The caller of each function but the last must have mu
- * and qmu. */
+/* Notification of this process's agents. All functions but the last require mu and qmu. */
 #ifndef WLH_EVENTS_H
 #define WLH_EVENTS_H
 

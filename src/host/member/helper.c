@@ -95,8 +95,7 @@ static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
   return dead;
 }
 
-/* If a request of ours waits, sets a bit for each member to watch and returns true. The caller must
- * be inside. */
+/* If a request of ours waits, sets a bit for each member to watch and returns true. */
 static bool find_members(struct wlh_bucket *bucket, uint64_t *members)
 {
   bool waits = wlh_cells_pending_count(&bucket->arena) > 0;
@@ -170,8 +169,7 @@ static void make_room(struct wlh_bucket *bucket)
   bucket->no_room = wanted > WLH_CELLS_MOST || error != 0;
   if (bucket->no_room) note_no_room(bucket, bytes, error);
   if (bucket->no_room || wlh_enter(bucket) != WLH_IN) return;
-  /* If another process has given the space back in the meantime, the tables must not use it yet:
-   * the next round of do_work grows the file again. */
+  /* If another process has given the space back meanwhile, do_work grows the file again. */
   bool is_ours = bucket->arena.shrinks == before;
   error = wlh_extend_tables(bucket);
   if (is_ours) (void)wlh_cells_grow(&bucket->arena, wanted);

@@ -15,7 +15,7 @@ void wlh_fail_job(struct wlh_item *item, enum wlh_status status)
 
 enum { CLIENT_ID_ROOM = 24, VIEW_KEPT = WLK_CAPACITY(1024, 1) };
 
-/* A snapshot is one block of memory: the offsets of its parts, and its size. */
+/* A snapshot is one block of memory. These are the offsets of its parts, and its size. */
 struct parts {
   size_t locks, names, clients, tokens, pids, ids, units, size;
 };

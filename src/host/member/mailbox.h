@@ -1,7 +1,6 @@
-/* The mail of this process reports what other processes did to its requests. A thread must receive
- * the theft of its lock before the grant that followed the theft. So a critical section must take
- * all mail before it reports its own grants, and in the mail a theft precedes the grants that
- * followed it. */
+/* The mail of this process reports what other processes did to its requests. In the mail, a theft
+ * precedes the grants that followed it. A thread must receive them in this order, so a critical
+ * section must take all mail before it reports its own grants. */
 #ifndef WLH_MAILBOX_H
 #define WLH_MAILBOX_H
 

@@ -129,10 +129,9 @@ static bool is_surely_of_this_boot(const struct wlh_header *header, uint64_t boo
   return booted != 0 && apart < SAME_BOOT_MS;
 }
 
-/* The token must exceed all tokens of a deleted file, and of a file of another boot. No file has
- * had more than one grant per microsecond, so the time in microseconds exceeds its tokens unless
- * the clock was set back. A file that seems to be of another boot may be of this one, so its token,
- * `before`, counts as well, unless damage made it huge. */
+/* The token must exceed all tokens of earlier files. No file has had more than one grant per
+ * microsecond, so the time in microseconds exceeds its tokens unless the clock was set back. So the
+ * token of a file that seems to be of another boot, `before`, counts as well, unless it is huge. */
 static void raise_token(struct wlh_header *header, uint64_t before)
 {
   uint64_t now = wlh_port_wall_time();
@@ -140,8 +139,7 @@ static void raise_token(struct wlh_header *header, uint64_t before)
   if (header->token < now && now < WLH_COUNT_MOST / 2) header->token = now;
 }
 
-/* If the file has marks that can be kept, frees everything else, and returns true. No process may
- * have the file open. */
+/* If the file has marks that can be kept, frees everything else, and returns true. */
 static bool reuse_segment(struct wlh_bucket *bucket, uint64_t boot)
 {
   int error;
@@ -204,8 +202,7 @@ static enum wlh_status format_segment(
 static enum wlh_status pass_gate(
     struct wlh_bucket *bucket, uint64_t boot, bool stale, struct wlh_failure *failure)
 {
-  /* If this blocked instead of polling, a process that is stopped while it has the gate would
-   * prevent us from closing. */
+  /* This polls, so that we can close even if a process is stopped while it has the gate. */
   for (uint64_t sleep = 50000; !wlh_port_lock_gate(&bucket->port);) {
     if (wlh_is_stopping(bucket)) return wlh_fail(failure, WLH_CLOSED, "the bucket was closed");
     wlh_port_sleep(sleep);

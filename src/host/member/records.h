@@ -34,13 +34,10 @@
  *   agent_release.c  releases in the same way, at once or deferred
  *
  * Crashes and losses: the state that each leaves, and who repairs it.
- *   our process dies       the kernel drops its byte lock and closes its sockets, and another
- *                          process ends its requests (segment/segment.h)
- *   another one dies       its connection hangs up, if we wait. We then check the member until the
+ *   a process dies         its connection hangs up, if we wait. We then check the member until the
  *                          kernel confirms its death, and remove it (helper.c). If we do not wait,
  *                          we notice the death when a request would be refused, or at a snapshot
- *   one dies inside        the helper takes the mutex over and rebuilds; calls are deferred
- *   one is stopped inside  until it continues or is killed, calls of all processes are deferred
+ *   one is stopped inside  until it continues or is killed, the calls of all processes are deferred
  *   the file is lost       `lost` is set, perhaps by the signal handler. The helper closes the file
  *                          and notifies all holders and waiters; for the next operation it opens
  *                          the file again, with new cells
@@ -66,8 +63,7 @@ enum wlh_op {
   WLH_OP_SNAPSHOT
 };
 
-/* Every record that can be deferred and reported to its agent begins with this struct. The letters
- * are those of struct wlh_bucket. */
+/* Every record that can be deferred and reported to its agent begins with this struct. */
 struct wlh_item {
   struct wlh_agent *agent;     /* (c) */
   struct wlk_link by_deferred; /* (q) in bucket->deferred, or in no list */
@@ -259,8 +255,8 @@ static inline struct wlh_job *wlh_job_of(struct wlh_item *item)
   return (struct wlh_job *)(void *)item;
 }
 
-/* The first function publishes the mapped tables for readers outside. The second one must be called
- * before they are unmapped: it waits for the readers. The caller must have mu, and not be reading. */
+/* The first function publishes the mapped tables for readers outside. The second one, which waits
+ * for the readers, must be called before unmapping. The caller must have mu, and not be reading. */
 void wlh_show_tables(struct wlh_bucket *bucket);
 void wlh_hide_tables(struct wlh_bucket *bucket);
 

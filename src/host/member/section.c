@@ -176,13 +176,11 @@ void wlh_leave_tables(struct wlh_bucket *bucket)
   uint32_t own = bucket->arena.member;
   bool look = (bucket->arena.to_notify[own / 64] >> (own % 64)) & 1;
   (void)wlh_note_loss(bucket, bucket->arena.poisoned ? WLH_CELLS_POISONED : WLH_CELLS_OK);
-  /* A new member wakes only the members that already wait. A member that begins to wait later must
-   * look for new members. */
+  /* A new member wakes the members that wait. If we begin to wait later, we must look for it. */
   bool seen = bucket->watching && bucket->joins == bucket->arena.segment->header.joins;
   bool watch = (look || !seen) && wlh_cells_pending_count(&bucket->arena) > 0;
   bool any = wlh_wake_up_mark(bucket, due);
-  /* The victims of a theft do not watch the thief and would not notice its death, so it wakes them
-   * before it leaves. */
+  /* The victims of a theft do not notice the thief's death, so it wakes them before it leaves. */
   if (any && bucket->stealing) wlh_wake_up_send(bucket, due);
   bucket->stealing = false;
   give_back(bucket);

@@ -57,8 +57,7 @@ static bool send_if_due(struct wlh_bucket *bucket, uint32_t member)
   if ((state & WAKE_UP_STATE) != DUE) return true;
   enum wlh_sent sent = wlh_port_send_wake_up(&bucket->port, member);
   if (sent == WLH_NOT_NOW) return false;
-  /* If no process has the socket, the member is dead, or it will bind its socket again and then
-   * enter by itself. */
+  /* If no process has the socket, the member is dead, or it will bind one again, and enter. */
   uint32_t sent_state = (state & ~(uint32_t)WAKE_UP_STATE) | SENT;
   (void)atomic_compare_exchange_strong(theirs, &state, sent_state);
   if (sent == WLH_NOBODY) {
@@ -75,9 +74,8 @@ void wlh_wake_up_send(struct wlh_bucket *bucket, const uint64_t *due)
       uint32_t bit = (uint32_t)__builtin_ctzll(bits);
       uint64_t unsent = UINT64_C(1) << bit;
       if (send_if_due(bucket, i * 64 + bit) || (bucket->unsent[i] & unsent) != 0) continue;
-      /* The helper is woken only for a new entry of `unsent`. It retries at growing intervals, and
-       * each of its own sections also sends: if a failure there woke the helper, it would never
-       * sleep. */
+      /* The helper retries at growing intervals. It is woken only for a new entry, because its own
+       * sections also send: if a failure there woke it, it would never sleep. */
       bucket->unsent[i] |= unsent;
       wlh_wake_helper(bucket);
     }

@@ -63,14 +63,13 @@
 
 enum { WLH_PORT_MEMBERS = 256, WLH_PATH_SIZE = 1024, WLH_FAILURE_SIZE = 1900 };
 
-/* `text` is a sentence that names the path and the cause. It ends with a full stop only if it also
- * says what to do. */
+/* `text` names the path and the cause; it ends with a full stop only if it also says what to do. */
 struct wlh_failure {
   enum wlh_status status;
   char text[WLH_FAILURE_SIZE];
 };
 
-/* Sets both fields of `failure`, the text as printf does, and returns `status`. */
+/* Returns `status`. */
 enum wlh_status wlh_fail(
     struct wlh_failure *failure, enum wlh_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -125,8 +124,7 @@ enum wlh_status wlh_port_choose_directory(
     const char *directory, char *path, bool *standard, struct wlh_failure *failure);
 
 /* Returns whether two paths from wlh_port_choose_directory lead to the same directory now, perhaps
- * over a link or another mount point. The directory may not exist yet; then its parent directory
- * and its name decide. */
+ * over a link or another mount point. If they do not exist, parent directories and names decide. */
 bool wlh_port_is_same_directory(const char *path, const char *other);
 
 /* Opens or creates the files of a bucket, without reading them. Refuses directories and files that
@@ -145,12 +143,10 @@ enum wlh_status wlh_port_open(
 void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint32_t units);
 
 /* Enlarges the process's table of descriptors, so that descriptors whose closing reports our death
- * can have numbers above all watches (posix/descriptors.c). The kernel needs some 10 ms for this,
- * once in a process. */
+ * can have numbers above all watches (posix/descriptors.c). This takes some 10 ms, once. */
 void wlh_port_enlarge_table(const struct wlh_port *port);
 
-/* The first function moves all descriptors of the bucket whose closing reports our death to high
- * numbers, the second one moves a single descriptor. */
+/* Move all descriptors whose closing reports our death, or one of them, to high numbers. */
 void wlh_port_move_all_high(struct wlh_port *port);
 void wlh_port_move_high(const struct wlh_port *port, int *descriptor);
 
@@ -170,7 +166,7 @@ const char *wlh_port_find_harm(struct wlh_port *port, uint64_t size);
 
 /* ---- proof of life: byte locks ---- */
 
-/* Return false if another process has the gate or the member's number, or on an error. */
+/* The lock functions return false if another process has the gate or number, or on an error. */
 bool wlh_port_lock_gate(struct wlh_port *port);
 void wlh_port_unlock_gate(struct wlh_port *port);
 
@@ -221,18 +217,15 @@ uint64_t wlh_port_boot_number(void);
 
 /* ---- wake-ups, and notification of deaths ---- */
 
-/* Binds the sockets of a member, and checks that a wake-up to itself arrives. Returns 0, or the
- * system's error. */
+/* Binds the sockets, and tests a wake-up to oneself. Returns 0, or the system's error. */
 int wlh_port_bind(struct wlh_port *port, uint32_t member);
 
-/* Returns whether the paths of our sockets still lead to them. A process that still uses a previous
- * file may have re-bound the paths. */
+/* A process that still uses a previous file may have re-bound the paths of our sockets. */
 bool wlh_port_is_bound(struct wlh_port *port, uint32_t member);
 
 void wlh_port_unbind(struct wlh_port *port, uint32_t member);
 
-/* WLH_NOBODY does not prove a death: macOS also refuses a connection if too many connections wait
- * for the member. */
+/* WLH_NOBODY does not prove a death: macOS also refuses a connection if too many others wait. */
 enum wlh_sent { WLH_SENT, WLH_NOBODY, WLH_NOT_NOW };
 
 /* Sending never blocks. */
@@ -252,8 +245,8 @@ void wlh_port_rouse(struct wlh_port *port, uint32_t member);
 /* Returns false if there is no connection, or if no descriptor is left, which sets `*full`. */
 bool wlh_port_accept(struct wlh_port *port, int *descriptor, bool *full);
 
-/* Makes `watch` readable when our files are changed, moved or deleted. Must be called again after
- * each wlh_port_take_file_reports. */
+/* `watch` becomes readable when our files are changed, moved or deleted. After each call of
+ * wlh_port_take_file_reports, wlh_port_watch must be called again. */
 void wlh_port_watch(struct wlh_port *port, uint32_t member);
 void wlh_port_take_file_reports(struct wlh_port *port);
 
@@ -265,8 +258,7 @@ struct wlh_port_alarm {
   int pokes;
 };
 
-/* If the first function fails, it returns false and sets errno. Both functions that close are
- * async-signal-safe. */
+/* On failure, returns false and sets errno. The functions that close are async-signal-safe. */
 bool wlh_port_make_alarm(struct wlh_port_alarm *alarm);
 void wlh_port_poke(struct wlh_port_alarm alarm);
 void wlh_port_take_pokes(struct wlh_port_alarm alarm);
@@ -304,8 +296,8 @@ void wlh_port_reset_mutex(struct wlk_mutex *mutex);
 /* The thread is detached and handles no signals. Returns 0, or the system's error. */
 int wlh_port_start_thread(void (*run)(void *), void *data);
 
-/* Registers `child`, which every child that is forked from now on calls. Must be called once only.
- * Returns false if out of memory. */
+/* Every child that is forked from now on calls `child`. Must be called once only. Returns false if
+ * out of memory. */
 bool wlh_port_at_fork(void (*child)(void));
 
 /* Between these two calls, another thread that is about to fork waits. A child closes the

@@ -1,5 +1,4 @@
-/* The segment as a whole: how it is formatted, how a critical section begins, and how the segment
- * grows and shrinks. */
+/* Formats a segment, begins its critical sections, and lets it grow and shrink. */
 #ifndef WLH_ARENA_H
 #define WLH_ARENA_H
 
@@ -13,8 +12,7 @@
 void wlh_cells_format(
     struct wlh_segment *segment, uint32_t ncells, uint64_t boot, const uint64_t hash_key[2]);
 
-/* Initialises an arena without reading the segment. Until wlh_cells_begin, the functions assume
- * that there are WLH_CELLS_LEAST cells. */
+/* Does not read the segment: until wlh_cells_begin, it is assumed to have WLH_CELLS_LEAST cells. */
 void wlh_cells_attach(
     struct wlh_arena *arena, struct wlh_segment *segment, uint64_t bytes, uint32_t member,
     bool (*alive)(void *data, uint32_t member), void *data);

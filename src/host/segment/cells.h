@@ -52,8 +52,7 @@ struct wlh_arena {
   bool poisoned;               /* (m) this process, or another process, has found damage */
   bool outside;                /* (c) a view from outside, for which apparent damage only means
                                   that the read has failed */
-  /* (c) Whether the process of another member is alive; true if in doubt. The function must not
-   * call any function of segment/. */
+  /* (c) Whether another member's process is alive; true if in doubt. Must not call segment/. */
   bool (*alive)(void *data, uint32_t member);
   void *data;                           /* (c) for `alive` */
   uint64_t to_notify[WLH_MEMBERS / 64]; /* (m) out: bit i: member i must be woken */

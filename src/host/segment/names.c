@@ -15,8 +15,7 @@ static uint32_t text_part(uint32_t units)
   return units < WLH_TEXT_UNITS ? units : WLH_TEXT_UNITS;
 }
 
-/* A long name is not contiguous, so it is hashed part by part: the hash of each part is mixed into
- * the key for the next part. */
+/* A long name is hashed part by part: the hash of each part is mixed into the key for the next. */
 static uint64_t hash_part(
     const struct wlh_arena *arena, uint64_t before, const uint16_t *part, uint32_t units)
 {

@@ -1,5 +1,4 @@
-/* The names of a segment: RESOURCE cells in a hash table of chains. A name begins in its RESOURCE
- * cell and goes on in TEXT cells. */
+/* The names of a segment: RESOURCE cells in a hash table of chains. Long names need TEXT cells. */
 #ifndef WLH_NAMES_H
 #define WLH_NAMES_H
 

@@ -45,7 +45,7 @@ static enum wlh_cells_status find_refusal(
   return ask->bounded && cell->pending >= ask->max_pending ? WLH_CELLS_QUEUE_FULL : WLH_CELLS_OK;
 }
 
-/* A request must leave so many cells free, so that locks of a full segment can be stolen. */
+/* A request must leave at least these cells free, so that locks of a full segment can be stolen. */
 static uint32_t reserved_cells(const struct wlh_arena *arena, const struct wlh_ask *ask)
 {
   uint32_t share = arena->ncells / RESERVED_SHARE;
@@ -92,8 +92,7 @@ static bool proves_refusal(
   return attempt->ask->mode == WLH_EXCLUSIVE || other->mode == WLH_EXCLUSIVE;
 }
 
-/* Returns whether the next list must also be surveyed. Sets `*dead` if a request belongs to a dead
- * member. */
+/* Returns whether the next list must also be surveyed. Sets `*dead` if a member is dead. */
 static bool survey_list(
     struct wlh_arena *arena, const struct attempt *attempt, enum wlh_cells_status refusal,
     uint32_t request, struct survey *survey, bool *dead)

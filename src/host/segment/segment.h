@@ -32,10 +32,8 @@
  *   members.c   the notified member enters, takes its mail, and commits NEWS_HELD as HELD
  *
  * Crashes, by where the process was: the state that each crash leaves, and who repairs it.
- *   outside the tables     intact tables with the requests of a dead member. A member that waits is
- *                          notified of the death; any other member calls `alive` before it refuses
- *                          a request, and for a snapshot; a new member calls it when it joins. The
- *                          process that finds the death rebuilds
+ *   outside the tables     intact tables with the requests of a dead member. The process that
+ *                          notices the death (member/records.h), or joins, rebuilds
  *   inside                 `word` of a dead owner. The process that takes it over must first
  *                          rebuild; event loops leave that to the helper of their process
  *   before a commit        cells in use that nothing refers to. The rebuild frees them
@@ -280,8 +278,7 @@ struct wlh_header {
 struct wlh_segment {
   struct wlh_header header;
   struct wlh_member members[WLH_MEMBERS];
-  /* `ncells` cells, then `ncells` derived words (uint32_t): the heads of the hash chains, which
-   * `chain` continues. */
+  /* `ncells` cells, then `ncells` derived words (uint32_t): the heads of the hash chains. */
   union wlh_cell cells[];
 };
 

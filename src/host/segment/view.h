@@ -24,8 +24,7 @@ struct wlh_client {
   uint32_t agent;            /* its cell */
 };
 
-/* Parts of a snapshot that do not fit are counted, but not written: the snapshot is complete if no
- * count exceeds its capacity. */
+/* Parts that do not fit are only counted: a view is complete if no count exceeds its capacity. */
 struct wlh_view {
   struct wlh_entry *entries;  /* by name: the locks, then the queue in its order */
   struct wlh_client *clients; /* each client of the entries once */

@@ -14,8 +14,7 @@
 /* Seconds that the times of the file are set into the future. */
 enum { AHEAD = 30 * 24 * 3600 };
 
-/* The path of confstr(_CS_DARWIN_USER_TEMP_DIR) leaves too few bytes for a name in a socket's
- * address. */
+/* With the path of confstr(_CS_DARWIN_USER_TEMP_DIR), a socket's address would be too long. */
 const char *wlh_port_default_parent(void)
 {
   return "/tmp";
@@ -48,8 +47,7 @@ static bool has_access_list(int descriptor)
   return allows;
 }
 
-/* statfs(2), mount(8). A file system that ignores owners, as on removable disks, shows everybody as
- * the owner of everything. */
+/* statfs(2), mount(8). If a file system ignores owners, everybody owns everything. */
 enum wlh_port_rights wlh_port_rights(int descriptor)
 {
   struct statfs status;

@@ -1,5 +1,4 @@
-/* The descriptors of a bucket: their numbers, and repairs after other code of the process has
- * closed them. */
+/* The descriptors of a bucket: their numbers, and repairs after other code has closed them. */
 #include "parts.h"
 
 #include <errno.h>
@@ -23,8 +22,7 @@ static bool wide;
 
 /* Returns the least number for descriptors whose closing reports our death. The kernel closes large
  * numbers of a dead process first, and needs some 10 ms for an inotify instance. So `watch` must
- * have a smaller number. The watches of other buckets must, too, which a large table makes
- * possible. */
+ * have a smaller number and, if the table is large enough, the watches of other buckets as well. */
 static int least_high(const struct wlh_port *port)
 {
   return __atomic_load_n(&wide, __ATOMIC_RELAXED) ? HIGH : port->watch + 1;

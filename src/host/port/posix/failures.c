@@ -55,8 +55,7 @@ const char *wlh_port_remedy(int error)
   }
 }
 
-/* The message names the owner of the path or, if we cannot see that, of the nearest directory above
- * it that we can see. */
+/* Names the owner of the path or, if we cannot see that, of the nearest visible directory above. */
 static enum wlh_status fail_because_denied(
     struct wlh_failure *failure, const char *path, const char *what)
 {

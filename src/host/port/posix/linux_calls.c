@@ -78,8 +78,7 @@ void wlh_port_watch(struct wlh_port *port, uint32_t member)
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", descriptors[i]);
     (void)inotify_add_watch(port->watch, path, IN_MOVE_SELF | IN_DELETE_SELF);
   }
-  /* The deletion of an open file is reported only when its last descriptor is closed; the change of
-   * its link count is reported at once (IN_ATTRIB). */
+  /* IN_ATTRIB reports a deletion at once, IN_DELETE_SELF when the last descriptor is closed. */
   (void)snprintf(path, sizeof path, "/proc/self/fd/%d", port->file);
   (void)inotify_add_watch(port->watch, path, IN_ATTRIB | IN_MOVE_SELF | IN_MODIFY);
   for (int i = 0; i < 2; i++) {

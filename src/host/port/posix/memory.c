@@ -49,10 +49,9 @@ static struct {
   bool guarding; /* whether on_bus_error is installed; guarded by guards_mutex */
 } handlers[SIGNALS];
 
-/* Whether the code of a signal distinguishes a fault from a signal that was sent. On macOS it does
- * not: a sent SIGBUS has the code of a fault, and the SIGSEGV of a fault can have the code 0. A
- * sent signal has the address of the thread's last fault. If that is in one of our maps, the bucket
- * is taken for lost. */
+/* Whether the code of a signal distinguishes a fault from a sent signal. On macOS it does not: a
+ * sent SIGBUS has the code of a fault, and the SIGSEGV of a fault can have the code 0. The address
+ * of a sent signal is that of the last fault: if that is in a map, the bucket is taken for lost. */
 #if defined(__APPLE__)
 enum { TELLS_FAULTS = 0 };
 #else

@@ -38,12 +38,10 @@ enum wlh_status wlh_port_fail_vanished_or_unsupported(
 
 enum { WLH_PORT_NEW_SIZE = 64 };
 
-/* Writes the temporary name of a file or directory of this bucket that is being made, of at most
- * WLH_PORT_NEW_SIZE bytes. */
+/* Writes the temporary name of a new file of this bucket to `name`, WLH_PORT_NEW_SIZE bytes. */
 void wlh_port_new_name(const struct wlh_port *port, const char *what, char *name);
 
-/* Opens this user's directory, which only this user can write, in the directory of all buckets. If
- * it cannot be opened, returns -1 and sets errno. */
+/* Opens the directory in `base` that only our user can write. On failure, sets errno. */
 int wlh_port_open_user_directory(const struct wlh_port *port);
 
 /* ---- descriptors ---- */
@@ -54,8 +52,7 @@ void wlh_port_close_quietly(int descriptor);
 /* Closes a descriptor, sets it to -1, keeps errno and prevents forks meanwhile. */
 void wlh_port_close_recorded(int *descriptor);
 
-/* Uses a large number if possible. On failure, returns -1 and sets errno. The caller prevents
- * forks. */
+/* On failure, returns -1 and sets errno. The caller prevents forks. */
 int wlh_port_duplicate_high(const struct wlh_port *port, int descriptor);
 
 /* Returns the new number of the descriptor, or the same number. The caller prevents forks. */
@@ -64,8 +61,7 @@ int wlh_port_to_high(const struct wlh_port *port, int descriptor);
 /* Returns whether a descriptor is still our file, and was not closed or reused. */
 bool wlh_port_is_ours(const struct wlh_port *port, int descriptor);
 
-/* Opens the file once more, with a description of its own. If that fails, returns -1 and sets
- * errno: ENOENT if the file is gone. */
+/* Opens the file once more. On failure, returns -1 and sets errno: ENOENT if the file is gone. */
 int wlh_port_reopen(const struct wlh_port *port);
 
 /* If other code closed or reused `file`, replaces it by `copy`. Returns whether it is usable. */
@@ -84,8 +80,7 @@ void wlh_port_unmap(struct wlh_port *port);
 
 const char *wlh_port_default_parent(void);
 
-/* Returns whether locks and shared memory work on the descriptor's file system. wlh_port_local
- * names all file systems on which they do. */
+/* Returns whether locks and shared memory work on this file system, one of wlh_port_local. */
 bool wlh_port_is_local(int descriptor);
 extern const char wlh_port_local[];
 
@@ -105,8 +100,7 @@ size_t wlh_port_boot_name(char *name, size_t size);
 /* Returns NULL, or a sentence about what the functions below need and this system lacks. */
 const char *wlh_port_lack(void);
 
-/* Return a socket that does not block and is not inherited, or -1, with errno. The caller prevents
- * forks. */
+/* Return a socket that neither blocks nor is inherited, or -1. The caller prevents forks. */
 int wlh_port_socket(int type);
 int wlh_port_accept_one(int listener);
 

@@ -39,8 +39,7 @@ static bool is_same_file(const struct stat *status, const struct stat *other)
   return status->st_dev == other->st_dev && status->st_ino == other->st_ino;
 }
 
-/* Copies the path of the parent directory to `parent`, and returns the last name of the path, which
- * must be absolute. Slashes at its end do not count. */
+/* Copies the path of the parent directory to `parent`, and returns the rest of the path. */
 static const char *split_path(const char *path, char parent[WLH_PATH_SIZE])
 {
   (void)snprintf(parent, WLH_PATH_SIZE, "%s", path);

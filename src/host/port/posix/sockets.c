@@ -81,8 +81,7 @@ bool wlh_port_is_bound(struct wlh_port *port, uint32_t member)
          is_bound(port, 'w', member, port->datagram_inode);
 }
 
-/* If the wake-up is missing because another process has bound its socket to our path, this is no
- * failure: we bind again later. */
+/* If another process has bound its socket to our path, this is no failure: we bind again later. */
 static int wake_up_oneself(struct wlh_port *port, uint32_t member)
 {
   char byte;
@@ -193,8 +192,7 @@ void wlh_port_wait(
         (struct pollfd){items[i].descriptor, (short)(POLLHUP | (items[i].reads ? POLLIN : 0)), 0};
   }
   int ready = wlh_port_poll(polls, polled, nanoseconds);
-  /* If the system refuses to wait, this sleeps: a caller that calls again at once would keep a
-   * processor busy. */
+  /* If the system refuses to wait, this sleeps, because the caller would call again at once. */
   if (ready < 0 && errno != EINTR) wlh_port_sleep(nanoseconds < REFUSED ? nanoseconds : REFUSED);
   for (size_t i = 0; i < polled && ready > 0; i++) {
     items[places[i]].ready = polls[i].revents != 0;

@@ -93,8 +93,7 @@ bool wlh_port_is_alive(struct wlh_port *port, uint32_t member)
 
 bool wlh_port_is_any_alive(struct wlh_port *port)
 {
-  /* A test locks what it tests. Locking all bytes at once would leave no byte free for a process
-   * that joins at that moment. */
+  /* A test locks what it tests, and must leave bytes free for a process that joins meanwhile. */
   for (uint32_t i = 0; i < WLH_PORT_MEMBERS; i++) {
     if (wlh_port_is_alive(port, i)) return true;
   }

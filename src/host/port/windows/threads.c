@@ -68,8 +68,7 @@ void wlh_port_close_alarm(struct wlh_port_alarm alarm)
   wlh_port_close_descriptor(alarm.rings);
 }
 
-/* Returns the index of a signalled handle, or `count` for none. `handles` must have room for one
- * more handle. */
+/* Returns the index of a signalled handle, or `count`. `handles` must have room for one more. */
 static DWORD wait_for_any(HANDLE *handles, DWORD count, uint64_t nanoseconds)
 {
   HANDLE timer = nanoseconds < COARSE && nanoseconds > 0 ? set_timer(nanoseconds) : NULL;
