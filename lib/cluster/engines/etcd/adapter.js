@@ -217,7 +217,7 @@ class EtcdAdapter {
     const key = { key: base64(this.#keys.session(leaseKey(session))), count_only: true };
     const ranges = [key, epochRead(this.#keys).request_range];
     const { header, found } = await link.readAfterWrites(ranges);
-    // See `renew`.
+    // A deposed leader does not extend the lease: see `renew`.
     if (header.raft_term !== kept.raft_term) throw newLeaderError();
     if (!(Number(found[0].count) > 0)) throw deadError();
     const life = parseEpoch(header, { response_range: found[1] });

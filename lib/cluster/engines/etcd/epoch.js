@@ -57,8 +57,7 @@ const epochPut = (keys, offset = 0n, known = []) => ({
 });
 
 /**
- * The epoch; undefined if there is none, because somebody emptied this etcd. Throws if the bucket
- * is of another version of this library.
+ * The epoch; undefined if somebody emptied this etcd. Throws if the bucket has another version.
  * @param {any} header @param {any} response to `epochRead` @returns {Epoch | undefined}
  */
 function parseEpoch({ cluster_id: cluster }, response) {

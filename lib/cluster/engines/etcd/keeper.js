@@ -1,6 +1,6 @@
 'use strict';
 
-/** Makes an adapter of etcd in the keeper's thread. Its client is the user's `fetch`, if any. */
+/** Makes an etcd adapter in the keeper's thread, with the `fetch` of the user's module, if any. */
 
 const { cloneableOptions } = require('../../client-options.js');
 const { EtcdAdapter } = require('./adapter.js');
@@ -17,7 +17,7 @@ const clientPlanOf = ({ fetch }) => cloneableOptions({ fetch }, []);
 const makeClient = () => undefined;
 
 /**
- * Each adapter begins with another endpoint, because the keeper makes a new one after a failure.
+ * Each adapter begins with another endpoint, because the keeper replaces it after a failure.
  * @param {string} bucket @param {Fetch | undefined} fetch
  * @param {{ endpoints: string[], auth?: Auth }} options
  */

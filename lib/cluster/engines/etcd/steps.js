@@ -455,8 +455,7 @@ class Steps {
     const mark = { key, value: base64Json(markValue(queueCache, own.logged)), lease: own.id };
     const quarantine = { request_range: { key: base64(this.#keys.quarantine), count_only: true } };
     const changes = [...others, quarantine, { request_put: mark }];
-    // A new epoch deletes this session as well, so normally this condition holds. It is checked
-    // because somebody may have deleted the key of the epoch by hand.
+    // This fails only if the epoch's key was deleted by hand: a new epoch deletes the session, too.
     const isItsLife = {
       ...{ key: base64(this.#keys.life), target: 'MOD', result: 'EQUAL' },
       mod_revision: own.life.revision,

@@ -36,11 +36,7 @@ function agentOf(origin, Agent) {
   return agent;
 }
 
-/**
- * Makes later calls use new connections, which a load balancer may lead to another member. Calls
- * under way continue, and their connections end with them.
- * @param {string} url
- */
+/** Makes later calls use new connections, maybe to another member. @param {string} url */
 function renewConnections(url) {
   // An invalid URL has no connections.
   const origin = URL.canParse(url) ? new URL(url).origin : '';

@@ -300,7 +300,7 @@ class PostgresAdapter {
     return this.#session;
   }
 
-  /** @param {string} session @param {import('../../adapter.js').Seen} seen */
+  /** @param {string} session @param {Seen} seen */
   async extend(session, { life, token }) {
     const its = textLiteral(life);
     const me = `id = ${BigInt(session)}`;

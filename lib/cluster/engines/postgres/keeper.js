@@ -1,8 +1,6 @@
 'use strict';
 
-/**
- * Describes the user's Pool of pg or `sql` of postgres.js, and makes one in the keeper's thread.
- */
+/** Describes the user's Pool or `sql`, and makes one like it in the keeper's thread. */
 
 const { cloneableOptions, fileOf, fileOfClass } = require('../../client-options.js');
 const { PostgresAdapter } = require('./adapter.js');
@@ -16,7 +14,7 @@ const { isSql } = require('./postgres-js.js');
  * @typedef {{ file: string, classFile?: string, options: any }} ClientPlan
  */
 
-/** Options of a Pool that concern only its clients of the user. */
+/** Options of a Pool that only the user's own clients need. */
 const UNUSED_BY_POOL = [
   ...['Client', 'Promise', 'log', 'verify', 'onConnect', 'types'],
   ...['min', 'idleTimeoutMillis', 'maxUses', 'maxLifetimeSeconds'],
@@ -46,7 +44,7 @@ function clientPlanOf({ pool, sql, listen }) {
     };
   }
   const { password, ssl } = client.options;
-  // Pools hide these two from an enumeration.
+  // In a Pool's options, these two properties are not enumerable.
   const options = { ...client.options, password, ssl: ssl?.key ? { ...ssl, key: ssl.key } : ssl };
   return {
     file: fileOfClass(Object.getPrototypeOf(client), /pg|postgres/i),
@@ -67,10 +65,7 @@ function makeClient({ file, classFile, options }, load) {
   return new make({ ...options, max: 2 }, exportOf(classFile));
 }
 
-/**
- * The options of the adapters in the keeper's thread.
- * @param {{ schema?: string }} options of `openBucket`
- */
+/** The options of the keeper's adapters. @param {{ schema?: string }} options of `openBucket` */
 const adapterOptionsOf = ({ schema }) => ({ schema });
 
 /** @param {string} bucket @param {any} client @param {{ schema?: string }} options */

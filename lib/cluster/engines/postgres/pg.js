@@ -317,10 +317,7 @@ class PgSource {
     if (this.pool.ending || this.pool.ended) throw endedPoolError();
   }
 
-  /**
-   * Destroys the connections of clients that are still connecting or running a statement. If the
-   * server does not answer, these clients would keep the pool from ending.
-   */
+  /** Destroys the connections of busy clients, which could keep the pool from ending. */
   end() {
     this.cancel();
     this.#isEnded = true;

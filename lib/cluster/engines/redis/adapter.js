@@ -644,8 +644,7 @@ class RedisAdapter {
   }
 
   /**
-   * Runs `work` over the current connection. If there is no connection, or it ends meanwhile,
-   * `work` runs (again) over a new one.
+   * Runs `work` over the current connection, or over a new one if it is missing or ends meanwhile.
    * @template T @param {(link: Link) => Promise<T>} work @returns {Promise<T>}
    */
   async #overAnyLink(work) {
