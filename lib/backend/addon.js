@@ -69,7 +69,7 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
 /** @typedef {AddonCalls & Record<Constant, number>} Addon */
 
 /**
- * The handle of an open manager or host bucket, which its garbage collection closes.
+ * A handle of an open manager or host bucket, which closes when the handle is garbage-collected.
  * @typedef {{ readonly external: unique symbol }} ManagerHandle
  */
 /**
@@ -90,15 +90,14 @@ const {
   EXCHANGE_TAG: TAG,
   EXCHANGE_MODE: MODE,
   EXCHANGE_OPTION: OPTION,
-  /** If the call returned WLK_STOLEN: the two numbers of the thief's client id, and its pid. */
+  /** On WLK_STOLEN: the two numbers of the thief's client id, and its pid (as in EVENT_THIEF). */
   EXCHANGE_THIEF: THIEF,
-  /** The token in two halves, the lower one first, if the call returned WLK_GRANTED. */
+  /** On WLK_GRANTED: the token in two halves, the lower one first (as in EVENT_TOKEN). */
   EXCHANGE_TOKEN: TOKEN,
-  /** The limit of the name, if the call returned WLK_OTHER_LIMIT. */
+  /** The limit of a request or, on WLK_OTHER_LIMIT, the limit of its name. */
   EXCHANGE_LIMIT: LIMIT,
   EXCHANGE_WEIGHT: WEIGHT,
   EXCHANGE_MAX_PENDING: MAX_PENDING,
-  /** The priority is signed. */
   EXCHANGE_PRIORITY: PRIORITY,
   EXCHANGE_STATUS: STATUS,
   /** The first event begins here; the EVENT_ constants are offsets within an event. */
@@ -106,9 +105,7 @@ const {
   EVENT_SIZE,
   EVENT_TAG,
   EVENT_NEWS,
-  /** If the event is a theft: the two numbers of the thief's client id, and its pid. */
   EVENT_THIEF,
-  /** The token in two halves, the lower one first, if the event is a grant. */
   EVENT_TOKEN,
 } = addon;
 const NO_MAXIMUM = 2 ** 32 - 1;

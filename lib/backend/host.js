@@ -182,7 +182,6 @@ class HostBackend {
     return String(addon.hostPlace(this.#open()));
   }
 
-  /** @returns {Promise<void>} */
   get ready() {
     return this.#ready();
   }
@@ -626,7 +625,7 @@ function realPathOf(directory) {
   }
 }
 
-/** The status that the event stands for. @param {number} news @param {number} number its token */
+/** The status that the event stands for. @param {number} news @param {number} number */
 function statusOfEvent(news, number) {
   if (news & WLH_NEWS_NOT_AVAILABLE) return WLH_NOT_AVAILABLE;
   if (news & WLH_NEWS_OTHER_LIMIT) return WLH_OTHER_LIMIT;

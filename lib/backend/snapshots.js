@@ -10,10 +10,8 @@ const { hostname } = require('../platform/machine.js');
 const { tokenOf } = require('../platform/numbers.js');
 
 /** @import { Snapshot } from './addon.js' */
-/**
- * @import { CycleEntry, LockDetails, LockInfo, LockManagerSnapshot, LockMode }
- *   from './contract.js'
- */
+/** @import { CycleEntry, LockDetails, LockInfo } from './contract.js' */
+/** @import { LockManagerSnapshot, LockMode } from './contract.js' */
 
 const {
   WLK_SHARED,

@@ -90,7 +90,6 @@ void finalize_manager(napi_env, void *data, void *)
   free(handle);
 }
 
-/* openManager(bucket: string): External | status */
 napi_value open_manager(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -123,7 +122,6 @@ napi_value call_close_manager(napi_env env, napi_callback_info info)
   return answer(env, WLK_OK);
 }
 
-/* drain(woken: boolean): status */
 napi_value drain(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -147,7 +145,6 @@ napi_value continuous_now(napi_env env, napi_callback_info)
              : nullptr;
 }
 
-/* keepProcessGroup(endsWithUs: boolean): undefined */
 napi_value call_keep_process_group(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -158,14 +155,12 @@ napi_value call_keep_process_group(napi_env env, napi_callback_info info)
   return nullptr;
 }
 
-/* endProcessGroup(): undefined */
 napi_value call_end_process_group(napi_env, napi_callback_info)
 {
   end_process_group();
   return nullptr;
 }
 
-/* watchChild(child: number): undefined */
 napi_value call_watch_child(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -175,7 +170,6 @@ napi_value call_watch_child(napi_env env, napi_callback_info info)
   return nullptr;
 }
 
-/* signalOfChild(): number */
 napi_value call_signal_of_child(napi_env env, napi_callback_info)
 {
   return answer(env, signal_of_child());

@@ -1,7 +1,7 @@
-/* The functions that the addon exports to lib/backend, and the declarations that they share. A
- * function returns a status (`kConstants` in addon.cc), unless its comment says otherwise. A call
- * about one request takes the request's tag from the exchange (environment.h), and every call
- * leaves its events there. */
+/* The functions that the addon exports to lib/backend (addon.js has their signatures), and the
+ * declarations that they share. Most return a status (`kConstants` in addon.cc). A call about one
+ * request takes the request's tag from the exchange (environment.h), and every call leaves its
+ * events there. */
 #ifndef WEB_LOCKS_CALLS_H
 #define WEB_LOCKS_CALLS_H
 

@@ -21,7 +21,6 @@ static napi_value host_request_with(napi_env env, const AnyCall &call, const wlk
   return answer(env, status);
 }
 
-/* hostRequest(handle: External, name: string): status */
 napi_value call_host_request(napi_env env, napi_callback_info info)
 {
   Call<2> call(env, info);
@@ -29,7 +28,6 @@ napi_value call_host_request(napi_env env, napi_callback_info info)
   return host_request_with(env, call, nullptr);
 }
 
-/* hostRequestExtra(handle: External, name: string, label: string): status */
 napi_value call_host_request_extra(napi_env env, napi_callback_info info)
 {
   Call<3> call(env, info);
@@ -99,7 +97,6 @@ napi_value call_host_release_and_mark(napi_env env, napi_callback_info info)
   return release_host_lock(env, call, keep < 0 ? UINT64_MAX : static_cast<uint64_t>(keep));
 }
 
-/* hostAbort(): status */
 napi_value call_host_abort(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);

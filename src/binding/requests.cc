@@ -22,7 +22,6 @@ static napi_value request_with(
   return status == WLK_DEADLOCK ? answer_snapshot(env, cycle) : nullptr;
 }
 
-/* request(manager: External, name: string): undefined */
 napi_value call_request(napi_env env, napi_callback_info info)
 {
   Call<2> call(env, info);
@@ -137,7 +136,6 @@ napi_value call_wait(napi_env env, napi_callback_info info)
   return status == WLK_DEADLOCK ? answer_snapshot(env, cycle) : nullptr;
 }
 
-/* release(): undefined */
 napi_value call_release(napi_env env, napi_callback_info)
 {
   Environment *environment = environment_of(env);
@@ -151,7 +149,6 @@ napi_value call_release(napi_env env, napi_callback_info)
   return set_status(environment, status);
 }
 
-/* isMarked(): status */
 napi_value call_is_marked(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
@@ -181,7 +178,6 @@ napi_value call_release_and_mark(napi_env env, napi_callback_info info)
   return answer(env, status);
 }
 
-/* abort(): undefined */
 napi_value call_abort(napi_env env, napi_callback_info)
 {
   Environment *environment = environment_of(env);

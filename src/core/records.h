@@ -54,9 +54,7 @@ struct wlk_resource;
 enum { WLK_SHARDS = 32 };
 
 /* The shard of all names that hash to it. The alignment lets threads with names in different shards
- * write no cache line in common.
- *
- * Lock key: (s) its mutex */
+ * write no cache line in common. Lock key: (s) its mutex */
 struct wlk_shard {
   _Alignas(128) struct wlk_mutex mutex;
   uint64_t grants; /* (s) the token of the last granted lock; kept when a resource is freed */
@@ -219,7 +217,6 @@ struct wlk_nesting {
 
 /* The part of requests that have a label or a priority other than 0, or that declare, in one block
  * with the code units of the label.
- *
  * Lock key: (p) process->mutex  (s) the mutex of its request's shard  (c) constant */
 struct wlk_declaration {
   struct wlk_request *request; /* (c) */

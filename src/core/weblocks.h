@@ -172,7 +172,7 @@ const char *wlk_agent_client_id(const struct wlk_agent *agent);
  *   woken    whether the call answers a wake-up, so that the next event causes another wake-up */
 void wlk_agent_take_events(struct wlk_agent *agent, bool woken, struct wlk_events *events);
 
-/* Frees the memory that the agent keeps for its next requests. */
+/* Frees the memory that is kept for the next requests. */
 void wlk_agent_trim(struct wlk_agent *agent);
 
 /* Terminates remaining locks and requests (2.6) and frees the agent. Returns only once no other
@@ -305,7 +305,6 @@ void wlk_end_the_request(struct wlk_request *request);
 
 /* ---- snapshots ---- */
 
-/* A lock or request of a snapshot. */
 struct wlk_lock_info {
   uint32_t name;   /* index into `names` */
   uint32_t client; /* index into `clients` */
