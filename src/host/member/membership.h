@@ -6,7 +6,8 @@
 
 /* Opens the file and joins. If this succeeds, sets `open`; otherwise undoes everything. Only the
  * helper calls it, with mu.
- *   returns  WLH_OK, _UNSUPPORTED, _VERSION, _FULL, _LOST, _NO_MEMORY; _CLOSED: closed meanwhile */
+ *   returns  WLH_OK, WLH_UNSUPPORTED, WLH_VERSION, WLH_FULL, WLH_LOST, WLH_NO_MEMORY, or WLH_CLOSED
+ *            if the bucket was closed in the meantime */
 enum wlh_status wlh_member_open(struct wlh_bucket *bucket, struct wlh_failure *failure);
 
 /* Leaves the segment and closes the file. If the tables are lost, or their critical section cannot

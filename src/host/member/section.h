@@ -30,7 +30,8 @@ enum wlh_way {
 enum wlh_way wlh_enter(struct wlh_bucket *bucket);
 
 /* The two halves of wlh_leave. In between, the caller still has mu, so no other thread of this
- * process takes mail. The helper needs only the first. `wakes`: whether `to_wake` has entries. */
+ * process takes mail. The helper needs only the first half. `wakes` says whether bucket->to_wake
+ * has entries. */
 void wlh_leave_tables(struct wlh_bucket *bucket);
 void wlh_unlock_bucket(struct wlh_bucket *bucket, bool wakes);
 

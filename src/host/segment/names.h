@@ -1,4 +1,4 @@
-/* The names of a segment: RESOURCE cells in a hash table of chains. Long names need TEXT cells. */
+/* The names of a segment: a hash table of RESOURCE cells. A long name goes on in TEXT cells. */
 #ifndef WLH_NAMES_H
 #define WLH_NAMES_H
 
