@@ -2,7 +2,7 @@
 
 /**
  * `web-locks/lockfile`: a drop-in replacement for the package proper-lockfile. It takes a host lock
- * on the path of the lock file that proper-lockfile would create, and creates no file.
+ * on the path of the lock file that proper-lockfile would create, and does not create that file.
  */
 
 const { notAcquiredError, releasedError } = require('./lockfile/errors.js');

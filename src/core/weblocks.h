@@ -217,10 +217,9 @@ struct wlk_snapshot;
  *            WLK_NO_MEMORY
  *   cost     O(length + different priorities other than 0 in the queue of the name). A theft adds
  *            O(locks held on the name). `reject_deadlock` adds O(locks inside which the request is
- *            made + requests with `reject_deadlock` and a lower priority in the queue). If the
- *            request has to wait, the search for a deadlock adds, for each request that it reaches,
- *            O(locks held on the name of that request) and, if that name has a limit, O(requests
- *            with `reject_deadlock` ahead of that request)
+ *            made + requests with `reject_deadlock` and a lower priority in the queue). The search
+ *            for a deadlock adds, for each request that it reaches, O(locks held on its name) and,
+ *            if that name has a limit, O(requests with `reject_deadlock` ahead of it)
  *
  * Limits. The first shared request of a name sets the name's limit, or sets none. Until nobody
  * holds the name or waits for it, shared requests with another limit are refused. Shared locks are
