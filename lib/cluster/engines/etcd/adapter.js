@@ -3,11 +3,11 @@
 /**
  * The adapter of etcd (../../adapter.js), over its JSON gateway (gateway.js). A session is a lease
  * with a key of its own, and its requests are keys of that lease (keys.js). Every client computes
- * the holders of a name from the keys (queue.js), so grants are not written. The cost of a session
- * must not depend on the number of other sessions: it watches only the keys that are written for
- * it, such as a thief's notices, and the names that it waits for (streams.js). Each connection
- * writes the session's key, and the transactions of steps and renewals require that version of the
- * key. So a late transaction of an older connection or an expired lease changes nothing.
+ * the holders of a name from the keys (queue.js), so grants are not written. A session watches only
+ * the keys that are written for it, such as a thief's notices, and the names that it waits for
+ * (streams.js). So its cost does not depend on the number of other sessions. Each connection writes
+ * the session's key, and the transactions of steps and renewals require that version of the key. So
+ * a late transaction of an older connection or an expired lease changes nothing.
  *
  * This adapter differs from the contract as follows:
  * - A step takes as many transactions as it needs; each group is in a single transaction.
@@ -152,7 +152,7 @@ class EtcdAdapter {
     }
   }
 
-  /** Deletes the keys of requests that have passed; nobody waits for it. @param {Own} own */
+  /** Deletes the keys of requests that have passed; nobody waits for this. @param {Own} own */
   async #deletePassed(own) {
     if (own.isDeleting) return;
     own.isDeleting = true;

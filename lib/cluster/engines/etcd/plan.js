@@ -12,7 +12,7 @@
  * - An end that marks the name requires that the lock exists.
  * - A passing request completes at once if no existing request can hold the name; otherwise its key
  *   is written.
- * - A theft requires that nobody else has held the name since its queue was read. It deletes the
+ * - A theft requires that nobody has come to hold the name since its queue was read. It deletes the
  *   requests of the holders, and writes a notice for each of their sessions.
  *
  * No condition of etcd can add up units (`ifAvailable` with a limit) or count waiters
@@ -31,7 +31,7 @@ const { doneLease, existsCondition, leaseNumber, range } = require('./keys.js');
 /** @typedef {InstanceType<typeof import('./queue.js').Queue>} NameQueue */
 
 /**
- * The queues of names at a revision, or some later ones if etcd compacted it (`isCompacted`).
+ * The queues of names at a revision. If etcd has compacted it (`isCompacted`), some are later.
  * @typedef {{ revision: number, queues: Map<string, NameQueue>, isCompacted: boolean }} View
  */
 
@@ -101,7 +101,7 @@ class StepPart {
   #values = 0;
 
   /**
-   * Adds a unit; returns false if it needs another transaction. `view` shows the stolen names.
+   * Adds a unit; returns false if it needs another transaction. `view`: the queues of its thefts.
    * @param {Op[]} unit @param {BucketKeys} keys @param {Cache} queueCache @param {View} view
    */
   tryToAdd(unit, keys, queueCache, view) {
@@ -346,7 +346,7 @@ class Planner {
     return { ops: [op], conditions: [sameEntryCondition(entry)], changes, reads: [look] };
   }
 
-  /** The condition that no request exists but requests that pass. @param {string} name */
+  /** The condition that the name has no requests, except passing ones. @param {string} name */
   #unusedCondition(name) {
     const { key, end } = this.#keys.holding(name);
     return { ...range(key, end), ...NONE };
@@ -418,7 +418,7 @@ function nest(changes) {
   return some;
 }
 
-/** The value of a mark, which names its request. @param {string} lease @param {number} ref */
+/** The value of a mark names the request that set it. @param {string} lease @param {number} ref */
 const setterOf = (lease, ref) => `${lease}-${ref}`;
 
 /** @param {string} key */

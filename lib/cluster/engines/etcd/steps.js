@@ -428,7 +428,7 @@ class Steps {
       own.proofs++;
       return { header, responses };
     }
-    // The reason is read only after a failure, since reading it each time would cost time.
+    // The reason is read after a failure only, since reads in each transaction would cost time.
     const seen = await link.read([key, ...(log ? [log] : [])].map((one) => ({ key: one })));
     const [[self], [found] = []] = seen.found.map(({ kvs = [] }) => kvs);
     if (!self) throw deadError();

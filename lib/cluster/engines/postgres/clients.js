@@ -27,7 +27,7 @@ const BESIDE =
 const SQL = 'openBucket(name, { sql: postgres(connectionString) }) with postgres.js';
 
 /**
- * Objects that users may pass. The first entry that fits says what it is, and what to pass.
+ * Objects that users may pass. The first entry that fits says what the object is, and what to pass.
  * @type {[fits: (value: any) => unknown, what: string, instead: string][]}
  */
 const KNOWN = [

@@ -53,7 +53,7 @@ class Call {
   handleCopyData = ignore;
 
   /**
-   * @param {string} statement its name @param {string | undefined} parsed its text, to be parsed
+   * @param {string} statement its name @param {string | undefined} parsed the text to parse first
    * @param {unknown[]} values @param {Done} callback
    */
   constructor(statement, parsed, values, callback) {

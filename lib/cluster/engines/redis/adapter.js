@@ -71,7 +71,7 @@ const IDLE = 7 * 24 * 3_600_000;
 /** Short names stay readable in keys. */
 const READABLE = /^[\w.:/ -]{1,128}$/;
 
-/** A part of a key, different for each text: ASCII without braces. @param {string} text */
+/** The key part for a text: ASCII without braces, different for each text. @param {string} text */
 const keyPartOf = (text) =>
   READABLE.test(text)
     ? text
@@ -132,7 +132,7 @@ class RedisAdapter {
   #recorded;
   /** The greatest token that each shard has granted to us; each shard has tokens of its own. */
   #tokens;
-  /** Grows with each attempt to connect, and with `dispose`. Only the latest takes effect. */
+  /** Grows with each attempt to connect, and `dispose`. Only the latest attempt takes effect. */
   #generation = 0;
   #isDisposed = false;
   /**
