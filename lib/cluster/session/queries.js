@@ -12,7 +12,8 @@
 
 const { Promise, then } = require('../../platform/intrinsics.js');
 const { SILENT_MS } = require('./in-flight-calls.js');
-const { ENDING, HELD } = require('./tracked-request.js');
+const { ENDING, GRANTED_PARTIAL, HELD } = require('./tracked-request.js');
+const { within } = require('./within.js');
 
 /** @import { Adapter, Entry, SessionInfo } from '../adapter.js' */
 /** @import { Unit } from './send-queue.js' */
@@ -28,24 +29,17 @@ const { ENDING, HELD } = require('./tracked-request.js');
 /** A query overtakes unsent operations after `ttl / BEHIND`. */
 const BEHIND = 4;
 
-/**
- * @typedef {object} Session the part of the session that queries use
- * @property {import('./session.js').State} state
- * @property {unknown} error why the session is closed, or why the server refuses it
- * @property {number} ttl @property {number} connection
- * @property {<T>(promise: Promise<T>, milliseconds: number) => Promise<T>} within
- * @property {(error: unknown, connection: number) => void} handleDisconnect ignores errors of older
- *   connections
- */
-
 class Queries {
   #adapter;
-  #info;
+  #calls;
   #clock;
+  #info;
+  #keepAlive;
+  #outage;
   #requests;
   #sendQueue;
-  #keepAlive;
-  #session;
+  #status;
+  #handleDisconnect;
   /** @type {(() => void)[]} */
   #onChange = [];
   /** Functions that reject the queries under way. @type {Set<(error: unknown) => void>} */
@@ -54,29 +48,36 @@ class Queries {
   #holderQueries = new Set();
 
   /**
-   * @param {object} parts @param {Adapter} parts.adapter @param {SessionInfo} parts.info
-   * @param {import('./clock.js').Clock} parts.clock
+   * @param {object} parts of the session @param {Adapter} parts.adapter
+   * @param {InstanceType<typeof import('./in-flight-calls.js').InFlightCalls>} parts.calls
+   * @param {import('./clock.js').Clock} parts.clock @param {SessionInfo} parts.info
+   * @param {InstanceType<typeof import('./keep-alive.js').KeepAlive>} parts.keepAlive
+   * @param {InstanceType<typeof import('./outage.js').Outage>} parts.outage
    * @param {InstanceType<typeof import('./request-table.js').RequestTable>} parts.requests
    * @param {InstanceType<typeof import('./send-queue.js').SendQueue>} parts.sendQueue
-   * @param {InstanceType<typeof import('./keep-alive.js').KeepAlive>} parts.keepAlive
-   * @param {Session} session
+   * @param {InstanceType<typeof import('./status.js').Status>} parts.status
+   * @param {(error: unknown, connection: number) => void} handleDisconnect ignores errors of older
+   *   connections
    */
-  constructor({ adapter, info, clock, requests, sendQueue, keepAlive }, session) {
-    this.#adapter = adapter;
-    this.#info = info;
-    this.#clock = clock;
-    this.#requests = requests;
-    this.#sendQueue = sendQueue;
-    this.#keepAlive = keepAlive;
-    this.#session = session;
+  constructor(parts, handleDisconnect) {
+    this.#adapter = parts.adapter;
+    this.#calls = parts.calls;
+    this.#clock = parts.clock;
+    this.#info = parts.info;
+    this.#keepAlive = parts.keepAlive;
+    this.#outage = parts.outage;
+    this.#requests = parts.requests;
+    this.#sendQueue = parts.sendQueue;
+    this.#status = parts.status;
+    this.#handleDisconnect = handleDisconnect;
   }
 
   handleChange() {
     const waiting = this.#onChange;
     this.#onChange = [];
     for (const resolve of waiting) resolve();
-    if (this.#session.state !== 'open') this.#holderQueries.clear();
-    const { error } = this.#session;
+    if (!this.#status.isOpen) this.#holderQueries.clear();
+    const { error } = this.#outage;
     if (error !== undefined) for (const end of this.#underWay) end(error);
   }
 
@@ -86,12 +87,35 @@ class Queries {
   }
 
   /**
+   * Returns the holders of a name, without locks that the server has granted to this session but
+   * that are not held here: such a lock may belong to the request that waits. The result is
+   * undefined if only such locks are held, or if the server does not answer in time.
+   * @param {string} name @param {number} milliseconds
+   */
+  async queryHolders(name, milliseconds) {
+    const holders = await this.#fetchHolders(name, milliseconds);
+    const others = holders?.filter((holder) => !this.#isOwnUnheld(holder));
+    return others?.length || !holders?.length ? others : undefined;
+  }
+
+  /**
+   * A lock of this client is not held here before its grant arrives, while its group is incomplete,
+   * and after its end.
+   * @param {Entry} entry
+   */
+  #isOwnUnheld({ clientId, ref, token }) {
+    const tracked = this.#requests.get(ref);
+    const isKnown = tracked?.token === token && tracked.state !== GRANTED_PARTIAL;
+    return clientId === this.#info.clientId && !isKnown;
+  }
+
+  /**
    * The result is undefined if the session is not open or the answer is late. Never rejects.
    * @param {string} name @param {number} milliseconds @returns {Promise<Entry[] | undefined>}
    */
-  async queryHolders(name, milliseconds) {
-    const { connection, state } = this.#session;
-    if (state !== 'open') return undefined;
+  async #fetchHolders(name, milliseconds) {
+    const { connection } = this.#calls;
+    if (!this.#status.isOpen) return undefined;
     const look = { asked: this.#clock.monotonic(), connection };
     const forget = () => this.#holderQueries.delete(look);
     this.#holderQueries.add(look);
@@ -105,7 +129,7 @@ class Queries {
   }
 
   get isServerSilent() {
-    const { connection } = this.#session;
+    const { connection } = this.#calls;
     const since = this.#clock.monotonic() - SILENT_MS;
     return [...this.#holderQueries].some(
       (look) => look.connection === connection && look.asked <= since,
@@ -119,12 +143,11 @@ class Queries {
 
   /** @param {string} [name] */
   async #query(name) {
-    const session = this.#session;
-    const end = this.#clock.monotonic() + session.ttl;
+    const end = this.#clock.monotonic() + this.#status.ttl;
     for (;;) {
-      if (session.error) throw session.error;
+      if (this.#outage.error) throw this.#outage.error;
       const { answer, connection, overtaken } = await this.#attempt(name, end);
-      if (session.error) throw session.error;
+      if (this.#outage.error) throw this.#outage.error;
       const rest = end - this.#clock.monotonic();
       if (answer) {
         try {
@@ -132,10 +155,10 @@ class Queries {
         } catch (error) {
           const isLate = this.#clock.monotonic() >= end;
           if (isLate || this.#isFinal(error)) throw error;
-          session.handleDisconnect(error, connection);
+          this.#handleDisconnect(error, connection);
         }
-      } else if (session.state !== 'open') {
-        await session.within(this.#nextChange(), rest);
+      } else if (!this.#status.isOpen) {
+        await this.#limit(this.#nextChange(), rest);
       }
     }
   }
@@ -145,24 +168,23 @@ class Queries {
    * @param {string | undefined} name @param {number} end the deadline @returns {Promise<Attempt>}
    */
   async #attempt(name, end) {
-    const session = this.#session;
     /** @type {Attempt} */
     const attempt = { connection: 0, overtaken: [] };
     /** @type {Unit | undefined} */
     let barrier;
     const reached = new Promise((/** @type {(_?: any) => void} */ resolve) => {
       barrier = this.#sendQueue.addBarrier((isDropped) => {
-        attempt.connection = session.connection;
-        if (!isDropped && session.state === 'open') attempt.answer = this.#send(name);
+        attempt.connection = this.#calls.connection;
+        if (!isDropped && this.#status.isOpen) attempt.answer = this.#send(name);
         resolve();
       });
     });
     const rest = () => end - this.#clock.monotonic();
     try {
-      await this.#within(reached, Math.min(session.ttl / BEHIND, rest()));
+      await this.#within(reached, Math.min(this.#status.ttl / BEHIND, rest()));
     } catch {
       if (barrier) attempt.overtaken = this.#sendQueue.moveToFront(barrier);
-      if (session.error) throw session.error;
+      if (this.#outage.error) throw this.#outage.error;
       await this.#within(reached, rest());
     }
     return attempt;
@@ -182,22 +204,21 @@ class Queries {
 
   /** @param {TrackedRequest} tracked */
   async #queryMark(tracked) {
-    const session = this.#session;
     const { name } = tracked.op;
     const marked = /** @type {NonNullable<Adapter['marked']>} */ (this.#adapter.marked);
     while (tracked.state === HELD) {
-      if (session.error) throw session.error;
-      if (session.state !== 'open') {
+      if (this.#outage.error) throw this.#outage.error;
+      if (!this.#status.isOpen) {
         await this.#nextChange();
         continue;
       }
-      const { connection } = session;
+      const { connection } = this.#calls;
       try {
-        return await this.#within(marked.call(this.#adapter, name), session.ttl / 3);
+        return await this.#within(marked.call(this.#adapter, name), this.#status.ttl / 3);
       } catch (error) {
         if (tracked.state !== HELD) break;
         if (this.#isFinal(error)) throw error;
-        session.handleDisconnect(error, connection);
+        this.#handleDisconnect(error, connection);
       }
     }
     return false;
@@ -205,13 +226,20 @@ class Queries {
 
   /** Whether a query would fail with this error on every connection. @param {unknown} error */
   #isFinal(error) {
-    const { error: refusal } = this.#session;
+    const { error: refusal } = this.#outage;
     const kind = this.#adapter.classify(error);
     return error === refusal || kind === 'fatal' || kind === 'misuse' || kind === 'refused';
   }
 
+  /** @template T @param {Promise<T>} promise @param {number} milliseconds */
+  #limit(promise, milliseconds) {
+    const late = () =>
+      this.#outage.timeoutError(`The server did not answer the query within ${milliseconds} ms`);
+    return within(this.#clock, promise, milliseconds, late);
+  }
+
   /**
-   * Like the session's `within`, but rejects also when the session closes or is refused.
+   * Like `#limit`, but rejects also when the session closes or is refused.
    * @template T @param {Promise<T>} answer @param {number} milliseconds @returns {Promise<T>}
    */
   async #within(answer, milliseconds) {
@@ -224,7 +252,7 @@ class Queries {
     });
     this.#underWay.add(end);
     try {
-      return await this.#session.within(ended, milliseconds);
+      return await this.#limit(ended, milliseconds);
     } finally {
       this.#underWay.delete(end);
     }

@@ -1,0 +1,110 @@
+'use strict';
+
+/** Knows why the server does not answer, and how long to pause between attempts to connect. */
+
+const { isOwnReason, unreachableError } = require('../errors.js');
+
+/** @import { Clock } from './clock.js' */
+/** @typedef {InstanceType<typeof import('./status.js').Status>} Status */
+
+// The pause between attempts to connect, in milliseconds, doubles from the first to the last value.
+const FIRST_RETRY = 50;
+const LAST_RETRY = 2000;
+/** The longest pause while the server refuses this client and there is no lease. */
+const LAST_REFUSED = 60_000;
+
+class Outage {
+  /** Why the server refuses this client. @type {unknown} */
+  refusal;
+  /** Why the session is closed. @type {unknown} */
+  closeReason;
+  #refusals = 0;
+  /** How many attempts in a row have not led to a session that was renewed. */
+  #attempts = 0;
+  /** How many attempts in a row to reconnect this session have failed. */
+  #retries = 0;
+  /** @type {unknown} */
+  #lastError;
+  #lastErrorAt = 0;
+  #clock;
+  #status;
+
+  /** @param {Clock} clock @param {Status} status */
+  constructor(clock, status) {
+    this.#clock = clock;
+    this.#status = status;
+  }
+
+  /** @param {unknown} error */
+  noteError(error) {
+    if (!isOwnReason(error)) return;
+    this.#lastError = error;
+    this.#lastErrorAt = this.#clock.monotonic();
+  }
+
+  /** Why the server does not answer; undefined if that is unknown. */
+  get reason() {
+    const age = this.#clock.monotonic() - this.#lastErrorAt;
+    const isRecent = age <= Math.max(this.#status.ttl, 2 * LAST_RETRY);
+    return this.refusal ?? (isRecent ? this.#lastError : undefined);
+  }
+
+  /** Why new requests fail at once; undefined if they do not. */
+  get error() {
+    return this.closeReason ?? this.refusal;
+  }
+
+  /** @param {string} what has not happened in time */
+  timeoutError(what) {
+    return unreachableError(what, this.reason);
+  }
+
+  endRefusal() {
+    this.refusal = undefined;
+    this.#refusals = 0;
+  }
+
+  noteOpened() {
+    this.#retries = 0;
+  }
+
+  noteRenewed() {
+    this.#attempts = this.#retries = 0;
+  }
+
+  /** Counts a lost session as an attempt; returns whether it was renewed before. */
+  noteLost() {
+    return this.#attempts++ === 0;
+  }
+
+  /** Milliseconds until the next attempt to open a session. */
+  nextOpenDelay() {
+    return this.#retryDelay(this.#attempts++);
+  }
+
+  /** Milliseconds until the next attempt to reconnect this session. */
+  nextReconnectDelay() {
+    return this.#retryDelay(this.#retries++);
+  }
+
+  /** Milliseconds until an attempt that a user asks for. */
+  soonDelay() {
+    return this.#randomDelay(0, LAST_RETRY);
+  }
+
+  /** @param {number} failures how many attempts in a row have failed */
+  #retryDelay(failures) {
+    if (this.refusal === undefined) return this.#randomDelay(failures, LAST_RETRY);
+    const { hasLease, ttl } = this.#status;
+    const most = hasLease ? Math.max(ttl / 10, LAST_RETRY) : LAST_REFUSED;
+    return this.#randomDelay(this.#refusals++, most);
+  }
+
+  /** @param {number} failures @param {number} most milliseconds */
+  #randomDelay(failures, most) {
+    const milliseconds = Math.min(FIRST_RETRY * 2 ** failures, most);
+    return Math.min(milliseconds * (0.5 + this.#clock.random()), LAST_REFUSED);
+  }
+}
+
+module.exports = { Outage };
