@@ -4,6 +4,7 @@
 
 const assert = require('node:assert/strict');
 const { afterEach, before, beforeEach, describe, it } = require('node:test');
+const { setImmediate: turn } = require('node:timers/promises');
 const ts = require('typescript-oldest');
 const { openBucket } = require('../../lib/index.js');
 const nest = require('../../lib/nest.js');
@@ -140,20 +141,17 @@ for (const [kind, compilerOptions] of Object.entries(KINDS)) {
 
     it('@Elected leads until the shutdown, which awaits the term and closes the bucket', async () => {
       const leading = deferred();
-      let hasEnded = false;
       jobs.steps.lead = async (leader) => {
         leading.resolve();
         await new Promise((resolve) => leader.signal.addEventListener('abort', resolve));
-        await undefined;
-        hasEnded = true;
-        return 'ended';
+        for (let i = 0; i < 10; i++) await turn();
+        return leader.held;
       };
       const [leads, waits] = [jobs.lead(), jobs.lead()];
       await leading.promise;
       const next = other.locks.elect('leader', () => 'took over');
       await app.close();
-      assert.equal(hasEnded, true);
-      assert.deepEqual(await Promise.all([leads, waits, next]), ['ended', undefined, 'took over']);
+      assert.deepEqual(await Promise.all([leads, waits, next]), [true, undefined, 'took over']);
       await assert.rejects(
         bucket.locks.request('a', () => {}),
         { name: 'InvalidStateError' },
@@ -220,6 +218,29 @@ describe('web-locks/nest', () => {
     jobs.steps.report = () => 'reported';
     assert.equal(await jobs.report(), 'reported');
     await apps[1].close();
+  });
+
+  it('takes the application that runs while another one shuts down', async () => {
+    const jobs = new (compile({ experimentalDecorators: true }))();
+    const [leading, stopping, ended] = [deferred(), deferred(), deferred()];
+    jobs.steps.lead = ({ signal }) => {
+      signal.addEventListener('abort', stopping.resolve);
+      leading.resolve();
+      return ended.promise;
+    };
+    jobs.steps.pay = () => {};
+    const first = await start(LocksModule.forRoot(openBucket('first')));
+    const leads = jobs.lead();
+    await leading.promise;
+    const closing = first.close();
+    await stopping.promise;
+    assert.deepEqual(await jobs.pay('7'), ['7', 'order 7', true]);
+    const second = await start(LocksModule.forRoot(openBucket('second')));
+    assert.deepEqual(await jobs.pay('7'), ['7', 'order 7', true]);
+    ended.resolve('ended');
+    assert.equal(await leads, 'ended');
+    await closing;
+    await second.close();
   });
 
   it('refuses what is no lock manager, no bucket, no name and no method', async () => {
