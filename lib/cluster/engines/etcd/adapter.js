@@ -24,9 +24,10 @@
 
 const { clearTimeout, setTimeout, unref } = require('../../../platform/intrinsics.js');
 const { NO_EVENTS } = require('../../adapter.js');
-const { classify, deadError, firstError, isClosed, noEpochError } = require('./errors.js');
+const { Links } = require('../links.js');
+const { classify, deadError, staleError } = require('../errors.js');
+const { firstError, isClosed, noEpochError, noWatchError } = require('./errors.js');
 const { isCompacted, newLeaderError, newWatchError } = require('./errors.js');
-const { noWatchError, staleError } = require('./errors.js');
 const { Gateway } = require('./gateway.js');
 const { Keys, NONE, allWith, base64, base64Json, existsCondition } = require('./keys.js');
 const { leaseKey, range, textOf, valueOf } = require('./keys.js');
@@ -88,14 +89,10 @@ class EtcdAdapter {
   #steps;
   /** The session that `open` started last. @type {Own | undefined} */
   #own;
-  /** @type {Link | undefined} */
-  #link;
-  /** The connection that is being made. @type {Link | undefined} */
-  #newLink;
+  /** @type {InstanceType<typeof Links<Link>>} */
+  #links = new Links();
   /** The latest watches. @type {InstanceType<typeof Streams> | undefined} */
   #streams;
-  /** Counts calls of `open`, `hello` and `dispose`; only the latest one takes effect. */
-  #generation = 0;
   /** Connections that close a session. @type {Set<Link>} */
   #closing = new Set();
 
@@ -110,7 +107,7 @@ class EtcdAdapter {
   /** @param {SessionInfo} info @param {number} ttl @param {Seen} seen */
   async open(info, ttl, seen = NOTHING_SEEN) {
     const link = this.#makeLink();
-    const generation = this.#generation;
+    const { generation } = this.#links;
     try {
       const lease = await this.#firstCall(ttl, link);
       const own = this.#newSession(String(lease.ID), Number(lease.TTL) * 1_000, info);
@@ -129,7 +126,7 @@ class EtcdAdapter {
   /** @param {Seen} seen */
   async hello(seen = NOTHING_SEEN) {
     const link = this.#makeLink();
-    const generation = this.#generation;
+    const { generation } = this.#links;
     const own = this.#requireSession();
     try {
       await this.#writeSessionAgain(own, seen, link);
@@ -211,7 +208,7 @@ class EtcdAdapter {
 
   /** @param {string} session @param {Seen} seen */
   async extend(session, seen) {
-    const link = this.#newLink ?? this.#makeLink();
+    const link = this.#links.next ?? this.#makeLink();
     const { header: kept, TTL } = await link.call('lease/keepalive', { ID: session });
     if (!(Number(TTL) > 0)) throw deadError();
     const key = { key: base64(this.#keys.session(leaseKey(session))), count_only: true };
@@ -344,8 +341,8 @@ class EtcdAdapter {
   }
 
   #connection() {
-    if (!this.#link) throw staleError();
-    return this.#link;
+    if (!this.#links.current) throw staleError();
+    return this.#links.current;
   }
 
   /** @param {Own} own */
@@ -355,35 +352,27 @@ class EtcdAdapter {
 
   /** Drops the connection, even one that is still being made, and stops its watches. */
   #dropLinks() {
-    this.#link?.drop();
-    this.#link = undefined;
-    this.#newLink?.drop();
-    this.#newLink = undefined;
+    const generation = this.#links.begin();
     this.#streams?.stop(staleError());
-    this.#generation++;
+    return generation;
   }
 
   #makeLink() {
-    this.#dropLinks();
-    const link = this.#gateway.connect();
-    this.#newLink = link;
-    return link;
+    const generation = this.#dropLinks();
+    return this.#links.prepare(generation, this.#gateway.connect());
   }
 
   /** @param {number} generation @param {Link} link @param {Own} own */
   #useLink(generation, link, own) {
-    if (generation !== this.#generation) throw staleError();
     link.throwIfDropped();
-    this.#newLink = undefined;
-    this.#link = link;
+    this.#links.use(generation, link);
     this.#own = own;
     own.streams?.follow();
   }
 
   /** @param {Link} link @param {unknown} error */
   #handleDisconnect(link, error) {
-    if (link !== this.#link) return;
-    this.#link = undefined;
+    if (!this.#links.lose(link)) return;
     link.drop();
     this.#own?.streams?.stop(error);
     this.events.down(error);

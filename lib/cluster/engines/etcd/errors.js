@@ -1,30 +1,9 @@
 'use strict';
 
-/** The errors of the etcd adapter, with codes and advice, and their meanings for the session. */
+/** The errors of the etcd adapter, with codes and advice. */
 
 const { plainError } = require('../../../platform/errors.js');
-const { isLocal, isOfTls } = require('../../errors.js');
-
-/** @import { Meaning } from '../../adapter.js' */
-
-/** An error without an entry is `local` or `retry`. @type {Record<string, Meaning>} */
-const MEANING = {
-  ERR_WEB_LOCKS_SESSION_DEAD: 'dead',
-  ERR_WEB_LOCKS_RIGHTS: 'fatal',
-  ERR_WEB_LOCKS_SERVER: 'fatal',
-  ERR_WEB_LOCKS_BUCKET: 'fatal',
-  ERR_WEB_LOCKS_REFUSED: 'refused',
-  ERR_WEB_LOCKS_TOO_LARGE: 'refused',
-  ERR_WEB_LOCKS_TOO_MANY: 'refused',
-};
-
-/** @param {any} error @returns {Meaning} */
-const classify = (error) => MEANING[error?.code] ?? (isLocal(error) ? 'local' : 'retry');
-
-const deadError = () =>
-  plainError('The session expired on the server.', 'ERR_WEB_LOCKS_SESSION_DEAD');
-
-const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOCKS_STALE');
+const { isOfTls } = require('../../errors.js');
 
 const newLeaderError = () =>
   plainError('etcd elected a new leader. web-locks repeats the request.', UNREACHABLE);
@@ -251,8 +230,6 @@ function refusedError(endpoint, refusal) {
 
 module.exports = {
   bucketError,
-  classify,
-  deadError,
   firstError,
   isClosed,
   isCompacted,
@@ -266,6 +243,5 @@ module.exports = {
   notEtcdError,
   refusalOf,
   refusedError,
-  staleError,
   unreachableError,
 };

@@ -16,9 +16,9 @@ const {
   notEtcdError,
   refusalOf,
   refusedError,
-  staleError,
   unreachableError,
 } = require('./errors.js');
+const { staleError } = require('../errors.js');
 const { renewConnections, send } = require('./transport.js');
 const { base64 } = require('./keys.js');
 const { version } = require('../../../../package.json');

@@ -11,7 +11,8 @@
 const { now } = require('../../../platform/intrinsics.js');
 const { ENDED, NOT_MARKED, PASSED, UNAVAILABLE } = require('../../adapter.js');
 const { failed, otherLimit } = require('../../adapter.js');
-const { classify, deadError, isCompacted, longNameError, staleError } = require('./errors.js');
+const { classify, deadError, staleError } = require('../errors.js');
+const { isCompacted, longNameError } = require('./errors.js');
 const { allWith, base64, base64Json, doneLease, valueOf } = require('./keys.js');
 const { isPassing, isRequest, takeNextPart, setterOf } = require('./plan.js');
 const { markValue } = require('./query.js');

@@ -75,7 +75,7 @@ function send(url, { method, headers, body, signal }) {
       current = response;
       if (!hasVisibleEnd(response)) {
         response.destroy();
-        reject(plainError('the response has no length', 'NO_LENGTH'));
+        reject(plainError('the response has neither a Content-Length nor chunks', 'NO_LENGTH'));
         return;
       }
       const status = Number(response.statusCode);

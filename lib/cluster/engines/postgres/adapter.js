@@ -11,19 +11,18 @@ const { createHash, randomBytes } = require('node:crypto');
 const { NO_EVENTS, busy } = require('../../adapter.js');
 const { DEAD, STALE, answerOf, emitHint } = require('../wire.js');
 const SCRIPT = require('./postgres.sql.js');
+const { Links } = require('../links.js');
+const { classify, deadError, staleError } = require('../errors.js');
 const { rowInTransaction, sourceOf } = require('./clients.js');
 const { PostgresLink, waitForDisk } = require('./link.js');
 const { argumentError, describe } = require('../../../platform/errors.js');
 const {
-  classify,
-  deadError,
   explain,
   guardedError,
   lacksTables,
   noTablesError,
   oldSnapshotError,
   schemaError,
-  staleError,
 } = require('./errors.js');
 
 /** @import { Adapter, Op, Seen, SessionInfo } from '../../adapter.js' */
@@ -103,10 +102,8 @@ class PostgresAdapter {
   #bucket;
   /** The keys of recently used names. @type {Map<string, Buffer>} */
   #keys = new Map();
-  /** @type {Link | undefined} */
-  #link;
-  /** The connection that is being made. @type {Link | undefined} */
-  #newLink;
+  /** @type {InstanceType<typeof Links<Link>>} */
+  #links = new Links();
   #source;
   /** The current connection's statements. @type {ReturnType<typeof statementsOf>} */
   #statements = statementsOf('', '', 0);
@@ -118,8 +115,6 @@ class PostgresAdapter {
   #idleAt = -1;
   /** The refs of thefts that a renewal listed; the next one confirms them. @type {number[]} */
   #knownThefts = [];
-  /** Counts calls of `open`, `hello` and `dispose`; only the latest one takes effect. */
-  #generation = 0;
 
   /**
    * @param {string} bucket @param {{ pool?: Pool, sql?: Sql, listen?: Pool | Sql, schema?: string,
@@ -274,7 +269,7 @@ class PostgresAdapter {
     const link = this.#current();
     const { renew } = this.#statements;
     const asked = this.#requestSteps;
-    const generation = this.#generation;
+    const { generation } = this.#links;
     if (asked === this.#idleAt) link.unlisten();
     const row = await link.row(renew, [life, token, `{${this.#knownThefts}}`]);
     const [alive, refs, tokens, nextExpiryIn, grantsIn, its, step, thefts] = row;
@@ -284,7 +279,7 @@ class PostgresAdapter {
     /** @type {[string, string][]} */
     const byRef = Object.entries(JSON.parse(thefts ?? '{}'));
     const stolen = new Map(byRef.map(([ref, thief]) => [Number(ref), thief]));
-    if (generation === this.#generation) this.#knownThefts = [...stolen.keys()];
+    if (this.#links.isLatest(generation)) this.#knownThefts = [...stolen.keys()];
     return {
       alive: alive === 't',
       mine,
@@ -401,26 +396,17 @@ class PostgresAdapter {
   #dropLinks() {
     // The answer to the last renewal may be lost, and the session may not know the thefts in it.
     this.#knownThefts = [];
-    this.#link?.drop();
-    this.#link = undefined;
-    this.#newLink?.drop();
-    this.#newLink = undefined;
     this.#source.cancel();
-    return ++this.#generation;
+    return this.#links.begin();
   }
 
   /** @param {number} generation @param {string} session @param {number} time limit in ms */
   async #makeLink(generation, session, time) {
     const link = new PostgresLink(await this.#source.take(time), session, this.#schema);
-    if (generation !== this.#generation) {
-      link.drop();
-      throw staleError();
-    }
-    this.#newLink = link;
     link.onNotification = (payload) => {
-      if (generation === this.#generation) emitHint(this.events, payload);
+      if (this.#links.isLatest(generation)) emitHint(this.events, payload);
     };
-    return link;
+    return this.#links.prepare(generation, link);
   }
 
   /**
@@ -428,28 +414,25 @@ class PostgresAdapter {
    * @param {number} number @param {number} ttl
    */
   #useLink(generation, link, session, number, ttl) {
-    if (generation !== this.#generation) throw staleError();
-    this.#newLink = undefined;
-    this.#link = link;
+    this.#links.use(generation, link);
     this.#session = session;
     this.#statements = statementsOf(this.#schema, session, number);
     this.#idleAt = -1;
     this.#ttl = ttl;
     link.onDown = (error) => {
-      if (generation !== this.#generation) return;
-      this.#link = undefined;
-      this.events.down(error);
+      if (this.#links.lose(link)) this.events.down(error);
     };
   }
 
   #current() {
-    if (!this.#link) throw explain(new Error('there is no connection to PostgreSQL'), this.#schema);
-    return this.#link;
+    if (!this.#links.current)
+      throw explain(new Error('there is no connection to PostgreSQL'), this.#schema);
+    return this.#links.current;
   }
 
   /** Runs a SELECT without values over any connection. @param {string} statement */
   async #overAnyClient(statement) {
-    return this.#link ? this.#link.run(statement) : this.#overPool(statement);
+    return this.#links.current ? this.#links.current.run(statement) : this.#overPool(statement);
   }
 
   /**
@@ -473,11 +456,11 @@ class PostgresAdapter {
    * @param {string} statement
    */
   async #runUntilDone(statement) {
-    const link = this.#link;
+    const link = this.#links.current;
     try {
       if (link) return await link.run(statement);
     } catch (error) {
-      if (link === this.#link) throw error;
+      if (link === this.#links.current) throw error;
     }
     return this.#overPool(statement, `SELECT ${this.#schema}.awake('', 0)`);
   }

@@ -2,32 +2,12 @@
 
 /** The errors of the PostgreSQL adapter, with codes and advice, and their meanings. */
 
+const { meaningOf } = require('../errors.js');
 const { isLocal, isOfTls } = require('../../errors.js');
 const { capitalize, plainError, quote, withCode } = require('../../../platform/errors.js');
 const { describeLock } = require('../../../platform/names.js');
 
-/** Another attempt may succeed, maybe at another server. */
-const RETRY = 'retry';
-/** A user or an administrator has to change something. */
-const FATAL = 'fatal';
-/** No attempt of this program can succeed. */
-const MISUSE = 'misuse';
-const DEAD = 'dead';
-
 const NO_TABLES = 'ERR_WEB_LOCKS_NO_TABLES';
-
-/** The meaning of each code. @type {Record<string, 'dead' | 'retry' | 'fatal' | 'misuse'>} */
-const MEANING = {
-  ERR_WEB_LOCKS_SESSION_DEAD: DEAD,
-  [NO_TABLES]: DEAD,
-  ERR_WEB_LOCKS_NO_NOTIFY: FATAL,
-  ERR_WEB_LOCKS_RIGHTS: FATAL,
-  ERR_WEB_LOCKS_DATABASE: FATAL,
-  ERR_WEB_LOCKS_SCHEMA: FATAL,
-  ERR_WEB_LOCKS_ISOLATION: FATAL,
-  ERR_WEB_LOCKS_POOL_ENDED: MISUSE,
-  ERR_WEB_LOCKS_SERVER: FATAL,
-};
 
 /**
  * SQLSTATEs of errors that go away by themselves or with a new connection: the connection ended or
@@ -44,20 +24,15 @@ const isOfServer = (error) => typeof error?.severity === 'string';
 
 /** @param {any} error of this file @returns {import('../../adapter.js').Meaning} */
 function classify(error) {
-  const known = MEANING[error?.code];
+  const known = meaningOf(error);
   if (known) return known;
   const cause = error?.cause;
   if (isOfServer(cause)) {
     const isPassing = PASSING.test(cause.code) || OTHER_PLAN.test(cause.message);
-    return isPassing ? RETRY : 'refused';
+    return isPassing ? 'retry' : 'refused';
   }
-  return isLocal(cause ?? error) ? 'local' : RETRY;
+  return isLocal(cause ?? error) ? 'local' : 'retry';
 }
-
-const deadError = () =>
-  plainError('The session expired on the server.', 'ERR_WEB_LOCKS_SESSION_DEAD');
-
-const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOCKS_STALE');
 
 const POOLER =
   'a pooler such as pgbouncer, in transaction or statement mode, is between web-locks and ' +
@@ -278,7 +253,6 @@ function explain(error, schema) {
 
 module.exports = {
   classify,
-  deadError,
   endedPoolError,
   examinedError,
   exhaustedError,
@@ -292,6 +266,5 @@ module.exports = {
   oldSnapshotError,
   schemaError,
   smallPoolError,
-  staleError,
   standbyError,
 };

@@ -94,7 +94,7 @@ const textsOf = (row) => Object.values(row).map((value) => (value === null ? nul
 /** Resolves when the socket is connected. @param {net.Socket} socket */
 const connected = (socket) =>
   new Promise((resolve, reject) => {
-    // postgres.js listens for later errors.
+    // Later errors reach the listeners that postgres.js adds; `reject` then does nothing.
     socket.once('connect', resolve).on('error', reject);
     socket.once('close', () => reject(new Error('the connection ended')));
   });

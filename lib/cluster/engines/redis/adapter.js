@@ -14,11 +14,11 @@ const { performance } = require('node:perf_hooks');
 
 const { ENDED, NO_EVENTS, failed } = require('../../adapter.js');
 const { DEAD, EARLY, STALE, answerOf, emitHint } = require('../wire.js');
+const { Links } = require('../links.js');
+const { classify, deadError, staleError } = require('../errors.js');
 const { RedisLink, describeClient, keyPrefixOf, kindOf } = require('./link.js');
 const {
   bucketError,
-  classify,
-  deadError,
   noEchoError,
   earlyError,
   evictionError,
@@ -26,7 +26,6 @@ const {
   failedError,
   noRunIdError,
   oldServerError,
-  staleError,
   strictError,
 } = require('./errors.js');
 const SCRIPT = require('./redis.lua.js');
@@ -97,10 +96,8 @@ class RedisAdapter {
    * because other shards may have executed their parts, or with a cluster client, which retries.
    */
   #isCertain;
-  /** @type {Link | undefined} */
-  #link;
-  /** The connection that is being made. @type {Link | undefined} */
-  #newLink;
+  /** @type {InstanceType<typeof Links<Link>>} */
+  #links = new Links();
   /** Connections that serve a single call, and their generations. @type {Map<Link, number>} */
   #singleCallLinks = new Map();
   /** The number of the connection in the session, by shard. @type {string[]} */
@@ -132,8 +129,6 @@ class RedisAdapter {
   #recorded;
   /** The greatest token that each shard has granted to us; each shard has tokens of its own. */
   #tokens;
-  /** Grows with each attempt to connect, and `dispose`. Only the latest attempt takes effect. */
-  #generation = 0;
   #isDisposed = false;
   /**
    * The number of the last echo that was published, the time of the reply to its renewal, and the
@@ -308,8 +303,8 @@ class RedisAdapter {
   }
 
   /**
-   * If some shards have not executed the last step, the session sends its operations again in
-   * `next`. Before that, the shards that have executed the last step repeat their answers (R1).
+   * If the last step reached only some shards, `next` contains its operations again. Before `next`,
+   * the last step is sent once more to the shards that executed it, to get their answers (R1).
    * @param {SentStep} next
    */
   async #finishLastStep(next) {
@@ -351,7 +346,7 @@ class RedisAdapter {
   async renew(seen) {
     this.#checkEcho();
     const echo = this.#echo + 1;
-    const generation = this.#generation;
+    const { generation } = this.#links;
     const thefts = [...this.#knownThefts].slice(0, MOST_TOLD);
     const replies = await this.#onEachShard(async (_, shard) => {
       const args = this.#ownArgumentsOf(shard, 'renew');
@@ -380,7 +375,7 @@ class RedisAdapter {
         }
       }
     }
-    if (generation === this.#generation)
+    if (this.#links.isLatest(generation))
       this.#knownThefts = new Set([...stolen.keys()].map(String));
     const life = replies.map((reply) => reply[3]).join(' ');
     return { alive: true, mine, stolen, nextExpiryIn, grantsIn, life, step: this.#lastDone };
@@ -392,7 +387,7 @@ class RedisAdapter {
 
   /** @param {{ session: string, needs: Needs }} ticket @param {Seen} seen */
   async extend({ session, needs }, seen) {
-    const link = this.#link ?? (await this.#openForCalls());
+    const link = this.#links.current ?? (await this.#openForCalls());
     const replies = await this.#onEachShard(async (prefix, shard) => {
       const args = this.#argumentsOf(prefix, 'extend', session, '0', needs);
       args.push(...this.#seenOf(seen, shard));
@@ -406,16 +401,12 @@ class RedisAdapter {
     const link = this.#makeLink(false);
     try {
       await link.open(new Map());
-      if (generation !== this.#generation) throw staleError();
+      this.#links.use(generation, link);
     } catch (error) {
       link.drop();
       throw explain(error);
     }
-    this.#newLink = undefined;
-    this.#link = link;
-    link.onDown = () => {
-      if (this.#link === link) this.#link = undefined;
-    };
+    link.onDown = () => this.#links.lose(link);
     return link;
   }
 
@@ -445,9 +436,9 @@ class RedisAdapter {
   #checkEcho() {
     const isLate = performance.now() - this.#echoed > Math.min(this.#ttl / 6, LATE_ECHO);
     if (!isLate || this.#echoes.every((echo) => echo >= this.#echo)) return;
-    const link = this.#link;
-    this.#link = undefined;
-    link?.drop();
+    const { current } = this.#links;
+    this.#links.current = undefined;
+    current?.drop();
     throw noEchoError();
   }
 
@@ -502,20 +493,16 @@ class RedisAdapter {
   #dropLinks() {
     // The answer to the last renewal may be lost, and the session may not know the thefts in it.
     this.#knownThefts.clear();
-    this.#link?.drop();
-    this.#link = undefined;
-    this.#newLink?.drop();
-    this.#newLink = undefined;
     // Calls of the last generation may continue; a cluster client could retry older ones for ever.
     for (const [link, generation] of this.#singleCallLinks)
-      if (generation < this.#generation) link.drop();
-    return ++this.#generation;
+      if (!this.#links.isLatest(generation)) link.drop();
+    return this.#links.begin();
   }
 
   /** @param {boolean} [hasMessages] */
   #makeLink(hasMessages) {
     const link = new RedisLink(this.#client, this.#kind, hasMessages);
-    this.#newLink = link;
+    this.#links.next = link;
     return link;
   }
 
@@ -528,7 +515,7 @@ class RedisAdapter {
       this.#prefixes.map((prefix, shard) => [
         `${prefix}:c:${session}`,
         (message) => {
-          if (generation === this.#generation) this.#handleMessage(message, shard);
+          if (this.#links.isLatest(generation)) this.#handleMessage(message, shard);
         },
       ]),
     );
@@ -573,9 +560,7 @@ class RedisAdapter {
    *   state
    */
   #useLink(generation, link, { session, numbers, ttl, needs, runs }) {
-    if (generation !== this.#generation) throw staleError();
-    this.#newLink = undefined;
-    this.#link = link;
+    this.#links.use(generation, link);
     this.#session = session;
     this.#numbers = numbers;
     this.#ttl = ttl;
@@ -584,9 +569,7 @@ class RedisAdapter {
     this.#heads = this.#prefixes.map((_, shard) => this.#ownArgumentsOf(shard, 'step'));
     this.#echoes = this.#prefixes.map(() => this.#echo);
     link.onDown = (error) => {
-      if (generation !== this.#generation) return;
-      this.#link = undefined;
-      this.events.down(error);
+      if (this.#links.lose(link)) this.events.down(error);
     };
   }
 
@@ -639,8 +622,9 @@ class RedisAdapter {
 
   /** @param {number} shard @param {string[]} args @returns {Promise<any>} for `checkReply` */
   #run(shard, args) {
-    if (!this.#link) throw explain(new Error('there is no connection to the Redis server'));
-    return run(this.#link, this.#prefixes[shard], args);
+    if (!this.#links.current)
+      throw explain(new Error('there is no connection to the Redis server'));
+    return run(this.#links.current, this.#prefixes[shard], args);
   }
 
   /**
@@ -648,7 +632,7 @@ class RedisAdapter {
    * @template T @param {(link: Link) => Promise<T>} work @returns {Promise<T>}
    */
   async #overAnyLink(work) {
-    const current = this.#link;
+    const { current } = this.#links;
     if (current) {
       try {
         return await work(current);
@@ -659,7 +643,7 @@ class RedisAdapter {
     // No attempt may begin after `dispose`, because nobody would end it.
     if (this.#isDisposed) throw staleError();
     const link = new RedisLink(this.#client, this.#kind);
-    this.#singleCallLinks.set(link, this.#generation);
+    this.#singleCallLinks.set(link, this.#links.generation);
     try {
       await link.open(new Map());
       return await work(link);

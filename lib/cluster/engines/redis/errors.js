@@ -1,36 +1,13 @@
 'use strict';
 
-/** The errors of the Redis adapter, with codes and advice, and their meanings for the session. */
+/** The errors of the Redis adapter, with codes and advice. */
 
 const { plainError } = require('../../../platform/errors.js');
 const { isLocal, isOfTls } = require('../../errors.js');
 
-/** @import { Meaning } from '../../adapter.js' */
-
-/** An error without an entry is `local` or `retry`. @type {Record<string, Meaning>} */
-const MEANING = {
-  ERR_WEB_LOCKS_SESSION_DEAD: 'dead',
-  ERR_WEB_LOCKS_RIGHTS: 'fatal',
-  ERR_WEB_LOCKS_SERVER: 'fatal',
-  ERR_WEB_LOCKS_EVICTION: 'fatal',
-  ERR_WEB_LOCKS_NO_RUN_ID: 'fatal',
-  ERR_WEB_LOCKS_STRICT: 'fatal',
-  ERR_WEB_LOCKS_BUCKET: 'fatal',
-  ERR_WEB_LOCKS_CLUSTER: 'misuse',
-  ERR_WEB_LOCKS_REDIS: 'refused',
-};
-
-/** @param {any} error @returns {Meaning} */
-const classify = (error) => MEANING[error?.code] ?? (isLocal(error) ? 'local' : 'retry');
-
-const deadError = () =>
-  plainError('The session expired on the server.', 'ERR_WEB_LOCKS_SESSION_DEAD');
-
-const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOCKS_STALE');
-
 const earlyError = () =>
   plainError(
-    'The server did not execute the previous step. web-locks repeats both steps.',
+    'The server has missed the previous call. web-locks repeats both calls.',
     'ERR_WEB_LOCKS_EARLY',
   );
 
@@ -203,8 +180,6 @@ function explainOfCluster(error, last) {
 
 module.exports = {
   bucketError,
-  classify,
-  deadError,
   noEchoError,
   earlyError,
   evictionError,
@@ -213,6 +188,5 @@ module.exports = {
   failedError,
   noRunIdError,
   oldServerError,
-  staleError,
   strictError,
 };

@@ -1,0 +1,48 @@
+'use strict';
+
+/** What the errors of all engines mean to a session, by code, and the two that every engine has. */
+
+const { plainError } = require('../../platform/errors.js');
+const { isLocal } = require('../errors.js');
+
+/** @import { Meaning } from '../adapter.js' */
+
+/** @type {Record<string, Meaning>} */
+const MEANINGS = {
+  ERR_WEB_LOCKS_NO_TABLES: 'dead',
+  ERR_WEB_LOCKS_SESSION_DEAD: 'dead',
+
+  // Somebody has to change something.
+  ERR_WEB_LOCKS_BUCKET: 'fatal',
+  ERR_WEB_LOCKS_DATABASE: 'fatal',
+  ERR_WEB_LOCKS_EVICTION: 'fatal',
+  ERR_WEB_LOCKS_ISOLATION: 'fatal',
+  ERR_WEB_LOCKS_NO_NOTIFY: 'fatal',
+  ERR_WEB_LOCKS_NO_RUN_ID: 'fatal',
+  ERR_WEB_LOCKS_RIGHTS: 'fatal',
+  ERR_WEB_LOCKS_SCHEMA: 'fatal',
+  ERR_WEB_LOCKS_SERVER: 'fatal',
+  ERR_WEB_LOCKS_STRICT: 'fatal',
+
+  // No attempt of this program can succeed.
+  ERR_WEB_LOCKS_CLUSTER: 'misuse',
+  ERR_WEB_LOCKS_POOL_ENDED: 'misuse',
+
+  ERR_WEB_LOCKS_REDIS: 'refused',
+  ERR_WEB_LOCKS_REFUSED: 'refused',
+  ERR_WEB_LOCKS_TOO_LARGE: 'refused',
+  ERR_WEB_LOCKS_TOO_MANY: 'refused',
+};
+
+/** The meaning of an error's code; undefined for other errors. @param {any} error */
+const meaningOf = (error) => /** @type {Meaning | undefined} */ (MEANINGS[error?.code]);
+
+/** @param {unknown} error @returns {Meaning} */
+const classify = (error) => meaningOf(error) ?? (isLocal(error) ? 'local' : 'retry');
+
+const deadError = () =>
+  plainError('The session expired on the server.', 'ERR_WEB_LOCKS_SESSION_DEAD');
+
+const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOCKS_STALE');
+
+module.exports = { classify, deadError, meaningOf, staleError };

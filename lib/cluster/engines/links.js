@@ -1,0 +1,61 @@
+'use strict';
+
+/**
+ * The connections of an adapter: the one in use, and the one that is being made. Each call of
+ * `open`, `hello` and `dispose` begins a generation, and only the latest generation takes effect.
+ */
+
+const { staleError } = require('./errors.js');
+
+/** @template {{ drop: () => void }} Link */
+class Links {
+  /** The connection in use. @type {Link | undefined} */
+  current;
+  /** The connection that is being made. @type {Link | undefined} */
+  next;
+  generation = 0;
+
+  /** Drops both connections, and returns the new generation. */
+  begin() {
+    const { current, next } = this;
+    this.current = this.next = undefined;
+    this.generation++;
+    current?.drop();
+    next?.drop();
+    return this.generation;
+  }
+
+  /** @param {number} generation */
+  isLatest(generation) {
+    return generation === this.generation;
+  }
+
+  /**
+   * Begins to make a connection, or drops it if its generation is over.
+   * @param {number} generation @param {Link} link
+   */
+  prepare(generation, link) {
+    if (!this.isLatest(generation)) {
+      link.drop();
+      throw staleError();
+    }
+    this.next = link;
+    return link;
+  }
+
+  /** @param {number} generation @param {Link} link that is ready */
+  use(generation, link) {
+    if (!this.isLatest(generation)) throw staleError();
+    this.next = undefined;
+    this.current = link;
+  }
+
+  /** Returns whether the connection was in use. @param {Link} link that has ended */
+  lose(link) {
+    if (link !== this.current) return false;
+    this.current = undefined;
+    return true;
+  }
+}
+
+module.exports = { Links };
