@@ -503,8 +503,8 @@ class HostBackend {
   }
 
   /**
-   * Describes the deadlock of a request that would block its thread to wait for a lock or request
-   * of the thread itself.
+   * Describes the deadlock of a thread that would block on itself: its request, and the lock or
+   * request of the same thread for which it would wait.
    * @param {Requester} request
    */
   #selfBlockingCycle(request) {

@@ -147,7 +147,7 @@ const JOB = {
   },
   verbose: {
     short: 'v',
-    help: 'report the holders while waiting, and when the lock is acquired',
+    help: 'say who holds the lock while waiting, and when the lock is acquired',
   },
   ...PLACE,
   ...HELP,

@@ -138,7 +138,7 @@ const OPTIONS = freeze({
     calls: ['once'],
   },
   label: {
-    does: 'names the purpose in details, errors and warnings',
+    does: 'says what the request is for, in details, errors and warnings',
     calls: ['request', 'several', ...SYNC, ...WAITS, ...OBJECTS],
     isForBackend: true,
   },

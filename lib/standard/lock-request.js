@@ -91,7 +91,7 @@ class LockRequest {
   // biome-ignore lint/suspicious/noThenProperty: a request is a thenable
   then;
 
-  // Few requests get own properties for the following fields: see `setDefaults`.
+  // Most requests only inherit the following fields from the prototype: see `setDefaults`.
 
   /** Makes the error of a failed request. @type {((request: any) => unknown) | undefined} */
   why;

@@ -37,7 +37,7 @@
 #include "../core/weblocks.h"
 
 /* The scopes that messages recommend if this one is not available. */
-#define WLH_CLUSTER "web-locks/postgres, web-locks/redis and web-locks/etcd"
+#define WLH_CLUSTER "web-locks/postgres, web-locks/redis or web-locks/etcd"
 
 #define WLH_STATUS_LIST(X)                                                                         \
   X(WLH_OK, "done")                                                                                \

@@ -50,7 +50,7 @@ class Outage {
   }
 
   /** Why new requests fail at once; undefined if they do not. */
-  get error() {
+  get rejection() {
     return this.closeReason ?? this.refusal;
   }
 

@@ -77,7 +77,7 @@ class Queries {
     this.#onChange = [];
     for (const resolve of waiting) resolve();
     if (!this.#status.isOpen) this.#holderQueries.clear();
-    const { error } = this.#outage;
+    const error = this.#outage.rejection;
     if (error !== undefined) for (const end of this.#underWay) end(error);
   }
 
@@ -145,9 +145,9 @@ class Queries {
   async #query(name) {
     const end = this.#clock.monotonic() + this.#status.ttl;
     for (;;) {
-      if (this.#outage.error) throw this.#outage.error;
+      if (this.#outage.rejection) throw this.#outage.rejection;
       const { answer, connection, overtaken } = await this.#attempt(name, end);
-      if (this.#outage.error) throw this.#outage.error;
+      if (this.#outage.rejection) throw this.#outage.rejection;
       const rest = end - this.#clock.monotonic();
       if (answer) {
         try {
@@ -184,13 +184,13 @@ class Queries {
       await this.#within(reached, Math.min(this.#status.ttl / BEHIND, rest()));
     } catch {
       if (barrier) attempt.overtaken = this.#sendQueue.moveToFront(barrier);
-      if (this.#outage.error) throw this.#outage.error;
+      if (this.#outage.rejection) throw this.#outage.rejection;
       await this.#within(reached, rest());
     }
     return attempt;
   }
 
-  /** Counts a rejection as handled: callers may handle it later. @param {string} [name] */
+  /** Marks a rejection as handled, because callers may handle it later. @param {string} [name] */
   #send(name) {
     const answer = this.#fetch(name);
     then(answer, undefined, () => {});
@@ -207,7 +207,7 @@ class Queries {
     const { name } = tracked.op;
     const marked = /** @type {NonNullable<Adapter['marked']>} */ (this.#adapter.marked);
     while (tracked.state === HELD) {
-      if (this.#outage.error) throw this.#outage.error;
+      if (this.#outage.rejection) throw this.#outage.rejection;
       if (!this.#status.isOpen) {
         await this.#nextChange();
         continue;
@@ -226,7 +226,7 @@ class Queries {
 
   /** Whether a query would fail with this error on every connection. @param {unknown} error */
   #isFinal(error) {
-    const { error: refusal } = this.#outage;
+    const refusal = this.#outage.rejection;
     const kind = this.#adapter.classify(error);
     return error === refusal || kind === 'fatal' || kind === 'misuse' || kind === 'refused';
   }

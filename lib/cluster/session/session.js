@@ -229,7 +229,7 @@ class Session {
 
   /** Why new requests fail at once; undefined if they do not. */
   get error() {
-    return this.#outage.error;
+    return this.#outage.rejection;
   }
 
   /**

@@ -30,7 +30,7 @@ const TRY = {
 };
 
 /**
- * `new Semaphore(permits)` is private to its object; `new Semaphore(name, { permits })` consists of
+ * `new Semaphore(permits)` is private to its object; `new Semaphore(name, { permits })` takes
  * shared locks of that name. A request is not overtaken by later ones that need fewer units.
  */
 class Semaphore {

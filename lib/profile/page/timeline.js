@@ -20,8 +20,9 @@ const ROW = 16;
 /** The whole time and the visible part of it, in microseconds. */
 const [begin, end] = boundsOf();
 let view = { from: begin, to: end };
-/** The drawing: bars with their rows, sorted by time, and the changes of the queue's length. */
+/** The bars that are drawn, with their rows, sorted by time. */
 let bars = [];
+/** The changes of the queue's length, and the greatest length. */
 let steps = [];
 let longest = 0;
 /** The bars of each request that is drawn, sorted by time. @type {Map<number, object[]>} */

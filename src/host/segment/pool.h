@@ -8,8 +8,8 @@
  * checked `nfree`: if no cell is free, the function notes damage and returns 0. */
 uint32_t wlh_pool_take(struct wlh_arena *arena);
 
-/* Makes a cell FREE, which commits its end. Its bytes after the first eight stay readable until the
- * next cell is taken. */
+/* Makes a cell FREE, which commits the end of what it held. All but the first eight bytes of that
+ * stay readable until the next cell is taken. */
 void wlh_pool_free(struct wlh_arena *arena, uint32_t cell);
 
 /* Adds a FREE cell to the free list. */

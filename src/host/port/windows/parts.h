@@ -126,8 +126,10 @@ void *wlh_port_map_file(HANDLE file, uint64_t size);
 
 /* ---- peers ---- */
 
-enum wlh_status wlh_port_open_peers(struct wlh_port *port, struct wlh_failure *failure);
-void wlh_port_close_peers(struct wlh_port *port);
+/* Maps the records of all members. */
+enum wlh_status wlh_port_join_peers(struct wlh_port *port, struct wlh_failure *failure);
+/* Unbinds this member, and wakes all others, so that they notice its end. */
+void wlh_port_leave_peers(struct wlh_port *port);
 
 /* Returns whether a connection has ended: the process has died, or is no longer that member. */
 bool wlh_port_is_over(const struct wlh_port *port, int descriptor);

@@ -223,7 +223,7 @@ enum wlh_status wlh_port_open(
   if (status == WLH_OK && !wlh_port_locks_work(port)) {
     status = wlh_port_fail_unsupported(failure, port->path, "byte-range locks do not work here");
   }
-  if (status == WLH_OK) status = wlh_port_open_peers(port, failure);
+  if (status == WLH_OK) status = wlh_port_join_peers(port, failure);
   if (status != WLH_OK) wlh_port_close(port);
   return status;
 }
@@ -279,7 +279,7 @@ void wlh_port_take_file_reports(struct wlh_port *port)
 void wlh_port_close(struct wlh_port *port)
 {
   /* The peers come first: members that watch us are woken, and check our byte until it is free. */
-  if (port->system) wlh_port_close_peers(port);
+  if (port->system) wlh_port_leave_peers(port);
   if (port->map) (void)UnmapViewOfFile(port->map);
   HANDLE file = wlh_port_handle(port->file);
   if (port->file >= 0) (void)SetHandleInformation(file, HANDLE_FLAG_PROTECT_FROM_CLOSE, 0);

@@ -64,7 +64,7 @@ static enum wlh_status map_peers(struct wlh_port *port, struct wlh_failure *fail
   return WLH_OK;
 }
 
-enum wlh_status wlh_port_open_peers(struct wlh_port *port, struct wlh_failure *failure)
+enum wlh_status wlh_port_join_peers(struct wlh_port *port, struct wlh_failure *failure)
 {
   enum wlh_status status = map_peers(port, failure);
   if (status != WLH_OK) return status;
@@ -234,7 +234,7 @@ bool wlh_port_accept(struct wlh_port *port, int *descriptor, bool *full)
   return false;
 }
 
-void wlh_port_close_peers(struct wlh_port *port)
+void wlh_port_leave_peers(struct wlh_port *port)
 {
   struct wlh_system *system = port->system;
   bool left = system->life == 0; /* We were not bound, or have left already. */
