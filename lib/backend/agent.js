@@ -272,9 +272,9 @@ class Agent {
   }
 
   /**
-   * The microtasks of a callback must run before the next callback is called. A tick that is queued
-   * in a microtask runs after all microtasks that are queued at that time, and the engine runs
-   * microtasks between two ticks.
+   * The microtasks of a callback must run before the next callback is called. So this function is
+   * called in a microtask: the tick that it queues runs after all microtasks, and Node.js runs the
+   * microtasks again before the next tick.
    */
   #queueTick = () => {
     nextTick(() => {

@@ -124,8 +124,8 @@ const NO_TAG = 2 ** 32 - 1;
  *   of their weights does not exceed the limit. A request that would fit does not overtake an
  *   earlier request that does not fit. A queue is ordered by priority, higher first, and among
  *   equals by age; only a thief takes a lock away. A backend without priorities rejects a request
- *   whose priority is not 0 with a NotSupportedError. The step that would make a request decides
- *   whether to refuse it, before anything changes.
+ *   whose priority is not 0 with a NotSupportedError. A refusal is decided in the same step that
+ *   would otherwise put the request into the queue, and changes nothing.
  * @property {(request: Requester) => void | Promise<void>} withdraw ends a request whose lock
  *   nobody has used: aborts it (section 4.3) if it is pending, releases its lock if it was granted
  *   meanwhile, and announces nothing about it. Does nothing if it has ended. Callers must ignore
@@ -175,7 +175,7 @@ const NO_TAG = 2 ** 32 - 1;
  *   request of this thread that are known at once, for errors. Required if `holders` is missing
  * @property {(request: Requester, milliseconds: number) => void} [wait] blocks the thread until a
  *   pending request is answered, or until this time is over
- * @property {boolean} [findsDeadlocks] whether it reads `inside`
+ * @property {boolean} [findsDeadlocks] whether it searches for deadlocks; only then does it read `inside`
  * @property {(lock: Requester) => void} [catchUp] applies the theft or loss of a granted lock that
  *   the thread does not know of yet: calls `stolen` or `lost`, and the loss is announced later.
  *   Without this member, the thread is notified of losses only in its event loop

@@ -8,7 +8,7 @@ const process = require('node:process');
 const {
   endProcessGroup,
   keepProcessGroup,
-  signalOfChild,
+  signalThatEndedChild,
   watchChild,
 } = require('./process-group.js');
 const { environment } = require('./environment.js');
@@ -94,7 +94,7 @@ async function waitForEnd(child, program) {
   try {
     const [status, signal] = await once(child, 'exit');
     if (signal) return { signal };
-    const unnamed = signalOfChild();
+    const unnamed = signalThatEndedChild();
     return { status: unnamed > 0 ? 128 + unnamed : status };
   } catch (error) {
     return reportNotStarted(error, program);

@@ -33,6 +33,6 @@ const watchChild = (child) => loadAddon()?.watchChild(child);
  * Returns the signal that ended the child on Linux, or 0. For a signal without a name (a real-time
  * signal), Node.js itself reports only the status 0. @returns {number}
  */
-const signalOfChild = () => loadAddon()?.signalOfChild() ?? 0;
+const signalThatEndedChild = () => loadAddon()?.signalOfChild() ?? 0;
 
-module.exports = { endProcessGroup, keepProcessGroup, signalOfChild, watchChild };
+module.exports = { endProcessGroup, keepProcessGroup, signalThatEndedChild, watchChild };

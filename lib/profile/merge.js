@@ -142,7 +142,7 @@ function offsetsOf(traces, parts) {
   return offsets;
 }
 
-/** The time of day, in milliseconds, at which the clock of a profile was 0. @param {Trace} trace */
+/** The `Date.now()` at which the clock of a profile was 0. @param {Trace} trace */
 const epochOf = ({ otherData: { began, zero = 0 } }) => (Date.parse(began) || 0) - zero;
 
 /**

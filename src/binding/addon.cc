@@ -172,7 +172,7 @@ napi_value call_watch_child(napi_env env, napi_callback_info info)
 
 napi_value call_signal_of_child(napi_env env, napi_callback_info)
 {
-  return answer(env, signal_of_child());
+  return answer(env, signal_that_ended_child());
 }
 
 #if defined(WLK_CHECKS)

@@ -151,7 +151,7 @@ void watch_child(int child)
   note_end_unreaped(); /* the child may have ended before the action was set */
 }
 
-int signal_of_child()
+int signal_that_ended_child()
 {
   return ended_by;
 }
@@ -165,7 +165,7 @@ void end_process_group() {}
 #if !defined(__linux__)
 void watch_child(int) {}
 
-int signal_of_child()
+int signal_that_ended_child()
 {
   return 0;
 }

@@ -20,7 +20,7 @@ void keep_process_group(bool ends_with_us);
 void watch_child(int child);
 
 /* Returns the signal that ended the watched child; 0 if the child ended otherwise or still runs. */
-int signal_of_child();
+int signal_that_ended_child();
 
 /* On Windows, ends all other processes of the group and waits for them. Elsewhere does nothing. */
 void end_process_group();

@@ -1,6 +1,6 @@
 'use strict';
 
-/** Connects the inputs of the page with the events of the server. */
+/** Draws the states that the server sends, filtered and sorted as the page's inputs say. */
 
 const { element, make, plural } = require('../../page/elements.js');
 const { drawAll, drawTimes, forgetMissing, idOf, makeHead } = require('./rows.js');

@@ -99,7 +99,8 @@ class Losses {
   }
 
   /**
-   * Fails each request that does not wait, a `ttl` after it was made.
+   * Fails the unanswered requests that may not wait, as those with `ifAvailable`, when a `ttl` has
+   * passed since each was made.
    * @param {number} now @returns {number} when the next one fails; Infinity for none
    */
   failUnanswered(now) {

@@ -439,7 +439,7 @@ class Session {
     this.#connection.openAgain(cause);
   }
 
-  /** Rejects `ready`, and fails each request that does not wait, a `ttl` after it was made. */
+  /** Rejects `ready`, and fails requests that may not wait, if a `ttl` has passed for them. */
   #failUnanswered() {
     const now = this.#now();
     const { by, isAwaited } = this.#readiness;

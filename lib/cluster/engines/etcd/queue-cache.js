@@ -55,7 +55,8 @@ class QueueCache {
   mine = new Map();
   slots = new Slots();
   /**
-   * The thief of each theft whose notice exists, by `ref`; '' for each unreported passed request.
+   * By `ref`: the thief of each stolen lock whose notice is still in etcd; '' for a request that
+   * has passed and was not reported yet.
    * @type {Map<number, string>}
    */
   thefts = new Map();

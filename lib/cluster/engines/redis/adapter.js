@@ -150,8 +150,8 @@ class RedisAdapter {
     if (typeof before !== 'string' || /[{}]/.test(before)) {
       const whose = prefix === undefined ? "The client's keyPrefix" : "'prefix'";
       throw argumentError(
-        `${whose} is ${describe(before)}; expected a string without { and }, which would move ` +
-          "keys to another slot of a cluster. Pass the option 'prefix' without them.",
+        `${whose} is ${describe(before)}; expected a string without { and }, because these ` +
+          "would move keys to another slot of a cluster. Pass such a string as 'prefix'.",
       );
     }
     if (!Number.isInteger(shards) || shards < 1 || shards > 64) {
@@ -493,7 +493,7 @@ class RedisAdapter {
   #dropLinks() {
     // The answer to the last renewal may be lost, and the session may not know the thefts in it.
     this.#knownThefts.clear();
-    // Calls of the last generation may continue; a cluster client could retry older ones for ever.
+    // Calls of the latest generation may continue. A cluster client could retry older ones for ever.
     for (const [link, generation] of this.#singleCallLinks)
       if (!this.#links.isLatest(generation)) link.drop();
     return this.#links.begin();

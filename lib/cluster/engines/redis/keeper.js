@@ -34,15 +34,22 @@ function clientPlanOf(client) {
   }
   const file = fileOfClass(Object.getPrototypeOf(client), /redis|valkey/i);
   const { options } = /** @type {any} */ (client);
-  return { kind, file, options: cloneableOptions(usedOptions(kind, options), UNUSED[kind]) };
+  return {
+    kind,
+    file,
+    options: cloneableOptions(withoutOwnFunctions(kind, options), UNUSED[kind]),
+  };
 }
 
-/** @param {ClientPlan['kind']} kind @param {any} options */
-function usedOptions(kind, options) {
+/**
+ * Drops functions that the client itself has made, because a thread cannot receive them.
+ * @param {ClientPlan['kind']} kind @param {any} options
+ */
+function withoutOwnFunctions(kind, options) {
   if (kind === 'ioredis') return options;
   const { reconnectStrategy, ...socket } = options?.socket ?? {};
   const used = { ...options, socket };
-  // A client makes this provider from its `username` and `password`; a thread cannot receive it.
+  // A client makes this provider from its `username` and `password`.
   const hasLogin = used.username !== undefined || used.password !== undefined;
   if (hasLogin) used.credentialsProvider = undefined;
   return used;

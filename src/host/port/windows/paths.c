@@ -167,8 +167,8 @@ static enum wlh_status check_directory(HANDLE handle, const char *path, struct w
     return wlh_fail(
         failure, WLH_UNSUPPORTED,
         "%s is on an unsupported file system; only local NTFS and ReFS are supported. On other "
-        "file systems, locks or shared memory can fail, or other users have access: " WLH_ELSEWHERE
-        ".",
+        "file systems, locks or shared memory can fail, or other users can have "
+        "access: " WLH_ELSEWHERE ".",
         path);
   }
   return wlh_port_check_access(handle, path, true, failure);
