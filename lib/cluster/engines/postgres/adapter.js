@@ -12,11 +12,12 @@ const { NO_EVENTS, busy } = require('../../adapter.js');
 const { DEAD, STALE, answerOf, emitHint } = require('../wire.js');
 const SCRIPT = require('./postgres.sql.js');
 const { Links } = require('../links.js');
-const { classify, deadError, staleError } = require('../errors.js');
+const { deadError, staleError } = require('../errors.js');
 const { rowInTransaction, sourceOf } = require('./clients.js');
 const { PostgresLink, waitForDisk } = require('./link.js');
 const { argumentError, describe } = require('../../../platform/errors.js');
 const {
+  classify,
   explain,
   guardedError,
   lacksTables,
@@ -339,16 +340,18 @@ class PostgresAdapter {
    */
   async query(name, which) {
     const held = which === 'held' ? 'AND token IS NOT NULL' : '';
-    const key = name === undefined ? '' : `AND key = ${literal(this.#keyOf(name))}`;
+    // With OFFSET, the server reads a queue by its key, and not all requests of some session.
+    const key = name === undefined ? '' : `WHERE key = ${literal(this.#keyOf(name))} OFFSET 0`;
     // A transaction that guards a lock keeps it held even after the lock's session has expired.
     const isGuarded =
-      'token IS NOT NULL AND EXISTS (SELECT FROM pg_stat_activity WHERE backend_xid = r.xmax)';
+      'token IS NOT NULL AND EXISTS (SELECT FROM pg_stat_activity WHERE backend_xid = locker)';
     const rows = await this.#overAnyClient(
       `SELECT r.ref, r.name, shared, token, label, lim, weight, priority, info,
         extract(epoch FROM coalesce(granted, clock_timestamp()) - asked)::float8 * 1000 AS waited,
         extract(epoch FROM clock_timestamp() - granted)::float8 * 1000 AS held
-      FROM ${this.#schema}.request r JOIN ${this.#schema}.session s ON s.id = r.session
-      WHERE bucket = ${literal(this.#bucket)} ${key} ${held}
+      FROM (SELECT *, xmax AS locker FROM ${this.#schema}.request ${key}) r
+        JOIN ${this.#schema}.session s ON s.id = r.session
+      WHERE bucket = ${literal(this.#bucket)} ${held}
         AND (expires > clock_timestamp() OR ${isGuarded})
       ORDER BY key, rank, ticket`,
     );
