@@ -33,7 +33,6 @@ const at = (port) => ({ endpoints: [`http://127.0.0.1:${port}`] });
 const adapterOf = ({ bucket = 'bucket', ...options } = {}) =>
   new EtcdAdapter(bucket, { endpoints: server.endpoints, ...options });
 /** A lease for which a test waits. */
-const SHORT = 2_000;
 const client = (options = {}, ttl = TTL, seen = undefined) =>
   clientOf(adapterOf(options), ttl, seen);
 
@@ -45,8 +44,8 @@ const left = async (session) =>
   (await server.call('lease/timetolive', { ID: session, keys: true })).keys?.length ?? 0;
 
 /** The key of a bucket's quarantine. */
-const quarantineOf = async (bucket) =>
-  (await server.call('kv/range', { key: base64(`web-locks/1/${keyPart(bucket)}/w/quarantine`) }))
+const quarantineOf = async (bucket, at = server) =>
+  (await at.call('kv/range', { key: base64(`web-locks/1/${keyPart(bucket)}/w/quarantine`) }))
     .kvs?.[0];
 
 const keyPart = (text) =>
@@ -817,7 +816,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
       const { endpoints, members } = own;
       const folder = path.join(members[0].folder, 'data');
       const copy = path.join(members[0].folder, 'copy');
-      const a = await client({ endpoints }, 5_000);
+      const a = await client({ endpoints }, 60_000);
       await own.stop('SIGTERM');
       execFileSync('cp', ['-a', folder, copy]);
       await own.start();
@@ -835,9 +834,9 @@ describe('etcd', { skip: lacks.etcd }, () => {
       fs.rmSync(folder, { recursive: true });
       if (isRestored) fs.renameSync(copy, folder);
       await own.start();
-      const b = await client({ endpoints }, SHORT);
+      const b = await client({ endpoints }, 60_000);
       await assert.rejects(a.hello(), { code: 'ERR_WEB_LOCKS_SESSION_DEAD' });
-      const next = await client({ endpoints }, SHORT, { life, token });
+      const next = await client({ endpoints }, 60_000, { life, token });
       assert.ok(next.grantsIn > 0);
       assert.ok((await next.renew()).grantsIn > 0);
       await rejectsWith(b.step([request(name)]), 'ERR_WEB_LOCKS_SESSION_DEAD');
@@ -849,6 +848,8 @@ describe('etcd', { skip: lacks.etcd }, () => {
         'queued',
         'queued',
       ]);
+      const { lease } = await quarantineOf('bucket', own);
+      await own.call('lease/revoke', { ID: lease });
       const event = await c.next();
       assert.equal(event.granted, thief.ref);
       assert.ok(event.token > token);
