@@ -57,7 +57,7 @@ export declare function Once(name: NameOfLock, options: OnceOptions): LockDecora
  */
 export declare function Elected(name: NameOfLock, options?: ElectOptions): LockDecorator;
 
-/** The lock of the decorated method that calls it; of an `@Elected` one, what is in its `Leader`. */
+/** The lock of the decorated method that calls it; of an `@Elected` one, its `Leader`. */
 export declare function currentLock(): Pick<Lock, 'name' | 'token' | 'signal' | 'held' | 'toJSON'>;
 
 /** The injection token of the lock manager: `@Inject(LOCKS) locks: LockManager`. */

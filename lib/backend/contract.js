@@ -175,7 +175,8 @@ const NO_TAG = 2 ** 32 - 1;
  *   request of this thread that are known at once, for errors. Required if `holders` is missing
  * @property {(request: Requester, milliseconds: number) => void} [wait] blocks the thread until a
  *   pending request is answered, or until this time is over
- * @property {boolean} [findsDeadlocks] whether it searches for deadlocks; only then does it read `inside`
+ * @property {boolean} [findsDeadlocks] whether it searches for deadlocks; only then it reads
+ *   `inside`
  * @property {(lock: Requester) => void} [catchUp] applies the theft or loss of a granted lock that
  *   the thread does not know of yet: calls `stolen` or `lost`, and the loss is announced later.
  *   Without this member, the thread is notified of losses only in its event loop

@@ -32,7 +32,7 @@ const at = (port) => ({ endpoints: [`http://127.0.0.1:${port}`] });
 
 const adapterOf = ({ bucket = 'bucket', ...options } = {}) =>
   new EtcdAdapter(bucket, { endpoints: server.endpoints, ...options });
-/** A lease for which a test waits. */
+
 const client = (options = {}, ttl = TTL, seen = undefined) =>
   clientOf(adapterOf(options), ttl, seen);
 

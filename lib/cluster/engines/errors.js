@@ -1,6 +1,6 @@
 'use strict';
 
-/** The meanings of engine errors for a session, by code, and the two errors that every engine has. */
+/** The meanings of engine errors for a session, by code, and two errors that every engine has. */
 
 const { plainError } = require('../../platform/errors.js');
 const { isLocal } = require('../errors.js');

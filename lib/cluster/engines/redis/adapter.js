@@ -493,7 +493,7 @@ class RedisAdapter {
   #dropLinks() {
     // The answer to the last renewal may be lost, and the session may not know the thefts in it.
     this.#knownThefts.clear();
-    // Calls of the latest generation may continue. A cluster client could retry older ones for ever.
+    // Calls of the latest generation may continue; a cluster client could retry older ones forever.
     for (const [link, generation] of this.#singleCallLinks)
       if (!this.#links.isLatest(generation)) link.drop();
     return this.#links.begin();

@@ -90,8 +90,8 @@ static int wake_up_oneself(struct wlh_port *port, uint32_t member)
     return 0;
   int error = errno;
   if (!wlh_port_is_bound(port, member)) return 0;
-  /* Another process may have bound its socket to the path before we read the inode, so the inode may
-   * be that of its socket. With 0, wlh_port_is_bound returns false, and we bind again. */
+  /* Another process may have bound its socket to the path before we read the inode: then the inode
+   * is that of its socket. With 0, wlh_port_is_bound returns false, and we bind again. */
   port->datagram_inode = 0;
   return error;
 }
