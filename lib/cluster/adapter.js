@@ -38,13 +38,13 @@
  * until all are granted.
  * R3. An operation that can never succeed fails alone. If the server refuses or misses a step, or
  * the step cannot be sent, the session halves the step until it has found the operation. A step was
- * missed if the `step` of a later renewal is smaller.
+ * missed if the `step` of a later renewal is smaller than its number.
  * R4. Names wait independently. If an operation would have to wait for something that only a user
  * can end, the server answers it with BUSY, and the session repeats it in a later step.
  * R5. Clients report the epoch (`life`) and the greatest token that they have seen. If the server
  * does not know this epoch or has not reached this token, another server has granted locks
  * meanwhile, and this server must begin a new epoch. It then enters a quarantine, and its tokens
- * leap ahead, because the greatest token may be one that no client has reported.
+ * leap ahead, because other clients may have got even greater tokens than the reported one.
  * R6. The lease ends by a clock that also counts while the machine sleeps and that nobody can set
  * (session/lease.js).
  */
@@ -67,10 +67,11 @@
  * are UNAVAILABLE.
  * @typedef {object} RequestOp
  * @property {'request' | 'ifAvailable' | 'steal' | 'pass' | 'passIfAvailable'} kind `steal` takes
- *   the name's locks from their holders and notifies their sessions (`stolen`). `pass` waits like
- *   `request`, and `passIfAvailable` does not wait, like `ifAvailable`; both must be exclusive and
- *   in no group. Instead of being granted, a request that passes ends without a lock or a token,
- *   and the same step processes the requests after it
+ *   the name's locks from their holders and notifies their sessions (`stolen`). `pass` and
+ *   `passIfAvailable` are requests that pass: when such a request could be granted, it ends without
+ *   a lock or a token, and the same step processes the requests after it. Otherwise `pass` waits,
+ *   like `request`, and `passIfAvailable` is UNAVAILABLE, like `ifAvailable`. Both must be
+ *   exclusive and in no group
  * @property {number} ref 1 to 2^53 - 1; grows with each request, in all sessions of its manager
  * @property {string} name @property {LockMode} mode
  * @property {number} limit of a shared request: the name's units, 1 to 2^31 - 1; otherwise 0
@@ -93,12 +94,24 @@
 /** @typedef {RequestOp | EndOp} Op */
 
 /**
- * The result of an operation. Requests: GRANTED; PASSED (a request that passes has ended at once);
- * QUEUED (a `request`, a `pass`, or a `steal` in a quarantine); UNAVAILABLE (a request that does
- * not wait); OTHER_LIMIT (the name has the limit `limit`); QUEUE_FULL; FAILED (nothing was changed,
- * for the reason `error`). Ends: ENDED; NOT_MARKED (an end with `keep` whose lock was not held; if
- * the step is repeated and has already set the mark, the answer is ENDED). Thefts and ends: BUSY
- * (nothing was changed, because a user's transaction, which `error` may name, guards the lock).
+ * The result of an operation. The answer to a request is one of these:
+ *
+ * - GRANTED
+ * - PASSED: a request that passes has ended at once
+ * - QUEUED: a `request`, a `pass`, or (in a quarantine) a `steal` waits
+ * - UNAVAILABLE: a request that must not wait was not granted
+ * - OTHER_LIMIT: the name has another limit, which is in `limit`
+ * - QUEUE_FULL: see `maxPending`
+ * - FAILED: nothing was changed, for the reason `error`
+ *
+ * The answer to an end is one of these:
+ *
+ * - ENDED
+ * - NOT_MARKED: an end with `keep` set no mark, because its lock was not held. If the step is
+ *   repeated and has already set the mark, the answer is ENDED
+ *
+ * A theft or an end can also get BUSY: nothing was changed, because a user's transaction guards the
+ * lock. `error` may name that transaction.
  * @typedef {{ code: Code, token: bigint, limit: number, error: unknown }} Answer
  * @typedef {'granted' | 'passed' | 'queued' | 'unavailable' | 'otherLimit' | 'queueFull' | 'failed'
  *   | 'ended' | 'notMarked' | 'busy'} Code
@@ -184,13 +197,16 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  */
 
 /**
- * The meaning of a rejection; docs/ADAPTERS.md ("Errors") says what the session does then. `dead`:
- * the session does not exist, and this call has done nothing (if the call may have done something,
- * the adapter must use `retry`, and reject the next `hello` with `dead`). `retry`: another attempt
- * over a new connection may succeed. `fatal`: the server does not serve this client until somebody
- * changes something. `refused`: the server works, but will never execute this call. `local`: the
- * call failed in this process before anything was sent. `misuse`: the call failed in this process,
- * and every further attempt will fail too.
+ * The meaning of a rejection. docs/ADAPTERS.md ("Errors") says what the session does then.
+ *
+ * - `dead`: the session does not exist, and this call has done nothing. (If the call may have done
+ *   something, the adapter must use `retry`, and reject the next `hello` with `dead`.)
+ * - `retry`: another attempt over a new connection may succeed
+ * - `fatal`: the server does not serve this client until somebody changes something
+ * - `refused`: the server works, but will never execute this call
+ * - `local`: the call failed in this process before anything was sent
+ * - `misuse`: the call failed in this process, and every further attempt will fail too
+ *
  * @typedef {'dead' | 'retry' | 'fatal' | 'refused' | 'local' | 'misuse'} Meaning
  */
 
@@ -198,9 +214,9 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * Connects one manager to an engine. Its methods must not throw; their promises may reject with
  * anything that `classify` understands. The session gives up a call that is not answered in time,
  * and calls `hello` or `open`. All calls but `open`, `close`, `query`, `extend` and `dispose`
- * concern the session that `open` returned last. At most `can.window` steps, one `renew` and one
- * `sweep` are under way, and any number of `marked` and `query`, in any order. An adapter must
- * never keep the event loop alive.
+ * concern the session that `open` returned last. Calls may overlap: at any time, up to `can.window`
+ * steps, one `renew`, one `sweep`, and any number of `marked` and `query` may be unanswered. An
+ * adapter must never keep the event loop alive.
  *
  * @typedef {object} Adapter
  * @property {string} id equal for adapters that manage the same locks (server, bucket); it need not

@@ -5,9 +5,11 @@
  * then answers. Answers come one at a time, and all microtasks run between them, since each answer
  * is a task of its own in § 4.4 "process the lock request queue"
  * (https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue). If user code
- * throws, the remaining events are still announced. If a loss arrives outside of calls from user
- * code, a promise is rejected in a microtask: then its error gets the stack frames of the functions
- * that await the promise. Later events wait for this microtask.
+ * throws, the remaining events are still announced.
+ *
+ * If a loss arrives in the event loop (not in a call from user code), the user's promise is rejected
+ * in a microtask. Then the stack of the error contains the functions that await the promise. The
+ * events after such a loss are announced only after this microtask.
  */
 
 const { nextTick, report, callInMicrotask } = require('../platform/intrinsics.js');
@@ -23,9 +25,9 @@ class Announcements {
   #answers = [];
   #isAnnouncing = false;
   #ticking = false;
-  /** Whether later events wait for the microtask of losses. */
+  /** Whether changes and answers wait until the promises of lost locks are rejected. */
   #isLosing = false;
-  /** Counts the microtasks of losses; only the latest one continues. */
+  /** The number of the latest microtask of `#continueAfterLosses`; earlier ones do nothing. */
   #waits = 0;
 
   /** @param {Requester} lock */
@@ -87,7 +89,7 @@ class Announcements {
 
   /**
    * Announces the first thing and removes it. If that overflows the stack in a call from user code,
-   * the thing stays in the list for the event loop.
+   * the thing stays in the list, and the event loop announces it.
    * @template T @param {T[]} things @param {boolean} isInEventLoop
    * @param {(thing: T) => void} announce harmless to repeat
    */

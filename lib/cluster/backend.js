@@ -3,8 +3,8 @@
 /**
  * The backend of a cluster's lock manager (../backend/contract.js), over a session with an engine.
  * It maps each request to a request of the session, and announces its result to users once the
- * session's state is complete. A request that fails gets the session's error; the error of a lost
- * lock has it as its `cause`.
+ * session's state is complete. A failed request is rejected with the session's error. A lost lock
+ * is reported with an error of its own, whose `cause` is the session's error.
  */
 
 const { randomBytes } = require('node:crypto');
@@ -42,8 +42,9 @@ const NO_PRIORITIES_OF_SEVERAL =
   'each other.';
 
 /**
- * If the thread still runs this many milliseconds after the close at its exit, it has found new
- * work, so losses are reported. (Sockets that are closing keep it running for less.)
+ * A backend is closed when its thread has nothing more to do (exit.js). If the thread still runs
+ * this many milliseconds later, it has found new work, so losses are reported. (Sockets that are
+ * closing keep a thread running for less.)
  */
 const GOES_ON = 1000;
 

@@ -63,7 +63,7 @@ function fileOf(pattern, fits) {
 
 /** @param {RegExp} pattern @param {(exported: any) => boolean} fits */
 function findFile(pattern, fits) {
-  // This is `require.cache`; in a bundle, that name stands for something else.
+  // This is `require.cache`, which is read in another way because a bundler replaces that name.
   const cache = /** @type {any} */ (nodeModule)._cache ?? {};
   return Object.keys(cache).find((file) => {
     const exported = pattern.test(file) ? cache[file]?.exports : undefined;
@@ -72,7 +72,8 @@ function findFile(pattern, fits) {
 }
 
 /**
- * Returns the loaded file that exports the class of a prototype, or a class that this one extends.
+ * Returns the loaded file that exports the class of a prototype. If there is none, returns the file
+ * of the nearest class that it extends.
  * @param {any} prototype @param {RegExp} pattern of the file's name
  * @throws {TypeError} if there is no such file, as in a bundle
  */

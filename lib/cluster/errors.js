@@ -38,13 +38,13 @@ function reasonError(why) {
 /** Whether the error has a reason of its own (see `made`). @param {any} error */
 const isOwnReason = (error) => !made.has(error);
 
-/** Node.js uses this code for a string that is too long; the error is a plain Error. */
+/** The code of the error that Node.js throws for a string that is too long: a plain Error. */
 const TOO_LONG = 'ERR_STRING_TOO_LONG';
 
 /**
- * Whether an error comes from this process, not from the network or a server: a defect, or a file
- * that cannot be opened. Do not use this for errors of `fetch`, which also rejects with a TypeError
- * when the network fails.
+ * Whether an error comes from this process, not from the network or a server: a defect, a string
+ * that is too long, or a file that cannot be opened. Do not use this for errors of `fetch`, which
+ * also rejects with a TypeError when the network fails.
  * @param {any} error
  */
 function isLocal(error) {

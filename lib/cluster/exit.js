@@ -3,8 +3,8 @@
 /**
  * Closes open backends when a thread has nothing more to do, or when a signal is about to end the
  * process. Then waiters get the thread's locks at once, and not only when the lease expires. A
- * thread may end while it holds a lock, so losses are reported only if it continues to run after
- * all.
+ * thread may end while it holds a lock, and that is no error. So losses are reported only if the
+ * thread continues to run after all.
  */
 
 const process = require('node:process');

@@ -31,7 +31,8 @@ class Links {
   }
 
   /**
-   * Begins to make a connection, or drops it if its generation is over.
+   * Registers a connection that is being made. If a later generation has begun, this drops the
+   * connection and throws.
    * @param {number} generation @param {Link} link
    */
   prepare(generation, link) {

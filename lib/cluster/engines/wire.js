@@ -17,17 +17,18 @@ const {
 
 /**
  * The codes with which a script refuses a whole step. DEAD: the session does not exist. STALE: a
- * newer connection has replaced the caller's, or the server no longer keeps the replies to the
- * step. EARLY: the server has not executed the previous step.
+ * newer connection has replaced the caller's, or the step was executed so long ago that the server
+ * no longer keeps its answers. EARLY: the server has not executed the previous step.
  */
 const DEAD = '-2';
 const STALE = '-5';
 const EARLY = '-8';
 
 /**
- * @param {string} code a token; 0: waits; -1: not available; -3: the queue is full; -4: ended; -6:
- *   not marked; -9: passed; -10 - n: the name's limit is n
- * @returns {Answer}
+ * Parses the code of one answer. A positive code is the token of a grant, and 0 means QUEUED. The
+ * negative codes are -1 UNAVAILABLE, -3 QUEUE_FULL, -4 ENDED, -6 NOT_MARKED, -9 PASSED, and
+ * -10 - n OTHER_LIMIT, where n is the name's limit.
+ * @param {string} code @returns {Answer}
  */
 function answerOf(code) {
   if (code[0] !== '-') return code === '0' ? QUEUED : granted(BigInt(code));
@@ -41,8 +42,8 @@ function answerOf(code) {
 
 /**
  * @param {AdapterEvents} events
- * @param {string} line `g ref token` for a grant, `s ref thief` for a theft, `s ref ` for a request
- *   that has passed
+ * @param {string} line `g ref token` for a grant, `s ref thief` for a theft, or `s ref ` (without
+ *   a thief) for a request that has passed
  */
 function emitHint(events, line) {
   const space = line.indexOf(' ', 2);

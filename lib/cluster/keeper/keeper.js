@@ -1,9 +1,10 @@
 'use strict';
 
 /**
- * Starts and controls the keeper's thread, which all sessions of one thread that have a keeper
- * share. It ends with the last of these sessions, and does not keep the process alive. If it fails,
- * the sessions continue without it until their next renewal, which starts another one.
+ * Starts and controls the keeper's thread. All sessions of a thread that have the option `keeper`
+ * share one keeper's thread. It ends with the last of these sessions, and does not keep the process
+ * alive. If it fails, the sessions continue without a keeper until their next renewal, which starts
+ * another keeper's thread.
  */
 
 const { existsSync } = require('node:fs');
@@ -47,7 +48,7 @@ class KeeperThread {
   #onEnd;
   /** Functions that resolve the calls of `stop`, by session. @type {Map<number, () => void>} */
   #stopping = new Map();
-  /** Report trouble with a kept session, by session. @type {Map<number, (why: string) => void>} */
+  /** Functions that report trouble, by session. @type {Map<number, (why: string) => void>} */
   #kept = new Map();
   #isOver = false;
 
@@ -61,7 +62,7 @@ class KeeperThread {
       warn(`The keeper's thread has failed: ${error?.message ?? error}`, error);
     });
     this.#worker.on('exit', () => this.#handleExit());
-    // A message listener that is added after `unref` would keep the process alive.
+    // This comes last: a message listener that is added later would keep the process alive again.
     this.#worker.unref();
   }
 

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The program of the keeper's thread (keeper.js starts it). Each session that it keeps has a
- * LeaseKeeper, whose adapter has a connection of its own.
+ * The program of the keeper's thread, which keeper.js starts. The thread has a LeaseKeeper for each
+ * session whose lease it keeps. Each LeaseKeeper has its own adapter with its own connection.
  */
 
 const { pathToFileURL } = require('node:url');
