@@ -48,8 +48,8 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  * @property {any} [agent] this thread's Agent, see agent.js
  */
 /**
- * The constants of the addon. `NEWS_OF_HOST` is set in every event that does not come from the core
- * of the process; binary.js checks `AGREEMENT`.
+ * The constants of the addon. The bit `NEWS_OF_HOST` marks the events of the host scope. binary.js
+ * checks `AGREEMENT`.
  * @typedef {'CLOSED' | 'WLK_OK' | 'WLK_GRANTED' | 'WLK_PENDING' | 'WLK_NOT_AVAILABLE' |
  *   'WLK_NO_MEMORY' | 'WLK_STOLEN' | 'WLK_OTHER_LIMIT' | 'WLK_QUEUE_FULL' | 'WLK_MARKED' |
  *   'WLK_EXCLUSIVE' | 'WLK_SHARED' | 'WLK_WAIT' | 'WLK_IF_AVAILABLE' | 'WLK_STEAL' | 'WLK_PASS' |

@@ -10,7 +10,8 @@ const MOST = 64;
 const LEAST = MOST / 2 - 1;
 
 /**
- * Long names get half of the text each; the shared tables truncate the end of the thread's name.
+ * If both names are long, each gets half of the text: this function truncates the program's name,
+ * and the shared tables truncate the thread's name.
  * @param {string} program without a NUL @param {string} threadName
  */
 function agentName(program, threadName) {

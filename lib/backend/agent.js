@@ -59,10 +59,11 @@ class Unannounced {
   }
 
   /**
-   * If the stack overflows, the request stays in the queue until the event loop announces it. An
-   * error in the event loop does not prevent the announcement of the other requests.
+   * Within a call from user code, an error is a stack overflow: the request stays in the queue, and
+   * the event loop announces it later. In the event loop or a tick, an error is only reported, and
+   * the queue goes on with the next request.
    * @param {(request: Requester) => void} what announces a request, and may be called again
-   * @param {boolean} hasStack
+   * @param {boolean} hasStack see `announce` of Agent
    */
   announceFirst(what, hasStack) {
     if (this.isEmpty) return;
@@ -89,9 +90,9 @@ class Agent {
   #requests = new TagTable();
   /** Counts the events of the exchange that were applied. */
   #taken = 0;
-  /** Counts announcements that are due, and is set to 0 once all are done. */
+  /** Counts the announcements that were queued. Once all of them are done, it is set to 0. */
   unannounced = 0;
-  /** Contains the requests that were granted or failed. */
+  /** The requests that were granted, are unavailable, or failed. */
   #grants = new Unannounced();
   #losses = new Unannounced();
   /** The request whose grant was announced last. @type {Requester | undefined} */
@@ -139,7 +140,7 @@ class Agent {
     try {
       this.#applyExchange();
     } catch (error) {
-      // Makes the event loop apply the rest; the caller may have no request to undo.
+      // Makes the event loop apply the rest. It undoes no request: the caller may have none.
       addon.undo(NO_TAG);
       throw error;
     }
@@ -153,7 +154,8 @@ class Agent {
         this.#taken++;
       }
       this.#taken = 0;
-      // If a call fails early, the addon leaves the count unchanged, so it is reset here.
+      // If the next call fails early, the addon does not set the count. These events must not be
+      // applied again then.
       this.exchange[EVENT_COUNT] = 0;
       if (count < EVENT_CAPACITY) return;
       addon.drain(false);
@@ -168,14 +170,14 @@ class Agent {
     if (request) /** @type {any} */ (request.backend).applyEvent(request, at);
   }
 
-  /** @param {boolean} woken whether this is a wake-up; then the next event causes another one */
+  /** @param {boolean} woken whether this is a wake-up; then a later event causes another wake-up */
   drainEvents(woken) {
     this.applyEvents();
     addon.drain(woken);
     this.applyEvents();
   }
 
-  /** @param {Requester} request a request that was granted or failed */
+  /** @param {Requester} request was granted, is unavailable, or failed */
   queueAnswer(request) {
     this.#grants.add(request);
     this.unannounced++;

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Loads the native binary: the file that WEB_LOCKS_BINARY names; without this variable, a local
- * build, or else the prebuilt binary that the package contains for the platform.
+ * Loads the native binary. If WEB_LOCKS_BINARY is set, it names the file. Otherwise a local build
+ * is tried first, and then the prebuilt binary that the package contains for the platform.
  */
 
 const { Buffer } = require('node:buffer');
@@ -88,7 +88,7 @@ function usesMusl() {
   }
 }
 
-/** Returns the headers of an executable, and the name of its loader. @param {string} program */
+/** The headers of an executable come first, with the name of its loader. @param {string} program */
 function firstBytesOf(program) {
   const bytes = Buffer.alloc(4096);
   try {
@@ -106,8 +106,8 @@ const fileIn = (place) => path.join(__dirname, '..', '..', place, 'web_locks.nod
 function* candidates() {
   const named = process.env.WEB_LOCKS_BINARY;
   if (named) {
-    // If the environment names a binary, no other is tried. Threads inherit the environment, so the
-    // path must not depend on later changes of the working directory.
+    // If the environment names a binary, no other is tried. Threads that start later inherit the
+    // environment, so it gets the absolute path: the working directory may have changed by then.
     const file = path.resolve(named);
     if (file !== named) process.env.WEB_LOCKS_BINARY = file;
     yield [file, () => createRequire(__filename)(file)];

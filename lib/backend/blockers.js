@@ -12,7 +12,8 @@ const isIn = uncurry(Set.prototype.has);
  * @param {LockDetails[]} holders @param {string} clientId of this thread
  * @param {() => Set<bigint>} tokensOf returns the tokens of the locks on the name that this thread
  *   knows to be its own; slow, so it is called only if the thread is among the holders
- * @returns {LockDetails[] | undefined} undefined if no holder is left: the blockers are unknown
+ * @returns {LockDetails[] | undefined} undefined if all holders were left out: then nobody knows
+ *   the blockers
  */
 function findBlockers(holders, clientId, tokensOf) {
   /** @type {LockDetails[]} */

@@ -29,8 +29,8 @@
 
 /**
  * What to do if the lock is not available. A request that passes never holds the lock: it ends when
- * it would be granted. 'pass' waits, and 'passIfAvailable' does not wait. Both require an exclusive
- * request that is not part of `requestAll`.
+ * it would be granted. 'pass' waits until then. 'passIfAvailable' ends at once, as unavailable if
+ * it would have to wait. Both require an exclusive request that is not part of `requestAll`.
  * @typedef {'wait' | 'ifAvailable' | 'steal' | 'pass' | 'passIfAvailable'} Disposition
  */
 
@@ -57,8 +57,9 @@
  * @property {number} tag for the backend's use; NO_TAG while the backend does not know the request
  * @property {(tokenLow: number, tokenHigh: number) => void} granted called at most once: from now
  *   on the request holds the lock, or it has passed and ended. The token, in two halves of 32 bits,
- *   is greater than the token of any earlier lock on the name, even if it was unused in between
- * @property {() => void} unavailable ends a request that does not wait
+ *   is greater than the token of any earlier lock on the name, even if nobody used the name in
+ *   between
+ * @property {() => void} unavailable ends a request that would have to wait, but must not
  * @property {(clientId: string, pid?: number) => void} stolen ends a lock that the client
  *   `clientId` has stolen. `pid` is the thief's process id, unless `clientId` contains it
  * @property {(reason: LossReason, cause?: () => Error | undefined) => void} lost ends a lock for
@@ -168,9 +169,9 @@ const NO_TAG = 2 ** 32 - 1;
  *   one of these three members
  * @property {() => number} [grantsIn] milliseconds during which, as far as is known, the server
  *   grants nothing to anybody, because it may have lost locks that clients still hold
- * @property {(request?: Requester) => unknown} [outage] the reason why the backend knows nothing
- *   (about a pending request): its server does not answer, or it is not open yet; undefined
- *   otherwise
+ * @property {(request?: Requester) => unknown} [outage] why the backend knows nothing about its
+ *   locks, or about the given pending request: its server does not answer, or it is not open yet.
+ *   It is undefined if the backend knows them
  * @property {(request: Requester, isHeld: boolean) => CycleEntry} [entryOf] the details of a
  *   request of this thread that are known at once, for errors. Required if `holders` is missing
  * @property {(request: Requester, milliseconds: number) => void} [wait] blocks the thread until a

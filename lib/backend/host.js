@@ -82,7 +82,10 @@ const options = {
   passIfAvailable: WLK_PASS_IF_AVAILABLE,
 };
 
-/** A blocked thread runs JavaScript this often, because Node.js can terminate it only then. */
+/**
+ * A blocked thread returns to JavaScript after this many milliseconds, because Node.js can
+ * terminate a thread only while it runs JavaScript.
+ */
 const SLICE_MS = 50;
 
 const SNAPSHOT = 'taking a snapshot of the lock state';
@@ -91,7 +94,8 @@ const SNAPSHOT = 'taking a snapshot of the lock state';
 const VERSION_LENGTH = 15;
 
 /**
- * The result means nothing if nothing was stolen. wlh_agent_client_id makes the same client id.
+ * The result means nothing if nothing was stolen. Its client id has the form that
+ * wlh_agent_client_id gives to client ids.
  * @param {number} at the offset of the thief in the exchange
  * @returns {import('./contract.js').Thief}
  */
@@ -198,7 +202,10 @@ class HostBackend {
     if (status !== WLH_OK) throw this.#error(status, doing);
   }
 
-  /** See contract.js. The addon reports that the file is open only to callers of `hostReady`. */
+  /**
+   * See contract.js. Only `hostReady` says whether the file is open, so this calls `#ready`: if the
+   * file is not open, that call waits, and `#openings` counts it.
+   */
   outage() {
     if (this.closed || !this.#opened) return undefined;
     then(this.#ready(), undefined, () => {});
@@ -304,8 +311,8 @@ class HostBackend {
     const releasing = this.#releases.resolverOf(request);
     releasing?.();
     const isGranted = (news & WLK_NEWS_GRANTED) !== 0;
-    // Nothing that could overflow the stack may follow a plain grant: if the event were applied
-    // again, it would grant a lock that was released meanwhile.
+    // If the event is only a grant, nothing that could overflow the stack may follow: the event
+    // would be applied again, and would grant a lock that may have been released in between.
     if (isGranted) {
       request.granted(number, exchange[at + EVENT_TOKEN + 1]);
       agent.queueAnswer(request);
@@ -359,7 +366,7 @@ class HostBackend {
         ? addon.hostRelease()
         : addon.hostReleaseAndMark(keep === FOR_EVER ? -1 : Math.ceil(keep));
     const thief = thiefAt(THIEF);
-    // One of the events can be that of this release, so the promise is made first.
+    // One of the events can report the end of this release, so the promise is made first.
     const released = status === WLH_PENDING ? this.#releasePromise(lock) : undefined;
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status === WLH_STOLEN) agent.applyTheft(lock, thief);
@@ -389,7 +396,10 @@ class HostBackend {
     return released;
   }
 
-  /** If another process is changing the shared tables, an event follows. @param {Requester} lock */
+  /**
+   * If another process is changing the shared tables, an event reports a theft or loss later.
+   * @param {Requester} lock
+   */
   catchUp(lock) {
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (lock.tag === NO_TAG) return;
@@ -435,7 +445,7 @@ class HostBackend {
     if (request.tag === NO_TAG) return;
     exchange[TAG] = request.tag;
     if (request instanceof Job || this.#releases.resolverOf(request)) {
-      // Discards a snapshot that was announced and not taken yet.
+      // Discards a snapshot that is complete but was not fetched yet.
       if (request instanceof Job) addon.hostTakeSnapshot(this.#open());
       addon.hostEnd();
       if (request instanceof Job) {
@@ -601,10 +611,10 @@ class HostBackend {
 }
 
 /**
- * Reads the environment of this thread, because a worker can have its own. On Windows the path is
- * resolved like the path of an option: the addon opens paths of any length, in which `..` and a
- * final separator would count as names. A path without a drive would mean different directories in
- * different processes, so the addon refuses it.
+ * Reads the environment of this thread, because a worker can have its own. On Windows, an absolute
+ * path is resolved here, as `openBucket` resolves its option: the addon puts `\\?\` before it, and
+ * Windows takes `..` in such a path for a name. A path without a drive stays as it is, and the
+ * addon refuses it, because it can mean another directory in each process.
  * @returns {string} '' if the environment names none
  */
 function directoryOfEnvironment() {
