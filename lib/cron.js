@@ -12,7 +12,7 @@ const ONCE_PER_TICK = "'oncePerTick'";
 const LATE = 600_000;
 
 /**
- * Wraps the `onTick` of a CronJob: at each tick, one process of those that share the locks calls it.
+ * Wraps the `onTick` of a CronJob: at each tick, one of the processes that share the locks runs it.
  * @param {Parameters<typeof runCoordinator>[0]} locks of a scope that has `once`
  * @param {string} name of the job, the same in all processes
  * @param {(this: any, ...args: any[]) => any} onTick
