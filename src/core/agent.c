@@ -79,7 +79,8 @@ bool wlk_agent_post_event(struct wlk_request *request, enum wlk_news news, bool 
   append_event(agent, request, (uint8_t)news);
   if (request->awaited) wlk_condition_broadcast(&agent->changed);
   bool pinned = wake && pin_to_wake(agent);
-  /* After the unlock, another thread may free the request and, unless it is pinned, the agent. */
+  /* After the unlock, another thread may free the request. It may also free the agent, unless the
+   * agent is pinned. */
   wlk_mutex_unlock(&agent->mutex);
   return pinned;
 }
@@ -140,8 +141,8 @@ void wlk_agent_drain(
   if (woken) agent->woken = false;
   while (!wlk_list_is_empty(&agent->events) && events->count < events->capacity) {
     struct wlk_request *request = WLK_REQUEST_OF(agent->events.next, by_event);
-    /* This reads `news`, not `state`, because a thief sets `state` before it posts the event, and
-     * uses the request until then. */
+    /* This reads `news`, not `state`. A thief sets `state` first, and still uses the request until
+     * it has posted the event. So the request may end only once `news` reports the theft. */
     uint8_t news = request->news;
     wlk_event_write(events, request, news);
     remove_event(agent, request);

@@ -11,8 +11,8 @@ static uint64_t room_of(const struct wlk_request *request)
   return request->mode == WLK_EXCLUSIVE ? ALL : request->weight;
 }
 
-/* A request gets its units only after the declared requests ahead of it have got theirs, so the
- * largest of these needs counts. */
+/* Returns how many units must be free before the request can get its own. The declared requests
+ * ahead of it get theirs first, so this is the largest need of all of them. */
 static uint64_t room_needed(const struct wlk_declaration *declaration)
 {
   struct wlk_declaration *first = declaration->request->resource->writer;
@@ -34,7 +34,8 @@ static bool leaves_room(const struct wlk_request *lock, uint64_t room)
   return lock->mode == WLK_SHARED && room != ALL && lock->weight + room <= lock->resource->limit;
 }
 
-/* If the locks inside which the asker was made leave it too few units, returns the first one. */
+/* Adds up the locks on the asker's own resource inside which the asker was made. If they leave it
+ * too few units, returns the first of them. */
 static struct wlk_request *find_outer_without_room(const struct wlk_declaration *asker)
 {
   const struct wlk_request *request = asker->request;
@@ -49,7 +50,8 @@ static struct wlk_request *find_outer_without_room(const struct wlk_declaration 
   return units > request->resource->limit ? first : NULL;
 }
 
-/* A request that the asker overtakes would wait for the asker. */
+/* Returns whether the asker would overtake a request that was made inside `lock`. The overtaken
+ * request would then wait for the asker. */
 static bool has_overtaken_inside(
     const struct wlk_declaration *asker, const struct wlk_declaration *lock)
 {
@@ -61,7 +63,8 @@ static bool has_overtaken_inside(
   return false;
 }
 
-/* Appends the requests that the search has not visited yet to the list that ends at `*end`. */
+/* Appends the pending requests that were made inside `lock`, unless the search has already visited
+ * them, to the list that ends at `*end`. */
 static void append_inner_requests(
     struct wlk_declaration *waiting, struct wlk_declaration *lock, struct wlk_declaration **end)
 {

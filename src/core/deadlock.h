@@ -12,10 +12,10 @@
  *   all of them together leave it too few units.
  * - A lock waits for every pending declared request that was made inside it.
  *
- * Every cycle is a deadlock, because a waiter can go on only after everything that it waits for has
- * ended. The reverse is not true: if the end of any one of several locks would be enough for a
- * request, the request waits for none of them. So the search does not find two requests that each
- * hold one of two units and each wait for one more unit.
+ * Every cycle is a deadlock, because a waiter can go on only after everything to which it has an
+ * edge has ended. The reverse is not true: if the end of any one of several locks would be enough
+ * for a request, the request has an edge to none of them. So the search does not find two requests
+ * that each hold one of two units and each wait for one more unit.
  *
  * A search from each new request is enough: only a new pending request adds an edge out of a lock
  * that other requests wait for. A request that is pending already gains edges to locks that are
@@ -31,8 +31,9 @@
 
 /* Searches for a cycle that `asker` would close by waiting. The request of `asker` has its
  * resource, but must be in no list yet. Returns the last request of the cycle, or NULL. From that
- * request, `waiting` leads back to `asker`. `*last` is the lock that it waits for: `asker`, or a
- * request that `asker` would overtake, was made inside that lock. */
+ * request, `waiting` leads back to `asker`. `*last` is the lock that closes the cycle: the last
+ * request waits for it, and `asker`, or a request that `asker` would overtake, was made inside
+ * it. */
 struct wlk_declaration *wlk_find_deadlock(
     struct wlk_process *process, struct wlk_declaration *asker, struct wlk_request **last)
     WLK_REQUIRES(process->mutex);

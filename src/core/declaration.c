@@ -57,7 +57,8 @@ static void insert_writer(struct wlk_declaration *declaration)
   if (declaration->request->mode == WLK_SHARED && declaration->request->weight == 0) return;
   if (!first || wlk_is_ahead(declaration, first)) resource->writer = declaration;
   if (!first) return;
-  /* In a ring, the place after the last request is the place before the first request. */
+  /* `ahead` starts at the last request of the ring. A new first request also goes behind that one,
+   * because in a ring this is the place before the old first request. */
   struct wlk_link *ahead = first->by_writer.previous;
   while (resource->writer == first && wlk_is_ahead(declaration, WRITER_OF(ahead)))
     ahead = ahead->previous;

@@ -19,8 +19,8 @@ _Static_assert(
   _Static_assert(                                                                                  \
       sizeof(((struct type *)0)->field) == sizeof(((struct type##_8 *)0)->field), RAISE(type))
 
-/* The arguments have one value for each field, because -Wextra, an error here, reports a missing
- * value even if the new field fits into padding. */
+/* The sizes alone would not show a new field that fits into padding. So the arguments give a value
+ * for each field: if one is missing, -Wextra reports it, in CI as an error. */
 #define WHOLE(type, ...)                                                                           \
   _Static_assert(                                                                                  \
       sizeof((struct type){__VA_ARGS__}) == sizeof(struct type##_8) &&                             \

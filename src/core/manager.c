@@ -287,7 +287,7 @@ static enum wlk_status request_a_lock(
   return WLK_GRANTED;
 }
 
-/* Takes no events if another attempt follows, whose events would overwrite them. */
+/* If `again` is true, takes no events: the events of the next attempt would overwrite them. */
 static void leave_attempt(struct wlk_section *section, bool again, struct wlk_events *events)
     WLK_RELEASES(section->shard->mutex)
 {
@@ -318,8 +318,9 @@ static enum wlk_status try_request_whole(
   return status;
 }
 
-/* Tries a request that may close a cycle again with the mutexes of all shards, until `cycle` has
- * enough memory. Between two attempts the cycle can change or disappear. */
+/* A request that may close a cycle is tried again with the mutexes of all shards, and once more
+ * whenever `cycle` has too little memory for what was found. Between two attempts the cycle can
+ * change or disappear. */
 static enum wlk_status request_until_decided(
     struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_snapshot **snapshot, struct wlk_events *events)
@@ -428,7 +429,8 @@ static enum wlk_status prepare_mark(
 }
 
 /* Other threads may steal the lock, so its resource can be read only in a critical section. The
- * first critical section finds out how much memory a mark takes. */
+ * first section finds out how long the name is. If a mark must be made, its memory is then
+ * allocated, and a second section inserts it. */
 enum wlk_status wlk_prepare_mark(struct wlk_request *lock, struct wlk_events *events)
 {
   struct wlk_entry *unused = NULL;
@@ -496,8 +498,9 @@ static void add_own_lock(struct own_locks *own, struct wlk_request *request)
   wlk_held_set_add(&own->set, request->mode == WLK_EXCLUSIVE, request->weight);
 }
 
-/* If the blocking thread's own locks and earlier requests exclude `request` or a request ahead of
- * it, `request` would wait for its own thread: returns the first of these locks and requests. */
+/* The locks of the blocking thread, and its requests ahead in the queue, may exclude `request` or
+ * another request ahead of it. Then `request` would wait for its own thread: returns the first of
+ * them. Otherwise returns NULL. */
 static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
 {
   const struct wlk_resource *resource = request->resource;
@@ -531,7 +534,7 @@ static bool find_own_cycle(
 }
 
 /* Returns WLK_DEADLOCK if the thread would wait for itself. Ends the request only if the cycle was
- * written; otherwise the caller makes `cycle` larger and calls again. */
+ * written. Otherwise the caller must enlarge `cycle` and call again. */
 static enum wlk_status refuse_to_block(
     struct wlk_request *request, struct wlk_cycle *cycle, struct wlk_events *events)
 {

@@ -21,7 +21,7 @@ static struct wlk_mark *mark_of(const struct wlk_resource *resource)
   return entry ? WLK_ITEM(entry, struct wlk_mark, entry) : NULL;
 }
 
-/* The lock is the one for which the mark was last prepared. */
+/* Returns whether the lock for which the mark was last prepared is still held. */
 static bool is_lock_held(const struct wlk_part *part, const struct wlk_mark *mark)
 {
   const struct wlk_entry *entry = wlk_table_find(&part->resources, &mark->entry);
@@ -31,7 +31,8 @@ static bool is_lock_held(const struct wlk_part *part, const struct wlk_mark *mar
          WLK_REQUEST_OF(resource->held.next, by_resource)->token == mark->token;
 }
 
-/* Drops the mark that was checked longest ago, if it is over and can no longer be set. */
+/* Looks at the mark that was checked longest ago. If its time is over and no lock can set it any
+ * more, drops it. Otherwise moves it to the end of the list. */
 static void drop_one_if_over(
     struct wlk_section *section, struct wlk_part *part, uint64_t now, struct wlk_entry **unused)
     WLK_REQUIRES(section->shard->mutex)

@@ -8,7 +8,8 @@
 
 #include "section.h"
 
-/* The mark is for a name of `length` code units, in no table yet. Returns NULL if out of memory. */
+/* Allocates a mark for a name of `length` code units, which is in no table yet. Returns NULL if out
+ * of memory. */
 struct wlk_entry *wlk_mark_new(uint32_t length);
 
 /* Finds or inserts the mark for the name of a held lock, and prepares it for that lock unless the

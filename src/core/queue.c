@@ -65,7 +65,8 @@ static WLK_RARE void enter_among_levels(struct wlk_request *request)
   if (priority != 0) enter_level(request->declaration, above);
 }
 
-/* The neighbour of the same level, if there is one, represents the level from then on. */
+/* If the request represents its level, its neighbour of the same level represents the level from
+ * then on. If there is none, the level is gone. */
 static WLK_RARE void leave_level(struct wlk_declaration *leaving)
 {
   if (wlk_list_is_empty(&leaving->by_level)) return;

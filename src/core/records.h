@@ -53,8 +53,9 @@ struct wlk_resource;
 
 enum { WLK_SHARDS = 32 };
 
-/* The shard of all names that hash to it. The alignment lets threads with names in different shards
- * write no cache line in common. Lock key: (s) its mutex */
+/* A shard guards the names whose hash selects it (wlk_shard_of). The alignment keeps two shards off
+ * the same cache line, so that threads with names in different shards do not slow each other down.
+ * Lock key: (s) its mutex */
 struct wlk_shard {
   _Alignas(128) struct wlk_mutex mutex;
   uint64_t grants; /* (s) the token of the last granted lock; kept when a resource is freed */
@@ -104,7 +105,7 @@ struct wlk_agent {
   uint32_t snapshot_index; /* (p) index of its client in the snapshot that is being made */
 
   struct wlk_link requests;     /* (t) every request that has not ended, by `by_agent` */
-  struct wlk_resource *spare;   /* (t) for the name of the next request; NULL, or in no manager */
+  struct wlk_resource *spare;   /* (t) for the next new name, in no manager; or NULL */
   struct wlk_pool request_pool; /* (t) */
   struct wlk_pool name_pool;    /* (t) for resources with short names */
 
@@ -215,8 +216,8 @@ struct wlk_nesting {
   struct wlk_declaration *outer; /* (c) the lock; dangling once `by_lock` is in no list */
 };
 
-/* The part of requests that have a label or a priority other than 0, or that declare, in one block
- * with the code units of the label.
+/* Further data of a request that has a label or a priority other than 0, or that declares. The code
+ * units of the label follow in the same block of memory.
  * Lock key: (p) process->mutex  (s) the mutex of its request's shard  (c) constant */
 struct wlk_declaration {
   struct wlk_request *request; /* (c) */

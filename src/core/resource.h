@@ -8,7 +8,8 @@
 struct wlk_resource *wlk_resource_find_or_add(
     struct wlk_section *section, struct wlk_manager *manager) WLK_REQUIRES(section->shard->mutex);
 
-/* The section's end frees the resource. */
+/* If nobody holds the name or waits for it, removes the resource. It is freed at the end of the
+ * section. */
 void wlk_resource_drop_if_unused(struct wlk_section *section, struct wlk_resource *resource)
     WLK_REQUIRES(section->shard->mutex);
 

@@ -85,9 +85,10 @@ void wlk_section_remove(
   if (wlk_table_wanted_capacity(table) > 0) section->unfit = table;
 }
 
-/* Resizes the table, if need be, and returns false. If a resize needs an array whose length is not
- * that of `*chains` (`*room`), sets `*room` to that length and returns true: the caller must
- * allocate the array and call again. In the end, the caller must free `*chains`. */
+/* Resizes the table, if need be, and returns false. `*chains` is an array of `*room` pointers for
+ * that. If the new size needs an array of another length, sets `*room` to this length and returns
+ * true: the caller must allocate the array and call again. In the end, the caller must free
+ * `*chains`. */
 static bool resize_or_ask_for_room(
     struct wlk_table *table, struct wlk_mutex *mutex, struct wlk_entry ***chains, size_t *room)
     WLK_EXCLUDES(*mutex)

@@ -1,6 +1,6 @@
 /* The critical section: the part of a public call from taking the mutex of a shard until every
- * agent is notified. It is the specification's task on the lock task queue; at most one at a time
- * runs for each name.
+ * agent is notified. It corresponds to a task on the specification's lock task queue: for each
+ * name, at most one runs at a time.
  *
  * Locking. A shard's mutex guards the names that hash to it. `process->mutex` guards the data that
  * belongs to no name (managers, agents, declarations), and an agent's mutex its events. They must

@@ -21,7 +21,7 @@ void wlk_resource_recycle(struct wlk_agent *agent, struct wlk_resource *resource
 /* Frees the agent's spare resource if it is too large to keep. */
 void wlk_resource_trim_spare(struct wlk_agent *agent);
 
-/* The request is for the name of the agent's spare, pending and in no list. `extra` may be NULL.
+/* Makes a pending request, in no list, for the name of the agent's spare. `extra` may be NULL.
  * Returns NULL if out of memory. */
 struct wlk_request *wlk_request_new(
     struct wlk_agent *agent, enum wlk_mode mode, uint32_t tag, const struct wlk_extra *extra);

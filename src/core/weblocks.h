@@ -84,9 +84,9 @@ enum wlk_news {
 struct wlk_event {
   uint32_t tag;          /* the request's tag, from wlk_request_a_lock */
   uint32_t news;         /* bits of enum wlk_news */
-  uint32_t thief_thread; /* if stolen: the thread id of the thief's agent, */
-  uint32_t thief_number; /* the number at the end of that agent's client id, */
-  uint32_t thief_pid;    /* and, in the host scope, its process id; otherwise 0 */
+  uint32_t thief_thread; /* if stolen: the thread id of the agent that stole it */
+  uint32_t thief_number; /* if stolen: the number at the end of that agent's client id */
+  uint32_t thief_pid;    /* if stolen in the host scope: that agent's process id; else 0 */
   uint32_t token_low;    /* if granted: the two halves of the lock's token */
   uint32_t token_high;
 };
