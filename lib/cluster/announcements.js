@@ -7,9 +7,9 @@
  * (https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue). If user code
  * throws, the remaining events are still announced.
  *
- * If a loss arrives in the event loop (not in a call from user code), the user's promise is rejected
- * in a microtask. Then the stack of the error contains the functions that await the promise. The
- * events after such a loss are announced only after this microtask.
+ * If a loss arrives in the event loop (not in a call from user code), the user's promise is
+ * rejected in a microtask. Then the stack of the error contains the functions that await the
+ * promise. The events after such a loss are announced only after this microtask.
  */
 
 const { nextTick, report, callInMicrotask } = require('../platform/intrinsics.js');

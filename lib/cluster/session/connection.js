@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The connection of a session: opens sessions and closes the ones before them, and reconnects a
- * session whose connection has failed.
+ * The connection of a session. It opens a session and closes the one before it. If a connection
+ * fails, it makes a new connection for the same session.
  */
 
 const { within } = require('./within.js');
@@ -37,7 +37,11 @@ class Connection {
   #previous = '';
   /** @type {Promise<{ session: string } | undefined> | undefined} */
   #opening;
-  /** The error, or `true`, of a new connection that failed before its use. @type {unknown} */
+  /**
+   * Set if a new connection failed before its session was open: the error, or `true` if there is
+   * none.
+   * @type {unknown}
+   */
   #earlyBreak;
 
   /**
@@ -112,8 +116,9 @@ class Connection {
   }
 
   /**
-   * The new session waits for the close of the previous one for at most a sixth of a `ttl`, and not
-   * once half a `ttl` has passed since `sent`. It does not wait if it has been closed meanwhile.
+   * Closes the previous session. The new session waits for that for at most a sixth of a `ttl`, and
+   * at most until half a `ttl` has passed since `sent`. If the bucket has been closed meanwhile, it
+   * does not wait at all.
    * @param {number} sent when the opening of the new session began
    */
   async #closePrevious(sent) {
@@ -216,13 +221,17 @@ class Connection {
     this.#timers.setBy(timer, this.#clock.monotonic() + this.#outage.soonDelay());
   }
 
-  /** Nobody sees the error. @template T @param {Promise<T>} promise @param {number} milliseconds */
+  /**
+   * Callers ignore the error of the time limit.
+   * @template T @param {Promise<T>} promise @param {number} milliseconds
+   */
   #within(promise, milliseconds) {
     return within(this.#clock, promise, milliseconds, () => undefined);
   }
 
   /**
-   * Ends the session on the server, also one whose opening is under way, and disposes the adapter.
+   * Ends the session on the server, and disposes the adapter. If a session is just being opened,
+   * this waits for it and ends that session.
    * @param {string} session '' for none @param {number} patience milliseconds
    */
   async close(session, patience) {

@@ -51,8 +51,9 @@ class Grants {
   }
 
   /**
-   * Compares the server's list with ours. `news` is the count of changes when the renewal was sent:
-   * requests that changed later are skipped, since the list may be older than the change.
+   * Compares the server's list with ours. `news` is what `RequestTable.news` was when the renewal
+   * was sent. Requests that changed after that are skipped, since the list may be older than the
+   * change.
    * @param {Renewal} renewal @param {number} news
    */
   compareWithServer({ mine, stolen }, news) {

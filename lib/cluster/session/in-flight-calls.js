@@ -47,7 +47,7 @@ class InFlightCalls {
   /**
    * @param {Clock} clock
    * @param {{ set: (item: CallTimeout, at: number) => void, clear: (item: CallTimeout) => void }}
-   *   timers have an item for each kind of call under way, which is due when its time limit is over
+   *   timers get an item for each kind of call under way; it is due when the time limit is over
    * @param {(work: () => void) => void} react runs the work that an answer causes
    * @param {(call: Call, error: unknown) => void} handleRejection
    */
@@ -69,7 +69,7 @@ class InFlightCalls {
   }
 
   /**
-   * Neither `then` nor `handleRejection` runs once the connection is replaced.
+   * Makes a call. Once the connection is replaced, neither `then` nor `handleRejection` runs.
    * @template T @param {Call} call @param {number} patience the time limit in milliseconds
    * @param {() => Promise<T>} make @param {(result: T) => void} then
    * @param {(error: unknown) => void} [handleRejection]

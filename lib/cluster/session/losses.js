@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Ends requests that the server does not serve: those of a session that is lost or closed, those of
- * a client that is refused, and those that stay unanswered.
+ * Ends requests that the server does not serve, because their session is lost or closed, because
+ * the server refuses this client, or because it has not answered them in time.
  */
 
 const { unreachableError } = require('../errors.js');
@@ -44,7 +44,7 @@ class Losses {
     this.#end = end;
   }
 
-  /** What becomes of each request in the next session. Call this before the queue is cleared. */
+  /** What becomes of each request in the next session. Call this before `SendQueue.clear`. */
   plan() {
     return this.#requests.all().map((tracked) => ({
       tracked,
@@ -53,7 +53,8 @@ class Losses {
   }
 
   /**
-   * Requests again what was not held, unless the server refuses this client.
+   * Carries out what `plan` returned. Requests that were not held are made again in the next
+   * session, or fail if the server refuses this client.
    * @param {{ tracked: TrackedRequest, outcome: Outcome }[]} planned
    * @param {Reason} reason @param {unknown} cause
    */
@@ -99,9 +100,9 @@ class Losses {
   }
 
   /**
-   * Fails the unanswered requests that may not wait, as those with `ifAvailable`, when a `ttl` has
-   * passed since each was made.
-   * @param {number} now @returns {number} when the next one fails; Infinity for none
+   * Fails each request that must not wait, such as an `ifAvailable`, if it has no answer a `ttl`
+   * after it was made.
+   * @param {number} now @returns {number} when the next request fails; Infinity for none
    */
   failUnanswered(now) {
     const { ttl } = this.#status;
@@ -121,7 +122,8 @@ class Losses {
   }
 
   /**
-   * If a theft was sent, the server may still execute it; its error says so and has this `cause`.
+   * Ends an unanswered request and fails it with `error`. If it is a theft that was sent, the
+   * server may have executed it: then it fails with an error that says so and has this `cause`.
    * @param {TrackedRequest} tracked @param {unknown} error @param {unknown} cause
    */
   #giveUp(tracked, error, cause) {

@@ -7,7 +7,8 @@ const { isOwnReason, unreachableError } = require('../errors.js');
 /** @import { Clock } from './clock.js' */
 /** @typedef {InstanceType<typeof import('./status.js').Status>} Status */
 
-// The pause between attempts to connect, in milliseconds, doubles from the first to the last value.
+// The first and the longest pause between attempts to connect, in milliseconds. Each pause is twice
+// as long as the one before.
 const FIRST_RETRY = 50;
 const LAST_RETRY = 2000;
 /** The longest pause while the server refuses this client and there is no lease. */

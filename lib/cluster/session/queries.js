@@ -3,7 +3,7 @@
 /**
  * Sends queries, which change nothing on the server. `query` waits until the session is open. If
  * the connection is lost, the query is repeated over the next connection. It fails after a time
- * limit, or when the session closes or is refused, and keeps the event loop alive until then.
+ * limit, or when the session closes or is refused. A query under way keeps the event loop alive.
  *
  * `query` is sent after all operations that were requested before it. If these operations take
  * longer than a quarter of a `ttl`, the query overtakes the ones that have not been sent yet. Its
@@ -87,9 +87,10 @@ class Queries {
   }
 
   /**
-   * Returns the holders of a name, without locks that the server has granted to this session but
-   * that are not held here: such a lock may belong to the request that waits. The result is
-   * undefined if only such locks are held, or if the server does not answer in time.
+   * Returns the holders of a name, to report who blocks a request. Locks that the server has
+   * granted to this client, but that it does not hold here, are left out: such a lock may belong to
+   * the blocked request itself. The result is undefined if all holders were left out, or if the
+   * server does not answer in time.
    * @param {string} name @param {number} milliseconds
    */
   async queryHolders(name, milliseconds) {
@@ -136,7 +137,12 @@ class Queries {
     );
   }
 
-  /** False if the lock ends. Rejects without an answer. @param {TrackedRequest} tracked */
+  /**
+   * Whether the name of a held lock is marked; false if the lock ends meanwhile. The query is
+   * repeated until the server answers it. Rejects if the session is closed or refused, or if the
+   * query would fail on every connection.
+   * @param {TrackedRequest} tracked
+   */
   queryMark(tracked) {
     return this.#keepAlive.during(() => this.#queryMark(tracked));
   }
@@ -164,7 +170,8 @@ class Queries {
   }
 
   /**
-   * No operation that is requested later is sent before the query.
+   * Sends the query once, at the place in the send queue where a barrier stands. So no operation
+   * that is requested later is sent before the query.
    * @param {string | undefined} name @param {number} end the deadline @returns {Promise<Attempt>}
    */
   async #attempt(name, end) {
@@ -297,7 +304,7 @@ class Queries {
   /** @param {import('../adapter.js').RequestOp} op @param {Map<number, Entry>} asked */
   #addWaiting({ label, limit, mode, name, priority, ref, weight }, asked) {
     const tracked = this.#requests.get(ref);
-    // The user gave the request up after the query was sent, so the entries must not contain it.
+    // The request has ended since then, or the user has given it up, so it is not listed.
     if (!tracked || tracked.state === ENDING) return;
     const { clientId, host, pid, threadId, threadName, program } = this.#info;
     const waited = this.#clock.monotonic() - tracked.asked;

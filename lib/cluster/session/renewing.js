@@ -1,8 +1,9 @@
 'use strict';
 
 /**
- * Renews the lease of a session, here and at its keeper, and compares the server's list with ours.
- * It also has the server check for expired leases while something waits (expiry-checks.js).
+ * Renews the lease of a session. At each renewal it compares the server's list with ours, and
+ * updates the session's keeper, if there is one. While a request waits, it also makes the server
+ * check for expired leases (expiry-checks.js).
  */
 
 const { ExpiryChecks } = require('./expiry-checks.js');
@@ -18,8 +19,9 @@ const { LeaseCells } = require('./lease-cells.js');
 const TURN = 1000;
 
 /**
- * While a request is not granted, a renewal is sent at least this often, in milliseconds. If a
- * renewal is not answered within this time, the connection may have been dropped silently.
+ * While a request is not granted, a renewal is sent at least this often, in milliseconds, to find
+ * out whether the connection was dropped silently. If the renewal is not answered within this time,
+ * the session reconnects.
  */
 const SIGN_OF_LIFE = 5000;
 
@@ -41,7 +43,7 @@ class Renewing {
   #expiryChecks;
   /** Undefined without a lease or without a keeper. @type {KeptLease | undefined} */
   #keptLease;
-  /** Whether the state of the server may have changed since the renewal under way was sent. */
+  /** Whether to renew again at once after the renewal under way, which may miss recent changes. */
   #isAgain = false;
   /** The end of the quarantine, on the monotonic clock. */
   #grantsFrom = 0;
@@ -168,7 +170,10 @@ class Renewing {
     }
   }
 
-  /** This session does not know yet when the sessions of the requests ahead expire. */
+  /**
+   * Must be called when a request begins to wait. The sessions that block it may expire, and this
+   * session does not know yet when.
+   */
   checkExpirySoon() {
     if (this.#expiryChecks.areGrantsPushed) return;
     this.#timers.setBy('look', this.#clock.monotonic() + this.#status.ttl / 10);

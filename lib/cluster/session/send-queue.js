@@ -26,8 +26,8 @@ const MOST_UNITS = 2 ** 18;
  * @typedef {object} Unit an operation or a group, which is never divided between steps; or a
  *   barrier
  * @property {Op[]} ops
- * @property {(isDropped: boolean) => void} [reached] makes the unit a barrier; it is called when
- *   everything ahead of the barrier was answered or dropped, or when `clear` drops the barrier
+ * @property {(isDropped: boolean) => void} [reached] only of a barrier: called with false when
+ *   everything ahead of the barrier was answered or dropped, or with true when `clear` drops it
  */
 
 /** @typedef {{ unit?: Unit, since: number }} Missed */
@@ -201,7 +201,11 @@ class SendQueue {
     for (const unit of back) this.#remember(unit);
   }
 
-  /** Drops a step of one unit, and returns its operations. @param {QueuedStep} step */
+  /**
+   * Takes a refused step back and makes the next step half as long. If the refused step has only
+   * one unit, this drops the unit instead, and returns its operations.
+   * @param {QueuedStep} step
+   */
   halveOrDrop(step) {
     this.takeBack(step);
     this.#most = Math.ceil(step.units.length / 2);

@@ -59,9 +59,10 @@ class Sending {
   }
 
   /**
-   * Sends queued operations in one step, since a step costs more than its operations, after the
-   * promise jobs of the current code. If another step is under way or user callbacks are due, more
-   * operations may follow, so the step is sent only after this turn of the event loop.
+   * Sends the queued operations after the promise jobs of the current code. Operations that users
+   * request together then share one step, which costs more than its operations. If another step is
+   * under way or user callbacks are due, more operations may follow. Then the step is sent only
+   * after this turn of the event loop.
    */
   sendSoon() {
     if (this.#isScheduled || !this.#status.isOpen || !this.#sendQueue.isReady) return;
@@ -97,7 +98,10 @@ class Sending {
     );
   }
 
-  /** Answers may arrive in another order. @param {SentStep} step @param {Answer[]} answers */
+  /**
+   * Replies may arrive in any order, but are applied in the order of their steps.
+   * @param {SentStep} step @param {Answer[]} answers
+   */
   #handleReply(step, answers) {
     step.answers = answers;
     step.isAnswered = true;
@@ -111,20 +115,22 @@ class Sending {
 
   /** @param {SentStep} step @param {unknown} error */
   #handleUnexecuted(step, error) {
-    // An earlier step was refused, so these operations will be sent in other steps.
+    // An earlier step was refused, and this step was taken back with it.
     if (!this.#sendQueue.has(step)) return;
     const kind = this.#adapter.classify(error);
-    // If a step was sent only once and is rejected as `dead`, nothing of it was executed.
+    // If a step was sent only once and is rejected as `dead`, nothing of it was executed. It is
+    // taken back, so that its operations count as unsent and the next session repeats its thefts.
     if (kind === 'dead' && !step.isAgain) this.#sendQueue.takeBack(step);
     if (!isRefusal(kind) && kind !== 'local') this.#session.handleRejection(error);
-    // The server has already executed this step; it only refuses to repeat the answer (R1).
+    // The server has already executed this step, and only refuses to repeat its answers (R1). So
+    // the step must not be halved.
     else if (step.isDone) this.#session.handleDisconnect(error);
     else for (const op of this.#sendQueue.halveOrDrop(step)) this.#grants.handleRefusal(op, error);
   }
 
   /**
-   * Gives up the steps that the server will never execute, because it has missed them over an older
-   * connection.
+   * Takes back the steps that the server has missed: they were sent over an older connection, so
+   * the server will never execute them.
    * @param {number | undefined} done the last executed step; undefined if unknown
    */
   dropMissedSteps(done) {
@@ -152,7 +158,11 @@ class Sending {
     if (next < Number.POSITIVE_INFINITY) this.#timers.set('busy', next);
   }
 
-  /** Its request may be withdrawn, or granted by a hint before a failover. @param {Op} op */
+  /**
+   * Whether an operation must still be sent. Not if it is a request that the user has withdrawn
+   * meanwhile, or that a hint has reported as granted.
+   * @param {Op} op
+   */
   #isWanted(op) {
     return op.kind === 'end' || this.#requests.get(op.ref)?.state === ASKED;
   }

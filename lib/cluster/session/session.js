@@ -72,7 +72,7 @@ const {
  * @property {(place: TrackedRequest, answer: Answer) => void} refused `answer.code` says why
  * @property {(place: TrackedRequest, thief: string) => void} stolen
  * @property {(place: TrackedRequest, reason: Reason, cause: unknown) => void} lost is also called
- *   for an ended request that should have marked its name, if the mark is missing or unknown
+ *   for an ended request that should have marked its name, if it did not, or if that is unknown
  * @property {(place: TrackedRequest, error: unknown) => void} failed
  * @property {(state: State, reason?: Reason, cause?: unknown) => void} changed
  * @property {(why: unknown) => void} unopened a `ttl` has passed without an open session
@@ -305,7 +305,7 @@ class Session {
     this.#react(() => {});
   }
 
-  /** The server no longer has this lock, as a guard found. @param {TrackedRequest} tracked */
+  /** Must be called if the server no longer has a held lock. @param {TrackedRequest} tracked */
   loseMissing(tracked) {
     this.#react(() => {
       if (tracked.state !== HELD) return;
@@ -439,7 +439,7 @@ class Session {
     this.#connection.openAgain(cause);
   }
 
-  /** Rejects `ready`, and fails requests that may not wait, if a `ttl` has passed for them. */
+  /** Rejects `ready` and fails requests that must not wait, each a `ttl` after it began. */
   #failUnanswered() {
     const now = this.#now();
     const { by, isAwaited } = this.#readiness;

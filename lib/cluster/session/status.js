@@ -8,11 +8,11 @@
 class Status {
   /** Changed by `set` only. @type {State} */
   state = 'new';
-  /** The id of the session; '' for none. Changed by the connection. */
+  /** The id of the session; '' if there is none. */
   id = '';
   /** Milliseconds; the server may have changed it when the session was opened. */
   ttl;
-  /** Renewals change `life`, and grants raise `token`. @type {Seen} */
+  /** Openings and renewals change `life`, and grants raise `token`. @type {Seen} */
   seen = { life: '', token: 0n };
   #onChange;
 

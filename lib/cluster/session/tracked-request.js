@@ -29,7 +29,10 @@ class TrackedRequest {
   asked = 0;
   /** The number of the latest change; see `RequestTable`. */
   news = 0;
-  /** The client that stole the lock before its grant or the answer to its end came; '' for none. */
+  /**
+   * The client that stole the lock, if the theft was reported before the grant of the lock, or
+   * before the answer to its end; '' for none.
+   */
   thief = '';
   thiefLife = '';
   /** For how many milliseconds the end of the request marks the name; 0 for no mark. */

@@ -5,8 +5,8 @@ const { Promise } = require('../../platform/intrinsics.js');
 /** @import { Clock } from './clock.js' */
 
 /**
- * Settles like the promise, but rejects with `late()` if it takes longer than this time. The timer
- * does not keep the event loop alive.
+ * Settles like the promise, but rejects with `late()` if the promise takes longer than this time.
+ * The timer does not keep the event loop alive.
  * @template T @param {Clock} clock @param {Promise<T>} promise @param {number} milliseconds
  * @param {() => unknown} late @returns {Promise<T>}
  */
