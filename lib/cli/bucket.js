@@ -25,7 +25,7 @@ const CLOSING_MS = 3000;
 /** The name of the bucket on a server if the options name none. */
 const USUAL_BUCKET = 'default';
 
-/** The library's own message advises programmers, so this one replaces it. */
+/** Replaces the library's message for ERR_WEB_LOCKS_NO_NOTIFY, which advises programmers. */
 const POOLER =
   'a pooler such as pgbouncer, in transaction or statement mode, is between web-locks and ' +
   'PostgreSQL. It drops the notifications that a waiter needs.';
@@ -72,7 +72,7 @@ class OpenBucket {
   async #timeoutFailure(patience) {
     const { ready } = this.#bucket;
     this.close();
-    // The close rejects `ready`, and then the error's cause says why the server was not reached.
+    // `close` makes `ready` reject. The cause of that error says why the server was not reached.
     const closed = await within(
       ready.catch((/** @type {any} */ error) => error),
       CLOSING_MS,
@@ -86,7 +86,8 @@ class OpenBucket {
       const state = await this.locks.query({ details: true, name });
       const { held, pending } = state;
       if (name === undefined || held.length === 0 || pending.length === 0) return state;
-      // The holders may wait for other names, and so be part of a circle: query all names.
+      // The holders may wait for other names, and so be part of a circle. To find it, all names are
+      // queried.
       return narrow(await this.locks.query({ details: true }), name);
     } catch (error) {
       throw toFailure(error);
@@ -106,7 +107,8 @@ class OpenBucket {
     const others = this.#host ? findOtherBuckets(this.#host) : [];
     /** @type {Look[]} */
     const looks = [];
-    // Each open bucket takes file descriptors, so only one other bucket is open at a time.
+    // A bucket takes file descriptors from its first query until it is closed, so the other buckets
+    // are queried one after the other.
     for (const other of others) looks.push(await lookAtOther(other, name));
     return looks;
   }
@@ -180,8 +182,9 @@ async function within(promise, patience) {
 }
 
 /**
- * Whether `ready` timed out. Its error then has the code of its cause, the last failure, or the
- * code of an unreachable server. @param {any} error @returns {boolean}
+ * Whether `ready` timed out (`unreachableError` in lib/cluster/errors.js). The cause of its error
+ * is then the last failure. The error has the code of that failure, or ERR_WEB_LOCKS_UNREACHABLE.
+ * @param {any} error @returns {boolean}
  */
 const isLate = ({ cause, code }) =>
   code === 'ERR_WEB_LOCKS_UNREACHABLE' || (code !== undefined && code === cause?.code);

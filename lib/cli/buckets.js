@@ -52,7 +52,7 @@ function identifyBucket(directory, folder) {
   for (const id of [DEFAULT_BUCKET, readName(path.join(directory, folder, 'name'))]) {
     if (id === undefined) continue;
     const backend = new HostBackend(id, directory);
-    // Another program may have written the file: only the hash proves the name.
+    // Another program may have written the file `name`. Only the hash proves that it is right.
     if (path.basename(backend.place) === folder) {
       return { folder, backend, bucket: nameOfBucket(id) };
     }
@@ -61,7 +61,10 @@ function identifyBucket(directory, folder) {
   return { folder, backend: undefined, bucket: null };
 }
 
-/** The file can be a link or a pipe that another user put there. @param {string} file */
+/**
+ * Neither follows a link nor waits for a pipe, which another user may have put there.
+ * @param {string} file
+ */
 function readName(file) {
   const { O_NOFOLLOW = 0, O_NONBLOCK = 0, O_RDONLY } = fs.constants;
   try {

@@ -36,7 +36,8 @@ const keyOf = ({ bucket, name }) => (bucket === undefined ? name : JSON.stringif
 const circlesOf = (state) => state.circles ?? findCircles(state);
 
 /**
- * Keeps only the entries of the name, but also finds circles that contain other names.
+ * Keeps only the entries of the name. The circles are found before, because a circle through the
+ * name also contains locks with other names.
  * @param {DetailedSnapshot} state @param {string} name @returns {State}
  */
 function narrow(state, name) {
@@ -102,7 +103,10 @@ class Graph {
     return this.#found;
   }
 
-  /** The search visits each client once, so the holders of the wanted name come first. */
+  /**
+   * The search visits each client only once. It begins with the holders of the wanted name, so that
+   * it finds the circles through that name.
+   */
   *#starts() {
     for (const [client, own] of this.#through === undefined ? [] : this.#byClient) {
       if (own.some(({ name }) => name === this.#through)) yield client;
@@ -128,7 +132,8 @@ class Graph {
     const own = this.#byClient.get(client) ?? [];
     for (const lock of own) listOf(this.#passed, keyOf(lock)).push(lock);
     for (const key of this.#wants.get(client) ?? []) {
-      // When the search visits a key again, only a holder on the current path can close a circle.
+      // If the search was at this key before, it has seen the holders, and only a holder on the
+      // current path can close a circle.
       const holders = [...listOf(this.#entered.has(key) ? this.#passed : this.#byKey, key)];
       this.#entered.add(key);
       const seen = new Set([client]);

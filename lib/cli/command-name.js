@@ -16,9 +16,9 @@ const INTERPRETER = /^(bun|deno|fish|node|nodejs|perl|php|pypy|python|ruby)[\d.]
 const NO_SCRIPT = /^-(\w*[Ecempr]|-(env-file|eval|import|print|require|\S*loader))/;
 
 /**
- * Returns the line that a shell runs, the name of the script that an interpreter runs, or, if
- * neither is certain, the name of the program: another argument may be a secret, and everybody can
- * see the label.
+ * Returns the line that a shell runs, or the name of the script that an interpreter runs. If
+ * neither is certain, it returns only the name of the program: everybody can see the label, and any
+ * other argument may be a secret.
  * @param {string[]} words a program and its arguments
  */
 function nameOfCommand([program, ...words]) {
@@ -59,7 +59,7 @@ function operandOf(words) {
     if (isEnd || !/^[-+]/.test(word)) {
       const operand = words[isEnd ? i + 1 : i] ?? '';
       if (letters.includes('c')) return shortened(operand);
-      // With the option -s, operands are arguments of what the shell reads from its input.
+      // With -s, the shell reads commands from its input, and the operands are their arguments.
       return letters.includes('s') ? '' : path.basename(operand);
     }
     const isLong = word.startsWith('--');

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Opens a bucket on the server that a URL names. Users install the client library, so it is
- * resolved from the current directory, and then from this package for global installations.
+ * Opens a bucket on the server that a URL names. Users install the client library themselves. It is
+ * resolved from the current directory or else, for global installations, from this package.
  */
 
 const { createRequire } = require('node:module');
@@ -118,7 +118,7 @@ function isInstalled(from, name) {
 /** @param {string} url @param {Settings} settings */
 function openPostgres(url, { bucket, schema, ttl }) {
   const { Client, Pool } = requireClient('pg').module;
-  // Throws if the URL is invalid; a Pool would notice that only later.
+  // Throws if the URL is invalid. A Pool would not throw before it connects.
   new Client({ connectionString: url });
   const pool = new Pool({ connectionString: url, max: 2 });
   // Without a listener, the loss of an idle connection, which is harmless, would end the program.

@@ -2,8 +2,9 @@
 
 /**
  * Hides the variables with which developers configure the library: users of the command line cannot
- * act on warnings about its requests. The command that it runs still gets the whole environment.
- * Other modules read the variables when they are loaded, so main.js loads this module first.
+ * act on warnings about the requests that `web-locks` makes. The command that `web-locks` runs
+ * still gets the whole environment. Other modules read the variables when they are loaded, so
+ * main.js loads this module first.
  */
 
 const process = require('node:process');

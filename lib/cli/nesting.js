@@ -3,8 +3,9 @@
 /**
  * Finds the `web-locks` commands that enclose this one. They hold their locks until this command
  * ends, so a request that waits for one of these locks would wait forever. WEB_LOCKS_OUTER has a
- * word for each enclosing command: its process id, and the token of its lock. This command may
- * outlive them in the background; a later process with the same id then has another token.
+ * word for each enclosing command: its process id, and the token of its lock. The id alone is not
+ * enough: this command may outlive an enclosing one in the background, and another process may then
+ * get that id, but not that token.
  */
 
 const process = require('node:process');

@@ -10,7 +10,7 @@ const { describeBucket } = require('./format.js');
 /** The most buckets that are listed. */
 const FEW = 10;
 
-/** @param {OpenBucket} opened @param {string | undefined} name the only one to query */
+/** @param {OpenBucket} opened @param {string | undefined} name limits the result */
 const lookAtOthersInUse = async (opened, name) => (await opened.lookAtOthers(name)).filter(isInUse);
 
 /** @param {Look} look */

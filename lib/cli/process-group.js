@@ -1,9 +1,10 @@
 'use strict';
 
 /**
- * Ends a command when this process is killed. On Windows, all processes that the command started
- * end as well: the end of the cmd process of a batch file, for example, would not end the programs
- * that it runs. On Linux, the kernel kills the command alone. Elsewhere nothing happens.
+ * Makes a command end if this process is killed. On Windows, all processes that the command started
+ * end as well. (If only the cmd process of a batch file ended, for example, the programs that it
+ * runs would go on.) On Linux, the kernel kills the command alone. On other systems, the command
+ * goes on.
  */
 
 const process = require('node:process');
@@ -30,8 +31,9 @@ const endProcessGroup = () => loadAddon()?.endProcessGroup();
 const watchChild = (child) => loadAddon()?.watchChild(child);
 
 /**
- * Returns the signal that ended the child on Linux, or 0. For a signal without a name (a real-time
- * signal), Node.js itself reports only the status 0. @returns {number}
+ * On Linux, returns the number of the signal that ended the child; 0 if none did, and on other
+ * systems. It is for real-time signals: they have no names, and Node.js reports only the status 0.
+ * @returns {number}
  */
 const signalThatEndedChild = () => loadAddon()?.signalOfChild() ?? 0;
 

@@ -75,7 +75,7 @@ async function lookAtAll(opened, name) {
     for (const one of look.state.held) all.held.push({ ...one, ...entry });
     for (const one of look.state.pending) all.pending.push({ ...one, ...entry });
   }
-  // A circle can span several buckets and names, so only the state of all buckets is narrowed.
+  // A circle can span several buckets and names, so `narrow` needs the state of all of them.
   const state = name === undefined ? all : narrow(all, name);
   const how = { about: ` in any bucket of ${directory}`, notes, isAll: true };
   return { state, how, more: { directory, circles: circlesIn(state) } };

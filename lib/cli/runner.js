@@ -159,8 +159,8 @@ class Runner {
   }
 
   /**
-   * Called before a lost lock is requested again. A signal that the command received while it ran
-   * was also meant for this program.
+   * Called before a lost lock is requested again. If the command received a signal that asks a
+   * process to end, the signal was meant for this program, too, and ends it now.
    */
   prepareNextTerm() {
     this.signals.repeatLastEnding();

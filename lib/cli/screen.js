@@ -79,7 +79,7 @@ class Screen {
     this.#paint();
   };
 
-  /** The shell changes the terminal's settings while this process is stopped. */
+  /** While this process was stopped, the shell changed the terminal's settings. Sets them again. */
   #resume = () => {
     if (this.#input.isTTY) {
       this.#input.setRawMode(false);

@@ -59,7 +59,7 @@ const CORE_DUMP_SIGNALS = [
 /** On Windows, the exit status after a console event such as Ctrl-C. */
 const CONTROL_C_EXIT = 0xc000013a;
 
-/** If this process is in the foreground of its terminal, the command is, too. */
+/** Whether this process, and so its command, is in the foreground of the terminal. */
 function isInForeground() {
   try {
     const stat = fs.readFileSync('/proc/self/stat', 'utf8');
@@ -79,8 +79,9 @@ function isInForegroundBySystem() {
 }
 
 /**
- * Whether the command has received the signal as well. On Windows the console notifies all of its
- * processes, and Node.js would kill the command instead of sending it a signal.
+ * Whether the signal must not be forwarded, because the command has received it as well. On
+ * Windows, the console notifies all of its processes. (Node.js cannot forward there: it would kill
+ * the command.)
  * @param {NodeJS.Signals} signal
  */
 const reachesCommandToo = (signal) =>

@@ -59,8 +59,8 @@ async function stealLock(bucket, name, { yes, label = 'web-locks steal' }) {
   }
   await locks.request(name, { steal: true, label }, () => {});
   await printAll(stolenLines(state));
-  // The errors of the former holders name this process, which will have ended when somebody looks
-  // for it, so its id is printed.
+  // The errors of the former holders name the id of this process. It is printed, because nobody can
+  // look up the id once this process has ended.
   say(`process ${process.pid} took lock ${quoted(name)} from them.`);
   return STATUS.ok;
 }

@@ -132,8 +132,8 @@ const PLAIN = '\x1b[0m';
 
 /**
  * Yields the lines one by one, because all lines together can exceed the longest possible string.
- * `columns` and `lines` are the size of the terminal, `about` is the queried place (` in …`),
- * `notes` are printed below the table, and `isAll` adds a column for the bucket.
+ * `columns` and `lines` are the size of the terminal. `about` says where the locks are (` in …`).
+ * `notes` are printed below the table. `isAll` adds a column for the bucket.
  * @param {DetailedSnapshot} state
  * @param {{ columns?: number, lines?: number, color?: boolean, about?: string, notes?: string[],
  *   isAll?: boolean }} how

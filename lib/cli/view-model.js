@@ -22,8 +22,9 @@ const MOST = 10_000;
  */
 
 /**
- * The rows of a name: the holders, then the queue. `id` identifies a truncated name, `names` is the
- * number of names if the group stands for several, and `limit` is 0 if there is none.
+ * The rows of a name: the holders, then the queue. `id` identifies a name that was truncated. The
+ * last group may stand for all names that did not fit; `names` is their number. `limit` is 0 for
+ * none.
  * @typedef {{ id?: string, names?: number, name: string, held: number, pending: number,
  *   limit: number, units: number, rows: Row[] }} Group
  */
