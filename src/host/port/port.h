@@ -38,12 +38,13 @@
  *   a reboot               a file with another boot's number, which the next member recreates
  *   a truncated file       a signal at the next access. The handler maps zeros there and sets
  *                          `lost`
- *   a file that was moved  a report, or wlh_port_find_harm: the member gives the file up
+ *   a file that was moved  a report on `watch`, or wlh_port_find_harm, shows this to each member,
+ *                          which then gives the file up
  *   sockets deleted        wlh_port_is_bound notices it, and the member binds again. Until then
  *                          wake-ups fail, and deaths are found by checks only
- *   a stray close()        another file with our number. The byte lock belongs to the open
- *                          description, which `copy` keeps open, so the lock is not lost
- *                          (wlh_port_repair_file)
+ *   a stray close()        a descriptor that may now belong to another file. `copy` keeps our open
+ *                          file description, and with it the byte lock. wlh_port_repair_file puts
+ *                          `copy` in the place of `file`
  *
  * Callers. wlh_port_is_alive needs neither the tables nor a free descriptor. A signal handler and a
  * forked child may call only functions whose comment says so. No function blocks except
@@ -142,8 +143,9 @@ enum wlh_status wlh_port_open(
  * that list buckets. If that fails, they see the bucket without a name. */
 void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint32_t units);
 
-/* Enlarges the process's table of descriptors, so that descriptors whose closing reports our death
- * can have numbers above all watches (posix/descriptors.c). This takes some 10 ms, once. */
+/* Enlarges the process's table of descriptors. Then descriptors whose closing reports our death can
+ * have greater numbers than all watches, and a kill closes them first (posix/descriptors.c). This
+ * takes some 10 ms, once. */
 void wlh_port_enlarge_table(const struct wlh_port *port);
 
 /* Move all descriptors whose closing reports our death, or one of them, to high numbers. */
@@ -220,7 +222,8 @@ uint64_t wlh_port_boot_number(void);
 /* Binds the sockets, and tests a wake-up to oneself. Returns 0, or the system's error. */
 int wlh_port_bind(struct wlh_port *port, uint32_t member);
 
-/* A process that still uses a previous file may have re-bound the paths of our sockets. */
+/* Returns whether the paths of our sockets still lead to our sockets. A process that still uses a
+ * previous file may have re-bound them. */
 bool wlh_port_is_bound(struct wlh_port *port, uint32_t member);
 
 void wlh_port_unbind(struct wlh_port *port, uint32_t member);

@@ -57,8 +57,9 @@ enum wlh_port_rights wlh_port_rights(int descriptor)
 }
 
 /* futimens(2). The system deletes files in /tmp that were not read, written or changed for three
- * days, and writes by a mapping do not count. The machine may sleep for longer and clean /tmp when
- * it wakes, so the times are set into the future, which only the file's owner can do. */
+ * days, and writes by a mapping do not count. The machine may sleep for longer, and clean /tmp when
+ * it wakes. So the times of the file are set into the future. Only the file's owner may do that;
+ * another user sets them to the present. */
 uint64_t wlh_port_refresh(struct wlh_port *port)
 {
   struct timespec times[2] = {{time(NULL) + AHEAD, 0}, {time(NULL) + AHEAD, 0}};

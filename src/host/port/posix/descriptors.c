@@ -20,9 +20,10 @@ void wlh_port_init(struct wlh_port *port)
  * false again. A thread that still reads false takes a smaller number, which is moved later. */
 static bool wide;
 
-/* Returns the least number for descriptors whose closing reports our death. The kernel closes large
- * numbers of a dead process first, and needs some 10 ms for an inotify instance. So `watch` must
- * have a smaller number and, if the table is large enough, the watches of other buckets as well. */
+/* Returns the least number for descriptors whose closing reports our death. The kernel closes the
+ * greatest numbers of a dead process first, and closing an inotify instance takes some 10 ms, which
+ * would delay the report. So `watch` must have a smaller number and, if the table is large enough,
+ * the watches of other buckets as well. */
 static int least_high(const struct wlh_port *port)
 {
   return __atomic_load_n(&wide, __ATOMIC_RELAXED) ? HIGH : port->watch + 1;

@@ -33,7 +33,8 @@ int wlh_port_accept_one(int listener)
   return accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-/* Through /proc, neither the length of the path nor a rename matters. */
+/* A path through /proc is short, however long the bucket's path is, and stays valid if the
+ * directory is renamed. */
 bool wlh_port_make_address(
     const struct wlh_port *port, int place, const char *name, struct sockaddr_un *address)
 {

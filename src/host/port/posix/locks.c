@@ -78,7 +78,8 @@ void wlh_port_unlock_member(struct wlh_port *port, uint32_t member)
   (void)byte_lock(port->file, F_OFD_SETLK, F_UNLCK, GATE + 1 + member, &lock);
 }
 
-/* A free byte proves a death only if the descriptor is still our file. */
+/* Returns false only if the bytes are certainly free: the descriptor must still be our file after
+ * the query. If it is not, repairs it and asks once more. */
 static bool is_locked(struct wlh_port *port, int64_t at, int64_t count)
 {
   struct flock lock;

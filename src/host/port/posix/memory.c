@@ -114,7 +114,8 @@ static void start_guarding(int place)
   if (sigaction(signal, NULL, &now) != 0) return;
   bool there = (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_bus_error;
   /* A handler that was installed after ours may call ours as its former one. If ours were installed
-   * again, the two would call each other for ever. Ours is installed again only after a reset. */
+   * again, the two would call each other for ever. So ours is installed again only if the signal
+   * was reset to its default action. */
   bool reset = !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL;
   if (there || (handlers[place].guarding && !reset)) return;
   handlers[place].former = now;

@@ -84,8 +84,8 @@ const char *wlh_port_default_parent(void);
 bool wlh_port_is_local(int descriptor);
 extern const char wlh_port_local[];
 
-/* What decides who may write: the owner and the mode; an access list as well; or nothing, on a file
- * system that ignores owners, so that everybody may write. */
+/* What decides who may write to a file. MODE: its owner and its mode. LIST: an access list as well.
+ * ALL: nothing, because the file system ignores owners, so everybody may write. */
 enum wlh_port_rights { WLH_RIGHTS_OF_MODE, WLH_RIGHTS_OF_LIST, WLH_RIGHTS_OF_ALL };
 enum wlh_port_rights wlh_port_rights(int descriptor);
 

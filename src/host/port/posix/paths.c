@@ -128,7 +128,7 @@ static enum wlh_status check_rights(const char *path, int descriptor, struct wlh
 
 /* In the default directory (`standard`), only our user may write. An explicit directory may also
  * belong to root or, if its group may write there, to anybody. `made` says that only this library
- * creates such a directory. */
+ * creates such a directory, so the message may advise to delete it. */
 static enum wlh_status check_owner(
     const char *path, int descriptor, bool standard, struct stat *status, bool made,
     struct wlh_failure *failure)
@@ -337,7 +337,8 @@ static enum wlh_status open_file(struct wlh_port *port, struct wlh_failure *fail
   struct stat status;
   char path[WLH_PATH_SIZE + 16];
   (void)snprintf(path, sizeof path, "%s/bucket", port->path);
-  /* A forked child recognizes the file by its device and inode, so both must be recorded first. */
+  /* A forked child recognizes the file by its device and inode, so both must be recorded before
+   * another thread can fork. */
   wlh_port_prevent_forks();
   int file = port->group
                  ? open_shared(port, port->directory, "bucket", FILE_FLAGS, place_shared_file)

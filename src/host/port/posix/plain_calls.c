@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 /* Sets FD_CLOEXEC and O_NONBLOCK. The caller prevents forks, because a child could pass the
- * descriptor on to another program. On failure, closes that, returns -1 and sets errno. */
+ * descriptor on to another program. On failure, closes the descriptor, returns -1 and sets
+ * errno. */
 static int mark_not_inherited(int descriptor)
 {
   if (descriptor < 0) return -1;
@@ -68,8 +69,8 @@ void wlh_port_take_pokes(struct wlh_port_alarm alarm)
   }
 }
 
-/* An address has room for some 100 bytes of path. The first socket that is bound has the longest
- * name, so if its path fits, all other paths do. */
+/* An address has room for some 100 bytes of path. The temporary name, to which a socket is bound
+ * first (make_socket), is the longest name. If its path fits, all other paths do. */
 bool wlh_port_make_address(
     const struct wlh_port *port, int place, const char *name, struct sockaddr_un *address)
 {
@@ -109,7 +110,8 @@ int wlh_port_grow(struct wlh_port *port, uint64_t size)
   return errno;
 }
 
-/* Written pages stay until no process has the file open. */
+/* Does nothing, so the space stays allocated until a process that has the file open alone recreates
+ * the file. */
 void wlh_port_give_back(struct wlh_port *port, uint64_t size)
 {
   (void)port;

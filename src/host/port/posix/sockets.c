@@ -184,7 +184,8 @@ void wlh_port_wait(
   if (count > WLH_PORT_WAIT_MOST) count = WLH_PORT_WAIT_MOST;
   for (size_t i = 0; i < count; i++) {
     items[i].ready = items[i].hung_up = false;
-    /* The kernel refuses more items than the process can have open descriptors, even empty ones. */
+    /* poll refuses more items than the process may have open descriptors, even if they are empty.
+     * So empty items are left out. */
     if (items[i].descriptor < 0) continue;
     places[polled] = i;
     /* macOS reports a hang-up only on request, and only until data arrives, so nothing is ever

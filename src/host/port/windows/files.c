@@ -34,8 +34,8 @@ HANDLE wlh_port_open_file(const struct wlh_port *port, const char *name, DWORD d
   if (!wlh_port_widen_file_path(port, name, wide) || !wlh_port_make_private(&security, false)) {
     return INVALID_HANDLE_VALUE;
   }
-  /* After a reboot only endless marks matter, if the disk has them, so the system need not write
-   * the file to the disk soon. */
+  /* After a reboot, only endless marks count, and only if the disk has them. So the system need not
+   * write the file to the disk soon. */
   return CreateFileW(
       wide, GENERIC_READ | GENERIC_WRITE, WLH_PORT_SHARE, &security.attributes, disposition,
       FILE_ATTRIBUTE_TEMPORARY | FILE_ATTRIBUTE_NOT_CONTENT_INDEXED | WLH_PORT_NO_FOLLOWING, NULL);

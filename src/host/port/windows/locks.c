@@ -35,9 +35,9 @@ static bool take(HANDLE file, uint64_t at)
   return lock(file, LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, at);
 }
 
-/* Windows shows that a byte is locked only by refusing a lock. So this takes a lock for a moment,
- * which is shared: two processes that test at once do not see each other. A process that tries to
- * lock the byte meanwhile takes another number. */
+/* Windows shows that a byte is locked only by refusing a lock, so this takes a lock for a moment.
+ * The lock is shared, so that two processes can test a byte at once. If a process wants this number
+ * meanwhile, it is refused, and takes another one. */
 static bool is_locked(HANDLE file, uint64_t at)
 {
   if (!lock(file, SHARED | LOCKFILE_FAIL_IMMEDIATELY, at)) return true;
@@ -93,7 +93,8 @@ bool wlh_port_is_alive(struct wlh_port *port, uint32_t member)
 
 bool wlh_port_is_any_alive(struct wlh_port *port)
 {
-  /* A test locks what it tests, and must leave bytes free for a process that joins meanwhile. */
+  /* Each byte is tested by itself, because a test locks what it tests. A lock on all bytes at once
+   * would keep a process from joining meanwhile. */
   for (uint32_t i = 0; i < WLH_PORT_MEMBERS; i++) {
     if (wlh_port_is_alive(port, i)) return true;
   }

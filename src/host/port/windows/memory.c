@@ -10,9 +10,9 @@ uint64_t wlh_port_size(struct wlh_port *port)
   return GetFileSizeEx(wlh_port_handle(port->file), &size) ? (uint64_t)size.QuadPart : 0;
 }
 
-/* This does not set the end of the file, because that would shorten a file that another process has
- * extended meanwhile; a suspended process could hold a lock against that. If several processes
- * append at once, the file gets a little larger than needed. */
+/* Appends zeros instead of setting the end of the file, because that could cut off what another
+ * process has just appended. A lock cannot prevent it: a suspended process might keep the lock. If
+ * several processes append at once, the file gets a little larger than needed. */
 int wlh_port_grow(struct wlh_port *port, uint64_t size)
 {
   static const char zeros[16384];

@@ -86,8 +86,8 @@ struct wlh_private {
  * made, returns false, with GetLastError set. */
 bool wlh_port_make_private(struct wlh_private *security, bool directory);
 
-/* Checks that only this user, SYSTEM and the administrators can write to the file or directory, or
- * lock the file, for which read access is enough. */
+/* Checks that only this user, SYSTEM and the administrators can write to the file or directory. Of
+ * a file, others may not have read access either, because that is enough to lock it. */
 enum wlh_status wlh_port_check_access(
     HANDLE handle, const char *path, bool directory, struct wlh_failure *failure);
 
@@ -121,7 +121,8 @@ bool wlh_port_locks_work(struct wlh_port *port);
 
 /* ---- memory ---- */
 
-/* Extends the file to `size` bytes if need be. On failure, returns NULL, with GetLastError set. */
+/* Maps the first `size` bytes of a file, and extends the file first if it is shorter. On failure,
+ * returns NULL, with GetLastError set. */
 void *wlh_port_map_file(HANDLE file, uint64_t size);
 
 /* ---- peers ---- */
