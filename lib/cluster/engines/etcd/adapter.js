@@ -63,7 +63,7 @@ const MOST_TOLD = 100;
  * @property {number} version the version of the session's key, which identifies the connection
  * @property {number} entered the revision at which this connection wrote the key
  * @property {number} heard the greatest revision that the session knows
- * @property {InstanceType<typeof DeliveryBarrier>} deliveries of the session's keys
+ * @property {InstanceType<typeof DeliveryBarrier>} deliveries of the watch of the session's keys
  * @property {InstanceType<typeof Streams> | undefined} streams of the connection
  * @property {InstanceType<typeof QueueCache>} queueCache
  * @property {InstanceType<typeof Planner>} planner
@@ -71,8 +71,9 @@ const MOST_TOLD = 100;
  * @property {boolean} isDeleting whether keys of passed requests are being deleted
  * @property {Epoch} life
  * @property {OwnStep | undefined} step the current step, or the last one
- * @property {string} logged the revision of the key that steps write
- * @property {number} proofs counts transactions that proved session and connection valid
+ * @property {string} logged the revision of the key that steps write (`Keys.steps`)
+ * @property {number} proofs counts the transactions that succeeded, which proves that the session
+ *   was alive and that no newer connection had replaced this one
  */
 
 /** @implements {Adapter} */
@@ -178,8 +179,8 @@ class EtcdAdapter {
     const known = this.#withHeard(seen);
     const { header, TTL } = await link.call('lease/keepalive', { ID: own.id });
     if (!(Number(TTL) > 0)) return dead;
-    // A deposed leader still answers keep-alives, but does not extend the lease. A commit in the
-    // same term proves that the member was the leader.
+    // A deposed leader still answers keep-alives, but does not extend the lease. So a commit must
+    // follow in the same term: it proves that the member that answered was still the leader.
     const stolen = new Map([...queueCache.thefts].slice(0, MOST_TOLD));
     const [synced, absent] = await Promise.all([
       this.#steps.sync(own, link, this.#noticeDeletions(own, stolen)),
@@ -241,7 +242,8 @@ class EtcdAdapter {
   async #forgetAbsent(absent, own, link) {
     const { queueCache } = own;
     const left = () => absent.filter((entry) => queueCache.mine.get(entry.ref) === entry);
-    // A thief also deletes keys, so `sync` delivers the notices of thieves first.
+    // A thief also deletes keys, and its notice arrives during `sync`. After that, only requests
+    // whose keys were deleted by hand are left.
     if (left().length > 0) await this.#steps.sync(own, link);
     for (const { ref } of left()) queueCache.forget(ref);
   }
@@ -455,8 +457,9 @@ class EtcdAdapter {
   }
 
   /**
-   * Makes changes in the current epoch; if there is none, it begins the first epoch. Keys without
-   * an epoch belong to an old version of this library, which would not notice thefts.
+   * Makes changes in the current epoch; if there is none, it begins the first epoch. It throws if
+   * the bucket has keys but no epoch: an old version of this library, which would not notice
+   * thefts, may have written them.
    * @param {object[]} changes @param {Link} link
    * @returns {Promise<{ header: any, responses: any[] }>}
    */
@@ -530,8 +533,8 @@ class EtcdAdapter {
   }
 
   /**
-   * Counts the greatest revision that this session knows as a token that it has seen. This token
-   * may exceed any token granted to the session.
+   * Adds the revisions that this session knows to what it has seen: the token of the greatest
+   * revision counts as seen, even if it exceeds all tokens that were granted to the session.
    * @param {Seen} seen @returns {Seen}
    */
   #withHeard({ life, token }) {

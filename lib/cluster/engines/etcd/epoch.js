@@ -23,7 +23,7 @@ const { allWith, base64, base64Json, range, valueOf } = require('./keys.js');
 /** How many ended epochs the key lists. */
 const KNOWN = 16;
 
-/** Etcd creates fewer revisions than this during the longest lease. */
+/** How far tokens leap in a new epoch. Etcd creates fewer revisions during the longest lease. */
 const LEAP = 1_000_000_000n;
 
 /**

@@ -70,7 +70,7 @@ function notEtcdError(endpoint) {
   return error;
 }
 
-/** Codes for an answer that is not HTTP, or not TLS, or never ends. */
+/** Codes for an answer that is not HTTP, is not TLS, or does not state its end. */
 const OTHER_PROTOCOL = /^(HPE_INVALID_|EPROTO|ERR_SSL_(WRONG_VERSION|PACKET_LENGTH)|NO_LENGTH$)/;
 
 /**
@@ -152,7 +152,7 @@ function refusalOf(status, text) {
   return { status, code: 0, message: text.trim().slice(0, 200) || `HTTP status ${status}` };
 }
 
-/** Whether a new token helps, even if etcd required none before. @param {Refusal} refusal */
+/** Whether our token is invalid, or etcd now requires one. @param {Refusal} refusal */
 const isTokenInvalid = ({ code, message }) =>
   code === UNAUTHENTICATED ||
   /invalid auth token|auth store is old|user name is empty/.test(message);

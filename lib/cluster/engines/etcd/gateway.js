@@ -30,7 +30,10 @@ const { TextDecoder } = globalThis;
 
 const AGENT = `web-locks/${version}`;
 
-/** This branch never runs, but a transaction that has it is executed in order with all writes. */
+/**
+ * A `failure` branch that never runs. But a transaction that contains a write, even in such a
+ * branch, is executed in order with all writes.
+ */
 const NEVER = [{ request_delete_range: { key: base64('web-locks/1-never') } }];
 
 let isUnrefing = false;
@@ -184,7 +187,7 @@ class EtcdLink {
 
   /** @param {string} path @param {object} body @returns {Promise<any>} */
   async call(path, body) {
-    // This line may throw, and its error must not count as a network error.
+    // If the body is too long, this line throws an error that `isLocal` recognizes.
     const request = JSON.stringify(body);
     const abort = this.#startCall();
     try {
@@ -259,9 +262,9 @@ class EtcdLink {
   }
 
   /**
-   * Starts one watch; the returned function stops it. The gateway accepts several watches in a
-   * request. But it begins to respond once the first watch is created, and drops the watches of the
-   * request that it has not read by then.
+   * Starts a watch; the returned function stops it. Each watch has a request of its own. (The
+   * gateway accepts several watches in one request. But it begins to respond once it has created
+   * the first one, and drops those that it has not read by then.)
    * @param {object} watch @param {(result: any) => void} onResult receives each part of the answer
    * @param {(error: unknown) => void} end called when the watch breaks by itself
    */

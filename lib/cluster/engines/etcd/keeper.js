@@ -17,7 +17,8 @@ const clientPlanOf = ({ fetch }) => cloneableOptions({ fetch }, []);
 const makeClient = () => undefined;
 
 /**
- * Each adapter begins with another endpoint, because the keeper replaces it after a failure.
+ * Each new adapter begins with the next endpoint, because the keeper makes a new adapter after a
+ * failure.
  * @param {string} bucket @param {Fetch | undefined} fetch
  * @param {{ endpoints: string[], auth?: Auth }} options
  */

@@ -5,12 +5,13 @@
  * `web-locks/1/<bucket>/`. All of them but the last have the lease of their session, so etcd
  * removes all keys of a session at one revision:
  *
- *   q/<name>/a/<lease>-<slot>                a thief; see slots.js
+ *   q/<name>/a/<lease>-<slot>                a thief; for slots see slots.js
  *   q/<name>/b/<lease>-<slot>                an exclusive request
  *   q/<name>/c/<limit>/<lease>-<slot>        a shared request
  *   q/<name>/p/<lease>-<slot>                a request that passes; see queue.js
  *   s/<lease>                                a session's data; its version counts connections
- *   s/<lease>/mark                           written so that the watch delivers it; see query.js
+ *   s/<lease>/mark                           written so that the watch delivers it: see `sync` in
+ *                                            steps.js; for its value see query.js
  *   s/<lease>/stolen/<ref>                   the thief of one of the session's locks
  *   w/quarantine                             nothing is granted while it exists; see epoch.js
  *
@@ -163,7 +164,8 @@ class Keys {
   }
 
   /**
-   * Splits a key of this bucket. `what` follows a session's key; `queue` is a result of `queue()`.
+   * Splits a key of this bucket. `what` is the part after a session's key: 'mark' or 'stolen'.
+   * `queue` is the prefix that `queue()` returns for the name.
    * @param {string} key
    * @returns {{ type: string, lease: string, what?: string, ref?: number, queue?: string,
    *   request?: RequestKey }}

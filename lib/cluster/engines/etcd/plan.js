@@ -31,7 +31,8 @@ const { doneLease, existsCondition, leaseNumber, range } = require('./keys.js');
 /** @typedef {InstanceType<typeof import('./queue.js').Queue>} NameQueue */
 
 /**
- * The queues of names at a revision. If etcd has compacted it (`isCompacted`), some are later.
+ * The queues of names at a revision. If etcd has compacted that revision (`isCompacted`), some of
+ * the queues were read at a later one.
  * @typedef {{ revision: number, queues: Map<string, NameQueue>, isCompacted: boolean }} View
  */
 
@@ -39,14 +40,15 @@ const { doneLease, existsCondition, leaseNumber, range } = require('./keys.js');
 const MOST = 100;
 /** The most characters of all values; etcd's default limit is 1.5 MiB. */
 const MOST_VALUES = 1_000_000;
-/** The most operations of a nested transaction, which etcd adds to those of the outer one. */
+/** The most operations of a nested transaction. Etcd limits the sum of these and the outer ones. */
 const MOST_READS = 20;
 /** How many requests of a queue are read, unless the whole queue is needed. */
 const SHORT = 64;
 
 /**
  * @typedef {object} Plan
- * @property {Map<Op, Answer>} refused because of a quarantine, or of an earlier equal request
+ * @property {Map<Op, Answer>} refused requests that are not sent, because of a quarantine, or
+ *   because an equal request is directly ahead
  * @property {Set<string>} tried names of exclusive `ifAvailable` requests
  * @property {object[]} conditions the conditions of all moves
  * @property {Move[]} moves
@@ -57,9 +59,10 @@ const SHORT = 64;
  * @typedef {object} Move
  * @property {Op[]} ops
  * @property {object[]} conditions
- * @property {object[]} changes the last change reads the mark if no lock exists that could set it
+ * @property {object[]} changes if an end with `keep` has no lock, the last of its changes is a read
+ *   of the mark
  * @property {object[]} reads executed if a condition does not hold: one read for each operation, or
- *   none; for a request that passes, the change that makes it wait
+ *   none; for a `pass`, the change that makes it wait
  */
 
 /** @param {Op} op @returns {op is RequestOp} */
@@ -307,8 +310,9 @@ class Planner {
   }
 
   /**
-   * The operation that takes the lock from a holder and notifies the holder's session by a key.
-   * It requires that the holder's request exists: otherwise the session's lease may be gone.
+   * The operation that takes the lock from a holder, and notifies the holder's session by a key. It
+   * does nothing if the holder's request is gone: then the lease of that session may be gone, too,
+   * and etcd would refuse to write a key with this lease.
    * @param {CachedRequest} holder
    */
   #theftOperation(holder) {
@@ -408,7 +412,11 @@ class Planner {
   }
 }
 
-/** Etcd does not add up the operations of several nested transactions. @param {object[]} changes */
+/**
+ * Moves changes into nested transactions if they are many. Etcd counts each nested transaction by
+ * itself, so their operations do not add up.
+ * @param {object[]} changes
+ */
 function nest(changes) {
   if (changes.length <= MOST_READS) return changes;
   const some = [];

@@ -81,7 +81,8 @@ class Query {
   /**
    * Takes the holders from the queue that this session follows, and reads only their keys and
    * sessions. This is correct because a holder holds the name until its key is deleted. The result
-   * is undefined if this session does not follow the queue, or the queue has no holder, or many.
+   * is undefined if this session does not follow the queue, or if the queue has no holder, or more
+   * than `MOST_HOLDERS`.
    * @param {string} name @returns {Promise<AdapterEntry[] | undefined>}
    */
   async #holdersOf(name) {

@@ -6,9 +6,10 @@
  * watch of it has begun (streams.js). Then only the events of that watch update it: another watch
  * may be ahead, and would hide events that the queue's watch has not delivered yet. A lock's token
  * is the revision at which it became held, plus the epoch's offset (epoch.js). If the session did
- * not see that revision, it takes the greater revision of its read, which is still less than that
- * of any later grant. Held locks need no watch: the transaction of a thief also writes a notice for
- * this session, and the end of the lease deletes the session's key.
+ * not see that revision, it takes the revision at which it read the queue. That one is greater, but
+ * less than the revision of any grant after the read. Held locks need no watch: the transaction of
+ * a thief also writes a notice for this session, and the end of the lease deletes the session's
+ * key.
  */
 
 const { now } = require('../../../platform/intrinsics.js');
@@ -37,7 +38,8 @@ const { Slots } = require('./slots.js');
  * @property {boolean} isLive whether the queue was read
  * @property {{ events: WatchEvent[], revision: number }[]} early events that arrived before the
  *   read
- * @property {number} since the last renewal at which this session waited for the name
+ * @property {number} since the number of the last renewal at which this session waited for the
+ *   name; 0 before the first renewal
  */
 
 class QueueCache {
@@ -129,7 +131,11 @@ class QueueCache {
     this.#resolveWaits();
   }
 
-  /** Adds a written request, or the watch's entry of it if there is one. @param {Entry} entry */
+  /**
+   * Adds a request that was written to etcd. If a watch has already delivered it, the entry of the
+   * queue is added instead.
+   * @param {Entry} entry
+   */
   addOwn(entry) {
     // Even a queue that must be read again may know that the request is held.
     const { queue } = this.#followed.get(this.#keys.queue(entry.name)) ?? {};
@@ -156,9 +162,9 @@ class QueueCache {
   }
 
   /**
-   * Applies grants that a transaction of the session has read. A watch that begins later would give
-   * a holder the revision at which the watch began as its token, which can exceed the tokens of
-   * later grants.
+   * Applies grants that a transaction of the session has read. Otherwise such a lock would get its
+   * token only when a watch has begun and the queue is read again. Locks that were granted in
+   * between could have smaller tokens.
    * @param {Iterable<InstanceType<typeof Queue>>} queues after the transaction
    */
   applyGrants(queues) {
@@ -345,7 +351,7 @@ class QueueCache {
       this.#clearQuarantine(Number(kv.mod_revision), notifications);
   }
 
-  /** Ends the quarantine. @param {number} revision not before its end */
+  /** Ends the quarantine. @param {number} revision at which it was over */
   endQuarantine(revision) {
     /** @type {(() => void)[]} */
     const notifications = [];

@@ -48,7 +48,11 @@ class Step {
     for (const { kind, ref } of ops) if (kind !== 'end') this.#tokens.set(ref, 0n);
   }
 
-  /** Returns true if the answer carries the grant. @param {number} ref @param {bigint} token */
+  /**
+   * Notes a grant. Returns true if the answer to the step will report it, so that no event is
+   * needed.
+   * @param {number} ref @param {bigint} token
+   */
   noteGrant(ref, token) {
     if (this.result || !this.#tokens.has(ref)) return false;
     this.#tokens.set(ref, token);

@@ -158,12 +158,13 @@ class Steps {
     step.isOutcomeUnknown &&= meaning === 'retry';
     const ops = step.part.flat();
     if (meaning === 'dead' && ops.some(isMarking)) {
-      // If `sync` succeeds, the lease of the mark has expired, and not the lease of the session.
+      // If `sync` succeeds, the session is alive: the lease that had expired was that of the mark.
       await this.sync(own, link);
       throw staleError();
     }
     if (meaning !== 'refused' && meaning !== 'local') throw error;
-    // The session cannot halve the step, because etcd may have executed other transactions of it.
+    // The transaction is halved here. The session cannot halve the step (R3), because etcd may have
+    // executed other transactions of it.
     if (step.part.length > 1) step.halve();
     else for (const op of ops) step.answers.set(op, failed(error));
     return true;
@@ -261,9 +262,9 @@ class Steps {
   }
 
   /**
-   * Reads queues at a revision. If etcd has compacted that revision, the result is the present
-   * queues, and all thefts until now are known: a missing request may have been stolen, and must
-   * not be repeated.
+   * Reads queues at a revision. If etcd has compacted that revision, this reads the present queues,
+   * and then waits until all thefts so far are known: a request that is missing in the queues may
+   * have been stolen, and must not be repeated.
    * @param {string[]} names @param {Own} own @param {Link} link @param {string} [at] the revision
    */
   async #readQueues(names, own, link, at = '0') {
@@ -413,8 +414,9 @@ class Steps {
   }
 
   /**
-   * Makes changes if the session is alive and this is its latest connection. If any other condition
-   * does not hold, nothing was changed, there are no responses, and `found` is the key `log`.
+   * Makes changes. Throws if the session is dead or this is not its latest connection. If one of
+   * `conditions` does not hold, nothing was changed, there are no responses, and `found` is the key
+   * `log` as it is now.
    * @param {object[]} changes @param {object[]} conditions @param {Own} own @param {Link} link
    * @param {string} [log] @returns {Promise<{ header: any, responses?: any[], found?: any }>}
    */
@@ -439,7 +441,8 @@ class Steps {
 
   /** Rejects if the session is dead or has a newer link. @param {Own} own @param {Link} link */
   async #checkSession(own, link) {
-    // Without a read, any etcd member would answer from its own state, which may be stale.
+    // The transaction contains a read, because a member answers a transaction without operations
+    // from its own state, which may be stale.
     const key = base64(this.#keys.session(own.lease));
     await this.#transact([{ request_range: { key, keys_only: true } }], [], own, link);
   }
@@ -456,7 +459,8 @@ class Steps {
     const mark = { key, value: base64Json(markValue(queueCache, own.logged)), lease: own.id };
     const quarantine = { request_range: { key: base64(this.#keys.quarantine), count_only: true } };
     const changes = [...others, quarantine, { request_put: mark }];
-    // This fails only if the epoch's key was deleted by hand: a new epoch deletes the session, too.
+    // If another epoch has begun, the session was deleted, and `#transact` throws. So only this
+    // condition fails if somebody has deleted the epoch's key by hand.
     const isItsLife = {
       ...{ key: base64(this.#keys.life), target: 'MOD', result: 'EQUAL' },
       mod_revision: own.life.revision,

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Sends calls over Node's HTTP client, which takes less CPU time than its `fetch`, unless the user
- * gives a `fetch`. It follows no redirects, and ignores undici's global dispatcher and the proxy
- * environment variables. All buckets of a thread share the connections. Once a connection is
+ * Sends calls if the user gives no `fetch`. It uses Node's HTTP client, which takes less CPU time
+ * than Node's `fetch`. It follows no redirects, and ignores undici's global dispatcher and the
+ * proxy environment variables. All buckets of a thread share the connections. Once a connection is
  * established, it never keeps the event loop alive.
  */
 
@@ -96,7 +96,7 @@ function hasVisibleEnd({ headers }) {
   return isChunked || headers['content-length'] !== undefined;
 }
 
-/** The agent unrefs only unused sockets. @param {Socket} socket */
+/** Unrefs a socket in use; the agent unrefs only unused ones. @param {Socket} socket */
 function unrefSocket(socket) {
   socket.unref();
   // Until 'connect', the socket may still switch handles between addresses.
