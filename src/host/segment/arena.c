@@ -80,7 +80,8 @@ void wlh_cells_attach(
   arena->data = data;
 }
 
-/* While there are members, this library neither changes the hash key nor decreases a counter. */
+/* Whether the header has changed in a way that only damage explains. While there are members, this
+ * library neither changes the hash key nor decreases a counter. */
 static bool is_impossible(const struct wlh_arena *arena, const struct wlh_header *header)
 {
   bool known = (arena->hash_key[0] | arena->hash_key[1]) != 0;
@@ -151,14 +152,16 @@ uint32_t wlh_cells_free_count(const struct wlh_arena *arena)
 void wlh_cells_begin_look(struct wlh_segment *segment, uint32_t member)
 {
   (void)atomic_fetch_or(&segment->header.looking[member / 64], UINT64_C(1) << (member % 64));
-  /* Either we see the new number of cells, or the process that shrank the segment sees our bit. */
+  /* Either we see the new number of cells, or the process that shrank the segment sees our bit and
+   * gives no space back. */
   atomic_thread_fence(memory_order_seq_cst);
 }
 
 bool wlh_cells_end_look(struct wlh_segment *segment, uint32_t member)
 {
   (void)atomic_fetch_and(&segment->header.looking[member / 64], ~(UINT64_C(1) << (member % 64)));
-  /* Either we see the slack, or the process that left it sees that our bit is clear. */
+  /* Either we see the slack, or the process that left it sees that our bit is clear, and gives the
+   * space back itself. */
   atomic_thread_fence(memory_order_seq_cst);
   return wlh_read(&segment->header.slack) != 0;
 }

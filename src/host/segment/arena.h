@@ -30,10 +30,10 @@ bool wlh_cells_is_formatted(const struct wlh_segment *segment);
  *            WLH_CELLS_POISONED */
 enum wlh_cells_status wlh_cells_begin(struct wlh_arena *arena, uint64_t now);
 
-/* These functions must be called before and after cells are read from outside, by one thread of a
- * member at a time. In between, no space is given back, so the cells stay readable. A reader that
- * uses `ncells` of its last critical section must check wlh_cells_has_member after begin_look.
- * end_look returns whether the caller must enter and leave, to give space back. */
+/* These functions must be called before and after cells are read from outside. Within a member, two
+ * pairs of calls must not overlap. In between, no space is given back, so the cells stay readable.
+ * A reader that uses `ncells` of its last critical section must check wlh_cells_has_member after
+ * begin_look. end_look returns whether the caller must enter and leave, to give space back. */
 void wlh_cells_begin_look(struct wlh_segment *segment, uint32_t member);
 bool wlh_cells_end_look(struct wlh_segment *segment, uint32_t member);
 
@@ -52,8 +52,9 @@ void wlh_cells_poison(struct wlh_arena *arena);
 /* Doubles the number of cells until there are `ncells`, and rebuilds. `bytes` must suffice. */
 enum wlh_cells_status wlh_cells_grow(struct wlh_arena *arena, uint32_t ncells);
 
-/* Frees the unused names whose marks are over, and must be called before the segment grows. Returns
- * whether it need not grow: a quarter of all cells stays free after `needed` cells are taken. */
+/* Frees the unused names whose marks are over. This must be tried before the segment grows. Returns
+ * true if the segment need not grow: after `needed` cells are taken, a quarter of all cells would
+ * still be free. */
 bool wlh_cells_make_room(struct wlh_arena *arena, uint32_t needed);
 
 /* Whether a segment that no process has open has marks, and can be used again with them. */

@@ -42,7 +42,8 @@ static int32_t priority_of(const struct wlh_arena *arena, uint32_t request)
 bool wlh_would_be_first(
     const struct wlh_arena *arena, const struct wlh_resource_cell *resource, int32_t priority)
 {
-  /* Without `levels`, all priorities are the same; enter_queue reads the last request anyway. */
+  /* If `levels` is empty, all waiting requests have the same priority, so any of them will do. This
+   * reads the last one, because enter_queue then reads that one, too. */
   uint32_t other = resource->levels.head != 0 ? resource->queue.head : resource->queue.tail;
   return other == 0 || priority_of(arena, other) < priority;
 }

@@ -45,7 +45,8 @@ static enum wlh_cells_status find_refusal(
   return ask->bounded && cell->pending >= ask->max_pending ? WLH_CELLS_QUEUE_FULL : WLH_CELLS_OK;
 }
 
-/* A request must leave at least these cells free, so that locks of a full segment can be stolen. */
+/* Returns how many cells the request must leave free, so that a theft is possible when the segment
+ * is full. */
 static uint32_t reserved_cells(const struct wlh_arena *arena, const struct wlh_ask *ask)
 {
   uint32_t share = arena->ncells / RESERVED_SHARE;
@@ -118,8 +119,8 @@ static bool is_refused_for_the_dead(
   return dead;
 }
 
-/* Removes dead members that obstruct a request, and returns whether there were any. Only a process
- * that waits has been notified of their deaths. */
+/* Removes dead members that obstruct a request, and returns whether there were any. This process
+ * may not know of their deaths: only a process whose requests wait watches other members. */
 static bool reap_obstacles(
     struct wlh_arena *arena, const struct attempt *attempt, enum wlh_cells_status refusal)
 {

@@ -150,7 +150,7 @@ struct wlh_thief {
  * cache line has the fields that are read most. */
 struct wlh_request_cell {
   uint32_t kind;      /* (i) PENDING, NEWS_HELD, HELD, NEWS_BROKEN */
-  uint32_t resource;  /* (i) RESOURCE cell; meaningless once broken */
+  uint32_t resource;  /* (i) its RESOURCE cell; meaningless if NEWS_BROKEN */
   uint32_t agent;     /* (i) its AGENT cell */
   uint16_t member;    /* (i) number of the agent's member */
   uint8_t mode;       /* (i) WLH_EXCLUSIVE, WLH_SHARED */

@@ -64,7 +64,8 @@ static inline void wlh_raise_count(uint64_t *count, uint64_t value)
   WLH_STEP_COMMIT();
 }
 
-/* To a reader outside, half of a change can look like damage. Then only its own read has failed. */
+/* Records damage. To a reader outside, half of a change can look like damage, so for it only its
+ * own view counts as damaged. */
 static inline void wlh_note_damage(struct wlh_arena *arena)
 {
   arena->poisoned = true;

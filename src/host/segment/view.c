@@ -185,7 +185,8 @@ static bool keep_still_held(struct wlh_arena *arena, uint32_t resource, struct w
 {
   uint32_t seen = view->entry_count, kept = 0;
   atomic_thread_fence(memory_order_seq_cst);
-  /* Names may be missing while another process is inside. */
+  /* If no lock was found, the result counts only if no process is inside: in the middle of a
+   * change, the name may be missing for a moment. */
   if (seen == 0) return atomic_load(&wlh_header_of(arena)->word) == 0;
   if (seen > view->entry_capacity) return true;
   for (uint32_t i = 0; i < seen; i++)
