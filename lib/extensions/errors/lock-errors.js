@@ -199,9 +199,9 @@ function whyNotToWait(maxPending) {
 class DeadlockError extends LockError {
   /**
    * @param {string} lockName
-   * @param {CycleEntry[]} cycle a request, a lock that it waits for, a request that must end before
-   *   this lock can be released, and so on; or two requests of a thread that would block itself,
-   *   the second of which is ahead of the first in the queue
+   * @param {CycleEntry[]} cycle alternately a request and a lock for which it waits. The request
+   *   after a lock must end before that lock can be released; the first one follows the last lock.
+   *   If a thread would block itself, the second entry can be a request of its own that is ahead
    */
   constructor(lockName, cycle) {
     let steps = '';

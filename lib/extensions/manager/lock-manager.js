@@ -74,7 +74,7 @@ class Extensions {
     requireArguments(count, 2, REQUEST_ALL);
     const several = toSeveral(names, count > 2 ? optionsOrCallback : undefined, REQUEST_ALL);
     const callback = toCallback(arguments[count > 2 ? 2 : 1], REQUEST_ALL, 'The callback');
-    // A plain `return` would make the engine call the promise's `then`, which may be user code.
+    // Without `await`, JavaScript would call `then` of the promise, which user code may replace.
     const callee = Extensions.prototype.requestAll;
     return await runWithSeveral(backend, several, callback, callee);
   }

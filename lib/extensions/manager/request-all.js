@@ -72,7 +72,7 @@ class PartRequest extends HeldRequest {
     super.handleTimeout();
   }
 
-  /** While the group waits for other locks, `maxTotal` limits that wait. @override */
+  /** If the group still waits for other locks, `maxTotal` ends that wait instead. @override */
   handleHoldTimeout() {
     const isOfAll = this.observer.limits.holdLimit.option === 'maxTotal';
     if (!isOfAll || !this.group.handleTimeout()) super.handleHoldTimeout();
@@ -88,7 +88,8 @@ class PartRequest extends HeldRequest {
 class Group {
   asked = now();
   /**
-   * Where the call was made, until all locks are granted: later it would keep their handles alive.
+   * Where the call was made. It is cleared once all locks are granted, because it would keep their
+   * handles alive.
    * @type {import('../sites/origin.js').Origin | undefined}
    */
   origin;
@@ -129,8 +130,8 @@ class Group {
         available = await this.#takeInOneStep(backend, several);
       } else {
         // Each lock is requested when the previous one is held. If a lock is lost meanwhile, the
-        // loop must end, because `fail` ends only the requests that exist. An async function for
-        // this loop would delay the hand-over by a microtask.
+        // loop must end, because `fail` ends only the requests that exist. The loop is not a
+        // function of its own: to await it would delay the hand-over by a microtask.
         for (let i = 0; i < parts.length && available && !this.#failure; i++) {
           const request = this.#makeNextRequest(backend, parts[i], options, end);
           available = (await request.acquire()) !== null;
@@ -368,7 +369,7 @@ function blockedScore(request) {
   const { backend, observer, options } = request;
   if (backend.progress?.(request) === 'allotted') return 0;
   const { holders } = observer.limits;
-  // Unknown holders are more likely to block this request than shared holders, which count less.
+  // Unknown holders are more likely to block this request than shared holders (2 below).
   if (!holders) return 3;
   const { list } = holders;
   if (list.length === 0) return 1;

@@ -146,7 +146,7 @@ class NamedLock {
       this.#backend.announce();
       throw error;
     }
-    // The name changes in one step with the two requests; users are notified afterwards.
+    // The name changes in the same step as the two requests, before users are notified.
     this.#former[this.#former.length] = last;
     this.#name = next.name;
     this.#limit = limit;
@@ -193,7 +193,7 @@ class NamedLock {
   pending(asking) {
     this.holders(asking);
     let count = this.#pendingOn(this.#name);
-    // One request on each former name does not count, because `resize` made it.
+    // On each former name, one request was made by `resize` and does not count.
     for (let i = 0; i < this.#former.length; i++)
       count += Math.max(this.#pendingOn(this.#former[i].name) - 1, 0);
     return count;
@@ -258,8 +258,8 @@ class NamedLock {
   }
 
   /**
-   * Without former names, the backend checks `maxPending`. The requests on former names count,
-   * because the new name becomes free only after them.
+   * Checks `maxPending` if there are former names. The requests on them count, because the new name
+   * becomes free only after them, but the backend counts only the requests on one name.
    * @param {RequestOptions} options
    */
   #checkMaxPending(options) {
@@ -275,7 +275,7 @@ class NamedLock {
 /** @param {any} bucket see NamedLock @param {string} operation @returns {Backend} */
 function bucketBackend(bucket, operation) {
   if (bucket === undefined) return new NativeBackend(DEFAULT_BUCKET);
-  // A bucket is more than its name: it may belong to another scope, or be closed.
+  // A bucket object is used as it is, because it may belong to another scope, or be closed.
   if (typeof bucket === 'object' && bucket !== null) return backendOf(bucket.locks, operation);
   return new NativeBackend(idOfBucket(toDOMString(bucket, operation, 'The bucket')));
 }

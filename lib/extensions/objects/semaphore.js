@@ -50,7 +50,7 @@ class Semaphore {
     this.#lock = new NamedLock('semaphore', lockName, options, NEW, more, permits);
   }
 
-  /** The number of units that nobody holds; those that wait already may get them first. */
+  /** The number of units that nobody holds. Requests that already wait may get them first. */
   get available() {
     const holders = this.#lock.holders("'available'");
     let units = /** @type {number} */ (this.#lock.limit);
@@ -58,7 +58,7 @@ class Semaphore {
       if (holders[i].mode === 'exclusive') return 0;
       units -= holders[i].weight;
     }
-    // A lock that was granted with another limit may weigh more than all units.
+    // Locks that were granted under another limit may hold more units than this semaphore has.
     return Math.max(units, 0);
   }
 

@@ -13,7 +13,8 @@ const { Promise, report, uncurry } = require('../../platform/intrinsics.js');
 /** @typedef {InstanceType<typeof import('../request/request.js').Request>} Request */
 
 /**
- * For each backend, the requests through it that are served by a lock of another handle.
+ * For each backend, the requests through it that a lock of another handle (of the same bucket)
+ * serves.
  * @type {WeakMap<Backend, Set<Request>>}
  */
 const servedElsewhere = new WeakMap();
@@ -77,7 +78,7 @@ class ReentrantParent {
       return;
     }
     const served = lock.served ?? new Served();
-    // The constructor of a promise swallows a stack overflow; then `end` is missing.
+    // If the stack overflowed in the constructor of `ended`, the promise has swallowed the error.
     if (!served.end) throw new RangeError('Maximum call stack size exceeded');
     lock.served = served;
     const { requests } = served;
@@ -198,8 +199,8 @@ function noteServedElsewhere(backend, request) {
 }
 
 /**
- * Requests through the backend that are served by locks of other handles are lost, too, although
- * the backend does not know them.
+ * Closes the backend. The requests through it that a lock of another handle serves are lost, too,
+ * although the backend does not know them.
  * @param {Backend} backend
  */
 function close(backend) {

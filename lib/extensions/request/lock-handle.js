@@ -24,7 +24,7 @@ const LATER = 'Handles acquired from now on (or with `warnAfter`) report where t
 /** @import { RequestOptions } from '../options.js' */
 /** @typedef {{ request: HeldRequest, where: string }} Leak `where` is '' if it is unknown */
 
-/** True after a leak from an unknown place: from then on, every place is found. */
+/** True after a leak from an unknown place. From then on, the place of every handle is recorded. */
 let isLooking = false;
 
 /**
@@ -200,7 +200,8 @@ class HeldRequest extends Request {
   }
 
   /**
-   * Announces the answer itself, because the backend may be in the middle of another announcement.
+   * Blocks the thread until the request is answered. It announces the answer itself, because the
+   * backend may be in the middle of another announcement.
    * @param {number} limit milliseconds
    */
   #block(limit) {
@@ -231,8 +232,8 @@ class HeldRequest extends Request {
     this.given = undefined;
     this.resolve = undefined;
     this.reject = undefined;
-    // If the origin has no text, an empty origin stays, because it shows that the lock is recorded
-    // (sites.js).
+    // If there is no text, an empty origin stays. Without an origin, the end of the lock would not
+    // remove the lock from the table of sites.js.
     if (this.origin) this.origin = withTextStack(this.origin) ?? { stack: '' };
     if (this.state === UNAVAILABLE) this.observer?.onEnd();
   }

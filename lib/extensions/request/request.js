@@ -188,7 +188,7 @@ class ExtendedRequest extends LockRequest {
 
   handleTimeout() {
     if (this.state !== PENDING) return;
-    // The progress is unknown once the request has left its queue.
+    // The progress is read first: it is unknown once the request is withdrawn.
     const progress = this.backend.progress?.(this);
     const { limits } = this.observer;
     limits.findHoldersNow();
@@ -391,7 +391,7 @@ function otherLimitError(request, limit) {
 }
 
 /**
- * Finds the place of a call whose later requests are made when its caller has left the stack.
+ * Finds the place of a call that also makes requests later, when its caller has left the stack.
  * @param {RequestOptions} options @param {Function} callee see `originOf`
  */
 const originOfCall = (options, callee) =>

@@ -12,8 +12,8 @@ const { captureStackTrace } = Error;
 const { defineProperty } = Object;
 
 /**
- * The place of a call. `stack` becomes text when it is read; until then, the engine keeps the
- * functions on the stack alive.
+ * The place of a call. `stack` becomes text when it is first read. Until then, it keeps the
+ * functions that were on the stack alive.
  * @typedef {{ stack: string }} Origin
  */
 
@@ -25,7 +25,7 @@ function originOf(callee) {
   return origin;
 }
 
-/** Makes a copy that keeps nothing alive. @param {Origin} origin @returns {Origin | undefined} */
+/** Makes a copy that is only text. @param {Origin} origin @returns {Origin | undefined} */
 function withTextStack(origin) {
   try {
     return { stack: `${origin.stack}` };
@@ -102,7 +102,7 @@ function placeOf(origin) {
   const text = origin && withTextStack(origin);
   if (!text) return '';
   const frames = framesOf(text.stack);
-  // In a bundle, user code is in the same file as the library, so no frames would be left.
+  // In a bundle, user code can be in the library's directory, so that no frames would be left.
   return firstFrames(frames, LIBRARY) || firstFrames(frames);
 }
 
@@ -124,7 +124,7 @@ function firstFrames(frames, without) {
   return first;
 }
 
-/** Like `originOf`, but text from the start, which keeps nothing alive. @param {Function} callee */
+/** Like `originOf`, but makes the text at once. @param {Function} callee */
 const callSite = (callee) => describeStack(callee, FRAMES, describeFrames);
 
 /** @param {Error} _error @param {NodeJS.CallSite[]} frames */
@@ -135,16 +135,16 @@ function describeFrames(_error, frames) {
 }
 
 /**
- * Rejects the promise of a request without an origin, so that the error's stack shows the user's
- * awaiting functions: `tell` creates the error inside an async function whose promise is chained to
- * the request's promise, and V8 follows that chain to the awaiters.
+ * Rejects the promise of a request without an origin in such a way that the error's stack shows the
+ * user's functions that await it. `tell` creates the error inside an async function. The promise of
+ * that function is chained to the request's promise, and V8 follows this chain for the stack.
  * @param {{ resolve?: (value?: any) => void, reject?: (error?: any) => void }} request
  * @param {() => void} tell also rejects the promise, which nothing else may settle earlier
  */
 function rejectInUsersStack({ resolve, reject }, tell) {
   const telling = inMicrotask(tell);
   try {
-    // This reaction exists only for the engine: when it runs, the promise is already settled.
+    // This is only the chain for V8: when the reaction runs, the promise is already settled.
     then(telling, resolve, reject);
   } catch {
     // User code has replaced parts of promises, so the error gets no frames.

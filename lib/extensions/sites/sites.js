@@ -26,7 +26,7 @@ const keyOf = ({ id }, { name, token }) => `${token} ${name.length} ${name}${id}
 
 /** @param {Request} lock with an `origin` */
 function noteSite(lock) {
-  // A request that passed holds nothing; a reentrant one is part of the lock around it.
+  // A request that passed (token 0) holds nothing. A reentrant request has no lock of its own.
   if (lock.token !== 0n && lock.rootLock === lock) setIn(noted, keyOf(lock.backend, lock), lock);
 }
 

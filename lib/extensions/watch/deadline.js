@@ -79,8 +79,8 @@ class Deadline {
 
   /**
    * If the handler sets a new time, the Node.js timer is set here, in the callback of a timer: such
-   * a timer fires after the immediates of this turn of the event loop. A timer that is set in a
-   * microtask might fire before them.
+   * a timer fires after the immediates of this turn of the event loop, in which the queries of
+   * holder-queries.js are sent. A timer that is set in a microtask might fire before them.
    */
   #handleInTimer() {
     this.#isSetting = true;

@@ -77,7 +77,7 @@ class TimeLimits {
     this.#hold?.set(NEVER);
   }
 
-  /** @returns {number | undefined} milliseconds for the wait; 0 and undefined for no limit */
+  /** @returns {number | undefined} milliseconds for the wait; 0 or undefined to set no timer */
   get #waitLimit() {
     const { backend, options } = this.#request;
     const { maxTotal, timeout } = options;

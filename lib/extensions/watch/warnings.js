@@ -66,7 +66,7 @@ class Warning {
 
   async #emit() {
     const { backend } = this.#request;
-    // If this request only waits for other requests of its group, these requests emit the warnings.
+    // This request waits only for other requests of its group. They emit the warnings.
     if (!this.#watch.granted && backend.progress?.(this.#request) === 'allotted') return;
     this.#isEmitted = true;
     const message = await (this.#watch.holds ? this.#describeHold() : this.#describeWait());
@@ -87,7 +87,7 @@ class Warning {
       const mustAsk = !known && !backend.holders;
       // In a blocked thread, this function continues only after the wait.
       const holders = await (mustAsk ? queryHoldersToWarn(backend, name) : known);
-      // If the backend had to ask, the answer may come after this request was granted.
+      // If the backend had to ask, and this request was granted meanwhile, the answer is outdated.
       if (!mustAsk || !watch.granted) who = ` (${this.#describeBlockers(holders)})`;
     }
     const waited = duration(watch.waitDuration());
