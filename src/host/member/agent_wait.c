@@ -4,8 +4,9 @@
 #include "helper.h"
 #include "section.h"
 
-/* The check must follow the operations that are already deferred, so it is deferred as well. If the
- * tables cannot be entered now, the thread that enters next does it. */
+/* Defers the check whether the request waits for its own thread, because the check must follow the
+ * operations that are already deferred. It is done at once if the tables can be entered now,
+ * otherwise by the thread that enters next. */
 static void check_own_deadlock(struct wlh_bucket *bucket, struct wlh_block *block)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -61,7 +62,8 @@ enum wlh_status wlh_wait_for_the_lock(
     events->token = (uint64_t)request->item.event.token_high << 32 | request->item.event.token_low;
     wlh_drop_event(request);
   }
-  if (status != WLH_PENDING) wlh_take_events(agent, events); /* The events include thefts. */
+  /* The thread must receive the theft of a lock before a later grant, so its events are taken. */
+  if (status != WLH_PENDING) wlh_take_events(agent, events);
   wlk_mutex_unlock(&agent->bucket->qmu);
   if (check.ours) wlh_recycle_request(agent, request);
   return status;

@@ -237,8 +237,9 @@ void wlh_agent_terminate(struct wlh_agent *agent)
   struct wlh_bucket *bucket = agent->bucket;
   if (wlh_is_forked(bucket)) return;
   stop_wake_ups(bucket, agent);
-  /* Entering does the deferred operations. If the helper does not run, the termination only has to
-   * free memory, which can wait until the bucket is closed or the helper is started. */
+  /* Entering does the deferred operations. If the helper does not run, the file is not open. Then
+   * the termination only has to free memory, which can wait until the bucket is closed or the
+   * helper is started. */
   if (wlh_try_enter(bucket, NULL)) {
     wlh_leave(bucket);
     return;

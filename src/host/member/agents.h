@@ -43,8 +43,8 @@ struct wlh_change {
 };
 
 /* Ends the critical section of a call of the agent, and records its effect.
- *   events   out: the agent's events, none of which is about acts of other threads or processes
- *            after the section. If NULL, the agent is woken if it has events */
+ *   events   out: the agent's events, but none about what other threads or processes did after the
+ *            section. If NULL, they stay in the agent's queue, and wake the agent */
 void wlh_end_section(
     struct wlh_agent *agent, const struct wlh_change *change, struct wlk_events *events);
 

@@ -42,8 +42,9 @@ static void schedule_check(struct wlh_watch *watch, uint64_t now)
 
 /* A dying process loses its sockets some time before its byte lock, because the kernel frees the
  * memory of the process in between. So the lock is checked repeatedly: the next check comes after
- * an eighth of the time since the first suspicion. The watches of a bucket are checked at the same
- * times, so that one round serves many; different processes check at different times. */
+ * an eighth of the time since the first suspicion. The times of checks lie on a grid, so that one
+ * round checks many members. The grid of each process is shifted by its id, so that processes check
+ * at different times. */
 static void postpone_check(
     struct wlh_bucket *bucket, struct wlh_watch *watch, uint64_t now, uint64_t longest)
 {
@@ -61,7 +62,8 @@ static bool has_bit(const uint64_t *bits, uint32_t i)
   return (bits[i / 64] >> (i % 64)) & 1;
 }
 
-/* The more members there are, the more a check costs, and each may have to check all others. */
+/* The more members there are, the more a check costs, and each member may have to check all others.
+ * So the longest interval grows with the number of members to check. */
 static uint64_t longest_interval(const struct wlh_bucket *bucket)
 {
   uint64_t count = 0;
@@ -489,7 +491,8 @@ static void lose_all_requests(struct wlh_bucket *bucket)
   wlk_mutex_unlock(&bucket->qmu);
 }
 
-/* Returns a descriptor, or -1. The caller must close it when no thread waits for the helper. */
+/* Returns the descriptor of the watch, or -1. Closing it takes some 10 ms, so the caller must close
+ * it only when no thread waits for the helper. */
 static int run_membership(struct wlh_bucket *bucket)
 {
   int slow = -1;

@@ -39,7 +39,8 @@ void wlh_mailbox_drain(struct wlh_bucket *bucket)
   struct wlh_message messages[MESSAGES];
   uint32_t count;
   uint32_t taken = 0;
-  /* There are fewer messages than cells: the loop ends whatever other processes write. */
+  /* There are fewer messages than cells, so this limit ends the loop only if another process has
+   * damaged the mailbox. */
   do {
     count = wlh_cells_take_messages(&bucket->arena, messages, MESSAGES);
     for (uint32_t i = 0; i < count; i++) deliver(bucket, &messages[i]);

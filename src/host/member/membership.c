@@ -130,8 +130,9 @@ static bool is_surely_of_this_boot(const struct wlh_header *header, uint64_t boo
 }
 
 /* The token must exceed all tokens of earlier files. No file has had more than one grant per
- * microsecond, so the time in microseconds exceeds its tokens unless the clock was set back. So the
- * token of a file that seems to be of another boot, `before`, counts as well, unless it is huge. */
+ * microsecond, so the time in microseconds exceeds its tokens unless the clock was set back. For
+ * that case, the token of the previous file (`before`) counts as well, even if that file seems to
+ * be of another boot, unless the token is huge. */
 static void raise_token(struct wlh_header *header, uint64_t before)
 {
   uint64_t now = wlh_port_wall_time();

@@ -37,7 +37,7 @@
  *   a process dies         its connection hangs up, if we wait. We then check the member until the
  *                          kernel confirms its death, and remove it (helper.c). If we do not wait,
  *                          we notice the death when a request would be refused, or at a snapshot
- *   one is stopped inside  until it continues or is killed, the calls of all processes are deferred
+ *   a process stops inside until it continues or is killed, the calls of all processes are deferred
  *   the file is lost       `lost` is set, perhaps by the signal handler. The helper closes the file
  *                          and notifies all holders and waiters; for the next operation it opens
  *                          the file again, with new cells
@@ -176,13 +176,13 @@ struct wlh_bucket {
   uint32_t needed;              /* (m) after WLH_NEEDS_ROOM: free cells that the first deferred
                                    operation needs */
   bool no_room;                 /* (m) whether the file cannot grow */
-  bool watching;   /* (m) whether we watch, or soon will, all members that had joined at `joins` */
+  bool watching;   /* (m) whether we watch, or soon will, all members that joined up to `joins` */
   bool is_checked; /* (m) whether the helper checks the files; if not, the next critical section
                       wakes it */
   bool used;       /* (m) whether agents have entered since the helper last checked the files */
   uint32_t joins;  /* (m) the header's `joins` when the helper last searched for members */
   uint32_t lost;   /* (a) 1: the file or its tables are lost, and the helper must close them */
-  const char *lost_why; /* (a) set before `lost`; NULL if the SIGBUS handler set that */
+  const char *lost_why; /* (a) set before `lost`; NULL if the SIGBUS handler set `lost` */
   uint64_t unsent[WLH_MEMBERS / 64];   /* (m) members whose wake-up is due but has failed */
   uint64_t suspects[WLH_MEMBERS / 64]; /* (m) members that may have died */
 

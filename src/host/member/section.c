@@ -121,8 +121,9 @@ enum wlh_way wlh_enter(struct wlh_bucket *bucket)
   bool good = begin_section(bucket);
   if (good && dead != 0) good = !wlh_note_loss(bucket, wlh_cells_rebuild(&bucket->arena));
   if (good) return WLH_IN;
-  /* The tables may be lost only to us. If a dead owner left them half changed, the next owner finds
-   * the dead owner's word, and rebuilds them. */
+  /* The tables may be lost only to us. So if the mutex was a dead owner's, the dead owner's word is
+   * restored: the next process takes the mutex over, and rebuilds what the dead owner left half
+   * changed. */
   leave_word(bucket, dead);
   return WLH_TORN;
 }
@@ -176,11 +177,13 @@ void wlh_leave_tables(struct wlh_bucket *bucket)
   uint32_t own = bucket->arena.member;
   bool look = (bucket->arena.to_notify[own / 64] >> (own % 64)) & 1;
   (void)wlh_note_loss(bucket, bucket->arena.poisoned ? WLH_CELLS_POISONED : WLH_CELLS_OK);
-  /* A new member wakes the members that wait. If we begin to wait later, we must look for it. */
+  /* A member that joins wakes only the members that wait by then. If we have begun to wait since,
+   * the helper must look for new members. */
   bool seen = bucket->watching && bucket->joins == bucket->arena.segment->header.joins;
   bool watch = (look || !seen) && wlh_cells_pending_count(&bucket->arena) > 0;
   bool any = wlh_wake_up_mark(bucket, due);
-  /* The victims of a theft do not notice the thief's death, so it wakes them before it leaves. */
+  /* The victims of a theft do not watch the thief. If this process died after leaving, they might
+   * stay unaware of the theft for long, so they are woken before it leaves. */
   if (any && bucket->stealing) wlh_wake_up_send(bucket, due);
   bucket->stealing = false;
   give_back(bucket);

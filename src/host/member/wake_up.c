@@ -57,7 +57,8 @@ static bool send_if_due(struct wlh_bucket *bucket, uint32_t member)
   if ((state & WAKE_UP_STATE) != DUE) return true;
   enum wlh_sent sent = wlh_port_send_wake_up(&bucket->port, member);
   if (sent == WLH_NOT_NOW) return false;
-  /* If no process has the socket, the member is dead, or it will bind one again, and enter. */
+  /* If no process has the socket, the wake-up need not be sent again: the member is dead, or will
+   * bind a socket again, and then enter anyway. */
   uint32_t sent_state = (state & ~(uint32_t)WAKE_UP_STATE) | SENT;
   (void)atomic_compare_exchange_strong(theirs, &state, sent_state);
   if (sent == WLH_NOBODY) {
