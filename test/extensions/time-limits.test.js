@@ -9,7 +9,7 @@ const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { once } = require('node:events');
 const { after, describe, it } = require('node:test');
 const { threadId } = require('node:worker_threads');
-const { LockTimeoutError, MANY, locks, needs } = require('../helpers/scope.js');
+const { LockTimeoutError, MANY, locks, needs, openBucket } = require('../helpers/scope.js');
 const { FREE, HELD, deferred, freshName, hold, notCalled } = require('../helpers/locks.js');
 const { rejectionOf, stateOf, timedOut, valuesOf } = require('../helpers/locks.js');
 const { run } = require('../helpers/program.js');
@@ -47,6 +47,30 @@ describe('timeout', () => {
     assert.ok(message.includes(`(held by ${agent} ("job"), for `), message);
     there.release();
     await there.settled;
+  });
+
+  it('names the holder of its own bucket, beside a request of the same name in another', async () => {
+    const name = freshName();
+    const buckets = [openBucket(freshName('a')), openBucket(freshName('b'))];
+    await Promise.all(buckets.map(({ ready }) => ready));
+    const labels = ['of a', 'of b'];
+    const held = await Promise.all(
+      buckets.map((bucket, i) => hold(bucket.locks, name, { label: labels[i] })),
+    );
+    for (const timeout of [0, 300]) {
+      const asked = buckets.map((bucket) =>
+        timedOut(() => bucket.locks.acquire(name, { timeout })),
+      );
+      // Both are over in one turn of the event loop.
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, timeout);
+      const errors = await Promise.all(asked);
+      assert.deepEqual(
+        errors.map(({ holders }) => holders[0].label),
+        labels,
+      );
+    }
+    for (const lock of held) await lock.release();
+    await Promise.all(buckets.map((bucket) => bucket.close()));
   });
 
   it('lists the first ten holders, frozen, and counts all', async () => {
@@ -230,6 +254,17 @@ describe('maxTotal', () => {
       );
     }
   });
+
+  for (const limits of [
+    { timeout: 300, maxTotal: 1e8 },
+    { timeout: 1e8, maxTotal: 300 },
+  ])
+    it(`and timeout, the shorter one ends the wait: ${JSON.stringify(limits)}`, async () => {
+      const name = freshName();
+      const held = await hold(locks, name);
+      assert.match((await timedOut(() => locks.acquire(name, limits))).message, /after \d{3} ms/);
+      await held.release();
+    });
 
   it('is about the whole of several locks', async () => {
     const [one, other] = [freshName('a'), freshName('b')];
