@@ -15,7 +15,7 @@ const net = require('node:net');
 const path = require('node:path');
 const { after, describe, test } = require('node:test');
 
-const { classify } = require('../../lib/cluster/engines/etcd/errors.js');
+const { classify } = require('../../lib/cluster/engines/errors.js');
 const { Gateway } = require('../../lib/cluster/engines/etcd/gateway.js');
 const { send } = require('../../lib/cluster/engines/etcd/transport.js');
 const { deferred } = require('../helpers/locks.js');
