@@ -116,8 +116,8 @@ class RedisAdapter {
    */
   #runs = [];
   /**
-   * The answers of shards that have executed a step that others have not, by `ref`. The session
-   * sends the operations of such a step again in other steps.
+   * If some shards have executed a step and other shards have not: the answers of the former, by
+   * `ref`. The session sends the operations of such a step again in other steps.
    * @type {Map<number, { number: number, answer: Answer }>}
    */
   #answered = new Map();
@@ -130,18 +130,16 @@ class RedisAdapter {
   /** The greatest token that each shard has granted to us; each shard has tokens of its own. */
   #tokens;
   #isDisposed = false;
-  /**
-   * The number of the last echo that was published, the time of the reply to its renewal, and the
-   * number of the last echo that arrived from each shard.
-   */
+  /** The number of the echo that the last answered renewal published. */
   #echo = 0;
+  /** When that renewal was answered. */
   #echoed = 0;
-  /** @type {number[]} */
+  /** The number of the last echo that has arrived from each shard. @type {number[]} */
   #echoes = [];
 
   /**
    * @param {string} bucket @param {{ client: Client, shards?: number, strict?: boolean,
-   *   failover?: 'ignore', prefix?: string }} options by default, `prefix` is the client's
+   *   failover?: 'ignore', prefix?: string }} options `prefix` is by default the client's keyPrefix
    */
   constructor(bucket, { client, shards = 1, strict = false, failover, prefix }) {
     const kind = kindOf(client);
@@ -491,9 +489,11 @@ class RedisAdapter {
 
   /** Drops the connection, even one that is still being made, and returns the new generation. */
   #dropLinks() {
-    // The answer to the last renewal may be lost, and the session may not know the thefts in it.
+    // The answer to the last renewal may be lost. Then the session does not know the thefts in it,
+    // so the next renewal must not confirm them.
     this.#knownThefts.clear();
-    // Calls of the latest generation may continue; a cluster client could retry older ones forever.
+    // Calls of the latest generation may continue. Older ones are ended, because a cluster client
+    // could retry them forever.
     for (const [link, generation] of this.#singleCallLinks)
       if (!this.#links.isLatest(generation)) link.drop();
     return this.#links.begin();
@@ -576,7 +576,7 @@ class RedisAdapter {
   /** @param {string} message `g ref token`, `s ref thief` or `e number` @param {number} shard */
   #handleMessage(message, shard) {
     if (message[0] === 'e') {
-      // The echo of `open` is 0, and may arrive after `#useLink` has set this number.
+      // The echo of `open` is 0. If it arrives after `#useLink`, it must not lower the number.
       this.#echoes[shard] = Math.max(this.#echoes[shard] ?? 0, Number(message.slice(2)));
       return;
     }

@@ -49,7 +49,7 @@ function withoutOwnFunctions(kind, options) {
   if (kind === 'ioredis') return options;
   const { reconnectStrategy, ...socket } = options?.socket ?? {};
   const used = { ...options, socket };
-  // A client makes this provider from its `username` and `password`.
+  // The user's client made this provider from its login, and the new client will make its own.
   const hasLogin = used.username !== undefined || used.password !== undefined;
   if (hasLogin) used.credentialsProvider = undefined;
   return used;
@@ -57,8 +57,8 @@ function withoutOwnFunctions(kind, options) {
 
 /**
  * @param {ClientPlan} plan
- * @param {(file: string) => any} load the `require` of the thread's file: a bundle must not contain
- *   a `require` of a variable
+ * @param {(file: string) => any} load the `require` of thread.js. (This file may be bundled, and a
+ *   bundler cannot resolve the `require` of a variable.)
  * @returns {Client}
  */
 function makeClient({ kind, file, options }, load) {

@@ -163,7 +163,8 @@ const KINDS = {
       /** @type {OnMessage} */ onMessage,
     ) => client.subscribe(channel, onMessage),
     drop: (/** @type {any} */ client) => {
-      // A destroyed client without a socket would still make one, which nobody could close.
+      // A client that is destroyed before it has a socket would still make one, which nobody could
+      // close. So it is destroyed once it has its socket.
       if (withoutSocket.has(client)) client.on('connect', () => client.destroy());
       else client.destroy();
     },
@@ -298,7 +299,8 @@ class RedisLink {
     const made = this.#kind.duplicate(client, this.#dropped.signal);
     made.on('error', (/** @type {unknown} */ error) => {
       this.#lastError = error;
-      // After an error, ioredis always emits `end` later, but node-redis may not.
+      // After an error, ioredis always emits `end` later. A client of node-redis that has closed
+      // (`isOpen` is false) may not.
       if (made.isOpen === false && !this.#kind.isCluster) this.#fail();
     });
     made.on('end', () => this.#fail());

@@ -5,7 +5,8 @@
  * client itself does not end. Node.js adds two listeners to a socket's signal and removes only one
  * when the socket closes. A cluster client makes many short-lived sockets with one signal, so an
  * ordinary signal would collect listeners. This signal refers to its listeners weakly. The listener
- * that destroys a socket lives until the socket closes, because Node.js keeps it for the removal.
+ * that destroys a socket is not lost too early: Node.js refers to it until the socket closes, to
+ * remove it then.
  */
 
 const { AbortController } = require('../../../platform/realm.js');

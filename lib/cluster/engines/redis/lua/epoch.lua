@@ -111,7 +111,8 @@ function F.check_epoch()
   local renewed = tonumber(it[5] or 0)
   -- Renewals check the clock; a step needs to do so only if a session seems to have expired.
   if command == 'step' and renewed <= now and not F.are_some_expired() then return end
-  -- The expiries of related keys differ by up to an eighth of "idle", so some may be missing.
+  -- If nobody has renewed for most of "idle", some keys of the bucket may have expired already:
+  -- their expiries differ by up to an eighth of "idle".
   if idle > 0 and known.sessions > 0 and renewed < now - idle * 3 / 4 then
     return F.handle_missing_sessions()
   end

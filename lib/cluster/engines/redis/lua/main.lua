@@ -32,8 +32,9 @@
 --                         not expire), r<ref> (key of the name)
 --   P:t:<session>   HASH  ref -> client id of the thief, or '' if it has passed, until the session
 --                         confirms it
---   P:n:<key>       a name in use. For a single lock, for which nobody waits: the lines ref|session
---                         row, limit (if any), name. Otherwise "q", and the next two keys exist:
+--   P:n:<key>       a name in use. For a single lock that nobody waits for, it has three lines:
+--                         ref|session and row; limit or ''; name. Otherwise it is "q", and the
+--                         next two keys exist:
 --   P:r:<key>       HASH  name, limit, held, units (held), alone (held exclusively), ref|session ->
 --                         ticket row. A row: mode weight token asked granted priority label
 --   P:q:<key>       ZSET  ticket|ref|session -> rank: the queue; its first "held" members are held.

@@ -1,7 +1,10 @@
 -- The keys of names, and the state of a name for one call.
 --
---   it       key, limit, count (rows), held, units and alone (sums over the holders: how many,
---            their weights, whether exclusive); one: the row of a single lock
+--   it                   the state of a name
+--     key, limit         of the name; limit is nil if it has none
+--     count              how many requests it has
+--     held, units, alone   of its holders: how many, the sum of their weights, whether exclusive
+--     one                the row of a single lock; nil if there is a queue, or no request
 
 -- A name's key has this value if the name has a queue.
 local QUEUED = 'q'

@@ -2,10 +2,16 @@
 --
 --   Input    5 life, 6 token (as in open.lua), 7 a message to publish on the session's channel, to
 --            test it, then the refs of thefts that the caller knows
---   Output   0, ms to the next end of another session's lease (-1: none), ms to the end of the
---            quarantine, epoch, number of the last recorded step (0: none), then ref and token (0:
---            waits) of each request of the session, ref and s<client id of the thief> of each lock
---            that was stolen from it, and ref and s of each request that has passed; or -2, -5
+--   Output   -2 or -5, or a list:
+--              0
+--              ms to the next end of another session's lease; -1 for none
+--              ms to the end of the quarantine; 0 for none
+--              epoch
+--              number of the last recorded step; 0 for none
+--            and then two entries for each of these:
+--              a request of the session: ref, token (0: it waits)
+--              a lock that was stolen from it: ref, s<client id of the thief>
+--              a request of it that has passed: ref, s
 
 -- Sets the expiries of the session's keys again if they were last set long ago.
 function F.refresh_expiries(refs)

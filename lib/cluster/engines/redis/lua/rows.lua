@@ -1,8 +1,10 @@
 -- Rows: the requests of a name. A member is ref|session, and an entry of a queue is ticket|member.
 --
---   row      member, ticket (text), mode, weight, token (0: waits), asked, granted, priority
---            (text), label; rank, if it waits; is_queued: the row is stored in the keys, also that
---            of a holder; passes: it leaves the queue instead of being granted
+--   row                member, ticket (text), mode, weight, token (0: it waits), asked, granted,
+--                      priority (text), label
+--     rank             only of a waiter
+--     is_queued        whether the row is stored in the keys, as that of a waiter or of a holder
+--     passes           whether the request leaves the queue instead of being granted
 
 function F.row_text(row)
   return table.concat({ row.mode, F.int(row.weight), F.int(row.token), F.int(row.asked),

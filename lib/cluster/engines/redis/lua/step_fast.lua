@@ -1,8 +1,8 @@
 -- Executes the operations of a session in their order, exactly once.
 --
 --   Input    5 run_id of the connection's server ('': unknown; then even a step that contains only
---            ends checks whether the session is dead), 6 number of the step, 7 number of the step
---            before it (0: none that matters), then the operations. An end is
+--            ends checks whether the session is dead), 6 number of the step, 7 number of the
+--            unanswered step before it (0: none), then the operations. An end is
 --              x<ref> <keep>
 --              <key of the name; '' if unknown>
 --            and a request (r), ifAvailable (i) or steal (t) is
@@ -12,10 +12,17 @@
 --              <priority> <label>
 --              <limit; '' unless the mode is s>
 --              <name>
---   Output   a code for each operation: above 0 the token of a grant; 0 waits; -1 not available;
---            -3 too many wait; -4 ended; -6 ended and not marked, because it was not held; -9 has
---            passed; -10 - n the name's limit is n; e<text> an error. Or for the step -2, -5, or
---            -8: the step before it is not the last executed one. A single code is not in an array
+--   Output   for the whole step -2, -5, or -8 (the step before it is not the last executed one); or
+--            a list of codes, one for each operation (a single code is returned without a list):
+--              above 0   the token of a grant
+--              0         the request waits
+--              -1        not available
+--              -3        too many requests wait
+--              -4        ended
+--              -6        ended, but not marked, because the lock was not held
+--              -9        the request has passed
+--              -10 - n   the name's limit is n
+--              e<text>   an error
 --
 -- This is the fast path of a step. It handles the usual operations with as few commands as
 -- possible: requests of free names, and ends of locks that nobody waits for, while server and
