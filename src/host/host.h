@@ -94,8 +94,8 @@ enum wlh_news {
  *   name       `length` UTF-16 code units, compared one by one; may be NULL if `length` is 0
  *   version    of the package, ASCII, at most 15 bytes; other processes show it in messages
  *   bucket     out: must be closed as often as it was opened; the threads of the process share it
- *   returns    WLH_OK, WLH_NO_MEMORY (or no random bytes), WLH_UNSUPPORTED (a directory that cannot
- *              be used, or a platform without this scope: then nothing else has happened) */
+ *   returns    WLH_OK, WLH_NO_MEMORY (or the system returned no random bytes), WLH_UNSUPPORTED (the
+ *              path of the directory cannot be used, or the platform lacks the host scope) */
 enum wlh_status wlh_bucket_open(
     const char *directory, const uint16_t *name, uint32_t length, const char *version,
     struct wlh_bucket **bucket);
@@ -192,8 +192,8 @@ bool wlh_is_marked(struct wlh_request *lock);
 
 /* Releases as wlh_release_the_lock does and, in the same critical section, marks the name for
  * `keep` milliseconds of a clock that also runs while the machine sleeps. The mark outlives all
- * processes, but not a reboot of the machine. If `keep` is UINT64_MAX, it lasts as long as the
- * file. If the process dies during the call, the name may or may not be marked. Thefts and later
+ * processes, but not a reboot of the machine. With UINT64_MAX, the mark lasts as long as the file.
+ * If the process dies during the call, the name may or may not be marked. Thefts and later
  * locks do not remove the mark.
  *   lock     exclusive
  *   returns  as wlh_release_the_lock; the name is marked only if the result is WLH_OK, or the event
@@ -246,7 +246,7 @@ enum wlh_status wlh_find_holders(
  * come, or the time is over, and takes the agent's events.
  *   tag      of a call whose event was not taken. If there is none, this call does not block
  *   timeout  in milliseconds
- *   events   out: without that of the call if the time is over or the capacity was too small */
+ *   events   out: the event is not among them if the time is over, or the capacity was too small */
 void wlh_wait_for_job(
     struct wlh_agent *agent, uint32_t tag, uint64_t timeout, struct wlk_events *events);
 
