@@ -265,7 +265,7 @@ const Constant kConstants[] = {
     {"AGREEMENT", AGREEMENT},
 };
 
-/* Offsets and sizes in 32-bit numbers, which JavaScript takes from here. */
+/* Offsets and sizes, counted in 32-bit numbers. JavaScript reads them from this table. */
 #define PLACE(type, field) static_cast<int32_t>(offsetof(type, field) / sizeof(uint32_t))
 #define SIZE(type)         static_cast<int32_t>(sizeof(type) / sizeof(uint32_t))
 
@@ -300,7 +300,7 @@ const Constant kLayout[] = {
     {"INFO_SIZE", SIZE(wlk_lock_info)},
 };
 
-/* JavaScript gets the offset of the first number only. */
+/* Of fields that belong together, JavaScript gets only the offset of the first one. */
 static_assert(
     PLACE(wlk_event, thief_number) == PLACE(wlk_event, thief_thread) + 1 &&
         PLACE(wlk_event, thief_pid) == PLACE(wlk_event, thief_thread) + 2 &&

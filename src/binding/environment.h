@@ -135,8 +135,8 @@ void environment_free(Environment *environment);
  * the cleanup hook has terminated the agents. */
 void environment_wake(Environment *environment);
 
-/* If a Node-API call failed, throws an Error that names `what`, unless an exception is pending, or
- * the environment is ending (a worker is being terminated). */
+/* Returns whether a Node-API call succeeded. If it failed, throws an Error that names `what`,
+ * unless an exception is pending, or the environment is ending (a worker is being terminated). */
 bool succeeded(napi_env env, napi_status status, const char *what);
 
 #endif

@@ -41,8 +41,8 @@ public:
   Inside &operator=(const Inside &) = delete;
   ~Inside() { free(requests_); }
 
-  /* `value` is a Uint32Array of tags; otherwise nothing is read. Requests that have ended are
-   * skipped. */
+  /* If `value` is a Uint32Array, it has the tags of the enclosing locks, and a deadlock is
+   * rejected. Requests that have ended are skipped. Any other value is ignored. */
   wlk_status Read(const Environment *environment, napi_value value, wlk_extra *extra)
   {
     napi_typedarray_type type;
@@ -116,8 +116,8 @@ napi_value call_request_extra(napi_env env, napi_callback_info info)
 
 /* wait(timeout: number): undefined | snapshot
  * Blocks the thread until the request is granted, or for `timeout` milliseconds. JavaScript calls
- * `wait` repeatedly with a short timeout, because the engine can end the thread only between two
- * calls. If the thread would wait for itself, returns that cycle. */
+ * `wait` repeatedly with a short timeout, because Node.js can end a worker only between two calls.
+ * If the thread would wait for itself, returns that cycle. */
 napi_value call_wait(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
