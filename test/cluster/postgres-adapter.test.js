@@ -1115,7 +1115,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     const [free, name] = [request(fresh()), fresh()];
     const [held, beside] = [shared(name, { limit: 0 }), shared(name, { limit: 0 })];
     await b.answers(held);
-    const [epoch] = await sql('DELETE FROM web_locks.epoch RETURNING *');
+    const [{ epoch }] = await sql('DELETE FROM web_locks.epoch e RETURNING to_json(e) AS epoch');
     const answers = [await a.answers(free), await a.answers(beside)];
     const back =
       'INSERT INTO web_locks.epoch SELECT * FROM json_populate_record(NULL::web_locks.epoch, $1)';
