@@ -35,7 +35,7 @@ const {
 /** Increase this whenever the schema or its meaning changes. */
 const VERSION = 9;
 
-/** The most names of a group: each takes an entry of a lock table that the server shares. */
+/** The most names of a group: each takes an entry of the server's lock table, which all share. */
 const MOST_NAMES = 1_000;
 
 /** @type {Record<Op['kind'], number>} */
@@ -221,7 +221,8 @@ class PostgresAdapter {
   }
 
   /**
-   * @param {Op[]} ops @param {number} number @param {boolean} listens from this step on
+   * @param {Op[]} ops @param {number} number
+   * @param {boolean} listens whether the connection must begin to LISTEN with this step
    * @returns {[statement: string, values: unknown[]]}
    */
   #callOf(ops, number, listens) {
@@ -377,8 +378,8 @@ class PostgresAdapter {
   async guard(client, { ref, token }) {
     const isHeld = `SELECT token FROM ${this.#schema}.request
       WHERE session = ${this.#session} AND ref = ${Number(ref)} AND token = ${BigInt(token)}`;
-    // A query without values is a single message. Outside a transaction, now() is the time of that
-    // message, like statement_timestamp().
+    // Outside a transaction, now() equals statement_timestamp(): both are the time of the message
+    // that contains the query. (A query without values is a single message.)
     const [inside, isolation, seen] = await rowInTransaction(
       client,
       `SELECT now() <> statement_timestamp(), current_setting('transaction_isolation'),
@@ -397,7 +398,8 @@ class PostgresAdapter {
 
   /** Drops the connection, even one that is still being made, and returns the new generation. */
   #dropLinks() {
-    // The answer to the last renewal may be lost, and the session may not know the thefts in it.
+    // The answer to the last renewal may be lost. Then the session does not know the thefts in it,
+    // so the next renewal must not confirm them.
     this.#knownThefts = [];
     this.#source.cancel();
     return this.#links.begin();
@@ -439,9 +441,9 @@ class PostgresAdapter {
   }
 
   /**
-   * Runs a SELECT without values over a connection of its own, which has the user's settings, and
-   * whose server may be in an epoch that this session does not know. `before` runs first, in a
-   * transaction of its own.
+   * Runs a SELECT without values over a connection of its own. This connection has the user's
+   * settings, and its server may be in an epoch that this session does not know. `before` runs
+   * first, in a transaction of its own.
    * @param {string} statement @param {string} [before]
    */
   async #overPool(statement, before = 'SELECT') {
@@ -454,8 +456,9 @@ class PostgresAdapter {
   }
 
   /**
-   * Runs a statement that is harmless to repeat, even if the connection is replaced meanwhile. The
-   * statement may grant locks, so over another connection `awake` runs first.
+   * Runs a statement that is harmless to repeat. If there is no connection, or if it is replaced
+   * meanwhile, the statement runs over another one. The statement may grant locks, so `awake` first
+   * checks the epoch of that connection's server.
    * @param {string} statement
    */
   async #runUntilDone(statement) {

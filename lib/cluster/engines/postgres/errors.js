@@ -16,7 +16,10 @@ const NO_TABLES = 'ERR_WEB_LOCKS_NO_TABLES';
  */
 const PASSING = /^(08|40|53(?!200)|57|58|25006|26000|55006|55P03)/;
 
-/** The only passing "feature not supported": the tables of a prepared statement were replaced. */
+/**
+ * The only error "feature not supported" that goes away: the tables of a prepared statement were
+ * created again.
+ */
 const OTHER_PLAN = /cached plan must not change result type/;
 
 /** Whether the server sent the error. @param {any} error of pg */

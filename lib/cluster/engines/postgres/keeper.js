@@ -44,7 +44,7 @@ function clientPlanOf({ pool, sql, listen }) {
     };
   }
   const { password, ssl } = client.options;
-  // In a Pool's options, these two properties are not enumerable.
+  // In a Pool's options, `password` and `ssl.key` are not enumerable, so `...` does not copy them.
   const options = { ...client.options, password, ssl: ssl?.key ? { ...ssl, key: ssl.key } : ssl };
   return {
     file: fileOfClass(Object.getPrototypeOf(client), /pg|postgres/i),
@@ -55,8 +55,8 @@ function clientPlanOf({ pool, sql, listen }) {
 
 /**
  * @param {ClientPlan} plan
- * @param {(file: string) => any} load the `require` of the thread's file: a bundle must not contain
- *   a `require` of a variable
+ * @param {(file: string) => any} load the `require` of thread.js. (This file may be bundled, and a
+ *   bundler cannot resolve the `require` of a variable.)
  */
 function makeClient({ file, classFile, options }, load) {
   const exportOf = (/** @type {string} */ name) => load(name).default ?? load(name);

@@ -2,9 +2,9 @@
 
 /**
  * A connection to PostgreSQL for one session, over a client of the user's library: pg (pg.js) or
- * postgres.js (postgres-js.js). All statements of the session use this client. The client listens
- * on the session's channel while the session has locks or requests, so an answer of the server also
- * proves that notifications arrive. The connection reports a failure once, by `onDown`.
+ * postgres.js (postgres-js.js). All statements of the session use this client. While the session
+ * has locks or requests, the same client also listens on the session's channel. So an answer of the
+ * server also proves that notifications arrive. The connection reports a failure once, by `onDown`.
  */
 
 const {

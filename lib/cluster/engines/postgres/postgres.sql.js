@@ -351,11 +351,15 @@ END $$;
 -- fit, and notifies them. The INSERT in "request_one" grants free names.
 -- https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue
 --
---   Input    me: the session whose step this is, which is alive; or NULL
---     is_shared, its_limit, its_weight, its_rank   a new request that is not in the queue yet; or
---              NULL
---   Output   fits: whether that request is granted at its rank, or, with "is_ahead", ahead of all
---            waiters; is_first: the queue is empty; known: the name's limit, if it has one
+--   Input
+--     me        the session whose step this is, which is alive; or NULL
+--     is_shared, its_limit, its_weight, its_rank   a new request that is not in the queue yet; NULL
+--               if there is none
+--     is_ahead  whether the new request enters ahead of all waiters, whatever its rank
+--   Output
+--     fits      whether the new request is granted; the caller then writes it, unless it passes
+--     is_first  whether the queue is empty
+--     known     the name's limit; NULL for none
 CREATE OR REPLACE FUNCTION web_locks.process_the_lock_request_queue(
   k bytea, me bigint, is_shared bool DEFAULT NULL, its_limit int DEFAULT 0,
   its_weight int DEFAULT 0, its_rank float8 DEFAULT NULL, is_ahead bool DEFAULT false,
@@ -478,10 +482,17 @@ END $$;
 --     groups 0, or the number of a group
 --     keeps  of an end: milliseconds to mark the name for; 0 for no mark
 --     listens   the connection must LISTEN from this step on
---   Output   an entry for each operation: > 0 the token of a grant; 0 waits; -1 not available; -3
---            too many wait; -4 ended; -6 ended and not marked, because it was not held; -7 nothing
---            was done, because a user guards the lock; -9 it has passed; -10 - n the name's limit
---            is n. If nothing was done, the only entry is -2 (the session is dead) or -5 (the
+--   Output   an entry for each operation:
+--     > 0      the token of a grant
+--     0        the request waits
+--     -1       not available
+--     -3       too many requests wait
+--     -4       ended
+--     -6       ended, but not marked, because the lock was not held
+--     -7       nothing was done for this operation, because a user guards the lock
+--     -9       the request has passed
+--     -10 - n  the name's limit is n
+--            If the whole step was refused, the only entry is -2 (the session is dead) or -5 (the
 --            connection was replaced)
 CREATE OR REPLACE FUNCTION web_locks.step(
   me bigint, its_conn int, its_step bigint, kinds int[], refs bigint[], keys bytea[],
@@ -500,7 +511,7 @@ DECLARE
   is_kept bool := false;
 BEGIN
   IF listens THEN PERFORM web_locks.listen(me); END IF;
-  -- A step that was already executed must be answered, even if something prevents it now.
+  -- A step that was already executed must get its answers, even if its names cannot be locked now.
   SELECT answers INTO mine FROM web_locks.session
     WHERE id = me AND conn = its_conn AND step = its_step AND expires > clock_timestamp();
   IF FOUND THEN RETURN mine.answers; END IF;
@@ -765,7 +776,8 @@ BEGIN
   RETURN code;
 END $$;
 
--- Marks a name. This may wait for a transaction that deletes the old mark and waits for nothing.
+-- Marks a name. This may wait for a transaction that is deleting the name's old mark. There is no
+-- deadlock, because that transaction locks nothing more: see "drop_marks".
 CREATE OR REPLACE FUNCTION web_locks.set_mark(
   k bytea, me bigint, reference bigint, keep float8
 ) RETURNS void LANGUAGE plpgsql AS $$
@@ -776,15 +788,17 @@ BEGIN
     ON CONFLICT (key) DO UPDATE SET until = the_end, session = me, ref = reference;
 END $$;
 
--- Deletes up to "most" expired marks. It must come last in a transaction: see "set_mark".
+-- Deletes up to "most" expired marks. It must come last in a transaction, because "set_mark" may
+-- wait for it.
 CREATE OR REPLACE FUNCTION web_locks.drop_marks(most int) RETURNS void LANGUAGE sql AS $$
   DELETE FROM web_locks.mark WHERE key = ANY (ARRAY(
     SELECT key FROM web_locks.mark WHERE until <= clock_timestamp()
     ORDER BY until LIMIT most FOR UPDATE SKIP LOCKED))
 $$;
 
--- Starts a session. The connection keeps an advisory lock until it ends, so that a client that
--- creates the tables again notices that somebody uses the earlier ones: see "is_new".
+-- Starts a session. The connection keeps an advisory lock until it ends. If a client creates the
+-- tables again, it finds out by this lock that somebody still uses the earlier ones: see "is_new"
+-- in first_epoch.sql.
 --
 --   Input    milliseconds: the length of its leases
 --   Output   the epoch
@@ -875,10 +889,12 @@ END $$;
 -- Ends sessions in the next 100 names, and grants what becomes free there. Locks that a user guards
 -- are left for a later sweep.
 --
---   Input    ids of the sessions; beyond: the name after which to begin; waiting: a session (or
---            NULL) whose awaited names are also processed; is_own: true if the caller ends its own
---            session; if false, only sessions that have expired end
---   Output   the name after which to continue; NULL at the end
+--   Input
+--     ids      of the sessions to end
+--     beyond   the key of the name after which to begin
+--     waiting  a session whose awaited names are processed, too; NULL for none
+--     is_own   whether the caller ends its own session; if not, only expired sessions end
+--   Output   the key of the name after which to continue; NULL at the end
 CREATE OR REPLACE FUNCTION web_locks.end_sessions(
   ids bigint[], beyond bytea, waiting bigint, is_own bool
 ) RETURNS bytea LANGUAGE plpgsql AS $$
@@ -894,7 +910,8 @@ BEGIN
   IF is_own THEN
     PERFORM FROM web_locks.session WHERE id = ANY (ids) FOR UPDATE;
     UPDATE web_locks.session SET expires = 'epoch' WHERE id = ANY (ids);
-    -- The statement above may have waited for a step of the session, which has made more requests.
+    -- The statement above may have waited for a step that made more requests. Their names are not
+    -- locked, so the caller must begin this page again.
     IF EXISTS (SELECT FROM web_locks.request WHERE session = ANY (ids) AND key > beyond
       AND key <> ALL (keys) AND (keys[100] IS NULL OR key < keys[100]))
     THEN RETURN beyond; END IF;

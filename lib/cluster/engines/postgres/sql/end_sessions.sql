@@ -1,10 +1,12 @@
 -- Ends sessions in the next 100 names, and grants what becomes free there. Locks that a user guards
 -- are left for a later sweep.
 --
---   Input    ids of the sessions; beyond: the name after which to begin; waiting: a session (or
---            NULL) whose awaited names are also processed; is_own: true if the caller ends its own
---            session; if false, only sessions that have expired end
---   Output   the name after which to continue; NULL at the end
+--   Input
+--     ids      of the sessions to end
+--     beyond   the key of the name after which to begin
+--     waiting  a session whose awaited names are processed, too; NULL for none
+--     is_own   whether the caller ends its own session; if not, only expired sessions end
+--   Output   the key of the name after which to continue; NULL at the end
 CREATE OR REPLACE FUNCTION web_locks.end_sessions(
   ids bigint[], beyond bytea, waiting bigint, is_own bool
 ) RETURNS bytea LANGUAGE plpgsql AS $$
@@ -20,7 +22,8 @@ BEGIN
   IF is_own THEN
     PERFORM FROM web_locks.session WHERE id = ANY (ids) FOR UPDATE;
     UPDATE web_locks.session SET expires = 'epoch' WHERE id = ANY (ids);
-    -- The statement above may have waited for a step of the session, which has made more requests.
+    -- The statement above may have waited for a step that made more requests. Their names are not
+    -- locked, so the caller must begin this page again.
     IF EXISTS (SELECT FROM web_locks.request WHERE session = ANY (ids) AND key > beyond
       AND key <> ALL (keys) AND (keys[100] IS NULL OR key < keys[100]))
     THEN RETURN beyond; END IF;

@@ -1,5 +1,6 @@
--- Starts a session. The connection keeps an advisory lock until it ends, so that a client that
--- creates the tables again notices that somebody uses the earlier ones: see "is_new".
+-- Starts a session. The connection keeps an advisory lock until it ends. If a client creates the
+-- tables again, it finds out by this lock that somebody still uses the earlier ones: see "is_new"
+-- in first_epoch.sql.
 --
 --   Input    milliseconds: the length of its leases
 --   Output   the epoch

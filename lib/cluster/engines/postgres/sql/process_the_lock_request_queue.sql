@@ -2,11 +2,15 @@
 -- fit, and notifies them. The INSERT in "request_one" grants free names.
 -- https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue
 --
---   Input    me: the session whose step this is, which is alive; or NULL
---     is_shared, its_limit, its_weight, its_rank   a new request that is not in the queue yet; or
---              NULL
---   Output   fits: whether that request is granted at its rank, or, with "is_ahead", ahead of all
---            waiters; is_first: the queue is empty; known: the name's limit, if it has one
+--   Input
+--     me        the session whose step this is, which is alive; or NULL
+--     is_shared, its_limit, its_weight, its_rank   a new request that is not in the queue yet; NULL
+--               if there is none
+--     is_ahead  whether the new request enters ahead of all waiters, whatever its rank
+--   Output
+--     fits      whether the new request is granted; the caller then writes it, unless it passes
+--     is_first  whether the queue is empty
+--     known     the name's limit; NULL for none
 CREATE OR REPLACE FUNCTION web_locks.process_the_lock_request_queue(
   k bytea, me bigint, is_shared bool DEFAULT NULL, its_limit int DEFAULT 0,
   its_weight int DEFAULT 0, its_rank float8 DEFAULT NULL, is_ahead bool DEFAULT false,

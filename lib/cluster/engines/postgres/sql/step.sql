@@ -11,10 +11,17 @@
 --     groups 0, or the number of a group
 --     keeps  of an end: milliseconds to mark the name for; 0 for no mark
 --     listens   the connection must LISTEN from this step on
---   Output   an entry for each operation: > 0 the token of a grant; 0 waits; -1 not available; -3
---            too many wait; -4 ended; -6 ended and not marked, because it was not held; -7 nothing
---            was done, because a user guards the lock; -9 it has passed; -10 - n the name's limit
---            is n. If nothing was done, the only entry is -2 (the session is dead) or -5 (the
+--   Output   an entry for each operation:
+--     > 0      the token of a grant
+--     0        the request waits
+--     -1       not available
+--     -3       too many requests wait
+--     -4       ended
+--     -6       ended, but not marked, because the lock was not held
+--     -7       nothing was done for this operation, because a user guards the lock
+--     -9       the request has passed
+--     -10 - n  the name's limit is n
+--            If the whole step was refused, the only entry is -2 (the session is dead) or -5 (the
 --            connection was replaced)
 CREATE OR REPLACE FUNCTION web_locks.step(
   me bigint, its_conn int, its_step bigint, kinds int[], refs bigint[], keys bytea[],
@@ -33,7 +40,7 @@ DECLARE
   is_kept bool := false;
 BEGIN
   IF listens THEN PERFORM web_locks.listen(me); END IF;
-  -- A step that was already executed must be answered, even if something prevents it now.
+  -- A step that was already executed must get its answers, even if its names cannot be locked now.
   SELECT answers INTO mine FROM web_locks.session
     WHERE id = me AND conn = its_conn AND step = its_step AND expires > clock_timestamp();
   IF FOUND THEN RETURN mine.answers; END IF;
