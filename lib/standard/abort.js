@@ -96,8 +96,8 @@ const abortedReason = (signal) => (getAborted(signal) ? { reason: getReason(sign
 let isTelling = false;
 
 /**
- * Like `abortedReason`, but reads the signal only if a follower may have missed its abort: the
- * followers are being notified one after the other, or another listener may have stopped the event.
+ * Like `abortedReason`, but reads the signal only if a follower may have missed its abort. Either
+ * followers are just being notified, one after the other; or another listener can stop the event.
  * @param {AbortSignal} signal
  */
 const missedReason = (signal) =>
@@ -127,7 +127,7 @@ const listenerOptions = (() => {
   return options;
 })();
 
-/** If there is no such symbol, `addAbortListener` must be called for each signal. */
+/** If the options have no such symbol, `addAbortListener` must be called for each signal. */
 const isSymbolKnown = Object.getOwnPropertySymbols(listenerOptions).length > 0;
 
 const getFrom = uncurry(WeakMap.prototype.get);

@@ -36,7 +36,8 @@ const QUERY = "'query' on 'LockManager'";
 let backendOf;
 
 /**
- * An installed lock manager (lib/install.js) accepts signals of any DOM.
+ * Counts how often a lock manager is installed (lib/install.js): while it is, it accepts signals of
+ * any DOM.
  * @type {(manager: LockManager, more: number) => void}
  */
 let addInstallations;

@@ -58,7 +58,7 @@ const ENDED = 4;
  *
  * A request has two promises. `answer` is internal and resolves to the request when the request is
  * answered. Users get the released promise: `answer` itself if the answer came during the call,
- * otherwise a promise derived from `answer`. The request is a thenable: the engine calls its
+ * otherwise a promise derived from `answer`. The request is a thenable: JavaScript calls its
  * `then`, which is `onThen`, with the functions that settle the released promise. The fields in
  * each phase:
  *
@@ -85,7 +85,7 @@ class LockRequest {
   /** @type {((lock: any) => any) | undefined} */
   callback;
   /**
-   * An own property, which the engine finds at once when it resolves a promise with the request.
+   * An own property, which V8 finds at once when it resolves a promise with the request.
    * @type {((resolve: Settle, reject: Settle) => void) | undefined}
    */
   // biome-ignore lint/suspicious/noThenProperty: a request is a thenable
@@ -422,7 +422,7 @@ function setDefaults(RequestClass) {
 }
 
 /**
- * Replaces the constructor: the engine does not inline `super()`, which costs 5 % of a request.
+ * Replaces the constructor: V8 does not inline `super()`, which costs 5 % of a request.
  * @param {any} request @param {Backend} backend @param {string} name
  * @param {any} options options that were checked to fit together
  */
@@ -449,7 +449,7 @@ function loseIfExpired(request) {
 }
 
 /**
- * A reaction of `answer` keeps the async context, like an async function, and needs less memory.
+ * A reaction of `answer` keeps the async context, as an async function does, but needs less memory.
  * @param {Promise<any>} answer
  */
 const releasedPromise = (answer) =>
@@ -463,8 +463,8 @@ function makeThenable(request) {
 }
 
 /**
- * If user code has replaced the constructor of promises, `then` would call the new one. An async
- * function always returns a native promise.
+ * Used if user code has replaced the constructor of promises, which `then` would call. An async
+ * function returns a native promise nevertheless.
  * @param {Promise<any>} answer @returns {Promise<any>}
  */
 async function outcomeAfter(answer) {
@@ -473,13 +473,13 @@ async function outcomeAfter(answer) {
 
 /**
  * The `then` of an answered request, which receives the functions that settle the released promise.
- * The engine calls it in a microtask of its own, and creates these functions only then, so they
- * cost nothing while the request waits.
+ * V8 calls it in a microtask of its own, and creates these functions only then, so they cost
+ * nothing while the request waits.
  * @this {LockRequest} @param {Settle} resolve @param {Settle} reject
  */
 function onThen(resolve, reject) {
   const { callback, refusal } = this;
-  // The request could not be made, and nobody has its promise.
+  // `start` has thrown, so nobody has the promise.
   if (!callback) return;
   this.callback = undefined;
   this.resolve = resolve;
@@ -506,7 +506,7 @@ async function runCallback(request, callback) {
   }
   const released = request.release();
   if (released) await released;
-  // The release has found that the lock was lost: `announce` rejects the promise with the loss.
+  // The lock was lost, as the release may have found out: `announce` rejects the promise.
   if (request.state === LOST) {
     request.backend.announce();
     return;
