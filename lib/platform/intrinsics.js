@@ -38,8 +38,8 @@ const arePromisesNative = () => {
 };
 
 /**
- * For a RangeError, this takes a microtask, because Node.js cannot record a rejection during a
- * stack overflow.
+ * Returns a promise that is rejected; for a RangeError only a microtask later, because Node.js
+ * cannot record a rejection during a stack overflow.
  * @param {unknown} error @returns {Promise<never>}
  */
 const rejected = async (error) => {
@@ -78,7 +78,10 @@ const { ref, unref } = (() => {
   return { ref: uncurry(prototype.ref), unref: uncurry(prototype.unref) };
 })();
 
-/** Makes the error an uncaught exception, as for errors of listeners. @param {unknown} error */
+/**
+ * Makes the error an uncaught exception, as Node.js does for errors of event listeners.
+ * @param {unknown} error
+ */
 function report(error) {
   try {
     nextTick(() => {

@@ -1,6 +1,6 @@
 'use strict';
 
-/** Names of locks in messages, which do not show the names of private locks (of a Mutex …). */
+/** Describes locks in messages. A private lock (of `new Mutex()`, for example) is shown unnamed. */
 
 const { quote } = require('./errors.js');
 

@@ -6,7 +6,7 @@ const path = require('node:path');
 const process = require('node:process');
 const { isMainThread } = require('node:worker_threads');
 
-/** With one of these options, `argv[1]` is not the name of a script. */
+/** With one of these options, there is no script, and `argv[1]` is an argument of the user. */
 const IS_CODE = /^(-e|-p|-pe|--eval|--print)(=|$)/;
 
 function scriptPath() {

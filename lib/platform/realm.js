@@ -28,7 +28,7 @@ const DOMException = controller.signal.reason.constructor;
 /** @type {typeof globalThis.AbortController} */
 const AbortController = /** @type {any} */ (controller.constructor);
 
-/** A `vm` context of Node.js 20 and 22 lacks the properties, but these registered symbols exist. */
+/** In a `vm` context of Node.js 20 and 22, Symbol lacks both, but the registered symbols exist. */
 const dispose = Symbol.dispose ?? Symbol.for('nodejs.dispose');
 const asyncDispose = Symbol.asyncDispose ?? Symbol.for('nodejs.asyncDispose');
 

@@ -3,8 +3,8 @@
 const { describe, typeError } = require('./errors.js');
 
 /**
- * Throws a TypeError if `locks` lacks the method. Another copy's lock manager, or a test double, is
- * accepted.
+ * Throws a TypeError if `locks` lacks the method. It does not check the class: the lock manager may
+ * be a test double, or come from another copy of this package.
  * @param {any} locks @param {string} method @param {string} operation
  */
 function requireLocks(locks, method, operation) {

@@ -21,7 +21,7 @@ const works = new Map();
 /** @param {NodeJS.Signals} signal */
 function handleSignal(signal) {
   const isHandled = process.listenerCount(signal) > 1;
-  // The next signal must take effect at once.
+  // If the user sends the signal again, it must take effect at once.
   if (!isHandled) process.off(signal, handleSignal);
   const ends = [...(works.get(signal) ?? [])].map((work) => work(isHandled));
   if (isHandled) return;
@@ -61,7 +61,7 @@ function doNotBeforeSignals(signals, work) {
   }
 }
 
-/** A process can handle these. @param {unknown} name @returns {name is NodeJS.Signals} */
+/** Whether a process can handle it. @param {unknown} name @returns {name is NodeJS.Signals} */
 const isSignal = (name) =>
   typeof name === 'string' &&
   Object.hasOwn(constants.signals, name) &&
