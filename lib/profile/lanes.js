@@ -4,7 +4,7 @@
 
 /** Assigns lanes to intervals so that the intervals of a lane do not overlap. */
 class Lanes {
-  /** A heap of lanes by `end`, where the last interval of each ends. @type {Lane[]} */
+  /** A heap of lanes, sorted by the `end` of the last interval of each. @type {Lane[]} */
   #heap = [];
 
   /** Returns a lane. Calls must be sorted by `from`. @param {number} from @param {number} to */

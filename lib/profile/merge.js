@@ -31,7 +31,10 @@ const { setBlockers } = require('./requests.js');
 
 /** @typedef {{ otherData: any, traceEvents: any[] }} Trace */
 
-/** Boot times that two processes compute for one boot differ by less than this, in milliseconds. */
+/**
+ * On one machine, the times of day at which the clocks of two processes were 0 (`epochOf`) differ
+ * by less than this many milliseconds.
+ */
 const SAME_MACHINE = 2000;
 
 /** Whether no other process can use the lock. @param {{ manager?: string }} args */
@@ -122,7 +125,7 @@ function offsetsOf(traces, parts) {
   for (const [index, trace] of traces.entries()) {
     const guess = epochOf(trace) - epochOf(first);
     const isSame = trace.otherData.host === first.otherData.host && Math.abs(guess) < SAME_MACHINE;
-    // On one machine the clock is the same, whatever the times of day say.
+    // On one machine the clocks are the same, even if their epochs differ a little.
     const by = isSame ? 0 : guess;
     let [low, high] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
     for (const [other, { by: known }] of offsets.entries()) {

@@ -13,7 +13,7 @@ const { END, GRANT, START } = require('./ring.js');
 const { callSite } = require('./site.js');
 const { recordSites } = require('../extensions/sites/sites.js');
 
-/** The ring stores indices of these. `threw`: the lock was granted, and the callback threw. */
+/** The ring stores an index into this list. `threw` means that the callback of a grant threw. */
 const OUTCOMES = /** @type {const} */ ([
   'failed',
   'granted',

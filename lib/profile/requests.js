@@ -1,11 +1,12 @@
 'use strict';
 
 /**
- * Combines the rings of all threads into requests, and finds which requests blocked which: the
+ * Combines the rings of all threads into requests, and finds which requests blocked which. The
  * blockers of a request held the name when it began to wait. But threads record a grant slightly
- * late and a release slightly early, so there may be no recorded holder at that time. Then, if the
- * records show that a request made no later is granted next, its grant was recorded late, and that
- * request is the blocker. Otherwise the blocker is the request that released last.
+ * late and a release slightly early, so the records may show no holder at that time. If the next
+ * grant then belongs to another request that was made no later, it was recorded late, and that
+ * request is the blocker. Otherwise the request that released last is the blocker: its release was
+ * recorded early.
  */
 
 const { OUTCOMES } = require('./recorder.js');
@@ -87,7 +88,7 @@ function requestFromStart(numbers) {
     site,
     contended,
     asked,
-    // If the lock was not available, the END entry corrects this.
+    // If the lock was not available, the END entry changes this to Infinity.
     granted: contended ? Number.POSITIVE_INFINITY : answered,
     outcome: contended ? 'pending' : 'held',
     token: 0n,

@@ -119,9 +119,12 @@ class Ring {
  */
 const lengthAt = (words, at) => (words[at] >= 1 ? words[at] : 0);
 
-/** Yields entries whose `numbers` also contain the text. @param {Float64Array} words of `read` */
+/**
+ * Yields the entries. The `numbers` of an entry also contain its text: see `textOf`.
+ * @param {Float64Array} words the result of `read`
+ */
 function* entriesOf(words) {
-  // The loop must end for any words, because it may run while the process exits.
+  // `lengthAt` makes the loop end whatever the words are: it may run while the process exits.
   for (let at = 0; lengthAt(words, at) > 0; at += words[at]) {
     yield { kind: words[at + 1], numbers: words.subarray(at + 2, at + words[at]) };
   }

@@ -170,8 +170,8 @@ class Tracks {
   #count = 0;
 
   /**
-   * Returns a track without another slice at that time. The calls for a key must come in the order
-   * of `from`.
+   * Returns a track that has no other slice between `from` and `to`. The calls for a key must come
+   * in the order of `from`.
    * @param {'threads' | 'locks'} kind @param {string} key @param {string} title
    * @param {number} from @param {number} to
    */

@@ -8,7 +8,7 @@ const { shapeOf } = require('./model.js');
 /** The number of rows that are shown at first; each click adds ten times this number. */
 const ROWS = 200;
 
-/** All rows of a column have the same number of decimals; large numbers need fewer. */
+/** How many decimals the numbers of a column get: the fewer, the larger the greatest of them is. */
 const decimalsFor = (most) => [10, 1000, 100_000].filter((limit) => most < limit).length;
 
 function numberFormatter(numbers) {

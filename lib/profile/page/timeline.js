@@ -203,7 +203,7 @@ function drawBars(width, height, color) {
     if (bar.to < from) continue;
     const top = topOf(bar.row);
     if (top > height || top < TOP - ROW) continue;
-    // Bars end at whole pixels, so that several bars within one pixel are drawn only once.
+    // Bars end at whole pixels, so that of several bars within one pixel only the first is filled.
     const left = Math.max(Math.floor((bar.from - from) * pixels), 0);
     const right = Math.min(Math.max(Math.ceil((bar.to - from) * pixels), left + 1), width);
     if (right > (filled[bar.row] ?? 0)) {
