@@ -200,8 +200,9 @@ class DeadlockError extends LockError {
   /**
    * @param {string} lockName
    * @param {CycleEntry[]} cycle alternately a request and a lock for which it waits. The request
-   *   after a lock must end before that lock can be released; the first one follows the last lock.
-   *   If a thread would block itself, the second entry can be a request of its own that is ahead
+   *   after a lock must end before that lock can be released; after the last lock, this is the
+   *   first request. If a thread would block itself, the second entry can instead be another
+   *   request of the thread, which is ahead of the first in the queue
    */
   constructor(lockName, cycle) {
     let steps = '';
