@@ -1,6 +1,9 @@
 'use strict';
 
-/** The exports that the entries of all scopes share: all but `locks` and `openBucket`. */
+/**
+ * The exports that the entries of all scopes share. Each entry adds `locks` (if its scope has a
+ * default bucket) and `openBucket`, and may replace Mutex, RWLock and Semaphore (`scopedLocks`).
+ */
 
 const {
   DeadlockError,

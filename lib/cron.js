@@ -8,7 +8,10 @@ const { requireLocks } = require('./platform/require-locks.js');
 
 const ONCE_PER_TICK = "'oncePerTick'";
 
-/** A mark outlives its tick by this many milliseconds, because other clocks may be late. */
+/**
+ * A mark is kept for this many milliseconds beyond the time in its key (`nextTickOf`), because the
+ * clocks of other processes may be late.
+ */
 const LATE = 600_000;
 
 /**
@@ -35,7 +38,11 @@ function oncePerTick(locks, name, onTick, options) {
   };
 }
 
-/** Identifies the present tick: even late processes get the same time. @param {any} job */
+/**
+ * Identifies the present tick by the time of the next one: even a process that is late computes the
+ * same time.
+ * @param {any} job
+ */
 function nextTickOf(job) {
   if (typeof job?.nextDate !== 'function') {
     throw typeError(
@@ -44,7 +51,7 @@ function nextTickOf(job) {
         "'context'.",
     );
   }
-  // A job for one date has no next tick.
+  // A job for one date has no next tick, so its date identifies the tick.
   return Number(job.runOnce ? job.cronTime.source : job.nextDate());
 }
 

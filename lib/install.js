@@ -9,8 +9,8 @@ const { Lock, LockManager, locks: locksOfProcess } = require('./index.js');
  * Puts `locks`, `LockManager` and `Lock` where libraries written for browsers look for them: into
  * `navigator.locks` (section 3.1 of the specification) and the globals. It replaces existing
  * values, and creates `navigator` if there is none.
- * @param {any} [where] the global object to install on, by default this realm's; or options: this
- *   object as `target`, and `locks`, by default the lock manager of the process
+ * @param {any} [where] the global object to install on, by default this realm's; or an object with
+ *   the options `target` (the global object) and `locks` (by default the process's lock manager)
  * @returns {() => void} undoes the installation; a second call does nothing
  */
 function install(where) {
@@ -29,7 +29,8 @@ function install(where) {
   try {
     installOver(target, 'LockManager', interfaceDescriptor(LockManager), undo);
     installOver(target, 'Lock', interfaceDescriptor(Lock), undo);
-    // A navigator of ours disappears when the last installation on it is undone.
+    // A navigator that this function made is installed itself, so that it disappears when the last
+    // installation on it is undone.
     const { navigator: found } = target;
     const navigator = isObject(found) ? found : createNavigator();
     if (ours.has(navigator)) installOver(target, 'navigator', interfaceDescriptor(navigator), undo);

@@ -2,8 +2,8 @@
 
 /**
  * `web-locks/nest`: decorators for methods of NestJS providers and controllers, and the module that
- * gives them their locks (docs/RECIPES.md). A dynamic module is a plain object, so this needs no
- * NestJS package.
+ * gives them their locks (docs/RECIPES.md). It needs no NestJS package: what NestJS calls a dynamic
+ * module is a plain object.
  */
 
 const { AsyncLocalStorage } = require('node:async_hooks');
@@ -154,7 +154,7 @@ function currentLock() {
   );
 }
 
-/** NestJS names a dynamic module by its class. */
+/** The class that names the dynamic module for NestJS. */
 // biome-ignore lint/complexity/noStaticOnlyClass: modules of NestJS are classes with such methods
 class LocksModule {
   /** @param {{ locks: any }} options `locks` stay open, because the caller has opened them */

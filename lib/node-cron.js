@@ -7,8 +7,8 @@ const { requireLocks } = require('./platform/require-locks.js');
 const RUN_COORDINATOR = "'runCoordinator'";
 
 /**
- * Milliseconds. It exceeds the default `ttl` of 10 seconds, during which a server grants nothing
- * after a failover: otherwise all processes would skip the run.
+ * The default of `timeout`, in milliseconds. After a failover, a server grants nothing for a `ttl`,
+ * which is 10 seconds by default. If the timeout were shorter, all processes would skip the run.
  */
 const TIMEOUT = 30_000;
 

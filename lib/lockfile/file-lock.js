@@ -46,7 +46,7 @@ class FileLock extends HeldRequest {
     }
   }
 
-  /** Like `take`, but does not wait. @throws {Error} if the lock is not acquired */
+  /** Like `take`, but never waits for a holder. @throws {Error} if the lock is not acquired */
   takeSync() {
     try {
       this.#register(this.acquireSync(0));
@@ -79,7 +79,10 @@ class FileLock extends HeldRequest {
     this.#throwIfLost();
   }
 
-  /** Like `end`. A release that is deferred still precedes any later request of this thread. */
+  /**
+   * Like `end`, but does not wait. If the release is deferred, it is still executed before any
+   * later request of this thread.
+   */
   endSync() {
     this.giveBack();
     this.#throwIfLost();

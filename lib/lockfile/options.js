@@ -1,6 +1,6 @@
 'use strict';
 
-/** Converts proper-lockfile's options. `stale` and `update` are ignored: no lock becomes stale. */
+/** Converts proper-lockfile's options. It ignores `stale` and `update`: no lock becomes stale. */
 
 const fs = require('node:fs');
 const { typeError } = require('../platform/errors.js');

@@ -9,8 +9,8 @@ const path = require('node:path');
 /** @typedef {{ file: string, name: string }} Place a file and the name of its lock */
 
 /**
- * Yields each path whose real path it needs, and receives the real path from its caller, so that
- * `placeOf` and `placeOfSync` share the rules.
+ * Finds the place of a file for `placeOf` and for `placeOfSync`. It yields each path whose real
+ * path it needs, and the caller passes the real path to `next`.
  * @param {any} file @param {Options} options
  * @param {boolean} needsDirectory whether the directory of the lock file must exist
  * @returns {Generator<any, Place, string>}

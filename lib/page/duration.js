@@ -1,9 +1,10 @@
 'use strict';
 
-/** Formats durations in terminals and pages. It requires no other file: a page would lack that. */
+/** Formats durations in terminals and pages. Pages contain this file, so it requires no other. */
 
 /**
- * For times below a limit (in milliseconds): the unit, its length, and the next smaller unit.
+ * Each row is for times below a limit: the limit in milliseconds, the unit, the length of the unit,
+ * and the next smaller unit.
  * @type {[number, string, number, string][]}
  */
 const UNITS = [
