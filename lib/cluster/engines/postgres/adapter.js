@@ -35,7 +35,10 @@ const {
 /** Increase this whenever the schema or its meaning changes. */
 const VERSION = 9;
 
-/** The most names of a group: each takes an entry of the server's lock table, which all share. */
+/**
+ * The most names of a group. Each name takes an entry of the server's lock table, which all clients
+ * of the server share.
+ */
 const MOST_NAMES = 1_000;
 
 /** @type {Record<Op['kind'], number>} */

@@ -84,7 +84,8 @@ pause, strict, idle = tonumber(pause), tonumber(strict), tonumber(idle)
 -- The end of the quarantine, and whether this call gave a ticket or token.
 local from, is_counted = 0, false
 -- F holds all functions except three of the next file, since Lua limits the number of locals.
--- "call" and "F" are declared here, since creating closures over late declarations is faster.
+-- "call" is declared once more, because Lua creates closures faster over variables that were
+-- declared late.
 local call, F = call, {}
 
 -- @include process_the_lock_request_queue.lua
