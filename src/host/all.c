@@ -1,8 +1,10 @@
-/* The host scope as one translation unit, for machines with a lock-free 64-bit compare-and-swap. */
+/* The host scope as one translation unit. It needs Linux, macOS or Windows, and a lock-free 64-bit
+ * compare-and-swap. Elsewhere, every call fails. */
 #if (defined(__linux__) || defined(__APPLE__) || defined(_WIN32)) &&                               \
     __GCC_ATOMIC_LLONG_LOCK_FREE == 2
 
-/* These files must be first: they define macros that the system's headers need. */
+/* The files of the port must be first: their header parts.h defines macros that the system's
+ * headers need. */
 #if defined(_WIN32)
 #include "port/windows/failures.c"
 

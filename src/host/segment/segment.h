@@ -250,13 +250,13 @@ struct wlh_header {
   _Atomic uint32_t poisoned; /* (a) 1: damaged, until it is formatted; set inside, read by all */
   uint32_t ncells;           /* (i) the commit of growing and shrinking */
   uint32_t nmembers;         /* (g) WLH_MEMBERS */
-  uint32_t joins;            /* (i) how many members have joined, for display */
+  uint32_t joins;            /* (i) how many members have joined; lets waiters notice new ones */
   uint32_t high;             /* (i) * this cell and all later ones are FREE */
   uint64_t ticket;           /* (i) the next ticket; raised before the request is committed */
   uint64_t hash_key[2];      /* (g) SipHash key of this segment */
   uint32_t free;             /* (i) * first cell of the free list */
   uint32_t nfree;            /* (i) * how many cells are in the free list or from `high` on */
-  uint64_t rebuilds;         /* (i) number of rebuilds, for display */
+  uint64_t rebuilds;         /* (i) number of rebuilds, for tests */
   uint64_t token;   /* (i) the last token, or a greater number, because it is raised before the
                        grant is committed. It never decreases until the machine boots; formatting
                        makes it at least the time in microseconds since 1970 */
