@@ -33,7 +33,7 @@ const KEEPER = {
  *   loses its locks, 2,000 to 3,600,000, rounded up to whole seconds; by default 10,000
  * @param {import('./cluster/engines/etcd/gateway.js').Auth} [options.auth]
  * @param {import('./cluster/engines/etcd/gateway.js').Fetch} [options.fetch]
- * @param {string} [options.label] for requests without one
+ * @param {string} [options.label] the label of requests that have none
  * @param {boolean | readonly NodeJS.Signals[]} [options.releaseOnSignal] see types/etcd.d.ts
  * @param {boolean | { maxBlocked?: number, module?: string | URL }} [options.keeper] see
  *   types/postgres.d.ts

@@ -34,7 +34,7 @@ const KEEPER = { name: 'postgres', ...keeper };
  * @param {number} [options.ttl] milliseconds after which a process that has stopped responding
  *   loses its locks, 2,000 to 3,600,000; by default 10,000
  * @param {string} [options.schema]
- * @param {string} [options.label] for requests without one
+ * @param {string} [options.label] the label of requests that have none
  * @param {boolean | readonly NodeJS.Signals[]} [options.releaseOnSignal] see types/postgres.d.ts
  * @param {boolean | { maxBlocked?: number, module?: string | URL }} [options.keeper] see
  *   types/postgres.d.ts

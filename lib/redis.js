@@ -40,7 +40,7 @@ const KEEPER = {
  * @param {'ignore'} [options.failover] accepts a server that does not report its run_id
  * @param {string} [options.prefix] the prefix of all keys and channels; by default the client's
  *   `keyPrefix`
- * @param {string} [options.label] for requests without one
+ * @param {string} [options.label] the label of requests that have none
  * @param {boolean | readonly NodeJS.Signals[]} [options.releaseOnSignal] see types/redis.d.ts
  * @param {boolean | { maxBlocked?: number, module?: string | URL }} [options.keeper] extends the
  *   lease from another thread while the event loop is blocked, for at most `maxBlocked`

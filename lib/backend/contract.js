@@ -125,8 +125,8 @@ const NO_TAG = 2 ** 32 - 1;
  *   of their weights does not exceed the limit. A request that would fit does not overtake an
  *   earlier request that does not fit. A queue is ordered by priority, higher first, and among
  *   equals by age; only a thief takes a lock away. A backend without priorities rejects a request
- *   whose priority is not 0 with a NotSupportedError. A refusal is decided in the same step that
- *   would otherwise put the request into the queue, and changes nothing.
+ *   whose priority is not 0 with a NotSupportedError. The step that puts requests into the queue
+ *   also decides whether to refuse them. A refusal changes nothing.
  * @property {(request: Requester) => void | Promise<void>} withdraw ends a request whose lock
  *   nobody has used: aborts it (section 4.3) if it is pending, releases its lock if it was granted
  *   meanwhile, and announces nothing about it. Does nothing if it has ended. Callers must ignore
@@ -150,9 +150,9 @@ const NO_TAG = 2 ** 32 - 1;
  *   answered as by `request`; with `ifAvailable`, all are granted or none. Without this member,
  *   locks are requested one after the other
  * @property {() => void} announce notifies users of the results of all calls so far
- * @property {(request: Requester) => boolean} [deferAnnouncement] returns true if callbacks of
- *   earlier grants must still be called when `request` returns with a grant. Then the backend
- *   announces this grant after those grants; otherwise the caller must announce it
+ * @property {(request: Requester) => boolean} [deferAnnouncement] is called for a request that was
+ *   granted during its call. If callbacks of earlier grants must still be called, it returns true,
+ *   and the backend announces this grant after them. Otherwise the caller must announce it
  * @property {Requester[]} unfinished requests whose `finish` must be called
  * @property {(tag: number) => unknown} undo ends a request in any state, and makes sure that
  *   `finish` is soon called on an empty stack; with NO_TAG it does only the latter

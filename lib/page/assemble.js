@@ -39,7 +39,8 @@ function scriptOf(files) {
  * @param {string} page.template has `{{style}}`, `{{script}}`, `{{policy}}`, and the keys of `more`
  * @param {string} page.style
  * @param {string[]} page.common modules from lib/page
- * @param {string[]} page.scripts modules, each after those it requires; the last starts the page
+ * @param {string[]} page.scripts modules, each of which comes after the modules that it
+ *   requires; the last one starts the page
  * @param {Record<string, string>} [page.more]
  * @returns {{ html: string, policy: string }}
  */

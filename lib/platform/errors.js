@@ -1,7 +1,7 @@
 'use strict';
 
 /**
- * Makes the errors that all parts use; lib/extensions/errors makes those about one lock. An error
+ * Makes the errors that all parts use. (lib/extensions/errors makes the errors of a lock.) An error
  * that the specification names (section 3.2.1) is a DOMException with this name.
  */
 

@@ -87,7 +87,8 @@ function describeWaiting(waiting, outage) {
 const andMore = (count = 0) => (count > 1 ? `, and ${count - 1} more` : '');
 
 /**
- * Each row has an upper bound, a unit and its length, the next smaller unit and its length, in ms.
+ * Each row is for times below a limit. It has the limit, the unit and its length, and the next
+ * smaller unit and its length. Limits and lengths are in milliseconds.
  * @type {[number, string, number, string, number][]}
  */
 const UNITS = [

@@ -3,7 +3,7 @@
 /**
  * Queries the holders and waiters of a lock, for errors and warnings. Thousands of requests may
  * reach their time limits at once. Requests that ask about a name in the same turn of the event
- * loop share a query; those that ask while it is under way share the next one. Several errors then
+ * loop share a query. Requests that ask while it is under way share the next. Several errors then
  * share one answer, which is therefore frozen.
  */
 

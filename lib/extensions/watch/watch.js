@@ -31,7 +31,7 @@ class Watch {
   /** @type {InstanceType<typeof Warning> | undefined} */
   #warning;
 
-  /** @param {Request} request @param {number} [asked] when the user called */
+  /** @param {Request} request @param {number} [asked] the time of the user's call */
   constructor(request, asked = now()) {
     this.request = request;
     this.asked = asked;
