@@ -253,9 +253,10 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   `structuredClone` must be able to copy it
  * @property {(ticket: any, seen: Seen) => Promise<boolean>} [extend] for the keeper, which calls it
  *   on another adapter of the bucket, in another thread, without `open`: extends the lease to `ttl`
- *   from now. If the lease has expired or the session has ended, it must reject with `dead`. If the
- *   server is in another epoch than `seen.life`, it extends nothing, and the result is false: the
- *   session must first compare what it holds. Unlike `hello`, it does not replace the session's
+ *   from now. If the server is in another epoch than `seen.life`, or is another server, it extends
+ *   nothing, begins no epoch, and the result is false: the session must first compare what it
+ *   holds. Otherwise, if the lease has expired or the session has ended, it must reject with
+ *   `dead`. Unlike `hello`, it does not replace the session's
  *   connection
  * @property {() => Promise<void>} sweep ends expired sessions, and grants the locks that can be
  *   granted because of that or of the end of a quarantine

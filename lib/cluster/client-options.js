@@ -11,8 +11,8 @@ const { argumentError, describe } = require('../platform/errors.js');
 
 /** The remedy, for messages, if another thread cannot make a client like the user's. */
 const INSTEAD =
-  "Pass keeper: { module: '/path/of/a/file.js' }: the file exports a function that returns such " +
-  'a client (docs/CLUSTER.md, "Keeper").';
+  "Pass keeper: { module: '/path/of/a/file.js' }: the default export of the file is a function " +
+  'that returns such a client (docs/CLUSTER.md, "Keeper").';
 
 /**
  * @param {unknown} value @param {string} name of the option @throws {TypeError} if not cloneable
@@ -51,17 +51,7 @@ function cloneableOptions(options, unused) {
 /**
  * Returns the loaded file whose export, or default export, fits.
  * @param {RegExp} pattern of the file's name @param {(exported: any) => boolean} fits
- * @throws {TypeError} if there is no such file, as in a bundle
  */
-function fileOf(pattern, fits) {
-  const file = findFile(pattern, fits);
-  if (file !== undefined) return file;
-  throw argumentError(
-    `'keeper' cannot find the file from which the client's class was loaded. ${INSTEAD}`,
-  );
-}
-
-/** @param {RegExp} pattern @param {(exported: any) => boolean} fits */
 function findFile(pattern, fits) {
   // This is `require.cache`, which is read in another way because a bundler replaces that name.
   const cache = /** @type {any} */ (nodeModule)._cache ?? {};
@@ -83,7 +73,9 @@ function fileOfClass(prototype, pattern) {
     const file = findFile(pattern, (exported) => exported?.prototype === one);
     if (file !== undefined) return file;
   }
-  return fileOf(pattern, () => false);
+  throw argumentError(
+    `'keeper' cannot find the file from which the client's class was loaded. ${INSTEAD}`,
+  );
 }
 
-module.exports = { INSTEAD, cloneableOptions, fileOf, fileOfClass };
+module.exports = { INSTEAD, cloneableOptions, fileOfClass, findFile };

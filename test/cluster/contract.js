@@ -287,7 +287,10 @@ function contract(engine) {
   describe('R5: what clients have seen', { skip: engine.neverForgets }, () => lives(engine));
   describe('marks', () => marks(engine));
   describe('queues', () => queues(engine));
-  describe('keepers', { skip: !engine.keeper }, () => keepers(engine));
+  describe('keepers', { skip: !engine.keeper }, () => {
+    keepers(engine);
+    keepersElsewhere(engine);
+  });
 }
 
 /** @param {Engine} engine */
@@ -333,13 +336,34 @@ function keepers({ alone, client, expire, keeper, leaseEnd }) {
     const a = await client(options);
     const b = await client(options, TTL, { life: 'another server', token: 0n });
     const keeping = keeperOf(options);
-    const extended = keeping.extend(ticketOf(a), a.seen);
+    assert.equal(await keeping.extend(ticketOf(a), a.seen), false);
     // Such an engine ends all sessions when an epoch begins.
-    if (a.adapter.can.endsLeases) return isDead({ adapter: keeping }, extended);
-    assert.equal(await extended, false);
+    if (a.adapter.can.endsLeases) return;
     const { life } = await a.renew();
     assert.equal(await keeping.extend(ticketOf(a), { ...a.seen, life }), true);
     await closeAll(a, b);
+  });
+}
+
+/** @param {Engine} engine */
+function keepersElsewhere({ alone, client, keeper }) {
+  test('a keeper that reaches another bucket finds no end of the session, and begins no epoch', async () => {
+    const [[name, value]] = Object.entries(alone);
+    const elsewhere = { ...alone, [name]: `${value}_elsewhere` };
+    const nowhere = { ...alone, [name]: `${value}_nowhere` };
+    const [a, other] = [await client(alone), await client(elsewhere)];
+    const [{ token }] = await a.step([request(fresh())]);
+    const { life, grantsIn } = await other.renew();
+    for (const options of [elsewhere, nowhere]) {
+      const keeping = keeper(options);
+      adapters.add(keeping);
+      const ticket = structuredClone(a.adapter.keeperTicket());
+      assert.equal(await keeping.extend(ticket, { ...a.seen, token }), false);
+    }
+    const after = await other.renew();
+    assert.equal(after.life, life);
+    assert.ok(after.grantsIn <= grantsIn);
+    await closeAll(a, other);
   });
 }
 

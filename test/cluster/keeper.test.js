@@ -296,6 +296,33 @@ describe('module', () => {
     });
 });
 
+describe('a keeper that reaches another database', { skip: lacks.postgres }, () => {
+  test('costs no lock, and is told of when the bucket is closed', async () => {
+    const { config } = await startPostgres();
+    const made = `module.exports = () =>
+      new (require('pg').Pool)(${JSON.stringify({ ...config, database: 'template1' })});`;
+    const file = path.join(root, 'build', `keeper-${process.pid}.js`);
+    fs.writeFileSync(file, made);
+    const pool = new pg.Pool(config);
+    const bucket = postgres.openBucket('a', { pool, ttl: TTL, keeper: { module: file } });
+    const lock = await bucket.locks.acquire('a');
+    // There are no tables.
+    const failed = `SELECT xact_rollback > 0 AS is FROM pg_stat_database WHERE datname = 'template1'`;
+    const isAsked = async () => (await pool.query(failed)).rows[0].is;
+    await until(isAsked);
+    await bucket.locks.query();
+    assert.ok(lock.held);
+    lock.release();
+    const warned = once(process, 'warning');
+    await bucket.close();
+    const [{ code, message }] = await warned;
+    assert.equal(code, 'ERR_WEB_LOCKS_KEEPER');
+    assert.match(message, /another server or database/);
+    await pool.end();
+    fs.rmSync(file);
+  });
+});
+
 describe('refuses', () => {
   const open = (keeper, client = clients.ioredis(1)) => openBucket('a', { client, keeper });
 

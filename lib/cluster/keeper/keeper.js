@@ -30,7 +30,8 @@ const { Promise, now, threadsNow } = require('../../platform/intrinsics.js');
  * @typedef {{ what: 'keep', id: number, plan: Plan, keeping: Keeping, memory: SharedArrayBuffer,
  *   origin: number } | { what: 'update', id: number, seen: Seen } | { what: 'stop', id: number }}
  *   ToThread
- * @typedef {{ what: 'stopped', id: number } | { what: 'trouble', id: number, error: string }}
+ * @typedef {{ what: 'stopped', id: number, error?: string } |
+ *   { what: 'trouble', id: number, error: string }}
  *   FromThread
  */
 
@@ -46,7 +47,10 @@ function warn(message, cause) {
 class KeeperThread {
   #worker;
   #onEnd;
-  /** Functions that resolve the calls of `stop`, by session. @type {Map<number, () => void>} */
+  /**
+   * Functions that resolve the calls of `stop`, by session.
+   * @type {Map<number, (error?: string) => void>}
+   */
   #stopping = new Map();
   /** Functions that report trouble, by session. @type {Map<number, (why: string) => void>} */
   #kept = new Map();
@@ -84,12 +88,16 @@ class KeeperThread {
   /** @param {number} id */
   async stop(id) {
     if (this.#isOver) return;
+    const onTrouble = this.#kept.get(id);
     this.#kept.delete(id);
     const isLast = this.#kept.size === 0;
     // The next session gets another thread.
     if (isLast) this.#onEnd();
     await new Promise((resolve) => {
-      this.#stopping.set(id, () => resolve(undefined));
+      this.#stopping.set(id, (error) => {
+        if (error !== undefined) onTrouble?.(error);
+        resolve(undefined);
+      });
       this.#worker.postMessage({ what: 'stop', id });
     });
     if (isLast) await this.#worker.terminate();
@@ -98,14 +106,14 @@ class KeeperThread {
   /** @param {FromThread} message */
   #handleMessage(message) {
     if (message.what === 'trouble') this.#kept.get(message.id)?.(message.error);
-    else this.#resolveStop(message.id);
+    else this.#resolveStop(message.id, message.error);
   }
 
-  /** @param {number} id */
-  #resolveStop(id) {
+  /** @param {number} id @param {string} [error] */
+  #resolveStop(id, error) {
     const resolve = this.#stopping.get(id);
     this.#stopping.delete(id);
-    resolve?.();
+    resolve?.(error);
   }
 
   #handleExit() {

@@ -24,6 +24,9 @@ const ENGINES = {
 /** @type {Map<number, InstanceType<typeof LeaseKeeper>>} */
 const keepers = new Map();
 
+/** @param {any} error */
+const messageOf = (error) => String(error?.message ?? error);
+
 /** @param {FromThread} message */
 const tell = (message) => parentPort?.postMessage(message);
 
@@ -76,17 +79,16 @@ async function handleMessage(message) {
       new LeaseCells(memory),
       clockSince(origin),
       adaptersOf(plan),
-      (error) =>
-        tell({ what: 'trouble', id, error: String(/** @type {any} */ (error)?.message ?? error) }),
+      (error) => tell({ what: 'trouble', id, error: messageOf(error) }),
     );
     keepers.set(id, keeper);
     keeper.start();
   } else if (message.what === 'update') {
     keepers.get(id)?.update(message.seen);
   } else {
-    await keepers.get(id)?.stop();
+    const error = await keepers.get(id)?.stop();
     keepers.delete(id);
-    tell({ what: 'stopped', id });
+    tell({ what: 'stopped', id, error: error === undefined ? undefined : messageOf(error) });
   }
 }
 

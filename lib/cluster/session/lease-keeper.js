@@ -46,6 +46,10 @@ const PATIENCE = 1 / 6;
 /** The pause after an extension, as a fraction of the `ttl`. */
 const PERIOD = 1 / 3;
 
+const ELSEWHERE =
+  'the server is in another epoch. Either another server took over while the event loop was ' +
+  'blocked, or the keeper reaches another server or database than the bucket.';
+
 class LeaseKeeper {
   #keeping;
   #cells;
@@ -62,6 +66,8 @@ class LeaseKeeper {
   /** When calls began to fail; undefined after a success. @type {number | undefined} */
   #failingSince;
   #hasReported = false;
+  /** The error of the last attempt; undefined after a success. @type {unknown} */
+  #lastError;
 
   /**
    * @param {Keeping} keeping @param {LeaseCells} cells
@@ -88,11 +94,15 @@ class LeaseKeeper {
     this.#keeping = { ...this.#keeping, seen };
   }
 
-  /** Stops extending the lease at once. Resolves when the adapter is disposed. */
+  /**
+   * Stops extending the lease at once. Resolves when the adapter is disposed, to the error of the
+   * last attempt if that failed and was not reported.
+   */
   async stop() {
     this.#isStopped = true;
     this.#clock.clearTimeout(this.#timer);
     await this.#dropAdapter();
+    return this.#hasReported ? undefined : this.#lastError;
   }
 
   get #isWanted() {
@@ -131,9 +141,8 @@ class LeaseKeeper {
       // Even if this call was given up meanwhile, the server has extended the lease.
       if (isExtended) this.#cells.extend(times, margin * ttl);
       if (call !== this.#call) return;
-      this.#failingSince = undefined;
-      this.#hasReported = false;
-      this.#extendLater(isExtended ? PERIOD : RETRY);
+      if (isExtended) this.#handleSuccess();
+      else this.#handleOtherEpoch();
     } catch (error) {
       this.#handleFailure(call, error);
     }
@@ -148,6 +157,28 @@ class LeaseKeeper {
     return adapter;
   }
 
+  #handleSuccess() {
+    this.#failingSince = this.#lastError = undefined;
+    this.#hasReported = false;
+    this.#extendLater(PERIOD);
+  }
+
+  /** After a failover, the next renewal of the session brings the new epoch. */
+  #handleOtherEpoch() {
+    this.#noteFailure(new Error(ELSEWHERE));
+    this.#extendLater(RETRY);
+  }
+
+  /** @param {unknown} error */
+  #noteFailure(error) {
+    const now = this.#clock.monotonic();
+    this.#failingSince ??= now;
+    this.#lastError = error;
+    if (now - this.#failingSince < this.#keeping.ttl || this.#hasReported) return;
+    this.#hasReported = true;
+    this.#onTrouble(error);
+  }
+
   /** @param {number} call @param {unknown} error */
   #handleFailure(call, error) {
     if (call !== this.#call || this.#isStopped) return;
@@ -158,12 +189,7 @@ class LeaseKeeper {
       return;
     }
     this.#dropAdapter();
-    const now = this.#clock.monotonic();
-    this.#failingSince ??= now;
-    if (now - this.#failingSince >= this.#keeping.ttl && !this.#hasReported) {
-      this.#hasReported = true;
-      this.#onTrouble(error);
-    }
+    this.#noteFailure(error);
     this.#extendLater(RETRY);
   }
 

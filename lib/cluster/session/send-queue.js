@@ -188,7 +188,7 @@ class SendQueue {
     }
   }
 
-  removeFirst() {
+  finishFirst() {
     this.#steps.shift();
     this.#most = Math.min(2 * this.#most, MOST);
     this.#passBarriers();

@@ -107,7 +107,7 @@ class Sending {
     step.isAnswered = true;
     for (let { first } = this.#sendQueue; first?.isAnswered; { first } = this.#sendQueue) {
       this.#grants.handleAnswers(first.ops, first.answers);
-      this.#sendQueue.removeFirst();
+      this.#sendQueue.finishFirst();
       // A lock that a repeated step granted may have been stolen since; a renewal finds that out.
       if (first.isAgain) this.#session.renewSoon();
     }

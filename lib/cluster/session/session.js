@@ -319,7 +319,7 @@ class Session {
     return this.#queries.query(name);
   }
 
-  /** @param {string} name @param {number} milliseconds see `Queries` */
+  /** @param {string} name @param {number} milliseconds how long to wait for the answer */
   queryHolders(name, milliseconds) {
     return this.#queries.queryHolders(name, milliseconds);
   }

@@ -211,15 +211,16 @@ class EtcdAdapter {
   async extend(session, seen) {
     const link = this.#links.next ?? this.#makeLink();
     const { header: kept, TTL } = await link.call('lease/keepalive', { ID: session });
-    if (!(Number(TTL) > 0)) throw deadError();
     const key = { key: base64(this.#keys.session(leaseKey(session))), count_only: true };
     const ranges = [key, epochRead(this.#keys).request_range];
     const { header, found } = await link.readAfterWrites(ranges);
+    // The keeper may reach another etcd, which knows nothing of the session.
+    const life = parseEpoch(header, { response_range: found[1] });
+    if (life?.name !== seen.life || isBehind(life, header.revision, seen)) return false;
     // A deposed leader does not extend the lease: see `renew`.
     if (header.raft_term !== kept.raft_term) throw newLeaderError();
-    if (!(Number(found[0].count) > 0)) throw deadError();
-    const life = parseEpoch(header, { response_range: found[1] });
-    return life?.name === seen.life && !isBehind(life, header.revision, seen);
+    if (!(Number(TTL) > 0 && Number(found[0].count) > 0)) throw deadError();
+    return true;
   }
 
   /**

@@ -2,7 +2,8 @@
 
 /** Describes the user's Pool or `sql`, and makes one like it in the keeper's thread. */
 
-const { cloneableOptions, fileOf, fileOfClass } = require('../../client-options.js');
+const { argumentError } = require('../../../platform/errors.js');
+const { INSTEAD, cloneableOptions, fileOfClass, findFile } = require('../../client-options.js');
 const { PostgresAdapter } = require('./adapter.js');
 const { isSql } = require('./postgres-js.js');
 
@@ -39,7 +40,7 @@ function clientPlanOf({ pool, sql, listen }) {
     const isPostgres = (/** @type {any} */ exported) =>
       typeof exported === 'function' && 'PostgresError' in exported;
     return {
-      file: fileOf(/postgres/, isPostgres),
+      file: fileOfPostgresJs(isPostgres),
       options: cloneableOptions(client.options, unused),
     };
   }
@@ -51,6 +52,16 @@ function clientPlanOf({ pool, sql, listen }) {
     classFile: fileOfClass(client.Client?.prototype, /pg|postgres/i),
     options: cloneableOptions(options, UNUSED_BY_POOL),
   };
+}
+
+/** @param {(exported: any) => boolean} isPostgres @returns {string} */
+function fileOfPostgresJs(isPostgres) {
+  const file = findFile(/postgres/, isPostgres);
+  if (file !== undefined) return file;
+  throw argumentError(
+    "'keeper' cannot find the file of postgres.js, which was bundled or imported as an ES " +
+      `module. An ES module can load it by createRequire(import.meta.url)('postgres'). ${INSTEAD}`,
+  );
 }
 
 /**
@@ -68,11 +79,13 @@ function makeClient({ file, classFile, options }, load) {
 /** The options of the keeper's adapters. @param {{ schema?: string }} options of `openBucket` */
 const adapterOptionsOf = ({ schema }) => ({ schema });
 
+const ignore = () => {};
+
 /** @param {string} bucket @param {any} client @param {{ schema?: string }} options */
 function makeAdapter(bucket, client, { schema }) {
   if (isSql(client)) return new PostgresAdapter(bucket, { sql: client, schema });
   // Without a listener, an error of an idle client would end the thread.
-  client?.on?.('error', () => {});
+  if (client?.listeners?.('error').includes(ignore) === false) client.on('error', ignore);
   return new PostgresAdapter(bucket, { pool: client, schema });
 }
 

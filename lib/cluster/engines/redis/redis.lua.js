@@ -346,7 +346,7 @@ function F.make_queue(it)
   F.write_sums(it, one.member, F.queued_row_text(one))
 end
 
-function F.move_holders(it, rank)
+function F.move_holders_ahead_of(it, rank)
   if it.held == 0 then return end
   local entries = call('ZRANGE', F.queue_key(it.key), 0, it.held - 1, 'WITHSCORES')
   for i = 1, #entries, 2 do
@@ -364,7 +364,7 @@ function F.insert(it, op, row, ticket)
   end
   if it.one or it.count == 0 then F.make_queue(it) end
   local rank = row.token > 0 and math.min(row.rank, 0) or row.rank
-  if row.token == 0 and rank < 0 then F.move_holders(it, rank) end
+  if row.token == 0 and rank < 0 then F.move_holders_ahead_of(it, rank) end
   row.ticket, row.is_queued = F.ticket_text(ticket), true
   call('ZADD', F.queue_key(op.key), F.int(rank), F.entry_of(row))
   it.count = it.count + 1
@@ -522,7 +522,7 @@ end
 function F.check_epoch()
   local it = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions',
     'missed', 'length', 'lapsed')
-  local is_looking = command == 'query' or command == 'marked'
+  local is_looking = command == 'query' or command == 'marked' or command == 'extend'
     or command == 'close' and not F.is_known(me)
   known.missed = tonumber(it[8] or 0)
   if not it[1] and is_looking then return end
@@ -850,12 +850,11 @@ function F.renew()
 end
 
 function F.extend()
-  F.compare_seen(ARGV[5], tonumber(ARGV[6]))
   local refused = F.check_rights()
   if refused then return refused end
+  if epoch ~= ARGV[5] or tonumber(ARGV[6]) > last_number then return { '0' } end
   local ttl = F.is_alive(me) and tonumber(call('HGET', INFO, 'ttl'))
   if not ttl then return { '-2' } end
-  if epoch ~= ARGV[5] then return { '0' } end
   F.set_lease(me, now + ttl, '0')
   call('HSET', M, 'renewed', F.int(now))
   return { '1' }

@@ -80,7 +80,7 @@ function F.check_epoch()
   local it = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions',
     'missed', 'length', 'lapsed')
   -- In a bucket without an epoch, these commands begin none.
-  local is_looking = command == 'query' or command == 'marked'
+  local is_looking = command == 'query' or command == 'marked' or command == 'extend'
     or command == 'close' and not F.is_known(me)
   known.missed = tonumber(it[8] or 0)
   if not it[1] and is_looking then return end

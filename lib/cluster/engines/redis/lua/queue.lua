@@ -36,7 +36,7 @@ end
 
 function F.remove_from_name(it, member, entry)
   if it.one then return F.remove_single(it, member) end
-  -- Somebody may have deleted the key with QUEUED by hand.
+  -- If somebody deleted the name's key by hand, its queue and rows are left: this deletes them.
   if it.count == 0 then return F.free_name(it) end
   local row = F.read_row(it.key, member)
   entry = entry or row and F.entry_of(row)
@@ -115,7 +115,7 @@ function F.make_queue(it)
 end
 
 -- Moves the holders ahead of every waiter, so that a waiter of "rank" cannot pass them.
-function F.move_holders(it, rank)
+function F.move_holders_ahead_of(it, rank)
   if it.held == 0 then return end
   local entries = call('ZRANGE', F.queue_key(it.key), 0, it.held - 1, 'WITHSCORES')
   for i = 1, #entries, 2 do
@@ -133,7 +133,7 @@ function F.insert(it, op, row, ticket)
   end
   if it.one or it.count == 0 then F.make_queue(it) end
   local rank = row.token > 0 and math.min(row.rank, 0) or row.rank
-  if row.token == 0 and rank < 0 then F.move_holders(it, rank) end
+  if row.token == 0 and rank < 0 then F.move_holders_ahead_of(it, rank) end
   row.ticket, row.is_queued = F.ticket_text(ticket), true
   call('ZADD', F.queue_key(op.key), F.int(rank), F.entry_of(row))
   it.count = it.count + 1
