@@ -348,6 +348,18 @@ describe('diagnostics channels', () => {
     assert.equal(messages[2][1].error, undefined);
   });
 
+  for (const call of ['request', 'acquire', 'tryAcquireSync'])
+    it(`the end of a request that is missed: ${call}`, needs('sync'), async () => {
+      const name = freshName();
+      const held = await hold(locks, name);
+      const options = call === 'tryAcquireSync' ? [] : [{ ifAvailable: true }];
+      const messages = await published(name, () =>
+        locks[call](name, ...options, ...(call === 'request' ? [() => {}] : [])),
+      );
+      assert.deepEqual(events(messages), ['start', 'miss', 'end']);
+      await held.release();
+    });
+
   it('abort, timeout and steal, with their errors', async () => {
     const name = freshName();
     const held = await hold(locks, name);
