@@ -572,7 +572,7 @@ class HostBackend {
       return stateOf(this.#fetchSnapshot(job));
     } finally {
       if (job && !job.isDone) this.#discardSnapshot(job);
-      // Further events may have arrived while the thread was blocked.
+      // The loop may have applied events of other requests, which must be announced.
       this.announce();
     }
   }

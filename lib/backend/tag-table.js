@@ -82,7 +82,7 @@ class TagTable {
   /** Dropped after the turn of the event loop that made it. @type {NameIndex | undefined} */
   #index;
 
-  /** @param {(Requester | number)[]} requests tests observe how it is read */
+  /** @param {(Requester | number)[]} requests given only by tests, which observe how it is read */
   constructor(requests = []) {
     this.#requests = requests;
   }

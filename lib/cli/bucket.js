@@ -103,7 +103,7 @@ class OpenBucket {
   }
 
   /** Queries the other open buckets of the directory. @param {string} [name] limits the result */
-  async lookAtOthers(name) {
+  async lookAtOtherBuckets(name) {
     const others = this.#host ? findOtherBuckets(this.#host) : [];
     /** @type {Look[]} */
     const looks = [];

@@ -21,7 +21,7 @@ const NO_SCRIPT = /^-(\w*[Ecempr]|-(env-file|eval|import|print|require|\S*loader
  * other argument may be a secret.
  * @param {string[]} words a program and its arguments
  */
-function nameOfCommand([program, ...words]) {
+function labelOfCommand([program, ...words]) {
   const name = path.basename(program).replace(/\.exe$/i, '');
   const isSubcommand = /^(bun|deno)$/.test(name) && words[0] === 'run';
   if (name === 'fish' && words[0] === '-c') return shortened(words[1] ?? '') || name;
@@ -74,4 +74,4 @@ function operandOf(words) {
 const shortened = (line) =>
   line.length <= LONGEST ? line : `${line.slice(0, LONGEST - 1).replace(/[\ud800-\udbff]$/, '')}…`;
 
-module.exports = { nameOfCommand, shortened };
+module.exports = { labelOfCommand, shortened };

@@ -11,7 +11,8 @@ const { describeBucket } = require('./format.js');
 const FEW = 10;
 
 /** @param {OpenBucket} opened @param {string | undefined} name limits the result */
-const lookAtOthersInUse = async (opened, name) => (await opened.lookAtOthers(name)).filter(isInUse);
+const lookAtOthersInUse = async (opened, name) =>
+  (await opened.lookAtOtherBuckets(name)).filter(isInUse);
 
 /** @param {Look} look */
 const isInUse = ({ state }) => !state || state.held.length + state.pending.length > 0;

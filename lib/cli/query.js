@@ -62,7 +62,7 @@ const OF_PROCESSES =
 /** @param {OpenBucketType} opened @param {string | undefined} name */
 async function lookAtAll(opened, name) {
   const { bucket, directory } = opened.where;
-  const looks = [{ bucket, state: await opened.look() }, ...(await opened.lookAtOthers())];
+  const looks = [{ bucket, state: await opened.look() }, ...(await opened.lookAtOtherBuckets())];
   /** @type {DetailedSnapshot} */
   const all = { held: [], pending: [] };
   const notes = [];

@@ -10,7 +10,7 @@ const { LockTimeoutError } = require('../extensions/errors/lock-errors.js');
 const { hostname } = require('../platform/machine.js');
 const { describeLock } = require('../platform/names.js');
 const { Command } = require('./command.js');
-const { nameOfCommand, shortened } = require('./command-name.js');
+const { labelOfCommand, shortened } = require('./command-name.js');
 const { wouldWaitFor, enclosingMatcher } = require('./nesting.js');
 const { describeHolders, quoted } = require('./format.js');
 const { CLOSING_MS, LATE, OpenBucket, checkName, toFailure, within } = require('./bucket.js');
@@ -94,7 +94,7 @@ class Runner {
   get label() {
     const { label, command } = this.values;
     if (label !== undefined) return label;
-    return command === undefined ? nameOfCommand(this.#request.words) : shortened(command);
+    return command === undefined ? labelOfCommand(this.#request.words) : shortened(command);
   }
 
   get doesNotWait() {

@@ -9,7 +9,7 @@ const { readdirSync, readFileSync, writeFileSync } = require('node:fs');
 const { constants } = require('node:os');
 const path = require('node:path');
 const { describe, it } = require('node:test');
-const { nameOfCommand } = require('../../lib/cli/command-name.js');
+const { labelOfCommand } = require('../../lib/cli/command-name.js');
 const { CAUGHT } = require('../../lib/cli/signals.js');
 const { hold } = require('../helpers/locks.js');
 const { pendingOn, untilQuery } = require('../helpers/process.js');
@@ -163,7 +163,7 @@ describe('web-locks run', { skip }, () => {
       [['python3.12', '-m', 'http.server'], 'python3.12'],
       [['sh', '-c', 'x'.repeat(201)], `${'x'.repeat(199)}…`],
     ]) {
-      assert.equal(nameOfCommand(words), name, words.join(' '));
+      assert.equal(labelOfCommand(words), name, words.join(' '));
     }
   });
 

@@ -72,7 +72,7 @@ function draw() {
   element('none').textContent = all.length > 0 || receivedAt === 0 ? '' : nothing;
 }
 
-function handleState(state) {
+function receiveState(state) {
   receivedAt = performance.now();
   groups = state.groups;
   element('notes').replaceChildren(...state.notes.map((note) => make('p', note)));
@@ -103,7 +103,7 @@ function handleStatus(next, message = '') {
 element('about').textContent = JSON.parse(element('data').textContent).about;
 makeHead(draw);
 const stream = new Stream((state) => {
-  handleState(state);
+  receiveState(state);
   handleStatus('live');
   draw();
 }, handleStatus);

@@ -1,4 +1,5 @@
-/* Jobs, which only the helper may do: wlh_start_snapshot and wlh_bucket_open_file. */
+/* Jobs: snapshots, and the opening of the file. Agents request them (wlh_start_snapshot,
+ * wlh_bucket_open_file), and only the helper does them. */
 #ifndef WLH_JOB_H
 #define WLH_JOB_H
 

@@ -49,7 +49,7 @@ static const char *split_path(const char *path, char parent[WLH_PATH_SIZE])
   return name + 1;
 }
 
-static bool is_same_in_parent(const char *path, const char *other)
+static bool have_same_name_and_parent(const char *path, const char *other)
 {
   char parent[WLH_PATH_SIZE], other_parent[WLH_PATH_SIZE];
   const char *name = split_path(path, parent);
@@ -68,7 +68,7 @@ bool wlh_port_is_same_directory(const char *path, const char *other)
   bool exists = lstat(path, &status) == 0;
   bool other_exists = lstat(other, &other_status) == 0;
   if (exists && other_exists) return is_same_file(&status, &other_status);
-  return !exists && !other_exists && is_same_in_parent(path, other);
+  return !exists && !other_exists && have_same_name_and_parent(path, other);
 }
 
 #define DIRECTORY_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)

@@ -97,7 +97,7 @@ static const char *split_path(const char *path, char parent[WLH_PATH_SIZE])
   return name;
 }
 
-static bool is_same_in_parent(const char *path, const char *other)
+static bool have_same_name_and_parent(const char *path, const char *other)
 {
   char parent[WLH_PATH_SIZE], other_parent[WLH_PATH_SIZE];
   const char *name = split_path(path, parent);
@@ -115,7 +115,7 @@ bool wlh_port_is_same_directory(const char *path, const char *other)
   bool exists = identify(path, false, &id);
   bool other_exists = identify(other, false, &other_id);
   if (exists && other_exists) return memcmp(&id, &other_id, sizeof id) == 0;
-  return !exists && !other_exists && is_same_in_parent(path, other);
+  return !exists && !other_exists && have_same_name_and_parent(path, other);
 }
 
 static HANDLE open_directory(const WCHAR *wide)
@@ -306,7 +306,7 @@ void wlh_port_move_high(const struct wlh_port *port, int *descriptor)
   (void)descriptor;
 }
 
-/* No handle is inherited by another process. */
+/* This is for forked children, which Windows does not have. */
 void wlh_port_close_files(struct wlh_port *port)
 {
   (void)port;
