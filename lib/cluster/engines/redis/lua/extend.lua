@@ -1,5 +1,5 @@
--- Extends the lease of a session for its keeper, which has a connection of its own, maybe to another
--- server. So it begins no epoch, and finds no session dead in another epoch than that of the session.
+-- Extends the lease of a session for its keeper, which has a connection of its own, maybe to
+-- another server. So it begins no epoch, and finds a session dead only in the session's own epoch.
 --
 --   Input    5 life, 6 token (as in open.lua): what the session had seen at its last renewal
 --   Output   1: extended; 0: not extended, since the server is in another epoch; or -2
