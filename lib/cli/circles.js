@@ -50,7 +50,7 @@ function narrow(state, name) {
 /** @param {DetailedSnapshot} state @param {string} [name] must occur in each circle */
 function findCircles({ held, pending }, name) {
   const graph = new Graph(held, name);
-  for (const request of pending) graph.add(request);
+  for (const request of pending) graph.addIfNested(request);
   return graph.circles();
 }
 
@@ -90,8 +90,8 @@ class Graph {
     }
   }
 
-  /** @param {Entry} request */
-  add(request) {
+  /** @param {Entry} request ignored if it is older than all locks of its client */
+  addIfNested(request) {
     const client = clientOf(request);
     if (!(request.waited <= (this.#oldest.get(client) ?? -1))) return;
     const wants = this.#wants.get(client) ?? new Set();

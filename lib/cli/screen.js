@@ -23,7 +23,7 @@ class Screen {
   #output;
   #paint;
   #isOpen = true;
-  #end = /** @type {(signal?: NodeJS.Signals) => void} */ (() => {});
+  #resolveEnded = /** @type {(signal?: NodeJS.Signals) => void} */ (() => {});
   /** The painted text; undefined if the terminal may have lost it. @type {string | undefined} */
   #shown;
   /** Resolves when the user ends the program: to the signal, or to undefined after a key. */
@@ -40,9 +40,9 @@ class Screen {
     this.#paint = paint;
     /** @type {Promise<NodeJS.Signals | undefined>} */
     this.ended = new Promise((resolve) => {
-      this.#end = resolve;
+      this.#resolveEnded = resolve;
     });
-    for (const signal of ENDING_SIGNALS) process.on(signal, this.#end);
+    for (const signal of ENDING_SIGNALS) process.on(signal, this.#resolveEnded);
     if (input.isTTY) this.#listen();
     process.on('SIGCONT', this.#resume);
     process.on('exit', this.#leave);
@@ -53,9 +53,9 @@ class Screen {
   #listen() {
     this.#input.setRawMode(true);
     this.#input.on('data', (keys) => {
-      if ([...String(keys)].some((key) => ENDING_KEYS.includes(key))) this.#end();
+      if ([...String(keys)].some((key) => ENDING_KEYS.includes(key))) this.#resolveEnded();
     });
-    this.#input.on('end', () => this.#end());
+    this.#input.on('end', () => this.#resolveEnded());
   }
 
   /** Some terminals do not know their size, and report 0. */
@@ -100,7 +100,7 @@ class Screen {
     this.#leave();
     process.off('exit', this.#leave);
     process.off('SIGCONT', this.#resume);
-    for (const signal of ENDING_SIGNALS) process.off(signal, this.#end);
+    for (const signal of ENDING_SIGNALS) process.off(signal, this.#resolveEnded);
     this.#output.off('resize', this.#repaint);
     this.#input.pause();
     this.#input.removeAllListeners('data');

@@ -51,7 +51,7 @@ const illegalInvocation = (operation, interfaceName) =>
 const notSupportedError = (message) =>
   withErrorCode(new DOMException(message, 'NotSupportedError'), 'ERR_WEB_LOCKS_NOT_SUPPORTED');
 
-/** @param {string} message */
+/** The code of every InvalidStateError is ERR_WEB_LOCKS_CLOSED. @param {string} message */
 const invalidStateError = (message) =>
   withErrorCode(new DOMException(message, 'InvalidStateError'), 'ERR_WEB_LOCKS_CLOSED');
 

@@ -578,7 +578,7 @@ static void block(struct wlk_section *section, struct wlk_request *request, uint
   request->awaited = false;
 }
 
-static enum wlk_status wait_for_the_lock(
+static enum wlk_status block_until_answered(
     struct wlk_request *request, uint64_t timeout, struct wlk_events *events)
 {
   struct wlk_section section;
@@ -612,7 +612,7 @@ enum wlk_status wlk_wait_for_the_lock(
   if (status == WLK_NO_MEMORY) wlk_end_the_request(request);
   if (status != WLK_OK) return status;
   request->blocked = true;
-  return wait_for_the_lock(request, timeout, events);
+  return block_until_answered(request, timeout, events);
 }
 
 static void end_in_a_section(struct wlk_request *request, bool only_if_pending)

@@ -37,7 +37,7 @@ function clockSince(origin) {
   return { monotonic, continuous, wall: Date.now, setTimeout, clearTimeout };
 }
 
-/** @param {Plan} plan */
+/** A module makes the client instead of the engine. @param {Plan} plan */
 async function makeClient({ engine, client, module }) {
   if (module === undefined) return ENGINES[engine]().makeClient(client, require);
   const { default: exported } = await import(

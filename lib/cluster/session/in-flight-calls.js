@@ -86,19 +86,19 @@ class InFlightCalls {
     this.#calls.set(call, others + 1);
     if (others === 0) this.#startTimeLimit(call, patience);
     /** @type {() => void} */
-    let use;
+    let handleOutcome;
     try {
       const result = await make();
-      use = () => this.#useResult(result, then, handleRejection);
+      handleOutcome = () => this.#useResult(result, then, handleRejection);
     } catch (error) {
-      use = () => handleRejection(error);
+      handleOutcome = () => handleRejection(error);
     }
     if (connection !== this.connection) return;
     this.#react(() => {
       // `react` may have found the lease expired, which drops the connection.
       if (connection !== this.connection) return;
       this.#handleReply(call, patience);
-      use();
+      handleOutcome();
     });
   }
 

@@ -129,6 +129,7 @@ class ReentrantParent {
     return /** @type {any} */ (request?.backend) === this;
   }
 
+  /** Announces all results of the real backend. */
   announce() {
     this.#backend.announce();
   }

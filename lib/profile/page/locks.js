@@ -55,8 +55,8 @@ function sortBy(key) {
   draw();
 }
 
-function makeLocksHead(onChosen) {
-  onChoose = onChosen;
+function makeLockTable(onLockChosen) {
+  onChoose = onLockChosen;
   const [groups, titles] = document.querySelectorAll('#names thead tr');
   for (const { key, title, group, write } of COLUMNS) {
     const cell = make('th', '', write ? 'number' : '');
@@ -195,7 +195,7 @@ function showProcesses() {
 
 module.exports = {
   makeBlockersHead,
-  makeLocksHead,
+  makeLockTable,
   markLock,
   showBlockers,
   showLocks,

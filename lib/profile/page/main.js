@@ -168,7 +168,7 @@ function main() {
     element('content').replaceChildren(make('p', 'No requests were recorded.'));
     return;
   }
-  locks.makeLocksHead(showLock);
+  locks.makeLockTable(showLock);
   makeRequestsHead();
   locks.makeBlockersHead();
   makeFilter();

@@ -397,6 +397,7 @@ static void serve(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
   }
 }
 
+/* Prepares what the helper alone uses for the next membership; it closes nothing. */
 static void reset_state(struct wlh_bucket *bucket)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {

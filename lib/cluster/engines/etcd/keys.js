@@ -48,7 +48,7 @@ const STEPS = 'web-locks/1-steps/';
 /** The longest encoded name in a key. */
 const LONG = 512;
 
-/** @param {string} text may contain any code units */
+/** `decode` is the reverse, unless the text is long. @param {string} text of any code units */
 function encode(text) {
   const plain = text.replace(
     /[^A-Za-z0-9_.-]/g,

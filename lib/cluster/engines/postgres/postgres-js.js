@@ -114,7 +114,7 @@ class SqlClient {
   /** @type {number | undefined} */
   processID;
 
-  /** @param {SqlSource} source @param {Sql} sql of the user */
+  /** @param {SqlSource} source @param {Sql} sql of the user, which is not changed */
   constructor(source, sql) {
     this.#source = source;
     // The client has an instance of its own, whose `listen` makes the connection, so that it shares

@@ -89,6 +89,7 @@ static PSID find_stranger(const struct user *user, ACL *list, DWORD rights)
   return NULL;
 }
 
+/* `format` is for the path, the account's SID, and the path again. */
 static enum wlh_status fail_because_of_account(
     struct wlh_failure *failure, const char *path, PSID who, const char *format)
 {
