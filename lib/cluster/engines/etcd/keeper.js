@@ -24,7 +24,7 @@ const makeClient = () => undefined;
  */
 function makeAdapter(bucket, fetch, { endpoints, auth }) {
   const adapter = new EtcdAdapter(bucket, { endpoints: [...endpoints], auth, fetch });
-  endpoints.push(.../** @type {[string]} */ (endpoints.splice(0, 1)));
+  endpoints.push(String(endpoints.shift()));
   return adapter;
 }
 

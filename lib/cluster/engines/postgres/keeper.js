@@ -37,10 +37,8 @@ function clientPlanOf({ pool, sql, listen }) {
   const client = listen ?? sql ?? pool;
   if (isSql(client)) {
     const unused = Object.keys(client.options).filter((name) => !USED_OF_SQL.includes(name));
-    const isPostgres = (/** @type {any} */ exported) =>
-      typeof exported === 'function' && 'PostgresError' in exported;
     return {
-      file: fileOfPostgresJs(isPostgres),
+      file: fileOfPostgresJs(),
       options: cloneableOptions(client.options, unused),
     };
   }
@@ -54,9 +52,12 @@ function clientPlanOf({ pool, sql, listen }) {
   };
 }
 
-/** @param {(exported: any) => boolean} isPostgres @returns {string} */
-function fileOfPostgresJs(isPostgres) {
-  const file = findFile(/postgres/, isPostgres);
+/** @returns {string} */
+function fileOfPostgresJs() {
+  const file = findFile(
+    /postgres/,
+    (exported) => typeof exported === 'function' && 'PostgresError' in exported,
+  );
   if (file !== undefined) return file;
   throw argumentError(
     "'keeper' cannot find the file of postgres.js, which was bundled or imported as an ES " +

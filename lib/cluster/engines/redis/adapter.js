@@ -198,7 +198,7 @@ class RedisAdapter {
     this.#answered.clear();
     this.#last = undefined;
     this.#recorded.fill(0);
-    const link = this.#makeLink();
+    const link = this.#makeLink(generation);
     try {
       await link.open(this.#channels(generation, session));
       const { needs, runs } = await this.#examine(link, ttl);
@@ -226,7 +226,7 @@ class RedisAdapter {
   async hello(seen) {
     const session = this.#session;
     const generation = this.#dropLinks();
-    const link = this.#makeLink();
+    const link = this.#makeLink(generation);
     try {
       await link.open(this.#channels(generation, session));
       const { needs, runs } = await this.#examine(link, this.#ttl);
@@ -396,7 +396,7 @@ class RedisAdapter {
 
   async #openForCalls() {
     const generation = this.#dropLinks();
-    const link = this.#makeLink(false);
+    const link = this.#makeLink(generation, false);
     try {
       await link.open(new Map());
       this.#links.use(generation, link);
@@ -499,11 +499,10 @@ class RedisAdapter {
     return this.#links.begin();
   }
 
-  /** @param {boolean} [hasMessages] */
-  #makeLink(hasMessages) {
+  /** @param {number} generation @param {boolean} [hasMessages] */
+  #makeLink(generation, hasMessages) {
     const link = new RedisLink(this.#client, this.#kind, hasMessages);
-    this.#links.next = link;
-    return link;
+    return this.#links.prepare(generation, link);
   }
 
   /**
