@@ -13,8 +13,8 @@ const { inspect } = require('node:util');
 const REFRESH_MS = 200;
 /** Milliseconds without a line, after which the running files are named where there is no terminal. */
 const SILENCE_MS = 30_000;
-/** Lines of an error that are printed. */
-const ERROR_LINES = 30;
+/** Lines of an error that are printed, and of what a file printed whose process failed. */
+const [ERROR_LINES, OUTPUT_LINES] = [30, 60];
 
 /** The reason of Node.js for tests that `--name` leaves out. */
 const OTHER_NAME = 'test name does not match pattern';
@@ -38,6 +38,14 @@ function reasonOf(error) {
   const lines = inspect(cause, { colors: false }).split('\n');
   const rest = lines.length - ERROR_LINES;
   return [...lines.slice(0, ERROR_LINES), ...(rest > 0 ? [`… ${rest} more lines`] : [])].join('\n');
+}
+
+/** @param {Running} running @param {any} error @returns {string} why its process failed */
+function reasonOfFile({ output }, error) {
+  const { exitCode, signal } = error;
+  const how = signal ? `was killed by ${signal}` : `ended with ${exitCode}`;
+  const lines = output.trim().split('\n').slice(-OUTPUT_LINES);
+  return [`${reasonOf(error)}: its process ${how} and printed:`, ...lines].join('\n');
 }
 
 /** @param {string} text @param {string} prefix of each line */
@@ -143,9 +151,10 @@ class Progress {
     const again = ['npm test --', quoted(`test/${running.name}.test.js`)];
     if (!isWholeFile) again.push('--name', quoted(escaped(name)));
     const what = isWholeFile ? 'the file itself' : name;
+    const reason = isWholeFile ? reasonOfFile(running, details.error) : reasonOf(details.error);
     const failure = [
       `✖ test/${running.name}.test.js: ${what}`,
-      indented(reasonOf(details.error), '    '),
+      indented(reason, '    '),
       `  again: ${again.join(' ')}`,
     ].join('\n');
     this.#failures.push(failure);

@@ -34,13 +34,14 @@ const run = (...given) =>
     });
   });
 
-/** What was reported of a file that hangs, and that the one after it ran. */
+/** What is reported at the end of a file that hangs, and that the one after it ran. */
 async function reportOf(name) {
   const { code, output } = await run(fixture(name), fixture('good'));
   assert.equal(code, 1);
   assert.match(output, /^✔ fixtures\/limit\/good /m);
   assert.match(output, /^[1-9]\d* passed, /m);
-  const report = output.match(/^=== (.|\n)*?^===$/m)?.[0];
+  const end = output.slice(output.indexOf('What failed:')).replaceAll(/^ {4}/gm, '');
+  const report = end.match(/^=== (.|\n)*?^===$/m)?.[0];
   assert.ok(report, `nothing was reported:\n${output}`);
   assert.ok(report.includes(`fixtures/limit/${name}.test.js: nothing has ended for 3 s`), report);
   return report;

@@ -7,7 +7,7 @@ const { describe, it } = require('node:test');
 const { freshDirectory } = require('../helpers/process.js');
 const { AtomicGate, FileGate } = require('./gate.js');
 const { judge } = require('./judges.js');
-const { unexpectedIn } = require('./round.js');
+const { promisesOf, unexpectedIn } = require('./round.js');
 
 const ALL = { order: 'all', queue: true, callbacks: true, settled: true };
 
@@ -236,6 +236,11 @@ describe('the judges of the torture', () => {
     // Who finds it marked has the lock, too, and gives it back.
     const found = { ...given, call: 'once', error: undefined, ran: false };
     passes([request('x', [0], found), beats], { forgets: true });
+  });
+
+  it('promises no marks where files are harmed, also in a calm round', () => {
+    for (const isCalm of [false, true])
+      assert.ok(promisesOf({ scope: 'host', isHarmed: true, isCalm }).forgets);
   });
 
   it('once: who runs too early, and who does not though nobody has', () => {

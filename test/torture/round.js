@@ -409,8 +409,9 @@ const CALM = { order: 'actor', queue: true, callbacks: true };
 /** What a round has to keep. */
 function promisesOf({ scope, isHarmed, isCalm }) {
   const { promises } = scopes[scope];
-  if (isCalm) return { ...CALM, ...promises };
-  return isHarmed ? { ...promises, forgets: true } : promises;
+  // Where files are harmed, more goes wrong than in a calm round, even if nothing else does.
+  if (isHarmed) return { ...promises, forgets: true };
+  return isCalm ? { ...CALM, ...promises } : promises;
 }
 
 module.exports = { Round, promisesOf, unexpectedIn };
