@@ -128,6 +128,7 @@ function startLoad(count) {
   const loops = Array.from({ length: count }, () =>
     spawn(process.execPath, ['-e', loop], { stdio: 'ignore' }),
   );
+  for (const child of loops) child.unref();
   process.on('exit', () => {
     for (const child of loops) child.kill();
   });
