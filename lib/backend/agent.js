@@ -116,7 +116,7 @@ class Agent {
   }
 
   /** The name is unique in the process. */
-  uniqueName() {
+  makeUniqueName() {
     return `${this.clientId} ${++this.#names}`;
   }
 

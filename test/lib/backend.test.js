@@ -513,7 +513,7 @@ describe('near the end of the stack', () => {
   it('the loss of a lock ends what it serves when it is told again', async () => {
     const TOLD = [
       'publishLoss',
-      'loseServedRequests',
+      'announceServedLosses',
       'announceLoss',
       'lossReason',
       'rejectPromise',
@@ -531,7 +531,7 @@ describe('near the end of the stack', () => {
       },
       (name) => TOLD.includes(name),
     );
-    assert.ok(failed.has('outer.loseServedRequests'));
+    assert.ok(failed.has('outer.announceServedLosses'));
   });
 
   it('several leave what was asked for and cannot be waited for', async (t) => {

@@ -98,7 +98,7 @@ class NamedLock {
     if (isPrivate) {
       privateBackend ??= new NativeBackend('mutex');
       this.#backend = privateBackend;
-      this.#name = this.#makeName(kind);
+      this.#name = this.#makePrivateName(kind);
       this.#kind = kind;
       return;
     }
@@ -112,8 +112,8 @@ class NamedLock {
   }
 
   /** @param {string} kind */
-  #makeName(kind) {
-    return privateName(kind, agent.uniqueName(), this.#label ?? '');
+  #makePrivateName(kind) {
+    return privateName(kind, agent.makeUniqueName(), this.#label ?? '');
   }
 
   get limit() {
@@ -131,7 +131,7 @@ class NamedLock {
       throw notSupportedError(
         `Failed to execute ${operation}: a semaphore with a name cannot be resized.`,
       );
-    const next = new HeldRequest(this.#backend, this.#makeName(this.#kind), RESIZING);
+    const next = new HeldRequest(this.#backend, this.#makePrivateName(this.#kind), RESIZING);
     const last = new HeldRequest(this.#backend, this.#name, BEHIND_ALL);
     const granted = last.makePromise();
     try {
@@ -192,15 +192,15 @@ class NamedLock {
   /** @param {string} asking the property, for the message */
   pending(asking) {
     this.holders(asking);
-    let count = this.#pendingOn(this.#name);
+    let count = this.#countPending(this.#name);
     // On each former name, one request was made by `resize` and does not count.
     for (let i = 0; i < this.#former.length; i++)
-      count += Math.max(this.#pendingOn(this.#former[i].name) - 1, 0);
+      count += Math.max(this.#countPending(this.#former[i].name) - 1, 0);
     return count;
   }
 
   /** @param {string} name */
-  #pendingOn(name) {
+  #countPending(name) {
     const state = /** @type {any} */ (this.#backend.query(name));
     return state.pending.length;
   }

@@ -41,7 +41,7 @@ class Served {
   /** May be called again after a stack overflow. */
   dropLastRequest() {
     const last = this.requests[this.requests.length - 1];
-    /** @type {ReentrantParent} */ (/** @type {any} */ (last.backend)).forget(last);
+    /** @type {ReentrantParent} */ (/** @type {any} */ (last.backend)).forgetServedElsewhere(last);
     this.requests.length--;
   }
 }
@@ -111,7 +111,7 @@ class ReentrantParent {
   /** @param {Request[]} requests */
   #removeRequest(requests) {
     if (!this.#isBackendOf(requests[this.#place])) return;
-    this.forget(requests[this.#place]);
+    this.forgetServedElsewhere(requests[this.#place]);
     const last = requests[requests.length - 1];
     /** @type {ReentrantParent} */ (/** @type {any} */ (last.backend)).#place = this.#place;
     requests[this.#place] = last;
@@ -119,7 +119,7 @@ class ReentrantParent {
   }
 
   /** @param {Request} request */
-  forget(request) {
+  forgetServedElsewhere(request) {
     const asked = getFrom(servedElsewhere, this.#asked);
     if (asked) deleteFrom(asked, request);
   }

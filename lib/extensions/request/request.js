@@ -310,11 +310,11 @@ class ExtendedRequest extends LockRequest {
     if (fromEvents && this.reject && !this.origin)
       rejectInUsersStack(this, () => super.publishLoss(fromEvents));
     else super.publishLoss(fromEvents);
-    if (this.served) this.loseServedRequests(this.served, fromEvents);
+    if (this.served) this.announceServedLosses(this.served, fromEvents);
   }
 
   /** @param {Served} served whose requests are lost, too @param {boolean} fromEvents */
-  loseServedRequests(served, fromEvents) {
+  announceServedLosses(served, fromEvents) {
     const { requests } = served;
     for (; requests.length > 0; served.dropLastRequest()) {
       const last = requests[requests.length - 1];

@@ -73,7 +73,7 @@ class Warning {
     warn(message, 'WEB_LOCKS_SLOW');
   }
 
-  get #what() {
+  get #lockDescription() {
     const { name, options } = this.#request;
     return `${describeLock(name)}${labelInParentheses(options.label)}`;
   }
@@ -92,8 +92,8 @@ class Warning {
     }
     const waited = duration(watch.waitDuration());
     return watch.granted || watch.ended
-      ? `Waited for ${this.#what} for ${waited}${who}.`
-      : `Still waiting for ${this.#what} after ${waited}${who}.`;
+      ? `Waited for ${this.#lockDescription} for ${waited}${who}.`
+      : `Still waiting for ${this.#lockDescription} after ${waited}${who}.`;
   }
 
   /** @param {import('./holder-queries.js').Holders | undefined} holders */
@@ -113,8 +113,8 @@ class Warning {
     const place = placeOf(this.#request.origin);
     const where = place && ` It was requested:\n${place}`;
     return watch.released || watch.ended
-      ? `Held ${this.#what} for ${held} (${waiting}).${where}`
-      : `Still holding ${this.#what} after ${held} (${waiting}).${where}`;
+      ? `Held ${this.#lockDescription} for ${held} (${waiting}).${where}`
+      : `Still holding ${this.#lockDescription} after ${held} (${waiting}).${where}`;
   }
 }
 
