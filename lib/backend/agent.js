@@ -146,6 +146,7 @@ class Agent {
     }
   }
 
+  /** If the exchange is full, it also fetches and applies the further events of the addon. */
   #applyExchange() {
     let count = this.exchange[EVENT_COUNT];
     while (count > 0) {
@@ -183,7 +184,7 @@ class Agent {
     this.unannounced++;
   }
 
-  /** @param {Requester} request */
+  /** Ends a request that only waited until it would be granted. @param {Requester} request */
   applyPass(request) {
     request.granted(0, 0);
     this.queueAnswer(request);
@@ -226,7 +227,11 @@ class Agent {
     return tokens;
   }
 
-  /** See contract.js. @param {Requester} request */
+  /**
+   * See contract.js.
+   * @param {Requester} request
+   * @returns {boolean} true if the answer was queued behind others; a tick will announce it
+   */
   deferAnnouncement(request) {
     const isFirst = this.#grants.isEmpty;
     if (isFirst) this.#forgetDelivered();
@@ -236,6 +241,7 @@ class Agent {
     return true;
   }
 
+  /** Clears `lastAnnounced` once user code was called with that answer. */
   #forgetDelivered() {
     if (this.lastAnnounced?.isDelivered) this.lastAnnounced = undefined;
   }
@@ -285,7 +291,10 @@ class Agent {
     });
   };
 
-  /** Runs on an empty stack when the core wakes the thread. */
+  /**
+   * Runs on an empty stack when the core wakes the thread: applies the events, calls `finish` of
+   * unfinished requests, and announces.
+   */
   #handleWakeUp() {
     // All ticks run before the event loop continues. So a tick that still seems to be queued was
     // lost in a stack overflow.

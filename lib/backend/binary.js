@@ -102,7 +102,10 @@ function firstBytesOf(program) {
 /** @param {string} place */
 const fileIn = (place) => path.join(__dirname, '..', '..', place, 'web_locks.node');
 
-/** @returns {Generator<[file: string, load: () => any]>} */
+/**
+ * If WEB_LOCKS_BINARY is set, its file is the only one, and the variable's path becomes absolute.
+ * @returns {Generator<[file: string, load: () => any]>}
+ */
 function* candidates() {
   const named = process.env.WEB_LOCKS_BINARY;
   if (named) {

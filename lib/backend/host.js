@@ -149,6 +149,7 @@ class HostBackend {
     this.#directory = directory;
   }
 
+  /** Returns the handle, which the first call opens; throws if the bucket cannot be opened. */
   #open() {
     if (this.#opened) return this.#opened;
     const shown = version.slice(0, VERSION_LENGTH);
@@ -166,7 +167,10 @@ class HostBackend {
     return hostError(status, this.#failure ?? addon.hostFailure(this.#opened), doing);
   }
 
-  /** Equal for all handles of a bucket, even if they spell its directory differently. */
+  /**
+   * Equal for all handles of a bucket, even if they spell its directory differently. Reading it
+   * opens the bucket.
+   */
   get id() {
     try {
       if (this.closed === undefined) this.#open();
@@ -205,6 +209,7 @@ class HostBackend {
   /**
    * See contract.js. Only `hostReady` says whether the file is open, so this calls `#ready`: if the
    * file is not open, that call waits, and `#openings` counts it.
+   * @returns {Error | undefined} undefined also if the bucket is closed or was never used
    */
   outage() {
     if (this.closed || !this.#opened) return undefined;
@@ -269,7 +274,10 @@ class HostBackend {
     }
   }
 
-  /** @param {ManagerHandle} opening @param {Requester} request */
+  /**
+   * Passes the request with all its options to the addon, and returns the status.
+   * @param {ManagerHandle} opening @param {Requester} request
+   */
   #requestExtra(opening, { name, label, limit, weight, maxPending, priority }) {
     exchange[LIMIT] = limit ?? 0;
     exchange[WEIGHT] = weight ?? 1;
@@ -278,7 +286,10 @@ class HostBackend {
     return addon.hostRequestExtra(opening, name, label ?? '');
   }
 
-  /** @param {Requester} request @param {number} status @param {number} limit of the name */
+  /**
+   * Ends a request that has no lock, according to `status`; WLH_OK means that it passed.
+   * @param {Requester} request @param {number} status @param {number} limit of the name
+   */
   #applyRefusal(request, status, limit) {
     if (status === WLH_NOT_AVAILABLE) request.unavailable();
     else if (status === WLH_OK) request.granted(0, 0);
@@ -344,7 +355,7 @@ class HostBackend {
     return this.#error(WLH_LOST, 'sharing locks with other processes');
   }
 
-  /** @param {Requester} request */
+  /** Also releases the lock if it was granted meanwhile. @param {Requester} request */
   withdraw(request) {
     if (request.tag === NO_TAG) return;
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
@@ -355,7 +366,10 @@ class HostBackend {
     agent.remove(request);
   }
 
-  /** @param {Requester} lock @returns {void | Promise<void>} */
+  /**
+   * If the lock has `keep`, the same call marks its name.
+   * @param {Requester} lock @returns {void | Promise<void>}
+   */
   release(lock) {
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (lock.tag === NO_TAG) return undefined;
@@ -376,7 +390,7 @@ class HostBackend {
     return released;
   }
 
-  /** @param {Requester} lock */
+  /** Whether the name of the held lock is marked (see `keep`). @param {Requester} lock */
   marked(lock) {
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (lock.tag === NO_TAG) return false;
@@ -384,7 +398,10 @@ class HostBackend {
     return addon.hostIsMarked() === 1;
   }
 
-  /** @param {Requester} lock @returns {Promise<void>} */
+  /**
+   * Makes the promise of a deferred release, which an event or `#resolveRelease` resolves.
+   * @param {Requester} lock @returns {Promise<void>}
+   */
   #releasePromise(lock) {
     let resolve = () => {};
     /** @type {Promise<void>} */
@@ -416,7 +433,7 @@ class HostBackend {
     if (agent.unannounced > 0) agent.announce();
   }
 
-  /** @param {Requester} request */
+  /** @param {Requester} request @returns {boolean} true if the agent will announce the grant */
   deferAnnouncement(request) {
     const mayWait = agent.unannounced > 0 || agent.lastAnnounced !== undefined;
     return mayWait && agent.deferAnnouncement(request);
@@ -491,7 +508,10 @@ class HostBackend {
     else agent.applyLoss(lock, 'closed');
   }
 
-  /** @param {Requester} request @param {number} milliseconds */
+  /**
+   * Blocks the thread until the request is answered, at most for this time.
+   * @param {Requester} request @param {number} milliseconds
+   */
   wait(request, milliseconds) {
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (request.tag === NO_TAG) return;
@@ -528,7 +548,10 @@ class HostBackend {
     return cycle;
   }
 
-  /** @param {Requester} request @param {boolean} isHeld */
+  /**
+   * Describes a request of this thread for errors, without a query.
+   * @param {Requester} request @param {boolean} isHeld
+   */
   entryOf(request, isHeld) {
     const clientId = addon.hostClientId(this.#open());
     const who = { clientId, host: hostname(), pid: process.pid, threadId, threadName };
@@ -545,7 +568,7 @@ class HostBackend {
     return detailedStateOf(await this.#snapshot(name, true));
   }
 
-  /** @param {string} name */
+  /** Reads the holders at once, for messages only: they may have changed. @param {string} name */
   seenHolders(name) {
     if (this.closed || !this.#opened) return undefined;
     const snapshot = addon.hostHolders(this.#opened, name);
@@ -599,7 +622,7 @@ class HostBackend {
     return this.#startJob(() => addon.hostSnapshot(this.#open(), name, pending), SNAPSHOT);
   }
 
-  /** @param {Job | undefined} job done @returns {Snapshot} */
+  /** Also removes the job from the agent. @param {Job | undefined} job done @returns {Snapshot} */
   #fetchSnapshot(job) {
     if (this.closed) throw this.closed;
     exchange[TAG] = job?.tag ?? NO_TAG;

@@ -3,7 +3,7 @@
 /** @import { CycleEntry, Requester } from './contract.js' */
 
 /**
- * See `Backend.entryOf` in contract.js.
+ * See `Backend.entryOf` in contract.js. Without a query, `waited` and `held` are 0.
  * @param {{ clientId: string, host: string, pid: number, threadId: number, threadName: string }}
  *   who
  * @param {Requester} request @param {string} label if the request has none @param {boolean} isHeld

@@ -117,7 +117,7 @@ class NativeBackend {
     return addon.requestExtra(this.#manager, name, label ?? '', tags);
   }
 
-  /** @param {Requester} request */
+  /** Also releases the lock if it was granted meanwhile. @param {Requester} request */
   withdraw(request) {
     if (request.tag === NO_TAG) return;
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
@@ -128,7 +128,7 @@ class NativeBackend {
     agent.remove(request);
   }
 
-  /** @param {Requester} lock */
+  /** If the lock has `keep`, the same call marks its name. @param {Requester} lock */
   release(lock) {
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (lock.tag === NO_TAG) return;
@@ -147,7 +147,7 @@ class NativeBackend {
     else agent.remove(lock);
   }
 
-  /** @param {Requester} lock */
+  /** Whether the name of the held lock is marked (see `keep`). @param {Requester} lock */
   marked(lock) {
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (lock.tag === NO_TAG) return false;
@@ -172,6 +172,7 @@ class NativeBackend {
     else if (news & WLK_NEWS_PASSED) agent.applyPass(request);
   }
 
+  /** Applies the events of all requests of the thread, and announces nothing. */
   catchUp() {
     agent.drainEvents(false);
   }
@@ -180,7 +181,7 @@ class NativeBackend {
     if (agent.unannounced > 0) agent.announce();
   }
 
-  /** @param {Requester} request */
+  /** @param {Requester} request @returns {boolean} true if the agent will announce the grant */
   deferAnnouncement(request) {
     const mayWait = agent.unannounced > 0 || agent.lastAnnounced !== undefined;
     return mayWait && agent.deferAnnouncement(request);
@@ -207,7 +208,10 @@ class NativeBackend {
     this.announce();
   }
 
-  /** @param {Requester} request @param {number} milliseconds */
+  /**
+   * Blocks the thread until the request is answered, at most for this time.
+   * @param {Requester} request @param {number} milliseconds
+   */
   wait(request, milliseconds) {
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     exchange[TAG] = request.tag;

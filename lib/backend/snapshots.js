@@ -36,7 +36,7 @@ const NO_LABEL = 2 ** 32 - 1;
 /** @param {number} mode @returns {LockMode} */
 const modeOf = (mode) => (mode === WLK_SHARED ? 'shared' : 'exclusive');
 
-/** @param {Snapshot} snapshot */
+/** All locks and requests in one list, each with `isHeld`. @param {Snapshot} snapshot */
 function detailsWithState({ names, clientIds, threadIds, threadNames, locks, pids }) {
   const numbers = new Uint32Array(locks);
   /** @type {{ program: string, threadName: string }[]} */
@@ -74,7 +74,7 @@ function detailsWithState({ names, clientIds, threadIds, threadNames, locks, pid
   return all;
 }
 
-/** @param {Snapshot} snapshot */
+/** All locks and requests in one list, as users see them. @param {Snapshot} snapshot */
 function detailsOf(snapshot) {
   const entries = detailsWithState(snapshot);
   /** @type {LockDetails[]} */
@@ -83,7 +83,7 @@ function detailsOf(snapshot) {
   return all;
 }
 
-/** @param {Snapshot} snapshot */
+/** @param {Snapshot} snapshot @returns {LockManagerSnapshot} */
 function stateOf({ names, clientIds, locks }) {
   const numbers = new Uint32Array(locks);
   /** @type {LockManagerSnapshot} */
@@ -100,7 +100,7 @@ function stateOf({ names, clientIds, locks }) {
   return state;
 }
 
-/** @param {Snapshot} snapshot */
+/** @param {Snapshot} snapshot @returns {import('./contract.js').DetailedSnapshot} */
 function detailedStateOf(snapshot) {
   /** @type {Map<string, LockDetails[]>} */
   const held = new Map();

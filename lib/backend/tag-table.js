@@ -144,6 +144,7 @@ class TagTable {
     return /** @type {NameIndex} */ (this.#index).requestsOn(backend, name);
   }
 
+  /** The index is dropped after this turn of the event loop. */
   #makeIndex() {
     const index = new NameIndex();
     this.#forEach((request) => index.add(request));

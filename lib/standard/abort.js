@@ -17,7 +17,7 @@ const { AbortSignal, DOMException, dispose } = require('../platform/realm.js');
 
 /** @typedef {{ followers: Set<Follower>, listener: () => void, listening: any }} Following */
 
-/** @param {string} member */
+/** Returns a function that reads the member's internal slot of a signal. @param {string} member */
 const getter = (member) =>
   uncurry(/** @type {any} */ (Object.getOwnPropertyDescriptor(AbortSignal.prototype, member)).get);
 
@@ -36,10 +36,10 @@ let areOthersKnown = false;
 const addToWeakSet = uncurry(WeakSet.prototype.add);
 const isIn = uncurry(WeakSet.prototype.has);
 
-/** @param {any} signal */
+/** Whether `isLikeAbortSignal` found that another DOM made the signal. @param {any} signal */
 const isOther = (signal) => areOthersKnown && isIn(others, signal);
 
-/** @param {any} signal @returns {boolean} */
+/** @param {any} signal @returns {boolean} true also if the state cannot be read */
 function getAborted(signal) {
   if (!isOther(signal)) return getAbortedOfPlatform(signal);
   try {
@@ -72,7 +72,7 @@ function isAbortSignal(value) {
   }
 }
 
-/** Accepts signals of any DOM by their shape. @param {any} value */
+/** Accepts signals of any DOM by their shape; remembers those of other DOMs. @param {any} value */
 function isLikeAbortSignal(value) {
   if (isAbortSignal(value)) return true;
   const isLike =

@@ -172,6 +172,7 @@ class LockRequest {
     this.resolveAnswer();
   }
 
+  /** Whether `onThen` has taken the callback; always true if the request has none. */
   get isDelivered() {
     return this.callback === undefined;
   }
@@ -185,7 +186,10 @@ class LockRequest {
     if (loss) loss.isAnnounced = true;
   }
 
-  /** @param {boolean} _fromEvents */
+  /**
+   * Rejects the users' promise, notifies the observer, and aborts `lock.signal`.
+   * @param {boolean} _fromEvents
+   */
   publishLoss(_fromEvents) {
     const error = this.lossReason();
     this.disarm();
@@ -236,11 +240,16 @@ class LockRequest {
     return released;
   }
 
+  /** @returns {boolean} true if the backend will announce the grant, after earlier ones */
   deferAnnouncement() {
     return this.backend.deferAnnouncement?.(this) === true;
   }
 
-  /** @param {boolean} isAnnouncedLater whether `announceAnswer` will publish the grant */
+  /**
+   * Follows the signal, sets the timers of a wait, publishes the start and an answer that came
+   * during the call, and makes the backend announce.
+   * @param {boolean} isAnnouncedLater whether `announceAnswer` will publish the grant
+   */
   armAndNotify(isAnnouncedLater) {
     const { observer, options } = this;
     if (options.signal && this.state !== ENDED) follow(options.signal, this);
@@ -294,7 +303,10 @@ class LockRequest {
     this.backend.announce();
   }
 
-  /** @returns {boolean} false if the request had already ended */
+  /**
+   * Ends a pending request, or releases the lock of a granted one; announces nothing.
+   * @returns {boolean} false if the request had already ended
+   */
   withdraw() {
     if (this.state !== PENDING && this.state !== GRANTED) return false;
     this.backend.withdraw(this);
@@ -303,6 +315,7 @@ class LockRequest {
     return true;
   }
 
+  /** Unfollows the signal, and removes the time limit of the wait. */
   disarm() {
     if (this.options.signal) unfollow(this.options.signal, this);
     this.observer?.disarm();
@@ -317,7 +330,7 @@ class LockRequest {
     return this.why?.(this);
   }
 
-  /** @param {unknown} error */
+  /** Rejects the users' promise and notifies the observer. @param {unknown} error */
   fail(error) {
     this.disarm();
     this.rejectPromise(error);
@@ -371,6 +384,7 @@ class LockRequest {
     return loss.controller.signal;
   }
 
+  /** @returns {Error} the error of the loss, which the first call makes */
   lossReason() {
     this.loss ??= {};
     this.loss.error ??= this.lossError(this.loss);

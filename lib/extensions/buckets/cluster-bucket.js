@@ -166,7 +166,10 @@ function toFile(module) {
 /** The signals by which programs are usually asked to end. @type {NodeJS.Signals[]} */
 const USUAL_SIGNALS = ['SIGINT', 'SIGTERM'];
 
-/** @param {any} value of the option `releaseOnSignal` @returns {NodeJS.Signals[]} */
+/**
+ * Throws in a worker, unless the value is false.
+ * @param {any} value of the option `releaseOnSignal` @returns {NodeJS.Signals[]}
+ */
 function toSignals(value = false) {
   if (value === false) return [];
   const signals = value === true ? USUAL_SIGNALS : value;

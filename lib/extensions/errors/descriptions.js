@@ -54,7 +54,7 @@ function describeSite({ site = '' }) {
 const describePause = (grantsIn) =>
   `the server may have forgotten locks, and grants nothing for another ${duration(grantsIn)}`;
 
-/** @param {any} outage the reason, if it is known */
+/** For example: ": connection refused"; '' without an outage. @param {any} outage the reason */
 const because = (outage) =>
   outage === undefined ? '' : `: ${String(outage.message ?? outage).replace(/\.$/, '')}`;
 

@@ -22,7 +22,10 @@ class Once extends Request {
     super(backend, name, options);
   }
 
-  /** @override @param {(lock: any) => any} callback @param {any} lock */
+  /**
+   * Skips the callback if the name is marked. After its success, the release marks the name.
+   * @override @param {(lock: any) => any} callback @param {any} lock
+   */
   async callCallback(callback, lock) {
     const isMarked = await /** @type {NonNullable<Backend['marked']>} */ (this.backend.marked)(
       this,

@@ -215,6 +215,7 @@ class Group {
   }
 
   /**
+   * Adds a granted request to `#taken`; an error ends the group.
    * @param {PartRequest} request @param {Promise<any>} answer
    * @returns {Promise<boolean>} whether the request was granted; never rejects
    */
@@ -266,7 +267,11 @@ class Group {
     return true;
   }
 
-  /** See `failWithHolders` in request.js. @param {PartRequest} request */
+  /**
+   * The first call asks for the holders of all requests, and then fails the most blocked request,
+   * with which the group fails.
+   * @param {PartRequest} request
+   */
   async failWithHolders(request) {
     this.#late[this.#late.length] = request;
     if (this.#late.length > 1) return;

@@ -180,7 +180,7 @@ class NamedLock {
     return this.#name;
   }
 
-  /** @param {string} asking the property, for the message */
+  /** Throws if they cannot be read at once. @param {string} asking the property, for the message */
   holders(asking) {
     const holders = this.#backend.holders?.(this.#name);
     if (holders) return holders;
@@ -189,7 +189,10 @@ class NamedLock {
     );
   }
 
-  /** @param {string} asking the property, for the message */
+  /**
+   * Counts the waiting requests, also those on former names; throws like `holders`.
+   * @param {string} asking the property, for the message
+   */
   pending(asking) {
     this.holders(asking);
     let count = this.#countPending(this.#name);
@@ -229,7 +232,10 @@ class NamedLock {
     }
   }
 
-  /** @param {any} options @param {Call} call */
+  /**
+   * Waits until the lock would be granted, but takes none.
+   * @param {any} options @param {Call} call
+   */
   async waitForTurn(options, call) {
     const given = this.#toOptions(options, call);
     const request = new PassRequest(this.#backend, this.#nameFor(given), given);

@@ -22,7 +22,10 @@ const { defineProperty } = Object;
  * @returns {{ Mutex: typeof Mutex, RWLock: typeof RWLock, Semaphore: typeof Semaphore }}
  */
 function scopedLocks({ locks, openBucket }) {
-  /** @param {any} name @param {any} options @param {string} kind */
+  /**
+   * Returns the options, with the scope if the lock has a name; throws if the scope is unknown.
+   * @param {any} name @param {any} options @param {string} kind
+   */
   const addScope = (name, options, kind) => {
     if (typeof name !== 'string') return options;
     const bucket = options?.bucket;

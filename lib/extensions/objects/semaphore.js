@@ -62,6 +62,7 @@ class Semaphore {
     return Math.max(units, 0);
   }
 
+  /** @returns {number} how many requests wait */
   get pending() {
     return this.#lock.pending("'pending'");
   }

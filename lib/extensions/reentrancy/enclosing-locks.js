@@ -23,6 +23,7 @@ const rejectsDeadlocks = (options) => everywhere || options.deadlock !== undefin
 
 let isWarned = false;
 
+/** Warns once that WEB_LOCKS_DEADLOCK has no effect on locks of the machine or of a cluster. */
 function warnOfDeadlocks() {
   if (isWarned) return;
   isWarned = true;
@@ -56,7 +57,10 @@ function addOnce(locks, lock) {
   locks[locks.length] = lock;
 }
 
-/** @param {Backend} backend @param {string} name @returns {Backend} an enclosing lock, if any */
+/**
+ * @param {Backend} backend @param {string} name
+ * @returns {Backend} the enclosing reentrant lock of that name; without one, `backend`
+ */
 function reentrantBackend(backend, name) {
   const inside = backend.closed === undefined ? (storage?.getStore() ?? []) : [];
   for (let i = 0; i < inside.length; i++) {

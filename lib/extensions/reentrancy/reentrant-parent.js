@@ -68,7 +68,10 @@ class ReentrantParent {
     else this.askHolders = async (name) => backend.askHolders?.(name);
   }
 
-  /** @param {any} request a Request */
+  /**
+   * Grants the request at once, or refuses it: an exclusive one in a shared lock.
+   * @param {any} request a Request
+   */
   request(request) {
     const { lock } = this;
     if (lock.mode === 'shared' && request.mode === 'exclusive') {
@@ -97,7 +100,11 @@ class ReentrantParent {
     return this.#detach();
   }
 
-  /** May be called again after a stack overflow. @returns {void | Promise<void>} */
+  /**
+   * Removes the request, and releases the lock if it waited only for this request. May be called
+   * again after a stack overflow.
+   * @returns {void | Promise<void>}
+   */
   #detach() {
     const { served } = this.lock;
     if (!served) return undefined;

@@ -134,7 +134,7 @@ class ExtendedRequest extends LockRequest {
     return false;
   }
 
-  /** @override */
+  /** With `blocking: false` or the time limit 0, the request fails instead. @override */
   unavailable() {
     const { blocking, timeout } = this.options;
     if (blocking === false) this.failed(notFreeErrorNow);
@@ -204,7 +204,10 @@ class ExtendedRequest extends LockRequest {
     if (this.withdraw()) this.failed(timeoutErrorNow);
   }
 
-  /** @override */
+  /**
+   * With the time limit 0, it first asks for the holders if the backend has `askHolders`.
+   * @override
+   */
   announceFailure() {
     if (this.why === timeoutErrorNow && !this.blocks && this.backend.askHolders) {
       this.failWithHolders();
@@ -277,7 +280,10 @@ class ExtendedRequest extends LockRequest {
     this.releaseInBackend();
   }
 
-  /** @override @param {string} [thief] @param {string} [reason] @param {Loss['cause']} [cause] */
+  /**
+   * The reentrant locks that this lock serves are lost, too.
+   * @override @param {string} [thief] @param {string} [reason] @param {Loss['cause']} [cause]
+   */
   markLost(thief, reason, cause) {
     super.markLost(thief, reason, cause);
     if (this.origin !== undefined) forgetSite(this);
@@ -287,7 +293,7 @@ class ExtendedRequest extends LockRequest {
     }
   }
 
-  /** Whether the lock is held at this moment, also according to the clock. */
+  /** Whether the lock is held now, also according to the clock; an expired lock becomes lost. */
   get holds() {
     return this.held && (this.backend.holds?.(this) ?? true);
   }
@@ -313,7 +319,10 @@ class ExtendedRequest extends LockRequest {
     if (this.served) this.announceServedLosses(this.served, fromEvents);
   }
 
-  /** @param {Served} served whose requests are lost, too @param {boolean} fromEvents */
+  /**
+   * Announces the losses of reentrant requests that were marked as lost, and empties `served`.
+   * @param {Served} served @param {boolean} fromEvents
+   */
   announceServedLosses(served, fromEvents) {
     const { requests } = served;
     for (; requests.length > 0; served.dropLastRequest()) {
@@ -393,6 +402,7 @@ function otherLimitError(request, limit) {
 /**
  * Finds the place of a call that also makes requests later, when its caller has left the stack.
  * @param {RequestOptions} options @param {Function} callee see `originOf`
+ * @returns {Origin | undefined} undefined if no error, warning or query would show it
  */
 const originOfCall = (options, callee) =>
   needsOrigin(options) || areSitesRecorded() ? originOf(callee) : undefined;

@@ -137,6 +137,7 @@ class SharedQueries {
   }
 
   /**
+   * Sends one query after the other until no request asks for a further one.
    * @param {Backend} backend @param {Map<string, any>} names @param {string} name
    * @param {{ next: Next<T> | undefined }} queue
    */

@@ -103,6 +103,7 @@ class TimeLimits {
       : { option: 'maxTotal', limit: maxTotal };
   }
 
+  /** If the timer is early, asks for the holders; otherwise handles the time limit. */
   #handleWait() {
     if (!this.#isEarly) {
       this.#request.handleTimeout();
@@ -113,6 +114,7 @@ class TimeLimits {
     this.#askAhead().catch(report);
   }
 
+  /** Asks for the holders before the time limit, and keeps the answer if it names any. */
   async #askAhead() {
     const { backend, name } = this.#request;
     this.#ahead = queryHolders(backend, name);
@@ -122,6 +124,7 @@ class TimeLimits {
     if (holders?.count) this.holders = holders;
   }
 
+  /** Keeps the holders if the backend has `seenHolders`; otherwise does nothing. */
   findHoldersNow() {
     if (this.#request.backend.seenHolders) this.holders = holdersOfWaiter(this.#request);
   }
@@ -135,6 +138,7 @@ class TimeLimits {
     return this.#ahead !== undefined || this.#request.backend.seenHolders !== undefined;
   }
 
+  /** Keeps the answer of the query that is under way, or else of a new one. */
   async askForHolders() {
     const { backend, name } = this.#request;
     this.holders = await (this.#ahead ?? queryHolders(backend, name));

@@ -65,6 +65,7 @@ class Watch {
     this.limits?.beginWait();
   }
 
+  /** Removes the time limit of the wait; the warning stays. */
   disarm() {
     this.limits?.endWait();
   }
@@ -101,7 +102,7 @@ class Watch {
     publish(channels.abort, this, { error: reason });
   }
 
-  /** @param {unknown} error */
+  /** Publishes only a LockTimeoutError. @param {unknown} error */
   onFailure(error) {
     if (error instanceof LockTimeoutError) publish(channels.timeout, this, { error });
   }
