@@ -49,7 +49,10 @@ class Announcements {
     return this.#answers.length > 0;
   }
 
-  /** @param {boolean} isInEventLoop false within a call from user code */
+  /**
+   * Announces all losses and changes and the first answer, and schedules the next answer.
+   * @param {boolean} isInEventLoop false within a call from user code
+   */
   announce(isInEventLoop) {
     if (this.#isAnnouncing) return;
     this.#isAnnouncing = true;
@@ -67,7 +70,10 @@ class Announcements {
     }
   }
 
-  /** @param {boolean} isInEventLoop */
+  /**
+   * In the event loop, changes that come with losses are announced only in a later microtask.
+   * @param {boolean} isInEventLoop
+   */
   #announceLossesAndChanges(isInEventLoop) {
     for (;;) {
       // When a change is announced, user code may close the bucket, which loses locks.
@@ -103,6 +109,7 @@ class Announcements {
     things.shift();
   }
 
+  /** Announces the rest in a microtask, after the promises of lost locks are rejected. */
   #continueAfterLosses() {
     const wait = ++this.#waits;
     callInMicrotask(() => {

@@ -78,6 +78,7 @@ class ClusterBackend {
   #groups = 0;
 
   /**
+   * Starts the session, and has it closed when the thread ends.
    * @param {Adapter} adapter for this backend alone
    * @param {object} options @param {number} options.ttl
    * @param {string} [options.label] the default label of requests
@@ -106,7 +107,7 @@ class ClusterBackend {
         refused: (tracked, answer) => this.#handleRefusal(tracked, answer),
         stolen: (tracked, thief) => this.#handleLoss(tracked, (lock) => lock.stolen(thief)),
         lost: (tracked, reason, cause) =>
-          this.#handleLoss(tracked, (lock) => lock.lost(reason, () => asError(cause))),
+          this.#handleLoss(tracked, (lock) => lock.lost(reason, () => errorOrUndefined(cause))),
         failed: (tracked, error) => this.#handleFailure(tracked, error),
         changed: (state, reason, cause) => this.#handleChange({ state, reason, cause }),
         unopened: (why) => this.#announcements.addChange(() => warnOfOutage(adapter.id, ttl, why)),
@@ -118,6 +119,7 @@ class ClusterBackend {
     closeAtExit(this, signals);
   }
 
+  /** Reading it may start another attempt to connect (see `Session.ready`). */
   get ready() {
     return this.#session.ready;
   }
@@ -126,6 +128,7 @@ class ClusterBackend {
     return this.#session.state;
   }
 
+  /** Why the session is closed; undefined if it is not. */
   get closed() {
     return this.#session.closed;
   }
@@ -203,7 +206,7 @@ class ClusterBackend {
     return this.#endRequest(lock);
   }
 
-  /** @param {Requester} request @returns {Promise<void> | undefined} */
+  /** @param {Requester} request @returns {Promise<void> | undefined} see `Session.end` */
   #endRequest(request) {
     const tracked = this.#trackedOf(request);
     if (!tracked) return undefined;
@@ -212,12 +215,13 @@ class ClusterBackend {
     return ended;
   }
 
-  /** @param {Requester} request */
+  /** The stage of a request that is not granted (`Session.progress`). @param {Requester} request */
   progress(request) {
     const tracked = this.#trackedOf(request);
     return tracked && this.#session.progress(tracked);
   }
 
+  /** Announces the results of calls from user code, and has `unfinished` requests finished. */
   announce() {
     this.#announcements.announce(false);
     if (this.unfinished.length > 0) this.undo();
@@ -254,16 +258,17 @@ class ClusterBackend {
     return toDetails(await this.#session.query(name), this.grantsIn());
   }
 
+  /** Milliseconds until the server's quarantine ends; 0 for none. */
   grantsIn() {
     return this.#session.grantsIn;
   }
 
-  /** @param {Requester} [request] */
+  /** Why the server has not answered; undefined if it may still. @param {Requester} [request] */
   outage(request) {
     return this.#session.outage(request && this.#trackedOf(request));
   }
 
-  /** @param {string} name */
+  /** Resolves to undefined if there is no usable answer in time. @param {string} name */
   async askHolders(name) {
     const holders = await this.#session.queryHolders(name, LOOK);
     return holders && toHolders(holders);
@@ -279,7 +284,10 @@ class ClusterBackend {
     return this.remaining(lock) > 0;
   }
 
-  /** @param {Requester} lock */
+  /**
+   * Milliseconds until a held lock is lost; otherwise 0. Marks locks as lost as `holds` does.
+   * @param {Requester} lock
+   */
   remaining(lock) {
     return this.#trackedOf(lock)?.state === HELD ? this.#session.remaining() : 0;
   }
@@ -287,7 +295,10 @@ class ClusterBackend {
   /** @type {((lock: Requester, client: any) => Promise<void>) | undefined} */
   guard;
 
-  /** @param {Requester} lock @param {any} client of the user's transaction */
+  /**
+   * Throws the loss if the lock is not held now.
+   * @param {Requester} lock @param {any} client of the user's transaction
+   */
   async #guard(lock, client) {
     const tracked = this.#trackedOf(lock);
     if (tracked?.state === HELD && this.#adapter.guard) {
@@ -303,7 +314,7 @@ class ClusterBackend {
   /** @type {((lock: Requester) => Promise<boolean>) | undefined} */
   marked;
 
-  /** @param {Requester} lock */
+  /** Whether the name is marked; false if the lock is not held. @param {Requester} lock */
   async #queryMark(lock) {
     const tracked = this.#trackedOf(lock);
     return tracked?.state === HELD && (await this.#session.queryMark(tracked));
@@ -397,8 +408,9 @@ function warnOfOutage(id, milliseconds, cause) {
 }
 
 /** @param {unknown} cause */
-const asError = (cause) => (cause instanceof Error ? cause : undefined);
+const errorOrUndefined = (cause) => (cause instanceof Error ? cause : undefined);
 
+/** Describes this thread to the server, with a new client id each time. */
 function thisThread() {
   return {
     clientId: `node-${process.pid}-${threadId}-${randomBytes(8).toString('hex')}`,

@@ -10,7 +10,7 @@ const made = new WeakSet();
 /** Codes about a replaced session or connection. Users cannot do anything about these errors. */
 const INTERNAL = ['ERR_WEB_LOCKS_SESSION_DEAD', 'ERR_WEB_LOCKS_STALE'];
 
-/** @param {any} cause */
+/** Whether the cause has a code of this library that users can act on. @param {any} cause */
 const givesReason = (cause) =>
   String(cause?.code).startsWith('ERR_WEB_LOCKS_') && !INTERNAL.includes(cause.code);
 
@@ -28,7 +28,10 @@ function unreachableError(what, cause) {
   return error;
 }
 
-/** @param {unknown} why @returns {unknown} */
+/**
+ * Returns `why` itself if users can act on its code, and otherwise an error about the server.
+ * @param {unknown} why @returns {unknown}
+ */
 function reasonError(why) {
   if (givesReason(why)) return why;
   if (why !== undefined) return unreachableError('The lock server cannot be reached', why);

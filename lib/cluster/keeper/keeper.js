@@ -85,7 +85,7 @@ class KeeperThread {
     this.#worker.postMessage({ what: 'update', id, seen });
   }
 
-  /** @param {number} id */
+  /** Ends the thread after its last session. @param {number} id */
   async stop(id) {
     if (this.#isOver) return;
     const onTrouble = this.#kept.get(id);
@@ -156,6 +156,7 @@ class RemoteLease {
     this.#start();
   }
 
+  /** Warns if Node.js cannot start a thread; the next `update` tries again. */
   #start() {
     const { memory } = this.#cells;
     const id = this.#id;
@@ -178,7 +179,7 @@ class RemoteLease {
     warn(`The keeper of the bucket '${bucket}' cannot extend its lease: ${why}`, cause);
   }
 
-  /** @param {Seen} seen */
+  /** If the thread has ended, this starts another one. @param {Seen} seen */
   update(seen) {
     this.#keeping = { ...this.#keeping, seen };
     if (this.#thread === undefined || this.#thread.isOver) this.#start();
@@ -190,7 +191,7 @@ class RemoteLease {
   }
 }
 
-/** @param {Plan} plan @param {number} maxBlocked @returns {Keeper} */
+/** Throws in a bundle. @param {Plan} plan @param {number} maxBlocked @returns {Keeper} */
 function keeperOf(plan, maxBlocked) {
   if (!existsSync(PROGRAM)) {
     throw notSupportedError(

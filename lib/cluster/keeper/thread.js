@@ -54,7 +54,7 @@ async function makeClient({ engine, client, module }) {
   return make();
 }
 
-/** @param {Plan} plan */
+/** Returns a function that makes adapters, all from one client. @param {Plan} plan */
 function adaptersOf(plan) {
   const { engine, bucket, options } = plan;
   /** @type {Promise<any> | undefined} */

@@ -75,6 +75,7 @@ class Connection {
     this.#handleRejection = handleRejection;
   }
 
+  /** Ignores further answers over the connection, and prepares its steps for the next one. */
   drop() {
     this.#calls.dropConnection();
     this.#sendQueue.requeueAfterDisconnect();
@@ -82,6 +83,7 @@ class Connection {
     for (const timer of TIMERS) this.#timers.clear(timer);
   }
 
+  /** Drops the connection, opens the next session, and closes the previous one. */
   open() {
     const status = this.#status;
     this.drop();
@@ -157,7 +159,7 @@ class Connection {
     if (this.#earlyBreak !== undefined) this.handleDisconnect(this.#earlyBreak);
   }
 
-  /** @param {unknown} error */
+  /** Drops the connection, and opens a session after a pause. @param {unknown} error */
   openLater(error) {
     const status = this.#status;
     if (status.state === 'refused' && error !== this.#outage.refusal) status.set('opening');
@@ -174,19 +176,20 @@ class Connection {
     else this.openLater(cause);
   }
 
+  /** Stops the keeper; the next opening closes the session on the server. */
   forgetSession() {
     this.#previous = this.#status.id;
     this.#status.id = '';
     this.#renewing.stopKeeping();
   }
 
-  /** @param {unknown} error */
+  /** Defers the handling if the session is still being opened. @param {unknown} error */
   handleDown(error) {
     if (this.#status.isOpen) this.handleDisconnect(error);
     else if (!this.#status.hasLease) this.#earlyBreak = error ?? true;
   }
 
-  /** @param {unknown} error */
+  /** Reconnects after a pause if there is a lease. @param {unknown} error */
   handleDisconnect(error) {
     const status = this.#status;
     if (!status.hasLease) return;
@@ -194,7 +197,7 @@ class Connection {
     if (status.state !== 'suspect') status.set('suspect', undefined, error);
   }
 
-  /** @param {unknown} error */
+  /** Drops the connection, and calls `hello` after a pause. @param {unknown} error */
   reconnectLater(error) {
     this.#outage.noteError(error);
     this.drop();

@@ -118,7 +118,11 @@ class Grants {
     this.#holdIfComplete(group);
   }
 
-  /** @param {Op} op @param {unknown} error */
+  /**
+   * Fails the request of an operation that never succeeds. A refused end counts as executed, but
+   * its missing mark is a loss.
+   * @param {Op} op @param {unknown} error
+   */
   handleRefusal(op, error) {
     const tracked = this.#requests.get(op.ref);
     if (op.kind === 'end' && tracked) {

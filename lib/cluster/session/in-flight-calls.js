@@ -59,13 +59,13 @@ class InFlightCalls {
   }
 
   /** @param {Call} call */
-  #unanswered(call) {
+  #countUnanswered(call) {
     return this.#calls.get(call) ?? 0;
   }
 
   /** @param {Call} call */
   has(call) {
-    return this.#unanswered(call) > 0;
+    return this.#countUnanswered(call) > 0;
   }
 
   /**
@@ -82,7 +82,7 @@ class InFlightCalls {
     handleRejection = (error) => this.#handleRejection(call, error),
   ) {
     const { connection } = this;
-    const others = this.#unanswered(call);
+    const others = this.#countUnanswered(call);
     this.#calls.set(call, others + 1);
     if (others === 0) this.#startTimeLimit(call, patience);
     /** @type {() => void} */
@@ -114,15 +114,19 @@ class InFlightCalls {
     return [...this.#since].some(([call, asked]) => this.has(call) && asked <= since);
   }
 
-  /** @param {Call} call @param {number} patience */
+  /**
+   * Restarts the time limit for the unanswered calls of this kind, or ends it if there are none.
+   * @param {Call} call @param {number} patience
+   */
   #handleReply(call, patience) {
-    const others = this.#unanswered(call) - 1;
+    const others = this.#countUnanswered(call) - 1;
     this.#calls.set(call, others);
     if (others > 0) this.#startTimeLimit(call, patience);
     else this.#timers.clear(CALL_TIMEOUTS[call]);
   }
 
   /**
+   * If `then` throws, the server's response counts as invalid.
    * @template T @param {T} result @param {(result: T) => void} then
    * @param {(error: unknown) => void} handleRejection
    */

@@ -148,7 +148,7 @@ class LeaseKeeper {
     }
   }
 
-  /** @param {number} call */
+  /** Makes the adapter if needed; disposes it if `call` was given up. @param {number} call */
   async #useAdapter(call) {
     if (this.#adapter) return this.#adapter;
     const adapter = await this.#makeAdapter();
@@ -169,7 +169,7 @@ class LeaseKeeper {
     this.#extendLater(RETRY);
   }
 
-  /** @param {unknown} error */
+  /** Reports the error if calls have failed for a `ttl`. @param {unknown} error */
   #noteFailure(error) {
     const now = this.#clock.monotonic();
     this.#failingSince ??= now;

@@ -64,6 +64,7 @@ class Lease {
     return this.cells?.isDead === true && this.#restByClocks() > 0;
   }
 
+  /** The longer of the session's and the keeper's rest, even if the server ended the session. */
   #restByClocks() {
     const { cells } = this;
     const rest = this.#ownRest();

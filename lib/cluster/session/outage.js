@@ -36,7 +36,7 @@ class Outage {
     this.#status = status;
   }
 
-  /** @param {unknown} error */
+  /** Ignores errors that contain no reason of their own. @param {unknown} error */
   noteError(error) {
     if (!isOwnReason(error)) return;
     this.#lastError = error;
@@ -78,12 +78,12 @@ class Outage {
     return this.#attempts++ === 0;
   }
 
-  /** Milliseconds until the next attempt to open a session. */
+  /** Milliseconds until the next attempt to open a session; counts that attempt. */
   nextOpenDelay() {
     return this.#retryDelay(this.#attempts++);
   }
 
-  /** Milliseconds until the next attempt to reconnect this session. */
+  /** Milliseconds until the next attempt to reconnect this session; counts that attempt. */
   nextReconnectDelay() {
     return this.#retryDelay(this.#retries++);
   }
@@ -93,7 +93,10 @@ class Outage {
     return this.#randomDelay(0, LAST_RETRY);
   }
 
-  /** @param {number} failures how many attempts in a row have failed */
+  /**
+   * While the server refuses this client, refusals are counted here and replace `failures`.
+   * @param {number} failures how many attempts in a row have failed
+   */
   #retryDelay(failures) {
     if (this.refusal === undefined) return this.#randomDelay(failures, LAST_RETRY);
     const { hasLease, ttl } = this.#status;

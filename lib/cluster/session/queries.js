@@ -72,6 +72,7 @@ class Queries {
     this.#handleDisconnect = handleDisconnect;
   }
 
+  /** Lets waiting queries try again; rejects all if the session is closed or refused. */
   handleChange() {
     const waiting = this.#onChange;
     this.#onChange = [];
@@ -315,7 +316,10 @@ class Queries {
   }
 }
 
-/** @param {Entry} entry @param {Entry} other */
+/**
+ * Whether an entry waits for the same lock with less priority.
+ * @param {Entry} entry @param {Entry} other
+ */
 const isBehind = ({ name, priority = 0, token }, other) =>
   name === other.name && token === 0n && priority < (other.priority ?? 0);
 

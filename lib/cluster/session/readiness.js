@@ -18,7 +18,7 @@ class Readiness {
   /** @type {(error: unknown) => void} */
   #reject = () => {};
 
-  /** @param {number} by the deadline */
+  /** Makes a new promise, and only notes its deadline. @param {number} by the deadline */
   begin(by) {
     this.isAwaited = true;
     this.by = by;

@@ -84,6 +84,7 @@ class Renewing {
     this.#expiryChecks = new ExpiryChecks(parts.adapter.can.endsLeases === true);
   }
 
+  /** Milliseconds until the quarantine ends; 0 for none. */
   get grantsIn() {
     return Math.max(this.#grantsFrom - this.#clock.monotonic(), 0);
   }
@@ -103,15 +104,16 @@ class Renewing {
     this.#timers.set('deadline', this.#lease.extend(times, this.#status.ttl));
   }
 
-  /** Must be called when the connection is dropped. */
+  /** Must be called when the connection is dropped: no renewal follows the one under way. */
   forgetRenewals() {
     this.#isAgain = false;
   }
 
-  renewSoon() {
+  renewIfOpen() {
     if (this.#status.isOpen) this.renew();
   }
 
+  /** If a renewal is under way, another one follows it; without a lease, nothing is sent. */
   renew() {
     if (!this.#status.hasLease) return;
     if (this.#calls.has('renew')) {
@@ -179,6 +181,7 @@ class Renewing {
     this.#timers.setBy('look', this.#clock.monotonic() + this.#status.ttl / 10);
   }
 
+  /** Sends a check for expired leases if one is wanted, and renews after its answer. */
   sweep() {
     if (!this.#status.isOpen || this.#calls.has('sweep')) return;
     if (!this.#expiryChecks.isWanted(this.#requests.waiting)) return;

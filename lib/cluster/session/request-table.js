@@ -60,7 +60,7 @@ class RequestTable {
     tracked.news = ++this.news;
   }
 
-  /** @param {TrackedRequest} tracked */
+  /** Removes the request and resolves its `ended`. @param {TrackedRequest} tracked */
   leave(tracked) {
     if (tracked.state === WAITING) this.waiting--;
     if (tracked.state !== HELD) this.unheld--;

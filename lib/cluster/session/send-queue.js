@@ -70,18 +70,22 @@ class SendQueue {
     this.#window = window;
   }
 
+  /** The oldest step whose answers were not applied; undefined for none. */
   get first() {
     return this.#steps[0];
   }
 
+  /** Whether no unit is queued and no step is unanswered. */
   get isEmpty() {
     return this.#units.size === 0 && this.#steps.length === 0;
   }
 
+  /** Whether a step may be sent now, unless a barrier holds it back. */
   get isReady() {
     return this.#unsent !== undefined || (this.#units.size > 0 && this.#hasRoom);
   }
 
+  /** The first step to send again over the current connection; undefined for none. */
   get #unsent() {
     return this.#steps.find(({ isUnderWay }) => !isUnderWay);
   }
@@ -109,7 +113,7 @@ class SendQueue {
     for (const op of unit.ops) this.#unitOf.set(op, unit);
   }
 
-  /** @param {NonNullable<Unit['reached']>} reached see Unit */
+  /** Calls `reached` at once if empty. @param {NonNullable<Unit['reached']>} reached see Unit */
   addBarrier(reached) {
     const barrier = { ops: [], reached };
     if (this.isEmpty) reached(false);
@@ -150,6 +154,7 @@ class SendQueue {
     return this.#steps.includes(step);
   }
 
+  /** Returns the next step to send, and marks it as under way; undefined for none. */
   takeNext() {
     const step = this.#unsent ?? this.#makeStep();
     if (step) step.isUnderWay = true;
@@ -254,6 +259,7 @@ class SendQueue {
     for (const { reached } of units) reached?.(true);
   }
 
+  /** Reaches the barriers at the head, if no step is unanswered. */
   #passBarriers() {
     if (this.#steps.length > 0) return;
     for (const unit of this.#units) {
@@ -264,7 +270,7 @@ class SendQueue {
   }
 }
 
-/** @param {Unit} unit */
+/** The total length of the unit's names and labels. @param {Unit} unit */
 function sizeOf({ ops }) {
   let size = 0;
   for (const op of ops) {

@@ -40,7 +40,7 @@ class Sending {
    * @param {InstanceType<typeof import('./status.js').Status>} parts.status
    * @param {SessionTimers} parts.timers
    * @param {object} session
-   * @param {() => void} session.renewSoon
+   * @param {() => void} session.renewIfOpen
    * @param {(error: unknown) => void} session.handleRejection of a step
    * @param {(error: unknown) => void} session.handleDisconnect
    */
@@ -109,7 +109,7 @@ class Sending {
       this.#grants.handleAnswers(first.ops, first.answers);
       this.#sendQueue.finishFirst();
       // A lock that a repeated step granted may have been stolen since; a renewal finds that out.
-      if (first.isAgain) this.#session.renewSoon();
+      if (first.isAgain) this.#session.renewIfOpen();
     }
   }
 

@@ -175,7 +175,7 @@ class Session {
       this.#handleRejection('open', error),
     );
     this.#sending = new Sending(parts, {
-      renewSoon: () => renewing.renewSoon(),
+      renewIfOpen: () => renewing.renewIfOpen(),
       handleRejection: (error) => this.#handleRejection('step', error),
       handleDisconnect: (error) => this.#connection.handleDisconnect(error),
     });
@@ -187,7 +187,7 @@ class Session {
     adapter.events = {
       granted: (ref, token) => this.#react(() => this.#grants.handleGrantHint(ref, token)),
       stolen: (ref, thief) => this.#react(() => this.#grants.handleTheftHint(ref, thief)),
-      changed: () => this.#react(() => renewing.renewSoon()),
+      changed: () => this.#react(() => renewing.renewIfOpen()),
       down: (error) => this.#react(() => this.#connection.handleDown(error)),
     };
   }
@@ -197,8 +197,8 @@ class Session {
   }
 
   start() {
-    this.#awaitReady();
-    this.#awaitSession();
+    this.#makeReadyPromise();
+    this.#setOutageTimer();
     this.#connection.open();
     this.#keepAlive.update();
   }
@@ -207,22 +207,24 @@ class Session {
   get ready() {
     const isReadable = this.state === 'open' || this.state === 'closed';
     if (!isReadable && !this.#readiness.isAwaited) {
-      this.#awaitReady();
+      this.#makeReadyPromise();
       this.#connection.retrySoon();
       this.#keepAlive.update();
     }
     return this.#readiness.promise;
   }
 
-  #awaitReady() {
+  #makeReadyPromise() {
     this.#readiness.begin(this.#now() + this.#status.ttl);
     this.#timers.setBy('unanswered', this.#readiness.by);
   }
 
-  #awaitSession() {
+  /** Warns users if there is no session after a `ttl`. */
+  #setOutageTimer() {
     this.#timers.setBy('unopened', this.#now() + this.#status.ttl);
   }
 
+  /** Why the session is closed; undefined if it is not. */
   get closed() {
     return this.#outage.closeReason;
   }
@@ -283,7 +285,10 @@ class Session {
     return tracked.ended;
   }
 
-  /** @param {TrackedRequest} tracked neither held nor ended */
+  /**
+   * Returns the request's stage; 'allotted' means granted, while its group is incomplete.
+   * @param {TrackedRequest} tracked neither held nor ended
+   */
   progress({ op, state }) {
     if (state === WAITING) return 'waiting';
     if (state === GRANTED_PARTIAL) return 'allotted';
@@ -300,6 +305,7 @@ class Session {
     return 0;
   }
 
+  /** Lets the listener announce a loss in a microtask. */
   async #settleSoon() {
     await undefined;
     this.#react(() => {});
@@ -337,6 +343,7 @@ class Session {
     return this.#closed;
   }
 
+  /** Milliseconds until the quarantine ends; 0 for none. */
   get grantsIn() {
     return this.#renewing.grantsIn;
   }
@@ -372,7 +379,11 @@ class Session {
       this.#timers.set('deadline', this.#now() + Math.max(this.#lease.rest(), 1));
   }
 
-  /** If the lease has ended, the locks are lost before the work. @param {() => void} work */
+  /**
+   * Does the work and everything that follows from it; nothing once the session is closed. If the
+   * lease has ended, the locks are lost before the work.
+   * @param {() => void} work
+   */
   #react(work) {
     if (this.state === 'closed') return;
     if (this.#status.hasLease) {
@@ -424,7 +435,7 @@ class Session {
     else this.#loseSession('expired', undefined);
   }
 
-  /** @param {Reason} reason @param {unknown} cause */
+  /** Opens the next session as well. @param {Reason} reason @param {unknown} cause */
   #loseSession(reason, cause) {
     const { refusal } = this.#outage;
     const planned = this.#losses.plan();
@@ -434,7 +445,7 @@ class Session {
     this.#losses.carryOut(planned, reason, cause);
     this.#status.set('lost', reason, cause);
     this.#connection.forgetSession();
-    this.#awaitSession();
+    this.#setOutageTimer();
     if (refusal !== undefined) this.#status.set('refused', undefined, refusal);
     this.#connection.openAgain(cause);
   }
@@ -472,7 +483,7 @@ class Session {
     const { hasLease, id, ttl } = this.#status;
     const patience = Math.max(hasLease ? this.#lease.rest() : 0, ttl / 3);
     // From now on `ready` must reject with this error, and not with an earlier error.
-    if (!this.#readiness.isAwaited) this.#awaitReady();
+    if (!this.#readiness.isAwaited) this.#makeReadyPromise();
     this.#connection.drop();
     this.#timers.clearAll();
     this.#status.id = '';

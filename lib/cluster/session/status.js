@@ -35,6 +35,7 @@ class Status {
     return this.state === 'open';
   }
 
+  /** Whether there is a session, even if its lease has run out unnoticed. */
   get hasLease() {
     return this.id !== '';
   }

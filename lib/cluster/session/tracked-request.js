@@ -58,6 +58,7 @@ class TrackedRequest {
     return this.#ended;
   }
 
+  /** Marks the request as gone, and resolves `ended`. */
   end() {
     this.state = GONE;
     this.#end?.();
