@@ -41,7 +41,7 @@ function oncePerTick(locks, name, onTick, options) {
 /**
  * Identifies the present tick by the time of the next one: even a process that is late computes the
  * same time.
- * @param {any} job
+ * @param {any} job @throws {TypeError} if it is not a CronJob
  */
 function nextTickOf(job) {
   if (typeof job?.nextDate !== 'function') {

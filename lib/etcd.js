@@ -56,7 +56,10 @@ function openBucket(name, options) {
   );
 }
 
-/** @param {unknown} endpoints @returns {string[]} without slashes at the end */
+/**
+ * Throws a TypeError unless all endpoints are HTTP URLs.
+ * @param {unknown} endpoints @returns {string[]} without slashes at the end
+ */
 function toUrls(endpoints) {
   const list = typeof endpoints === 'string' ? [endpoints] : endpoints;
   const isList = Array.isArray(list) && list.length > 0;
@@ -67,7 +70,7 @@ function toUrls(endpoints) {
   return list.map((url) => String(url).replace(/\/+$/, ''));
 }
 
-/** @param {any} auth */
+/** Throws a TypeError unless `auth` is undefined or has two strings. @param {any} auth */
 function toAuth(auth) {
   if (auth === undefined) return undefined;
   const { user, password } = Object(auth);

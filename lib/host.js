@@ -43,7 +43,7 @@ function directoryOption(options) {
   return options.directory;
 }
 
-/** @param {any} directory @returns {string} '' for the default */
+/** @param {any} directory @returns {string} an absolute path; '' for the default */
 function toDirectory(directory) {
   if (directory === undefined) return '';
   if (typeof directory === 'string' && directory !== '' && !directory.includes('\0')) {

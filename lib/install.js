@@ -50,10 +50,13 @@ const INSTALL = "'install'";
 
 const { isPrototypeOf } = Object.prototype;
 
-/** @param {any} value */
+/** Functions are objects, too. @param {any} value */
 const isObject = (value) => Object(value) === value;
 
-/** @param {any} where @returns {{ target?: any, locks?: any }} */
+/**
+ * Without an own property `locks` or `target`, `where` is the target itself.
+ * @param {any} where @returns {{ target?: any, locks?: any }}
+ */
 function toOptions(where) {
   const isOptions = where && (Object.hasOwn(where, 'locks') || Object.hasOwn(where, 'target'));
   if (!isOptions) return { target: where };

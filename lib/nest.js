@@ -47,7 +47,10 @@ class OpenLocks {
     return this.#stop.signal.aborted;
   }
 
-  /** @param {string} name @param {any} options @param {Method} callback @returns {Promise<any>} */
+  /**
+   * If the shutdown aborts the election, the result is undefined.
+   * @param {string} name @param {any} options @param {Method} callback @returns {Promise<any>}
+   */
   async elect(name, options, callback) {
     const stop = this.#stop.signal;
     const signal = options?.signal ? AbortSignal.any([stop, options.signal]) : stop;
@@ -75,7 +78,11 @@ class OpenLocks {
   }
 }
 
-/** @param {string} operation @returns {OpenLocks} */
+/**
+ * Throws unless there is exactly one application. If any is not stopping, the stopping ones do not
+ * count.
+ * @param {string} operation @returns {OpenLocks}
+ */
 function locksOfApplication(operation) {
   const all = [...applications];
   const running = all.filter((open) => !open.isStopping);
@@ -145,7 +152,10 @@ const Elected = decoratorOf("'@Elected'", (open, name, options, work) =>
   open.elect(name, options, work),
 );
 
-/** Returns the lock of the innermost decorated method, or the `Leader` if it is `@Elected`. */
+/**
+ * Returns the lock of the innermost decorated method, or the `Leader` if it is `@Elected`; throws
+ * outside of such methods.
+ */
 function currentLock() {
   const lock = heldLock.getStore();
   if (lock) return lock;

@@ -29,7 +29,7 @@ const isThisModule = (specifier) =>
   specifier === 'web-locks/profile' ||
   path.resolve(specifier.replace(/^file:\/\//, '')).replace(/\.mjs$/, '.js') === __filename;
 
-/** @param {string} text */
+/** Returns undefined if the size is not allowed. @param {string} text */
 const toSize = (text) => (isProfileSize(Number(text)) ? Number(text) : undefined);
 
 /** @param {string} text @returns {boolean | undefined} */

@@ -23,6 +23,7 @@ const releasedError = (file) => lockfileError('Lock is already released', 'ERELE
 const compromisedError = (file, cause) =>
   lockfileError(`The lock was lost: ${cause.message}`, 'ECOMPROMISED', file, cause);
 
+/** The error for `retries` in a synchronous call. */
 const syncError = () => lockfileError('Cannot use retries with the sync api', 'ESYNC');
 
 module.exports = { compromisedError, lockedError, notAcquiredError, releasedError, syncError };

@@ -55,7 +55,7 @@ class FileLock extends HeldRequest {
     }
   }
 
-  /** @param {FileLock | null} granted */
+  /** Throws if the lock was not granted, or is lost again. @param {FileLock | null} granted */
   #register(granted) {
     if (!granted) throw lockedError(this.#file);
     // The lock can be lost between the grant and this point.
@@ -63,7 +63,7 @@ class FileLock extends HeldRequest {
     locks.set(this.name, this);
   }
 
-  /** @param {unknown} error */
+  /** Replaces a timeout, and returns any other error unchanged. @param {unknown} error */
   #toError(error) {
     return error instanceof LockTimeoutError ? lockedError(this.#file, error) : error;
   }
@@ -92,7 +92,10 @@ class FileLock extends HeldRequest {
     if (this.state === LOST) throw compromisedError(this.#file, this.lossReason());
   }
 
-  /** @override @param {boolean} fromEvents */
+  /**
+   * If the lock is still registered, this unregisters it and calls `onCompromised`.
+   * @override @param {boolean} fromEvents
+   */
   publishLoss(fromEvents) {
     super.publishLoss(fromEvents);
     if (locks.get(this.name) !== this) return;
@@ -112,7 +115,10 @@ const heldHere = ({ name }) => locks.get(name);
 /** @param {Place} place @returns {Promise<boolean>} whether anybody holds the lock */
 const isLocked = async ({ name }) => (await backend.query(name)).held.length > 0;
 
-/** @param {Place} place @returns {boolean} whether anybody holds the lock */
+/**
+ * Throws `ELOCKED` if the state of the lock cannot be read in time.
+ * @param {Place} place @returns {boolean} whether anybody holds the lock
+ */
 function isLockedSync({ file, name }) {
   const state = backend.querySync(name, ANSWER_MS);
   // If there is no answer, a process was stopped while it changed the locks.

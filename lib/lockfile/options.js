@@ -41,7 +41,7 @@ function toOptions(options) {
   };
 }
 
-/** @param {any} options @returns {Options} */
+/** Throws if `retries` would make the request wait. @param {any} options @returns {Options} */
 function toSyncOptions(options) {
   const given = toOptions(options);
   if (given.wait > 0) throw syncError();

@@ -23,7 +23,7 @@ const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 function followRequests({ onStart, onWaited, onLost, onEnd }) {
   /** Whether the lock was granted, for requests whose wait is over. @type {Map<symbol, boolean>} */
   const areHeld = new Map();
-  /** @param {Message} message */
+  /** Calls `onLost` only if the lock was granted before. @param {Message} message */
   const handleLoss = (message) => {
     if (areHeld.get(message.id)) onLost?.(message);
   };
@@ -38,6 +38,7 @@ function followRequests({ onStart, onWaited, onLost, onEnd }) {
       areHeld.set(message.id, false);
       onWaited(message, 'unavailable');
     },
+    /** A request that ends without a grant or a miss has failed, so `onWaited` is called first. */
     end(message) {
       const isHeld = areHeld.get(message.id);
       areHeld.delete(message.id);

@@ -20,6 +20,7 @@ function warn(message, code) {
 }
 
 /**
+ * Warns if the value is wrong.
  * @template T @param {string} variable
  * @param {(text: string) => T | undefined} parse returns undefined if the value is wrong
  * @param {string} expected describes all right values

@@ -31,7 +31,7 @@ function withErrorCode(error, errorCode) {
   return error;
 }
 
-/** @param {string} message */
+/** Makes a TypeError with exactly this message. @param {string} message */
 const argumentError = (message) =>
   withErrorCode(new TypeError(message), 'ERR_WEB_LOCKS_INVALID_ARGUMENT');
 
@@ -72,7 +72,7 @@ const noMemoryError = (what) =>
 /** @param {string} message @param {string} code @param {ErrorOptions} [options] */
 const plainError = (message, code, options) => withCode(new Error(message, options), code);
 
-/** @template {Error} E @param {E} error @param {string} code */
+/** Sets both `code` and `errorCode`. @template {Error} E @param {E} error @param {string} code */
 const withCode = (error, code) => withErrorCode(assign(error, { code }), code);
 
 /** Never calls getters or toString() of the value, which could run user code. @param {any} value */

@@ -22,7 +22,7 @@ function describePrivate(name) {
   return label ? `the private ${kind} ${quote(label)}` : `a private ${kind}`;
 }
 
-/** @param {string} name */
+/** Describes a private lock instead of quoting its name. @param {string} name */
 const quoteName = (name) => describePrivate(name) ?? quote(name);
 
 /** @param {string} name */

@@ -18,7 +18,10 @@ const LONGEST = 1000;
 /** @type {Map<string, Set<Work>>} */
 const works = new Map();
 
-/** @param {NodeJS.Signals} signal */
+/**
+ * Does the work. If the program has no listener of its own, the signal then takes effect.
+ * @param {NodeJS.Signals} signal
+ */
 function handleSignal(signal) {
   const isHandled = process.listenerCount(signal) > 1;
   // If the user sends the signal again, it must take effect at once.
