@@ -44,7 +44,10 @@ class Links {
     return link;
   }
 
-  /** @param {number} generation @param {Link} link that is ready */
+  /**
+   * Makes a connection the one in use; throws if a later generation has begun.
+   * @param {number} generation @param {Link} link that is ready
+   */
   use(generation, link) {
     if (!this.isLatest(generation)) throw staleError();
     this.next = undefined;

@@ -110,7 +110,7 @@ class EtcdAdapter {
     const link = this.#makeLink();
     const { generation } = this.#links;
     try {
-      const lease = await this.#firstCall(ttl, link);
+      const lease = await this.#grantSessionLease(ttl, link);
       const own = this.#newSession(String(lease.ID), Number(lease.TTL) * 1_000, info);
       const all = this.#withHeard(seen);
       do await this.#writeSession(own, all, link);
@@ -124,7 +124,10 @@ class EtcdAdapter {
     }
   }
 
-  /** @param {Seen} seen */
+  /**
+   * Replaces the session's connection; rejects if the session is dead.
+   * @param {Seen} seen
+   */
   async hello(seen = NOTHING_SEEN) {
     const link = this.#makeLink();
     const { generation } = this.#links;
@@ -143,7 +146,7 @@ class EtcdAdapter {
   async step(ops, number) {
     const own = this.#requireSession();
     try {
-      return await this.#steps.execute(ops, number, own, this.#connection());
+      return await this.#steps.execute(ops, number, own, this.#requireConnection());
     } finally {
       own.streams?.follow();
       this.#deletePassed(own);
@@ -156,7 +159,10 @@ class EtcdAdapter {
     own.isDeleting = true;
     try {
       for (let some = passedOf(own); some.length > 0; some = passedOf(own)) {
-        await this.#connection().call('kv/txn', { compare: [], success: some.map(deletionOf) });
+        await this.#requireConnection().call('kv/txn', {
+          compare: [],
+          success: some.map(deletionOf),
+        });
         own.queueCache.dropPassed(some.map(({ ref }) => ref));
       }
     } catch {
@@ -169,7 +175,7 @@ class EtcdAdapter {
   /** @param {Seen} seen @returns {Promise<import('../../adapter.js').Renewal>} */
   async renew(seen = NOTHING_SEEN) {
     const own = this.#requireSession();
-    const link = this.#connection();
+    const link = this.#requireConnection();
     const { queueCache } = own;
     const dead = {
       ...{ alive: false, mine: new Map(), grantsIn: 0, life: own.life.name },
@@ -183,7 +189,7 @@ class EtcdAdapter {
     // follow in the same term: it proves that the member that answered was still the leader.
     const stolen = new Map([...queueCache.thefts].slice(0, MOST_TOLD));
     const [synced, absent] = await Promise.all([
-      this.#steps.sync(own, link, this.#noticeDeletions(own, stolen)),
+      this.#steps.sync(own, link, this.#deletionsOfNotices(own, stolen)),
       this.#findAbsent(own, link),
     ]);
     for (const ref of stolen.keys()) queueCache.thefts.delete(ref);
@@ -203,11 +209,15 @@ class EtcdAdapter {
     return { ...dead, alive: true, mine, stolen, grantsIn };
   }
 
+  /** The id of the session's lease, for `extend`; undefined before the first session. */
   keeperTicket() {
     return this.#own?.id;
   }
 
-  /** @param {string} session @param {Seen} seen */
+  /**
+   * Extends another adapter's session; returns false if the server's epoch is not that of `seen`.
+   * @param {string} session @param {Seen} seen
+   */
   async extend(session, seen) {
     const link = this.#links.next ?? this.#makeLink();
     const { header: kept, TTL } = await link.call('lease/keepalive', { ID: session });
@@ -239,18 +249,21 @@ class EtcdAdapter {
     );
   }
 
-  /** @param {Entry[]} absent @param {Own} own @param {Link} link */
+  /**
+   * Forgets the requests whose keys somebody deleted by hand, but not those of thefts.
+   * @param {Entry[]} absent @param {Own} own @param {Link} link
+   */
   async #forgetAbsent(absent, own, link) {
     const { queueCache } = own;
-    const left = () => absent.filter((entry) => queueCache.mine.get(entry.ref) === entry);
+    const stillCached = () => absent.filter((entry) => queueCache.mine.get(entry.ref) === entry);
     // A thief also deletes keys, and its notice arrives during `sync`. After that, only requests
     // whose keys were deleted by hand are left.
-    if (left().length > 0) await this.#steps.sync(own, link);
-    for (const { ref } of left()) queueCache.forget(ref);
+    if (stillCached().length > 0) await this.#steps.sync(own, link);
+    for (const { ref } of stillCached()) queueCache.forget(ref);
   }
 
   /** @param {Own} own @param {Map<number, string>} thefts */
-  #noticeDeletions({ lease }, thefts) {
+  #deletionsOfNotices({ lease }, thefts) {
     return [...thefts.keys()].map((ref) => ({
       request_delete_range: { key: base64(this.#keys.stolen(lease, ref)) },
     }));
@@ -281,7 +294,7 @@ class EtcdAdapter {
   /** @param {string} [name] @param {'held'} [which] */
   async query(name, which) {
     const { queueCache } = this.#requireSession();
-    const ask = () => new Query(this.#keys, queueCache, this.#connection()).run(name, which);
+    const ask = () => new Query(this.#keys, queueCache, this.#requireConnection()).run(name, which);
     try {
       return await ask();
     } catch (error) {
@@ -343,7 +356,7 @@ class EtcdAdapter {
     return this.#own;
   }
 
-  #connection() {
+  #requireConnection() {
     if (!this.#links.current) throw staleError();
     return this.#links.current;
   }
@@ -353,19 +366,26 @@ class EtcdAdapter {
     return { key: base64(this.#keys.session(lease)), value: info, lease: id };
   }
 
-  /** Drops the connection, even one that is still being made, and stops its watches. */
+  /**
+   * Drops the connection, even one that is still being made, and stops its watches. Returns the
+   * new generation.
+   */
   #dropLinks() {
     const generation = this.#links.begin();
     this.#streams?.stop(staleError());
     return generation;
   }
 
+  /** Drops the current connection, and makes a new one, which is not in use yet. */
   #makeLink() {
     const generation = this.#dropLinks();
     return this.#links.prepare(generation, this.#gateway.connect());
   }
 
-  /** @param {number} generation @param {Link} link @param {Own} own */
+  /**
+   * Makes the new connection and its session current; throws if it is outdated.
+   * @param {number} generation @param {Link} link @param {Own} own
+   */
   #useLink(generation, link, own) {
     link.throwIfDropped();
     this.#links.use(generation, link);
@@ -420,7 +440,10 @@ class EtcdAdapter {
     });
   }
 
-  /** @param {Own} own @param {Entry} entry */
+  /**
+   * Emits a grant, unless the answer to the step will report it.
+   * @param {Own} own @param {Entry} entry
+   */
   #handleGrant({ queueCache, step }, entry) {
     const { ref, token } = entry;
     if (!step?.noteGrant(ref, token) && queueCache.mine.get(ref) === entry) {
@@ -433,8 +456,11 @@ class EtcdAdapter {
     return link.call('lease/grant', { TTL: String(Math.ceil(ttl / 1_000)) });
   }
 
-  /** @param {number} ttl @param {Link} link */
-  async #firstCall(ttl, link) {
+  /**
+   * Grants the lease of a new session; a failure says if no etcd is at this address.
+   * @param {number} ttl @param {Link} link
+   */
+  async #grantSessionLease(ttl, link) {
     try {
       return await this.#grantLease(ttl, link);
     } catch (error) {
@@ -442,7 +468,10 @@ class EtcdAdapter {
     }
   }
 
-  /** @param {Own} own @param {Seen} seen @param {Link} link */
+  /**
+   * Creates the session's key, in a new epoch if etcd is behind `seen`.
+   * @param {Own} own @param {Seen} seen @param {Link} link
+   */
   async #writeSession(own, seen, link) {
     const put = { request_put: this.#sessionPut(own) };
     const looks = this.#firstReads(own);
@@ -491,7 +520,10 @@ class EtcdAdapter {
     ];
   }
 
-  /** @param {Own} own @param {Seen} seen @param {Link} link */
+  /**
+   * Writes the session's key for a new connection; throws if the session is dead.
+   * @param {Own} own @param {Seen} seen @param {Link} link
+   */
   async #writeSessionAgain(own, seen, link) {
     const { header, responses, succeeded } = await link.call('kv/txn', {
       compare: [existsCondition(base64(this.#keys.session(own.lease)))],
@@ -503,7 +535,10 @@ class EtcdAdapter {
     this.#applyFound(own, header, found);
   }
 
-  /** @param {any} header @param {any[]} responses @returns {[Epoch | undefined, any[], any]} */
+  /**
+   * Parses the answers to `#firstReads`: the epoch, the session's keys, the quarantine's key.
+   * @param {any} header @param {any[]} responses @returns {[Epoch | undefined, any[], any]}
+   */
   #parseFound(header, [life, own, quarantine]) {
     const { kvs = [] } = own.response_range;
     return [parseEpoch(header, life), kvs, quarantine.response_range.kvs?.[0]];
@@ -522,6 +557,7 @@ class EtcdAdapter {
   }
 
   /**
+   * Throws if the epoch is missing or behind `seen`; if it is behind, a new epoch begins first.
    * @param {Seen} seen @param {Epoch | undefined} life the server's epoch
    * @param {any} header @param {Own} own @param {Link} link
    */
@@ -603,7 +639,10 @@ class EtcdAdapter {
     return Number(TTL) * 1_000;
   }
 
-  /** @param {InstanceType<typeof QueueCache>} queueCache @param {Link} link */
+  /**
+   * How many milliseconds the quarantine still lasts, at least 1; 0 if there is none.
+   * @param {InstanceType<typeof QueueCache>} queueCache @param {Link} link
+   */
   async #quarantineLeft({ quarantine }, link) {
     if (quarantine === undefined) return 0;
     return Math.max(await this.#leaseLeft(quarantine, link), 1);
@@ -612,14 +651,14 @@ class EtcdAdapter {
   /** @param {string} name */
   async marked(name) {
     const key = base64(this.#keys.done(name));
-    const { found } = await this.#connection().read([{ key, count_only: true }]);
+    const { found } = await this.#requireConnection().read([{ key, count_only: true }]);
     return Number(found[0].count ?? 0) > 0;
   }
 }
 
 const MOST_DELETED = 50;
 
-/** @param {Own} own */
+/** The next requests that have passed, up to `MOST_DELETED`. @param {Own} own */
 const passedOf = ({ queueCache }) => [...queueCache.passed.values()].slice(0, MOST_DELETED);
 
 /** Deletes a request's key unless another request has taken the key. @param {Entry} entry */

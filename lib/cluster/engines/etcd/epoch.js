@@ -47,7 +47,10 @@ const NOTHING_SEEN = Object.freeze({ life: '', token: 0n });
 /** @param {BucketKeys} keys */
 const epochRead = (keys) => ({ request_range: { key: base64(keys.life) } });
 
-/** @param {BucketKeys} keys @param {bigint} [offset] @param {string[]} [known] */
+/**
+ * The operation that writes the key of an epoch with a new random id.
+ * @param {BucketKeys} keys @param {bigint} [offset] @param {string[]} [known]
+ */
 const epochPut = (keys, offset = 0n, known = []) => ({
   request_put: {
     key: base64(keys.life),

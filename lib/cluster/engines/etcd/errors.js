@@ -82,7 +82,7 @@ const CLOSED = /^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/;
 /** The errors of Node.js or of `fetch` that caused an error. @param {any} error @returns {any[]} */
 const causesOf = ({ cause }) => [cause, cause?.cause];
 
-/** @param {any} error */
+/** Whether the server closed the connection without an answer. @param {any} error */
 const isClosed = (error) => causesOf(error).some((one) => CLOSED.test(one?.code));
 
 /** @param {any} error */
@@ -102,12 +102,12 @@ function firstError(error, other) {
   const isTls = isTlsFailure(error);
   if (!isOther && !isTls && !other && !notEtcd.has(error)) return error;
   let message = isTls ? NO_TLS : NO_GATEWAY;
-  if (other) message = wrongProtocol(other);
+  if (other) message = wrongProtocolMessage(other);
   return plainError(`${message}. (${error.message})`, 'ERR_WEB_LOCKS_SERVER', { cause: error });
 }
 
 /** @param {string} other */
-const wrongProtocol = (other) =>
+const wrongProtocolMessage = (other) =>
   `The URL says ${other === 'http:' ? 'https:' : 'http:'}, but the server speaks ${other}`;
 
 const NO_TLS =

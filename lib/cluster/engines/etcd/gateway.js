@@ -68,10 +68,12 @@ class Gateway {
     if (fetch) unrefOurSockets();
   }
 
+  /** How many endpoints there are. */
   get size() {
     return this.#endpoints.length;
   }
 
+  /** Returns a link to the next endpoint, which becomes the current one, without a call to it. */
   connect() {
     this.endpoint = this.#endpoints[this.#next % this.#endpoints.length];
     this.#next++;
@@ -85,12 +87,13 @@ class Gateway {
   }
 
   /**
+   * Sends a call, and repeats it once with a new token if etcd rejects the token.
    * @param {EtcdLink} link @param {string} path @param {string} text @param {AbortSignal} signal
    * @returns {Promise<any>} a response of status 200
    */
   async post(link, path, text, signal) {
     for (let isAgain = false; ; isAgain = true) {
-      const headers = { ...(await this.#headers(link, signal)) };
+      const headers = { ...(await this.#authHeaders(link, signal)) };
       const response = await this.#send(link, path, text, headers, signal);
       if (response.status === 200) return response;
       const refusal = refusalOf(response.status, await readText(link, response));
@@ -145,7 +148,7 @@ class Gateway {
   /**
    * @param {EtcdLink} link @param {AbortSignal} signal @returns {Promise<Record<string, string>>}
    */
-  async #headers(link, signal) {
+  async #authHeaders(link, signal) {
     if (!this.#auth) return {};
     this.#token ??= await this.#authenticate(link, this.#auth, signal);
     return this.#token ? { authorization: this.#token } : {};
@@ -254,7 +257,10 @@ class EtcdLink {
     if (this.isDropped) throw staleError();
   }
 
-  /** Each call has its own signal, since a shared one would collect the listeners of all calls. */
+  /**
+   * Returns the controller of a call, which `drop` aborts. Each call has its own signal, since a
+   * shared one would collect the listeners of all calls.
+   */
   #startCall() {
     const abort = new AbortController();
     this.#aborts.add(abort);
@@ -320,14 +326,17 @@ class EtcdLink {
   }
 }
 
-/** @param {string} line of a watch's answer */
+/** The result in a line; throws if the line has none. @param {string} line of a watch's answer */
 function resultOf(line) {
   const { error, result } = JSON.parse(line);
   if (!result) throw new Error(error?.message ?? line);
   return result;
 }
 
-/** @param {() => void} work @param {(error: unknown) => void} fail */
+/**
+ * Returns true if `work` does not throw; otherwise it calls `fail`, and returns false.
+ * @param {() => void} work @param {(error: unknown) => void} fail
+ */
 function tryTo(work, fail) {
   try {
     work();
@@ -347,7 +356,7 @@ async function readText(link, response) {
   }
 }
 
-/** @param {string} text */
+/** The parsed text; undefined if it is not JSON. @param {string} text */
 function jsonOf(text) {
   try {
     return JSON.parse(text);

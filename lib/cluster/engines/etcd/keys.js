@@ -69,13 +69,13 @@ const after = (key) => key.slice(0, -1) + String.fromCharCode(key.charCodeAt(key
 const base64 = (text) => Buffer.from(text, 'latin1').toString('base64');
 /** @param {unknown} value */
 const base64Json = (value) => Buffer.from(JSON.stringify(value)).toString('base64');
-/** @param {string} key */
+/** @param {string} key in base64 */
 const textOf = (key) => Buffer.from(key, 'base64').toString('latin1');
-/** @param {string} value */
+/** @param {string} value JSON in base64 */
 const valueOf = (value) => JSON.parse(Buffer.from(value, 'base64').toString());
 
 /** @param {number} ref */
-const digitsOf = (ref) => String(ref).padStart(16, '0');
+const sixteenDigits = (ref) => String(ref).padStart(16, '0');
 
 /** @param {number} limit */
 const tenDigits = (limit) => String(limit).padStart(10, '0');
@@ -91,12 +91,12 @@ class Keys {
     this.stepPrefix = `${STEPS}${part}/`;
   }
 
-  /** @param {string} lease */
+  /** The key that the session's steps write. @param {string} lease */
   steps(lease) {
     return this.stepPrefix + lease;
   }
 
-  /** @param {string} name */
+  /** The key of the name's mark (`locks.once`). @param {string} name */
   done(name) {
     return this.donePrefix + encode(name);
   }
@@ -112,20 +112,22 @@ class Keys {
     return { key, end: after(`${key}/`) };
   }
 
-  /** @param {string} lease */
+  /** The key that `sync` writes so that the watch delivers it. @param {string} lease */
   mark(lease) {
     return `${this.session(lease)}/mark`;
   }
 
   /** @param {string} lease of the session that lost the lock @param {number} ref */
   stolen(lease, ref) {
-    return `${this.session(lease)}/stolen/${digitsOf(ref)}`;
+    return `${this.session(lease)}/stolen/${sixteenDigits(ref)}`;
   }
 
+  /** The range of all requests and all keys of sessions. */
   get all() {
     return { key: this.queues, end: after(`${this.prefix}s/`) };
   }
 
+  /** The prefix of all requests. */
   get queues() {
     return `${this.prefix}q/`;
   }
@@ -140,12 +142,15 @@ class Keys {
     return { key: this.queue(name), end: `${this.queue(name)}p` };
   }
 
-  /** @param {string} name */
+  /** The prefix of a name's shared requests. @param {string} name */
   allShared(name) {
     return `${this.queue(name)}c/`;
   }
 
-  /** @param {string} name @param {number} limit */
+  /**
+   * The prefix of a name's shared requests with a limit.
+   * @param {string} name @param {number} limit
+   */
   shared(name, limit) {
     return `${this.allShared(name)}${tenDigits(limit)}/`;
   }

@@ -178,7 +178,10 @@ function unitsOf(ops) {
   return units;
 }
 
-/** @param {Op[][]} units @param {BucketKeys} keys @param {Cache} queueCache @param {View} view */
+/**
+ * Removes from `units` those that the next transaction can contain, and returns them.
+ * @param {Op[][]} units @param {BucketKeys} keys @param {Cache} queueCache @param {View} view
+ */
 function takeNextPart(units, keys, queueCache, view) {
   const part = new StepPart();
   const taken = [];
@@ -253,7 +256,7 @@ class Planner {
         op.mode === 'shared' ? this.#onlyLimitConditions(op) : [this.#unusedCondition(op.name)],
       ),
       changes: ops.map((op) => this.#requestPut(op)),
-      reads: ops.map((op) => this.#readLimit(op)),
+      reads: ops.map((op) => this.#limitRead(op)),
     };
   }
 
@@ -266,7 +269,7 @@ class Planner {
     }
     if (op.mode === 'exclusive') return { ops: [op], conditions: [], changes, reads: [] };
     const conditions = this.#noOtherLimitConditions(op);
-    return { ops: [op], conditions, changes, reads: [this.#readLimit(op)] };
+    return { ops: [op], conditions, changes, reads: [this.#limitRead(op)] };
   }
 
   /** @param {RequestOp} op @param {Plan} plan */
@@ -293,7 +296,10 @@ class Planner {
     };
   }
 
-  /** @param {RequestOp} op @param {Plan} plan @param {View} view @returns {object[]} */
+  /**
+   * Returns the changes that remove the holders, and adds conditions to the plan.
+   * @param {RequestOp} op @param {Plan} plan @param {View} view @returns {object[]}
+   */
   #planTheft({ name }, { conditions }, { queues, revision }) {
     if (this.#queueCache.isQuarantined) {
       conditions.push(existsCondition(base64(this.#keys.quarantine)));
@@ -382,7 +388,7 @@ class Planner {
   }
 
   /** @param {RequestOp} op */
-  #readLimit({ name }) {
+  #limitRead({ name }) {
     const all = this.#keys.allShared(name);
     return { request_range: { ...allWith(all), limit: '1', keys_only: true } };
   }
@@ -399,7 +405,10 @@ class Planner {
     return some;
   }
 
-  /** @param {Move} move @param {any[]} responses @returns {Map<Op, Answer>} */
+  /**
+   * The answers to requests whose conditions did not hold, from the `reads` of their move.
+   * @param {Move} move @param {any[]} responses @returns {Map<Op, Answer>}
+   */
   answersOfRefused({ ops }, responses) {
     const asked = /** @type {RequestOp[]} */ (ops);
     return new Map(

@@ -174,7 +174,7 @@ class Query {
     return queueAsOf(kvs, this.#keys, token, this.#queueCache.isQuarantined);
   }
 
-  /** @param {Entry[]} entries */
+  /** Fills in the grants of held entries, partly from past revisions. @param {Entry[]} entries */
   async #searchGrants(entries) {
     const searches = entries
       .filter(({ token }) => token > 0n)

@@ -109,6 +109,7 @@ class QueueCache {
     return wanted;
   }
 
+  /** The prefixes of the followed names. */
   get followed() {
     return [...this.#followed.keys()];
   }
@@ -184,7 +185,10 @@ class QueueCache {
     for (const followed of this.#followed.values()) followed.isLive = false;
   }
 
-  /** @param {string} name @param {number} revision */
+  /**
+   * Resolves when the name's queue has reached a revision, or is no longer followed.
+   * @param {string} name @param {number} revision
+   */
   async waitForRevision(name, revision) {
     const prefix = this.#keys.queue(name);
     await this.#until(() => {
@@ -225,7 +229,10 @@ class QueueCache {
     await over;
   }
 
-  /** Rejects all waits, because the watches have ended. @param {unknown} error */
+  /**
+   * Suspends the queues and rejects all waits, because the watches have ended.
+   * @param {unknown} error
+   */
   rejectWaits(error) {
     this.suspend();
     const waiting = this.#waiting;
@@ -280,6 +287,7 @@ class QueueCache {
   }
 
   /**
+   * Stores a queue if that is still needed; returns false if it has to be read again.
    * @param {string} prefix @param {KeyValue[]} kvs @param {number} revision @param {unknown} source
    * @param {Entry[]} waiting @param {(() => void)[]} notifications
    */
@@ -304,7 +312,10 @@ class QueueCache {
     return true;
   }
 
-  /** @param {Entry} entry @param {Map<string, Entry>} before */
+  /**
+   * The cached entry of the same request, which may have a token; otherwise `entry`.
+   * @param {Entry} entry @param {Map<string, Entry>} before
+   */
   #knownEntry(entry, before) {
     const own = this.mine.get(entry.ref);
     for (const one of [entry.lease === this.#lease ? own : undefined, before.get(entry.key)]) {

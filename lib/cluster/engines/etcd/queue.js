@@ -95,17 +95,18 @@ class Queue {
     return [...this.#first(this.held)];
   }
 
-  get blocked() {
+  /** The waiter that can be granted next; undefined if no request waits. */
+  get firstWaiter() {
     return [...this.#first(this.held + 1)][this.held];
   }
 
   /** The first waiter and enough holders to block it. While these exist, no waiter is granted. */
   get firstWaiterAndBlockers() {
-    const { blocked, holders } = this;
-    if (!blocked) return [];
+    const { firstWaiter, holders } = this;
+    if (!firstWaiter) return [];
     let count = 0;
-    while (count < holders.length && isHeldBehind(holders.slice(0, count), blocked)) count++;
-    return [blocked, ...holders.slice(0, count)];
+    while (count < holders.length && isHeldBehind(holders.slice(0, count), firstWaiter)) count++;
+    return [firstWaiter, ...holders.slice(0, count)];
   }
 
   /** @param {number} count */
@@ -133,7 +134,10 @@ class Queue {
     this.passed.delete(key);
   }
 
-  /** @param {boolean} isQuarantined */
+  /**
+   * Removes the passing requests at the head of the queue, and returns them.
+   * @param {boolean} isQuarantined if true, there are none
+   */
   takePassed(isQuarantined) {
     const passed = [];
     for (const entry of isQuarantined ? [] : this.entries.values()) {

@@ -17,7 +17,7 @@ class Slots {
   /** Requests of this step that have ended, or may never have been made. @type {Set<number>} */
   #over = new Set();
 
-  /** @param {number} ref */
+  /** The slot of a request, which takes one if it has none yet. @param {number} ref */
   slotOf(ref) {
     const known = this.#slots.get(ref);
     if (known !== undefined) return known;
@@ -32,7 +32,10 @@ class Slots {
     this.#over.add(ref);
   }
 
-  /** @param {{ has(ref: number): boolean }} known the requests that exist in etcd */
+  /**
+   * Makes slots available whose requests have ended or were never made.
+   * @param {{ has(ref: number): boolean }} known the requests that exist in etcd
+   */
   recycle(known) {
     for (const ref of this.#over) {
       const slot = this.#slots.get(ref);

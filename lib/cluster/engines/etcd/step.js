@@ -121,7 +121,7 @@ class Step {
     }
   }
 
-  /** @param {Op[]} unit */
+  /** Refuses the whole unit unless all its requests are granted. @param {Op[]} unit */
   #refuseTried(unit) {
     if (unit.every((op) => this.#tokenOf(op))) return;
     for (const op of unit) this.#refuse(op, UNAVAILABLE);
@@ -148,6 +148,7 @@ class Step {
     this.ending.add(op.ref);
   }
 
+  /** Ends the step, and returns the answers to all its operations. */
   finish() {
     this.result = this.ops.map((op) => {
       const known = this.answers.get(op);

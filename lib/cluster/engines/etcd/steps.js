@@ -74,7 +74,10 @@ class Steps {
     }
   }
 
-  /** @param {Op[]} unit @param {OwnStep} step */
+  /**
+   * Answers requests that are too large, so that they are not sent.
+   * @param {Op[]} unit @param {OwnStep} step
+   */
   #checkSizes(unit, step) {
     const asked = unit.filter(isRequest);
     const large = asked.filter((op) => this.#keys.value(op).length > MOST_VALUE);
@@ -118,7 +121,7 @@ class Steps {
     const isLogged = plan.moves.some(({ ops }) => ops.some((op) => isRequest(op) || isMarking(op)));
     const log = { request_put: { key, value: base64Json(step.partId), lease: own.id } };
     const conditions = [asItWas, ...plan.conditions];
-    const moves = plan.moves.flatMap(requestsOf);
+    const moves = plan.moves.flatMap(operationsOf);
     const changes = [...moves, ...own.planner.reads(plan.names), ...(isLogged ? [log] : [])];
     let isDone = false;
     try {
@@ -170,7 +173,10 @@ class Steps {
     return true;
   }
 
-  /** @param {OwnStep} step @param {Own} own @param {Link} link */
+  /**
+   * Returns whether etcd executed the unanswered transaction; if so, infers its answers.
+   * @param {OwnStep} step @param {Own} own @param {Link} link
+   */
   async #resolveOutcome(step, own, link) {
     const range = { key: base64(this.#keys.steps(own.lease)) };
     const { responses } = await this.sync(own, link, [{ request_range: range }]);
@@ -196,7 +202,7 @@ class Steps {
     for (const unit of step.open.reverse()) {
       for (const op of [...unit].reverse()) {
         if (op.kind === 'end') {
-          if (op.keep > 0) step.answers.set(op, await this.#readMark(op, lease, link));
+          if (op.keep > 0) step.answers.set(op, await this.#readMarkAnswer(op, lease, link));
           continue;
         }
         if (this.#entryOf(op, queues, own)) continue;
@@ -288,7 +294,10 @@ class Steps {
     return view;
   }
 
-  /** @param {object[]} ranges @param {View} view @param {Link} link */
+  /**
+   * Reads the present state, and notes that in `view`, if etcd has compacted the revision.
+   * @param {object[]} ranges @param {View} view @param {Link} link
+   */
   async #read(ranges, view, link) {
     try {
       return await link.read(ranges);
@@ -343,7 +352,7 @@ class Steps {
   async #takeAnswers(step, moves, responses, { lease, planner }, link) {
     let next = 0;
     for (const move of moves) {
-      const count = requestsOf(move).length;
+      const count = operationsOf(move).length;
       const own = responses.slice(next, next + count);
       next += count;
       const { succeeded = false, responses: inner = [] } = isNested(move)
@@ -400,12 +409,15 @@ class Steps {
   }
 
   /** @param {EndOp} op @param {string} lease @param {Link} link */
-  async #readMark(op, lease, link) {
+  async #readMarkAnswer(op, lease, link) {
     const { found } = await link.read([{ key: base64(this.#keys.done(op.name ?? '')) }]);
     return this.#markAnswer(op, found[0].kvs?.[0], lease, link);
   }
 
-  /** @param {Op} op @param {any} found the name's mark @param {string} lease @param {Link} link */
+  /**
+   * The answer to an end that marks; if it set no mark, this revokes the mark's lease.
+   * @param {Op} op @param {any} found the name's mark @param {string} lease @param {Link} link
+   */
   async #markAnswer({ ref }, found, lease, link) {
     if (found && valueOf(found.value) === setterOf(lease, ref)) return ENDED;
     // The mark was not set, so nothing uses its lease, which would otherwise last for `keep`.
@@ -482,7 +494,7 @@ const loggedAt = (found) => found?.mod_revision ?? '0';
 const isNested = ({ conditions }) => conditions.length > 0;
 
 /** @param {Move} move */
-const requestsOf = (move) => {
+const operationsOf = (move) => {
   const { changes, conditions, reads } = move;
   if (!isNested(move)) return changes;
   return [{ request_txn: { compare: conditions, success: changes, failure: reads } }];

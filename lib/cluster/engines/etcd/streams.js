@@ -47,7 +47,7 @@ class DeliveryBarrier {
     await waitFor;
   }
 
-  /** @param {unknown} error */
+  /** Rejects the waits under way. @param {unknown} error */
   end(error) {
     const waiting = this.#waiting;
     this.#waiting = [];
@@ -177,7 +177,7 @@ class Streams {
     this.deliveries.advance(Number(last?.kv.mod_revision ?? 0));
   }
 
-  /** @param {string} prefix */
+  /** A new stream for a prefix, or the shared one if there are many. @param {string} prefix */
   #streamOf(prefix) {
     if (this.#narrow.size < MOST_STREAMS) {
       const stream = this.#openStream(prefix);
@@ -210,7 +210,10 @@ class Streams {
     if (this.#wide === stream) this.#wide = undefined;
   }
 
-  /** @param {NameStream} stream @param {string[]} prefixes */
+  /**
+   * Starts to read queues once their watch has begun; a failure ends the connection.
+   * @param {NameStream} stream @param {string[]} prefixes
+   */
   #readQueues(stream, prefixes) {
     const parts = partsOf(prefixes);
     stream.begun
@@ -247,7 +250,10 @@ async function findAbsent(entries, link) {
   return absent.flat();
 }
 
-/** @param {any} result of a watch @returns {import('./queue.js').WatchEvent[]} */
+/**
+ * The events in a result; throws if etcd canceled the watch.
+ * @param {any} result of a watch @returns {import('./queue.js').WatchEvent[]}
+ */
 function eventsOf({ canceled, cancel_reason: reason, events = [] }) {
   if (canceled) throw newWatchError(reason);
   return events;

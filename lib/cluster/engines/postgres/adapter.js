@@ -76,12 +76,12 @@ const statementsOf = (schema, session, number) => {
     return `${schema}.${name}(${[session, number, ...values]})`;
   };
   /** @param {string} name @param {number} count of values */
-  const value = (name, count) => `SELECT ${call(name, count)}`;
+  const selectCall = (name, count) => `SELECT ${call(name, count)}`;
   return {
-    step: value('step', 14),
-    request: value('request_alone', 5),
-    requestWith: value('request_alone', 12),
-    end: value('end_alone', 3),
+    step: selectCall('step', 14),
+    request: selectCall('request_alone', 5),
+    requestWith: selectCall('request_alone', 12),
+    end: selectCall('end_alone', 3),
     renew: `SELECT * FROM ${call('renew', 3)}`,
   };
 };
@@ -144,7 +144,7 @@ class PostgresAdapter {
 
   /** @param {SessionInfo} info @param {number} ttl @param {Seen} seen */
   async open(info, ttl, seen) {
-    const session = newSession();
+    const session = newSessionId();
     const generation = this.#dropLinks();
     const link = await this.#makeLink(generation, session, ttl);
     try {
@@ -165,7 +165,10 @@ class PostgresAdapter {
     }
   }
 
-  /** @param {Seen} seen */
+  /**
+   * Replaces the session's connection; rejects if the session is dead.
+   * @param {Seen} seen
+   */
   async hello({ life, token }) {
     const session = this.#session;
     // The session waits a quarter of the lease for `hello`.
@@ -186,7 +189,7 @@ class PostgresAdapter {
 
   /** @param {Op[]} ops @param {number} number */
   async step(ops, number) {
-    const link = this.#current();
+    const link = this.#requireConnection();
     const asks = ops.some(({ kind }) => kind !== 'end');
     if (asks) this.#requestSteps++;
     const listens = asks && !link.isListening;
@@ -271,7 +274,7 @@ class PostgresAdapter {
 
   /** @param {Seen} seen */
   async renew({ life, token }) {
-    const link = this.#current();
+    const link = this.#requireConnection();
     const { renew } = this.#statements;
     const asked = this.#requestSteps;
     const { generation } = this.#links;
@@ -296,11 +299,15 @@ class PostgresAdapter {
     };
   }
 
+  /** The session's id, for `extend`; '' before the first session. */
   keeperTicket() {
     return this.#session;
   }
 
-  /** @param {string} session @param {Seen} seen */
+  /**
+   * Extends another adapter's session; returns false if the server's epoch is not that of `seen`.
+   * @param {string} session @param {Seen} seen
+   */
   async extend(session, { life, token }) {
     const me = `id = ${BigInt(session)}`;
     // `awake` would begin an epoch, maybe in another database than the session's.
@@ -321,7 +328,7 @@ class PostgresAdapter {
     return extended === 't';
   }
 
-  /** @param {string} statement */
+  /** Runs the statement of `extend`; missing tables are another epoch. @param {string} statement */
   async #overKeepersPool(statement) {
     try {
       return await this.#overPool(statement);
@@ -335,7 +342,7 @@ class PostgresAdapter {
   async sweep() {
     const session = this.#session;
     await inPages((beyond) =>
-      this.#current().run(`SELECT ${this.#schema}.sweep(${session}, ${beyond}) AS last`),
+      this.#requireConnection().run(`SELECT ${this.#schema}.sweep(${session}, ${beyond}) AS last`),
     );
   }
 
@@ -387,7 +394,10 @@ class PostgresAdapter {
     this.#source.end();
   }
 
-  /** @param {any} client in a transaction @param {{ ref: number, token: bigint }} lock */
+  /**
+   * Keeps a lock held until the user's transaction ends; returns false if it is not held now.
+   * @param {any} client in a transaction @param {{ ref: number, token: bigint }} lock
+   */
   async guard(client, { ref, token }) {
     const isHeld = `SELECT token FROM ${this.#schema}.request
       WHERE session = ${this.#session} AND ref = ${Number(ref)} AND token = ${BigInt(token)}`;
@@ -428,6 +438,7 @@ class PostgresAdapter {
   }
 
   /**
+   * Makes the new connection and its session current; throws if it is outdated.
    * @param {number} generation @param {Link} link @param {string} session
    * @param {number} number @param {number} ttl
    */
@@ -442,7 +453,7 @@ class PostgresAdapter {
     };
   }
 
-  #current() {
+  #requireConnection() {
     if (!this.#links.current)
       throw explain(new Error('there is no connection to PostgreSQL'), this.#schema);
     return this.#links.current;
@@ -484,7 +495,10 @@ class PostgresAdapter {
     return this.#overPool(statement, `SELECT ${this.#schema}.awake('', 0)`);
   }
 
-  /** @param {Link} link @param {Parameters<Link['run']>[0]} query begins a session */
+  /**
+   * Runs a query; if the tables are missing, it first creates them.
+   * @param {Link} link @param {Parameters<Link['run']>[0]} query begins a session
+   */
   async #withTables(link, query) {
     try {
       await this.#examine(link);
@@ -546,7 +560,10 @@ const BEGIN = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL bytea_
 /** @param {string} answer a number or an array */
 const codesOf = (answer) => (answer[0] === '{' ? listOf(answer) : [answer]);
 
-/** @param {(beyond: string) => Promise<any>} call */
+/**
+ * Calls until `last` is null in the result; each call gets the last key of the page before.
+ * @param {(beyond: string) => Promise<any>} call
+ */
 async function inPages(call) {
   let beyond = literal(NOTHING);
   for (;;) {
@@ -562,7 +579,7 @@ const isBlockedBy =
   ({ name, ref }) =>
     op.kind === 'end' ? Number(ref) === op.ref : name === op.name;
 
-const newSession = () => String(BigInt.asUintN(63, randomBytes(8).readBigUInt64LE()));
+const newSessionId = () => String(BigInt.asUintN(63, randomBytes(8).readBigUInt64LE()));
 
 /** @param {any} row @returns {import('../../adapter.js').Entry} */
 function entryOf({ held, info, label, lim, name, ref, shared, token, waited, ...its }) {

@@ -87,6 +87,7 @@ const POOL = 'a Pool of pg 8';
 const SQL_OF = 'the `sql` of postgres.js 3';
 
 /**
+ * The source of clients over `listen`, or else `sql` or `pool`; throws if an option is unfit.
  * @param {{ pool?: any, sql?: any, listen?: any }} options @param {string} schema
  * @returns {Source}
  */

@@ -234,7 +234,10 @@ const BY_STATE = {
   }),
 };
 
-/** @param {any} error @param {string} schema @returns {Error} */
+/**
+ * Adds a code and advice to an error, unless it has a code of this library.
+ * @param {any} error @param {string} schema @returns {Error}
+ */
 function explain(error, schema) {
   if (String(error?.code).startsWith('ERR_WEB_LOCKS_')) return error;
   const text = String(error?.message);

@@ -208,7 +208,10 @@ class PostgresLink {
     return this.#sendQuestion((done) => this.#client.row(text, values, done));
   }
 
-  /** @param {(done: Done) => void} send @returns {Promise<any>} */
+  /**
+   * Queues a question, which is sent when all earlier ones were answered.
+   * @param {(done: Done) => void} send @returns {Promise<any>}
+   */
   #sendQuestion(send) {
     return new Promise((resolve, reject) => {
       if (this.#isDown) throw this.#endedError();
@@ -219,6 +222,7 @@ class PostgresLink {
     });
   }
 
+  /** Sends the first question; its answer sends the next one. */
   #send() {
     const [question] = this.#questions;
     /** @type {Done} */
@@ -249,7 +253,7 @@ class PostgresLink {
     this.#fail();
   }
 
-  /** @param {unknown} [error] */
+  /** Ends the connection, rejects all calls, and calls `onDown`. @param {unknown} [error] */
   #fail = (error) => {
     if (this.#isDown) return;
     this.#isDown = true;
@@ -259,7 +263,10 @@ class PostgresLink {
     this.onDown(why);
   };
 
-  /** @param {{ routine?: string }} notice */
+  /**
+   * Ends the connection if a commit did not wait for the synchronous standby.
+   * @param {{ routine?: string }} notice
+   */
   #handleNotice = ({ routine }) => {
     if (routine === NOT_WAITED && this.#questions.length > 0) this.#fail(notReplicatedError());
   };

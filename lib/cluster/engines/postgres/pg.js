@@ -134,7 +134,10 @@ class PgClient {
     return rowsOf(this.#client, query);
   }
 
-  /** @param {string} text @param {unknown[]} values @param {Done} done */
+  /**
+   * Runs a statement that is used often, and passes its only row to `done`, as an array.
+   * @param {string} text @param {unknown[]} values @param {Done} done
+   */
   row(text, values, done) {
     if (this.#canSubmit && !values.some(Array.isArray)) this.#call(text, values, done);
     else callBack(this.#slowRow(text, values), done);
@@ -234,12 +237,13 @@ const isFullyUsed = ({ idleCount, options, totalCount }) =>
   idleCount === 0 && Number(totalCount) >= Number(options?.max);
 
 /**
- * Rejects earlier than the time limit if all clients of the pool stay in use.
+ * Settles as the promise does, but rejects if the promise still waits for a client of a fully used
+ * pool after 5 seconds, or sooner if `time` is short. It does not itself limit the time.
  * @param {Pool} pool @param {Promise<any>} promise of something that needs a client
- * @param {number} time the time limit in milliseconds
+ * @param {number} time the caller's time limit in milliseconds
  * @param {() => boolean} isQueued whether the promise waits for the release of a client
  */
-async function within(pool, promise, time, isQueued) {
+async function unlessExhausted(pool, promise, time, isQueued) {
   /** @type {NodeJS.Timeout | undefined} */
   let timer;
   const late = new Promise((_, reject) => {
@@ -288,12 +292,13 @@ class PgSource {
   query(text, time = Number.POSITIVE_INFINITY) {
     const isFull = isFullyUsed(this.pool);
     const rows = this.#queryOnce(text);
-    return time === Number.POSITIVE_INFINITY ? rows : within(this.pool, rows, time, () => isFull);
+    if (time === Number.POSITIVE_INFINITY) return rows;
+    return unlessExhausted(this.pool, rows, time, () => isFull);
   }
 
   /** @param {string} text @returns {Promise<any[]>} */
   async #queryOnce(text) {
-    this.#checkPool();
+    this.#throwIfEnded();
     const client = await this.#newClient();
     if (this.#isEnded) {
       giveBack(client);
@@ -313,7 +318,7 @@ class PgSource {
     }
   }
 
-  #checkPool() {
+  #throwIfEnded() {
     if (this.pool.ending || this.pool.ended) throw endedPoolError();
   }
 
@@ -341,13 +346,13 @@ class PgSource {
   /** @param {number} time the time limit in milliseconds */
   async take(time) {
     const { pool } = this;
-    this.#checkPool();
+    this.#throwIfEnded();
     this.cancel();
     const epoch = this.#epoch;
     try {
       const asked = this.#requestClient();
       const isQueued = () => this.#pending?.isQueued === true;
-      return new PgClient(await within(pool, asked, time, isQueued));
+      return new PgClient(await unlessExhausted(pool, asked, time, isQueued));
     } catch (error) {
       if (epoch === this.#epoch) this.cancel();
       throw explain(error, this.#schema);
@@ -360,7 +365,7 @@ class PgSource {
     this.#onClient = undefined;
   }
 
-  /** @returns {Promise<any>} */
+  /** Waits for a client, requested now or by an earlier call. @returns {Promise<any>} */
   #requestClient() {
     const now = performance.now();
     const isFull = isFullyUsed(this.pool);
@@ -374,7 +379,10 @@ class PgSource {
     });
   }
 
-  /** @param {number} since @param {boolean} isQueued */
+  /**
+   * Requests a client, which goes to the call that waits when it arrives, or back to the pool.
+   * @param {number} since @param {boolean} isQueued
+   */
   #connect(since, isQueued) {
     const pending = { promise: this.#newClient(), since, isQueued };
     this.#pending = pending;

@@ -148,7 +148,10 @@ class SqlClient {
     return socket;
   }
 
-  /** @param {net.Socket} socket that may still be connecting */
+  /**
+   * Keeps a new socket, and applies an earlier `unref` or `discard` to it.
+   * @param {net.Socket} socket that may still be connecting
+   */
   #use(socket) {
     this.#socket = socket;
     if (this.#isDiscarded) socket.destroy();
@@ -164,7 +167,10 @@ class SqlClient {
     return [...result];
   }
 
-  /** @param {string} text @param {unknown[]} values @param {Done} done */
+  /**
+   * Runs a statement that is used often, and passes its only row to `done`, as an array.
+   * @param {string} text @param {unknown[]} values @param {Done} done
+   */
   row(text, values, done) {
     callBack(this.#row(text, values), done);
   }
@@ -224,6 +230,7 @@ class SqlSource {
     }
   }
 
+  /** Does nothing, because `take` never waits. */
   cancel() {}
 
   end() {
@@ -235,7 +242,10 @@ class SqlSource {
     this.#host++;
   }
 
-  /** @param {(socket: net.Socket) => void} onSocket called with a socket before it connects */
+  /**
+   * Connects a socket to the first host that accepts it.
+   * @param {(socket: net.Socket) => void} onSocket called with a socket before it connects
+   */
   async connect(onSocket) {
     const { host: hosts, path, port: ports, socket: custom } = this.#sql.options;
     if (custom) return custom(this.#sql.options);

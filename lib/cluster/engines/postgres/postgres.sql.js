@@ -452,7 +452,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- Notifies a session that a thief took its lock, or that its request has passed (thief: '').
+-- Records that a thief took a session's lock, or that its request has passed (thief: ''), and
+-- notifies the session. The caller deletes the request.
 CREATE OR REPLACE FUNCTION web_locks.take_away(its_session bigint, reference bigint, thief text)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -942,8 +943,8 @@ BEGIN
   RETURN keys[100];
 END $$;
 
--- Reaps expired sessions. After a quarantine it also processes the caller's names. Like a step, it
--- does not check the epoch.
+-- Reaps expired sessions, and deletes expired marks. After a quarantine it also processes the
+-- caller's names. Like a step, it does not check the epoch.
 --
 --   Input    beyond: first '', then the output, until that is NULL
 --   Output   as for "end_sessions"

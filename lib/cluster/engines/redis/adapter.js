@@ -222,7 +222,10 @@ class RedisAdapter {
     }
   }
 
-  /** @param {Seen} seen */
+  /**
+   * Replaces the session's connection; rejects if the session is dead.
+   * @param {Seen} seen
+   */
   async hello(seen) {
     const session = this.#session;
     const generation = this.#dropLinks();
@@ -250,7 +253,7 @@ class RedisAdapter {
     return this.#isCertain ? this.#sendStep(0, step, ops) : this.#stepUncertainly(step);
   }
 
-  /** @param {SentStep} step */
+  /** Sends a step, and turns `dead` into an error to retry. @param {SentStep} step */
   async #stepUncertainly(step) {
     try {
       const isOne = this.#prefixes.length === 1;
@@ -379,11 +382,15 @@ class RedisAdapter {
     return { alive: true, mine, stolen, nextExpiryIn, grantsIn, life, step: this.#lastDone };
   }
 
+  /** The session and the values that its calls need, for `extend`. */
   keeperTicket() {
     return { session: this.#session, needs: this.#needs };
   }
 
-  /** @param {{ session: string, needs: Needs }} ticket @param {Seen} seen */
+  /**
+   * Extends another adapter's session; returns false if a shard's epoch is not that of `seen`.
+   * @param {{ session: string, needs: Needs }} ticket @param {Seen} seen
+   */
   async extend({ session, needs }, seen) {
     const link = this.#links.current ?? (await this.#openForCalls());
     const replies = await this.#onEachShard(async (prefix, shard) => {
@@ -394,6 +401,7 @@ class RedisAdapter {
     return replies.every((reply) => reply === '1');
   }
 
+  /** Connects without a session and without messages, for `extend`. */
   async #openForCalls() {
     const generation = this.#dropLinks();
     const link = this.#makeLink(generation, false);
@@ -422,7 +430,10 @@ class RedisAdapter {
     if (token > this.#tokens[shard]) this.#tokens[shard] = token;
   }
 
-  /** @param {Seen} seen @param {number} shard */
+  /**
+   * The arguments that report what was seen of a shard: its epoch and its greatest token.
+   * @param {Seen} seen @param {number} shard
+   */
   #seenOf({ life, token }, shard) {
     // With several shards, the greatest token of all shards says nothing about a single shard.
     if (this.#prefixes.length === 1) this.#noteToken(token, 0);
@@ -554,6 +565,7 @@ class RedisAdapter {
   }
 
   /**
+   * Makes the new connection and its session current; throws if it is outdated.
    * @param {number} generation @param {Link} link
    * @param {{ session: string, numbers: string[], ttl: number, needs: Needs, runs: string[] }}
    *   state

@@ -294,7 +294,7 @@ class RedisLink {
     this.#subscriber = isShared ? this.#client : this.#duplicate(client);
   }
 
-  /** @param {Client} client */
+  /** Returns a client like the user's, whose end ends the link. @param {Client} client */
   #duplicate(client) {
     const made = this.#kind.duplicate(client, this.#dropped.signal);
     made.on('error', (/** @type {unknown} */ error) => {
@@ -339,7 +339,10 @@ class RedisLink {
     return this.#untilDown(() => this.#kind.call(this.#client, command, args, key));
   }
 
-  /** @template T @param {() => Promise<T>} work @returns {Promise<T>} */
+  /**
+   * Settles as the work does, but rejects as soon as the connection ends.
+   * @template T @param {() => Promise<T>} work @returns {Promise<T>}
+   */
   #untilDown(work) {
     return new Promise((resolve, reject) => {
       if (this.#isDown) {
@@ -380,6 +383,7 @@ class RedisLink {
     this.#fail();
   }
 
+  /** Ends the connections, rejects the calls under way, and calls `onDown`. */
   #fail() {
     if (this.#isDown) return;
     this.#isDown = true;

@@ -103,7 +103,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- Notifies a session that a thief took its lock, or that its request has passed (thief: '').
+-- Records that a thief took a session's lock, or that its request has passed (thief: ''), and
+-- notifies the session. The caller deletes the request.
 CREATE OR REPLACE FUNCTION web_locks.take_away(its_session bigint, reference bigint, thief text)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

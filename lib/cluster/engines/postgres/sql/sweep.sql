@@ -1,5 +1,5 @@
--- Reaps expired sessions. After a quarantine it also processes the caller's names. Like a step, it
--- does not check the epoch.
+-- Reaps expired sessions, and deletes expired marks. After a quarantine it also processes the
+-- caller's names. Like a step, it does not check the epoch.
 --
 --   Input    beyond: first '', then the output, until that is NULL
 --   Output   as for "end_sessions"

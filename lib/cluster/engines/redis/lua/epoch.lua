@@ -8,6 +8,7 @@ function F.epochs()
   known.epochs = known.epochs or call('HGET', M, 'lives') or ''
   return known.epochs
 end
+-- Adds an epoch to the known ones, which "F.begin_epoch" then writes.
 function F.add_epoch(text) known.epochs = string.sub(F.digest(text) .. F.epochs(), 1, 1700) end
 
 -- Begins a new epoch after the server may have lost grants (R5). Nothing is granted for "wait"

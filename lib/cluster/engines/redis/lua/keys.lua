@@ -16,6 +16,7 @@ function F.queue_key(key) return P .. ':q:' .. key end
 function F.name_key(key) return P .. ':n:' .. key end
 function F.rows_key(key) return P .. ':r:' .. key end
 
+-- Publishes a message on the session's channel at the end of this call.
 function F.add_message(session, what)
   messages = messages or {}
   messages[#messages + 1] = { P .. ':c:' .. session, what }

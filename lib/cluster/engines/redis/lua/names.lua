@@ -20,6 +20,7 @@ function F.write_single(it, op, row)
 end
 
 -- Reads a name's key: row, limit and name of a single lock; nil if free; QUEUED if it has a queue.
+-- Raises an error if another program wrote to the key.
 function F.read_name_key(key)
   local own = call('GET', F.name_key(key))
   if not own or own == QUEUED then return own end

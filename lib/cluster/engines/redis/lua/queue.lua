@@ -34,6 +34,7 @@ function F.remove(it, member, entry)
   return row
 end
 
+-- Like "F.remove", but leaves the session's list as it is.
 function F.remove_from_name(it, member, entry)
   if it.one then return F.remove_single(it, member) end
   -- If somebody deleted the name's key by hand, its queue and rows are left: this deletes them.
@@ -52,6 +53,7 @@ function F.remove_from_name(it, member, entry)
   return row
 end
 
+-- Frees a name whose single lock is the member's; returns the row, or nil if it is another's.
 function F.remove_single(it, member)
   local one = it.one
   if one.member ~= member then return nil end
@@ -88,6 +90,7 @@ function F.reap(it)
   return found
 end
 
+-- Returns the row of the first waiter, with its rank; nil if no request waits.
 function F.first_waiting(it)
   while it.held < it.count do
     local first = call('ZRANGE', F.queue_key(it.key), it.held, it.held, 'WITHSCORES')
@@ -125,6 +128,7 @@ function F.move_holders_ahead_of(it, rank)
   end
 end
 
+-- Adds a lock or a waiter to a name and to the caller's session.
 function F.insert(it, op, row, ticket)
   F.add_to_session(op)
   if it.count == 0 and row.token > 0 then

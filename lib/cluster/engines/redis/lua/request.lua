@@ -12,6 +12,7 @@ function F.request(op, waits)
   return F.enter(it, op, waits)
 end
 
+-- Grants, queues or refuses a request, according to the name's queue. Returns its code.
 function F.enter(it, op, waits)
   local row = F.new_row(op)
   -- A plain negation of 0 would be written as -0.
@@ -38,6 +39,7 @@ function F.remove_and_notify(it, member, entry, thief)
   F.add_message(session, 's ' .. ref .. ' ' .. thief)
 end
 
+-- Ends a request that passes, and notifies its session.
 function F.pass(it, row, mine)
   local limit = it.limit
   F.remove_and_notify(it, row.member, F.entry_of(row), '')

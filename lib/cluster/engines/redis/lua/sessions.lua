@@ -33,11 +33,13 @@ function F.is_alive(session)
   return expires and tonumber(expires) > now
 end
 
+-- Whether a session has keys, even if it has expired.
 function F.is_known(session)
   return call('ZSCORE', S, session) or call('EXISTS', F.info_key(session)) == 1
 end
 
 local has_expired
+-- Whether names may have requests of sessions that have expired or are missing.
 function F.are_some_expired()
   if has_expired == nil then
     has_expired = now < known.missed or call('ZCOUNT', S, '-inf', F.int(now)) > 0

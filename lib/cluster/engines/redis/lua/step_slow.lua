@@ -19,7 +19,7 @@ function F.parse_operations()
   return ops
 end
 
--- Returns the reply if the caller's session cannot act, otherwise nil.
+-- Returns the reply if the caller's session cannot act; otherwise reads the session into "my".
 function F.check_session()
   if not F.is_alive(me) then return { '-2' } end
   local it = call('HMGET', INFO, 'conn', 'ttl', 'step', 'kept')
