@@ -68,7 +68,10 @@ const wholeNumberReader = (least, most) => (text, option) => {
 
 const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** @param {string} text @param {string} option @returns {number} milliseconds */
+/**
+ * A number without a unit counts as seconds.
+ * @param {string} text @param {string} option @returns {number} milliseconds
+ */
 function readDuration(text, option) {
   const [, number, unit = 's'] = /^(\d+\.?\d*|\.\d+)(ms|[smhd])?$/.exec(text) ?? [];
   const milliseconds = Number(number) * UNITS[/** @type {keyof typeof UNITS} */ (unit)];
@@ -76,7 +79,10 @@ function readDuration(text, option) {
   throw usageError(`--${option} is '${text}'; expected a time, such as 90s, 30m, 1h or 7d.`);
 }
 
-/** @param {string} text @param {string} option */
+/**
+ * @param {string} text a duration, or `forever`
+ * @param {string} option @returns {number} milliseconds; Infinity for `forever`
+ */
 const readKeep = (text, option) =>
   text === 'forever' ? Number.POSITIVE_INFINITY : readDuration(text, option);
 
@@ -328,7 +334,7 @@ const EXCLUSIONS = [
   ['steal', 'priority'],
 ];
 
-/** @param {Values} values */
+/** Checks the options that `run`, `once` and `elect` share. @param {Values} values */
 function checkJob(values) {
   for (const [one, other] of EXCLUSIONS) {
     // A timeout of 0 means the same as --if-available.
@@ -435,8 +441,9 @@ function parseCommand(command, argv, env) {
 }
 
 /**
- * Takes the location of the locks from the environment if no option gives it. The options
- * `--directory` and `--all` mean the locks of this machine, whatever the environment says.
+ * Sets `at` from the environment if no option gives a location, or else throws if the directory
+ * from the environment is a relative path. The options `--directory` and `--all` mean the locks of
+ * this machine, whatever the environment says.
  * @param {Values} values @param {NodeJS.ProcessEnv} env
  */
 function readPlace(values, { WEB_LOCKS_AT: at, WEB_LOCKS_DIRECTORY: directory }) {
@@ -496,8 +503,8 @@ function parseOptions(argv, options) {
 }
 
 /**
- * parseArgs rejects a value that begins with - because it looks like an option. If the value would
- * be valid, the message says how to write it.
+ * parseArgs rejects a value that begins with - because it looks like an option. If such a value
+ * is found, this throws: the message says how to write it, or why it is not valid.
  * @param {string[]} argv @param {Record<string, Option>} options
  */
 function explainAmbiguity(argv, options) {

@@ -56,7 +56,10 @@ class OpenBucket {
     this.locks = bucket.locks;
   }
 
-  /** @param {number} [patience] milliseconds */
+  /**
+   * Closes the bucket if it is not ready in time.
+   * @param {number} [patience] milliseconds; unlimited by default
+   */
   async ready(patience) {
     try {
       const answer = await within(this.#bucket.ready, patience);
@@ -68,7 +71,7 @@ class OpenBucket {
     }
   }
 
-  /** @param {number} patience */
+  /** Closes the bucket, to learn why the server was not reached. @param {number} patience */
   async #timeoutFailure(patience) {
     const { ready } = this.#bucket;
     this.close();
@@ -252,7 +255,10 @@ function checkDirectory({ directory }) {
   throw new Failure(STATUS.unavailable, message);
 }
 
-/** @param {string} name @param {import('./arguments.js').Values} values */
+/**
+ * Throws if the name is too long for the host scope.
+ * @param {string} name @param {import('./arguments.js').Values} values
+ */
 function checkName(name, { at }) {
   if (at || name.length <= LONGEST_NAME) return;
   const have = `${name.length} characters (UTF-16 code units)`;

@@ -43,11 +43,11 @@ function entriesOf(directory) {
   }
 }
 
-/** @param {string} folder of a bucket */
+/** Always true on Windows, where sockets have no files. @param {string} folder of a bucket */
 const isOpen = (folder) =>
   process.platform === 'win32' || entriesOf(folder).some((name) => MEMBER.test(name));
 
-/** @param {string} directory @param {string} folder */
+/** Opens the bucket if its name is known. @param {string} directory @param {string} folder */
 function identifyBucket(directory, folder) {
   for (const id of [DEFAULT_BUCKET, readName(path.join(directory, folder, 'name'))]) {
     if (id === undefined) continue;
@@ -63,7 +63,7 @@ function identifyBucket(directory, folder) {
 
 /**
  * Neither follows a link nor waits for a pipe, which another user may have put there.
- * @param {string} file
+ * @param {string} file @returns {string | undefined} undefined if it cannot be read
  */
 function readName(file) {
   const { O_NOFOLLOW = 0, O_NONBLOCK = 0, O_RDONLY } = fs.constants;

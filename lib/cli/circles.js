@@ -151,7 +151,10 @@ class Graph {
     for (const lock of own) this.#passed.get(keyOf(lock))?.pop();
   }
 
-  /** @param {string} client closes the path to a circle */
+  /**
+   * Leaves out a circle without the wanted name.
+   * @param {string} client closes the path to a circle
+   */
   #recordCircle(client) {
     const way = this.#way;
     let start = way.length - 1;
@@ -163,7 +166,7 @@ class Graph {
   }
 }
 
-/** @param {Map<string, Entry[]>} map @param {string} key */
+/** Adds an empty list if there is none. @param {Map<string, Entry[]>} map @param {string} key */
 function listOf(map, key) {
   const list = map.get(key) ?? [];
   map.set(key, list);

@@ -81,7 +81,10 @@ class Command {
     };
   }
 
-  /** @param {unknown} error @param {string} [more] */
+  /**
+   * Sets `isLost` and prints the reason. A repeated call does nothing.
+   * @param {unknown} error @param {string} [more]
+   */
   reportLoss(error, more = '') {
     if (this.isLost) return;
     this.isLost = true;
@@ -89,7 +92,11 @@ class Command {
   }
 }
 
-/** @param {import('node:child_process').ChildProcess} child @param {string} program */
+/**
+ * Resolves to how the program ends, and reports a child that did not start.
+ * @param {import('node:child_process').ChildProcess} child @param {string} program
+ * @returns {Promise<Ending>}
+ */
 async function waitForEnd(child, program) {
   try {
     const [status, signal] = await once(child, 'exit');
@@ -101,7 +108,7 @@ async function waitForEnd(child, program) {
   }
 }
 
-/** @param {unknown} error @param {string} program */
+/** Returns how the program ends. @param {unknown} error @param {string} program */
 function reportNotStarted(error, program) {
   const { code } = /** @type {NodeJS.ErrnoException} */ (error);
   const isMissing = code === 'ENOENT' || program === '';

@@ -22,7 +22,7 @@ async function completion({ name = '' }) {
   return { status: STATUS.ok };
 }
 
-/** @param {string} text */
+/** Quotes a word for a shell. @param {string} text */
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** @returns {[name: string, command: Command, options: [string, Option][]][]} */
@@ -39,6 +39,7 @@ const takesShell = ({ usage }) => usage.includes('bash|zsh|fish');
 /** @param {Command} command */
 const takesFile = ({ takes }) => takes === 'the file';
 
+/** The spellings (`--output`, `-o`) of the options whose values a shell completes as `kind`. */
 const spellingsOf = (/** @type {[string, Option][]} */ options, /** @type {string} */ kind) =>
   options
     .filter(([, { value, completes }]) => value && (completes ?? 'text') === kind)
@@ -119,7 +120,7 @@ function zshOption(name, { short, value, help, completes }) {
   return `${quoted(`(-${short} --${name})`)}{${one},${long}}${quoted(text)}`;
 }
 
-/** @param {Command} command */
+/** The specifications of the arguments that are not options. @param {Command} command */
 function zshWords(command) {
   if (takesShell(command)) return [quoted(`1:shell:(${Object.keys(SHELLS).join(' ')})`)];
   if (takesFile(command)) return [quoted('1:file:_files')];

@@ -76,7 +76,10 @@ function open(url, settings) {
   }
 }
 
-/** Computes the path of a module, so that bundlers do not include it. @param {string} name */
+/**
+ * Loads a module of this package by a computed path, so that bundlers do not include it.
+ * @param {string} name @throws {Failure} if it is missing
+ */
 function requireEntry(name) {
   try {
     return require(path.join(__dirname, '..', `${name}.js`));

@@ -63,6 +63,7 @@ class EventClients {
     if (this.#clients.size > 0) this.#timer = setTimeout(() => this.#poll(), this.#period);
   }
 
+  /** Queries the state. If the query fails, the event says so. @returns {Promise<PageEvent>} */
   async #nextEvent() {
     try {
       const state = await this.#look();
@@ -77,7 +78,10 @@ class EventClients {
     }
   }
 
-  /** @param {PageEvent} event */
+  /**
+   * Sends SAME to a page that has this event already, and nothing to a page that does not read.
+   * @param {PageEvent} event
+   */
   #send({ id, text }) {
     /** @type {Buffer | undefined} */
     let event;

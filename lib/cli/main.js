@@ -39,13 +39,13 @@ async function runCommand(request) {
   return COMMAND_LOADERS[request.command]()(request);
 }
 
-/** @param {string} text */
+/** Resolves to the ending of a success. @param {string} text */
 async function printAnswer(text) {
   await print(text);
   return { status: STATUS.ok };
 }
 
-/** @param {unknown} error @param {string | undefined} command */
+/** Returns how the program ends. @param {unknown} error @param {string | undefined} command */
 function reportError(error, command) {
   if (error instanceof Failure) {
     say(error.message);
@@ -71,7 +71,7 @@ async function endProcess(ending) {
   else process.exit(ending.status);
 }
 
-/** @param {string[]} argv the arguments without the program */
+/** Ends the process in any case. @param {string[]} argv the arguments without the program */
 async function main(argv) {
   /** @type {ParsedCommand | undefined} */
   let request;

@@ -14,7 +14,7 @@ const FEW = 10;
 const lookAtOthersInUse = async (opened, name) =>
   (await opened.lookAtOtherBuckets(name)).filter(isInUse);
 
-/** @param {Look} look */
+/** A bucket whose state is unknown counts as in use. @param {Look} look */
 const isInUse = ({ state }) => !state || state.held.length + state.pending.length > 0;
 
 /** @param {OpenBucket['where']} where */

@@ -27,7 +27,10 @@ const keepProcessGroup = (endsWithUs) => loadAddon()?.keepProcessGroup(endsWithU
 /** On Windows, ends the command and all processes that it started. */
 const endProcessGroup = () => loadAddon()?.endProcessGroup();
 
-/** Must be called directly after the child was started. @param {number} child its process id */
+/**
+ * Makes `signalThatEndedChild` work. Must be called directly after the child was started.
+ * @param {number} child its process id
+ */
 const watchChild = (child) => loadAddon()?.watchChild(child);
 
 /**

@@ -81,7 +81,7 @@ async function lookAtAll(opened, name) {
   return { state, how, more: { directory, circles: circlesIn(state) } };
 }
 
-/** @param {import('./circles.js').State} state */
+/** Returns the circles for JSON; undefined for none. @param {import('./circles.js').State} state */
 function circlesIn(state) {
   const circles = circlesOf(state);
   if (circles.length === 0) return undefined;
@@ -98,7 +98,10 @@ const summaryOf = ({ bucket, failure, state }) =>
     ? { bucket, failure }
     : { bucket, held: state?.held.length, pending: state?.pending.length };
 
-/** @param {View} view @param {boolean | undefined} asJson @param {string} [before] */
+/**
+ * @param {View} view @param {boolean | undefined} asJson
+ * @param {string} [before] a text that is printed first
+ */
 function printView(view, asJson, before = '') {
   return printAll(partsOf(view, asJson, before));
 }

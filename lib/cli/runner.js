@@ -187,7 +187,10 @@ class Runner {
     this.#report = undefined;
   }
 
-  /** Resolves to undefined if there was no answer in time. @returns {Promise<any>} */
+  /**
+   * Resolves to undefined if there was no answer in time, or to `{ outage }` after an error.
+   * @returns {Promise<any>}
+   */
   async #look() {
     const asked = this.locks.query({ name: this.name, details: true });
     try {
@@ -212,7 +215,10 @@ class Runner {
     throw new Failure(STATUS.usage, `${around}, so this one would wait forever.`, hint);
   }
 
-  /** @param {unknown} error */
+  /**
+   * After a timeout, returns how the program ends. Throws any other error.
+   * @param {unknown} error
+   */
   #reportRefusal(error) {
     if (!(error instanceof LockTimeoutError)) throw toFailure(error);
     const seconds = this.values.timeout / 1000;
@@ -228,13 +234,14 @@ class Runner {
     );
   }
 
+  /** Resolves to how the program ends. */
   async #reportUnavailable() {
     const state = this.values.quiet ? undefined : await this.#look();
     const holders = describeHolders(state?.held, state?.grantsIn, state?.outage);
     return this.#reportConflict(`lock ${quoted(this.name)} is not available (${holders}).`);
   }
 
-  /** @param {string} message */
+  /** Returns how the program ends. @param {string} message */
   #reportConflict(message) {
     if (!this.values.quiet && !this.signals.hasFirstSignal) say(message);
     return { status: this.values['conflict-exit-code'] ?? STATUS.conflict };

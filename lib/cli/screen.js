@@ -50,6 +50,7 @@ class Screen {
     output.write(ENTER);
   }
 
+  /** Sets raw mode. Then a key that ends the program resolves `ended`. */
   #listen() {
     this.#input.setRawMode(true);
     this.#input.on('data', (keys) => {

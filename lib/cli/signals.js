@@ -106,6 +106,7 @@ class Signals {
     for (const signal of CAUGHT) process.on(signal, this.#handle);
   }
 
+  /** If no command is running, the second signal ends the process at once. */
   #handle = (/** @type {NodeJS.Signals} */ signal) => {
     if (this.#child) {
       if (ENDING.includes(signal)) this.#lastEnding = signal;
@@ -119,6 +120,7 @@ class Signals {
     }
   };
 
+  /** Whether a signal arrived while no command was running. */
   get hasFirstSignal() {
     return this.#first !== undefined;
   }

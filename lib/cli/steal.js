@@ -67,7 +67,10 @@ async function stealLock(bucket, name, { yes, label = 'web-locks steal' }) {
 
 const OTHERS = 'Other buckets with locks or requests of this name (--bucket NAME chooses one):';
 
-/** @param {InstanceType<typeof OpenBucket>} bucket @param {string} name */
+/**
+ * Lists the other buckets in which the name is in use, too.
+ * @param {InstanceType<typeof OpenBucket>} bucket @param {string} name
+ */
 async function reportNobody(bucket, name) {
   say(`nobody holds lock ${quoted(name)} ${describePlace(bucket.where)}.`);
   const lines = listOthers(await lookAtOthersInUse(bucket, name), OTHERS);
@@ -79,7 +82,7 @@ function* stolenLines({ held }) {
   for (const holder of held) yield `stolen from ${describeHolder(holder)}\n`;
 }
 
-/** @param {DetailedSnapshot} state */
+/** Returns a text that changes with the holders. @param {DetailedSnapshot} state */
 function fingerprint({ held }) {
   const hash = createHash('sha256');
   const holders = held.map(({ clientId, token }) => `${clientId} ${token}\n`).sort();

@@ -99,7 +99,10 @@ function padded(text, width, isNumber) {
   return isNumber ? space + text : text + space;
 }
 
-/** @param {Column[]} shape @param {number[]} widths @param {number} columns of the terminal */
+/**
+ * Reduces `widths` until they fit, or until no elastic column is wider than LEAST.
+ * @param {Column[]} shape @param {number[]} widths @param {number} columns of the terminal
+ */
 function narrowColumns(shape, widths, columns) {
   const total = () => widths.reduce((sum, width) => sum + width + GAP.length, -GAP.length);
   while (total() > columns) {

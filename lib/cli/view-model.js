@@ -37,7 +37,7 @@ function brief(text) {
 }
 
 /** @param {string} name */
-const groupOf = (name) => ({
+const emptyGroup = (name) => ({
   ...(name.length > LONGEST && {
     // The encoding is UTF-16, because UTF-8 would make all lone surrogates equal.
     id: createHash('sha256').update(name, 'utf16le').digest('base64'),
@@ -70,11 +70,11 @@ function rowOf(entry, isHeld) {
 function groupsOf(state) {
   /** @type {Map<string, Group>} */
   const groups = new Map();
-  const rest = { ...groupOf(''), id: '', names: 0 };
+  const rest = { ...emptyGroup(''), id: '', names: 0 };
   /** The name of the previous row that is left out. @type {string | undefined} */
   let before;
   rowsOf(state).forEach(({ entry, isHeld }, i) => {
-    if (i < MOST && !groups.has(entry.name)) groups.set(entry.name, groupOf(entry.name));
+    if (i < MOST && !groups.has(entry.name)) groups.set(entry.name, emptyGroup(entry.name));
     const group = groups.get(entry.name) ?? rest;
     group[isHeld ? 'held' : 'pending']++;
     if (group === rest) {
@@ -94,7 +94,7 @@ function groupsOf(state) {
   return all;
 }
 
-/** @param {DetailedSnapshot} state */
+/** The notes describe the circles. @param {DetailedSnapshot} state */
 const notesOf = (state) => describeCircles(state).map((line) => line.slice(0, LONGEST));
 
 module.exports = { groupsOf, notesOf };

@@ -24,6 +24,7 @@ let status = '';
 /** The time at which the page last stopped being live: until it is live again, ages do not grow. */
 let stopped = 0;
 
+/** The time for which ages are shown. It stands still while the page is not live. */
 const now = () => (status === 'live' ? performance.now() : stopped);
 
 /** Groups that compare as equal keep the order in which they arrive, which is by name. */
@@ -72,6 +73,7 @@ function draw() {
   element('none').textContent = all.length > 0 || receivedAt === 0 ? '' : nothing;
 }
 
+/** Stores the state, and shows its notes. `draw` shows the rest. */
 function receiveState(state) {
   receivedAt = performance.now();
   groups = state.groups;

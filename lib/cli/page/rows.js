@@ -43,6 +43,7 @@ function cellOf(tag, role, className) {
   return cell;
 }
 
+/** A click on a button that shows more calls `onMore`. */
 function makeHead(onMore) {
   redraw = onMore;
   const cells = [{ head: 'Lock' }, ...COLUMNS].map(({ head, className = '' }) => {
@@ -58,7 +59,10 @@ function makeHead(onMore) {
   });
 }
 
-/** Writes only a changed text, so that a selection survives. */
+/**
+ * Writes only a changed text, so that a selection survives. If the text is long, it is truncated,
+ * and the title has all of it.
+ */
 function setText(node, text) {
   const short = brief(text);
   if (node.textContent !== short) node.textContent = short;
@@ -105,6 +109,7 @@ function makeRow() {
   return { row, cells, state };
 }
 
+/** Leaves out the age, which `drawTimes` writes. */
 function fillRow({ row, cells, state }, entry) {
   row.className = entry.isHeld ? 'held' : 'waits';
   setText(state, entry.isHeld ? 'held' : `waits, #${whole(entry.place)}`);
@@ -126,7 +131,10 @@ function summary({ held, pending, limit, units }) {
   return parts.join(', ');
 }
 
-/** @param {object} group @param {object[]} entries the rows that match the search */
+/**
+ * Returns the elements of the group, which `drawAll` puts into the table.
+ * @param {object} group @param {object[]} entries the rows that match the search
+ */
 function draw(group, entries) {
   const id = idOf(group);
   const view = shown.get(id) ?? makeGroup(id);
@@ -170,7 +178,7 @@ function drawAll(groups) {
   element('more').textContent = `Show ${whole(Math.min(rest, NAMES))} more names`;
 }
 
-/** @param {Set<string>} ids of the present names */
+/** Forgets how many rows a missing name shows. @param {Set<string>} ids of the present names */
 function forgetMissing(ids) {
   for (const id of wanted.keys()) if (!ids.has(id)) wanted.delete(id);
 }

@@ -37,6 +37,7 @@ class Stream {
     this.#reconnect();
   }
 
+  /** Connects again only if the page is visible and not paused. */
   #reconnect() {
     this.#disconnect();
     if (this.#isPaused) this.#onStatus('paused');
@@ -76,6 +77,7 @@ class Stream {
     });
   }
 
+  /** Reports that the page is live, unless the last query failed. */
   #handleEvent() {
     this.#restartSilenceTimer();
     if (!this.#hasFailed) this.#onStatus('live');
