@@ -137,6 +137,7 @@ class Profile {
     while (this.#endedBytes > ENDED * this.#size && this.#ended.length > 1) this.#dropOldest();
   }
 
+  /** Drops the record of the thread that ended first, and counts its requests as dropped. */
   #dropOldest() {
     const [{ words }] = this.#ended.splice(0, 1);
     this.#endedBytes -= words.byteLength;
@@ -189,6 +190,7 @@ class Profile {
     return this.#summary;
   }
 
+  /** Returns undefined if no message has arrived. */
   #receiveMessage() {
     return receiveMessageOnPort(/** @type {any} */ (this.#channel));
   }

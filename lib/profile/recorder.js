@@ -74,7 +74,10 @@ class Recorder {
     recordSites(false);
   }
 
-  /** @param {number} kind @param {number[]} numbers @param {string} [text] */
+  /**
+   * Stops this recorder instead if the ring is stopped.
+   * @param {number} kind @param {number[]} numbers @param {string} [text]
+   */
   #write(kind, numbers, text) {
     if (this.#ring.stopped) this.stop();
     else this.#ring.write(kind, numbers, text);
@@ -139,7 +142,10 @@ class Recorder {
 const halvesOf = (token) =>
   token === undefined ? [0, 0] : [Number(token >> 32n), Number(token & 0xffff_ffffn)];
 
-/** @param {any} error any value that a callback threw @returns {string} one line */
+/**
+ * @param {any} error any value that a callback threw
+ * @returns {string} one line; '' unless it is an error or a string
+ */
 function describe(error) {
   try {
     const text = error instanceof Error ? `${error.name}: ${error.message}` : error;

@@ -109,6 +109,7 @@ function setBlockers(requests) {
   let holders = [];
   /** The request that released last. @type {Recorded | undefined} */
   let last;
+  /** If the holder has released by this time, it may become `last`. */
   const holds = (/** @type {Recorded} */ holder, /** @type {number} */ time) => {
     if (holder.ended > time) return true;
     if (!last || holder.ended >= last.ended) last = holder;

@@ -60,7 +60,10 @@ class Ring {
     Atomics.store(this.header, HEAD, at + length);
   }
 
-  /** @param {number} length @returns {number} the index of `length` + 1 free words */
+  /**
+   * Drops the oldest entries until there is room.
+   * @param {number} length @returns {number} the index of `length` + 1 free words
+   */
   #claim(length) {
     const { header, words } = this;
     const head = header[HEAD];
@@ -74,7 +77,7 @@ class Ring {
     return 0;
   }
 
-  /** Drops the oldest entry. */
+  /** Drops the oldest entry, and counts its request if it is a START. */
   #drop() {
     const { header, words } = this;
     const tail = header[TAIL];

@@ -43,7 +43,7 @@ function writeTrace(file, requests, about, zero) {
 function* eventsOf(requests, zero) {
   const ts = (/** @type {number} */ time) => Math.max(0, Math.round((time - zero) * 1e6)) / 1e3;
   const tracks = new Tracks();
-  const since = (/** @type {number} */ from, /** @type {number} */ to) => ({
+  const timing = (/** @type {number} */ from, /** @type {number} */ to) => ({
     ts: ts(from),
     dur: Math.max(0, Math.round((ts(to) - ts(from)) * 1e3)) / 1e3,
   });
@@ -59,7 +59,7 @@ function* eventsOf(requests, zero) {
       cat: 'hold',
       name: holderOf(request),
       ...track,
-      ...since(granted, ended),
+      ...timing(granted, ended),
       args,
     };
   }
@@ -75,11 +75,11 @@ function* eventsOf(requests, zero) {
       cat: 'request',
       name: titleOf(request),
       ...track,
-      ...since(asked, ended),
+      ...timing(asked, ended),
       args,
     };
     if (!contended) continue;
-    yield { ph: 'X', cat: 'wait', name: 'waiting', ...track, ...since(asked, got) };
+    yield { ph: 'X', cat: 'wait', name: 'waiting', ...track, ...timing(asked, got) };
     for (const blocker of request.blockers) {
       const from = holds.get(blocker);
       const at = ts(Math.max(asked, blocker.granted));
@@ -122,7 +122,7 @@ const argsOf = (request, got) => ({
   })),
 });
 
-/** @param {number} milliseconds */
+/** Rounds to nanoseconds. A negative time becomes 0. @param {number} milliseconds */
 const rounded = (milliseconds) => Math.round(Math.max(milliseconds, 0) * 1e6) / 1e6;
 
 /** @param {Recorded} request */

@@ -8,7 +8,7 @@ const {
   fillTable,
   make,
   makeHead,
-  outcomesShown,
+  makeOutcomeList,
   whole,
   timeFormatter,
 } = require('./show.js');
@@ -55,7 +55,7 @@ function sortBy(key) {
   draw();
 }
 
-function makeLockTable(onLockChosen) {
+function makeLocksHead(onLockChosen) {
   onChoose = onLockChosen;
   const [groups, titles] = document.querySelectorAll('#names thead tr');
   for (const { key, title, group, write } of COLUMNS) {
@@ -131,7 +131,7 @@ function rowOfLock(summary, writers) {
       row.append(cell);
     } else if (key === 'troubles') {
       const cell = make('td');
-      cell.append(outcomesShown(summary.outcomes));
+      cell.append(makeOutcomeList(summary.outcomes));
       row.append(cell);
     } else if (isNumber(summary[key])) {
       row.append(make('td', writers[i](summary[key]), 'number'));
@@ -195,7 +195,7 @@ function showProcesses() {
 
 module.exports = {
   makeBlockersHead,
-  makeLockTable,
+  makeLocksHead,
   markLock,
   showBlockers,
   showLocks,

@@ -11,7 +11,7 @@ const {
   showNext,
   showDetails,
 } = require('./requests.js');
-const { brief, element, make, ms, plural, signOf, whole } = require('./show.js');
+const { brief, element, make, makeSign, ms, plural, whole } = require('./show.js');
 const timeline = require('./timeline.js');
 
 const { box, canvas, layOut, resetView, pan, redraw, requestAt, timeAt, zoom } = timeline;
@@ -100,7 +100,7 @@ function makeFilter() {
     button.type = 'button';
     button.ariaPressed = 'false';
     button.dataset.outcome = outcome;
-    button.append(signOf(outcome), ` ${whole(n)} ${outcome}`);
+    button.append(makeSign(outcome), ` ${whole(n)} ${outcome}`);
     button.addEventListener('click', () => {
       const { outcomes } = filter;
       if (!outcomes.delete(outcome)) outcomes.add(outcome);
@@ -168,7 +168,7 @@ function main() {
     element('content').replaceChildren(make('p', 'No requests were recorded.'));
     return;
   }
-  locks.makeLockTable(showLock);
+  locks.makeLocksHead(showLock);
   makeRequestsHead();
   locks.makeBlockersHead();
   makeFilter();

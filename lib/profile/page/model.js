@@ -23,7 +23,7 @@ const OUTCOMES = [
 const PLAIN = new Set(['granted', 'held']);
 
 const outcomeOf = (i) => data.outcomes[data.outcome[i]];
-const shapeOf = (outcome) => outcome.replaceAll(' ', '-');
+const cssNameOf = (outcome) => outcome.replaceAll(' ', '-');
 
 const textOf = (number) => (number < 0 ? undefined : data.texts[number]);
 const labelOf = (i) => textOf(data.label[i]);
@@ -51,11 +51,12 @@ const shownLabel = (i) => (labelOf(i) === '' ? '""' : labelOf(i));
 const describeRequester = (i) =>
   [shownLabel(i), siteOf(i)].filter(Boolean).join(', ') || threadOf(i);
 
-const grantedAt = (i) => data.asked[i] + data.waited[i];
-const endOf = (i) => grantedAt(i) + data.held[i];
+const waitEndOf = (i) => data.asked[i] + data.waited[i];
+const endOf = (i) => waitEndOf(i) + data.held[i];
 
 /** Returns the least value that the given fraction of the sorted numbers does not exceed. */
 const percentile = (sorted, part) => sorted[Math.max(Math.ceil(sorted.length * part) - 1, 0)] ?? 0;
+/** Sorts in place. */
 const sorted = (numbers) => numbers.sort((a, b) => a - b);
 
 /** The search text, and the selected outcomes; an empty set selects all. */
@@ -73,6 +74,7 @@ function isChosen(i) {
 const requestsOf = data.names.map(() => []);
 for (let i = 0; i < count; i++) requestsOf[data.name[i]].push(i);
 
+/** Summarizes each lock that has requests which the filter selects. */
 function summarize() {
   const locks = requestsOf.map((all, lock) => ({ lock, requests: all.filter(isChosen) }));
   return locks.filter(({ requests }) => requests.length > 0).map(summaryOf);
@@ -153,21 +155,21 @@ module.exports = {
   PLAIN,
   boundsOf,
   count,
+  cssNameOf,
   data,
   endOf,
   errorOf,
   filter,
-  grantedAt,
   labelOf,
   outcomeOf,
   outcomesOf,
   processName,
   severalProcesses,
-  shapeOf,
   shownLabel,
   siteOf,
   summarize,
   threadOf,
+  waitEndOf,
   waitingBetween,
   describeRequester,
 };

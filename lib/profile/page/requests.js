@@ -9,8 +9,8 @@ const {
   fillTable,
   make,
   makeHead,
+  makeSign,
   ms,
-  signOf,
   timeFormatter,
 } = require('./show.js');
 const timeline = require('./timeline.js');
@@ -56,7 +56,7 @@ function draw() {
     row.dataset.request = i;
     if (i === shown.current) row.ariaCurrent = 'true';
     const outcome = make('td', '', 'whole');
-    outcome.append(signOf(outcomeOf(i)), ` ${outcomeOf(i)}`);
+    outcome.append(makeSign(outcomeOf(i)), ` ${outcomeOf(i)}`);
     const time = make('td', '', 'number');
     const button = make('button', times(data.asked[i]));
     button.type = 'button';

@@ -3,7 +3,7 @@
 /** Formats numbers and outcomes, and makes parts of tables. */
 
 const { brief, element, make, plural, whole } = require('../../page/elements.js');
-const { shapeOf } = require('./model.js');
+const { cssNameOf } = require('./model.js');
 
 /** The number of rows that are shown at first; each click adds ten times this number. */
 const ROWS = 200;
@@ -47,21 +47,21 @@ const SHAPES = {
   granted: '0 55, 20 35, 40 60, 85 10, 100 30, 40 95',
 };
 
-function signOf(outcome) {
+function makeSign(outcome) {
   const sign = make('i', '', 'sign');
   const points = SHAPES[outcome].replace(/\d+/g, '$&%');
   sign.style.clipPath = `polygon(${points})`;
-  sign.style.background = `var(--${shapeOf(outcome)})`;
+  sign.style.background = `var(--${cssNameOf(outcome)})`;
   sign.ariaHidden = 'true';
   return sign;
 }
 
-function outcomesShown(outcomes) {
+function makeOutcomeList(outcomes) {
   const list = make('span', '', outcomes.length > 3 ? 'outcomes many' : 'outcomes');
   for (const [outcome, n] of outcomes) {
     const entry = make('span', '', 'outcome');
     entry.title = `${plural(n, 'request')}: ${outcome}`;
-    entry.append(signOf(outcome), make('span', whole(n)), make('span', ` ${outcome}`, 'unseen'));
+    entry.append(makeSign(outcome), make('span', whole(n)), make('span', ` ${outcome}`, 'unseen'));
     list.append(entry);
   }
   return list;
@@ -91,10 +91,10 @@ module.exports = {
   fillTable,
   make,
   makeHead,
+  makeOutcomeList,
+  makeSign,
   ms,
-  outcomesShown,
   plural,
-  signOf,
   whole,
   timeFormatter,
 };

@@ -8,7 +8,7 @@
 const model = require('./model.js');
 const { SHAPES, element, whole } = require('./show.js');
 
-const { PLAIN, boundsOf, data, endOf, grantedAt, outcomeOf, shapeOf, shownLabel, siteOf } = model;
+const { PLAIN, boundsOf, cssNameOf, data, endOf, outcomeOf, shownLabel, siteOf, waitEndOf } = model;
 
 const canvas = element('timeline');
 const box = element('rows');
@@ -78,10 +78,10 @@ function assignRows(list, from, to, more) {
 function layOut(requests) {
   const asked = (i) => data.asked[i];
   const granted = requests.filter((i) => data.held[i] > 0);
-  granted.sort((a, b) => grantedAt(a) - grantedAt(b));
+  granted.sort((a, b) => waitEndOf(a) - waitEndOf(b));
   const others = requests.filter((i) => data.contended[i] || !(data.held[i] > 0));
-  const holds = assignRows(granted, grantedAt, endOf, { held: true });
-  const waits = assignRows(others, asked, grantedAt, { held: false });
+  const holds = assignRows(granted, waitEndOf, endOf, { held: true });
+  const waits = assignRows(others, asked, waitEndOf, { held: false });
   for (const bar of waits.bars) bar.row += holds.rows;
   bars = [...holds.bars, ...waits.bars].sort((a, b) => a.from - b.from);
   barsOf = new Map();
@@ -94,7 +94,7 @@ function layOut(requests) {
 function layOutQueue(waited) {
   const changes = waited.flatMap((i) => [
     { time: data.asked[i], by: 1 },
-    { time: grantedAt(i), by: -1 },
+    { time: waitEndOf(i), by: -1 },
   ]);
   changes.sort((a, b) => a.time - b.time || b.by - a.by);
   let length = 0;
@@ -232,7 +232,7 @@ function drawEnd({ i, held }, right, top, color) {
   const left = Math.max(right - size, 0);
   context.fillStyle = color('ground');
   context.fillRect(left - 1, top - 1, size + 2, ROW - 1);
-  context.fillStyle = color(shapeOf(outcome));
+  context.fillStyle = color(cssNameOf(outcome));
   context.beginPath();
   for (const point of SHAPES[outcome].split(', ')) {
     const [x, y] = point.split(' ').map((part) => part / 100);
@@ -251,6 +251,7 @@ function drawCurrent(color) {
   context.lineWidth = 1;
 }
 
+/** Keeps the view inside the whole time. */
 function setView(from, to) {
   const width = Math.min(Math.max(to - from, 10), end - begin);
   const start = Math.min(Math.max(from, begin), end - width);
@@ -258,7 +259,7 @@ function setView(from, to) {
   redraw();
 }
 
-/** @param around the time that keeps its place on the screen */
+/** A factor below 1 zooms in. @param around the time that keeps its place on the screen */
 function zoom(factor, around = (view.from + view.to) / 2) {
   setView(around - (around - view.from) * factor, around + (view.to - around) * factor);
 }
