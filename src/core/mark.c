@@ -15,7 +15,7 @@ struct wlk_entry *wlk_mark_new(uint32_t length)
   return &mark->entry;
 }
 
-static struct wlk_mark *mark_of(const struct wlk_resource *resource)
+static struct wlk_mark *find_mark(const struct wlk_resource *resource)
 {
   struct wlk_entry *entry = wlk_table_find(&resource->part->marks, &resource->entry);
   return entry ? WLK_ITEM(entry, struct wlk_mark, entry) : NULL;
@@ -68,7 +68,7 @@ enum wlk_status wlk_mark_find_or_add(
 {
   const struct wlk_resource *resource = lock->resource;
   uint64_t now = wlk_port_now(true);
-  struct wlk_mark *mark = mark_of(resource);
+  struct wlk_mark *mark = find_mark(resource);
   if (!mark) {
     struct wlk_entry *fresh = *unused;
     if (!fresh) return WLK_NO_MEMORY;
@@ -83,7 +83,7 @@ enum wlk_status wlk_mark_find_or_add(
 
 bool wlk_mark_set(const struct wlk_request *lock, uint64_t keep)
 {
-  struct wlk_mark *mark = mark_of(lock->resource);
+  struct wlk_mark *mark = find_mark(lock->resource);
   if (!mark || mark->token != lock->token) return false;
   uint64_t now = wlk_port_now(true);
   /* `now` is rounded down, so without the 1 the mark could end too early. */

@@ -28,7 +28,7 @@ static bool is_member_alive(void *data, uint32_t member)
 /* All values but GOOD say why a segment cannot be joined. */
 enum verdict { GOOD, FORMATLESS, FOREIGN_LAYOUT, POISONED, RETIRED, UNMAPPED };
 
-static enum wlh_status cannot_map(
+static enum wlh_status fail_to_map(
     const struct wlh_bucket *bucket, int error, struct wlh_failure *failure)
 {
   return wlh_fail(
@@ -50,7 +50,7 @@ static enum verdict judge_segment(
 {
   int error;
   uint64_t size = wlh_port_extend_map(&bucket->port, &error);
-  if (error != 0) (void)cannot_map(bucket, error, failure);
+  if (error != 0) (void)fail_to_map(bucket, error, failure);
   if (size < wlh_segment_bytes(WLH_CELLS_LEAST)) return error != 0 ? UNMAPPED : FORMATLESS;
   struct wlh_header *header = header_of(bucket);
   if (atomic_load(&header->magic) != WLH_MAGIC || !is_of_this_boot(bucket, boot)) return FORMATLESS;
@@ -185,7 +185,7 @@ static enum wlh_status format_segment(
     return wlh_fail(failure, WLH_UNSUPPORTED, "the system returned no random bytes");
   }
   if (wlh_port_extend_map(&bucket->port, &error) < wlh_segment_bytes(CELLS_AT_FIRST)) {
-    if (error != 0) return cannot_map(bucket, error, failure);
+    if (error != 0) return fail_to_map(bucket, error, failure);
     return wlh_fail(
         failure, WLH_LOST, WLH_PORT_FILE " was truncated while this process was opening it",
         bucket->port.path);
@@ -308,7 +308,7 @@ static enum wlh_status map_file(struct wlh_bucket *bucket, struct wlh_failure *f
         WLH_PORT_FILE ": too many buckets are open in this process. Close unused ones.",
         bucket->port.path);
   }
-  if (error != 0) return cannot_map(bucket, error, failure);
+  if (error != 0) return fail_to_map(bucket, error, failure);
   bucket->by_cell = wlh_port_alloc_zeros(BY_CELL_BYTES);
   if (!bucket->by_cell) return wlh_fail(failure, WLH_NO_MEMORY, "out of memory");
   struct wlh_port_alarm alarm;

@@ -22,7 +22,7 @@ static FARPROC find_function(const WCHAR *library, const char *name)
 
 /* The libraries are loaded here, because most programs do not need them. Environment variables are
  * not used, because two processes with different variables would get two directories. */
-static bool local_data(char *path, int size)
+static bool find_local_data(char *path, int size)
 {
   static const GUID id = {
       0xF1B32785, 0x6FBA, 0x4FCF, {0x9D, 0x55, 0x7B, 0x8E, 0x7F, 0x15, 0x70, 0x91}};
@@ -49,7 +49,7 @@ enum wlh_status wlh_port_choose_directory(
   char parent[WLH_PATH_SIZE];
   int length;
   *standard = !directory;
-  if (*standard && !local_data(parent, sizeof parent)) {
+  if (*standard && !find_local_data(parent, sizeof parent)) {
     return wlh_fail(
         failure, WLH_UNSUPPORTED,
         "cannot find this user's local application data folder: set a directory " WLH_GIVEN ".");
