@@ -73,6 +73,7 @@ napi_value start(napi_env env, napi_callback_info info)
              : nullptr;
 }
 
+/* A second call for the same handle does nothing. */
 void close_manager(ManagerHandle *handle)
 {
   wlk_manager *manager = handle->manager;
@@ -122,6 +123,8 @@ napi_value call_close_manager(napi_env env, napi_callback_info info)
   return answer(env, WLK_OK);
 }
 
+/* drain(woken: boolean): status
+ * Takes the events of the core and of the host scope into the exchange, as many as fit. */
 napi_value drain(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -145,6 +148,7 @@ napi_value continuous_now(napi_env env, napi_callback_info)
              : nullptr;
 }
 
+/* keepProcessGroup(endsWithUs: boolean): undefined; see process_group.h */
 napi_value call_keep_process_group(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -155,12 +159,14 @@ napi_value call_keep_process_group(napi_env env, napi_callback_info info)
   return nullptr;
 }
 
+/* endProcessGroup(): undefined; see process_group.h */
 napi_value call_end_process_group(napi_env, napi_callback_info)
 {
   end_process_group();
   return nullptr;
 }
 
+/* watchChild(child: number): undefined; see process_group.h */
 napi_value call_watch_child(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -176,7 +182,7 @@ napi_value call_signal_of_child(napi_env env, napi_callback_info)
 }
 
 #if defined(WLK_CHECKS)
-/* liveBlocks(): number, without the memory that this thread keeps for its next requests. */
+/* liveBlocks(): number. First frees the memory that this thread keeps for its next requests. */
 napi_value live_blocks(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);

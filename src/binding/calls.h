@@ -32,6 +32,7 @@ template <size_t Count> struct Call {
     environment = read ? static_cast<Environment *>(data) : nullptr;
   }
 
+  /* Returns whether the environment has an agent. */
   bool is_open() const { return environment && environment->agent; }
 
   /* Sets `*manager` to the manager of the first argument, or to null after closeManager. Returns
@@ -55,6 +56,7 @@ template <size_t Count> struct Call {
   }
 };
 
+/* Returns the status as a JavaScript number, or null with an exception pending. */
 napi_value answer(napi_env env, int32_t status);
 
 /* Leaves the status of a call in the exchange. Returns null: undefined for JavaScript. */
@@ -73,6 +75,7 @@ inline bool ensure_open(Environment *environment)
 /* For calls without arguments; cheaper than making a Call. */
 Environment *environment_of(napi_env env);
 
+/* Converts the snapshot as snapshot_value does, and frees it. */
 napi_value answer_snapshot(napi_env env, wlk_snapshot *snapshot);
 
 /* requests.cc */

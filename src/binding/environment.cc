@@ -33,7 +33,8 @@ static void wake_from_any_thread(void *data)
   environment_wake(static_cast<Environment *>(data));
 }
 
-/* Pending requests, and events that wait for an empty stack, keep the event loop alive. */
+/* Pending requests, and events that wait for an empty stack, keep the event loop alive. `more` says
+ * whether one comes or goes. */
 static void keep_alive(Environment *environment, bool more)
 {
   napi_env env = environment->env;
@@ -46,6 +47,7 @@ static void keep_alive(Environment *environment, bool more)
         "napi_unref_threadsafe_function");
 }
 
+/* The event loop stays alive while `waking` is true. */
 static void set_waking(Environment *environment, bool waking)
 {
   if (environment->waking == waking) return;
@@ -72,6 +74,7 @@ static void wake_up(napi_env env, napi_value drain, void *context, void *)
   (void)succeeded(env, napi_call_function(env, undefined, drain, 0, nullptr, nullptr), "waking up");
 }
 
+/* The event loop stays alive while a slot is pending. */
 static inline void set_pending(Environment *environment, Slot *slot, bool pending)
 {
   if (slot->pending == pending) return;
@@ -79,6 +82,7 @@ static inline void set_pending(Environment *environment, Slot *slot, bool pendin
   keep_alive(environment, pending);
 }
 
+/* Terminates the agents. The environment itself is freed later, by environment_free. */
 static void on_cleanup(void *data)
 {
   Environment *environment = static_cast<Environment *>(data);
@@ -119,6 +123,7 @@ static bool make_resource(Environment *environment, napi_value *resource)
              "napi_set_named_property");
 }
 
+/* Creates the function `wake`, which does not keep the event loop alive by itself. */
 static bool create_wake(Environment *environment, napi_value drain)
 {
   napi_env env = environment->env;
@@ -136,6 +141,7 @@ static bool create_wake(Environment *environment, napi_value drain)
       "napi_unref_threadsafe_function");
 }
 
+/* Keeps the buffer alive and uses it as the exchange. Throws if no event fits into it. */
 static bool keep_buffer(Environment *environment, napi_value buffer)
 {
   napi_env env = environment->env;
@@ -298,6 +304,7 @@ static inline void publish_answer(const Environment *environment)
 /* All other bits of `news` mean that the request ended or the job is complete. */
 static const uint32_t kNewsOfTheLiving = WLK_NEWS_GRANTED | NEWS_OF_HOST;
 
+/* This is environment_note, inlined for the calls of this file. */
 static inline void note(Environment *environment, wlk_event *event, SlotKind scope)
 {
   if (scope != SLOT_CORE) event->news |= NEWS_OF_HOST;

@@ -90,7 +90,8 @@ wlk_status environment_start(
     Environment *environment, const char *client_prefix, const wlk_thread *thread,
     napi_value wake_up, napi_value buffer);
 
-/* Reserves the slot of a tag. Returns false if out of memory, or if the tag is in use. */
+/* Makes room for the slot of a tag, and changes nothing else. Returns false if out of memory, or if
+ * the tag is in use. */
 bool environment_reserve(Environment *environment, uint32_t tag);
 
 /* Fills the slot of a reserved tag. While the slot is pending, the event loop stays alive. */
@@ -105,9 +106,10 @@ HostRequest *environment_find_host(const Environment *environment, uint32_t tag)
 /* Returns the agent of a job that is not complete yet. */
 HostClient *environment_find_job(const Environment *environment, uint32_t tag);
 
+/* The tag must be in use. The event loop stays alive while its slot is pending. */
 void environment_set_pending(Environment *environment, uint32_t tag, bool pending);
 
-/* Empties the slot, if the tag is in use. */
+/* Empties the slot, if the tag is in use. With the last one, the array is freed if it has grown. */
 void environment_forget(Environment *environment, uint32_t tag);
 
 /* Returns where a call of the core or of the host scope puts its events. Its capacity is 0 until

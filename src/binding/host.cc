@@ -30,6 +30,7 @@ static void wake_host(void *data)
   environment_wake(host->environment);
 }
 
+/* Terminates the agent and closes its bucket, once. The HostAgent is not freed. */
 static void end_host(HostAgent *host)
 {
   if (!host->agent) return;
@@ -42,6 +43,7 @@ static void end_host(HostAgent *host)
   host->bucket = nullptr;
 }
 
+/* The last handle of a HostAgent ends and frees it. A second call does nothing. */
 static void close_handle(HostHandle *handle)
 {
   HostAgent *host = handle->host;
@@ -91,6 +93,7 @@ static HostAgent *find_host(const Environment *environment, const wlh_bucket *bu
   return host;
 }
 
+/* Handles of the same bucket share one HostAgent. */
 static wlh_status open_host(
     Environment *environment, const char *directory, const CodeUnits &name, const char *version,
     const wlk_thread *thread, HostHandle **made)

@@ -56,6 +56,7 @@ napi_value call_host_wait(napi_env env, napi_callback_info info)
   return answer(env, status);
 }
 
+/* If `keep` is 0, marks nothing. */
 template <typename AnyCall>
 static napi_value release_host_lock(napi_env env, const AnyCall &call, uint64_t keep)
 {

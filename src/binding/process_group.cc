@@ -106,13 +106,15 @@ static std::atomic<pid_t> watched; /* the child of watch_child; 0 if there is no
 static std::atomic<int> ended_by;  /* the signal that ended that child; 0 if none did */
 static struct sigaction reaper;    /* the event loop's action, which wakes the loop */
 
-/* Runs in a signal handler, so it may make only async-signal-safe calls. */
+/* Notes the signal if one has ended the watched child. Runs in a signal handler, so it may make
+ * only async-signal-safe calls. */
 static void note_end(const siginfo_t *info)
 {
   bool by_signal = info->si_code == CLD_KILLED || info->si_code == CLD_DUMPED;
   if (by_signal && info->si_pid == watched) ended_by = info->si_status;
 }
 
+/* Queries the watched child, which stays for the event loop to reap. */
 static void note_end_unreaped()
 {
   siginfo_t info = {};

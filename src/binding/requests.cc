@@ -41,8 +41,8 @@ public:
   Inside &operator=(const Inside &) = delete;
   ~Inside() { free(requests_); }
 
-  /* If `value` is a Uint32Array, it has the tags of the enclosing locks, and a deadlock is
-   * rejected. Requests that have ended are skipped. Any other value is ignored. */
+  /* Sets `inside` and `reject_deadlock` from `value`, a Uint32Array of tags; any other value sets
+   * nothing. Requests that have ended are skipped. */
   wlk_status Read(const Environment *environment, napi_value value, wlk_extra *extra)
   {
     napi_typedarray_type type;
@@ -149,6 +149,7 @@ napi_value call_release(napi_env env, napi_callback_info)
   return set_status(environment, status);
 }
 
+/* isMarked(): status; see wlk_prepare_mark */
 napi_value call_is_marked(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);

@@ -67,7 +67,8 @@ template <typename Scope, typename Act> int32_t on_request(Environment *environm
   return status;
 }
 
-/* `extra` points into `label`, which must outlive it. */
+/* `value` is the label; the numbers are in the exchange. `extra` points into `label`, which must
+ * outlive it. */
 wlk_status read_extra(
     napi_env env, const Environment *environment, napi_value value, CodeUnits *label,
     wlk_extra *extra);

@@ -63,6 +63,7 @@ static bool set_names(napi_env env, napi_value object, const wlk_snapshot *snaps
   return set(env, object, "names", names);
 }
 
+/* Sets the property to an array that has one value for each client. */
 template <typename Make>
 static bool set_of_clients(
     napi_env env, napi_value object, const char *name, const wlk_snapshot *snapshot, Make make)

@@ -56,6 +56,7 @@ const char *wlk_agent_client_id(const struct wlk_agent *agent)
   return agent->client_id;
 }
 
+/* A request has at most one event, which collects its news. */
 static void append_event(struct wlk_agent *agent, struct wlk_request *request, uint8_t news)
     WLK_REQUIRES(agent->mutex)
 {
@@ -64,6 +65,7 @@ static void append_event(struct wlk_agent *agent, struct wlk_request *request, u
   atomic_store_explicit(&agent->has_events, true, memory_order_relaxed);
 }
 
+/* Returns true if the caller must wake the agent, and false if a wake-up is under way. */
 static bool pin_to_wake(struct wlk_agent *agent) WLK_REQUIRES(agent->mutex)
 {
   if (agent->woken) return false;

@@ -7,6 +7,7 @@
 /* A request that is not in the queue yet comes after all requests of its priority. */
 #define LAST UINT64_MAX
 
+/* Locks that do not declare are left out. */
 static void set_nesting(
     struct wlk_declaration *inner, struct wlk_request *const *locks, uint32_t count)
 {
@@ -50,6 +51,7 @@ const uint16_t *wlk_declaration_label(const struct wlk_declaration *declaration)
 
 #define WRITER_OF(link) WLK_ITEM(link, struct wlk_declaration, by_writer)
 
+/* Inserts the request into the ring of its resource, unless it is shared and has no weight. */
 static void insert_writer(struct wlk_declaration *declaration)
 {
   struct wlk_resource *resource = declaration->request->resource;

@@ -96,6 +96,7 @@ static bool is_grantable(const struct wlk_request *request)
   return wlk_held_set_admits(set, request->mode == WLK_EXCLUSIVE, request->weight, resource->limit);
 }
 
+/* Does nothing for a request that does not declare. */
 static void declare(struct wlk_section *section, struct wlk_request *request)
     WLK_REQUIRES(section->shard->mutex)
 {
@@ -105,6 +106,7 @@ static void declare(struct wlk_section *section, struct wlk_request *request)
   wlk_section_unlock_process(section);
 }
 
+/* Does nothing for a request that does not declare. */
 static void withdraw_declaration(struct wlk_section *section, struct wlk_request *request)
     WLK_REQUIRES(section->shard->mutex)
 {
@@ -128,7 +130,7 @@ static void uncount_request(struct wlk_part *part, const struct wlk_request *req
   part->name_units -= wlk_label_length(request);
 }
 
-/* The request must be in no list of its resource. */
+/* The request must be in no list of its resource. The caller posts the event, if one is needed. */
 static void grant(struct wlk_section *section, struct wlk_request *request)
     WLK_REQUIRES(section->shard->mutex)
 {
@@ -233,6 +235,7 @@ static enum wlk_status find_refusal(
   return find_cycle(section, request, cycle) ? WLK_DEADLOCK : WLK_OK;
 }
 
+/* Declares the request, too. */
 static void enqueue(struct wlk_section *section, struct wlk_request *request)
     WLK_REQUIRES(section->shard->mutex)
 {
@@ -307,6 +310,7 @@ static enum wlk_status try_request(
   return status;
 }
 
+/* Works as try_request does, with the mutexes of all shards, so WLK_DEADLOCK is certain. */
 static enum wlk_status try_request_whole(
     struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_cycle *cycle, struct wlk_events *events)
@@ -375,6 +379,7 @@ static void remove_from_resource(struct wlk_section *section, struct wlk_request
   wlk_section_end_request(section, request);
 }
 
+/* Returns WLK_STOLEN, or WLK_OK if the request has only passed. */
 static WLK_RARE enum wlk_status end_stolen(
     struct wlk_section *section, struct wlk_request *lock, struct wlk_events *events)
     WLK_REQUIRES(section->shard->mutex)
@@ -411,6 +416,7 @@ enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events
   return release(lock, 0, events);
 }
 
+/* If a mark is needed and `*unused` is NULL, returns WLK_NO_MEMORY with `*length` set. */
 static enum wlk_status prepare_mark(
     struct wlk_request *lock, struct wlk_entry **unused, uint32_t *length,
     struct wlk_events *events)
@@ -578,6 +584,7 @@ static void block(struct wlk_section *section, struct wlk_request *request, uint
   request->awaited = false;
 }
 
+/* Does not check whether the thread would wait for itself. */
 static enum wlk_status block_until_answered(
     struct wlk_request *request, uint64_t timeout, struct wlk_events *events)
 {
@@ -615,6 +622,7 @@ enum wlk_status wlk_wait_for_the_lock(
   return block_until_answered(request, timeout, events);
 }
 
+/* The request's agent receives no event of a grant that follows. */
 static void end_in_a_section(struct wlk_request *request, bool only_if_pending)
 {
   struct wlk_section section;

@@ -67,6 +67,7 @@ static WLK_RARE bool add_batch(struct wlk_pool *pool)
   return true;
 }
 
+/* Frees the batch when it has all its items. */
 static WLK_RARE void return_to_batch(void *item, uint32_t place, uint32_t size)
 {
   struct batch *batch = (struct batch *)(void *)((char *)item - (size_t)place * size) - 1;

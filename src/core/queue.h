@@ -21,6 +21,7 @@ bool wlk_queue_would_be_first(const struct wlk_request *request);
 /* The request must not be in its queue yet. */
 bool wlk_queue_would_overtake(const struct wlk_request *request);
 
+/* Returns whether the first request of the queue has a higher priority. */
 bool wlk_queue_is_overtaken(const struct wlk_request *request);
 
 /* Cost: O(different priorities other than 0 in the queue). */

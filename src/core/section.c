@@ -184,6 +184,7 @@ static WLK_RARE void take_queued_events(struct wlk_section *section, struct wlk_
   end_all_stolen(section, stolen);
 }
 
+/* Grants that do not fit go to the agent's queue. */
 static WLK_RARE void take_own_grants(struct wlk_section *section, struct wlk_events *events)
 {
   while (!wlk_list_is_empty(&section->granted) && events->count < events->capacity) {

@@ -43,6 +43,7 @@ struct wlk_section {
 void wlk_enter(struct wlk_section *section, struct wlk_agent *caller, uint8_t shard)
     WLK_ACQUIRES(section->shard->mutex);
 
+/* Takes the mutexes of all shards and of the process. */
 void wlk_enter_whole(struct wlk_section *section, struct wlk_agent *caller, uint8_t shard)
     WLK_ACQUIRES(section->shard->mutex);
 
@@ -78,8 +79,11 @@ void wlk_section_take_events(struct wlk_section *section, struct wlk_events *eve
 /* Leaves the events of the calling agent in its queue. If there are any, wakes the agent. */
 void wlk_section_leave_events(struct wlk_section *section) WLK_REQUIRES(section->shard->mutex);
 
+/* Unlocks, wakes the pinned agents, frees the unlinked requests and resources, and resizes a table
+ * if necessary. */
 void wlk_leave(struct wlk_section *section) WLK_RELEASES(section->shard->mutex);
 
+/* These take and release the mutexes of all shards and of the process. */
 void wlk_lock_everything(struct wlk_process *process) WLK_ACQUIRES(process->mutex);
 void wlk_unlock_everything(struct wlk_process *process) WLK_RELEASES(process->mutex);
 

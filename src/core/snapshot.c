@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+/* Sets `need`, and returns whether the allocated memory suffices for it. */
 static bool check_room(struct wlk_writer *writer, struct wlk_room need)
 {
   const struct wlk_room *room = &writer->room;
@@ -34,6 +35,7 @@ static bool allocate(struct wlk_writer *writer, struct wlk_room room)
   return true;
 }
 
+/* Replaces the snapshot by an empty one with a quarter more room than `need`. */
 static bool grow(struct wlk_writer *writer)
 {
   const struct wlk_room *need = &writer->need;
@@ -60,6 +62,7 @@ static struct wlk_name copy_units(struct wlk_writer *writer, const uint16_t *uni
   return copy;
 }
 
+/* Returns the index of the name. */
 static uint32_t write_name(struct wlk_writer *writer, const uint16_t *units, uint32_t length)
 {
   struct wlk_snapshot *snapshot = writer->snapshot;
@@ -67,6 +70,7 @@ static uint32_t write_name(struct wlk_writer *writer, const uint16_t *units, uin
   return (uint32_t)snapshot->name_count++;
 }
 
+/* Sets the agent's `snapshot_index`, too. */
 static void write_client(struct wlk_writer *writer, struct wlk_agent *agent)
 {
   struct wlk_snapshot *snapshot = writer->snapshot;
@@ -80,6 +84,7 @@ static void write_client(struct wlk_writer *writer, struct wlk_agent *agent)
   writer->client_ids += WLK_CLIENT_ID_SIZE;
 }
 
+/* Sets `now`, too, from which info_of computes ages. */
 static void write_clients(struct wlk_writer *writer, struct wlk_process *process)
     WLK_REQUIRES(process->mutex)
 {
@@ -94,6 +99,7 @@ static uint64_t age_of(const struct wlk_request *request, uint64_t now)
   return now > request->since ? now - request->since : 0;
 }
 
+/* Writes the request's label, if it has one, among the names. */
 static struct wlk_lock_info info_of(
     struct wlk_writer *writer, const struct wlk_request *request, uint32_t name)
 {
@@ -157,7 +163,8 @@ static void write_part(struct wlk_writer *writer, const struct wlk_part *part)
   }
 }
 
-/* The caller must have the mutexes of all shards as well. */
+/* Returns false if the snapshot is too small. The caller must have the mutexes of all shards as
+ * well. */
 static bool write_state(struct wlk_writer *writer, struct wlk_manager *manager)
     WLK_REQUIRES(manager->process->mutex)
 {
@@ -196,6 +203,7 @@ static void add_label(struct wlk_room *need, const struct wlk_request *request)
 /* The index of a client that is not in the snapshot yet. */
 #define NOT_WRITTEN UINT32_MAX
 
+/* Marks the agents as not written yet, for write_clients_of. */
 static void add_list(struct wlk_room *need, const struct wlk_link *list)
 {
   WLK_LIST_FOR_EACH (link, list) {
@@ -216,6 +224,7 @@ static void write_clients_of(struct wlk_writer *writer, const struct wlk_link *l
   }
 }
 
+/* Returns false if the snapshot is too small. */
 static bool write_resource(
     struct wlk_writer *writer, const struct wlk_resource *resource, bool pending)
 {
@@ -232,7 +241,8 @@ static bool write_resource(
   return true;
 }
 
-/* The caller must have the mutex of the name's shard as well. */
+/* Returns false if the snapshot is too small. For an unknown name it stays empty. The caller must
+ * have the mutex of the name's shard as well. */
 static bool write_name_of(
     struct wlk_writer *writer, struct wlk_manager *manager, const struct wlk_entry *key,
     bool pending) WLK_REQUIRES(manager->process->mutex)

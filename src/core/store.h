@@ -15,7 +15,8 @@ void wlk_store_clear(struct wlk_agent *agent);
 struct wlk_resource *wlk_resource_prepare(
     struct wlk_agent *agent, const uint16_t *name, uint32_t length);
 
-/* The resource must be in no manager. */
+/* Makes the resource the agent's spare, if it has none, or frees it. The resource must be in no
+ * manager. */
 void wlk_resource_recycle(struct wlk_agent *agent, struct wlk_resource *resource);
 
 /* Frees the agent's spare resource if it is too large to keep. */

@@ -131,6 +131,7 @@ enum wlh_status wlh_agent_create(
  * (32 random bits, 8 hexadecimal digits), "-", and the agent's number, from 1. */
 const char *wlh_agent_client_id(const struct wlh_agent *agent);
 
+/* Works as wlk_agent_take_events does. */
 void wlh_agent_take_events(struct wlh_agent *agent, bool woken, struct wlk_events *events);
 
 /* Terminates remaining locks and requests (2.6) and frees the agent, perhaps later in the helper.

@@ -19,6 +19,7 @@ static bool take_end(
   return check.ended;
 }
 
+/* Returns WLH_PENDING, or how an event has ended the request meanwhile. */
 static enum wlh_status defer_release(struct wlh_request *lock, struct wlk_events *events)
 {
   struct wlh_bucket *bucket = lock->item.agent->bucket;
@@ -157,6 +158,7 @@ static void end_and_recycle(struct wlh_request *request)
   wlh_recycle_request(agent, request);
 }
 
+/* Returns false if the tables are lost: the caller must then defer the end. */
 static bool end_in_any_state(struct wlh_request *request)
 {
   struct wlh_bucket *bucket = request->item.agent->bucket;

@@ -21,6 +21,7 @@ static bool defer_to_helper(struct wlh_bucket *bucket, struct wlh_item *item, en
   return false;
 }
 
+/* Returns WLH_PENDING. If no helper can be started, frees the job and returns WLH_FULL. */
 static enum wlh_status defer_job(
     struct wlh_agent *agent, struct wlh_job *job, uint32_t tag, enum wlh_op op)
 {

@@ -20,6 +20,7 @@ static void check_own_deadlock(struct wlh_bucket *bucket, struct wlh_block *bloc
     (void)wlh_helper_start(bucket);
 }
 
+/* If another thread has begun the check, waits until it is done. */
 static void cancel_check(struct wlh_bucket *bucket, struct wlh_block *block)
     WLK_REQUIRES(bucket->qmu)
 {
@@ -29,6 +30,7 @@ static void cancel_check(struct wlh_bucket *bucket, struct wlh_block *block)
   }
 }
 
+/* Waits for news about `awaited`, at most `timeout` milliseconds, and then clears `awaited`. */
 static void wait_for_news(struct wlh_bucket *bucket, struct wlh_agent *agent, uint64_t timeout)
     WLK_REQUIRES(bucket->qmu)
 {

@@ -81,7 +81,7 @@ bool wlh_end_record(struct wlh_bucket *bucket, struct wlh_request *request)
   return true;
 }
 
-/* The caller must have qmu. */
+/* Sets the thief and the limit in `events`. The caller must have qmu. */
 static enum wlh_status status_of_event(const struct wlk_event *event, struct wlk_events *events)
 {
   events->thief_thread = event->thief_thread;
@@ -154,6 +154,7 @@ const char *wlh_agent_client_id(const struct wlh_agent *agent)
   return agent->client_id;
 }
 
+/* If the event completes a request or a job, ends it. A snapshot's job stays. */
 static void take_event(struct wlh_agent *agent, struct wlk_event *event)
     WLK_REQUIRES(agent->bucket->qmu)
 {

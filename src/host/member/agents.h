@@ -4,6 +4,7 @@
 
 #include "records.h"
 
+/* The caller handles a loss of the tables itself: a status without a match becomes WLH_FULL. */
 enum wlh_status wlh_status_of(enum wlh_cells_status status);
 
 bool wlh_news_is_end(uint32_t news);
@@ -33,6 +34,7 @@ struct wlh_end_result wlh_take_end(
     struct wlh_bucket *bucket, struct wlh_request *request, enum wlh_status *status,
     struct wlk_events *events) WLK_REQUIRES(bucket->qmu);
 
+/* Takes as many events as fit, and ends the requests and jobs that they complete. */
 void wlh_take_events(struct wlh_agent *agent, struct wlk_events *events)
     WLK_REQUIRES(agent->bucket->qmu);
 

@@ -4,6 +4,7 @@
 #include "events.h"
 #include "mailbox.h"
 
+/* Does nothing if the agent has a cell. */
 static enum wlh_cells_status add_agent(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   if (agent->cell) return WLH_CELLS_OK;
@@ -47,6 +48,7 @@ void wlh_remove_deferred(struct wlh_bucket *bucket, struct wlh_item *item)
   (void)__atomic_sub_fetch(&bucket->deferred_count, 1, __ATOMIC_RELEASE);
 }
 
+/* Ends a request that its agent has given up, and moves the record to the trash. */
 static void end_deferred(struct wlh_bucket *bucket, struct wlh_request *request)
 {
   if (request->cell && bucket->open) {
@@ -66,6 +68,7 @@ struct outcome {
   const struct wlh_thief *thief; /* NULL if it was not stolen */
 };
 
+/* If the agent has given the request up meanwhile, ends it instead. */
 static void finish_request(
     struct wlh_bucket *bucket, struct wlh_request *request, const struct outcome *outcome)
 {
@@ -85,6 +88,7 @@ static void finish_request(
   if (given_up) end_deferred(bucket, request);
 }
 
+/* Returns false if the request must wait for more free cells, or the tables are lost. */
 static bool do_request(struct wlh_bucket *bucket, struct wlh_request *request)
 {
   struct wlh_answer answer = {0};
@@ -255,6 +259,7 @@ enum wlh_done wlh_do_deferred(struct wlh_bucket *bucket, uint32_t most)
   return WLH_DONE_SOME;
 }
 
+/* Takes the first operation that needs no tables off the list. Returns NULL if there is none. */
 static struct wlh_item *take_without_tables(struct wlh_bucket *bucket)
 {
   struct wlh_item *found = NULL;

@@ -8,6 +8,7 @@ static void mark_to_wake(struct wlh_bucket *bucket, struct wlh_agent *agent)
   wlk_list_append(&bucket->to_wake, &agent->by_wake);
 }
 
+/* Adds the news to the item's event, and notifies the agent as wlh_post_event says. */
 static void note_event(struct wlh_bucket *bucket, struct wlh_item *item, uint32_t news)
 {
   struct wlh_agent *agent = item->agent;

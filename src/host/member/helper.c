@@ -180,7 +180,8 @@ static void make_room(struct wlh_bucket *bucket)
   if (bucket->no_room) note_no_room(bucket, bytes, error);
 }
 
-/* The caller must have mu. */
+/* Reaps dead members, does all deferred operations, and sets `*waits` to whether requests of ours
+ * wait. The caller must have mu. */
 static void do_work(struct wlh_bucket *bucket, bool *waits)
 {
   uint64_t members[WLH_MEMBERS / 64];
@@ -249,7 +250,8 @@ static void accept_others(struct wlh_bucket *bucket)
   bucket->cannot_accept = true;
 }
 
-/* Returns whether there is work: wake-ups to missing sockets were lost, so there may be mail. */
+/* Marks a harmed file as lost, and binds missing sockets again. Returns whether there is work:
+ * wake-ups to missing sockets were lost, so there may be mail. */
 static bool repair_files(struct wlh_bucket *bucket)
 {
   uint64_t bytes = wlh_segment_bytes(bucket->arena.ncells);
@@ -277,6 +279,7 @@ static bool has_requests(struct wlh_bucket *bucket)
   return has;
 }
 
+/* Does nothing before `refresh_at`. */
 static void refresh_file(struct wlh_bucket *bucket, uint64_t now)
 {
   if (now < bucket->refresh_at) return;
@@ -299,7 +302,8 @@ void wlh_helper_give_up_cells(struct wlh_bucket *bucket, bool idle)
 
 /* No notification reports that a directory above ours was moved, or that the file was overwritten.
  * So the files are checked each second while this process has requests, or its agents entered in
- * the last second. Otherwise the next critical section wakes the helper, which checks at once. */
+ * the last second. Otherwise the next critical section wakes the helper, which checks at once.
+ * Returns whether there is work. */
 static bool check_files(struct wlh_bucket *bucket, uint64_t now)
 {
   refresh_file(bucket, now);
@@ -331,6 +335,7 @@ static void fill_items(struct wlh_bucket *bucket, struct wlh_wait_item *items)
   }
 }
 
+/* Handles the ready items. Returns whether there is work. */
 static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *items)
 {
   uint64_t now = wlh_port_time();
@@ -356,9 +361,10 @@ static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
   return any;
 }
 
-/* Descriptors are not moved at the start, when a process waits for its first grant, because many
- * processes end soon afterwards. The function releases mu during the slow system call:
- * wlh_port_enlarge_table reads only `port.base`, which only the helper changes. */
+/* Moves our descriptors to high numbers (wlh_port_move_all_high). Descriptors are not moved at the
+ * start, when a process waits for its first grant, because many processes end soon afterwards. The
+ * function releases mu during the slow system call: wlh_port_enlarge_table reads only `port.base`,
+ * which only the helper changes. */
 static void raise_descriptors(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
 {
   bucket->raise_at = 0;
@@ -374,7 +380,8 @@ static bool should_go_on(const struct wlh_bucket *bucket)
   return !wlh_is_lost(bucket) && !wlh_is_stopping(bucket);
 }
 
-/* The caller must have mu; the function releases it while it waits. */
+/* Returns when the file is lost or the bucket is being closed. The caller must have mu; the
+ * function releases it while it waits. */
 static void serve(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
 {
   struct wlh_wait_item items[ITEMS];
@@ -519,6 +526,7 @@ static int run_membership(struct wlh_bucket *bucket)
   return slow;
 }
 
+/* Opens the file again if operations were deferred meanwhile. */
 static void run_helper(void *data)
 {
   struct wlh_bucket *bucket = data;

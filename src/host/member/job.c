@@ -20,6 +20,7 @@ struct parts {
   size_t locks, names, clients, tokens, pids, ids, units, size;
 };
 
+/* Returns the aligned offset of the part, and moves `*at` to its end. */
 static size_t add_part(size_t *at, size_t count, size_t size)
 {
   size_t begin = (*at + 7) & ~(size_t)7;
@@ -174,6 +175,7 @@ enum wlh_status wlh_find_holders(
   return status;
 }
 
+/* Removes dead members first. */
 static enum wlh_cells_status fill_view(struct wlh_bucket *bucket, struct wlh_job *job)
 {
   (void)wlh_cells_reap(&bucket->arena);
@@ -182,6 +184,7 @@ static enum wlh_cells_status fill_view(struct wlh_bucket *bucket, struct wlh_job
       &bucket->arena, job->name, job->units, job->pending, &bucket->view);
 }
 
+/* The caller must be outside. On WLH_OK, the snapshot is the `answer` of the job. */
 static enum wlh_status take_snapshot(struct wlh_bucket *bucket, struct wlh_job *job)
 {
   enum wlh_cells_status status;

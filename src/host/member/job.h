@@ -8,7 +8,7 @@
 /* Does the first deferred operation if it is a job. The caller must have mu, and be outside. */
 void wlh_do_job(struct wlh_bucket *bucket);
 
-/* The caller must have qmu. */
+/* Records the failure; the caller posts the event. The caller must have qmu. */
 void wlh_fail_job(struct wlh_item *item, enum wlh_status status);
 
 #endif

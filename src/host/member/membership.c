@@ -199,7 +199,7 @@ static enum wlh_status format_segment(
   return WLH_OK;
 }
 
-/* If the segment cannot be used, or is `stale`, recreates it. */
+/* If the segment cannot be used, or is `stale`, recreates it. Waits until the gate is free. */
 static enum wlh_status pass_gate(
     struct wlh_bucket *bucket, uint64_t boot, bool stale, struct wlh_failure *failure)
 {
@@ -230,6 +230,8 @@ static bool take_number(struct wlh_bucket *bucket, uint32_t *member)
   return false;
 }
 
+/* Recreates the segment first if it cannot be used or if, while unused, it is large or of an
+ * unknown boot. */
 static enum wlh_status take_number_in_segment(
     struct wlh_bucket *bucket, uint32_t *member, struct wlh_failure *failure)
 {
@@ -299,6 +301,7 @@ static enum wlh_status join_segment(
       bucket->port.path);
 }
 
+/* Allocates `by_cell` and makes the alarm, too. */
 static enum wlh_status map_file(struct wlh_bucket *bucket, struct wlh_failure *failure)
 {
   int error = wlh_port_map(&bucket->port, (size_t)wlh_segment_bytes(WLH_CELLS_MOST), &bucket->lost);

@@ -61,6 +61,7 @@ int wlh_extend_tables(struct wlh_bucket *bucket)
   return error;
 }
 
+/* Returns false if the file is lost. */
 static bool begin_section(struct wlh_bucket *bucket)
 {
   static const char unmapped[] = "has grown, and the system cannot map all of it into this process";
@@ -75,6 +76,7 @@ static bool begin_section(struct wlh_bucket *bucket)
   return !wlh_note_loss(bucket, status);
 }
 
+/* An owner with our own number, or with an impossible one, counts as dead. */
 static bool is_owner_dead(struct wlh_bucket *bucket, uint64_t owner)
 {
   uint64_t member = (owner & 0xffff) - 1;

@@ -6,7 +6,8 @@
 
 enum { AGENTS_AT_ONCE = WLK_CAPACITY(64, 1), REQUESTS_AT_ONCE = WLK_CAPACITY(4096, 1) };
 
-/* The list of the agents' cells is copied first, so that qmu is not held during the checks. */
+/* The list of the agents' cells is copied first, so that qmu is not held during the checks. Returns
+ * false if a cell is missing. */
 static bool check_agents(struct wlh_bucket *bucket)
 {
   uint32_t cells[AGENTS_AT_ONCE];
@@ -24,6 +25,7 @@ static bool check_agents(struct wlh_bucket *bucket)
   return true;
 }
 
+/* Starts after `*cell`, and sets it to the last cell that was checked. */
 static bool check_requests(const struct wlh_bucket *bucket, uint32_t *cell)
 {
   uint32_t ncells = bucket->arena.ncells;

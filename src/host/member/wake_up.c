@@ -2,6 +2,7 @@
 
 enum { QUIET = 0, DUE = 1, SENT = 2, WAKE_UP_STATE = 3 };
 
+/* Does nothing unless the wake-up is quiet. */
 static void mark_due(struct wlh_segment *segment, uint32_t member)
 {
   uint32_t state = atomic_load_explicit(&segment->members[member].wake_up, memory_order_relaxed);

@@ -226,6 +226,7 @@ int wlh_port_bind(struct wlh_port *port, uint32_t member);
  * previous file may have re-bound them. */
 bool wlh_port_is_bound(struct wlh_port *port, uint32_t member);
 
+/* Other processes no longer find our sockets, which stay open. */
 void wlh_port_unbind(struct wlh_port *port, uint32_t member);
 
 /* WLH_NOBODY does not prove a death: macOS also refuses a connection if too many others wait. */
@@ -234,6 +235,7 @@ enum wlh_sent { WLH_SENT, WLH_NOBODY, WLH_NOT_NOW };
 /* Sending never blocks. */
 enum wlh_sent wlh_port_send_wake_up(struct wlh_port *port, uint32_t member);
 
+/* Discards the wake-ups that have arrived. */
 void wlh_port_take_wake_ups(struct wlh_port *port);
 
 /* On WLH_SENT, `*descriptor` is a connection that hangs up when the member dies. */
@@ -261,7 +263,8 @@ struct wlh_port_alarm {
   int pokes;
 };
 
-/* On failure, returns false and sets errno. The functions that close are async-signal-safe. */
+/* If the first function fails, it returns false and sets errno. Both functions that close are
+ * async-signal-safe. wlh_port_take_pokes makes `rings` unreadable again. */
 bool wlh_port_make_alarm(struct wlh_port_alarm *alarm);
 void wlh_port_poke(struct wlh_port_alarm alarm);
 void wlh_port_take_pokes(struct wlh_port_alarm alarm);

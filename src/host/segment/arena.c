@@ -14,6 +14,7 @@ static uint64_t last_token(const struct wlh_header *header, uint64_t boot)
   return header->boot == boot && header->token < WLH_COUNT_MOST / 2 ? header->token : 0;
 }
 
+/* Keeps the member's generation. */
 static void format_member(struct wlh_member *member)
 {
   uint64_t gen = member->gen;
@@ -91,6 +92,7 @@ static bool is_impossible(const struct wlh_arena *arena, const struct wlh_header
          header->shrinks < arena->shrinks;
 }
 
+/* Records the values that is_impossible compares in the next section. */
 static void note_header(struct wlh_arena *arena, const struct wlh_header *header)
 {
   arena->ticket = header->ticket;
@@ -244,6 +246,7 @@ static void free_all_but_marks_for_ever(struct wlh_arena *arena)
   }
 }
 
+/* Returns false for every member: no process has the file open. */
 static bool is_none_alive(void *data, uint32_t member)
 {
   (void)data;

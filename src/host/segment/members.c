@@ -15,6 +15,7 @@ static void write_version(struct wlh_member *member, const char *version)
   }
 }
 
+/* Puts the other members with waiting requests into `to_notify`. */
 static void notify_waiting_members(struct wlh_arena *arena)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++)
@@ -103,6 +104,7 @@ static void abort_pending_requests(struct wlh_arena *arena, const struct wlh_age
   }
 }
 
+/* The agent's own cell is freed as well. */
 static void terminate_remaining_locks_and_requests(struct wlh_arena *arena, uint32_t agent)
 {
   const struct wlh_agent_cell *cell = wlh_agent_at(arena, agent);
@@ -130,6 +132,7 @@ bool wlh_cells_has_agent(const struct wlh_arena *arena, uint32_t agent)
   return wlh_is_agent(arena, agent);
 }
 
+/* A granted request becomes HELD; a request that was stolen or has passed ends. */
 static void take_message(struct wlh_arena *arena, uint32_t request, struct wlh_message *message)
 {
   const struct wlh_request_cell *cell = wlh_request_at(arena, request);

@@ -59,6 +59,7 @@ static bool has_name(
   return part == units || wlh_text_equals(arena, resource->text, name + part, units - part);
 }
 
+/* Returns 0 at the end of a chain. A link that is 0 itself is damage. */
 static uint32_t read_link(struct wlh_arena *arena, const uint32_t *place)
 {
   uint32_t resource = wlh_read(place);

@@ -40,6 +40,7 @@ uint64_t wlh_name_full_hash(struct wlh_arena *arena, uint32_t resource);
  * a power failure may have caused it, in a file of another boot. */
 bool wlh_name_is_whole(const struct wlh_arena *arena, uint32_t resource);
 
+/* For a rebuild: empties all chains. The RESOURCE cells stay. */
 void wlh_names_clear(struct wlh_arena *arena);
 
 #endif

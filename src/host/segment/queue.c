@@ -54,6 +54,7 @@ bool wlh_begins_level(const struct wlh_arena *arena, uint32_t request)
   return before != 0 && priority_of(arena, before) > priority_of(arena, request);
 }
 
+/* Returns the first request of the highest level below `priority`, or 0 if there is none. */
 static uint32_t find_lower(
     struct wlh_arena *arena, const struct wlh_resource_cell *resource, int32_t priority)
 {
@@ -185,7 +186,8 @@ void wlh_end_broken_cell(struct wlh_arena *arena, uint32_t request)
 
 /* Sections 4.2 and 4.3:
  * https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock
- * https://www.w3.org/TR/2023/WD-web-locks-20230105/#abort-the-request */
+ * https://www.w3.org/TR/2023/WD-web-locks-20230105/#abort-the-request
+ * Frees the request, and processes the queue. */
 static void remove_from_resource(struct wlh_arena *arena, uint32_t request)
 {
   const struct wlh_request_cell *request_cell = wlh_request_at(arena, request);

@@ -31,7 +31,8 @@ void wlh_grant(struct wlh_arena *arena, uint32_t request, enum wlh_kind kind);
 void wlh_add_to_resource(
     struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request);
 
-/* Section 4.4: https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue */
+/* Section 4.4: https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue
+ * If nobody holds the name or waits for it afterwards, removes it, unless it is marked. */
 void wlh_process_the_lock_request_queue(struct wlh_arena *arena, uint32_t resource);
 
 /* Puts a NEWS_ request into its member's mailbox, and the member into `to_notify`. */

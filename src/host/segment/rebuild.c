@@ -10,6 +10,7 @@
 
 /* ---- 1. members ---- */
 
+/* Marks dead members as out, and empties all mailboxes. */
 static void rebuild_members(struct wlh_arena *arena)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
@@ -47,11 +48,13 @@ static void clear_resource(struct wlh_resource_cell *cell)
   WLH_PUT(cell->weight, 0);
 }
 
+/* Returns whether this is the number of a member. */
 static bool is_of_member(const struct wlh_arena *arena, uint32_t member)
 {
   return member < WLH_MEMBERS && wlh_cells_is_member(arena, member);
 }
 
+/* Frees the cell of a dead member, and puts any other request before `*chain`. */
 static void rebuild_cell(struct wlh_arena *arena, uint32_t i, uint32_t *chain)
 {
   union wlh_cell *cell = wlh_cell_at(arena, i);
@@ -88,6 +91,7 @@ static uint32_t shrink_limit(uint32_t ncells)
   return ncells > WLH_CELLS_AT_FIRST ? ncells / 8 : 0;
 }
 
+/* If this returns true, the caller must rebuild, because the bucket heads have moved. */
 static bool try_to_shrink(struct wlh_arena *arena)
 {
   struct wlh_header *header = wlh_header_of(arena);
@@ -133,6 +137,7 @@ static bool is_allowed_weight(
   return cell->weight > 0 && cell->weight <= resource->limit;
 }
 
+/* Notes damage if the request cannot have its place there. */
 static void restore_at_resource(struct wlh_arena *arena, uint32_t request)
 {
   const struct wlh_request_cell *cell = wlh_request_at(arena, request);
@@ -147,6 +152,7 @@ static void restore_at_resource(struct wlh_arena *arena, uint32_t request)
   wlh_add_to_resource(arena, resource, request);
 }
 
+/* Restores the counters of the header, the label, and the list of the agent. */
 static void rebuild_request(struct wlh_arena *arena, uint32_t request)
 {
   struct wlh_header *header = wlh_header_of(arena);
@@ -173,6 +179,7 @@ static bool is_before_at_name(const struct wlh_request_cell *a, const struct wlh
   return a_waits ? a->priority >= b->priority : a->token <= b->token;
 }
 
+/* Rebuilds the requests one by one, and returns their chain, sorted by ticket. */
 static uint32_t rebuild_by_ticket(struct wlh_arena *arena, uint32_t chain)
 {
   uint32_t first = wlh_chain_sort(arena, chain, is_before_by_ticket), steps = 0;
@@ -201,6 +208,7 @@ static void rebuild_requests(struct wlh_arena *arena, uint32_t chain)
 
 /* ---- 4. names and agents ---- */
 
+/* Keeps the names of threads, too. A name that is neither wanted nor marked is freed. */
 static void rebuild_names(struct wlh_arena *arena, uint32_t top)
 {
   for (uint32_t i = 1; i < top && !arena->poisoned; i++) {

@@ -54,6 +54,7 @@ static uint32_t reserved_cells(const struct wlh_arena *arena, const struct wlh_a
   return share < RESERVED_MOST ? share : RESERVED_MOST;
 }
 
+/* Sets `resource`, `grantable` and `needed`, and returns why the request is refused, or OK. */
 static enum wlh_cells_status check_once(
     struct wlh_arena *arena, struct attempt *attempt, struct wlh_answer *answer)
 {
@@ -73,6 +74,7 @@ struct survey {
   uint32_t steps;
 };
 
+/* Returns whether the member is alive, and records a living one for the next call. */
 static bool check_living(struct wlh_arena *arena, struct survey *survey, uint32_t member)
 {
   uint64_t bit = UINT64_C(1) << (member % 64);
@@ -108,6 +110,7 @@ static bool survey_list(
   return !arena->poisoned;
 }
 
+/* Returns whether a dead member obstructs the request before a living one justifies the refusal. */
 static bool is_refused_for_the_dead(
     struct wlh_arena *arena, const struct attempt *attempt, enum wlh_cells_status refusal)
 {
@@ -254,6 +257,7 @@ static bool is_own_request(const struct wlh_arena *arena, uint32_t request, uint
          cell->cookie == cookie;
 }
 
+/* Returns WLH_CELLS_OK, LOST if we have no such request, or POISONED. */
 static enum wlh_cells_status find_request(
     const struct wlh_arena *arena, uint32_t request, uint64_t cookie)
 {

@@ -131,6 +131,7 @@ static inline bool wlh_is_request(uint32_t kind)
   return kind >= WLH_KIND_PENDING && kind <= WLH_KIND_NEWS_BROKEN;
 }
 
+/* Notes damage for cell 0, whose kind is never written. */
 static inline void wlh_commit_kind(struct wlh_arena *arena, uint32_t cell, enum wlh_kind kind)
 {
   if ((cell & (arena->ncells - 1)) == 0)
@@ -147,6 +148,7 @@ static inline bool wlh_expect(struct wlh_arena *arena, uint32_t cell, enum wlh_k
   return is;
 }
 
+/* Works as wlh_expect does, for any kind of request. */
 static inline bool wlh_expect_request(struct wlh_arena *arena, uint32_t cell)
 {
   bool is = cell > 0 && cell < arena->ncells && wlh_is_request(wlh_kind_of(arena, cell));
@@ -193,12 +195,14 @@ static inline enum wlh_cells_status wlh_status_or_poisoned(
   return arena->poisoned ? WLH_CELLS_POISONED : status;
 }
 
+/* Returns whether the cell is an agent of ours. */
 static inline bool wlh_is_agent(const struct wlh_arena *arena, uint32_t agent)
 {
   return agent < arena->ncells && wlh_kind_of(arena, agent) == WLH_KIND_AGENT &&
          wlh_agent_at(arena, agent)->member == arena->member;
 }
 
+/* Returns WLH_CELLS_OK, LOST if we have no such agent, or POISONED. */
 static inline enum wlh_cells_status wlh_find_agent(const struct wlh_arena *arena, uint32_t agent)
 {
   return wlh_status_or_poisoned(arena, wlh_is_agent(arena, agent) ? WLH_CELLS_OK : WLH_CELLS_LOST);

@@ -15,6 +15,7 @@ struct found {
   uint32_t listed_resources, queued, holding, mailed, of_agents;
 };
 
+/* Records the first demand that does not hold, and returns false from then on. */
 static bool demand(struct found *found, bool holds, const char *sentence)
 {
   if (!holds && !found->broken) found->broken = sentence;

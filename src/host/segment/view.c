@@ -61,6 +61,7 @@ static uint32_t add_client(struct viewing *viewing, uint32_t agent)
   return index;
 }
 
+/* Adds the client of the request to the view, too. */
 static struct wlh_entry entry_of(struct viewing *viewing, uint32_t request, uint32_t limit)
 {
   const struct wlh_request_cell *cell = wlh_request_at(viewing->arena, request);
@@ -122,6 +123,7 @@ static struct viewing begin_view(struct wlh_arena *arena, struct wlh_view *view)
   return (struct viewing){arena, view, 0};
 }
 
+/* Returns WLH_CELLS_OK, FULL if the view lacks capacity, or POISONED. */
 static enum wlh_cells_status end_view(const struct viewing *viewing)
 {
   const struct wlh_view *view = viewing->view;
@@ -158,6 +160,7 @@ enum wlh_cells_status wlh_cells_snapshot_a_name(
 
 enum { ATTEMPTS = 64 };
 
+/* Returns false if the segment is damaged, or larger than `bytes`. */
 static bool attach_from_outside(
     struct wlh_arena *arena, struct wlh_segment *segment, uint64_t bytes)
 {
@@ -195,6 +198,7 @@ static bool keep_still_held(struct wlh_arena *arena, uint32_t resource, struct w
   return kept > 0;
 }
 
+/* Returns WLH_CELLS_LOST if other processes changed these cells meanwhile. */
 static enum wlh_cells_status find_holders_once(
     struct wlh_arena *arena, const uint16_t *name, uint32_t units, struct wlh_view *view)
 {

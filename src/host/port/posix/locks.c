@@ -18,6 +18,7 @@
 #define GATE  (INT64_C(1) << 40)
 #define PROBE (GATE - 1)
 
+/* Runs an fcntl command on a range of bytes. `*lock` is its argument and its answer. */
 static bool range_lock(
     int descriptor, int command, short type, int64_t at, int64_t length, struct flock *lock)
 {

@@ -63,6 +63,7 @@ static bool is_fault(const siginfo_t *info)
   return info->si_code > 0 && info->si_code <= 0x10000;
 }
 
+/* Without a former handler, the signal ends the process as it would have without us. */
 static void call_former_handler(int signal, siginfo_t *info, void *context)
 {
   const struct sigaction *former = &handlers[signal == wlh_port_cut_off_signals[0] ? 0 : 1].former;
@@ -83,6 +84,8 @@ static void call_former_handler(int signal, siginfo_t *info, void *context)
   }
 }
 
+/* If a guarded map has the address, replaces it by zeros and sets `lost`. Otherwise calls the
+ * former handler. */
 static void on_bus_error(int signal, siginfo_t *info, void *context)
 {
   int error = errno;
@@ -103,6 +106,7 @@ static void on_bus_error(int signal, siginfo_t *info, void *context)
   call_former_handler(signal, info, context);
 }
 
+/* Installs on_bus_error for the signal at `place`, unless another handler has replaced it since. */
 static void start_guarding(int place)
 {
   int signal = wlh_port_cut_off_signals[place];
@@ -122,6 +126,7 @@ static void start_guarding(int place)
   handlers[place].guarding = sigaction(signal, &ours, NULL) == 0;
 }
 
+/* Installs the signal handlers, if need be. Returns 0, or ENOBUFS if no entry is free. */
 static int add_guard(struct wlh_port *port, uint32_t *lost)
 {
   int error = ENOBUFS;

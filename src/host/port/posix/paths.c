@@ -234,6 +234,7 @@ static bool place_shared_file(const struct wlh_port *port)
   return file >= 0;
 }
 
+/* If the name does not exist, calls `make` and tries again. */
 static int open_shared(
     const struct wlh_port *port, int parent, const char *name, int flags,
     bool (*make)(const struct wlh_port *port))
@@ -263,6 +264,7 @@ static enum wlh_status check_shared(
       path, (unsigned)port->gid, (unsigned)status->st_gid, (unsigned)status->st_mode & 07777);
 }
 
+/* Sets `failure` from errno, whether or not a group shares the bucket. */
 static enum wlh_status fail_to_share(
     const struct wlh_port *port, const char *path, const char *what, struct wlh_failure *failure)
 {
@@ -282,6 +284,7 @@ static enum wlh_status fail_to_share(
       path, (unsigned)port->gid, (unsigned)geteuid());
 }
 
+/* Checks the rights and the file system, too, and sets `group` and `gid`. */
 static enum wlh_status open_base(
     struct wlh_port *port, const char *base, bool standard, struct wlh_failure *failure)
 {
@@ -307,6 +310,7 @@ static enum wlh_status open_base(
   return WLH_OK;
 }
 
+/* Opens or creates the bucket's directory, and checks its rights. */
 static enum wlh_status open_bucket(struct wlh_port *port, struct wlh_failure *failure)
 {
   struct stat status;
@@ -332,6 +336,7 @@ static int open_own_file(const struct wlh_port *port)
   return file;
 }
 
+/* Checks the rights, too, and sets `device`, `inode` and `copy`. */
 static enum wlh_status open_file(struct wlh_port *port, struct wlh_failure *failure)
 {
   struct stat status;

@@ -135,6 +135,7 @@ void wlh_port_take_file_reports(struct wlh_port *port)
   (void)port;
 }
 
+/* Rounds up, and returns -1 for WLH_PORT_FOREVER. */
 static int milliseconds(uint64_t nanoseconds)
 {
   if (nanoseconds == WLH_PORT_FOREVER) return -1;

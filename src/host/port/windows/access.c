@@ -32,6 +32,7 @@ static bool find_user(struct user *user)
   return found;
 }
 
+/* If `sid` is NULL, the entry is for the well-known account `type`. */
 static bool add_allow_entry(ACL *list, DWORD flags, WELL_KNOWN_SID_TYPE type, PSID sid)
 {
   char known[SECURITY_MAX_SID_SIZE];

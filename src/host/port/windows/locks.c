@@ -84,7 +84,7 @@ void wlh_port_unlock_member(struct wlh_port *port, uint32_t member)
 }
 
 /* Our own byte must not be tested: a handle may lock a byte twice, and releasing the second lock
- * would release the first one, our proof of life. */
+ * would release the first one, our proof of life. So this returns false for it. */
 bool wlh_port_is_alive(struct wlh_port *port, uint32_t member)
 {
   if (port->system->taken == 1 + member) return false;

@@ -118,6 +118,7 @@ bool wlh_port_is_same_directory(const char *path, const char *other)
   return !exists && !other_exists && have_same_name_and_parent(path, other);
 }
 
+/* If the directory does not exist, creates it with the attributes of wlh_port_make_private. */
 static HANDLE open_directory(const WCHAR *wide)
 {
   struct wlh_private security;
@@ -130,6 +131,7 @@ static HANDLE open_directory(const WCHAR *wide)
       OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS | WLH_PORT_NO_FOLLOWING, NULL);
 }
 
+/* Returns whether the handle is no link but a directory or, if `directory` is false, a file. */
 static bool is_plain(HANDLE handle, bool directory)
 {
   FILE_BASIC_INFO info;
@@ -174,6 +176,7 @@ static enum wlh_status check_directory(HANDLE handle, const char *path, struct w
   return wlh_port_check_access(handle, path, true, failure);
 }
 
+/* Creates the directory if need be, and checks it. */
 static enum wlh_status prepare_directory(const char *path, struct wlh_failure *failure)
 {
   static const char what[] = "cannot open or create the directory";

@@ -80,6 +80,7 @@ static uint64_t born_of(HANDLE process)
   return (uint64_t)created.dwHighDateTime << 32 | created.dwLowDateTime;
 }
 
+/* A `life` of 0 clears the record. */
 static void write_record(struct wlh_port *port, uint32_t member, uint64_t life)
 {
   struct wlh_peer_record *record = &port->system->records[member];
@@ -90,7 +91,7 @@ static void write_record(struct wlh_port *port, uint32_t member, uint64_t life)
   atomic_store_explicit(&record->life, life, memory_order_release);
 }
 
-/* Returns 0, or the system's error. */
+/* The event becomes `datagram`. Returns 0, or the system's error. */
 static int make_event(struct wlh_port *port, uint64_t life)
 {
   WCHAR name[NAME_SIZE];

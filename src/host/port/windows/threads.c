@@ -27,6 +27,7 @@ static HANDLE set_timer(uint64_t nanoseconds)
   return NULL;
 }
 
+/* Rounds up to milliseconds. */
 static DWORD limit_of(uint64_t nanoseconds)
 {
   uint64_t time = nanoseconds / 1000000 + (nanoseconds % 1000000 != 0);
