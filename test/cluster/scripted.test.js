@@ -104,6 +104,22 @@ test('a connection that is cut while the session before is ended is known to be'
   assert.equal(stage.session.state, 'suspect');
 });
 
+test('a connection that is cut while its first renewal is answered is known to be', async () => {
+  const stage = await new Scripted().open();
+  stage.adapter.events.down(new Error('cut'));
+  await stage.world.advance(1000);
+  await stage.answer('hello');
+  const renew = await stage.take('renew');
+  stage.adapter.events.down(new Error('cut again'));
+  renew.answer(renewal());
+  await settle();
+  assert.equal(stage.session.state, 'suspect');
+  await stage.world.advance(2000);
+  await stage.answer('hello');
+  await stage.answer('renew', renewal());
+  assert.equal(stage.session.state, 'open');
+});
+
 test('a bucket that is closed after an open that failed ends the session before', async () => {
   const stage = await new Scripted({ dispose: () => undefined }).open();
   await stage.lose();

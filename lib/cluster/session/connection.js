@@ -183,10 +183,15 @@ class Connection {
     this.#renewing.stopKeeping();
   }
 
-  /** Defers the handling if the session is still being opened. @param {unknown} error */
+  /**
+   * Defers the handling if the session is still being opened. While `hello` replaces the connection,
+   * there is nothing to do: its answer tells whether the new one works.
+   * @param {unknown} error
+   */
   handleDown(error) {
     if (this.#status.isOpen) this.handleDisconnect(error);
     else if (!this.#status.hasLease) this.#earlyBreak = error ?? true;
+    else if (this.#calls.has('renew')) this.reconnectLater(error);
   }
 
   /** Reconnects after a pause if there is a lease. @param {unknown} error */
