@@ -15,6 +15,7 @@ const { after, before, describe, test } = require('node:test');
 const { PostgresAdapter, scriptOf } = require('../../lib/cluster/engines/postgres/adapter.js');
 const { NO_EVENTS } = require('../../lib/cluster/adapter.js');
 const { explain } = require('../../lib/cluster/engines/postgres/errors.js');
+const { SqlSource } = require('../../lib/cluster/engines/postgres/postgres-js.js');
 const { openBucket } = require('../../lib/postgres.js');
 const refusal = require('./refusal.js');
 const {
@@ -321,6 +322,18 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       await a.hello();
       await a.hello();
       assert.deepEqual(await a.answers(request(fresh())), ['granted']);
+    });
+
+    test('a host that answers is asked first for the next single statement', async (t) => {
+      let count = 0;
+      const other = net.createServer((socket) => socket.destroy(void count++));
+      t.after(() => other.close());
+      other.listen(0, '127.0.0.1');
+      await once(other, 'listening');
+      const ports = [server.port, other.address().port];
+      const source = new SqlSource(sqlOf({ host: Array(2).fill('127.0.0.1'), port: ports }));
+      for (let i = 0; i < 3; i++) await source.query('SELECT 1');
+      assert.equal(count, 0);
     });
 
     test('a socket that the user makes is used', async () => {

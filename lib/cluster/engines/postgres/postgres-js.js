@@ -193,10 +193,15 @@ class SqlClient {
 
   discard() {
     if (this.#isDiscarded) return;
+    this.end();
+    this.#source.useNextHost();
+  }
+
+  /** Like `discard`, but of a connection with which nothing was wrong. */
+  end() {
     this.#isDiscarded = true;
     this.#events = undefined;
     this.#socket?.destroy();
-    this.#source.useNextHost();
   }
 }
 
@@ -223,7 +228,9 @@ class SqlSource {
     this.#clients.add(client);
     try {
       client.ref();
-      return await client.query({ text });
+      const rows = await client.query({ text });
+      client.end();
+      return rows;
     } finally {
       this.#clients.delete(client);
       client.discard();
