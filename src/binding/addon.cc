@@ -91,6 +91,7 @@ void finalize_manager(napi_env, void *data, void *)
   free(handle);
 }
 
+/* openManager(bucket: string): External | status */
 napi_value open_manager(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -176,6 +177,7 @@ napi_value call_watch_child(napi_env env, napi_callback_info info)
   return nullptr;
 }
 
+/* signalOfChild(): number; see signal_that_ended_child */
 napi_value call_signal_of_child(napi_env env, napi_callback_info)
 {
   return answer(env, signal_that_ended_child());

@@ -45,6 +45,7 @@ template <size_t Count> struct Call {
     return true;
   }
 
+  /* If the argument is no External, returns false, with an exception pending. */
   template <typename Thing> bool external(size_t index, Thing **thing) const
   {
     void *data = nullptr;

@@ -288,7 +288,8 @@ wlk_events *environment_events(Environment *environment)
   return &environment->events;
 }
 
-/* JavaScript reads only the results that belong to the status. */
+/* Copies the thief, the token and the limit to the exchange. JavaScript reads only the results that
+ * belong to the status. */
 static inline void publish_answer(const Environment *environment)
 {
   const wlk_events &events = environment->events;

@@ -122,7 +122,8 @@ wlk_events *environment_events(Environment *environment);
  *   scope   SLOT_CORE for a call of the core, SLOT_HOST for a call of the host scope */
 void environment_publish(Environment *environment, SlotKind scope);
 
-/* Updates `slots` for an event. Marks an event of the host scope with NEWS_OF_HOST. */
+/* Updates `slots` for an event: its slot is no longer pending and, if the request or job has ended,
+ * becomes empty. Marks an event of the host scope with NEWS_OF_HOST. */
 void environment_note(Environment *environment, wlk_event *event, SlotKind scope);
 
 /* Ends the request with this tag, if there is one, in any state, and clears its events that

@@ -189,6 +189,7 @@ static napi_value text_value(napi_env env, const char *text)
              : nullptr;
 }
 
+/* hostClientId(handle: External): string | status */
 napi_value call_host_client_id(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);

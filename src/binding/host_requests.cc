@@ -21,6 +21,7 @@ static napi_value host_request_with(napi_env env, const AnyCall &call, const wlk
   return answer(env, status);
 }
 
+/* hostRequest(handle: External, name: string): status */
 napi_value call_host_request(napi_env env, napi_callback_info info)
 {
   Call<2> call(env, info);
@@ -28,6 +29,7 @@ napi_value call_host_request(napi_env env, napi_callback_info info)
   return host_request_with(env, call, nullptr);
 }
 
+/* hostRequestExtra(handle: External, name: string, label: string): status */
 napi_value call_host_request_extra(napi_env env, napi_callback_info info)
 {
   Call<3> call(env, info);
@@ -98,6 +100,7 @@ napi_value call_host_release_and_mark(napi_env env, napi_callback_info info)
   return release_host_lock(env, call, keep < 0 ? UINT64_MAX : static_cast<uint64_t>(keep));
 }
 
+/* hostAbort(): status. Aborts the request with the tag in the exchange. */
 napi_value call_host_abort(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
@@ -177,7 +180,7 @@ napi_value call_host_take_snapshot(napi_env env, napi_callback_info info)
   if (!handle) return answer(env, WLH_CLOSED);
   HostSnapshot *snapshot = nullptr;
   wlh_status status =
-      wlh_take_snapshot(handle->host->agent, call.environment->exchange->tag, &snapshot);
+      wlh_fetch_snapshot(handle->host->agent, call.environment->exchange->tag, &snapshot);
   if (status != WLH_OK) return answer(env, status);
   napi_value value = snapshot_value(env, &snapshot->base, snapshot->pids);
   wlh_snapshot_free(snapshot);

@@ -94,6 +94,7 @@ static void close_files_on_exec()
   (void)closedir(files);
 }
 
+/* If `ends_with_us`, the kernel kills each later child when the thread that forked it ends. */
 void keep_process_group(bool ends_with_us)
 {
   static bool is_registered;
@@ -136,8 +137,9 @@ static void handle_child(int number, siginfo_t *info, void *context)
     reaper.sa_handler(number);
 }
 
-/* The event loop sets its own action whenever a child starts while it has no other child, so each
- * call checks that our action is set. */
+/* Notes the signal that ends the child, for signal_that_ended_child. The event loop sets its own
+ * action whenever a child starts while it has no other child, so each call checks that our action
+ * is set. */
 void watch_child(int child)
 {
   struct sigaction current = {};

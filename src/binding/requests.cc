@@ -3,7 +3,8 @@
 
 #include <cstdlib>
 
-/* Everything but the name is in the exchange and in `extra`. */
+/* Everything but the name is in the exchange and in `extra`. Leaves the status in the exchange, and
+ * returns the cycle on WLK_DEADLOCK, else undefined. */
 static napi_value request_with(
     napi_env env, Environment *environment, wlk_manager *manager, napi_value name,
     const wlk_extra *extra)
@@ -22,6 +23,8 @@ static napi_value request_with(
   return status == WLK_DEADLOCK ? answer_snapshot(env, cycle) : nullptr;
 }
 
+/* request(manager: External, name: string): undefined
+ * Its other arguments and the status are in the exchange. */
 napi_value call_request(napi_env env, napi_callback_info info)
 {
   Call<2> call(env, info);
@@ -136,6 +139,7 @@ napi_value call_wait(napi_env env, napi_callback_info info)
   return status == WLK_DEADLOCK ? answer_snapshot(env, cycle) : nullptr;
 }
 
+/* release(): undefined. The tag of the lock and the status are in the exchange. */
 napi_value call_release(napi_env env, napi_callback_info)
 {
   Environment *environment = environment_of(env);
@@ -179,6 +183,7 @@ napi_value call_release_and_mark(napi_env env, napi_callback_info info)
   return answer(env, status);
 }
 
+/* abort(): undefined. The tag of the request and the status are in the exchange. */
 napi_value call_abort(napi_env env, napi_callback_info)
 {
   Environment *environment = environment_of(env);

@@ -12,7 +12,7 @@ struct Wanted {
   wlk_option option;
   CodeUnits name;
 
-  /* Returns false if out of memory, or if the tag is in use. */
+  /* Reserves the slot of the tag, too. Returns false if out of memory, or if the tag is in use. */
   bool Read(Environment *environment, napi_value name_value)
   {
     const Exchange *exchange = environment->exchange;

@@ -30,6 +30,7 @@ void wlk_agent_drain(
 /* Drops the request's event, if any. Threads: the agent's own, with the mutex of the shard. */
 void wlk_agent_drop_event(struct wlk_request *request);
 
+/* Appends an event, for which `events` must have room. */
 void wlk_event_write(struct wlk_events *events, const struct wlk_request *request, uint8_t news);
 
 /* Frees an agent without requests, once no thread is about to wake it. Threads: the agent's own. */

@@ -286,6 +286,7 @@ const char *wlk_check(struct wlk_process *process)
   return NULL;
 }
 
+/* Checks a shard under the process's mutex, which the caller has if `whole` is true. */
 static const char *check_one(struct wlk_process *process, uint8_t shard, bool whole) WLK_UNCHECKED
 {
   struct totals totals = {0, 0, 0};

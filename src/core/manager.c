@@ -323,25 +323,25 @@ static enum wlk_status try_request_whole(
 }
 
 /* A request that may close a cycle is tried again with the mutexes of all shards, and once more
- * whenever `cycle` has too little memory for what was found. Between two attempts the cycle can
+ * whenever `found` has too little memory for what was found. Between two attempts the cycle can
  * change or disappear. */
 static enum wlk_status request_until_decided(
     struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
-    const struct wlk_extra *extra, struct wlk_snapshot **snapshot, struct wlk_events *events)
+    const struct wlk_extra *extra, struct wlk_snapshot **cycle, struct wlk_events *events)
 {
   enum wlk_status status = try_request(manager, request, option, extra, events);
   if (status != WLK_DEADLOCK) return status;
-  struct wlk_cycle cycle = WLK_CYCLE_INIT;
-  do status = try_request_whole(manager, request, option, extra, &cycle, events);
-  while (status == WLK_DEADLOCK && wlk_cycle_grow(&cycle, &status));
-  wlk_cycle_finish(&cycle, status, snapshot);
+  struct wlk_cycle found = WLK_CYCLE_INIT;
+  do status = try_request_whole(manager, request, option, extra, &found, events);
+  while (status == WLK_DEADLOCK && wlk_cycle_grow(&found, &status));
+  wlk_cycle_finish(&found, status, cycle);
   return status;
 }
 
 enum wlk_status wlk_request_a_lock(
     struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length,
     enum wlk_mode mode, enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,
-    struct wlk_request **result, struct wlk_snapshot **snapshot, struct wlk_events *events)
+    struct wlk_request **result, struct wlk_snapshot **cycle, struct wlk_events *events)
 {
   events->count = 0;
   if (!wlk_resource_prepare(agent, name, length)) return WLK_NO_MEMORY;
@@ -352,7 +352,7 @@ enum wlk_status wlk_request_a_lock(
   }
 
   request->passes = wlk_option_passes(option);
-  enum wlk_status status = request_until_decided(manager, request, option, extra, snapshot, events);
+  enum wlk_status status = request_until_decided(manager, request, option, extra, cycle, events);
   wlk_resource_trim_spare(agent);
   if (status == WLK_GRANTED || status == WLK_PENDING)
     *result = request;
@@ -379,7 +379,8 @@ static void remove_from_resource(struct wlk_section *section, struct wlk_request
   wlk_section_end_request(section, request);
 }
 
-/* Returns WLK_STOLEN, or WLK_OK if the request has only passed. */
+/* Ends the request, and sets the thief in `events`. Returns WLK_STOLEN, or WLK_OK if the request
+ * has only passed. */
 static WLK_RARE enum wlk_status end_stolen(
     struct wlk_section *section, struct wlk_request *lock, struct wlk_events *events)
     WLK_REQUIRES(section->shard->mutex)
@@ -605,16 +606,16 @@ static enum wlk_status block_until_answered(
 }
 
 enum wlk_status wlk_wait_for_the_lock(
-    struct wlk_request *request, uint64_t timeout, struct wlk_snapshot **snapshot,
+    struct wlk_request *request, uint64_t timeout, struct wlk_snapshot **cycle,
     struct wlk_events *events)
 {
-  struct wlk_cycle cycle = WLK_CYCLE_INIT;
+  struct wlk_cycle found = WLK_CYCLE_INIT;
   enum wlk_status status = WLK_OK;
   events->count = 0;
   if (may_wait_for_itself(request)) {
-    do status = refuse_to_block(request, &cycle, events);
-    while (status == WLK_DEADLOCK && wlk_cycle_grow(&cycle, &status));
-    wlk_cycle_finish(&cycle, status, snapshot);
+    do status = refuse_to_block(request, &found, events);
+    while (status == WLK_DEADLOCK && wlk_cycle_grow(&found, &status));
+    wlk_cycle_finish(&found, status, cycle);
   }
   if (status == WLK_NO_MEMORY) wlk_end_the_request(request);
   if (status != WLK_OK) return status;

@@ -54,6 +54,7 @@ void wlk_snapshot_free(struct wlk_snapshot *snapshot)
   wlk_free(snapshot);
 }
 
+/* The writer must have room. */
 static struct wlk_name copy_units(struct wlk_writer *writer, const uint16_t *units, uint32_t length)
 {
   struct wlk_name copy = {writer->units, length};
@@ -62,7 +63,7 @@ static struct wlk_name copy_units(struct wlk_writer *writer, const uint16_t *uni
   return copy;
 }
 
-/* Returns the index of the name. */
+/* Returns the index of the name. The writer must have room. */
 static uint32_t write_name(struct wlk_writer *writer, const uint16_t *units, uint32_t length)
 {
   struct wlk_snapshot *snapshot = writer->snapshot;

@@ -64,6 +64,7 @@ static struct wlk_resource *new_resource(struct wlk_agent *agent, uint32_t lengt
   return resource;
 }
 
+/* Replaces a spare that is too small. Returns NULL if out of memory. */
 static struct wlk_resource *get_spare_with_room(struct wlk_agent *agent, uint32_t length)
 {
   if (agent->spare && agent->spare->capacity >= length) return agent->spare;

@@ -72,13 +72,13 @@ enum wlh_news {
   WLH_NEWS_NOT_AVAILABLE = 8, /* see WLH_NOT_AVAILABLE */
   WLH_NEWS_OTHER_LIMIT = 16,  /* see WLH_OTHER_LIMIT; `token_low` is the name's limit, 0 for none */
   WLH_NEWS_QUEUE_FULL = 32,   /* see WLH_QUEUE_FULL */
-  WLH_NEWS_FAILED = 64, /* the request failed; `token_low` is the status, wlh_bucket_get_failure
+  WLH_NEWS_FAILED = 64, /* the request failed; `token_low` is the status; wlh_bucket_get_failure
                                  says more */
   WLH_NEWS_LOST = 128,  /* the lock is lost with the shared file; the request ends */
   WLH_NEWS_RELEASED =
       256, /* the lock whose wlh_release_the_lock returned WLH_PENDING is released */
   WLH_NEWS_SNAPSHOT = 512, /* the snapshot of wlh_start_snapshot with this `tag` is ready for
-                                 wlh_take_snapshot */
+                                 wlh_fetch_snapshot */
   WLH_NEWS_READY =
       1024 /* wlh_bucket_open_file with this `tag` is done; `token_low` is the status */
 };
@@ -251,9 +251,9 @@ enum wlh_status wlh_find_holders(
 void wlh_wait_for_job(
     struct wlh_agent *agent, uint32_t tag, uint64_t timeout, struct wlk_events *events);
 
-/* Takes the snapshot of an event WLH_NEWS_SNAPSHOT, for wlh_snapshot_free. Returns WLH_OK,
- * WLH_NO_MEMORY, or why the bucket could not be opened. */
-enum wlh_status wlh_take_snapshot(
+/* Hands out the snapshot of an event WLH_NEWS_SNAPSHOT, for wlh_snapshot_free, and ends its job.
+ * Returns WLH_OK, WLH_NO_MEMORY, or why the bucket could not be opened. */
+enum wlh_status wlh_fetch_snapshot(
     struct wlh_agent *agent, uint32_t tag, struct wlh_snapshot **snapshot);
 
 /* Cancels a wlh_start_snapshot or a wlh_bucket_open_file: no event follows, and a snapshot that was

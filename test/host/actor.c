@@ -86,7 +86,7 @@ static void tell(const struct wlk_event *event)
 static void show(uint32_t tag)
 {
   struct wlh_snapshot *snapshot;
-  enum wlh_status status = wlh_take_snapshot(agent, tag, &snapshot);
+  enum wlh_status status = wlh_fetch_snapshot(agent, tag, &snapshot);
   if (status != WLH_OK) {
     say("event %u snapshot %s", tag, names[status]);
     return;

@@ -840,7 +840,7 @@ static void have_it_work(void)
   struct wlh_snapshot *snapshot = NULL;
   CHECK(wlh_start_snapshot(agent, NULL, UINT32_MAX, false, 3) == WLH_PENDING);
   hear_event(WLH_NEWS_SNAPSHOT);
-  CHECK(wlh_take_snapshot(agent, 3, &snapshot) == WLH_OK);
+  CHECK(wlh_fetch_snapshot(agent, 3, &snapshot) == WLH_OK);
   wlh_snapshot_free(snapshot);
 }
 

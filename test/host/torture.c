@@ -441,7 +441,7 @@ static int look(void)
   (void)wlh_start_snapshot(actor.agent, NULL, UINT32_MAX, true, 1); /* which buries the dead */
   while (!(next_news(&actor, 1000) & WLH_NEWS_SNAPSHOT)) {
   }
-  if (wlh_take_snapshot(actor.agent, 1, &snapshot) != WLH_OK) return 1;
+  if (wlh_fetch_snapshot(actor.agent, 1, &snapshot) != WLH_OK) return 1;
   left += (uint32_t)snapshot->base.lock_count;
   wlh_snapshot_free(snapshot);
   while (!wlh_try_enter(actor.bucket, NULL)) {

@@ -148,7 +148,7 @@ enum wlh_status wlh_abort_the_request(struct wlh_request *request, struct wlk_ev
   return status;
 }
 
-static void end_and_recycle(struct wlh_request *request)
+static void end_record_and_recycle(struct wlh_request *request)
 {
   struct wlh_agent *agent = request->item.agent;
   wlk_mutex_lock(&agent->bucket->qmu);
@@ -167,7 +167,7 @@ static bool end_in_any_state(struct wlh_request *request)
     ended = wlh_cells_end_the_request(&bucket->arena, request->cell, request->cookie);
   if (wlh_note_loss(bucket, ended)) return false;
   wlh_forget_cell(bucket, request);
-  end_and_recycle(request);
+  end_record_and_recycle(request);
   return true;
 }
 

@@ -69,7 +69,7 @@ enum wlh_status wlh_start_snapshot(
   return defer_job(agent, job, tag, WLH_OP_SNAPSHOT);
 }
 
-enum wlh_status wlh_take_snapshot(
+enum wlh_status wlh_fetch_snapshot(
     struct wlh_agent *agent, uint32_t tag, struct wlh_snapshot **snapshot)
 {
   struct wlh_bucket *bucket = agent->bucket;
@@ -126,6 +126,7 @@ static struct wlh_request *new_request(struct wlh_agent *agent, uint32_t tag)
   return request;
 }
 
+/* Sets the state, and adds the request to the list of its agent. */
 static void link_request(struct wlh_request *request, enum wlh_state state)
 {
   struct wlh_agent *agent = request->item.agent;

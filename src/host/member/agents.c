@@ -154,7 +154,7 @@ const char *wlh_agent_client_id(const struct wlh_agent *agent)
   return agent->client_id;
 }
 
-/* If the event completes a request or a job, ends it. A snapshot's job stays. */
+/* Takes the oldest event. If it completes a request or a job, ends that; a snapshot's job stays. */
 static void take_event(struct wlh_agent *agent, struct wlk_event *event)
     WLK_REQUIRES(agent->bucket->qmu)
 {
@@ -163,7 +163,7 @@ static void take_event(struct wlh_agent *agent, struct wlk_event *event)
   *event = item->event;
   wlk_list_remove(&item->by_event);
   item->event.news = 0;
-  if (event->news & WLH_NEWS_SNAPSHOT) return; /* wlh_take_snapshot ends it */
+  if (event->news & WLH_NEWS_SNAPSHOT) return; /* wlh_fetch_snapshot ends it */
   if (event->news & WLH_NEWS_READY) {
     wlh_free_job(wlh_job_of(item));
     return;
@@ -180,7 +180,8 @@ void wlh_take_events(struct wlh_agent *agent, struct wlk_events *events)
   }
 }
 
-/* The caller must still have mu, so that no other thread has seen the record in between. */
+/* Links the record that was made, and ends the record that ended. The caller must still have mu, so
+ * that no other thread has seen the record in between. */
 static void note_change(struct wlh_agent *agent, const struct wlh_change *change)
     WLK_REQUIRES(agent->bucket->qmu)
 {

@@ -153,6 +153,7 @@ static void do_release(struct wlh_bucket *bucket, struct wlh_request *request)
   finish_request(bucket, request, &outcome);
 }
 
+/* Leaves the records to wlh_empty_trash, which frees them. */
 static void do_terminate(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   if (agent->cell && bucket->open) (void)wlh_cells_terminate_agent(&bucket->arena, agent->cell);

@@ -19,7 +19,7 @@ enum wlh_done {
   WLH_NEEDS_HELPER /* the first operation is a job for the helper */
 };
 
-/* The caller must be inside. */
+/* Does at most `most` deferred operations, oldest first. The caller must be inside. */
 enum wlh_done wlh_do_deferred(struct wlh_bucket *bucket, uint32_t most);
 
 /* Does the deferred releases, ends and terminations while the tables are not open. The caller must

@@ -97,7 +97,8 @@ static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
   return dead;
 }
 
-/* If a request of ours waits, sets a bit for each member to watch and returns true. */
+/* If a request of ours waits, sets a bit for each member to watch and returns true. Updates
+ * `watching` and `joins`, too. */
 static bool find_members(struct wlh_bucket *bucket, uint64_t *members)
 {
   bool waits = wlh_cells_pending_count(&bucket->arena) > 0;
@@ -126,6 +127,7 @@ static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, ui
   }
 }
 
+/* Records why requests fail: the file is full if `error` is 0, else it cannot grow. */
 static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -203,6 +205,7 @@ static void do_work(struct wlh_bucket *bucket, bool *waits)
   watch_members(bucket, members, wlh_port_time());
 }
 
+/* Sends the wake-ups of `unsent` now. If any fails again, sets `retry_at`, at growing intervals. */
 static void retry_wake_ups(struct wlh_bucket *bucket, uint64_t now)
 {
   if (wlh_wake_up_retry(bucket)) {
@@ -241,6 +244,7 @@ static uint64_t time_to_wait(const struct wlh_bucket *bucket, bool waits, uint64
   return until > now ? until - now : 0;
 }
 
+/* Accepts all connections. If there is no room for more, sets `cannot_accept`. */
 static void accept_others(struct wlh_bucket *bucket)
 {
   for (uint32_t i = 0; i < ACCEPTED; i++) {
@@ -443,7 +447,7 @@ static void fail_operation(struct wlh_bucket *bucket, struct wlh_item *item, enu
     wlh_post_event(bucket, item, WLH_NEWS_FAILED, (uint32_t)status, 0);
   } else if (op == WLH_OP_READY || op == WLH_OP_SNAPSHOT) {
     uint32_t news = op == WLH_OP_READY ? WLH_NEWS_READY : WLH_NEWS_SNAPSHOT;
-    wlh_fail_job(item, status);
+    wlh_record_job_failure(item, status);
     wlh_post_event(bucket, item, news, (uint32_t)status, 0);
   }
 }
@@ -480,6 +484,7 @@ static void lose_request(struct wlh_bucket *bucket, struct wlh_request *request)
   }
 }
 
+/* Records in `failure` how the file was lost, too. */
 static void lose_all_requests(struct wlh_bucket *bucket)
 {
   wlk_mutex_lock(&bucket->qmu);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void wlh_fail_job(struct wlh_item *item, enum wlh_status status)
+void wlh_record_job_failure(struct wlh_item *item, enum wlh_status status)
 {
   wlh_job_of(item)->status = status;
 }
@@ -111,6 +111,7 @@ static struct wlh_snapshot *make_snapshot(const struct wlh_view *view)
   return snapshot;
 }
 
+/* Does nothing if `count` items fit. Returns false if out of memory. */
 static bool grow_part(void **items, uint32_t *capacity, uint32_t count, size_t size)
 {
   if (count <= *capacity) return true;

@@ -9,6 +9,6 @@
 void wlh_do_job(struct wlh_bucket *bucket);
 
 /* Records the failure; the caller posts the event. The caller must have qmu. */
-void wlh_fail_job(struct wlh_item *item, enum wlh_status status);
+void wlh_record_job_failure(struct wlh_item *item, enum wlh_status status);
 
 #endif

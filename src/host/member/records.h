@@ -272,9 +272,10 @@ void wlh_forget_cell(struct wlh_bucket *bucket, struct wlh_request *request);
 void wlh_move_to_trash(struct wlh_bucket *bucket, struct wlh_request *request)
     WLK_REQUIRES(bucket->qmu);
 
-/* The caller must have mu, and be outside. */
+/* Frees the requests in `trash` and the dead agents. The caller must have mu, and be outside. */
 void wlh_empty_trash(struct wlh_bucket *bucket);
 
+/* Frees the arrays, but not the view itself. */
 void wlh_view_free(struct wlh_view *view);
 
 /* The caller must have qmu, or be the only user of the agent. */

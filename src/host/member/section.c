@@ -28,6 +28,7 @@ static void pause_processor(void)
 #endif
 }
 
+/* If the word is `from`, replaces it by ours, which takes the mutex, and returns true. */
 static bool swap_word(struct wlh_bucket *bucket, uint64_t from)
 {
   return atomic_compare_exchange_strong_explicit(
@@ -35,6 +36,7 @@ static bool swap_word(struct wlh_bucket *bucket, uint64_t from)
       memory_order_relaxed);
 }
 
+/* Tries to take the tables' mutex, with a pause after each attempt. */
 static bool try_word(struct wlh_bucket *bucket, int tries)
 {
   _Atomic uint64_t *word = &bucket->arena.segment->header.word;

@@ -108,6 +108,7 @@ bool wlh_cells_is_formatted(const struct wlh_segment *segment)
          segment->cells[0].kind == WLH_KIND_FREE;
 }
 
+/* Returns whether our own member is still in the segment. */
 static bool is_member(const struct wlh_arena *arena)
 {
   const struct wlh_member *member = wlh_member_at(arena, arena->member);
@@ -240,7 +241,7 @@ static void free_all_but_marks_for_ever(struct wlh_arena *arena)
     uint32_t kind = wlh_kind_of(arena, i);
     if (kind == WLH_KIND_FREE || kind == WLH_KIND_TEXT || kind == WLH_KIND_KEPT) continue;
     if (kind == WLH_KIND_RESOURCE && wlh_name_is_whole(arena, i) &&
-        wlh_resource_at(arena, i)->marked == wlh_name_mark_for_ever(arena, i))
+        wlh_resource_at(arena, i)->marked == wlh_name_endless_mark(arena, i))
       continue;
     wlh_commit_kind(arena, i, WLH_KIND_FREE);
   }

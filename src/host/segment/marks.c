@@ -17,18 +17,18 @@ bool wlh_name_is_marked(struct wlh_arena *arena, uint32_t resource)
   return marked != 0 && (marked >= WLH_MARKED_FOR_EVER || marked > mark_now(arena));
 }
 
-uint64_t wlh_name_mark_for_ever(struct wlh_arena *arena, uint32_t resource)
+uint64_t wlh_name_endless_mark(struct wlh_arena *arena, uint32_t resource)
 {
   return WLH_MARKED_FOR_EVER | wlh_name_full_hash(arena, resource);
 }
 
-void wlh_name_mark(struct wlh_arena *arena, uint32_t resource, uint64_t keep)
+void wlh_name_mark(struct wlh_arena *arena, uint32_t resource, uint64_t keep_ms)
 {
   struct wlh_header *header = wlh_header_of(arena);
   if (!wlh_expect(arena, resource, WLH_KIND_RESOURCE)) return;
   /* The 1 is for the part of the current millisecond that has already passed. */
-  uint64_t marked =
-      keep < WLH_COUNT_MOST ? mark_now(arena) + keep + 1 : wlh_name_mark_for_ever(arena, resource);
+  uint64_t marked = keep_ms < WLH_COUNT_MOST ? mark_now(arena) + keep_ms + 1
+                                             : wlh_name_endless_mark(arena, resource);
   if (header->marks == 0) wlh_commit(&header->marks, 1);
   wlh_commit_wide(&wlh_resource_at(arena, resource)->marked, marked);
 }

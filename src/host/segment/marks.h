@@ -14,10 +14,10 @@
 
 bool wlh_name_is_marked(struct wlh_arena *arena, uint32_t resource);
 
-/* Marks a name for `keep` milliseconds, or for ever if `keep` is at least WLH_COUNT_MOST. */
-void wlh_name_mark(struct wlh_arena *arena, uint32_t resource, uint64_t keep);
+/* Marks a name for `keep_ms` milliseconds, or for ever if it is at least WLH_COUNT_MOST. */
+void wlh_name_mark(struct wlh_arena *arena, uint32_t resource, uint64_t keep_ms);
 
 /* Returns the value of `marked` for a mark of this name that never ends. */
-uint64_t wlh_name_mark_for_ever(struct wlh_arena *arena, uint32_t resource);
+uint64_t wlh_name_endless_mark(struct wlh_arena *arena, uint32_t resource);
 
 #endif

@@ -111,6 +111,7 @@ static void leave_queue(
   wlh_list_remove(arena, &resource->queue, WLH_BY_RESOURCE, request);
 }
 
+/* `by` is 1, or UINT32_MAX to subtract 1. */
 static void count_pending(
     struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t member, uint32_t by)
 {

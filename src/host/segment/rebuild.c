@@ -38,6 +38,7 @@ static bool is_plausible(const struct wlh_arena *arena, const struct wlh_request
          !(cell->passes == 1 && wlh_is_held(cell->kind));
 }
 
+/* Empties the lists; the name, its limit and its mark stay. */
 static void clear_resource(struct wlh_resource_cell *cell)
 {
   WLH_PUT(cell->chain, WLH_NO_NAME);

@@ -45,6 +45,7 @@ struct of_list {
   bool (*follows)(const struct wlh_request_cell *cell, const struct wlh_request_cell *before);
 };
 
+/* Returns the length of the list. */
 static uint32_t check_list(
     struct found *found, const struct wlh_list *list, const struct of_list *of)
 {

@@ -184,7 +184,7 @@ void wlh_wait_for_job(
   events->count = 0;
 }
 
-enum wlh_status wlh_take_snapshot(
+enum wlh_status wlh_fetch_snapshot(
     struct wlh_agent *agent, uint32_t tag, struct wlh_snapshot **snapshot)
 {
   (void)agent;

@@ -30,6 +30,7 @@ static void unlock(HANDLE file, uint64_t at)
   (void)UnlockFileEx(file, 0, 1, 0, &place);
 }
 
+/* Locks a byte exclusively. If it is locked, returns false at once. */
 static bool take(HANDLE file, uint64_t at)
 {
   return lock(file, LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, at);
