@@ -120,12 +120,12 @@ class Agent {
     return `${this.clientId} ${++this.#names}`;
   }
 
-  /** See TagTable. @param {Requester} request */
+  /** Gives the request a tag of its own. @param {Requester} request */
   add(request) {
     this.#requests.add(request);
   }
 
-  /** See TagTable. @param {Requester} request */
+  /** Takes the tag back, if the request has one. @param {Requester} request */
   remove(request) {
     this.#requests.remove(request);
   }
@@ -171,7 +171,10 @@ class Agent {
     if (request) /** @type {any} */ (request.backend).applyEvent(request, at);
   }
 
-  /** @param {boolean} woken whether this is a wake-up; then a later event causes another wake-up */
+  /**
+   * Applies the events in the exchange, and then those that the addon still has.
+   * @param {boolean} woken whether this is a wake-up; then a later event causes another wake-up
+   */
   drainEvents(woken) {
     this.applyEvents();
     addon.drain(woken);
@@ -191,7 +194,10 @@ class Agent {
     this.remove(request);
   }
 
-  /** @param {Requester} request @param {string | Thief} thief a client id if a string */
+  /**
+   * Ends the lock, and queues the announcement of its loss.
+   * @param {Requester} request @param {string | Thief} thief a client id if a string
+   */
   applyTheft(request, thief) {
     if (typeof thief === 'string') request.stolen(thief);
     else request.stolen(thief.clientId, thief.pid);
@@ -200,7 +206,10 @@ class Agent {
     this.remove(request);
   }
 
-  /** @param {Requester} request @param {LossReason} reason @param {() => Error} [cause] */
+  /**
+   * Ends the lock, and queues the announcement of its loss.
+   * @param {Requester} request @param {LossReason} reason @param {() => Error} [cause]
+   */
   applyLoss(request, reason, cause) {
     request.lost(reason, cause);
     this.#losses.add(request);
@@ -218,7 +227,10 @@ class Agent {
     return this.#requests.requestsOn(backend, name);
   }
 
-  /** The tokens of locks that the thread knows. @param {Backend} backend @param {string} name */
+  /**
+   * The tokens of the locks on the name that this thread knows to be its own.
+   * @param {Backend} backend @param {string} name
+   */
   tokensOf(backend, name) {
     /** @type {Set<bigint>} */
     const tokens = new Set();

@@ -185,7 +185,7 @@ class HostBackend {
     return `host ${directory}\n${this.#bucket}`;
   }
 
-  /** The path of the bucket's directory, which may not exist yet. */
+  /** The path of the bucket's directory, which may not exist yet. Reading it opens the bucket. */
   get place() {
     return String(addon.hostPlace(this.#open()));
   }
@@ -270,7 +270,7 @@ class HostBackend {
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status !== WLH_GRANTED && status !== WLH_PENDING) {
       agent.remove(request);
-      this.#applyRefusal(request, status, exchange[LIMIT]);
+      this.#applyEnd(request, status, exchange[LIMIT]);
     }
   }
 
@@ -290,7 +290,7 @@ class HostBackend {
    * Ends a request that has no lock, according to `status`; WLH_OK means that it passed.
    * @param {Requester} request @param {number} status @param {number} limit of the name
    */
-  #applyRefusal(request, status, limit) {
+  #applyEnd(request, status, limit) {
     if (status === WLH_NOT_AVAILABLE) request.unavailable();
     else if (status === WLH_OK) request.granted(0, 0);
     else if (status === WLH_OTHER_LIMIT) request.otherLimit?.(limit);
@@ -337,7 +337,7 @@ class HostBackend {
       agent.applyLoss(request, 'destroyed', () => this.#lossError());
     } else if (!isGranted) {
       if (!releasing) {
-        this.#applyRefusal(request, statusOfEvent(news, number), number);
+        this.#applyEnd(request, statusOfEvent(news, number), number);
         agent.queueAnswer(request);
       }
       agent.remove(request);
@@ -442,6 +442,7 @@ class HostBackend {
   unfinished = agent.unfinished;
   undo = addon.undo;
 
+  /** Does everything at once; async only because other backends wait. */
   async close() {
     if (this.closed) return;
     this.closed = bucketClosedError();
@@ -457,7 +458,10 @@ class HostBackend {
     this.announce();
   }
 
-  /** @param {Requester | Job} request @param {Error} error if the request is pending */
+  /**
+   * Fails a pending request; ends a job or a deferred release. A lock remains for `#closeLock`.
+   * @param {Requester | Job} request @param {Error} error if the request is pending
+   */
   #closePending(request, error) {
     if (request.tag === NO_TAG) return;
     exchange[TAG] = request.tag;
@@ -491,11 +495,11 @@ class HostBackend {
     }
     agent.remove(request);
     if (status === WLH_OK) request.failed(() => error);
-    else this.#applyRefusal(request, status, limit);
+    else this.#applyEnd(request, status, limit);
     agent.queueAnswer(request);
   }
 
-  /** @param {Requester} lock */
+  /** Releases the lock, which then counts as lost or stolen. @param {Requester} lock */
   #closeLock(lock) {
     if (lock.tag === NO_TAG) return;
     exchange[TAG] = lock.tag;
@@ -529,7 +533,7 @@ class HostBackend {
     }
     agent.remove(request);
     if (status === WLH_DEADLOCK) request.deadlocked?.(this.#selfBlockingCycle(request));
-    else this.#applyRefusal(request, status, limit);
+    else this.#applyEnd(request, status, limit);
   }
 
   /**
@@ -649,6 +653,7 @@ function directoryOfEnvironment() {
 /**
  * The last part of the path is not resolved, because the addon refuses a link there.
  * @param {string} directory may not exist yet
+ * @returns the path as given if its parent does not exist
  */
 function realPathOf(directory) {
   try {

@@ -106,7 +106,10 @@ class NativeBackend {
     }
   }
 
-  /** Returns the cycle that the request would close, if any. @param {Requester} request */
+  /**
+   * Passes the request with all its options to the addon; returns the cycle that it would close.
+   * @param {Requester} request
+   */
   #requestExtra({ name, inside, label, limit, weight, maxPending, priority }) {
     exchange[LIMIT] = limit ?? 0;
     exchange[WEIGHT] = weight ?? 1;
@@ -191,6 +194,7 @@ class NativeBackend {
   unfinished = agent.unfinished;
   undo = addon.undo;
 
+  /** Does everything at once; async only because other backends wait. */
   async close() {
     if (this.closed) return;
     this.closed = bucketClosedError();
@@ -266,7 +270,10 @@ class NativeBackend {
 /** @param {number} at the offset of the thief in the exchange */
 const thiefAt = (at) => clientPrefix(exchange[at]) + exchange[at + 1];
 
-/** @param {Requester} request @param {Error} error if the request is pending */
+/**
+ * Fails the request if it is pending; a lock that was granted meanwhile remains for `closeLock`.
+ * @param {Requester} request @param {Error} error if the request is pending
+ */
 function closePending(request, error) {
   if (request.tag === NO_TAG) return;
   exchange[TAG] = request.tag;
@@ -279,7 +286,7 @@ function closePending(request, error) {
   agent.queueAnswer(request);
 }
 
-/** @param {Requester} lock */
+/** Releases the lock, which then counts as lost or stolen. @param {Requester} lock */
 function closeLock(lock) {
   if (lock.tag === NO_TAG) return;
   exchange[TAG] = lock.tag;

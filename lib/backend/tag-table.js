@@ -18,8 +18,8 @@ const addTo = uncurry(Set.prototype.add);
 const removeFrom = uncurry(Set.prototype.delete);
 const forEachOf = uncurry(Set.prototype.forEach);
 
-/** A block has 2 ** BLOCK_BITS tags. */
 const BLOCK_BITS = 8;
+/** The number of tags in a block. */
 const BLOCK = 2 ** BLOCK_BITS;
 
 /** Emptying a shorter table would save too little memory to be worth the work. */

@@ -128,7 +128,7 @@ class ClusterBackend {
     return this.#session.state;
   }
 
-  /** Why the session is closed; undefined if it is not. */
+  /** The error of all requests once the session is closed; undefined until then. */
   get closed() {
     return this.#session.closed;
   }
@@ -141,7 +141,11 @@ class ClusterBackend {
   /** @type {((requests: Requester[]) => void) | undefined} */
   requestAll;
 
-  /** @param {Requester[]} requests */
+  /**
+   * Requests the locks as one group. A request with a priority fails; if there are too many
+   * requests, all fail.
+   * @param {Requester[]} requests
+   */
   #requestAll(requests) {
     const asked = requests.filter((request) => {
       if (this.#failIfImpossible(request)) return false;
@@ -175,7 +179,10 @@ class ClusterBackend {
     return true;
   }
 
-  /** @param {Requester} request @param {number} group 0 for none */
+  /**
+   * Gives the request a tag, and returns its tracked request for the session.
+   * @param {Requester} request @param {number} group 0 for none
+   */
   #track(request, group) {
     const limit = request.mode === 'shared' ? (request.limit ?? 0) : 0;
     const tracked = new TrackedRequest(request, {
@@ -296,7 +303,8 @@ class ClusterBackend {
   guard;
 
   /**
-   * Throws the loss if the lock is not held now.
+   * Makes sure that the lock is still held when the user's transaction commits. Throws the loss if
+   * the lock is not held now.
    * @param {Requester} lock @param {any} client of the user's transaction
    */
   async #guard(lock, client) {
@@ -320,6 +328,7 @@ class ClusterBackend {
     return tracked?.state === HELD && (await this.#session.queryMark(tracked));
   }
 
+  /** Announces losses at once. The promise resolves when the session has ended; never rejects. */
   close() {
     const closed = this.#session.close();
     doNotCloseAtExit(this);
@@ -341,7 +350,7 @@ class ClusterBackend {
     this.#announcements.addAnswer(owner);
   }
 
-  /** @param {Tracked} tracked */
+  /** A request that has passed counts as granted, with the token 0. @param {Tracked} tracked */
   #handlePass({ owner }) {
     this.#forget(owner);
     owner.granted(0, 0);
@@ -358,7 +367,7 @@ class ClusterBackend {
     this.#announcements.addAnswer(owner);
   }
 
-  /** @param {Tracked} tracked @param {(lock: Requester) => void} how */
+  /** @param {Tracked} tracked @param {(lock: Requester) => void} how calls `stolen` or `lost` */
   #handleLoss({ owner }, how) {
     this.#forget(owner);
     how(owner);
@@ -372,7 +381,7 @@ class ClusterBackend {
     this.#announcements.addAnswer(owner);
   }
 
-  /** @param {Change} change */
+  /** Queues the calls that publish the change and call `onChange`. @param {Change} change */
   #handleChange(change) {
     this.#announcements.addChange(() => {
       if (sessions.hasSubscribers) sessions.publish({ id: this.id, ...change });

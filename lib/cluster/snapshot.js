@@ -31,7 +31,7 @@ function toDetails(entries, grantsIn = 0) {
     const { name } = entry;
     const known = names.get(name) ?? { held: [], ahead: 0 };
     names.set(name, known);
-    const details = toEntry(entry);
+    const details = toLockDetails(entry);
     if (entry.token) {
       known.held.push(details);
       state.held.push(details);
@@ -44,10 +44,10 @@ function toDetails(entries, grantsIn = 0) {
 }
 
 /** @param {Entry[]} entries of held locks @returns {LockDetails[]} */
-const toHolders = (entries) => entries.map(toEntry);
+const toHolders = (entries) => entries.map(toLockDetails);
 
 /** @param {Entry} entry @returns {LockDetails} */
-const toEntry = (entry) =>
+const toLockDetails = (entry) =>
   lockDetails({
     ...entry,
     label: entry.label || (entry.program ?? ''),

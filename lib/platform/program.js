@@ -9,6 +9,7 @@ const { isMainThread } = require('node:worker_threads');
 /** With one of these options, there is no script, and `argv[1]` is an argument of the user. */
 const IS_CODE = /^(-e|-p|-pe|--eval|--print)(=|$)/;
 
+/** Undefined if the program is code in an option or comes from the standard input. */
 function scriptPath() {
   const { argv, execArgv } = process;
   const isCode =

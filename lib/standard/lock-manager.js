@@ -119,7 +119,11 @@ class LockManager {
 
 defineInterface(LockManager, ['request', 'query']);
 
-/** Section 3.2.1, steps 6 to 9 of request(). @param {LockOptions} options */
+/**
+ * Section 3.2.1, steps 6 to 9 of request(). Throws if the options exclude each other, or if the
+ * signal is aborted.
+ * @param {LockOptions} options
+ */
 function checkOptions({ ifAvailable, mode, signal, steal }) {
   // Step 6.
   if (steal && ifAvailable) throw exclusionError('steal', 'ifAvailable');

@@ -280,7 +280,7 @@ class LockRequest {
     return true;
   }
 
-  /** @param {AbortSignal} signal */
+  /** Aborts the request if it has missed an abort of the signal. @param {AbortSignal} signal */
   endIfAborted(signal) {
     const missed = missedReason(signal);
     if (missed) this.signalToAbort(missed.reason);

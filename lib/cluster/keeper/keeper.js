@@ -126,7 +126,7 @@ class KeeperThread {
 /** The keeper's thread for new sessions. @type {KeeperThread | undefined} */
 let thread;
 
-/** @throws {unknown} if Node.js cannot start a thread */
+/** Starts the thread if there is none. @throws {unknown} if Node.js cannot start a thread */
 function currentThread() {
   if (thread === undefined) {
     const started = new KeeperThread(() => {

@@ -28,7 +28,7 @@ const keepers = new Map();
 const messageOf = (error) => String(error?.message ?? error);
 
 /** @param {FromThread} message */
-const tell = (message) => parentPort?.postMessage(message);
+const post = (message) => parentPort?.postMessage(message);
 
 /** @param {number} origin the time of `threadsNow` at which the session's monotonic clock was 0 */
 function clockSince(origin) {
@@ -79,7 +79,7 @@ async function handleMessage(message) {
       new LeaseCells(memory),
       clockSince(origin),
       adaptersOf(plan),
-      (error) => tell({ what: 'trouble', id, error: messageOf(error) }),
+      (error) => post({ what: 'trouble', id, error: messageOf(error) }),
     );
     keepers.set(id, keeper);
     keeper.start();
@@ -88,7 +88,7 @@ async function handleMessage(message) {
   } else {
     const error = await keepers.get(id)?.stop();
     keepers.delete(id);
-    tell({ what: 'stopped', id, error: error === undefined ? undefined : messageOf(error) });
+    post({ what: 'stopped', id, error: error === undefined ? undefined : messageOf(error) });
   }
 }
 

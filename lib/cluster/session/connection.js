@@ -136,7 +136,10 @@ class Connection {
     }
   }
 
-  /** @param {string} session @param {number} ttl @param {Times} times */
+  /**
+   * Begins to use the session; if its lease has already expired, another one is opened later.
+   * @param {string} session @param {number} ttl @param {Times} times
+   */
   #handleOpened(session, ttl, times) {
     const status = this.#status;
     status.id = session;
@@ -169,7 +172,10 @@ class Connection {
     this.#timers.set('open', this.#clock.monotonic() + this.#outage.nextOpenDelay());
   }
 
-  /** Opens the next session after a loss. @param {unknown} cause */
+  /**
+   * Opens the next session after a loss; after a pause if the lost session was never renewed.
+   * @param {unknown} cause
+   */
   openAgain(cause) {
     // The pause prevents a rapid series of sessions that end before their first renewal.
     if (this.#outage.noteLost()) this.open();
@@ -210,6 +216,7 @@ class Connection {
     this.#timers.set('reconnect', this.#clock.monotonic() + this.#outage.nextReconnectDelay());
   }
 
+  /** If the session is cut off, connects by a call of `hello`, and renews after its answer. */
   reconnect() {
     const status = this.#status;
     if (!status.isCutOff) return;

@@ -51,9 +51,10 @@ class Grants {
   }
 
   /**
-   * Compares the server's list with ours. `news` is what `RequestTable.news` was when the renewal
-   * was sent. Requests that changed after that are skipped, since the list may be older than the
-   * change.
+   * Compares the server's list with ours, and applies the grants and losses that it shows. It also
+   * repeats requests that the server lacks, and ends those that are unknown here. `news` is what
+   * `RequestTable.news` was when the renewal was sent. Requests that changed after that are
+   * skipped, since the list may be older than the change.
    * @param {Renewal} renewal @param {number} news
    */
   compareWithServer({ mine, stolen }, news) {
@@ -84,7 +85,10 @@ class Grants {
     }
   }
 
-  /** @param {number} ref @param {string | undefined} name */
+  /**
+   * Has the server end a request that only the server still has.
+   * @param {number} ref @param {string | undefined} name
+   */
   #endUnknown(ref, name) {
     this.#ended.add(ref);
     this.#sendQueue.addFirst({ kind: 'end', ref, name, keep: 0 });
@@ -101,7 +105,10 @@ class Grants {
     }
   }
 
-  /** @param {Op} op @param {TrackedRequest | undefined} tracked @param {unknown} error */
+  /**
+   * Notes why the operation is busy, and has it repeated if it is still wanted.
+   * @param {Op} op @param {TrackedRequest | undefined} tracked @param {unknown} error
+   */
   #repeatLater(op, tracked, error) {
     if (tracked) tracked.obstacle = error;
     if (op.kind === 'end' || tracked?.state === ASKED) this.#onBusy(op);
@@ -187,7 +194,7 @@ class Grants {
     for (const tracked of group) if (tracked.state === GRANTED_PARTIAL) this.#hold(tracked);
   }
 
-  /** @param {TrackedRequest} tracked */
+  /** Reports the grant, and then a theft that came before it. @param {TrackedRequest} tracked */
   #hold(tracked) {
     this.#requests.move(tracked, HELD);
     if (tracked.op.kind === 'steal') this.#loseOwnLocks(tracked);

@@ -109,6 +109,7 @@ class InFlightCalls {
     this.#timers.set(CALL_TIMEOUTS[call], now + patience);
   }
 
+  /** Whether calls of one kind have had no answer for `SILENT_MS`. */
   get isServerSilent() {
     const since = this.#clock.monotonic() - SILENT_MS;
     return [...this.#since].some(([call, asked]) => this.has(call) && asked <= since);

@@ -105,6 +105,7 @@ class LeaseKeeper {
     return this.#hasReported ? undefined : this.#lastError;
   }
 
+  /** Whether the session is open, and its event loop is blocked for at most `maxBlocked`. */
   get #isWanted() {
     const cells = this.#cells;
     return cells.isOpen && this.#clock.monotonic() - cells.lastTurn <= this.#keeping.maxBlocked;
@@ -118,6 +119,7 @@ class LeaseKeeper {
     this.#timer = setTimeout(() => this.#extend(), Math.ceil(part * this.#keeping.ttl));
   }
 
+  /** Extends the lease if that is wanted; in any case, the next attempt follows after a pause. */
   async #extend() {
     if (!this.#isWanted) {
       // The loop may turn again at any time, so check often; this does not call the server.
@@ -163,13 +165,13 @@ class LeaseKeeper {
     this.#extendLater(PERIOD);
   }
 
-  /** After a failover, the next renewal of the session brings the new epoch. */
+  /** Tries again soon: after a failover, the session's next renewal brings the new epoch. */
   #handleOtherEpoch() {
     this.#noteFailure(new Error(ELSEWHERE));
     this.#extendLater(RETRY);
   }
 
-  /** Reports the error if calls have failed for a `ttl`. @param {unknown} error */
+  /** Stores the error; reports it if calls have failed for a `ttl`. @param {unknown} error */
   #noteFailure(error) {
     const now = this.#clock.monotonic();
     this.#failingSince ??= now;
@@ -179,7 +181,11 @@ class LeaseKeeper {
     this.#onTrouble(error);
   }
 
-  /** @param {number} call @param {unknown} error */
+  /**
+   * Drops the adapter and tries again soon, or stops if the server has ended the session. Ignores a
+   * call that was given up.
+   * @param {number} call @param {unknown} error
+   */
   #handleFailure(call, error) {
     if (call !== this.#call || this.#isStopped) return;
     this.#call++;

@@ -38,12 +38,14 @@ class Lease {
     this.#margin = margin;
   }
 
+  /** The current time by each clock, for a call that is about to be sent. */
   times() {
     return timesOf(this.#clock);
   }
 
   /**
-   * The lease begins when the answered call was sent, because the server's lease begins later.
+   * The lease lasts a fraction (`margin`) of the `ttl`. It begins when the answered call was sent,
+   * because the server's lease begins later.
    * @param {Times} times @param {number} ttl milliseconds @returns the end on the monotonic clock
    */
   extend({ sent, continuousSent, wallSent }, ttl) {

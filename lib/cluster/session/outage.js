@@ -65,10 +65,12 @@ class Outage {
     this.#refusals = 0;
   }
 
+  /** Makes the pauses before reconnecting short again. */
   noteOpened() {
     this.#retries = 0;
   }
 
+  /** Makes the pauses before reconnecting, and before opening a session, short again. */
   noteRenewed() {
     this.#attempts = this.#retries = 0;
   }

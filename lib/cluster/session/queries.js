@@ -130,6 +130,7 @@ class Queries {
     }
   }
 
+  /** Whether a query for holders, over this connection, has had no answer for `SILENT_MS`. */
   get isServerSilent() {
     const { connection } = this.#calls;
     const since = this.#clock.monotonic() - SILENT_MS;
@@ -148,7 +149,7 @@ class Queries {
     return this.#keepAlive.during(() => this.#queryMark(tracked));
   }
 
-  /** @param {string} [name] */
+  /** Repeats failed attempts until a `ttl` has passed. @param {string} [name] */
   async #query(name) {
     const end = this.#clock.monotonic() + this.#status.ttl;
     for (;;) {

@@ -30,6 +30,7 @@ class Readiness {
     then(this.promise, undefined, () => {});
   }
 
+  /** If no promise is pending, a resolved one replaces the last, which may have been rejected. */
   resolve() {
     this.isReached = true;
     if (this.isAwaited) this.#resolve();

@@ -104,7 +104,7 @@ class Renewing {
     this.#timers.set('deadline', this.#lease.extend(times, this.#status.ttl));
   }
 
-  /** Must be called when the connection is dropped: no renewal follows the one under way. */
+  /** Must be called when the connection drops, so that no renewal follows the one under way. */
   forgetRenewals() {
     this.#isAgain = false;
   }
@@ -132,7 +132,10 @@ class Renewing {
     );
   }
 
-  /** @param {Times} times the time at which the last renewal, or the opening, was sent */
+  /**
+   * Sets the timer of the next renewal, which comes sooner while a request is not granted.
+   * @param {Times} times the time at which the last renewal, or the opening, was sent
+   */
   renewAfter({ sent }) {
     const longest = this.#requests.unheld > 0 ? SIGN_OF_LIFE : Number.POSITIVE_INFINITY;
     this.#timers.set('renew', sent + Math.min(this.#status.ttl / 3, longest));
@@ -222,7 +225,7 @@ class Renewing {
     return keptLease?.stop();
   }
 
-  /** Shows the keeper that the event loop turns. */
+  /** Shows the keeper that the event loop turns, and sets the timer of the next such sign. */
   showTurn() {
     const { cells } = this.#lease;
     if (!cells || !this.#keeper) return;

@@ -166,6 +166,7 @@ class SendQueue {
     return this.#steps[this.#steps.indexOf(step) - 1]?.number ?? 0;
   }
 
+  /** Makes a step of queued units; undefined for none, at a barrier, or if the window is full. */
   #makeStep() {
     if (!this.#hasRoom) return undefined;
     const units = [];
@@ -193,6 +194,7 @@ class SendQueue {
     }
   }
 
+  /** Removes the oldest step, reaches barriers behind it, and lets later steps be longer again. */
   finishFirst() {
     this.#steps.shift();
     this.#most = Math.min(2 * this.#most, MOST);
@@ -217,7 +219,7 @@ class SendQueue {
     return step.units.length === 1 ? this.#drop(step.units[0]) : [];
   }
 
-  /** @param {Unit} unit */
+  /** Removes the unit, and returns its operations. @param {Unit} unit */
   #drop(unit) {
     const ops = [...unit.ops];
     this.#most = MOST;
@@ -249,6 +251,7 @@ class SendQueue {
     for (const step of this.#steps) if (step.number <= done) step.isDone = true;
   }
 
+  /** Drops all units, steps and barriers; the steps of the next session are numbered from 1. */
   clear() {
     const units = [...this.#units];
     this.#units.clear();

@@ -113,7 +113,10 @@ class Sending {
     }
   }
 
-  /** @param {SentStep} step @param {unknown} error */
+  /**
+   * Halves a step that was refused, or fails its only unit; the session handles all other errors.
+   * @param {SentStep} step @param {unknown} error
+   */
   #handleUnexecuted(step, error) {
     // An earlier step was refused, and this step was taken back with it.
     if (!this.#sendQueue.has(step)) return;

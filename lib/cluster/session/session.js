@@ -224,7 +224,7 @@ class Session {
     this.#timers.setBy('unopened', this.#now() + this.#status.ttl);
   }
 
-  /** Why the session is closed; undefined if it is not. */
+  /** The error of all requests once the session is closed; undefined until then. */
   get closed() {
     return this.#outage.closeReason;
   }
@@ -398,7 +398,10 @@ class Session {
     this.#listener.settled();
   }
 
-  /** @param {Call} call @param {unknown} error */
+  /**
+   * After a misuse, closes the session for good; otherwise reconnects or opens another session.
+   * @param {Call} call @param {unknown} error
+   */
   #handleRejection(call, error) {
     const kind = this.#adapter.classify(error);
     // Once the session has been open, a local error may come from a broken connection, so retry.
@@ -410,7 +413,7 @@ class Session {
     else this.#connection.handleDisconnect(error);
   }
 
-  /** @param {unknown} error */
+  /** Fails `ready` and unanswered requests, and tries again later. @param {unknown} error */
   #handleRefusal(error) {
     this.#outage.refusal = error;
     this.#losses.refuse(error);
@@ -420,7 +423,10 @@ class Session {
     this.#readiness.reject(error);
   }
 
-  /** @param {State} state @param {Reason} [reason] @param {unknown} [cause] */
+  /**
+   * Notifies the listener, the keeper and the queries. In most states, an earlier refusal is over.
+   * @param {State} state @param {Reason} [reason] @param {unknown} [cause]
+   */
   #handleChange(state, reason, cause) {
     const { cells } = this.#lease;
     if (cells) cells.isOpen = state === 'open';
@@ -478,7 +484,10 @@ class Session {
     this.#closed ??= this.#stop('unreachable', error, error);
   }
 
-  /** @param {Reason} reason for locks @param {unknown} error for requests @param {unknown} cause */
+  /**
+   * Ends all requests at once, and then ends the session on the server.
+   * @param {Reason} reason for locks @param {unknown} error for requests @param {unknown} cause
+   */
   async #stop(reason, error, cause) {
     const { hasLease, id, ttl } = this.#status;
     const patience = Math.max(hasLease ? this.#lease.rest() : 0, ttl / 3);

@@ -25,7 +25,10 @@ class Status {
     this.#onChange = onChange;
   }
 
-  /** @param {State} state @param {Reason} [reason] @param {unknown} [cause] */
+  /**
+   * Sets the state, and calls `onChange`.
+   * @param {State} state @param {Reason} [reason] @param {unknown} [cause]
+   */
   set(state, reason, cause) {
     this.state = state;
     this.#onChange(state, reason, cause);
