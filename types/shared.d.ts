@@ -673,7 +673,10 @@ export interface NamedOptions extends PrivateOptions {
 export declare class Mutex {
   constructor(name?: undefined, options?: PrivateOptions);
   constructor(name: string, options?: NamedOptions);
-  /** Whether it is held. */
+  /**
+   * Whether it is held.
+   * @throws a `NotSupportedError` where only a server or another process could answer
+   */
   readonly locked: boolean;
   /**
    * Resolves to the function that releases it, which may be called more than once; to `null` if it
@@ -709,7 +712,10 @@ export declare class Mutex {
 export declare class RWLock {
   constructor(name?: undefined, options?: PrivateOptions);
   constructor(name: string, options?: NamedOptions);
-  /** In which mode it is held; `null` if it is free. */
+  /**
+   * In which mode it is held; `null` if it is free.
+   * @throws a `NotSupportedError` where only a server or another process could answer
+   */
   readonly locked: LockMode | null;
   acquireShared(options?: AcquireOptions & Waiting): Promise<Release>;
   acquireShared(options: AcquireOptions): Promise<Release | null>;
@@ -745,9 +751,15 @@ export type SemaphoreOptions = AcquireOptions & Pick<LockOptions, 'weight'>;
 export declare class Semaphore {
   constructor(permits: number, options?: PrivateOptions);
   constructor(name: string, options: NamedOptions & { permits: number });
-  /** Units that nobody holds. */
+  /**
+   * Units that nobody holds.
+   * @throws a `NotSupportedError` where only a server or another process could answer
+   */
   readonly available: number;
-  /** How many requests wait for units, of all threads. */
+  /**
+   * How many requests wait for units, of all threads.
+   * @throws a `NotSupportedError` where only a server or another process could answer
+   */
   readonly pending: number;
   /**
    * Waits for `weight` units, by default 1. Resolves to `null` if it said `ifAvailable`, and

@@ -23,7 +23,7 @@ function openBucket(name) {
   return new Bucket(bucketName, new NativeBackend(idOfBucket(bucketName)));
 }
 
-/** A caller that passes options has imported the wrong entry. @param {unknown} options */
+/** Throws for an object: such a caller uses the wrong entry point. @param {unknown} options */
 function refuseOptions(options) {
   if (typeof options !== 'object' || options === null) return;
   throw typeError(

@@ -152,7 +152,10 @@ function toKeeper(bucket, options, engine) {
   return keeperOf({ ...plan, client, module: file }, maxBlocked);
 }
 
-/** @param {any} module of the option `keeper` */
+/**
+ * Throws unless the module is undefined, an absolute path or a file URL.
+ * @param {any} module of the option `keeper`
+ */
 function toFile(module) {
   if (module === undefined) return undefined;
   const file = String(module);

@@ -6,7 +6,8 @@ const { Lock, requestOf } = require('../../standard/lock.js');
 const { guard } = require('../reentrancy/reentrant-parent.js');
 
 /**
- * @param {any} lock @param {string} what
+ * Throws if `lock` is not a lock.
+ * @param {any} lock @param {string} what the member of the lock, for the message
  * @returns {InstanceType<typeof import('../request/request.js').Request>}
  */
 const requestOfLock = (lock, what) => /** @type {any} */ (requestOf(lock, `'${what}' on 'Lock'`));

@@ -59,7 +59,7 @@ class Candidate extends Request {
     if (origin) this.origin = origin;
   }
 
-  /** @override */
+  /** The constructor sets `origin`. @override */
   get hasSite() {
     return true;
   }

@@ -227,6 +227,7 @@ for (const method of methods) {
 const form = {
   toOptions,
   defaultOptions,
+  /** Throws if `request` does not take the options, or if they do not fit together. */
   check(options) {
     // Tests the refused options one by one: a loop over the list costs 5 % of a request.
     if (options.keep !== undefined || options.blocking !== undefined)

@@ -44,22 +44,22 @@ class PartRequest extends HeldRequest {
     if (group.origin) this.origin = group.origin;
   }
 
-  /** @override */
+  /** The constructor sets `origin`. @override */
   get hasSite() {
     return true;
   }
 
-  /** @override @param {boolean} fromEvents */
+  /** The whole group fails first. @override @param {boolean} fromEvents */
   publishLoss(fromEvents) {
     const { settle } = this.group;
-    const tell = () => {
+    const failAndPublish = () => {
       // If the stack overflows in `fail`, the backend calls `publishLoss` again. `fail` may run
       // twice, but the notification below must not, so `fail` comes first.
       this.group.fail(this.lossReason());
       super.publishLoss(false);
     };
-    if (fromEvents && settle && !this.origin) rejectInUsersStack(settle, tell);
-    else tell();
+    if (fromEvents && settle && !this.origin) rejectInUsersStack(settle, failAndPublish);
+    else failAndPublish();
   }
 
   /** The time limit applies to the group. @override */
@@ -240,7 +240,11 @@ class Group {
     return request;
   }
 
-  /** Ends the group; harmless to repeat. @param {unknown} error */
+  /**
+   * Ends the requests of the current wait, even granted ones, and rejects the call if its callback
+   * runs. Harmless to repeat.
+   * @param {unknown} error
+   */
   fail(error) {
     this.#failure ??= { error };
     for (let i = 0; i < this.#pending.length; i++) {
@@ -320,6 +324,7 @@ class Group {
   }
 
   /**
+   * Settles the promise once the locks are released; rejects with the loss if a lock was lost.
    * @param {Several} several @param {(locks: readonly LockHandle[]) => any} callback
    * @param {(value: any) => void} resolve @param {(error: any) => void} reject
    */
@@ -344,6 +349,7 @@ class Group {
   }
 
   /**
+   * Clears `origin`, too.
    * @param {Several} several @param {string} [where] see createHandle
    * @returns {LockHandle[]} in the order of the call
    */

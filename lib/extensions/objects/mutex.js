@@ -42,6 +42,7 @@ class Mutex {
     this.#lock = new NamedLock('mutex', name, options, "'new Mutex'");
   }
 
+  /** @throws {DOMException} if only a server or another process could answer */
   get locked() {
     return this.#lock.holders(LOCKED).length > 0;
   }
@@ -91,7 +92,10 @@ class RWLock {
     this.#lock = new NamedLock('RWLock', name, options, "'new RWLock'");
   }
 
-  /** @returns {LockMode | null} the mode in which the lock is held; null if nobody holds it */
+  /**
+   * @returns {LockMode | null} the mode in which the lock is held; null if nobody holds it
+   * @throws {DOMException} if only a server or another process could answer
+   */
   get locked() {
     return this.#lock.holders(LOCKED)[0]?.mode ?? null;
   }

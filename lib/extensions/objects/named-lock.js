@@ -54,7 +54,10 @@ let privateBackend;
 
 /** A request that waits until it would be granted, but takes no lock. */
 class PassRequest extends Request {
-  /** @override @returns {import('../../backend/contract.js').Disposition} */
+  /**
+   * A request that passes waits until it would be granted, but takes no lock.
+   * @override @returns {import('../../backend/contract.js').Disposition}
+   */
   get disposition() {
     return super.disposition === 'ifAvailable' ? 'passIfAvailable' : 'pass';
   }
@@ -154,13 +157,13 @@ class NamedLock {
     last.resolveIfAnswered();
     this.#backend.announce();
     await granted;
-    this.#forget(last);
+    this.#removeFormer(last);
     last.giveBack();
     next.giveBack();
   }
 
   /** @param {InstanceType<typeof HeldRequest>} last */
-  #forget(last) {
+  #removeFormer(last) {
     let count = 0;
     for (let i = 0; i < this.#former.length; i++) {
       if (this.#former[i] !== last) this.#former[count++] = this.#former[i];

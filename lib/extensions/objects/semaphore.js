@@ -50,7 +50,10 @@ class Semaphore {
     this.#lock = new NamedLock('semaphore', lockName, options, NEW, more, permits);
   }
 
-  /** The number of units that nobody holds. Requests that already wait may get them first. */
+  /**
+   * The number of units that nobody holds. Requests that already wait may get them first.
+   * @throws {DOMException} if only a server or another process could answer
+   */
   get available() {
     const holders = this.#lock.holders("'available'");
     let units = /** @type {number} */ (this.#lock.limit);
@@ -62,7 +65,10 @@ class Semaphore {
     return Math.max(units, 0);
   }
 
-  /** @returns {number} how many requests wait */
+  /**
+   * @returns {number} how many requests wait
+   * @throws {DOMException} if only a server or another process could answer
+   */
   get pending() {
     return this.#lock.pending("'pending'");
   }

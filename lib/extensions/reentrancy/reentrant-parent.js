@@ -96,6 +96,7 @@ class ReentrantParent {
     return this.#detach();
   }
 
+  /** The lock itself is released only if it waited for this request alone. */
   release() {
     return this.#detach();
   }

@@ -55,6 +55,7 @@ class LockHandle extends Lock {
   /** @type {HeldRequest} */
   #request;
 
+  /** Takes the same arguments as `Lock`: `own`, and the request. */
   constructor() {
     // @ts-expect-error: the constructor reads its arguments itself
     super(arguments[0], arguments[1]);
@@ -220,7 +221,7 @@ class HeldRequest extends Request {
     this.backend.announce();
   }
 
-  /** @override */
+  /** Does nothing if the lock was lost or the request was aborted. @override */
   resolveAnswer() {
     const { resolve } = this;
     if (!resolve || this.state === LOST || !this.beginUse()) return;
@@ -291,7 +292,7 @@ class HandleRequest extends HeldRequest {
 
   #where;
 
-  /** @override */
+  /** The constructor sets `origin`. @override */
   get hasSite() {
     return true;
   }

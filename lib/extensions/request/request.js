@@ -71,12 +71,16 @@ class ExtendedRequest extends LockRequest {
   /** The list of waiting requests that contains this one. @type {Waiting | undefined} */
   among;
 
-  /** @override @returns {Disposition} */
+  /**
+   * With `blocking: false` or the time limit 0, the request does not wait.
+   * @override @returns {Disposition}
+   */
   get disposition() {
     const { blocking, timeout } = this.options;
     return timeout === 0 || blocking === false ? 'ifAvailable' : super.disposition;
   }
 
+  /** Whether it has `inside`, `label`, `limit`, `maxPending`, or a `priority` other than 0. */
   get hasExtensions() {
     const { options } = this;
     return (
@@ -174,13 +178,13 @@ class ExtendedRequest extends LockRequest {
     return super.releaseInBackend();
   }
 
-  /** @override */
+  /** Ends a request that a stack overflow left unfinished. @override */
   finish() {
     if (this.origin !== undefined && this.state !== GRANTED) forgetSite(this);
     super.finish();
   }
 
-  /** @override */
+  /** Unfollows the signal, removes the time limit of the wait, and leaves `among`. @override */
   disarm() {
     this.among?.remove(this);
     super.disarm();
@@ -311,7 +315,7 @@ class ExtendedRequest extends LockRequest {
     return super.lossSignal;
   }
 
-  /** @override @param {boolean} fromEvents */
+  /** Announces the losses of the reentrant requests, too. @override @param {boolean} fromEvents */
   publishLoss(fromEvents) {
     if (fromEvents && this.reject && !this.origin)
       rejectInUsersStack(this, () => super.publishLoss(fromEvents));
@@ -320,7 +324,8 @@ class ExtendedRequest extends LockRequest {
   }
 
   /**
-   * Announces the losses of reentrant requests that were marked as lost, and empties `served`.
+   * Announces the losses of reentrant requests that were marked as lost, empties `served`, and
+   * resolves `served.ended`.
    * @param {Served} served @param {boolean} fromEvents
    */
   announceServedLosses(served, fromEvents) {
@@ -371,7 +376,7 @@ class ExtendedRequest extends LockRequest {
     return served.ended;
   }
 
-  /** @override */
+  /** Drops `inside`, and ends the time in which the request can be aborted. @override */
   beginUse() {
     // Otherwise a chain of requests that enclose each other could not be garbage-collected.
     if (this.inside) this.inside = undefined;

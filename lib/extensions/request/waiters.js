@@ -15,7 +15,7 @@ class Waiting {
   /** @type {Set<Request>} */
   #requests = new Set();
 
-  /** @param {Request} request may already have its answer */
+  /** @param {Request} request is ignored if it has its answer already */
   add(request) {
     if (request.state !== PENDING) return;
     addTo(this.#requests, request);

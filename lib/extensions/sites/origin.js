@@ -25,7 +25,10 @@ function originOf(callee) {
   return origin;
 }
 
-/** Makes a copy that is only text. @param {Origin} origin @returns {Origin | undefined} */
+/**
+ * Makes a copy that is only text. If user code that formats the stack throws, returns undefined.
+ * @param {Origin} origin @returns {Origin | undefined}
+ */
 function withTextStack(origin) {
   try {
     return { stack: `${origin.stack}` };
@@ -74,7 +77,7 @@ function withOrigin(error, origin) {
     const frames = framesOf(`${origin.stack}`);
     if (frames === '') return error;
     const value = `${error.name}: ${error.message}\n${frames}`;
-    defineProperty(error, 'stack', attributesOf(value));
+    defineProperty(error, 'stack', descriptorOf(value));
   } catch {
     // User code may format stacks, and may throw an error. Then the error keeps its own stack.
   }
@@ -85,7 +88,7 @@ function withOrigin(error, origin) {
  * The result inherits nothing that users have put on Object.prototype.
  * @param {string} value @returns {PropertyDescriptor}
  */
-const attributesOf = (value) =>
+const descriptorOf = (value) =>
   /** @type {any} */ ({ __proto__: null, value, writable: true, configurable: true });
 
 /** Removes the message, which is the only line if there are no frames. @param {string} stack */

@@ -40,7 +40,7 @@ class Deadline {
     return this.#due;
   }
 
-  /** @param {number} due a time of `threadsNow()`; NEVER removes the timer */
+  /** @param {number} due a time of `threadsNow()`, or `NEVER` to remove the timer */
   set(due) {
     this.#due = due;
     if (this.#isSetting || due === this.#setFor) return;

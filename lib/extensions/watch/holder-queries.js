@@ -56,7 +56,7 @@ const setInWeak = uncurry(WeakMap.prototype.set);
 const { freeze } = Object;
 
 /**
- * Must not run user code, because the request still waits for the lock.
+ * Keeps the first MOST. Must not run user code, because the request still waits for the lock.
  * @param {Backend} backend @param {LockDetails[] | undefined} all @returns {Holders | undefined}
  */
 function toHolders(backend, all) {
@@ -137,7 +137,7 @@ class SharedQueries {
   }
 
   /**
-   * Sends one query after the other until no request asks for a further one.
+   * Sends one query after another until no request asks for a further one.
    * @param {Backend} backend @param {Map<string, any>} names @param {string} name
    * @param {{ next: Next<T> | undefined }} queue
    */

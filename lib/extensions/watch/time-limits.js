@@ -30,10 +30,10 @@ class TimeLimits {
   /** When the wait began, as a time of `threadsNow()`. */
   #armed = 0;
   /** When the wait reaches its limit. */
-  #end = NEVER;
+  #waitEnd = NEVER;
   /** @type {InstanceType<typeof Deadline> | undefined} */
   #wait;
-  /** Whether `#wait` is set to a time before `#end`, to ask for the holders. */
+  /** Whether `#wait` is set to a time before `#waitEnd`, to ask for the holders. */
   #isEarly = false;
   /** @type {InstanceType<typeof Deadline> | undefined} */
   #hold;
@@ -54,10 +54,10 @@ class TimeLimits {
     this.#armed = now();
     const limit = this.#waitLimit;
     if (!limit) return;
-    this.#end = this.#armed + limit;
+    this.#waitEnd = this.#armed + limit;
     this.#isEarly = this.#request.backend.askHolders !== undefined;
     this.#wait = new Deadline(() => this.#handleWait(), false);
-    this.#wait.set(this.#isEarly ? this.#end - Math.min(LOOK_MS, limit / 2) : this.#end);
+    this.#wait.set(this.#isEarly ? this.#waitEnd - Math.min(LOOK_MS, limit / 2) : this.#waitEnd);
   }
 
   endWait() {
@@ -72,7 +72,8 @@ class TimeLimits {
     this.#hold.set(end);
   }
 
-  end() {
+  /** Removes the timers of the wait and of the hold. */
+  clear() {
     this.#wait?.set(NEVER);
     this.#hold?.set(NEVER);
   }
@@ -110,7 +111,7 @@ class TimeLimits {
       return;
     }
     this.#isEarly = false;
-    this.#wait?.set(this.#end);
+    this.#wait?.set(this.#waitEnd);
     this.#askAhead().catch(report);
   }
 

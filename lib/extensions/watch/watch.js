@@ -60,6 +60,7 @@ class Watch {
     this.released = now();
   }
 
+  /** Starts the timers of the wait: its warning and its time limit. */
   arm() {
     this.#warning?.begin();
     this.limits?.beginWait();
@@ -78,6 +79,7 @@ class Watch {
     publish(channels.start, this, { pending: this.request.state === PENDING });
   }
 
+  /** Starts the timers of the hold, and publishes the grant. */
   onGrant() {
     if (!this.ended) {
       this.holds = true;
@@ -87,6 +89,7 @@ class Watch {
     publish(channels.grant, this, { token: this.request.token });
   }
 
+  /** Removes the warning, and publishes that the lock is unavailable. */
   onMiss() {
     this.#warning?.end();
     publish(channels.miss, this, { ifAvailable: true });
@@ -107,11 +110,11 @@ class Watch {
     if (error instanceof LockTimeoutError) publish(channels.timeout, this, { error });
   }
 
-  /** @param {unknown} [error] */
+  /** Removes all timers, and publishes the end. Harmless to repeat. @param {unknown} [error] */
   onEnd(error) {
     if (this.ended) return;
     // `ended` is set after these calls: if one overflows the stack, this function is called again.
-    this.limits?.end();
+    this.limits?.clear();
     this.#warning?.end();
     this.holds = false;
     this.ended = now();
