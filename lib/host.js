@@ -33,7 +33,10 @@ function openBucket(name, options) {
   return new Bucket(bucketName, new HostBackend(idOfBucket(bucketName), directory));
 }
 
-/** If a misspelt `directory` were ignored, the locks would not be shared. @param {any} options */
+/**
+ * Throws for other options: if a misspelt `directory` were ignored, the locks would not be shared.
+ * @param {any} options
+ */
 function directoryOption(options) {
   if (options === undefined || options === null) return undefined;
   if (typeof options !== 'object') {

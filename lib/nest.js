@@ -36,7 +36,10 @@ class OpenLocks {
   /** The calls of `@Elected` methods that have not ended. @type {Set<Promise<any>>} */
   #elections = new Set();
 
-  /** @param {any} locks @param {{ close(): Promise<void> }} [bucket] is closed at the shutdown */
+  /**
+   * Adds itself to `applications`.
+   * @param {any} locks @param {{ close(): Promise<void> }} [bucket] is closed at the shutdown
+   */
   constructor(locks, bucket) {
     this.locks = locks;
     this.#bucket = bucket;
@@ -113,7 +116,7 @@ function decoratorOf(operation, call) {
       const method = context?.kind === 'method' ? target : descriptor?.value;
       if (typeof method !== 'function') {
         const what = quote(String(context?.name ?? context ?? target.name));
-        throw typeError(operation, `It decorates ${what}, which is not a method.`);
+        throw typeError(operation, `${what} is decorated, but is not a method.`);
       }
       const decorated = wrap(method, operation, name, options, call);
       return descriptor ? { ...descriptor, value: decorated } : decorated;

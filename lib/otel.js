@@ -10,14 +10,14 @@ const { followRequests, metricLabelOf } = require('./monitor/requests.js');
  */
 
 /** @param {import('./monitor/requests.js').Message} message */
-const attributesOf = ({ label, mode, name }) => ({
+const spanAttributesOf = ({ label, mode, name }) => ({
   'lock.name': name,
   'lock.mode': mode,
   ...(label === undefined ? {} : { 'lock.label': label }),
 });
 
 /** @param {import('./monitor/requests.js').Message} message */
-const labelOf = (message) => ({ 'lock.label': metricLabelOf(message) });
+const metricAttributesOf = (message) => ({ 'lock.label': metricLabelOf(message) });
 
 /** @param {Api} api what `@opentelemetry/api` exports @returns {() => void} ends it */
 function instrument({ trace, metrics, SpanStatusCode }) {
@@ -32,21 +32,21 @@ function instrument({ trace, metrics, SpanStatusCode }) {
   const stop = followRequests({
     onStart(message) {
       const { id, label, name } = message;
-      const attributes = attributesOf(message);
+      const attributes = spanAttributesOf(message);
       spans.set(id, tracer.startSpan(`lock ${label ?? name}`, { attributes }));
     },
     onWaited(message, outcome) {
       const { id, waited } = message;
       spans.get(id)?.addEvent(outcome);
-      wait.record(waited / 1e3, { ...labelOf(message), 'lock.outcome': outcome });
+      wait.record(waited / 1e3, { ...metricAttributesOf(message), 'lock.outcome': outcome });
     },
     onLost(message) {
       spans.get(message.id)?.addEvent('lost');
-      lost.add(1, labelOf(message));
+      lost.add(1, metricAttributesOf(message));
     },
     onEnd(message, wasHeld) {
       const { error, held, id } = message;
-      if (wasHeld) hold.record(held / 1e3, labelOf(message));
+      if (wasHeld) hold.record(held / 1e3, metricAttributesOf(message));
       const span = spans.get(id);
       spans.delete(id);
       if (error !== undefined) {

@@ -32,7 +32,7 @@ const isThisModule = (specifier) =>
 /** Returns undefined if the size is not allowed. @param {string} text */
 const toSize = (text) => (isProfileSize(Number(text)) ? Number(text) : undefined);
 
-/** @param {string} text @returns {boolean | undefined} */
+/** @param {string} text @returns {boolean | undefined} undefined unless the text is 0 or 1 */
 const toSites = (text) => (text === '0' ? false : text === '1' || undefined);
 
 if (isPreloaded()) {

@@ -12,7 +12,7 @@ const { Bucket } = require('../extensions/buckets/bucket.js');
 const { TTL } = require('../cluster/ttl.js');
 // Adds the extensions of locks, such as `lock.signal`.
 require('../common.js');
-const { findOtherBuckets } = require('./buckets.js');
+const { openOtherBuckets } = require('./buckets.js');
 const { narrow } = require('./circles.js');
 const { openEngine, serverOf } = require('./engines.js');
 const { Failure, STATUS } = require('./status.js');
@@ -107,7 +107,7 @@ class OpenBucket {
 
   /** Queries the other open buckets of the directory. @param {string} [name] limits the result */
   async lookAtOtherBuckets(name) {
-    const others = this.#host ? findOtherBuckets(this.#host) : [];
+    const others = this.#host ? openOtherBuckets(this.#host) : [];
     /** @type {Look[]} */
     const looks = [];
     // A bucket takes file descriptors from its first query until it is closed, so the other buckets
@@ -150,7 +150,7 @@ async function lookAtOther({ backend, bucket, folder }, name) {
       bucket: null,
       failure:
         `the bucket in ${folder} cannot be queried: its file 'name' is missing or does not match ` +
-        'the directory. If nothing uses the directory, delete it',
+        'the directory; if nothing uses the directory, delete the directory',
     };
   try {
     const state = await within(backend.details(name), LOOK_MS);

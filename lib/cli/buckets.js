@@ -23,8 +23,11 @@ const NAME_BYTES = 4 * LONGEST_NAME;
  * @property {string | null} bucket null for the default bucket or an unknown name
  */
 
-/** @param {InstanceType<typeof HostBackend>} own a bucket of the directory */
-function findOtherBuckets(own) {
+/**
+ * The caller must close the backends of the result.
+ * @param {InstanceType<typeof HostBackend>} own a bucket of the directory @returns {Found[]}
+ */
+function openOtherBuckets(own) {
   const { dir: directory, base } = path.parse(own.place);
   const folders = entriesOf(directory).filter((name) => FOLDER.test(name) && name !== base);
   const inUse = folders.filter((folder) => isOpen(path.join(directory, folder)));
@@ -80,4 +83,4 @@ function readName(file) {
   }
 }
 
-module.exports = { findOtherBuckets };
+module.exports = { openOtherBuckets };

@@ -98,6 +98,7 @@ class Graph {
     this.#wants.set(client, wants.add(keyOf(request)));
   }
 
+  /** Returns at most MOST circles. */
   circles() {
     for (const client of this.#starts()) this.#search(client);
     return this.#found;

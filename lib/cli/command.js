@@ -40,7 +40,10 @@ class Command {
     this.#signals = signals;
   }
 
-  /** @param {{ token: bigint, signal: AbortSignal }} lock @returns {Promise<Ending>} */
+  /**
+   * Runs the command to its end. If the lock is lost, ends it: with SIGTERM, and later SIGKILL.
+   * @param {{ token: bigint, signal: AbortSignal }} lock @returns {Promise<Ending>}
+   */
   async run(lock) {
     const [program, ...words] = this.#words;
     let child;

@@ -17,7 +17,10 @@ function useStdout() {
   return process.stdout;
 }
 
-/** @param {NodeJS.ErrnoException} error */
+/**
+ * Ends the program, with success if only the reader has gone.
+ * @param {NodeJS.ErrnoException} error
+ */
 function endOnError({ code, message }) {
   if (code === 'EPIPE' || code === 'EIO') process.exit(STATUS.ok);
   say(`the output cannot be written: ${message}`);

@@ -40,7 +40,10 @@ async function query({ values }) {
   }
 }
 
-/** @param {OpenBucketType} opened @param {import('./arguments.js').Values} values */
+/**
+ * Names the other buckets in use, too, unless the query is repeated.
+ * @param {OpenBucketType} opened @param {import('./arguments.js').Values} values
+ */
 async function lookAtOne(opened, { name, watch: again }) {
   const state = await opened.look(name);
   const { where } = opened;

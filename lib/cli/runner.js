@@ -169,6 +169,7 @@ class Runner {
     this.reportWaitLater();
   }
 
+  /** Unless the options forbid it, prints after REPORT_MS which holders the request waits for. */
   reportWaitLater() {
     const { quiet, verbose } = this.values;
     if (quiet || this.doesNotWait || !(verbose || process.stderr.isTTY)) return;
@@ -182,6 +183,7 @@ class Runner {
     }, REPORT_MS);
   }
 
+  /** Cancels the report of `reportWaitLater`. */
   stopReporting() {
     clearTimeout(this.#report);
     this.#report = undefined;

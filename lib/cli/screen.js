@@ -90,6 +90,7 @@ class Screen {
     this.#repaint();
   };
 
+  /** Gives the terminal its previous contents and settings back; a repeated call does nothing. */
   #leave = () => {
     if (!this.#isOpen) return;
     this.#isOpen = false;

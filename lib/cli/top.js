@@ -22,7 +22,7 @@ async function top(request) {
   return query({ ...request, values: { ...values, watch: true } });
 }
 
-/** @param {import('./arguments.js').Values} values */
+/** Serves the page until a signal arrives. @param {import('./arguments.js').Values} values */
 async function serve(values) {
   checkDirectory(values);
   const bucket = new OpenBucket(values);

@@ -58,7 +58,10 @@ class Part {
   /** Sends a message to the thread that began the profile. @type {(message: any) => void} */
   #send;
 
-  /** @param {Manner} manner @param {(message: any) => void} tell */
+  /**
+   * Begins to record, and announces the ring.
+   * @param {Manner} manner @param {(message: any) => void} tell
+   */
   constructor({ size, sites }, tell) {
     this.#send = tell;
     this.ring = Ring.create(size);
@@ -67,7 +70,7 @@ class Part {
     process.on('worker', this.#handleWorker);
   }
 
-  /** @param {import('node:worker_threads').Worker} worker */
+  /** Reports the exit, when it comes. @param {import('node:worker_threads').Worker} worker */
   #handleWorker = (worker) => {
     const ended = worker.threadId;
     worker.once('exit', () => this.#send({ ended, at: clock() }));
@@ -209,6 +212,7 @@ class Joined {
     });
   }
 
+  /** Ends the recording of this thread alone. */
   stop() {
     this.#part.stop();
     if (current === this) current = undefined;

@@ -15,6 +15,7 @@ const { isLocalToProcess, merge } = require('./merge.js');
 class ReportError extends Error {}
 
 /**
+ * Turns an error of the call into a ReportError.
  * @template T
  * @param {string} what begins the error message @param {() => T} call @returns {T}
  */

@@ -43,6 +43,7 @@ class Ring {
     return Atomics.load(this.header, STOPPED) === 1;
   }
 
+  /** Sets a flag that the writer must check before each entry. */
   stop() {
     Atomics.store(this.header, STOPPED, 1);
   }
@@ -149,7 +150,7 @@ function textOf({ buffer, byteOffset }, from, lengths) {
   });
 }
 
-/** @param {unknown} size */
+/** Whether a ring can have this size: a multiple of 8 bytes, in limits. @param {unknown} size */
 const isSize = (size) =>
   typeof size === 'number' && size % 8 === 0 && size >= LEAST && size <= 2 ** 30;
 

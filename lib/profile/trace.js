@@ -187,6 +187,7 @@ class Tracks {
     return { pid: group.pid, tid: group.tids[lane] };
   }
 
+  /** Yields the events that give the tracks their titles. */
   *titles() {
     for (const [name, pid] of Object.entries(PIDS)) {
       yield { ph: 'M', name: 'process_name', pid, tid: 0, args: { name } };

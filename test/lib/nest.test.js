@@ -250,9 +250,9 @@ describe('web-locks/nest', () => {
     await assert.rejects(start(locksModule), { message: /'useFactory' returned an object/ });
     refuses(() => nest.Locked(7), /'@Locked': 'name' is 7; expected a string, or a function/);
     const decorate = nest.Once('a', { keep: 1 });
-    refuses(() => decorate({}, 'size', undefined), /It decorates "size", which is not a method/);
-    refuses(() => decorate(undefined, { kind: 'field', name: 'size' }), /decorates "size"/);
-    refuses(() => decorate(class Jobs {}), /decorates "Jobs"/);
+    refuses(() => decorate({}, 'size', undefined), /"size" is decorated, but is not a method/);
+    refuses(() => decorate(undefined, { kind: 'field', name: 'size' }), /"size" is decorated/);
+    refuses(() => decorate(class Jobs {}), /"Jobs" is decorated/);
     assert.throws(nest.currentLock, { name: 'InvalidStateError', message: /outside of a method/ });
   });
 });

@@ -27,14 +27,17 @@ let stopped = 0;
 /** The time for which ages are shown. It stands still while the page is not live. */
 const now = () => (status === 'live' ? performance.now() : stopped);
 
-/** Groups that compare as equal keep the order in which they arrive, which is by name. */
+/** Keeps the order in which the groups arrive, which is by name. */
+const arrivalOrder = () => 0;
+
+/** Groups that compare as equal keep the order in which they arrive. */
 const ORDERS = {
-  name: () => 0,
+  name: arrivalOrder,
   pending: (a, b) => b.pending - a.pending,
-  age: (a, b) => oldest(a) - oldest(b),
+  age: (a, b) => earliestSince(a) - earliestSince(b),
 };
 
-const oldest = ({ rows }) =>
+const earliestSince = ({ rows }) =>
   rows.reduce((least, { since }) => Math.min(least, since ?? Infinity), Infinity);
 
 function searchMatcher() {

@@ -32,6 +32,7 @@ class Stream {
     return this.#isPaused;
   }
 
+  /** Disconnects, and connects again if the page is visible and not paused. */
   set isPaused(value) {
     this.#isPaused = value;
     this.#reconnect();

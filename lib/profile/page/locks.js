@@ -47,6 +47,7 @@ const shown = {
 /** Called with the summary of a lock that you select. */
 let onChoose = (_summary) => {};
 
+/** Sorts by a column; if the table is sorted by it already, reverses the order. */
 function sortBy(key) {
   const isText = key === 'name' || key === 'worst';
   const { sorting } = shown;

@@ -114,6 +114,7 @@ function makeFilter() {
 /** The index of the selected lock, or -1. */
 let chosen = -1;
 
+/** Shows the locks that the filter selects, and one of them in detail. */
 function showAll() {
   const summaries = summarize();
   locks.showLocks(summaries);

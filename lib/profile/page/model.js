@@ -25,6 +25,7 @@ const PLAIN = new Set(['granted', 'held']);
 const outcomeOf = (i) => data.outcomes[data.outcome[i]];
 const cssNameOf = (outcome) => outcome.replaceAll(' ', '-');
 
+/** Returns undefined for -1, which stands for a missing text. */
 const textOf = (number) => (number < 0 ? undefined : data.texts[number]);
 const labelOf = (i) => textOf(data.label[i]);
 const siteOf = (i) => data.texts[data.site[i]];

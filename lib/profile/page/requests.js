@@ -35,6 +35,7 @@ function makeRequestsHead() {
   ]);
 }
 
+/** Fills the table, and shows the details of no request. */
 function showRequests(requests) {
   Object.assign(shown, { requests, rows: ROWS });
   showDetails(-1);
@@ -70,7 +71,7 @@ function draw() {
       outcome,
       make('td', waits(data.waited[i]), 'number'),
       make('td', data.held[i] > 0 ? holds(data.held[i]) : '', 'number'),
-      make('td', errorOf(i) ?? blockersShown(i), 'text'),
+      make('td', errorOf(i) ?? describeBlockers(i), 'text'),
     );
     if (severalProcesses) {
       row.children[1].replaceWith(
@@ -83,7 +84,7 @@ function draw() {
   fillTable('requests', 'more-requests', requests, rows, rowOf, 'requests');
 }
 
-const blockersShown = (i) => data.blockers[i].map(describeRequester).join('; ');
+const describeBlockers = (i) => data.blockers[i].map(describeRequester).join('; ');
 
 /** Shows the details of a request; of none if `i` is -1. */
 function showDetails(i) {
@@ -105,7 +106,7 @@ function showDetails(i) {
     `waited ${ms(data.waited[i])}`,
     `held ${ms(data.held[i])}`,
   ];
-  const blockers = blockersShown(i);
+  const blockers = describeBlockers(i);
   if (blockers) facts.push(`blocked by ${blockers}`);
   element('request').textContent = facts.join(' · ');
 }

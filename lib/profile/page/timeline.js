@@ -105,6 +105,7 @@ function layOutQueue(waited) {
   longest = steps.reduce((most, step) => Math.max(most, step.length), 0);
 }
 
+/** How many pixels a microsecond takes. */
 const scale = () => canvas.clientWidth / (view.to - view.from);
 const xOf = (time) => (time - view.from) * scale();
 const TOP = CHART + AXIS + 4;
@@ -264,6 +265,7 @@ function zoom(factor, around = (view.from + view.to) / 2) {
   setView(around - (around - view.from) * factor, around + (view.to - around) * factor);
 }
 
+/** Moves the view by a part of its width; to earlier times if the part is negative. */
 function pan(part) {
   const by = (view.to - view.from) * part;
   setView(view.from + by, view.to + by);
