@@ -95,9 +95,9 @@ const BY_TEXT = [
   [
     beginsWith("NOPERM|ACL|The user executing the script can't|No permissions"),
     'ERR_WEB_LOCKS_RIGHTS',
-    'The user of the client lacks rights that locks need. Grant it access to the keys and ' +
-      'channels "{wl:*" (after the prefix), and to the commands that docs/CLUSTER.md lists ' +
-      '("Rights").',
+    'The user of the client lacks rights that locks need. Grant the user access to the keys and ' +
+      'channels "{wl:*" (with your `prefix` before the brace, if you set one), and to the ' +
+      'commands listed under "Rights" in docs/CLUSTER.md.',
   ],
   [
     /^(NOAUTH|WRONGPASS|DENIED)|invalid (username|password)|without any password/,
