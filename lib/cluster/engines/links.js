@@ -54,7 +54,10 @@ class Links {
     this.current = link;
   }
 
-  /** Returns whether the connection was in use. @param {Link} link that has ended */
+  /**
+   * Forgets the connection if it is in use, and returns whether it was.
+   * @param {Link} link that has ended
+   */
   lose(link) {
     if (link !== this.current) return false;
     this.current = undefined;

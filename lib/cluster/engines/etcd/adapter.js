@@ -26,8 +26,8 @@ const { clearTimeout, setTimeout, unref } = require('../../../platform/intrinsic
 const { NO_EVENTS } = require('../../adapter.js');
 const { Links } = require('../links.js');
 const { classify, deadError, staleError } = require('../errors.js');
-const { firstError, isClosed, noEpochError, noWatchError } = require('./errors.js');
-const { isCompacted, newLeaderError, newWatchError } = require('./errors.js');
+const { firstError, isClosed, noEpochError, noWatchEventsError } = require('./errors.js');
+const { isCompacted, newLeaderError, watchEndedError } = require('./errors.js');
 const { Gateway } = require('./gateway.js');
 const { Keys, NONE, allWith, base64, base64Json, existsCondition } = require('./keys.js');
 const { leaseKey, range, textOf, valueOf } = require('./keys.js');
@@ -255,11 +255,12 @@ class EtcdAdapter {
    */
   async #forgetAbsent(absent, own, link) {
     const { queueCache } = own;
-    const stillCached = () => absent.filter((entry) => queueCache.mine.get(entry.ref) === entry);
+    const entriesStillCached = () =>
+      absent.filter((entry) => queueCache.mine.get(entry.ref) === entry);
     // A thief also deletes keys, and its notice arrives during `sync`. After that, only requests
     // whose keys were deleted by hand are left.
-    if (stillCached().length > 0) await this.#steps.sync(own, link);
-    for (const { ref } of stillCached()) queueCache.forget(ref);
+    if (entriesStillCached().length > 0) await this.#steps.sync(own, link);
+    for (const { ref } of entriesStillCached()) queueCache.forget(ref);
   }
 
   /** @param {Own} own @param {Map<number, string>} thefts */
@@ -272,7 +273,7 @@ class EtcdAdapter {
   /** Does nothing, because etcd ends leases by itself, and the watch delivers their ends. */
   async sweep() {}
 
-  /** @param {string} session */
+  /** Ends the session over any endpoint; rejects if none does that. @param {string} session */
   async close(session) {
     for (let left = this.#gateway.size; left > 0; left--) {
       // Each attempt has its own connection, because the current one may be replaced meanwhile.
@@ -411,14 +412,15 @@ class EtcdAdapter {
     const { entered, lease, queueCache, ttl } = own;
     let isOver = false;
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => reject(noWatchError()), ttl / 2);
+      const timer = setTimeout(() => reject(noWatchEventsError()), ttl / 2);
       unref(timer);
-      /** @param {() => void} settle */
+      /** Settles the promise, and stops its timer. @param {() => void} settle */
       const done = (settle) => {
         isOver = true;
         clearTimeout(timer);
         settle();
       };
+      // Ends the connection, too.
       const fail = (/** @type {unknown} */ error) => {
         done(() => reject(error));
         this.#handleDisconnect(link, error);
@@ -427,7 +429,7 @@ class EtcdAdapter {
       const streams = new Streams({ keys: this.#keys, lease, queueCache, link, fail });
       own.streams = this.#streams = streams;
       const onCompacted = () => {
-        if (isOver) throw newWatchError('the next revision was compacted');
+        if (isOver) throw watchEndedError('the next revision was compacted');
         streams.stop(staleError());
         done(() => resolve(false));
       };
@@ -544,7 +546,10 @@ class EtcdAdapter {
     return [parseEpoch(header, life), kvs, quarantine.response_range.kvs?.[0]];
   }
 
-  /** @param {Own} own @param {any} header @param {[any[], any]} found */
+  /**
+   * Stores what was read in the session and its cache; ends a quarantine whose key is gone.
+   * @param {Own} own @param {any} header @param {[any[], any]} found
+   */
   #applyFound(own, header, [kvs, quarantine]) {
     const { queueCache } = own;
     own.version = Number(kvs[0].version);
@@ -661,7 +666,10 @@ const MOST_DELETED = 50;
 /** The next requests that have passed, up to `MOST_DELETED`. @param {Own} own */
 const passedOf = ({ queueCache }) => [...queueCache.passed.values()].slice(0, MOST_DELETED);
 
-/** Deletes a request's key unless another request has taken the key. @param {Entry} entry */
+/**
+ * The operation that deletes a request's key unless another request has taken the key.
+ * @param {Entry} entry
+ */
 const deletionOf = (entry) => ({
   request_txn: {
     compare: [sameEntryCondition(entry)],

@@ -30,10 +30,10 @@ const noEpochError = (prefix) =>
 const isCompacted = (error) => /has been compacted/.test(error?.message);
 
 /** @param {string} [reason] */
-const newWatchError = (reason) =>
+const watchEndedError = (reason) =>
   plainError(`etcd ended a watch: ${reason ?? 'no reason was given'}`, UNREACHABLE);
 
-const noWatchError = () =>
+const noWatchEventsError = () =>
   plainError(
     'etcd responds, but the events of a watch do not arrive. A proxy, a load balancer or a ' +
       '`fetch` option in between must forward each part of a response immediately: disable its ' +
@@ -63,7 +63,7 @@ const UNREACHABLE = 'ERR_WEB_LOCKS_UNREACHABLE';
 /** Errors about an answer that does not come from etcd. */
 const notEtcd = new WeakSet();
 
-/** @param {string} endpoint */
+/** An error that `firstError` recognizes. @param {string} endpoint */
 function notEtcdError(endpoint) {
   const error = plainError(`The server at ${endpoint} does not respond like etcd.`, UNREACHABLE);
   notEtcd.add(error);
@@ -85,7 +85,7 @@ const causesOf = ({ cause }) => [cause, cause?.cause];
 /** Whether the server closed the connection without an answer. @param {any} error */
 const isClosed = (error) => causesOf(error).some((one) => CLOSED.test(one?.code));
 
-/** @param {any} error */
+/** Whether the answer is not HTTP or TLS, or does not state its end. @param {any} error */
 const isOfOtherProtocol = (error) => causesOf(error).some((one) => OTHER_PROTOCOL.test(one?.code));
 
 /** Whether the server speaks TLS and TLS failed. @param {any} error */
@@ -220,7 +220,10 @@ const REFUSALS = [
   ],
 ];
 
-/** @param {string} endpoint @param {Refusal} refusal */
+/**
+ * The error of the first match in `REFUSALS`; without a match, etcd counts as unreachable.
+ * @param {string} endpoint @param {Refusal} refusal
+ */
 function refusedError(endpoint, refusal) {
   for (const [matches, code, message] of REFUSALS) {
     if (matches(refusal)) return plainError(`${message}. (${endpoint}: ${refusal.message})`, code);
@@ -238,10 +241,10 @@ module.exports = {
   noEpochError,
   longNameError,
   newLeaderError,
-  newWatchError,
-  noWatchError,
+  noWatchEventsError,
   notEtcdError,
   refusalOf,
   refusedError,
   unreachableError,
+  watchEndedError,
 };

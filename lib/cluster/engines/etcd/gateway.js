@@ -80,7 +80,10 @@ class Gateway {
     return new EtcdLink(this, this.endpoint);
   }
 
-  /** Connects to the endpoint `offset` places after the current one. @param {number} offset */
+  /**
+   * Returns a link to the endpoint `offset` places after the current one, which stays current.
+   * @param {number} offset
+   */
   makeLinkAfter(offset) {
     const at = this.#endpoints.indexOf(this.endpoint) + offset;
     return new EtcdLink(this, this.#endpoints[at % this.#endpoints.length]);
@@ -230,7 +233,10 @@ class EtcdLink {
     return this.#readRanges(ranges, NEVER);
   }
 
-  /** @param {object[]} ranges @param {object[]} failure */
+  /**
+   * Reads in one transaction, which `NEVER` as `failure` orders with all writes.
+   * @param {object[]} ranges @param {object[]} failure
+   */
   async #readRanges(ranges, failure) {
     const success = ranges.map((one) => ({ request_range: one }));
     const { header, responses } = await this.call('kv/txn', { compare: [], success, failure });
@@ -291,6 +297,8 @@ class EtcdLink {
   }
 
   /**
+   * Passes each result of a watch to `onResult` until the answer ends or `onResult` throws, and
+   * then calls `end`.
    * @param {any} response @param {AbortSignal} signal @param {(result: any) => void} onResult
    * @param {(error: unknown) => void} end
    */

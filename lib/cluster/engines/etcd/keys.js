@@ -113,7 +113,7 @@ class Keys {
   }
 
   /** The key that `sync` writes so that the watch delivers it. @param {string} lease */
-  mark(lease) {
+  syncKey(lease) {
     return `${this.session(lease)}/mark`;
   }
 

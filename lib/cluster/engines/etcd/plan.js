@@ -121,7 +121,7 @@ class StepPart {
     return true;
   }
 
-  /** @param {Op} op */
+  /** Whether an operation must wait for another transaction. @param {Op} op */
   #collides(op) {
     if (this.#refs.has(op.ref)) return true;
     if (op.kind === 'end') return op.keep > 0 && op.name !== undefined && this.#names.has(op.name);
@@ -222,7 +222,8 @@ class Planner {
   }
 
   /**
-   * § 4.1 "request a lock" for requests, §§ 4.2 and 4.3 for ends:
+   * Adds the moves and refusals of a unit to the plan, by § 4.1 "request a lock" for requests, and
+   * by §§ 4.2 and 4.3 for ends:
    * https://www.w3.org/TR/2023/WD-web-locks-20230105/#request-a-lock
    * @param {Op[]} unit @param {Plan} plan @param {View} view
    */
@@ -248,7 +249,7 @@ class Planner {
     }
   }
 
-  /** @param {RequestOp[]} ops @returns {Move} */
+  /** The move of an `ifAvailable` or a group of them. @param {RequestOp[]} ops @returns {Move} */
   #planTries(ops) {
     return {
       ops,
@@ -260,7 +261,10 @@ class Planner {
     };
   }
 
-  /** @param {RequestOp} op @param {Plan} plan @param {View} view @returns {Move} */
+  /**
+   * The move of a request that may wait, or of a theft, whose conditions it adds to the plan.
+   * @param {RequestOp} op @param {Plan} plan @param {View} view @returns {Move}
+   */
   #planRequest(op, plan, view) {
     const changes = [this.#requestPut(op)];
     if (op.kind === 'steal') {
@@ -272,7 +276,10 @@ class Planner {
     return { ops: [op], conditions, changes, reads: [this.#limitRead(op)] };
   }
 
-  /** @param {RequestOp} op @param {Plan} plan */
+  /**
+   * Adds the move of a passing request, or its refusal, to the plan.
+   * @param {RequestOp} op @param {Plan} plan
+   */
   #planPass(op, plan) {
     const changes = op.kind === 'pass' ? [this.#requestPut(op)] : [];
     if (!this.#queueCache.isQuarantined) {
@@ -285,7 +292,7 @@ class Planner {
     }
   }
 
-  /** @param {RequestOp} op */
+  /** The operation that writes a request's key; takes a slot for it. @param {RequestOp} op */
   #requestPut(op) {
     return {
       request_put: {
@@ -362,7 +369,10 @@ class Planner {
     return { ...range(key, end), ...NONE };
   }
 
-  /** @param {string} name @param {number} revision */
+  /**
+   * The condition that no request of the name was written after a revision; deletions do not count.
+   * @param {string} name @param {number} revision
+   */
   #unchangedCondition(name, revision) {
     const next = String(revision + 1);
     return {
@@ -371,7 +381,10 @@ class Planner {
     };
   }
 
-  /** @param {RequestOp} op */
+  /**
+   * The conditions that all requests that can hold the name are shared and have this limit.
+   * @param {RequestOp} op
+   */
   #onlyLimitConditions({ limit, name }) {
     const { key, end } = this.#keys.holding(name);
     const own = this.#keys.shared(name, limit);
@@ -379,7 +392,7 @@ class Planner {
     return [before, { ...range(after(own), end), ...NONE }];
   }
 
-  /** @param {RequestOp} op */
+  /** The conditions that no shared request of the name has another limit. @param {RequestOp} op */
   #noOtherLimitConditions({ limit, name }) {
     const own = this.#keys.shared(name, limit);
     const all = this.#keys.allShared(name);

@@ -4,7 +4,7 @@
  * Queries of a bucket. They read etcd, because no session follows all names. The keys show the
  * holders, but not when a lock was granted, and the token of a lock is the revision of its grant. A
  * request that never waited was granted when it was created. At each renewal, each session writes
- * the tokens of its requests that waited into its mark. If a lock was granted after the last
+ * the tokens of its requests that waited into its sync key. If a lock was granted after the last
  * renewal, a search through etcd's past revisions finds its token.
  */
 
@@ -22,10 +22,11 @@ const { now: dateNow } = Date;
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
 
 /**
- * The value of a session's mark. `known`: the revision of the last step that the mark covers.
+ * The value of a session's sync key. `known`: the revision of the last step that it covers.
  * `late`: the token of each request that waited ('0' while it waits) and the time of its grant by
  * the session's wall clock, by `ref`.
- * @typedef {{ known: number, late: Record<number, [token: string, granted: number | null]> }} Mark
+ * @typedef {{ known: number, late: Record<number, [token: string, granted: number | null]> }}
+ *   SyncValue
  */
 
 const PAGE = 5_000;
@@ -36,15 +37,15 @@ const MOST_HOLDERS = 50;
 const SHORT_QUEUE = 100;
 
 /** @param {Cache} queueCache @param {string} logged the revision of the session's last step */
-function markValue(queueCache, logged) {
-  /** @type {Mark} */
-  const mark = { known: Number(logged), late: {} };
+function syncValue(queueCache, logged) {
+  /** @type {SyncValue} */
+  const value = { known: Number(logged), late: {} };
   const [time, date] = [now(), dateNow()];
   for (const [ref, { created, granted, token }] of queueCache.mine) {
     if (token === queueCache.tokenOf(created)) continue;
-    mark.late[ref] = [String(token), token ? date - (time - granted) : null];
+    value.late[ref] = [String(token), token ? date - (time - granted) : null];
   }
-  return mark;
+  return value;
 }
 
 /** The revision that created a key. @param {{ kvs?: KeyValue[] }} found */
@@ -56,8 +57,8 @@ class Query {
   #link;
   /** @type {Map<string, SessionInfo>} */
   #sessions = new Map();
-  /** @type {Map<string, Mark>} */
-  #marks = new Map();
+  /** @type {Map<string, SyncValue>} */
+  #syncValues = new Map();
   /** The revision of the first read, which all further reads use. */
   #revision = 0;
 
@@ -104,7 +105,10 @@ class Query {
     }
   }
 
-  /** @param {Entry[]} holders @returns {ReturnType<Link['read']>} */
+  /**
+   * Reads the key of each holder and the keys of its session, in turn.
+   * @param {Entry[]} holders @returns {ReturnType<Link['read']>}
+   */
   #readHolders(holders) {
     const ranges = holders.flatMap(({ key, lease }) => {
       const session = this.#keys.ownRange(lease);
@@ -132,7 +136,10 @@ class Query {
     return this.#readAll(range(from, to));
   }
 
-  /** @param {{ key: string, range_end: string }} all @returns {Promise<KeyValue[]>} */
+  /**
+   * Reads a range in pages. The first read of the query sets the revision of all others.
+   * @param {{ key: string, range_end: string }} all @returns {Promise<KeyValue[]>}
+   */
   async #readAll(all) {
     /** @type {KeyValue[]} */
     const found = [];
@@ -148,11 +155,11 @@ class Query {
     }
   }
 
-  /** @param {KeyValue} kv */
+  /** Stores the info of a session, or the value of its sync key. @param {KeyValue} kv */
   #addSessionKey({ key, value }) {
     const { lease, what } = this.#keys.parse(textOf(key));
     if (what === undefined) this.#sessions.set(lease, valueOf(String(value)));
-    if (what === 'mark') this.#marks.set(lease, valueOf(String(value)));
+    if (what === 'mark') this.#syncValues.set(lease, valueOf(String(value)));
   }
 
   /** The requests of each name in the order of its queue. @param {KeyValue[]} kvs */
@@ -220,7 +227,7 @@ class Query {
     }
   }
 
-  /** Returns false if neither this session nor a mark knows the grant. @param {Entry} entry */
+  /** Returns false if neither this session nor a sync key knows the grant. @param {Entry} entry */
   #fillInGrant(entry) {
     const { created, key, lease, name, ref } = entry;
     const own = this.#queueCache.mine.get(ref);
@@ -230,7 +237,7 @@ class Query {
       entry.granted = dateNow() - (now() - seen.granted);
       return true;
     }
-    const { known = 0, late = {} } = this.#marks.get(lease) ?? {};
+    const { known = 0, late = {} } = this.#syncValues.get(lease) ?? {};
     const [token = '0', granted] = late[ref] ?? [];
     if (token !== '0') {
       entry.token = BigInt(token);
@@ -262,4 +269,4 @@ class Query {
   }
 }
 
-module.exports = { Query, markValue };
+module.exports = { Query, syncValue };

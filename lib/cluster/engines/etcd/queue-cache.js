@@ -84,7 +84,10 @@ class QueueCache {
     return this.quarantine !== undefined;
   }
 
-  /** @param {number} revision */
+  /**
+   * True during a quarantine, and for all revisions before the end of the last one.
+   * @param {number} revision
+   */
   wasQuarantined(revision) {
     return this.isQuarantined || revision < this.quarantineEnd;
   }
@@ -370,7 +373,10 @@ class QueueCache {
     for (const notify of notifications) notify();
   }
 
-  /** @param {number} revision @param {(() => void)[]} notifications */
+  /**
+   * Ends the quarantine, if there is one, and suspends the queues.
+   * @param {number} revision @param {(() => void)[]} notifications
+   */
   #clearQuarantine(revision, notifications) {
     if (!this.isQuarantined) return;
     this.quarantine = undefined;
@@ -388,6 +394,7 @@ class QueueCache {
   }
 
   /**
+   * Applies events to a queue that is live; otherwise it keeps them until the queue is loaded.
    * @param {Followed} followed @param {WatchEvent[]} events of one revision
    * @param {number} revision @param {(() => void)[]} notifications
    */

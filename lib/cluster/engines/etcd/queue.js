@@ -63,7 +63,10 @@ function* processTheLockRequestQueue(queue, isQuarantined) {
   }
 }
 
-/** @param {Iterable<Asking>} queue @param {Asking} request @param {boolean} [isQuarantined] */
+/**
+ * Whether a request would hold the name if it entered at the end of the queue.
+ * @param {Iterable<Asking>} queue @param {Asking} request @param {boolean} [isQuarantined]
+ */
 function isHeldBehind(queue, request, isQuarantined = false) {
   const all = function* all() {
     yield* queue;
@@ -151,7 +154,10 @@ class Queue {
     return passed;
   }
 
-  /** Yields the newly granted requests. @param {boolean} isQuarantined */
+  /**
+   * Counts the holders, and yields those without a token, which the caller must give them.
+   * @param {boolean} isQuarantined
+   */
   *processQueue(isQuarantined) {
     this.held = 0;
     for (const entry of processTheLockRequestQueue(this.entries.values(), isQuarantined)) {

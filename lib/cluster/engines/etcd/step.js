@@ -71,7 +71,10 @@ class Step {
       .filter((unit) => unit.length > 0);
   }
 
-  /** @param {Op[][]} units @param {import('./plan.js').View} [view] */
+  /**
+   * Begins the next transaction of the step.
+   * @param {Op[][]} units @param {import('./plan.js').View} [view]
+   */
   begin(units, view) {
     this.part = units;
     this.view = view;
@@ -114,10 +117,12 @@ class Step {
    */
   refuseExcess(queues, mine) {
     /** How many requests of each name were refused. @type {Map<string, number>} */
-    const full = new Map();
+    const refusedCounts = new Map();
     for (const unit of this.open) {
       if (unit[0].kind === 'ifAvailable') this.#refuseTried(unit);
-      else for (const op of unit) this.#refuseIfQueueFull(op, queues, mine.get(op.ref), full);
+      else {
+        for (const op of unit) this.#refuseIfQueueFull(op, queues, mine.get(op.ref), refusedCounts);
+      }
     }
   }
 
@@ -128,20 +133,21 @@ class Step {
   }
 
   /**
+   * Refuses and counts a waiting request if `maxPending` or more requests wait ahead of it.
    * @param {Op} op @param {Map<string, NameQueue>} queues @param {QueueEntry | undefined} entry
-   * @param {Map<string, number>} full
+   * @param {Map<string, number>} refusedCounts by name
    */
-  #refuseIfQueueFull(op, queues, entry, full) {
+  #refuseIfQueueFull(op, queues, entry, refusedCounts) {
     if (op.kind !== 'request' && op.kind !== 'pass') return;
     if (op.maxPending < 0 || this.#tokenOf(op) || this.answers.has(op)) return;
     const queue = queues.get(op.name);
-    const refused = full.get(op.name) ?? 0;
+    const refused = refusedCounts.get(op.name) ?? 0;
     if (!entry || !queue || queue.countWaitersAhead(entry) - refused < op.maxPending) return;
     this.#refuse(op, QUEUE_FULL);
-    full.set(op.name, refused + 1);
+    refusedCounts.set(op.name, refused + 1);
   }
 
-  /** @param {Op} op @param {Answer} answer */
+  /** Answers a request whose key must be deleted again. @param {Op} op @param {Answer} answer */
   #refuse(op, answer) {
     this.answers.set(op, answer);
     this.refused.add(op.ref);

@@ -15,7 +15,7 @@ const { classify, deadError, staleError } = require('../errors.js');
 const { isCompacted, longNameError } = require('./errors.js');
 const { allWith, base64, base64Json, doneLease, valueOf } = require('./keys.js');
 const { isPassing, isRequest, takeNextPart, setterOf } = require('./plan.js');
-const { markValue } = require('./query.js');
+const { syncValue } = require('./query.js');
 const { queueAsOf } = require('./queue.js');
 const { Step } = require('./step.js');
 
@@ -153,7 +153,8 @@ class Steps {
   }
 
   /**
-   * Throws unless the step can go on after an error of its transaction.
+   * Throws unless the step can go on after an error of its transaction. To go on, it halves the
+   * transaction, or lets its only unit fail, and returns true.
    * @param {OwnStep} step @param {any} error @param {Own} own @param {Link} link
    */
   async #handleFailure(step, error, own, link) {
@@ -210,7 +211,7 @@ class Steps {
           // A `passIfAvailable` never writes a key, so its answer is unknown. A `pass` without a
           // key has passed at once; `#recordResults` handles a `pass` whose key has passed.
           if (op.kind !== 'pass') step.putBack(op);
-          else if (!this.#passedOf(op, queues, own)) step.answers.set(op, PASSED);
+          else if (!this.#passedEntryOf(op, queues, own)) step.answers.set(op, PASSED);
           continue;
         }
         const isMade = op.kind === 'steal' || (isGone && step.stolenFrom.has(op.ref));
@@ -226,7 +227,10 @@ class Steps {
     this.#recordResults(step, queues, own);
   }
 
-  /** @param {OwnStep} step @param {Map<string, NameQueue>} queues @param {Own} own */
+  /**
+   * Applies an executed transaction to the cache and the step, and refuses requests in excess.
+   * @param {OwnStep} step @param {Map<string, NameQueue>} queues @param {Own} own
+   */
   #recordResults(step, queues, own) {
     const { queueCache } = own;
     for (const op of step.part.flat()) if (op.kind === 'end') queueCache.forget(op.ref);
@@ -235,7 +239,7 @@ class Steps {
       const entry = this.#entryOf(op, queues, own);
       if (isPassing(op) && !entry) {
         step.answers.set(op, PASSED);
-        const passed = this.#passedOf(op, queues, own);
+        const passed = this.#passedEntryOf(op, queues, own);
         if (passed) queueCache.passed.set(op.ref, passed);
       }
       if (!entry) continue;
@@ -254,8 +258,11 @@ class Steps {
     return queues.get(op.name)?.entries.get(key);
   }
 
-  /** @param {RequestOp} op @param {Map<string, NameQueue>} queues @param {Own} own */
-  #passedOf(op, queues, { lease, queueCache }) {
+  /**
+   * The entry of a request that has passed, if its key may still exist; otherwise undefined.
+   * @param {RequestOp} op @param {Map<string, NameQueue>} queues @param {Own} own
+   */
+  #passedEntryOf(op, queues, { lease, queueCache }) {
     const key = this.#keys.request(op, lease, queueCache.slots.slotOf(op.ref));
     return queues.get(op.name)?.passed.get(key);
   }
@@ -308,7 +315,10 @@ class Steps {
     }
   }
 
-  /** @param {string[]} names @param {any[]} found @param {string} revision @param {Own} own */
+  /**
+   * Parses the queues of names that were read at a revision.
+   * @param {string[]} names @param {any[]} found @param {string} revision @param {Own} own
+   */
   #queuesAt(names, found, revision, { queueCache }) {
     const token = queueCache.tokenOf(revision);
     const isQuarantined = queueCache.wasQuarantined(Number(revision));
@@ -467,10 +477,10 @@ class Steps {
    */
   async sync(own, link, others = []) {
     const { lease, queueCache } = own;
-    const key = base64(this.#keys.mark(lease));
-    const mark = { key, value: base64Json(markValue(queueCache, own.logged)), lease: own.id };
+    const key = base64(this.#keys.syncKey(lease));
+    const put = { key, value: base64Json(syncValue(queueCache, own.logged)), lease: own.id };
     const quarantine = { request_range: { key: base64(this.#keys.quarantine), count_only: true } };
-    const changes = [...others, quarantine, { request_put: mark }];
+    const changes = [...others, quarantine, { request_put: put }];
     // If another epoch has begun, the session was deleted, and `#transact` throws. So only this
     // condition fails if somebody has deleted the epoch's key by hand.
     const isItsLife = {

@@ -7,11 +7,11 @@
  * others share one stream over all queues of the bucket. A watch of names starts at the present
  * revision, because etcd delivers past events only ten times a second. The queues are read after
  * their watch has begun, so no change is missed. Each renewal checks that the watches work: the
- * first watch must deliver the session's mark, and the others must deliver the deletions of
+ * first watch must deliver the session's sync key, and the others must deliver the deletions of
  * requests that no longer block ours.
  */
 
-const { newWatchError } = require('./errors.js');
+const { watchEndedError } = require('./errors.js');
 const { allWith, base64, range, textOf } = require('./keys.js');
 
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
@@ -158,7 +158,7 @@ class Streams {
     }
   }
 
-  /** @param {unknown} error */
+  /** Ends all watches, and rejects the waits under way. @param {unknown} error */
   stop(error) {
     this.#isOver = true;
     this.#stopSessionWatch();
@@ -255,7 +255,7 @@ async function findAbsent(entries, link) {
  * @param {any} result of a watch @returns {import('./queue.js').WatchEvent[]}
  */
 function eventsOf({ canceled, cancel_reason: reason, events = [] }) {
-  if (canceled) throw newWatchError(reason);
+  if (canceled) throw watchEndedError(reason);
   return events;
 }
 

@@ -49,7 +49,10 @@ const GUARDED = '-7';
 
 /** UTF-16LE keeps lone surrogates. @param {string} text */
 const bytes = (text) => Buffer.from(text, 'utf16le');
-/** A bytea in SQL, without a backslash, whose meaning depends on settings. @param {Buffer} value */
+/**
+ * A bytea in SQL. It contains no backslash, because the meaning of a backslash depends on settings.
+ * @param {Buffer} value
+ */
 const literal = (value) => `decode('${value.toString('hex')}', 'hex')`;
 /** SQL for a text in ASCII. @param {string} value */
 const textLiteral = (value) => `encode(${literal(Buffer.from(value))}, 'escape')`;
@@ -61,7 +64,7 @@ const asciiOf = (value) =>
     /[\u0080-\uffff]/g,
     (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
-/** @param {string | null} array of numbers, like `{1,2}` */
+/** @param {string | null} array of numbers, like `{1,2}` @returns {string[]} [] for null */
 const listOf = (array) => (array === null || array === '{}' ? [] : array.slice(1, -1).split(','));
 
 /**
@@ -71,18 +74,18 @@ const listOf = (array) => (array === null || array === '{}' ? [] : array.slice(1
  */
 const statementsOf = (schema, session, number) => {
   /** @param {string} name @param {number} count of values */
-  const call = (name, count) => {
+  const callSql = (name, count) => {
     const values = Array.from({ length: count }, (_, i) => `$${i + 1}`);
     return `${schema}.${name}(${[session, number, ...values]})`;
   };
   /** @param {string} name @param {number} count of values */
-  const selectCall = (name, count) => `SELECT ${call(name, count)}`;
+  const selectSql = (name, count) => `SELECT ${callSql(name, count)}`;
   return {
-    step: selectCall('step', 14),
-    request: selectCall('request_alone', 5),
-    requestWith: selectCall('request_alone', 12),
-    end: selectCall('end_alone', 3),
-    renew: `SELECT * FROM ${call('renew', 3)}`,
+    step: selectSql('step', 14),
+    request: selectSql('request_alone', 5),
+    requestWith: selectSql('request_alone', 12),
+    end: selectSql('end_alone', 3),
+    renew: `SELECT * FROM ${callSql('renew', 3)}`,
   };
 };
 
@@ -272,7 +275,10 @@ class PostgresAdapter {
     ];
   }
 
-  /** @param {Seen} seen */
+  /**
+   * Also stops listening if the last renewal found no requests of the session, and none followed.
+   * @param {Seen} seen
+   */
   async renew({ life, token }) {
     const link = this.#requireConnection();
     const { renew } = this.#statements;

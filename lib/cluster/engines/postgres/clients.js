@@ -107,7 +107,10 @@ function sourceOf({ pool, sql, listen }, schema) {
   throw clientError('listen', listen, `${POOL}, or ${SQL_OF}`);
 }
 
-/** @param {any} client of `lock.guard` @param {string} text @returns {Promise<any[]>} the row */
+/**
+ * Runs a query over the user's client; rejects objects that are not a client of one connection.
+ * @param {any} client of `lock.guard` @param {string} text @returns {Promise<any[]>} the row
+ */
 async function rowInTransaction(client, text) {
   if (postgresJs.isSql(client)) {
     throw argumentError(

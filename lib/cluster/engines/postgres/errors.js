@@ -171,7 +171,7 @@ const NO_TLS = {
     'pool.',
 };
 
-/** @param {string} schema */
+/** The entry of `BY_STATE` for missing tables. @param {string} schema */
 const noTables = (schema) => ({ code: NO_TABLES, message: noTablesError(schema).message });
 
 /** @type {[RegExp, any][]} for errors of pg and pgbouncer whose codes explain nothing */

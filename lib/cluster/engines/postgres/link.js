@@ -273,7 +273,7 @@ class PostgresLink {
 }
 
 /**
- * Makes grants wait for the disk and a synchronous standby, even if the role turned that off.
+ * SQL that makes grants wait for the disk and a synchronous standby, whatever the role has set.
  * @param {boolean} isLocal to the transaction
  */
 const waitForDisk = (isLocal) => `
@@ -281,7 +281,7 @@ const waitForDisk = (isLocal) => `
     WHERE current_setting('synchronous_commit') IN ('off', 'local')`;
 
 /**
- * The settings that the statements need, even if the role has other settings. Older servers lack
+ * SQL for the settings that the statements need, whatever the role has set. Older servers lack
  * some of the timeouts, so these are set only if they exist. Queues must be read in the order of
  * their index, up to the wanted row; a bitmap scan would read and sort a whole queue.
  * @param {number} ttl

@@ -149,14 +149,20 @@ class PgClient {
     return typeof connection?.bind === 'function' && !pipeline;
   }
 
-  /** @param {string} text @param {unknown[]} values @returns {Promise<any[]>} */
+  /**
+   * Does the work of `row` by a query object that pg builds.
+   * @param {string} text @param {unknown[]} values @returns {Promise<any[]>}
+   */
   async #slowRow(text, values) {
     const { name } = this.#statementOf(text);
     const { rows } = await this.#client.query({ name, text, values, types: RAW, rowMode: 'array' });
     return rows[0];
   }
 
-  /** @param {string} text @param {unknown[]} values @param {Done} done */
+  /**
+   * Does the work of `row` by a `Call`, which also parses the statement until a call has succeeded.
+   * @param {string} text @param {unknown[]} values @param {Done} done
+   */
   #call(text, values, done) {
     const statement = this.#statementOf(text);
     const { isParsed, name } = statement;
@@ -247,10 +253,10 @@ async function unlessExhausted(pool, promise, time, isQueued) {
   /** @type {NodeJS.Timeout | undefined} */
   let timer;
   const late = new Promise((_, reject) => {
-    const look = () => {
+    const rejectIfExhausted = () => {
       if (isQueued() && isFullyUsed(pool)) reject(exhaustedError(pool));
     };
-    timer = setTimeout(look, Math.min(PATIENCE_MS, 0.8 * time));
+    timer = setTimeout(rejectIfExhausted, Math.min(PATIENCE_MS, 0.8 * time));
     timer.unref();
   });
   try {
@@ -296,7 +302,10 @@ class PgSource {
     return unlessExhausted(this.pool, rows, time, () => isFull);
   }
 
-  /** @param {string} text @returns {Promise<any[]>} */
+  /**
+   * Does the work of `query` without a time limit.
+   * @param {string} text @returns {Promise<any[]>}
+   */
   async #queryOnce(text) {
     this.#throwIfEnded();
     const client = await this.#newClient();

@@ -38,6 +38,7 @@ const isTransaction = (value) => typeof value?.unsafe === 'function' && !('liste
  * throws, so nothing connects.
  */
 const UNREADABLE = {
+  /** @throws {Error} always */
   toString() {
     throw new Error('there is no channel to listen on');
   },
@@ -191,6 +192,7 @@ class SqlClient {
     this.#socket?.unref?.();
   }
 
+  /** Ends the connection, and makes the next one of the source try another host first. */
   discard() {
     if (this.#isDiscarded) return;
     this.end();
@@ -240,6 +242,7 @@ class SqlSource {
   /** Does nothing, because `take` never waits. */
   cancel() {}
 
+  /** Ends the clients that run a single statement; those of `take` stay. */
   end() {
     for (const client of this.#clients) client.discard();
   }

@@ -570,7 +570,7 @@ END $$;
 -- records the answer that the request gets if the name is free.
 --
 --   Input    as for "step", for its only operation; waits: false for an ifAvailable
---   Output   the only entry of "step"
+--   Output   the code that "step" would return as its only entry
 CREATE OR REPLACE FUNCTION web_locks.request_alone(
   me bigint, its_conn int, its_step bigint, waits bool, reference bigint, k bytea, its_name bytea,
   is_shared bool DEFAULT false, its_limit int DEFAULT 0, its_weight int DEFAULT 0,
@@ -609,7 +609,7 @@ END $$;
 -- held again until "renew" reports the lock to its session, which ends it, or until the lease ends.
 -- Any later grant waits for the disk, and so also for this end.
 --
---   Output   the only entry of "step"
+--   Output   the code that "step" would return as its only entry
 CREATE OR REPLACE FUNCTION web_locks.end_alone(
   me bigint, its_conn int, its_step bigint, reference bigint, k bytea
 ) RETURNS bigint LANGUAGE plpgsql AS $$

@@ -20,10 +20,10 @@ const { RedisLink, describeClient, keyPrefixOf, kindOf } = require('./link.js');
 const {
   bucketError,
   noEchoError,
-  earlyError,
   evictionError,
   explain,
   failedError,
+  missedStepError,
   noRunIdError,
   oldServerError,
   strictError,
@@ -306,6 +306,7 @@ class RedisAdapter {
   /**
    * If the last step reached only some shards, `next` contains its operations again. Before `next`,
    * the last step is sent once more to the shards that executed it, to get their answers (R1).
+   * Then `next` counts as the last step.
    * @param {SentStep} next
    */
   async #finishLastStep(next) {
@@ -343,7 +344,10 @@ class RedisAdapter {
     }
   }
 
-  /** @param {Seen} seen */
+  /**
+   * Rejects if the message that the last renewal published has still not arrived.
+   * @param {Seen} seen
+   */
   async renew(seen) {
     this.#checkEcho();
     const echo = this.#echo + 1;
@@ -602,9 +606,11 @@ class RedisAdapter {
     return count === 1 ? 0 : createHash('sha256').update(key).digest().readUInt32LE() % count;
   }
 
-  /** @param {Op} op @param {number} shard */
+  /**
+   * Whether a shard gets an operation. All shards get one whose name is unknown.
+   * @param {Op} op @param {number} shard
+   */
   #concerns(op, shard) {
-    // If only the ref is known, the request may be in any shard.
     return op.name === undefined || this.#shardOf(keyPartOf(op.name)) === shard;
   }
 
@@ -665,7 +671,10 @@ class RedisAdapter {
   }
 }
 
-/** @param {Link} link @param {string} prefix @param {string[]} args @returns {Promise<any>} */
+/**
+ * Runs the script; if the server does not have it yet, this sends the script, too.
+ * @param {Link} link @param {string} prefix @param {string[]} args @returns {Promise<any>}
+ */
 async function run(link, prefix, args) {
   try {
     return await link.call('EVALSHA', args, prefix);
@@ -680,7 +689,7 @@ function checkReply(all) {
   const reply = Array.isArray(all) ? all : [all];
   if (reply[0] === DEAD) throw deadError();
   if (reply[0] === STALE) throw staleError();
-  if (reply[0] === EARLY) throw earlyError();
+  if (reply[0] === EARLY) throw missedStepError();
   return reply;
 }
 
@@ -700,12 +709,12 @@ const infoField = (info, name) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(in
  */
 async function examineReplicas(link, replication) {
   /** @param {string} name */
-  const setting = async (name) => {
+  const readSetting = async (name) => {
     const reply = await link.call('CONFIG', ['GET', name]);
     return Number(Array.isArray(reply) ? reply[1] : Object.values(reply)[0]);
   };
-  const replicas = await setting('min-replicas-to-write');
-  const lag = await setting('min-replicas-max-lag');
+  const replicas = await readSetting('min-replicas-to-write');
+  const lag = await readSetting('min-replicas-max-lag');
   const attached = Number(infoField(replication, 'connected_slaves'));
   if (!(replicas >= 1 && lag >= 1)) {
     throw strictError(

@@ -5,7 +5,7 @@
 const { plainError } = require('../../../platform/errors.js');
 const { isLocal, isOfTls } = require('../../errors.js');
 
-const earlyError = () =>
+const missedStepError = () =>
   plainError(
     'The server has missed the previous call. web-locks repeats both calls.',
     'ERR_WEB_LOCKS_EARLY',
@@ -62,9 +62,9 @@ const bucketError = (what, theirs, ours) =>
 const LINE = '(?:.*@user_script: ?\\d+: )?';
 
 /**
- * Matches an error that begins with these words. If a script raised the error again, Redis prepends
- * ERR, and Redis 6 also prepends the number of the script's line.
- * @param {string} words
+ * A pattern for errors that begin with one of these words. If a script raised the error again,
+ * Redis prepends ERR, and Redis 6 also prepends the number of the script's line.
+ * @param {string} words separated by |
  */
 const beginsWith = (words) =>
   new RegExp(`^(?:(?:-?ERR )+(?:Error running script .*?: )?${LINE})?-?(?:${words})\\b`, 's');
@@ -181,11 +181,11 @@ function explainOfCluster(error, last) {
 module.exports = {
   bucketError,
   noEchoError,
-  earlyError,
   evictionError,
   explain,
   explainOfCluster,
   failedError,
+  missedStepError,
   noRunIdError,
   oldServerError,
   strictError,

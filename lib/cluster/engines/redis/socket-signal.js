@@ -49,7 +49,7 @@ class SocketSignal {
     this.#removeCollected(listener);
   }
 
-  /** @param {Listener} [removed] */
+  /** Removes `removed` and all garbage-collected listeners. @param {Listener} [removed] */
   #removeCollected(removed) {
     for (const one of this.#listeners) {
       const listener = one.deref();

@@ -5,7 +5,7 @@
 -- held again until "renew" reports the lock to its session, which ends it, or until the lease ends.
 -- Any later grant waits for the disk, and so also for this end.
 --
---   Output   the only entry of "step"
+--   Output   the code that "step" would return as its only entry
 CREATE OR REPLACE FUNCTION web_locks.end_alone(
   me bigint, its_conn int, its_step bigint, reference bigint, k bytea
 ) RETURNS bigint LANGUAGE plpgsql AS $$

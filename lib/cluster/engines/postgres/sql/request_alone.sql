@@ -2,7 +2,7 @@
 -- records the answer that the request gets if the name is free.
 --
 --   Input    as for "step", for its only operation; waits: false for an ifAvailable
---   Output   the only entry of "step"
+--   Output   the code that "step" would return as its only entry
 CREATE OR REPLACE FUNCTION web_locks.request_alone(
   me bigint, its_conn int, its_step bigint, waits bool, reference bigint, k bytea, its_name bytea,
   is_shared bool DEFAULT false, its_limit int DEFAULT 0, its_weight int DEFAULT 0,

@@ -1,5 +1,6 @@
 -- The epoch of the server's lock state, and the quarantine at its beginning.
 
+-- The value of a field of INFO; nil if it is missing.
 function F.field(text, name) return string.match(text, name .. ':([^\r\n]*)') end
 
 -- The last hundred epochs are kept as digests.

@@ -14,6 +14,7 @@ function F.write_name_key(key, text)
   else call('SET', F.name_key(key), text, 'PX', F.int(idle)) end
 end
 
+-- Writes the key of a name whose only request is this lock.
 function F.write_single(it, op, row)
   local limit = it.limit and F.int(it.limit) or ''
   F.write_name_key(op.key, row.member .. ' ' .. F.row_text(row) .. '\n' .. limit .. '\n' .. op.name)
@@ -44,6 +45,7 @@ function F.find_row(key, member)
   return own and own.member == member and own or nil
 end
 
+-- Deletes all keys of a name; its state then has neither a lock nor a limit.
 function F.free_name(it)
   call('DEL', F.name_key(it.key), F.rows_key(it.key), F.queue_key(it.key))
   it.one, it.limit = nil, nil

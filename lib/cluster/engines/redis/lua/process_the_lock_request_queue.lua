@@ -6,6 +6,7 @@
 --            that is not in the queue yet takes its turn by its rank, and the caller must write it
 --   Output   mine.token, if the request is granted; or mine.passes
 
+-- Draws a ticket or token, which this call stores when it ends.
 local function next_number()
   last_number, is_counted = last_number + 1, true
   return last_number

@@ -4,6 +4,7 @@
 --   Input    5 key of a name, or '' for all, 6 'held' for only the locks of the name, or ''
 --   Output   the time, then for each request: ref, name, limit, info, row
 
+-- The keys of all names that live sessions hold or wait for.
 function F.names_in_use()
   local seen, keys = {}, {}
   for _, session in ipairs(call('ZRANGEBYSCORE', S, '(' .. F.int(now), '+inf')) do

@@ -62,6 +62,7 @@ function F.remove_single(it, member)
   return one
 end
 
+-- The entries of a queue from one index to another; for a single lock, its entry.
 function F.entries(it, first, last)
   if it.one then return { F.entry_of(it.one) } end
   return call('ZRANGE', F.queue_key(it.key), first, last)

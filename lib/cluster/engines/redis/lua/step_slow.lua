@@ -40,6 +40,7 @@ function F.reply_to_old_step(is_repeatable)
   return codes
 end
 
+-- Whether a code is negative, or an error.
 function F.is_refused(code) return (tonumber(code) or -1) < 0 end
 
 function F.execute(op)
