@@ -1424,7 +1424,9 @@ describe('Redis', { skip: lacks.redis }, () => {
       const { createClientPool, createSentinel } = require('redis');
       const four = require('redis4');
       const nodes = [{ host: '127.0.0.1', port: 1 }];
+      // The members by which the two classes of glide 2.0 to 2.5 differ from other clients.
       const glide = { customCommand: method, invokeScript: method };
+      const glideCluster = { ...glide, invokeScriptWithRoute: method };
       const cases = [
         [undefined, /'client' is undefined; expected a client of redis 5 or 6/],
         ['redis://host', /is 'redis:\/\/host'.*Pass createClient\(/],
@@ -1437,7 +1439,8 @@ describe('Redis', { skip: lacks.redis }, () => {
           /Sentinel.*sentinels.*ioredis/,
         ],
         [createClientPool(), /is a pool.*createClient\(options\)/],
-        [glide, /glide.*iovalkey/],
+        [glide, /glide \(GlideClient\), which does not say .* Pass new Valkey\(.*iovalkey/],
+        [glideCluster, /glide \(GlideClusterClient\), with which .* Pass new Cluster\(.*iovalkey/],
         [{ evalsha: method, pipeline: method }, /HTTP.*rediss:/],
       ];
       for (const [client, message] of cases) {

@@ -37,6 +37,9 @@ const isRedis4 = (value) =>
   !isFunction(value.withTypeMapping) &&
   (isFunction(value.pSubscribe) || isFunction(value.PSUBSCRIBE));
 
+/** Whether a value is a client of @valkey/valkey-glide. @param {any} value */
+const isGlide = (value) => isFunction(value.invokeScript) && isFunction(value.customCommand);
+
 /**
  * Objects that users may pass by mistake. The first that fits says what it is, and what to pass.
  * @type {[fits: (value: any) => unknown, what: string, instead: string][]}
@@ -61,9 +64,15 @@ const KNOWN = [
     'createClient(options) with the options of the pool',
   ],
   [
-    (value) => isFunction(value.invokeScript) && isFunction(value.customCommand),
-    'a client of @valkey/valkey-glide, which cannot be duplicated and does not say when it ' +
-      'reconnects',
+    (value) => isGlide(value) && isFunction(value.invokeScriptWithRoute),
+    'a client of @valkey/valkey-glide (GlideClusterClient), with which buckets were not tested',
+    'new Cluster(nodes) of iovalkey',
+  ],
+  [
+    isGlide,
+    // docs/CLUSTER.md ("Valkey GLIDE") says what was seen.
+    'a client of @valkey/valkey-glide (GlideClient), which does not say when its connection ' +
+      'breaks and when it reconnects',
     'new Valkey(options) of iovalkey',
   ],
   [
