@@ -4,6 +4,7 @@
 
 const { runCoordinator } = require('./node-cron.js');
 const { describe, typeError } = require('./platform/errors.js');
+const { checkTimeoutOptions } = require('./extensions/options.js');
 const { requireLocks } = require('./platform/require-locks.js');
 
 const ONCE_PER_TICK = "'oncePerTick'";
@@ -29,6 +30,7 @@ function oncePerTick(locks, name, onTick, options) {
   if (typeof onTick !== 'function') {
     throw typeError(ONCE_PER_TICK, `'onTick' is ${describe(onTick)}; expected a function.`);
   }
+  checkTimeoutOptions(options, ONCE_PER_TICK);
   const coordinator = runCoordinator(locks, options);
   /** @this {any} the job @param {any[]} args */
   return async function tick(...args) {

@@ -10,6 +10,7 @@ const { AsyncLocalStorage } = require('node:async_hooks');
 const { describe, invalidStateError, quote, typeError } = require('./platform/errors.js');
 const { AbortController, AbortSignal } = require('./platform/realm.js');
 const { requireLocks } = require('./platform/require-locks.js');
+const { checkOnceOptions } = require('./extensions/options.js');
 
 /** @typedef {(this: any, ...args: any[]) => any} Method */
 /** @typedef {string | ((...args: any[]) => string)} Name */
@@ -98,8 +99,12 @@ function locksOfApplication(operation) {
   );
 }
 
-/** @param {string} operation @param {Call} call @returns {(name: Name, options?: any) => any} */
-function decoratorOf(operation, call) {
+/**
+ * @param {string} operation @param {Call} call
+ * @param {(options: any, operation: string) => void} [check] throws if the options are invalid
+ * @returns {(name: Name, options?: any) => any}
+ */
+function decoratorOf(operation, call, check) {
   return (name, options) => {
     if (typeof name !== 'string' && typeof name !== 'function') {
       throw typeError(
@@ -107,6 +112,7 @@ function decoratorOf(operation, call) {
         `'name' is ${describe(name)}; expected a string, or a function of the arguments.`,
       );
     }
+    check?.(options, operation);
     /**
      * Legacy decorators get the prototype, the name and the descriptor of a method; TC39 decorators
      * get the method and a context.
@@ -146,10 +152,14 @@ const Locked = decoratorOf("'@Locked'", ({ locks }, name, options, work) =>
   locks.request(name, options ?? {}, (/** @type {any} */ lock) => (lock ? work(lock) : undefined)),
 );
 
-const Once = decoratorOf("'@Once'", async ({ locks }, name, options, work) => {
-  const { value } = await locks.once(name, options, work);
-  return value;
-});
+const Once = decoratorOf(
+  "'@Once'",
+  async ({ locks }, name, options, work) => {
+    const { value } = await locks.once(name, options, work);
+    return value;
+  },
+  checkOnceOptions,
+);
 
 const Elected = decoratorOf("'@Elected'", (open, name, options, work) =>
   open.elect(name, options, work),

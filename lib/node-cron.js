@@ -2,6 +2,7 @@
 
 /** `web-locks/node-cron`: runs a scheduled task in one of many processes (docs/RECIPES.md). */
 
+const { checkTimeoutOptions } = require('./extensions/options.js');
 const { requireLocks } = require('./platform/require-locks.js');
 
 const RUN_COORDINATOR = "'runCoordinator'";
@@ -20,8 +21,10 @@ const TIMEOUT = 30_000;
  * @param {{ timeout?: number }} [options] `timeout`: milliseconds after which a process that waits
  *   for the lock skips the run
  */
-function runCoordinator(locks, { timeout = TIMEOUT } = {}) {
+function runCoordinator(locks, options = {}) {
   requireLocks(locks, 'once', RUN_COORDINATOR);
+  checkTimeoutOptions(options, RUN_COORDINATOR);
+  const { timeout = TIMEOUT } = options;
   return {
     /** @param {string} key the name of the task, and its time @param {number} ttlMs */
     async shouldRun(key, ttlMs) {

@@ -12,6 +12,7 @@ const { checkOptions } = require('../standard/lock-manager.js');
 const {
   defaultOptions: standardDefaults,
   describe,
+  rejectUnknownOptions,
   toDOMString,
   toLockOptions,
 } = require('../standard/webidl.js');
@@ -327,16 +328,47 @@ function refuseOthers(options, kind, operation) {
   }
 }
 
+/** @param {RequestOptions} options @param {string} operation */
+function requireKeep({ keep }, operation) {
+  if (keep !== undefined) return;
+  throw typeError(operation, "'keep' is missing; expected a number of milliseconds, or Infinity.");
+}
+
+/**
+ * Checks options that a later call of `once` will get. Unlike that call, it refuses options that no
+ * call has.
+ * @param {any} value @param {string} operation
+ */
+function checkOnceOptions(value, operation) {
+  const options = toOptions(value, operation);
+  rejectUnknownOptions(value, keys(OPTIONS), operation);
+  refuseOthers(options, 'once', operation);
+  requireKeep(options, operation);
+  checkRequest(options);
+}
+
+/** Checks options of which `timeout` is the only one. @param {any} value @param {string} operation */
+function checkTimeoutOptions(value, operation) {
+  if (value === undefined) return;
+  if (typeof value !== 'object' || value === null)
+    throw typeError(operation, `'options' is ${describe(value)}; expected an object.`);
+  rejectUnknownOptions(value, ['timeout'], operation);
+  toMilliseconds(value.timeout, operation, "The 'timeout' option");
+}
+
 module.exports = {
   CALLS,
   LEAST_PRIORITY,
   OPTIONS,
   SCOPES_OF_CALLS,
   TAKEN,
+  checkOnceOptions,
   checkRequest,
+  checkTimeoutOptions,
   defaultOptions,
   operationName,
   refuseOthers,
+  requireKeep,
   toCount,
   toOptions,
 };

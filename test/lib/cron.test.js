@@ -14,6 +14,14 @@ const { locks } = openBucket('cron');
 const jobOf = (onTick, parameters = {}) =>
   CronJob.from({ cronTime: '0 0 3 1 1 *', onTick, waitForCompletion: true, ...parameters });
 
+const OPTIONS = [
+  [{ timeout: '30s' }, /The 'timeout' option is '30s'; expected a number of milliseconds/],
+  [{ timeout: -1 }, /The 'timeout' option is -1/],
+  [{ keep: 1000 }, /The option 'keep' is not supported here/],
+  [7, /'options' is 7; expected an object/],
+  [null, /'options' is null; expected an object/],
+];
+
 describe('web-locks/cron', () => {
   it('has one of two jobs run each tick', async (t) => {
     /** For each tick, whether the jobs ran it. @type {Map<string, boolean[]>} */
@@ -92,5 +100,9 @@ describe('web-locks/cron', () => {
     refuses([{}, 'a', () => {}], /'locks' is an object; expected a lock manager/);
     refuses([locks, 7, () => {}], /'name' is 7; expected a string/);
     refuses([locks, 'a', 'ls'], /'onTick' is 'ls'; expected a function/);
+    for (const [options, message] of OPTIONS) {
+      refuses([locks, 'a', () => {}, options], message);
+      refuses([locks, 'a', () => {}, options], /'oncePerTick'/);
+    }
   });
 });

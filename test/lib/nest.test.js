@@ -249,6 +249,16 @@ describe('web-locks/nest', () => {
     const locksModule = LocksModule.forRootAsync({ useFactory: () => openBucket('a').locks });
     await assert.rejects(start(locksModule), { message: /'useFactory' returned an object/ });
     refuses(() => nest.Locked(7), /'@Locked': 'name' is 7; expected a string, or a function/);
+    const once = (options) => () => nest.Once('a', options);
+    refuses(once(undefined), /'@Once': 'keep' is missing; expected a number of milliseconds/);
+    refuses(once({ keep: '1h' }), /'@Once': The 'keep' option is '1h'; expected/);
+    refuses(once({ keep: 1, timeout: -1 }), /'@Once': The 'timeout' option is -1; expected/);
+    refuses(once({ keep: 1, kep: 1 }), /'@Once': The option 'kep' is not supported here/);
+    refuses(once(7), /'@Once'/);
+    assert.throws(once({ keep: 1, holdTimeout: 1 }), {
+      name: 'NotSupportedError',
+      message: /'holdTimeout' option cannot be used with '@Once'/,
+    });
     const decorate = nest.Once('a', { keep: 1 });
     refuses(() => decorate({}, 'size', undefined), /"size" is decorated, but is not a method/);
     refuses(() => decorate(undefined, { kind: 'field', name: 'size' }), /"size" is decorated/);

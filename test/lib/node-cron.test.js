@@ -8,6 +8,14 @@ const cron = require('node-cron');
 const { locks } = require('../../lib/index.js');
 const { runCoordinator } = require('../../lib/node-cron.js');
 
+const OPTIONS = [
+  [{ timeout: '30s' }, /The 'timeout' option is '30s'; expected a number of milliseconds/],
+  [{ timeout: -1 }, /The 'timeout' option is -1/],
+  [{ keep: 1000 }, /The option 'keep' is not supported here/],
+  [7, /'options' is 7; expected an object/],
+  [null, /'options' is null; expected an object/],
+];
+
 describe('web-locks/node-cron', () => {
   it('has one of two tasks run, and skips the other', async (t) => {
     const dates = [];
@@ -42,5 +50,13 @@ describe('web-locks/node-cron', () => {
   it('takes a lock manager only', () => {
     const expected = { name: 'TypeError', message: /an object.*bucket\.locks/ };
     assert.throws(() => runCoordinator({}), expected);
+  });
+
+  it('refuses options when it is made', () => {
+    for (const [options, message] of OPTIONS) {
+      assert.throws(() => runCoordinator(locks, options), { name: 'TypeError', message });
+    }
+    runCoordinator(locks, {});
+    runCoordinator(locks, { timeout: undefined });
   });
 });

@@ -21,6 +21,7 @@ const {
   defaultOptions,
   operationName,
   refuseOthers,
+  requireKeep,
   toOptions,
 } = require('../options.js');
 const { Request } = require('../request/request.js');
@@ -162,8 +163,7 @@ class Extensions {
       const run = toCallback(callback, ONCE, 'The callback');
       checkName(resourceName);
       refuseOthers(given, 'once', ONCE);
-      if (given.keep === undefined)
-        throw typeError(ONCE, "'keep' is missing; expected a number of milliseconds, or Infinity.");
+      requireKeep(given, ONCE);
       checkRequest(given);
       if (!backend.marked) {
         throw notSupportedError(
