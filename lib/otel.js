@@ -3,6 +3,7 @@
 /** `web-locks/otel`: OpenTelemetry spans and metrics of this thread (docs/FINDING-OUT.md). */
 
 const { followRequests, metricLabelOf } = require('./monitor/requests.js');
+const { describe, typeError } = require('./platform/errors.js');
 
 /**
  * @typedef {object} Api the members of `@opentelemetry/api` that this file uses
@@ -20,7 +21,15 @@ const spanAttributesOf = ({ label, mode, name }) => ({
 const metricAttributesOf = (message) => ({ 'lock.label': metricLabelOf(message) });
 
 /** @param {Api} api what `@opentelemetry/api` exports @returns {() => void} ends it */
-function instrument({ trace, metrics, SpanStatusCode }) {
+function instrument(api) {
+  if (typeof api?.trace?.getTracer !== 'function' || typeof api.metrics?.getMeter !== 'function') {
+    throw typeError(
+      "'instrument'",
+      `'api' is ${describe(api)}; expected what @opentelemetry/api exports. Pass ` +
+        "require('@opentelemetry/api').",
+    );
+  }
+  const { trace, metrics, SpanStatusCode } = api;
   const tracer = trace.getTracer('web-locks');
   const meter = metrics.getMeter('web-locks');
   const seconds = { unit: 's' };

@@ -3,6 +3,7 @@
 /** `web-locks/prometheus`: Prometheus metrics of this thread's locks (docs/FINDING-OUT.md). */
 
 const { followRequests, metricLabelOf } = require('./monitor/requests.js');
+const { describe, typeError } = require('./platform/errors.js');
 
 /**
  * @typedef {object} Client the members of prom-client that this file uses
@@ -15,7 +16,16 @@ const { followRequests, metricLabelOf } = require('./monitor/requests.js');
  * @param {{ register?: any }} [options] the registry, by default that of the client
  * @returns {() => void} ends the collection, and removes the metrics from the registry
  */
-function collectMetrics({ Counter, Histogram, register: usual }, { register = usual } = {}) {
+function collectMetrics(client, options = {}) {
+  if (typeof client?.Counter !== 'function' || typeof client.Histogram !== 'function') {
+    throw typeError(
+      "'collectMetrics'",
+      `'client' is ${describe(client)}; expected what prom-client exports. Pass ` +
+        "require('prom-client').",
+    );
+  }
+  const { Counter, Histogram } = client;
+  const { register = client.register } = options;
   const registers = [register];
   const wait = new Histogram({
     name: 'lock_wait_seconds',
