@@ -67,6 +67,7 @@ const wholeNumberReader = (least, most) => (text, option) => {
 };
 
 const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const A_TIME = `a time in seconds, or with a unit (${Object.keys(UNITS).join(', ')})`;
 
 /**
  * A number without a unit counts as seconds.
@@ -76,7 +77,7 @@ function readDuration(text, option) {
   const [, number, unit = 's'] = /^(\d+\.?\d*|\.\d+)(ms|[smhd])?$/.exec(text) ?? [];
   const milliseconds = Number(number) * UNITS[/** @type {keyof typeof UNITS} */ (unit)];
   if (milliseconds > 0) return milliseconds;
-  throw usageError(`--${option} is '${text}'; expected a time, such as 90s, 30m, 1h or 7d.`);
+  throw usageError(`--${option} is '${text}'; expected ${A_TIME}, such as 90s, 30m, 1h or 7d.`);
 }
 
 /**
@@ -350,7 +351,7 @@ function checkJob(values) {
 function checkOnce(values) {
   checkJob(values);
   if (values.keep === undefined)
-    throw usageError('--keep is missing; expected a time, such as 90s, 30m, 1h, 7d or forever.');
+    throw usageError(`--keep is missing; expected ${A_TIME}, such as 90s, 30m, 1h, or forever.`);
 }
 
 /** @param {Values} values */
