@@ -3,6 +3,7 @@
 /** Makes the descriptions of locks and requests that users get; see types/shared.d.ts. */
 
 const { defineProperty } = Object;
+const { parse } = JSON;
 
 /** @import { LockDetails, PendingDetails } from '../../types/shared.js' */
 
@@ -37,6 +38,18 @@ const lockDetails = (source) =>
 const pendingDetails = (details, blockedBy, ahead) => withToJSON({ ...details, blockedBy, ahead });
 
 /**
+ * The value of data that a holder published; undefined if the text is no JSON.
+ * @param {string} text @returns {unknown}
+ */
+function dataOf(text) {
+  try {
+    return parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
  * Makes JSON.stringify, and so loggers and `process.send`, accept the token. `toJSON` is not
  * enumerable, so that the object can be compared, and cloned by `structuredClone`.
  * @template {LockDetails} T @param {T} details @returns {T}
@@ -55,4 +68,4 @@ const TO_JSON = {
   writable: true,
 };
 
-module.exports = { lockDetails, pendingDetails };
+module.exports = { dataOf, lockDetails, pendingDetails };

@@ -91,7 +91,15 @@
  * @property {number} keep milliseconds to mark the name for, if its exclusive lock is held; or 0
  */
 
-/** @typedef {RequestOp | EndOp} Op */
+/**
+ * Sets or removes the data of a held lock, which `query` reports until the lock ends. The session
+ * sends another publication of the same lock only after this one was answered.
+ * @typedef {object} PublishOp
+ * @property {'publish'} kind @property {number} ref of the lock @property {string} name
+ * @property {string} data JSON, at most 4,096 bytes of UTF-8; '' removes the data
+ */
+
+/** @typedef {RequestOp | EndOp | PublishOp} Op */
 
 /**
  * The result of an operation. The answer to a request is one of these:
@@ -110,11 +118,18 @@
  * - NOT_MARKED: an end with `keep` set no mark, because its lock was not held. If the step is
  *   repeated and has already set the mark, the answer is ENDED
  *
- * A theft or an end can also get BUSY: nothing was changed, because a user's transaction guards the
- * lock. `error` may name that transaction.
+ * The answer to a publication is one of these:
+ *
+ * - PUBLISHED: each later `query` reports the data
+ * - NOT_HELD: nothing was changed, because the session does not hold the lock. The next `renew`
+ *   must then report the loss or the theft
+ * - FAILED, as above
+ *
+ * A theft, an end or a publication can also get BUSY: nothing was changed, because a user's
+ * transaction guards the lock. `error` may name that transaction.
  * @typedef {{ code: Code, token: bigint, limit: number, error: unknown }} Answer
  * @typedef {'granted' | 'passed' | 'queued' | 'unavailable' | 'otherLimit' | 'queueFull' | 'failed'
- *   | 'ended' | 'notMarked' | 'busy'} Code
+ *   | 'ended' | 'notMarked' | 'published' | 'notHeld' | 'busy'} Code
  */
 
 /** @type {(code: Code) => Readonly<Answer>} */
@@ -126,6 +141,8 @@ const UNAVAILABLE = plain('unavailable');
 const QUEUE_FULL = plain('queueFull');
 const ENDED = plain('ended');
 const NOT_MARKED = plain('notMarked');
+const PUBLISHED = plain('published');
+const NOT_HELD = plain('notHeld');
 
 /** @type {(token: bigint) => Answer} */
 const granted = (token) => ({ code: 'granted', token, limit: 0, error: undefined });
@@ -172,6 +189,7 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * @property {number} held milliseconds since the grant; 0 if it waits; NaN if unknown
  * @property {number} limit 0 for none @property {number} weight 0 without a limit
  * @property {number} [priority] 0 if undefined
+ * @property {string} [data] what was published with the lock: JSON; '' or undefined for nothing
  */
 
 /**
@@ -223,12 +241,13 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   differ between servers
  * @property {AdapterEvents} events set by the session
  * @property {{ readonly limits: boolean, readonly groups: boolean, readonly marks?: boolean,
- *   readonly priorities?: boolean, readonly most?: number, readonly window?: number,
- *   readonly endsLeases?: boolean }}
+ *   readonly priorities?: boolean, readonly data?: boolean, readonly most?: number,
+ *   readonly window?: number, readonly endsLeases?: boolean }}
  *   can whether the engine supports `limit` and `maxPending` (`limits`), groups (`groups`), `keep`
- *   and `marked` (`marks`), and `priority` (`priorities`). `most`: the greatest number of names in
- *   a group (default: only the server limits it). `window`: how many steps may be under way
- *   (default 1). `endsLeases`: whether the engine ends leases by itself and pushes grants
+ *   and `marked` (`marks`), `priority` (`priorities`), and publications (`data`). `most`: the
+ *   greatest number of names in a group (default: only the server limits it). `window`: how many
+ *   steps may be under way (default 1). `endsLeases`: whether the engine ends leases by itself and
+ *   pushes grants
  * @property {(info: SessionInfo, ttl: number, seen: Seen) => Promise<Opened>} open connects if
  *   needed, and starts a session. The session's hints arrive from then on, and its lease must not
  *   begin before the call. The latest of several calls counts, and sessions that earlier calls have
@@ -282,9 +301,11 @@ const NO_EVENTS = { granted() {}, stolen() {}, changed() {}, down() {} };
 
 module.exports = {
   ENDED,
+  NOT_HELD,
   NOT_MARKED,
   NO_EVENTS,
   PASSED,
+  PUBLISHED,
   QUEUED,
   QUEUE_FULL,
   UNAVAILABLE,

@@ -99,6 +99,7 @@ class ClusterBackend {
     if (adapter.can.groups) this.requestAll = this.#requestAll;
     if (adapter.guard) this.guard = this.#guard;
     if (adapter.can.marks) this.marked = this.#queryMark;
+    if (adapter.can.data) this.publish = this.#publish;
     this.#session = new Session(
       { adapter, ttl, clock, rules, keeper, info: this.#info },
       {
@@ -326,6 +327,15 @@ class ClusterBackend {
   async #queryMark(lock) {
     const tracked = this.#trackedOf(lock);
     return tracked?.state === HELD && (await this.#session.queryMark(tracked));
+  }
+
+  /** @type {((lock: Requester, text: string | undefined) => boolean | Promise<boolean>) | undefined} */
+  publish;
+
+  /** @param {Requester} lock @param {string | undefined} text */
+  #publish(lock, text = '') {
+    const tracked = this.holds(lock) ? this.#trackedOf(lock) : undefined;
+    return tracked !== undefined && this.#session.publish(tracked, text);
   }
 
   /** Announces losses at once. The promise resolves when the session has ended; never rejects. */

@@ -6,7 +6,7 @@
  * (https://www.w3.org/TR/2023/WD-web-locks-20230105/#snapshot-the-lock-state).
  */
 
-const { lockDetails, pendingDetails } = require('../backend/details.js');
+const { dataOf, lockDetails, pendingDetails } = require('../backend/details.js');
 
 /** @import { Entry } from './adapter.js' */
 /** @import { DetailedSnapshot, LockDetails, LockManagerSnapshot } from '../backend/contract.js' */
@@ -47,13 +47,16 @@ function toDetails(entries, grantsIn = 0) {
 const toHolders = (entries) => entries.map(toLockDetails);
 
 /** @param {Entry} entry @returns {LockDetails} */
-const toLockDetails = (entry) =>
-  lockDetails({
+function toLockDetails({ data: text, ...entry }) {
+  const details = lockDetails({
     ...entry,
     label: entry.label || (entry.program ?? ''),
     priority: entry.priority ?? 0,
     waited: entry.token ? 0 : Math.floor(entry.waited),
     held: entry.token ? Math.floor(entry.held) : 0,
   });
+  const data = text ? dataOf(text) : undefined;
+  return data === undefined ? details : Object.assign(details, { data });
+}
 
 module.exports = { toDetails, toHolders, toSnapshot };

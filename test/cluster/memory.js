@@ -8,8 +8,10 @@
 
 const {
   ENDED,
+  NOT_HELD,
   NOT_MARKED,
   PASSED,
+  PUBLISHED,
   QUEUED,
   QUEUE_FULL,
   UNAVAILABLE,
@@ -197,7 +199,7 @@ class MemoryServer {
 
   /** Whether an operation would end what a user's transaction keeps. */
   #isObstructed({ kind, name }) {
-    return (kind === 'end' || kind === 'steal') && this.#guarded.has(name);
+    return ['end', 'steal', 'publish'].includes(kind) && this.#guarded.has(name);
   }
 
   /** A replica takes over that has not got the last grants: it has them as requests, or not. */
@@ -273,7 +275,7 @@ class MemoryServer {
       answers.push(...(refusals || part.map((op) => this.#do(session, op))));
       i += count - 1;
     }
-    const asked = new Set(ops.filter(({ kind }) => kind !== 'end').map(({ ref }) => ref));
+    const asked = new Set(ops.filter(isRequest).map(({ ref }) => ref));
     // What the answers tell is not told by a hint.
     const isAnswered = ({ to, ref, token }) =>
       to === id && asked.has(ref) && answers.some((answer) => token && answer.token === token);
@@ -302,6 +304,7 @@ class MemoryServer {
   #do(session, op) {
     if (this.#isObstructed(op)) return busy();
     if (op.kind === 'end') return this.#end(session, op);
+    if (op.kind === 'publish') return this.#publish(session, op);
     this.#bury(op.name);
     const known = this.#find(session.id, op);
     if (known) return known.token ? granted(known.token) : QUEUED;
@@ -372,6 +375,14 @@ class MemoryServer {
     for (const one of names)
       this.#remove(one, (row) => row.session === session.id && row.ref === ref);
     return isMissed ? NOT_MARKED : ENDED;
+  }
+
+  #publish({ id }, { ref, name, data }) {
+    const rows = this.#names.get(name)?.rows ?? [];
+    const row = rows.find((one) => one.token && one.session === id && one.ref === ref);
+    if (!row) return NOT_HELD;
+    row.data = data;
+    return PUBLISHED;
   }
 
   /** Whether it is marked now by who holds the lock, or was by the same operation before. */
@@ -503,12 +514,12 @@ class MemoryServer {
     for (const [one, { rows }] of this.#names) {
       if (name !== undefined && one !== name) continue;
       for (const row of rows) {
-        const { ref, mode, token, label, limit, weight, priority, session } = row;
+        const { ref, mode, token, label, limit, weight, priority, data, session } = row;
         if (!this.#isAlive(session) || (which === 'held' && !token)) continue;
         const { version: _, ...info } = this.#sessions.get(session).info;
         const waited = (token ? row.granted : now) - row.asked;
         const times = { waited, held: token ? now - row.granted : 0 };
-        const its = { mode, token, label, limit, weight, priority };
+        const its = { mode, token, label, limit, weight, priority, data };
         entries.push({ ref, name: one, ...its, ...times, ...info });
       }
     }
@@ -621,6 +632,9 @@ class Link {
 const isBefore = ({ priority }, row) =>
   !row.token && row.kind !== 'steal' && row.priority < priority;
 
+/** Whether an operation makes a request. */
+const isRequest = ({ kind }) => kind !== 'end' && kind !== 'publish';
+
 /** Whether a request ends when it would be granted. */
 const passes = ({ kind }) => kind === 'pass' || kind === 'passIfAvailable';
 
@@ -700,7 +714,7 @@ class MemoryAdapter {
 
   /** @param window how many steps may be under way */
   constructor(network, window = WINDOW) {
-    this.can = { limits: true, groups: true, marks: true, priorities: true, window };
+    this.can = { limits: true, groups: true, marks: true, priorities: true, data: true, window };
     this.#network = network;
     this.#server = network.server;
   }

@@ -4,8 +4,10 @@
 
 const {
   ENDED,
+  NOT_HELD,
   NOT_MARKED,
   PASSED,
+  PUBLISHED,
   QUEUED,
   QUEUE_FULL,
   UNAVAILABLE,
@@ -13,7 +15,7 @@ const {
   otherLimit,
 } = require('../adapter.js');
 
-/** @import { AdapterEvents, Answer } from '../adapter.js' */
+/** @import { AdapterEvents, Answer, Op } from '../adapter.js' */
 
 /**
  * The codes with which a script refuses a whole step. DEAD: the session does not exist. STALE: a
@@ -27,10 +29,12 @@ const EARLY = '-8';
 /**
  * Parses the code of one answer. A positive code is the token of a grant, and 0 means QUEUED. The
  * negative codes are -1 UNAVAILABLE, -3 QUEUE_FULL, -4 ENDED, -6 NOT_MARKED, -9 PASSED, and
- * -10 - n OTHER_LIMIT, where n is the name's limit.
- * @param {string} code @returns {Answer}
+ * -10 - n OTHER_LIMIT, where n is the name's limit. For a publication, -4 means PUBLISHED, and -6
+ * NOT_HELD.
+ * @param {string} code @param {Op} op @returns {Answer}
  */
-function answerOf(code) {
+function answerOf(code, { kind }) {
+  if (kind === 'publish') return code === '-4' ? PUBLISHED : NOT_HELD;
   if (code[0] !== '-') return code === '0' ? QUEUED : granted(BigInt(code));
   if (code === '-4') return ENDED;
   if (code === '-6') return NOT_MARKED;

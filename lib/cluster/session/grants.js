@@ -11,6 +11,7 @@
  */
 
 const { GRANTED_PARTIAL, ASKED, ENDING, HELD, WAITING } = require('./tracked-request.js');
+const { isWanted } = require('./tracked-request.js');
 
 /** @import { Answer, Op, Renewal } from '../adapter.js' */
 /** @typedef {InstanceType<typeof import('./tracked-request.js').TrackedRequest>} TrackedRequest */
@@ -23,6 +24,7 @@ class Grants {
   #listener;
   #clientId;
   #seen;
+  #publications;
   #onQueued;
   #onBusy;
 
@@ -32,15 +34,17 @@ class Grants {
    * @param {InstanceType<typeof import('./send-queue.js').SendQueue>} parts.sendQueue
    * @param {import('./session.js').Listener} parts.listener @param {string} parts.clientId
    * @param {import('../adapter.js').Seen} parts.seen receives the greatest token
+   * @param {InstanceType<typeof import('./publications.js').Publications>} parts.publications
    * @param {() => void} parts.onQueued called when a request begins to wait
    * @param {(op: Op) => void} parts.onBusy called to repeat an operation later
    */
-  constructor({ requests, sendQueue, listener, clientId, seen, onQueued, onBusy }) {
+  constructor({ requests, sendQueue, listener, clientId, seen, publications, onQueued, onBusy }) {
     this.#requests = requests;
     this.#sendQueue = sendQueue;
     this.#listener = listener;
     this.#clientId = clientId;
     this.#seen = seen;
+    this.#publications = publications;
     this.#onQueued = onQueued;
     this.#onBusy = onBusy;
   }
@@ -83,6 +87,7 @@ class Grants {
     for (const ref of mine.keys()) {
       if (!this.#requests.get(ref) && !this.#ended.has(ref)) this.#endUnknown(ref, undefined);
     }
+    this.#publications.handleRenewal();
   }
 
   /**
@@ -101,6 +106,7 @@ class Grants {
       const tracked = this.#requests.get(op.ref);
       if (answers[i].code === 'busy') this.#repeatLater(op, tracked, answers[i].error);
       else if (op.kind === 'end') this.#handleEnd(op.ref, tracked, answers[i]);
+      else if (op.kind === 'publish') this.#publications.handleAnswer(op, answers[i]);
       else if (tracked?.state === ASKED) this.#handleAnswer(tracked, answers[i]);
     }
   }
@@ -111,7 +117,7 @@ class Grants {
    */
   #repeatLater(op, tracked, error) {
     if (tracked) tracked.obstacle = error;
-    if (op.kind === 'end' || tracked?.state === ASKED) this.#onBusy(op);
+    if (isWanted(op, tracked)) this.#onBusy(op);
   }
 
   /** @param {number} ref @param {TrackedRequest | undefined} tracked @param {Answer} answer */
@@ -132,7 +138,9 @@ class Grants {
    */
   handleRefusal(op, error) {
     const tracked = this.#requests.get(op.ref);
-    if (op.kind === 'end' && tracked) {
+    if (op.kind === 'publish') {
+      this.#publications.handleRefusal(op, error);
+    } else if (op.kind === 'end' && tracked) {
       const group = this.#requests.groupOf(tracked);
       // If the server still has the request, `compareWithServer` ends it after the next renewal.
       this.#requests.leave(tracked);

@@ -285,6 +285,7 @@ class Queries {
     /** @type {Set<number>} */
     const ended = new Set();
     for (const op of overtaken.flatMap(({ ops }) => ops)) {
+      if (op.kind === 'publish') continue;
       if (op.kind === 'end') ended.add(op.ref);
       else if (canWait(op) && (name ?? op.name) === op.name) this.#addWaiting(op, asked);
     }

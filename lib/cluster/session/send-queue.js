@@ -17,8 +17,8 @@
 /** The greatest number of operations in a step; only a step of one group may have more. */
 const MOST = 100;
 /**
- * The greatest total length of the names and labels in a step, in code units. The server might not
- * answer a longer step in time, so only a single operation or group may be longer.
+ * The greatest total length of the names, labels and data in a step, in code units. The server
+ * might not answer a longer step in time, so only a single operation or group may be longer.
  */
 const MOST_UNITS = 2 ** 18;
 
@@ -277,7 +277,8 @@ class SendQueue {
 function sizeOf({ ops }) {
   let size = 0;
   for (const op of ops) {
-    if (op.kind !== 'end') size += op.name.length + op.label.length;
+    if (op.kind === 'publish') size += op.name.length + op.data.length;
+    else if (op.kind !== 'end') size += op.name.length + op.label.length;
   }
   return size;
 }

@@ -4,7 +4,7 @@
 
 const { BusyRetries } = require('./busy-retries.js');
 const { SIGN_OF_LIFE } = require('./renewing.js');
-const { ASKED } = require('./tracked-request.js');
+const { isWanted } = require('./tracked-request.js');
 
 /** @import { Adapter, Answer, Meaning, Op } from '../adapter.js' */
 /** @import { Clock } from './clock.js' */
@@ -161,13 +161,9 @@ class Sending {
     if (next < Number.POSITIVE_INFINITY) this.#timers.set('busy', next);
   }
 
-  /**
-   * Whether an operation must still be sent. Not if it is a request that the user has withdrawn
-   * meanwhile, or that a hint has reported as granted.
-   * @param {Op} op
-   */
+  /** @param {Op} op */
   #isWanted(op) {
-    return op.kind === 'end' || this.#requests.get(op.ref)?.state === ASKED;
+    return isWanted(op, this.#requests.get(op.ref));
   }
 
   clear() {

@@ -31,6 +31,7 @@ const { KeepAlive } = require('./keep-alive.js');
 const { Lease } = require('./lease.js');
 const { Losses } = require('./losses.js');
 const { Outage } = require('./outage.js');
+const { Publications } = require('./publications.js');
 const { Queries } = require('./queries.js');
 const { Readiness } = require('./readiness.js');
 const { Renewing } = require('./renewing.js');
@@ -110,6 +111,7 @@ class Session {
   #timers;
   #calls;
   #sendQueue;
+  #publications;
   #grants;
   #renewing;
   #connection;
@@ -142,12 +144,17 @@ class Session {
       (call, error) => this.#handleRejection(call, error),
     );
     this.#sendQueue = new SendQueue(adapter.can.window ?? 1);
+    const { seen } = this.#status;
+    this.#publications = new Publications(this.#requests, this.#sendQueue, seen, () =>
+      this.#renewing.renewIfOpen(),
+    );
     this.#grants = new Grants({
+      publications: this.#publications,
       requests: this.#requests,
       sendQueue: this.#sendQueue,
       listener,
       clientId: info.clientId,
-      seen: this.#status.seen,
+      seen,
       onQueued: () => this.#renewing.checkExpirySoon(),
       onBusy: (op) => this.#sending.repeatLater(op),
     });
@@ -283,6 +290,19 @@ class Session {
     this.#sending.sendSoon();
     this.#keepAlive.update();
     return tracked.ended;
+  }
+
+  /**
+   * Publishes data of a lock, at most one text at a time (publications.js).
+   * @param {TrackedRequest} tracked held @param {string} text JSON; '' removes the data
+   * @returns {Promise<boolean>} false if the lock has ended; rejects only if the server refuses
+   */
+  publish(tracked, text) {
+    return this.#keepAlive.during(() => {
+      const outcome = this.#publications.publish(tracked, text);
+      this.#sending.sendSoon();
+      return outcome;
+    });
   }
 
   /**

@@ -4,7 +4,7 @@
 
 const { Promise } = require('../../platform/intrinsics.js');
 
-/** @import { RequestOp } from '../adapter.js' */
+/** @import { Op, RequestOp } from '../adapter.js' */
 
 /** @typedef {0 | 1 | 2 | 3 | 4 | 5} RequestState */
 
@@ -70,4 +70,25 @@ class TrackedRequest {
 /** Whether the request waits until it is granted, instead of failing. @param {RequestOp} op */
 const waits = ({ kind }) => kind === 'request' || kind === 'pass';
 
-module.exports = { GRANTED_PARTIAL, ASKED, ENDING, GONE, HELD, TrackedRequest, WAITING, waits };
+/**
+ * Whether an operation must still be sent. Not if it is a request that the user has withdrawn
+ * meanwhile, or that a hint has reported as granted; nor if it publishes data of a lock that has
+ * ended.
+ * @param {Op} op @param {TrackedRequest | undefined} tracked its request
+ */
+function isWanted({ kind }, tracked) {
+  if (kind === 'end') return true;
+  return tracked?.state === (kind === 'publish' ? HELD : ASKED);
+}
+
+module.exports = {
+  GRANTED_PARTIAL,
+  ASKED,
+  ENDING,
+  GONE,
+  HELD,
+  TrackedRequest,
+  WAITING,
+  isWanted,
+  waits,
+};

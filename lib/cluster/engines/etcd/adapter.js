@@ -51,8 +51,8 @@ const { DeliveryBarrier, Streams, findAbsent } = require('./streams.js');
 /** @typedef {InstanceType<typeof import('./step.js').Step>} OwnStep */
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
 
-/** The most theft notices that one renewal deletes. */
-const MOST_TOLD = 100;
+/** The most theft notices that one renewal deletes, each perhaps with the data of the lock. */
+const MOST_TOLD = 50;
 
 /**
  * @typedef {object} Own the state of a session
@@ -80,7 +80,7 @@ const MOST_TOLD = 100;
 class EtcdAdapter {
   /** @type {string} */
   id;
-  can = Object.freeze({ limits: true, groups: true, marks: true, endsLeases: true });
+  can = Object.freeze({ limits: true, groups: true, marks: true, data: true, endsLeases: true });
   /** @type {import('../../adapter.js').AdapterEvents} */
   events = NO_EVENTS;
   classify = classify;
@@ -192,7 +192,10 @@ class EtcdAdapter {
       this.#steps.sync(own, link, this.#deletionsOfNotices(own, stolen)),
       this.#findAbsent(own, link),
     ]);
-    for (const ref of stolen.keys()) queueCache.thefts.delete(ref);
+    for (const ref of stolen.keys()) {
+      queueCache.thefts.delete(ref);
+      queueCache.published.delete(ref);
+    }
     this.#deletePassed(own);
     if (synced.header.raft_term !== header.raft_term) throw newLeaderError();
     if (isBehind(own.life, synced.header.revision, known)) {
@@ -264,10 +267,13 @@ class EtcdAdapter {
   }
 
   /** @param {Own} own @param {Map<number, string>} thefts */
-  #deletionsOfNotices({ lease }, thefts) {
-    return [...thefts.keys()].map((ref) => ({
+  #deletionsOfNotices({ lease, planner, queueCache }, thefts) {
+    const refs = [...thefts.keys()];
+    const published = refs.filter((ref) => queueCache.published.has(ref));
+    const notices = refs.map((ref) => ({
       request_delete_range: { key: base64(this.#keys.stolen(lease, ref)) },
     }));
+    return [...notices, ...published.map((ref) => planner.dataDeletion(ref))];
   }
 
   /** Does nothing, because etcd ends leases by itself, and the watch delivers their ends. */

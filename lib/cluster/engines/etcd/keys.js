@@ -13,6 +13,9 @@
  *   s/<lease>/mark                           written so that the watch delivers it: see `sync` in
  *                                            steps.js; for its value see query.js
  *   s/<lease>/stolen/<ref>                   the thief of one of the session's locks
+ *   s/<lease>/data/<ref>                     what was published with a lock, in JSON. It means
+ *                                            nothing without the lock: sessions of older versions
+ *                                            steal locks and leave it
  *   w/quarantine                             nothing is granted while it exists; see epoch.js
  *
  * `web-locks/1-steps/<bucket>/<lease>` is the number of the session's last transaction that wrote
@@ -69,6 +72,8 @@ const after = (key) => key.slice(0, -1) + String.fromCharCode(key.charCodeAt(key
 const base64 = (text) => Buffer.from(text, 'latin1').toString('base64');
 /** @param {unknown} value */
 const base64Json = (value) => Buffer.from(JSON.stringify(value)).toString('base64');
+/** @param {string} text of any characters */
+const base64Text = (text) => Buffer.from(text).toString('base64');
 /** @param {string} key in base64 */
 const textOf = (key) => Buffer.from(key, 'base64').toString('latin1');
 /** @param {string} value JSON in base64 */
@@ -122,6 +127,11 @@ class Keys {
     return `${this.session(lease)}/stolen/${sixteenDigits(ref)}`;
   }
 
+  /** @param {string} lease @param {number} ref of a lock */
+  data(lease, ref) {
+    return `${this.session(lease)}/data/${sixteenDigits(ref)}`;
+  }
+
   /** The range of all requests and all keys of sessions. */
   get all() {
     return { key: this.queues, end: after(`${this.prefix}s/`) };
@@ -169,8 +179,8 @@ class Keys {
   }
 
   /**
-   * Splits a key of this bucket. `what` is the part after a session's key: 'mark' or 'stolen'.
-   * `queue` is the prefix that `queue()` returns for the name.
+   * Splits a key of this bucket. `what` is the part after a session's key: 'mark', 'stolen' or
+   * 'data'. `queue` is the prefix that `queue()` returns for the name.
    * @param {string} key
    * @returns {{ type: string, lease: string, what?: string, ref?: number, queue?: string,
    *   request?: RequestKey }}
@@ -245,6 +255,7 @@ module.exports = {
   allWith,
   base64,
   base64Json,
+  base64Text,
   doneLease,
   existsCondition,
   leaseKey,

@@ -9,7 +9,7 @@
  * - A request that may wait requires nothing if it is exclusive. If it is shared, it requires that
  *   no request with another limit exists.
  * - `ifAvailable` requires an empty queue or, if it is shared, only shared requests with its limit.
- * - An end that marks the name requires that the lock exists.
+ * - An end that marks the name requires that the lock exists, and so does a publication.
  * - A passing request completes at once if no existing request can hold the name; otherwise its key
  *   is written.
  * - A theft requires that nobody has come to hold the name since its queue was read. It deletes the
@@ -20,8 +20,8 @@
  * many requests wait ahead of it. Until then, other sessions may see it wait.
  */
 
-const { UNAVAILABLE, otherLimit } = require('../../adapter.js');
-const { NONE, after, allWith, base64, base64Json } = require('./keys.js');
+const { NOT_HELD, UNAVAILABLE, otherLimit } = require('../../adapter.js');
+const { NONE, after, allWith, base64, base64Json, base64Text } = require('./keys.js');
 const { doneLease, existsCondition, leaseNumber, range } = require('./keys.js');
 
 /** @import { Answer, Op, RequestOp } from '../../adapter.js' */
@@ -66,7 +66,7 @@ const SHORT = 64;
  */
 
 /** @param {Op} op @returns {op is RequestOp} */
-const isRequest = (op) => op.kind !== 'end';
+const isRequest = (op) => op.kind !== 'end' && op.kind !== 'publish';
 
 /** Whether only the resulting queue shows the answer to the operation. @param {Op} op */
 const needsQueue = (op) =>
@@ -108,11 +108,8 @@ class StepPart {
    * @param {Op[]} unit @param {BucketKeys} keys @param {Cache} queueCache @param {View} view
    */
   tryToAdd(unit, keys, queueCache, view) {
-    const weight = unit.reduce((sum, op) => sum + weightOf(op, view), 0);
-    const values = unit.reduce(
-      (sum, op) => sum + (op.kind === 'end' ? 0 : keys.value(op).length),
-      0,
-    );
+    const weight = unit.reduce((sum, op) => sum + weightOf(op, queueCache, view), 0);
+    const values = unit.reduce((sum, op) => sum + lengthOf(op, keys), 0);
     const isFull = this.#weight + weight > MOST || this.#values + values > MOST_VALUES;
     if (this.#refs.size > 0 && (isFull || unit.some((op) => this.#collides(op)))) return false;
     this.#weight += weight;
@@ -125,6 +122,7 @@ class StepPart {
   #collides(op) {
     if (this.#refs.has(op.ref)) return true;
     if (op.kind === 'end') return op.keep > 0 && op.name !== undefined && this.#names.has(op.name);
+    if (op.kind === 'publish') return false;
     // Etcd checks the conditions before the theft removes the holders, whose limit may differ.
     if (op.mode === 'shared' && this.#stolen.has(op.name)) return true;
     // The queue is read before a refused request is withdrawn, so a shared request behind it would
@@ -144,6 +142,7 @@ class StepPart {
   /** @param {Op} op @param {Cache} queueCache */
   #add(op, queueCache) {
     this.#refs.add(op.ref);
+    if (op.kind === 'publish') return;
     const known = queueCache.mine.get(op.ref);
     const name = op.name ?? known?.name;
     if (name === undefined) return;
@@ -158,10 +157,20 @@ class StepPart {
   }
 }
 
-/** The most conditions or changes of an operation. @param {Op} op @param {View} view */
-function weightOf(op, { queues }) {
+/**
+ * The most conditions or changes of an operation.
+ * @param {Op} op @param {Cache} queueCache @param {View} view
+ */
+function weightOf(op, queueCache, { queues }) {
   if (op.kind === 'steal') return 1 + Math.min(queues.get(op.name)?.held ?? 0, MOST_READS);
-  return op.kind !== 'end' && op.mode === 'shared' ? 2 : 1;
+  if (op.kind === 'end') return queueCache.published.has(op.ref) ? 2 : 1;
+  return isRequest(op) && op.mode === 'shared' ? 2 : 1;
+}
+
+/** The characters of the values that an operation writes. @param {Op} op @param {BucketKeys} keys */
+function lengthOf(op, keys) {
+  if (op.kind === 'publish') return base64Text(op.data).length;
+  return isRequest(op) ? keys.value(op).length : 0;
 }
 
 /** Puts the members of each group together. @param {Op[]} ops */
@@ -170,7 +179,7 @@ function unitsOf(ops) {
   const units = [];
   let last = 0;
   for (const op of ops) {
-    const group = op.kind === 'end' ? 0 : op.group;
+    const group = isRequest(op) ? op.group : 0;
     if (group !== 0 && group === last) units[units.length - 1].push(op);
     else units.push([op]);
     last = group;
@@ -232,6 +241,10 @@ class Planner {
     if (first.kind === 'end') {
       const move = this.#planEnd(first);
       if (move.changes.length > 0) plan.moves.push(move);
+      return;
+    }
+    if (first.kind === 'publish') {
+      this.#planPublication(first, plan);
       return;
     }
     const asked = /** @type {RequestOp[]} */ (unit);
@@ -349,6 +362,7 @@ class Planner {
     const entry = this.#queueCache.mine.get(ref);
     /** @type {object[]} */
     const changes = entry ? [deletion(entry.key)] : [];
+    if (this.#queueCache.published.has(ref)) changes.push(this.dataDeletion(ref));
     if (!(keep > 0 && name !== undefined)) return { ops: [op], conditions: [], changes, reads: [] };
     const key = base64(this.#keys.done(name));
     const look = { request_range: { key } };
@@ -361,6 +375,31 @@ class Planner {
       },
     });
     return { ops: [op], conditions: [sameEntryCondition(entry)], changes, reads: [look] };
+  }
+
+  /** @param {import('../../adapter.js').PublishOp} op @param {Plan} plan */
+  #planPublication(op, plan) {
+    const { data, ref } = op;
+    const entry = this.#queueCache.mine.get(ref);
+    if (!entry?.token) {
+      plan.refused.set(op, NOT_HELD);
+      return;
+    }
+    this.#queueCache.published.add(ref);
+    const put = {
+      request_put: {
+        key: base64(this.#keys.data(this.#lease, ref)),
+        value: base64Text(data),
+        lease: leaseNumber(this.#lease),
+      },
+    };
+    const changes = [data === '' ? this.dataDeletion(ref) : put];
+    plan.moves.push({ ops: [op], conditions: [sameEntryCondition(entry)], changes, reads: [] });
+  }
+
+  /** @param {number} ref of a lock of the session */
+  dataDeletion(ref) {
+    return deletion(this.#keys.data(this.#lease, ref));
   }
 
   /** The condition that the name has no requests, except passing ones. @param {string} name */

@@ -48,6 +48,9 @@ function syncValue(queueCache, logged) {
   return value;
 }
 
+/** @param {string} lease @param {number} ref */
+const dataKey = (lease, ref) => `${lease} ${ref}`;
+
 /** The revision that created a key. @param {{ kvs?: KeyValue[] }} found */
 const createdOf = ({ kvs = [] }) => Number(kvs[0]?.create_revision);
 
@@ -59,6 +62,8 @@ class Query {
   #sessions = new Map();
   /** @type {Map<string, SyncValue>} */
   #syncValues = new Map();
+  /** The data of locks, by `dataKey`. @type {Map<string, string>} */
+  #data = new Map();
   /** The revision of the first read, which all further reads use. */
   #revision = 0;
 
@@ -157,9 +162,11 @@ class Query {
 
   /** Stores the info of a session, or the value of its sync key. @param {KeyValue} kv */
   #addSessionKey({ key, value }) {
-    const { lease, what } = this.#keys.parse(textOf(key));
+    const { lease, ref = 0, what } = this.#keys.parse(textOf(key));
     if (what === undefined) this.#sessions.set(lease, valueOf(String(value)));
     if (what === 'mark') this.#syncValues.set(lease, valueOf(String(value)));
+    if (what === 'data')
+      this.#data.set(dataKey(lease, ref), Buffer.from(String(value), 'base64').toString());
   }
 
   /** The requests of each name in the order of its queue. @param {KeyValue[]} kvs */
@@ -261,7 +268,7 @@ class Query {
     const date = dateNow();
     return {
       ...{ ref, name, token, clientId, host, pid, threadId, threadName, program, label },
-      ...{ limit, weight },
+      ...{ limit, weight, data: isHeld ? this.#data.get(dataKey(lease, ref)) : undefined },
       mode: kind === 'c' ? 'shared' : 'exclusive',
       waited: isHeld ? 0 : Math.max(date - asked, 0),
       held: isHeld ? Math.max(date - granted, 0) : 0,

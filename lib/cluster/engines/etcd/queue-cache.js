@@ -62,6 +62,8 @@ class QueueCache {
    * @type {Map<number, string>}
    */
   thefts = new Map();
+  /** The `ref`s of own locks whose data may be in etcd. @type {Set<number>} */
+  published = new Set();
   /** Own requests that have passed, until their keys are deleted. @type {Map<number, Entry>} */
   passed = new Map();
   #keys;

@@ -7,7 +7,7 @@
  */
 
 const { ENDED, QUEUED, QUEUE_FULL, UNAVAILABLE, granted } = require('../../adapter.js');
-const { unitsOf } = require('./plan.js');
+const { isRequest, unitsOf } = require('./plan.js');
 
 /** @import { Answer, Op } from '../../adapter.js' */
 /** @import { Entry as QueueEntry } from './queue.js' */
@@ -45,7 +45,7 @@ class Step {
     this.ops = ops;
     this.number = number;
     this.left = unitsOf(ops);
-    for (const { kind, ref } of ops) if (kind !== 'end') this.#tokens.set(ref, 0n);
+    for (const { ref } of ops.filter(isRequest)) this.#tokens.set(ref, 0n);
   }
 
   /**
@@ -99,8 +99,8 @@ class Step {
     const { left } = this;
     const [next] = left;
     // Members of a group must follow one another.
-    const isSame = op.kind !== 'end' && op.group > 0 && next?.[0].kind === op.kind;
-    if (isSame && next[0].kind !== 'end' && next[0].group === op.group) next.unshift(op);
+    const isSame = isRequest(op) && op.group > 0 && next?.[0].kind === op.kind;
+    if (isSame && isRequest(next[0]) && next[0].group === op.group) next.unshift(op);
     else left.unshift([op]);
   }
 

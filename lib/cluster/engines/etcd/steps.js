@@ -9,8 +9,8 @@
  */
 
 const { now } = require('../../../platform/intrinsics.js');
-const { ENDED, NOT_MARKED, PASSED, UNAVAILABLE } = require('../../adapter.js');
-const { failed, otherLimit } = require('../../adapter.js');
+const { ENDED, NOT_HELD, NOT_MARKED, PASSED, PUBLISHED } = require('../../adapter.js');
+const { UNAVAILABLE, failed, otherLimit } = require('../../adapter.js');
 const { classify, deadError, staleError } = require('../errors.js');
 const { isCompacted, longNameError } = require('./errors.js');
 const { allWith, base64, base64Json, doneLease, valueOf } = require('./keys.js');
@@ -206,6 +206,11 @@ class Steps {
           if (op.keep > 0) step.answers.set(op, await this.#readMarkAnswer(op, lease, link));
           continue;
         }
+        if (op.kind === 'publish') {
+          // Publishing the same data again does no harm.
+          step.putBack(op);
+          continue;
+        }
         if (this.#entryOf(op, queues, own)) continue;
         if (isPassing(op)) {
           // A `passIfAvailable` never writes a key, so its answer is unknown. A `pass` without a
@@ -233,7 +238,11 @@ class Steps {
    */
   #recordResults(step, queues, own) {
     const { queueCache } = own;
-    for (const op of step.part.flat()) if (op.kind === 'end') queueCache.forget(op.ref);
+    for (const { kind, ref } of step.part.flat()) {
+      if (kind !== 'end') continue;
+      queueCache.forget(ref);
+      queueCache.published.delete(ref);
+    }
     queueCache.applyGrants(queues.values());
     for (const op of step.open.flat().filter(isRequest)) {
       const entry = this.#entryOf(op, queues, own);
@@ -373,6 +382,8 @@ class Steps {
         const isSet = inner.at(-1).response_put !== undefined;
         const found = inner.at(-1).response_range?.kvs?.[0];
         step.answers.set(op, isSet ? ENDED : await this.#markAnswer(op, found, lease, link));
+      } else if (op.kind === 'publish') {
+        step.answers.set(op, succeeded ? PUBLISHED : NOT_HELD);
       } else if (isPassing(op)) {
         if (isNested(move) && succeeded) step.answers.set(op, PASSED);
         else if (op.kind !== 'pass') step.answers.set(op, UNAVAILABLE);

@@ -8,7 +8,7 @@
 
 const { createHash, randomBytes } = require('node:crypto');
 
-const { NO_EVENTS, busy } = require('../../adapter.js');
+const { NO_EVENTS, busy, failed } = require('../../adapter.js');
 const { DEAD, STALE, answerOf, emitHint } = require('../wire.js');
 const SCRIPT = require('./postgres.sql.js');
 const { Links } = require('../links.js');
@@ -42,10 +42,24 @@ const VERSION = 9;
 const MOST_NAMES = 1_000;
 
 /** @type {Record<Op['kind'], number>} */
-const KINDS = { request: 0, ifAvailable: 1, steal: 2, end: 3, pass: 4, passIfAvailable: 5 };
+const KINDS = {
+  request: 0,
+  ifAvailable: 1,
+  steal: 2,
+  end: 3,
+  pass: 4,
+  passIfAvailable: 5,
+  publish: 6,
+};
 
 /** The code that the server returns for a lock that a user guards. */
 const GUARDED = '-7';
+
+/**
+ * The codes that functions of older versions of this library return for a publication, which they
+ * take for a request. They are there if an older version has restored a table that was dropped.
+ */
+const UNKNOWN = ['-1', '-9'];
 
 /** UTF-16LE keeps lone surrogates. @param {string} text */
 const bytes = (text) => Buffer.from(text, 'utf16le');
@@ -98,6 +112,7 @@ class PostgresAdapter {
     priorities: true,
     groups: true,
     marks: true,
+    data: true,
     most: MOST_NAMES,
   });
   /** @type {import('../../adapter.js').AdapterEvents} */
@@ -117,6 +132,10 @@ class PostgresAdapter {
   /** The session that `open` started last; '' for none. */
   #session = '';
   #ttl = 0;
+  /** Whether the schema of the connection's server has what publications need. */
+  #isMigrated = false;
+  /** Whether the functions of the schema turned out to be of an older version. */
+  #isOutdated = false;
   #requestSteps = 0;
   /** The value of `#requestSteps` at the last renewal that found no request of the session. */
   #idleAt = -1;
@@ -192,8 +211,45 @@ class PostgresAdapter {
 
   /** @param {Op[]} ops @param {number} number */
   async step(ops, number) {
+    const denial = ops.some(isPublication) ? await this.#migrate() : undefined;
+    if (denial === undefined) return this.#execute(ops, number);
+    const rest = /** @type {Op[]} */ (ops.filter((op) => !isPublication(op)));
+    const answers = rest.length > 0 ? await this.#execute(rest, number) : [];
+    return ops.map((op) => (isPublication(op) ? denial : answers[rest.indexOf(op)]));
+  }
+
+  /**
+   * Makes sure that the schema has what publications need, which a schema of an older version
+   * lacks. Returns the answer to publications if that is impossible now.
+   */
+  async #migrate() {
+    if (this.#isMigrated) return undefined;
+    const [{ is }] = await this.#requireConnection().run(
+      `SELECT EXISTS (SELECT FROM pg_attribute WHERE attname = 'data' AND NOT attisdropped
+        AND attrelid = to_regclass('${this.#schema}.request')) AS is`,
+    );
+    try {
+      // The session's connection must not wait, because it renews the lease.
+      if (is === 'f' || this.#isOutdated) await this.#runScript();
+      this.#isMigrated = true;
+      this.#isOutdated = false;
+      return undefined;
+    } catch (why) {
+      const error = explain(why, this.#schema);
+      return classify(error) === 'retry' ? busy(error) : failed(error);
+    }
+  }
+
+  #runScript() {
+    const script = scriptOf(this.#schema, this.#durability ?? 'logged');
+    const begin = `${BEGIN}; SET LOCAL lock_timeout TO 1000`;
+    return this.#source.query(`${begin}; ${script}`, this.#ttl / 4);
+  }
+
+  /** @param {Op[]} ops @param {number} number */
+  async #execute(ops, number) {
     const link = this.#requireConnection();
-    const asks = ops.some(({ kind }) => kind !== 'end');
+    const asks = ops.some(({ kind }) => kind !== 'end' && kind !== 'publish');
     if (asks) this.#requestSteps++;
     const listens = asks && !link.isListening;
     const [statement, values] = this.#callOf(ops, number, listens);
@@ -201,11 +257,20 @@ class PostgresAdapter {
     if (listens) link.isListening = true;
     if (codes[0] === DEAD) throw deadError();
     if (codes[0] === STALE) throw staleError();
-    if (!codes.includes(GUARDED)) return codes.map(answerOf);
-    const guards = await this.#findGuards(ops.filter((_, i) => codes[i] === GUARDED));
-    return codes.map((code, i) =>
-      code === GUARDED ? busy(guardedError(guards.find(isBlockedBy(ops[i])))) : answerOf(code),
-    );
+    const guarded = ops.filter((_, i) => codes[i] === GUARDED);
+    const guards = guarded.length > 0 ? await this.#findGuards(guarded) : [];
+    return codes.map((code, i) => {
+      if (code === GUARDED) return busy(guardedError(guards.find(isBlockedBy(ops[i]))));
+      if (isPublication(ops[i]) && UNKNOWN.includes(code)) return this.#handleOutdated();
+      return answerOf(code, ops[i]);
+    });
+  }
+
+  /** The session sends the publication again, after another migration. */
+  #handleOutdated() {
+    this.#isMigrated = false;
+    this.#isOutdated = true;
+    return busy();
   }
 
   /** Finds the guards that the role may see. @param {Op[]} ops @returns {Promise<Guard[]>} */
@@ -262,13 +327,13 @@ class PostgresAdapter {
       each((op) => KINDS[/** @type {Op['kind']} */ (op.kind)]),
       each((op) => op.ref),
       each((op) => (op.name === undefined ? null : this.#keyOf(op.name))),
-      each((op) => (op.kind === 'end' ? NOTHING : bytes(op.name))),
+      each((op) => (op.kind === 'end' || isPublication(op) ? NOTHING : bytes(op.name))),
       each((op) => op.mode === 'shared'),
       each((op) => op.limit ?? 0),
       each((op) => op.weight ?? 0),
       each((op) => op.maxPending ?? -1),
       each((op) => op.priority ?? 0),
-      each((op) => (op.label ? bytes(op.label) : NOTHING)),
+      each(({ data, label }) => (label ? bytes(label) : data ? Buffer.from(data) : NOTHING)),
       each((op) => op.group ?? 0),
       each((op) => op.keep ?? 0),
       listens,
@@ -369,14 +434,17 @@ class PostgresAdapter {
     const held = which === 'held' ? 'AND token IS NOT NULL' : '';
     // With OFFSET, the server reads a queue by its key, and not all requests of some session.
     const key = name === undefined ? '' : `WHERE key = ${literal(this.#keyOf(name))} OFFSET 0`;
+    // If an older version of this library has created the table, it has no column `data`: then
+    // `data` means that of `none`.
     // A transaction that guards a lock keeps it held even after the lock's session has expired.
     const isGuarded =
       'token IS NOT NULL AND EXISTS (SELECT FROM pg_stat_activity WHERE backend_xid = locker)';
     const rows = await this.#overAnyClient(
       `SELECT r.ref, r.name, shared, token, label, lim, weight, priority, info,
         extract(epoch FROM coalesce(granted, clock_timestamp()) - asked)::float8 * 1000 AS waited,
-        extract(epoch FROM clock_timestamp() - granted)::float8 * 1000 AS held
-      FROM (SELECT *, xmax AS locker FROM ${this.#schema}.request ${key}) r
+        extract(epoch FROM clock_timestamp() - granted)::float8 * 1000 AS held, published
+      FROM (SELECT NULL::bytea AS data) none CROSS JOIN LATERAL
+        (SELECT *, xmax AS locker, data AS published FROM ${this.#schema}.request ${key}) r
         JOIN ${this.#schema}.session s ON s.id = r.session
       WHERE bucket = ${literal(this.#bucket)} ${held}
         AND (expires > clock_timestamp() OR ${isGuarded})
@@ -453,6 +521,7 @@ class PostgresAdapter {
     this.#session = session;
     this.#statements = statementsOf(this.#schema, session, number);
     this.#idleAt = -1;
+    this.#isMigrated = false;
     this.#ttl = ttl;
     link.onDown = (error) => {
       if (this.#links.lose(link)) this.events.down(error);
@@ -585,10 +654,13 @@ const isBlockedBy =
   ({ name, ref }) =>
     op.kind === 'end' ? Number(ref) === op.ref : name === op.name;
 
+/** @param {Op} op @returns {op is import('../../adapter.js').PublishOp} */
+const isPublication = (op) => op.kind === 'publish';
+
 const newSessionId = () => String(BigInt.asUintN(63, randomBytes(8).readBigUInt64LE()));
 
 /** @param {any} row @returns {import('../../adapter.js').Entry} */
-function entryOf({ held, info, label, lim, name, ref, shared, token, waited, ...its }) {
+function entryOf({ held, info, label, lim, name, published, ref, shared, token, ...its }) {
   const { clientId, host, pid, threadId, threadName, program } = JSON.parse(info);
   const limit = shared === 't' ? Number(lim) : 0;
   return {
@@ -603,11 +675,12 @@ function entryOf({ held, info, label, lim, name, ref, shared, token, waited, ...
     threadName,
     program,
     label: text(label),
-    waited: Number(waited),
+    waited: Number(its.waited),
     held: Number(held ?? 0),
     limit,
     weight: limit > 0 ? Number(its.weight) : 0,
     priority: Number(its.priority),
+    data: published === null ? '' : Buffer.from(published.slice(2), 'hex').toString(),
   };
 }
 

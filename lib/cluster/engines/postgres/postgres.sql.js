@@ -82,7 +82,8 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.session (
 -- "request_one" moves the holders ahead. "token" must be in no index, so that a grant is a HOT
 -- update. "rank" must be in no unique index, so that moving a row waits for no guard. "lim": the
 -- limit of the name, equal in all its rows; NULL until a limit is set. A row that "passes" never
--- gets a token: it is deleted instead.
+-- gets a token: it is deleted instead. "data": what was published with a lock, in JSON; see
+-- publish_one.sql.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.request (
   key bytea NOT NULL,
   rank float8 NOT NULL,
@@ -99,6 +100,7 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.request (
   asked timestamptz NOT NULL,
   granted timestamptz,
   passes bool NOT NULL DEFAULT false,
+  data bytea,
   PRIMARY KEY (session, ref)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX IF NOT EXISTS request_in_order ON web_locks.request (key, rank, ticket);
@@ -475,8 +477,9 @@ END $$;
 --
 --   Input    the arrays have an entry for each operation
 --     kinds  0 request, 1 ifAvailable, 2 steal, 3 end, 4 request that passes, 5 ifAvailable that
---            passes
+--            passes, 6 publication
 --     keys   of the names; NULL for an end of which only "ref" is known
+--     labels of a publication: the data
 --     lims, weights   of a shared request, 0 for none
 --     most   maxPending; -1 for any number
 --     priorities   of a request, higher first; of others 0
@@ -488,8 +491,8 @@ END $$;
 --     0        the request waits
 --     -1       not available
 --     -3       too many requests wait
---     -4       ended
---     -6       ended, but not marked, because the lock was not held
+--     -4       ended, or published
+--     -6       ended, but not marked, or not published, because the lock was not held
 --     -7       nothing was done for this operation, because a user guards the lock
 --     -9       the request has passed
 --     -10 - n  the name's limit is n
@@ -538,6 +541,8 @@ BEGIN
     IF kinds[i] = 3 THEN
       code := web_locks.end_one(me, refs[i], keys[i], keeps[i]);
       IF keeps[i] > 0 THEN marks := marks + 1; END IF;
+    ELSIF kinds[i] = 6 THEN
+      code := web_locks.publish_one(me, refs[i], labels[i]);
     ELSIF kinds[i] = 2 THEN
       code := web_locks.steal_one(me, refs[i], keys[i], names[i], labels[i]);
     ELSIF groups[i] > 0 AND i > 1 AND groups[i] = groups[i - 1] AND codes[i - 1] < 0
@@ -777,6 +782,18 @@ BEGIN
   RETURN code;
 END $$;
 
+-- Publishes data with a lock, or removes it. A user's guard does not prevent that.
+--
+--   Input    its_data: JSON in UTF-8; '' for none
+--   Output   the operation's entry of "step"
+CREATE OR REPLACE FUNCTION web_locks.publish_one(me bigint, reference bigint, its_data bytea)
+RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE web_locks.request SET data = nullif(its_data, '')
+    WHERE session = me AND ref = reference AND token IS NOT NULL;
+  RETURN CASE WHEN FOUND THEN -4 ELSE -6 END;
+END $$;
+
 -- Marks a name. This may wait for a transaction that is deleting the name's old mark. There is no
 -- deadlock, because that transaction locks nothing more: see "drop_marks".
 CREATE OR REPLACE FUNCTION web_locks.set_mark(
@@ -996,6 +1013,22 @@ BEGIN
       VALUES (web_locks.identity(), first_life, 'epoch', interval '0') ON CONFLICT DO NOTHING;
   END IF;
 END $create$;
+
+COMMIT;
+
+-- Migrations of schemas that older versions of this library have created, and may go on to use. Each
+-- has a transaction of its own, after the functions that need it. None of them may change later.
+BEGIN;
+-- Adds the column "data". While this waits for a user's transaction, it blocks all clients, so it
+-- gives up soon; the first publication of a client tries again.
+DO $add$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'web_locks.request'::regclass
+    AND attname = 'data' AND NOT attisdropped)
+  THEN
+    PERFORM set_config('lock_timeout', '50', true);
+    ALTER TABLE web_locks.request ADD COLUMN data bytea;
+  END IF;
+END $add$;
 
 COMMIT;
 `;

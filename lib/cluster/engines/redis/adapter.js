@@ -121,6 +121,8 @@ class RedisAdapter {
    * @type {Map<number, { number: number, answer: Answer }>}
    */
   #answered = new Map();
+  /** The refs of locks with which data was published; their ends remove the data. */
+  #published = /** @type {Set<number>} */ (new Set());
   /** The last step over several shards, until all have answered it. @type {SentStep | undefined} */
   #last;
   /** The refs of thefts that a renewal listed; the next one confirms them. @type {Set<string>} */
@@ -184,6 +186,7 @@ class RedisAdapter {
       priorities: true,
       groups: shards === 1,
       marks: true,
+      data: true,
       most: MOST,
       // A shard sees only its part of a step, so it could not notice a missing step.
       window: shards === 1 ? WINDOW : 1,
@@ -196,6 +199,7 @@ class RedisAdapter {
     const session = randomBytes(12).toString('hex');
     const generation = this.#dropLinks();
     this.#answered.clear();
+    this.#published.clear();
     this.#last = undefined;
     this.#recorded.fill(0);
     const link = this.#makeLink(generation);
@@ -272,11 +276,15 @@ class RedisAdapter {
    */
   async #sendStep(shard, { number, before }, ops, run = this.#runs[shard]) {
     const args = [...this.#heads[shard], run, String(number), String(before)];
-    for (const op of ops) args.push(textOf(op));
+    for (const op of ops) {
+      if (op.kind === 'publish') this.#published.add(op.ref);
+      args.push(textOf(op, this.#published));
+    }
     const codes = checkReply(await this.#run(shard, args));
-    return ops.map((_, i) => {
+    return ops.map((op, i) => {
       const code = codes[i];
-      const answer = code[0] === 'e' ? failed(failedError(code.slice(1))) : answerOf(code);
+      if (op.kind === 'end') this.#published.delete(op.ref);
+      const answer = code[0] === 'e' ? failed(failedError(code.slice(1))) : answerOf(code, op);
       this.#noteToken(answer.token, shard);
       return answer;
     });
@@ -330,7 +338,7 @@ class RedisAdapter {
     /** @type {number[]} */
     const rest = [];
     for (const i of own) {
-      const known = ops[i].kind === 'end' ? undefined : this.#answered.get(ops[i].ref);
+      const known = isRequest(ops[i]) ? this.#answered.get(ops[i].ref) : undefined;
       // The shard finds its answers by the step's number, so it must get the same operations.
       if (known === undefined || known.number === number) rest.push(i);
       else answers[i] = known.answer;
@@ -340,7 +348,7 @@ class RedisAdapter {
     const said = await this.#sendStep(shard, step, its, rest.length < own.length ? '' : undefined);
     for (const [n, answer] of said.entries()) {
       answers[rest[n]] = answer;
-      if (its[n].kind !== 'end') this.#answered.set(its[n].ref, { number, answer });
+      if (isRequest(its[n])) this.#answered.set(its[n].ref, { number, answer });
     }
   }
 
@@ -382,6 +390,7 @@ class RedisAdapter {
     }
     if (this.#links.isLatest(generation))
       this.#knownThefts = new Set([...stolen.keys()].map(String));
+    for (const ref of stolen.keys()) this.#published.delete(ref);
     const life = replies.map((reply) => reply[3]).join(' ');
     return { alive: true, mine, stolen, nextExpiryIn, grantsIn, life, step: this.#lastDone };
   }
@@ -731,10 +740,20 @@ async function examineReplicas(link, replication) {
   return { lag, replicas };
 }
 
-/** Encodes an operation for lua/step_fast.lua: keys and JSON have no line feed. @param {Op} op */
-function textOf(op) {
+/** Whether an operation makes a request, and must not be repeated. @param {Op} op */
+const isRequest = ({ kind }) => kind !== 'end' && kind !== 'publish';
+
+/**
+ * Encodes an operation for lua/step_fast.lua: keys and JSON have no line feed.
+ * @param {Op} op @param {Set<number>} published the refs of locks that have data
+ */
+function textOf(op, published) {
   const key = op.name === undefined ? '' : keyPartOf(op.name);
-  if (op.kind === 'end') return `x${op.ref} ${Math.ceil(op.keep)}\n${key}`;
+  if (op.kind === 'end') {
+    const mark = published.size > 0 && published.has(op.ref) ? ' d' : '';
+    return `x${op.ref} ${Math.ceil(op.keep)}${mark}\n${key}`;
+  }
+  if (op.kind === 'publish') return `d${op.ref}\n${key}\n${op.data}`;
   const { kind, ref, group, maxPending, mode, weight, priority } = op;
   const label = op.label === '' ? '""' : JSON.stringify(op.label);
   const passes = kind === 'pass' || kind === 'passIfAvailable';
@@ -748,8 +767,8 @@ function textOf(op) {
 /** @param {string[]} reply to `query` @returns {import('../../adapter.js').Entry[]} */
 function entriesOf([now, ...rest]) {
   const entries = [];
-  for (let i = 0; i < rest.length; i += 5) {
-    const [ref, name, limitText, info, row] = rest.slice(i, i + 5);
+  for (let i = 0; i < rest.length; i += 6) {
+    const [ref, name, limitText, info, row, data] = rest.slice(i, i + 6);
     const words = row.split(' ', 6);
     const [mode, weight, token, asked, since, priority] = words;
     const label = row.slice(words.join(' ').length + 1);
@@ -775,6 +794,7 @@ function entriesOf([now, ...rest]) {
       limit,
       weight: limit > 0 ? Number(weight) : 0,
       priority: Number(priority),
+      data,
     });
   }
   return entries;

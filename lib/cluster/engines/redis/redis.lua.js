@@ -268,7 +268,7 @@ end
 function F.remove(it, member, entry)
   local row = F.remove_from_name(it, member, entry)
   local ref, session = F.split_member(member)
-  call('HDEL', F.info_key(session), 'r' .. ref)
+  call('HDEL', F.info_key(session), 'r' .. ref, 'd' .. ref)
   return row
 end
 
@@ -380,12 +380,13 @@ function F.add_to_session(op)
 end
 
 function F.refs_of(session)
-  local refs, its = {}, call('HGETALL', F.info_key(session))
+  local refs, datas, its = {}, {}, call('HGETALL', F.info_key(session))
   for i = 1, #its, 2 do
-    local ref = string.match(its[i], '^r(%d+)$')
-    if ref then refs[#refs + 1], refs[#refs + 2] = ref, its[i + 1] end
+    local kind, ref = string.match(its[i], '^([dr])(%d+)$')
+    if kind == 'r' then refs[#refs + 1], refs[#refs + 2] = ref, its[i + 1]
+    elseif kind then datas[#datas + 1] = ref end
   end
-  return refs
+  return refs, datas
 end
 
 function F.set_lease(session, till, graced)
@@ -639,9 +640,19 @@ function F.release_or_abort(ref, key, milliseconds)
   return code
 end
 
+function F.publish(op)
+  local row = F.find_row(op.key, op.ref .. '|' .. me)
+  if not row or row.token == 0 then return '-6' end
+  if op.data == '' then call('HDEL', INFO, 'd' .. op.ref)
+  else call('HSET', INFO, 'd' .. op.ref, op.data) end
+  return '-4'
+end
+
 function F.parse_operation(text)
-  local kind, ref, keep, key = string.match(text, '^(x)(%d+) (%d+)\n(.*)$')
+  local kind, ref, keep, key = string.match(text, '^(x)(%d+) (%d+) ?d?\n(.*)$')
   if kind then return { kind = kind, ref = ref, keep = tonumber(keep), key = key, group = '0' } end
+  local its_ref, its_key, data = string.match(text, '^d(%d+)\n([^\n]*)\n(.*)$')
+  if its_ref then return { kind = 'd', ref = its_ref, key = its_key, data = data, group = '0' } end
   local op, most, weight, limit = {}, nil, nil, nil
   op.kind, op.ref, op.group, most, op.key, op.mode, weight, op.priority, op.label, limit, op.name =
     string.match(text, '^(%a)(%d+) (%d+) (%S+)\n([^\n]*)\n(%a) (%d+)\n(%S+) ([^\n]*)\n(%d*)\n(.*)$')
@@ -677,6 +688,7 @@ function F.is_refused(code) return (tonumber(code) or -1) < 0 end
 
 function F.execute(op)
   if op.kind == 'x' then return F.release_or_abort(op.ref, op.key, op.keep) end
+  if op.kind == 'd' then return F.publish(op) end
   if op.kind == 't' then return F.steal(op) end
   return F.request(op, op.kind == 'r')
 end
@@ -831,7 +843,12 @@ function F.renew()
   end
   local reply = { '0', next_expiry, F.int(math.max(from - now, 0)), epoch,
     my.step or '0' }
-  local refs = F.refs_of(me)
+  local refs, datas = F.refs_of(me)
+  local is_there = {}
+  for i = 1, #refs, 2 do is_there[refs[i]] = true end
+  for _, ref in ipairs(datas) do
+    if not is_there[ref] then call('HDEL', INFO, 'd' .. ref) end
+  end
   for i = 1, #refs, 2 do
     local is_read, row = pcall(F.find_row, refs[i + 1], refs[i] .. '|' .. me)
     if is_read and row then
@@ -949,6 +966,7 @@ function F.query()
         local n = #reply
         reply[n + 1], reply[n + 2], reply[n + 3] = ref, name, limit or '0'
         reply[n + 4], reply[n + 5] = infos[session], F.row_text(row)
+        reply[n + 6] = row.token > 0 and call('HGET', F.info_key(session), 'd' .. ref) or ''
       end
     end
   end

@@ -33,6 +33,7 @@ SELECT pg_advisory_xact_lock(22350, hashtext('web_locks'));
 \ir request_one.sql
 \ir steal_one.sql
 \ir end_one.sql
+\ir publish_one.sql
 \ir marks.sql
 \ir open.sql
 \ir hello.sql
@@ -41,4 +42,10 @@ SELECT pg_advisory_xact_lock(22350, hashtext('web_locks'));
 \ir sweep.sql
 \ir close.sql
 \ir first_epoch.sql
+COMMIT;
+
+-- Migrations of schemas that older versions of this library have created, and may go on to use. Each
+-- has a transaction of its own, after the functions that need it. None of them may change later.
+BEGIN;
+\ir migration_1.sql
 COMMIT;

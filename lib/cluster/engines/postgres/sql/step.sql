@@ -3,8 +3,9 @@
 --
 --   Input    the arrays have an entry for each operation
 --     kinds  0 request, 1 ifAvailable, 2 steal, 3 end, 4 request that passes, 5 ifAvailable that
---            passes
+--            passes, 6 publication
 --     keys   of the names; NULL for an end of which only "ref" is known
+--     labels of a publication: the data
 --     lims, weights   of a shared request, 0 for none
 --     most   maxPending; -1 for any number
 --     priorities   of a request, higher first; of others 0
@@ -16,8 +17,8 @@
 --     0        the request waits
 --     -1       not available
 --     -3       too many requests wait
---     -4       ended
---     -6       ended, but not marked, because the lock was not held
+--     -4       ended, or published
+--     -6       ended, but not marked, or not published, because the lock was not held
 --     -7       nothing was done for this operation, because a user guards the lock
 --     -9       the request has passed
 --     -10 - n  the name's limit is n
@@ -66,6 +67,8 @@ BEGIN
     IF kinds[i] = 3 THEN
       code := web_locks.end_one(me, refs[i], keys[i], keeps[i]);
       IF keeps[i] > 0 THEN marks := marks + 1; END IF;
+    ELSIF kinds[i] = 6 THEN
+      code := web_locks.publish_one(me, refs[i], labels[i]);
     ELSIF kinds[i] = 2 THEN
       code := web_locks.steal_one(me, refs[i], keys[i], names[i], labels[i]);
     ELSIF groups[i] > 0 AND i > 1 AND groups[i] = groups[i - 1] AND codes[i - 1] < 0

@@ -56,7 +56,8 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.session (
 -- "request_one" moves the holders ahead. "token" must be in no index, so that a grant is a HOT
 -- update. "rank" must be in no unique index, so that moving a row waits for no guard. "lim": the
 -- limit of the name, equal in all its rows; NULL until a limit is set. A row that "passes" never
--- gets a token: it is deleted instead.
+-- gets a token: it is deleted instead. "data": what was published with a lock, in JSON; see
+-- publish_one.sql.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.request (
   key bytea NOT NULL,
   rank float8 NOT NULL,
@@ -73,6 +74,7 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.request (
   asked timestamptz NOT NULL,
   granted timestamptz,
   passes bool NOT NULL DEFAULT false,
+  data bytea,
   PRIMARY KEY (session, ref)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX IF NOT EXISTS request_in_order ON web_locks.request (key, rank, ticket);

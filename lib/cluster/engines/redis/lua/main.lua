@@ -29,7 +29,8 @@
 --                         (its lease was extended because of the clock), step (its last one), 0,
 --                         1, … (the last steps that may not be repeated, by number modulo WINDOW,
 --                         with their replies), kept (when its keys' expiry was last set; 0: they do
---                         not expire), r<ref> (key of the name)
+--                         not expire), r<ref> (key of the name), d<ref> (data that was published
+--                         with a lock, in JSON)
 --   P:t:<session>   HASH  ref -> client id of the thief, or '' if it has passed, until the session
 --                         confirms it
 --   P:n:<key>       a name in use. For a single lock that nobody waits for, it has three lines:
@@ -102,6 +103,7 @@ local epoch, known, my = '', {}, nil
 -- @include request.lua
 -- @include steal.lua
 -- @include release_or_abort.lua
+-- @include publish.lua
 -- @include step_slow.lua
 
 if command == 'step' then

@@ -2,7 +2,7 @@
 -- https://www.w3.org/TR/2023/WD-web-locks-20230105/#snapshot-the-lock-state
 --
 --   Input    5 key of a name, or '' for all, 6 'held' for only the locks of the name, or ''
---   Output   the time, then for each request: ref, name, limit, info, row
+--   Output   the time, then for each request: ref, name, limit, info, row, data ('' for none)
 
 -- The keys of all names that live sessions hold or wait for.
 function F.names_in_use()
@@ -42,6 +42,7 @@ function F.query()
         local n = #reply
         reply[n + 1], reply[n + 2], reply[n + 3] = ref, name, limit or '0'
         reply[n + 4], reply[n + 5] = infos[session], F.row_text(row)
+        reply[n + 6] = row.token > 0 and call('HGET', F.info_key(session), 'd' .. ref) or ''
       end
     end
   end

@@ -30,7 +30,7 @@ end
 function F.remove(it, member, entry)
   local row = F.remove_from_name(it, member, entry)
   local ref, session = F.split_member(member)
-  call('HDEL', F.info_key(session), 'r' .. ref)
+  call('HDEL', F.info_key(session), 'r' .. ref, 'd' .. ref)
   return row
 end
 

@@ -37,7 +37,12 @@ function F.renew()
   end
   local reply = { '0', next_expiry, F.int(math.max(from - now, 0)), epoch,
     my.step or '0' }
-  local refs = F.refs_of(me)
+  local refs, datas = F.refs_of(me)
+  local is_there = {}
+  for i = 1, #refs, 2 do is_there[refs[i]] = true end
+  for _, ref in ipairs(datas) do
+    if not is_there[ref] then call('HDEL', INFO, 'd' .. ref) end
+  end
   for i = 1, #refs, 2 do
     -- If somebody overwrote the keys of a name, only the requests of this name are lost.
     local is_read, row = pcall(F.find_row, refs[i + 1], refs[i] .. '|' .. me)

@@ -6,14 +6,16 @@ function F.add_to_session(op)
   call('HSET', INFO, 'r' .. op.ref, op.key)
 end
 
--- The requests of a session in a flat list: ref, key of the name, ref, key of the name, …
+-- The requests of a session in a flat list: ref, key of the name, ref, key of the name, … And the
+-- refs of its data.
 function F.refs_of(session)
-  local refs, its = {}, call('HGETALL', F.info_key(session))
+  local refs, datas, its = {}, {}, call('HGETALL', F.info_key(session))
   for i = 1, #its, 2 do
-    local ref = string.match(its[i], '^r(%d+)$')
-    if ref then refs[#refs + 1], refs[#refs + 2] = ref, its[i + 1] end
+    local kind, ref = string.match(its[i], '^([dr])(%d+)$')
+    if kind == 'r' then refs[#refs + 1], refs[#refs + 2] = ref, its[i + 1]
+    elseif kind then datas[#datas + 1] = ref end
   end
-  return refs
+  return refs, datas
 end
 
 -- Sets the end of a lease, which is stored in two places and written only here and in "F.expire".

@@ -3,8 +3,12 @@
 --   Input    5 run_id of the connection's server ('': unknown; then even a step that contains only
 --            ends checks whether the session is dead), 6 number of the step, 7 number of the
 --            unanswered step before it (0: none), then the operations. An end is
---              x<ref> <keep>
+--              x<ref> <keep> [d]
 --              <key of the name; '' if unknown>
+--            where "d" says that data was published with the lock. A publication is
+--              d<ref>
+--              <key of the name>
+--              <JSON; '' for none>
 --            and a request (r), ifAvailable (i) or steal (t) is
 --              <kind><ref> <group> <maxPending>
 --              <key of the name>
@@ -18,8 +22,8 @@
 --              0         the request waits
 --              -1        not available
 --              -3        too many requests wait
---              -4        ended
---              -6        ended, but not marked, because the lock was not held
+--              -4        ended, or published
+--              -6        ended, but not marked, or not published, because the lock was not held
 --              -9        the request has passed
 --              -10 - n   the name's limit is n
 --              e<text>   an error

@@ -1,11 +1,13 @@
 -- The slow path of a step, whose input and output are those of step_fast.lua.
 --
---   op       kind (x, r, i, t), ref, key; of an end: keep; of a request: group, most, mode, weight,
---            priority, label, limit, name
+--   op       kind (x, d, r, i, t), ref, key; of an end: keep; of a publication: data; of a request:
+--            group, most, mode, weight, priority, label, limit, name
 
 function F.parse_operation(text)
-  local kind, ref, keep, key = string.match(text, '^(x)(%d+) (%d+)\n(.*)$')
+  local kind, ref, keep, key = string.match(text, '^(x)(%d+) (%d+) ?d?\n(.*)$')
   if kind then return { kind = kind, ref = ref, keep = tonumber(keep), key = key, group = '0' } end
+  local its_ref, its_key, data = string.match(text, '^d(%d+)\n([^\n]*)\n(.*)$')
+  if its_ref then return { kind = 'd', ref = its_ref, key = its_key, data = data, group = '0' } end
   local op, most, weight, limit = {}, nil, nil, nil
   op.kind, op.ref, op.group, most, op.key, op.mode, weight, op.priority, op.label, limit, op.name =
     string.match(text, '^(%a)(%d+) (%d+) (%S+)\n([^\n]*)\n(%a) (%d+)\n(%S+) ([^\n]*)\n(%d*)\n(.*)$')
@@ -45,6 +47,7 @@ function F.is_refused(code) return (tonumber(code) or -1) < 0 end
 
 function F.execute(op)
   if op.kind == 'x' then return F.release_or_abort(op.ref, op.key, op.keep) end
+  if op.kind == 'd' then return F.publish(op) end
   if op.kind == 't' then return F.steal(op) end
   return F.request(op, op.kind == 'r')
 end
