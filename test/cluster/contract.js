@@ -83,6 +83,7 @@ const request = (name, options = {}) => ({
 const shared = (name, options = {}) => request(name, { mode: 'shared', ...options });
 const units = (name, limit, weight, options = {}) => shared(name, { limit, weight, ...options });
 const end = ({ ref, name }) => ({ kind: 'end', ref, name, keep: 0 });
+const publish = ({ ref, name }, text) => ({ kind: 'publish', ref, name, data: text });
 const done = ({ ref, name }, keep = 3_600_000) => ({ kind: 'end', ref, name, keep });
 const closeAll = (...clients) =>
   Promise.all(clients.map(({ adapter, session }) => adapter.close(session)));
@@ -286,6 +287,7 @@ function contract(engine) {
   describe('steps', () => steps(engine));
   describe('R5: what clients have seen', { skip: engine.neverForgets }, () => lives(engine));
   describe('marks', () => marks(engine));
+  describe('data', () => data(engine));
   describe('queues', () => queues(engine));
   describe('keepers', { skip: !engine.keeper }, () => {
     keepers(engine);
@@ -607,6 +609,138 @@ function lives(engine) {
     await closeAll(long);
     assert.ok((await careful.renew()).grantsIn > TTL);
     await closeAll(careful);
+  });
+}
+
+/** @param {Engine} engine */
+function data({ client, left }) {
+  const dataOf = async ({ adapter }, name, which) =>
+    (await adapter.query(name, which)).map((entry) => entry.data || '');
+
+  test('what is published with a lock is told of it, until it is replaced or removed', async () => {
+    const [a, b] = [await client(), await client()];
+    const held = request(fresh());
+    await a.answers(held);
+    for (const text of [
+      '{"done":1}',
+      '"\u2028 \ud83d\ude00 é"',
+      'null',
+      `"${'x'.repeat(4094)}"`,
+      '',
+    ]) {
+      assert.deepEqual(await a.answers(publish(held, text)), ['published']);
+      assert.deepEqual(await dataOf(b, held.name), [text]);
+      assert.deepEqual(await dataOf(b, held.name, 'held'), [text]);
+    }
+  });
+
+  test('each holder of a shared lock publishes its own, and who waits has none', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const [one, two, waiting] = [shared(name), shared(name), request(name)];
+    await a.answers(one);
+    await b.answers(two);
+    await b.answers(waiting);
+    assert.deepEqual(await a.answers(publish(one, '1')), ['published']);
+    assert.deepEqual(await b.answers(publish(two, '2')), ['published']);
+    assert.deepEqual(await dataOf(a, name), ['1', '2', '']);
+    const all = (await a.adapter.query()).filter((entry) => entry.name === name);
+    assert.deepEqual(
+      all.map((entry) => entry.data || ''),
+      ['1', '2', ''],
+    );
+  });
+
+  test('a lock that waits, that has ended, or that is of another session is not held', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const [held, waiting] = [request(name), request(name)];
+    await a.answers(held);
+    await b.answers(waiting);
+    assert.deepEqual(await b.answers(publish(waiting, '1')), ['notHeld']);
+    assert.deepEqual(await b.answers(publish(held, '1')), ['notHeld']);
+    assert.deepEqual(await dataOf(a, name), ['', '']);
+    await a.answers(end(held));
+    assert.deepEqual(await a.answers(publish(held, '1')), ['notHeld']);
+    assert.deepEqual(await dataOf(a, name), ['']);
+  });
+
+  test('data ends with its lock: by an end, a theft, and the end of a session', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    for (const take of [
+      (held) => a.answers(end(held)),
+      () => b.answers(request(name, { kind: 'steal' })),
+      () => a.adapter.close(a.session),
+    ]) {
+      const held = request(name, { kind: 'steal' });
+      await a.answers(held);
+      await a.answers(publish(held, '"old"'));
+      await take(held);
+      await b.answers(request(name));
+      assert.ok((await dataOf(b, name)).every((text) => text === ''));
+    }
+    assert.equal(await left(a.session), 0);
+  });
+
+  test('a lock that was stolen is not held, and the renewal tells of the theft', async () => {
+    const [a, b] = [await client(), await client()];
+    const held = request(fresh());
+    await a.answers(held);
+    await a.answers(publish(held, '1'));
+    await b.answers(request(held.name, { kind: 'steal' }));
+    assert.deepEqual(await a.answers(publish(held, '2')), ['notHeld']);
+    const { mine } = await a.renew();
+    assert.equal(mine.has(held.ref), false);
+    assert.deepEqual(await dataOf(b, held.name), ['']);
+  });
+
+  test('other operations of a step are done beside a publication', async () => {
+    const [a, b] = [await client(), await client()];
+    const [held, other, third] = [request(fresh()), request(fresh()), request(fresh())];
+    await a.answers(held, other);
+    assert.deepEqual(
+      await a.answers(third, publish(held, '[1]'), end(other), publish(third, '[3]')),
+      ['granted', 'published', 'ended', 'published'],
+    );
+    assert.deepEqual(await dataOf(b, held.name), ['[1]']);
+    assert.deepEqual(await dataOf(b, third.name), ['[3]']);
+  });
+
+  test('a publication and the end of its lock in one step are done in their order', async () => {
+    const [a] = [await client()];
+    const held = request(fresh());
+    await a.answers(held);
+    assert.deepEqual(await a.answers(publish(held, '1'), end(held)), ['published', 'ended']);
+    assert.deepEqual(await dataOf(a, held.name), []);
+  });
+
+  test('R1: a publication that comes again after hello gets the same answer', async () => {
+    const a = await client();
+    const held = request(fresh());
+    await a.answers(held);
+    await a.answers(publish(held, '1'));
+    await a.hello();
+    assert.deepEqual((await a.again([publish(held, '1')])).map(plain), ['published']);
+    assert.deepEqual(await a.answers(publish(held, '2')), ['published']);
+    assert.deepEqual(await dataOf(a, held.name), ['2']);
+  });
+
+  test('many locks have data at a time, and all of them end at a time', async () => {
+    const a = await client();
+    const held = Array.from({ length: 100 }, () => request(fresh()));
+    await a.answers(...held);
+    const texts = held.map((_, i) => JSON.stringify('y'.repeat(10 * i)));
+    await a.answers(...held.map((one, i) => publish(one, texts[i])));
+    const told = await a.adapter.query();
+    for (const [i, { ref }] of held.entries())
+      assert.equal(
+        told.find((entry) => entry.ref === ref && entry.clientId === a.clientId)?.data,
+        texts[i],
+      );
+    assert.ok((await a.answers(...held.map(end))).every((code) => code === 'ended'));
+    await a.adapter.close(a.session);
+    assert.equal(await left(a.session), 0);
   });
 }
 
