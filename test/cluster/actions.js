@@ -12,6 +12,7 @@ const what = fc.oneof(
     arbitrary: fc.constantFrom('request', 'request', 'limited', 'ifAvailable', 'once', 'pass'),
   },
   { weight: 5, arbitrary: fc.constantFrom('abort', 'steal', 'all', 'all', 'refused', 'few') },
+  { weight: 5, arbitrary: fc.constantFrom('publish', 'publish', 'read') },
   {
     weight: 5,
     arbitrary: fc.constantFrom(
@@ -138,6 +139,20 @@ const guarding = fc.record({
   pause: fc.nat({ max: TTL / 10 }),
 });
 
+/** Holders publish, their answers get lost, and others ask for that. */
+const publishing = fc.record({
+  what: fc.constantFrom(
+    ...['hold', 'hold', 'publish', 'publish', 'publish', 'publish', 'read', 'read', 'read'],
+    ...['drop', 'cut', 'heal', 'heal', 'twice', 'delay', 'narrow', 'steal', 'backup', 'failBack'],
+  ),
+  i: fc.nat({ max: 2 }),
+  name: fc.constantFrom('a', 'b'),
+  ms: fc.nat({ max: TTL }),
+  mode: fc.constantFrom('exclusive', 'shared'),
+  flag: fc.boolean(),
+  pause: fc.oneof(fc.nat({ max: 20 }), fc.nat({ max: TTL / 10 })),
+});
+
 /** What one trial is. */
 const story = fc.tuple(
   rates,
@@ -149,6 +164,7 @@ const story = fc.tuple(
     { weight: 2, arbitrary: blocking },
     { weight: 1, arbitrary: fc.array(returning, { maxLength: 20 }) },
     { weight: 1, arbitrary: fc.array(guarding, { maxLength: 20 }) },
+    { weight: 2, arbitrary: fc.array(publishing, { maxLength: 30 }) },
   ),
 );
 

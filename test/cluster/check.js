@@ -22,6 +22,10 @@
  *   guarded  { name }, unguarded { name } a user's transaction keeps who holds it, until it ends
  *   fault    {} something went wrong: a cut, a stop, a restart, or the end of it
  *   forgot   {} the server has lost its data, with the marks
+ *   publish  { id, n, text } a holder publishes its `n`th text; undefined: it removes what there is
+ *   published { id, n } that is so
+ *   read     { name, token, text, asked } a query that was made at the time `asked` told what is
+ *            published with the lock that has this token
  *   write    { id, name, token } somebody wrote to a store that refuses older tokens
  */
 
@@ -35,7 +39,7 @@ function requestsOf(events) {
   for (const event of [...events].sort((a, b) => a.time - b.time)) {
     if (event.type === 'call') requests.set(event.id, { ...event, called: event.time });
     const request = requests.get(event.id);
-    if (!request || event.type === 'call' || event.type === 'write') continue;
+    if (!request || ['call', 'write', 'publish', 'published'].includes(event.type)) continue;
     request[event.type] ??= event.time;
     if (event.type === START) request.token = event.token;
     if (event.type === 'ticket') {
@@ -338,6 +342,28 @@ function fencing(events, requests) {
 }
 
 /**
+ * What a query tells as data was published by that holder, and is not older than what was confirmed
+ * when the query was made; but for what the server has forgotten since.
+ */
+function data(events, requests) {
+  const faults = [];
+  const of = (type, id) => events.filter((event) => event.type === type && event.id === id);
+  const forgot = events.filter(({ type }) => type === 'forgot');
+  for (const { name, token, text, asked, time } of events.filter(({ type }) => type === 'read')) {
+    const holder = requests.find((request) => request.name === name && request.token === token);
+    const id = holder?.id;
+    const since = Math.max(0, ...forgot.filter((one) => one.time <= time).map((one) => one.time));
+    const confirmed = of('published', id).filter((one) => one.time >= since && one.time < asked);
+    const last = Math.max(0, ...confirmed.map(({ n }) => n));
+    const isOne = (one) => one.n >= last && one.time <= time && one.text === text;
+    if ((last === 0 && text === undefined) || of('publish', id).some(isOne)) continue;
+    const what = holder ? describe(holder) : `the lock with token ${token}`;
+    faults.push(`${name}: a query tells ${text} of ${what}, whose text ${last} is confirmed`);
+  }
+  return faults;
+}
+
+/**
  * @param events the history
  * @param within milliseconds in which who waits is served, after the last fault and when nobody has
  *   the lock; undefined: not looked at
@@ -357,7 +383,7 @@ function check(events, { within, left = {} } = {}) {
     faults.push(...unlocks(requests, stops));
     faults.push(...refusals(requests, guards, within ?? 0));
   }
-  faults.push(...fencing(events, all));
+  faults.push(...fencing(events, all), ...data(events, all));
   if (within !== undefined) faults.push(...served(all, events, guards, within));
   for (const [what, count] of Object.entries(left)) {
     if (count !== 0) faults.push(`${count} ${what} left`);

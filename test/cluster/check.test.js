@@ -29,6 +29,30 @@ const finds = (faults, pattern) => {
   assert.match(faults[0], pattern);
 };
 
+test('data that its holder has not published, or that is older than was confirmed, is found', () => {
+  const all = [...request('x', 0, 1, 50, 1n), ...request('y', 2, 51, 99, 2n)];
+  const publish = (n, text, time) => ({ type: 'publish', id: 'x', n, text, time });
+  const published = (n, time) => ({ type: 'published', id: 'x', n, time });
+  const read = (text, asked, token = 1n) => {
+    return { type: 'read', name: 'a', token, text, asked, time: asked + 5 };
+  };
+  const events = [...all, publish(1, 'a', 2), publish(2, 'b', 10), publish(3, undefined, 20)];
+  const passes = (...more) => assert.deepEqual(check([...events, ...more]), []);
+  const fails = (...more) => finds(check([...events, ...more]), /a query tells .* is confirmed/);
+  passes(read(undefined, 0), read('a', 0), read('b', 5), read(undefined, 15), read('a', 30));
+  passes(published(1, 4), read('b', 6), read('a', 6));
+  passes(published(2, 12), read('b', 13), read(undefined, 16));
+  passes(published(3, 22), read(undefined, 23));
+  passes(published(2, 12), { type: 'forgot', time: 13 }, read('a', 14));
+  fails(read('b', 0));
+  fails(read('c', 30));
+  fails(published(1, 4), read(undefined, 6));
+  fails(published(2, 12), read('a', 13));
+  fails(published(3, 22), read('b', 23));
+  fails(read('a', 60, 2n));
+  fails(read('a', 60, 3n));
+});
+
 test('a history in which all is well is passed', () => {
   const events = [...request('x', 0, 1, 5, 1n), ...request('y', 2, 6, 9, 2n)];
   assert.deepEqual(check(events, { within: 10, left: { rows: 0 } }), []);

@@ -35,6 +35,29 @@ class KeeperThread {
   }
 }
 
+/** The requests that a backend has granted, by name and token, as long as they are held. */
+function grantsOf(backend) {
+  const granted = new Map();
+  const note = (request) => {
+    const { granted: grant } = request;
+    request.granted = (low, high) => {
+      const token = (BigInt(high) << 32n) | BigInt(low);
+      granted.set(`${token} ${request.name}`, request);
+      grant.call(request, low, high);
+    };
+  };
+  const { request, requestAll } = backend;
+  backend.request = (one) => {
+    note(one);
+    request.call(backend, one);
+  };
+  backend.requestAll = (all) => {
+    for (const one of all) note(one);
+    requestAll.call(backend, all);
+  };
+  return granted;
+}
+
 class Cluster {
   world = new World();
   clients = [];
@@ -75,7 +98,8 @@ class Cluster {
       onChange: (change) => changes.push(change),
     });
     const locks = createLockManager(backend);
-    const client = { name, machine, network, adapter, backend, locks, changes, thread };
+    const granted = grantsOf(backend);
+    const client = { name, machine, network, adapter, backend, locks, changes, thread, granted };
     this.clients.push(client);
     return client;
   }

@@ -17,6 +17,8 @@ class Trial {
   unheard = 0;
   /** How many faults there were, but for event loops that were blocked. */
   harms = 0;
+  /** How many texts were published with each request. */
+  published = new Map();
   /** What is wrong with the keepers of clients, in words. */
   unkept = [];
 
@@ -107,6 +109,42 @@ class Trial {
       client.machine.run(() => this.#look(client));
       if (count < 100) this.#lookFrom(client, count + 1);
     });
+  }
+
+  /** A client publishes with all of its locks on a name; or removes what it has published. */
+  publish(i, name, isRemoval) {
+    const client = this.client(i);
+    for (const { client: its, lock, id } of this.open) {
+      if (its !== client || lock.name !== name || client.machine.isStopped) continue;
+      const n = (this.published.get(id) ?? 0) + 1;
+      this.published.set(id, n);
+      const text = isRemoval ? undefined : `${id}: ${n}`;
+      this.recorder.record('publish', { id, n, text });
+      const request = client.granted.get(`${lock.token} ${name}`);
+      this.#confirm(client.backend.publish(request, text && JSON.stringify(text)), id, n);
+    }
+  }
+
+  async #confirm(promise, id, n) {
+    try {
+      if (await promise) this.recorder.record('published', { id, n });
+    } catch (error) {
+      this.unkept.push(`request ${id} cannot publish: ${error.message}`);
+    }
+  }
+
+  /** A client asks for all locks. */
+  async read(i) {
+    const client = this.client(i);
+    if (client.machine.isStopped) return;
+    const asked = this.world.now;
+    try {
+      const { held } = await client.locks.query({ details: true });
+      for (const { name, token, data } of held)
+        this.recorder.record('read', { name, token, text: data, asked });
+    } catch {
+      // The server may be away for longer than a query waits.
+    }
   }
 
   stop(i, milliseconds, asleep) {
@@ -272,6 +310,8 @@ class Trial {
     else if (what === 'all') this.requestAll(i, namesFrom(name), { mode, ...wayOf(ms) }, hold);
     else if (what === 'refused') this.request(i, name, { label: 'refused', mode }, hold);
     else if (what === 'unheard') this.#unheard(i, name, { mode }, hold);
+    else if (what === 'publish') this.publish(i, name, flag && ms % 3 === 0);
+    else if (what === 'read') this.read(i);
     else if (what === 'guard') this.guard(name, ms);
     else if (what === 'backup') this.backup();
     else if (what === 'failBack') this.failBack();
