@@ -244,6 +244,113 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
   contract(engine);
   tellStories((lane) => storiesOf(`stories_${lane}`, engine));
 
+  describe('a schema of a version that publishes nothing', () => {
+    const publish = ({ ref, name }, text) => ({ kind: 'publish', ref, name, data: text });
+    const dataOf = async ({ adapter }, name) => (await adapter.query(name)).map(({ data }) => data);
+
+    /** The script as it was: what was added since is taken away. */
+    function olderScript(schema) {
+      const without = (text, pattern) => {
+        assert.match(text, pattern);
+        return text.replace(pattern, '');
+      };
+      const parts = [
+        /^ {2}data bytea,\n/m,
+        /^ {4}ELSIF kinds\[i\] = 6 THEN\n.*publish_one.*\n/m,
+        /^CREATE OR REPLACE FUNCTION \w+\.publish_one[\s\S]*?\$\$;\n/m,
+        /^BEGIN ISOLATION LEVEL[\s\S]*/m,
+      ];
+      return parts.reduce(without, scriptOf(schema, 'logged'));
+    }
+
+    test('goes on as it is, and gets what is missing with the first publication', async () => {
+      const schema = 'older';
+      await sql(olderScript(schema));
+      const [a, b] = [await client({ schema }), await client({ schema })];
+      const held = request(fresh());
+      await a.answers(held);
+      assert.deepEqual(await dataOf(b, held.name), ['']);
+      const columns = `SELECT FROM information_schema.columns
+        WHERE table_schema = '${schema}' AND table_name = 'request' AND column_name = 'data'`;
+      assert.equal((await sql(columns)).length, 0);
+      assert.deepEqual(await a.answers(publish(held, '1')), ['published']);
+      assert.deepEqual(await dataOf(b, held.name), ['1']);
+      assert.deepEqual(await b.answers(request(held.name)), ['queued']);
+      assert.deepEqual(await a.answers(end(held)), ['ended']);
+      assert.equal((await sql(columns)).length, 1);
+    });
+
+    test('is waited for by nobody while a transaction of a user is in the way', async () => {
+      const schema = 'older_guarded';
+      await sql(olderScript(schema));
+      const a = await client({ schema });
+      const [held, other] = [request(fresh()), request(fresh())];
+      const [{ token }] = await a.step([held]);
+      const { own, commit } = await inTransaction('SELECT');
+      assert.equal(await a.adapter.guard(own, { ref: held.ref, token }), true);
+      const answers = await a.step([publish(held, '1'), other]);
+      assert.deepEqual(
+        answers.map(({ code }) => code),
+        ['busy', 'granted'],
+      );
+      assert.equal(answers[0].error.code, 'ERR_WEB_LOCKS_BUSY');
+      assert.deepEqual(await a.answers(publish(held, '1')), ['busy']);
+      await commit();
+      assert.deepEqual(await a.answers(publish(held, '2')), ['published']);
+      assert.deepEqual(await dataOf(a, held.name), ['2']);
+    });
+
+    test('that makes its functions anew has them replaced', async () => {
+      const schema = 'older_again';
+      const a = await client({ schema });
+      const [held, gone] = [request(fresh()), request(fresh())];
+      await a.answers(held, gone);
+      assert.deepEqual(await a.answers(publish(held, '1')), ['published']);
+      await sql(olderScript(schema));
+      assert.deepEqual(await a.answers(end(gone)), ['ended']);
+      assert.deepEqual(await a.answers(publish(held, '2'), publish(gone, '2')), ['busy', 'busy']);
+      assert.deepEqual(await dataOf(a, held.name), ['1']);
+      assert.deepEqual(await dataOf(a, gone.name), []);
+      assert.deepEqual(await a.answers(publish(held, '2'), publish(gone, '2')), [
+        'published',
+        'notHeld',
+      ]);
+    });
+
+    test('says so to a role that may not change it, and does everything else', async () => {
+      const schema = 'older_of_others';
+      await sql(olderScript(schema));
+      await sql(`CREATE ROLE publisher LOGIN;
+        ${documented
+          .match(/^GRANT .*;$/gm)
+          .join('')
+          .replaceAll('web_locks', schema)
+          .replaceAll('app', 'publisher')}`);
+      const a = await client({ schema, pool: poolOf({ user: 'publisher' }) });
+      const [held, other] = [request(fresh()), request(fresh())];
+      await a.answers(held);
+      const [refused, { code }] = await a.step([publish(held, '1'), other]);
+      assert.deepEqual([refused.code, code], ['failed', 'granted']);
+      assert.equal(refused.error.code, 'ERR_WEB_LOCKS_RIGHTS');
+      await sql(scriptOf(schema, 'logged'));
+      assert.deepEqual(await a.answers(publish(held, '1')), ['published']);
+    });
+  });
+
+  test('a guard is not in the way of a publication', async () => {
+    const a = await client();
+    const held = request(fresh());
+    const [{ token }] = await a.step([held]);
+    const { own, commit } = await inTransaction('SELECT');
+    assert.equal(await a.adapter.guard(own, { ref: held.ref, token }), true);
+    const publication = { kind: 'publish', ref: held.ref, name: held.name, data: '1' };
+    assert.deepEqual(await a.answers(publication), ['published']);
+    assert.deepEqual(await a.answers(end(held)), ['busy']);
+    assert.equal(await a.adapter.guard(own, { ref: held.ref, token }), true);
+    await commit();
+    assert.deepEqual(await a.answers(end(held)), ['ended']);
+  });
+
   describe('for a role whose settings are others', () => {
     let others;
 
@@ -1727,7 +1834,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     test('a schema is made while another one is being made', async (t) => {
       const maker = await pool.connect();
       t.after(() => maker.release(true));
-      await maker.query(scriptOf('made_slowly', 'logged').replace(/COMMIT;\s*$/, ''));
+      await maker.query(scriptOf('made_slowly', 'logged').replace(/^COMMIT;[\s\S]*/m, ''));
       await client({ schema: 'made_meanwhile' });
     });
 

@@ -393,6 +393,34 @@ describe('Redis', { skip: lacks.redis }, () => {
     assert.equal((await a.renew()).mine.size, 0);
   });
 
+  test('data whose lock an older version has stolen is gone with the next renewal', async () => {
+    const [a, b] = [await client(), await client()];
+    const held = request(fresh());
+    await a.answers(held);
+    await a.answers({ kind: 'publish', ref: held.ref, name: held.name, data: '1' });
+    const info = `${P}:i:${a.session}`;
+    await b.answers(request(held.name, { kind: 'steal' }));
+    // An older thief leaves it.
+    await server.call('HSET', info, `d${held.ref}`, '1', 'd1', '2');
+    assert.equal((await b.adapter.query(held.name))[0].data, '');
+    await a.renew();
+    assert.deepEqual(await server.call('HMGET', info, `d${held.ref}`, 'd1'), ['', '']);
+  });
+
+  test('an end removes the data of its lock, and a lock without data costs no more', async () => {
+    const a = await client();
+    const [held, plain] = [request(fresh()), request(fresh())];
+    await a.answers(held, plain);
+    await a.answers({ kind: 'publish', ref: held.ref, name: held.name, data: '1' });
+    await a.answers(end(plain));
+    await a.answers(end(held));
+    const fields = await server.call('HKEYS', `${P}:i:${a.session}`);
+    assert.deepEqual(
+      fields.filter((field) => /^[dr]\d/.test(field)),
+      [],
+    );
+  });
+
   test('a bucket that was closed leaves one key', async () => {
     const a = await client({ bucket: 'closed' });
     const ops = [request('a'), request('a'), shared('b'), request('c', { kind: 'steal' })];

@@ -242,7 +242,8 @@ class PostgresAdapter {
 
   #runScript() {
     const script = scriptOf(this.#schema, this.#durability ?? 'logged');
-    const begin = `${BEGIN}; SET LOCAL lock_timeout TO 1000`;
+    const begin = `${BEGIN}; SET LOCAL standard_conforming_strings TO on;
+      SET LOCAL lock_timeout TO 1000`;
     return this.#source.query(`${begin}; ${script}`, this.#ttl / 4);
   }
 

@@ -1018,7 +1018,7 @@ COMMIT;
 
 -- Migrations of schemas that older versions of this library have created, and may go on to use. Each
 -- has a transaction of its own, after the functions that need it. None of them may change later.
-BEGIN;
+BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 -- Adds the column "data". While this waits for a user's transaction, it blocks all clients, so it
 -- gives up soon; the first publication of a client tries again.
 DO $add$ BEGIN
@@ -1026,7 +1026,7 @@ DO $add$ BEGIN
     AND attname = 'data' AND NOT attisdropped)
   THEN
     PERFORM set_config('lock_timeout', '50', true);
-    ALTER TABLE web_locks.request ADD COLUMN data bytea;
+    ALTER TABLE web_locks.request ADD COLUMN IF NOT EXISTS data bytea;
   END IF;
 END $add$;
 

@@ -46,6 +46,6 @@ COMMIT;
 
 -- Migrations of schemas that older versions of this library have created, and may go on to use. Each
 -- has a transaction of its own, after the functions that need it. None of them may change later.
-BEGIN;
+BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 \ir migration_1.sql
 COMMIT;

@@ -5,6 +5,6 @@ DO $add$ BEGIN
     AND attname = 'data' AND NOT attisdropped)
   THEN
     PERFORM set_config('lock_timeout', '50', true);
-    ALTER TABLE web_locks.request ADD COLUMN data bytea;
+    ALTER TABLE web_locks.request ADD COLUMN IF NOT EXISTS data bytea;
   END IF;
 END $add$;
