@@ -71,9 +71,9 @@ class TrackedRequest {
 const waits = ({ kind }) => kind === 'request' || kind === 'pass';
 
 /**
- * Whether an operation must still be sent. Not if it is a request that the user has withdrawn
- * meanwhile, or that a hint has reported as granted; nor if it publishes data of a lock that has
- * ended.
+ * Whether an operation must still be sent. A request must not be sent if the user has withdrawn it
+ * meanwhile, or if a hint has reported it as granted. The publication of a lock that has ended must
+ * not be sent, either.
  * @param {Op} op @param {TrackedRequest | undefined} tracked its request
  */
 function isWanted({ kind }, tracked) {
