@@ -112,6 +112,7 @@ const storyOf = (can) => {
     [1, action('close')],
     [1, action('sweep')],
     [2, action('marked', { name: fc.nat(3) })],
+    [3, action('publish', { pick: fc.nat(1000), text: fc.constantFrom('1', '"é \\n"', '') })],
   ];
   if (can.time)
     all.push(
@@ -425,6 +426,18 @@ class Telling {
 
   async step({ ops }, session) {
     await this.#steps([ops], session);
+  }
+
+  /** With a lock, or with what waits, has ended or never was one. */
+  async publish({ pick, text }, session) {
+    const { asked, isAlive } = session;
+    // What waits behind the dead may be held already, or not.
+    if (asked.length === 0 || !isAlive || this.#hasDead) return;
+    const { name, ref } = asked[pick % asked.length];
+    const made = [{ kind: 'publish', ref, name, data: text }];
+    session.last = [{ made, number: ++session.number }];
+    session.firm = session.number;
+    await this.#say(session, session.last);
   }
 
   /** All do the same, under the same numbers. */
@@ -943,9 +956,10 @@ function answerOf({ code, limit, token }, { group, kind }, isOpen) {
   return code === 'otherLimit' ? `${code} ${limit}` : code;
 }
 
-const entryOf = ({ ref, name, mode, token, clientId, label, limit, weight, priority = 0 }) =>
+const entryOf = ({ ref, name, mode, token, clientId, label, limit, weight, ...more }) =>
   `${ref} ${JSON.stringify(name.slice(-8))} ${token > 0n ? 'held' : 'waits'} ${mode} of ${clientId} ` +
-  `(${JSON.stringify(label)}) ${weight} of ${limit}, ${priority}`;
+  `(${JSON.stringify(label)}) ${weight} of ${limit}, ${more.priority ?? 0}, ` +
+  `data ${more.data || ''}`;
 
 /** Those that are there whether the dead are swept yet or not: what passes may be gone by now. */
 const refsOf = (entries) =>
