@@ -295,9 +295,32 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       );
       assert.equal(answers[0].error.code, 'ERR_WEB_LOCKS_BUSY');
       assert.deepEqual(await a.answers(publish(held, '1')), ['busy']);
+      await a.hello();
+      assert.deepEqual(await a.answers(publish(held, '1')), ['busy']);
       await commit();
+      await a.hello();
       assert.deepEqual(await a.answers(publish(held, '2')), ['published']);
       assert.deepEqual(await dataOf(a, held.name), ['2']);
+    });
+
+    test('R1: has a step done again as it was, though it has been changed meanwhile', async () => {
+      const schema = 'older_repeated';
+      await sql(olderScript(schema));
+      const a = await client({ schema });
+      const [held, other] = [request(fresh()), request(fresh())];
+      const [{ token }] = await a.step([held]);
+      const { own, commit } = await inTransaction('SELECT');
+      assert.equal(await a.adapter.guard(own, { ref: held.ref, token }), true);
+      const step = [publish(held, '1'), other];
+      const codesOf = (answers) => answers.map(({ code }) => code);
+      assert.deepEqual(codesOf(await a.step(step)), ['busy', 'granted']);
+      await commit();
+      await sql(scriptOf(schema, 'logged'));
+      await a.hello();
+      assert.deepEqual(codesOf(await a.again(step)), ['busy', 'granted']);
+      assert.deepEqual(await a.answers(publish(held, '1')), ['published']);
+      await a.hello();
+      assert.deepEqual(codesOf(await a.again([publish(held, '1')])), ['published']);
     });
 
     test('that makes its functions anew has them replaced', async () => {

@@ -26,7 +26,7 @@ const {
   schemaError,
 } = require('./errors.js');
 
-/** @import { Adapter, Op, Seen, SessionInfo } from '../../adapter.js' */
+/** @import { Adapter, Answer, Op, Seen, SessionInfo } from '../../adapter.js' */
 /** @import { Pool } from './pg.js' */
 /** @import { Sql } from './postgres-js.js' */
 /** @import { Guard } from './errors.js' */
@@ -136,6 +136,12 @@ class PostgresAdapter {
   #isMigrated = false;
   /** Whether the functions of the schema turned out to be of an older version. */
   #isOutdated = false;
+  /**
+   * The last step with publications, and the answer to these if they were not sent. The server finds
+   * its answers by the step's number, so a repeated step must contain the same operations.
+   * @type {{ number: number, denial: Answer | undefined } | undefined}
+   */
+  #decision;
   #requestSteps = 0;
   /** The value of `#requestSteps` at the last renewal that found no request of the session. */
   #idleAt = -1;
@@ -168,6 +174,7 @@ class PostgresAdapter {
   async open(info, ttl, seen) {
     const session = newSessionId();
     const generation = this.#dropLinks();
+    this.#decision = undefined;
     const link = await this.#makeLink(generation, session, ttl);
     try {
       await link.open(this.#source, ttl, ttl, 'SELECT', false);
@@ -211,7 +218,10 @@ class PostgresAdapter {
 
   /** @param {Op[]} ops @param {number} number */
   async step(ops, number) {
-    const denial = ops.some(isPublication) ? await this.#migrate() : undefined;
+    if (!ops.some(isPublication)) return this.#execute(ops, number);
+    if (this.#decision?.number !== number)
+      this.#decision = { number, denial: await this.#migrate() };
+    const { denial } = this.#decision;
     if (denial === undefined) return this.#execute(ops, number);
     const rest = /** @type {Op[]} */ (ops.filter((op) => !isPublication(op)));
     const answers = rest.length > 0 ? await this.#execute(rest, number) : [];
