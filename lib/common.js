@@ -18,6 +18,7 @@ const { LockManager } = require('./extensions/manager/lock-manager.js');
 const { Lock } = require('./extensions/lock/lock-signal.js');
 const { Mutex, RWLock } = require('./extensions/objects/mutex.js');
 const { Semaphore } = require('./extensions/objects/semaphore.js');
+require('./extensions/lock/lock-publish.js');
 require('./extensions/lock/lock-token.js');
 
 module.exports = {

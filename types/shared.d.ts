@@ -179,6 +179,26 @@ export declare class Lock {
    */
   readonly token: bigint;
 
+  /**
+   * Extension. Tells everybody who queries something about the lock while it is held, such as the
+   * address at which its holder can be reached or how far it is: {@link LockDetails.data}. Replaces
+   * what was published before; `undefined` removes it, as the end of the lock does.
+   *
+   * @param value anything that JSON can express; its JSON text has at most 4,096 bytes of UTF-8
+   * @returns `true` once everybody who queries afterwards sees it; `false` if the lock is no longer
+   *   held. Rejects with a `TypeError` if JSON cannot express the value, with a `RangeError` if it
+   *   is too long, and with a `NotSupportedError` if the lock manager cannot publish
+   *
+   * @example
+   * await locks.request('import', async (lock) => {
+   *   for (const [done, file] of files.entries()) {
+   *     await lock.publish({ done, of: files.length });
+   *     await load(file);
+   *   }
+   * });
+   */
+  publish(value: unknown): Promise<boolean>;
+
   /** Extension. For `JSON.stringify`. */
   toJSON(): { name: string; mode: LockMode; held: boolean; token: string };
 }
@@ -293,6 +313,8 @@ export interface LockDetails {
    * documentation).
    */
   site: string;
+  /** What the holder has published last ({@link Lock.publish}). Missing if there is nothing. */
+  readonly data?: unknown;
 }
 
 export interface PendingDetails extends LockDetails {
@@ -599,6 +621,8 @@ export interface Leader {
   readonly signal: AbortSignal;
   /** Whether it leads at this moment. */
   readonly held: boolean;
+  /** See {@link Lock.publish}. {@link LockManager.leader} tells it. */
+  publish(value: unknown): Promise<boolean>;
   /** For `JSON.stringify`. */
   toJSON(): { name: string; held: boolean; token: string };
 }

@@ -39,6 +39,7 @@
  * @typedef {object} Requester
  * @property {string} name @property {LockMode} mode @property {Disposition} disposition
  * @property {string} [label] for `details`
+ * @property {string} [published] the text that the thread has published last; see `publish`
  * @property {number} [limit] of a shared request: how many units of the name may be held at a time,
  *   1 to 2^31 - 1; undefined for no limit. Exclusive requests ignore it
  * @property {number} [weight] the units that the request takes, 1 to `limit`; 1 if undefined
@@ -141,6 +142,13 @@ const NO_TAG = 2 ** 32 - 1;
  *   nor other locks remove a mark. If the lock turns out to be lost, `stolen` or `lost` is called,
  *   and the answer means nothing. Rejects if the answer cannot be found out. A backend without this
  *   member cannot mark names
+ * @property {(lock: Requester, text: string | undefined) => boolean | Promise<boolean>} [publish]
+ *   sets the text that `details` tell of a held lock as `data`: JSON, at most 4,096 bytes of UTF-8.
+ *   It replaces an earlier text; undefined removes it, as does the end of the lock. The answer is
+ *   true once everybody who queries afterwards sees it, and false if the lock was no longer held;
+ *   then `stolen` or `lost` is called, unless the thread knew. A returned promise never rejects. A
+ *   call that throws, because memory ran out, has changed nothing. A backend without this member
+ *   cannot publish
  * @property {(request: Requester) => Progress | undefined} [progress] the stage of a pending
  *   request; undefined if the request has ended, or if nothing is known
  * @property {(requests: Requester[]) => void} [requestAll] requests several locks in one step, in

@@ -29,7 +29,21 @@ const lockDetails = (source) =>
     priority: source.priority,
     token: source.token,
     site: source.site ?? '',
+    ...(source.data === undefined ? undefined : { data: source.data }),
   });
+
+/**
+ * Parses the text that a lock has published.
+ * @param {string | undefined} text @returns {unknown} undefined if it is not JSON
+ */
+function dataOf(text) {
+  if (!text) return undefined;
+  try {
+    return parse(text);
+  } catch {
+    return undefined;
+  }
+}
 
 /**
  * @param {LockDetails} details @param {LockDetails[]} blockedBy @param {number} ahead

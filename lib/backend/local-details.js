@@ -1,5 +1,7 @@
 'use strict';
 
+const { dataOf } = require('./details.js');
+
 /** @import { CycleEntry, Requester } from './contract.js' */
 
 /**
@@ -29,6 +31,7 @@ function entryOf(who, request, label, isHeld) {
     priority,
     token: isHeld ? token : 0n,
     site: '',
+    data: isHeld ? dataOf(request.published) : undefined,
     isHeld,
   };
 }

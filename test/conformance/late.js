@@ -116,6 +116,15 @@ class LateBackend {
     return this.#later(() => this.#native.marked(this.#proxies.get(owner)));
   }
 
+  publish(owner, text) {
+    return this.#later(() => {
+      const proxy = this.#proxies.get(owner);
+      const isPublished = proxy !== undefined && this.#native.publish(proxy, text);
+      this.#native.announce();
+      return isPublished;
+    });
+  }
+
   announce() {}
 
   undo = () => this.#native.undo(NO_TAG);

@@ -20,6 +20,7 @@
  * - `threads`: whoever loads the library in a worker is another agent
  * - `processes`: whoever loads it in another process is another agent
  * - `orderOfGrants`: a thread hears of its grants in their order
+ * - `publish`: the details of a lock tell what its holder publishes
  * - `priority`: requests are ordered by it
  * - `keptLimit`: a name keeps its limit while only exclusive requests are left
  * - `sessions`: a bucket that is opened anew is another agent
@@ -55,6 +56,7 @@ const CLUSTER = {
 
 const CLUSTER_LACKS = {
   ...LATER,
+  publish: 'its adapter does not publish',
   oneByOne: 'several locks are asked for in one step',
   oneClient: 'a client is a session, of one bucket',
   loads: 'an agent is a session',
@@ -114,6 +116,7 @@ const scopes = {
     lacks: {
       ...NO_SESSIONS,
       deadlock: 'deadlocks are not found',
+      publish: 'its file has no room for it',
       state: 'who holds a lock is known later',
       entry: 'its entry is web-locks/host',
       firstOfSeveral: 'any of them is named',

@@ -106,7 +106,7 @@ class RemoteAgent {
   }
 
   /**
-   * Makes a request. Resolves, once it is made, to `{ granted, settled, release, abort }`:
+   * Makes a request. Resolves, once it is made, to `{ granted, settled, publish, release, abort }`:
    * `granted` resolves to the lock's `{ name, mode }` or null, `settled` to `{ value }` or `{
    * error: { name, message } }`.
    */
@@ -116,6 +116,8 @@ class RemoteAgent {
     return {
       granted: answers.granted.promise,
       settled: answers.settled.promise,
+      publish: (value) =>
+        this.#send({ command: 'publish', of: number, value }).answers.settled.promise,
       release: () => this.#port.post({ command: 'release', number }),
       abort: (reason) => this.#port.post({ command: 'abort', number, reason }),
     };

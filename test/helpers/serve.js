@@ -19,7 +19,7 @@ function serve(locks, post) {
     locks
       .request(name, given, (lock) => {
         report(number, 'granted', lock && { name: lock.name, mode: lock.mode, token: lock.token });
-        return new Promise((resolve) => requests.set(number, { resolve, controller }));
+        return new Promise((resolve) => requests.set(number, { resolve, controller, lock }));
       })
       .then(
         (value) => report(number, 'settled', { value }),
@@ -50,6 +50,8 @@ function serve(locks, post) {
   return {
     request,
     waitForUnlock,
+    publish: async ({ number, of, value }) =>
+      report(number, 'settled', await requests.get(of).lock.publish(value)),
     release: ({ number }) => requests.get(number).resolve(),
     abort: ({ number, reason }) => requests.get(number).controller.abort(reason),
     query: async ({ number }) => report(number, 'settled', await locks.query()),

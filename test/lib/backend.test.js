@@ -200,6 +200,88 @@ describe('answers that come later', () => {
     assert.deepEqual(guarded, [[request, 'client']]);
   });
 
+  describe('publish()', () => {
+    /** As setUpHandle(), with a backend that answers `outcome` and notes what it was given. */
+    async function setUpPublisher(outcome = true) {
+      const published = [];
+      const publish = (lock, text) => {
+        published.push([lock, text]);
+        return outcome;
+      };
+      return { published, ...(await setUpHandle({ publish })) };
+    }
+
+    it('is a NotSupportedError if the backend cannot publish', async () => {
+      const { handle } = await setUpHandle();
+      await assert.rejects(handle.publish(1), { name: 'NotSupportedError' });
+    });
+
+    it('gives the backend the JSON text, or undefined to remove it', async () => {
+      const { published, request, handle } = await setUpPublisher();
+      assert.deepEqual([await handle.publish({ a: [1] }), await handle.publish()], [true, true]);
+      assert.deepEqual(published, [
+        [request, '{"a":[1]}'],
+        [request, undefined],
+      ]);
+    });
+
+    it('resolves to what the backend answers, also later', async () => {
+      for (const outcome of [true, false]) {
+        assert.equal(await (await setUpPublisher(outcome)).handle.publish(1), outcome);
+        const later = Promise.resolve(outcome);
+        assert.equal(await (await setUpPublisher(later)).handle.publish(1), outcome);
+      }
+    });
+
+    it('is false of a lock that has ended, of which the backend is not asked', async () => {
+      const { published, request, handle } = await setUpPublisher();
+      lose(request, 'expired');
+      assert.equal(await handle.publish(1), false);
+      const other = await setUpPublisher();
+      other.handle.release();
+      assert.equal(await other.handle.publish(1), false);
+      assert.deepEqual([published, other.published], [[], []]);
+    });
+
+    it('is false of a lock whose lease is over, which then counts as lost', async () => {
+      const { handle } = await setUpHandle({ publish: notCalled, holds: () => false });
+      assert.equal(await handle.publish(1), false);
+    });
+
+    it('announces a loss that the backend has found out', async () => {
+      const { backend, handle, request } = await setUpHandle();
+      let isAborted = false;
+      handle.signal.onabort = () => {
+        isAborted = true;
+      };
+      backend.publish = () => {
+        request.lost('destroyed');
+        return false;
+      };
+      backend.announce = () => request.announceLoss(false);
+      assert.equal(await handle.publish(1), false);
+      assert.equal(isAborted, true);
+    });
+
+    it('has what went wrong in the backend announced later, and rejects', async () => {
+      let undone = 0;
+      const { handle } = await setUpHandle({ publish: noStack, undo: () => undone++ });
+      await assert.rejects(handle.publish(1), RangeError);
+      assert.equal(undone, 1);
+      assert.equal(handle.held, true);
+    });
+
+    it('asks about the lock that serves a reentrant one', async () => {
+      const published = [];
+      const { backend, locks } = setUp({ publish: (...what) => published.push(what) > 0 });
+      const request = (callback) => locks.request('a', { reentrant: true }, callback);
+      const outer = request(() => request((lock) => lock.publish('inner')));
+      answer(backend.requests[0], 'granted');
+      assert.equal(await outer, true);
+      assert.deepEqual(published, [[backend.requests[0], '"inner"']]);
+    });
+  });
+
   it('held and remaining ask the backend, who has the clock', async () => {
     const { backend, handle } = await setUpHandle({
       holds: () => backend.left > 0,

@@ -6,6 +6,7 @@ const { clearTimeout, now, setTimeout, Promise } = require('../../platform/intri
 const { AbortSignal } = require('../../platform/realm.js');
 const { abortedReason, follow, unfollow } = require('../../standard/abort.js');
 const { LOST } = require('../../standard/lock-request.js');
+const { publish } = require('../request/publish.js');
 const { Request, originOfCall } = require('../request/request.js');
 const { withSites } = require('../sites/sites.js');
 
@@ -35,6 +36,11 @@ class Leader {
 
   get held() {
     return this.#request.holds;
+  }
+
+  /** See `publish` of Lock. @param {unknown} value @returns {Promise<boolean>} */
+  async publish(value) {
+    return publish(this.#request, value, 'Leader');
   }
 
   /** JSON.stringify does not accept a bigint. */

@@ -190,7 +190,7 @@ class ReentrantParent {
     for (let i = 0; i < holders.length; i++) {
       const holder = holders[i];
       if (holder.threadId !== threadId || holder.label !== (lock.label ?? '')) continue;
-      const asked = { ...holder, mode, label, held: 0, isHeld: false };
+      const asked = { ...holder, mode, label, held: 0, data: undefined, isHeld: false };
       return [asked, { ...holder, isHeld: true }];
     }
     return [];

@@ -66,6 +66,8 @@ class ExtendedRequest extends LockRequest {
   inside;
   /** Where the request was made, if an error or query may show it. @type {Origin | undefined} */
   origin;
+  /** See Requester. @type {string | undefined} */
+  published;
   /** The reentrant requests that this lock serves. @type {Served | undefined} */
   served;
   /** The list of waiting requests that contains this one. @type {Waiting | undefined} */
