@@ -18,6 +18,7 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  * @property {(timeout: number) => Snapshot | undefined} wait
  * @property {() => void} release @property {() => void} abort
  * @property {() => number} isMarked @property {(keep: number) => number} releaseAndMark
+ * @property {(text: string) => number} publish '' removes what was published
  * @property {(tag: number) => number} undo @property {(woken: boolean) => number} drain
  * @property {() => number} continuousNow milliseconds of a clock that also counts while the machine
  *   sleeps and that nobody can set; negative if there is none
@@ -63,8 +64,8 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  *   'EXCHANGE_THIEF' | 'EXCHANGE_TOKEN' | 'EXCHANGE_LIMIT' | 'EXCHANGE_WEIGHT' |
  *   'EXCHANGE_MAX_PENDING' | 'EXCHANGE_PRIORITY' | 'EXCHANGE_STATUS' | 'EXCHANGE_EVENTS' |
  *   'EVENT_TAG' | 'EVENT_NEWS' | 'EVENT_THIEF' | 'EVENT_TOKEN' | 'EVENT_SIZE' |
- *   'INFO_NAME' | 'INFO_CLIENT' | 'INFO_MODE' | 'INFO_HELD' | 'INFO_LABEL' | 'INFO_LIMIT' |
- *   'INFO_WEIGHT' | 'INFO_PRIORITY' | 'INFO_AGE' | 'INFO_TOKEN' | 'INFO_SIZE'} Constant
+ *   'INFO_NAME' | 'INFO_CLIENT' | 'INFO_MODE' | 'INFO_HELD' | 'INFO_LABEL' | 'INFO_DATA' |
+ *   'INFO_LIMIT' | 'INFO_WEIGHT' | 'INFO_PRIORITY' | 'INFO_AGE' | 'INFO_TOKEN' | 'INFO_SIZE'} Constant
  */
 /** @typedef {AddonCalls & Record<Constant, number>} Addon */
 

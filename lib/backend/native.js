@@ -40,6 +40,7 @@ const {
   WLK_NEWS_PASSED,
   WLK_NEWS_STOLEN,
   WLK_NOT_AVAILABLE,
+  WLK_NO_MEMORY,
   WLK_OK,
   WLK_OTHER_LIMIT,
   WLK_PASS,
@@ -162,6 +163,19 @@ class NativeBackend {
     else if (status !== WLK_OK && status !== WLK_MARKED)
       throw errorOf(status, `checking whether ${describeLock(lock.name)} is marked as done`);
     return status === WLK_MARKED;
+  }
+
+  /** @param {Requester} lock @param {string | undefined} text */
+  publish(lock, text = '') {
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
+    if (lock.tag === NO_TAG) return false;
+    exchange[TAG] = lock.tag;
+    const status = addon.publish(text);
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
+    if (status === WLK_STOLEN) agent.drainEvents(false);
+    else if (status === WLK_NO_MEMORY)
+      throw errorOf(status, `publishing what the holder of ${describeLock(lock.name)} tells`);
+    return status === WLK_OK;
   }
 
   /** @param {Requester} request @param {number} at the offset of the event in the exchange */

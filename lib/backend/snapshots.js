@@ -5,7 +5,7 @@
 const process = require('node:process');
 const { addon } = require('./addon.js');
 const { partsOf } = require('./agent-name.js');
-const { lockDetails, pendingDetails } = require('./details.js');
+const { dataOf, lockDetails, pendingDetails } = require('./details.js');
 const { hostname } = require('../platform/machine.js');
 const { tokenOf } = require('../platform/numbers.js');
 
@@ -21,6 +21,7 @@ const {
   INFO_MODE: LOCK_MODE,
   INFO_HELD: HELD,
   INFO_LABEL: LABEL,
+  INFO_DATA: DATA,
   INFO_LIMIT: LOCK_LIMIT,
   INFO_WEIGHT: LOCK_WEIGHT,
   /** The priority is signed. */
@@ -30,8 +31,8 @@ const {
   INFO_TOKEN: LOCK_TOKEN,
   INFO_SIZE,
 } = addon;
-/** Equals WLK_NO_LABEL. */
-const NO_LABEL = 2 ** 32 - 1;
+/** Equals WLK_NO_TEXT. */
+const NO_TEXT = 2 ** 32 - 1;
 
 /** @param {number} mode @returns {LockMode} */
 const modeOf = (mode) => (mode === WLK_SHARED ? 'shared' : 'exclusive');
@@ -50,13 +51,14 @@ function detailsWithState({ names, clientIds, threadIds, threadNames, locks, pid
   for (let i = 0; i < numbers.length; i += INFO_SIZE) {
     const client = numbers[i + CLIENT];
     const label = numbers[i + LABEL];
+    const data = numbers[i + DATA];
     const isHeld = numbers[i + HELD] === 1;
     const age = numbers[i + AGE] + numbers[i + AGE + 1] * 2 ** 32;
     all[all.length] = {
       clientId: clientIds[client],
       mode: modeOf(numbers[i + LOCK_MODE]),
       name: names[numbers[i + NAME]],
-      label: (label !== NO_LABEL && names[label]) || agents[client].program,
+      label: (label !== NO_TEXT && names[label]) || agents[client].program,
       host: hostname(),
       pid: pids ? pids[client] : process.pid,
       threadId: threadIds[client],
@@ -68,6 +70,7 @@ function detailsWithState({ names, clientIds, threadIds, threadNames, locks, pid
       priority: numbers[i + PRIORITY] | 0,
       token: tokenOf(numbers[i + LOCK_TOKEN], numbers[i + LOCK_TOKEN + 1]),
       site: '',
+      data: data === NO_TEXT ? undefined : dataOf(names[data]),
       isHeld,
     };
   }

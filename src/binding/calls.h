@@ -11,7 +11,7 @@
  * their arguments and results, and of the meaning of numbers must raise it, and the one in
  * lib/backend/binary.js. Offsets (`kLayout` in addon.cc) are not part of the interface, because
  * JavaScript reads them from the addon. */
-enum : int32_t { AGREEMENT = 12 };
+enum : int32_t { AGREEMENT = 13 };
 
 /* The target of a manager's External. */
 struct ManagerHandle {
@@ -86,6 +86,7 @@ napi_value call_wait(napi_env env, napi_callback_info info);
 napi_value call_release(napi_env env, napi_callback_info info);
 napi_value call_is_marked(napi_env env, napi_callback_info info);
 napi_value call_release_and_mark(napi_env env, napi_callback_info info);
+napi_value call_publish(napi_env env, napi_callback_info info);
 napi_value call_abort(napi_env env, napi_callback_info info);
 napi_value call_undo(napi_env env, napi_callback_info info);
 

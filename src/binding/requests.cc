@@ -183,6 +183,22 @@ napi_value call_release_and_mark(napi_env env, napi_callback_info info)
   return answer(env, status);
 }
 
+/* publish(text: string): status; '' removes what was published. */
+napi_value call_publish(napi_env env, napi_callback_info info)
+{
+  Call<1> call(env, info);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
+  CodeUnits text;
+  wlk_status read = text.Read(env, call.arguments[0]);
+  if (read != WLK_OK) return answer(env, read);
+  int32_t status = on_request<OfProcess>(
+      call.environment, [&text](wlk_request *lock, wlk_events *events, Outcome *) {
+        events->count = 0;
+        return wlk_publish(lock, text.data(), text.length());
+      });
+  return answer(env, status);
+}
+
 /* abort(): undefined. The tag of the request and the status are in the exchange. */
 napi_value call_abort(napi_env env, napi_callback_info)
 {

@@ -85,6 +85,7 @@ static const char *check_queue(const struct wlk_resource *resource)
     EXPECT(request->resource == resource, "a request points to another resource");
     EXPECT(request->news == 0, "a pending request has news");
     EXPECT(request->token == 0, "a pending request has a token");
+    EXPECT(wlk_data_length(request) == 0, "a pending request has published something");
   }
   if (wlk_list_is_empty(&resource->queue)) return NULL;
   EXPECT(!wlk_list_is_empty(&resource->held), "a request waits for a lock that nobody holds");
@@ -97,17 +98,17 @@ static const char *check_queue(const struct wlk_resource *resource)
   return NULL;
 }
 
-static size_t label_units(const struct wlk_link *list)
+static size_t text_units(const struct wlk_link *list)
 {
   size_t units = 0;
-  WLK_LIST_FOR_EACH (link, list) units += wlk_label_length(WLK_REQUEST_OF(link, by_resource));
+  WLK_LIST_FOR_EACH (link, list) units += wlk_text_units(WLK_REQUEST_OF(link, by_resource));
   return units;
 }
 
-static size_t label_count(const struct wlk_link *list)
+static size_t text_count(const struct wlk_link *list)
 {
   size_t count = 0;
-  WLK_LIST_FOR_EACH (link, list) count += wlk_label_length(WLK_REQUEST_OF(link, by_resource)) > 0;
+  WLK_LIST_FOR_EACH (link, list) count += wlk_text_count(WLK_REQUEST_OF(link, by_resource));
   return count;
 }
 
@@ -186,7 +187,7 @@ static const char *check_marks(const struct wlk_part *part, uint8_t shard, uint6
 static const char *check_part(
     const struct wlk_part *part, uint8_t shard, uint64_t grants, struct totals *totals)
 {
-  size_t requests = 0, names = 0, units = 0, labels = 0;
+  size_t requests = 0, names = 0, units = 0, texts = 0;
   const struct wlk_table *table = &part->resources;
   for (struct wlk_entry *e = wlk_table_first(table); e; e = wlk_table_after(table, e)) {
     const struct wlk_resource *resource = WLK_ITEM(e, struct wlk_resource, entry);
@@ -197,14 +198,14 @@ static const char *check_part(
     if (!broken) broken = check_tokens(resource, grants);
     if (broken) return broken;
     requests += length_of(&resource->held) + length_of(&resource->queue);
-    units += e->length + label_units(&resource->held) + label_units(&resource->queue);
-    labels += label_count(&resource->held) + label_count(&resource->queue);
+    units += e->length + text_units(&resource->held) + text_units(&resource->queue);
+    texts += text_count(&resource->held) + text_count(&resource->queue);
     names++;
   }
   EXPECT(names == table->count, "a table does not count its entries");
   EXPECT(requests == part->requests, "a manager does not count its requests");
   EXPECT(units == part->name_units, "a manager does not count its names");
-  EXPECT(labels == part->labels, "a manager does not count its labels");
+  EXPECT(texts == part->texts, "a manager does not count its labels and what is published");
   totals->listed += requests;
   return check_marks(part, shard, grants);
 }

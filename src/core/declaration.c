@@ -44,6 +44,21 @@ struct wlk_declaration *wlk_declaration_new(
   return declaration;
 }
 
+void wlk_declaration_free(struct wlk_declaration *declaration)
+{
+  if (declaration->data) wlk_free(declaration->data);
+  wlk_free(declaration);
+}
+
+struct wlk_data *wlk_data_new(const uint16_t *units, uint32_t length)
+{
+  struct wlk_data *data = wlk_alloc(sizeof *data + length * sizeof *units);
+  if (!data) return NULL;
+  data->length = length;
+  memcpy(data->units, units, length * sizeof *units);
+  return data;
+}
+
 const uint16_t *wlk_declaration_label(const struct wlk_declaration *declaration)
 {
   return (const uint16_t *)(const void *)(declaration->nesting + declaration->nesting_count);

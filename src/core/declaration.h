@@ -9,6 +9,12 @@
 struct wlk_declaration *wlk_declaration_new(
     struct wlk_request *request, const struct wlk_extra *extra);
 
+/* The declaration must be of no request, or of one that has ended. */
+void wlk_declaration_free(struct wlk_declaration *declaration);
+
+/* Copies `length` code units, more than 0. Returns NULL if out of memory. */
+struct wlk_data *wlk_data_new(const uint16_t *units, uint32_t length);
+
 const uint16_t *wlk_declaration_label(const struct wlk_declaration *declaration);
 
 /* A request that is not in the queue yet comes after all requests of its priority. */

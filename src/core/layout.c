@@ -7,34 +7,34 @@
 #define ABI_OF_TESTS 999
 
 _Static_assert(
-    WLK_ABI == 8 || WLK_ABI == ABI_OF_TESTS, "this is the layout of WLK_ABI 8: write the new one");
+    WLK_ABI == 9 || WLK_ABI == ABI_OF_TESTS, "this is the layout of WLK_ABI 9: write the new one");
 
 #define RAISE(type) "struct " #type " has changed: raise WLK_ABI"
 
 #define AT(type, field)                                                                            \
-  _Static_assert(offsetof(struct type, field) == offsetof(struct type##_8, field), RAISE(type))
+  _Static_assert(offsetof(struct type, field) == offsetof(struct type##_9, field), RAISE(type))
 
 #define SAME(type, field)                                                                          \
   AT(type, field);                                                                                 \
   _Static_assert(                                                                                  \
-      sizeof(((struct type *)0)->field) == sizeof(((struct type##_8 *)0)->field), RAISE(type))
+      sizeof(((struct type *)0)->field) == sizeof(((struct type##_9 *)0)->field), RAISE(type))
 
 /* The sizes alone would not show a new field that fits into padding. So the arguments give a value
  * for each field: if one is missing, -Wextra reports it, in CI as an error. */
 #define WHOLE(type, ...)                                                                           \
   _Static_assert(                                                                                  \
-      sizeof((struct type){__VA_ARGS__}) == sizeof(struct type##_8) &&                             \
-          _Alignof(struct type) == _Alignof(struct type##_8),                                      \
+      sizeof((struct type){__VA_ARGS__}) == sizeof(struct type##_9) &&                             \
+          _Alignof(struct type) == _Alignof(struct type##_9),                                      \
       RAISE(type))
 
-struct wlk_link_8 {
+struct wlk_link_9 {
   void *previous, *next;
 };
 WHOLE(wlk_link, 0, 0);
 SAME(wlk_link, previous);
 SAME(wlk_link, next);
 
-struct wlk_entry_8 {
+struct wlk_entry_9 {
   void *next;
   uint64_t hash;
   void *name;
@@ -46,7 +46,7 @@ SAME(wlk_entry, hash);
 SAME(wlk_entry, name);
 SAME(wlk_entry, length);
 
-struct wlk_table_8 {
+struct wlk_table_9 {
   void *chains;
   size_t capacity, count;
   void *least[8];
@@ -57,7 +57,7 @@ SAME(wlk_table, capacity);
 SAME(wlk_table, count);
 SAME(wlk_table, least);
 
-struct wlk_free_item_8 {
+struct wlk_free_item_9 {
   void *next;
   uint32_t place;
 };
@@ -65,7 +65,7 @@ WHOLE(wlk_free_item, 0, 0);
 SAME(wlk_free_item, next);
 SAME(wlk_free_item, place);
 
-struct wlk_pool_8 {
+struct wlk_pool_9 {
   void *first;
   uint32_t count, most, size;
 };
@@ -75,7 +75,7 @@ SAME(wlk_pool, count);
 SAME(wlk_pool, most);
 SAME(wlk_pool, size);
 
-struct wlk_shard_8 {
+struct wlk_shard_9 {
   _Alignas(128) struct wlk_mutex mutex;
   uint64_t grants;
 };
@@ -83,18 +83,18 @@ WHOLE(wlk_shard, WLK_MUTEX_INIT, 0);
 SAME(wlk_shard, mutex);
 SAME(wlk_shard, grants);
 
-struct wlk_process_8 {
+struct wlk_process_9 {
   char magic[16];
   uint32_t abi;
   bool started;
   struct wlk_mutex mutex;
   uint64_t hash_key[2];
   uint32_t agents_created;
-  struct wlk_link_8 agents;
+  struct wlk_link_9 agents;
   size_t agent_count;
-  struct wlk_table_8 managers;
+  struct wlk_table_9 managers;
   uint64_t searches, declared;
-  struct wlk_shard_8 shards[32];
+  struct wlk_shard_9 shards[32];
 };
 WHOLE(
     wlk_process, {0}, 0, 0, WLK_MUTEX_INIT, {0}, 0, {0, 0}, 0, {0, 0, 0, {0}}, 0, 0,
@@ -114,19 +114,19 @@ SAME(wlk_process, shards);
 _Static_assert(offsetof(struct wlk_process, magic) == 0, "the magic words have moved");
 _Static_assert(offsetof(struct wlk_process, abi) == 16, "the number of the layout has moved");
 
-struct wlk_agent_8 {
+struct wlk_agent_9 {
   void *process;
   char client_id[64];
   void *wake, *wake_data;
   uint32_t number, thread_id, thread_name_length;
   uint16_t thread_name[64];
-  struct wlk_link_8 by_process;
+  struct wlk_link_9 by_process;
   uint32_t snapshot_index;
-  struct wlk_link_8 requests;
+  struct wlk_link_9 requests;
   void *spare;
-  struct wlk_pool_8 request_pool, name_pool;
+  struct wlk_pool_9 request_pool, name_pool;
   struct wlk_mutex mutex;
-  struct wlk_link_8 events;
+  struct wlk_link_9 events;
   bool has_events, woken, terminating;
   unsigned pins;
   void *next_wake;
@@ -158,27 +158,27 @@ SAME(wlk_agent, pins);
 SAME(wlk_agent, next_wake);
 SAME(wlk_agent, changed);
 
-struct wlk_part_8 {
-  struct wlk_table_8 resources;
-  size_t requests, labels, name_units;
-  struct wlk_table_8 marks;
-  struct wlk_link_8 marks_by_look;
+struct wlk_part_9 {
+  struct wlk_table_9 resources;
+  size_t requests, texts, name_units;
+  struct wlk_table_9 marks;
+  struct wlk_link_9 marks_by_look;
   char apart[64];
 };
 WHOLE(wlk_part, {0, 0, 0, {0}}, 0, 0, 0, {0, 0, 0, {0}}, {0, 0}, {0});
 SAME(wlk_part, resources);
 SAME(wlk_part, requests);
-SAME(wlk_part, labels);
+SAME(wlk_part, texts);
 SAME(wlk_part, name_units);
 SAME(wlk_part, marks);
 SAME(wlk_part, marks_by_look);
 SAME(wlk_part, apart);
 
-struct wlk_manager_8 {
-  struct wlk_entry_8 entry;
+struct wlk_manager_9 {
+  struct wlk_entry_9 entry;
   void *process;
   size_t open_count;
-  struct wlk_part_8 parts[32];
+  struct wlk_part_9 parts[32];
   uint16_t name[];
 };
 WHOLE(wlk_manager, {0, 0, 0, 0}, 0, 0, {{{0, 0, 0, {0}}, 0, 0, 0, {0, 0, 0, {0}}, {0, 0}, {0}}});
@@ -188,10 +188,10 @@ SAME(wlk_manager, open_count);
 SAME(wlk_manager, parts);
 AT(wlk_manager, name);
 
-struct wlk_resource_8 {
-  struct wlk_entry_8 entry;
+struct wlk_resource_9 {
+  struct wlk_entry_9 entry;
   void *part;
-  struct wlk_link_8 held, queue, levels;
+  struct wlk_link_9 held, queue, levels;
   void *writer;
   size_t pending;
   uint32_t limit, units, capacity;
@@ -214,9 +214,9 @@ SAME(wlk_resource, limit_is_set);
 SAME(wlk_resource, place);
 AT(wlk_resource, name);
 
-struct wlk_mark_8 {
-  struct wlk_entry_8 entry;
-  struct wlk_link_8 by_look;
+struct wlk_mark_9 {
+  struct wlk_entry_9 entry;
+  struct wlk_link_9 by_look;
   uint64_t until, token;
   uint16_t name[];
 };
@@ -227,8 +227,8 @@ SAME(wlk_mark, until);
 SAME(wlk_mark, token);
 AT(wlk_mark, name);
 
-struct wlk_request_8 {
-  struct wlk_link_8 by_resource, by_agent, by_event;
+struct wlk_request_9 {
+  struct wlk_link_9 by_resource, by_agent, by_event;
   void *agent;
   union {
     void *resource;
@@ -265,8 +265,8 @@ SAME(wlk_request, blocked);
 SAME(wlk_request, awaited);
 SAME(wlk_request, passes);
 
-struct wlk_nesting_8 {
-  struct wlk_link_8 by_lock;
+struct wlk_nesting_9 {
+  struct wlk_link_9 by_lock;
   void *inner, *outer;
 };
 WHOLE(wlk_nesting, {0, 0}, 0, 0);
@@ -274,24 +274,34 @@ SAME(wlk_nesting, by_lock);
 SAME(wlk_nesting, inner);
 SAME(wlk_nesting, outer);
 
-struct wlk_declaration_8 {
+struct wlk_data_9 {
+  uint32_t length;
+  uint16_t units[];
+};
+WHOLE(wlk_data, 0);
+SAME(wlk_data, length);
+AT(wlk_data, units);
+
+struct wlk_declaration_9 {
   void *request;
   bool declares, pending;
   uint32_t label_length;
   int32_t priority;
+  void *data;
   uint64_t order;
-  struct wlk_link_8 by_level, by_writer, inner;
+  struct wlk_link_9 by_level, by_writer, inner;
   uint64_t search, goal;
   void *found, *waiting, *through;
   uint32_t nesting_count;
-  struct wlk_nesting_8 nesting[];
+  struct wlk_nesting_9 nesting[];
 };
-WHOLE(wlk_declaration, 0, 0, 0, 0, 0, 0, {0, 0}, {0, 0}, {0, 0}, 0, 0, 0, 0, 0, 0);
+WHOLE(wlk_declaration, 0, 0, 0, 0, 0, 0, 0, {0, 0}, {0, 0}, {0, 0}, 0, 0, 0, 0, 0, 0);
 SAME(wlk_declaration, request);
 SAME(wlk_declaration, declares);
 SAME(wlk_declaration, pending);
 SAME(wlk_declaration, label_length);
 SAME(wlk_declaration, priority);
+SAME(wlk_declaration, data);
 SAME(wlk_declaration, order);
 SAME(wlk_declaration, by_level);
 SAME(wlk_declaration, by_writer);

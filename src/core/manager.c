@@ -116,18 +116,30 @@ static void withdraw_declaration(struct wlk_section *section, struct wlk_request
   wlk_section_unlock_process(section);
 }
 
+static void count_texts(struct wlk_part *part, const struct wlk_request *request)
+{
+  if (!request->declaration) return;
+  part->texts += wlk_text_count(request);
+  part->name_units += wlk_text_units(request);
+}
+
+static void uncount_texts(struct wlk_part *part, const struct wlk_request *request)
+{
+  if (!request->declaration) return;
+  part->texts -= wlk_text_count(request);
+  part->name_units -= wlk_text_units(request);
+}
+
 static void count_request(struct wlk_part *part, const struct wlk_request *request)
 {
   part->requests++;
-  part->labels += wlk_label_length(request) > 0;
-  part->name_units += wlk_label_length(request);
+  count_texts(part, request);
 }
 
 static void uncount_request(struct wlk_part *part, const struct wlk_request *request)
 {
   part->requests--;
-  part->labels -= wlk_label_length(request) > 0;
-  part->name_units -= wlk_label_length(request);
+  uncount_texts(part, request);
 }
 
 /* The request must be in no list of its resource. The caller posts the event, if one is needed. */
@@ -456,6 +468,54 @@ enum wlk_status wlk_release_and_mark(
     struct wlk_request *lock, uint64_t keep, struct wlk_events *events)
 {
   return release(lock, keep, events);
+}
+
+/* Exchanges `*data` for what the lock has published. `*declaration` is for a lock without one. Whatever
+ * is left in the two belongs to the caller. */
+static enum wlk_status publish(
+    struct wlk_request *lock, struct wlk_declaration **declaration, struct wlk_data **data)
+{
+  struct wlk_section section;
+  enum wlk_status status = WLK_NOT_HELD;
+  wlk_enter(&section, lock->agent, lock->shard);
+  if (lock->state == WLK_STATE_HELD) {
+    struct wlk_part *part = lock->resource->part;
+    uncount_texts(part, lock);
+    if (!lock->declaration) {
+      lock->declaration = *declaration;
+      *declaration = NULL;
+    }
+    if (lock->declaration) {
+      struct wlk_data *former = lock->declaration->data;
+      lock->declaration->data = *data;
+      *data = former;
+    }
+    count_texts(part, lock);
+    status = WLK_OK;
+  } else if (lock->state == WLK_STATE_STOLEN) {
+    status = WLK_STOLEN;
+  }
+  wlk_leave(&section);
+  return status;
+}
+
+enum wlk_status wlk_publish(struct wlk_request *lock, const uint16_t *text, uint32_t length)
+{
+  struct wlk_declaration *declaration = NULL;
+  struct wlk_data *data = NULL;
+  enum wlk_status status = WLK_OK;
+  if (length > 0) {
+    data = wlk_data_new(text, length);
+    if (!data) return WLK_NO_MEMORY;
+    if (!lock->declaration) {
+      declaration = wlk_declaration_new(lock, &(struct wlk_extra){0});
+      if (!declaration) status = WLK_NO_MEMORY;
+    }
+  }
+  if (status == WLK_OK) status = publish(lock, &declaration, &data);
+  if (declaration) wlk_declaration_free(declaration);
+  if (data) wlk_free(data);
+  return status;
 }
 
 /* Section 4.3: https://www.w3.org/TR/2023/WD-web-locks-20230105/#abort-the-request */

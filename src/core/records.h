@@ -48,7 +48,7 @@ struct wlk_resource;
 /* Every change to a struct of the core, to the meaning of a field, or to its lock must raise this
  * number: copies of the package with the same number share memory. See layout.c. */
 #if !defined(WLK_ABI)
-#define WLK_ABI UINT32_C(8)
+#define WLK_ABI UINT32_C(9)
 #endif
 
 enum { WLK_SHARDS = 32 };
@@ -125,8 +125,8 @@ struct wlk_agent {
 struct wlk_part {
   struct wlk_table resources;    /* (s) struct wlk_resource, by name */
   size_t requests;               /* (s) number of requests and locks, for the size of a snapshot */
-  size_t labels;                 /* (s) number of requests with a label, also for snapshots */
-  size_t name_units;             /* (s) code units in all names and labels, also for snapshots */
+  size_t texts;                  /* (s) number of labels and of what is published, likewise */
+  size_t name_units;             /* (s) code units in all names and these texts, likewise */
   struct wlk_table marks;        /* (s) struct wlk_mark, by name */
   struct wlk_link marks_by_look; /* (s) all marks; the first was checked longest ago */
   char apart[64];                /* keeps the next part on other cache lines */
@@ -189,7 +189,8 @@ struct wlk_request {
       uint32_t thread, number; /* (s) if stolen: the agent that stole it */
     } thief;
   };
-  struct wlk_declaration *declaration; /* (c) or NULL */
+  struct wlk_declaration *declaration; /* or NULL; only wlk_publish changes it: written under (s) by
+                                          its agent's thread, which may read it without */
   uint64_t since;  /* (s) wlk_port_now() of the request or, once it is granted, of the grant */
   uint64_t token;  /* (s) the lock's token; 0 while pending */
   uint32_t tag;    /* (c) */
@@ -216,8 +217,14 @@ struct wlk_nesting {
   struct wlk_declaration *outer; /* (c) the lock; dangling once `by_lock` is in no list */
 };
 
-/* Further data of a request that has a label or a priority other than 0, or that declares. The code
- * units of the label follow in the same block of memory.
+/* What the holder of a lock has published. Lock key: (c) constant */
+struct wlk_data {
+  uint32_t length;  /* (c) of `units`, greater than 0 */
+  uint16_t units[]; /* (c) */
+};
+
+/* Further data of a request that has a label or a priority other than 0, that declares, or whose lock
+ * publishes. The code units of the label follow in the same block of memory.
  * Lock key: (p) process->mutex  (s) the mutex of its request's shard  (c) constant */
 struct wlk_declaration {
   struct wlk_request *request; /* (c) */
@@ -225,6 +232,7 @@ struct wlk_declaration {
   bool pending;                /* (p) whether it declares and is pending */
   uint32_t label_length;       /* (c) in code units; 0 for no label */
   int32_t priority;            /* (c) */
+  struct wlk_data *data;       /* (s) or NULL */
   uint64_t order;              /* (p) while pending: orders requests of one priority */
   struct wlk_link by_level;    /* (s) in resource->levels, if it represents its level */
   struct wlk_link by_writer;   /* written under (s) and (p): the ring of resource->writer */
@@ -244,6 +252,23 @@ struct wlk_declaration {
 static inline uint32_t wlk_label_length(const struct wlk_request *request)
 {
   return request->declaration ? request->declaration->label_length : 0;
+}
+
+static inline uint32_t wlk_data_length(const struct wlk_request *request)
+{
+  return request->declaration && request->declaration->data ? request->declaration->data->length
+                                                            : 0;
+}
+
+/* The label, and what was published. */
+static inline uint32_t wlk_text_count(const struct wlk_request *request)
+{
+  return (wlk_label_length(request) > 0) + (wlk_data_length(request) > 0);
+}
+
+static inline size_t wlk_text_units(const struct wlk_request *request)
+{
+  return (size_t)wlk_label_length(request) + wlk_data_length(request);
 }
 
 static inline int32_t wlk_priority(const struct wlk_request *request)

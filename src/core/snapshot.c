@@ -105,16 +105,19 @@ static struct wlk_lock_info info_of(
     struct wlk_writer *writer, const struct wlk_request *request, uint32_t name)
 {
   bool held = request->state == WLK_STATE_HELD;
-  uint32_t label = WLK_NO_LABEL;
+  uint32_t label = WLK_NO_TEXT, data = WLK_NO_TEXT;
   uint32_t length = wlk_label_length(request);
   uint64_t age = age_of(request, writer->now);
   if (length > 0) label = write_name(writer, wlk_declaration_label(request->declaration), length);
+  length = wlk_data_length(request);
+  if (length > 0) data = write_name(writer, request->declaration->data->units, length);
   return (struct wlk_lock_info){
       .name = name,
       .client = request->agent->snapshot_index,
       .mode = request->mode,
       .held = held,
       .label = label,
+      .data = data,
       .limit = request->mode == WLK_SHARED ? request->resource->limit : 0,
       .weight = request->weight,
       .priority = wlk_priority(request),
@@ -149,7 +152,7 @@ static struct wlk_room room_for_clients(const struct wlk_process *process)
 static void add_part(struct wlk_room *need, const struct wlk_part *part)
 {
   need->locks += part->requests;
-  need->names += part->resources.count + part->labels;
+  need->names += part->resources.count + part->texts;
   need->units += part->name_units;
 }
 
@@ -195,10 +198,10 @@ enum wlk_status wlk_snapshot_the_lock_state(
 
 /* ---- snapshots of one name ---- */
 
-static void add_label(struct wlk_room *need, const struct wlk_request *request)
+static void add_texts(struct wlk_room *need, const struct wlk_request *request)
 {
-  need->names += wlk_label_length(request) > 0;
-  need->units += wlk_label_length(request);
+  need->names += wlk_text_count(request);
+  need->units += wlk_text_units(request);
 }
 
 /* The index of a client that is not in the snapshot yet. */
@@ -213,7 +216,7 @@ static void add_list(struct wlk_room *need, const struct wlk_link *list)
     need->locks++;
     need->clients++;
     need->units += WLK_THREAD_NAME_MOST;
-    add_label(need, request);
+    add_texts(need, request);
   }
 }
 
@@ -283,8 +286,8 @@ static void add_pair(
   need->locks += 2;
   need->names++;
   need->units += request->resource->entry.length;
-  add_label(need, request);
-  add_label(need, other);
+  add_texts(need, request);
+  add_texts(need, other);
 }
 
 static void write_pair(

@@ -134,7 +134,7 @@ struct wlk_request *wlk_request_new(
 
 void wlk_request_recycle(struct wlk_request *request)
 {
-  if (request->declaration) wlk_free(request->declaration);
+  if (request->declaration) wlk_declaration_free(request->declaration);
   wlk_pool_give(&request->agent->request_pool, request, request->place);
 }
 

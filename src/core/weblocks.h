@@ -292,6 +292,17 @@ enum wlk_status wlk_prepare_mark(struct wlk_request *lock, struct wlk_events *ev
 enum wlk_status wlk_release_and_mark(
     struct wlk_request *lock, uint64_t keep, struct wlk_events *events);
 
+/* Sets the text that snapshots tell of a lock, until the lock ends.
+ *   lock     granted
+ *   text     `length` UTF-16 code units, copied; with 0 the lock has none any more
+ *   returns  WLK_OK
+ *            The other results change nothing:
+ *            WLK_STOLEN  the lock was stolen; an event reports it, or wlk_release_the_lock
+ *            WLK_NOT_HELD  the request is pending
+ *            WLK_NO_MEMORY
+ *   cost     O(length) */
+enum wlk_status wlk_publish(struct wlk_request *lock, const uint16_t *text, uint32_t length);
+
 /* Aborts a request (4.3) and grants what became grantable.
  *   events   out: as for wlk_release_the_lock; none unless WLK_OK
  *   returns  WLK_OK  the request was pending, or has passed; it ended
@@ -309,7 +320,8 @@ struct wlk_lock_info {
   uint32_t client; /* index into `clients` */
   uint32_t mode;   /* enum wlk_mode */
   uint32_t held;   /* 1 for a lock, 0 for a pending request */
-  uint32_t label;  /* index into `names`, or WLK_NO_LABEL */
+  uint32_t label;  /* index into `names`, or WLK_NO_TEXT */
+  uint32_t data;   /* what the lock has published: likewise */
   uint32_t limit;  /* of a shared lock or request: the limit of its name; 0 for none */
   uint32_t weight; /* the units that it takes, if there is a limit; else 0 */
   int32_t priority;
@@ -320,7 +332,7 @@ struct wlk_lock_info {
   uint32_t token_high;
 };
 
-#define WLK_NO_LABEL UINT32_MAX
+#define WLK_NO_TEXT UINT32_MAX
 
 struct wlk_name {
   const uint16_t *units; /* UTF-16 code units, not terminated */
@@ -336,7 +348,7 @@ struct wlk_client {
 /* All pointers point into the snapshot's own memory. */
 struct wlk_snapshot {
   struct wlk_lock_info *locks; /* of each resource: the held locks, then its queue in order */
-  struct wlk_name *names;      /* names of resources, and labels */
+  struct wlk_name *names;      /* names of resources, labels, and what locks have published */
   struct wlk_client *clients;  /* all agents; for one name, only those that it needs */
   size_t lock_count;
   size_t name_count;

@@ -10,8 +10,8 @@ const { it } = require('node:test');
 const { addon } = require('../../lib/backend/addon.js');
 
 /** Of what the number stands for; both change at once. */
-const NUMBER = 12;
-const DIGEST = 'b1a60b36ca14b054';
+const NUMBER = 13;
+const DIGEST = 'e74fdd8bb57b2a67';
 
 /** The functions of the addon as lib/backend/addon.js describes them: types and names. */
 function properties() {

@@ -72,12 +72,71 @@ TEST(labels, "a snapshot has labels, ages, threads; a label is counted in and ou
   CHECK(wlk_snapshot_the_lock_state(w.manager, &s) == WLK_OK);
   CHECK(s->lock_count == 2 && s->name_count == 2);
   CHECK(s->locks[0].held == 1 && s->names[s->locks[0].label].units[0] == 'a');
-  CHECK(s->locks[1].held == 0 && s->locks[1].label == WLK_NO_LABEL);
+  CHECK(s->locks[1].held == 0 && s->locks[1].label == WLK_NO_TEXT);
   CHECK(s->locks[0].age_low < 10000 && s->locks[1].age_low < 10000);
   wlk_snapshot_free(s);
   CHECK(release_lock(held.request).status == WLK_OK);
-  for (int i = 0; i < WLK_SHARDS; i++) CHECK(w.manager->parts[i].labels == 0);
+  for (int i = 0; i < WLK_SHARDS; i++) CHECK(w.manager->parts[i].texts == 0);
   CHECK(release_lock(waiting.request).status == WLK_OK);
+  end(&w);
+}
+
+/* Whether a snapshot tells, of each lock in turn, the letter that it has published; '-' for none. */
+static bool tells(struct world *w, const char *letters)
+{
+  struct wlk_snapshot *s;
+  CHECK(wlk_snapshot_the_lock_state(w->manager, &s) == WLK_OK);
+  bool same = s->lock_count == strlen(letters);
+  for (size_t i = 0; same && i < s->lock_count; i++) {
+    uint32_t data = s->locks[i].data;
+    if (letters[i] == '-')
+      same = data == WLK_NO_TEXT;
+    else
+      same = data != WLK_NO_TEXT && s->names[data].length == 2 &&
+             s->names[data].units[1] == (uint16_t)letters[i];
+  }
+  wlk_snapshot_free(s);
+  return same && broken(&w->process) == NULL;
+}
+
+static enum wlk_status publish(const struct outcome *lock, char letter)
+{
+  uint16_t text[] = {'"', (uint16_t)letter};
+  return wlk_publish(lock->request, text, letter ? 2 : 0);
+}
+
+TEST(published, "a snapshot tells what a lock publishes, until the lock ends")
+{
+  struct world w;
+  begin(&w);
+  struct outcome plain = ask(&w, 0, "a", WLK_SHARED, WLK_WAIT, 1);
+  struct outcome labelled = ask_extra(&w, 1, 'a', WLK_SHARED, NULL, NULL);
+  struct outcome waiting = ask(&w, 2, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  CHECK(publish(&plain, 0) == WLK_OK && tells(&w, "---"));
+  CHECK(publish(&plain, 'x') == WLK_OK && tells(&w, "x--"));
+  CHECK(publish(&labelled, 'y') == WLK_OK && tells(&w, "xy-"));
+  CHECK(publish(&plain, 'z') == WLK_OK && tells(&w, "zy-"));
+  CHECK(publish(&labelled, 0) == WLK_OK && tells(&w, "z--"));
+  CHECK(publish(&waiting, 'w') == WLK_NOT_HELD && tells(&w, "z--"));
+  CHECK(release_lock(plain.request).status == WLK_OK && tells(&w, "--"));
+  CHECK(release_lock(labelled.request).status == WLK_OK && tells(&w, "-"));
+  CHECK(publish(&waiting, 'w') == WLK_OK && tells(&w, "w"));
+  stop_actor(&w, 2);
+  for (int i = 0; i < WLK_SHARDS; i++) CHECK(w.manager->parts[i].texts == 0);
+  end(&w);
+}
+
+TEST(published_late, "a lock that was stolen publishes nothing, and its end is still reported")
+{
+  struct world w;
+  begin(&w);
+  struct outcome robbed = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  CHECK(publish(&robbed, 'x') == WLK_OK && tells(&w, "x"));
+  struct outcome thief = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_STEAL, 1);
+  CHECK(publish(&robbed, 'y') == WLK_STOLEN && tells(&w, "-"));
+  CHECK(publish(&thief, 'z') == WLK_OK && tells(&w, "z"));
+  CHECK(release_lock(robbed.request).status == WLK_STOLEN && tells(&w, "z"));
+  CHECK(release_lock(thief.request).status == WLK_OK);
   end(&w);
 }
 

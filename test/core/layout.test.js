@@ -93,7 +93,7 @@ describe('the layout of the core', { skip: noCompiler }, () => {
   });
 
   it('of another number is not written yet', async (t) => {
-    const stderr = await compile(path.join(temporary(t), 'raised'), null, null, ['-DWLK_ABI=9']);
+    const stderr = await compile(path.join(temporary(t), 'raised'), null, null, ['-DWLK_ABI=10']);
     assert.match(stderr, /write the new one/);
   });
 

@@ -93,6 +93,35 @@ static bool many_names(struct world *w)
   return made == 40;
 }
 
+static struct wlk_request *publisher;
+
+static bool publish(struct world *w)
+{
+  static const uint16_t text[4096];
+  (void)w;
+  return wlk_publish(publisher, text, 4096) == WLK_OK;
+}
+
+TEST(published, "publishing without memory says so, and changes nothing")
+{
+  struct world w;
+  struct wlk_snapshot *s;
+  begin(&w);
+  publisher = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1).request;
+  for (long nth = 1; nth <= 2; nth++) {
+    long before = live_blocks();
+    (void)fail_allocation(nth);
+    CHECK(!publish(&w) && fail_allocation(0));
+    CHECK(live_blocks() == before && broken(&w.process) == NULL);
+    CHECK(wlk_snapshot_the_lock_state(w.manager, &s) == WLK_OK);
+    CHECK(s->locks[0].data == WLK_NO_TEXT);
+    wlk_snapshot_free(s);
+  }
+  CHECK(publish(&w));
+  CHECK(release_lock(publisher).status == WLK_OK);
+  end(&w);
+}
+
 TEST(agents, "creating an agent without memory says so")
 {
   survive(create_agent, 1);

@@ -205,7 +205,7 @@ describe('lock.publish()', needs('publish'), () => {
     once: (name, run) => locks.once(name, { keep: 60_000 }, run),
     runExclusive: (name, run) => new Mutex(name).runExclusive(run),
     runShared: (name, run) => new RWLock(name).runShared(run),
-    'runExclusive of a Semaphore': (name, run) => new Semaphore(name, 2).runExclusive(run),
+    'run of a Semaphore': (name, run) => new Semaphore(name, { permits: 2 }).run(run),
   };
   for (const [way, request] of Object.entries(callbacks)) {
     it(`is of what the callback of ${way} gets`, async () => {

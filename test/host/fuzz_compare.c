@@ -396,7 +396,7 @@ static void compare_entry(
   must(entry->mode == info->mode && entry->held == info->held, "a mode in a snapshot");
   must(entry->limit == info->limit && entry->weight == info->weight, "a limit in a snapshot");
   must(entry->priority == info->priority, "a priority in a snapshot");
-  bool has_label = info->label != WLK_NO_LABEL;
+  bool has_label = info->label != WLK_NO_TEXT;
   must(has_label == (entry->label_units > 0), "whether a label is in a snapshot");
   if (!has_label) return;
   const struct wlk_name *said = &core->names[info->label];

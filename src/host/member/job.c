@@ -60,7 +60,7 @@ static void add_locks(
     bool same = i > 0 && entry[-1].name == entry->name && entry[-1].name_units == entry->name_units;
     uint32_t name = same ? base->locks[i - 1].name : (uint32_t)base->name_count++;
     base->names[name] = (struct wlk_name){units + entry->name, entry->name_units};
-    uint32_t label = WLK_NO_LABEL;
+    uint32_t label = WLK_NO_TEXT;
     if (entry->label_units > 0) {
       label = (uint32_t)base->name_count++;
       base->names[label] = (struct wlk_name){units + entry->label, entry->label_units};
@@ -72,6 +72,7 @@ static void add_locks(
         entry->mode,
         entry->held,
         label,
+        WLK_NO_TEXT,
         entry->limit,
         entry->weight,
         entry->priority,
