@@ -39,6 +39,8 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  * @property {(opening: ManagerHandle, name: string, label: string) => number} hostRequestExtra
  * @property {(timeout: number) => number} hostWait @property {() => number} hostRelease
  * @property {() => number} hostIsMarked @property {(keep: number) => number} hostReleaseAndMark
+ * @property {(text: string) => number} hostPublish
+ * @property {(lock: number, text: string) => number} hostPublishLater
  * @property {() => number} hostAbort @property {() => number} hostEnd
  * @property {(opening: ManagerHandle, name: string | undefined, pending: boolean) => number}
  *   hostSnapshot

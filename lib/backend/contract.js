@@ -146,8 +146,8 @@ const NO_TAG = 2 ** 32 - 1;
  *   sets the text that `details` tell of a held lock as `data`: JSON, at most 4,096 bytes of UTF-8.
  *   It replaces an earlier text; undefined removes it, as does the end of the lock. The answer is
  *   true once everybody who queries afterwards sees it, and false if the lock was no longer held;
- *   then `stolen` or `lost` is called, unless the thread knew. A returned promise never rejects. A
- *   call that throws, because memory ran out, has changed nothing. A backend without this member
+ *   then `stolen` or `lost` is called, unless the thread knew. It throws or rejects only if
+ *   there is no memory or room left, and then nothing has changed. A backend without this member
  *   cannot publish
  * @property {(request: Requester) => Progress | undefined} [progress] the stage of a pending
  *   request; undefined if the request has ended, or if nothing is known

@@ -57,6 +57,7 @@ const {
   WLH_NEWS_OTHER_LIMIT,
   WLH_NEWS_QUEUE_FULL,
   WLH_NOT_AVAILABLE,
+  WLH_NO_MEMORY,
   WLH_OK,
   WLH_OTHER_LIMIT,
   WLH_PENDING,
@@ -396,6 +397,43 @@ class HostBackend {
     if (lock.tag === NO_TAG) return false;
     exchange[TAG] = lock.tag;
     return addon.hostIsMarked() === 1;
+  }
+
+  /** @param {Requester} lock @param {string | undefined} text @returns {boolean | Promise<boolean>} */
+  publish(lock, text = '') {
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
+    if (lock.tag === NO_TAG) return false;
+    exchange[TAG] = lock.tag;
+    const status = addon.hostPublish(text);
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
+    if (status === WLH_NO_MEMORY) throw this.#publishError(status, lock.name);
+    return status === WLH_PENDING ? this.#publishLater(lock, text) : status === WLH_OK;
+  }
+
+  /**
+   * Publishes as soon as the shared tables can be entered. A release waits for that, too.
+   * @param {Requester} lock @param {string} text
+   */
+  async #publishLater(lock, text) {
+    const { name, tag } = lock;
+    if (tag === NO_TAG) return false;
+    const job = this.#startJob(
+      () => addon.hostPublishLater(tag, text),
+      `publishing what the holder of ${describeLock(name)} tells`,
+    );
+    if (!job) return true;
+    const status = await job.done;
+    if (this.closed) return false;
+    agent.remove(/** @type {any} */ (job));
+    this.catchUp(lock);
+    this.announce();
+    if (status === WLH_FULL || status === WLH_NO_MEMORY) throw this.#publishError(status, name);
+    return status === WLH_OK;
+  }
+
+  /** @param {number} status @param {string} name */
+  #publishError(status, name) {
+    return this.#error(status, `publishing what the holder of ${describeLock(name)} tells`);
   }
 
   /**

@@ -231,6 +231,8 @@ const Function kFunctions[] = {
     {"hostRelease", call_host_release},
     {"hostIsMarked", call_host_is_marked},
     {"hostReleaseAndMark", call_host_release_and_mark},
+    {"hostPublish", call_host_publish},
+    {"hostPublishLater", call_host_publish_later},
     {"hostAbort", call_host_abort},
     {"hostEnd", call_host_end},
     {"hostSnapshot", call_host_snapshot},

@@ -105,6 +105,8 @@ napi_value call_host_wait(napi_env env, napi_callback_info info);
 napi_value call_host_release(napi_env env, napi_callback_info info);
 napi_value call_host_is_marked(napi_env env, napi_callback_info info);
 napi_value call_host_release_and_mark(napi_env env, napi_callback_info info);
+napi_value call_host_publish(napi_env env, napi_callback_info info);
+napi_value call_host_publish_later(napi_env env, napi_callback_info info);
 napi_value call_host_abort(napi_env env, napi_callback_info info);
 napi_value call_host_end(napi_env env, napi_callback_info info);
 napi_value call_host_snapshot(napi_env env, napi_callback_info info);

@@ -100,6 +100,42 @@ napi_value call_host_release_and_mark(napi_env env, napi_callback_info info)
   return release_host_lock(env, call, keep < 0 ? UINT64_MAX : static_cast<uint64_t>(keep));
 }
 
+/* hostPublish(text: string): status; '' removes what was published. On WLH_PENDING, nothing was done,
+ * and hostPublishLater may be called. */
+napi_value call_host_publish(napi_env env, napi_callback_info info)
+{
+  Call<1> call(env, info);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
+  CodeUnits text;
+  if (text.Read(env, call.arguments[0]) != WLK_OK) return answer(env, WLH_NO_MEMORY);
+  int32_t status = on_request<OfHost>(
+      call.environment, [&text](HostRequest *lock, wlk_events *events, Outcome *) {
+        return wlh_publish(lock, text.data(), text.length(), events);
+      });
+  return answer(env, status);
+}
+
+/* hostPublishLater(lock: number, text: string): status
+ * `lock` is the tag of the lock. On WLH_PENDING, an event with the tag in the exchange follows. */
+napi_value call_host_publish_later(napi_env env, napi_callback_info info)
+{
+  Call<2> call(env, info);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
+  uint32_t lock_tag;
+  uint32_t tag = call.environment->exchange->tag;
+  if (!succeeded(env, napi_get_value_uint32(env, call.arguments[0], &lock_tag), "reading a tag"))
+    return nullptr;
+  HostRequest *lock = environment_find_host(call.environment, lock_tag);
+  if (!lock) return answer(env, WLH_NOT_HELD);
+  CodeUnits text;
+  if (text.Read(env, call.arguments[1]) != WLK_OK || !environment_reserve(call.environment, tag))
+    return answer(env, WLH_NO_MEMORY);
+  wlh_status status = wlh_publish_later(lock, text.data(), text.length(), tag);
+  if (status == WLH_PENDING)
+    environment_keep(call.environment, tag, SLOT_JOB, wlh_agent_of(lock), true);
+  return answer(env, status);
+}
+
 /* hostAbort(): status. Aborts the request with the tag in the exchange. */
 napi_value call_host_abort(napi_env env, napi_callback_info info)
 {

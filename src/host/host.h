@@ -80,7 +80,8 @@ enum wlh_news {
   WLH_NEWS_SNAPSHOT = 512, /* the snapshot of wlh_start_snapshot with this `tag` is ready for
                                  wlh_fetch_snapshot */
   WLH_NEWS_READY =
-      1024 /* wlh_bucket_open_file with this `tag` is done; `token_low` is the status */
+      1024 /* wlh_bucket_open_file or wlh_publish_later with this `tag` is done; `token_low` is the
+              status */
 };
 
 /* In events, `thief_thread` and `thief_number` are the two parts of the thief's client id. */
@@ -202,6 +203,29 @@ bool wlh_is_marked(struct wlh_request *lock);
 enum wlh_status wlh_release_and_mark(
     struct wlh_request *lock, uint64_t keep, struct wlk_events *events);
 
+/* Sets the text that snapshots tell of a lock, until the lock ends.
+ *   lock     granted
+ *   text     `length` UTF-16 code units, at most 4,096, copied; with 0 the lock has none any more
+ *   events   out: the agent's events, which can report the end of the lock
+ *   returns  WLH_OK
+ *            The other results change nothing:
+ *            WLH_PENDING  the tables' critical section cannot be entered now, or they must grow; the
+ *                         caller may call wlh_publish_later
+ *            WLH_STOLEN, WLH_NOT_HELD, WLH_LOST  it was stolen or lost; an event reports it, or
+ *                         wlh_release_the_lock */
+enum wlh_status wlh_publish(
+    struct wlh_request *lock, const uint16_t *text, uint32_t length, struct wlk_events *events);
+
+/* The agent that made the request. */
+struct wlh_agent *wlh_agent_of(const struct wlh_request *request);
+
+/* Does the same as soon as the critical section can be entered, in the order of all operations of
+ * this process that wait for that. The call returns as wlh_start_snapshot does. On WLH_PENDING,
+ * WLH_NEWS_READY follows: its status is WLH_OK, WLH_NOT_HELD (the lock has ended), WLH_FULL or
+ * another one with which the file could not be opened. */
+enum wlh_status wlh_publish_later(
+    struct wlh_request *lock, const uint16_t *text, uint32_t length, uint32_t tag);
+
 /* Aborts a request (4.3) and grants what became grantable.
  *   returns  WLH_OK  it was pending, or has passed; the request ended. If the tables' critical
  *                    section cannot be entered now, other processes see the abort a little later
@@ -256,7 +280,7 @@ void wlh_wait_for_job(
 enum wlh_status wlh_fetch_snapshot(
     struct wlh_agent *agent, uint32_t tag, struct wlh_snapshot **snapshot);
 
-/* Cancels a wlh_start_snapshot or a wlh_bucket_open_file: no event follows, and a snapshot that was
+/* Cancels a wlh_start_snapshot, a wlh_bucket_open_file or a wlh_publish_later: no event follows, and a snapshot that was
  * not taken is freed. Does nothing if no such call has this tag. */
 void wlh_cancel_job(struct wlh_agent *agent, uint32_t tag);
 

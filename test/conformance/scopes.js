@@ -116,7 +116,6 @@ const scopes = {
     lacks: {
       ...NO_SESSIONS,
       deadlock: 'deadlocks are not found',
-      publish: 'its file has no room for it',
       state: 'who holds a lock is known later',
       entry: 'its entry is web-locks/host',
       firstOfSeveral: 'any of them is named',

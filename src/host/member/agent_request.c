@@ -37,6 +37,21 @@ static enum wlh_status defer_job(
   return WLH_FULL;
 }
 
+/* Copies the text, unless `length` is UINT32_MAX. Returns NULL if out of memory. */
+static struct wlh_job *new_job(const uint16_t *text, uint32_t length)
+{
+  struct wlh_job *job = calloc(1, sizeof *job);
+  if (!job || length == UINT32_MAX) return job;
+  job->name = malloc((length ? length : 1) * sizeof *text);
+  if (!job->name) {
+    free(job);
+    return NULL;
+  }
+  if (length > 0) memcpy(job->name, text, length * sizeof *text);
+  job->units = length;
+  return job;
+}
+
 enum wlh_status wlh_bucket_open_file(struct wlh_agent *agent, uint32_t tag)
 {
   struct wlh_bucket *bucket = agent->bucket;
@@ -54,19 +69,40 @@ enum wlh_status wlh_start_snapshot(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, bool pending, uint32_t tag)
 {
   if (wlh_is_forked(agent->bucket)) return WLH_LOST;
-  struct wlh_job *job = calloc(1, sizeof *job);
+  struct wlh_job *job = new_job(name, length);
   if (!job) return WLH_NO_MEMORY;
-  if (length != UINT32_MAX) {
-    job->name = malloc((length ? length : 1) * sizeof *name);
-    if (!job->name) {
-      free(job);
-      return WLH_NO_MEMORY;
-    }
-    if (length > 0) memcpy(job->name, name, length * sizeof *name);
-    job->units = length;
-  }
   job->pending = pending;
   return defer_job(agent, job, tag, WLH_OP_SNAPSHOT);
+}
+
+enum wlh_status wlh_publish(
+    struct wlh_request *lock, const uint16_t *text, uint32_t length, struct wlk_events *events)
+{
+  struct wlh_agent *agent = lock->item.agent;
+  struct wlh_bucket *bucket = agent->bucket;
+  struct wlh_change none = {NULL, WLH_ENDED, NULL};
+  uint32_t needed;
+  events->count = 0;
+  if (wlh_is_forked(bucket)) return WLH_LOST;
+  if (!wlh_try_enter(bucket, agent)) return WLH_PENDING;
+  enum wlh_cells_status status =
+      lock->cell == 0
+          ? WLH_CELLS_NOT_HELD
+          : wlh_cells_publish(&bucket->arena, lock->cell, lock->cookie, text, length, &needed);
+  bool lost = wlh_note_loss(bucket, status);
+  wlh_end_section(agent, &none, events);
+  if (lost) return WLH_LOST;
+  return status == WLH_CELLS_FULL ? WLH_PENDING : wlh_status_of(status);
+}
+
+enum wlh_status wlh_publish_later(
+    struct wlh_request *lock, const uint16_t *text, uint32_t length, uint32_t tag)
+{
+  if (wlh_is_forked(lock->item.agent->bucket)) return WLH_LOST;
+  struct wlh_job *job = new_job(text, length);
+  if (!job) return WLH_NO_MEMORY;
+  job->cookie = lock->cookie;
+  return defer_job(lock->item.agent, job, tag, WLH_OP_PUBLISH);
 }
 
 enum wlh_status wlh_fetch_snapshot(

@@ -149,6 +149,11 @@ enum wlh_status wlh_agent_create(
   return WLH_OK;
 }
 
+struct wlh_agent *wlh_agent_of(const struct wlh_request *request)
+{
+  return request->item.agent;
+}
+
 const char *wlh_agent_client_id(const struct wlh_agent *agent)
 {
   return agent->client_id;

@@ -197,6 +197,58 @@ static void do_block(struct wlh_bucket *bucket, struct wlh_block *block)
   wlk_mutex_unlock(&bucket->qmu); /* `block` may be gone from here on. */
 }
 
+/* The record of the lock may have been freed since, so the lock is found by its cookie. */
+static struct wlh_request *find_lock(const struct wlh_job *job)
+{
+  WLK_LIST_FOR_EACH (link, &job->item.agent->requests) {
+    struct wlh_request *request = WLK_ITEM(link, struct wlh_request, by_agent);
+    if (request->cell && request->cookie == job->cookie) return request;
+  }
+  return NULL;
+}
+
+/* A lock that has ended meanwhile is not in the tables, which is no loss of the file. */
+static enum wlh_cells_status publish(
+    struct wlh_bucket *bucket, const struct wlh_job *job, uint32_t *needed)
+{
+  uint32_t cell = 0;
+  wlk_mutex_lock(&bucket->qmu);
+  struct wlh_request *lock = find_lock(job);
+  if (lock) cell = lock->cell;
+  wlk_mutex_unlock(&bucket->qmu);
+  if (cell == 0) return WLH_CELLS_NOT_HELD;
+  return wlh_cells_publish(&bucket->arena, cell, job->cookie, job->name, job->units, needed);
+}
+
+static enum wlh_status status_of_publish(enum wlh_cells_status status)
+{
+  if (status == WLH_CELLS_OK) return WLH_OK;
+  return status == WLH_CELLS_FULL ? WLH_FULL : WLH_NOT_HELD;
+}
+
+/* Returns false if there is no room yet, and the job is the first deferred operation again. */
+static bool do_publish(struct wlh_bucket *bucket, struct wlh_job *job)
+{
+  uint32_t needed = 0;
+  enum wlh_cells_status status = publish(bucket, job, &needed);
+  bool waits = status == WLH_CELLS_FULL && !bucket->no_room;
+  if (waits) bucket->needed = needed;
+  (void)wlh_note_loss(bucket, status);
+  wlk_mutex_lock(&bucket->qmu);
+  job->doing = false;
+  job->item.doing = false;
+  if (job->item.gone) {
+    wlh_free_job(job);
+  } else if (waits) {
+    wlk_list_prepend(&bucket->deferred, &job->item.by_deferred);
+    (void)__atomic_add_fetch(&bucket->deferred_count, 1, __ATOMIC_RELEASE);
+  } else {
+    wlh_post_event(bucket, &job->item, WLH_NEWS_READY, status_of_publish(status), 0);
+  }
+  wlk_mutex_unlock(&bucket->qmu);
+  return !waits;
+}
+
 /* Removes the first deferred operation from the list and returns it. If there is none, or if it is
  * a job, which stays in the list, returns NULL and sets `*done`. */
 static struct wlh_item *take_deferred(struct wlh_bucket *bucket, enum wlh_done *done)
@@ -212,6 +264,7 @@ static struct wlh_item *take_deferred(struct wlh_bucket *bucket, enum wlh_done *
     } else {
       wlh_remove_deferred(bucket, item);
       item->doing = true;
+      if (item->op == WLH_OP_PUBLISH) wlh_job_of(item)->doing = true;
     }
   }
   wlk_mutex_unlock(&bucket->qmu);
@@ -248,6 +301,9 @@ enum wlh_done wlh_do_deferred(struct wlh_bucket *bucket, uint32_t most)
     case WLH_OP_REQUEST:
       if (do_request(bucket, wlh_request_of(item))) break;
       put_back(bucket, item);
+      return WLH_NEEDS_ROOM;
+    case WLH_OP_PUBLISH:
+      if (do_publish(bucket, wlh_job_of(item))) break;
       return WLH_NEEDS_ROOM;
     case WLH_OP_BLOCK:
       do_block(bucket, (struct wlh_block *)(void *)item);

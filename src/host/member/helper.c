@@ -445,8 +445,8 @@ static void fail_operation(struct wlh_bucket *bucket, struct wlh_item *item, enu
   if (op == WLH_OP_REQUEST) {
     wlh_request_of(item)->state = WLH_ENDED;
     wlh_post_event(bucket, item, WLH_NEWS_FAILED, (uint32_t)status, 0);
-  } else if (op == WLH_OP_READY || op == WLH_OP_SNAPSHOT) {
-    uint32_t news = op == WLH_OP_READY ? WLH_NEWS_READY : WLH_NEWS_SNAPSHOT;
+  } else if (op == WLH_OP_READY || op == WLH_OP_SNAPSHOT || op == WLH_OP_PUBLISH) {
+    uint32_t news = op == WLH_OP_SNAPSHOT ? WLH_NEWS_SNAPSHOT : WLH_NEWS_READY;
     wlh_record_job_failure(item, status);
     wlh_post_event(bucket, item, news, (uint32_t)status, 0);
   }

@@ -35,7 +35,7 @@ static struct parts measure(const struct wlh_view *view)
   size_t clients = view->client_count;
   size_t at = sizeof(struct wlh_snapshot);
   parts.locks = add_part(&at, entries, sizeof(struct wlk_lock_info));
-  parts.names = add_part(&at, 2 * entries, sizeof(struct wlk_name));
+  parts.names = add_part(&at, 3 * entries, sizeof(struct wlk_name));
   parts.clients = add_part(&at, clients, sizeof(struct wlk_client));
   parts.tokens = add_part(&at, entries, sizeof(uint64_t));
   parts.pids = add_part(&at, clients, sizeof(uint32_t));
@@ -50,6 +50,13 @@ static uint64_t age_of(uint64_t since, uint64_t now)
   return now > since ? now - since : 0;
 }
 
+static uint32_t add_name(struct wlk_snapshot *base, const uint16_t *units, uint32_t length)
+{
+  if (length == 0) return WLK_NO_TEXT;
+  base->names[base->name_count] = (struct wlk_name){units, length};
+  return (uint32_t)base->name_count++;
+}
+
 static void add_locks(
     const struct wlh_view *view, const uint16_t *units, struct wlh_snapshot *snapshot, uint64_t now)
 {
@@ -60,11 +67,8 @@ static void add_locks(
     bool same = i > 0 && entry[-1].name == entry->name && entry[-1].name_units == entry->name_units;
     uint32_t name = same ? base->locks[i - 1].name : (uint32_t)base->name_count++;
     base->names[name] = (struct wlk_name){units + entry->name, entry->name_units};
-    uint32_t label = WLK_NO_TEXT;
-    if (entry->label_units > 0) {
-      label = (uint32_t)base->name_count++;
-      base->names[label] = (struct wlk_name){units + entry->label, entry->label_units};
-    }
+    uint32_t label = add_name(base, units + entry->label, entry->label_units);
+    uint32_t data = add_name(base, units + entry->data, entry->data_units);
     uint64_t age = age_of(entry->since, now);
     base->locks[i] = (struct wlk_lock_info){
         name,
@@ -72,7 +76,7 @@ static void add_locks(
         entry->mode,
         entry->held,
         label,
-        WLK_NO_TEXT,
+        data,
         entry->limit,
         entry->weight,
         entry->priority,

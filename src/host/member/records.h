@@ -59,6 +59,7 @@ enum wlh_op {
   WLH_OP_END,
   WLH_OP_TERMINATE,
   WLH_OP_BLOCK,
+  WLH_OP_PUBLISH,
   WLH_OP_READY,
   WLH_OP_SNAPSHOT
 };
@@ -104,10 +105,12 @@ struct wlh_block {
 
 struct wlh_job {
   struct wlh_item item;        /* must be first */
-  bool doing;                  /* (q) the helper works on it, and frees it if `item.gone` is set */
+  bool doing;                  /* (q) a thread works on it, and frees it if `item.gone` is set */
   struct wlk_link by_agent;    /* (q) in agent->jobs */
-  uint16_t *name;              /* (c) the name of a snapshot, owned; NULL for all names */
+  uint16_t *name;              /* (c) the name of a snapshot, NULL for all names; or the text that a
+                                  lock publishes. Owned */
   uint32_t units;              /* (c) code units in `name` */
+  uint64_t cookie;             /* (c) of the lock that publishes */
   bool pending;                /* (c) whether the snapshot includes the requests that wait */
   enum wlh_status status;      /* (q) of the result */
   struct wlh_snapshot *answer; /* (q) the result */

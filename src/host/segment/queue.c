@@ -174,10 +174,12 @@ static void free_request(struct wlh_arena *arena, uint32_t request)
 {
   const struct wlh_request_cell *cell = wlh_request_at(arena, request);
   uint32_t label = cell->label, units = wlh_read_length(arena, &cell->label_units, WLH_LABEL_MOST);
+  uint64_t data = cell->data;
   struct wlh_agent_cell *agent = wlh_agent_at(arena, cell->agent);
   wlh_list_remove(arena, &agent->requests, WLH_BY_AGENT, request);
   wlh_pool_free(arena, request);
   wlh_text_free(arena, label, units);
+  wlh_text_free(arena, wlh_data_cell(data), wlh_data_units(data));
 }
 
 void wlh_end_broken_cell(struct wlh_arena *arena, uint32_t request)

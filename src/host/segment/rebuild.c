@@ -162,6 +162,7 @@ static void rebuild_request(struct wlh_arena *arena, uint32_t request)
   if (cell->kind != WLH_KIND_PENDING && cell->token > header->token)
     wlh_raise_count(&header->token, cell->token);
   wlh_text_keep(arena, cell->label, wlh_read_length(arena, &cell->label_units, WLH_LABEL_MOST));
+  wlh_text_keep(arena, wlh_data_cell(cell->data), wlh_data_units(cell->data));
   wlh_list_add(arena, &wlh_agent_at(arena, cell->agent)->requests, WLH_BY_AGENT, request);
 }
 

@@ -47,10 +47,10 @@ static enum wlh_cells_status find_refusal(
 
 /* Returns how many cells the request must leave free, so that a theft is possible when the segment
  * is full. */
-static uint32_t reserved_cells(const struct wlh_arena *arena, const struct wlh_ask *ask)
+static uint32_t reserved_cells(const struct wlh_arena *arena, bool steals)
 {
   uint32_t share = arena->ncells / RESERVED_SHARE;
-  if (ask->option == WLH_STEAL) return 0;
+  if (steals) return 0;
   return share < RESERVED_MOST ? share : RESERVED_MOST;
 }
 
@@ -64,7 +64,7 @@ static enum wlh_cells_status check_once(
   if (refusal != WLH_CELLS_OK || (attempt->passes && attempt->grantable)) return refusal;
   answer->needed = 1 + wlh_text_cell_count(attempt->label_units) +
                    (attempt->resource == 0 ? wlh_name_cell_count(attempt->name_units) : 0) +
-                   reserved_cells(arena, attempt->ask);
+                   reserved_cells(arena, attempt->ask->option == WLH_STEAL);
   return wlh_header_of(arena)->nfree >= answer->needed ? WLH_CELLS_OK : WLH_CELLS_FULL;
 }
 
@@ -191,6 +191,7 @@ static uint32_t fill_request_cell(
   WLH_PUT(cell->label_units, attempt->label_units);
   WLH_PUT(cell->priority, attempt->ask->priority);
   WLH_PUT(cell->passes, attempt->passes);
+  WLH_PUT(cell->data, 0);
   WLH_PUT(cell->token, 0);
   WLH_PUT(cell->cookie, attempt->ask->cookie);
   WLH_PUT(cell->since, arena->now);
@@ -292,6 +293,27 @@ enum wlh_cells_status wlh_cells_release_the_lock(
     wlh_name_mark(arena, wlh_request_at(arena, request)->resource, keep);
   wlh_end_cell(arena, request);
   return wlh_status_or_poisoned(arena, stolen ? WLH_CELLS_STOLEN : WLH_CELLS_OK);
+}
+
+enum wlh_cells_status wlh_cells_publish(
+    struct wlh_arena *arena, uint32_t request, uint64_t cookie, const uint16_t *text,
+    uint32_t units, uint32_t *needed)
+{
+  enum wlh_cells_status found = find_request(arena, request, cookie);
+  if (found != WLH_CELLS_OK) return found;
+  uint32_t kind = wlh_kind_of(arena, request);
+  if (kind == WLH_KIND_PENDING) return WLH_CELLS_NOT_HELD;
+  if (kind == WLH_KIND_NEWS_BROKEN) return WLH_CELLS_STOLEN;
+  if (units > WLH_DATA_MOST) units = WLH_DATA_MOST;
+  *needed = units > 0 ? wlh_text_cell_count(units) + reserved_cells(arena, false) : 0;
+  if (wlh_header_of(arena)->nfree < *needed) return wlh_status_or_poisoned(arena, WLH_CELLS_FULL);
+  struct wlh_request_cell *cell = wlh_request_at(arena, request);
+  uint64_t former = cell->data;
+  uint32_t first = wlh_text_write(arena, text, units);
+  if (arena->poisoned) return WLH_CELLS_POISONED;
+  wlh_commit_wide(&cell->data, wlh_data(former, first, units));
+  wlh_text_free(arena, wlh_data_cell(former), wlh_data_units(former));
+  return wlh_status_or_poisoned(arena, WLH_CELLS_OK);
 }
 
 /* Section 4.3: https://www.w3.org/TR/2023/WD-web-locks-20230105/#abort-the-request */

@@ -27,6 +27,8 @@
  *   pool.c      takes cells for the label and a new name, and commits them: TEXT, then RESOURCE
  *   requests.c  for a theft, commits each held lock as NEWS_BROKEN. Fills the cell of the request,
  *               commits it as HELD or PENDING, and only then adds it to the lists (queue.c)
+ *   requests.c  for what a lock publishes: takes cells for the text, commits them as TEXT, then
+ *               commits `data` of the request, and only then frees the cells of the former text
  *   queue.c     at a release or an abort: commits FREE; then process_the_lock_request_queue commits
  *               each grant as NEWS_HELD, and puts it into the mailbox of its member
  *   members.c   the notified member enters, takes its mail, and commits NEWS_HELD as HELD
@@ -79,7 +81,7 @@
 
 #define WLH_MAGIC UINT32_C(0x4b4c5757) /* "WWLK" where bytes are little-endian */
 #if !defined(WLH_LAYOUT)
-#define WLH_LAYOUT UINT32_C(5)
+#define WLH_LAYOUT UINT32_C(6)
 #endif
 
 enum {
@@ -91,6 +93,7 @@ enum {
   WLH_TEXT_UNITS = 60,       /* code units in a TEXT cell */
   WLH_NAME_MOST = 32768,     /* code units of a name: 64 KiB */
   WLH_LABEL_MOST = 4096,     /* longer labels are truncated */
+  WLH_DATA_MOST = 4096,      /* code units that a lock publishes at most */
   WLH_THREAD_NAME_UNITS = 64 /* longer names of threads are truncated */
 };
 
@@ -167,8 +170,30 @@ struct wlh_request_cell {
                              of a clock that all processes share */
   struct wlh_thief thief; /* (i) if stolen: written before the commit as NEWS_BROKEN */
   uint32_t passes;        /* (i) 1: when it would be granted, it becomes NEWS_BROKEN */
-  uint32_t zeros[3];
+  uint32_t zero;
+  uint64_t
+      data; /* (i) what the lock has published: see wlh_data. Written by one store, which commits
+                    it */
 };
+
+/* `data` of a request has the first TEXT cell of a text in its lowest 20 bits, 0 for none. The next 12
+ * bits are its code units less 1. The others count what the lock has published, so that a reader
+ * outside notices if the cells got another text meanwhile. */
+static inline uint64_t wlh_data(uint64_t former, uint32_t cell, uint32_t units)
+{
+  uint64_t count = (former >> 32) + 1;
+  return count << 32 | (cell != 0 ? (units - 1) << 20 | cell : 0);
+}
+
+static inline uint32_t wlh_data_cell(uint64_t data)
+{
+  return (uint32_t)data & 0xfffff;
+}
+
+static inline uint32_t wlh_data_units(uint64_t data)
+{
+  return wlh_data_cell(data) != 0 ? ((uint32_t)data >> 20) + 1 : 0;
+}
 
 /* A resource name: the lock request queue and its part of the held lock set. */
 struct wlh_resource_cell {
@@ -194,7 +219,7 @@ struct wlh_resource_cell {
 #define WLH_LIMIT_UNSET UINT32_C(0)
 #define WLH_LIMIT_NONE  UINT32_MAX
 
-/* A part of a name, of a label or of a thread's name. Every part but the last is full. */
+/* A part of a name, of a label, of what is published, or of a thread's name. Every part but the last is full. */
 struct wlh_text_cell {
   uint32_t kind;                 /* (i) TEXT, KEPT */
   uint32_t next;                 /* (i) next TEXT cell; 0 in the last */
@@ -352,6 +377,7 @@ WLH_AT(wlh_request_cell, priority, 60);
 WLH_AT(wlh_request_cell, token, 64);
 WLH_AT(wlh_request_cell, thief, 88);
 WLH_AT(wlh_request_cell, passes, 112);
+WLH_AT(wlh_request_cell, data, 120);
 WLH_AT(wlh_resource_cell, levels, 40);
 WLH_AT(wlh_resource_cell, marked, 56);
 WLH_AT(wlh_resource_cell, name, 64);

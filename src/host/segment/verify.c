@@ -11,7 +11,7 @@ struct found {
   const char *broken;
   uint32_t texts, resources, requests, waiting, held, news; /* cells of these kinds */
   uint32_t pending_of[WLH_MEMBERS];
-  uint32_t text_parts; /* of names, labels, threads */
+  uint32_t text_parts; /* of names, labels, what is published, threads */
   uint32_t listed_resources, queued, holding, mailed, of_agents;
 };
 
@@ -240,6 +240,9 @@ static void check_request(struct found *found, uint32_t request)
   uint32_t units = wlh_read(&cell->label_units);
   demand(found, units <= WLH_LABEL_MOST, "a label is too long");
   if (!found->broken) check_text(found, cell->label, units);
+  uint32_t data = wlh_data_cell(cell->data);
+  demand(found, cell->kind != WLH_KIND_PENDING || data == 0, "a request that waits has published");
+  if (!found->broken) check_text(found, data, wlh_data_units(cell->data));
   found->requests++;
   if (cell->kind == WLH_KIND_PENDING) {
     found->waiting++;

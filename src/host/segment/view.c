@@ -91,6 +91,9 @@ static void add_entry(struct viewing *viewing, uint32_t request, const struct wl
   entry.name = name->name;
   entry.name_units = name->name_units;
   add_text(viewing, cell->label, units, &entry.label, &entry.label_units);
+  entry.published = __atomic_load_n(&cell->data, __ATOMIC_ACQUIRE);
+  units = entry.held ? wlh_data_units(entry.published) : 0;
+  add_text(viewing, wlh_data_cell(entry.published), units, &entry.data, &entry.data_units);
   if (view->entry_count < view->entry_capacity) view->entries[view->entry_count] = entry;
   view->entry_count++;
 }
@@ -183,6 +186,14 @@ static bool is_still_held(
          wlh_read(&cell->resource) == resource;
 }
 
+/* Whether a lock that is still held has published something since its entry was made, so that the
+ * cells of the former text may have another one. */
+static bool has_published(const struct wlh_arena *arena, const struct wlh_entry *entry)
+{
+  const struct wlh_request_cell *cell = wlh_request_at(arena, entry->request);
+  return __atomic_load_n(&cell->data, __ATOMIC_ACQUIRE) != entry->published;
+}
+
 /* Keeps the locks that are still held. Returns false if the cells must be read again. */
 static bool keep_still_held(struct wlh_arena *arena, uint32_t resource, struct wlh_view *view)
 {
@@ -192,8 +203,13 @@ static bool keep_still_held(struct wlh_arena *arena, uint32_t resource, struct w
    * change, the name may be missing for a moment. */
   if (seen == 0) return atomic_load(&wlh_header_of(arena)->word) == 0;
   if (seen > view->entry_capacity) return true;
-  for (uint32_t i = 0; i < seen; i++)
-    if (is_still_held(arena, resource, &view->entries[i])) view->entries[kept++] = view->entries[i];
+  for (uint32_t i = 0; i < seen; i++) {
+    const struct wlh_entry *entry = &view->entries[i];
+    bool has_changed = has_published(arena, entry);
+    if (!is_still_held(arena, resource, entry)) continue;
+    if (has_changed) return false;
+    view->entries[kept++] = *entry;
+  }
   view->entry_count = kept;
   return kept > 0;
 }

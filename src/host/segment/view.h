@@ -8,11 +8,13 @@
 struct wlh_entry {
   uint32_t name, name_units;   /* the same range for all entries of a name */
   uint32_t label, label_units; /* label_units is 0 if there is no label */
+  uint32_t data, data_units;   /* what the lock has published; data_units is 0 if it is nothing */
   uint32_t client;             /* index into `clients` */
   uint32_t mode, held;         /* held: 1 for a lock */
   uint32_t limit, weight;      /* as in struct wlk_lock_info */
   int32_t priority;
   uint64_t since, token; /* as in struct wlh_request_cell; token 0 if it is pending */
+  uint64_t published;    /* `data` of its cell */
   uint32_t request;      /* its cell; `member` of its client says whether it is ours */
 };
 

@@ -142,6 +142,30 @@ enum wlh_status wlh_release_and_mark(
   return wlh_release_the_lock(lock, events);
 }
 
+enum wlh_status wlh_publish(
+    struct wlh_request *lock, const uint16_t *text, uint32_t length, struct wlk_events *events)
+{
+  (void)text;
+  (void)length;
+  return wlh_release_the_lock(lock, events);
+}
+
+struct wlh_agent *wlh_agent_of(const struct wlh_request *request)
+{
+  (void)request;
+  return NULL;
+}
+
+enum wlh_status wlh_publish_later(
+    struct wlh_request *lock, const uint16_t *text, uint32_t length, uint32_t tag)
+{
+  (void)lock;
+  (void)text;
+  (void)length;
+  (void)tag;
+  return WLH_UNSUPPORTED;
+}
+
 enum wlh_status wlh_abort_the_request(struct wlh_request *request, struct wlk_events *events)
 {
   (void)request;
