@@ -733,6 +733,66 @@ TEST(small_snapshot, "a snapshot without room says how much it needs")
   stop();
 }
 
+/* Whether a snapshot of "n", of one lock, tells so many times this letter. */
+static bool tells(char letter, uint32_t length)
+{
+  static const uint16_t name[] = {'n'};
+  static uint16_t units[WLH_DATA_MOST + 64];
+  struct wlh_entry entries[4];
+  struct wlh_client clients[4];
+  struct wlh_view view = {entries, clients, units, 4, 4, WLH_DATA_MOST + 64, 0, 0, 0};
+  CHECK(wlh_cells_snapshot_a_name(inside(&t, 0), name, 1, true, &view) == WLH_CELLS_OK);
+  bool same = view.entry_count > 0 && entries[0].data_units == length;
+  for (uint32_t i = 0; same && i < length; i++)
+    same = units[entries[0].data + i] == (uint16_t)letter;
+  for (uint32_t i = 1; i < view.entry_count; i++) same = same && entries[i].data_units == 0;
+  return same && wrong(&t, 0) == NULL;
+}
+
+TEST(published, "a snapshot tells what a lock has published last, until the lock ends")
+{
+  start();
+  struct made made = want(&t, 1, "n");
+  struct made waiting = want(&t, 2, "n");
+  CHECK(tells('-', 0));
+  CHECK(publish(&t, &made, 'a', 1) == WLH_CELLS_OK && tells('a', 1));
+  CHECK(publish(&t, &made, 'b', 61) == WLH_CELLS_OK && tells('b', 61));
+  CHECK(publish(&t, &made, 'c', 60) == WLH_CELLS_OK && tells('c', 60));
+  CHECK(publish(&t, &made, 'd', 0) == WLH_CELLS_OK && tells('-', 0));
+  CHECK(publish(&t, &made, 'e', 120) == WLH_CELLS_OK && tells('e', 120));
+  CHECK(publish(&t, &waiting, 'f', 1) == WLH_CELLS_NOT_HELD && tells('e', 120));
+  CHECK(drop(&t, &made) == WLH_CELLS_OK && tells('-', 0));
+  CHECK(publish(&t, &made, 'g', 1) == WLH_CELLS_LOST && tells('-', 0));
+  CHECK(publish(&t, &waiting, 'h', 1) == WLH_CELLS_OK && tells('h', 1));
+  stop();
+}
+
+TEST(published_late, "a lock that was stolen publishes nothing, and leaves nothing")
+{
+  start();
+  struct made robbed = want(&t, 1, "n");
+  CHECK(publish(&t, &robbed, 'a', 100) == WLH_CELLS_OK);
+  struct made thief = steal(&t, 2, "n");
+  CHECK(publish(&t, &robbed, 'b', 1) == WLH_CELLS_STOLEN && tells('-', 0));
+  CHECK(publish(&t, &thief, 'c', 1) == WLH_CELLS_OK && tells('c', 1));
+  CHECK(drop(&t, &robbed) == WLH_CELLS_STOLEN && tells('c', 1));
+  stop();
+}
+
+TEST(published_much, "the longest text needs a larger segment, and a rebuild keeps it")
+{
+  start();
+  inside(&t, 1)->bytes = t.bytes;
+  struct made made = want(&t, 1, "n");
+  CHECK(publish(&t, &made, 'a', WLH_DATA_MOST) == WLH_CELLS_FULL && tells('-', 0));
+  CHECK(wlh_cells_grow(inside(&t, 1), 256) == WLH_CELLS_OK);
+  CHECK(publish(&t, &made, 'a', WLH_DATA_MOST) == WLH_CELLS_OK && tells('a', WLH_DATA_MOST));
+  kill_party(&t, 2);
+  CHECK(wlh_cells_reap(inside(&t, 0)) && tells('a', WLH_DATA_MOST));
+  kill_party(&t, 1);
+  stop();
+}
+
 int main(void)
 {
   return run_tests();

@@ -4,6 +4,7 @@
 static struct table t;
 static struct made held; /* of "n", by member 0, all the time */
 static bool looking;
+static void (*check)(void); /* instead of what is looked at otherwise */
 static long glimpses, losses;
 
 /* A look at a one-letter name. */
@@ -30,6 +31,10 @@ void wlh_step(volatile void *place, size_t size)
   struct wlh_view view;
   (void)place, (void)size;
   if (!looking) return;
+  if (check) {
+    check();
+    return;
+  }
   if (look('n', &view) == WLH_CELLS_OK)
     CHECK(is_one_of(&view, 0) && view.entries[0].token == held.token);
   else
@@ -73,6 +78,49 @@ TEST(requests, "whatever others ask for, the holder is seen at each moment")
     CHECK(give_up(&t, &waiting) == WLH_CELLS_OK && drop(&t, &next) == WLH_CELLS_OK);
   }
   CHECK(glimpses > 200 && losses == 0);
+  stop();
+}
+
+/* Whether the holder of "n" is seen with one of the texts that it publishes, whole, or with none. */
+static void look_at_text(void)
+{
+  struct wlh_view view;
+  if (look('n', &view) != WLH_CELLS_OK) {
+    losses++;
+    return;
+  }
+  CHECK(is_one_of(&view, 0));
+  const uint16_t *text = view.units + view.entries[0].data;
+  for (uint32_t i = 1; i < view.entries[0].data_units; i++) CHECK(text[i] == text[0]);
+}
+
+TEST(published, "what the holder publishes is seen whole at each moment")
+{
+  start();
+  check = look_at_text;
+  for (char letter = 'a'; letter < 'g'; letter++) {
+    CHECK(publish(&t, &held, letter, 130 - (uint32_t)(letter - 'a') % 2 * 70) == WLH_CELLS_OK);
+    struct wlh_ask ask = {.label = (const uint16_t[]){1, 2, 3}, .label_units = 3};
+    struct made other = make(&t, 1, "m", ask);
+    CHECK(drop(&t, &other) == WLH_CELLS_OK);
+  }
+  check = NULL;
+  CHECK(glimpses > 200 && losses == 0);
+  stop();
+}
+
+/* The next look finds the text of before the last publishing, as a reader that was stopped does. */
+TEST(published_since, "a text that was replaced between two reads is read again")
+{
+  struct wlh_view view;
+  start();
+  looking = false;
+  CHECK(publish(&t, &held, 'a', 60) == WLH_CELLS_OK);
+  CHECK(look('n', &view) == WLH_CELLS_OK);
+  uint64_t seen = view.entries[0].published;
+  CHECK(publish(&t, &held, 'b', 60) == WLH_CELLS_OK && publish(&t, &held, 'c', 60) == WLH_CELLS_OK);
+  CHECK(look('n', &view) == WLH_CELLS_OK && view.entries[0].published != seen);
+  CHECK(wlh_data_cell(view.entries[0].published) == wlh_data_cell(seen));
   stop();
 }
 

@@ -80,6 +80,73 @@ describe('a call that comes after one that is not answered yet', { skip }, () =>
     t.diagnostic?.(`ended so: ${[...outcomes].join(', ')}`);
   });
 
+  it('publish() is done later, in its order, and is told by the next query', async (t) => {
+    const { locks } = freshBucket(t);
+    const handle = await locks.acquire('a');
+    const dataOf = async () => (await locks.query({ details: true })).held[0]?.data;
+    for (let i = 0; i < 100; i++) {
+      locks.query();
+      const both = [handle.publish([i, 'first']), handle.publish([i, 'x'.repeat(i * 40)])];
+      assert.deepEqual(await Promise.all(both), [true, true]);
+      assert.deepEqual(await dataOf(), [i, 'x'.repeat(i * 40)]);
+    }
+    locks.query();
+    assert.equal(await handle.publish(undefined), true);
+    assert.equal(await dataOf(), undefined);
+    await handle.release();
+  });
+
+  it('publish() and a release after it are both done later', async (t) => {
+    const { locks } = freshBucket(t);
+    for (let i = 0; i < 50; i++) {
+      const handle = await locks.acquire('a');
+      const next = locks.request('a', (lock) => lock.publish('next'));
+      locks.query();
+      const published = handle.publish(i);
+      const released = handle.release();
+      assert.equal(await published, true);
+      assert.equal(await handle.publish('late'), false);
+      await released;
+      assert.equal(await next, true);
+    }
+    assert.deepEqual(await locks.query(), { held: [], pending: [] });
+  });
+
+  it('publish() of a lock that is stolen meanwhile is false', async (t) => {
+    const { locks } = freshBucket(t);
+    const held = await hold(locks, 'a');
+    const lost = assert.rejects(held.released, LockStolenError);
+    locks.query();
+    const thief = hold(locks, 'a', { steal: true });
+    const published = held.lock.publish('late');
+    assert.equal(await published, false);
+    await lost;
+    await (await thief).release();
+  });
+
+  it('close() ends a publish() that is not done', async (t) => {
+    const { bucket, locks } = freshBucket(t);
+    const handle = await locks.acquire('a');
+    const asked = assert.rejects(locks.query(), { name: 'InvalidStateError' });
+    const published = handle.publish(1);
+    await bucket.close();
+    assert.equal(typeof (await published), 'boolean');
+    await asked;
+    assert.equal(await handle.publish(2), false);
+  });
+
+  it('the file grows for what is published, and becomes small again', async (t) => {
+    const { locks } = freshBucket(t);
+    const { locks: all } = await locks.acquireAll(Array.from({ length: 50 }, (_, i) => `${i}`));
+    const text = 'x'.repeat(4_000);
+    const published = all.map((lock) => lock.publish(text));
+    assert.ok((await Promise.all(published)).every((done) => done));
+    const { held } = await locks.query({ details: true });
+    assert.deepEqual([...new Set(held.map(({ data }) => data))], [text]);
+    for (const lock of all) await lock.release();
+    assert.deepEqual(await locks.query(), { held: [], pending: [] });
+  });
+
   it('a limit and maxPending are answered, too', async (t) => {
     const { locks } = freshBucket(t);
     const held = await hold(locks, 'a', { mode: 'shared', limit: 2 });

@@ -92,6 +92,16 @@ enum wlh_cells_status drop(struct table *table, const struct made *made)
   return drop_and_mark(table, made, 0);
 }
 
+enum wlh_cells_status publish(
+    struct table *table, const struct made *made, char letter, uint32_t units)
+{
+  uint16_t text[WLH_DATA_MOST];
+  uint32_t needed;
+  for (uint32_t i = 0; i < units; i++) text[i] = (uint16_t)letter;
+  return wlh_cells_publish(
+      inside(table, made->party), made->request, made->cookie, text, units, &needed);
+}
+
 bool has_mark(struct table *table, int party, const char *name)
 {
   struct made made = want(table, party, name);

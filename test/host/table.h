@@ -54,6 +54,9 @@ struct made steal(struct table *table, int party, const char *name);
 
 enum wlh_cells_status drop(struct table *table, const struct made *made); /* release */
 enum wlh_cells_status drop_and_mark(struct table *table, const struct made *made, uint64_t keep);
+/* Publishes `units` times this letter. */
+enum wlh_cells_status publish(
+    struct table *table, const struct made *made, char letter, uint32_t units);
 enum wlh_cells_status give_up(struct table *table, const struct made *made); /* abort */
 
 /* Whether a name that nobody has is marked, as `party` finds when it gets the lock. */

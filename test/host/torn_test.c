@@ -199,6 +199,8 @@ static void take_step(char *step, void *data)
   } else if (strcmp(words[0], "release") == 0) {
     (void)drop(&scene->table, made);
     made->cookie = 0;
+  } else if (strcmp(words[0], "publish") == 0) {
+    (void)publish(&scene->table, made, words[3][0], (uint32_t)atoi(words[2]));
   } else if (strcmp(words[0], "abort") == 0) {
     (void)give_up(&scene->table, made);
   } else {
@@ -273,6 +275,13 @@ static const struct operation operations[] = {
      "B 1; B 2 priority 7; A 3 priority 3; D 4 priority -2", "abort 3"},
     {"a release that marks, with a hand-off", "A 1; B 2; C 3", "mark 1"},
     {"a release of the last that marks", "A 1 of l labelled", "mark 1"},
+    {"publishing", "A 1 labelled; B 2", "publish 1 150 x"},
+    {"publishing something else", "A 1; B 2; publish 1 150 x", "publish 1 70 y"},
+    {"publishing no more", "A 1; B 2; publish 1 150 x", "publish 1 0 y"},
+    {"a theft of what publishes", "B 1; publish 1 150 x; C 2", "A 15 steal"},
+    {"a release of what publishes", "A 1 labelled; B 2; publish 1 150 x", "release 1"},
+    {"a rebuild of what publishes", "C 1; publish 1 150 x; B 2 of m; publish 2 9 y; B dies",
+     "rebuild"},
     {"a request for a marked name", MARKED, "A 15 " TWO},
     {"a release of a marked name", MARKED "; A 3 " TWO, "release 3"},
     {"a release of a name whose mark is over", MARKED "; A 3 " TWO "; marks end", "release 3"},
