@@ -26,10 +26,10 @@ const HOUSES = {
     storeys: [
       ['cli/main'],
       ['cli/top'],
-      ['cli/run', 'cli/once', 'cli/elect', 'cli/query', 'cli/steal', 'cli/report', 'cli/web'],
+      ['cli/run', 'cli/once', 'cli/elect', 'cli/query', 'cli/steal', 'cli/report', 'cli/web', 'cli/publish'],
       ['cli/event-clients'],
       ['cli/runner'],
-      ['cli/command'],
+      ['cli/command', 'cli/publishing'],
       ['cli/bucket'],
       ['cli/*'],
       ['cli/page/*'],

@@ -152,6 +152,9 @@ const JOB = {
     read: wholeNumberReader(LEAST_PRIORITY, MOST),
     help: 'wait ahead of requests with a lower priority; 0 by default; not with etcd',
   },
+  publish: {
+    help: 'let the command tell others something: see `web-locks publish`',
+  },
   verbose: {
     short: 'v',
     help: 'say who holds the lock while waiting, and when the lock is acquired',
@@ -293,6 +296,16 @@ const COMMANDS = {
       ...PLACE,
       ...HELP,
     },
+  },
+  publish: {
+    usage: 'publish VALUE',
+    summary: 'tell others something about the lock of this command',
+    details:
+      'Used by a command of `web-locks run --publish`: `query` shows VALUE, a JSON value, as the ' +
+      'data of the lock while the command runs. The command can also write lines of JSON to the ' +
+      'descriptor $WEB_LOCKS_PUBLISH_FD itself; an empty line removes the data.',
+    takes: 'the value',
+    options: HELP,
   },
   report: {
     usage: 'report FILE… [options]',

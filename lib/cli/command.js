@@ -14,6 +14,7 @@ const {
 const { environment } = require('./environment.js');
 const { appendEnclosing } = require('./nesting.js');
 const { messageOf } = require('./bucket.js');
+const { DESCRIPTOR, Publisher, VARIABLE } = require('./publishing.js');
 const { quoted } = require('./format.js');
 const { STATUS, say } = require('./status.js');
 
@@ -25,6 +26,7 @@ class Command {
   #name;
   #words;
   #killAfter;
+  #publishes;
   #signals;
   /** Set once the lock was lost and the reason was printed. */
   isLost = false;
@@ -37,24 +39,28 @@ class Command {
     this.#name = /** @type {string} */ (name);
     this.#words = words;
     this.#killAfter = values['kill-after'] ?? KILL_AFTER_MS;
+    this.#publishes = values.publish === true;
     this.#signals = signals;
   }
 
   /**
    * Runs the command to its end. If the lock is lost, ends it: with SIGTERM, and later SIGKILL.
-   * @param {{ token: bigint, signal: AbortSignal }} lock @returns {Promise<Ending>}
+   * @param {{ token: bigint, signal: AbortSignal, publish(value: unknown): Promise<boolean> }} lock
+   * @returns {Promise<Ending>}
    */
   async run(lock) {
     const [program, ...words] = this.#words;
     let child;
     keepProcessGroup(true);
     try {
-      child = spawn(program, words, { stdio: 'inherit', env: this.#environment(lock) });
+      child = spawn(program, words, { stdio: this.#streams(), env: this.#environment(lock) });
     } catch (error) {
       return reportNotStarted(error, program);
     }
     const ended = waitForEnd(child, program);
     if (child.pid === undefined) return ended;
+    const pipe = /** @type {any} */ (child.stdio[DESCRIPTOR]);
+    const publisher = pipe && new Publisher(pipe, lock);
     watchChild(child.pid);
     this.#signals.forwardTo(child);
     /** @type {NodeJS.Timeout | undefined} */
@@ -70,14 +76,25 @@ class Command {
     const ending = await ended;
     lock.signal.removeEventListener('abort', stop);
     clearTimeout(timer);
+    if (publisher) await publisher.close();
     if (!this.isLost) keepProcessGroup(false);
     return ending;
+  }
+
+  /** @returns {import('node:child_process').StdioOptions} */
+  #streams() {
+    /** @type {('inherit' | 'pipe')[]} */
+    const streams = ['inherit', 'inherit', 'inherit'];
+    if (this.#publishes) streams[DESCRIPTOR] = 'pipe';
+    return streams;
   }
 
   /** @param {{ token: bigint }} lock */
   #environment({ token }) {
     return {
       ...environment,
+      // Descriptors of an enclosing web-locks command are not passed on.
+      [VARIABLE]: this.#publishes ? String(DESCRIPTOR) : undefined,
       WEB_LOCKS_NAME: this.#name,
       WEB_LOCKS_TOKEN: String(token),
       WEB_LOCKS_OUTER: appendEnclosing(environment, token),

@@ -23,6 +23,7 @@ const COMMAND_LOADERS = {
   elect: () => require('./elect.js').elect,
   query: () => require('./query.js').query,
   top: () => require('./top.js').top,
+  publish: () => require('./publish.js').publish,
   steal: () => require('./steal.js').steal,
   report: () => require('./report.js').report,
   completion: () => require('./completion.js').completion,

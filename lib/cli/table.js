@@ -62,6 +62,13 @@ const COLUMNS = [
   { title: 'TOKEN', text: ({ token }) => (token ? String(token) : '-'), isNumber: true },
 ];
 
+/** This column is shown if a lock has published something. @type {Column} */
+const DATA = {
+  title: 'DATA',
+  text: ({ data }) => (data === undefined ? '-' : quotedIfNeeded(JSON.stringify(data))),
+  isElastic: true,
+};
+
 const EMPTY = 'No locks are held, and nobody waits';
 
 const NONE = /\p{M}/u;
@@ -149,7 +156,8 @@ function* table(state, { columns = Infinity, lines = Infinity, color = false, ..
   // The titles and the notes are always shown.
   const room = Math.max(1, lines - 1 - notes.length);
   const rows = all.length > room ? all.slice(0, room - 1) : all;
-  const shape = isAll ? [BUCKET, ...COLUMNS] : COLUMNS;
+  const hasData = rows.some(({ entry }) => entry.data !== undefined);
+  const shape = [...(isAll ? [BUCKET] : []), ...COLUMNS, ...(hasData ? [DATA] : [])];
   if (all.length > 0) yield* rowLines(shape, rows, columns, color);
   if (rows.length < all.length) yield cut(`… and ${all.length - rows.length} more`, columns);
   for (const note of notes) yield cut(note, columns);
@@ -221,14 +229,14 @@ function toJson({ blockedBy, site, token, ...entry }, isHeld, now) {
 
 /**
  * @param {import('./circles.js').State} state
- * @returns {string} a text that changes with each grant, request and release
+ * @returns {string} a text that changes with each grant, request and release, and with what is published
  */
 function fingerprint(state) {
   const hash = createHash('sha256');
   let piece = '';
   for (const { entry, isHeld } of rowsOf(state)) {
-    const { bucket, clientId, label, name, token } = entry;
-    const row = [bucket, name, isHeld, clientId, modeOf(entry), label, String(token)];
+    const { bucket, clientId, data, label, name, token } = entry;
+    const row = [bucket, name, isHeld, clientId, modeOf(entry), label, String(token), data];
     piece += JSON.stringify(row);
     if (piece.length < PIECE) continue;
     hash.update(piece);

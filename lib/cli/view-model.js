@@ -9,7 +9,7 @@ const { modeOf, rowsOf } = require('./table.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
 
-/** Names and labels are truncated to this many UTF-16 code units. */
+/** Names, labels and data are truncated to this many UTF-16 code units. */
 const LONGEST = 1000;
 /** The page gets at most this many locks and requests; the rest is only counted. */
 const MOST = 10_000;
@@ -18,7 +18,7 @@ const MOST = 10_000;
  * A lock or a request. `age` is how long it has been held or has waited, in milliseconds; null if
  * unknown.
  * @typedef {{ isHeld: boolean, age: number | null, label: string, pid: number, host: string,
- *   thread: string, mode: string, token: string }} Row
+ *   thread: string, mode: string, token: string, data: string }} Row
  */
 
 /**
@@ -63,6 +63,7 @@ function rowOf(entry, isHeld) {
     thread: `${threadId || 'main'}${threadName ? ` ${brief(threadName)}` : ''}`,
     mode: modeOf(entry),
     token: isHeld && entry.token ? String(entry.token) : '',
+    data: entry.data === undefined ? '' : brief(JSON.stringify(entry.data)),
   };
 }
 

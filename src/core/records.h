@@ -217,7 +217,7 @@ struct wlk_nesting {
   struct wlk_declaration *outer; /* (c) the lock; dangling once `by_lock` is in no list */
 };
 
-/* What the holder of a lock has published. Lock key: (c) constant */
+/* The text that the holder of a lock has published. Lock key: (c) constant */
 struct wlk_data {
   uint32_t length;  /* (c) of `units`, greater than 0 */
   uint16_t units[]; /* (c) */

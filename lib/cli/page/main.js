@@ -45,6 +45,9 @@ function searchMatcher() {
   return (value) => `${value}`.toLowerCase().includes(text);
 }
 
+/** The columns that a search looks at, besides the name. */
+const SEARCHED = ['label', 'host', 'pid', 'thread', 'data'];
+
 /** If a name matches, all its entries are shown; otherwise only the matching entries. */
 function matchingGroups() {
   const has = searchMatcher();
@@ -53,7 +56,7 @@ function matchingGroups() {
       group,
       entries: has(group.name)
         ? group.rows
-        : group.rows.filter(({ label, host, pid, thread }) => [label, host, pid, thread].some(has)),
+        : group.rows.filter((row) => SEARCHED.some((key) => has(row[key]))),
     }))
     .filter(({ group, entries }) => entries.length > 0 || has(group.name));
 }

@@ -24,6 +24,7 @@ const COLUMNS = [
   { key: 'host', head: 'Host', title: 'on ', className: 'text' },
   { key: 'mode', head: 'Mode' },
   { key: 'token', head: 'Token', title: 'token ', className: 'number' },
+  { key: 'data', head: 'Data', className: 'text' },
 ];
 
 const table = element('locks');

@@ -88,4 +88,4 @@ function tooLongError(bytes, operation) {
   return withErrorCode(error, 'ERR_WEB_LOCKS_INVALID_ARGUMENT');
 }
 
-module.exports = { publish };
+module.exports = { MOST_BYTES, publish };
