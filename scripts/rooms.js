@@ -26,7 +26,16 @@ const HOUSES = {
     storeys: [
       ['cli/main'],
       ['cli/top'],
-      ['cli/run', 'cli/once', 'cli/elect', 'cli/query', 'cli/steal', 'cli/report', 'cli/web', 'cli/publish'],
+      [
+        'cli/run',
+        'cli/once',
+        'cli/elect',
+        'cli/query',
+        'cli/steal',
+        'cli/report',
+        'cli/web',
+        'cli/publish',
+      ],
       ['cli/event-clients'],
       ['cli/runner'],
       ['cli/command', 'cli/publishing'],

@@ -609,6 +609,59 @@ function overtakenLater(history, _ids, place, event, pending) {
   return faults;
 }
 
+/** What each lock has published, by its name and token, in the order of the calls. */
+function publicationsOf(history) {
+  const all = new Map();
+  const known = new Map();
+  for (const event of history.events) {
+    const { type, id, k, n } = event;
+    if (type === 'publishes') {
+      const key = `${event.bucket} / ${event.name} ${event.token}`;
+      const list = all.get(key) ?? [];
+      const publication = { event, asked: event.at, data: event.data, done: INFINITY };
+      known.set(`${id} ${k} ${n}`, publication);
+      all.set(key, [...list, publication]);
+    } else if (type === 'published' && event.done) {
+      const publication = known.get(`${id} ${k} ${n}`);
+      if (publication) Object.assign(publication, { done: event.at, answer: event });
+    }
+  }
+  return all;
+}
+
+/**
+ * A snapshot tells of a lock what it has published: nothing older than what was published before the
+ * snapshot was asked for.
+ */
+function published(history) {
+  const faults = [];
+  const all = publicationsOf(history);
+  for (const snapshot of history.events) {
+    if (snapshot.type !== 'snapshot') continue;
+    for (const info of snapshot.pending) {
+      if (info.data === undefined) continue;
+      const what = `${snapshot.bucket} / ${info.name}: who waits for it has published ${info.data}`;
+      faults.push({ what, events: [snapshot] });
+    }
+    for (const info of snapshot.held) {
+      const place = `${snapshot.bucket} / ${info.name}`;
+      const own = all.get(`${place} ${info.token}`) ?? [];
+      const last = own.findLastIndex(({ done }) => done < (snapshot.began ?? snapshot.at));
+      const isPossible = ({ asked, data }) => data === info.data && asked <= snapshot.at;
+      if (own.slice(Math.max(last, 0)).some(isPossible)) continue;
+      if (info.data === undefined && last < 0) continue;
+      // Of who is about to end, the history may lack the last lines.
+      const actor = history.requests.get(`${info.data}`.split(' ')[0])?.actor;
+      if (actor !== undefined && history.isDoomed(actor)) continue;
+      if (history.isHarmed(own[last]?.asked ?? snapshot.at, snapshot.at)) continue;
+      const then = last < 0 ? 'nothing' : own[last].data;
+      const what = `${place}: a snapshot tells ${info.data} of token ${info.token}, which had published ${then}`;
+      faults.push({ what, events: [...own.map(({ event }) => event), snapshot] });
+    }
+  }
+  return faults;
+}
+
 /** What actors saw themselves, and what the stage saw of them. An actor's end fails what it does. */
 const seen = (history) =>
   history.events
@@ -622,7 +675,7 @@ const seen = (history) =>
 
 const judges = {
   ...{ exclusion, tokens, fifo, callbacks, told, errors, settles, unlocks, late, once },
-  ...{ snapshots, seen },
+  ...{ snapshots, published, seen },
 };
 
 /**

@@ -254,6 +254,52 @@ describe('the judges of the torture', () => {
     finds('once', [none]);
   });
 
+  it('published: what a lock has not published, or not last, and what a waiter has', () => {
+    const lock = request('x', [0, 1, 9, 5]);
+    const name = 'rough 1';
+    const publish = (n, asked, done, data) => [
+      {
+        type: 'publishes',
+        actor: 'p1.t0',
+        id: 'x',
+        k: 0,
+        n,
+        at: asked,
+        bucket: 'b',
+        name,
+        token: '5',
+        data,
+      },
+      { type: 'published', actor: 'p1.t0', id: 'x', k: 0, n, at: done, done: true },
+    ];
+    const history = [lock, publish(1, 2, 3, 'x 0 1'), publish(2, 4, 6, 'x 0 2')];
+    const info = (data) => ({
+      name,
+      mode: 'exclusive',
+      token: '5',
+      label: '',
+      limit: 0,
+      weight: 0,
+      data,
+    });
+    const told = (data, began, at) => [...history, snapshot([info(data)], [], { began, at })];
+    passes(told(undefined, 1.5, 1.6));
+    passes(told(undefined, 2.5, 3.5));
+    passes(told('x 0 1', 2.5, 2.6));
+    passes(told('x 0 1', 5, 5.1));
+    passes(told('x 0 2', 5, 5.1));
+    passes(told('x 0 2', 7, 7.1));
+    finds('published', told(undefined, 3.5, 3.6));
+    finds('published', told('x 0 1', 7, 7.1));
+    finds('published', told('x 0 2', 3.1, 3.5));
+    finds('published', told('y 0 1', 5, 5.1));
+    const removed = [...history, publish(3, 7, 7.5, undefined)];
+    passes([...removed, snapshot([info(undefined)], [], { began: 8, at: 8.1 })]);
+    finds('published', [...removed, snapshot([info('x 0 2')], [], { began: 8, at: 8.1 })]);
+    const waits = { ...info('x 0 2'), token: '0', ahead: 0 };
+    finds('published', [...history, snapshot([info('x 0 2')], [waits], { began: 7, at: 7.1 })]);
+  });
+
   it('snapshots: what cannot be, and an order that is not kept', () => {
     const common = { name: 'rough 1', limit: 0, weight: 0, label: '' };
     const info = (mode, more) => ({ ...common, mode, ...more });

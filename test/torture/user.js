@@ -66,9 +66,13 @@ function describeError(error) {
   return told;
 }
 
+/** How often a lock publishes when its user looks at it. */
+const PUBLISHES = 0.1;
+
 /** A lock that users' code has. */
 class Hold {
   last;
+  #publications = 0;
   #leave;
 
   /** @param {boolean} listens whether it may follow the signal, which keeps a handle alive */
@@ -122,7 +126,27 @@ class Hold {
     if (held ?? this.isSure) this.last = at;
     else if (remaining > 0) this.user.fault('told', `${this.request.id} remains, but is not held`);
     if (held !== undefined && this.user.chance(0.05)) this.#print();
+    if (this.lock.publish && this.user.chance(PUBLISHES)) this.#publish();
     return held ?? true;
+  }
+
+  /** Publishes what says whose it is, or nothing any more. It may be lost meanwhile. */
+  #publish() {
+    const { k, lock, request, user } = this;
+    const { id, target } = request;
+    const n = ++this.#publications;
+    const token = String(lock.token);
+    const data = user.chance(0.15) ? undefined : `${id} ${k} ${n} ${'x'.repeat(user.below(200))}`;
+    user.record('publishes', { id, k, n, bucket: target.bucket, name: lock.name, token, data });
+    lock.publish(data).then(
+      (done) => user.record('published', { id, k, n, done }),
+      ({ name, message }) => {
+        if (name === 'NotSupportedError' && user.stage.lacks.publish) return;
+        // Hostile users leave no stack, and harmed files no room.
+        if (user.hostile || user.plan.isHarmed) return;
+        user.fault('errors', `${id} cannot publish: ${name}: ${message}`);
+      },
+    );
   }
 
   /** A lock can be printed, and guards nothing where there is no database. */
@@ -780,8 +804,8 @@ class User {
       this.fault('printable', `a snapshot is not printable: ${error.message}`);
     }
     const infoOf = ({ name: of, mode, token, label, ahead, ...more }) => {
-      const { clientId, limit, priority, weight } = more;
-      const own = { name: of, mode, token: String(token), label, ahead };
+      const { clientId, data, limit, priority, weight } = more;
+      const own = { name: of, mode, token: String(token), label, ahead, data };
       return { ...own, limit, weight, priority, clientId };
     };
     const [held, pending] = [found.held, found.pending].map((infos) => infos.map(infoOf));
