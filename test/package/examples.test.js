@@ -32,6 +32,11 @@ const expected = {
   'back-pressure.js':
     '1 prints, 2 wait\none: printed\ntwo: printed\nthree: printed\nfour: come back later\n',
   'priority.js': 'prints a ticket\nprints a letter\nprints another letter\nprints a newsletter\n',
+  'publish.js':
+    "imports one: { at: 'http://10.0.0.7:8080', done: 0, of: 3 }\n" +
+    "imports two: { at: 'http://10.0.0.7:8080', done: 1, of: 3 }\n" +
+    "imports three: { at: 'http://10.0.0.7:8080', done: 2, of: 3 }\n" +
+    'imports nothing: nobody holds the lock\n',
   'cluster.js': 'needs the package pg, and DATABASE_URL=postgres://user@host/database\n',
   'deadlock.js': 'had both\ncycle: a a b b\n',
 };
