@@ -479,6 +479,25 @@ static void fill_up(void)
   }
 }
 
+static void publish(uint32_t units)
+{
+  static const uint16_t text[200] = {'"'};
+  enum wlh_status status = wlh_publish(actor.requests[0], text, units, &actor.events);
+  note_events();
+  if (status != WLH_OK && status != WLH_PENDING) fail("it was not published");
+}
+
+static void hold_and_publish(void)
+{
+  hold();
+  publish(150);
+}
+
+static void step_publish(void)
+{
+  publish(100);
+}
+
 static void step_get_other(void)
 {
   get(1, &m, WLK_EXCLUSIVE);
@@ -493,6 +512,9 @@ static const struct operation operations[] = {
     {"a release to three", NULL, hold, queue_three, step_release, granted_three, false, 1},
     {"a release that marks", NULL, hold_marked, queue_for_marked, step_mark, granted_marked, false,
      1},
+    {"publishing", NULL, hold, queue_one, step_publish, granted_one, false, 1},
+    {"publishing something else", NULL, hold_and_publish, queue_one, step_publish, granted_one,
+     false, 1},
     {"the end of a lock", NULL, hold, queue_one, step_end, granted_one, false, 1},
     {"an abort", hold_shared, victim_waits, queue_shared, step_abort, granted_shared, false, 1},
     {"a request that gets ahead", hold_and_queue, nothing, NULL, step_request_between,

@@ -63,6 +63,8 @@ export async function lockFile(options: lockfile.LockOptions): Promise<boolean> 
 /** A callback gets `null` where it can, and nowhere else. */
 export function nullOrNot(options: LockOptions, several: SeveralOptions, mode: LockMode): void {
   const lock = (got: Lock) => got.name;
+  locks.request('name', async (got) => same<boolean>(await got.publish({ at: 1 })));
+  locks.elect('name', async (leader) => same<boolean>(await leader.publish(undefined)));
   const lockOrNull = (got: Lock | null) => got?.name;
   locks.request('name', (got) => same<typeof got, Lock>(true));
   locks.request('name', { mode }, (got) => same<typeof got, Lock>(true));
