@@ -67,7 +67,8 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  *   'EXCHANGE_MAX_PENDING' | 'EXCHANGE_PRIORITY' | 'EXCHANGE_STATUS' | 'EXCHANGE_EVENTS' |
  *   'EVENT_TAG' | 'EVENT_NEWS' | 'EVENT_THIEF' | 'EVENT_TOKEN' | 'EVENT_SIZE' |
  *   'INFO_NAME' | 'INFO_CLIENT' | 'INFO_MODE' | 'INFO_HELD' | 'INFO_LABEL' | 'INFO_DATA' |
- *   'INFO_LIMIT' | 'INFO_WEIGHT' | 'INFO_PRIORITY' | 'INFO_AGE' | 'INFO_TOKEN' | 'INFO_SIZE'} Constant
+ *   'INFO_LIMIT' | 'INFO_WEIGHT' | 'INFO_PRIORITY' | 'INFO_AGE' | 'INFO_TOKEN' |
+ *   'INFO_SIZE'} Constant
  */
 /** @typedef {AddonCalls & Record<Constant, number>} Addon */
 

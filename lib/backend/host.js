@@ -399,7 +399,10 @@ class HostBackend {
     return addon.hostIsMarked() === 1;
   }
 
-  /** @param {Requester} lock @param {string | undefined} text @returns {boolean | Promise<boolean>} */
+  /**
+   * @param {Requester} lock @param {string | undefined} text
+   * @returns {boolean | Promise<boolean>}
+   */
   publish(lock, text = '') {
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (lock.tag === NO_TAG) return false;

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * `--publish` of `run`, `once` and `elect`: the command has a pipe as descriptor 3. Each line that it
- * writes there is a JSON value, which the lock publishes; an empty line removes it.
+ * `--publish` of `run`, `once` and `elect`: the command has a pipe as descriptor 3. Each line that
+ * it writes there is a JSON value, which the lock publishes; an empty line removes it.
  */
 
 const { StringDecoder } = require('node:string_decoder');

@@ -229,7 +229,8 @@ function toJson({ blockedBy, site, token, ...entry }, isHeld, now) {
 
 /**
  * @param {import('./circles.js').State} state
- * @returns {string} a text that changes with each grant, request and release, and with what is published
+ * @returns {string} a text that changes with each grant, request and release, and with what locks
+ *   publish
  */
 function fingerprint(state) {
   const hash = createHash('sha256');

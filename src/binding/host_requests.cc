@@ -100,8 +100,8 @@ napi_value call_host_release_and_mark(napi_env env, napi_callback_info info)
   return release_host_lock(env, call, keep < 0 ? UINT64_MAX : static_cast<uint64_t>(keep));
 }
 
-/* hostPublish(text: string): status; '' removes what was published. On WLH_PENDING, nothing was done,
- * and hostPublishLater may be called. */
+/* hostPublish(text: string): status; '' removes what was published. On WLH_PENDING, nothing was
+ * done, and hostPublishLater may be called. */
 napi_value call_host_publish(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);

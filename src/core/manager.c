@@ -470,8 +470,8 @@ enum wlk_status wlk_release_and_mark(
   return release(lock, keep, events);
 }
 
-/* Exchanges `*data` for what the lock has published. `*declaration` is for a lock without one. Whatever
- * is left in the two belongs to the caller. */
+/* Exchanges `*data` for what the lock has published. `*declaration` is for a lock without one.
+ * Whatever is left in the two belongs to the caller. */
 static enum wlk_status publish(
     struct wlk_request *lock, struct wlk_declaration **declaration, struct wlk_data **data)
 {

@@ -223,8 +223,8 @@ struct wlk_data {
   uint16_t units[]; /* (c) */
 };
 
-/* Further data of a request that has a label or a priority other than 0, that declares, or whose lock
- * publishes. The code units of the label follow in the same block of memory.
+/* Further data of a request that has a label or a priority other than 0, that declares, or whose
+ * lock publishes. The code units of the label follow in the same block of memory.
  * Lock key: (p) process->mutex  (s) the mutex of its request's shard  (c) constant */
 struct wlk_declaration {
   struct wlk_request *request; /* (c) */

@@ -50,8 +50,8 @@ enum wlh_cells_status wlh_cells_release_the_lock(
 /* Sets the text that snapshots tell of a lock: `units` code units, at most WLH_DATA_MOST, copied; 0
  * for none.
  *   needed   out, on FULL: free cells needed
- *   returns  WLH_CELLS_OK. The other results change nothing: NOT_HELD (it is pending), STOLEN, FULL,
- *            LOST, POISONED */
+ *   returns  WLH_CELLS_OK. The other results change nothing: NOT_HELD (it is pending), STOLEN,
+ *            FULL, LOST, POISONED */
 enum wlh_cells_status wlh_cells_publish(
     struct wlh_arena *arena, uint32_t request, uint64_t cookie, const uint16_t *text,
     uint32_t units, uint32_t *needed);

@@ -176,8 +176,8 @@ struct wlh_request_cell {
                     it */
 };
 
-/* `data` of a request has the first TEXT cell of a text in its lowest 20 bits, 0 for none. The next 12
- * bits are its code units less 1. The others count what the lock has published, so that a reader
+/* `data` of a request has the first TEXT cell of a text in its lowest 20 bits, 0 for none. The next
+ * 12 bits are its code units less 1. The others count what the lock has published, so that a reader
  * outside notices if the cells got another text meanwhile. */
 static inline uint64_t wlh_data(uint64_t former, uint32_t cell, uint32_t units)
 {
@@ -219,7 +219,8 @@ struct wlh_resource_cell {
 #define WLH_LIMIT_UNSET UINT32_C(0)
 #define WLH_LIMIT_NONE  UINT32_MAX
 
-/* A part of a name, of a label, of what is published, or of a thread's name. Every part but the last is full. */
+/* A part of a name, of a label, of what is published, or of a thread's name. Every part but the last
+ * is full. */
 struct wlh_text_cell {
   uint32_t kind;                 /* (i) TEXT, KEPT */
   uint32_t next;                 /* (i) next TEXT cell; 0 in the last */
