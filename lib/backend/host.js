@@ -428,10 +428,12 @@ class HostBackend {
     const status = await job.done;
     if (this.closed) return false;
     agent.remove(/** @type {any} */ (job));
-    this.catchUp(lock);
+    if (status === WLH_OK) return true;
+    // The event of a theft may follow at once.
+    agent.drainEvents(false);
     this.announce();
     if (status === WLH_FULL || status === WLH_NO_MEMORY) throw this.#publishError(status, name);
-    return status === WLH_OK;
+    return false;
   }
 
   /** @param {number} status @param {string} name */

@@ -280,8 +280,8 @@ void wlh_wait_for_job(
 enum wlh_status wlh_fetch_snapshot(
     struct wlh_agent *agent, uint32_t tag, struct wlh_snapshot **snapshot);
 
-/* Cancels a wlh_start_snapshot, a wlh_bucket_open_file or a wlh_publish_later: no event follows, and
- * a snapshot that was not taken is freed. Does nothing if no such call has this tag. */
+/* Cancels a wlh_start_snapshot, a wlh_bucket_open_file or a wlh_publish_later: no event follows,
+ * and a snapshot that was not taken is freed. Does nothing if no such call has this tag. */
 void wlh_cancel_job(struct wlh_agent *agent, uint32_t tag);
 
 void wlh_snapshot_free(struct wlh_snapshot *snapshot);

@@ -219,8 +219,8 @@ struct wlh_resource_cell {
 #define WLH_LIMIT_UNSET UINT32_C(0)
 #define WLH_LIMIT_NONE  UINT32_MAX
 
-/* A part of a name, of a label, of what is published, or of a thread's name. Every part but the last
- * is full. */
+/* A part of a name, of a label, of what is published, or of a thread's name. Every part but the
+ * last is full. */
 struct wlh_text_cell {
   uint32_t kind;                 /* (i) TEXT, KEPT */
   uint32_t next;                 /* (i) next TEXT cell; 0 in the last */
