@@ -52,18 +52,6 @@ function dataOf(text) {
 const pendingDetails = (details, blockedBy, ahead) => withToJSON({ ...details, blockedBy, ahead });
 
 /**
- * The value of data that a holder published; undefined if the text is no JSON.
- * @param {string} text @returns {unknown}
- */
-function dataOf(text) {
-  try {
-    return parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/**
  * Makes JSON.stringify, and so loggers and `process.send`, accept the token. `toJSON` is not
  * enumerable, so that the object can be compared, and cloned by `structuredClone`.
  * @template {LockDetails} T @param {T} details @returns {T}

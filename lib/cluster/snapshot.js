@@ -47,16 +47,14 @@ function toDetails(entries, grantsIn = 0) {
 const toHolders = (entries) => entries.map(toLockDetails);
 
 /** @param {Entry} entry @returns {LockDetails} */
-function toLockDetails({ data: text, ...entry }) {
-  const details = lockDetails({
+const toLockDetails = ({ data, ...entry }) =>
+  lockDetails({
     ...entry,
     label: entry.label || (entry.program ?? ''),
     priority: entry.priority ?? 0,
     waited: entry.token ? 0 : Math.floor(entry.waited),
     held: entry.token ? Math.floor(entry.held) : 0,
+    data: dataOf(data),
   });
-  const data = text ? dataOf(text) : undefined;
-  return data === undefined ? details : Object.assign(details, { data });
-}
 
 module.exports = { toDetails, toHolders, toSnapshot };

@@ -56,7 +56,6 @@ const CLUSTER = {
 
 const CLUSTER_LACKS = {
   ...LATER,
-  publish: 'its adapter does not publish',
   oneByOne: 'several locks are asked for in one step',
   oneClient: 'a client is a session, of one bucket',
   loads: 'an agent is a session',

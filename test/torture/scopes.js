@@ -5,7 +5,7 @@
  * lacks, what it promises, and what can happen to it (faults.js).
  *
  * What a scope can lack: see test/conformance/scopes.js; and `collect`: handles cannot be leaked;
- * `guard`: there is no database; `publish`: details tell nothing of what is published.
+ * `guard`: there is no database.
  *
  * What it can promise:
  * - `order`: first come, first served: of `all` actors, since a request has its place when the call
@@ -39,7 +39,7 @@ function placeOf(bucket, open, asBucket) {
   return { bucket, locks, asBucket: asBucket ?? opened, open, close: () => opened.close() };
 }
 
-const LATER = { sync: true, deadlock: true, state: true, oneByOne: true, publish: true };
+const LATER = { sync: true, deadlock: true, state: true, oneByOne: true };
 
 const scopes = {
   /** Threads of a process. */
