@@ -1,3 +1,5 @@
+// slow: 4
+
 'use strict';
 
 const assert = require('node:assert/strict');

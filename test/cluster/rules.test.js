@@ -1,3 +1,5 @@
+// slow: 5
+
 'use strict';
 
 /** Each rule matters: with it a trial goes well, without it the judge sees what it is there for. */

@@ -1,3 +1,5 @@
+// slow: 4
+
 'use strict';
 
 /** A LockManager assumes nothing of when its backend answers. */

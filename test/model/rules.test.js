@@ -1,3 +1,5 @@
+// slow: 11
+
 'use strict';
 
 /**
