@@ -190,12 +190,12 @@ class LocksModule {
    * @param {{ imports?: any[], inject?: any[], useFactory: (...args: any[]) => any }} options
    *   `useFactory` opens a bucket, which is closed when the application shuts down
    */
-  static forRootAsync({ imports, inject, useFactory }) {
+  static forRootAsync({ imports, inject, useFactory: openBucket }) {
     return dynamicModule({
       imports,
       inject,
       async useFactory(...args) {
-        const bucket = await useFactory(...args);
+        const bucket = await openBucket(...args);
         if (typeof bucket?.close !== 'function') {
           throw typeError(
             "'LocksModule.forRootAsync'",

@@ -329,7 +329,7 @@ class ClusterBackend {
     return tracked?.state === HELD && (await this.#session.queryMark(tracked));
   }
 
-  /** @type {((lock: Requester, text: string | undefined) => boolean | Promise<boolean>) | undefined} */
+  /** @type {import('../backend/contract.js').Backend['publish']} */
   publish;
 
   /** @param {Requester} lock @param {string | undefined} text */

@@ -347,7 +347,10 @@ function checkOnceOptions(value, operation) {
   checkRequest(options);
 }
 
-/** Checks options of which `timeout` is the only one. @param {any} value @param {string} operation */
+/**
+ * Checks options of which `timeout` is the only one.
+ * @param {any} value @param {string} operation
+ */
 function checkTimeoutOptions(value, operation) {
   if (value === undefined) return;
   if (typeof value !== 'object' || value === null)

@@ -136,6 +136,7 @@ static void count_request(struct wlk_part *part, const struct wlk_request *reque
   count_texts(part, request);
 }
 
+/* Takes a request that ends, held or pending, out of the counts that size snapshots. */
 static void uncount_request(struct wlk_part *part, const struct wlk_request *request)
 {
   part->requests--;

@@ -137,6 +137,7 @@ static void write_locks(struct wlk_writer *writer, const struct wlk_link *list, 
   }
 }
 
+/* Returns the index of the name. The writer must have room. */
 static uint32_t write_resource_name(struct wlk_writer *writer, const struct wlk_resource *resource)
 {
   return write_name(writer, resource->name, resource->entry.length);

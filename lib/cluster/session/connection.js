@@ -190,8 +190,8 @@ class Connection {
   }
 
   /**
-   * Defers the handling if the session is still being opened. While `hello` replaces the connection,
-   * there is nothing to do: its answer tells whether the new one works.
+   * Defers the handling if the session is still being opened. While `hello` replaces the
+   * connection, there is nothing to do: its answer tells whether the new one works.
    * @param {unknown} error
    */
   handleDown(error) {

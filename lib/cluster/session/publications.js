@@ -135,7 +135,10 @@ class Publications {
     this.handleAnswer(op, { code: 'failed', token: 0n, limit: 0, error });
   }
 
-  /** Must be called after a renewal has ended the locks that the server does not have. */
+  /**
+   * Sends doubted publications again, and the last text of a lock that a new epoch lacks. Must be
+   * called after a renewal has ended the locks that the server does not have.
+   */
   handleRenewal() {
     for (const [tracked, publication] of this.#publications) {
       const { isDoubted, life, op, text } = publication;

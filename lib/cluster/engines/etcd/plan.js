@@ -167,7 +167,10 @@ function weightOf(op, queueCache, { queues }) {
   return isRequest(op) && op.mode === 'shared' ? 2 : 1;
 }
 
-/** The characters of the values that an operation writes. @param {Op} op @param {BucketKeys} keys */
+/**
+ * The characters of the values that an operation writes.
+ * @param {Op} op @param {BucketKeys} keys
+ */
 function lengthOf(op, keys) {
   if (op.kind === 'publish') return base64Text(op.data).length;
   return isRequest(op) ? keys.value(op).length : 0;

@@ -137,8 +137,8 @@ class PostgresAdapter {
   /** Whether the functions of the schema turned out to be of an older version. */
   #isOutdated = false;
   /**
-   * The last step with publications, and the answer to these if they were not sent. The server finds
-   * its answers by the step's number, so a repeated step must contain the same operations.
+   * The last step with publications, and the answer to these if they were not sent. The server
+   * finds its answers by the step's number, so a repeated step must contain the same operations.
    * @type {{ number: number, denial: Answer | undefined } | undefined}
    */
   #decision;

@@ -118,7 +118,10 @@ class PgClient {
     return this.#client.processID;
   }
 
-  /** @param {string} _channel @param {ClientEvents} events */
+  /**
+   * Registers the handlers. Does not send LISTEN, which the link does.
+   * @param {string} _channel @param {ClientEvents} events
+   */
   attach(_channel, events) {
     const client = this.#client;
     this.#events = events;

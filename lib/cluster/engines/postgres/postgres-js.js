@@ -135,7 +135,10 @@ class SqlClient {
     this.#channels = listen.channels;
   }
 
-  /** @param {string} channel @param {ClientEvents} events */
+  /**
+   * Registers the handlers. Does not send LISTEN, which the link does.
+   * @param {string} channel @param {ClientEvents} events
+   */
   attach(channel, events) {
     this.#events = events;
     const fn = (/** @type {string} */ payload) => this.#events?.onNotification(payload);

@@ -1016,8 +1016,9 @@ END $create$;
 
 COMMIT;
 
--- Migrations of schemas that older versions of this library have created, and may go on to use. Each
--- has a transaction of its own, after the functions that need it. None of them may change later.
+-- Migrations of schemas that older versions of this library have created, and may go on to use.
+-- Each has a transaction of its own, after the functions that need it. None of them may change
+-- later.
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 -- Adds the column "data". While this waits for a user's transaction, it blocks all clients, so it
 -- gives up soon; the first publication of a client tries again.

@@ -38,8 +38,10 @@ enum wlh_status wlh_port_fail_vanished_or_unsupported(
 
 enum { WLH_PORT_NEW_SIZE = 64 };
 
-/* Writes the temporary name of a new file of this bucket to `name`, WLH_PORT_NEW_SIZE bytes. */
-void wlh_port_new_name(const struct wlh_port *port, const char *what, char *name);
+/* Writes the temporary name of a new file of this bucket, which ends with `what`, to `name`, of
+ * WLH_PORT_NEW_SIZE bytes. All processes of a user have the same name, so a process that died may
+ * have left such a file. */
+void wlh_port_temporary_name(const struct wlh_port *port, const char *what, char *name);
 
 /* Opens the directory in `base` that only our user can write. On failure, sets errno. */
 int wlh_port_open_user_directory(const struct wlh_port *port);

@@ -164,7 +164,7 @@ static const char *bucket_of(const struct wlh_port *port)
   return strrchr(port->path, '/') + 1;
 }
 
-void wlh_port_new_name(const struct wlh_port *port, const char *what, char *name)
+void wlh_port_temporary_name(const struct wlh_port *port, const char *what, char *name)
 {
   (void)snprintf(name, WLH_PORT_NEW_SIZE, "new-%.24s%s", bucket_of(port), what);
 }
@@ -206,7 +206,7 @@ static int make_shared_file(const struct wlh_port *port, int parent, const char 
 static bool make_shared_directory(const struct wlh_port *port)
 {
   char name[WLH_PORT_NEW_SIZE];
-  wlh_port_new_name(port, "", name);
+  wlh_port_temporary_name(port, "", name);
   int own = wlh_port_open_user_directory(port);
   int made = own < 0 ? -1 : open_directory(own, name);
   int file = made < 0 ? -1 : make_shared_file(port, made, "bucket");
@@ -222,7 +222,7 @@ static bool make_shared_directory(const struct wlh_port *port)
 static bool place_shared_file(const struct wlh_port *port)
 {
   char name[WLH_PORT_NEW_SIZE];
-  wlh_port_new_name(port, ".bucket", name);
+  wlh_port_temporary_name(port, ".bucket", name);
   int own = wlh_port_open_user_directory(port);
   int file = own < 0 ? -1 : make_shared_file(port, own, name);
   if (file >= 0) {

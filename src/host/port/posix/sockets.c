@@ -48,7 +48,7 @@ static bool make_socket(
   (void)snprintf(final, sizeof final, "%c%u", kind, member);
   (void)snprintf(end, sizeof end, ".%c%03u", kind, member);
   if (port->group)
-    wlh_port_new_name(port, end, name);
+    wlh_port_temporary_name(port, end, name);
   else
     (void)snprintf(name, sizeof name, "new%s", end);
   wlh_port_prevent_forks();

@@ -44,8 +44,9 @@ SELECT pg_advisory_xact_lock(22350, hashtext('web_locks'));
 \ir first_epoch.sql
 COMMIT;
 
--- Migrations of schemas that older versions of this library have created, and may go on to use. Each
--- has a transaction of its own, after the functions that need it. None of them may change later.
+-- Migrations of schemas that older versions of this library have created, and may go on to use.
+-- Each has a transaction of its own, after the functions that need it. None of them may change
+-- later.
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 \ir migration_1.sql
 COMMIT;
