@@ -334,6 +334,17 @@ static void do_release(struct pair *pair, bool mark)
   if (status != WLK_NOT_HELD) pair->used = false;
 }
 
+/* Without room in the cells, nobody publishes. */
+static void do_publish(struct pair *pair, uint32_t units)
+{
+  uint32_t needed;
+  enum wlh_cells_status said = wlh_cells_publish(
+      inside(&table, pair->cells.party), pair->cells.request, pair->cells.cookie, label, units,
+      &needed);
+  if (said == WLH_CELLS_FULL) return;
+  must(in_core(said) == wlk_publish(pair->core, label, units), "the answer to a publication");
+}
+
 static void do_abort(struct pair *pair)
 {
   struct wlk_events events = {.capacity = 0};
@@ -386,6 +397,14 @@ static void do_rebuild(int party)
 
 /* ---- snapshots ---- */
 
+static bool is_same_text(
+    const struct wlk_snapshot *core, uint32_t text, const uint16_t *units, uint32_t count)
+{
+  if (text == WLK_NO_TEXT || count == 0) return text == WLK_NO_TEXT && count == 0;
+  const struct wlk_name *said = &core->names[text];
+  return said->length == count && memcmp(said->units, units, count * sizeof *units) == 0;
+}
+
 static void compare_entry(
     const struct wlh_view *view, const struct wlh_entry *entry, const struct wlk_snapshot *core,
     const struct wlk_lock_info *info)
@@ -396,22 +415,20 @@ static void compare_entry(
   must(entry->mode == info->mode && entry->held == info->held, "a mode in a snapshot");
   must(entry->limit == info->limit && entry->weight == info->weight, "a limit in a snapshot");
   must(entry->priority == info->priority, "a priority in a snapshot");
-  bool has_label = info->label != WLK_NO_TEXT;
-  must(has_label == (entry->label_units > 0), "whether a label is in a snapshot");
-  if (!has_label) return;
-  const struct wlk_name *said = &core->names[info->label];
   must(
-      said->length == entry->label_units &&
-          memcmp(said->units, view->units + entry->label, said->length * 2) == 0,
+      is_same_text(core, info->label, view->units + entry->label, entry->label_units),
       "a label in a snapshot");
+  must(
+      is_same_text(core, info->data, view->units + entry->data, entry->data_units),
+      "what a lock has published in a snapshot");
 }
 
 static void compare_snapshot_of(int name, bool pending)
 {
   static struct wlh_entry entries[MOST];
   static struct wlh_client clients[AGENTS];
-  static uint16_t units[MOST * LABEL + 1000];
-  struct wlh_view view = {entries, clients, units, MOST, AGENTS, MOST * LABEL + 1000, 0, 0, 0};
+  static uint16_t units[2 * MOST * LABEL + 1000];
+  struct wlh_view view = {entries, clients, units, MOST, AGENTS, 2 * MOST * LABEL + 1000, 0, 0, 0};
   struct wlk_snapshot *core;
   enum wlk_status status = wlk_snapshot_a_name(manager, names[name], lengths[name], pending, &core);
   if (status != WLK_OK) abort();
@@ -434,8 +451,8 @@ static void compare_snapshot(void)
 {
   static struct wlh_entry entries[MOST];
   static struct wlh_client clients[AGENTS];
-  static uint16_t units[MOST * LABEL + 1000];
-  struct wlh_view view = {entries, clients, units, MOST, AGENTS, MOST * LABEL + 1000, 0, 0, 0};
+  static uint16_t units[2 * MOST * LABEL + 1000];
+  struct wlh_view view = {entries, clients, units, MOST, AGENTS, 2 * MOST * LABEL + 1000, 0, 0, 0};
   struct wlk_snapshot *core;
   if (wlk_snapshot_the_lock_state(manager, &core) != WLK_OK) abort();
   must(
@@ -466,7 +483,10 @@ static void operate(uint8_t operation, uint8_t argument)
     break;
   case 6:
   case 7:
-    if (chosen >= 0) do_release(&all[chosen], more % 4 == 3);
+    if (chosen >= 0 && more % 4 == 2)
+      do_publish(&all[chosen], argument % (LABEL + 1));
+    else if (chosen >= 0)
+      do_release(&all[chosen], more % 4 == 3);
     break;
   case 8:
     if (chosen >= 0) do_abort(&all[chosen]);
