@@ -88,7 +88,7 @@ describe('web-locks query', { skip }, () => {
     const file = path.join(directory, folder, 'name');
     const told =
       `the bucket in ${folder} cannot be queried: its file 'name' is missing or does not ` +
-      'match the directory. If nothing uses the directory, delete it';
+      'match the directory; if nothing uses the directory, delete the directory';
     for (const text of ['bucket:x', '', undefined]) {
       if (text === undefined) unlinkSync(file);
       else writeFileSync(file, Buffer.from(text, 'utf16le'));
