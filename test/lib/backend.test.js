@@ -235,6 +235,19 @@ describe('answers that come later', () => {
       }
     });
 
+    it('keeps the last text for errors, though an earlier one is answered after it', async () => {
+      let answerFirst = nothing;
+      const first = new Promise((resolve) => {
+        answerFirst = resolve;
+      });
+      const answers = [first, true];
+      const { request, handle } = await setUpHandle({ publish: () => answers.shift() });
+      const both = [handle.publish('first'), handle.publish('second')];
+      answerFirst(true);
+      assert.deepEqual(await Promise.all(both), [true, true]);
+      assert.equal(request.published, '"second"');
+    });
+
     it('is false of a lock that has ended, of which the backend is not asked', async () => {
       const { published, request, handle } = await setUpPublisher();
       lose(request, 'expired');

@@ -37,10 +37,11 @@ async function publish(request, value, interfaceName) {
     );
   const text = value === undefined ? undefined : toText(value, `'publish' on '${interfaceName}'`);
   if (!request.holds) return false;
+  const number = ++lock.publications;
   let answer;
   try {
     answer = backend.publish(lock, text);
-    if (answer === true) lock.published = text;
+    if (answer === true) noteText(lock, text, number);
     // The call may have found out that the lock was stolen.
     backend.announce();
   } catch (error) {
@@ -50,8 +51,18 @@ async function publish(request, value, interfaceName) {
   }
   if (typeof answer === 'boolean') return answer;
   const isPublished = await answer;
-  if (isPublished) lock.published = text;
+  if (isPublished) noteText(lock, text, number);
   return isPublished;
+}
+
+/**
+ * Sets `published`, unless a later publication has set it: the host scope may answer that one first.
+ * @param {Request} lock @param {string | undefined} text @param {number} number of the publication
+ */
+function noteText(lock, text, number) {
+  if (number < lock.publishedLast) return;
+  lock.published = text;
+  lock.publishedLast = number;
 }
 
 /** @param {unknown} value @param {string} operation @returns {string} JSON */

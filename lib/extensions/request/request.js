@@ -68,6 +68,9 @@ class ExtendedRequest extends LockRequest {
   origin;
   /** See Requester. @type {string | undefined} */
   published;
+  /** The number of the publication that set `published`, and how many there were. */
+  publishedLast = 0;
+  publications = 0;
   /** The reentrant requests that this lock serves. @type {Served | undefined} */
   served;
   /** The list of waiting requests that contains this one. @type {Waiting | undefined} */
