@@ -66,6 +66,7 @@ class Command {
     /** @type {NodeJS.Timeout | undefined} */
     let timer;
     const stop = () => {
+      publisher?.stop();
       this.reportLoss(lock.signal.reason, ' The command gets SIGTERM.');
       endProcessGroup();
       child.kill('SIGTERM');

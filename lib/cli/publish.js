@@ -40,24 +40,25 @@ function toText(value) {
   throw new Failure(STATUS.usage, `the value has ${bytes} bytes of JSON; ${allowed}.`);
 }
 
-/** @param {NodeJS.ProcessEnv} env @returns {number} an open pipe */
+/** @param {NodeJS.ProcessEnv} env @returns {number} an open socket */
 function descriptorOf(env) {
   const given = env[VARIABLE];
-  const hint = 'Start the command with: web-locks run NAME --publish -- COMMAND';
+  const hint =
+    'Start the command with: web-locks run NAME --publish -- COMMAND\n' +
+    'npx, npm and programs that are started by Node.js or Python do not inherit the descriptor.';
   if (given === undefined || !/^\d{1,5}$/.test(given))
     throw new Failure(STATUS.usage, `no lock can publish: ${VARIABLE} is not set.`, hint);
   const descriptor = Number(given);
-  // If somebody has closed the pipe, the number can be that of another file.
-  if (isPipe(descriptor)) return descriptor;
+  // If somebody has closed the pipe, the number can be that of another file, or of a shell's pipe.
+  if (isSocket(descriptor)) return descriptor;
   const why = `descriptor ${descriptor} (${VARIABLE}) is not a pipe of web-locks`;
   throw new Failure(STATUS.usage, `no lock can publish: ${why}.`, hint);
 }
 
-/** @param {number} descriptor */
-function isPipe(descriptor) {
+/** Whether it can be what Node.js opens for `--publish`. @param {number} descriptor */
+function isSocket(descriptor) {
   try {
-    const stat = fs.fstatSync(descriptor);
-    return stat.isFIFO() || stat.isSocket();
+    return fs.fstatSync(descriptor).isSocket();
   } catch {
     return false;
   }

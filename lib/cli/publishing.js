@@ -18,6 +18,15 @@ const VARIABLE = 'WEB_LOCKS_PUBLISH_FD';
 const LONGEST_LINE = 65_536;
 /** A message shows so much of a line. */
 const SHOWN = 60;
+/** Messages about lines, after which none follows. */
+const MOST_MESSAGES = 10;
+/** Of more lines that come at once, only the first so many and the last are looked at. */
+const MOST_LINES = 100;
+/**
+ * How often the pipe is read after the command has ended. One read takes up to 64 KiB, and a pipe
+ * holds less than four times as much.
+ */
+const LAST_READS = 8;
 
 class Publisher {
   #stream;
@@ -30,6 +39,8 @@ class Publisher {
   /** The newest value that waits for the one that is being published. @type {unknown[]} */
   #next = [];
   #isBusy = false;
+  #isStopped = false;
+  #messages = 0;
 
   /**
    * @param {import('node:net').Socket} stream what the command writes
@@ -38,21 +49,32 @@ class Publisher {
   constructor(stream, lock) {
     this.#stream = stream;
     this.#lock = lock;
-    stream.on('data', (/** @type {Buffer} */ bytes) => this.#read(this.#decoder.write(bytes)));
+    stream.on('data', (/** @type {Buffer} */ bytes) => {
+      // A command that writes without a pause must not keep this thread from all else.
+      stream.pause();
+      setImmediate(() => stream.resume());
+      if (!this.#isStopped) this.#read(this.#decoder.write(bytes));
+    });
     // A command that closed the pipe, or died, publishes nothing more.
     stream.on('error', () => {});
   }
 
   /** Reads what the command wrote before it ended. Other processes can have the pipe open still. */
   async close() {
-    for (let turns = 0; turns < 2; turns++) await new Promise((resolve) => setImmediate(resolve));
+    for (let i = 0; i < LAST_READS; i++) await new Promise((resolve) => setImmediate(resolve));
     this.#stream.destroy();
+  }
+
+  /** Publishes nothing more. The pipe is still read, so that the command is not killed by SIGPIPE. */
+  stop() {
+    this.#isStopped = true;
   }
 
   /** @param {string} text */
   #read(text) {
     const lines = text.split('\n');
     for (let i = 0; i < lines.length; i++) {
+      if (i > MOST_LINES && i < lines.length - 2) continue;
       if (this.#rest.length + lines[i].length > LONGEST_LINE) this.#isTooLong = true;
       this.#rest = this.#isTooLong ? '' : this.#rest + lines[i];
       if (i < lines.length - 1) this.#endLine();
@@ -65,7 +87,7 @@ class Publisher {
     this.#rest = '';
     this.#isTooLong = false;
     if (isTooLong) {
-      say(`a line to publish has more than ${LONGEST_LINE} characters; nothing was published.`);
+      this.#say(`a line to publish has more than ${LONGEST_LINE} characters`);
       return;
     }
     let value;
@@ -73,7 +95,7 @@ class Publisher {
       if (line.trim() !== '') value = JSON.parse(line);
     } catch {
       const shown = line.length > SHOWN ? `${line.slice(0, SHOWN)}…` : line;
-      say(`the line ${quoted(shown)} to publish is not JSON; nothing was published.`);
+      this.#say(`the line ${quoted(shown)} to publish is not JSON`);
       return;
     }
     this.#next = [value];
@@ -90,10 +112,17 @@ class Publisher {
       try {
         await this.#lock.publish(value);
       } catch (error) {
-        say(`nothing was published: ${messageOf(error)}`);
+        this.#say(messageOf(error).replace(/\.$/, ''));
       }
     }
     this.#isBusy = false;
+  }
+
+  /** @param {string} why a sentence without its full stop */
+  #say(why) {
+    if (++this.#messages <= MOST_MESSAGES) say(`${why}; nothing was published.`);
+    if (this.#messages === MOST_MESSAGES)
+      say('further lines that cannot be published are not told.');
   }
 }
 

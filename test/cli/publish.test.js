@@ -62,6 +62,23 @@ describe('web-locks run --publish', { skip: unless }, () => {
     assert.match(ending.stderr, /has more than 65536 characters; nothing was published/);
   });
 
+  it('does not tell all of many lines that cannot be published', async (t) => {
+    const { run } = setUp(t);
+    const { code, stderr } = await run('run a --publish', ...sh('yes bad | head -n 50000 >&3'));
+    assert.equal(code, 0);
+    const lines = stderr.trimEnd().split('\n');
+    assert.equal(lines.length, 11);
+    assert.equal(lines[10], 'web-locks: further lines that cannot be published are not told.');
+  });
+
+  it('reads what a command wrote just before it ended, and ends though others still write', async (t) => {
+    const { run } = setUp(t);
+    const script = `(while :; do echo 1 >&3 || exit; done) >/dev/null 2>&1 & printf 'bad\\n' >&3`;
+    const { code, stderr } = await run('run a --publish', ...sh(script));
+    assert.equal(code, 0);
+    assert.match(stderr, /the line "bad" to publish is not JSON/);
+  });
+
   it('tells the command the descriptor; without it there is none', async (t) => {
     const { run } = setUp(t);
     const show = sh(`echo "$WEB_LOCKS_PUBLISH_FD"; (echo 1 >&3) 2>/dev/null && echo open; true`);
@@ -112,6 +129,13 @@ describe('web-locks publish', { skip: unless }, () => {
     const closed = `${PUBLISH} 1 3>&-`;
     const stderr = /no lock can publish: descriptor 3 .* is not a pipe of web-locks/;
     check(await run('run a --publish', '--', 'sh', '-c', closed), { code: 64, stderr });
+    const other = `{ ${PUBLISH} 1 3>&1; echo $? >&2; } | cat`;
+    const shown = /no lock can publish: descriptor 3 (.*\n)+64\n$/;
+    check(await run('run a --publish', '--', 'sh', '-c', other), {
+      code: 0,
+      stdout: '',
+      stderr: shown,
+    });
   });
 });
 
