@@ -87,7 +87,8 @@ function becauseOf(error) {
   const message = getOwnPropertyDescriptor(error, 'message')?.value;
   if (typeof message !== 'string') return '';
   // V8 draws the path of a circle on further lines.
-  return `: ${message.split('\n')[0]}`;
+  const [line] = message.split('\n', 1);
+  return `: ${line.endsWith('.') ? line.slice(0, -1) : line}`;
 }
 
 /** @param {number} bytes @param {string} operation */
