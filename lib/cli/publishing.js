@@ -65,7 +65,9 @@ class Publisher {
     this.#stream.destroy();
   }
 
-  /** Publishes nothing more. The pipe is still read, so that the command is not killed by SIGPIPE. */
+  /**
+   * Publishes nothing more. The pipe is still read, so that the command is not killed by SIGPIPE.
+   */
   stop() {
     this.#isStopped = true;
   }

@@ -56,7 +56,8 @@ async function publish(request, value, interfaceName) {
 }
 
 /**
- * Sets `published`, unless a later publication has set it: the host scope may answer that one first.
+ * Sets `published`, unless a later publication has set it: the host scope may answer that one
+ * first.
  * @param {Request} lock @param {string | undefined} text @param {number} number of the publication
  */
 function noteText(lock, text, number) {
