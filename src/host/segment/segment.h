@@ -171,9 +171,7 @@ struct wlh_request_cell {
   struct wlh_thief thief; /* (i) if stolen: written before the commit as NEWS_BROKEN */
   uint32_t passes;        /* (i) 1: when it would be granted, it becomes NEWS_BROKEN */
   uint32_t zero;
-  uint64_t
-      data; /* (i) what the lock has published: see wlh_data. Written by one store, which commits
-                    it */
+  uint64_t data; /* (i) what the lock has published: see wlh_data. One store commits it */
 };
 
 /* `data` of a request has the first TEXT cell of a text in its lowest 20 bits, 0 for none. The next
