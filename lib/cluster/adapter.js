@@ -296,6 +296,9 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   transaction on `client` commits; false if it is not held now
  */
 
+/** Whether an operation makes a request. @param {Op} op @returns {op is RequestOp} */
+const isRequest = (op) => op.kind !== 'end' && op.kind !== 'publish';
+
 /** For the time before the session sets `events`, and after `dispose`. @type {AdapterEvents} */
 const NO_EVENTS = { granted() {}, stolen() {}, changed() {}, down() {} };
 
@@ -312,5 +315,6 @@ module.exports = {
   busy,
   failed,
   granted,
+  isRequest,
   otherLimit,
 };

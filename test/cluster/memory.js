@@ -17,6 +17,7 @@ const {
   UNAVAILABLE,
   busy,
   granted,
+  isRequest,
   otherLimit,
 } = require('../../lib/cluster/adapter.js');
 
@@ -631,9 +632,6 @@ class Link {
 /** Whether a request enters the queue before a row: one that waits with less priority. */
 const isBefore = ({ priority }, row) =>
   !row.token && row.kind !== 'steal' && row.priority < priority;
-
-/** Whether an operation makes a request. */
-const isRequest = ({ kind }) => kind !== 'end' && kind !== 'publish';
 
 /** Whether a request ends when it would be granted. */
 const passes = ({ kind }) => kind === 'pass' || kind === 'passIfAvailable';

@@ -20,7 +20,7 @@
  * many requests wait ahead of it. Until then, other sessions may see it wait.
  */
 
-const { NOT_HELD, UNAVAILABLE, otherLimit } = require('../../adapter.js');
+const { NOT_HELD, UNAVAILABLE, isRequest, otherLimit } = require('../../adapter.js');
 const { NONE, after, allWith, base64, base64Json, base64Text } = require('./keys.js');
 const { doneLease, existsCondition, leaseNumber, range } = require('./keys.js');
 
@@ -64,9 +64,6 @@ const SHORT = 64;
  * @property {object[]} reads executed if a condition does not hold: one read for each operation, or
  *   none; for a `pass`, the change that makes it wait
  */
-
-/** @param {Op} op @returns {op is RequestOp} */
-const isRequest = (op) => op.kind !== 'end' && op.kind !== 'publish';
 
 /** Whether only the resulting queue shows the answer to the operation. @param {Op} op */
 const needsQueue = (op) =>
@@ -507,7 +504,6 @@ const sameEntryCondition = ({ key, created }) => ({
 module.exports = {
   Planner,
   isPassing,
-  isRequest,
   sameEntryCondition,
   takeNextPart,
   setterOf,

@@ -6,8 +6,9 @@
  * step again, the step continues where an answer was lost, or is answered at once (R1).
  */
 
-const { ENDED, QUEUED, QUEUE_FULL, UNAVAILABLE, granted } = require('../../adapter.js');
-const { isRequest, unitsOf } = require('./plan.js');
+const { ENDED, QUEUED, QUEUE_FULL, UNAVAILABLE } = require('../../adapter.js');
+const { granted, isRequest } = require('../../adapter.js');
+const { unitsOf } = require('./plan.js');
 
 /** @import { Answer, Op } from '../../adapter.js' */
 /** @import { Entry as QueueEntry } from './queue.js' */

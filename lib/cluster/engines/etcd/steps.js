@@ -10,11 +10,11 @@
 
 const { now } = require('../../../platform/intrinsics.js');
 const { ENDED, NOT_HELD, NOT_MARKED, PASSED, PUBLISHED } = require('../../adapter.js');
-const { UNAVAILABLE, failed, otherLimit } = require('../../adapter.js');
+const { UNAVAILABLE, failed, isRequest, otherLimit } = require('../../adapter.js');
 const { classify, deadError, staleError } = require('../errors.js');
 const { isCompacted, longNameError } = require('./errors.js');
 const { allWith, base64, base64Json, doneLease, valueOf } = require('./keys.js');
-const { isPassing, isRequest, takeNextPart, setterOf } = require('./plan.js');
+const { isPassing, takeNextPart, setterOf } = require('./plan.js');
 const { syncValue } = require('./query.js');
 const { queueAsOf } = require('./queue.js');
 const { Step } = require('./step.js');

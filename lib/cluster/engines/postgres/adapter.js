@@ -8,7 +8,7 @@
 
 const { createHash, randomBytes } = require('node:crypto');
 
-const { NO_EVENTS, busy, failed } = require('../../adapter.js');
+const { NO_EVENTS, busy, failed, isRequest } = require('../../adapter.js');
 const { DEAD, STALE, answerOf, emitHint } = require('../wire.js');
 const SCRIPT = require('./postgres.sql.js');
 const { Links } = require('../links.js');
@@ -260,7 +260,7 @@ class PostgresAdapter {
   /** @param {Op[]} ops @param {number} number */
   async #execute(ops, number) {
     const link = this.#requireConnection();
-    const asks = ops.some(({ kind }) => kind !== 'end' && kind !== 'publish');
+    const asks = ops.some(isRequest);
     if (asks) this.#requestSteps++;
     const listens = asks && !link.isListening;
     const [statement, values] = this.#callOf(ops, number, listens);
@@ -338,7 +338,7 @@ class PostgresAdapter {
       each((op) => KINDS[/** @type {Op['kind']} */ (op.kind)]),
       each((op) => op.ref),
       each((op) => (op.name === undefined ? null : this.#keyOf(op.name))),
-      each((op) => (op.kind === 'end' || isPublication(op) ? NOTHING : bytes(op.name))),
+      each((op) => (isRequest(op) ? bytes(op.name) : NOTHING)),
       each((op) => op.mode === 'shared'),
       each((op) => op.limit ?? 0),
       each((op) => op.weight ?? 0),

@@ -12,7 +12,7 @@
 const { createHash, randomBytes } = require('node:crypto');
 const { performance } = require('node:perf_hooks');
 
-const { ENDED, NO_EVENTS, failed } = require('../../adapter.js');
+const { ENDED, NO_EVENTS, failed, isRequest } = require('../../adapter.js');
 const { DEAD, EARLY, STALE, answerOf, emitHint } = require('../wire.js');
 const { Links } = require('../links.js');
 const { classify, deadError, staleError } = require('../errors.js');
@@ -739,9 +739,6 @@ async function examineReplicas(link, replication) {
   }
   return { lag, replicas };
 }
-
-/** Whether an operation makes a request, and must not be repeated. @param {Op} op */
-const isRequest = ({ kind }) => kind !== 'end' && kind !== 'publish';
 
 /**
  * Encodes an operation for lua/step_fast.lua: keys and JSON have no line feed.
