@@ -26,6 +26,7 @@ const HARM_MS = 3000;
 /** @param {any[]} events */
 function requestsOf(events) {
   const requests = new Map();
+  let grants = 0;
   for (const event of events) {
     const { id, type } = event;
     if (type === 'asked') {
@@ -35,7 +36,8 @@ function requestsOf(events) {
     const request = requests.get(id);
     if (!request) continue;
     request.events.push(event);
-    if (type === 'granted') request.holds.set(event.k, holdOf(request, event));
+    if (type === 'granted')
+      request.holds.set(event.k, { ...holdOf(request, event), number: grants++ });
     const hold = request.holds.get(event.k);
     if (type === 'ended' && hold)
       Object.assign(hold, { ended: event.at, last: event.last ?? hold.at });
@@ -90,7 +92,8 @@ class History {
         this.places.get(hold.place).push(hold);
       }
     }
-    for (const holds of this.places.values()) holds.sort((one, other) => one.at - other.at);
+    // In simulated time, several callbacks are called at the same time.
+    for (const holds of this.places.values()) holds.sort((one, other) => one.number - other.number);
     this.thefts = this.#thefts();
     this.lostSessions = events.filter(({ type }) => type === 'session lost');
     this.harms = events.filter(({ type }) => type === 'harm').map(({ at }) => at);

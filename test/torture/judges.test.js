@@ -155,6 +155,13 @@ describe('the judges of the torture', () => {
   it('callbacks: two of a thread in another order than their grants', () => {
     const both = [request('x', [0, 6, 7, 2], shared), request('y', [1, 5, 8, 3], shared)];
     finds('callbacks', both);
+    // In simulated time both are called at once: what counts is the order of the events.
+    const atOnce = [
+      request('x', [0, 5, 7, 3], shared),
+      request('y', [1, 5, 8, 2], { ...shared, options: { priority: 1 } }),
+    ];
+    finds('callbacks', atOnce);
+    passes(atOnce.reverse());
   });
 
   it('told: who is robbed, and whose promise says nothing', () => {
