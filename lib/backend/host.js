@@ -24,7 +24,7 @@ const {
   WEIGHT,
   addon,
 } = require('./addon.js');
-const { agent, exchange, threadName } = require('./agent.js');
+const { agent, announcer, exchange, threadName } = require('./agent.js');
 const { FOR_EVER, NO_TAG } = require('./contract.js');
 const { entryOf } = require('./local-details.js');
 const { findBlockers } = require('./blockers.js');
@@ -327,7 +327,7 @@ class HostBackend {
     // would be applied again, and would grant a lock that may have been released in between.
     if (isGranted) {
       request.granted(number, exchange[at + EVENT_TOKEN + 1]);
-      agent.queueAnswer(request);
+      announcer.addAnswer(request);
     }
     // The event may also report that the lock was lost after the grant.
     if (news & WLK_NEWS_STOLEN) {
@@ -339,7 +339,7 @@ class HostBackend {
     } else if (!isGranted) {
       if (!releasing) {
         this.#applyEnd(request, statusOfEvent(news, number), number);
-        agent.queueAnswer(request);
+        announcer.addAnswer(request);
       }
       agent.remove(request);
     }
@@ -473,13 +473,13 @@ class HostBackend {
   }
 
   announce() {
-    if (agent.unannounced > 0) agent.announce();
+    if (announcer.count > 0) announcer.announce(false);
   }
 
-  /** @param {Requester} request @returns {boolean} true if the agent will announce the grant */
+  /** @param {Requester} request @returns {boolean} true if a tick will announce the grant */
   deferAnnouncement(request) {
-    const mayWait = agent.unannounced > 0 || agent.lastAnnounced !== undefined;
-    return mayWait && agent.deferAnnouncement(request);
+    const mayWait = announcer.count > 0 || announcer.lastAnnounced !== undefined;
+    return mayWait && announcer.defer(request);
   }
 
   unfinished = agent.unfinished;
@@ -539,7 +539,7 @@ class HostBackend {
     agent.remove(request);
     if (status === WLH_OK) request.failed(() => error);
     else this.#applyEnd(request, status, limit);
-    agent.queueAnswer(request);
+    announcer.addAnswer(request);
   }
 
   /** Releases the lock, which then counts as lost or stolen. @param {Requester} lock */

@@ -22,7 +22,7 @@ const {
   valueOrThrow,
   errorOf,
 } = require('./addon.js');
-const { agent, clientPrefix, exchange } = require('./agent.js');
+const { agent, announcer, clientPrefix, exchange } = require('./agent.js');
 const { NO_TAG } = require('./contract.js');
 const { findBlockers } = require('./blockers.js');
 const { detailedStateOf, detailsOf, detailsWithState, stateOf } = require('./snapshots.js');
@@ -183,7 +183,7 @@ class NativeBackend {
     const news = exchange[at + EVENT_NEWS];
     if (news & WLK_NEWS_GRANTED) {
       request.granted(exchange[at + EVENT_TOKEN], exchange[at + EVENT_TOKEN + 1]);
-      agent.queueAnswer(request);
+      announcer.addAnswer(request);
     }
     if (news & WLK_NEWS_STOLEN) agent.applyTheft(request, thiefAt(at + EVENT_THIEF));
     else if (news & WLK_NEWS_PASSED) agent.applyPass(request);
@@ -195,13 +195,13 @@ class NativeBackend {
   }
 
   announce() {
-    if (agent.unannounced > 0) agent.announce();
+    if (announcer.count > 0) announcer.announce(false);
   }
 
-  /** @param {Requester} request @returns {boolean} true if the agent will announce the grant */
+  /** @param {Requester} request @returns {boolean} true if a tick will announce the grant */
   deferAnnouncement(request) {
-    const mayWait = agent.unannounced > 0 || agent.lastAnnounced !== undefined;
-    return mayWait && agent.deferAnnouncement(request);
+    const mayWait = announcer.count > 0 || announcer.lastAnnounced !== undefined;
+    return mayWait && announcer.defer(request);
   }
 
   findsDeadlocks = true;
@@ -297,7 +297,7 @@ function closePending(request, error) {
   if (!pending) return;
   agent.remove(request);
   request.failed(() => error);
-  agent.queueAnswer(request);
+  announcer.addAnswer(request);
 }
 
 /** Releases the lock, which then counts as lost or stolen. @param {Requester} lock */

@@ -10,6 +10,7 @@
 const { randomBytes } = require('node:crypto');
 const { channel } = require('node:diagnostics_channel');
 const process = require('node:process');
+const { Announcer } = require('../backend/announcer.js');
 const { NO_TAG } = require('../backend/contract.js');
 const { entryOf } = require('../backend/local-details.js');
 const { notSupportedError, plainError } = require('../platform/errors.js');
@@ -22,7 +23,6 @@ const { closeAtExit, doNotCloseAtExit } = require('./exit.js');
 const { HELD, TrackedRequest } = require('./session/tracked-request.js');
 const { Session } = require('./session/session.js');
 const { toDetails, toHolders, toSnapshot } = require('./snapshot.js');
-const { Announcements } = require('./announcements.js');
 const { version } = require('../../package.json');
 
 /** @import { Adapter, Answer, SessionInfo } from './adapter.js' */
@@ -71,7 +71,7 @@ class ClusterBackend {
   #session;
   #label;
   #onChange;
-  #announcements = new Announcements();
+  #announcer = new Announcer();
   /** The session's request for each tag. @type {Map<number, Tracked>} */
   #requests = new Map();
   #tags = 0;
@@ -111,9 +111,9 @@ class ClusterBackend {
           this.#handleLoss(tracked, (lock) => lock.lost(reason, () => errorOrUndefined(cause))),
         failed: (tracked, error) => this.#handleFailure(tracked, error),
         changed: (state, reason, cause) => this.#handleChange({ state, reason, cause }),
-        unopened: (why) => this.#announcements.addChange(() => warnOfOutage(adapter.id, ttl, why)),
+        unopened: (why) => this.#announcer.addChange(() => warnOfOutage(adapter.id, ttl, why)),
         settled: () => this.#announceEvents(),
-        hasPendingAnswers: () => this.#announcements.hasAnswers,
+        hasPendingAnswers: () => this.#announcer.hasAnswers,
       },
     );
     this.#session.start();
@@ -231,7 +231,7 @@ class ClusterBackend {
 
   /** Announces the results of calls from user code, and has `unfinished` requests finished. */
   announce() {
-    this.#announcements.announce(false);
+    this.#announcer.announce(false);
     if (this.unfinished.length > 0) this.undo();
   }
 
@@ -342,7 +342,7 @@ class ClusterBackend {
   close() {
     const closed = this.#session.close();
     doNotCloseAtExit(this);
-    this.#announcements.announce(false);
+    this.#announcer.announce(false);
     return closed;
   }
 
@@ -351,20 +351,20 @@ class ClusterBackend {
     const closed = this.#session.close();
     doNotCloseAtExit(this);
     await closed;
-    unref(setTimeout(() => this.#announcements.announce(false), GOES_ON));
+    unref(setTimeout(() => this.#announcer.announce(false), GOES_ON));
   }
 
   /** @param {Tracked} tracked */
   #handleGrant({ owner, token }) {
     owner.granted(Number(asIntN(32, token)) >>> 0, Number(asIntN(32, token >> 32n)) >>> 0);
-    this.#announcements.addAnswer(owner);
+    this.#announcer.addAnswer(owner);
   }
 
   /** A request that has passed counts as granted, with the token 0. @param {Tracked} tracked */
   #handlePass({ owner }) {
     this.#forget(owner);
     owner.granted(0, 0);
-    this.#announcements.addAnswer(owner);
+    this.#announcer.addAnswer(owner);
   }
 
   /** @param {Tracked} tracked @param {Answer} answer */
@@ -374,33 +374,33 @@ class ClusterBackend {
     else if (code === 'otherLimit') owner.otherLimit?.(limit);
     else if (code === 'queueFull') owner.queueFull?.();
     else owner.failed(() => error);
-    this.#announcements.addAnswer(owner);
+    this.#announcer.addAnswer(owner);
   }
 
   /** @param {Tracked} tracked @param {(lock: Requester) => void} how calls `stolen` or `lost` */
   #handleLoss({ owner }, how) {
     this.#forget(owner);
     how(owner);
-    this.#announcements.addLoss(owner);
+    this.#announcer.addLoss(owner);
   }
 
   /** @param {Tracked} tracked @param {unknown} error */
   #handleFailure({ owner }, error) {
     this.#forget(owner);
     owner.failed(() => error);
-    this.#announcements.addAnswer(owner);
+    this.#announcer.addAnswer(owner);
   }
 
   /** Queues the calls that publish the change and call `onChange`. @param {Change} change */
   #handleChange(change) {
-    this.#announcements.addChange(() => {
+    this.#announcer.addChange(() => {
       if (sessions.hasSubscribers) sessions.publish({ id: this.id, ...change });
     });
-    this.#announcements.addChange(() => this.#onChange(change));
+    this.#announcer.addChange(() => this.#onChange(change));
   }
 
   #announceEvents() {
-    this.#announcements.announce(true);
+    this.#announcer.announce(true);
     if (this.unfinished.length > 0) this.undo();
   }
 

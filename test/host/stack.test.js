@@ -12,7 +12,7 @@ const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { addon } = require('../../lib/backend/addon.js');
 const { HostBackend } = require('../../lib/backend/host.js');
-const { agent } = require('../../lib/backend/agent.js');
+const { agent, announcer } = require('../../lib/backend/agent.js');
 const { PendingReleases } = require('../../lib/backend/pending-releases.js');
 const { Request } = require('../../lib/extensions/request/request.js');
 const { Deadline } = require('../../lib/extensions/watch/deadline.js');
@@ -28,7 +28,7 @@ const { lacksHost: skip } = require('../helpers/host-scope.js');
 const ANSWERED_MS = [10];
 /** For the methods that are to be called: the next if it has not answered by then. */
 const LONGER_MS = [10, 100, 1_000];
-const CALLED = ['release', 'applyEvent', 'releaseInBackend', 'announce', 'queueAnswer'];
+const CALLED = ['release', 'applyEvent', 'releaseInBackend', 'announce', 'addAnswer'];
 /** Ends a trial that hangs; far more than it needs. */
 const HANGS_MS = 10_000;
 /** Of a method, each of which once has no stack. */
@@ -175,6 +175,7 @@ describe('the end of the stack, in a call of users of the host scope', { skip },
     );
     owners.push(
       Object.getPrototypeOf(agent),
+      Object.getPrototypeOf(announcer),
       ...(await classesOfHandles(t)),
       PendingReleases.prototype,
     );
