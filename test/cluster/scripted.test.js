@@ -193,6 +193,23 @@ test('a change that is told during a renewal has another one follow at once', as
   await stage.take('renew');
 });
 
+test('grants that a renewal shows are reported in the order of their tokens', async () => {
+  const stage = await new Scripted().open();
+  await asked(stage, 'early', QUEUED, { priority: -1 });
+  await asked(stage, 'urgent', QUEUED);
+  (await stage.renewing()).answer(
+    renewal([
+      [1, 3n],
+      [2, 2n],
+    ]),
+  );
+  await settle();
+  assert.deepEqual(stage.news(), [
+    ['granted', 'urgent', 2n],
+    ['granted', 'early', 3n],
+  ]);
+});
+
 test('what is told of a quarantine is known until it is over', async () => {
   const stage = new Scripted();
   stage.session.start();

@@ -65,6 +65,8 @@ class Grants {
     // Thefts are final, and the next renewal may not list them, so they are applied even to
     // requests that changed later.
     for (const [ref, thief] of stolen ?? []) if (!mine.get(ref)) this.handleTheftHint(ref, thief);
+    /** @type {{ tracked: TrackedRequest, token: bigint }[]} */
+    const granted = [];
     for (const tracked of this.#requests.all()) {
       const { ref } = tracked.op;
       const token = mine.get(ref);
@@ -76,7 +78,7 @@ class Grants {
         // for it.
         if (token === 0n) this.#endUnknown(ref, tracked.op.name);
       } else if (tracked.state === WAITING && token) {
-        this.#handleGrant(tracked, token);
+        granted.push({ tracked, token });
       } else if (tracked.state === WAITING && token === undefined) {
         this.#requestGroupAgain(tracked);
       } else if (tracked.state === GRANTED_PARTIAL && !token) {
@@ -84,6 +86,10 @@ class Grants {
         this.#requestGroupAgain(tracked);
       }
     }
+    // With priorities, the server may have granted a later request first.
+    granted.sort((a, b) => (a.token < b.token ? -1 : 1));
+    for (const { tracked, token } of granted)
+      if (tracked.state === WAITING) this.#handleGrant(tracked, token);
     for (const ref of mine.keys()) {
       if (!this.#requests.get(ref) && !this.#ended.has(ref)) this.#endUnknown(ref, undefined);
     }
