@@ -51,6 +51,11 @@ const { DeliveryBarrier, Streams, findAbsent } = require('./streams.js');
 /** @typedef {InstanceType<typeof import('./step.js').Step>} OwnStep */
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
 
+/**
+ * How many exclusive requests may be ahead of a session that watches a name (far-waits.js). It must
+ * notice that it is near, and read the queue, while these hold their locks.
+ */
+const NEAR = 6;
 /** The most theft notices that one renewal deletes, each perhaps with the data of the lock. */
 const MOST_TOLD = 50;
 
@@ -87,6 +92,7 @@ class EtcdAdapter {
 
   #gateway;
   #keys;
+  #near;
   #steps;
   /** The session that `open` started last. @type {Own | undefined} */
   #own;
@@ -97,9 +103,13 @@ class EtcdAdapter {
   /** Connections that close a session. @type {Set<Link>} */
   #closing = new Set();
 
-  /** @param {string} bucket @param {ConstructorParameters<typeof Gateway>[0]} options */
-  constructor(bucket, options) {
+  /**
+   * @param {string} bucket @param {ConstructorParameters<typeof Gateway>[0]} options
+   * @param {number} [near] how many exclusive requests are ahead of a waiter that watches its name
+   */
+  constructor(bucket, options, near = NEAR) {
     this.#gateway = new Gateway(options);
+    this.#near = near;
     this.#keys = new Keys(bucket);
     this.#steps = new Steps(this.#keys);
     this.id = `etcd ${bucket}`;
@@ -432,7 +442,14 @@ class EtcdAdapter {
         this.#handleDisconnect(link, error);
         link.drop();
       };
-      const streams = new Streams({ keys: this.#keys, lease, queueCache, link, fail });
+      const streams = new Streams({
+        keys: this.#keys,
+        lease,
+        queueCache,
+        link,
+        near: this.#near,
+        fail,
+      });
       own.streams = this.#streams = streams;
       const onCompacted = () => {
         if (isOver) throw watchEndedError('the next revision was compacted');

@@ -114,6 +114,35 @@ class QueueCache {
     return wanted;
   }
 
+  /**
+   * The revision of the first request of this session that waits for a name.
+   * @param {string} prefix
+   */
+  firstWaiting(prefix) {
+    let first;
+    for (const { created, name, token } of this.mine.values()) {
+      if (token !== 0n || this.#keys.queue(name) !== prefix) continue;
+      if (first === undefined || created < first) first = created;
+    }
+    return first;
+  }
+
+  /**
+   * How many exclusive requests are ahead of the first waiter of this session; 0 if it has none, or
+   * if the queue is not known.
+   * @param {string} prefix
+   */
+  countExclusiveAhead(prefix) {
+    const followed = this.#followed.get(prefix);
+    if (!followed?.isLive || this.firstWaiting(prefix) === undefined) return 0;
+    let count = 0;
+    for (const entry of followed.queue.entries.values()) {
+      if (this.#isMine(entry) && entry.token === 0n) break;
+      if (entry.kind === 'b') count++;
+    }
+    return count;
+  }
+
   /** The prefixes of the followed names. */
   get followed() {
     return [...this.#followed.keys()];
@@ -123,6 +152,12 @@ class QueueCache {
   follow(prefix, source) {
     const { queue = new Queue(), revision = 0, since = 0 } = this.#followed.get(prefix) ?? {};
     this.#followed.set(prefix, { queue, source, revision, isLive: false, early: [], since });
+  }
+
+  /** Stops following a name. @param {string} prefix */
+  unfollow(prefix) {
+    this.#followed.delete(prefix);
+    this.#resolveWaits();
   }
 
   /** Stops following names for which the session waited at neither this renewal nor the last. */

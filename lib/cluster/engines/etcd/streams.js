@@ -3,15 +3,16 @@
 /**
  * The watches of a connection. The first watch covers the keys written for this session, so a
  * session that waits for nothing is never woken by other sessions. Names are watched while the
- * session waits for them, and up to two renewals longer: a few names have a stream each, and all
- * others share one stream over all queues of the bucket. A watch of names starts at the present
- * revision, because etcd delivers past events only ten times a second. The queues are read after
- * their watch has begun, so no change is missed. Each renewal checks that the watches work: the
- * first watch must deliver the session's sync key, and the others must deliver the deletions of
- * requests that no longer block ours.
+ * session waits for them near the head (far-waits.js), and up to two renewals longer: a few names
+ * have a stream each, and all others share one stream over all queues of the bucket. A watch of
+ * names starts at the present revision, because etcd delivers past events only ten times a second.
+ * The queues are read after their watch has begun, so no change is missed. Each renewal checks that
+ * the watches work: the first watch must deliver the session's sync key, and the others must
+ * deliver the deletions of requests that no longer block ours.
  */
 
 const { watchEndedError } = require('./errors.js');
+const { FarWaits } = require('./far-waits.js');
 const { allWith, base64, range, textOf } = require('./keys.js');
 
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
@@ -75,26 +76,32 @@ class Streams {
   #queueCache;
   #link;
   #fail;
+  #near;
   /** Streams of single names. @type {Set<NameStream>} */
   #narrow = new Set();
   /** The stream that all other names share. @type {NameStream | undefined} */
   #wide;
   /** The stream of each prefix. @type {Map<string, NameStream>} */
   #streams = new Map();
+  #farWaits;
   #stopSessionWatch = () => {};
   #stopQuarantine = () => {};
   #isOver = false;
 
   /**
-   * @param {{ keys: BucketKeys, lease: string, queueCache: Cache, link: Link,
-   *   fail: (error: unknown) => void }} parts `fail` is called when a watch breaks
+   * @param {{ keys: BucketKeys, lease: string, queueCache: Cache, link: Link, near: number,
+   *   fail: (error: unknown) => void }} parts `fail` is called when a watch breaks; for `near` see
+   *   far-waits.js
    */
-  constructor({ keys, lease, queueCache, link, fail }) {
+  constructor({ keys, lease, queueCache, link, near, fail }) {
     this.#keys = keys;
     this.#lease = lease;
     this.#queueCache = queueCache;
     this.#link = link;
     this.#fail = fail;
+    this.#near = near;
+    const onNear = () => this.#watchNames();
+    this.#farWaits = new FarWaits({ queueCache, link, near, fail, onNear });
   }
 
   /**
@@ -119,14 +126,37 @@ class Streams {
     this.#stopQuarantine = this.#link.watch(quarantine, onResult, this.#fail);
   }
 
-  /** Watches all names that this session waits for or follows. */
+  /** Watches all names that this session waits for or follows; far from the head, a request. */
   follow() {
     if (this.#isOver) return;
+    this.#farWaits.prune();
+    this.#leaveFar();
+    this.#watchNames();
+  }
+
+  /** Gives up the streams of single names whose head is far away, if their queues were read. */
+  #leaveFar() {
+    if (this.#queueCache.isQuarantined) return;
+    for (const stream of this.#narrow) {
+      const [prefix] = stream.prefixes;
+      if (this.#queueCache.countExclusiveAhead(prefix) < 2 * this.#near) continue;
+      this.#queueCache.unfollow(prefix);
+      this.#unfollow(prefix, stream);
+      this.#farWaits.add(prefix);
+    }
+  }
+
+  /** Whether no name can have a watch of its own. */
+  get #isFull() {
+    return this.#narrow.size + this.#farWaits.count >= MOST_STREAMS;
+  }
+
+  #watchNames() {
     const names = new Set([...this.#queueCache.followed, ...this.#queueCache.wanted]);
     /** @type {Map<NameStream, string[]>} */
     const added = new Map();
     for (const prefix of names) {
-      if (this.#streams.has(prefix)) continue;
+      if (this.#streams.has(prefix) || this.#farWaits.has(prefix)) continue;
       const stream = this.#streamOf(prefix);
       stream.prefixes.add(prefix);
       this.#streams.set(prefix, stream);
@@ -149,6 +179,7 @@ class Streams {
    */
   async handleRenewal() {
     this.follow();
+    await this.#farWaits.check();
     await this.#queueCache.waitForOwn();
     await this.#awaitEnded();
     this.#queueCache.prune();
@@ -163,6 +194,7 @@ class Streams {
     this.#isOver = true;
     this.#stopSessionWatch();
     this.#stopQuarantine();
+    this.#farWaits.stop();
     for (const stream of this.#streams.values()) stream.stop();
     this.#streams.clear();
     this.deliveries.end(error);
@@ -179,7 +211,7 @@ class Streams {
 
   /** A new stream for a prefix, or the shared one if there are many. @param {string} prefix */
   #streamOf(prefix) {
-    if (this.#narrow.size < MOST_STREAMS) {
+    if (!this.#isFull) {
       const stream = this.#openStream(prefix);
       this.#narrow.add(stream);
       return stream;
@@ -228,6 +260,7 @@ class Streams {
       const queues = new Map(left.map((prefix, i) => [prefix, found[i].kvs ?? []]));
       left = this.#queueCache.loadAll(queues, Number(header.revision), stream);
     }
+    if (!this.#isOver) this.#leaveFar();
   }
 
   /** Waits until the streams have delivered the deletion of requests that no longer block ours. */

@@ -1,0 +1,143 @@
+'use strict';
+
+/**
+ * The names that the session waits for far from the head of the queue. Such a session does not
+ * watch the name: if all waiters did, each change of a queue would be sent to each of them. It
+ * watches one exclusive request ahead of its own, `near` exclusive requests away, without whose end
+ * its own cannot be granted. When that request is gone, the session looks again how far it is, and
+ * near the head it watches the name (streams.js).
+ */
+
+const { range } = require('./keys.js');
+
+/** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
+/** @typedef {InstanceType<typeof import('./queue-cache.js').QueueCache>} Cache */
+
+/**
+ * @typedef {object} FarWait
+ * @property {string} key of the watched request, in base64; '' while it is looked for
+ * @property {string} created the revision that created the watched request
+ * @property {() => void} stop ends the watch
+ */
+
+class FarWaits {
+  #queueCache;
+  #link;
+  #fail;
+  #onNear;
+  #near;
+  /** By the prefix of the name's keys. @type {Map<string, FarWait>} */
+  #waits = new Map();
+  #isOver = false;
+
+  /**
+   * @param {{ queueCache: Cache, link: Link, near: number, fail: (error: unknown) => void,
+   *   onNear: (prefix: string) => void }} parts `fail` is called when a watch or a read breaks, and
+   *   `onNear` when the name must be watched
+   */
+  constructor({ queueCache, link, near, fail, onNear }) {
+    this.#queueCache = queueCache;
+    this.#link = link;
+    this.#fail = fail;
+    this.#onNear = onNear;
+    this.#near = near;
+  }
+
+  get count() {
+    return this.#waits.size;
+  }
+
+  /** @param {string} prefix */
+  has(prefix) {
+    return this.#waits.has(prefix);
+  }
+
+  /** Looks how far the session's first waiter is from the head. @param {string} prefix */
+  add(prefix) {
+    this.#waits.set(prefix, { key: '', created: '', stop: () => {} });
+    this.#look(prefix).catch(this.#fail);
+  }
+
+  /** Forgets the names that the session does not wait for any more. */
+  prune() {
+    const { wanted } = this.#queueCache;
+    for (const prefix of this.#waits.keys()) if (!wanted.has(prefix)) this.#delete(prefix);
+  }
+
+  /**
+   * Called at each renewal, because a watch can be silent. Resolves when every name is watched of
+   * which the watched request had gone.
+   */
+  async check() {
+    const waits = [...this.#waits].filter(([, { key }]) => key !== '');
+    await Promise.all(waits.map(([prefix, wait]) => this.#checkOne(prefix, wait)));
+  }
+
+  /** Ends all watches. */
+  stop() {
+    this.#isOver = true;
+    for (const prefix of [...this.#waits.keys()]) this.#delete(prefix);
+  }
+
+  /** @param {string} prefix */
+  #delete(prefix) {
+    this.#waits.get(prefix)?.stop();
+    this.#waits.delete(prefix);
+  }
+
+  /**
+   * Watches a request ahead of ours, or has the name watched if there is none.
+   * @param {string} prefix
+   */
+  async #look(prefix) {
+    const own = this.#queueCache.firstWaiting(prefix);
+    const ahead = own && (await this.#exclusiveAhead(prefix, own));
+    if (this.#isOver) return;
+    this.#delete(prefix);
+    if (!ahead) {
+      this.#onNear(prefix);
+      return;
+    }
+    /** @type {FarWait} */
+    const wait = { key: ahead.key, created: ahead.create_revision, stop: () => {} };
+    this.#waits.set(prefix, wait);
+    wait.stop = this.#link.watch(
+      { key: wait.key },
+      (result) => this.#handleResult(prefix, wait, result),
+      this.#fail,
+    );
+  }
+
+  /**
+   * The exclusive request that is `near` exclusive requests ahead of a revision, if there is one.
+   * @param {string} prefix @param {number} created
+   */
+  async #exclusiveAhead(prefix, created) {
+    const { found } = await this.#link.read([
+      {
+        ...range(`${prefix}b/`, `${prefix}b0`),
+        ...{ sort_target: 'CREATE', sort_order: 'DESCEND', keys_only: true },
+        ...{ max_create_revision: String(created - 1), limit: String(this.#near) },
+      },
+    ]);
+    return found[0].kvs?.[this.#near - 1];
+  }
+
+  /** @param {string} prefix @param {FarWait} wait @param {any} result of its watch */
+  #handleResult(prefix, wait, { created, canceled, events = [] }) {
+    if (this.#waits.get(prefix) !== wait) return;
+    const isGone = events.some((/** @type {any} */ { type }) => type === 'DELETE');
+    // The request may have gone before the watch began.
+    if (created) this.#checkOne(prefix, wait).catch(this.#fail);
+    else if (isGone || canceled) this.#look(prefix).catch(this.#fail);
+  }
+
+  /** Looks again if the watched request is gone. @param {string} prefix @param {FarWait} wait */
+  async #checkOne(prefix, wait) {
+    const { found } = await this.#link.read([{ key: wait.key, keys_only: true }]);
+    if (this.#waits.get(prefix) !== wait) return;
+    if (found[0].kvs?.[0].create_revision !== wait.created) await this.#look(prefix);
+  }
+}
+
+module.exports = { FarWaits };
