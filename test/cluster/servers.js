@@ -153,24 +153,71 @@ async function end(child, signal = 'SIGKILL') {
   await exited;
 }
 
-/** A PostgreSQL server: a primary, or the standby of one. */
-class Postgres {
-  /** @type {import('node:child_process').ChildProcess | undefined} */
-  #child;
-  #options;
-  #clock;
+/** @type {Set<{ stop: () => Promise<void> }>} */
+const running = new Set();
 
+/**
+ * Starts a server, which `stopAll` ends.
+ * @template {{ start: () => Promise<void>, stop: () => Promise<void> }} T
+ * @param {T} server
+ */
+async function started(server) {
+  running.add(server);
+  await server.start();
+  return server;
+}
+
+/** A program that serves at a port. */
+class Server {
+  /** @type {import('node:child_process').ChildProcess | undefined} */
+  child;
+
+  /** @param {number} port @param {() => Promise<import('node:child_process').ChildProcess>} start */
+  constructor(port, start) {
+    this.port = port;
+    this.launch = start;
+  }
+
+  async start() {
+    this.child = await this.launch();
+  }
+
+  /** @param {NodeJS.Signals} [signal] */
+  async stop(signal = 'SIGKILL') {
+    await end(this.child, signal);
+  }
+
+  /** Ends it as a loss of power would. */
+  async crash() {
+    await end(this.child, 'SIGKILL');
+  }
+
+  /** Stops or continues it. */
+  signal(name) {
+    this.child.kill(name);
+  }
+}
+
+/** A PostgreSQL server: a primary, or the standby of one. */
+class Postgres extends Server {
   /**
    * @param {string} folder
    * @param {number} port
-   * @param {string[]} options such as 'synchronous_commit=on'
+   * @param {string[]} settings such as 'synchronous_commit=on'
    * @param {ServerClock} [clock]
    */
-  constructor(folder, port, options, clock) {
+  constructor(folder, port, settings, clock) {
+    const options = [
+      `port=${port}`,
+      'listen_addresses=127.0.0.1',
+      'unix_socket_directories=',
+      'shared_buffers=16MB',
+      ...settings,
+    ];
+    const args = ['-D', folder, ...options.flatMap((option) => ['-c', option])];
+    const ready = /database system is ready to accept (read-only )?connections/;
+    super(port, () => launch(path.join(bin, 'postgres'), args, ready, clock));
     this.folder = folder;
-    this.port = port;
-    this.#options = options;
-    this.#clock = clock;
   }
 
   /** What `new pg.Pool` takes. */
@@ -178,37 +225,19 @@ class Postgres {
     return { host: '127.0.0.1', port: this.port, user: 'postgres', database: 'postgres' };
   }
 
-  async start() {
-    const options = [
-      `port=${this.port}`,
-      'listen_addresses=127.0.0.1',
-      'unix_socket_directories=',
-      'shared_buffers=16MB',
-      ...this.#options,
-    ];
-    const args = ['-D', this.folder, ...options.flatMap((option) => ['-c', option])];
-    const ready = /database system is ready to accept (read-only )?connections/;
-    this.#child = await launch(path.join(bin, 'postgres'), args, ready, this.#clock);
-  }
-
-  /** Ends it with all its processes; SIGINT: in order, SIGQUIT: as by a loss of power. */
+  /** Ends it with all its processes; SIGINT: in order, SIGQUIT: as a loss of power would. */
   async stop(signal = 'SIGINT') {
-    await end(this.#child, signal);
+    await end(this.child, signal);
   }
 
-  /** As a loss of power. The children of a postmaster that is killed end by themselves. */
+  // The children of a postmaster that is killed would end some time later.
   async crash() {
     await this.stop('SIGQUIT');
   }
 
-  async restart() {
-    await this.stop();
-    await this.start();
-  }
-
   /** All processes of the server, first the postmaster. */
   pids() {
-    const postmaster = this.#child.pid;
+    const postmaster = this.child.pid;
     const list = execFileSync('ps', ['-o', 'pid=', '--ppid', String(postmaster)]);
     return [postmaster, ...String(list).trim().split(/\s+/).map(Number)];
   }
@@ -228,9 +257,6 @@ class Postgres {
   }
 }
 
-/** @type {Set<{ stop: () => Promise<void> }>} */
-const running = new Set();
-
 /**
  * @param {object} [options]
  * @param {string[]} [options.settings]
@@ -241,22 +267,15 @@ async function startPostgres({ settings = [], clock } = {}) {
   const folder = newFolder();
   const options = '-U postgres -A trust --no-sync --locale=C -EUTF8'.split(' ');
   await tool('initdb', ['-D', folder, ...options]);
-  const server = new Postgres(folder, await freePort(), settings, clock);
-  await server.start();
-  running.add(server);
-  return server;
+  return started(new Postgres(folder, await freePort(), settings, clock));
 }
 
 /**
  * @param {{ port: number }} primary or a proxy of it
- * @param {string[]} [settings]
  * @returns {Promise<Postgres>} a standby that follows it
  */
-async function startStandby(primary, settings = []) {
-  const server = await copyOf(primary, settings);
-  await server.start();
-  running.add(server);
-  return server;
+async function startStandby(primary) {
+  return started(await copyOf(primary));
 }
 
 /**
@@ -264,67 +283,43 @@ async function startStandby(primary, settings = []) {
  * @returns {Promise<Postgres>} a primary with the data that it has now, as from a backup
  */
 async function startCopy(primary) {
-  const server = await copyOf(primary, []);
+  const server = await copyOf(primary);
   fs.rmSync(path.join(server.folder, 'standby.signal'));
-  await server.start();
-  running.add(server);
-  return server;
+  return started(server);
 }
 
-/**
- * @param {{ port: number }} primary
- * @param {string[]} settings
- */
-async function copyOf(primary, settings) {
+/** @param {{ port: number }} primary */
+async function copyOf(primary) {
   const folder = newFolder();
   fs.rmdirSync(folder);
   const at = `host=127.0.0.1 port=${primary.port} user=postgres`;
   const options = '-R -X stream -c fast --no-sync'.split(' ');
   await tool('pg_basebackup', ['-D', folder, '-d', at, ...options]);
   fs.chmodSync(folder, 0o700);
-  return new Postgres(folder, await freePort(), settings);
+  return new Postgres(folder, await freePort(), []);
 }
 
-/** A pooler in front of a PostgreSQL server. */
-class Pgbouncer {
-  /** @type {import('node:child_process').ChildProcess | undefined} */
-  #child;
-  #file;
-
-  /**
-   * @param {string} file its settings
-   * @param {number} port
-   */
-  constructor(file, port) {
-    this.#file = file;
-    this.port = port;
-  }
-
-  async start() {
-    this.#child = await launch(pgbouncer, [this.#file], /process up/);
-  }
-
-  async stop() {
-    await end(this.#child);
-  }
-
-  /** Stops or continues it. */
-  signal(name) {
-    this.#child.kill(name);
-  }
+/**
+ * Starts a program with a file of settings, which the servers' user may change.
+ * @param {string} text
+ * @param {number} port
+ * @param {(file: string) => Promise<import('node:child_process').ChildProcess>} start
+ */
+function startWithFile(text, port, start) {
+  const file = path.join(newFolder(), 'settings');
+  fs.writeFileSync(file, text);
+  if (user.uid !== undefined) fs.chownSync(file, user.uid, user.gid);
+  return started(new Server(port, () => start(file)));
 }
 
 /**
  * @param {{ port: number }} server
  * @param {'transaction' | 'statement' | 'session'} mode
- * @returns {Promise<Pgbouncer>} one that runs
+ * @returns {Promise<Server>} a pooler in front of a PostgreSQL server
  */
 async function startPgbouncer(server, mode) {
   const port = await freePort();
-  const file = path.join(newFolder(), 'pgbouncer.ini');
-  fs.writeFileSync(
-    file,
-    `[databases]
+  const text = `[databases]
 postgres = host=127.0.0.1 port=${server.port} user=postgres
 [pgbouncer]
 listen_addr = 127.0.0.1
@@ -334,49 +329,31 @@ auth_type = any
 pool_mode = ${mode}
 server_login_retry = 1
 ignore_startup_parameters = extra_float_digits,options
-`,
-  );
-  fs.chmodSync(file, 0o644);
-  const pooler = new Pgbouncer(file, port);
-  await pooler.start();
-  running.add(pooler);
-  return pooler;
+`;
+  return startWithFile(text, port, (file) => launch(pgbouncer, [file], /process up/));
 }
 
 /**
  * A Redis Sentinel that watches a primary, `main`, and promotes a replica of it soon.
  * @param {{ port: number }} primary
  * @param {RegExp} [ready] what it writes when it is ready: by default when it knows a replica
- * @returns {Promise<{ port: number, stop: () => Promise<void> }>}
+ * @returns {Promise<Server>}
  */
 async function startSentinel(primary, ready = /\+slave /) {
   const port = await freePort();
-  const file = path.join(newFolder(), 'sentinel.conf');
-  fs.writeFileSync(
-    file,
-    `port ${port}
+  const text = `port ${port}
 bind 127.0.0.1
 sentinel monitor main 127.0.0.1 ${primary.port} 1
 sentinel down-after-milliseconds main 300
 sentinel failover-timeout main 2000
-`,
-  );
-  if (user.uid !== undefined) fs.chownSync(file, user.uid, user.gid);
-  const child = await launch(redisServer, [file, '--sentinel'], ready);
-  const sentinel = { port, stop: () => end(child) };
-  running.add(sentinel);
-  return sentinel;
+`;
+  return startWithFile(text, port, (file) => launch(redisServer, [file, '--sentinel'], ready));
 }
 
 const redisCli = () => redisServer.replace(/-server$/, '-cli');
 
 /** A Redis server: a primary, or the replica of one. */
-class Redis {
-  /** @type {import('node:child_process').ChildProcess | undefined} */
-  #child;
-  #settings;
-  #clock;
-
+class Redis extends Server {
   /**
    * @param {string} folder
    * @param {number} port
@@ -384,24 +361,17 @@ class Redis {
    * @param {ServerClock | null} [clock]
    */
   constructor(folder, port, settings, clock) {
-    this.folder = folder;
-    this.port = port;
-    this.#settings = settings;
-    this.#clock = clock;
-  }
-
-  async start() {
-    const args = ['--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.folder];
+    const args = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder];
     const own = ['--save', '', '--repl-diskless-sync-delay', '0', '--repl-timeout', '60'];
     const ready = /Ready to accept connections/;
-    const all = [...args, ...own, ...this.#settings];
-    this.#child = await launch(redisServer, all, ready, this.#clock);
+    super(port, () => launch(redisServer, [...args, ...own, ...settings], ready, clock));
+    this.folder = folder;
   }
 
   /** Ends it; SIGTERM: in order. */
   async stop(signal = 'SIGTERM') {
     if (signal === 'SIGTERM' && (await this.#shutDown())) return;
-    await end(this.#child, signal);
+    await end(this.child, signal);
   }
 
   /**
@@ -410,10 +380,10 @@ class Redis {
    * @returns {Promise<boolean>} whether it has ended
    */
   async #shutDown() {
-    if (!this.#child || this.#child.exitCode !== null) return false;
-    this.#child.ref();
-    this.#child.kill('SIGCONT');
-    const exited = once(this.#child, 'exit');
+    if (!this.child || this.child.exitCode !== null) return false;
+    this.child.ref();
+    this.child.kill('SIGCONT');
+    const exited = once(this.child, 'exit');
     const reply = await this.#send(['SHUTDOWN']).catch(() => undefined);
     if (reply?.length !== 0) return false;
     await exited;
@@ -428,16 +398,6 @@ class Redis {
       for (const word of words) socket.write(`$${Buffer.byteLength(word)}\r\n${word}\r\n`);
     }
     return Buffer.concat(await socket.toArray());
-  }
-
-  /** As a loss of power. */
-  async crash() {
-    await this.stop('SIGKILL');
-  }
-
-  /** Stops or continues it. */
-  signal(name) {
-    this.#child.kill(name);
   }
 
   /**
@@ -497,9 +457,8 @@ async function startRedis({ primary, settings = [], clock } = {}) {
   const following = primary ? ['--replicaof', '127.0.0.1', String(primary.port)] : [];
   const isAged = clock === undefined && Boolean(faketime);
   const its = isAged ? new ServerClock() : clock;
-  const server = new Redis(newFolder(), await freePort(), [...following, ...settings], its);
-  await server.start();
-  running.add(server);
+  const all = [...following, ...settings];
+  const server = await started(new Redis(newFolder(), await freePort(), all, its));
   if (isAged) its.set(3_600);
   await server.until(isAged ? /uptime_in_seconds:3\d\d\d/ : /uptime_in_seconds:([4-9]|\d\d)/);
   if (primary) await server.until(/master_link_status:up/);
@@ -508,18 +467,9 @@ async function startRedis({ primary, settings = [], clock } = {}) {
 
 /** Three primaries of a cluster, each with a third of the slots. */
 class RedisCluster {
-  /** @type {Redis[]} */
-  nodes = [];
-
-  async begin() {
-    const start = async () => {
-      // By default its bus is at the port + 10,000, which not every port has.
-      const bus = String(await freePort());
-      return startRedis({ settings: ['--cluster-enabled', 'yes', '--cluster-port', bus] });
-    };
-    this.nodes = await Promise.all([start(), start(), start()]);
-    const addresses = this.nodes.map(({ port }) => `127.0.0.1:${port}`);
-    await run(redisCli(), ['--cluster', 'create', ...addresses, '--cluster-yes']);
+  /** @param {Redis[]} nodes */
+  constructor(nodes) {
+    this.nodes = nodes;
   }
 
   get port() {
@@ -533,7 +483,11 @@ class RedisCluster {
   async find(key) {
     const [slot] = await this.nodes[0].call('CLUSTER', 'KEYSLOT', key);
     for (const owner of this.nodes) {
-      const [, ...ranges] = await ownedBy(owner);
+      const lines = await owner.call('CLUSTER', 'NODES');
+      const ranges = lines
+        .find((line) => line.includes('myself'))
+        .split(' ')
+        .slice(8);
       const isThere = ranges.some((range) => {
         const [first, last = first] = range.split('-').map(Number);
         return first <= Number(slot) && Number(slot) <= last;
@@ -553,10 +507,8 @@ class RedisCluster {
     const { owner, slot } = await this.find(key);
     const [other] = this.nodes.filter((node) => node !== owner);
     const set = (node, ...how) => node.call('CLUSTER', 'SETSLOT', slot, ...how);
-    const [[from], [to]] = [
-      await owner.call('CLUSTER', 'MYID'),
-      await other.call('CLUSTER', 'MYID'),
-    ];
+    const [from] = await owner.call('CLUSTER', 'MYID');
+    const [to] = await other.call('CLUSTER', 'MYID');
     await set(other, 'IMPORTING', from);
     await set(owner, 'MIGRATING', to);
     await meanwhile();
@@ -568,22 +520,21 @@ class RedisCluster {
   }
 }
 
-/** Its id, and the ranges of slots that it has. */
-async function ownedBy(node) {
-  const lines = await node.call('CLUSTER', 'NODES');
-  const own = lines.find((line) => line.includes('myself')).split(' ');
-  return [own[0], ...own.slice(8)];
-}
-
 /** @returns {Promise<RedisCluster>} one that serves */
 async function startRedisCluster() {
-  const cluster = new RedisCluster();
-  await cluster.begin();
-  for (const node of cluster.nodes) {
+  const start = async () => {
+    // By default its bus is at the port + 10,000, which not every port has.
+    const bus = String(await freePort());
+    return startRedis({ settings: ['--cluster-enabled', 'yes', '--cluster-port', bus] });
+  };
+  const nodes = await Promise.all([start(), start(), start()]);
+  const addresses = nodes.map(({ port }) => `127.0.0.1:${port}`);
+  await run(redisCli(), ['--cluster', 'create', ...addresses, '--cluster-yes']);
+  for (const node of nodes) {
     while (!(await node.call('CLUSTER', 'INFO')).join().includes('cluster_state:ok'))
       await setTimeout(50);
   }
-  return cluster;
+  return new RedisCluster(nodes);
 }
 
 /**
@@ -602,12 +553,15 @@ async function makeCertificate() {
 
 /** Members of an etcd: each has a `port`, and may be stopped, started again, halted. */
 class Etcd {
-  members = [];
   #options;
   #scheme;
 
-  /** @param {string[]} options of the program */
-  constructor(options) {
+  /**
+   * @param {Array<{ port: number, peer: number, folder: string, child: any }>} members
+   * @param {string[]} options of the program
+   */
+  constructor(members, options) {
+    this.members = members;
     this.#options = options;
     this.#scheme = options.some((option) => option.startsWith('--cert-file')) ? 'https' : 'http';
   }
@@ -618,15 +572,6 @@ class Etcd {
 
   get port() {
     return this.members[0].port;
-  }
-
-  /** @param {number} count */
-  async begin(count) {
-    for (let i = 0; i < count; i++) {
-      const [port, peer] = [await freePort(), await freePort()];
-      this.members.push({ port, peer, folder: newFolder(), child: undefined });
-    }
-    await this.start();
   }
 
   /** Starts those that do not run, or one of them. */
@@ -663,7 +608,7 @@ class Etcd {
     }
   }
 
-  /** As a loss of power. */
+  /** Ends all members as a loss of power would. */
   async crash() {
     await this.stop();
   }
@@ -693,10 +638,12 @@ class Etcd {
  * @param {string[]} [options]
  */
 async function startEtcd(count = 1, options = []) {
-  const server = new Etcd(options);
-  running.add(server);
-  await server.begin(count);
-  return server;
+  const members = [];
+  for (let i = 0; i < count; i++) {
+    const [port, peer] = [await freePort(), await freePort()];
+    members.push({ port, peer, folder: newFolder(), child: undefined });
+  }
+  return started(new Etcd(members, options));
 }
 
 /** Ends all servers; for an `after` hook. */
