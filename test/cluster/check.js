@@ -1,16 +1,16 @@
 'use strict';
 
 /**
- * Judges a history of requests, whatever engine it is of. What must hold is said in the functions
- * below, each of which returns what is wrong, in words.
+ * Judges a history of requests of any engine. Each function below returns what is wrong, in words.
  *
  * A history is an array of events in any order, with times of one clock in milliseconds:
  *
  *   call     { id, client, name, mode, kind, limit, weight, priority, maxPending, keep, group } a
- *            request was made; `kind` is 'wait', 'ifAvailable', 'steal', or 'pass' of who only waits
- *            for the unlock; with `keep`, in milliseconds, by `locks.once`; with `group` together with all that have the same
- *   ticket   { id, ticket, turn } when it came into the queue, where the engine tells, and when it
- *            was granted, by the same count (undefined: not by the server to which it came); the
+ *            request was made; `kind` is 'wait', 'ifAvailable', 'steal', or 'pass' of a wait for the
+ *            unlock; with `keep`, in milliseconds, by `locks.once`; `group` is common to requests
+ *            that were made together
+ *   ticket   { id, ticket, turn } when it came into the queue, if the engine reports that, and when
+ *            it was granted, by the same count (undefined: not by the server to which it came); the
  *            last one counts
  *   granted  { id, token } its callback was called
  *   unheld   { id } `lock.held` was seen to be false
@@ -19,58 +19,53 @@
  *   settled  { id, error, ran } its promise has settled; `ran`: by `locks.once`, unless it failed
  *   aborted  { id } it was aborted by its caller
  *   stopped  { client }, resumed { client }, killed { client } a process
- *   guarded  { name }, unguarded { name } a user's transaction keeps who holds it, until it ends
+ *   guarded  { name }, unguarded { name } a user's transaction guards a lock of the name
  *   fault    {} something went wrong: a cut, a stop, a restart, or the end of it
  *   forgot   {} the server has lost its data, with the marks
- *   publish  { id, n, text } a holder publishes its `n`th text; undefined: it removes what there is
- *   published { id, n } that is so
- *   read     { name, token, text, asked } a query that was made at the time `asked` told what is
- *            published with the lock that has this token
- *   write    { id, name, token } somebody wrote to a store that refuses older tokens
+ *   publish  { id, n, text } a holder publishes its `n`th text, or removes it (undefined)
+ *   published { id, n } the server has confirmed that
+ *   read     { name, token, text, asked } a query made at the time `asked` showed the data of the
+ *            lock with this token
+ *   write    { id, name, token } a client wrote to a store that refuses older tokens
  */
 
 const { Mutex } = require('../../lib/index.js');
 
-const START = 'granted';
-
-/** Events to requests with all their times; Infinity for what did not happen. */
+/** The requests of events in their order, with their times; Infinity for what did not happen. */
 function requestsOf(events) {
   const requests = new Map();
-  for (const event of [...events].sort((a, b) => a.time - b.time)) {
-    if (event.type === 'call') requests.set(event.id, { ...event, called: event.time });
+  for (const { type, ...event } of events) {
+    if (type === 'call') requests.set(event.id, { ...event, called: event.time });
     const request = requests.get(event.id);
-    if (!request || ['call', 'write', 'publish', 'published'].includes(event.type)) continue;
-    request[event.type] ??= event.time;
-    if (event.type === START) request.token = event.token;
-    if (event.type === 'ticket') {
-      Object.assign(request, { number: event.ticket, turn: event.turn });
-    }
-    if (event.type === 'told') request.reason ??= event.reason;
-    if (event.type === 'settled') Object.assign(request, { error: event.error, ran: event.ran });
+    if (!request || ['call', 'write', 'publish', 'published'].includes(type)) continue;
+    request[type] ??= event.time;
+    if (type === 'granted') request.token = event.token;
+    if (type === 'ticket') Object.assign(request, { number: event.ticket, turn: event.turn });
+    if (type === 'told') request.reason ??= event.reason;
+    if (type === 'settled') Object.assign(request, { error: event.error, ran: event.ran });
   }
   return [...requests.values()];
 }
 
 const or = (time, other = Number.POSITIVE_INFINITY) => time ?? other;
 
-/** When processes stood still: what they held then, nobody could use. */
+/** When processes stood still, by client: nobody could use what they held then. */
 function stopsOf(events) {
   const stops = new Map();
-  for (const { type, client, time } of [...events].sort((a, b) => a.time - b.time)) {
-    const of = stops.get(client) ?? [];
-    if (type === 'stopped' || type === 'killed') {
-      stops.set(client, [...of, { from: time, to: Number.POSITIVE_INFINITY }]);
-    }
-    if (type === 'resumed' && of.length > 0) of.at(-1).to = time;
+  for (const { type, client, time } of events) {
+    const ofClient = stops.get(client) ?? [];
+    if (type === 'stopped' || type === 'killed')
+      stops.set(client, [...ofClient, { from: time, to: Number.POSITIVE_INFINITY }]);
+    if (type === 'resumed' && ofClient.length > 0) ofClient.at(-1).to = time;
   }
   return stops;
 }
 
-/** When transactions of users kept who held a name. */
+/** When users' transactions guarded a lock of a name. */
 function guardsOf(events) {
   const guards = [];
   const open = new Map();
-  for (const { type, name, time } of [...events].sort((a, b) => a.time - b.time)) {
+  for (const { type, name, time } of events) {
     if (type === 'guarded' && !open.has(name)) {
       open.set(name, { name, from: time, to: Number.POSITIVE_INFINITY });
       guards.push(open.get(name));
@@ -82,7 +77,7 @@ function guardsOf(events) {
   return guards;
 }
 
-/** When who leaves at a time has left, `within` so long, but for what users' transactions keep. */
+/** When a request that is ended at a time has left its queue, at the latest: after guards of its name. */
 function leftAt(time, name, guards, within) {
   let left = time;
   for (const guard of guards) {
@@ -91,7 +86,7 @@ function leftAt(time, name, guards, within) {
   return left + within;
 }
 
-/** A steal is outside of the rules: what was held when it was called counts no longer. */
+/** When a lock may be stolen: the locks that are held at the call of a thief count no longer. */
 function robbedAt(request, ofName) {
   const thefts = ofName.filter((other) => other.kind === 'steal' && other.token > request.token);
   return Math.min(...thefts.map(({ called }) => called));
@@ -125,9 +120,8 @@ function overlaps(requests, stops) {
     const { mode, limit, name } = use.request;
     for (const { request } of active) {
       if (mode === 'shared' && request.mode === 'shared') continue;
-      faults.push(
-        `${name}: ${describe(request)} is held when ${describe(use.request)} is granted at ${use.from}`,
-      );
+      const next = describe(use.request);
+      faults.push(`${name}: ${describe(request)} is held when ${next} is granted at ${use.from}`);
     }
     active.push(use);
     const units = active.reduce((sum, { request }) => sum + (request.weight ?? 0), 0);
@@ -138,7 +132,7 @@ function overlaps(requests, stops) {
   return faults;
 }
 
-/** Who waits for the unlock does so for all that is held when it begins to. */
+/** A wait for the unlock outlasts all locks that are held when it begins. */
 function unlocks(requests, stops) {
   const granted = requests.filter((request) => request.granted !== undefined);
   const faults = [];
@@ -153,40 +147,32 @@ function unlocks(requests, stops) {
   return faults;
 }
 
-const greater = (one, other) => (one && one.token > other.token ? one : other);
-
 /**
- * A lock that was granted after another had ended has a greater token; no two have the same. A theft
- * may be heard of before the grant of what was stolen.
+ * A lock that was granted after another one had ended has a greater token; no two have the same. The
+ * news of a theft may come before the grant of the stolen lock.
  */
 function tokens(requests) {
   const faults = [];
-  const known = requests.filter((request) => robbedAt(request, requests) > request.granted);
-  const all = known.map((request) => {
-    const end = Math.min(or(request.told), or(request.ended), or(request.settled));
-    return { request, end };
-  });
-  const byEnd = [...all].sort((a, b) => a.end - b.end);
-  const byGrant = [...all].sort((a, b) => a.request.granted - b.request.granted);
-  let i = 0;
-  let lastOfAll;
-  let lastExclusive;
-  for (const { request } of byGrant) {
-    for (; i < byEnd.length && byEnd[i].end < request.granted; i++) {
-      const ended = byEnd[i].request;
-      lastOfAll = greater(lastOfAll, ended);
-      if (ended.mode === 'exclusive') lastExclusive = greater(lastExclusive, ended);
-    }
+  const known = requests
+    .filter((request) => robbedAt(request, requests) > request.granted)
+    .map((request) => {
+      const end = Math.min(or(request.told), or(request.ended), or(request.settled));
+      return { ...request, end };
+    });
+  for (const request of known) {
     // Shared locks that are granted together may be heard of one after the other.
-    const last = request.mode === 'exclusive' ? lastOfAll : lastExclusive;
-    if (last && last.token >= request.token) {
+    const isAhead = ({ mode, end }) =>
+      end < request.granted && (mode === 'exclusive' || request.mode === 'exclusive');
+    const last = known
+      .filter(isAhead)
+      .reduce((one, other) => (one && one.token > other.token ? one : other), undefined);
+    if (last && last.token >= request.token)
       faults.push(`${request.name}: ${describe(request)} comes after ${describe(last)}`);
-    }
   }
   const seen = new Set();
-  for (const { token, mode, ...request } of requests) {
+  for (const { token, mode, name } of requests) {
     if (mode === 'exclusive' && seen.has(token)) {
-      faults.push(`${request.name}: the token ${token} comes twice`);
+      faults.push(`${name}: the token ${token} comes twice`);
     }
     seen.add(token);
   }
@@ -217,7 +203,7 @@ function order(requests) {
 
 const priorityOf = ({ priority = 0 }) => priority;
 
-/** Who ran to an end keeps others from running, by the server's clock, and nobody else does. */
+/** A run that has ended, and nothing else, keeps others from running for `keep`. */
 function runs(requests, events) {
   const faults = [];
   const forgot = events.filter(({ type }) => type === 'forgot').map(({ time }) => time);
@@ -244,8 +230,8 @@ function runs(requests, events) {
 }
 
 /**
- * Nobody is robbed but by a thief that had not done with it when the lock was asked for. One that
- * was told that nobody knows whether it stole may do so later.
+ * Each stolen lock has a thief that was not done when the lock was requested. A thief that has heard
+ * that the outcome of its theft is unknown may still succeed later.
  */
 function thefts(requests, all) {
   const faults = [];
@@ -265,8 +251,8 @@ function thefts(requests, all) {
 }
 
 /**
- * Who is refused because too many wait was not alone with fewer. Who has given up waits at the server
- * until that hears of it.
+ * A request is refused for `maxPending` only if so many others waited. An aborted request waits at the
+ * server until the server hears of the end.
  */
 function refusals(requests, guards, within) {
   const faults = [];
@@ -284,8 +270,8 @@ function refusals(requests, guards, within) {
 }
 
 /**
- * Every request settles, and who waits is served soon after the last fault. A user's transaction that
- * guards a name is in the way of those who want that one only (R4).
+ * Every request settles, and a waiter is served soon after the last fault. A user's transaction that
+ * guards a name delays only requests of the name (R4).
  */
 function served(requests, events, guards, within) {
   const faults = [];
@@ -319,15 +305,14 @@ function served(requests, events, guards, within) {
 }
 
 /**
- * A store that refuses older tokens refuses nobody who was not told that he lost his lock; but for
- * who was robbed, whom the news may not have reached yet.
+ * A store refuses no write of a holder that has not heard of the loss of its lock, unless the lock was
+ * stolen a moment ago.
  */
 function fencing(events, requests) {
   const faults = [];
   const last = new Map();
   const byId = new Map(requests.map((request) => [request.id, request]));
-  const writes = events.filter(({ type }) => type === 'write').sort((a, b) => a.time - b.time);
-  for (const { id, name, token, time } of writes) {
+  for (const { id, name, token, time } of events.filter(({ type }) => type === 'write')) {
     // Those who share a lock have their tokens at the same time.
     if (byId.get(id)?.mode !== 'exclusive') continue;
     const before = last.get(name) ?? 0n;
@@ -342,7 +327,7 @@ function fencing(events, requests) {
 }
 
 /**
- * What a query tells as data was published by that holder, and is not older than what was confirmed
+ * The data that a query shows were published by that holder, and are not older than what was confirmed
  * when the query was made; but for what the server has forgotten since.
  */
 function data(events, requests) {
@@ -364,13 +349,14 @@ function data(events, requests) {
 }
 
 /**
- * @param events the history
- * @param within milliseconds in which who waits is served, after the last fault and when nobody has
- *   the lock; undefined: not looked at
+ * @param history the events
+ * @param within milliseconds in which a waiter is served, after the last fault and when nobody has the
+ *   lock; undefined: any time
  * @param left what is left in the end, by what it is: numbers that must be 0
  * @returns what is wrong, in words; nothing if it is empty
  */
-function check(events, { within, left = {} } = {}) {
+function check(history, { within, left = {} } = {}) {
+  const events = [...history].sort((a, b) => a.time - b.time);
   const all = requestsOf(events);
   const stops = stopsOf(events);
   const guards = guardsOf(events);
@@ -421,27 +407,17 @@ class Recorder {
     const { mode = 'exclusive', limit = 0, weight, priority, maxPending, signal, keep } = options;
     const kinds = ['steal', 'ifAvailable', 'pass'];
     const kind = kinds.find((one) => options[one]) ?? 'wait';
-    const id = `${client} ${++this.#numbers}`;
     const units = mode === 'shared' && limit > 0 ? (weight ?? 1) : 0;
-    const asked = { name, mode, kind, limit, weight: units, priority, maxPending, keep };
-    this.record('call', { id, client, ...asked });
-    signal?.addEventListener('abort', () => this.record('aborted', { id }));
-    const method = keep === undefined ? 'request' : 'once';
-    let error;
-    let ran;
-    try {
+    const more = { priority, maxPending, keep };
+    const asked = { client, name, mode, kind, limit, weight: units, ...more };
+    await this.#call([asked], signal, async ([id]) => {
       const callback = async (lock) => {
         if (lock) await this.#use(lock, id, use);
       };
-      const answer =
-        kind === 'pass'
-          ? await new Mutex(name, { locks }).waitForUnlock({ priority, signal })
-          : await locks[method](name, options, callback);
-      if (keep !== undefined) ran = answer.ran;
-    } catch (reason) {
-      error = `${reason?.name}: ${reason?.message}`;
-    }
-    this.record('settled', { id, error, ran });
+      if (keep !== undefined) return locks.once(name, options, callback);
+      if (kind === 'pass') return new Mutex(name, { locks }).waitForUnlock({ priority, signal });
+      return locks.request(name, options, callback);
+    });
   }
 
   /**
@@ -452,23 +428,33 @@ class Recorder {
    */
   async requestAll(client, locks, names, { mode = 'exclusive', ...options }, use) {
     const kind = options.steal ? 'steal' : options.ifAvailable ? 'ifAvailable' : 'wait';
-    const ids = names.map(() => `${client} ${++this.#numbers}`);
-    for (const [i, name] of names.entries()) {
-      const group = ids[0];
-      this.record('call', { id: ids[i], client, name, mode, kind, limit: 0, weight: 0, group });
-      options.signal?.addEventListener('abort', () => this.record('aborted', { id: ids[i] }));
+    const group = `${client} ${this.#numbers + 1}`;
+    const common = { client, mode, kind, limit: 0, weight: 0, group };
+    const calls = names.map((name) => ({ ...common, name }));
+    await this.#call(calls, options.signal, (ids) => {
+      const asked = names.map((name) => ({ name, mode }));
+      return locks.requestAll(asked, options, async (held) => {
+        if (held) await Promise.all(held.map((lock, i) => this.#use(lock, ids[i], use)));
+      });
+    });
+  }
+
+  /** Records the calls, and how they settle. */
+  async #call(calls, signal, make) {
+    const ids = calls.map(({ client }) => `${client} ${++this.#numbers}`);
+    for (const [i, call] of calls.entries()) {
+      const id = ids[i];
+      this.record('call', { id, ...call });
+      signal?.addEventListener('abort', () => this.record('aborted', { id }));
     }
     let error;
+    let ran;
     try {
-      const asked = names.map((name) => ({ name, mode }));
-      await locks.requestAll(asked, options, async (held) => {
-        if (!held) return;
-        await Promise.all(held.map((lock, i) => this.#use(lock, ids[i], use)));
-      });
+      ran = (await make(ids))?.ran;
     } catch (reason) {
       error = `${reason?.name}: ${reason?.message}`;
     }
-    for (const id of ids) this.record('settled', { id, error });
+    for (const id of ids) this.record('settled', { id, error, ran });
   }
 
   async #use(lock, id, use) {
