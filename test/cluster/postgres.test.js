@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** Several processes with locks in PostgreSQL, and what goes wrong then: see faults.js. */
+/** Several processes with locks in PostgreSQL, under the faults of faults.js. */
 
 const assert = require('node:assert/strict');
 const { inspect } = require('node:util');
@@ -22,31 +22,42 @@ const {
   wait,
 } = require('./faults.js');
 const { valuesOf } = require('../helpers/locks.js');
-const { now } = require('./actors.js');
 const { FaultyProxy } = require('./proxy.js');
 const { ServerClock, lacks, startCopy, startPostgres, startStandby } = require('./servers.js');
 
 /**
- * How many rows of a server are left.
+ * How much of locks is left at a server.
  * @param {{ config: any }} server
  * @param {object} [options]
- * @param {boolean} [options.isVisited] somebody comes who sweeps away what those have left who could
- *   not reach the server to close
+ * @param {boolean} [options.isVisited] another client sweeps away what those have left that could not
+ *   reach the server to close
  */
-async function rowsLeft({ config }, { isVisited = false } = {}) {
+const rowsLeft = ({ config }, { isVisited = false } = {}) =>
+  withClient(config, (query) =>
+    leftInTheEnd(async () => {
+      if (isVisited) await query(`SELECT web_locks.sweep(0, '')`);
+      const [left] = await query(`SELECT
+        (SELECT count(*)::int FROM web_locks.session) AS sessions,
+        (SELECT count(*)::int FROM web_locks.request) AS requests,
+        (SELECT count(*)::int FROM pg_stat_activity WHERE query LIKE '%web_locks%'
+          AND pid <> pg_backend_pid() AND backend_type = 'client backend') AS connections`);
+      return left;
+    }),
+  );
+
+/**
+ * Uses a client of pg, which ends afterwards.
+ * @template T
+ * @param {any} config
+ * @param {(query: (text: string) => Promise<any[]>) => Promise<T>} use
+ */
+async function withClient(config, use) {
   const client = new pg.Client(config);
+  client.on('error', () => {});
   await client.connect();
-  const count = `SELECT
-    (SELECT count(*)::int FROM web_locks.session) AS sessions,
-    (SELECT count(*)::int FROM web_locks.request) AS requests,
-    (SELECT count(*)::int FROM pg_stat_activity WHERE query LIKE '%web_locks%'
-      AND pid <> pg_backend_pid() AND backend_type = 'client backend') AS connections`;
-  const left = await leftInTheEnd(async () => {
-    if (isVisited) await client.query(`SELECT web_locks.sweep(0, '')`);
-    return (await client.query(count)).rows[0];
-  });
+  const result = await use(async (text) => (await client.query(text)).rows);
   await client.end();
-  return left;
+  return result;
 }
 
 const engine = {
@@ -59,12 +70,12 @@ const engine = {
 describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
   faults(engine);
 
-  test('unlogged locks are lost by a crash, and nothing is granted too early', async () => {
+  test('a crash loses unlogged locks, and nothing is granted too early', async () => {
     const own = await startPostgres();
     await losesLocks(engine, own, { durability: 'unlogged' });
   });
 
-  test('a clock that is set ends no lease, and lets none last', {
+  test('a clock that is set ends no lease, and prolongs none', {
     skip: lacks.faketime,
   }, async () => {
     const clock = new ServerClock();
@@ -84,11 +95,10 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
       const early = holder.request('early', {}, 0);
       await early.settled();
       // The standby has the schema and the sessions.
-      const client = new pg.Client(standby.config);
-      await client.connect();
-      const behind = `SELECT FROM web_locks.session HAVING count(*) < 2`;
-      while ((await client.query(behind).catch(() => ({ rows: [1] }))).rows.length > 0);
-      await client.end();
+      await withClient(standby.config, async (query) => {
+        const behind = 'SELECT FROM web_locks.session HAVING count(*) < 2';
+        while ((await query(behind).catch(() => [1])).length > 0);
+      });
       stage.fault();
       if (loseMissing) replication.stall();
       const held = holder.request('name');
@@ -118,7 +128,7 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
     });
   }
 
-  test('R5: an old primary that is asked again grants nothing that its successor has granted', async () => {
+  test('R5: an old primary that comes back grants nothing that its successor has granted', async () => {
     const old = await startPostgres();
     const standby = await startStandby(old);
     const replace = async () => {
@@ -130,7 +140,7 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
     for (const server of [standby, old]) await server.stop();
   });
 
-  test('R5: nor does a server that was restored from an older copy', async () => {
+  test('R5: a server that is restored from an older copy grants nothing that was granted since', async () => {
     const own = await startPostgres();
     let copy;
     const replace = async () => {
@@ -142,44 +152,18 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
     for (const server of [own, copy]) await server.stop();
   });
 
-  test('a server that is put back, and told so, grants nothing for a ttl, then greater tokens', async () => {
-    const own = await startPostgres();
-    const stage = stageOf(engine, own.port);
-    const first = await stage.actor();
-    await first.request('name', {}, 0).settled();
-    const copy = await startCopy(own);
-    // What the copy knows nothing of, and nobody tells it.
-    const held = first.request('name');
-    await held.granted();
-    const client = new pg.Client(copy.config);
-    await client.connect();
-    await client.query('DELETE FROM web_locks.epoch');
-    await client.end();
-    const from = now();
-    const stranger = await stage.actor({ config: engine.configOf(copy.port) });
-    const next = stranger.request('name', {}, 10);
-    await next.granted();
-    assert.ok(now() - from >= TTL, 'a quarantine');
-    assert.ok(next.known.granted > held.known.granted, 'a greater token');
-    held.release();
-    await Promise.all([held.settled(), next.settled()]);
-    await stage.close();
-    for (const server of [own, copy]) await server.stop();
-  });
-
   for (const isPromoted of [false, true]) {
-    const what = isPromoted ? 'is promoted, while somebody cancels the waits for it' : 'comes back';
+    const what = isPromoted
+      ? 'is promoted, while an administrator cancels the waits for it'
+      : 'comes back';
     test(`a synchronous standby is split off, and ${what}: one holder, tokens grow`, async () => {
-      const primary = await startPostgres();
+      const primary = await startPostgres({ settings: ['synchronous_standby_names=*'] });
       const replication = await FaultyProxy.open(primary.port);
       const standby = await startStandby(replication);
-      const admin = new pg.Client(primary.config);
-      admin.on('error', () => {});
-      await admin.connect();
-      await admin.query(`ALTER SYSTEM SET synchronous_standby_names TO '*'`);
-      await admin.query('SELECT pg_reload_conf()');
-      const isSync = `SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`;
-      while ((await admin.query(isSync)).rows.length === 0);
+      await withClient(primary.config, async (query) => {
+        const isSync = `SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`;
+        while ((await query(isSync)).length === 0);
+      });
       const proxy = await FaultyProxy.open(primary.port);
       const stage = stageOf(engine, proxy.port, { ttl: 2 * TTL });
       const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
@@ -190,14 +174,15 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
       stage.fault();
       replication.stall();
       const unheard = holder.request('unheard', {}, 10);
-      const cancel = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity
-        WHERE wait_event = 'SyncRep'`;
-      while (!held.known.settled && !unheard.known.granted) {
-        if (isPromoted) await admin.query(cancel);
-        await wait(20);
-      }
+      await withClient(primary.config, async (query) => {
+        while (!held.known.settled && !unheard.known.granted) {
+          if (isPromoted)
+            await query(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+              WHERE wait_event = 'SyncRep'`);
+          await wait(20);
+        }
+      });
       assert.equal(unheard.known.granted, undefined);
-      await admin.end();
       if (isPromoted) {
         proxy.refuse();
         await primary.stop('SIGQUIT');
