@@ -17,6 +17,14 @@ const LONG = 600_000;
 /** Of tokens: so many more others may have been granted than anybody tells of (R5). */
 const LEAP = 999_999n;
 
+/** Who a client is. */
+const WHO = {
+  host: 'm\u00fcller',
+  pid: 1,
+  threadId: 2,
+  threadName: 'nul \0, \u65e5\u672c, \ud83d\ude00, \ud800, \\, "',
+};
+
 let last = 0;
 const fresh = (what = 'name') => `${what} ${++last}`;
 
@@ -40,7 +48,7 @@ async function clientOf(adapter, ttl = TTL, before = { life: '', token: 0n }) {
   };
   const clientId = `client ${++last}`;
   const { grantsIn, session, life } = await adapter.open(
-    { clientId, host: 'host', pid: 1, threadId: 2, threadName: 'thread', version: '0' },
+    { clientId, ...WHO, version: '0' },
     ttl,
     before,
   );
@@ -189,7 +197,7 @@ function contractOfClients(engine) {
     assert.equal(await engine.left(a.session), 0);
   });
 
-  test('names of any length and with lone surrogates are different names', async () => {
+  test('all texts stay as they are, and different ones are different names', async () => {
     const a = await client({ bucket: 'odd' });
     const odd = [
       '',
@@ -204,9 +212,10 @@ function contractOfClients(engine) {
     assert.ok((await a.answers(...requests)).every((code) => code === 'granted'));
     const all = await a.adapter.query();
     assert.deepEqual(new Set(all.map(({ name }) => name)), new Set(odd));
-    const [{ label, clientId, held }] = await a.adapter.query('\ud800');
-    assert.deepEqual({ label, clientId }, { label: '\ud800', clientId: a.clientId });
-    assert.ok(held > 0);
+    const [entry] = await a.adapter.query('\ud800');
+    const { clientId } = a;
+    assert.deepEqual({ ...entry, ...WHO, label: '\ud800', clientId }, entry);
+    assert.ok(entry.held > 0);
     await a.answers(...requests.map(end));
   });
 
@@ -831,6 +840,7 @@ function disposeAfterEach() {
 module.exports = {
   LONG,
   TTL,
+  WHO,
   clientOf,
   closeAll,
   contract,
