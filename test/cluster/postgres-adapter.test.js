@@ -306,26 +306,6 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       assert.equal((await b.next()).granted, waiting.ref);
     });
 
-    test('a transaction guards a lock', async () => {
-      const a = await clientBySql();
-      const [op, other] = [request(fresh()), request(fresh())];
-      const [{ token }] = await a.step([op]);
-      const guard = (own, { ref }) => a.adapter.guard(own, { ref, token });
-      await bySql.begin(async (own) => {
-        assert.equal(await guard(own, op), true);
-        assert.equal(await guard(own, other), false);
-        const thief = await client({ bucket: 'by sql' });
-        assert.deepEqual(await thief.answers(steal(op.name)), ['busy']);
-      });
-      const reserved = await bySql.reserve();
-      for (const [outside, message] of [
-        [bySql, /sql\.begin/],
-        [reserved, /BEGIN/],
-      ])
-        await assert.rejects(guard(outside, op), { name: 'TypeError', message });
-      reserved.release();
-    });
-
     test('a host that answers is asked before a host that does not', async (t) => {
       let count = 0;
       const deaf = net.createServer((socket) => socket.destroy(void count++));
@@ -376,26 +356,28 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       return parts.reduce(without, scriptOf(schema, 'logged'));
     }
 
-    /** A client of such a schema, and its lock. */
-    async function olderClient(schema, options = {}) {
+    test('gets what is missing with a publication, also if an old client has taken it away', async () => {
+      const schema = 'older';
       await sql(olderScript(schema));
-      const a = await client({ schema, ...options });
-      const held = request(fresh());
-      const [{ token }] = await a.step([held]);
-      return { a, held, token };
-    }
-
-    test('is used until the first publication adds what is missing', async () => {
-      const { a, held } = await olderClient('older');
-      const b = await client({ schema: 'older' });
-      assert.deepEqual(await dataOf(b, held.name), ['']);
+      const a = await client({ schema });
+      const [held, gone] = requests(2);
+      await a.answers(held, gone);
+      assert.deepEqual(await dataOf(a, held.name), ['']);
       assert.deepEqual(await a.answers(publish(held, '1')), ['published']);
-      assert.deepEqual(await dataOf(b, held.name), ['1']);
+      await sql(olderScript(schema));
+      assert.deepEqual(await a.answers(end(gone)), ['ended']);
+      const publications = [publish(held, '2'), publish(gone, '2')];
+      assert.deepEqual(await a.answers(...publications), ['busy', 'busy']);
+      assert.deepEqual(await dataOf(a, held.name), ['1']);
+      assert.deepEqual(await a.answers(...publications), ['published', 'notHeld']);
     });
 
     test('R1: refuses publications while a transaction blocks the change, and repeats that answer', async () => {
       const schema = 'older_guarded';
-      const { a, held, token } = await olderClient(schema);
+      await sql(olderScript(schema));
+      const a = await client({ schema });
+      const held = request(fresh());
+      const [{ token }] = await a.step([held]);
       const { own, commit } = await inTransaction('SELECT');
       assert.equal(await a.adapter.guard(own, { ref: held.ref, token }), true);
       const step = [publish(held, '1'), request(fresh())];
@@ -409,20 +391,6 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       assert.deepEqual(await a.answers(publish(held, '2')), ['published']);
       await a.hello();
       assert.deepEqual(codesOf(await a.again([publish(held, '2')])), ['published']);
-    });
-
-    test('is changed again if a client of that version restores its functions', async () => {
-      const schema = 'older_again';
-      const a = await client({ schema });
-      const [held, gone] = requests(2);
-      await a.answers(held, gone);
-      assert.deepEqual(await a.answers(publish(held, '1')), ['published']);
-      await sql(olderScript(schema));
-      assert.deepEqual(await a.answers(end(gone)), ['ended']);
-      const publications = [publish(held, '2'), publish(gone, '2')];
-      assert.deepEqual(await a.answers(...publications), ['busy', 'busy']);
-      assert.deepEqual(await dataOf(a, held.name), ['1']);
-      assert.deepEqual(await a.answers(...publications), ['published', 'notHeld']);
     });
 
     test('fails only the publications of a role that may not change it', async () => {
@@ -725,8 +693,14 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     /** Has all commits wait for the standby. */
     const standStill = () => standby.signal('SIGSTOP');
 
-    test('has a standby that is refused', () =>
-      rejectsWith(client({ pool: poolOf(standby.config) }), 'ERR_WEB_LOCKS_STANDBY'));
+    test('has a standby that is refused, so that the next attempt goes to the primary', async () => {
+      const port = [standby.port, primary.port];
+      const sql = sqlOf({ host: port.map(() => '127.0.0.1'), port });
+      const adapter = new PostgresAdapter('bucket', { sql });
+      await rejectsWith(clientOf(adapter), 'ERR_WEB_LOCKS_STANDBY');
+      const a = await clientOf(adapter);
+      assert.deepEqual(await a.answers(request(fresh())), ['granted']);
+    });
 
     test('lets an end wait for the standby only if it grants something', async () => {
       const [a, b] = await clients(2, { pool: own });
@@ -831,8 +805,8 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
 
   describe('a transaction that guards a lock', () => {
     /** A lock of `a`, and a transaction that guards it. */
-    async function guarded(t, a) {
-      const op = request(fresh(), { label: 'guarded' });
+    async function guarded(t, a, options = {}) {
+      const op = request(fresh(), { label: 'guarded', ...options });
       const [{ token }] = await a.step([op]);
       const own = await poolOf({ application_name: 'shop "1"' }).connect();
       t.after(() => own.release());
@@ -890,6 +864,13 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       assert.equal(await left(a.session), 0);
     });
 
+    test('keeps its lock from a thief that others who share it would not stop', async (t) => {
+      const [a, b] = await clients(2);
+      const { op } = await guarded(t, a, { mode: 'shared' });
+      assert.deepEqual(await b.answers(shared(op.name), steal(op.name)), ['granted', 'busy']);
+      assert.equal((await b.adapter.query(op.name)).length, 2);
+    });
+
     test('stops no close that has more names than a page', async () => {
       const a = await client();
       const ops = requests(250);
@@ -930,19 +911,29 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       });
     }
 
-    test('is that of a client that has begun it', async () => {
-      const { adapter } = await client();
-      const one = await pool.connect();
+    test('is one of pg or of postgres.js, and no pool, idle client or other object', async () => {
+      const a = await client();
+      const [held, other] = requests(2);
+      const [{ token }] = await a.step([held]);
+      const guard = (own, { ref } = held) => a.adapter.guard(own, { ref, token });
+      const bySql = sqlOf({ max: 2 });
+      await bySql.begin(async (own) => {
+        assert.equal(await guard(own), true);
+        assert.equal(await guard(own, other), false);
+        const [answer] = await a.answers(end(held));
+        assert.equal(answer, 'busy');
+      });
+      const [idle, idleOfSql] = [await pool.connect(), await bySql.reserve()];
       for (const [wrong, message] of [
-        [one, /in a transaction: run BEGIN first/],
+        [bySql, /sql\.begin/],
         [pool, /was given a Pool.*pool\.connect\(\)/],
+        [idle, /in a transaction: run BEGIN first/],
+        [idleOfSql, /in a transaction: run BEGIN first/],
         [undefined, /lock\.guard\(client\)/],
         [{}, /lock\.guard\(client\)/],
-      ]) {
-        const guard = adapter.guard(wrong, { ref: 1, name: 'a', token: 1n });
-        await assert.rejects(guard, { name: 'TypeError', message });
-      }
-      one.release();
+      ])
+        await assert.rejects(guard(wrong), { name: 'TypeError', message });
+      for (const one of [idle, idleOfSql]) one.release();
     });
   });
 
@@ -984,23 +975,22 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     );
     const a = await client({ schema, pool: explained }, LONG);
     const [b, dead] = await clients(2, { schema }, LONG);
-    /** The names, by how they are held, and the limits of their shared requests. */
-    const names = { exclusive: {}, shared: {}, units: { limit: 3, weight: 1 } };
-    const holds = {
+    const names = {
       exclusive: {},
       shared: { mode: 'shared' },
       units: { mode: 'shared', limit: 3, weight: 2 },
     };
-    for (const name of Object.keys(names))
-      await b.answers(request(name, holds[name]), request(name));
+    for (const [name, its] of Object.entries(names))
+      await b.answers(request(name, its), request(name));
     const useAll = async () => {
-      for (const [name, limits] of Object.entries(names)) {
+      for (const [name, its] of Object.entries(names)) {
+        const small = { ...its, mode: 'shared', weight: its.limit ? 1 : 0 };
         for (const options of [
           {},
           { maxPending: 100 },
           { kind: 'ifAvailable' },
-          { mode: 'shared', ...limits },
-          { mode: 'shared', priority: 1, ...limits },
+          small,
+          { ...small, priority: 1 },
           { priority: 2 },
         ]) {
           const [op, other] = [request(name, options), request(name, options)];
@@ -1312,47 +1302,33 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       query: () => Promise.reject(Object.assign(new Error(), unknown)),
       release() {},
     });
-    const noPassword = 'SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string';
+    const lacksPassword = () =>
+      Promise.reject(
+        new Error('SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string'),
+      );
     const connectingBy = (connect) => ({ pool: { connect, query() {}, options: {} } });
+    const otherVersion = async () => {
+      await sql(scriptOf('other_version', 'logged'));
+      await sql('UPDATE other_version.lasting SET version = 99');
+      return { pool, schema: 'other_version' };
+    };
 
-    for (const [what, optionsFor, code, meaning, message = /./] of [
-      ...bothLibraries('a missing database', { database: 'none' }, 'DATABASE', 'fatal', /"none"/),
-      ...bothLibraries('an unknown role', { user: 'nobody' }, 'RIGHTS', 'fatal'),
-      ...bothLibraries('a port without a server', { port: 1 }, 'UNREACHABLE', 'retry'),
-      ['missing TLS', () => LIBRARIES.pg({ ssl: true }), 'SERVER', 'fatal'],
-      [
-        'another kind of server',
-        () => connectingBy(async () => foreign),
-        'SERVER',
-        'fatal',
-        /not PostgreSQL/,
-      ],
-      [
-        'a missing password',
-        () => connectingBy(() => Promise.reject(new Error(noPassword))),
-        'RIGHTS',
-        'fatal',
-        /login.*password/,
-      ],
-      ['another durability', () => ({ durability: 'unlogged' }), 'SCHEMA', 'fatal'],
-      [
-        'another version',
-        async () => {
-          await sql(scriptOf('another_version', 'logged'));
-          await sql('UPDATE another_version.lasting SET version = 99');
-          return { schema: 'another_version' };
-        },
-        'SCHEMA',
-        'fatal',
-        /99/,
-      ],
+    for (const [what, optionsFor, code, message = /./] of [
+      ...bothLibraries('a missing database', { database: 'none' }, 'DATABASE', /"none"/),
+      ...bothLibraries('an unknown role', { user: 'nobody' }, 'RIGHTS'),
+      ...bothLibraries('a port without a server', { port: 1 }, 'UNREACHABLE'),
+      ['missing TLS', () => LIBRARIES.pg({ ssl: true }), 'SERVER'],
+      ['a foreign server', () => connectingBy(async () => foreign), 'SERVER', /not PostgreSQL/],
+      ['a missing password', () => connectingBy(lacksPassword), 'RIGHTS', /login.*password/],
+      ['another durability', () => ({ pool, durability: 'unlogged' }), 'SCHEMA'],
+      ['another version', otherVersion, 'SCHEMA', /99/],
     ])
       test(`name what is wrong: ${what}`, async () => {
         const options = { pool: undefined, ...(await optionsFor()) };
-        if (!options.sql) options.pool ??= pool;
         const error = await client(options).catch((reason) => reason);
         assert.equal(error.code, `ERR_WEB_LOCKS_${code}`, error.stack);
         assert.match(error.message, message);
+        const meaning = code === 'UNREACHABLE' ? 'retry' : 'fatal';
         assert.equal(new PostgresAdapter('', { pool }).classify(error), meaning);
       });
 
