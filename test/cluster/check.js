@@ -280,7 +280,7 @@ function served(requests, events, guards, within) {
     0,
     ...events.filter(({ type }) => type === 'fault').map((e) => e.time),
   );
-  // Who waits for a group waits for all names of it.
+  // A group waits for all its names.
   const areGroups = requests.some(({ group }) => group !== undefined);
   for (const { id, client, name, called, granted, settled, aborted } of requests) {
     if (killed.has(client)) continue;
@@ -313,7 +313,7 @@ function fencing(events, requests) {
   const last = new Map();
   const byId = new Map(requests.map((request) => [request.id, request]));
   for (const { id, name, token, time } of events.filter(({ type }) => type === 'write')) {
-    // Those who share a lock have their tokens at the same time.
+    // Holders that share a lock get their tokens at the same time.
     if (byId.get(id)?.mode !== 'exclusive') continue;
     const before = last.get(name) ?? 0n;
     const { told } = byId.get(id);

@@ -2,22 +2,21 @@
 
 const assert = require('node:assert/strict');
 
-/** Nothing is held, so that no lease has to last. */
+/** Nothing is held, so no lease has to last. */
 const TTL = 2_000;
 
+/** Resolves when a bucket is open, however often an attempt fails. */
 const isOpen = async (bucket) => {
   for (;;) {
     try {
       await bucket.ready;
       return;
-    } catch {
-      // It is tried again.
-    }
+    } catch {}
   }
 };
 
 /**
- * A real server refuses a bucket that is open, for a while.
+ * Requests of an open bucket fail while its server refuses it, and are served afterwards.
  * @param bucket
  * @param {string} code of the errors meanwhile
  * @param {() => Promise<unknown>} refuse has the server do so, also on the connections there are

@@ -19,7 +19,7 @@ const { lacks, programs } = require('../helpers/programs.js');
 
 const { etcd, faketime, pgbouncer, postgres: bin, redis: redisServer } = programs;
 
-/** What children run as: not root. */
+/** The user of the children, which is not root. */
 const user = (() => {
   if (process.getuid?.() !== 0) return {};
   for (const name of ['postgres', 'nobody']) {
@@ -65,7 +65,7 @@ async function freePort() {
   }
 }
 
-/** Whether nobody else has reserved it. Only Linux has such names. */
+/** Reserves a port; resolves to false if somebody else has. Only Linux has such names. */
 async function reserve(port) {
   if (process.platform !== 'linux') return true;
   const sign = net.createServer().listen(`\0web-locks tests: port ${port}`);
@@ -75,7 +75,7 @@ async function reserve(port) {
   return !error;
 }
 
-/** Not synchronous: a proxy of this process may be in between. */
+/** Runs a program of PostgreSQL. It is asynchronous, because a proxy of this process may be used. */
 const tool = (name, args) =>
   run(path.join(bin, name), args, { ...user, cwd: '/', env: environment });
 const run = promisify(execFile);
@@ -91,12 +91,12 @@ class ServerClock {
 
   /** @param {number} seconds that it is ahead of that of this machine */
   set(seconds) {
-    // Not in place: the server reads it again and again.
+    // The server may read the file at any time, so it never sees half of it.
     fs.writeFileSync(`${this.#file}.new`, `${seconds < 0 ? '' : '+'}${seconds}\n`);
     fs.renameSync(`${this.#file}.new`, this.#file);
   }
 
-  /** Of a program whose clock it is. */
+  /** The environment of a program whose clock it is. */
   get environment() {
     return {
       // The allocator of Redis asks for the time while the library, which allocates, is set up.

@@ -33,13 +33,13 @@ const LIMIT = Number(process.env.STORY_LIMIT ?? 120_000);
 /** Milliseconds in which a hint has to come; what is late fails, so it is far more than it takes. */
 const PATIENCE = Number(process.env.STORY_PATIENCE ?? 20_000);
 
-/** What the label of a request begins with that passes. */
+/** The labels of requests that pass begin with this. */
 const PASSES = 'passes ';
 
 let stories = 0;
 let lives = 0;
 
-/** What tells whether the dead count. */
+/** Requests whose answers differ if dead sessions count. */
 const PROBES = [
   { kind: 'request', mode: 'exclusive', weight: 0, maxPending: 1, priority: 0, other: 0 },
   { kind: 'request', mode: 'exclusive', weight: 0, maxPending: 2, priority: 0, other: 0 },
@@ -51,10 +51,10 @@ const FAR = 1_000_000_000_000n;
 const LEAST = -(2 ** 31);
 const MOST = 2 ** 31 - 1;
 
-/** What may not wait, of an operation. */
+/** A request that may not wait. */
 const ATTEMPT = { kind: 'ifAvailable', mode: 'exclusive', weight: 0, maxPending: -1, priority: 0 };
 
-/** As users may give them. */
+/** Labels that users may give. */
 const LABELS = ['', 'a b', 'two\nlines', '\ud800 \0', '1|2 x 3'];
 
 /** The names of a story: nobody else's, prefixes of one another, and hard to tell apart. */
@@ -159,9 +159,9 @@ const endOf = (session, pick) => ({ kind: 'step', session, ops: [{ ...ends, pick
 
 /** Stories that have told a difference once. */
 const OLD_STORIES = [
-  // Some units of several are given back.
+  // A session gives back some of its units.
   [hold(0, share(2), share(1)), hold(1, share(2)), endOf(0, 0)],
-  // Those that are refused do not count as waiting.
+  // Refused requests do not count as waiting.
   [hold(0, {}), hold(1, { maxPending: 0 }, { maxPending: 1 }, { maxPending: 1 })],
   // Units of another limit in the step that steals their name from units.
   [hold(0, units(3)), hold(1, { kind: 'steal' }, units(MOST))],
@@ -190,7 +190,7 @@ const OLD_STORIES_OF_MEETING = [
   // Units that another one takes first, and two limits at the same time.
   [hold(0, share()), meet(1, { ...share(2), kind: 'ifAvailable' }, 2, share(2))],
   [meet(0, units(3), 1, units(MOST))],
-  // Who is robbed before it is answered, also of a key that it had before.
+  // A lock is stolen before its request is answered, also if the session had its key before.
   [late(0, {}, 1, theft), late(0, { kind: 'ifAvailable' }, 1, theft), late(0, theft, 1, theft)],
   [hold(0, {}), lose(0, { name: 1 }, 1, { ...theft, name: 1 }), hold(1, theft)],
   // The refusal of another limit that was lost is that also when it would fit by now.
@@ -232,7 +232,7 @@ class Reference {
     this.#server = new MemoryServer(clock, { limits: !keepsNoLimit });
   }
 
-  /** What a story needs of a client of the contract, and the hints that it gets. */
+  /** A client like that of the contract, as far as stories need it, with the hints that it gets. */
   client(clientId) {
     const server = this.#server;
     const hints = [];
@@ -288,7 +288,7 @@ class Telling {
   #engine;
   #reference;
   #names = namesOf(++stories);
-  /** By session: the clients of both sides, its requests, its last step, and whether it lives. */
+  /** The sessions: the clients of both sides, the requests, the last step, whether it lives. */
   #sessions = [];
   #used = [];
   #looks = 0;
@@ -296,9 +296,9 @@ class Telling {
   #hasDead = false;
   /** When the quarantine is over, by the wall clock: if that is set back, it begins anew. */
   #carefulUntil = 0;
-  /** What was told last of another server, by each side. */
+  /** The epoch and token of another server that a client has told of last, by side. */
   #seen;
-  /** By name ('': that a client told of): the greatest token, of each side. */
+  /** The greatest token by name ('': one that a client told of), by side. */
   #greatest = [new Map(), new Map()];
 
   constructor(engine) {
@@ -346,19 +346,19 @@ class Telling {
 
   async tell(action) {
     await this[action.kind](action, this.#sessions[action.session]);
-    // What a renewal tells first need not be told by a hint.
+    // A hint need not come if a renewal says the same before.
     await this.#hear();
     await this.#compare();
   }
 
-  /** What a session says to both, and what they answer, as far as it must be the same. */
+  /** Calls both sides, and compares what is `shown` of their answers. */
   async #both(session, call, shown = (answer) => answer) {
     const said = session.clients.map(async (client) => {
       try {
         return shown(await call(client), client);
       } catch (error) {
         if (error.code === 'ERR_ASSERTION') throw error;
-        // Some shards may have a session that others have not.
+        // A session may be dead in some shards only.
         const isKnown = session.isAlive || !this.#engine.countsApart;
         return isKnown && client.adapter.classify(error) !== 'dead' ? 'retry' : 'dead';
       }
@@ -372,10 +372,10 @@ class Telling {
     await this.#steps([ops], session);
   }
 
-  /** With a lock, or with what waits, has ended or never was one. */
+  /** Publishes with a lock, or with a request that waits, has ended or was refused. */
   async publish({ pick, text }, session) {
     const { asked, isAlive } = session;
-    // What waits behind the dead may be held already, or not.
+    // A request behind a dead session may be granted already, or not.
     if (asked.length === 0 || !isAlive || this.#hasDead) return;
     const { name, ref } = asked[pick % asked.length];
     const made = [{ kind: 'publish', ref, name, data: text }];
@@ -417,7 +417,7 @@ class Telling {
 
   /** Says some steps; `isAgain` if their answers may be older than what became of them since. */
   async #say(session, steps, isAgain = false) {
-    // What is granted by an end behind it in the steps is answered so, or told by a hint.
+    // A request that a later end grants is answered as granted, or a hint tells of the grant.
     const isOpen = isAgain || steps.some(({ made }) => made.some(isEnd));
     const tokens = [];
     const calls = steps.map(({ made, number }, i) =>
@@ -484,7 +484,7 @@ class Telling {
       if (!isBefore) await say(0, session);
       await say(0, another);
       await say(1, another);
-      // Who is robbed before its step is answered hears of that.
+      // A session hears of a theft even before its step is answered.
       if (!isBefore) await this.#hearOf(session, ({ thief }) => thief);
     };
     session.clients[1].meets({ meet, isBefore });
@@ -498,7 +498,7 @@ class Telling {
       const [{ made: ops }] = one.last;
       const [expected, actual] = answers.map((all) => all.get(one));
       one.clients[1].told.push(...grantsOf(actual, ops));
-      // What the other one does next may be known by the time of the answer.
+      // The answer may show what the other session has done since.
       const shown = (all) => all.map((answer, i) => answerOf(answer, ops[i], one === first));
       assert.deepEqual(shown(actual), shown(expected));
     }
@@ -530,7 +530,7 @@ class Telling {
     );
   }
 
-  /** Its lease ends; the next look at a name, or a sweep, has to notice. */
+  /** A lease ends; the next request for a name, or a sweep, has to notice. */
   async expire({ isSwept }, session) {
     if (!session.isAlive) return;
     await this.#each(session, ({ session: id }, i) => this.#sides[i].expire(id));
@@ -541,7 +541,7 @@ class Telling {
     session.isAlive = false;
     this.#hasDead = true;
     this.#keepOneAwake();
-    // What waited for it may be granted by now, or by the sweep.
+    // A waiter behind it may be granted by now, or by the sweep.
     await this.#showAll(refsOf);
     if (isSwept || this.#engine.endsFirst) await this.#sweep();
     else await this.#probe();
@@ -607,7 +607,7 @@ class Telling {
     for (const side of this.#sides) await side.shift(milliseconds);
   }
 
-  /** It does not renew until it dozes no more. */
+  /** A session stops renewing, or begins again. */
   async doze(_, session) {
     session.isDozing = !session.isDozing;
     this.#keepOneAwake();
@@ -645,7 +645,7 @@ class Telling {
     this.#seen = seen;
   }
 
-  /** Who tells the same once more tells nothing new. */
+  /** A client that tells of the same server again begins no epoch. */
   async retell(_, session) {
     if (!session.isAlive || !this.#seen) return;
     const livesOf = (renewals) => renewals.map(({ life }) => life);
@@ -669,7 +669,7 @@ class Telling {
         assert.ok(alive && grantsIn <= TTL, `${grantsIn} ms of a quarantine`);
       }
     }
-    // It may begin anew, so both begin one.
+    // The quarantine may have begun anew on one side, so both begin another one.
     if (this.#isCareful) await this.rebirth({ isAhead: false }, session);
   }
 
@@ -686,7 +686,7 @@ class Telling {
     return Promise.all(clients.map(call));
   }
 
-  /** By all: after a quarantine each sets going what it waits for. */
+  /** All sessions sweep: after a quarantine the sweep of each grants its own requests. */
   async #sweep() {
     for (const session of this.#alive) await this.#each(session, ({ adapter }) => adapter.sweep());
     if (this.#alive.length > 0) this.#hasDead = false;
@@ -730,16 +730,16 @@ class Telling {
 
   #endOf({ of, pick, keep, isNamed }, session) {
     if (session.asked.length === 0) return [];
-    // Mostly of what was not ended before.
+    // Most ends are of requests that have not ended before.
     const open = session.asked.filter((op) => !session.ended.has(op.ref));
     const all = pick % 5 > 0 && open.length > 0 ? open : session.asked;
     const { mode, name, ref } = session.asked.find((op) => op.ref === of) ?? all[pick % all.length];
     session.ended.add(ref);
-    // What waits behind the dead may be held already, or not. An engine may know that an end has set
-    // its mark for longer than the mark lasts, and no session sends such an end twice.
+    // A request behind a dead session may be held already, or not. An engine may know that an end has
+    // set its mark for longer than the mark lasts, but no session sends such an end twice.
     const marks = mode === 'exclusive' && !this.#hasDead && !session.marking.has(ref) ? keep : 0;
     if (marks > 0) session.marking.add(ref);
-    // Only of what the server had before the step can a session lack the name.
+    // A session can lack only the names of requests that the server had before the step.
     const isUnnamed = !isNamed && marks === 0 && ref <= session.known;
     return [{ kind: 'end', ref, name: isUnnamed ? undefined : name, keep: marks }];
   }
@@ -833,7 +833,7 @@ class Telling {
     return this.#hasDead ? `${ref}` : `${ref} ${token > 0n ? 'held' : 'waits'}`;
   }
 
-  /** What was granted since the last look has no smaller token than what was granted before. */
+  /** Grants since the last comparison have no smaller tokens than those before. */
   #compareTokens(renewals) {
     const before = this.#greatest.map((all) => new Map(all));
     for (const { session, mine, side, isLate } of renewals) {
@@ -842,7 +842,7 @@ class Telling {
         assert.equal(session.held[side].get(ref), undefined, `another token of ${ref}`);
         const { name } = session.asked.find((op) => op.ref === ref);
         const last = before[side].get(name) ?? 0n;
-        // What was granted while it dozed others may have seen before.
+        // Other sessions may have seen grants that came while this one dozed.
         assert.ok(isLate || token >= last, `the token ${token} after ${last}`);
         this.#greatest[side].set(name, greater(this.#greatest[side].get(name) ?? 0n, token));
         session.held[side].set(ref, token);
@@ -853,7 +853,7 @@ class Telling {
   /** A theft is told until a renewal was answered, or longer. */
   #compareThefts(session, expected = [], actual = []) {
     for (const theft of expected) session.thefts.add(theft);
-    // What has passed may have been told by the answer.
+    // The answer of a step may have told of a request that has passed.
     const missing = expected.filter((theft) => !theft.endsWith(' ') && !actual.includes(theft));
     const wrong = actual.filter((theft) => !session.thefts.has(theft) && !theft.endsWith(' '));
     assert.deepEqual({ missing, wrong }, { missing: [], wrong: [] });
@@ -908,20 +908,20 @@ const entryOf = ({ ref, name, mode, token, clientId, label, limit, weight, ...mo
   `(${JSON.stringify(label)}) ${weight} of ${limit}, ${more.priority ?? 0}, ` +
   `data ${more.data || ''}`;
 
-/** Those that are there whether the dead are swept yet or not: what passes may be gone by now. */
+/** The entries that exist whether dead sessions are swept yet or not. */
 const refsOf = (entries) =>
   entries
     .filter(({ label }) => !label.startsWith(PASSES))
     .map(({ clientId, ref }) => `${ref} of ${clientId}`)
     .sort();
 
-/** What the answers tell as a hint would. */
+/** The grants that answers contain, as hints. */
 const grantsOf = (answers, made) =>
   answers.flatMap(({ code, token }, i) =>
     token > 0n || code === 'passed' ? [{ granted: made[i].ref }] : [],
   );
 
-/** Who holds a name, in no order, and who waits for it. */
+/** The holders of a name, in no order, and its waiters in theirs. */
 function pictureOf(entries) {
   const isHeld = ({ token }) => token > 0n;
   const waiting = entries.filter((entry) => !isHeld(entry));
