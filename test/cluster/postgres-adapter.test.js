@@ -204,7 +204,8 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
   const alive = setInterval(() => {}, 60_000);
 
   before(async () => {
-    server = await startPostgres();
+    // The server does not end connections that we should end ourselves.
+    server = await startPostgres({ settings: ['authentication_timeout=10min'] });
     pool = poolOf({ max: 40 });
     await sql('CREATE ROLE app LOGIN');
   });
