@@ -15,12 +15,10 @@ const TTL = 10_000;
 const MAX_BLOCKED = 3 * TTL;
 
 /**
- * The keeper's thread of a client, which runs while the client's event loop is blocked. Its machine is
- * the client's: its clocks are the same, and what stops the client stops it, too.
+ * The keeper's thread of a client, which runs while the client's event loop is blocked. Its clocks are
+ * those of the client.
  */
 class KeeperThread {
-  maxBlocked = MAX_BLOCKED;
-
   constructor(world, server, clock, maxBlocked = MAX_BLOCKED) {
     this.maxBlocked = maxBlocked;
     this.machine = new Machine(world, clock);
@@ -35,7 +33,7 @@ class KeeperThread {
   }
 }
 
-/** The requests that a backend has granted, by name and token, as long as they are held. */
+/** The requests that a backend has granted, by token and name. */
 function grantsOf(backend) {
   const granted = new Map();
   const note = (request) => {
@@ -81,10 +79,10 @@ class Cluster {
     keeper = false,
     maxBlocked,
   } = {}) {
-    const machine = new Machine(this.world, { random: this.random, ...clock });
+    const options = { random: this.random, ...clock };
+    const machine = new Machine(this.world, options);
     const network = new Network(this.world, machine, this.server);
     const adapter = wrap(new MemoryAdapter(network, window));
-    const options = { random: this.random, ...clock };
     const thread = keeper
       ? new KeeperThread(this.world, this.server, options, maxBlocked)
       : undefined;
@@ -111,36 +109,25 @@ class Cluster {
   }
 
   async close() {
-    const all = this.clients.map(({ backend }) => backend.close());
     let isDone = false;
-    Promise.all(all).then(() => {
+    Promise.all(this.clients.map(({ backend }) => backend.close())).then(() => {
       isDone = true;
     });
     await this.world.until(() => isDone);
   }
 
-  /** Requests a lock and does not wait for it: `{ lock, promise, told, release }`. */
+  /** Requests a lock and does not wait for it: `{ lock, promise, release, isSettled, value, error }`. */
   request(client, name, options = {}) {
     const waiting = deferred();
-    const request = {
-      lock: undefined,
-      isSettled: false,
-      error: undefined,
-      release: waiting.resolve,
-    };
+    const request = { lock: undefined, isSettled: false, release: waiting.resolve };
     request.promise = client.locks.request(name, options, (lock) => {
       request.lock = lock;
       return waiting.promise;
     });
+    const settle = (outcome) => Object.assign(request, outcome, { isSettled: true });
     request.promise.then(
-      (value) => {
-        request.isSettled = true;
-        request.value = value;
-      },
-      (error) => {
-        request.isSettled = true;
-        request.error = error;
-      },
+      (value) => settle({ value }),
+      (error) => settle({ error }),
     );
     return request;
   }
