@@ -2,202 +2,159 @@
 
 'use strict';
 
-// Events that come together, and an exception while one of them is told: the others are told, too,
-// and the exception reaches the process.
+/**
+ * Users' code that throws, or is not what it seems, while events are announced: everybody else is
+ * notified all the same, and an exception of users' code reaches the process.
+ */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { run } = require('../helpers/program.js');
 
+/** Only exceptions of listeners and subscribers have to be uncaught: an own function may be called anywhere. */
 const tools = `
   const fail = (message) => { throw new Error(message); };
-  /** Three requests that one release grants; the middle one has the options. */
-  const grants = async (options) => {
-    const handle = await locks.acquire('x');
-    const all = [{}, options, {}].map((more, i) =>
-      locks.request('x', { mode: 'shared', label: String(i), ...more }, () => i),
-    );
-    const settled = Promise.allSettled(all);
-    return { release: () => handle.release(), settled, first: all[0], last: all[2] };
+  const forgetOthers = () => {
+    const uncaught = report.uncaught.filter((message) => /^of a (listener|subscriber)$/.test(message));
+    report.uncaught = [...new Set(uncaught)].sort();
   };
 `;
+const uncaughtOf = (code) =>
+  [/'of a (listener|subscriber)'/.exec(code)?.[0].slice(1, -1) ?? []].flat();
 
-describe('an exception while a batch of grants is told costs the others nothing', () => {
-  const middle = {
-    'of a signal whose removeEventListener throws': `{
-      signal: Object.assign(new AbortController().signal, {
-        removeEventListener: () => fail('of the signal'),
-      }),
-    }`,
-    'of a subscriber of .grant': `(subscribe('locks.request.grant', ({ label }) => {
-      if (label === '1') fail('of the subscriber');
-    }), {})`,
-    'of a clock that throws, where somebody subscribed': `(subscribe('locks.request.grant', ({ label }) => {
-      if (label === '0') globalThis.performance = { now: () => fail('of the clock') };
-    }), {})`,
-    'of timers that throw': `(
-      globalThis.clearTimeout = () => fail('of the timers'),
-      globalThis.setTimeout = () => fail('of the timers'),
-      { timeout: 1e6, warnAfter: 1e6 }
-    )`,
-  };
-  for (const [title, options] of Object.entries(middle)) {
-    it(title, async () => {
-      const uncaught = title.includes('subscriber of') ? ['of the subscriber'] : [];
-      const { value } = await run(
-        `${tools}
-        const { release, settled, first, last } = await grants(${options});
-        try {
-          release();
-        } catch {
-          // Where it is told from is nobody's promise; that the others are told is.
-        }
-        const values = await Promise.all([first, last]);
-        await settled;
-        // What the exception was of is nobody's promise, either, unless it was users' code.
-        report.uncaught = report.uncaught.filter((message) => message === 'of the subscriber');
-        return values;
-        `,
-        { uncaught },
-      );
-      assert.deepEqual(value, [0, 2]);
-    });
-  }
-});
+/** Users' code that throws when somebody is notified of a grant, a theft or an abort. */
+const ofGrants = {
+  'a signal': `options.signal = Object.assign(new AbortController().signal, {
+    removeEventListener: () => fail('of the signal'),
+  });`,
+  'a subscriber': `subscribe('locks.request.grant', ({ label }) => {
+    if (label === '1') fail('of a subscriber');
+  });`,
+  'the clock': `subscribe('locks.request.grant', ({ label }) => {
+    if (label === '0') globalThis.performance = { now: () => fail('of the clock') };
+  });`,
+  timers: `globalThis.clearTimeout = globalThis.setTimeout = () => fail('of the timers');
+    Object.assign(options, { timeout: 1e6, warnAfter: 1e6 });`,
+};
+const STEAL = "const thief = await hold(locks, 'x', { steal: true }); await thief.release();";
+const STEAL_ELSEWHERE = `
+  const source = '.locks.request("x", { steal: true }, () => {})';
+  await once(new Worker('require(' + JSON.stringify(entry) + ')' + source, { eval: true }), 'exit');`;
+const ofThefts = {
+  'dispatchEvent of a signal': ["victims[1].signal.dispatchEvent = () => fail('of it');", STEAL],
+  'dispatchEvent of a signal of a lock that another thread steals': [
+    "victims[1].signal.dispatchEvent = () => fail('of it');",
+    STEAL_ELSEWHERE,
+  ],
+  'a listener': [
+    "victims[1].signal.addEventListener('abort', () => fail('of a listener'));",
+    STEAL,
+  ],
+  'a subscriber': ["subscribe('locks.request.steal', () => fail('of a subscriber'));", STEAL],
+  'Error.prepareStackTrace': [
+    "Error.prepareStackTrace = () => fail('of it');",
+    `${STEAL} delete Error.prepareStackTrace;`,
+  ],
+};
+const ofAborts = {
+  clearTimeout: `const { clearTimeout } = globalThis;
+    let calls = 0;
+    globalThis.clearTimeout = (timer) => {
+      clearTimeout(timer);
+      if (++calls === 1) fail('of clearTimeout');
+    };`,
+  'an own reason': "Object.defineProperty(signal, 'reason', { get: () => fail('of the getter') });",
+  'a listener': "signal.addEventListener('abort', () => fail('of a listener'));",
+  'a subscriber': "subscribe('locks.request.abort', () => fail('of a subscriber'));",
+};
 
-describe('an exception while a batch of thefts is told costs the others nothing', () => {
-  const robbed = `
-    const victims = await Promise.all(
-      ['0', '1', '2'].map((label) => locks.acquire('x', { mode: 'shared', label })),
-    );
-    const heard = [];
-    for (const [i, { signal }] of victims.entries()) {
-      signal.addEventListener('abort', () => heard.push(i));
-    }
-  `;
-  const hostile = {
-    'of a loss signal whose dispatchEvent throws': [
-      "victims[1].signal.dispatchEvent = () => fail('of dispatchEvent');",
-      [],
-      [0, 2],
-    ],
-    'of a listener of the loss signal': [
-      "victims[1].signal.addEventListener('abort', () => fail('of the listener'));",
-      ['of the listener'],
-      [0, 1, 2],
-    ],
-    'of a subscriber of .steal': [
-      "subscribe('locks.request.steal', () => fail('of the subscriber'));",
-      [],
-      [0, 1, 2],
-    ],
-    'of Error.prepareStackTrace': [
-      "Error.prepareStackTrace = () => fail('of prepareStackTrace');",
-      [],
-      [0, 1, 2],
-    ],
-  };
-  for (const [title, [code, uncaught, expected]] of Object.entries(hostile)) {
-    it(title, async () => {
-      const { value } = await run(
-        `${tools}${robbed}${code}
-        const thief = await hold(locks, 'x', { steal: true });
-        const { prepareStackTrace } = Error;
-        delete Error.prepareStackTrace;
-        await turn();
-        assert.ok(victims.every(({ released }) => released));
-        await thief.release();
-        report.uncaught = report.uncaught.filter((message) => message === 'of the listener');
-        return heard.sort();
-        `,
-        { uncaught },
-      );
-      assert.deepEqual(
-        value.filter((i) => expected.includes(i)),
-        expected,
-      );
-    });
-  }
-
-  it('where another thread is the thief', async () => {
-    const { value } = await run(
-      `${tools}
-      const victims = await Promise.all(
-        ['0', '1', '2'].map((label) => locks.acquire('x', { mode: 'shared', label })),
-      );
-      victims[0].signal.dispatchEvent = () => fail('of dispatchEvent');
-      const heard = [1, 2].map((i) => once(victims[i].signal, 'abort'));
-      const thief = new Worker(
-        'require(' + JSON.stringify(entry) + ').locks.request("x", { steal: true }, () => {})',
-        { eval: true },
-      );
-      await Promise.all([...heard, once(thief, 'exit')]);
-      report.uncaught = [];
-      return victims.map(({ released }) => released);
-      `,
-    );
-    assert.deepEqual(value, [true, true, true]);
-  });
-});
-
-describe('a signal that aborts many requests aborts all of them with its reason', () => {
-  for (const [title, prepare, options] of [
-    [
-      'where one of them throws when it is told',
-      `const { clearTimeout } = globalThis;
-      let calls = 0;
-      globalThis.clearTimeout = (timer) => {
-        clearTimeout(timer);
-        if (++calls === 1) fail('of clearTimeout');
-      };`,
-      '{ signal, warnAfter: 1e6 }',
-    ],
-    [
-      'where an own `reason` of it throws',
-      "Object.defineProperty(signal, 'reason', { get: () => fail('of the getter') });",
-      '{ signal }',
-    ],
-  ]) {
+describe('all requests that are granted together are called back if an exception comes from', () => {
+  for (const [title, code] of Object.entries(ofGrants)) {
     it(title, () =>
-      run(`${tools}
+      run(
+        `${tools}
+        const options = {};
+        ${code}
+        const handle = await locks.acquire('x');
+        const all = [{}, options, {}].map((more, i) =>
+          locks.request('x', { mode: 'shared', label: String(i), ...more }, () => i),
+        );
+        const settled = Promise.allSettled(all);
+        try {
+          handle.release();
+        } catch {}
+        assert.deepEqual(await Promise.all([all[0], all[2]]), [0, 2]);
+        await settled;
+        forgetOthers();
+        `,
+        { uncaught: uncaughtOf(code) },
+      ),
+    );
+  }
+});
+
+describe('all locks that are stolen together end if an exception comes from', () => {
+  for (const [title, [code, steal]] of Object.entries(ofThefts)) {
+    it(title, () =>
+      run(
+        `${tools}
+        // What is announced of a request is settled when it is made.
+        subscribe('locks.request.steal', () => {});
+        const victims = [];
+        for (let i = 0; i < 3; i++) victims.push(await locks.acquire('x', { mode: 'shared' }));
+        const told = [0, 2].map((i) => once(victims[i].signal, 'abort'));
+        ${code}
+        ${steal}
+        await Promise.all(told);
+        assert.ok(victims.every(({ released }) => released));
+        await turn();
+        forgetOthers();
+        `,
+        { uncaught: uncaughtOf(code) },
+      ),
+    );
+  }
+});
+
+describe('all requests of a signal are aborted with its reason if an exception comes from', () => {
+  for (const [title, code] of Object.entries(ofAborts)) {
+    it(title, () =>
+      run(
+        `${tools}
         const controller = new AbortController();
         const { signal } = controller;
         const handle = await locks.acquire('x');
-        const all = [1, 2, 3].map(() => locks.acquire('x', ${options}));
-        const settled = Promise.allSettled(all);
-        ${prepare}
+        const all = [1, 2, 3].map(() => locks.acquire('x', { signal, warnAfter: 1e6 }));
+        ${code}
         controller.abort(new Error('enough'));
-        const outcome = await Promise.race([settled, turn().then(turn)]);
+        for (const one of all) await assert.rejects(one, { message: 'enough' });
         handle.release();
-        assert.ok(outcome, 'some are still pending');
-        assert.deepEqual(outcome.map(({ reason }) => reason.message), ['enough', 'enough', 'enough']);
-        report.uncaught = [];
-      `),
+        await turn();
+        forgetOthers();
+        `,
+        { uncaught: uncaughtOf(code) },
+      ),
     );
   }
 });
 
-describe('the state of a signal is its own', () => {
-  it('an abort event that script dispatches, and own listener functions, are ignored', () =>
+describe('a signal', () => {
+  it('aborts no request by an event that script dispatches, and needs no functions of its own', () =>
     run(`
       const controller = new AbortController();
       const { signal } = controller;
       signal.addEventListener = signal.removeEventListener = () => {};
-      const held = await hold(locks, 'x');
+      const held = await locks.acquire('x');
       const request = locks.acquire('x', { signal });
-      request.catch(() => {});
       signal.dispatchEvent(new Event('abort'));
       await turn();
-      const state = await stateOf(locks, 'x');
+      assert.deepEqual(await stateOf(locks, 'x'), { held: ['exclusive'], pending: ['exclusive'] });
       controller.abort(new Error('enough'));
-      const outcome = await Promise.race([request.catch((error) => error), turn()]);
-      await held.release();
-      (await request.catch(() => {}))?.release();
-      assert.deepEqual(state, { held: ['exclusive'], pending: ['exclusive'] });
-      assert.equal(outcome?.message, 'enough');
+      await assert.rejects(request, { message: 'enough' });
+      held.release();
     `));
 
-  it('an own `aborted` is ignored, of a signal that is aborted and of one that is not', () =>
+  it('is aborted or not whatever its own `aborted`, `reason` and `throwIfAborted` say', () =>
     run(`
       for (const form of ['request', 'requestAll', 'acquire', 'acquireAll']) {
         const names = form.endsWith('All') ? ['x'] : 'x';
@@ -212,4 +169,100 @@ describe('the state of a signal is its own', () => {
         await assert.rejects(ask(AbortSignal.abort(new Error('enough')), false), { message: 'enough' });
       }
     `));
+
+  it('that a subscriber of .start aborts rejects the request, and nothing but .end follows', () =>
+    run(`
+      const held = await locks.acquire('held');
+      let controller;
+      const told = [];
+      subscribe('locks.request.start', () => controller.abort(new Error('at once')));
+      for (const channel of ['grant', 'end']) subscribe('locks.request.' + channel, () => told.push(channel));
+      for (const name of ['held', 'free']) {
+        controller = new AbortController();
+        const { signal } = controller;
+        await assert.rejects(locks.acquire(name, { signal }), { message: 'at once' });
+      }
+      assert.deepEqual(told, ['end', 'end']);
+      held.release();
+    `));
+});
+
+it('locks that a subscriber of .timeout takes stay after the end of a synchronous wait', () =>
+  run(
+    `${tools}
+    const keeper = new Worker(
+      \`require(\${JSON.stringify(entry)}).locks.request('x', () => {
+         require('node:worker_threads').parentPort.postMessage('held');
+         return new Promise(() => {});
+       });
+       setInterval(() => {}, 1e6);\`,
+      { eval: true },
+    );
+    await once(keeper, 'message');
+    const taken = [];
+    subscribe('locks.request.timeout', () => {
+      for (const name of ['1', '2']) taken.push(locks.tryAcquireSync(name));
+      fail('of a subscriber');
+    });
+    assert.throws(() => locks.acquireSync('x', { timeout: 5 }), { name: 'TimeoutError' });
+    await keeper.terminate();
+    assert.deepEqual((await locks.query()).held.map(({ name }) => name).sort(), ['1', '2']);
+    for (const handle of taken) handle.release();
+    `,
+    { uncaught: ['of a subscriber'] },
+  ));
+
+describe('a request that cannot be made leaves no timer, which would end another lock, after', () => {
+  const nodeTimers = "const nodeTimers = { ...require('node:timers') };";
+  for (const [title, before, code = ''] of [
+    [
+      'an exception of its signal',
+      '',
+      "controller.signal.addEventListener = () => { throw new Error('of the signal'); };",
+    ],
+    [
+      'a timer that is a number',
+      'globalThis.setTimeout = (...all) => Number(nodeTimers.setTimeout(...all));',
+    ],
+    [
+      'an exception of the second timer',
+      `let calls = 0;
+      globalThis.setTimeout = (...all) => {
+        if (++calls % 2 === 0) throw new Error('no timer');
+        return nodeTimers.setTimeout(...all);
+      };`,
+    ],
+    [
+      'an exception of the clock',
+      '',
+      `Object.defineProperty(globalThis, 'performance', {
+        value: { now() { throw new Error('no time'); } },
+      });`,
+    ],
+  ]) {
+    it(title, async () => {
+      const { value } = await run(
+        `
+        // In a process of its own the first lock has the number 0.
+        const bystander = await locks.acquire('bystander');
+        const blocker = await locks.acquire('x');
+        const controller = new AbortController();
+        const { signal } = controller;
+        ${code}
+        const options = { timeout: 5, warnAfter: 10, signal };
+        const outcome = locks.acquire('x', options).then((handle) => handle?.release(), () => {});
+        // The timers of the request come before this one.
+        await new Promise((resolve) => nodeTimers.setTimeout(resolve, 50));
+        controller.abort();
+        const state = await stateOf(locks, 'bystander');
+        blocker.release();
+        await outcome;
+        bystander.release();
+        return state;
+        `,
+        { before: nodeTimers + before },
+      );
+      assert.deepEqual(value, { held: ['exclusive'], pending: [] });
+    });
+  }
 });
