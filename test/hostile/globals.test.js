@@ -123,6 +123,18 @@ const replaceAll = (object, names) => `
   for (const name of ${JSON.stringify(names)}) ${object}[name] = ${throwing('somebody')};`;
 
 const PROMISE = ['resolve', 'reject', 'all', 'race', 'allSettled', 'any', 'withResolvers'];
+const GLOBALS = [
+  ...['AbortController', 'AbortSignal', 'Buffer', 'DOMException', 'Event', 'EventTarget', 'URL'],
+  ...[
+    'clearImmediate',
+    'clearInterval',
+    'clearTimeout',
+    'performance',
+    'process',
+    'queueMicrotask',
+  ],
+  ...['setImmediate', 'setInterval', 'setTimeout', 'structuredClone', 'TextDecoder', 'TextEncoder'],
+];
 const TIMERS = ['setTimeout', 'clearTimeout', 'setImmediate', 'clearImmediate', 'setInterval'];
 
 const replaced = {
@@ -218,6 +230,8 @@ describe('the library works after the replacement of', () => {
 describe('the library works if it is loaded after the replacement of', () => {
   const early = {
     ...replaced,
+    'all that is not of the language by nothing': `
+      for (const name of ${JSON.stringify(GLOBALS)}) delete globalThis[name];`,
     'timers by those of a test': `
       const { mock } = require('node:test');
       process.on('exit', () => mock.timers.reset());
@@ -232,6 +246,7 @@ describe('the library works if it is loaded after the replacement of', () => {
     'timers by functions that return numbers',
     'timers by those of a test',
     'AbortController and AbortSignal',
+    'all that is not of the language by nothing',
   ]) {
     it(title, () => run(`${uses}await use();`, { before: `${before}${early[title]}` }));
   }

@@ -248,3 +248,43 @@ describe('the errorCode of an error', () => {
     assert.deepEqual(others.map((file) => file.replaceAll(path.sep, '/')).sort(), known);
   });
 });
+
+describe('the stack of an error', () => {
+  const { Mutex, RWLock, locks } = require('../../lib/index.js');
+  const calls = {
+    request: (name, options) => locks.request(name, options, () => {}),
+    acquire: (name, options) => locks.acquire(name, options),
+    requestAll: (name, options) => locks.requestAll([name], options, () => {}),
+    acquireAll: (name, options) => locks.acquireAll([name], options),
+    acquireSync: async (name, { timeout = 5 }) => locks.acquireSync(name, { timeout }),
+    'Mutex.acquire': (name, options) => new Mutex(name).acquire(options),
+    'Mutex.runExclusive': (name, options) => new Mutex(name).runExclusive(() => {}, options),
+    'RWLock.acquireShared': (name, options) => new RWLock(name).acquireShared(options),
+    'RWLock.runShared': (name, options) => new RWLock(name).runShared(() => {}, options),
+  };
+  const failures = {
+    'a time limit': (call, name) => locks.request(name, () => call(name, { timeout: 5 })),
+    'a deadlock': (call, name) => {
+      const options = { deadlock: 'reject' };
+      return locks.request(name, options, () => call(name, options));
+    },
+  };
+  for (const [what, fail] of Object.entries(failures)) {
+    it(`begins with ${what}, and has the line of the call`, async () => {
+      for (const [title, make] of Object.entries(calls)) {
+        const whoAsked = (...given) => make(...given);
+        const error = await fail(whoAsked, `line of ${title}`).then(assert.fail, (it) => it);
+        assert.match(error.stack, /^\w+: (Timed out|The request)/);
+        assert.match(error.stack, /at whoAsked /, title);
+      }
+    });
+  }
+
+  it('has the line of the call whose lock was stolen, if it had a time limit', async () => {
+    const steal = () => locks.request('stolen', { steal: true }, () => {});
+    const whoAsked = () => locks.request('stolen', { timeout: 1e6 }, steal);
+    const error = await whoAsked().then(assert.fail, (reason) => reason);
+    assert.equal(error.name, 'AbortError');
+    assert.match(error.stack, /at whoAsked /);
+  });
+});

@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** Warnings whose question about others is not answered: they harm nobody. */
+/** When the library warns of a lock, and what it says where it is not known who else has part in it. */
 
 const assert = require('node:assert/strict');
 const { execFileSync } = require('node:child_process');
@@ -14,8 +14,9 @@ const { NativeBackend } = require('../../lib/backend/native.js');
 const { createLockManager } = require('../../lib/extensions/manager/lock-manager.js');
 const { startBeside } = require('../helpers/beside.js');
 const { lacksHost: noHost } = require('../helpers/host-scope.js');
-const { freshName } = require('../helpers/locks.js');
+const { freshName, turn } = require('../helpers/locks.js');
 const { freshDirectory } = require('../helpers/process.js');
+const { run } = require('../helpers/program.js');
 
 /** @returns {Promise<string>} the message of the next warning, for which nothing else goes on */
 async function warning() {
@@ -27,17 +28,17 @@ async function warning() {
 }
 
 /** Another thread that holds the lock `a` of a backend, while this one is blocked. */
-function startHolder(t, where, mode = 'exclusive') {
+function startHolder(t, where) {
   const source = `
     const { createLockManager } = require(lib + '/extensions/manager/lock-manager.js');
     const backend = new (require(lib + file)[of])(...given);
-    const handle = await createLockManager(backend).acquire('a', { mode });
+    const handle = await createLockManager(backend).acquire('a');
     say(1);
     waitWhile(1);
     await handle.release();
     say(3);`;
   const lib = path.join(__dirname, '../../lib');
-  const holder = startBeside(t, source, { ...where, lib, mode });
+  const holder = startBeside(t, source, { ...where, lib });
   holder.waitWhile(0);
   return {
     release() {
@@ -73,21 +74,27 @@ const NOBODY =
 function warningsOf(env) {
   const program = `
     const { Mutex, locks } = require(${JSON.stringify(path.join(__dirname, '../../lib/index.js'))});
-    const alive = setInterval(() => {}, 1000);
+    setInterval(() => {}, 1000);
     const calls = {
       forgets: () => locks.acquire('forgotten'),
       lingers: () => locks.request('request', () => new Promise(() => {})),
       keeps: () => new Mutex('mutex').acquire(),
     };
+    const warnings = [];
     process.on('warning', ({ code, message }) => {
-      console.log(JSON.stringify({ code, message }));
-      if (++count === 3) setImmediate(() => process.exit());
+      if (warnings.push({ code, message }) < 3) return;
+      console.log(JSON.stringify(warnings));
+      process.exit();
     });
-    let count = 0;
-    globalThis.kept = Object.entries(calls).map(([name, call]) => call());`;
+    globalThis.kept = Object.values(calls).map((call) => call());`;
   const options = { env: { ...process.env, ...env }, encoding: 'utf8' };
-  const output = execFileSync(process.execPath, ['--no-warnings', '-e', program], options);
-  return output.trim().split('\n').map(JSON.parse);
+  return JSON.parse(execFileSync(process.execPath, ['--no-warnings', '-e', program], options));
+}
+
+function setUpNative(t, name = freshName()) {
+  const backend = new NativeBackend(name);
+  t.after(() => backend.close());
+  return { backend, locks: createLockManager(backend) };
 }
 
 describe('WEB_LOCKS_WARN_AFTER', () => {
@@ -103,10 +110,8 @@ describe('WEB_LOCKS_WARN_AFTER', () => {
 });
 
 describe('warnAfter of a lock that is held', () => {
-  it('says that it is not known who waits, where that question fails', async (t) => {
-    const backend = new NativeBackend(freshName());
-    t.after(() => backend.close());
-    const locks = createLockManager(backend);
+  it('says that it is not known who waits, if that question fails', async (t) => {
+    const { backend, locks } = setUpNative(t);
     t.mock.method(backend, 'details', async () => {
       throw new Error('no');
     });
@@ -116,26 +121,21 @@ describe('warnAfter of a lock that is held', () => {
   });
 
   it('says that it was held, if that is over when it is known who waits', async (t) => {
-    const backend = new NativeBackend(freshName());
-    t.after(() => backend.close());
-    const handle = await createLockManager(backend).acquire('a', { warnAfter: 1 });
+    const { backend, locks } = setUpNative(t);
+    const handle = await locks.acquire('a', { warnAfter: 1 });
     const { details } = backend;
     t.mock.method(backend, 'details', (name) => {
       handle.release();
       return details.call(backend, name);
     });
-    assert.match(
-      await warning(),
-      /^Held lock "a" for [\d.]+ m?s \(no waiters\)\. It was requested:\n {4}at /,
-    );
+    const held = /^Held lock "a" for [\d.]+ m?s \(no waiters\)\. It was requested:\n {4}at /;
+    assert.match(await warning(), held);
   });
 });
 
 describe('warnAfter of a request that waits', () => {
   it('says that it has waited, if that is over when it is known who holds', async (t) => {
-    const backend = new NativeBackend(freshName());
-    t.after(() => backend.close());
-    const locks = createLockManager(backend);
+    const { backend, locks } = setUpNative(t);
     const handle = await locks.acquire('a');
     const request = locks.request('a', { warnAfter: 1 }, () => {});
     // As in a scope that has to ask.
@@ -146,6 +146,56 @@ describe('warnAfter of a request that waits', () => {
       return [];
     };
     assert.match(await warning(), /^Waited for lock "a" for [\d.]+ m?s\.$/);
+  });
+
+  it('does not warn after a miss', async (t) => {
+    const { locks } = setUpNative(t);
+    const warned = t.mock.fn();
+    process.on('warning', warned);
+    t.after(() => process.off('warning', warned));
+    const handle = await locks.acquire('a');
+    const options = { ifAvailable: true, warnAfter: 5 };
+    assert.equal(await locks.acquire('a', options), null);
+    // This timer is later than that of a warning.
+    await locks.request('a', options, () => new Promise((resolve) => setTimeout(resolve, 20)));
+    handle.release();
+    await turn();
+    assert.equal(warned.mock.callCount(), 0);
+  });
+
+  it('says who holds and how long acquireSync() waited, though the thread goes on later', async (t) => {
+    const name = freshName();
+    const { locks } = setUpNative(t, name);
+    startHolder(t, { file: '/backend/native.js', of: 'NativeBackend', given: [name] });
+    const start = performance.now();
+    assert.throws(() => locks.acquireSync('a', { timeout: 100, warnAfter: 5 }), /Timed out/);
+    const took = performance.now() - start;
+    while (performance.now() - start < 2 * took);
+    const held = /^Waited for lock "a" for (\d+) ms \(held by thread \d+ of this process, for /;
+    const [, ms] = held.exec(await warning());
+    assert.ok(Number(ms) >= 100 && Number(ms) <= took, `${ms} of ${took} ms`);
+  });
+
+  it('warns after more than a timer can count, and not before', async () => {
+    const before = `
+      const { mock } = require('node:test');
+      mock.timers.enable({ apis: ['setTimeout'] });`;
+    const program = `
+      const held = await hold(locks, 'x');
+      // Two and a half of the longest timer: what passes of real time meanwhile is much less.
+      const request = locks.request('x', { warnAfter: 2.5 * 2 ** 31 }, () => {});
+      await turn();
+      const counts = [];
+      for (let i = 0; i < 3; i++) {
+        mock.timers.tick(2 ** 31 - 1);
+        await turn();
+        counts.push(report.warnings.length);
+      }
+      await held.release();
+      await request;
+      mock.timers.reset();
+      return counts;`;
+    assert.deepEqual((await run(program, { before })).value, [0, 0, 1]);
   });
 });
 
