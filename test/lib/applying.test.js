@@ -3,8 +3,8 @@
 'use strict';
 
 /**
- * The rule of lib/backend/contract.js: what applies events calls nothing. Here the source is held to
- * it; test/helpers/applying.js holds what runs to it, and is tested here.
+ * The rule of lib/backend/contract.js: a member of a request that applies an event calls nothing. Here
+ * the source is held to it; test/helpers/applying.js holds what runs to it, and is tested here.
  */
 
 const assert = require('node:assert/strict');
@@ -37,11 +37,10 @@ function calleeOf({ expression }) {
     : expression.getText().replace(/^super$/, 'constructor');
 }
 
-/** @returns the members of a class that say what happened: of requests, and of what they note it in */
+/** @returns the members of a class that apply events: of requests, and of what they note it in */
 function membersOf(node) {
-  const isOfRequests = /Request\b/.test(
-    [node.name, ...(node.heritageClauses ?? [])].map((part) => part?.getText()).join(),
-  );
+  const parts = [node.name, ...(node.heritageClauses ?? [])];
+  const isOfRequests = /Request\b/.test(parts.map((part) => part?.getText()).join());
   return node.members.filter((member) => {
     const name = member.name?.getText();
     return ts.isMethodDeclaration(member) && (isOfRequests ? MEMBERS : NOTES).includes(name);
@@ -58,9 +57,8 @@ function callsOfMembers(source) {
     if (ts.isArrowFunction(node) || ts.isFunctionExpression(node)) return;
     if (ts.isCallExpression(node) || ts.isNewExpression(node)) {
       const callee = calleeOf(node);
-      if (!MEMBERS.includes(callee) && !HARMLESS.includes(callee)) {
-        found.push(`${member} calls ${callee}`);
-      }
+      const isHarmless = MEMBERS.includes(callee) || HARMLESS.includes(callee);
+      if (!isHarmless) found.push(`${member} calls ${callee}`);
     }
     ts.forEachChild(node, (child) => visit(child, member));
   };
@@ -73,42 +71,40 @@ function callsOfMembers(source) {
   return found;
 }
 
-/** Runs a program under the guard. */
-function runGuarded(body) {
+/** Runs a program under the guard: a grant by an event, during which `more` happens. */
+function runGuarded(more) {
   const helpers = JSON.stringify(require.resolve('../helpers/locks.js'));
   const library = JSON.stringify(LIB);
   const program = `
-    const { hold } = require(${helpers});
+    require(${helpers});
     const lib = (file) => require(${library} + '/' + file);
     const { locks } = lib('index.js');
     const { Request } = lib('extensions/request/request.js');
-    (async () => { ${body} })();`;
+    (async () => {
+      let isReleased = false;
+      const { granted } = Request.prototype;
+      Request.prototype.granted = function (...token) {
+        granted.apply(this, token);
+        if (isReleased) { ${more} }
+      };
+      const held = await locks.acquire('b');
+      const waiting = locks.request('b', () => {});
+      isReleased = true;
+      held.release();
+      await waiting;
+      console.log('done');
+    })();`;
   return spawnSync(process.execPath, ['-e', program], { encoding: 'utf8', timeout: 60_000 });
 }
 
-/** A grant by an event, during which `granted` does something. */
-const grantByEvent = (more) => `
-  let isReleased = false;
-  const { granted } = Request.prototype;
-  Request.prototype.granted = function (...token) {
-    granted.apply(this, token);
-    if (isReleased) { ${more} }
-  };
-  const held = await locks.acquire('b');
-  const waiting = locks.request('b', () => {});
-  isReleased = true;
-  held.release();
-  await waiting;
-  console.log('done');`;
-
-describe('what applies events', () => {
-  it('calls nothing but each other, the clock and a map of ours', () => {
+describe('a member that applies an event', () => {
+  it('calls only others of them, the clock and a map of ours', () => {
     for (const file of files) {
       assert.deepEqual(callsOfMembers(readFileSync(file, 'utf8')), [], file);
     }
   });
 
-  it('is looked at in all members, and calls are found', () => {
+  it('is found in the source with all its calls', () => {
     const source =
       'class A extends Request { lost(a) { this.tell(); if (a) b(new C()); d(() => e()); now(); } }';
     const calls = ['lost calls tell', 'lost calls b', 'lost calls C', 'lost calls d'];
@@ -116,7 +112,7 @@ describe('what applies events', () => {
   });
 
   it('may change fields', () => {
-    const { stdout, stderr } = runGuarded(grantByEvent('this.marked = true;'));
+    const { stdout, stderr } = runGuarded('this.marked = true;');
     assert.equal(stdout, 'done\n', stderr);
   });
 
@@ -127,8 +123,8 @@ describe('what applies events', () => {
     ['announces', 'this.observer?.onGrant(); this.announceAnswer();'],
     ['collects more events', "lib('backend/native.js').agent.applyEvents();"],
   ]) {
-    it(`and ${what} ends a test`, () => {
-      const { stdout, stderr, signal } = runGuarded(grantByEvent(wrong));
+    it(`ends the test if it ${what}`, () => {
+      const { stdout, stderr, signal } = runGuarded(wrong);
       assert.deepEqual([stdout, signal], ['', 'SIGKILL']);
       assert.match(stderr, /was called while events were applied: /);
     });

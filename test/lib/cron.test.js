@@ -1,12 +1,14 @@
 'use strict';
 
-/** `web-locks/cron` with the real cron, whose jobs tick each second. */
+/** `web-locks/cron` and `web-locks/node-cron` with the real ones, whose jobs run each second. */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { CronJob } = require('cron');
+const nodeCron = require('node-cron');
 const { oncePerTick } = require('../../lib/cron.js');
 const { openBucket } = require('../../lib/index.js');
+const { runCoordinator } = require('../../lib/node-cron.js');
 
 const { locks } = openBucket('cron');
 
@@ -23,7 +25,7 @@ const OPTIONS = [
 ];
 
 describe('web-locks/cron', () => {
-  it('has one of two jobs run each tick', async (t) => {
+  it('runs each tick in one of two jobs', async (t) => {
     /** For each tick, whether the jobs ran it. @type {Map<string, boolean[]>} */
     const ticks = new Map();
     let runs = 0;
@@ -48,7 +50,7 @@ describe('web-locks/cron', () => {
     assert.ok(runs > 0);
   });
 
-  it('calls onTick as cron does, and again at another tick or in another job', async () => {
+  it('calls onTick as cron does, and again for another tick or another name', async () => {
     const calls = [];
     const onComplete = () => {};
     function onTick(...args) {
@@ -80,7 +82,7 @@ describe('web-locks/cron', () => {
     assert.equal(runs, 1);
   });
 
-  it("gives the job's errorHandler the error of onTick, and its own of a context", async () => {
+  it("gives the job's errorHandler the error of onTick, and its own for a context", async () => {
     const errors = [];
     const errorHandler = (error) => errors.push(error);
     const error = new Error('the job failed');
@@ -94,7 +96,7 @@ describe('web-locks/cron', () => {
     assert.match(errors[1].message, /'this' of 'onTick' is an object; expected the CronJob/);
   });
 
-  it('refuses what is no lock manager, no name and no function', () => {
+  it('refuses what is no lock manager, no name, no function and no options', () => {
     const refuses = (args, message) =>
       assert.throws(() => oncePerTick(...args), { name: 'TypeError', message });
     refuses([{}, 'a', () => {}], /'locks' is an object; expected a lock manager/);
@@ -104,5 +106,43 @@ describe('web-locks/cron', () => {
       refuses([locks, 'a', () => {}, options], message);
       refuses([locks, 'a', () => {}, options], /'oncePerTick'/);
     }
+  });
+});
+
+describe('web-locks/node-cron', () => {
+  it('runs one of two tasks, and skips the other', async (t) => {
+    const dates = [];
+    const tasks = [1, 2].map(() =>
+      nodeCron.schedule('* * * * * *', ({ date }) => dates.push(date.getTime()), {
+        name: 'each second',
+        distributed: true,
+        runCoordinator: runCoordinator(locks),
+        suppressMissedWarning: true,
+      }),
+    );
+    t.after(() => tasks.map((task) => task.destroy()));
+    const first = (event) =>
+      new Promise((resolve) => {
+        for (const task of tasks) task.on(event, resolve);
+      });
+    const ends = await Promise.all([first('execution:skipped'), first('execution:finished')]);
+    assert.equal(ends[0].reason, 'not-elected');
+    assert.equal(new Set(dates).size, dates.length);
+  });
+
+  it('runs each key once, until it is forgotten', async () => {
+    const coordinator = runCoordinator(locks);
+    const ask = () => Promise.all([1, 2].map(() => coordinator.shouldRun('task:1', 60_000)));
+    assert.deepEqual(await ask(), [true, false]);
+    assert.equal(await coordinator.shouldRun('task:2', 60_000), true);
+  });
+
+  it('refuses what is no lock manager and no options', () => {
+    const expected = { name: 'TypeError', message: /an object.*bucket\.locks/ };
+    assert.throws(() => runCoordinator({}), expected);
+    for (const [options, message] of OPTIONS) {
+      assert.throws(() => runCoordinator(locks, options), { name: 'TypeError', message });
+    }
+    for (const options of [{}, { timeout: undefined }]) runCoordinator(locks, options);
   });
 });

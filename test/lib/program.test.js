@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** What a program is called: holders without a label are known by that. */
+/** The name of a program, which stands for a missing label. */
 
 const assert = require('node:assert/strict');
 const { execFileSync } = require('node:child_process');
