@@ -1,6 +1,6 @@
 'use strict';
 
-/** What the library makes of the calls of the process's core, and of what they answer. */
+/** The events of the process's core, and the table in which a thread finds its requests. */
 
 const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
@@ -10,23 +10,17 @@ const { EVENT_CAPACITY, TAG, addon } = require('../../lib/backend/addon.js');
 const { NativeBackend, agent } = require('../../lib/backend/native.js');
 const { exchange } = require('../../lib/backend/agent.js');
 const { Request } = require('../../lib/extensions/request/request.js');
-const { deferred, freshName, hold } = require('../helpers/locks.js');
+const { NO_TAG } = require('../../lib/backend/contract.js');
+const { TagTable } = require('../../lib/backend/tag-table.js');
+const { deferred, freshName, hold, turn } = require('../helpers/locks.js');
 
 const holdShared = (name) => locks.tryAcquireSync(name, { mode: 'shared' });
 
-describe('many requests of a thread', () => {
-  it('a theft of more locks than one call hands over is told of all of them at once', async () => {
+describe('a theft', () => {
+  it('ends more locks than one call hands over at once, whatever ended before', async () => {
     const name = freshName();
-    const held = Array.from({ length: 2 * EVENT_CAPACITY + 1 }, () => holdShared(name));
-    const stolen = locks.request(name, { steal: true }, () => {});
-    assert.equal(held.filter((lock) => lock.held).length, 0);
-    await stolen;
-  });
-
-  it('the end of one of them is not the end of the others', async () => {
-    const name = freshName();
-    // So many that their memory goes back when the last one ends.
-    const held = Array.from({ length: 2000 }, () => holdShared(name));
+    // So many, too, that their memory goes back when the last one ends.
+    const held = Array.from({ length: 2000 + 2 * EVENT_CAPACITY }, () => holdShared(name));
     held.pop().release();
     const stolen = locks.request(name, { steal: true }, () => {});
     assert.equal(held.filter((lock) => lock.held).length, 0);
@@ -34,8 +28,8 @@ describe('many requests of a thread', () => {
   });
 });
 
-describe('what happens while something is told', () => {
-  it('a loss that who hears of a grant has caused is told, though nothing else happens', async (t) => {
+describe('although nothing else happens', () => {
+  it('a loss is announced that a subscriber of .grant has caused', async (t) => {
     const name = freshName();
     const bucket = openBucket(freshName());
     const held = await hold(bucket.locks, name);
@@ -51,7 +45,7 @@ describe('what happens while something is told', () => {
     await asked;
   });
 
-  it('a grant that could not be applied for want of stack is, though nothing else happens', async (t) => {
+  it('a grant is announced that could not be applied for want of stack', async (t) => {
     const name = freshName();
     const handle = locks.tryAcquireSync(name);
     const asked = locks.request(name, (lock) => lock.name);
@@ -75,11 +69,85 @@ describe('what happens while something is told', () => {
   });
 });
 
-describe('times that are not whole milliseconds', () => {
-  it('once marks for no less than it was told', async (t) => {
+describe('locks.once', () => {
+  it('marks for at least the time that is given, in whole milliseconds', async (t) => {
     const marks = t.mock.method(addon, 'releaseAndMark');
     for (const keep of [0.5, 1, 1.5]) await locks.once(freshName(), { keep }, () => {});
     const given = marks.mock.calls.map((call) => call.arguments);
     assert.deepEqual(given, [[1], [1], [2]]);
+  });
+});
+
+const backend = { id: 'a bucket' };
+
+/** A table with requests for names of their own, and how to count reads of its places. */
+function makeTable(count) {
+  let reads = 0;
+  const places = new Proxy([], {
+    get(target, key) {
+      reads++;
+      return target[key];
+    },
+  });
+  const table = new TagTable(places);
+  const make = (_, i) => ({ backend, name: `${i}`, tag: NO_TAG });
+  const requests = Array.from({ length: count }, make);
+  for (const request of requests) table.add(request);
+  const readsOf = (what) => {
+    const before = reads;
+    what();
+    return reads - before;
+  };
+  return { table, requests, readsOf };
+}
+
+describe('a table of requests', () => {
+  it('finds those of a bucket without reading the places that a burst has left', () => {
+    for (const kept of [0, 1000, 19_999]) {
+      const { table, requests, readsOf } = makeTable(20_000);
+      const [only] = requests.splice(kept, 1);
+      for (const request of requests) table.remove(request);
+      const reads = readsOf(() => assert.deepEqual(table.requestsOf(backend), [only]));
+      assert.ok(reads <= 256, `${reads} reads for one request`);
+    }
+  });
+
+  it('finds all of a bucket, in the order of their tags, after any of them ended', () => {
+    const { table, requests } = makeTable(3000);
+    const left = requests.filter((_, i) => i % 7 === 3);
+    for (const request of requests) if (!left.includes(request)) table.remove(request);
+    assert.deepEqual(table.requestsOf(backend), left);
+    assert.deepEqual(table.requestsOf({ id: 'a bucket' }), []);
+    for (const request of left) table.remove(request);
+    assert.deepEqual(table.requestsOf(backend), []);
+    table.add(requests[0]);
+    assert.deepEqual(table.requestsOf(backend), [requests[0]]);
+  });
+
+  it('finds those for a name by one walk for all names that are asked for together', () => {
+    const { table, requests, readsOf } = makeTable(1000);
+    const reads = readsOf(() => {
+      for (const request of requests)
+        assert.deepEqual(table.requestsOn(backend, request.name), [request]);
+    });
+    assert.ok(reads <= 2 * requests.length, `${reads} reads for ${requests.length} requests`);
+  });
+
+  it('finds those for a name that came since the walk, and none that went', async () => {
+    const { table, requests, readsOf } = makeTable(1000);
+    const other = { ...requests[0], tag: NO_TAG };
+    const elsewhere = { ...other, backend: { id: 'another bucket' } };
+    const names = ({ id }) => table.requestsOn({ id }, '0');
+    assert.deepEqual(names(backend), [requests[0]]);
+    table.add(other);
+    table.add(elsewhere);
+    assert.deepEqual(names(backend), [requests[0], other]);
+    assert.deepEqual(names(elsewhere.backend), [elsewhere]);
+    for (const request of [...requests, elsewhere]) table.remove(request);
+    assert.deepEqual(names(backend), [other]);
+    await turn();
+    assert.ok(readsOf(() => assert.deepEqual(names(backend), [other])) > 0);
+    table.remove(other);
+    assert.deepEqual(names(backend), []);
   });
 });

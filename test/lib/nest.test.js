@@ -4,10 +4,10 @@
 
 const assert = require('node:assert/strict');
 const { afterEach, before, beforeEach, describe, it } = require('node:test');
-const { setImmediate: turn } = require('node:timers/promises');
 const ts = require('typescript-oldest');
 const { openBucket } = require('../../lib/index.js');
 const nest = require('../../lib/nest.js');
+const { deferred, turn, valuesOf } = require('../helpers/locks.js');
 
 const { LOCKS, LocksModule } = nest;
 
@@ -51,13 +51,6 @@ const KINDS = {
 let common;
 let core;
 let buckets = 0;
-
-/** A promise with the function that resolves it. */
-function deferred() {
-  let resolve;
-  const promise = new Promise((settle) => (resolve = settle));
-  return { promise, resolve };
-}
 
 /** @param {ts.CompilerOptions} options @returns {any} the class of SOURCE */
 function compile(options) {
@@ -112,10 +105,7 @@ for (const [kind, compilerOptions] of Object.entries(KINDS)) {
       const result = jobs.pay('7');
       await paying.promise;
       const { held } = await other.locks.query();
-      assert.deepEqual(
-        held.map(({ name }) => name),
-        ['order 7'],
-      );
+      assert.deepEqual(valuesOf(held, 'name'), ['order 7']);
       assert.equal(await jobs.tryToPay(), undefined);
       paid.resolve();
       assert.deepEqual(await result, ['7', 'order 7', true]);
@@ -139,16 +129,24 @@ for (const [kind, compilerOptions] of Object.entries(KINDS)) {
       assert.deepEqual(results.sort(), ['reported', undefined]);
     });
 
-    it('@Elected leads until the shutdown, which awaits the term and closes the bucket', async () => {
+    /** Has a leader that ends with `end` when it is to resign. @returns when it leads */
+    function setLeader(end) {
       const leading = deferred();
       jobs.steps.lead = async (leader) => {
         leading.resolve();
         await new Promise((resolve) => leader.signal.addEventListener('abort', resolve));
+        return end(leader);
+      };
+      return leading.promise;
+    }
+
+    it('@Elected leads until the shutdown, which awaits the term and closes the bucket', async () => {
+      const leading = setLeader(async (leader) => {
         for (let i = 0; i < 10; i++) await turn();
         return leader.held;
-      };
+      });
       const [leads, waits] = [jobs.lead(), jobs.lead()];
-      await leading.promise;
+      await leading;
       const next = other.locks.elect('leader', () => 'took over');
       await app.close();
       assert.deepEqual(await Promise.all([leads, waits, next]), [true, undefined, 'took over']);
@@ -160,18 +158,14 @@ for (const [kind, compilerOptions] of Object.entries(KINDS)) {
 
     it('@Elected passes on the error of a leader, also in the shutdown', async () => {
       const error = new Error('no schedule');
-      jobs.steps.lead = async () => {
+      const fail = async () => {
         throw error;
       };
+      jobs.steps.lead = fail;
       await assert.rejects(jobs.lead(), error);
-      const leading = deferred();
-      jobs.steps.lead = async ({ signal }) => {
-        leading.resolve();
-        await new Promise((resolve) => signal.addEventListener('abort', resolve));
-        throw error;
-      };
+      const leading = setLeader(fail);
       const leads = assert.rejects(jobs.lead(), error);
-      await leading.promise;
+      await leading;
       await app.close();
       await leads;
     });
@@ -197,12 +191,12 @@ describe('web-locks/nest', () => {
     }
     class PoolModule {}
     common.Module({ providers: [Pool], exports: [Pool] })(PoolModule);
-    const locksModule = LocksModule.forRootAsync({
-      imports: [PoolModule],
-      inject: [Pool],
-      useFactory: ({ bucket: { locks } }) => ({ locks, close: async () => closed.push('bucket') }),
+    const useFactory = ({ bucket: { locks } }) => ({
+      locks,
+      close: async () => closed.push('bucket'),
     });
-    const app = await start(locksModule);
+    const imports = [PoolModule];
+    const app = await start(LocksModule.forRootAsync({ imports, inject: [Pool], useFactory }));
     assert.equal(app.get(LOCKS), app.get(Pool).bucket.locks);
     await app.close();
     assert.deepEqual(closed, ['bucket', 'pool']);
@@ -229,40 +223,44 @@ describe('web-locks/nest', () => {
       return ended.promise;
     };
     jobs.steps.pay = () => {};
+    const pays = async () => assert.deepEqual(await jobs.pay('7'), ['7', 'order 7', true]);
     const first = await start(LocksModule.forRoot(openBucket('first')));
     const leads = jobs.lead();
     await leading.promise;
     const closing = first.close();
     await stopping.promise;
-    assert.deepEqual(await jobs.pay('7'), ['7', 'order 7', true]);
+    await pays();
     const second = await start(LocksModule.forRoot(openBucket('second')));
-    assert.deepEqual(await jobs.pay('7'), ['7', 'order 7', true]);
+    await pays();
     ended.resolve('ended');
     assert.equal(await leads, 'ended');
     await closing;
     await second.close();
   });
 
-  it('refuses what is no lock manager, no bucket, no name and no method', async () => {
-    const refuses = (call, message) => assert.throws(call, { name: 'TypeError', message });
-    refuses(() => LocksModule.forRoot({}), /'locks' is undefined; expected a lock manager/);
+  it('refuses what is no lock manager, no bucket, no name, no option and no method', async () => {
     const locksModule = LocksModule.forRootAsync({ useFactory: () => openBucket('a').locks });
     await assert.rejects(start(locksModule), { message: /'useFactory' returned an object/ });
-    refuses(() => nest.Locked(7), /'@Locked': 'name' is 7; expected a string, or a function/);
     const once = (options) => () => nest.Once('a', options);
-    refuses(once(undefined), /'@Once': 'keep' is missing; expected a number of milliseconds/);
-    refuses(once({ keep: '1h' }), /'@Once': The 'keep' option is '1h'; expected/);
-    refuses(once({ keep: 1, timeout: -1 }), /'@Once': The 'timeout' option is -1; expected/);
-    refuses(once({ keep: 1, kep: 1 }), /'@Once': The option 'kep' is not supported here/);
-    refuses(once(7), /'@Once'/);
+    const decorate = nest.Once('a', { keep: 1 });
+    for (const [call, message] of [
+      [() => LocksModule.forRoot({}), /'locks' is undefined; expected a lock manager/],
+      [() => nest.Locked(7), /'@Locked': 'name' is 7; expected a string, or a function/],
+      [once(undefined), /'@Once': 'keep' is missing; expected a number of milliseconds/],
+      [once({ keep: '1h' }), /'@Once': The 'keep' option is '1h'; expected/],
+      [once({ keep: 1, timeout: -1 }), /'@Once': The 'timeout' option is -1; expected/],
+      [once({ keep: 1, kep: 1 }), /'@Once': The option 'kep' is not supported here/],
+      [once(7), /'@Once'/],
+      [() => decorate({}, 'size', undefined), /"size" is decorated, but is not a method/],
+      [() => decorate(undefined, { kind: 'field', name: 'size' }), /"size" is decorated/],
+      [() => decorate(class Jobs {}), /"Jobs" is decorated/],
+    ]) {
+      assert.throws(call, { name: 'TypeError', message });
+    }
     assert.throws(once({ keep: 1, holdTimeout: 1 }), {
       name: 'NotSupportedError',
       message: /'holdTimeout' option cannot be used with '@Once'/,
     });
-    const decorate = nest.Once('a', { keep: 1 });
-    refuses(() => decorate({}, 'size', undefined), /"size" is decorated, but is not a method/);
-    refuses(() => decorate(undefined, { kind: 'field', name: 'size' }), /"size" is decorated/);
-    refuses(() => decorate(class Jobs {}), /"Jobs" is decorated/);
     assert.throws(nest.currentLock, { name: 'InvalidStateError', message: /outside of a method/ });
   });
 });
