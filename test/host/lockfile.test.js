@@ -1,4 +1,4 @@
-// slow: 27; long
+// slow: 22; long
 
 'use strict';
 
@@ -15,7 +15,9 @@ const { once } = require('node:events');
 const fs = require('node:fs');
 const path = require('node:path');
 const { after, describe, it } = require('node:test');
+const { inspect } = require('node:util');
 const { endWith } = require('../helpers/ending.js');
+const { deferred, turn } = require('../helpers/locks.js');
 const { root: directories } = require('../helpers/root.js');
 
 const root = fs.realpathSync(fs.mkdtempSync(path.join(directories, 'web-locks-lockfile-')));
@@ -25,7 +27,9 @@ after(() => fs.rmSync(root, { recursive: true, force: true }));
 const lockfile = require('../../lib/lockfile.js');
 const { LockStolenError, LockTimeoutError, openBucket } = require('../../lib/host.js');
 const { toOptions } = require('../../lib/lockfile/options.js');
+const { pendingOn } = require('../helpers/process.js');
 const { lock, unlock, check, lockSync, unlockSync, checkSync } = lockfile;
+const { locks } = openBucket('web-locks/lockfile');
 
 const ENTRY = path.join(__dirname, '../../lib/lockfile.js');
 const HOST = path.join(__dirname, '../../lib/host.js');
@@ -64,24 +68,10 @@ const missing = path.join(root, 'missing');
 const lost = path.join(root, 'no directory', 'missing');
 
 /** Each function in both forms, which have the same answers. */
-const forms = [
-  {
-    form: 'promises',
-    suffix: '',
-    lock,
-    unlock,
-    check,
-    fails: (call, error) => assert.rejects(call, error),
-  },
-  {
-    form: 'Sync',
-    suffix: 'Sync',
-    lock: lockSync,
-    unlock: unlockSync,
-    check: checkSync,
-    fails: (call, error) => assert.throws(call, error),
-  },
-];
+const forms = {
+  promises: { lock, unlock, check, fails: assert.rejects },
+  Sync: { lock: lockSync, unlock: unlockSync, check: checkSync, fails: assert.throws },
+};
 
 it('the module is `lock`, and the entry of ESM has the same functions', async () => {
   assert.equal(lockfile, lockfile.lock);
@@ -90,44 +80,40 @@ it('the module is `lock`, and the entry of ESM has the same functions', async ()
   assert.deepEqual(named, { ...lockfile });
 });
 
-for (const { form, suffix, lock, unlock, check, fails } of forms) {
-  describe(`${form}: lock${suffix}`, () => {
-    it('refuses a file that is locked, and says which', async () => {
-      const file = freshFile();
-      const release = await lock(file);
-      await fails(() => lock(file), { ...LOCKED, file });
-      await release();
-      await (await lock(file))();
-    });
-
-    it('refuses a file that does not exist, unless `realpath` is false', async () => {
-      await fails(() => lock(missing), MISSING);
-      const release = await lock(missing, { realpath: false });
-      await fails(() => lock(missing, { realpath: false }), LOCKED);
-      await release();
-    });
-
-    it('refuses a file in a directory that does not exist', async () => {
-      await fails(() => lock(lost), MISSING);
-      await fails(() => lock(lost, { realpath: false }), MISSING);
-    });
-
-    it('finds the file behind symbolic links, unless `realpath` is false', async () => {
+for (const [form, { lock, unlock, check, fails }] of Object.entries(forms)) {
+  describe(`${form}: lock`, () => {
+    it('refuses a file that is locked, and says which, until it is released, once', async () => {
       const [file, link] = fileAndLink();
       const release = await lock(link);
-      await fails(() => lock(file), LOCKED);
-      await fails(() => lock(link), LOCKED);
-      const releaseLink = await lock(link, { realpath: false });
-      await release();
-      await releaseLink();
+      await fails(() => lock(file), { ...LOCKED, file });
+      await fails(() => lock(path.relative('.', file)), LOCKED);
+      assert.deepEqual([await check(file), await check(link)], [true, true]);
+      assert.equal(await release(), undefined);
+      assert.equal(await check(file), false);
+      await fails(() => release(), { ...RELEASED, file });
+      const releaseSecond = await lock(file);
+      await fails(() => release(), RELEASED);
+      assert.equal(await check(file), true);
+      await releaseSecond();
     });
 
-    it('takes a relative path for what it is when it is called', async () => {
-      const file = freshFile();
-      const release = await lock(path.relative('.', file));
-      await fails(() => lock(file), LOCKED);
-      await fails(() => lock(file, { realpath: false }), LOCKED);
-      await release();
+    it('takes the path as it is if `realpath` is false', async () => {
+      const [file, link] = fileAndLink();
+      const asItIs = { realpath: false };
+      const releases = [await lock(link)];
+      releases.push(await lock(link, asItIs), await lock(missing, asItIs));
+      await fails(() => lock(file, asItIs), LOCKED);
+      await fails(() => lock(missing, asItIs), LOCKED);
+      for (const release of releases) await release();
+      assert.equal(await check(link, asItIs), false);
+      assert.equal(await check(lost, asItIs), false);
+      await fails(() => unlock(lost, asItIs), NOT_ACQUIRED);
+      await fails(() => lock(lost, asItIs), MISSING);
+    });
+
+    it('refuses a file that does not exist, as the others do', async () => {
+      for (const call of [lock, unlock, check]) await fails(() => call(missing), MISSING);
+      await fails(() => lock(lost), MISSING);
     });
 
     it('locks what `lockfilePath` says, by whatever way its directory is reached', async () => {
@@ -136,8 +122,7 @@ for (const { form, suffix, lock, unlock, check, fails } of forms) {
       fs.mkdirSync(directory, { recursive: true });
       fs.rmSync(`${directory} link`, { force: true });
       fs.symlinkSync(directory, `${directory} link`);
-      const lockfilePath = path.join(directory, 'x');
-      const release = await lock(one, { lockfilePath });
+      const release = await lock(one, { lockfilePath: path.join(directory, 'x') });
       const same = { lockfilePath: path.join(`${directory} link`, 'x') };
       await fails(() => lock(other, same), { ...LOCKED, file: other });
       await (await lock(one))();
@@ -146,11 +131,11 @@ for (const { form, suffix, lock, unlock, check, fails } of forms) {
       await fails(() => release(), RELEASED);
     });
 
-    it('looks the path up with the `fs` that is given', async () => {
+    it('looks the path up with the `fs` that is given, as the others do', async () => {
       const file = freshFile();
-      await fails(() => lock(file, { fs: broken }), { message: 'broken' });
-      await fails(() => unlock(file, { fs: broken }), { message: 'broken' });
-      await fails(() => check(file, { fs: broken }), { message: 'broken' });
+      for (const call of [lock, unlock, check]) {
+        await fails(() => call(file, { fs: broken }), { message: 'broken' });
+      }
     });
 
     it('takes `stale` and `update`, and makes no file', async () => {
@@ -160,7 +145,7 @@ for (const { form, suffix, lock, unlock, check, fails } of forms) {
       await release();
     });
 
-    it('refuses options that say nothing', async () => {
+    it('refuses what is no path and no option', async () => {
       const file = freshFile();
       const error = { name: 'TypeError' };
       await fails(() => lock(file, { onCompromised: 'x' }), error);
@@ -170,60 +155,14 @@ for (const { form, suffix, lock, unlock, check, fails } of forms) {
     });
   });
 
-  describe(`${form}: the function that releases, and unlock${suffix}`, () => {
-    it('release once: the second time is an error', async () => {
-      const file = freshFile();
-      const release = await lock(file);
-      assert.equal(await release(), undefined);
-      await fails(() => release(), { ...RELEASED, file });
-      await (await lock(file))();
-    });
-
-    it('a function that was called does not release the lock of somebody else', async () => {
-      const file = freshFile();
-      const release = await lock(file);
-      await release();
-      const second = await lock(file);
-      await fails(() => release(), RELEASED);
-      assert.equal(await check(file), true);
-      await second();
-    });
-
-    it('unlock releases what was locked, by any path of it', async () => {
-      const [file, link] = fileAndLink();
-      const release = await lock(file);
-      await fails(() => unlock(link, { realpath: false }), NOT_ACQUIRED);
-      await unlock(link);
-      await fails(() => release(), RELEASED);
-      await (await lock(file))();
-    });
-
-    it('unlock refuses what is not locked', async () => {
-      const file = freshFile();
-      await fails(() => unlock(file), { ...NOT_ACQUIRED, file });
-      await fails(() => unlock(file, { realpath: false }), NOT_ACQUIRED);
-      await fails(() => unlock(missing), MISSING);
-      await fails(() => unlock(lost, { realpath: false }), NOT_ACQUIRED);
-    });
-  });
-
-  describe(`${form}: check${suffix}`, () => {
-    it('tells whether the file is locked', async () => {
-      const [file, link] = fileAndLink();
-      assert.equal(await check(file), false);
-      const release = await lock(file);
-      assert.equal(await check(file), true);
-      assert.equal(await check(link), true);
-      assert.equal(await check(link, { realpath: false }), false);
-      await release();
-      assert.equal(await check(file), false);
-    });
-
-    it('refuses a file that does not exist, unless `realpath` is false', async () => {
-      await fails(() => check(missing), MISSING);
-      assert.equal(await check(missing, { realpath: false }), false);
-      assert.equal(await check(lost, { realpath: false }), false);
-    });
+  it(`${form}: unlock releases a file that this process has locked, by any path`, async () => {
+    const [file, link] = fileAndLink();
+    await fails(() => unlock(file), { ...NOT_ACQUIRED, file });
+    const release = await lock(file);
+    await fails(() => unlock(link, { realpath: false }), NOT_ACQUIRED);
+    await unlock(link);
+    await fails(() => release(), RELEASED);
+    await (await lock(file))();
   });
 }
 
@@ -232,7 +171,6 @@ describe('retries', () => {
     const file = freshFile();
     const release = await lock(file);
     const order = [];
-    const { locks } = openBucket('web-locks/lockfile');
     const waiting = [];
     for (const number of [1, 2, 3]) {
       const waits = async () => {
@@ -242,34 +180,32 @@ describe('retries', () => {
       };
       waiting.push(waits());
       // Each asks when it knows the real path of the file, whichever is told that first.
-      while ((await locks.query({ name: `${file}.lock` })).pending.length < number);
+      await pendingOn(locks, `${file}.lock`, number);
     }
     await release();
     await Promise.all(waiting);
     assert.deepEqual(order, [1, 2, 3]);
   });
 
-  for (const [retries, milliseconds] of [
-    [2, 3000],
-    [{ retries: 3, minTimeout: 100 }, 700],
-    [{ retries: 3, minTimeout: 100, maxTimeout: 150 }, 400],
-    [{ retries: 1000, minTimeout: 5, factor: 1 }, 5000],
-    [{ retries: 1e9, minTimeout: 5, factor: 0.5 }, 10],
-    [{ minTimeout: 1 }, 1023],
-    [{ retries: 3, minTimeout: 100, maxRetryTime: 250 }, 250],
-    [[10, 20, 30], 60],
-    [{ retries: 1, minTimeout: 0, factor: 3 }, 1],
-  ]) {
-    it(`${JSON.stringify(retries)} wait for as long as they would take`, () => {
-      assert.equal(toOptions({ retries }).wait, milliseconds);
-    });
-  }
-
-  for (const retries of [Infinity, { retries: Infinity }, { forever: true }, { retries: 2000 }]) {
-    it(`${JSON.stringify(retries)} (${typeof retries}) wait for ever`, () => {
-      assert.equal(toOptions({ retries }).wait, Infinity);
-    });
-  }
+  it('wait for as long as those of proper-lockfile would take', () => {
+    for (const [retries, milliseconds] of [
+      [2, 3000],
+      [{ retries: 3, minTimeout: 100 }, 700],
+      [{ retries: 3, minTimeout: 100, maxTimeout: 150 }, 400],
+      [{ retries: 1000, minTimeout: 5, factor: 1 }, 5000],
+      [{ retries: 1e9, minTimeout: 5, factor: 0.5 }, 10],
+      [{ minTimeout: 1 }, 1023],
+      [{ retries: 3, minTimeout: 100, maxRetryTime: 250 }, 250],
+      [[10, 20, 30], 60],
+      [{ retries: 1, minTimeout: 0, factor: 3 }, 1],
+      [Infinity, Infinity],
+      [{ retries: Infinity }, Infinity],
+      [{ forever: true }, Infinity],
+      [{ retries: 2000 }, Infinity],
+    ]) {
+      assert.equal(toOptions({ retries }).wait, milliseconds, inspect(retries));
+    }
+  });
 
   it('end with ELOCKED', async () => {
     const file = freshFile();
@@ -291,19 +227,19 @@ describe('retries', () => {
 });
 
 describe('a lock that is lost', () => {
-  /** @returns the lock of a file, taken away from who holds it */
-  const steal = (file) =>
-    openBucket('web-locks/lockfile').locks.acquire(`${file}.lock`, { steal: true });
+  /** @returns the lock of a file, taken away from its holder */
+  const steal = (file) => locks.acquire(`${file}.lock`, { steal: true });
+  const stealing = (file) => `
+    const { locks } = require(${JSON.stringify(HOST)}).openBucket('web-locks/lockfile');
+    locks.acquire(${JSON.stringify(`${file}.lock`)}, { steal: true });`;
+  const spawnNode = (program) => spawnSync(process.execPath, ['-e', program], { encoding: 'utf8' });
 
-  it('is told to onCompromised, which can lock the file again', async () => {
+  it('calls onCompromised, which can lock the file again', async () => {
     const file = freshFile();
-    let thief;
-    const told = new Promise((resolve) => {
-      lock(file, { onCompromised: resolve }).then(async () => {
-        thief = await steal(file);
-      });
-    });
-    const error = await told;
+    const told = deferred();
+    await lock(file, { onCompromised: told.resolve });
+    const thief = await steal(file);
+    const error = await told.promise;
     assert.deepEqual([error.code, error.file], ['ECOMPROMISED', file]);
     assert.ok(error.cause instanceof LockStolenError);
     await assert.rejects(unlock(file), NOT_ACQUIRED);
@@ -312,73 +248,51 @@ describe('a lock that is lost', () => {
     await (await again)();
   });
 
-  it('has the function that releases it fail, if that is what finds out', async () => {
+  it('fails in the function that releases it, if that is what finds out', async () => {
     const file = freshFile();
-    const program = `
-      const { openBucket } = require(${JSON.stringify(HOST)});
-      const { locks } = openBucket('web-locks/lockfile');
-      locks.acquire(${JSON.stringify(`${file}.lock`)}, { steal: true });`;
     const options = { onCompromised: assert.fail };
     const release = await lock(file, options);
-    assert.equal(spawnSync(process.execPath, ['-e', program]).status, 0);
+    assert.equal(spawnNode(stealing(file)).status, 0);
     await assert.rejects(release(), { code: 'ECOMPROMISED', file });
     const releaseSync = lockSync(file, options);
-    assert.equal(spawnSync(process.execPath, ['-e', program]).status, 0);
+    assert.equal(spawnNode(stealing(file)).status, 0);
     assert.throws(releaseSync, { code: 'ECOMPROMISED', file });
   });
 
-  it('is an uncaught exception without onCompromised', async () => {
+  it('is an uncaught exception without onCompromised', () => {
     const file = freshFile();
-    const program = `
-      const lockfile = require(${JSON.stringify(ENTRY)});
-      const { openBucket } = require(${JSON.stringify(HOST)});
+    const { status, stderr } = spawnNode(`
       setInterval(() => {}, 1e6);
-      lockfile.lock(${JSON.stringify(file)}).then(() =>
-        openBucket('web-locks/lockfile').locks.acquire(
-          ${JSON.stringify(`${file}.lock`)}, { steal: true }));`;
-    const { status, stderr } = spawnSync(process.execPath, ['-e', program], { encoding: 'utf8' });
+      require(${JSON.stringify(ENTRY)}).lock(${JSON.stringify(file)}).then(() => {
+        ${stealing(file)}
+      });`);
     assert.equal(status, 1);
     assert.match(stderr, /ECOMPROMISED/);
   });
 });
 
-/** A process that locks files. */
-class Locker {
-  #asked = 0;
-  #answers = new Map();
-
-  static async start(t) {
-    const { NODE_TEST_CONTEXT: _, ...env } = process.env;
-    const child = fork(FIXTURE, { env });
-    endWith(t, child);
-    await once(child, 'message');
-    return new Locker(child);
-  }
-
-  constructor(child) {
-    this.child = child;
-    child.on('message', ({ number, value }) => this.#answers.get(number)(value));
-  }
-
-  /** @returns the answer; of an error its code */
-  ask(method, file, options) {
-    const number = ++this.#asked;
-    return new Promise((resolve) => {
-      this.#answers.set(number, resolve);
-      this.child.send({ number, method, file, options });
-    });
-  }
-
-  async kill() {
-    this.child.kill('SIGKILL');
-    await once(this.child, 'exit');
-  }
+/** Starts a process that locks files; `ask` resolves to an answer, of an error its code. */
+async function startLocker(t) {
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const child = fork(FIXTURE, { env });
+  endWith(t, child);
+  await once(child, 'message');
+  return {
+    async ask(method, file) {
+      child.send({ method, file });
+      return (await once(child, 'message'))[0];
+    },
+    async kill() {
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+    },
+  };
 }
 
 describe('between processes', () => {
   it('a file that another process has locked is locked, and nobody else can unlock it', async (t) => {
     const file = freshFile();
-    const other = await Locker.start(t);
+    const other = await startLocker(t);
     assert.equal(await other.ask('lock', file), 'locked');
     await assert.rejects(lock(file), LOCKED);
     assert.throws(() => lockSync(file), LOCKED);
@@ -390,24 +304,24 @@ describe('between processes', () => {
     assert.deepEqual([await other.ask('check', file), checkSync(file)], [false, false]);
   });
 
-  it('checkSync takes nothing: who locks meanwhile, locks', async (t) => {
+  it('checkSync takes no lock, so another process can lock meanwhile', async (t) => {
     const file = freshFile();
-    const other = await Locker.start(t);
-    const answers = [];
-    let ended = false;
+    const other = await startLocker(t);
+    const answers = new Set();
+    let isOver = false;
     const locking = (async () => {
       for (let i = 0; i < 100; i++) {
-        answers.push(await other.ask('lock', file));
+        answers.add(await other.ask('lock', file));
         await other.ask('release', file);
       }
-      ended = true;
+      isOver = true;
     })();
-    while (!ended) {
+    while (!isOver) {
       checkSync(file);
-      await new Promise(setImmediate);
+      await turn();
     }
     await locking;
-    assert.deepEqual(new Set(answers), new Set(['locked']));
+    assert.deepEqual([...answers], ['locked']);
   });
 
   it('of six processes that meet what a killed one has locked, one gets it', async (t) => {
@@ -415,9 +329,9 @@ describe('between processes', () => {
     // As proper-lockfile leaves it.
     fs.mkdirSync(`${file}.lock`);
     fs.utimesSync(`${file}.lock`, 1, 1);
-    const six = await Promise.all(Array.from({ length: 6 }, () => Locker.start(t)));
+    const six = await Promise.all(Array.from({ length: 6 }, () => startLocker(t)));
     for (let round = 0; round < 8; round++) {
-      const killed = await Locker.start(t);
+      const killed = await startLocker(t);
       assert.equal(await killed.ask('lock', file), 'locked');
       await killed.kill();
       const answers = await Promise.all(six.map((one) => one.ask('lock', file)));
