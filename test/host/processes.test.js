@@ -1,74 +1,18 @@
-// slow: 28
+// slow: 12
 
 'use strict';
 
-/** Locks between processes: grants, queues, ends of processes. */
+/** Locks between processes, and what the details of a lock say of its process and thread. */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { LockLostError } = require('../../lib/host.js');
 const { hold } = require('../helpers/locks.js');
 const { RemoteProcess, freshBucket, pendingOn } = require('../helpers/process.js');
 const { lacksHost: skip } = require('../helpers/host-scope.js');
 
 const start = RemoteProcess.start;
 
-describe('locks between processes', { skip }, () => {
-  it('a time limit tells which process holds the lock', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await start(t, where);
-    await other.hold('a', { label: 'nightly run' });
-    await assert.rejects(
-      locks.request('a', { timeout: 200 }, () => {}),
-      (error) => {
-        assert.equal(error.name, 'TimeoutError');
-        assert.deepEqual(
-          error.holders.map(({ pid, label }) => ({ pid, label })),
-          [{ pid: other.pid, label: 'nightly run' }],
-        );
-        assert.match(error.message, /nightly run/);
-        return true;
-      },
-    );
-    await assert.rejects(
-      locks.request('a', { timeout: 0 }, () => {}),
-      (error) => error.name === 'TimeoutError' && error.holders[0].pid === other.pid,
-    );
-  });
-
-  it('query() has the locks and requests of all processes, with details', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await start(t, where);
-    const options = { mode: 'shared', limit: 3, weight: 2, label: 'theirs' };
-    const theirs = await other.hold('a', options);
-    const mine = locks.request('a', { label: 'mine' }, () => {});
-    await pendingOn(locks, 'a');
-    const { held, pending } = await locks.query({ details: true });
-    const { pid, label, limit, weight, token, threadId, host } = held[0];
-    assert.deepEqual(
-      { pid, label, limit, weight, token: String(token), threadId },
-      {
-        pid: other.pid,
-        label: 'theirs',
-        limit: 3,
-        weight: 2,
-        token: theirs.lock.token,
-        threadId: 0,
-      },
-    );
-    assert.equal(host, require('node:os').hostname());
-    assert.equal(pending[0].pid, process.pid);
-    assert.equal(pending[0].label, 'mine');
-    assert.equal(pending[0].blockedBy[0].clientId, held[0].clientId);
-    const seenThere = await other.ask('query');
-    assert.deepEqual(
-      seenThere.pending.map(({ clientId }) => clientId),
-      [pending[0].clientId],
-    );
-    theirs.release();
-    await mine;
-  });
-
+describe('between processes', { skip }, () => {
   it('the default bucket is shared, and is no bucket that has a name', async (t) => {
     const { where } = freshBucket(t);
     const options = { env: { ...process.env, WEB_LOCKS_DIRECTORY: where.directory } };
@@ -78,9 +22,7 @@ describe('locks between processes', { skip }, () => {
     const named = await start(t, { bucket: '', options });
     assert.equal((await named.ask('query')).held.length, 0);
   });
-});
 
-describe('a process that ends', { skip }, () => {
   /** @type {Record<string, (remote: any) => any>} */
   const ends = {
     'is killed': (remote) => remote.kill('SIGKILL'),
@@ -89,7 +31,7 @@ describe('a process that ends', { skip }, () => {
     'has nothing more to do': (remote) => remote.tell('finish'),
   };
   for (const [how, end] of Object.entries(ends)) {
-    it(`and ${how} gives its lock to the next one`, async (t) => {
+    it(`a process that ${how} gives its lock to the next one`, async (t) => {
       const { locks, where } = freshBucket(t);
       const other = await start(t, where);
       await other.hold('a');
@@ -158,41 +100,5 @@ describe('threads of processes', { skip }, () => {
     assert.deepEqual(await locks.query(), { held: [], pending: [] });
     // The process goes on.
     await other.hold('c');
-  });
-});
-
-describe('a bucket of all processes that is closed', { skip }, () => {
-  it('gives back what was held through it, and fails what is pending', async (t) => {
-    const { bucket, locks, where } = freshBucket(t);
-    const other = await start(t, where);
-    const mine = await hold(locks, 'a');
-    await other.hold('b');
-    const pending = locks.request('b', () => {});
-    const failed = assert.rejects(pending, { name: 'InvalidStateError' });
-    await pendingOn(locks, 'b');
-    const theirs = await other.request('a');
-    const lost = assert.rejects(mine.released, LockLostError);
-    await bucket.close();
-    await theirs.granted;
-    await failed;
-    await lost;
-    await assert.rejects(
-      locks.request('a', () => {}),
-      { name: 'InvalidStateError' },
-    );
-    await assert.rejects(locks.query(), { name: 'InvalidStateError' });
-  });
-
-  it('leaves what was opened a second time alone', async (t) => {
-    const { bucket, locks, where } = freshBucket(t);
-    const { openBucket } = require('../../lib/host.js');
-    const again = openBucket(where.bucket, { directory: where.directory });
-    const held = await hold(again.locks, 'a');
-    const first = await hold(locks, 'b');
-    first.released.catch(() => {});
-    await bucket.close();
-    assert.ok(held.lock.held);
-    await held.release();
-    await again.close();
   });
 });
