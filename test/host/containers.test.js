@@ -42,14 +42,13 @@ const program = `
   process.setgroups(groups);
   process.setgid(group);
   process.setuid(user);
-  process.stdin.resume().on('end', () => process.exit()); // nobody leads this any more
-  const failed = ({ code, message }) => console.log(code, message);
+  process.stdin.resume().on('end', () => process.exit()); // its parent has ended
   locks.request('a', { ifAvailable: true }, async (lock) => {
     console.log(lock ? 'holds it' : 'waits', process.pid);
     if (lock) await new Promise(() => setInterval(() => {}, 1000));
   })
     .then(() => locks.request('a', () => console.log('has it')))
-    .catch(failed);`;
+    .catch(({ code, message }) => console.log(code, message));`;
 
 /**
  * Mounts a volume, starts a container in which a process holds a lock, then another, where one waits
@@ -108,16 +107,17 @@ async function share(t, options, directory, users, prepare = () => '') {
 }
 
 const SHARED = 'holds it 1\nwaits 1\nhas it\n';
+/** A number that the page gives. */
+const numberIn = (text, what) => new RegExp(`${what}[=: ]+(\\d+)`).exec(text)[1];
 
 describe('containers', { skip }, () => {
   it('share locks in a volume of their user', async (t) => {
-    const user = /uid=(\d+)/.exec(recipes[0])[1];
-    const users = [`${user}:${user}`, `${user}:${user}`];
-    assert.equal(await share(t, recipes[0], '', users), SHARED);
+    const user = numberIn(recipes[0], 'uid');
+    assert.equal(await share(t, recipes[0], '', Array(2).fill(`${user}:${user}`)), SHARED);
   });
 
   it('share locks in a volume of their group', async (t) => {
-    const group = /gid=(\d+)/.exec(recipes[1])[1];
+    const group = numberIn(recipes[1], 'gid');
     assert.equal(await share(t, recipes[1], '', [`1001:${group}`, `1002:${group}`]), SHARED);
   });
 
@@ -127,14 +127,14 @@ describe('containers', { skip }, () => {
 
   it('share locks in a directory of the group that a pod’s users have in common', async (t) => {
     const [, make] = /command: \[sh, -c, "(mkdir [^"]+)"\]/.exec(page);
-    const [, group] = /fsGroup: (\d+)/.exec(page);
+    const group = numberIn(page, 'fsGroup');
     const users = [`1001:1001:${group}`, `1002:1002:${group}`];
     const options = `mode=2777,gid=${group}`; // as the kubelet makes it
     const prepare = (volume) => make.replaceAll('/locks/', `${volume}/`);
     assert.equal(await share(t, options, 'web-locks', users, prepare), SHARED);
   });
 
-  it('are told why not in a volume that everybody may write', async (t) => {
+  it('are refused in a volume that everybody may write, with the reason', async (t) => {
     const said = await share(t, '', '', ['1000:1000', '1000:1000']);
     assert.match(said, /^ERR_WEB_LOCKS_SCOPE_UNSUPPORTED .*(writable by others|belongs to user)/);
   });
@@ -158,7 +158,7 @@ describe('containers', { skip }, () => {
     return JSON.parse(stdout);
   }
 
-  it('with a clock of their own share locks, and tell ages by that clock', async (t) => {
+  it('share locks although they have a clock of their own, by which they tell ages', async (t) => {
     const { where } = freshBucket(t);
     const other = await RemoteProcess.start(t, where);
     await other.hold('a');
@@ -177,7 +177,7 @@ describe('containers', { skip }, () => {
     ['a name of their own', '12345678-1234-4321-8888-aabbccddeeff\n'],
     ['no name', ''],
   ]) {
-    it(`with ${what} for the boot share locks, and tokens go on`, async (t) => {
+    it(`share locks, and tokens go on, although they have ${what} for the boot`, async (t) => {
       const file = path.join(freshDirectory(t), 'boot_id');
       fs.writeFileSync(file, bootId);
       const withOwnBoot = withMount(`--bind ${file} /proc/sys/kernel/random/boot_id`);
@@ -196,7 +196,7 @@ describe('containers', { skip }, () => {
 
   // The plain variant of the port (run.sh) reaches no socket through /proc.
   const needsNone = process.env.WEB_LOCKS_TEST_PORT === 'plain' && 'the plain port is tested';
-  it('without /proc are told to mount it', { skip: needsNone }, (t) =>
+  it('are refused without /proc, with the advice to mount it', { skip: needsNone }, (t) =>
     assert.rejects(look(freshBucket(t).where, withMount('-t tmpfs tmpfs /proc')), {
       stderr: /: \/proc is not mounted, .* Mount it\.\n/,
     }),

@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** What the host scope does to the event loop of its process, and to calls that do not return to it. */
+/** What the host scope does to its process: event loop, descriptors, several openings of a bucket. */
 
 const assert = require('node:assert/strict');
 const { execFile } = require('node:child_process');
@@ -14,7 +14,7 @@ const { describe, it } = require('node:test');
 const { Worker } = require('node:worker_threads');
 const host = require('../../lib/host.js');
 const webLocks = require('../../lib/index.js');
-const { freshName, hold } = require('../helpers/locks.js');
+const { hold } = require('../helpers/locks.js');
 const { RemoteProcess, freshBucket, freshDirectory, pendingOn } = require('../helpers/process.js');
 const { lacksHost: skip, lacksProc } = require('../helpers/host-scope.js');
 
@@ -40,20 +40,28 @@ function program(t, body, directory = freshDirectory(t), most = 1024) {
   });
 }
 
+const ended = (stdout) => ({ stdout, stderr: '', code: 0 });
+
 describe('the event loop of a process', { skip }, () => {
-  const ended = (stdout) => ({ stdout, stderr: '', code: 0 });
-
-  it('is not kept alive by an open bucket', async (t) => {
-    assert.deepEqual(await program(t, "bucket.ready.then(() => console.log('open'))"), {
-      ...ended('open\n'),
+  for (const [what, body, stdout] of [
+    ['an open bucket', "bucket.ready.then(() => console.log('open'))", 'open\n'],
+    ['the default bucket', 'defaultLocks', ''],
+    [
+      'a lock that is held',
+      "locks.request('a', () => (console.log('held'), new Promise(() => {})))",
+      'held\n',
+    ],
+    [
+      'a request that failed',
+      `openBucket('a', { directory: '/proc/self/web-locks' })
+        .locks.request('a', () => {}).catch(({ code }) => console.log(code));`,
+      'ERR_WEB_LOCKS_SCOPE_UNSUPPORTED\n',
+    ],
+  ]) {
+    it(`is not kept alive by ${what}`, async (t) => {
+      assert.deepEqual(await program(t, body), ended(stdout));
     });
-    assert.deepEqual(await program(t, 'defaultLocks'), ended(''));
-  });
-
-  it('is not kept alive by a lock that is held', async (t) => {
-    const held = "locks.request('a', () => (console.log('held'), new Promise(() => {})))";
-    assert.deepEqual(await program(t, held), ended('held\n'));
-  });
+  }
 
   it('is kept alive by a pending request', async (t) => {
     const { locks, where } = freshBucket(t);
@@ -72,14 +80,7 @@ describe('the event loop of a process', { skip }, () => {
     assert.deepEqual(stdout.split('\n').sort(), ['', '0', 'ready']);
   });
 
-  it('ends after a request that failed', async (t) => {
-    const body = `
-      openBucket('a', { directory: '/proc/self/web-locks' })
-        .locks.request('a', () => {}).catch(({ code }) => console.log(code));`;
-    assert.deepEqual(await program(t, body), ended('ERR_WEB_LOCKS_SCOPE_UNSUPPORTED\n'));
-  });
-
-  it('a worker ends that holds a lock and has a bucket open', async (t) => {
+  it('is not kept alive by a lock that is held, in a worker', async (t) => {
     const { locks, where } = freshBucket(t);
     const worker = new Worker(
       `const { openBucket } = require(${library});
@@ -93,56 +94,49 @@ describe('the event loop of a process', { skip }, () => {
 });
 
 describe('the descriptors of a process', { skip: skip || lacksProc }, () => {
-  // A descriptor that does not fit has the kernel make their table larger, which takes it 10 ms.
   const look = `
     const fs = require('node:fs');
     const tableSize = () => /FDSize:\\s*(\\d+)/.exec(fs.readFileSync('/proc/self/status', 'utf8'))[1];
-    /** Those of files, and those that watch them. */
-    const descriptors = () => {
-      const found = { files: [], watches: [] };
+    /** Those of files have greater numbers than those that watch them. */
+    const isOrdered = () => {
+      const [files, watches] = [[], []];
       for (const number of fs.readdirSync('/proc/self/fd')) {
         let target = '';
         try {
           target = fs.readlinkSync('/proc/self/fd/' + number);
         } catch {} // that of the folder itself
-        if (target.endsWith('/bucket')) found.files.push(Number(number));
-        if (target === 'anon_inode:inotify') found.watches.push(Number(number));
+        if (target.endsWith('/bucket')) files.push(Number(number));
+        if (target === 'anon_inode:inotify') watches.push(Number(number));
       }
-      return found;
-    };
-    const isOrdered = ({ files, watches }) => Math.min(...files) > Math.max(...watches);`;
+      return Math.min(...files) > Math.max(...watches);
+    };`;
 
-  it('fit into their table at the beginning, when a process waits for its first grant', async (t) => {
-    // It is made larger 25 ms after the opening, which a slow process can notice.
+  // A descriptor that does not fit has the kernel make their table larger, which takes it 10 ms. A
+  // kernel that takes down a process closes large numbers first, and takes 10 ms for a watch.
+  it('fit into their table, above that of the watch, when a process waits for its first grant', async (t) => {
+    // The table is made larger 25 ms after the opening, which a slow process can notice.
     const body = `${look}
       const before = tableSize();
       const isLate = () => performance.now() - began >= 25;
-      locks.request('a', () => console.log(tableSize() === before || isLate()));`;
-    assert.deepEqual(await program(t, body), { stdout: 'true\n', stderr: '', code: 0 });
+      locks.request('a', () => console.log(tableSize() === before || isLate(), isOrdered()));`;
+    assert.deepEqual(await program(t, body), ended('true true\n'));
   });
 
-  // A kernel that takes down a process closes large numbers first, and takes 10 ms for a watch.
-  it('have numbers above that of the watch from the beginning', async (t) => {
-    const body = `${look} locks.request('a', () => console.log(isOrdered(descriptors())));`;
-    assert.deepEqual(await program(t, body), { stdout: 'true\n', stderr: '', code: 0 });
-  });
-
-  it('have numbers above all watches of all buckets when they have been open for a while', async (t) => {
+  it('are above all watches of all buckets when they have been open for a while', async (t) => {
     const directory = freshDirectory(t);
     const body = `${look}
       const other = openBucket('other', { directory: ${JSON.stringify(directory)} });
       const wait = () => {
-        if (isOrdered(descriptors())) console.log('ordered');
+        if (isOrdered()) console.log('ordered');
         else setImmediate(wait);
       };
       Promise.all([bucket.ready, other.ready]).then(wait);`;
-    const ended = await program(t, body, directory);
-    assert.deepEqual(ended, { stdout: 'ordered\n', stderr: '', code: 0 });
+    assert.deepEqual(await program(t, body, directory), ended('ordered\n'));
   });
 });
 
-describe('a process that can have few files open', { skip }, () => {
-  it('is granted the lock of one that died', async (t) => {
+describe('the lock of a process that died', { skip }, () => {
+  it('is granted to a process that can have few files open', async (t) => {
     const { locks, where } = freshBucket(t);
     const holder = await RemoteProcess.start(t, where);
     await holder.hold('a');
@@ -150,25 +144,20 @@ describe('a process that can have few files open', { skip }, () => {
     const running = program(t, body, where.directory, 200);
     await pendingOn(locks, 'a');
     holder.kill();
-    assert.deepEqual(await running, { stdout: 'held\n', stderr: '', code: 0 });
+    assert.deepEqual(await running, ended('held\n'));
   });
-});
 
-describe('acquireSync and tryAcquireSync between processes', { skip }, () => {
-  it('block until another process releases, or has died', async (t) => {
+  it('is granted to a thread that blocks in acquireSync()', async (t) => {
     const { locks, where } = freshBucket(t);
-    const other = await RemoteProcess.start(t, where);
-    const held = await hold(locks, 'a');
+    const [holder, other] = [
+      await RemoteProcess.start(t, where),
+      await RemoteProcess.start(t, where),
+    ];
+    await holder.hold('a');
     const blocked = other.ask('sync', { name: 'a', options: { timeout: 30_000 } });
     await pendingOn(locks, 'a');
-    await held.release();
+    holder.kill();
     assert.deepEqual(await blocked, { value: 'held' });
-    const third = await RemoteProcess.start(t, where);
-    await third.hold('a');
-    const again = other.ask('sync', { name: 'a', options: { timeout: 30_000 } });
-    await pendingOn(locks, 'a');
-    third.kill();
-    assert.deepEqual(await again, { value: 'held' });
   });
 });
 
@@ -190,47 +179,23 @@ describe('handles of a bucket that were given its directory in different ways', 
     return [byEnvironment, byOption, byLink];
   }
 
-  it('serve each other’s reentrant requests', async (t) => {
+  it('serve each other’s reentrant requests, and know each other’s locks', async (t) => {
     const buckets = openThree(t);
-    const options = { reentrant: true };
-    for (const { locks: outer } of buckets) {
-      for (const { locks: inner } of buckets) {
-        const served = await outer.request('a', options, ({ token }) =>
-          inner.request('a', { ...options, ifAvailable: true }, (lock) => lock?.token === token),
-        );
-        assert.equal(served, true);
-      }
-    }
-  });
-
-  it('name the holder in their errors', async (t) => {
-    const buckets = openThree(t);
-    await Promise.all(buckets.map(({ ready }) => ready));
-    for (const { locks: outer } of buckets) {
-      const held = await hold(outer, 'a', { label: 'mine' });
-      for (const { locks: inner } of buckets) {
-        await assert.rejects(
-          inner.request('a', { timeout: 1 }, () => {}),
-          /"mine"/,
-        );
-      }
-      await held.release();
-    }
-  });
-
-  it('are in each other’s way when a thread blocks', async (t) => {
-    const buckets = openThree(t);
+    const options = { reentrant: true, label: 'mine' };
     const isOwn = ({ cycle }) => cycle[1]?.label === 'mine';
     for (const { locks: outer } of buckets) {
-      const held = await hold(outer, 'a', { label: 'mine' });
       for (const { locks: inner } of buckets) {
-        assert.throws(() => inner.acquireSync('a', { timeout: 1e9 }), isOwn);
+        await outer.request('a', options, async ({ token }) => {
+          const served = inner.request('a', options, (lock) => lock.token === token);
+          assert.equal(await served, true);
+          await assert.rejects(inner.acquire('a', { timeout: 1 }), /"mine"/);
+          assert.throws(() => inner.acquireSync('a', { timeout: 1e9 }), isOwn);
+        });
       }
-      await held.release();
     }
   });
 
-  it('are so, too, before their directory was made', (t) => {
+  it('know each other’s locks also before their directory was made', (t) => {
     const [byEnvironment, byOption, byLink] = openThree(t);
     const handle = byLink.locks.acquireSync('a', { timeout: 1e9 });
     for (const { locks } of [byEnvironment, byOption]) {
@@ -272,13 +237,5 @@ describe('web-locks/host', { skip }, () => {
     assert.equal(module.locks, hostLocks);
     assert.equal(module.default.openBucket, openHostBucket);
     assert.deepEqual(Object.keys(module).sort(), [...Object.keys(host), 'default'].sort());
-  });
-
-  it('does not disturb the locks of the process', async (t) => {
-    const { locks } = freshBucket(t);
-    const name = freshName();
-    const held = await hold(locks, name);
-    assert.equal(await webLocks.locks.request(name, { ifAvailable: true }, Boolean), true);
-    await held.release();
   });
 });

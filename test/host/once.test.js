@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** `locks.once` of the host scope: the marks that processes find when none is left of those before. */
+/** The marks of `locks.once` that processes find after all earlier ones have ended. */
 
 const assert = require('node:assert/strict');
 const { execFile, spawnSync } = require('node:child_process');
@@ -18,7 +18,7 @@ const execute = promisify(execFile);
 const library = path.join(__dirname, '..', '..', 'lib', 'host.js');
 
 const HOUR = 3_600_000;
-/** More names than a file has room for that is not made anew when nobody has it open. */
+/** So many names that the file is made anew when nobody has it open. */
 const MANY = 4200;
 const LONG = 'long'.repeat(100);
 
@@ -49,7 +49,7 @@ function changeBoot(directory) {
 }
 
 describe('marks of the host scope', { skip: lacksHost }, () => {
-  it('outlive all processes; a restart of the machine only if they have no end', async (t) => {
+  it('outlive all processes, and a restart of the machine if they have no end', async (t) => {
     const directory = freshDirectory(t);
     const calls = [['a', HOUR], ['b'], [LONG]];
     assert.deepEqual(await once(directory, calls), [true, true, true]);

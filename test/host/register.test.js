@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** `node --import web-locks/register` and `web-locks/host/register`: whose `navigator.locks` is it? */
+/** `navigator.locks` after `node --import web-locks/register` and `web-locks/host/register`. */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
@@ -24,7 +24,7 @@ function stand(t, flag, module, directory) {
 
 describe('navigator.locks of two processes', { skip }, () => {
   for (const flag of ['--import', '--require']) {
-    it(`${flag} web-locks/host/register: one of them leads, then the other`, async (t) => {
+    it(`are the same with ${flag} web-locks/host/register: one leads, then another one`, async (t) => {
       const { directory } = freshBucket(t).where;
       const first = stand(t, flag, 'web-locks/host/register', directory);
       await first.says(/^leads/);
@@ -36,14 +36,14 @@ describe('navigator.locks of two processes', { skip }, () => {
       await third.says(/^leads/);
     });
 
-    it(`${flag} web-locks/register: each of them leads, as it is of one process`, async (t) => {
+    it(`are not the same with ${flag} web-locks/register: each process leads`, async (t) => {
       const { directory } = freshBucket(t).where;
       for (const one of [1, 2].map(() => stand(t, flag, 'web-locks/register', directory)))
         await one.says(/^leads/);
     });
   }
 
-  it('a worker has that of its process', async (t) => {
+  it('are those of a worker, too', async (t) => {
     const { directory } = freshBucket(t).where;
     const hold = `setInterval(() => {}, 1e9);
       navigator.locks.request('w', () => { console.log('holds'); return new Promise(() => {}); });`;

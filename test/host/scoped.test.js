@@ -7,8 +7,8 @@ const host = require('../../lib/host.js');
 const { freshName } = require('../helpers/locks.js');
 const { lacksHost: isSkipped } = require('../helpers/host-scope.js');
 
-describe('locks as objects, of a wider scope', { skip: isSkipped }, () => {
-  it('with a name they are of the machine, not of the process', async () => {
+describe('Mutex, RWLock and Semaphore of a wider scope', { skip: isSkipped }, () => {
+  it('are of the machine, not of the process, if they have a name', async () => {
     const name = freshName();
     const objects = [
       new host.Mutex(name),
@@ -24,7 +24,7 @@ describe('locks as objects, of a wider scope', { skip: isSkipped }, () => {
     }
   });
 
-  it('a bucket’s name is that of a bucket of the machine', async () => {
+  it('take the name of a bucket of the machine', async () => {
     const bucket = host.openBucket(freshName('bucket'));
     const release = await new host.Mutex('a', { bucket: bucket.name }).acquire();
     assert.equal((await bucket.locks.query()).held.length, 1);
@@ -32,12 +32,12 @@ describe('locks as objects, of a wider scope', { skip: isSkipped }, () => {
     await bucket.close();
   });
 
-  it('they are those of the process, too', () => {
+  it('are instances of those of the process', () => {
     assert.ok(new host.Mutex() instanceof webLocks.Mutex);
     assert.equal(host.Mutex.name, 'Mutex');
   });
 
-  it('of an engine they need a bucket', () => {
+  it('need a bucket if they are of an engine', () => {
     for (const entry of ['postgres', 'redis', 'etcd']) {
       const { Mutex, RWLock, Semaphore } = require(`../../lib/${entry}.js`);
       for (const Class of [Mutex, RWLock]) assert.throws(() => new Class('a'), TypeError);
@@ -48,7 +48,7 @@ describe('locks as objects, of a wider scope', { skip: isSkipped }, () => {
     }
   });
 
-  it('options of openBucket that are misspelt, or no object, are refused', () => {
+  it('come with an openBucket that refuses misspelt options, and what is no object', () => {
     assert.throws(() => host.openBucket('a', '/dev/shm/x'), TypeError);
     assert.throws(() => host.openBucket('a', { directry: '/dev/shm/x' }), TypeError);
   });
