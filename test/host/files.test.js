@@ -185,20 +185,6 @@ describe('the directory of the locks of a machine', { skip }, () => {
     await isRefused(t, where.directory, [says]);
   });
 
-  it('costs no descriptor and no memory each time that it is refused', async (t) => {
-    const directory = freshDirectory(t);
-    fs.chmodSync(directory, 0o777);
-    const fail = () => assert.rejects(open(t, directory).ready, code('UNSUPPORTED'));
-    const descriptors = () => fs.readdirSync('/proc/self/fd').length;
-    const megabytes = () =>
-      Number(/VmData:\s+(\d+)/.exec(fs.readFileSync('/proc/self/status', 'utf8'))[1]) / 1024;
-    await fail();
-    const before = { descriptors: descriptors(), megabytes: megabytes() };
-    for (let i = 0; i < 200; i++) await fail();
-    assert.ok(descriptors() <= before.descriptors); // some of the tests before may be closed by now
-    assert.ok(megabytes() - before.megabytes < 200, `${before.megabytes} to ${megabytes()} MB`);
-  });
-
   it('has many buckets open in one process', async (t) => {
     const directory = freshDirectory(t);
     // Each takes one of the 128 inotify instances of this user, and gives it back a little late.

@@ -187,31 +187,6 @@ describe('a signal', () => {
     `));
 });
 
-it('locks that a subscriber of .timeout takes stay after the end of a synchronous wait', () =>
-  run(
-    `${tools}
-    const keeper = new Worker(
-      \`require(\${JSON.stringify(entry)}).locks.request('x', () => {
-         require('node:worker_threads').parentPort.postMessage('held');
-         return new Promise(() => {});
-       });
-       setInterval(() => {}, 1e6);\`,
-      { eval: true },
-    );
-    await once(keeper, 'message');
-    const taken = [];
-    subscribe('locks.request.timeout', () => {
-      for (const name of ['1', '2']) taken.push(locks.tryAcquireSync(name));
-      fail('of a subscriber');
-    });
-    assert.throws(() => locks.acquireSync('x', { timeout: 5 }), { name: 'TimeoutError' });
-    await keeper.terminate();
-    assert.deepEqual((await locks.query()).held.map(({ name }) => name).sort(), ['1', '2']);
-    for (const handle of taken) handle.release();
-    `,
-    { uncaught: ['of a subscriber'] },
-  ));
-
 describe('a request that cannot be made leaves no timer, which would end another lock, after', () => {
   const nodeTimers = "const nodeTimers = { ...require('node:timers') };";
   for (const [title, before, code = ''] of [

@@ -84,21 +84,12 @@ function setUp(more) {
   return { backend, locks: createLockManager(backend) };
 }
 
-/** As setUp(), with a request that is granted; `released` is its promise. */
-function setUpGranted({ more, options = {}, callback = () => 'value' } = {}) {
-  const { backend, locks } = setUp(more);
-  const released = locks.request('a', options, callback);
-  const [request] = backend.requests;
-  answer(request, 'granted');
-  return { backend, locks, request, released };
-}
-
 async function setUpHandle(more, options) {
   const { backend, locks } = setUp(more);
   const pending = locks.acquire('a', options);
   const [request] = backend.requests;
   answer(request, 'granted');
-  return { backend, request, observer: request.observer, handle: await pending };
+  return { backend, request, handle: await pending };
 }
 
 /** The errors that a channel tells of until the test ends. */
@@ -249,15 +240,11 @@ describe('answers that come later', () => {
 });
 
 describe('a loss', () => {
-  it('rejects with a LockLostError, and the signal is aborted', async () => {
+  it('rejects with a LockLostError that has the token and the cause', async () => {
     const { backend, locks } = setUp();
-    const granted = deferred();
-    const released = locks.request('a', (lock) => {
-      granted.resolve(lock);
-      return forever();
-    });
+    const held = hold(locks, 'a');
     answer(backend.requests[0], 'granted', 7, 1);
-    const lock = await granted.promise;
+    const { lock, released } = await held;
     const cause = new Error('reset');
     lose(backend.requests[0], 'unreachable', () => cause);
     const error = await rejectionOf(released);
@@ -267,30 +254,25 @@ describe('a loss', () => {
     assert.deepEqual([name, lockName, reason, token], expected);
     assert.equal(error.cause, cause);
     assert.match(error.message, /^Lock "a" was lost: .* \(reset\)\.$/);
-    assert.equal(lock.signal.reason, error);
-    assert.equal(lock.held, false);
+    assert.deepEqual([lock.signal.reason, lock.held], [error, false]);
     assert.deepEqual(backend.released, []);
   });
 
-  it('of a lock that was released meanwhile is not announced', async (t) => {
-    const { promise, resolve: done } = deferred();
+  it('is announced once, and not for a lock that was released meanwhile', async (t) => {
     const heard = heardOn(t, 'lost');
-    const { backend, request, released } = setUpGranted({ more: { releaseAnswer: () => promise } });
-    while (backend.released.length === 0) await turn();
+    const releasing = deferred();
+    const { backend, request, handle } = await setUpHandle({
+      releaseAnswer: () => releasing.promise,
+    });
+    const released = handle.release();
     lose(request, 'destroyed');
-    done();
-    assert.equal(await released, 'value');
+    releasing.resolve();
+    await released;
+    assert.deepEqual(backend.released, [request]);
     assert.deepEqual(heard, []);
-  });
-
-  it('is announced once', async (t) => {
-    const heard = heardOn(t, 'lost');
-    const { request, released } = setUpGranted({ callback: forever });
-    await turn();
-    request.lost('destroyed');
-    request.announceLoss(false);
-    request.announceLoss(false);
-    await assert.rejects(released);
+    const other = await setUpHandle();
+    other.request.lost('destroyed');
+    for (let i = 0; i < 2; i++) other.request.announceLoss(false);
     assert.deepEqual(valuesOf(heard, 'reason'), ['destroyed']);
   });
 });
@@ -345,76 +327,31 @@ function attempt(call) {
   }
 }
 
-/** What a promise settles as in a few turns. */
-const soon = (promise) => Promise.race([promise, turn().then(turn)]);
-
-/**
- * For each method of `parts` of what `make` makes: `act` is called while that method finds no stack,
- * and `check` afterwards, with what `act` returned. `undo` needs no stack.
- * @returns {Promise<Set<string>>} the methods that were called: `part.method`
- */
-async function withoutStack({ make, parts, act, check }) {
-  const failed = new Set();
-  for (const part of parts) {
-    for (const name of methodsOf((await make())[part])) {
-      if (name === 'undo') continue;
-      const made = await make();
-      const inherited = made[part][name];
-      made[part][name] = () => {
-        failed.add(`${part}.${name}`);
-        noStack();
-      };
-      const acted = attempt(() => act(made));
-      made[part][name] = inherited;
-      await check(made, `without stack for ${part}.${name}`, acted);
-    }
-  }
-  return failed;
-}
-
-/** A lock that is held with all that belongs to one. */
-const setUpHeld = () => setUpHandle({ holds: () => true }, { holdTimeout: 1e6, warnAfter: 1e6 });
-
-/** One of two locks is held, the other one is waited for, and the first one is stolen. */
-async function setUpRobbed() {
-  const { backend, locks } = setUp();
-  const settled = Promise.allSettled([locks.requestAll(['a', 'b'], notCalled)]);
-  answer(backend.requests[0], 'granted');
-  await turn();
-  const [held, waiting] = backend.requests;
-  held.stolen('thief');
-  return { backend, held, waiting, settled };
-}
-
-/** A lock that is stolen, and a request that it serves. */
-async function setUpServing() {
-  const { backend, locks } = setUp();
-  const options = { reentrant: true };
-  let inner;
-  const released = locks.request('a', options, async () => {
-    inner = locks.request('a', options, forever);
-    await forever();
-  });
-  const [outer] = backend.requests;
-  answer(outer, 'granted');
-  await turn();
-  outer.stolen('thief');
-  return { outer, settled: Promise.allSettled([released, inner]) };
-}
-
 describe('near the end of the stack', () => {
   for (const isSlow of [false, true]) {
     it(`release() ends the lock, and says so, if it is ${isSlow ? 'slow' : 'done at once'}`, async (t) => {
-      const failed = await withoutStack({
-        async make() {
+      const setUpHeld = async () => {
+        const held = await setUpHandle({ holds: () => true }, { holdTimeout: 1e6, warnAfter: 1e6 });
+        if (isSlow) held.backend.releaseAnswer = () => Promise.resolve();
+        return { ...held, observer: held.request.observer };
+      };
+      const failed = new Set();
+      for (const part of ['request', 'observer', 'backend']) {
+        for (const name of methodsOf((await setUpHeld())[part])) {
           const held = await setUpHeld();
-          if (isSlow) held.backend.releaseAnswer = () => Promise.resolve();
-          const told = ['announce', 'undo'].map((name) => t.mock.method(held.backend, name));
-          return { ...held, told, ended: t.mock.method(held.observer, 'onEnd') };
-        },
-        parts: ['request', 'observer', 'backend'],
-        act: ({ handle }) => handle.release(),
-        async check({ backend, request, handle, told, ended }, where, released) {
+          const { backend, request, observer, handle } = held;
+          const told = ['announce', 'undo'].map((method) => t.mock.method(backend, method));
+          const ended = t.mock.method(observer, 'onEnd');
+          const where = `${part}.${name}`;
+          // What has no stack is called once; `undo` needs none.
+          const inherited = held[part][name];
+          if (name === 'undo') continue;
+          held[part][name] = () => {
+            failed.add(where);
+            noStack();
+          };
+          const released = attempt(() => handle.release());
+          held[part][name] = inherited;
           // What comes later finds an empty stack: the user's next try, and the event loop.
           await released;
           if (handle.released)
@@ -428,8 +365,8 @@ describe('near the end of the stack', () => {
           const isEnded = backend.released.includes(request) || backend.withdrawn.includes(request);
           assert.ok(isEnded && handle.released, where);
           assert.ok(ended.mock.callCount() > 0, where);
-        },
-      });
+        }
+      }
       for (const call of ['request.releaseInBackend', 'backend.release', 'backend.announce']) {
         assert.ok(failed.has(call), `${call} was not called`);
       }
@@ -437,8 +374,7 @@ describe('near the end of the stack', () => {
   }
 
   it('a lock that was held too long is ended from the event loop', async () => {
-    const { backend, request } = await setUpHeld();
-    backend.release = noStack;
+    const { backend, request } = await setUpHandle({ release: noStack }, { holdTimeout: 1e6 });
     request.handleHoldTimeout();
     backend.finish();
     assert.deepEqual(backend.withdrawn, [request]);
@@ -456,56 +392,6 @@ describe('near the end of the stack', () => {
     t.after(() => unsubscribe('locks.request.start', abort));
     const asked = locks.request('a', { signal: controller.signal }, notCalled);
     await assert.rejects(asked, (reason) => reason === 'no');
-  });
-
-  it('the theft of one of several ends the others when it is announced again', async () => {
-    const failed = await withoutStack({
-      make: setUpRobbed,
-      parts: ['held', 'waiting', 'backend'],
-      act: ({ held }) => held.announceLoss(false),
-      async check({ backend, held, waiting, settled }, where) {
-        held.announceLoss(true);
-        assert.deepEqual([...new Set(backend.withdrawn)], [waiting], where);
-        assert.equal((await soon(settled))?.[0].reason?.clientId, 'thief', where);
-      },
-    });
-    for (const call of ['waiting.withdraw', 'waiting.rejectPromise', 'backend.withdraw']) {
-      assert.ok(failed.has(call), `${call} was not called`);
-    }
-  });
-
-  it('the theft of a lock ends a request that it serves when it is announced again', async () => {
-    const failed = await withoutStack({
-      make: setUpServing,
-      parts: ['outer'],
-      act: ({ outer }) => outer.announceLoss(false),
-      async check({ outer, settled }, where) {
-        outer.announceLoss(true);
-        assert.ok(await soon(settled), where);
-      },
-    });
-    assert.ok(failed.has('outer.announceServedLosses'));
-  });
-
-  it('a lock that waits for a request that it serves is released at the end of that', async (t) => {
-    for (const name of ['release', 'releaseInBackend']) {
-      const { backend, locks } = setUp();
-      let inner;
-      const outer = locks.request('a', { reentrant: true }, async (lock) => {
-        inner = await locks.acquire('a', { reentrant: true });
-        return lock.name;
-      });
-      const [request] = backend.requests;
-      answer(request, 'granted');
-      await turn();
-      assert.ok(request.served.isAwaited);
-      const { mock } = t.mock.method(request, name, noStack);
-      attempt(() => inner.release());
-      mock.restore();
-      backend.finish();
-      assert.deepEqual(backend.released, [request], name);
-      assert.equal(await outer, 'a');
-    }
   });
 
   it('requestAll() withdraws the requests that it cannot wait for', async (t) => {

@@ -9,13 +9,11 @@ const { execFileSync } = require('node:child_process');
 const { once } = require('node:events');
 const path = require('node:path');
 const { describe, it } = require('node:test');
-const { HostBackend } = require('../../lib/backend/host.js');
+const { openBucket } = require('../../lib/index.js');
 const { NativeBackend } = require('../../lib/backend/native.js');
 const { createLockManager } = require('../../lib/extensions/manager/lock-manager.js');
 const { startBeside } = require('../helpers/beside.js');
-const { lacksHost: noHost } = require('../helpers/host-scope.js');
 const { freshName, turn } = require('../helpers/locks.js');
-const { freshDirectory } = require('../helpers/process.js');
 const { run } = require('../helpers/program.js');
 
 /** @returns {Promise<string>} the message of the next warning, for which nothing else goes on */
@@ -26,49 +24,6 @@ async function warning() {
   assert.equal(code, 'WEB_LOCKS_SLOW');
   return message;
 }
-
-/** Another thread that holds the lock `a` of a backend, while this one is blocked. */
-function startHolder(t, where) {
-  const source = `
-    const { createLockManager } = require(lib + '/extensions/manager/lock-manager.js');
-    const backend = new (require(lib + file)[of])(...given);
-    const handle = await createLockManager(backend).acquire('a');
-    say(1);
-    waitWhile(1);
-    await handle.release();
-    say(3);`;
-  const lib = path.join(__dirname, '../../lib');
-  const holder = startBeside(t, source, { ...where, lib });
-  holder.waitWhile(0);
-  return {
-    release() {
-      holder.say(2);
-      holder.waitWhile(2);
-    },
-  };
-}
-
-const scopes = {
-  process: {
-    open: () => ({ file: '/backend/native.js', of: 'NativeBackend', given: [freshName()] }),
-    make: (given) => new NativeBackend(...given),
-    question: 'holders',
-  },
-  host: {
-    skip: noHost,
-    open: (t) => ({
-      file: '/backend/host.js',
-      of: 'HostBackend',
-      given: ['bucket', freshDirectory(t)],
-    }),
-    make: (given) => new HostBackend(...given),
-    question: 'seenHolders',
-  },
-};
-
-/** Nobody is named. */
-const NOBODY =
-  /^(Waited for|Still waiting for) lock "a" (for|after) [\d.]+ m?s( \(holder unknown\))?\.$/;
 
 /** What a program prints that holds a lock for long, by each call that has one. */
 function warningsOf(env) {
@@ -91,8 +46,8 @@ function warningsOf(env) {
   return JSON.parse(execFileSync(process.execPath, ['--no-warnings', '-e', program], options));
 }
 
-function setUpNative(t, name = freshName()) {
-  const backend = new NativeBackend(name);
+function setUpNative(t) {
+  const backend = new NativeBackend(freshName());
   t.after(() => backend.close());
   return { backend, locks: createLockManager(backend) };
 }
@@ -165,8 +120,12 @@ describe('warnAfter of a request that waits', () => {
 
   it('says who holds and how long acquireSync() waited, though the thread goes on later', async (t) => {
     const name = freshName();
-    const { locks } = setUpNative(t, name);
-    startHolder(t, { file: '/backend/native.js', of: 'NativeBackend', given: [name] });
+    const { locks } = openBucket(name);
+    const source = `
+      const handle = await require(library).openBucket(name).locks.acquire('a');
+      say(1);
+      waitWhile(1);`;
+    startBeside(t, source, { name }).waitWhile(0);
     const start = performance.now();
     assert.throws(() => locks.acquireSync('a', { timeout: 100, warnAfter: 5 }), /Timed out/);
     const took = performance.now() - start;
@@ -198,37 +157,3 @@ describe('warnAfter of a request that waits', () => {
     assert.deepEqual((await run(program, { before })).value, [0, 0, 1]);
   });
 });
-
-for (const [scope, { skip, open, make, question }] of Object.entries(scopes)) {
-  const what = `warnAfter of a request that is granted when it is asked who holds, ${scope}`;
-  describe(what, { skip }, () => {
-    /** The lock is given to the request before the question, and this thread hears of it after. */
-    async function setUp(t) {
-      const where = open(t);
-      const backend = make(where.given);
-      t.after(() => backend.close());
-      await backend.ready;
-      const holder = startHolder(t, where);
-      const ask = backend[question];
-      const releaseAndAsk = (...given) => {
-        holder.release();
-        return ask.apply(backend, given);
-      };
-      t.mock.method(backend, question, releaseAndAsk, { times: 1 });
-      return createLockManager(backend);
-    }
-
-    it('does not say that its thread holds the lock', async (t) => {
-      const locks = await setUp(t);
-      const granted = locks.request('a', { warnAfter: 1 }, () => {});
-      assert.match(await warning(), NOBODY);
-      await granted;
-    });
-
-    it('does not say so where the thread is blocked', async (t) => {
-      const locks = await setUp(t);
-      locks.acquireSync('a', { timeout: 60_000, warnAfter: 1 }).release();
-      assert.match(await warning(), NOBODY);
-    });
-  });
-}
