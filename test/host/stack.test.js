@@ -3,24 +3,26 @@
 'use strict';
 
 /**
- * The end of the stack, wherever it comes in calls of users whose answers come later: all settles,
- * nothing stays held, and nothing is kept. Each method of the library has no stack once, at one
- * of its first calls within a call of users'.
+ * The end of the stack, wherever it comes in users' calls whose answers come later: all settles, and
+ * nothing stays held. Each method of the library has no stack once, at one of its first calls within a
+ * user's call.
  */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
+const { setTimeout: sleep } = require('node:timers/promises');
 const { addon } = require('../../lib/backend/addon.js');
 const { HostBackend } = require('../../lib/backend/host.js');
 const { agent, announcer } = require('../../lib/backend/agent.js');
 const { PendingReleases } = require('../../lib/backend/pending-releases.js');
+const { HandleRequest, HeldRequest } = require('../../lib/extensions/request/lock-handle.js');
 const { Request } = require('../../lib/extensions/request/request.js');
 const { Deadline } = require('../../lib/extensions/watch/deadline.js');
 const { TimeLimits } = require('../../lib/extensions/watch/time-limits.js');
 const { Warning } = require('../../lib/extensions/watch/warnings.js');
 const { Watch } = require('../../lib/extensions/watch/watch.js');
 const { LockRequest } = require('../../lib/standard/lock-request.js');
-require('../helpers/locks.js');
+const { nothing } = require('../helpers/locks.js');
 const { freshBucket } = require('../helpers/process.js');
 const { lacksHost: skip } = require('../helpers/host-scope.js');
 
@@ -43,19 +45,13 @@ const methodsOf = (prototype) =>
     return key !== 'constructor' && typeof value === 'function';
   });
 
-/** The classes of requests for handles, which no file exports. */
-async function classesOfHandles(t) {
+/** The class of the requests of `acquireAll`, which no file exports. */
+async function classOfParts(t) {
   const { locks } = freshBucket(t);
-  const { request } = HostBackend.prototype;
-  const made = [];
-  HostBackend.prototype.request = function (one) {
-    made.push(Object.getPrototypeOf(one));
-    return request.call(this, one);
-  };
-  (await locks.acquire('a')).release();
+  const { mock } = t.mock.method(HostBackend.prototype, 'request');
   (await locks.acquireAll(['a'])).release();
-  HostBackend.prototype.request = request;
-  return [...made, Object.getPrototypeOf(made[0])];
+  mock.restore();
+  return Object.getPrototypeOf(mock.calls[0].arguments[0]);
 }
 
 /** Has a method find no stack at one of its calls, while users call. */
@@ -84,7 +80,7 @@ class Fault {
     this.isArmed = true;
     try {
       const answer = users();
-      answer?.catch?.(() => {});
+      answer?.catch?.(nothing);
       return answer;
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
@@ -96,19 +92,11 @@ class Fault {
 }
 
 /** @returns {Promise<Error | undefined>} why it failed, or that it hangs */
-async function inTime(promise) {
-  let timer;
-  const hangs = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error('hangs')), HANGS_MS);
-  });
-  try {
-    await Promise.race([promise, hangs]);
-  } catch (error) {
-    return error;
-  } finally {
-    clearTimeout(timer);
-  }
-  return undefined;
+function inTime(promise) {
+  const end = new AbortController();
+  const hangs = sleep(HANGS_MS, new Error('hangs'), { signal: end.signal }).catch(nothing);
+  const failed = promise.then(nothing, (error) => error);
+  return Promise.race([failed, hangs]).finally(() => end.abort());
 }
 
 /**
@@ -117,73 +105,64 @@ async function inTime(promise) {
  */
 async function tryAll(t, fault, ms) {
   const { bucket, locks } = freshBucket(t);
-  const [first, second, third, robbed] = await Promise.all(
+  const near = (users) => fault.call(users);
+  const inner = () => locks.request('v', { reentrant: true }, nothing).catch(nothing);
+  const handles = await Promise.all(
     ['first', 'second', 'third', 'robbed'].map((name) => locks.acquire(name)),
   );
   const together = await locks.acquireAll(['t', 'u']);
+  handles.push(together);
+  const [first, second] = handles;
   const controller = new AbortController();
   const { signal } = controller;
-  const near = (users) => fault.call(users);
-  const handles = [first, second, third, robbed, together];
   // What comes after a query is answered by events.
   const before = locks.query();
   const asked = [
-    () => locks.request('x', () => {}),
-    () => locks.request('x', { ifAvailable: true }, () => {}),
-    () => locks.request('first', () => {}),
-    () => locks.request('second', { signal }, () => {}),
-    () => locks.request('robbed', { steal: true }, () => {}),
-    () => locks.requestAll(['p', 'q'], () => {}),
-    () =>
-      locks.request('v', { reentrant: true }, () =>
-        locks.request('v', { reentrant: true }, () => {}).catch(() => {}),
-      ),
-  ].map((users) => near(users));
+    () => locks.request('x', nothing),
+    () => locks.request('x', { ifAvailable: true }, nothing),
+    () => locks.request('first', nothing),
+    () => locks.request('second', { signal }, nothing),
+    () => locks.request('robbed', { steal: true }, nothing),
+    () => locks.requestAll(['p', 'q'], nothing),
+    () => locks.request('v', { reentrant: true }, inner),
+  ].map(near);
   const given = [
     () => locks.acquire('y', { holdTimeout: 5 }),
     () => locks.acquire('third', { timeout: 500 }),
     () => locks.acquireAll(['r', 's']),
-  ].map((users) => near(users));
+  ].map(near);
   const early = [near(() => first.release())];
   near(() => controller.abort());
   block(ms);
   early.push(near(() => second.release()));
   block(ms);
-  for (const users of [() => locks.request('z', () => {}), () => together.release()]) near(users);
+  for (const users of [() => locks.request('z', nothing), () => together.release()]) near(users);
   block(ms);
-  near(() => locks.request('w', () => {})?.catch(() => {}));
+  near(() => locks.request('w', nothing));
   const releasing = given.map(async (promise) => (await promise)?.release());
-  for (const promise of releasing) promise.catch(() => {});
+  for (const promise of releasing) promise.catch(nothing);
   const released = handles.map(async (handle) => handle.release());
   const rejected = (await Promise.allSettled([...early, ...released])).filter(
     ({ status }) => status === 'rejected',
   );
   assert.deepEqual(rejected, []);
   await Promise.allSettled([before, ...asked, ...releasing]);
-  const held = handles.filter((handle) => handle.released === false);
-  assert.deepEqual(held, []);
-  const left = await locks.query();
-  assert.deepEqual(left, { held: [], pending: [] });
+  assert.ok(handles.every((handle) => handle.released !== false));
+  assert.deepEqual(await locks.query(), { held: [], pending: [] });
   await bucket.close();
 }
 
 describe('the end of the stack, in a call of users of the host scope', { skip }, () => {
   it('leaves nothing held or unsettled, whichever method finds no stack', async (t) => {
-    const watches = [Watch, TimeLimits, Warning, Deadline];
-    const owners = [HostBackend, Request, LockRequest, ...watches].map(
-      ({ prototype }) => prototype,
-    );
-    owners.push(
-      Object.getPrototypeOf(agent),
-      Object.getPrototypeOf(announcer),
-      ...(await classesOfHandles(t)),
-      PendingReleases.prototype,
-    );
+    const requests = [LockRequest, Request, HeldRequest, HandleRequest];
+    const others = [HostBackend, PendingReleases, Watch, TimeLimits, Warning, Deadline];
+    const owners = [...requests, ...others].map(({ prototype }) => prototype);
+    owners.push(...[agent, announcer].map(Object.getPrototypeOf), await classOfParts(t));
     const wrong = [];
     const failed = new Set();
-    const alive = setInterval(() => {}, HANGS_MS);
+    const alive = setInterval(nothing, HANGS_MS);
     t.after(() => clearInterval(alive));
-    for (const owner of new Set(owners)) {
+    for (const owner of owners) {
       for (const key of methodsOf(owner)) {
         for (let at = 1; at <= MOST_CALLS; at++) {
           const hasFailed = async (ms) => {

@@ -78,21 +78,19 @@ describe('who holds and who waits', () => {
     assert.equal(text, 'the main thread of this process');
   });
 
-  it('holders: one and how many more, none, unknown', () => {
-    const one = `held by process ${pid}, thread 1 ("child job"), for 3.2 s`;
-    assert.equal(describeHolders([OTHER]), one);
-    assert.equal(describeHolders([OTHER, OWN, OWN]), `${one}, and 2 more`);
-    const since = `held by process ${pid}, thread 1 ("child job"), for an unknown time`;
-    assert.equal(describeHolders([{ ...OTHER, held: Number.NaN }]), since);
-    assert.equal(describeHolders([]), 'no longer held');
-    assert.equal(describeHolders(undefined), 'holder unknown');
-  });
-
-  it('waiters: one and how many more, none', () => {
-    assert.equal(describeWaiting([OWN]), 'this thread is waiting');
-    assert.equal(describeWaiting([OWN, OWN]), 'this thread is waiting, and 1 more');
-    assert.equal(describeWaiting([]), 'no waiters');
-  });
+  const one = `process ${pid}, thread 1 ("child job")`;
+  for (const [describe, list, text] of [
+    [describeHolders, [OTHER], `held by ${one}, for 3.2 s`],
+    [describeHolders, [OTHER, OWN, OWN], `held by ${one}, for 3.2 s, and 2 more`],
+    [describeHolders, [{ ...OTHER, held: Number.NaN }], `held by ${one}, for an unknown time`],
+    [describeHolders, [], 'no longer held'],
+    [describeHolders, undefined, 'holder unknown'],
+    [describeWaiting, [OWN], 'this thread is waiting'],
+    [describeWaiting, [OWN, OWN], 'this thread is waiting, and 1 more'],
+    [describeWaiting, [], 'no waiters'],
+  ]) {
+    it(`${list?.length ?? 'unknown'} others: ${text}`, () => assert.equal(describe(list), text));
+  }
 
   it('times', () => {
     const times = [0, 999.9, 1000, 3249, 59_999, 60_000, 185_000, 3_600_000, 7_499_999, 86_400_000];
@@ -100,13 +98,8 @@ describe('who holds and who waits', () => {
       ...['0 ms', '999 ms', '1.0 s', '3.2 s', '59.9 s', '1 min 0 s', '3 min 5 s'],
       ...['1 h 0 min', '2 h 4 min', '1 d 0 h'],
     ]);
-    assert.deepEqual([0, 5.4, 999, 5002, 1_234_567].map(milliseconds), [
-      '0 ms',
-      '5 ms',
-      '999 ms',
-      '5,002 ms',
-      '1,234,567 ms',
-    ]);
+    const texts = ['0 ms', '5 ms', '999 ms', '5,002 ms', '1,234,567 ms'];
+    assert.deepEqual([0, 5.4, 999, 5002, 1_234_567].map(milliseconds), texts);
   });
 });
 
@@ -117,6 +110,7 @@ describe('messages', () => {
   const cause = new Error('The server is gone.');
   const none = { list: [], count: 0 };
   const one = { list: [{ ...OTHER, threadId: 0, held: 12 }], count: 1 };
+  const full = 'Lock "x" is not available, and';
   const forgets = 'the server may have forgotten locks, and grants nothing for another 3.2 s';
   const entry = (details, name, isHeld) => ({ ...details, name, isHeld });
   const cycle = [entry(OWN, 'a', false), entry(OTHER, 'a', true), entry(OTHER, 'b', false)];
@@ -142,17 +136,11 @@ describe('messages', () => {
       holdTimeoutError('x', 0, 5012, { option: 'holdTimeout', limit: 5000 }),
       'Lock "x" was released after 5,012 ms: its \'holdTimeout\' is 5000 ms.',
     ],
-    [
-      new LockQueueFullError('x', 0),
-      'Lock "x" is not available, and the request may not wait (\'maxPending\' is 0).',
-    ],
-    [
-      new LockQueueFullError('x', 1),
-      'Lock "x" is not available, and a request is waiting already (\'maxPending\' is 1).',
-    ],
+    [new LockQueueFullError('x', 0), `${full} the request may not wait ('maxPending' is 0).`],
+    [new LockQueueFullError('x', 1), `${full} a request is waiting already ('maxPending' is 1).`],
     [
       new LockQueueFullError('x', 9),
-      'Lock "x" is not available, and 9 or more requests are waiting already (\'maxPending\' is 9).',
+      `${full} 9 or more requests are waiting already ('maxPending' is 9).`,
     ],
     [
       new DeadlockError('a', [...cycle, entry(OWN, 'b', true)]),
