@@ -182,16 +182,6 @@ const programs = {
     for (const victim of victims) victim.release();
     assert.ok(victims.every(({ released }) => released));
   `,
-  'many steals of one lock': `
-    const robbed = await hold(locks, 'x');
-    const outcome = robbed.released.catch(({ name }) => name);
-    const options = { steal: true };
-    const callback = () => {};
-    atTheEnd(() => locks.request('x', options, callback));
-    await locks.request('x', options, callback);
-    assert.equal(await outcome, 'AbortError');
-    assert.equal(robbed.lock.signal.aborted, true);
-  `,
   'abort() of a signal': `
     const held = await hold(locks, 'x');
     const controllers = Array.from({ length: CALLS }, () => new AbortController());
@@ -216,15 +206,6 @@ const programs = {
     unsubscribe('locks.request.start', listener);
     await turn();
     assert.ok(depth > 10);
-  `,
-  'a getter of an option that requests until the stack ends': `
-    const options = {
-      get mode() {
-        keep(locks.acquire('x', options));
-        return 'shared';
-      },
-    };
-    keep(locks.acquire('x', options));
   `,
   'a subscriber of .end that overflows the stack while others wait': `
     const overflow = () => overflow();

@@ -457,71 +457,32 @@ describe('a lock that is held too long, although its release is never answered,'
   });
 });
 
-describe('a lock that another one serves', () => {
+it('a lock that another one serves is not held from the moment that the outer one is lost', async () => {
   const options = { reentrant: true };
-
-  /** Both reject with this. */
-  const bothReject = ({ promises }, error) =>
-    Promise.all(promises.map((promise) => assert.rejects(promise, error)));
-
-  /** An outer lock that is held, and an inner one; `end` ends the callback of the inner one. */
-  async function setUpNested(more = {}) {
-    const { backend, locks } = setUp();
-    const [end, granted, releasing, released] = [deferred(), deferred(), deferred(), deferred()];
-    const nested = { backend, end, released, releasing: releasing.promise, held: [], promises: [] };
-    backend.releaseAnswer = () => {
-      nested.heldAtRelease = valuesOf(nested.held, 'held');
-      releasing.resolve();
-      return released.promise;
-    };
-    const outer = locks.request('a', { ...options, ...more }, (lock) => {
-      nested.held.push(lock);
-      const inner = locks.request('a', options, (lock) => {
-        nested.held.push(lock);
-        granted.resolve();
-        return end.promise;
-      });
-      nested.promises.push(inner);
-      return forever();
-    });
-    nested.promises.push(outer);
-    answer(backend.requests[0], 'granted');
-    await granted.promise;
-    return nested;
-  }
-
-  it('is not held from the moment that the outer one was held too long', async () => {
-    const nested = await setUpNested({ holdTimeout: 1 });
-    await nested.releasing;
-    assert.deepEqual(nested.heldAtRelease, [false, false]);
-    // The callback of the inner one ends, and the outer one turns out to be stolen.
-    const [request] = nested.backend.requests;
-    nested.end.resolve('value');
-    request.stolen('thief');
-    nested.released.resolve();
-    request.announceLoss(true);
-    await bothReject(nested, { name: 'TimeoutError' });
-    assert.equal(nested.held[1].signal.reason.name, 'TimeoutError');
-  });
-
-  it('is stolen if the release of the outer one, held too long, says so at once', async () => {
-    const nested = await setUpNested({ holdTimeout: 1 });
-    nested.backend.releaseAnswer = (request) => request.stolen('thief');
-    await bothReject(nested, { name: 'AbortError', clientId: 'thief' });
-  });
-
-  for (const [how, note] of Object.entries({
+  const ends = {
+    holdTimeout: (request) => request.handleHoldTimeout(),
     stolen: (request) => request.stolen('thief'),
     lost: (request) => request.lost('closed'),
-  })) {
-    it(`is not held from the moment that the outer one is ${how}`, async () => {
-      const nested = await setUpNested();
-      const [request] = nested.backend.requests;
-      note(request);
-      assert.deepEqual(valuesOf(nested.held, 'held'), [false, false]);
-      request.announceLoss(true);
-      await bothReject(nested, { name: 'AbortError' });
-    });
+  };
+  for (const [how, end] of Object.entries(ends)) {
+    const { backend, locks } = setUp({ releaseAnswer: forever });
+    const held = [];
+    const promises = [];
+    const callback = (lock) => {
+      held.push(lock);
+      if (held.length === 1) promises.push(locks.request('a', options, callback));
+      return forever();
+    };
+    promises.push(locks.request('a', { ...options, holdTimeout: 1e6 }, callback));
+    const [request] = backend.requests;
+    answer(request, 'granted');
+    await turn();
+    end(request);
+    assert.deepEqual(valuesOf(held, 'held'), [false, false], how);
+    request.announceLoss(true);
+    const name = how === 'holdTimeout' ? 'TimeoutError' : 'AbortError';
+    for (const promise of promises) await assert.rejects(promise, { name });
+    assert.equal(held[1].signal.reason.name, name);
   }
 });
 

@@ -110,12 +110,9 @@ for (const [kind, compilerOptions] of Object.entries(KINDS)) {
       paid.resolve();
       assert.deepEqual(await result, ['7', 'order 7', true]);
       assert.equal(await jobs.tryToPay(), 'paid');
-    });
-
-    it('keeps what other decorators say of the method, and its name', async () => {
-      assert.equal(Reflect.getMetadata('above', jobs.pay), 1);
-      assert.equal(Reflect.getMetadata('below', jobs.pay), 2);
-      assert.equal(jobs.pay.name, 'pay');
+      // Other decorators know the method.
+      const metadata = ['above', 'below'].map((key) => Reflect.getMetadata(key, jobs.pay));
+      assert.deepEqual([jobs.pay.name, ...metadata], ['pay', 1, 2]);
     });
 
     it('@Once runs the method once, and again if it has failed', async () => {
