@@ -14,8 +14,6 @@ const { root: directories } = require('./root.js');
 
 const ROOT = path.join(__dirname, '..', '..');
 const FIXTURE = path.join('test', 'fixtures', 'process.js');
-/** What the fixture needs. */
-const HELPER = path.join('test', 'helpers', 'contend.js');
 
 class RemoteProcess {
   #answers = new Map();
@@ -126,7 +124,7 @@ function freshBucket(t, name = 'bucket') {
 /** A copy of the package that says it is of another version. @returns {string} its root */
 function copyOfVersion(t, version) {
   const root = freshDirectory(t);
-  for (const part of ['lib', FIXTURE, HELPER]) {
+  for (const part of ['lib', FIXTURE]) {
     cpSync(path.join(ROOT, part), path.join(root, part), { recursive: true });
   }
   for (const binaries of ['build', 'prebuilds']) {

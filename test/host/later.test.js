@@ -6,11 +6,10 @@ const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { THIEF, addon } = require('../../lib/backend/addon.js');
 const { agent, exchange } = require('../../lib/backend/agent.js');
-const { LockLostError, LockStolenError, openBucket } = require('../../lib/host.js');
+const { LockLostError, openBucket } = require('../../lib/host.js');
 const { backendOf } = require('../../lib/standard/lock-manager.js');
-const { contend } = require('../helpers/contend.js');
 const { deferred, hold, nothing, turn, valuesOf } = require('../helpers/locks.js');
-const { RemoteProcess, freshBucket, freshDirectory } = require('../helpers/process.js');
+const { freshBucket, freshDirectory } = require('../helpers/process.js');
 const { run } = require('../helpers/program.js');
 const { lacksHost: skip } = require('../helpers/host-scope.js');
 
@@ -87,29 +86,6 @@ describe('a call that comes after one that is not answered yet', { skip }, () =>
       const isMarked = !(await locks.once(`closed ${turns}`, keep, nothing)).ran;
       if (answer.ran) assert.ok(isMarked);
     }
-  });
-
-  it('does not publish for a lock that is stolen meanwhile', async (t) => {
-    const { locks } = freshBucket(t);
-    const held = await hold(locks, 'a');
-    const lost = assert.rejects(held.released, LockStolenError);
-    locks.query();
-    const thief = hold(locks, 'a', { steal: true });
-    assert.equal(await held.lock.publish('late'), false);
-    await lost;
-    await (await thief).release();
-  });
-
-  it('publishes many texts, for which the file grows', async (t) => {
-    const { locks } = freshBucket(t);
-    const { locks: all } = await locks.acquireAll(Array.from({ length: 50 }, (_, i) => `${i}`));
-    const text = 'x'.repeat(4_000);
-    const published = all.map((lock) => lock.publish(text));
-    assert.ok((await Promise.all(published)).every((done) => done));
-    const { held } = await locks.query({ details: true });
-    assert.deepEqual([...new Set(valuesOf(held, 'data'))], [text]);
-    for (const lock of all) await lock.release();
-    assert.deepEqual(await locks.query(), NOTHING);
   });
 
   it('is refused for its limit or for maxPending', async (t) => {
@@ -258,18 +234,6 @@ describe('a batch of events', { skip }, () => {
     assert.deepEqual(called.sort(), ['one', 'three', 'two']);
     await before;
     await held.release();
-    assert.deepEqual(await locks.query(), NOTHING);
-  });
-
-  it('is complete for two processes whose requests have the time limit 0', LIMIT, async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await RemoteProcess.start(t, where);
-    const size = { loops: 8, rounds: 60 };
-    const all = await Promise.all([contend(locks, size), other.ask('contend', { size })]);
-    for (const { granted, TimeoutError = 0, ...others } of all) {
-      assert.deepEqual(others, {});
-      assert.equal(granted + TimeoutError, size.loops * size.rounds);
-    }
     assert.deepEqual(await locks.query(), NOTHING);
   });
 

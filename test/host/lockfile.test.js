@@ -332,31 +332,4 @@ describe('between processes', () => {
       await six[answers.indexOf('locked')].ask('unlock', file);
     }
   });
-
-  const noMounts = spawnSync('unshare', ['--mount', 'true']).status === 0 ? false : 'needs root';
-  it('one file under two paths is one lock only by `lockfilePath`', { skip: noMounts }, () => {
-    const [one, other] = [freshFile(), freshFile()].map((file) => `${file} directory`);
-    for (const directory of [one, other]) fs.mkdirSync(directory);
-    fs.writeFileSync(path.join(one, 'file'), '');
-    const program = `
-      const { lockSync } = require(${JSON.stringify(ENTRY)});
-      const [one, other] = process.argv.slice(1).map((directory) => directory + '/file');
-      for (const options of [{}, { lockfilePath: '/tmp/file.lock' }]) {
-        lockSync(one, options);
-        try {
-          lockSync(other, options);
-          console.log('both');
-        } catch ({ code }) {
-          console.log(code);
-        }
-      }`;
-    const shell = 'mount --bind "$0" "$1" && exec "$2" -e "$3" -- "$0" "$1"';
-    const script = ['sh', '-c', shell, one, other, process.execPath, program];
-    const { stdout, stderr } = spawnSync(
-      'unshare',
-      ['--mount', '--propagation', 'private', ...script],
-      { encoding: 'utf8' },
-    );
-    assert.deepEqual([stdout, stderr], ['both\nELOCKED\n', '']);
-  });
 });

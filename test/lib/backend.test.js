@@ -507,35 +507,8 @@ describe('several locks that a backend requests in one step', () => {
 
   const holder = (name, mode) => ({ clientId: 'other', label: '', held: 3, name, mode });
   const progress = ({ name }) => (name === 'b' ? 'waiting' : 'allotted');
-  const ofB = (value, others) => async (name) => (name === 'b' ? value : others(name));
-
-  for (const [title, limits, members] of [
-    [
-      'that waits for more than the others',
-      [{ timeout: 20 }, { maxTotal: 20 }],
-      { progress, askHolders: ofB(undefined, (name) => [holder(name, 'exclusive')]) },
-    ],
-    [
-      'of which it is not known that nobody holds it',
-      [{ timeout: 0 }],
-      { askHolders: ofB(undefined, () => []) },
-    ],
-  ]) {
-    it(`a time limit names the lock ${title}`, async () => {
-      for (const limit of limits) {
-        const { backend, locks } = setUpSeveral(members);
-        const done = rejectionOf(locks.requestAll(['a', 'b'], limit, notCalled));
-        if (limit.timeout === 0) {
-          for (const request of backend.requests) request.unavailable();
-          for (const request of backend.requests) request.announceAnswer();
-        }
-        assert.equal((await done).lockName, 'b');
-      }
-    });
-  }
-
   it('a warning does not name a lock that waits only for the others', async (t) => {
-    const askHolders = ofB([holder('b', 'exclusive')], () => []);
+    const askHolders = async (name) => (name === 'b' ? [holder('b', 'exclusive')] : []);
     const { backend, locks } = setUpSeveral({ progress, askHolders });
     const told = [];
     const listen = ({ message }) => told.push(/lock "(.)"/.exec(message)[1]);

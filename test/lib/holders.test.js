@@ -97,21 +97,6 @@ describe('the holders of a lock', () => {
       });
     });
   }
-
-  it('are waited for if the answer is under way at the time limit', async (t) => {
-    const { backend, locks } = await setUp(t, backends.cluster.make);
-    const { askHolders, withdraw } = backend;
-    const left = new Promise((resolve) => {
-      backend.withdraw = (request) => resolve(withdraw.call(backend, request));
-    });
-    backend.askHolders = async (name) => {
-      const holders = await askHolders.call(backend, name);
-      await left;
-      return holders;
-    };
-    const named = { ...TIMED_OUT, message: /held by/ };
-    await assert.rejects(locks.request('a', { timeout: 20 }, nothing), named);
-  });
 });
 
 describe('a time-out while the bucket of the host scope opens', { skip: noHost }, () => {

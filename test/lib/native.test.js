@@ -112,18 +112,6 @@ describe('a table of requests', () => {
     }
   });
 
-  it('finds all of a bucket, in the order of their tags, after any of them ended', () => {
-    const { table, requests } = makeTable(3000);
-    const left = requests.filter((_, i) => i % 7 === 3);
-    for (const request of requests) if (!left.includes(request)) table.remove(request);
-    assert.deepEqual(table.requestsOf(backend), left);
-    assert.deepEqual(table.requestsOf({ id: 'a bucket' }), []);
-    for (const request of left) table.remove(request);
-    assert.deepEqual(table.requestsOf(backend), []);
-    table.add(requests[0]);
-    assert.deepEqual(table.requestsOf(backend), [requests[0]]);
-  });
-
   it('finds those for a name by one walk for all names that are asked for together', () => {
     const { table, requests, readsOf } = makeTable(1000);
     const reads = readsOf(() => {
