@@ -111,28 +111,33 @@ const SHARED = 'holds it 1\nwaits 1\nhas it\n';
 const numberIn = (text, what) => new RegExp(`${what}[=: ]+(\\d+)`).exec(text)[1];
 
 describe('containers', { skip }, () => {
-  it('share locks in a volume of their user', async (t) => {
-    const user = numberIn(recipes[0], 'uid');
-    assert.equal(await share(t, recipes[0], '', Array(2).fill(`${user}:${user}`)), SHARED);
-  });
-
-  it('share locks in a volume of their group', async (t) => {
-    const group = numberIn(recipes[1], 'gid');
-    assert.equal(await share(t, recipes[1], '', [`1001:${group}`, `1002:${group}`]), SHARED);
-  });
-
-  it('share locks in a directory of a volume that everybody may write', async (t) => {
-    assert.equal(await share(t, '', 'web-locks', ['1000:1000', '1000:1000']), SHARED);
-  });
-
-  it('share locks in a directory of the group that a pod’s users have in common', async (t) => {
-    const [, make] = /command: \[sh, -c, "(mkdir [^"]+)"\]/.exec(page);
-    const group = numberIn(page, 'fsGroup');
-    const users = [`1001:1001:${group}`, `1002:1002:${group}`];
-    const options = `mode=2777,gid=${group}`; // as the kubelet makes it
-    const prepare = (volume) => make.replaceAll('/locks/', `${volume}/`);
-    assert.equal(await share(t, options, 'web-locks', users, prepare), SHARED);
-  });
+  const [, makeDirectory] = /command: \[sh, -c, "(mkdir [^"]+)"\]/.exec(page);
+  const [user, group, ofPod] = [
+    numberIn(recipes[0], 'uid'),
+    numberIn(recipes[1], 'gid'),
+    numberIn(page, 'fsGroup'),
+  ];
+  for (const [where, options, directory, users, prepare] of [
+    ['a volume of their user', recipes[0], '', [`${user}:${user}`, `${user}:${user}`]],
+    ['a volume of their group', recipes[1], '', [`1001:${group}`, `1002:${group}`]],
+    [
+      'a directory of a volume that everybody may write',
+      '',
+      'web-locks',
+      ['1000:1000', '1000:1000'],
+    ],
+    [
+      'a directory of the group that a pod’s users have in common',
+      `mode=2777,gid=${ofPod}`, // as the kubelet makes it
+      'web-locks',
+      [`1001:1001:${ofPod}`, `1002:1002:${ofPod}`],
+      (volume) => makeDirectory.replaceAll('/locks/', `${volume}/`),
+    ],
+  ]) {
+    it(`share locks in ${where}`, async (t) => {
+      assert.equal(await share(t, options, directory, users, prepare), SHARED);
+    });
+  }
 
   it('are refused in a volume that everybody may write, with the reason', async (t) => {
     const said = await share(t, '', '', ['1000:1000', '1000:1000']);

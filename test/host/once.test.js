@@ -5,7 +5,7 @@
 /** The marks of `locks.once` that processes find after all earlier ones have ended. */
 
 const assert = require('node:assert/strict');
-const { execFile, spawnSync } = require('node:child_process');
+const { execFile } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
 const process = require('node:process');
@@ -34,10 +34,10 @@ const program = `
   ).then((all) => console.log(JSON.stringify(all)));`;
 
 /** Calls `once` in a process of its own. @returns {Promise<boolean[]>} which of them ran */
-async function once(directory, calls, before = []) {
+async function once(directory, calls) {
   const words = calls.map((call) => JSON.stringify(call));
-  const [file, ...more] = [...before, process.execPath, '-e', program, directory, ...words];
-  return JSON.parse((await execute(file, more, { maxBuffer: 2 ** 24 })).stdout);
+  const args = ['-e', program, directory, ...words];
+  return JSON.parse((await execute(process.execPath, args, { maxBuffer: 2 ** 24 })).stdout);
 }
 
 /** What the file says of the boot in which it was made. */
@@ -64,18 +64,5 @@ describe('marks of the host scope', { skip: lacksHost }, () => {
     const calls = Array.from({ length: MANY }, (_, i) => [`${i}`, HOUR]);
     assert.ok((await once(directory, calls)).every((ran) => ran));
     assert.ok((await once(directory, calls)).every((ran) => !ran));
-  });
-
-  const namespaces = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c'];
-  const needsRoot =
-    !lacksHost && spawnSync('unshare', ['--mount', 'true']).status !== 0 && 'needs root';
-  it('are kept where the boot has no name', { skip: needsRoot }, async (t) => {
-    const id = path.join(freshDirectory(t), 'boot_id');
-    fs.writeFileSync(id, '');
-    const mount = `mount --bind ${id} /proc/sys/kernel/random/boot_id && exec "$@"`;
-    const directory = freshDirectory(t);
-    const calls = [['a', HOUR]];
-    assert.deepEqual(await once(directory, calls, [...namespaces, mount, 'sh']), [true]);
-    assert.deepEqual(await once(directory, calls, [...namespaces, mount, 'sh']), [false]);
   });
 });

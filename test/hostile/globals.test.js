@@ -92,31 +92,6 @@ const uses = `
 
 const before = 'const NodeAbortController = AbortController; const { apply } = Reflect;';
 
-/** A promise as a library makes it: settles, and calls back, in its own time; no intrinsic one. */
-const otherPromise = `
-  class OtherPromise {
-    #promise;
-    constructor(executor) {
-      this.#promise = new NodePromise(executor);
-    }
-    then(...all) {
-      return OtherPromise.resolve(this.#promise.then(...all));
-    }
-    catch(reject) {
-      return this.then(undefined, reject);
-    }
-    static resolve(value) {
-      return value instanceof OtherPromise ? value : new OtherPromise((resolve) => resolve(value));
-    }
-    static reject(reason) {
-      return new OtherPromise((_, reject) => reject(reason));
-    }
-  }
-  for (const name of ['all', 'race', 'allSettled']) {
-    OtherPromise[name] = (all) => OtherPromise.resolve(NodePromise[name](all));
-  }
-`;
-
 const throwing = (what) => `() => { throw new Error('of ${what}'); }`;
 
 const replaceAll = (object, names) => `
@@ -138,8 +113,10 @@ const GLOBALS = [
 const TIMERS = ['setTimeout', 'clearTimeout', 'setImmediate', 'clearImmediate', 'setInterval'];
 
 const replaced = {
-  'Promise by another class': `const NodePromise = Promise; ${otherPromise}
-    globalThis.Promise = OtherPromise;`,
+  'Promise by another class': `
+    globalThis.Promise = class OtherPromise {
+      constructor() { throw new Error('of the other class'); }
+    };`,
   'Promise by undefined, and its functions': `
     ${replaceAll('Promise', PROMISE)}
     globalThis.Promise = undefined;`,
