@@ -102,7 +102,7 @@ for (const [form, { lock, unlock, check, fails }] of Object.entries(forms)) {
       const [file, link] = fileAndLink();
       const asItIs = { realpath: false };
       const releases = [await lock(link)];
-      releases.push(await lock(link, asItIs), await lock(missing, asItIs));
+      releases.push(await lock(link, asItIs), await lock(path.relative('.', missing), asItIs));
       await fails(() => lock(file, asItIs), LOCKED);
       await fails(() => lock(missing, asItIs), LOCKED);
       for (const release of releases) await release();
