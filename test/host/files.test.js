@@ -130,7 +130,7 @@ describe('the directory of the locks of a machine', { skip }, () => {
     ]);
   });
 
-  it('is refused if another user made what is in it', { skip: notRoot }, async (t) => {
+  it('is refused if another user made its files', { skip: notRoot }, async (t) => {
     const directory = freshDirectory(t);
     const bucket = openBucket('a', { directory });
     await bucket.ready;
@@ -343,7 +343,7 @@ describe('after a burst of requests', { skip }, () => {
     await held.release();
   }
 
-  it('a file that nobody has open any more is made anew, and tokens go on', async (t) => {
+  it('a file that no process has open is made anew, and tokens go on', async (t) => {
     const { bucket, locks, where } = freshBucket(t);
     await burst(locks);
     const file = fileIn(where.directory);

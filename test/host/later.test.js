@@ -123,7 +123,7 @@ describe('a call that comes after one that is not answered yet', { skip }, () =>
 });
 
 describe('close(), while calls are not answered,', { skip }, () => {
-  it('settles them, and disturbs neither what comes later nor another opening', async (t) => {
+  it('settles them, and leaves later calls and another opening alone', async (t) => {
     const { locks, where } = freshBucket(t);
     for (let i = 0; i < 50; i++) {
       const mine = await hold(locks, 'mine');
@@ -188,7 +188,7 @@ describe('close(), while calls are not answered,', { skip }, () => {
     assert.deepEqual(await locks.query(), NOTHING);
   });
 
-  it('drops the answer to a query that nobody has taken', async (t) => {
+  it('drops an answer to a query that was not fetched', async (t) => {
     const { locks, where } = freshBucket(t);
     const second = openAgain(where);
     await second.ready;

@@ -139,7 +139,7 @@ for (const [form, { lock, unlock, check, fails }] of Object.entries(forms)) {
       }
     });
 
-    it('refuses what is no path and no option', async () => {
+    it('checks its path and its options', async () => {
       const file = freshFile();
       const error = { name: 'TypeError' };
       await fails(() => lock(file, { onCompromised: 'x' }), error);
@@ -179,7 +179,7 @@ describe('retries', () => {
     assert.deepEqual(order, [1, 2, 3]);
   });
 
-  it('wait for as long as those of proper-lockfile would take', () => {
+  it('wait for as long as the retries of proper-lockfile would take', () => {
     for (const [retries, milliseconds] of [
       [2, 3000],
       [{ retries: 3, minTimeout: 100 }, 700],

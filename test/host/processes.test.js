@@ -74,7 +74,7 @@ describe('threads of processes', { skip }, () => {
     await gate.release();
   });
 
-  it('have other client ids than those of a process that has ended', async (t) => {
+  it('never get the client id of a process that has ended', async (t) => {
     const { locks, where } = freshBucket(t);
     const clients = new Set();
     for (let i = 0; i < 3; i++) {

@@ -43,7 +43,7 @@ describe('navigator.locks of two processes', { skip }, () => {
     });
   }
 
-  it('are those of a worker, too', async (t) => {
+  it('are the same in a worker', async (t) => {
     const { directory } = freshBucket(t).where;
     const hold = `setInterval(() => {}, 1e9);
       navigator.locks.request('w', () => { console.log('holds'); return new Promise(() => {}); });`;

@@ -32,7 +32,7 @@ describe('Mutex, RWLock and Semaphore of a wider scope', { skip: isSkipped }, ()
     await bucket.close();
   });
 
-  it('are instances of those of the process', () => {
+  it('are instances of the classes of the process', () => {
     assert.ok(new host.Mutex() instanceof webLocks.Mutex);
     assert.equal(host.Mutex.name, 'Mutex');
   });
@@ -48,7 +48,7 @@ describe('Mutex, RWLock and Semaphore of a wider scope', { skip: isSkipped }, ()
     }
   });
 
-  it('come with an openBucket that refuses misspelt options, and what is no object', () => {
+  it('come with an openBucket that checks its options', () => {
     assert.throws(() => host.openBucket('a', '/dev/shm/x'), TypeError);
     assert.throws(() => host.openBucket('a', { directry: '/dev/shm/x' }), TypeError);
   });

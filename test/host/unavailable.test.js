@@ -21,7 +21,7 @@ const skip =
   (process.env.WEB_LOCKS_BINARY !== undefined && 'another binary is tested') ||
   (!parts.every((part) => fs.existsSync(part)) && 'it was not built here');
 
-it('where there is no host scope the error names those of a process and of a cluster', {
+it('an error where there is no host scope names the scopes of a process and of a cluster', {
   skip,
 }, (t) => {
   const directory = freshDirectory(t);

@@ -96,7 +96,7 @@ describe('web-locks/cron', () => {
     assert.match(errors[1].message, /'this' of 'onTick' is an object; expected the CronJob/);
   });
 
-  it('refuses what is no lock manager, no name, no function and no options', () => {
+  it('checks the lock manager, the name, the function and the options', () => {
     const refuses = (args, message) =>
       assert.throws(() => oncePerTick(...args), { name: 'TypeError', message });
     refuses([{}, 'a', () => {}], /'locks' is an object; expected a lock manager/);
@@ -137,7 +137,7 @@ describe('web-locks/node-cron', () => {
     assert.equal(await coordinator.shouldRun('task:2', 60_000), true);
   });
 
-  it('refuses what is no lock manager and no options', () => {
+  it('checks the lock manager and the options', () => {
     const expected = { name: 'TypeError', message: /an object.*bucket\.locks/ };
     assert.throws(() => runCoordinator({}), expected);
     for (const [options, message] of OPTIONS) {

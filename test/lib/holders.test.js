@@ -131,7 +131,7 @@ const snapshots = {
 };
 
 for (const [kind, { skip, call, ask }] of Object.entries(snapshots)) {
-  it(`a waiter is not told of a lock that its thread was granted and has not heard of: ${kind}`, {
+  it(`the holders leave out a lock whose grant its thread does not know yet: ${kind}`, {
     skip,
   }, async (t) => {
     const backend = backends[kind].make(t);

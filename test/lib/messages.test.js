@@ -43,7 +43,7 @@ const OTHER = {
 };
 const OWN = { ...OTHER, pid: process.pid, threadId, label: '' };
 
-describe('who holds and who waits', () => {
+describe('the description of holders and waiters', () => {
   const pid = OTHER.pid;
   for (const [title, details, text] of [
     ['a thread of another process', {}, `process ${pid}, thread 1 ("child job")`],

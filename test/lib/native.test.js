@@ -102,7 +102,7 @@ function makeTable(count) {
 }
 
 describe('a table of requests', () => {
-  it('finds those of a bucket without reading the places that a burst has left', () => {
+  it('finds the requests of a bucket without reading the places that a burst has left', () => {
     for (const kept of [0, 1000, 19_999]) {
       const { table, requests, readsOf } = makeTable(20_000);
       const [only] = requests.splice(kept, 1);
@@ -112,7 +112,7 @@ describe('a table of requests', () => {
     }
   });
 
-  it('finds those for a name by one walk for all names that are asked for together', () => {
+  it('finds the requests for many names by one walk', () => {
     const { table, requests, readsOf } = makeTable(1000);
     const reads = readsOf(() => {
       for (const request of requests)
@@ -121,7 +121,7 @@ describe('a table of requests', () => {
     assert.ok(reads <= 2 * requests.length, `${reads} reads for ${requests.length} requests`);
   });
 
-  it('finds those for a name that came since the walk, and none that went', async () => {
+  it('finds requests that came since the walk, and none that went', async () => {
     const { table, requests, readsOf } = makeTable(1000);
     const other = { ...requests[0], tag: NO_TAG };
     const elsewhere = { ...other, backend: { id: 'another bucket' } };

@@ -235,7 +235,7 @@ describe('web-locks/nest', () => {
     await second.close();
   });
 
-  it('refuses what is no lock manager, no bucket, no name, no option and no method', async () => {
+  it('checks lock managers, buckets, names, options and methods', async () => {
     const locksModule = LocksModule.forRootAsync({ useFactory: () => openBucket('a').locks });
     await assert.rejects(start(locksModule), { message: /'useFactory' returned an object/ });
     const once = (options) => () => nest.Once('a', options);

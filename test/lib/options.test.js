@@ -107,7 +107,7 @@ describe('the table of options', () => {
     });
   }
 
-  it('is read in its order, each option once, those of the standard first', () => {
+  it('is read in its order, each option once, the options of the standard first', () => {
     const read = [];
     const options = new Proxy({}, { get: (_, name) => void read.push(name) });
     toOptions(options, 'a test');

@@ -65,7 +65,7 @@ describe('WEB_LOCKS_WARN_AFTER', () => {
 });
 
 describe('warnAfter of a lock that is held', () => {
-  it('says that it is not known who waits, if that question fails', async (t) => {
+  it('says that the waiters are unknown if the query for them fails', async (t) => {
     const { backend, locks } = setUpNative(t);
     t.mock.method(backend, 'details', async () => {
       throw new Error('no');
@@ -75,7 +75,7 @@ describe('warnAfter of a lock that is held', () => {
     handle.release();
   });
 
-  it('says that it was held, if that is over when it is known who waits', async (t) => {
+  it('says that the lock was held if it is released before the waiters are known', async (t) => {
     const { backend, locks } = setUpNative(t);
     const handle = await locks.acquire('a', { warnAfter: 1 });
     const { details } = backend;
@@ -89,7 +89,7 @@ describe('warnAfter of a lock that is held', () => {
 });
 
 describe('warnAfter of a request that waits', () => {
-  it('says that it has waited, if that is over when it is known who holds', async (t) => {
+  it('says that the request waited if it is granted before the holders are known', async (t) => {
     const { backend, locks } = setUpNative(t);
     const handle = await locks.acquire('a');
     const request = locks.request('a', { warnAfter: 1 }, () => {});
@@ -118,7 +118,7 @@ describe('warnAfter of a request that waits', () => {
     assert.equal(warned.mock.callCount(), 0);
   });
 
-  it('says who holds and how long acquireSync() waited, though the thread goes on later', async (t) => {
+  it('names the holder and the time that acquireSync() waited, though the thread goes on later', async (t) => {
     const name = freshName();
     const { locks } = openBucket(name);
     const source = `
