@@ -1,4 +1,4 @@
-// slow: 15; long
+// slow: 8; long
 
 'use strict';
 

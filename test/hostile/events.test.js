@@ -1,4 +1,4 @@
-// slow: 17
+// slow: 12
 
 'use strict';
 

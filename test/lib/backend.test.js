@@ -380,6 +380,21 @@ describe('near the end of the stack', () => {
     assert.deepEqual(backend.withdrawn, [request]);
   });
 
+  for (const call of ['request', 'acquire', 'requestAll', 'acquireAll']) {
+    it(`a request of ${call}() that failed is withdrawn from the event loop`, async () => {
+      const { backend, locks } = setUp();
+      backend.request = (request) => {
+        backend.requests.push(request);
+        noStack();
+      };
+      const names = call.endsWith('All') ? ['a'] : 'a';
+      const callback = call.startsWith('request') ? [notCalled] : [];
+      await assert.rejects(async () => locks[call](names, {}, ...callback), /call stack/);
+      backend.finish();
+      assert.deepEqual(backend.withdrawn, backend.requests);
+    });
+  }
+
   it('a request that was aborted meanwhile rejects with the reason', async (t) => {
     const { backend, locks } = setUp();
     const controller = new AbortController();
