@@ -22,6 +22,7 @@ const { TimeLimits } = require('../../lib/extensions/watch/time-limits.js');
 const { Warning } = require('../../lib/extensions/watch/warnings.js');
 const { Watch } = require('../../lib/extensions/watch/watch.js');
 const { LockRequest } = require('../../lib/standard/lock-request.js');
+const { Announcer } = require('../../lib/backend/announcer.js');
 const { MEMBERS } = require('./members.js');
 
 /** What may be called by what applies events, of each class. */
@@ -38,10 +39,8 @@ const ALLOWED = new Map([
   [ClusterBackend, []],
   [ReentrantParent, []],
   [Session, []],
-  [
-    agent.constructor,
-    ['queueAnswer', 'applyEvents', 'applyLoss', 'applyPass', 'remove', 'applyTheft'],
-  ],
+  [agent.constructor, ['applyEvents', 'applyLoss', 'applyPass', 'remove', 'applyTheft']],
+  [Announcer, ['addAnswer', 'addLoss']],
 ]);
 
 const { apply } = Reflect;
