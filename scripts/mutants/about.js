@@ -19,7 +19,7 @@ const TESTS = [
   ['lib/cluster/engines/redis/', ['test/cluster/redis-*.test.js']],
   [
     'lib/cluster/',
-    ['rules', 'clock', 'once', 'window', 'scripted', 'backend', 'bucket', 'session', 'model'].map(
+    ['rules', 'clock', 'once', 'scripted', 'backend', 'bucket', 'session', 'model'].map(
       (name) => `test/cluster/${name}.test.js`,
     ),
   ],
