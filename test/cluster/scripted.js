@@ -14,7 +14,7 @@ const CALLS = ['open', 'hello', 'step', 'renew', 'sweep', 'close', 'query', 'mar
 
 const UNKNOWN = /^The server did not say whether the lock was stolen/;
 
-const MEANING = { DEAD: 'dead', REFUSED: 'refused' };
+const MEANING = { DEAD: 'dead', FATAL: 'fatal', REFUSED: 'refused' };
 
 const dead = () => Object.assign(new Error('dead'), { code: 'DEAD' });
 
@@ -218,7 +218,7 @@ function renewalOf(words, steps) {
  *   sent A: request 1, end 2   the next step. Its number and the step before it are always judged
  *   sent A again               the same step, over the next connection
  *   A answers granted 7, queued
- *   A fails REFUSED            or DEAD, or EARLY
+ *   A fails REFUSED            or FATAL, DEAD, EARLY
  *   hint granted 1 7           or `hint stolen 1 thief`, or `hint changed`
  *   renewal asked              a renewal is sent; the next `renewal 1=7` answers it
  *   cut                        the connection

@@ -123,12 +123,33 @@ const SCRIPTS = {
     'sent B: end 1; B fails REFUSED: granted y 4, ended x',
   ],
 
+  'R3: a request whose step fails for good fails alone': [
+    'request x; sent A: request 1; A fails FATAL: failed x; request y; sent B: request 2',
+  ],
+  'R3: a group that the server misses for a ttl fails': [
+    'request x of b and y of c; sent A: request 1, request 2; wait 3000; cut; connected step none',
+    'sent B: request 1, request 2; wait 3000; cut; connected step none',
+    'sent C: request 1, request 2; wait 3000; cut; connected step none',
+    'sent D: request 1, request 2; wait 3000; cut; connected step none',
+    'sent E: request 1, request 2; wait 3000; cut; connected step none: failed x, failed y',
+  ],
+
   'R4: a withdrawn request is not repeated after BUSY, but its end is': [
     'request x; sent A: request 1; A answers granted 1: granted x 1; steal y; end x',
     'sent B: steal 2, end 1; B answers busy, busy; end y; sent C: end 2; C answers ended: ended y',
     'wait 0.02 ttl; sent D: end 1; D answers ended: ended x',
   ],
 
+  'a lock that nobody here knows is released before anything else is requested': [
+    'cut; request x; connected 7=1; sent A: end 7, request 1; hint changed; renewal 7=1; nothing is asked',
+  ],
+  'a pause follows a session that is lost before its first renewal': [
+    'lost; reopen; lost; nothing is asked; wait 200; reopen',
+  ],
+  'the expiry of another session causes a check': [
+    'request x; sent A: request 1; A answers queued; wait 0.1 ttl; sweep; renewal 1=0',
+    'wait 0.1 ttl; sweep; renewal 1=0 nextExpiryIn 700; wait 701; sweep',
+  ],
   'a quarantine that ends between a check and its renewal causes another check': [
     'request x; sent A: request 1; A answers queued; wait 0.1 ttl; sweep',
     'renewal 1=0 grantsIn 600; wait 601; sweep; renewal 1=0; wait 0.1 ttl; sweep',
