@@ -4,29 +4,13 @@ const assert = require('node:assert/strict');
 const { execFile } = require('node:child_process');
 const { once } = require('node:events');
 const path = require('node:path');
-const { test } = require('node:test');
+const { describe, test } = require('node:test');
 const { promisify } = require('node:util');
 const { hold, valuesOf } = require('../helpers/locks.js');
 const { newServer, openBucket } = require('./here.js');
 
-/** A program in a process of its own. */
-const run = (program) =>
-  promisify(execFile)(process.execPath, ['-e', program], { timeout: 60_000 });
-const HERE = JSON.stringify(path.join(__dirname, 'here.js'));
-
-test('a bucket opens by itself, and its locks are used at once', async () => {
-  const { bucket } = openBucket(newServer(), 'shop');
-  assert.equal(bucket.name, 'shop');
-  assert.equal(bucket.state, 'opening');
-  assert.equal(await bucket.locks.request('a', (lock) => lock.token), 1n);
-  assert.equal(bucket.state, 'open');
-  await bucket.ready;
-  await bucket.close();
-  assert.equal(bucket.state, 'closed');
-});
-
 for (const scope of ['postgres', 'redis', 'etcd']) {
-  test(`web-locks/${scope} has no locks that would be those of the process only`, async () => {
+  test(`web-locks/${scope} exports everything but the locks of the process`, async () => {
     const commonjs = require(`../../lib/${scope}.js`);
     const esm = await import(`../../lib/${scope}.mjs`);
     const { locks, openBucket: _, ...others } = require('../../lib/index.js');
@@ -37,117 +21,108 @@ for (const scope of ['postgres', 'redis', 'etcd']) {
   });
 }
 
-/** A bucket that is open, and the names of the operations of each of its steps. */
-async function watched(name) {
-  const steps = [];
-  const change = (adapter) => {
-    const { step } = adapter;
-    adapter.step = (ops, ...rest) => {
-      steps.push(ops.map((op) => op.name));
-      return step.call(adapter, ops, ...rest);
-    };
-  };
-  const { bucket } = openBucket(newServer(), name, { change });
-  await bucket.ready;
-  return { bucket, steps };
-}
-
-test('loops that are answered together go on together', async () => {
-  const { bucket, steps } = await watched('loops');
-  const loop = async (name) => {
-    for (let i = 0; i < 3; i++) await bucket.locks.request(name, () => {});
-  };
-  await Promise.all(['a', 'b', 'c', 'd'].map(loop));
-  await bucket.close();
-  assert.deepEqual(
-    steps.map((names) => names.length),
-    [4, 4, 4, 4, 4, 4],
-  );
-});
-
-test('what a callback of the event loop asks, and its promises, is one step', async () => {
-  const { bucket, steps } = await watched('promises');
-  const ask = () =>
-    Promise.all([
-      bucket.locks.acquire('a'),
-      Promise.resolve().then(() => bucket.locks.acquire('b')),
-    ]);
-  await new Promise((resolve) => setTimeout(() => resolve(ask()), 1));
-  await bucket.close();
-  assert.deepEqual(steps[0], ['a', 'b']);
-});
-
-test('a bucket is closed where `await using` ends', async () => {
+test('a bucket opens by itself, and `await using` closes it', async () => {
   const server = newServer();
-  const { bucket } = openBucket(server);
+  const { bucket } = openBucket(server, 'shop');
+  assert.deepEqual([bucket.name, bucket.state], ['shop', 'opening']);
+  assert.equal(await bucket.locks.request('a', (lock) => lock.token), 1n);
+  assert.equal(bucket.state, 'open');
   await bucket.ready;
   await bucket[Symbol.asyncDispose ?? Symbol.for('nodejs.asyncDispose')]();
+  assert.equal(bucket.state, 'closed');
   assert.deepEqual(server.left, { sessions: 0, rows: 0 });
 });
 
-test('ready of a bucket waits anew after it has rejected, and a bucket recovers by itself', async (t) => {
-  const keepsAlive = setInterval(() => {}, 60_000);
-  t.after(() => clearInterval(keepsAlive));
-  const { bucket, network } = openBucket(newServer(), 'shop', { ttl: 200 });
-  network.away();
-  const first = bucket.ready;
-  assert.equal(bucket.ready, first);
-  await assert.rejects(first, { code: 'ERR_WEB_LOCKS_UNREACHABLE' });
-  assert.notEqual(bucket.ready, first);
-  network.isCut = false;
-  // It is tried less often than this short `ttl` lasts.
-  while (bucket.state !== 'open') await bucket.ready.catch(() => {});
-  assert.equal(await bucket.ready, undefined);
-  await bucket.close();
-});
+describe('one step has the requests', () => {
+  /** A bucket that is open, and the names of the operations of each of its steps. */
+  async function watched() {
+    const steps = [];
+    const change = (adapter) => {
+      const { step } = adapter;
+      adapter.step = (ops, ...rest) => {
+        steps.push(valuesOf(ops, 'name'));
+        return step.call(adapter, ops, ...rest);
+      };
+    };
+    const { bucket } = openBucket(newServer(), 'shop', { change });
+    await bucket.ready;
+    return { bucket, steps };
+  }
 
-test('a bucket tells what becomes of its session', async (t) => {
-  // Neither the bucket nor this engine does.
-  const keepsAlive = setInterval(() => {}, 60_000);
-  t.after(() => clearInterval(keepsAlive));
-  const server = newServer();
-  const { bucket, network } = openBucket(server);
-  await bucket.ready;
-  const suspect = once(bucket, 'suspect');
-  network.cut();
-  const [{ cause }] = await suspect;
-  assert.equal(cause.code, 'CUT');
-  await once(bucket, 'open');
-  const lost = once(bucket, 'lost');
-  server.restart({ data: false });
-  const [{ reason }] = await lost;
-  assert.equal(reason, 'failover');
-  await bucket.close();
-});
-
-test('who closes a bucket when it is suspect hears of his lock at once', async (t) => {
-  const keepsAlive = setInterval(() => {}, 60_000);
-  t.after(() => clearInterval(keepsAlive));
-  const { bucket, network } = openBucket(newServer());
-  const { lock, released } = await hold(bucket.locks, 'a');
-  const told = assert.rejects(released, { name: 'AbortError', reason: 'closed' });
-  let closed;
-  bucket.addEventListener('suspect', () => {
-    closed = bucket.close();
+  test('of loops that are answered together', async () => {
+    const { bucket, steps } = await watched();
+    const names = ['a', 'b', 'c', 'd'];
+    const loop = async (name) => {
+      for (let i = 0; i < 3; i++) await bucket.locks.request(name, () => {});
+    };
+    await Promise.all(names.map(loop));
+    await bucket.close();
+    assert.deepEqual(steps, Array(6).fill(names));
   });
-  network.cut();
-  await told;
-  assert.equal(lock.held, false);
-  await closed;
+
+  test('of a callback of the event loop and its promises', async () => {
+    const { bucket, steps } = await watched();
+    const request = () =>
+      Promise.all([
+        bucket.locks.acquire('a'),
+        Promise.resolve().then(() => bucket.locks.acquire('b')),
+      ]);
+    await new Promise((resolve) => setTimeout(() => resolve(request()), 1));
+    await bucket.close();
+    assert.deepEqual(steps[0], ['a', 'b']);
+  });
 });
 
-test('the label of a bucket is that of requests without one', async () => {
+describe('the events of a bucket', () => {
+  /** Neither a bucket nor the engine in memory keeps the process alive. */
+  function opened(t, server = newServer()) {
+    const keepsAlive = setInterval(() => {}, 60_000);
+    t.after(() => clearInterval(keepsAlive));
+    return openBucket(server);
+  }
+
+  test('have the causes and reasons of changes of its session', async (t) => {
+    const server = newServer();
+    const { bucket, network } = opened(t, server);
+    await bucket.ready;
+    const suspect = once(bucket, 'suspect');
+    network.cut();
+    const [{ cause }] = await suspect;
+    assert.equal(cause.code, 'CUT');
+    await once(bucket, 'open');
+    const lost = once(bucket, 'lost');
+    server.restart({ data: false });
+    const [{ reason }] = await lost;
+    assert.equal(reason, 'failover');
+    await bucket.close();
+  });
+
+  test('may close it, which ends its locks at once', async (t) => {
+    const { bucket, network } = opened(t);
+    const { lock, released } = await hold(bucket.locks, 'a');
+    const lost = assert.rejects(released, { name: 'AbortError', reason: 'closed' });
+    let closed;
+    bucket.addEventListener('suspect', () => {
+      closed = bucket.close();
+    });
+    network.cut();
+    await lost;
+    assert.equal(lock.held, false);
+    await closed;
+  });
+});
+
+test('the label of a bucket is the default of its requests', async () => {
   const { bucket } = openBucket(newServer(), 'shop', { label: 'the shop' });
-  const held = await hold(bucket.locks, 'a');
-  const own = await hold(bucket.locks, 'b', { label: 'mine' });
-  const { held: all } = await bucket.locks.query({ details: true });
-  assert.deepEqual(valuesOf(all, 'label'), ['the shop', 'mine']);
-  await held.release();
-  await own.release();
+  const locks = [await hold(bucket.locks, 'a')];
+  locks.push(await hold(bucket.locks, 'b', { label: 'mine' }));
+  const { held } = await bucket.locks.query({ details: true });
+  assert.deepEqual(valuesOf(held, 'label'), ['the shop', 'mine']);
+  for (const lock of locks) await lock.release();
   await bucket.close();
 });
 
-test('a lock is guarded by an engine that can, and lost if the engine has not got it', async () => {
+test('a lock that its engine cannot guard, because it has not got it, is lost', async () => {
   let isThere = true;
   const asked = [];
   const { bucket } = openBucket(newServer(), 'shop', {
@@ -169,53 +144,65 @@ test('a lock is guarded by an engine that can, and lost if the engine has not go
   await bucket.close();
 });
 
-test('what a cluster cannot do is a NotSupportedError', async () => {
-  const { bucket } = openBucket(newServer(), 'shop', {
-    change(adapter) {
-      adapter.can = { limits: false, groups: false };
-    },
-  });
+test('an option that the engine does not support is refused', async () => {
+  const change = (adapter) => {
+    adapter.can = { limits: false, groups: false };
+  };
+  const full = openBucket(newServer()).bucket;
+  const { bucket } = openBucket(newServer(), 'shop', { change });
   const { locks } = bucket;
   const notSupported = { name: 'NotSupportedError' };
   assert.throws(() => locks.tryAcquireSync('a'), notSupported);
   assert.throws(() => locks.acquireSync('a', { timeout: 1 }), notSupported);
+  for (const options of [{ deadlock: 'reject' }, { mode: 'shared', limit: 2 }, { priority: -1 }])
+    await assert.rejects(
+      locks.request('a', options, () => {}),
+      notSupported,
+    );
   await assert.rejects(
-    locks.request('a', { deadlock: 'reject' }, () => {}),
-    notSupported,
-  );
-  await assert.rejects(
-    locks.request('a', { mode: 'shared', limit: 2 }, () => {}),
+    full.locks.requestAll(['a', 'b'], { priority: 1 }, () => {}),
     notSupported,
   );
   assert.equal(await locks.requestAll(['a', 'b'], (all) => all.length), 2);
+  assert.equal(await locks.request('a', { priority: 0 }, () => 'granted'), 'granted');
   await bucket.close();
+  await full.close();
 });
 
-test('an open bucket, and a held lock, do not keep a process alive; they are given back', async () => {
-  const { stdout } = await run(`
-    const { newServer, openBucket } = require(${HERE});
-    const server = newServer();
-    const { bucket } = openBucket(server);
-    bucket.locks.request('a', (lock) => {
-      console.log('held', server.left.rows);
-      return new Promise(() => {});
+describe('a process', () => {
+  /** What a program in a process of its own prints. */
+  async function run(program) {
+    const here = JSON.stringify(path.join(__dirname, 'here.js'));
+    const whole = `
+      const { newServer, openBucket } = require(${here});
+      const server = newServer();
+      const { bucket } = openBucket(server);
+      ${program}`;
+    const { stdout } = await promisify(execFile)(process.execPath, ['-e', whole], {
+      timeout: 60_000,
     });
-    process.on('exit', () => console.log('left', server.left.rows, server.left.sessions));
-  `);
-  assert.equal(stdout, 'held 1\nleft 0 0\n');
-});
+    return stdout;
+  }
 
-test('who waits keeps a process alive', async () => {
-  const { stdout } = await run(`
-    const { newServer, openBucket } = require(${HERE});
-    const server = newServer();
-    const other = openBucket(server).bucket;
-    const { bucket } = openBucket(server);
-    let release;
-    other.locks.request('a', () => new Promise((resolve) => { release = resolve; }));
-    other.ready.then(() => bucket.locks.request('a', () => console.log('granted')));
-    const timer = setTimeout(() => release(), 100);
-    timer.unref();
-  `);
-  assert.equal(stdout, 'granted\n');
+  test('ends although a lock is held, and releases it', async () => {
+    const stdout = await run(`
+      bucket.locks.request('a', (lock) => {
+        console.log('held', server.left.rows);
+        return new Promise(() => {});
+      });
+      process.on('exit', () => console.log('left', server.left.rows, server.left.sessions));
+    `);
+    assert.equal(stdout, 'held 1\nleft 0 0\n');
+  });
+
+  test('does not end while a request waits', async () => {
+    const stdout = await run(`
+      const other = openBucket(server).bucket;
+      let release;
+      other.locks.request('a', () => new Promise((resolve) => { release = resolve; }));
+      other.ready.then(() => bucket.locks.request('a', () => console.log('granted')));
+      setTimeout(() => release(), 100).unref();
+    `);
+    assert.equal(stdout, 'granted\n');
+  });
 });
