@@ -197,11 +197,10 @@ describe('a process', () => {
 
   test('does not end while a request waits', async () => {
     const stdout = await run(`
-      const other = openBucket(server).bucket;
-      let release;
-      other.locks.request('a', () => new Promise((resolve) => { release = resolve; }));
-      other.ready.then(() => bucket.locks.request('a', () => console.log('granted')));
-      setTimeout(() => release(), 100).unref();
+      openBucket(server).bucket.locks.request('a', () => {
+        bucket.locks.request('a', () => console.log('granted'));
+        return new Promise((resolve) => setTimeout(resolve, 100).unref());
+      });
     `);
     assert.equal(stdout, 'granted\n');
   });

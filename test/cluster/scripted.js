@@ -5,6 +5,7 @@
 const assert = require('node:assert/strict');
 require('../../lib/index.js');
 const { ENDED, NOT_MARKED, QUEUED, busy, granted } = require('../../lib/cluster/adapter.js');
+const { isLocal } = require('../../lib/cluster/errors.js');
 const { TrackedRequest } = require('../../lib/cluster/session/tracked-request.js');
 const { Session } = require('../../lib/cluster/session/session.js');
 const { TTL } = require('./setup.js');
@@ -46,7 +47,7 @@ class Scripted {
     this.answers = answers;
     this.adapter = { can: { limits: true, groups: true, marks: true, ...can } };
     for (const call of CALLS) this.adapter[call] = (...args) => this.#called(call, args);
-    this.adapter.classify = ({ code }) => MEANING[code] ?? 'retry';
+    this.adapter.classify = (error) => MEANING[error.code] ?? (isLocal(error) ? 'local' : 'retry');
     const tell =
       (what) =>
       ({ owner }, detail) =>
@@ -153,17 +154,6 @@ class Scripted {
     return this.take('renew');
   }
 
-  /** The server says that the session is dead. */
-  async lose() {
-    (await this.renewing()).answer({ ...renewal(), alive: false });
-  }
-
-  /** The next session opens. */
-  async reopen(session = 's2') {
-    await this.answer('open', { session, ttl: TTL });
-    await this.answer('close');
-  }
-
   /** The connection is cut, and the next one has what is said: `mine`, and more of a renewal. */
   async reconnect(mine, more) {
     this.adapter.events.down(new Error('cut'));
@@ -217,66 +207,84 @@ function renewalOf(words, steps) {
  *   end x                      withdraws or releases it; with `keep 1000` it is to be marked
  *   sent A: request 1, end 2   the next step. Its number and the step before it are always judged
  *   sent A again               the same step, over the next connection
- *   A answers granted 7, queued
+ *   A answers granted 7, queued; or `nonsense`
  *   A fails REFUSED            or FATAL, DEAD, EARLY
  *   hint granted 1 7           or `hint stolen 1 thief`, or `hint changed`
  *   renewal asked              a renewal is sent; the next `renewal 1=7` answers it
  *   cut                        the connection
  *   connected 1=7 step A       the next connection, and the renewal over it
  *   lost                       a renewal finds the session dead
- *   reopen                     the next session opens
+ *   opened s2                  the next session is open; with `ttl 6000`, `grantsIn 600`
+ *   opening fails
+ *   ended s1                   the end of a session, which is answered
  *   sweep                      is asked for, and answered
+ *   query                      is answered by `listed 7`, the request that it finds
+ *   close                      disposes the adapter, which is answered by `disposed`
  *   wait 600                   milliseconds; or `wait 0.1 ttl`
- *   nothing is asked           no call is under way; or `no step is sent`
+ *   no step is sent            nor a call of another kind; `no call is made`
+ *   state open                 of the session; so `remaining 600`, `grantsIn 600`, and `refs 1`, how
+ *                              many timers keep the process alive
  */
 class Play {
   #stage;
-  #window;
   #requests = new Map();
   #steps = new Map();
   /** The steps whose answers the session cannot have applied. */
   #open = [];
   #lastNumber = 0;
   #renewal;
+  #statements = {
+    request: (...words) => this.#ask('request', words),
+    steal: (...words) => this.#ask('steal', words),
+    ifAvailable: (...words) => this.#ask('ifAvailable', words),
+    end: (owner, _keep, keep = 0) => this.#end(owner, Number(keep)),
+    sent: (letter, again) => this.#expectStep(letter, again),
+    hint: (kind, ref, detail) =>
+      this.#stage.adapter.events[kind](Number(ref), kind === 'granted' ? BigInt(detail) : detail),
+    cut: () => this.#stage.adapter.events.down(new Error('cut')),
+    connected: (...words) => this.#connect(words),
+    renewal: (...words) => this.#renew(words),
+    lost: () => this.#lose(),
+    opened: (session, ...words) => this.#reopen(session, words),
+    opening: () => this.#stage.fail('open', new Error('away')),
+    ended: async (session) => assert.equal(await this.#stage.answer('close'), session),
+    sweep: () => this.#stage.answer('sweep'),
+    query: () => void this.#query(),
+    listed: (ref) => this.#stage.answer('query', [{ ref: Number(ref) }]),
+    close: () => void this.#close(),
+    disposed: () => this.#stage.answer('dispose'),
+    wait: (time, unit) => this.#stage.world.advance(time * (unit === 'ttl' ? this.#ttl : 1)),
+    no: (call) => this.#expectNo(call),
+    refs: (count) => assert.equal(this.#stage.machine.refs, Number(count)),
+    remaining: (time) => assert.equal(this.#stage.session.remaining(), Number(time)),
+    state: (state) => assert.equal(this.#stage.session.state, state),
+    grantsIn: (time) => assert.equal(this.#stage.session.grantsIn, Number(time)),
+  };
+  #ttl;
 
-  constructor(stage) {
+  constructor(stage, ttl = TTL) {
     this.#stage = stage;
-    this.#window = stage.adapter.can.window ?? 1;
+    this.#ttl = ttl;
   }
 
   async run(script) {
-    for (const statement of script.split(/;\s*/)) {
+    for (const statement of script.split('; ')) {
       const [what, expected = ''] = statement.split(': ');
-      const result = this.#do(what.split(' '));
+      const done = this.#do(...what.split(' '));
       // What is asked together is sent together.
       if (ASKING.test(statement)) continue;
-      const told = await result;
+      await done;
       await settle();
       const news = this.#stage.news().map((one) => one.join(' '));
-      assert.equal([...told, ...news].join(', '), expected, statement);
+      assert.equal(news.join(', '), expected, statement);
     }
   }
 
-  /** @returns the operations of a step, and what promises tell */
-  async #do([verb, ...words]) {
-    const { events } = this.#stage.adapter;
-    if (['request', 'steal', 'ifAvailable'].includes(verb)) this.#ask(verb, words);
-    else if (verb === 'end') this.#end(...words);
-    else if (verb === 'sent') return this.#sent(...words);
-    else if (words[0] === 'answers') await this.#answer(verb, words.slice(1).join(' '));
-    else if (words[0] === 'fails') await this.#fail(verb, words[1]);
-    else if (verb === 'hint' && words[0] === 'granted') events.granted(+words[1], BigInt(words[2]));
-    else if (verb === 'hint' && words[0] === 'stolen') events.stolen(+words[1], words[2]);
-    else if (verb === 'hint') events.changed();
-    else if (verb === 'cut') events.down(new Error('cut'));
-    else if (verb === 'connected') await this.#connect(words);
-    else if (verb === 'renewal') await this.#renew(words);
-    else if (verb === 'lost') await this.#lose();
-    else if (verb === 'reopen') await this.#stage.reopen();
-    else if (verb === 'sweep') await this.#stage.answer('sweep');
-    else if (verb === 'wait') await this.#stage.world.advance(words[0] * (words[1] ? TTL : 1));
-    else await this.#expectNoCall(verb === 'no' ? 'step' : undefined);
-    return [];
+  #do(first, ...words) {
+    if (first in this.#statements) return this.#statements[first](...words);
+    const [verb, ...rest] = words;
+    if (verb === 'answers') return this.#answer(first, rest.join(' '));
+    return this.#fail(first, rest[0]);
   }
 
   #ask(kind, words) {
@@ -289,12 +297,22 @@ class Play {
       this.#requests.set(requests[i].owner, place);
   }
 
-  async #end(owner, _keep, keep = 0) {
-    await this.#stage.session.end(this.#requests.get(owner), Number(keep));
+  async #end(owner, keep) {
+    await this.#stage.session.end(this.#requests.get(owner), keep);
     this.#stage.told.push(['ended', owner]);
   }
 
-  async #sent(letter, again) {
+  async #query() {
+    const found = await this.#stage.session.query();
+    this.#stage.told.push(['found', ...found.map(({ ref }) => ref)]);
+  }
+
+  async #close() {
+    await this.#stage.session.close();
+    this.#stage.told.push(['closed']);
+  }
+
+  async #expectStep(letter, again) {
     const step = await this.#stage.step();
     if (again) {
       const { number, ops } = this.#steps.get(letter);
@@ -303,44 +321,39 @@ class Play {
       assert.ok(step.number > this.#lastNumber, 'no number is used twice');
       this.#lastNumber = step.number;
       this.#open.push(step);
+      this.#stage.told.push(...step.ops.map((op) => [op]));
     }
     const known = again ? this.#steps.get(letter) : step;
     this.#steps.set(letter, Object.assign(known, step));
     const before = this.#open[this.#open.indexOf(known) - 1]?.number ?? 0;
     assert.equal(step.before, before, 'a step says which one it comes after');
+    const { window = 1 } = this.#stage.adapter.can;
     const distance = step.number - this.#open[0].number;
-    assert.ok(distance < this.#window, 'the server remembers as many numbers as the window has');
-    return again ? [] : step.ops;
+    assert.ok(distance < window, 'the server remembers as many numbers as the window has');
   }
 
   #answer(letter, text) {
     const step = this.#steps.get(letter);
-    step.isAnswered = true;
+    step.isAnswered = text !== 'nonsense';
     while (this.#open[0]?.isAnswered) this.#open.shift();
     return step.answer(...text.split(', ').map(answerOf));
   }
 
   #fail(letter, code) {
     const step = this.#steps.get(letter);
-    if (code === 'DEAD') this.#forget();
-    else if (this.#open.includes(step) && !step.isDone) this.#open.splice(this.#open.indexOf(step));
+    if (this.#open.includes(step) && !step.isDone) this.#open.splice(this.#open.indexOf(step));
     return step.fail(code);
-  }
-
-  /** The steps of the next session have numbers of their own. */
-  #forget() {
-    this.#open = [];
-    this.#lastNumber = 0;
   }
 
   async #connect(words) {
     const [mine, more] = renewalOf(words, this.#steps);
-    const { step: done = Number.POSITIVE_INFINITY } = more;
-    if (more.step !== undefined) this.#open = this.#open.filter(({ number }) => number <= done);
+    if (more.step !== undefined)
+      this.#open = this.#open.filter(({ number }) => number <= more.step);
     for (const step of this.#open) {
       step.isAnswered = false;
       step.isDone ||= more.step !== undefined;
     }
+    this.#renewal = undefined;
     await this.#stage.connect(mine, more);
   }
 
@@ -352,16 +365,23 @@ class Play {
   }
 
   async #lose() {
-    this.#forget();
     this.#stage.adapter.events.changed();
     (await this.#stage.take('renew')).answer({ ...renewal(), alive: false });
   }
 
-  async #expectNoCall(kind) {
+  #reopen(session, words) {
+    // The steps of a session have numbers of their own.
+    this.#open = [];
+    this.#lastNumber = 0;
+    const [, more] = renewalOf(words, this.#steps);
+    return this.#stage.answer('open', { session, ttl: TTL, ...more });
+  }
+
+  async #expectNo(kind) {
     await settle();
-    const calls = this.#stage.calls.filter(({ call }) => (kind ?? call) === call);
+    const calls = this.#stage.calls.map(({ call }) => call);
     assert.deepEqual(
-      calls.map(({ call }) => call),
+      calls.filter((call) => kind === 'call' || kind === call),
       [],
     );
   }
