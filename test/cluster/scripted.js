@@ -154,6 +154,18 @@ class Scripted {
     return this.take('renew');
   }
 
+  /** A renewal finds the session dead. */
+  async lose() {
+    this.adapter.events.changed();
+    await this.answer('renew', { ...renewal(), alive: false });
+  }
+
+  /** The next session opens. */
+  async reopen(session = 's2') {
+    await this.answer('open', { session, ttl: TTL });
+    await this.answer('close');
+  }
+
   /** The connection is cut, and the next one has what is said: `mine`, and more of a renewal. */
   async reconnect(mine, more) {
     this.adapter.events.down(new Error('cut'));
@@ -244,7 +256,7 @@ class Play {
     cut: () => this.#stage.adapter.events.down(new Error('cut')),
     connected: (...words) => this.#connect(words),
     renewal: (...words) => this.#renew(words),
-    lost: () => this.#lose(),
+    lost: () => this.#stage.lose(),
     opened: (session, ...words) => this.#reopen(session, words),
     opening: () => this.#stage.fail('open', new Error('away')),
     ended: async (session) => assert.equal(await this.#stage.answer('close'), session),
@@ -362,11 +374,6 @@ class Play {
     if (words[0] === 'asked') return;
     this.#renewal.answer(renewal(...renewalOf(words, this.#steps)));
     this.#renewal = undefined;
-  }
-
-  async #lose() {
-    this.#stage.adapter.events.changed();
-    (await this.#stage.take('renew')).answer({ ...renewal(), alive: false });
   }
 
   #reopen(session, words) {
