@@ -148,11 +148,6 @@ class Scripted {
     };
   }
 
-  /** The next renewal is under way. */
-  async renewing() {
-    await this.world.advance(Math.ceil(TTL / 3));
-    return this.take('renew');
-  }
 
   /** A renewal finds the session dead. */
   async lose() {
