@@ -4,7 +4,14 @@
 
 const assert = require('node:assert/strict');
 require('../../lib/index.js');
-const { ENDED, NOT_MARKED, QUEUED, busy, granted } = require('../../lib/cluster/adapter.js');
+const {
+  ENDED,
+  NOT_MARKED,
+  QUEUED,
+  QUEUE_FULL,
+  busy,
+  granted,
+} = require('../../lib/cluster/adapter.js');
 const { isLocal } = require('../../lib/cluster/errors.js');
 const { TrackedRequest } = require('../../lib/cluster/session/tracked-request.js');
 const { Session } = require('../../lib/cluster/session/session.js');
@@ -15,9 +22,11 @@ const CALLS = ['open', 'hello', 'step', 'renew', 'sweep', 'close', 'query', 'mar
 
 const UNKNOWN = /^The server did not say whether the lock was stolen/;
 
-const MEANING = { DEAD: 'dead', FATAL: 'fatal', REFUSED: 'refused' };
+const MEANING = { DEAD: 'dead', FATAL: 'fatal', MISUSE: 'misuse', REFUSED: 'refused' };
 
-const dead = () => Object.assign(new Error('dead'), { code: 'DEAD' });
+const errorOf = (code) => Object.assign(new Error(code), { code });
+
+const dead = () => errorOf('DEAD');
 
 /** What `renew` answers. */
 const renewal = (mine = [], more = {}) => ({
@@ -64,7 +73,7 @@ class Scripted {
           tell(UNKNOWN.test(error.message) ? 'unknown' : 'failed')(place);
         },
         changed: (state) => this.states.push(state),
-        unopened: (why) => this.told.push(['unopened', why]),
+        unopened: (why) => this.told.push(['unopened', why?.message]),
         hasPendingAnswers: () => false,
         settled: () => this.told.at(-1)?.[0] !== 'settled' && this.told.push(['settled']),
       },
@@ -79,12 +88,15 @@ class Scripted {
     });
   }
 
-  /** The oldest call of a kind that is not answered. */
+  /** The oldest call of a kind that is not answered, and was not given up for another one. */
   async take(call) {
     await settle();
-    const i = this.calls.findIndex((one) => one.call === call);
-    assert.ok(i >= 0, `no ${call}, but: ${this.calls.map((one) => one.call).join()}`);
-    return this.calls.splice(i, 1)[0];
+    const ofKind = this.calls.filter((one) => one.call === call);
+    assert.ok(ofKind.length > 0, `no ${call}, but: ${this.calls.map((one) => one.call).join()}`);
+    const isAlone = ['open', 'hello', 'renew'].includes(call);
+    const gone = isAlone ? ofKind : ofKind.slice(0, 1);
+    this.calls = this.calls.filter((one) => !gone.includes(one));
+    return gone.at(-1);
   }
 
   async answer(call, value) {
@@ -144,10 +156,9 @@ class Scripted {
       before,
       ops: ops.map(({ kind, ref }) => `${kind} ${ref}`),
       answer: (...answers) => say(answer, answers),
-      fail: (code) => say(fail, Object.assign(new Error(code), { code })),
+      fail: (code) => say(fail, errorOf(code)),
     };
   }
-
 
   /** A renewal finds the session dead. */
   async lose() {
@@ -184,7 +195,13 @@ class Scripted {
 
 const ASKING = /^(request|steal|ifAvailable|end) /;
 
-const ANSWERS = { queued: QUEUED, ended: ENDED, notMarked: NOT_MARKED, busy: busy() };
+const ANSWERS = {
+  queued: QUEUED,
+  full: QUEUE_FULL,
+  ended: ENDED,
+  notMarked: NOT_MARKED,
+  busy: busy(),
+};
 
 function answerOf(text) {
   const [code, token] = text.split(' ');
@@ -219,12 +236,13 @@ function renewalOf(words, steps) {
  *   hint granted 1 7           or `hint stolen 1 thief`, or `hint changed`
  *   renewal asked              a renewal is sent; the next `renewal 1=7` answers it
  *   cut                        the connection
- *   connected 1=7 step A       the next connection, and the renewal over it
+ *   connected 1=7 step A       the next connection, and the renewal over it; or `hello` alone
  *   lost                       a renewal finds the session dead
  *   opened s2                  the next session is open; with `ttl 6000`, `grantsIn 600`
- *   opening fails
+ *   opening fails FATAL        so does `connecting`, or `renewing`
  *   ended s1                   the end of a session, which is answered
  *   sweep                      is asked for, and answered
+ *   ready                      is read; tells `ready`, or `ready rejects` and the reason
  *   query                      is answered by `listed 7`, the request that it finds
  *   close                      disposes the adapter, which is answered by `disposed`
  *   wait 600                   milliseconds; or `wait 0.1 ttl`
@@ -253,7 +271,11 @@ class Play {
     renewal: (...words) => this.#renew(words),
     lost: () => this.#stage.lose(),
     opened: (session, ...words) => this.#reopen(session, words),
-    opening: () => this.#stage.fail('open', new Error('away')),
+    opening: (_fails, code) => this.#stage.fail('open', errorOf(code ?? 'away')),
+    hello: () => this.#stage.answer('hello'),
+    connecting: (_fails, code) => this.#stage.fail('hello', errorOf(code)),
+    renewing: (_fails, code) => this.#stage.fail('renew', errorOf(code)),
+    ready: () => void this.#ready(),
     ended: async (session) => assert.equal(await this.#stage.answer('close'), session),
     sweep: () => this.#stage.answer('sweep'),
     query: () => void this.#query(),
@@ -307,6 +329,14 @@ class Play {
   async #end(owner, keep) {
     await this.#stage.session.end(this.#requests.get(owner), keep);
     this.#stage.told.push(['ended', owner]);
+  }
+
+  async #ready() {
+    const news = await this.#stage.session.ready.then(
+      () => ['ready'],
+      ({ cause, message }) => ['ready', 'rejects', (cause?.message ?? message).split(': ').at(-1)],
+    );
+    this.#stage.told.push(news);
   }
 
   async #query() {

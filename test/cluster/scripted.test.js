@@ -33,7 +33,7 @@ const SCRIPTS = {
     'wait 0.34 ttl; renewal asked; hint changed; no call is made; renewal; renewal asked',
   ],
   'a connection that is cut during its first renewal is replaced': [
-    'cut; connected; hint changed; renewal asked; cut; renewal; no call is made; connected',
+    'cut; wait 50; hello; renewal asked; cut; renewal; state suspect; connected; state open',
   ],
   'a request that was robbed before its grant arrived is made again': [
     'request x; sent A: request 1; A answers queued; hint stolen 1 thief; sent B: request 2',
@@ -80,7 +80,7 @@ const SCRIPTS = {
     'lost; opened s2 ttl 6000; ended s1; remaining 5400; wait 2000; renewal; remaining 5400',
   ],
   'a session whose lease is over when it is open is not used': [
-    'lost; wait 9500; opened s2; state opening; ended s1; wait 200; opened s3; ended s2; state open',
+    'lost; wait 9500; opened s2; ended s1; state opening; wait 200; opened s3; ended s2; state open',
   ],
   'a session is used when the one before has ended': [
     'lost; opened s2; state opening; ended s1; state open',
@@ -205,6 +205,10 @@ const SCRIPTS = {
     'sent H: steal 2; H answers granted 2: granted y 2; wait 479; no step is sent; wait 1',
     'sent I: steal 1; I answers busy; wait 499; no step is sent; wait 1; sent J: steal 1',
   ],
+  'R2: the rest of a group is held if one of its requests is refused': [
+    'request x of a and y of b; sent A: request 1, request 2',
+    'A answers granted 1, full: refused y queueFull, granted x 1',
+  ],
   'R4: a withdrawn request is not repeated after BUSY, but its end is': [
     'request x; sent A: request 1; A answers granted 1: granted x 1; steal y; end x',
     'sent B: steal 2, end 1; B answers busy, busy; end y; sent C: end 2; C answers ended: ended y',
@@ -214,12 +218,55 @@ const SCRIPTS = {
   'a lock that nobody here knows is released before anything else is requested': [
     'cut; request x; connected 7=1; sent A: end 7, request 1; hint changed; renewal 7=1; no call is made',
   ],
+  'a release that is executed during a renewal is not repeated': [
+    'request x; sent A: request 1; A answers granted 1: granted x 1; end x; sent B: end 1',
+    'hint changed; renewal asked; B answers ended: ended x; renewal 1=1; no step is sent',
+  ],
+  'a release without an answer resolves when the lease ends': [
+    'request x; sent A: request 1; A answers granted 1: granted x 1; end x; sent B: end 1; cut',
+    'wait 8999; wait 1: ended x',
+  ],
+  'a lock is lost at the end of its lease': [
+    'request x; sent A: request 1; A answers granted 1: granted x 1; cut; wait 8999',
+    'state suspect; wait 1: lost x unreachable; state opening',
+  ],
+  'a misused call closes the session for good': [
+    'request x; sent A: request 1; A answers granted 1: granted x 1; ready: ready; hint changed',
+    'renewing fails MISUSE: lost x unreachable; state closed; ready: ready rejects MISUSE',
+    'ended s1; disposed; wait 60000; no call is made',
+  ],
+  'a refusal costs no lock and no place in a queue before the lease ends': [
+    'request x; request y of b; sent A: request 1, request 2',
+    'A answers granted 1, queued: granted x 1; cut; wait 50; connecting fails FATAL; state refused',
+    'ready; wait 50; connecting fails FATAL: ready rejects FATAL; connected 1=1 2=0; state open',
+  ],
+  'a refusal fails requests without an answer': [
+    'request x; sent A: request 1; cut; wait 50; connecting fails FATAL: failed x',
+  ],
+  'a server that cannot be reached after a refusal is waited for again': [
+    'lost; opening fails FATAL; state refused; wait 100; opening fails; state opening; request x',
+    'wait 4000; opened s2; ended s1; sent A: request 1',
+  ],
+  'the pauses after refusals grow to a minute, unless ready is read': [
+    'lost; opening fails FATAL; wait 49; no open is asked; wait 1; opening fails FATAL; wait 99',
+    'no open is asked; wait 1; opening fails FATAL; wait 200; opening fails FATAL; wait 400',
+    'opening fails FATAL; wait 800; opening fails FATAL; wait 1600; opening fails FATAL; wait 3200',
+    'opening fails FATAL; wait 6400: unopened FATAL; opening fails FATAL; wait 12800',
+    'opening fails FATAL; wait 25600; opening fails FATAL; wait 51200; opening fails FATAL',
+    'wait 59999; no open is asked; wait 1; opening fails FATAL; ready; wait 100',
+    'opening fails FATAL: ready rejects FATAL',
+  ],
   'a pause follows a session that is lost before its first renewal': [
     'lost; opened s2; ended s1; lost; no call is made; wait 200; opened s3; ended s2',
   ],
-  'the expiry of another session causes a check': [
+  'the expiry of another session causes a check, and a pause before the next one': [
     'request x; sent A: request 1; A answers queued; wait 0.1 ttl; sweep; renewal 1=0',
     'wait 0.1 ttl; sweep; renewal 1=0 nextExpiryIn 700; wait 701; sweep',
+    'renewal 1=0 nextExpiryIn 0; wait 499; no sweep is asked; wait 1; sweep',
+  ],
+  'a session for which nothing waits checks for expired leases once': [
+    'wait 0.34 ttl; renewal nextExpiryIn 0; wait 1; sweep; renewal nextExpiryIn 0; wait 0.34 ttl',
+    'renewal nextExpiryIn 0; wait 0.3 ttl; no call is made',
   ],
   'a quarantine that ends between a check and its renewal causes another check': [
     'request x; sent A: request 1; A answers queued; wait 0.1 ttl; sweep',
@@ -330,6 +377,29 @@ const WINDOW = {
   ],
 };
 
+/** A session that has not been open. */
+const NEW = {
+  'ready keeps the process alive until the session is open': [
+    'refs 1; ready; opened s1: ready; refs 0; ready: ready',
+  ],
+  'ready rejects after a ttl, and waits for another ttl when it is read again': [
+    'ready; wait 1; opening fails; wait 9998; wait 1: unopened away, ready rejects away; refs 0',
+    'wait 5000; ready; refs 1; wait 9999; wait 1: ready rejects the lock server does not answer.',
+    'ready; wait 100; opened s1: ready',
+  ],
+  'ready waits while the session is suspect': [
+    'opened s1; cut; ready; wait 1; state suspect; connected: ready',
+  ],
+  'ready of a closed session has the cause of the outage': [
+    'ready; opening fails; wait 10000: unopened away, ready rejects away; close; wait 3400',
+    'disposed: closed; ready: ready rejects away',
+  ],
+  'an outage of a ttl is reported once': [
+    'opening fails; wait 9999; wait 1: unopened away; wait 25000; opened s1; lost',
+    'wait 2000; opening fails; wait 7999; wait 1: unopened away; wait 30000',
+  ],
+};
+
 const LONG_TTL = 3_600_000;
 
 const LONG = {
@@ -338,7 +408,11 @@ const LONG = {
   ],
   'a silent connection is noticed while a request waits': [
     'wait 1200001; renewal; wait 100; request x; sent A: request 1; A answers queued',
-    'wait 10000; state suspect',
+    'wait 5000; renewal 1=0; wait 10000; state suspect',
+  ],
+  'a session renews three times in a lease if nothing waits': [
+    'request x; sent A: request 1; A answers granted 1: granted x 1; wait 5000; renewal 1=1',
+    'wait 1199990; no renew is asked; wait 11; renewal 1=1',
   ],
 };
 
@@ -358,16 +432,19 @@ const PUSHED = {
   ],
 };
 
-function play(scripts, { can = {}, ttl = TTL } = {}) {
+function play(scripts, { can = {}, isNew = false, ttl = TTL } = {}) {
   for (const [title, statements] of Object.entries(scripts)) {
     test(title, async () => {
-      const stage = await new Scripted({}, can).open({ ttl });
+      const stage = new Scripted({}, can);
+      if (isNew) stage.session.start();
+      else await stage.open({ ttl });
       await new Play(stage, ttl).run(statements.join('; '));
     });
   }
 }
 
 play(SCRIPTS);
+describe('of a session that has not been open', () => play(NEW, { isNew: true }));
 describe('with a window of three', () => play(WINDOW, { can: { window: 3 } }));
 describe('with a long ttl', () => play(LONG, { ttl: LONG_TTL }));
 describe('of an engine that ends leases', () => play(PUSHED, { can: { endsLeases: true } }));
@@ -408,35 +485,6 @@ test('questions without answers end when the session is closed, and leave no tim
   assert.deepEqual([marked.isSettled, marked.value], [true, false]);
   assert.deepEqual([holders.isSettled, holders.value], [true, undefined]);
   assert.equal(stage.machine.timers, 0);
-});
-
-test('a session checks for expired leases once, and with pauses while a request waits', async () => {
-  let checks = 0;
-  const sweep = () => {
-    checks++;
-  };
-  const idle = await new Scripted({ ...quiet, sweep }).open();
-  await idle.world.advance(10 * TTL);
-  assert.equal(checks, 1);
-  const renew = () => renewal([[1, 0n]], { nextExpiryIn: 0 });
-  const waiting = await new Scripted({ sweep, renew }).open();
-  await asked(waiting, 'waits', QUEUED);
-  await waiting.world.advance(TTL);
-  assert.ok(checks >= 10 && checks <= 21, `${checks} checks`);
-});
-
-test('a session for which nothing waits renews three times in a lease, however long it is', async () => {
-  let renewals = 0;
-  const renew = () => {
-    renewals++;
-    return renewal([[1, 1n]]);
-  };
-  const stage = await new Scripted({ ...quiet, renew }).open({ ttl: LONG_TTL });
-  await asked(stage, 'x', granted(1n));
-  await stage.world.advance(10_000);
-  renewals = 0;
-  await stage.world.advance(LONG_TTL);
-  assert.ok(renewals <= 4, `${renewals} renewals`);
 });
 
 describe('steps', () => {

@@ -15,7 +15,7 @@ class World {
   #events = [];
   #numbers = 0;
 
-  /** InFlightCalls something in so many milliseconds of the world. */
+  /** Calls something in so many milliseconds of the world. */
   after(milliseconds, call) {
     const event = { at: this.now + milliseconds, number: ++this.#numbers, call };
     let i = this.#events.length;
@@ -27,11 +27,6 @@ class World {
   cancel(event) {
     const i = this.#events.indexOf(event);
     if (i >= 0) this.#events.splice(i, 1);
-  }
-
-  /** How many things are still to come. */
-  get size() {
-    return this.#events.length;
   }
 
   async advance(milliseconds) {
@@ -65,7 +60,7 @@ class Machine {
   #since = 0;
   #monotonic = 0;
   #continuous = 0;
-  #wallOffset;
+  #wallOffset = 1_700_000_000_000;
   #isContinuous;
   #isAsleep = false;
   #backlog = [];
@@ -75,31 +70,11 @@ class Machine {
   timers = 0;
 
   /** @param options `isContinuous`: false for a system that has no continuous clock */
-  constructor(world, options = {}) {
-    const {
-      rate = 1,
-      wall = 1_700_000_000_000,
-      random = Math.random,
-      isContinuous = true,
-    } = options;
+  constructor(world, { rate = 1, random = Math.random, isContinuous = true } = {}) {
     this.#world = world;
     this.#rate = rate;
-    this.#wallOffset = wall;
     this.#isContinuous = isContinuous;
     this.random = random;
-    const clocks = ['monotonic', 'wall', 'continuous'];
-    for (const name of [
-      ...clocks,
-      'setTimeout',
-      'setImmediate',
-      'nextTick',
-      'clearTimeout',
-      'ref',
-      'unref',
-      'random',
-    ]) {
-      this[name] = this[name].bind(this);
-    }
   }
 
   #go() {
@@ -160,13 +135,11 @@ class Machine {
   }
 
   /** Before the world goes on. */
-  setImmediate(callback) {
+  setImmediate = (callback) => {
     Promise.resolve().then(callback);
-  }
+  };
 
-  nextTick(callback) {
-    this.setImmediate(callback);
-  }
+  nextTick = this.setImmediate;
 
   clearTimeout(timer) {
     if (!timer || timer.isOver) return;
