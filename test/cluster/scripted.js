@@ -200,12 +200,18 @@ const ANSWERS = {
   full: QUEUE_FULL,
   ended: ENDED,
   notMarked: NOT_MARKED,
-  busy: busy(),
+  busy: busy(errorOf('GUARDED')),
 };
 
 function answerOf(text) {
   const [code, token] = text.split(' ');
   return code === 'granted' ? granted(BigInt(token)) : ANSWERS[code];
+}
+
+/** `3=7`: our request 3 has the token 7; `other=9`: so has one of another client. */
+function entryOf(word) {
+  const [ref, token = 0] = word.split('=');
+  return { ref: Number(ref), clientId: ref === 'other' ? ref : 'me', token: BigInt(token) };
 }
 
 /** The words of a renewal: `1=7` for the token of a request, `step A`, `life x`, `grantsIn 600`. */
@@ -243,7 +249,9 @@ function renewalOf(words, steps) {
  *   ended s1                   the end of a session, which is answered
  *   sweep                      is asked for, and answered
  *   ready                      is read; tells `ready`, or `ready rejects` and the reason
- *   query                      is answered by `listed 7`, the request that it finds
+ *   query                      is answered by `listed 1=7 other=8`, the requests that it finds; so is
+ *                              `holders`, whose tokens are told
+ *   progress x, outage x       tell how far a request has come, and why it is not answered
  *   close                      disposes the adapter, which is answered by `disposed`
  *   wait 600                   milliseconds; or `wait 0.1 ttl`
  *   no step is sent            nor a call of another kind; `no call is made`
@@ -279,7 +287,10 @@ class Play {
     ended: async (session) => assert.equal(await this.#stage.answer('close'), session),
     sweep: () => this.#stage.answer('sweep'),
     query: () => void this.#query(),
-    listed: (ref) => this.#stage.answer('query', [{ ref: Number(ref) }]),
+    holders: () => void this.#holders(),
+    listed: (...words) => this.#stage.answer('query', words.map(entryOf)),
+    outage: (owner) => this.#outage(owner),
+    progress: (owner) => this.#tell(this.#stage.session.progress(this.#requests.get(owner))),
     close: () => void this.#close(),
     disposed: () => this.#stage.answer('dispose'),
     wait: (time, unit) => this.#stage.world.advance(time * (unit === 'ttl' ? this.#ttl : 1)),
@@ -328,7 +339,7 @@ class Play {
 
   async #end(owner, keep) {
     await this.#stage.session.end(this.#requests.get(owner), keep);
-    this.#stage.told.push(['ended', owner]);
+    this.#tell('ended', owner);
   }
 
   async #ready() {
@@ -336,17 +347,32 @@ class Play {
       () => ['ready'],
       ({ cause, message }) => ['ready', 'rejects', (cause?.message ?? message).split(': ').at(-1)],
     );
-    this.#stage.told.push(news);
+    this.#tell(...news);
   }
 
   async #query() {
     const found = await this.#stage.session.query();
-    this.#stage.told.push(['found', ...found.map(({ ref }) => ref)]);
+    this.#tell('found', ...found.map(({ ref }) => ref));
+  }
+
+  async #holders() {
+    const holders = await this.#stage.session.queryHolders('a', 200);
+    const tokens = holders?.map(({ token }) => token);
+    this.#tell('holders', ...(tokens ?? ['unknown']));
+  }
+
+  #outage(owner) {
+    const { code = 'none' } = this.#stage.session.outage(this.#requests.get(owner)) ?? {};
+    this.#tell(code.replace('ERR_WEB_LOCKS_', ''));
+  }
+
+  #tell(...news) {
+    this.#stage.told.push(news);
   }
 
   async #close() {
     await this.#stage.session.close();
-    this.#stage.told.push(['closed']);
+    this.#tell('closed');
   }
 
   async #expectStep(letter, again) {
@@ -358,7 +384,7 @@ class Play {
       assert.ok(step.number > this.#lastNumber, 'no number is used twice');
       this.#lastNumber = step.number;
       this.#open.push(step);
-      this.#stage.told.push(...step.ops.map((op) => [op]));
+      for (const op of step.ops) this.#tell(op);
     }
     const known = again ? this.#steps.get(letter) : step;
     this.#steps.set(letter, Object.assign(known, step));

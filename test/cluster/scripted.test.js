@@ -124,6 +124,32 @@ const SCRIPTS = {
     'request x; sent A: request 1; query; A fails DEAD; opened s2; ended s1; sent B: request 2',
     'no query is asked; B answers queued; listed 9: found 9',
   ],
+  'a query for holders leaves out locks of this client that it does not hold here': [
+    'request x; sent A: request 1; A answers granted 1: granted x 1; request y of a and z of b',
+    'sent B: request 2, request 3; B answers granted 2, queued; holders',
+    'listed 1=1 2=2 3=3: holders 1; holders; listed 2=2 3=3 other=9: holders 9; holders',
+    'listed 2=2: holders unknown; holders; listed other=8: holders 8',
+  ],
+  'a query for holders sees a lock until the server has executed its release': [
+    'request x; sent A: request 1; A answers granted 1: granted x 1; end x; sent B: end 1; holders',
+    'listed 1=1: holders 1',
+  ],
+  'a request reports how far it has come': [
+    'request x of a and y of b; steal z of c; request w of d; progress x: unsent',
+    'sent A: request 1, request 2, steal 3, request 4; progress x: sent',
+    'A answers granted 1, queued, busy, queued; progress x: allotted; progress z: unsent',
+    'progress w: waiting',
+  ],
+  'an outage is reported when a call is unanswered for a second': [
+    'request x; sent A: request 1; A answers queued; outage x: none; steal y of b',
+    'sent B: steal 2; wait 999; outage y: none; wait 1; outage y: UNREACHABLE',
+    'B answers busy; outage x: none; outage y: GUARDED; cut',
+    'outage y: UNREACHABLE',
+  ],
+  'an outage is reported when a query for holders is unanswered for a second': [
+    'holders; wait 200: holders unknown; wait 799; outage: none; wait 1',
+    'outage: UNREACHABLE; listed other=1; outage: none',
+  ],
   'a query keeps the process alive': ['refs 0; query; refs 1; listed 9: found 9; refs 0'],
 
   'R1: a step without an answer is sent again as it was': [
@@ -387,6 +413,9 @@ const NEW = {
     'wait 5000; ready; refs 1; wait 9999; wait 1: ready rejects the lock server does not answer.',
     'ready; wait 100; opened s1: ready',
   ],
+  'an outage is reported when the first connection takes a second': [
+    'wait 999; outage: none; wait 1; outage: UNREACHABLE',
+  ],
   'ready waits while the session is suspect': [
     'opened s1; cut; ready; wait 1; state suspect; connected: ready',
   ],
@@ -624,86 +653,6 @@ describe('a query', () => {
     await settle();
     assert.deepEqual(valuesOf(query.value, 'name'), ['b', ...range(102, 250).map(String)]);
   });
-
-  test('for holders leaves out locks of this client that it does not hold here', async () => {
-    let listed = [];
-    const stage = await new Scripted({ query: () => listed }).open();
-    const held = await asked(stage, 'held', granted(1n));
-    stage.ask({ owner: 'x', group: 1 }, { owner: 'y', group: 1 });
-    await (await stage.step()).answer(granted(2n), QUEUED);
-    const mine = range(1, 3).map((ref) => entryOf(ref, 'a', BigInt(ref)));
-    const other = entryOf(2, 'a', 9n, { clientId: 'other' });
-    const expect = async (entries, tokens) => {
-      listed = entries;
-      const holders = await stage.session.queryHolders('a', 1000);
-      assert.deepEqual(holders && valuesOf(holders, 'token'), tokens);
-    };
-    await expect(mine, [1n]);
-    await expect([...mine.slice(1), other], [9n]);
-    await expect(mine.slice(1), undefined);
-    await expect([], []);
-    // A lock is in the way until the server has executed its release.
-    stage.session.end(held);
-    await expect(mine, [1n]);
-  });
-});
-
-test('a request reports how far it has come', async () => {
-  const stage = await new Scripted(quiet).open();
-  const group = stage.ask({ owner: 'a', group: 1 }, { owner: 'b', name: 'b', group: 1 });
-  const thief = stage.ask({ owner: 'thief', kind: 'steal', name: 'c' });
-  const waits = stage.ask({ owner: 'waits', name: 'd' });
-  const progress = () => [group, thief, waits].map((place) => stage.session.progress(place));
-  assert.deepEqual(progress(), ['unsent', 'unsent', 'unsent']);
-  const step = await stage.step();
-  assert.deepEqual(progress(), ['sent', 'sent', 'sent']);
-  await step.answer(granted(1n), QUEUED, busy(), QUEUED);
-  assert.deepEqual(progress(), ['allotted', 'unsent', 'waiting']);
-});
-
-test('a session reports an outage when calls are unanswered for a second', async () => {
-  const away = 'ERR_WEB_LOCKS_UNREACHABLE';
-  const stage = new Scripted(quiet);
-  let [waits, thief] = [];
-  const expect = (...codes) => {
-    const requests = [undefined, waits, thief];
-    assert.deepEqual(
-      requests.map((place) => stage.session.outage(place)?.code),
-      codes,
-    );
-  };
-  const expectAfterSecond = async (before, after) => {
-    await stage.world.advance(999);
-    expect(...before);
-    await stage.world.advance(1);
-    expect(...after);
-  };
-  const [none, all] = [
-    [undefined, undefined, undefined],
-    [away, away, away],
-  ];
-  stage.session.start();
-  await expectAfterSecond(none, all);
-  await stage.answer('open', { session: 's1', ttl: TTL });
-  waits = await asked(stage, 'waits', QUEUED);
-  stage.answers.renew = () => renewal([[1, 0n]]);
-  thief = stage.ask({ owner: 'thief', kind: 'steal', name: 'b' });
-  const step = await stage.step();
-  await expectAfterSecond(none, all);
-  const guarded = busy(Object.assign(new Error(), { code: 'GUARDED' }));
-  stage.answers.step = () => [guarded];
-  await step.answer(guarded);
-  expect(undefined, undefined, 'GUARDED');
-  // A query for holders that has timed out still shows that the server is silent.
-  let answer;
-  stage.adapter.query = () => new Promise((resolve) => (answer = resolve));
-  stage.session.queryHolders('a', 200);
-  await expectAfterSecond([undefined, undefined, 'GUARDED'], [away, away, 'GUARDED']);
-  answer([]);
-  await stage.world.advance(0);
-  expect(undefined, undefined, 'GUARDED');
-  stage.adapter.events.down(new Error('cut'));
-  expect(...all);
 });
 
 test('a time that is longer than any timer is divided', () => {
