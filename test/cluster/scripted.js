@@ -193,6 +193,12 @@ class Scripted {
   }
 }
 
+/** `x of a priority 5` */
+const REQUEST = /^(\w+)(?: of (\w+))?(?: priority (-?\d+))?$/;
+
+/** A step takes two requests of this name, and none behind them. */
+const LONG_NAME = 'long'.repeat(30_000);
+
 const ASKING = /^(request|steal|ifAvailable|end) /;
 
 const ANSWERS = {
@@ -210,8 +216,15 @@ function answerOf(text) {
 
 /** `3=7`: our request 3 has the token 7; `other=9`: so has one of another client. */
 function entryOf(word) {
-  const [ref, token = 0] = word.split('=');
-  return { ref: Number(ref), clientId: ref === 'other' ? ref : 'me', token: BigInt(token) };
+  const [ref, token, priority = 0] = word.split(/[=,]/);
+  const clientId = ref === 'other' ? ref : 'me';
+  return {
+    ref: Number(ref),
+    clientId,
+    name: 'a',
+    token: BigInt(token),
+    priority: Number(priority),
+  };
 }
 
 /** The words of a renewal: `1=7` for the token of a request, `step A`, `life x`, `grantsIn 600`. */
@@ -232,8 +245,9 @@ function renewalOf(words, steps) {
  * Plays a script: statements, between semicolons. Behind the colon of a statement stands all that
  * the session tells its listener meanwhile, or the operations of a step.
  *
- *   request x                  makes a request, for the name `a` unless it says `of b`; so do
- *                              `steal x` and `ifAvailable x`, and `request x of a and y of b` a group
+ *   request x of b             makes a request, for the name `a` if it says none; so do `steal x`,
+ *                              `ifAvailable x`, and `request x of a and y of b` of a group; a step
+ *                              has two requests `of long` at most
  *   end x                      withdraws or releases it; with `keep 1000` it is to be marked
  *   sent A: request 1, end 2   the next step. Its number and the step before it are always judged
  *   sent A again               the same step, over the next connection
@@ -286,7 +300,7 @@ class Play {
     ready: () => void this.#ready(),
     ended: async (session) => assert.equal(await this.#stage.answer('close'), session),
     sweep: () => this.#stage.answer('sweep'),
-    query: () => void this.#query(),
+    query: (name) => void this.#query(name),
     holders: () => void this.#holders(),
     listed: (...words) => this.#stage.answer('query', words.map(entryOf)),
     outage: (owner) => this.#outage(owner),
@@ -330,8 +344,10 @@ class Play {
   #ask(kind, words) {
     const all = words.join(' ').split(' and ');
     const requests = all.map((one) => {
-      const [owner, name = 'a'] = one.split(' of ');
-      return { owner, name, kind, group: all.length > 1 ? this.#requests.size + 1 : 0 };
+      const [, owner, name = 'a', priority = 0] = REQUEST.exec(one);
+      const group = all.length > 1 ? this.#requests.size + 1 : 0;
+      const asked = { owner, name: name === 'long' ? LONG_NAME : name, kind, group };
+      return { ...asked, priority: Number(priority) };
     });
     for (const [i, place] of this.#stage.askAll(...requests).entries())
       this.#requests.set(requests[i].owner, place);
@@ -350,9 +366,12 @@ class Play {
     this.#tell(...news);
   }
 
-  async #query() {
-    const found = await this.#stage.session.query();
-    this.#tell('found', ...found.map(({ ref }) => ref));
+  async #query(name) {
+    const found = await this.#stage.session.query(name);
+    const isOwn = ({ clientId }) => clientId === 'me';
+    const nameOf = (entry) => (isOwn(entry) ? entry.ref : entry.clientId);
+    const wordOf = (entry) => nameOf(entry) + (entry.token ? `=${entry.token}` : '');
+    this.#tell('found', ...found.map(wordOf));
   }
 
   async #holders() {

@@ -4,10 +4,9 @@
 
 const assert = require('node:assert/strict');
 const { describe, test } = require('node:test');
-const { ENDED, QUEUED, busy, granted } = require('../../lib/cluster/adapter.js');
+const { QUEUED, busy, granted } = require('../../lib/cluster/adapter.js');
 const { isLocal } = require('../../lib/cluster/errors.js');
 const { Timers } = require('../../lib/cluster/session/timers.js');
-const { valuesOf } = require('../helpers/locks.js');
 const { Play, Scripted, renewal, settling } = require('./scripted.js');
 const { TTL } = require('./setup.js');
 const { settle } = require('./world.js');
@@ -122,7 +121,27 @@ const SCRIPTS = {
   ],
   'a query is asked in the next session if it was held back when its session was lost': [
     'request x; sent A: request 1; query; A fails DEAD; opened s2; ended s1; sent B: request 2',
-    'no query is asked; B answers queued; listed 9: found 9',
+    'no query is asked; B answers queued; listed 9=0: found 9',
+  ],
+  'a query that waits for a quarter of a ttl overtakes requests, and lists them as waiting': [
+    'request x of long; request y of long; request z of long; request w; sent A: request 1, request 2',
+    'query; wait 2501; no query is asked; A answers queued, queued; listed 1=0 2=0: found 1 2 3 4',
+  ],
+  'a query lists a request that it overtook once if the server lists it, too': [
+    'request x of long; request y of long; request z of long; sent A: request 1, request 2; query',
+    'wait 2501; A answers queued, queued; sent B: request 3; B answers queued',
+    'listed 1=1 2=0 3=0: found 1=1 2 3',
+  ],
+  'a query lists the requests of its name that it overtook, where their priorities put them': [
+    'request x of long; request y of long; request z of long; request w priority 9; request v',
+    'request u priority 5; sent A: request 1, request 2; query a; wait 2501; A answers queued, queued',
+    'listed 11=7 12=0,7 13=0 14=0,-1: found 11=7 4 12 6 13 5 14',
+  ],
+  'a query lists no request that was withdrawn, or that does not wait': [
+    'request x; sent A: request 1; A answers granted 1: granted x 1; request y of long',
+    'request z of long; request w of long; ifAvailable v; request u; end x; end u',
+    'sent B: ended u, request 2, request 3; query; wait 2501; B answers queued, queued',
+    'listed 1=1 other=2 2=0 3=0: found other=2 2 3 4',
   ],
   'a query for holders leaves out locks of this client that it does not hold here': [
     'request x; sent A: request 1; A answers granted 1: granted x 1; request y of a and z of b',
@@ -150,7 +169,7 @@ const SCRIPTS = {
     'holders; wait 200: holders unknown; wait 799; outage: none; wait 1',
     'outage: UNREACHABLE; listed other=1; outage: none',
   ],
-  'a query keeps the process alive': ['refs 0; query; refs 1; listed 9: found 9; refs 0'],
+  'a query keeps the process alive': ['refs 0; query; refs 1; listed 9=0: found 9; refs 0'],
 
   'R1: a step without an answer is sent again as it was': [
     'request x; sent A: request 1; cut; connected; sent A again; A answers granted 1: granted x 1',
@@ -340,7 +359,7 @@ const WINDOW = {
   'a query comes after the steps that are under way, and before later ones': [
     'request x; sent A: request 1; request y; sent B: request 2; query; request z',
     'A answers granted 1: granted x 1; no query is asked; no step is sent',
-    'B answers granted 2: granted y 2; listed 1: found 1; sent C: request 3',
+    'B answers granted 2: granted y 2; listed 1=0: found 1; sent C: request 3',
   ],
   'a session that is closed fails requests under way, and ignores their answers': [
     'request x; sent A: request 1; request y; sent B: request 2; close: failed x, failed y',
@@ -391,6 +410,10 @@ const WINDOW = {
     'sent B: request 1; sent C: request 2; B answers granted 1: granted x 1',
     'request z; sent D: request 3; C fails REFUSED: failed y; D fails EARLY; sent E: request 3',
     'E answers granted 3: granted z 3',
+  ],
+  'R3: names of limited length share a step': [
+    'request x of long; request y of long; request z of long; sent A: request 1, request 2',
+    'sent B: request 3',
   ],
   'R3: the first step that the server has missed is halved': [
     'steal x; sent A: steal 1; request y; request z; sent B: request 2, request 3',
@@ -531,15 +554,6 @@ describe('steps', () => {
     }
   });
 
-  test('R3: have names of limited length, unless one name is longer', async () => {
-    const stage = await new Scripted().open();
-    for (let i = 1; i <= 3; i++) stage.ask({ owner: i, name: 'x'.repeat(200_000) + i });
-    const first = await stage.step();
-    assert.deepEqual(first.ops, ['request 1']);
-    await first.answer(granted(1n));
-    assert.deepEqual((await stage.step()).ops, ['request 2']);
-  });
-
   test('are sent after a tick if none is under way, otherwise after a turn', async () => {
     const stage = await new Scripted({}, { window: 4 }).open();
     const waits = [];
@@ -575,84 +589,6 @@ test('R4: a theft that is busy for a ttl fails with the reason', async () => {
   for (let i = 0; i < 12; i++) await stage.world.advance(TTL / 10);
   const { message } = stage.errors[0];
   assert.match(message, /did not execute the request within \d+ ms: a transaction guards it/);
-});
-
-/** What a server lists of a request of ours. */
-const entryOf = (ref, name, token = 0n, more = {}) => ({
-  ...{ ref, name, token, clientId: 'me', mode: 'exclusive', label: '' },
-  ...more,
-});
-
-const range = (from, to) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
-
-/** Answers the next step: its requests wait, and its ends are over. */
-async function answerStep(stage) {
-  const { args, answer } = await stage.take('step');
-  answer(args[0].map(({ kind }) => (kind === 'end' ? ENDED : QUEUED)));
-  await settle();
-}
-
-describe('a query', () => {
-  const waiting = range(1, 250).map((ref) => [ref, 0n]);
-  const first = range(1, 200).map((ref) => entryOf(ref, `${ref}`));
-  const priorities = { 248: 5, 250: 9 };
-  /** A query behind 250 requests, of which the server executes 200 in time. */
-  const overtaking = {
-    'lists requests that it overtakes as waiting': { listed: first, expected: waiting },
-    'lists an overtaken request once if the server lists it, too': {
-      listed: range(1, 250).map((ref) => entryOf(ref, `${ref}`, BigInt(ref))),
-      expected: range(1, 250).map((ref) => [ref, BigInt(ref)]),
-    },
-    'lists overtaken requests of its name only, where their priorities put them': {
-      name: 'one',
-      opOf: (i) => ({ name: i < 248 ? `${i}` : 'one', priority: priorities[i] ?? 0 }),
-      listed: [
-        entryOf(1001, 'one', 7n),
-        entryOf(1000, 'one', 0n, { priority: 7 }),
-        entryOf(1002, 'one'),
-        entryOf(1003, 'one', 0n, { priority: -1 }),
-      ],
-      expected: [1001, 250, 1000, 248, 1002, 249, 1003].map((ref) => [ref, ref === 1001 ? 7n : 0n]),
-    },
-  };
-  for (const [title, { name, opOf = (i) => ({ name: `${i}` }), ...lists }] of Object.entries(
-    overtaking,
-  )) {
-    test(title, async () => {
-      const stage = await new Scripted().open();
-      for (let i = 1; i <= 250; i++) stage.ask({ owner: i, ...opOf(i) });
-      await settle();
-      const query = settling(stage.session.query(name));
-      await answerStep(stage);
-      await stage.world.advance(TTL / 4 + 1);
-      await answerStep(stage);
-      const { answer, args } = await stage.take('query');
-      assert.deepEqual(args, [name]);
-      // The server executes the rest while the query is under way.
-      await answerStep(stage);
-      answer(lists.listed);
-      await settle();
-      assert.deepEqual(valuesOf(query.value, 'ref', 'token'), lists.expected);
-    });
-  }
-
-  test('lists no request that was withdrawn, or that does not wait', async () => {
-    const stage = await new Scripted().open();
-    const held = await asked(stage, 'held', granted(1n));
-    for (let i = 2; i <= 250; i++) stage.ask({ owner: i, name: `${i}` });
-    const aborted = stage.ask({ owner: 251, name: 'aborted' });
-    stage.ask({ owner: 252, name: 'now or never', kind: 'ifAvailable' });
-    stage.session.end(held);
-    stage.session.end(aborted);
-    const query = settling(stage.session.query());
-    await settle();
-    await stage.world.advance(TTL / 4 + 1);
-    await answerStep(stage);
-    const { answer } = await stage.take('query');
-    answer([entryOf(1, 'a', 1n), entryOf(1, 'b', 2n, { clientId: 'another' })]);
-    await settle();
-    assert.deepEqual(valuesOf(query.value, 'name'), ['b', ...range(102, 250).map(String)]);
-  });
 });
 
 test('a time that is longer than any timer is divided', () => {
