@@ -53,6 +53,11 @@ class World {
   }
 }
 
+/** The functions of a clock, which are called without it as well. */
+const CLOCK = ['monotonic', 'wall', 'continuous', 'setTimeout', 'clearTimeout'].concat(
+  ...['setImmediate', 'nextTick', 'ref', 'unref'],
+);
+
 /** A machine with one process. Has what lib/cluster/session/clock.js asks for. */
 class Machine {
   #world;
@@ -75,6 +80,7 @@ class Machine {
     this.#rate = rate;
     this.#isContinuous = isContinuous;
     this.random = random;
+    for (const name of CLOCK) this[name] = this[name].bind(this);
   }
 
   #go() {
@@ -135,11 +141,13 @@ class Machine {
   }
 
   /** Before the world goes on. */
-  setImmediate = (callback) => {
+  setImmediate(callback) {
     Promise.resolve().then(callback);
-  };
+  }
 
-  nextTick = this.setImmediate;
+  nextTick(callback) {
+    this.setImmediate(callback);
+  }
 
   clearTimeout(timer) {
     if (!timer || timer.isOver) return;
