@@ -39,7 +39,6 @@ const renewal = (mine = [], more = {}) => ({
 
 class Scripted {
   world = new World();
-  machine = new Machine(this.world, { random: () => 0.5 });
   /** InFlightCalls that are not answered: `{ call, args, answer, fail }`. */
   calls = [];
   /** What the session told: `[what, owner of the place, detail]`. */
@@ -51,8 +50,10 @@ class Scripted {
   /**
    * @param answers calls that are answered at once, by functions
    * @param can what else the adapter can
+   * @param clock options of the machine
    */
-  constructor(answers = {}, can = {}) {
+  constructor(answers = {}, can = {}, clock = {}) {
+    this.machine = new Machine(this.world, { random: () => 0.5, ...clock });
     this.answers = answers;
     this.adapter = { can: { limits: true, groups: true, marks: true, ...can } };
     for (const call of CALLS) this.adapter[call] = (...args) => this.#called(call, args);
@@ -267,7 +268,8 @@ function renewalOf(words, steps) {
  *                              `holders`, whose tokens are told
  *   progress x, outage x       tell how far a request has come, and why it is not answered
  *   close                      disposes the adapter, which is answered by `disposed`
- *   wait 600                   milliseconds; or `wait 0.1 ttl`
+ *   wait 600                   milliseconds; or `wait 0.1 ttl`; so does the machine `sleep 600`
+ *   wall -600                  sets the wall clock; `frozen`: the continuous clock stands still
  *   no step is sent            nor a call of another kind; `no call is made`
  *   state open                 of the session; so `remaining 600`, `grantsIn 600`, and `refs 1`, how
  *                              many timers keep the process alive
@@ -308,6 +310,9 @@ class Play {
     close: () => void this.#close(),
     disposed: () => this.#stage.answer('dispose'),
     wait: (time, unit) => this.#stage.world.advance(time * (unit === 'ttl' ? this.#ttl : 1)),
+    sleep: (time) => this.#sleep(Number(time)),
+    wall: (time) => this.#stage.machine.setWallBy(Number(time)),
+    frozen: () => Object.assign(this.#stage.machine, { continuous: () => 0 }),
     no: (call) => this.#expectNo(call),
     refs: (count) => assert.equal(this.#stage.machine.refs, Number(count)),
     remaining: (time) => assert.equal(this.#stage.session.remaining(), Number(time)),
@@ -372,6 +377,13 @@ class Play {
     const nameOf = (entry) => (isOwn(entry) ? entry.ref : entry.clientId);
     const wordOf = (entry) => nameOf(entry) + (entry.token ? `=${entry.token}` : '');
     this.#tell('found', ...found.map(wordOf));
+  }
+
+  async #sleep(milliseconds) {
+    const { machine, world } = this.#stage;
+    machine.stop({ asleep: true });
+    await world.advance(milliseconds);
+    machine.resume();
   }
 
   async #holders() {

@@ -271,9 +271,9 @@ const SCRIPTS = {
     'request x; sent A: request 1; A answers granted 1: granted x 1; end x; sent B: end 1; cut',
     'wait 8999; wait 1: ended x',
   ],
-  'a lock is lost at the end of its lease': [
-    'request x; sent A: request 1; A answers granted 1: granted x 1; cut; wait 8999',
-    'state suspect; wait 1: lost x unreachable; state opening',
+  'a lock is lost at the end of its lease, even if other clocks stand still or are set back': [
+    'request x; sent A: request 1; A answers granted 1: granted x 1; cut; frozen; wall -90000',
+    'wait 8999; state suspect; wait 1: lost x unreachable; state opening',
   ],
   'a misused call closes the session for good': [
     'request x; sent A: request 1; A answers granted 1: granted x 1; ready: ready; hint changed',
@@ -452,6 +452,18 @@ const NEW = {
   ],
 };
 
+/** The machine sleeps, and its monotonic clock with it; of a continuous one see rules.test.js. */
+const ASLEEP = {
+  'a lock is lost when the machine wakes up after its lease': [
+    'request x; sent A: request 1; A answers granted 1: granted x 1; sleep 20000',
+    'remaining 0: lost x expired',
+  ],
+  'a lock is lost at the end of its lease if the machine wakes up before': [
+    'request x; sent A: request 1; A answers granted 1: granted x 1; sleep 7500; remaining 1500',
+    'hint changed; wait 1499; wait 1: lost x expired',
+  ],
+};
+
 const LONG_TTL = 3_600_000;
 
 const LONG = {
@@ -484,10 +496,10 @@ const PUSHED = {
   ],
 };
 
-function play(scripts, { can = {}, isNew = false, ttl = TTL } = {}) {
+function play(scripts, { can = {}, clock = {}, isNew = false, ttl = TTL } = {}) {
   for (const [title, statements] of Object.entries(scripts)) {
     test(title, async () => {
-      const stage = new Scripted({}, can);
+      const stage = new Scripted({}, can, clock);
       if (isNew) stage.session.start();
       else await stage.open({ ttl });
       await new Play(stage, ttl).run(statements.join('; '));
@@ -498,6 +510,7 @@ function play(scripts, { can = {}, isNew = false, ttl = TTL } = {}) {
 play(SCRIPTS);
 describe('of a session that has not been open', () => play(NEW, { isNew: true }));
 describe('with a window of three', () => play(WINDOW, { can: { window: 3 } }));
+describe('without a continuous clock', () => play(ASLEEP, { clock: { isContinuous: false } }));
 describe('with a long ttl', () => play(LONG, { ttl: LONG_TTL }));
 describe('of an engine that ends leases', () => play(PUSHED, { can: { endsLeases: true } }));
 
