@@ -254,6 +254,10 @@ const SCRIPTS = {
     'request x of a and y of b; sent A: request 1, request 2',
     'A answers granted 1, full: refused y queueFull, granted x 1',
   ],
+  'R4: a busy request is repeated in time, although another one is busy for longer': [
+    'steal x; sent A: steal 1; A answers busy; wait 10; steal y of b; sent B: steal 2',
+    'B answers busy; wait 10; sent C: steal 1; C answers busy; wait 10; sent D: steal 2',
+  ],
   'R4: a withdrawn request is not repeated after BUSY, but its end is': [
     'request x; sent A: request 1; A answers granted 1: granted x 1; steal y; end x',
     'sent B: steal 2, end 1; B answers busy, busy; end y; sent C: end 2; C answers ended: ended y',
@@ -375,7 +379,8 @@ const WINDOW = {
     'connected step none; sent C: request 1; sent D: request 2; wait 2500; cut',
     'connected step none; sent E: request 1; sent F: request 2; wait 2500; cut',
     'connected step none; sent G: request 1; sent H: request 2; wait 2500; cut',
-    'connected step G; sent G again; sent I: request 2',
+    'connected step none; sent I: request 1; sent J: request 2; wait 2500; cut',
+    'connected step I; sent I again; sent K: request 2',
   ],
   'R1: steps without answers are sent again as they were, in their order': [
     'request x; sent A: request 1; request y; sent B: request 2; request z; sent C: request 3',
@@ -419,6 +424,11 @@ const WINDOW = {
     'steal x; sent A: steal 1; request y; request z; sent B: request 2, request 3',
     'cut; connected step A; sent A again; sent C: request 2; A answers granted 1: granted x 1',
     'sent D: request 3; C answers granted 2: granted y 2; D answers granted 3: granted z 3',
+  ],
+  'R3: steps are longer again after one that was halved': [
+    'request x; request y; sent A: request 1, request 2; request z; sent B: request 3; cut',
+    'connected step none; sent C: request 1; sent D: request 2; sent E: request 3; request w',
+    'request v; no step is sent; C answers granted 1: granted x 1; sent F: request 4, request 5',
   ],
   'R4: a busy request delays no step behind it': [
     'steal x; sent A: steal 1; request y of b; sent B: request 2; A answers busy',
