@@ -292,6 +292,18 @@ const SCRIPTS = {
   'a refusal fails requests without an answer': [
     'request x; sent A: request 1; cut; wait 50; connecting fails FATAL: failed x',
   ],
+  'a refusal costs locks and requests when the lease ends': [
+    'request x; request y of b; sent A: request 1, request 2; A answers granted 1, queued: granted x 1',
+    'cut; wait 50; connecting fails FATAL; wait 50; connecting fails FATAL; wait 100',
+    'connecting fails FATAL; wait 200; connecting fails FATAL; wait 400; connecting fails FATAL',
+    'wait 800; connecting fails FATAL; wait 1600; connecting fails FATAL; wait 2000',
+    'connecting fails FATAL; wait 2000; connecting fails FATAL; wait 1799; state refused',
+    'wait 1: lost x unreachable, failed y; state refused; opened s2; ended s1; state open',
+  ],
+  'a session that is closed loses its locks, and fails requests that wait': [
+    'request x; request y of b; sent A: request 1, request 2; A answers granted 1, queued: granted x 1',
+    'close: lost x closed, failed y; ended s1; disposed: closed; refs 0',
+  ],
   'a server that cannot be reached after a refusal is waited for again': [
     'lost; opening fails FATAL; state refused; wait 100; opening fails; state opening; request x',
     'wait 4000; opened s2; ended s1; sent A: request 1',

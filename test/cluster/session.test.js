@@ -15,8 +15,6 @@ beforeEach(() => {
 });
 afterEach(() => cluster.close());
 
-const statesOf = ({ changes }) => changes.map(({ state }) => state);
-
 const until = (client, state, milliseconds) =>
   cluster.world.until(() => client.backend.state === state, milliseconds);
 
@@ -102,50 +100,29 @@ describe('an outage', () => {
   });
 });
 
-describe('a server that refuses', () => {
-  for (const kind of ['FATAL', 'REFUSED']) {
-    for (const call of ['open', 'hello', 'renew']) {
-      test(`${call} with ${kind} fails new requests until it accepts that`, async () => {
-        const refuses = call === 'open' ? { open: refusal(kind) } : {};
-        const client = cluster.start({ wrap: refusing(refuses) });
-        const early = call === 'open' ? [cluster.request(client, 'a')] : [];
-        if (call !== 'open') await until(client, 'open');
-        refuses[call] ??= refusal(kind);
-        if (call === 'hello') client.network.cut();
-        await until(client, 'refused');
-        const query = settling(client.locks.query());
-        const leader = settling(client.locks.leader('a'));
-        const theft = settling(client.locks.request('c', { steal: true }, () => {}));
-        const late = cluster.request(client, 'a');
-        await cluster.world.advance(0);
-        for (const { error } of [...early, query, leader, theft, late])
-          assert.equal(error, refuses[call]);
-        delete refuses[call];
-        await until(client, 'open');
-        await cluster.hold(client, 'a');
-      });
-    }
+for (const kind of ['FATAL', 'REFUSED']) {
+  for (const call of ['open', 'hello', 'renew']) {
+    test(`a server that refuses ${call} with ${kind} fails requests until it does not`, async () => {
+      const refuses = call === 'open' ? { open: refusal(kind) } : {};
+      const client = cluster.start({ wrap: refusing(refuses) });
+      const early = call === 'open' ? [cluster.request(client, 'a')] : [];
+      if (call !== 'open') await until(client, 'open');
+      refuses[call] ??= refusal(kind);
+      if (call === 'hello') client.network.cut();
+      await until(client, 'refused');
+      const query = settling(client.locks.query());
+      const leader = settling(client.locks.leader('a'));
+      const theft = settling(client.locks.request('c', { steal: true }, () => {}));
+      const late = cluster.request(client, 'a');
+      await cluster.world.advance(0);
+      for (const { error } of [...early, query, leader, theft, late])
+        assert.equal(error, refuses[call]);
+      delete refuses[call];
+      await until(client, 'open');
+      await cluster.hold(client, 'a');
+    });
   }
-
-  test('costs locks and requests when the lease ends, with its error', async () => {
-    const refuses = {};
-    const client = await cluster.client({ wrap: refusing(refuses) });
-    const held = await cluster.hold(client, 'a');
-    const queued = cluster.request(client, 'a');
-    await cluster.world.advance(10);
-    refuses.hello = refuses.open = refusal();
-    client.network.cut();
-    await cluster.world.until(() => held.isSettled && queued.isSettled);
-    assert.deepEqual([held.error.reason, held.error.cause], ['unreachable', refuses.hello]);
-    assert.equal(queued.error, refuses.hello);
-    await cluster.world.advance(10 * TTL);
-    delete refuses.open;
-    await until(client, 'open', 60_000);
-    const states = ['opening', 'open', 'suspect', 'refused', 'lost', 'refused', 'open'];
-    assert.deepEqual(statesOf(client), states);
-    assert.equal(client.changes[4].cause, refuses.hello);
-  });
-});
+}
 
 /** Whether a lock is held still after its connection was cut so often, by who is so far away. */
 async function survives({ ttl, roundTrip, cuts }) {
