@@ -154,23 +154,6 @@ describe('a theft', () => {
   });
 });
 
-test('close releases locks at once, and rejects requests that wait and that come later', async () => {
-  const [one, two] = [await cluster.client(), await cluster.client()];
-  const held = await cluster.hold(one, 'a');
-  const other = await cluster.hold(two, 'b');
-  const pending = cluster.request(one, 'b');
-  await cluster.world.advance(10);
-  const closed = settling(one.backend.close());
-  assert.deepEqual([held.lock.held, held.lock.signal.aborted], [false, true]);
-  const late = cluster.request(one, 'a');
-  await cluster.world.until(() => closed.isSettled && late.isSettled);
-  assert.equal(held.error.reason, 'closed');
-  for (const { error } of [pending, late]) assert.equal(error.name, 'InvalidStateError');
-  assert.equal(other.lock.held, true);
-  assert.equal(one.machine.timers, 0);
-  assert.deepEqual(cluster.server.left, { sessions: 1, rows: 1 });
-});
-
 test('a token has 63 bits', async () => {
   const token = 2n ** 62n + 7n;
   const client = await cluster.client({

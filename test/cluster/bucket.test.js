@@ -33,44 +33,27 @@ test('a bucket opens by itself, and `await using` closes it', async () => {
   assert.deepEqual(server.left, { sessions: 0, rows: 0 });
 });
 
-describe('one step has the requests', () => {
-  /** A bucket that is open, and the names of the operations of each of its steps. */
-  async function watched() {
-    const steps = [];
-    const change = (adapter) => {
-      const { step } = adapter;
-      adapter.step = (ops, ...rest) => {
-        steps.push(valuesOf(ops, 'name'));
-        return step.call(adapter, ops, ...rest);
-      };
+test('requests of loops that are answered together, and of promises, share steps', async () => {
+  const steps = [];
+  const change = (adapter) => {
+    const { step } = adapter;
+    adapter.step = (ops, ...rest) => {
+      steps.push(valuesOf(ops, 'name'));
+      return step.call(adapter, ops, ...rest);
     };
-    const { bucket } = openBucket(newServer(), 'shop', { change });
-    await bucket.ready;
-    return { bucket, steps };
-  }
-
-  test('of loops that are answered together', async () => {
-    const { bucket, steps } = await watched();
-    const names = ['a', 'b', 'c', 'd'];
-    const loop = async (name) => {
-      for (let i = 0; i < 3; i++) await bucket.locks.request(name, () => {});
-    };
-    await Promise.all(names.map(loop));
-    await bucket.close();
-    assert.deepEqual(steps, Array(6).fill(names));
-  });
-
-  test('of a callback of the event loop and its promises', async () => {
-    const { bucket, steps } = await watched();
-    const request = () =>
-      Promise.all([
-        bucket.locks.acquire('a'),
-        Promise.resolve().then(() => bucket.locks.acquire('b')),
-      ]);
-    await new Promise((resolve) => setTimeout(() => resolve(request()), 1));
-    await bucket.close();
-    assert.deepEqual(steps[0], ['a', 'b']);
-  });
+  };
+  const { bucket } = openBucket(newServer(), 'shop', { change });
+  await bucket.ready;
+  const names = ['a', 'b', 'c', 'd'];
+  const loop = async (name) => {
+    for (let i = 0; i < 3; i++) await bucket.locks.request(name, () => {});
+  };
+  await Promise.all(names.map(loop));
+  assert.deepEqual(steps.splice(0), Array(6).fill(names));
+  const request = () => Promise.all([loop('a'), Promise.resolve().then(() => loop('b'))]);
+  await new Promise((resolve) => setTimeout(() => resolve(request()), 1));
+  assert.deepEqual(steps[0], ['a', 'b']);
+  await bucket.close();
 });
 
 describe('the events of a bucket', () => {
