@@ -39,13 +39,12 @@ const renewal = (mine = [], more = {}) => ({
 
 class Scripted {
   world = new World();
-  /** InFlightCalls that are not answered: `{ call, args, answer, fail }`. */
+  /** Calls that are not answered: `{ call, args, answer, fail }`. */
   calls = [];
   /** What the session told: `[what, owner of the place, detail]`. */
   told = [];
   /** What requests failed with. */
   errors = [];
-  states = [];
 
   /**
    * @param answers calls that are answered at once, by functions
@@ -73,7 +72,7 @@ class Scripted {
           this.errors.push(error);
           tell(UNKNOWN.test(error.message) ? 'unknown' : 'failed')(place);
         },
-        changed: (state) => this.states.push(state),
+        changed: () => {},
         unopened: (why) => this.told.push(['unopened', why?.message]),
         hasPendingAnswers: () => false,
         settled: () => this.told.at(-1)?.[0] !== 'settled' && this.told.push(['settled']),
@@ -265,7 +264,7 @@ function renewalOf(words, steps) {
  *   sweep                      is asked for, and answered
  *   ready                      is read; tells `ready`, or `ready rejects` and the reason
  *   query                      is answered by `listed 1=7 other=8`, the requests that it finds; so is
- *                              `holders`, whose tokens are told
+ *                              `holders`, whose tokens are told; `marked x` asks for a mark
  *   progress x, outage x       tell how far a request has come, and why it is not answered
  *   close                      disposes the adapter, which is answered by `disposed`
  *   wait 600                   milliseconds; or `wait 0.1 ttl`; so does the machine `sleep 600`
@@ -304,6 +303,7 @@ class Play {
     sweep: () => this.#stage.answer('sweep'),
     query: (name) => void this.#query(name),
     holders: () => void this.#holders(),
+    marked: (owner) => void this.#queryMark(owner),
     listed: (...words) => this.#stage.answer('query', words.map(entryOf)),
     outage: (owner) => this.#outage(owner),
     progress: (owner) => this.#tell(this.#stage.session.progress(this.#requests.get(owner))),
@@ -372,11 +372,19 @@ class Play {
   }
 
   async #query(name) {
-    const found = await this.#stage.session.query(name);
-    const isOwn = ({ clientId }) => clientId === 'me';
-    const nameOf = (entry) => (isOwn(entry) ? entry.ref : entry.clientId);
-    const wordOf = (entry) => nameOf(entry) + (entry.token ? `=${entry.token}` : '');
-    this.#tell('found', ...found.map(wordOf));
+    try {
+      const found = await this.#stage.session.query(name);
+      const isOwn = ({ clientId }) => clientId === 'me';
+      const nameOf = (entry) => (isOwn(entry) ? entry.ref : entry.clientId);
+      const wordOf = (entry) => nameOf(entry) + (entry.token ? `=${entry.token}` : '');
+      this.#tell('found', ...found.map(wordOf));
+    } catch {
+      this.#tell('query', 'fails');
+    }
+  }
+
+  async #queryMark(owner) {
+    this.#tell('marked', await this.#stage.session.queryMark(this.#requests.get(owner)));
   }
 
   async #sleep(milliseconds) {
@@ -403,6 +411,7 @@ class Play {
 
   async #close() {
     await this.#stage.session.close();
+    assert.equal(this.#stage.machine.timers, 0);
     this.#tell('closed');
   }
 

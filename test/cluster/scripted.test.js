@@ -7,7 +7,7 @@ const { describe, test } = require('node:test');
 const { QUEUED, busy, granted } = require('../../lib/cluster/adapter.js');
 const { isLocal } = require('../../lib/cluster/errors.js');
 const { Timers } = require('../../lib/cluster/session/timers.js');
-const { Play, Scripted, renewal, settling } = require('./scripted.js');
+const { Play, Scripted, renewal } = require('./scripted.js');
 const { TTL } = require('./setup.js');
 const { settle } = require('./world.js');
 
@@ -168,6 +168,10 @@ const SCRIPTS = {
   'an outage is reported when a query for holders is unanswered for a second': [
     'holders; wait 200: holders unknown; wait 799; outage: none; wait 1',
     'outage: UNREACHABLE; listed other=1; outage: none',
+  ],
+  'questions without answers end when the session is closed': [
+    'request x; sent A: request 1; A answers granted 1: granted x 1; query; holders; marked x',
+    'close: lost x closed, query fails, marked false, holders unknown; ended s1; disposed: closed',
   ],
   'a query keeps the process alive': ['refs 0; query; refs 1; listed 9=0: found 9; refs 0'],
 
@@ -557,21 +561,6 @@ test('a lease whose end a look at the clock finds is lost in a microtask', async
   await settle();
   assert.deepEqual(stage.told.at(-1), ['settled']);
   assert.deepEqual(stage.news(), [['lost', 'held', 'unreachable']]);
-});
-
-test('questions without answers end when the session is closed, and leave no timer', async () => {
-  const stage = await new Scripted({ close: () => {}, dispose: () => {} }).open();
-  const place = await asked(stage, 'held', granted(1n));
-  const query = settling(stage.session.query());
-  const marked = settling(stage.session.queryMark(place));
-  const holders = settling(stage.session.queryHolders('a', 1000));
-  await settle();
-  await stage.session.close();
-  await settle();
-  assert.equal(query.error?.name, 'InvalidStateError');
-  assert.deepEqual([marked.isSettled, marked.value], [true, false]);
-  assert.deepEqual([holders.isSettled, holders.value], [true, undefined]);
-  assert.equal(stage.machine.timers, 0);
 });
 
 describe('steps', () => {

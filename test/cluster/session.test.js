@@ -174,16 +174,6 @@ test('a callback that ends after its lease has lost its lock, before anything el
   client.machine.resume();
 });
 
-test('a lock whose lease is over by the clock is not held before its loss is announced', async () => {
-  const client = await cluster.client();
-  const held = await cluster.hold(client, 'a');
-  client.machine.setWallBy(TTL);
-  assert.deepEqual([held.lock.held, held.lock.remaining, held.isSettled], [false, 0, false]);
-  client.machine.setWallBy(-TTL);
-  assert.equal(held.lock.held, false);
-  await cluster.world.until(() => held.isSettled, 10);
-});
-
 test('the channel locks.session publishes each state of a session', async () => {
   const states = [];
   const listen = ({ state }) => states.push(state);
