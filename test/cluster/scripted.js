@@ -248,6 +248,7 @@ function renewalOf(words, steps) {
  *   request x of b             makes a request, for the name `a` if it says none; so do `steal x`,
  *                              `ifAvailable x`, and `request x of a and y of b` of a group; a step
  *                              has two requests `of long` at most
+ *   hold x                     makes a request for `a`, which is granted; `queue x`: which waits
  *   end x                      withdraws or releases it; with `keep 1000` it is to be marked
  *   sent A: request 1, end 2   the next step. Its number and the step before it are always judged
  *   sent A again               the same step, over the next connection
@@ -285,6 +286,8 @@ class Play {
     request: (...words) => this.#ask('request', words),
     steal: (...words) => this.#ask('steal', words),
     ifAvailable: (...words) => this.#ask('ifAvailable', words),
+    hold: (owner) => this.#serve(owner, 'granted 1'),
+    queue: (owner) => this.#serve(owner, 'queued'),
     end: (owner, _keep, keep = 0) => this.#end(owner, Number(keep)),
     sent: (letter, again) => this.#expectStep(letter, again),
     hint: (kind, ref, detail) =>
@@ -356,6 +359,13 @@ class Play {
     });
     for (const [i, place] of this.#stage.askAll(...requests).entries())
       this.#requests.set(requests[i].owner, place);
+  }
+
+  async #serve(owner, answer) {
+    this.#ask('request', [owner]);
+    await this.#expectStep(owner);
+    await this.#answer(owner, answer);
+    this.#stage.news();
   }
 
   async #end(owner, keep) {

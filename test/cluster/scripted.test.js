@@ -25,8 +25,7 @@ const SCRIPTS = {
     'B answers ended: ended x',
   ],
   'a release resolves when the server has answered it': [
-    'request x; sent A: request 1; A answers granted 1: granted x 1; end x; sent B: end 1',
-    'B answers ended: ended x',
+    'hold x; end x; sent B: end 1; B answers ended: ended x',
   ],
   'a change during a renewal causes another renewal': [
     'wait 0.34 ttl; renewal asked; hint changed; no call is made; renewal; renewal asked',
@@ -35,11 +34,10 @@ const SCRIPTS = {
     'cut; wait 50; hello; renewal asked; cut; renewal; state suspect; connected; state open',
   ],
   'a request that was robbed before its grant arrived is made again': [
-    'request x; sent A: request 1; A answers queued; hint stolen 1 thief; sent B: request 2',
+    'queue x; hint stolen 1 thief; sent B: request 2',
   ],
   'a thief of the same manager is granted after the loss of the stolen lock': [
-    'request x; sent A: request 1; A answers granted 1: granted x 1; steal y; sent B: steal 2',
-    'B answers granted 2: stolen x me, granted y 2',
+    'hold x; steal y; sent B: steal 2; B answers granted 2: stolen x me, granted y 2',
   ],
   'a theft that is reported before its grant follows the grant': [
     'request x; sent A: request 1; hint stolen 1 thief; cut; connected; sent A again',
@@ -50,13 +48,12 @@ const SCRIPTS = {
     'A answers granted 4: granted x 4',
   ],
   'a mark that the thief prevented is reported as a theft': [
-    'request x; sent A: request 1; A answers granted 1: granted x 1; end x keep 1000',
-    'sent B: end 1; hint stolen 1 thief; B answers notMarked: stolen x thief, ended x',
+    'hold x; end x keep 1000; sent B: end 1; hint stolen 1 thief',
+    'B answers notMarked: stolen x thief, ended x',
   ],
   'a mark is reported as lost in a failover if the theft was of an earlier epoch': [
-    'request x; sent A: request 1; A answers granted 1: granted x 1; end x keep 1000',
-    'sent B: end 1; hint stolen 1 thief; cut; connected life other; sent B again',
-    'B answers notMarked: lost x failover, ended x',
+    'hold x; end x keep 1000; sent B: end 1; hint stolen 1 thief; cut; connected life other',
+    'sent B again; B answers notMarked: lost x failover, ended x',
   ],
   'a step that was sent before an older server returned is sent without what has ended': [
     'request x; request y of b; sent A: request 1, request 2; hint granted 1 1: granted x 1; cut',
@@ -140,20 +137,17 @@ const SCRIPTS = {
     'A answers queued, queued; listed 11=7 12=0,7 13=0 14=0,-1: found 11=7 4 12 6 13 5 14',
   ],
   'a query lists no request that was withdrawn, or that does not wait': [
-    'request x; sent A: request 1; A answers granted 1: granted x 1; request y of long',
-    'request z of long; request w of long; ifAvailable v; request u; end x; end u',
-    'sent B: ended u, request 2, request 3; query; wait 2501; B answers queued, queued',
-    'listed 1=1 other=2 2=0 3=0: found other=2 2 3 4',
+    'hold x; request y of long; request z of long; request w of long; ifAvailable v; request u',
+    'end x; end u; sent B: ended u, request 2, request 3; query; wait 2501',
+    'B answers queued, queued; listed 1=1 other=2 2=0 3=0: found other=2 2 3 4',
   ],
   'a query for holders leaves out locks of this client that it does not hold here': [
-    'request x; sent A: request 1; A answers granted 1: granted x 1; request y of a and z of b',
-    'sent B: request 2, request 3; B answers granted 2, queued; holders',
-    'listed 1=1 2=2 3=3: holders 1; holders; listed 2=2 3=3 other=9: holders 9; holders',
+    'hold x; request y of a and z of b; sent B: request 2, request 3; B answers granted 2, queued',
+    'holders; listed 1=1 2=2 3=3: holders 1; holders; listed 2=2 3=3 other=9: holders 9; holders',
     'listed 2=2: holders unknown; holders; listed other=8: holders 8',
   ],
   'a query for holders sees a lock until the server has executed its release': [
-    'request x; sent A: request 1; A answers granted 1: granted x 1; end x; sent B: end 1; holders',
-    'listed 1=1: holders 1',
+    'hold x; end x; sent B: end 1; holders; listed 1=1: holders 1',
   ],
   'a request reports how far it has come': [
     'request x of a and y of b; steal z of c; request w of d; progress x: unsent',
@@ -162,16 +156,16 @@ const SCRIPTS = {
     'progress w: waiting',
   ],
   'an outage is reported when a call is unanswered for a second': [
-    'request x; sent A: request 1; A answers queued; outage x: none; steal y of b; sent B: steal 2',
-    'wait 999; outage y: none; wait 1; outage y: UNREACHABLE; B answers busy; outage x: none',
-    'outage y: GUARDED; cut; outage y: UNREACHABLE',
+    'queue x; outage x: none; steal y of b; sent B: steal 2; wait 999; outage y: none; wait 1',
+    'outage y: UNREACHABLE; B answers busy; outage x: none; outage y: GUARDED; cut',
+    'outage y: UNREACHABLE',
   ],
   'an outage is reported when a query for holders is unanswered for a second': [
     'holders; wait 200: holders unknown; wait 799; outage: none; wait 1; outage: UNREACHABLE',
     'listed other=1; outage: none',
   ],
   'questions without answers end when the session is closed': [
-    'request x; sent A: request 1; A answers granted 1: granted x 1; query; holders; marked x',
+    'hold x; query; holders; marked x',
     'close: lost x closed, query fails, marked false, holders unknown; ended s1; disposed: closed',
   ],
   'a query keeps the process alive': ['refs 0; query; refs 1; listed 9=0: found 9; refs 0'],
@@ -221,12 +215,11 @@ const SCRIPTS = {
   ],
 
   'R3: a refused end is over, and is repeated if a renewal shows the lock': [
-    'request x; sent A: request 1; A answers granted 1: granted x 1; end x; sent B: end 1',
-    'B fails REFUSED: ended x; wait 0.34 ttl; renewal 1=1; sent C: end 1',
+    'hold x; end x; sent B: end 1; B fails REFUSED: ended x; wait 0.34 ttl; renewal 1=1',
+    'sent C: end 1',
   ],
   'R3: a refused end that was to mark the name is a loss': [
-    'request x; sent A: request 1; A answers granted 1: granted x 1; end x keep 1000',
-    'sent B: end 1; B fails REFUSED: lost x unreachable, ended x',
+    'hold x; end x keep 1000; sent B: end 1; B fails REFUSED: lost x unreachable, ended x',
   ],
   'R3: a group is held when the end of the request that it lacks is refused': [
     'request x of a and y of b; sent A: request 1, request 2; A answers queued, granted 4; end x',
@@ -265,9 +258,8 @@ const SCRIPTS = {
     'B answers busy; wait 10; sent C: steal 1; C answers busy; wait 10; sent D: steal 2',
   ],
   'R4: a withdrawn request is not repeated after BUSY, but its end is': [
-    'request x; sent A: request 1; A answers granted 1: granted x 1; steal y; end x',
-    'sent B: steal 2, end 1; B answers busy, busy; end y; sent C: end 2; C answers ended: ended y',
-    'wait 0.02 ttl; sent D: end 1; D answers ended: ended x',
+    'hold x; steal y; end x; sent B: steal 2, end 1; B answers busy, busy; end y; sent C: end 2',
+    'C answers ended: ended y; wait 0.02 ttl; sent D: end 1; D answers ended: ended x',
   ],
 
   'a lock that nobody here knows is released before anything else is requested': [
@@ -275,21 +267,19 @@ const SCRIPTS = {
     'no call is made',
   ],
   'a release that is executed during a renewal is not repeated': [
-    'request x; sent A: request 1; A answers granted 1: granted x 1; end x; sent B: end 1',
-    'hint changed; renewal asked; B answers ended: ended x; renewal 1=1; no step is sent',
+    'hold x; end x; sent B: end 1; hint changed; renewal asked; B answers ended: ended x',
+    'renewal 1=1; no step is sent',
   ],
   'a release without an answer resolves when the lease ends': [
-    'request x; sent A: request 1; A answers granted 1: granted x 1; end x; sent B: end 1; cut',
-    'wait 8999; wait 1: ended x',
+    'hold x; end x; sent B: end 1; cut; wait 8999; wait 1: ended x',
   ],
   'a lock is lost at the end of its lease, even if other clocks stand still or are set back': [
-    'request x; sent A: request 1; A answers granted 1: granted x 1; cut; frozen; wall -90000',
-    'wait 8999; state suspect; wait 1: lost x unreachable; state opening',
+    'hold x; cut; frozen; wall -90000; wait 8999; state suspect; wait 1: lost x unreachable',
+    'state opening',
   ],
   'a misused call closes the session for good': [
-    'request x; sent A: request 1; A answers granted 1: granted x 1; ready: ready; hint changed',
-    'renewing fails MISUSE: lost x unreachable; state closed; ready: ready rejects MISUSE',
-    'ended s1; disposed; wait 60000; no call is made',
+    'hold x; ready: ready; hint changed; renewing fails MISUSE: lost x unreachable; state closed',
+    'ready: ready rejects MISUSE; ended s1; disposed; wait 60000; no call is made',
   ],
   'a refusal costs no lock and no place in a queue before the lease ends': [
     'request x; request y of b; sent A: request 1, request 2',
@@ -330,27 +320,25 @@ const SCRIPTS = {
     'lost; opened s2; ended s1; lost; no call is made; wait 200; opened s3; ended s2',
   ],
   'the expiry of another session causes a check, and a pause before the next one': [
-    'request x; sent A: request 1; A answers queued; wait 0.1 ttl; sweep; renewal 1=0',
-    'wait 0.1 ttl; sweep; renewal 1=0 nextExpiryIn 700; wait 701; sweep',
-    'renewal 1=0 nextExpiryIn 0; wait 499; no sweep is asked; wait 1; sweep',
+    'queue x; wait 0.1 ttl; sweep; renewal 1=0; wait 0.1 ttl; sweep; renewal 1=0 nextExpiryIn 700',
+    'wait 701; sweep; renewal 1=0 nextExpiryIn 0; wait 499; no sweep is asked; wait 1; sweep',
   ],
   'a session for which nothing waits checks for expired leases once': [
     'wait 0.34 ttl; renewal nextExpiryIn 0; wait 1; sweep; renewal nextExpiryIn 0; wait 0.34 ttl',
     'renewal nextExpiryIn 0; wait 0.3 ttl; no call is made',
   ],
   'a quarantine that ends between a check and its renewal causes another check': [
-    'request x; sent A: request 1; A answers queued; wait 0.1 ttl; sweep; renewal 1=0 grantsIn 600',
-    'wait 601; sweep; renewal 1=0; wait 0.1 ttl; sweep',
+    'queue x; wait 0.1 ttl; sweep; renewal 1=0 grantsIn 600; wait 601; sweep; renewal 1=0',
+    'wait 0.1 ttl; sweep',
   ],
   'a quarantine that was reported before a request waited causes a check at its end': [
-    'wait 0.34 ttl; renewal grantsIn 2000; wait 1; sweep; renewal grantsIn 2000; request x',
-    'sent A: request 1; A answers queued; wait 0.1 ttl; sweep; renewal 1=0; wait 0.1 ttl; sweep',
+    'wait 0.34 ttl; renewal grantsIn 2000; wait 1; sweep; renewal grantsIn 2000; queue x',
+    'wait 0.1 ttl; sweep; renewal 1=0; wait 0.1 ttl; sweep',
   ],
   'each session checks once more when it learns that there is no quarantine': [
-    'request x; sent A: request 1; A answers queued; wait 0.1 ttl; sweep; renewal 1=0',
-    'wait 0.1 ttl; sweep; renewal 1=0; wait 0.1 ttl; no call is made; lost; opened s2; ended s1',
-    'sent B: request 2; B answers queued; wait 0.1 ttl; sweep; renewal 2=0; wait 0.1 ttl; sweep',
-    'renewal 2=0; wait 0.1 ttl; no call is made',
+    'queue x; wait 0.1 ttl; sweep; renewal 1=0; wait 0.1 ttl; sweep; renewal 1=0; wait 0.1 ttl',
+    'no call is made; lost; opened s2; ended s1; sent B: request 2; B answers queued; wait 0.1 ttl',
+    'sweep; renewal 2=0; wait 0.1 ttl; sweep; renewal 2=0; wait 0.1 ttl; no call is made',
   ],
 };
 
@@ -368,9 +356,8 @@ const WINDOW = {
     'A answers granted 1: granted x 1, granted y 2, granted z 3',
   ],
   'a grant by a later step is reported before the answer to the request, and once': [
-    'request x; sent A: request 1; A answers granted 1: granted x 1; request y; sent B: request 2',
-    'end x; sent C: end 1; hint granted 2 2: granted y 2; B answers queued',
-    'C answers ended: ended x; wait 0.34 ttl; renewal 2=2; no step is sent',
+    'hold x; request y; sent B: request 2; end x; sent C: end 1; hint granted 2 2: granted y 2',
+    'B answers queued; C answers ended: ended x; wait 0.34 ttl; renewal 2=2; no step is sent',
   ],
   'a theft by a later step is reported after the grant of an earlier one': [
     'steal x; sent A: steal 1; steal y; sent B: steal 2; hint stolen 1 me; B answers granted 2',
@@ -484,12 +471,10 @@ const NEW = {
 /** The machine sleeps, and its monotonic clock with it; of a continuous one see rules.test.js. */
 const ASLEEP = {
   'a lock is lost when the machine wakes up after its lease': [
-    'request x; sent A: request 1; A answers granted 1: granted x 1; sleep 20000',
-    'remaining 0: lost x expired',
+    'hold x; sleep 20000; remaining 0: lost x expired',
   ],
   'a lock is lost at the end of its lease if the machine wakes up before': [
-    'request x; sent A: request 1; A answers granted 1: granted x 1; sleep 7500; remaining 1500',
-    'hint changed; wait 1499; wait 1: lost x expired',
+    'hold x; sleep 7500; remaining 1500; hint changed; wait 1499; wait 1: lost x expired',
   ],
 };
 
@@ -500,28 +485,25 @@ const LONG = {
     'wait 1200001; renewal; wait 100; request x; sent A: request 1; wait 10000; state suspect',
   ],
   'a silent connection is noticed while a request waits': [
-    'wait 1200001; renewal; wait 100; request x; sent A: request 1; A answers queued; wait 5000',
-    'renewal 1=0; wait 10000; state suspect',
+    'wait 1200001; renewal; wait 100; queue x; wait 5000; renewal 1=0; wait 10000; state suspect',
   ],
   'a session renews three times in a lease if nothing waits': [
-    'request x; sent A: request 1; A answers granted 1: granted x 1; wait 5000; renewal 1=1',
-    'wait 1199990; no renew is asked; wait 11; renewal 1=1',
+    'hold x; wait 5000; renewal 1=1; wait 1199990; no renew is asked; wait 11; renewal 1=1',
   ],
 };
 
 /** An engine that ends leases by itself, and pushes the grants that this makes possible. */
 const PUSHED = {
   'nothing is checked for a waiting request once there is no quarantine': [
-    'wait 0.34 ttl; renewal; wait 1; sweep; renewal; request x; sent A: request 1',
-    'A answers queued; wait 0.25 ttl; no call is made',
+    'wait 0.34 ttl; renewal; wait 1; sweep; renewal; queue x; wait 0.25 ttl; no call is made',
   ],
   'a quarantine that began and ended while the connection was cut is noticed': [
-    'wait 0.34 ttl; renewal; wait 1; sweep; renewal; request x; sent A: request 1',
-    'A answers queued; cut; connected 1=0; wait 0.1 ttl; sweep; renewal 1=1: granted x 1',
+    'wait 0.34 ttl; renewal; wait 1; sweep; renewal; queue x; cut; connected 1=0; wait 0.1 ttl',
+    'sweep; renewal 1=1: granted x 1',
   ],
   'the end of a quarantine is looked for': [
-    'request x; sent A: request 1; A answers queued; wait 0.1 ttl; sweep; renewal 1=0 grantsIn 600',
-    'wait 601; sweep; renewal 1=1: granted x 1',
+    'queue x; wait 0.1 ttl; sweep; renewal 1=0 grantsIn 600; wait 601; sweep',
+    'renewal 1=1: granted x 1',
   ],
 };
 
