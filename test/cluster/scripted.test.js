@@ -30,6 +30,9 @@ const SCRIPTS = {
   'a change during a renewal causes another renewal': [
     'wait 0.34 ttl; renewal asked; hint changed; no call is made; renewal; renewal asked',
   ],
+  'grants that a renewal shows are reported in the order of their tokens': [
+    'queue x; queue y; wait 0.34 ttl; renewal 1=3 2=2: granted y 2, granted x 3',
+  ],
   'a connection that is cut during its first renewal is replaced': [
     'cut; wait 50; hello; renewal asked; cut; renewal; state suspect; connected; state open',
   ],
