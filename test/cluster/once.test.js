@@ -1,6 +1,6 @@
 'use strict';
 
-/** Run once, by the session: what becomes of the mark, whatever happens to the server. */
+/** `locks.once` in a cluster: what cases of trouble at the release, and before it, leave of the mark. */
 
 const assert = require('node:assert/strict');
 const { afterEach, beforeEach, test } = require('node:test');
@@ -9,206 +9,119 @@ const { Cluster, TTL } = require('./setup.js');
 
 /** That of a test. @type {Cluster} */
 let cluster;
-beforeEach(() => {
+let client;
+beforeEach(async () => {
   cluster = new Cluster();
+  client = await cluster.client();
 });
 afterEach(() => cluster.close());
 
-const HOUR = 3_600_000;
-const NOT_RUN = { ran: false, value: undefined };
-
 /** Asks, and does not wait: `{ lock, value, error, isSettled, end }`. */
-function once(client, name, options = {}) {
+function once(keep = 3_600_000) {
   const ended = deferred();
   const asked = { lock: undefined, isSettled: false, end: ended.resolve };
-  client.locks
-    .once(name, { keep: HOUR, ...options }, (lock) => {
-      asked.lock = lock;
-      return ended.promise;
-    })
-    .then(
-      (value) => Object.assign(asked, { isSettled: true, value }),
-      (error) => Object.assign(asked, { isSettled: true, error }),
-    );
+  const run = (lock) => {
+    asked.lock = lock;
+    return ended.promise;
+  };
+  client.locks.once('a', { keep }, run).then(
+    (value) => Object.assign(asked, { isSettled: true, value }),
+    (error) => Object.assign(asked, { isSettled: true, error }),
+  );
   return asked;
 }
 
-const settled = (cluster, asked) => cluster.world.until(() => asked.isSettled);
+const settled = (asked) => cluster.world.until(() => asked.isSettled);
 
-/** Asks, and runs. */
-async function running(cluster, client, options) {
-  const asked = once(client, 'a', options);
+async function running() {
+  const asked = once();
   await cluster.world.until(() => asked.lock);
   return asked;
 }
 
-/** What somebody who asks now finds. */
-async function queryMark(cluster, client) {
-  const asked = once(client, 'a', { keep: 1 });
-  asked.end();
-  await settled(cluster, asked);
-  assert.equal(asked.error, undefined);
-  return !asked.value.ran;
+/** What makes a call of `once` reject, and with what. */
+const REJECTIONS = {
+  'a release that gets lost': {
+    release({ network }, asked) {
+      network.drops.call = true;
+      asked.end();
+    },
+    reason: 'unreachable',
+  },
+  'a release that the server never executes, whereas it renews the lease': {
+    release({ network }, asked) {
+      network.most = 0;
+      asked.end();
+    },
+    reason: 'unreachable',
+    cause: /The server did not answer this request/,
+  },
+  'a lock that is lost while the function runs': {
+    release: ({ network }) => network.away(),
+    reason: 'unreachable',
+  },
+  'a function that fails': {
+    release: (_, asked) => asked.end(Promise.reject(new Error('mine'))),
+    message: 'mine',
+  },
+};
+
+for (const [what, { release, ...expected }] of Object.entries(REJECTIONS)) {
+  test(`${what} marks nothing, and the call rejects`, async () => {
+    const asked = await running();
+    release(client, asked);
+    await settled(asked);
+    const { cause, message, reason } = asked.error;
+    assert.equal(reason, expected.reason);
+    if (expected.message) assert.equal(message, expected.message);
+    if (expected.cause) assert.match(cause.message, expected.cause);
+    const { network } = client;
+    Object.assign(network, { isCut: false, most: Number.POSITIVE_INFINITY });
+    network.drops.call = false;
+    await cluster.world.until(() => client.backend.state === 'open');
+    const next = await running();
+    next.end();
+    await settled(next);
+  });
 }
 
-test('of all who ask one runs, the others wait for it and do not', async () => {
-  const [one, two] = [await cluster.client(), await cluster.client()];
-  const first = await running(cluster, one);
-  const others = [once(two, 'a'), once(one, 'a')];
-  await cluster.world.advance(100);
-  assert.ok(others.every(({ isSettled }) => !isSettled));
-  first.end('value');
-  await settled(cluster, first);
-  for (const other of others) {
-    await settled(cluster, other);
-    assert.deepEqual([other.value, other.lock], [NOT_RUN, undefined]);
-  }
-  assert.deepEqual(first.value, { ran: true, value: 'value' });
+test('a call rejects if its bucket is closed while the lock is released', async () => {
+  const asked = await running();
+  asked.end();
+  await cluster.world.advance(0.5);
   await cluster.close();
-  assert.deepEqual(cluster.server.left, { sessions: 0, rows: 0 });
+  assert.equal(asked.error.reason, 'closed');
 });
 
-test('the mark is over when the clock of the server says so', async () => {
-  const cluster = new Cluster({ clock: { rate: 1.05 } });
-  const [one, two] = [await cluster.client(), await cluster.client({ clock: { rate: 0.95 } })];
-  const first = await running(cluster, one, { keep: HOUR });
-  first.end();
-  await settled(cluster, first);
-  await cluster.world.advance(HOUR / 1.05 - 1000);
-  assert.equal(await queryMark(cluster, two), true);
-  await cluster.world.advance(1000);
-  assert.equal(await queryMark(cluster, two), false);
-  await cluster.close();
-});
-
-test('a lock that is lost while the function runs marks nothing, and it rejects', async () => {
-  const [one, two] = [await cluster.client(), await cluster.client()];
-  const first = await running(cluster, one);
-  const second = once(two, 'a');
-  one.network.away();
-  await settled(cluster, first);
-  assert.equal(first.error.reason, 'unreachable');
-  await cluster.world.until(() => second.lock);
-  first.end('too late');
-  one.network.isCut = false;
-  second.end();
-  await settled(cluster, second);
-  assert.equal(second.value.ran, true);
-});
-
-test('a release whose reply is lost is made again, and has marked the name', async () => {
-  const [one, two] = [await cluster.client(), await cluster.client()];
-  const first = await running(cluster, one);
-  one.network.drops.reply = true;
-  first.end('value');
-  await cluster.world.advance(100);
-  assert.equal(await queryMark(cluster, two), true);
-  one.network.cut();
-  one.network.drops.reply = false;
-  await settled(cluster, first);
-  assert.deepEqual(first.value, { ran: true, value: 'value' });
-});
-
-test('a release that is never answered rejects: nobody knows whether it has marked', async () => {
-  const client = await cluster.client();
-  const first = await running(cluster, client);
-  client.network.drops.call = true;
-  first.end('value');
-  await settled(cluster, first);
-  assert.equal(first.error.name, 'AbortError');
-  assert.equal(first.error.reason, 'unreachable');
-  client.network.drops.call = false;
-  await cluster.world.until(() => client.backend.state === 'open');
-  assert.equal(await queryMark(cluster, client), false);
-});
-
-test('a theft that is not heard of before the release is found by it', async () => {
-  const [one, two] = [await cluster.client(), await cluster.client({ name: 'thief' })];
-  const first = await running(cluster, one);
-  one.network.delay = 500;
-  const thief = await cluster.hold(two, 'a', { steal: true });
-  first.end('value');
-  await settled(cluster, first);
-  assert.equal(first.error.clientId, 'thief');
-  await cluster.release(thief);
-  assert.equal(await queryMark(cluster, two), false);
-});
-
-test('who cannot ask for the mark waits for the server, and runs then', async () => {
-  const client = await cluster.client();
+test('a call that cannot ask for the mark waits for the server, and runs then', async () => {
   const { marked } = client.adapter;
-  let asked = 0;
+  let count = 0;
   client.adapter.marked = function (name) {
-    if (++asked === 1) client.network.cut();
+    if (++count === 1) client.network.cut();
     return marked.call(this, name);
   };
-  const first = await running(cluster, client);
-  assert.equal(asked, 2);
-  first.end();
-  await settled(cluster, first);
-  assert.equal(first.value.ran, true);
+  const asked = await running();
+  assert.equal(count, 2);
+  asked.end();
+  await settled(asked);
+  assert.equal(asked.value.ran, true);
 });
 
-test('who loses the lock before the answer does not run', async () => {
-  const client = await cluster.client();
+test('a call that loses the lock before it knows of the mark does not run', async () => {
   client.adapter.marked = () => new Promise(() => {});
-  const first = once(client, 'a');
   const { hello } = client.adapter;
   client.adapter.hello = () => new Promise(() => {});
-  await settled(cluster, first);
-  assert.equal(first.error.reason, 'unreachable');
+  const asked = once();
+  await settled(asked);
+  assert.equal(asked.error.reason, 'unreachable');
   await cluster.world.advance(TTL);
-  assert.equal(first.lock, undefined);
+  assert.equal(asked.lock, undefined);
   client.adapter.hello = hello;
 });
 
-test('a server that has lost its data has lost the mark', async () => {
-  const client = await cluster.client();
-  const first = await running(cluster, client);
-  first.end();
-  await settled(cluster, first);
-  cluster.server.restart({ data: true });
-  assert.equal(await queryMark(cluster, client), true);
-  cluster.server.restart({ data: false });
-  assert.equal(await queryMark(cluster, client), false);
-});
-
-test('closing the bucket while it is released rejects', async () => {
-  const client = await cluster.client();
-  const first = await running(cluster, client);
-  first.end();
-  await cluster.world.advance(0.5);
-  await cluster.close();
-  assert.equal(first.error.reason, 'closed');
-});
-
-test('a function that fails marks nothing', async () => {
-  const client = await cluster.client();
-  const first = await running(cluster, client);
-  first.end(Promise.reject(new Error('mine')));
-  await settled(cluster, first);
-  assert.equal(first.error.message, 'mine');
-  assert.equal(await queryMark(cluster, client), false);
-});
-
-test('a server that never does what is to mark the name is no failover', async () => {
-  const client = await cluster.client();
-  const first = await running(cluster, client);
-  // No step arrives, whereas renewals do.
-  client.network.most = 0;
-  first.end();
-  await settled(cluster, first);
-  assert.equal(first.error.reason, 'unreachable');
-  assert.match(first.error.cause.message, /The server did not answer this request/);
-  client.network.most = Number.POSITIVE_INFINITY;
-  assert.equal(await queryMark(cluster, client), false);
-});
-
-test('an engine without marks says so', async () => {
+test('a call is refused where the engine has no marks', async () => {
   const wrap = (adapter) => Object.assign(adapter, { can: { limits: true, groups: true } });
-  const client = await cluster.client({ wrap });
-  await assert.rejects(
-    client.locks.once('a', { keep: 1 }, () => {}),
-    { name: 'NotSupportedError' },
-  );
+  const { locks } = await cluster.client({ wrap });
+  const refused = locks.once('a', { keep: 1 }, () => {});
+  await assert.rejects(refused, { name: 'NotSupportedError' });
 });

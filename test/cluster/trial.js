@@ -19,6 +19,8 @@ class Trial {
   harms = 0;
   /** How many texts were published with each request. */
   published = new Map();
+  /** The publications that are not answered, by the client that waits for that. */
+  unanswered = new Map();
   /** What is wrong with the keepers of clients, in words. */
   unkept = [];
 
@@ -121,7 +123,9 @@ class Trial {
       const text = isRemoval ? undefined : `${id}: ${n}`;
       this.recorder.record('publish', { id, n, text });
       const request = client.granted.get(`${lock.token} ${name}`);
-      this.#confirm(client.backend.publish(request, text && JSON.stringify(text)), id, n);
+      const promise = client.backend.publish(request, text && JSON.stringify(text));
+      this.unanswered.set(promise, client);
+      this.#confirm(promise, id, n);
     }
   }
 
@@ -131,6 +135,7 @@ class Trial {
     } catch (error) {
       this.unkept.push(`request ${id} cannot publish: ${error.message}`);
     }
+    this.unanswered.delete(promise);
   }
 
   /** A client asks for all locks. */
@@ -380,6 +385,8 @@ class Trial {
       wrong = [`not all are served: ${error.message}`];
     }
     await this.#close();
+    const waiting = [...this.unanswered.values()].filter(({ isKilled }) => !isKilled);
+    for (const { name } of waiting) this.unkept.push(`${name} waits for a publication`);
     const alive = this.cluster.clients.filter(({ isKilled }) => !isKilled);
     const machines = alive.flatMap(({ machine, thread }) =>
       thread ? [machine, thread.machine] : machine,
