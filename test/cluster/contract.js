@@ -131,6 +131,8 @@ const rejectsWith = (promise, code) => assert.rejects(promise, { code });
  * @property {(milliseconds: number) => Promise<unknown>} [shift] lets time pass for a bucket; only for
  *   stories
  * @property {() => Promise<unknown>} [spoil] deletes what the server makes again by itself
+ * @property {() => Promise<unknown>} [verify] rejects if what the server has of a bucket does not fit
+ *   together; only for stories
  * @property {(life: string) => string} [livesOf] a life of all shards; for stories, as are the next three
  * @property {boolean} [countsApart] tokens of several names have no order
  * @property {boolean} [hasNoGroups]

@@ -62,4 +62,10 @@ function nodeRedis({ createClient }, port, options = {}) {
 /** @param {string} kind of `clients` or `clusterClients` */
 const oddOptionsOf = (kind) => odd[kind.replace(/ \d$/, '').replace('iovalkey', 'ioredis')];
 
-module.exports = { clients, clusterClients, oddOptionsOf, sentinelClients };
+/** @param {string} kind of `clients`, of `sentinelClients`, or of `clusterClients` and 'cluster' */
+const clientOf = (kind) => {
+  const [, name] = /^(.*) cluster$/.exec(kind) ?? [];
+  return name ? clusterClients[name] : { ...clients, ...sentinelClients }[kind];
+};
+
+module.exports = { clientOf, clients, clusterClients, oddOptionsOf, sentinelClients };

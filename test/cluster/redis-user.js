@@ -1,29 +1,27 @@
 'use strict';
 
-/** A process that closes its bucket of a Redis when it is told to, and then has to end. */
+/**
+ * A process that closes its bucket of a Redis when its session is lost or when it gets a message, and
+ * then has to end.
+ */
 
+const { once } = require('node:events');
 const { openBucket } = require('../../lib/redis.js');
-const { clients } = require('./redis-clients.js');
+const { clientOf } = require('./redis-clients.js');
+const { TTL, isOpen } = require('./refusal.js');
 
-const [kind, port, name] = process.argv.slice(2);
+const [kind, port] = process.argv.slice(2);
 
 async function main() {
-  const bucket = openBucket(name, { client: clients[kind](Number(port)), ttl: 2_000 });
-  for (;;) {
-    try {
-      await bucket.ready;
-      break;
-    } catch (error) {
-      if (bucket.state === 'closed') throw error;
-      // It takes longer than this short lease, on a loaded machine, and is tried on.
-    }
-  }
-  process.once('message', async () => {
-    await bucket.close();
-    process.disconnect();
-  });
+  const bucket = openBucket('bucket', { client: clientOf(kind)(Number(port)), ttl: TTL });
+  await isOpen(bucket);
   process.channel.ref();
   process.send('open');
+  await Promise.race([once(bucket, 'lost'), once(process, 'message')]);
+  // Also while it is opened anew.
+  await bucket.ready.catch(() => {});
+  await bucket.close();
+  process.disconnect();
 }
 
 main();

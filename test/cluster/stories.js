@@ -349,6 +349,7 @@ class Telling {
     // A hint need not come if a renewal says the same before.
     await this.#hear();
     await this.#compare();
+    await this.#engine.verify?.();
   }
 
   /** Calls both sides, and compares what is `shown` of their answers. */
@@ -878,6 +879,7 @@ class Telling {
       await this.#each({ clients }, ({ adapter, session }) => adapter.close(session));
     }
     for (const { adapter } of this.#used) await adapter.dispose();
+    await this.#engine.verify?.();
   }
 
   async leavesNothing() {
