@@ -11,70 +11,65 @@ const { setImmediate } = require('node:timers/promises');
 const v8 = require('node:v8');
 const vm = require('node:vm');
 const { RedisLink, kindOf } = require('../../lib/cluster/engines/redis/link.js');
-const { clients, clusterClients } = require('./redis-clients.js');
+const { clientOf, clients, clusterClients } = require('./redis-clients.js');
 
 const KINDS = [
-  ...Object.entries(clients).map(([kind, make]) => ({ kind, make, isCluster: false })),
-  ...Object.entries(clusterClients).map(([name, make]) => ({
-    kind: `${name} cluster`,
-    make,
-    isCluster: true,
-  })),
+  ...Object.keys(clients),
+  ...Object.keys(clusterClients).map((kind) => `${kind} cluster`),
 ];
 
-/** The commands that are complete in what a connection got, and the rest. */
-function commandsIn(all) {
+const linkOf = (kind, port) => {
+  const client = clientOf(kind)(port);
+  return new RedisLink(client, kindOf(client));
+};
+
+/** A server on a free port, until the test ends. */
+async function listen(t, handle = () => {}) {
+  const server = net.createServer(handle).listen(0, '127.0.0.1');
+  t.after(() => server.close());
+  await once(server, 'listening');
+  return server;
+}
+
+/** The complete commands in what a connection got, none of whose words has a line feed; the rest. */
+function commandsIn(text) {
+  const lines = text.split('\r\n');
   const commands = [];
-  let text = all;
-  for (;;) {
-    const head = /^\*(\d+)\r\n/.exec(text);
-    if (!head) return { commands, rest: text };
-    let at = head[0].length;
-    const words = [];
-    while (words.length < Number(head[1])) {
-      const [line, size] = /^\$(\d+)\r\n/.exec(text.slice(at)) ?? [];
-      if (line === undefined || text.length < at + line.length + Number(size) + 2) break;
-      words.push(text.slice(at + line.length, at + line.length + Number(size)));
-      at += line.length + Number(size) + 2;
-    }
-    if (words.length < Number(head[1])) return { commands, rest: text };
-    commands.push(words);
-    text = text.slice(at);
+  for (let at = 0; ; ) {
+    const end = at + 1 + 2 * Number(lines[at].slice(1));
+    if (end >= lines.length) return { commands, rest: lines.slice(at).join('\r\n') };
+    commands.push(lines.slice(at + 1, end).filter((_, i) => i % 2 === 1));
+    at = end;
   }
 }
 
 const bulk = (text) => `$${Buffer.byteLength(text)}\r\n${text}\r\n`;
 
-/** What a server answers that has all slots but the first; '' for nothing. */
-function usualReply(name, argument, ports, state) {
-  if (name === 'HELLO') {
-    state.push = argument === '3' ? '>' : '*';
-    return argument === '3' ? `%1\r\n${bulk('proto')}:3\r\n` : `*2\r\n${bulk('proto')}:2\r\n`;
-  }
-  if (name === 'INFO') return bulk('redis_version:7.0.0\r\nloading:0\r\n');
-  if (name === 'CLUSTER INFO') return bulk('cluster_state:ok\r\n');
-  if (name === 'CLUSTER SLOTS') {
-    const ranges = [`:1\r\n:16383`, `:0\r\n:0`];
+/** What a server answers that has all slots but the first, which another one has. */
+const USUAL = {
+  HELLO: (version) =>
+    version === '3' ? `%1\r\n${bulk('proto')}:3\r\n` : `*2\r\n${bulk('proto')}:2\r\n`,
+  INFO: () => bulk('redis_version:7.0.0\r\nloading:0\r\n'),
+  'CLUSTER INFO': () => bulk('cluster_state:ok\r\n'),
+  'CLUSTER SLOTS': (_, ports) => {
+    const ranges = [':1\r\n:16383', ':0\r\n:0'];
     const shards = ports.map(
       (port, i) => `*3\r\n${ranges[i]}\r\n*3\r\n${bulk('127.0.0.1')}:${port}\r\n${bulk(`id${i}`)}`,
     );
     return `*${shards.length}\r\n${shards.join('')}`;
-  }
-  if (name === 'SUBSCRIBE') {
-    return `${state.push ?? '*'}3\r\n${bulk('subscribe')}${bulk(argument)}:1\r\n`;
-  }
-  return '+OK\r\n';
-}
+  },
+  SUBSCRIBE: (channel, _, isPush) =>
+    `${isPush ? '>' : '*'}3\r\n${bulk('subscribe')}${bulk(channel)}:1\r\n`,
+};
 
 /**
- * A server that answers as usual, unless `answer` returns something else: '' for nothing.
- * @param {(name: string, count: number) => string | undefined} answer to the n-th one
+ * A server that answers as usual, but for what `answer` returns.
+ * @param {(name: string) => string | undefined} answer '' for nothing
  */
 async function serverThat(t, answer, others = []) {
   const sockets = new Set();
-  const counts = new Map();
-  const server = net.createServer((socket) => {
-    const state = {};
+  const server = await listen(t, (socket) => {
+    let isPush = false;
     let text = '';
     sockets.add(socket.on('error', () => {}).on('close', () => sockets.delete(socket)));
     socket.setEncoding('utf8').on('data', (data) => {
@@ -82,94 +77,71 @@ async function serverThat(t, answer, others = []) {
       text = rest;
       for (const words of commands) {
         const name = (/^cluster$/i.test(words[0]) ? words.join(' ') : words[0]).toUpperCase();
-        counts.set(name, (counts.get(name) ?? 0) + 1);
-        const reply = answer(name, counts.get(name));
-        socket.write(reply ?? usualReply(name, words[1], [port, ...others], state));
+        if (name === 'HELLO') isPush = words[1] === '3';
+        const usual = USUAL[name] ?? (() => '+OK\r\n');
+        socket.write(answer(name) ?? usual(words[1], [port, ...others], isPush));
       }
     });
   });
-  t.after(() => server.close());
-  await once(server.listen(0, '127.0.0.1'), 'listening');
   const { port } = server.address();
   return { port, sockets };
 }
 
+const TRY_AGAIN = '-TRYAGAIN Multiple keys request during rehashing of slot\r\n';
+const DOWN = '-CLUSTERDOWN The cluster is down\r\n';
+
 /**
- * What a server and another one that it names answer, and do not, when the link is dropped.
- * @type {Record<string, (reached: () => void, other: { port: number }) => ((
- *   name: string, count: number) => string | undefined)[]>}
+ * When the link is dropped: at the last of these answers of a server, and of another one that it
+ * names, to a command, or to the second such command. '' stands for none.
+ * @type {Record<string, Record<string, string>[]>}
  */
-const silentAt = (what, reached) => (name, count) => {
-  if (name !== what) return undefined;
-  reached(count);
-  return '';
-};
-const redirect = (how, port) => (name) =>
-  name === 'EVALSHA' ? `-${how} 0 127.0.0.1:${port()}\r\n` : undefined;
 const PHASES = {
-  'in its handshake': (reached) => [
-    () => {
-      reached();
-      return '';
-    },
-  ],
-  'while it subscribes': (reached) => [silentAt('SUBSCRIBE', reached)],
-  'while a call is not answered': (reached) => [silentAt('EVALSHA', reached)],
+  'in its handshake': [{ ALL: '' }],
+  'while it subscribes': [{ SUBSCRIBE: '' }],
+  'while a call is not answered': [{ EVALSHA: '' }],
 };
 const CLUSTER_PHASES = {
-  'while it asks for the slots': (reached) => [silentAt('CLUSTER SLOTS', reached)],
-  'while the node of an ASK is connected to': (reached, port) => [
-    redirect('ASK', port),
-    () => {
-      reached();
-      return '';
-    },
+  'while it asks for the slots': [{ 'CLUSTER SLOTS': '' }],
+  'while the node of an ASK is connected to': [{ EVALSHA: 'ASK' }, { ALL: '' }],
+  'while the node of an ASK is asked': [{ EVALSHA: 'ASK' }, { ASKING: '', EVALSHA: '' }],
+  'while the slots are asked for after MOVED': [
+    { EVALSHA: 'MOVED', 'CLUSTER SLOTS 2': '' },
+    { EVALSHA: '', 'CLUSTER SLOTS': '' },
   ],
-  'while the node of an ASK is asked': (reached, port) => [
-    redirect('ASK', port),
-    (name) => {
-      if (!/^(ASKING|EVALSHA)$/.test(name)) return undefined;
-      reached();
-      return '';
-    },
-  ],
-  'while the slots are asked for after MOVED': (reached, port) => [
-    (name, count) =>
-      name === 'CLUSTER SLOTS' && count > 1
-        ? silentAt(name, reached)(name)
-        : redirect('MOVED', port)(name),
-    (name) => (/CLUSTER SLOTS|EVALSHA/.test(name) ? silentAt(name, reached)(name) : undefined),
-  ],
-  'while it waits after TRYAGAIN': (reached) => [
-    (name) => {
-      if (name !== 'EVALSHA') return undefined;
-      reached();
-      return '-TRYAGAIN Multiple keys request during rehashing of slot\r\n';
-    },
-  ],
-  'while it waits after CLUSTERDOWN': (reached) => [
-    (name) => {
-      if (name !== 'EVALSHA') return undefined;
-      reached();
-      return '-CLUSTERDOWN The cluster is down\r\n';
-    },
-  ],
+  'while it waits after TRYAGAIN': [{ EVALSHA: TRY_AGAIN }],
+  'while it waits after CLUSTERDOWN': [{ EVALSHA: DOWN }],
 };
 
 describe('a link that is dropped', () => {
-  for (const { kind, make } of KINDS) {
+  for (const kind of KINDS) {
     it(`while it waits for a server closes its connections: ${kind}`, async (t) => {
-      const server = net.createServer().listen(0, '127.0.0.1');
-      t.after(() => server.close());
-      await once(server, 'listening');
-      const client = make(server.address().port);
-      const link = new RedisLink(client, kindOf(client));
+      const server = await listen(t);
+      const link = linkOf(kind, server.address().port);
       const opened = assert.rejects(link.open(new Map()));
       const [socket] = await once(server, 'connection');
       socket.resume();
       link.drop();
       await opened;
       if (!socket.closed) await once(socket, 'close');
+    });
+  }
+
+  // An ioredis has not begun to connect then; a node-redis has, and cannot be stopped yet.
+  for (const kind of ['node-redis', 'node-redis 5']) {
+    it(`before it is connected ends its connections when it is: ${kind}`, async (t) => {
+      const firsts = [];
+      const server = await listen(t, (socket) => {
+        const note = (what) => firsts.push(what) === 2 && server.emit('both');
+        socket.on('error', () => {});
+        socket.once('data', () => note('a command')).once('close', () => note('an end'));
+      });
+      const both = once(server, 'both');
+      const link = linkOf(kind, server.address().port);
+      const opened = assert.rejects(link.open(new Map()));
+      link.drop();
+      await opened;
+      await both;
+      assert.deepEqual(firsts, ['an end', 'an end']);
     });
   }
 });
@@ -180,33 +152,37 @@ describe('a link that is dropped leaves no promise that rejects', { concurrency:
   before(() => process.on('unhandledRejection', note));
   after(() => process.off('unhandledRejection', note));
 
-  for (const { kind, make, isCluster } of KINDS) {
-    const phases = { ...PHASES, ...(isCluster && CLUSTER_PHASES) };
+  for (const kind of KINDS) {
+    const phases = { ...PHASES, ...(kind.endsWith('cluster') && CLUSTER_PHASES) };
     // A node-redis asks no node that it was not told of, and an ioredis may subscribe at any other.
     const isNodeRedis = kind.startsWith('node-redis');
     if (isNodeRedis) delete phases['while the node of an ASK is connected to'];
-    for (const [when, phase] of Object.entries(phases)) {
+    for (const [when, [first, second]] of Object.entries(phases)) {
       it(`${when}, by ${kind}`, async (t) => {
         let other;
+        let reach;
         const reached = new Promise((resolve) => {
-          const [first, second = () => undefined] = phase(resolve, () => other.port);
-          other = { first, second };
+          reach = resolve;
         });
-        const { first, second } = other;
-        other = await serverThat(t, second);
-        const server = await serverThat(
-          t,
-          first,
-          isNodeRedis && /ASK/.test(when) ? [other.port] : [],
-        );
-        const client = make(server.port);
-        const link = new RedisLink(client, kindOf(client));
-        const rejects = assert.rejects(
-          (async () => {
-            await link.open(new Map([['channel', () => {}]]));
-            await link.call('EVALSHA', ['sha', '1', '{wl:b}'], '{wl:b}');
-          })(),
-        );
+        const answerBy = (rules = {}) => {
+          const counts = {};
+          return (name) => {
+            counts[name] = (counts[name] ?? 0) + 1;
+            const text = rules[`${name} ${counts[name]}`] ?? rules[name] ?? rules.ALL;
+            if (/^(ASK|MOVED)$/.test(text)) return `-${text} 0 127.0.0.1:${other.port}\r\n`;
+            if (text !== undefined) reach();
+            return text;
+          };
+        };
+        other = await serverThat(t, answerBy(second));
+        const known = isNodeRedis && /ASK/.test(when) ? [other.port] : [];
+        const server = await serverThat(t, answerBy(first), known);
+        const link = linkOf(kind, server.port);
+        const call = async () => {
+          await link.open(new Map([['channel', () => {}]]));
+          await link.call('EVALSHA', ['sha', '1', '{wl:b}'], '{wl:b}');
+        };
+        const rejects = assert.rejects(call());
         // On a stalled machine a client of a cluster may give up before: it has time limits.
         await Promise.race([reached, rejects]);
         link.drop();
@@ -226,9 +202,7 @@ describe('the signal of the sockets of a node-redis cluster', () => {
   const gc = vm.runInNewContext('gc');
 
   it('keeps no socket that is closed, and ends those that are not', async (t) => {
-    const server = net.createServer((socket) => socket.on('error', () => {}).resume());
-    t.after(() => server.close());
-    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const server = await listen(t, (socket) => socket.on('error', () => {}).resume());
     let signal;
     const client = {
       duplicate({ defaults }) {
