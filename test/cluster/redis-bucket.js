@@ -107,6 +107,16 @@ class StoredBucket {
   }
 }
 
+/**
+ * Has the server know the bucket of an adapter, so that it begins with no quarantine. Disposes the
+ * adapter.
+ */
+async function introduce(adapter) {
+  const { session } = await adapter.open({ clientId: 'first' }, 1, { life: '', token: 0n });
+  await adapter.close(session);
+  await adapter.dispose();
+}
+
 const SHIFT = `
   local P, by, call = KEYS[1], tonumber(ARGV[1]), redis.call
   local function move(hash, ...)
@@ -174,7 +184,8 @@ const VERIFY = `
       expect(not kind or is_there, key, field, 'is of no request')
     end
   end)
+  expect(call('ZCARD', P .. ':k') == call('HLEN', P .. ':w'), 'marks are not those of markers')
   each(':t:*', function(key, session) expect(has(':i:', session), key, 'is of no session') end)
   return wrong`;
 
-module.exports = { StoredBucket };
+module.exports = { StoredBucket, introduce };
