@@ -10,8 +10,7 @@ const { once } = require('node:events');
 const net = require('node:net');
 
 /**
- * Node.js 20 loses the handle of a socket that is reset after its end was sent, and then does not end
- * itself: it turns in the clean-up of its environment.
+ * Node.js 20 loses the handle of a socket that is reset after its end was sent, and then never ends.
  * @param {import('node:net').Socket} socket
  */
 function reset(socket) {
@@ -19,21 +18,24 @@ function reset(socket) {
   else socket.resetAndDestroy();
 }
 
+/** Nothing is cut, or replaced by other words. */
+const NEVER = Number.POSITIVE_INFINITY;
+
 class FaultyProxy {
-  #server;
+  #server = net.createServer((client) => this.#accept(client));
   #port;
-  /** The connections: the sockets of client and server. @type {Set<[net.Socket, net.Socket]>} */
+  /** The sockets of clients and of the server. @type {Set<[net.Socket, net.Socket]>} */
   #pairs = new Set();
   /** Which directions are dropped. */
   #drops = { up: false, down: false };
   #delay = 0;
   #refuses = false;
   /** Bytes until the connections are cut, by direction. */
-  #left = { up: Number.POSITIVE_INFINITY, down: Number.POSITIVE_INFINITY };
+  #left = { up: NEVER, down: NEVER };
   /** Whether an end arrives behind these bytes; otherwise a reset. */
   #ends = true;
   /** Chunks until the server says something else, and ends. */
-  #chunks = Number.POSITIVE_INFINITY;
+  #chunks = NEVER;
   #lastWords = Buffer.alloc(0);
   /** Bytes that went through, by direction. */
   bytes = { up: 0, down: 0 };
@@ -43,17 +45,11 @@ class FaultyProxy {
    * @returns {Promise<FaultyProxy>}
    */
   static async open(port) {
-    const proxy = new FaultyProxy(port);
-    proxy.#server.listen(0, '127.0.0.1');
-    await once(proxy.#server, 'listening');
+    const proxy = new FaultyProxy();
+    proxy.retarget(port);
+    await once(proxy.#server.listen(0, '127.0.0.1'), 'listening');
     proxy.#server.unref();
     return proxy;
-  }
-
-  /** @param {number} port */
-  constructor(port) {
-    this.#port = port;
-    this.#server = net.createServer((client) => this.#accept(client));
   }
 
   get port() {
@@ -95,12 +91,12 @@ class FaultyProxy {
     this.#left[direction] -= part.length;
     this.bytes[direction] += part.length;
     if (direction === 'down' && --this.#chunks === 0) {
-      this.#chunks = Number.POSITIVE_INFINITY;
+      this.#chunks = NEVER;
       this.#end(Buffer.concat([part, this.#lastWords]), to, pair, true);
     } else if (this.#left[direction] > 0) {
       to.write(part);
     } else {
-      this.#left[direction] = Number.POSITIVE_INFINITY;
+      this.#left[direction] = NEVER;
       this.#end(part, to, pair, this.#ends);
     }
   }
@@ -136,9 +132,7 @@ class FaultyProxy {
 
   /** Whether the last `cutAfter` and `endWith` have happened. */
   get isDone() {
-    return Object.values(this.#left)
-      .concat(this.#chunks)
-      .every((n) => n === Number.POSITIVE_INFINITY);
+    return [this.#left.up, this.#left.down, this.#chunks].every((count) => count === NEVER);
   }
 
   /** From now on what is sent is dropped; connections stay open. */
@@ -156,8 +150,8 @@ class FaultyProxy {
     this.#drops = { up: false, down: false };
     this.#delay = 0;
     this.#refuses = false;
-    this.#left = { up: Number.POSITIVE_INFINITY, down: Number.POSITIVE_INFINITY };
-    this.#chunks = Number.POSITIVE_INFINITY;
+    this.#left = { up: NEVER, down: NEVER };
+    this.#chunks = NEVER;
     this.cut();
   }
 
