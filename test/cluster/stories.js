@@ -346,10 +346,10 @@ class Telling {
 
   async tell(action) {
     await this[action.kind](action, this.#sessions[action.session]);
+    await this.#engine.verify?.();
     // A hint need not come if a renewal says the same before.
     await this.#hear();
     await this.#compare();
-    await this.#engine.verify?.();
   }
 
   /** Calls both sides, and compares what is `shown` of their answers. */
