@@ -169,6 +169,8 @@ const OLD_STORIES = [
   [hold(0, {}), hold(1, {}), hold(2, {}), { kind: 'expire', session: 2, isSwept: false }],
   // A shared request behind one that is refused, as others wait.
   [hold(0, units(0)), hold(1, { maxPending: 0 }, units(0), units(0))],
+  // A lock ends with its data.
+  [hold(0, {}), { kind: 'publish', session: 0, pick: 0, text: '1' }, endOf(0, 0)],
   // Another limit is told, whichever is greater.
   [hold(0, units(MOST), units(3, { name: 1 })), hold(1, units(3), units(MOST, { name: 1 }))],
 ];
