@@ -72,12 +72,6 @@ class StoredBucket {
     return keys.length + (rank === '' ? 0 : 1);
   }
 
-  /** The fields of a session that belong to its requests. */
-  async requestFieldsOf(session) {
-    const fields = await this.call('HKEYS', `i:${session}`);
-    return fields.filter((field) => /^[dr]\d/.test(field));
-  }
-
   /** The milliseconds after which each key expires; -1 for never. */
   async lives() {
     const lives = new Map();
