@@ -8,7 +8,6 @@
 const assert = require('node:assert/strict');
 const { beforeEach, test } = require('node:test');
 const { NOT_HELD, PUBLISHED, failed, granted } = require('../../lib/cluster/adapter.js');
-const { NO_TAG } = require('../../lib/backend/contract.js');
 const { dataOf } = require('../../lib/backend/details.js');
 const { Scripted, renewal, settling } = require('./scripted.js');
 const { Cluster, TTL } = require('./setup.js');
@@ -154,29 +153,6 @@ test('a text keeps the event loop alive until it is answered', async () => {
   assert.equal(stage.machine.refs, 1);
   await (await publishing()).answer(PUBLISHED);
   assert.equal(stage.machine.refs, 0);
-});
-
-test('a backend publishes nothing with a lock whose lease has ended', async () => {
-  const cluster = new Cluster();
-  const client = await cluster.client();
-  const news = [];
-  const request = {
-    ...{ name: 'a', mode: 'exclusive', disposition: 'wait', tag: NO_TAG },
-    granted: () => news.push('granted'),
-    lost: (reason) => news.push(reason),
-    announceAnswer: () => {},
-    announceLoss: () => {},
-    isDelivered: true,
-  };
-  client.backend.request(request);
-  await cluster.world.until(() => news.length > 0);
-  client.machine.stop();
-  await cluster.world.advance(2 * TTL);
-  client.machine.isStopped = false;
-  assert.equal(client.backend.publish(request, '1'), false);
-  assert.deepEqual(news, ['granted', 'expired']);
-  client.machine.resume();
-  await cluster.close();
 });
 
 test('a backend whose adapter cannot publish has no `publish`', async () => {
