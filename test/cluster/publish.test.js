@@ -163,6 +163,6 @@ test('a backend whose adapter cannot publish has no `publish`', async () => {
   await cluster.close();
 });
 
-test('data that another program has written is told if it is JSON', () => {
+test('data that another program has written has a value only if it is JSON', () => {
   assert.deepEqual(['{', '', 'null'].map(dataOf), [undefined, undefined, null]);
 });

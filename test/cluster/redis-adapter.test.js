@@ -249,7 +249,7 @@ describe('Redis', { skip: lacks.redis }, () => {
         });
       }
 
-      test('other options of the client do not get in the way', async () => {
+      test('odd options of the client change nothing', async () => {
         await worksWithOddOptions(await engine.client({ login: oddOptionsOf(kind) }, 5_000));
       });
 
@@ -394,7 +394,7 @@ describe('Redis', { skip: lacks.redis }, () => {
     });
   });
 
-  describe('messages that do not arrive are noticed, however long the lease is', () => {
+  describe('the echo of a renewal, however long the lease is,', () => {
     /** Lets milliseconds pass, by the clock of this process. */
     function pass(t, milliseconds) {
       const now = performance.now.bind(performance);
@@ -402,10 +402,10 @@ describe('Redis', { skip: lacks.redis }, () => {
     }
 
     for (const [what, shards, part] of [
-      ['all of them', 1, ''],
-      ['those of one shard', 2, '#1}'],
+      ['a bucket', 1, ''],
+      ['a shard', 2, '#1}'],
     ]) {
-      test(what, async (t) => {
+      test(`is missed if no message of ${what} arrives`, async (t) => {
         let isDeaf = false;
         const made = changed((one) => {
           const { on } = one;
@@ -428,7 +428,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       });
     }
 
-    test('but not those of another session that the adapter has opened', async (t) => {
+    test('is not missed by another session that the adapter has opened', async (t) => {
       const a = await client({ bucket: 'second session' });
       await a.renew();
       const b = await clientOf(a.adapter);
@@ -443,7 +443,7 @@ describe('Redis', { skip: lacks.redis }, () => {
   });
 
   describe('shards', () => {
-    test('have names each, and no groups', async () => {
+    test('have some names each, and no groups', async () => {
       const a = await client({ bucket: 'shards', shards: 4 });
       await a.answers(...Array.from({ length: 40 }, () => request(fresh())));
       assert.equal((await server.call('KEYS', '{wl:shards*:n:*')).length, 40);
@@ -951,7 +951,7 @@ describe('Redis', { skip: lacks.redis }, () => {
           await closeAll(a, b);
         });
 
-        test('other options of the client do not get in the way', async () => {
+        test('odd options of the client change nothing', async () => {
           const { readonly: _, ...login } = oddOptionsOf(kind);
           await worksWithOddOptions(await clientIn({ bucket: `odd ${kind}`, login }, 5_000));
         });
@@ -1009,7 +1009,7 @@ describe('Redis', { skip: lacks.redis }, () => {
   });
 
   describe('what can be wrong:', () => {
-    test('options that are none are TypeErrors', () => {
+    test('options that are not allowed are TypeErrors', () => {
       const given = any(server.port);
       for (const options of [
         { client: { duplicate() {} } },
@@ -1029,7 +1029,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       assert.ok(new RedisAdapter('', { client: tagged, prefix: 'app:' }));
     });
 
-    test('what is given for a client is named, and what to pass', () => {
+    test('an object that is no client is named, and what to pass instead', () => {
       const method = () => {};
       const { createClientPool, createSentinel } = require('redis');
       const four = require('redis4');
@@ -1073,7 +1073,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       await refused(/99/);
     });
 
-    test('a user without rights is told what to do, and needs only those', async () => {
+    test('a user needs few rights, and an error says where they are listed', async () => {
       const login = { username: 'app', password: 'app' };
       await server.call('ACL', 'SETUSER', 'app', 'on', '>app', '~mine:*', '+@all', 'resetchannels');
       const code = 'ERR_WEB_LOCKS_RIGHTS';
@@ -1206,9 +1206,9 @@ describe('Redis', { skip: lacks.redis }, () => {
       });
     });
 
-    describe('a server that cannot serve is told as such, and what it lacks:', () => {
+    describe('a server that cannot serve is named, with what it lacks:', () => {
       const sentinel = async () => (await startSentinel(await startRedis(), /\+monitor /)).port;
-      async function isTold(one, code, message, meaning = 'fatal') {
+      async function isNamed(one, code, message, meaning = 'fatal') {
         const adapter = new RedisAdapter('never', { client: one });
         await assert.rejects(adapter.open({ clientId: 'a' }, TTL, NOTHING_SEEN), (error) => {
           const { classify } = adapter;
@@ -1231,7 +1231,7 @@ describe('Redis', { skip: lacks.redis }, () => {
         test(what, async () => {
           const port = await start();
           for (const make of Object.values(clients)) {
-            await isTold(make(port), code, message, meaning);
+            await isNamed(make(port), code, message, meaning);
           }
         });
       }
@@ -1240,8 +1240,8 @@ describe('Redis', { skip: lacks.redis }, () => {
         const port = await sentinel();
         for (const make of Object.values(clusterClients)) {
           const one = make(server.port);
-          await isTold(one, 'ERR_WEB_LOCKS_CLUSTER', /not part of a cluster/, 'misuse');
-          await isTold(make(port), 'ERR_WEB_LOCKS_SERVER', /Sentinel/);
+          await isNamed(one, 'ERR_WEB_LOCKS_CLUSTER', /not part of a cluster/, 'misuse');
+          await isNamed(make(port), 'ERR_WEB_LOCKS_SERVER', /Sentinel/);
         }
       });
     });
