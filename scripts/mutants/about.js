@@ -37,7 +37,7 @@ const TESTS = [
       'core:units',
       'core:cases_test ../fixtures/cases.json',
       'core:fuzz_corpus 1000',
-      'core:stress_test 2000',
+      'core:stress_test 1000',
     ],
   ],
   [

@@ -153,9 +153,9 @@ static struct wlk_events room(struct outcome *outcome)
   };
 }
 
-struct outcome ask(
+struct outcome ask_with(
     struct world *world, int actor, const char *name, enum wlk_mode mode, enum wlk_option option,
-    uint32_t tag)
+    uint32_t tag, const struct wlk_extra *extra, struct wlk_snapshot **cycle)
 {
   struct outcome outcome = {0};
   struct wlk_events events = room(&outcome);
@@ -163,10 +163,17 @@ struct outcome ask(
   uint32_t length = 0;
   for (; name[length]; length++) units[length] = (unsigned char)name[length];
   outcome.status = wlk_request_a_lock(
-      world->actors[actor].agent, world->manager, units, length, mode, option, tag, NULL,
-      &outcome.request, NULL, &events);
+      world->actors[actor].agent, world->manager, units, length, mode, option, tag, extra,
+      &outcome.request, cycle, &events);
   outcome.count = events.count;
   return outcome;
+}
+
+struct outcome ask(
+    struct world *world, int actor, const char *name, enum wlk_mode mode, enum wlk_option option,
+    uint32_t tag)
+{
+  return ask_with(world, actor, name, mode, option, tag, NULL, NULL);
 }
 
 struct outcome release_lock(struct wlk_request *lock)

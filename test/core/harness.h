@@ -54,6 +54,11 @@ long live_blocks(void);
 /* Makes the n-th allocation from now fail, n from 1; 0: none. Returns whether one failed since the last call. */
 bool fail_allocation(long n);
 
+/* ---- the clock ---- */
+
+/* What wlk_port_now returns in the program `units`; 0: the time. */
+extern uint64_t stopped_clock;
+
 /* ---- the core ---- */
 
 /* A thread with the id 0 and no name. */
@@ -88,6 +93,10 @@ struct outcome {
 struct outcome ask(
     struct world *world, int actor, const char *name, enum wlk_mode mode, enum wlk_option option,
     uint32_t tag);
+/* The same, with what `extra` says. */
+struct outcome ask_with(
+    struct world *world, int actor, const char *name, enum wlk_mode mode, enum wlk_option option,
+    uint32_t tag, const struct wlk_extra *extra, struct wlk_snapshot **cycle);
 struct outcome release_lock(struct wlk_request *lock);
 struct outcome abort_request(struct wlk_request *request);
 
