@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Builds and runs the C tests in every way: plain, under sanitizers, under valgrind, and the fuzzer.
+# Each way runs the programs in which it can find what the others do not.
 #
 #   run.sh                all of it
 #   run.sh quick          plain, with gcc
@@ -9,37 +10,43 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 build=../../build
-make="make --no-print-directory -s"
+cases="cases_test ../fixtures/cases.json"
 
-quick() { $make check CC=gcc BUILD=$build/core-gcc; }
+# Builds and runs programs in a folder, with variables of the Makefile: run FOLDER VARIABLES PROGRAM…
+run() {
+  local folder=$build/$1 variables=$2 program
+  shift 2
+  for program in "$@"; do
+    # shellcheck disable=SC2086
+    make --no-print-directory -s "$folder/${program%% *}" "BUILD=$folder" $variables
+    # shellcheck disable=SC2086
+    ${tool:-} "$folder"/$program
+  done
+}
 
-asan() { $make check CC=clang BUILD=$build/core-asan SANITIZE=address,undefined; }
+quick() { run core-gcc CC=gcc units cost_test "$cases" "fuzz_corpus 3000" "stress_test 20000"; }
 
-# Each of the threads' steps costs a check of every invariant; under TSan that is slow.
-tsan() { $make check CC=clang BUILD=$build/core-tsan SANITIZE=thread STEPS=5000; }
+asan() { run core-asan "CC=clang SANITIZE=address,undefined" units "$cases" "stress_test 5000"; }
+
+tsan() { run core-tsan "CC=clang SANITIZE=thread" units "stress_test 5000"; }
 
 small() {
-  $make all CC=clang BUILD=$build/core-small SANITIZE=address,undefined SMALL=1
-  for test in units "cases_test ../fixtures/cases.json" "fuzz_corpus 500 corpus/*" \
-    "stress_test 2000"; do
-    # shellcheck disable=SC2086
-    $build/core-small/$test
-  done
+  run core-small "CC=clang SANITIZE=address,undefined SMALL=1" \
+    units "$cases" "fuzz_corpus 300" "stress_test 1000"
 }
 
 valgrind_all() {
-  $make all CC=gcc BUILD=$build/core-gcc
-  for test in units "cases_test ../fixtures/cases.json" "cost_test 10000" "stress_test 500"; do
-    # shellcheck disable=SC2086
-    valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=all $build/core-gcc/$test
-  done
+  tool="valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=all" \
+    run core-gcc CC=gcc "$cases" "fuzz_corpus 20" "stress_test 200"
 }
 
+# Under sanitizers, too.
 fuzz() {
-  $make $build/core-fuzz/fuzz CC=clang BUILD=$build/core-fuzz SANITIZE=address,undefined
-  mkdir -p $build/core-fuzz/corpus
-  $build/core-fuzz/fuzz -max_total_time="${1:-20}" -max_len=600 -print_final_stats=1 \
-    -artifact_prefix=$build/core-fuzz/ $build/core-fuzz/corpus corpus 2>&1 |
+  local folder=$build/core-fuzz
+  make --no-print-directory -s $folder/fuzz CC=clang BUILD=$folder SANITIZE=address,undefined
+  mkdir -p $folder/corpus
+  $folder/fuzz -max_total_time="${1:-20}" -max_len=600 -print_final_stats=1 \
+    -artifact_prefix=$folder/ $folder/corpus 2>&1 |
     grep -vE '^#|NEW|REDUCE|^INFO|^"|Recommended dictionary|^Done'
 }
 
@@ -56,7 +63,7 @@ case "${1:-all}" in
     tsan
     small
     valgrind_all
-    fuzz 20
+    fuzz 10
     ;;
   *)
     echo "usage: run.sh [quick|asan|tsan|small|valgrind|fuzz [seconds]]" >&2
