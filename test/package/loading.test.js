@@ -169,6 +169,25 @@ describe('loading the package several times: one manager per bucket and process'
     }
   });
 
+  it('copies that two threads load at the same moment', async (t) => {
+    const program = `
+      const { Worker } = require('node:worker_threads');
+      const memory = new Int32Array(new SharedArrayBuffer(8));
+      for (const entry of ${JSON.stringify([entry, copyPackage(t).entry])}) new Worker(\`
+        const { memory, entry } = require('node:worker_threads').workerData;
+        Atomics.add(memory, 0, 1);
+        while (Atomics.load(memory, 0) < 2);
+        const { locks } = require(entry);
+        Atomics.add(memory, 0, 1);
+        while (Atomics.load(memory, 0) < 4);
+        if (locks.tryAcquireSync('a')) Atomics.add(memory, 1, 1);
+        Atomics.add(memory, 0, 1);
+        while (Atomics.load(memory, 0) < 6);
+        if (memory[1] !== 1) throw new Error(memory[1] + ' have the lock');
+      \`, { eval: true, workerData: { memory, entry } });`;
+    for (let i = 0; i < 10; i++) await run(['-e', program]);
+  });
+
   it('a copy whose core is incompatible fails to load with an error that names both paths', async (t) => {
     const { binary, entry: copied } = copyPackage(t);
     // The core's version stands behind its magic words (struct wlk_process, src/core/records.h).
