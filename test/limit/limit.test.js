@@ -34,19 +34,6 @@ const run = (...given) =>
     });
   });
 
-/** What is reported at the end of a file that hangs, and that the one after it ran. */
-async function reportOf(name) {
-  const { code, output } = await run(fixture(name), fixture('good'));
-  assert.equal(code, 1);
-  assert.match(output, /^✔ fixtures\/limit\/good /m);
-  assert.match(output, /^[1-9]\d* passed, /m);
-  const end = output.slice(output.indexOf('What failed:')).replaceAll(/^ {4}/gm, '');
-  const report = end.match(/^=== (.|\n)*?^===$/m)?.[0];
-  assert.ok(report, `nothing was reported:\n${output}`);
-  assert.ok(report.includes(`fixtures/limit/${name}.test.js: nothing has ended for 3 s`), report);
-  return report;
-}
-
 describe('a test that fails', () => {
   it('is named at the end, with its file, its cause and the command that repeats it', async () => {
     const { code, output } = await run(fixture('fails'), fixture('good'));
@@ -67,61 +54,52 @@ describe('a test that fails', () => {
   });
 });
 
-describe('a test that hangs', { concurrency: 2 }, () => {
-  it('is named, with the locks of all buckets that are held and waited for', async () => {
-    const report = await reportOf('waits');
-    assert.match(report, /^the test: (outer > )?waits$/m);
-    assert.match(report, /^its thread waits, for one of:$/m);
-    const [, held, pending, inBucket] = report.split(/held:|pending:/);
-    assert.match(held, /"name":"left held","label":"the leak"/);
-    assert.match(pending, /"name":"left held","label":"",.*"blockedBy":/);
-    assert.match(inBucket, /"mode":"shared","name":"in a bucket"/);
-  });
+const AT_ENDLESS = /at endless \(/;
+const HELD = /"name":"held","label":"the leak"/;
 
-  it('in an endless loop is named with its stack and its locks', async () => {
-    const report = await reportOf('loops');
-    assert.match(report, /^the test: loops$/m);
-    assert.match(report, /blocked:\n +at endless \(\S+loops\.test\.js:9:\d+\)/);
-    assert.match(report, /"name":"held by who loops"/);
-  });
+/** What the report of a test that hangs says, for each way to hang. */
+const REPORTS = {
+  waits: [
+    /^its thread waits, for one of:$/m,
+    HELD,
+    /pending:\s+.*"name":"held","label":"",.*"blockedBy":/,
+    /"mode":"shared","name":"in a bucket"/,
+  ],
+  loops: [/blocked:\n/, AT_ENDLESS, HELD],
+  blocks: [/blocked:\n +at \S+ \(\S+hangs\.test\.js:\d+:\d+\)/, HELD],
+  native: [
+    /its thread is in native code/,
+    /name: 'held',\n +label: 'the leak'/,
+    /\d+ S \(sleeping\): sleep 1000/,
+  ],
+  worker: [/a worker, \S*hangs\.test\.js:\n/, AT_ENDLESS],
+  stays: [/^the test: none, the last that ended is '(outer > )?hangs'$/m, /Timeout/],
+};
 
-  it('in Atomics.wait is named with its stack and its locks', async () => {
-    const report = await reportOf('blocks');
-    assert.match(report, /^the test: sleeps$/m);
-    assert.match(report, /blocked:\n +at \S+ \(\S+blocks\.test\.js:\d+:\d+\)/);
-    assert.match(report, /"name":"held by who sleeps"/);
-  });
-
-  it('in native code is named with the locks of the process, and what it has started', async () => {
-    const report = await reportOf('native');
-    assert.match(report, /^the test: asks for what its own process holds$/m);
-    assert.match(report, /its thread is in native code/);
-    assert.match(report, /name: 'held',\n +label: 'by itself'/);
-    assert.match(report, /\d+ S \(sleeping\): sleep 1000/);
-  });
-
-  it('beside a worker that is blocked is named with the stack of the worker', async () => {
-    const report = await reportOf('worker');
-    assert.match(report, /^the test: waits for a worker$/m);
-    assert.match(report, /a worker, \S*worker\.test\.js:\n +at loops \(/);
-  });
-
-  it('after all tests have ended is reported, too', async () => {
-    const report = await reportOf('stays');
-    assert.match(report, /^the test: none, the last that ended is 'leaves a timer'$/m);
-    assert.match(report, /Timeout/);
-  });
+describe('a test that hangs is ended and reported, and the files behind it run', {
+  concurrency: 2,
+}, () => {
+  for (const [way, texts] of Object.entries(REPORTS)) {
+    it(way, async () => {
+      const how = { WEB_LOCKS_HANGS: way };
+      const { code, output } = await run(fixture('hangs'), fixture('good'), how);
+      assert.equal(code, 1);
+      assert.match(output, /^✔ fixtures\/limit\/good /m);
+      assert.match(output, /^[1-9]\d* passed, /m);
+      const end = output.slice(output.indexOf('What failed:')).replaceAll(/^ {4}/gm, '');
+      const report = end.match(/^=== (.|\n)*?^===$/m)?.[0] ?? assert.fail(output);
+      assert.match(report, /fixtures\/limit\/hangs\.test\.js: nothing has ended for 3 s/);
+      if (way !== 'stays') assert.match(report, /^the test: (outer > )?hangs$/m);
+      for (const text of texts) assert.match(report, text);
+    });
+  }
 });
 
 describe('a run', () => {
-  it('passes, and counts all tests of all files', async () => {
-    const { code, output } = await run(fixture('good'), fixture('good-too'));
+  it('counts all tests of all files, and says what was skipped and what a file needs', async () => {
+    const { code, output } = await run(fixture('good'), fixture('needs'), { PATH: '/' });
     assert.equal(code, 0);
-    assert.match(output, /^2 passed, 0 failed, 1 skipped$/m);
-  });
-
-  it('says what was skipped, and how to get what a file needs', async () => {
-    const { output } = await run(fixture('good-too'), fixture('needs'), { PATH: '/' });
+    assert.match(output, /^1 passed, 0 failed, [12] skipped$/m);
     assert.match(output, /^skipped: .*1 \(Chromium is not installed \(Debian: chromium\)\)/m);
   });
 
