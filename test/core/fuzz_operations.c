@@ -538,19 +538,34 @@ static void do_end(int id)
   do_take(e->agent, true);
 }
 
-/* Creates an agent after each allocation of that has failed once. */
+/* Lets each allocation of a call fail once, until the call needs no more. */
+static void until_it_has_memory(enum wlk_status (*call)(int number), int number)
+{
+  bool failed = true;
+  for (long n = 1; failed; n++) {
+    (void)fail_allocation(n);
+    enum wlk_status status = call(number);
+    failed = fail_allocation(0);
+    must(status == (failed ? WLK_NO_MEMORY : WLK_OK), "the answer to what creates or opens");
+  }
+}
+
+static enum wlk_status create_agent(int agent)
+{
+  return wlk_agent_create(&process, "fuzz-", &no_thread, count_wake, &wakes[agent], &agents[agent]);
+}
+
+static enum wlk_status open_manager(int number)
+{
+  uint16_t bucket = (uint16_t)number;
+  return wlk_manager_open(&process, &bucket, (uint32_t)number, &managers[number]);
+}
+
 static void start_agent(int agent)
 {
   o.is_due[agent] = false;
   o.to_come[agent] = wakes[agent] = 0;
-  for (long n = 1;; n++) {
-    (void)fail_allocation(n);
-    enum wlk_status status =
-        wlk_agent_create(&process, "fuzz-", &no_thread, count_wake, &wakes[agent], &agents[agent]);
-    bool failed = fail_allocation(0);
-    must(status == (failed ? WLK_NO_MEMORY : WLK_OK), "the answer to who creates an agent");
-    if (!failed) return;
-  }
+  until_it_has_memory(create_agent, agent);
 }
 
 static void do_terminate(int agent)
@@ -658,18 +673,6 @@ static void compare_snapshot(int manager, int name, bool has_pending)
   wlk_snapshot_free(s);
 }
 
-/* Opens a manager after each allocation of that has failed once. */
-static void open_manager(uint16_t number)
-{
-  for (long n = 1;; n++) {
-    (void)fail_allocation(n);
-    enum wlk_status status = wlk_manager_open(&process, &number, number, &managers[number]);
-    bool failed = fail_allocation(0);
-    must(status == (failed ? WLK_NO_MEMORY : WLK_OK), "the answer to who opens a manager");
-    if (!failed) return;
-  }
-}
-
 /* ---- bytes to operations ---- */
 
 static void request_somehow(int kind, int agent, int resource, enum wlk_mode mode, uint8_t more)
@@ -734,7 +737,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   o = (struct oracle){0};
   process = (struct wlk_process)WLK_PROCESS_INIT;
-  for (uint16_t i = 0; i < MANAGERS; i++) open_manager(i);
+  for (int i = 0; i < MANAGERS; i++) until_it_has_memory(open_manager, i);
   for (int i = 0; i < AGENTS; i++) start_agent(i);
   /* Soon a token has more than 32 bits. */
   for (int i = 0; i < WLK_SHARDS; i++) process.shards[i].grants = UINT32_MAX - 3;
