@@ -26,7 +26,7 @@ static void note(int agent, const struct wlk_event *items, size_t count)
 static int agent_of(const struct wlk_request *request)
 {
   int agent = 0;
-  while (w.actors[agent].agent != request->agent) agent++;
+  while (w.agents[agent] != request->agent) agent++;
   return agent;
 }
 
@@ -49,8 +49,8 @@ static const char *ask_for(const struct call *call, uint32_t *limit)
   extra.label = &label;
   extra.label_length = 1;
   enum wlk_status status = wlk_request_a_lock(
-      w.actors[call->agent].agent, w.manager, &name, 1, call->mode, call->option,
-      (uint32_t)call->id, &extra, &requests[call->id], NULL, &events);
+      w.agents[call->agent], w.manager, &name, 1, call->mode, call->option, (uint32_t)call->id,
+      &extra, &requests[call->id], NULL, &events);
   if (status == WLK_GRANTED) note_token(call->id, events.token);
   if (status == WLK_OTHER_LIMIT) *limit = events.limit;
   note(call->agent, outcome.events, events.count);
@@ -91,7 +91,7 @@ static void terminate(int agent)
 
 static void take_all(int agent)
 {
-  if (!w.actors[agent].agent) return;
+  if (!w.agents[agent]) return;
   struct outcome outcome = take(&w, agent);
   note(agent, outcome.events, outcome.count);
   CHECK(broken(&w.process) == NULL);

@@ -106,23 +106,23 @@ bool fail_allocation(long n)
 
 const struct wlk_thread no_thread = {0, NULL, 0};
 
-static void count_wake(void *data)
+static void ignore_wake(void *data)
 {
-  ((struct actor *)data)->wakes++;
+  (void)data;
 }
 
-void start_actor(struct world *world, int actor)
+void start_actor(
+    struct world *world, int actor, const char *prefix, const struct wlk_thread *thread)
 {
-  struct actor *it = &world->actors[actor];
-  it->wakes = 0;
   CHECK(
-      wlk_agent_create(&world->process, "test-", &no_thread, count_wake, it, &it->agent) == WLK_OK);
+      wlk_agent_create(&world->process, prefix, thread, ignore_wake, NULL, &world->agents[actor]) ==
+      WLK_OK);
 }
 
 void stop_actor(struct world *world, int actor)
 {
-  wlk_agent_terminate(world->actors[actor].agent);
-  world->actors[actor].agent = NULL;
+  wlk_agent_terminate(world->agents[actor]);
+  world->agents[actor] = NULL;
 }
 
 void begin(struct world *world)
@@ -131,13 +131,13 @@ void begin(struct world *world)
   memset(world, 0, sizeof *world);
   world->process = (struct wlk_process)WLK_PROCESS_INIT;
   CHECK(wlk_manager_open(&world->process, bucket, 1, &world->manager) == WLK_OK);
-  for (int i = 0; i < 4; i++) start_actor(world, i);
+  for (int i = 0; i < 4; i++) start_actor(world, i, "test-", &no_thread);
 }
 
 void end(struct world *world)
 {
   for (int i = 0; i < 4; i++)
-    if (world->actors[i].agent) stop_actor(world, i);
+    if (world->agents[i]) stop_actor(world, i);
   CHECK(request_count(world->manager) == 0);
   CHECK(name_count(world->manager) == 0);
   CHECK(broken(&world->process) == NULL);
@@ -163,7 +163,7 @@ struct outcome ask_with(
   uint32_t length = 0;
   for (; name[length]; length++) units[length] = (unsigned char)name[length];
   outcome.status = wlk_request_a_lock(
-      world->actors[actor].agent, world->manager, units, length, mode, option, tag, extra,
+      world->agents[actor], world->manager, units, length, mode, option, tag, extra,
       &outcome.request, cycle, &events);
   outcome.count = events.count;
   return outcome;
@@ -198,7 +198,7 @@ struct outcome take(struct world *world, int actor)
 {
   struct outcome outcome = {0};
   struct wlk_events events = room(&outcome);
-  wlk_agent_take_events(world->actors[actor].agent, true, &events);
+  wlk_agent_take_events(world->agents[actor], true, &events);
   outcome.count = events.count;
   return outcome;
 }

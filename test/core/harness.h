@@ -64,23 +64,18 @@ extern uint64_t stopped_clock;
 /* A thread with the id 0 and no name. */
 extern const struct wlk_thread no_thread;
 
-/* An agent that counts how often it is woken. */
-struct actor {
-  struct wlk_agent *agent;
-  int wakes;
-};
-
 struct world {
   struct wlk_process process;
   struct wlk_manager *manager;
-  struct actor actors[4];
+  struct wlk_agent *agents[4]; /* by actor */
 };
 
 /* A process of its own, with a manager and agents; to be ended, which checks that nothing is left. */
 void begin(struct world *world);
 void end(struct world *world);
 
-void start_actor(struct world *world, int actor);
+void start_actor(
+    struct world *world, int actor, const char *prefix, const struct wlk_thread *thread);
 void stop_actor(struct world *world, int actor);
 
 struct outcome {

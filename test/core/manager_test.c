@@ -49,9 +49,8 @@ TEST(shrunk, "2.6: a termination that empties several managers shrinks all of th
   begin(&w);
   for (uint16_t i = 0; i < MANAGERS; i++) {
     CHECK(wlk_manager_open(&w.process, &i, 1, &managers[i]) == WLK_OK);
-    for (uint16_t name = 1; name < NAMES; name++)
-      (void)hold(w.actors[0].agent, managers[i], &name, 1);
-    left[i] = hold(w.actors[1].agent, managers[i], (uint16_t[]){0}, 1);
+    for (uint16_t name = 1; name < NAMES; name++) (void)hold(w.agents[0], managers[i], &name, 1);
+    left[i] = hold(w.agents[1], managers[i], (uint16_t[]){0}, 1);
     CHECK(chain_count(managers[i]) >= NAMES);
   }
   stop_actor(&w, 0);
@@ -73,7 +72,7 @@ TEST(table_without_memory, "a table that has no memory to grow grows in a later 
   for (uint16_t name = 0, count = 0; count < SAME; name++) {
     if (wlk_shard_of(wlk_hash(w.process.hash_key, &name, 1)) != 0) continue;
     if (++count == WLK_TABLE_LEAST + 1) (void)fail_allocation(1);
-    (void)hold(w.actors[0].agent, w.manager, &name, 1);
+    (void)hold(w.agents[0], w.manager, &name, 1);
     if (count == WLK_TABLE_LEAST + 1)
       CHECK(fail_allocation(0) && table->capacity == WLK_TABLE_LEAST);
   }
@@ -88,8 +87,8 @@ TEST(long_names, "2.1: the memory of a long name is kept neither for other names
   static uint16_t name[LONG];
   struct world w;
   begin(&w);
-  struct wlk_agent *agent = w.actors[1].agent;
-  struct wlk_request *lock = hold(w.actors[0].agent, w.manager, name, LONG), *other;
+  struct wlk_agent *agent = w.agents[1];
+  struct wlk_request *lock = hold(w.agents[0], w.manager, name, LONG), *other;
   struct wlk_events none = {.capacity = 0};
   CHECK(
       wlk_request_a_lock(
@@ -134,12 +133,10 @@ TEST(texts, "a snapshot keeps texts of any length, cut where they are limited")
     prefix[length] = '\0';
     begin(&w);
     stop_actor(&w, 0);
-    wlk_wake_function *wake = w.actors[1].agent->wake;
-    struct wlk_agent **agent = &w.actors[0].agent;
-    CHECK(wlk_agent_create(&w.process, prefix, &thread, wake, &w.actors[0], agent) == WLK_OK);
+    start_actor(&w, 0, prefix, &thread);
     CHECK(
         wlk_request_a_lock(
-            *agent, w.manager, units, length, WLK_SHARED, WLK_WAIT, 1, &extra, &lock, NULL,
+            w.agents[0], w.manager, units, length, WLK_SHARED, WLK_WAIT, 1, &extra, &lock, NULL,
             &none) == WLK_GRANTED);
     CHECK(wlk_publish(lock, units, length) == WLK_OK);
     CHECK(wlk_snapshot_the_lock_state(w.manager, &s) == WLK_OK);

@@ -8,15 +8,12 @@ static void begin_with_thread(struct world *w)
 {
   begin(w);
   for (int i = 1; i <= 2; i++) {
-    struct actor *it = &w->actors[i];
     stop_actor(w, i);
-    CHECK(
-        wlk_agent_create(
-            &w->process, "t-", &thread_one, w->actors[3].agent->wake, it, &it->agent) == WLK_OK);
+    start_actor(w, i, "t-", &thread_one);
   }
 }
 
-TEST(time_over, "when the time is over, the request waits on, and its agent is woken for events")
+TEST(time_over, "when the time is over, the request waits on, and its agent keeps its events")
 {
   struct world w;
   struct wlk_event room[4];
@@ -50,7 +47,7 @@ TEST(robbed, "a request that was granted and stolen before its thread blocks was
   CHECK(release_lock(held.request).status == WLK_OK);
   CHECK(ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_STEAL, 3).status == WLK_GRANTED);
   CHECK(wlk_wait_for_the_lock(waiting.request, WLK_FOREVER, NULL, &events) == WLK_STOLEN);
-  CHECK(events.thief_number == w.actors[0].agent->number);
+  CHECK(events.thief_number == w.agents[0]->number);
   end(&w);
 }
 
