@@ -105,9 +105,10 @@ class Watch {
     publish(channels.abort, this, { error: reason });
   }
 
-  /** Publishes only a LockTimeoutError. @param {unknown} error */
+  /** Publishes only a LockTimeoutError. Harmless to repeat after the end. @param {unknown} error */
   onFailure(error) {
-    if (error instanceof LockTimeoutError) publish(channels.timeout, this, { error });
+    if (error instanceof LockTimeoutError && !this.ended)
+      publish(channels.timeout, this, { error });
   }
 
   /** Removes all timers, and publishes the end. Harmless to repeat. @param {unknown} [error] */
