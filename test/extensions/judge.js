@@ -8,6 +8,7 @@
 
 const { OPTIONS } = require('../../lib/extensions/options.js');
 const { LockManagerModel, closesACycle } = require('../model/model.js');
+const { KINDS } = require('./calls.js');
 
 const NEVER = Number.POSITIVE_INFINITY;
 /** Values that the methods of LockManager take of every option. */
@@ -18,38 +19,7 @@ const DEFAULTS = {
   priority: 0,
   reentrant: false,
 };
-const PERMITS = 3;
 const CLOSED = 'ERR_WEB_LOCKS_CLOSED';
-
-const EXCLUSIVE = { mode: 'exclusive' };
-const SHARED = { mode: 'shared' };
-const UNITS = { ...SHARED, limit: PERMITS };
-const AT_ONCE = { ifAvailable: true };
-
-/** The calls: their kind in the table of options, how the lock is given, and what is fixed. */
-const KINDS = Object.fromEntries(
-  [
-    ['request', 'request', 'callback'],
-    ['acquire', 'request', 'handle'],
-    ['requestAll', 'several', 'callback'],
-    ['acquireAll', 'several', 'handle'],
-    ['acquireSync', 'acquireSync', 'sync'],
-    ['tryAcquireSync', 'tryAcquireSync', 'sync', AT_ONCE],
-    ['elect', 'elect', 'callback'],
-    ['once', 'once', 'callback'],
-    ['Mutex.acquire', 'mutex', 'handle', EXCLUSIVE],
-    ['Mutex.runExclusive', 'mutex', 'callback', EXCLUSIVE],
-    ['RWLock.acquireShared', 'mutex', 'handle', SHARED],
-    ['RWLock.acquireExclusive', 'mutex', 'handle', EXCLUSIVE],
-    ['RWLock.runShared', 'mutex', 'callback', SHARED],
-    ['RWLock.runExclusive', 'mutex', 'callback', EXCLUSIVE],
-    ['Mutex.tryAcquire', 'tryMutex', 'handle', AT_ONCE],
-    ['Semaphore.acquire', 'semaphore', 'handle', UNITS],
-    ['Semaphore.run', 'semaphore', 'callback', UNITS],
-    ['Semaphore.tryAcquire', 'trySemaphore', 'handle', { ...UNITS, ...AT_ONCE }],
-    ['Mutex.waitForUnlock', 'wait', 'wait'],
-  ].map(([name, as, form, fixed]) => [name, { as, form, fixed, several: as === 'several' }]),
-);
 
 const isGiven = (options, name) =>
   options[name] !== undefined &&
@@ -186,6 +156,14 @@ class Judge {
   /** @returns {boolean} whether a call holds the lock of a name */
   holds(id, name) {
     return this.#calls[id].asks.some((ask) => ask.name === name && ask.state === 'held');
+  }
+
+  /** @returns {boolean} whether a call could publish, which a reentrant one does for all of them */
+  publish(id, name, value) {
+    const ask = this.#calls[id].asks.find((it) => it.name === name && it.state === 'held');
+    if (!ask) return false;
+    (ask.root ?? ask).data = value;
+    return true;
   }
 
   /** An opening of the bucket is closed. */
@@ -533,9 +511,9 @@ class Judge {
   snapshot() {
     const { held, pending } = this.#model.snapshotTheLockState();
     const entry = ({ id, name, mode, limit, weight, priority }) =>
-      `${name} ${mode} ${weight} of ${limit}, ${priority} ${id.options.label ?? ''}`;
+      `${name} ${mode} ${weight} of ${limit}, ${priority} ${id.options.label ?? ''} ${JSON.stringify(id.data)}`;
     return { held: held.map(entry).sort(), pending: pending.map(entry) };
   }
 }
 
-module.exports = { Judge, KINDS, isRefused };
+module.exports = { Judge, isRefused };

@@ -14,12 +14,13 @@ const { clock } = require('../helpers/clock.js');
 const assert = require('node:assert/strict');
 const { AsyncLocalStorage } = require('node:async_hooks');
 const { randomUUID } = require('node:crypto');
+const { subscribe } = require('node:diagnostics_channel');
 const fc = require('fast-check');
-const { ClusterBackend } = require('../../lib/cluster/backend.js');
-const { Bucket } = require('../../lib/extensions/buckets/bucket.js');
 const { chosen, scope } = require('../conformance/scopes.js');
-const { MemoryAdapter, MemoryServer, Network } = require('../cluster/memory.js');
-const { Judge, KINDS, isRefused } = require('./judge.js');
+const { OPTIONS } = require('../../lib/extensions/options.js');
+const { openAt } = require('../conformance/memory.js');
+const { KINDS, VALUES, make, objectOf } = require('./calls.js');
+const { Judge, isRefused } = require('./judge.js');
 
 const { PROGRAMS_RUNS = 300, PROGRAMS_SEED = 1, PROGRAMS_PATH } = process.env;
 
@@ -30,26 +31,10 @@ const STEP_MS = 1;
 const SIGNALS = 3;
 const OPENINGS = 2;
 
-/** Times are multiples of 100 ms, and warnings are between them: no two things happen at once. */
-const VALUES = {
-  ifAvailable: [true, true, false],
-  mode: ['shared', 'shared', 'exclusive'],
-  signal: [0, 1, 2],
-  steal: [true, true, false],
-  blocking: [false, false, true],
-  deadlock: ['reject'],
-  holdTimeout: [100, 200, 200, 300, 0],
-  keep: [600_000],
-  label: ['label'],
-  limit: [2, 3, 3],
-  maxPending: [0, 1, 2],
-  maxTotal: [100, 200, 200, 400],
-  priority: [-1, 1, 2, 0],
-  reentrant: [true],
-  timeout: [0, 200, 300],
-  warnAfter: [150, 350],
-  weight: [1, 2, 2, 4],
-};
+const PUBLISHED = [
+  ...[undefined, null, 0, -1.5, false, '', 'text', '\ud800', '\0', [], {}, 'ü€😀'],
+  ...[{ url: 'http://a:1', done: [1, null, 'é'] }, 'x'.repeat(4_000)],
+];
 
 const ENDINGS = [
   ...[
@@ -66,6 +51,12 @@ const ENDINGS = [
   ...['LockStolenError', 'LockTimeoutError', 'DeadlockError', 'LockQueueFullError'],
   ...['InvalidStateError', 'TypeError'],
 ];
+
+/**
+ * Whether it comes right after a query that is not answered yet: the host scope defers it then. A
+ * thread that blocks waits for no answer, as its time is not the machine's.
+ */
+const isBehind = fc.constantFrom(false, false, false, true);
 
 /** Calls of a few kinds with a few options: then these meet each other. */
 const callOf = (kinds, options) =>
@@ -85,13 +76,17 @@ const callOf = (kinds, options) =>
     ),
     /** Options that the call refuses are left out. */
     isTidy: fc.constantFrom(...Array(19).fill(true), false),
+    isInherited: fc.boolean(),
+    isBehind,
     work: fc.constantFrom(...Array(8).fill('hold'), ...ENDINGS),
     inside: fc.option(fc.nat(), { freq: 3 }),
   });
 
+const ASK = { does: 'call', kind: 'request', opening: 0, modes: [], isTidy: true, work: 'hold' };
+
 const does = (what, weight, more = {}) => ({
   weight,
-  arbitrary: fc.record({ does: fc.constant(what), ...more }),
+  arbitrary: fc.record({ does: fc.constant(what), isBehind, ...more }),
 });
 const pick = fc.nat();
 
@@ -103,6 +98,7 @@ const stepOf = (kinds, options) =>
     does('cancel', 3, { pick }),
     does('abort', 10, { signal: fc.nat(SIGNALS - 1) }),
     does('pass', 30, { ms: fc.constantFrom(100, 200, 400) }),
+    does('publish', 10, { pick, value: fc.constantFrom(...PUBLISHED) }),
     does('close', 3),
   );
 
@@ -121,16 +117,42 @@ const nestOf = (kinds, options) =>
       }),
     ]);
 
+/**
+ * A cycle that is closed by a call inside of no lock: a reader waits, inside of what another reader
+ * waits for, behind a writer that counts for nothing, since it does not reject deadlocks.
+ */
+const ring = fc
+  .tuple(fc.shuffledSubarray(['a', 'b', 'c'], { minLength: 2 }), fc.constantFrom(0, 1, -1))
+  .map(([[a, b], priority]) => {
+    const reject = ['deadlock', 'reject'];
+    const ask = (name, mode, inside, ...more) => {
+      const drawn = [['mode', mode], ...more];
+      return { ...ASK, names: [name], drawn, inside };
+    };
+    return [
+      ask(a, 'shared', null, reject),
+      ask(b, 'exclusive', null, reject),
+      ask(a, 'exclusive', null),
+      ask(a, 'shared', 0, reject),
+      ask(b, 'shared', 1, reject),
+      ask(a, 'exclusive', null, reject, ['priority', priority]),
+    ];
+  });
+
+const drawn = fc.tuple(
+  fc.subarray(Object.keys(KINDS), { minLength: 1, maxLength: 4 }),
+  fc.subarray(Object.keys(VALUES), { minLength: 2, maxLength: 6 }),
+);
+const ofDeadlocks = fc.constant([['request'], ['deadlock', 'deadlock', 'mode', 'priority']]);
+
 const program = fc
-  .tuple(
-    fc.subarray(Object.keys(KINDS), { minLength: 1, maxLength: 4 }),
-    fc.subarray(Object.keys(VALUES), { minLength: 2, maxLength: 6 }),
-  )
+  .oneof({ weight: 4, arbitrary: drawn }, { weight: scope.lacks.deadlock ? 0 : 1, arbitrary: ofDeadlocks })
   .chain(([kinds, options]) =>
     fc.array(
       fc.oneof(
-        { weight: 9, arbitrary: stepOf(kinds, options).map((step) => [step]) },
-        { weight: 1, arbitrary: nestOf(kinds, options) },
+        { weight: 18, arbitrary: stepOf(kinds, options).map((step) => [step]) },
+        { weight: 2, arbitrary: nestOf(kinds, options) },
+        { weight: kinds.length === 1 ? 1 : 0, arbitrary: ring },
       ),
       { minLength: 1, maxLength: 40, size: 'max' },
     ),
@@ -139,26 +161,7 @@ const program = fc
 
 // What is compared with.
 
-const servers = new Map();
-
-/** A session at an engine in memory, whose time is the clock's. */
-function memoryBucket(name) {
-  const machine = { run: (work) => work(), monotonic: clock.now };
-  const world = {
-    get now() {
-      return clock.now();
-    },
-    after: (ms, run) => (ms > 0 ? clock.setTimeout(run, ms) : setImmediate(run)),
-  };
-  if (!servers.has(name)) servers.set(name, new MemoryServer(machine));
-  const network = new Network(world, machine, servers.get(name));
-  network.delay = 0;
-  const adapter = new MemoryAdapter(network);
-  adapter.id = `memory ${name}`;
-  return new Bucket(name, new ClusterBackend(adapter, { ttl: 10_000 }));
-}
-
-const openBucket = chosen === 'memory' ? memoryBucket : scope.openBucket;
+const openBucket = chosen === 'memory' ? openAt(clock) : scope.openBucket;
 const library = scope.library();
 
 for (const file of ['native', 'host']) {
@@ -170,6 +173,8 @@ for (const file of ['native', 'host']) {
     return wait.call(this, request, 1);
   };
 }
+
+const isTogether = scope.lacks.oneByOne !== undefined;
 
 /** An election pauses for the shortest time. */
 Math.random = () => 0;
@@ -187,6 +192,13 @@ const ERRORS = {
   Error: () => new Error('of the work'),
   null: () => null,
 };
+
+/** Each request of the cycle waits for the lock after it, of the same name. */
+function checkCycle({ lockName, cycle }) {
+  assert.ok(cycle.length > 0 && cycle.length % 2 === 0);
+  assert.ok(cycle.every(({ name }, i) => name === cycle[i - (i % 2)].name));
+  assert.equal(cycle[0].name, lockName);
+}
 
 /** A call of a program. */
 class Call {
@@ -245,6 +257,7 @@ class Call {
     const reason = this.runner.reasons.indexOf(error);
     if (reason >= 0) return `reason ${reason}`;
     const code = error?.errorCode ?? String(error);
+    if (error instanceof library.DeadlockError) checkCycle(error);
     if (error instanceof library.LockTimeoutError) {
       const { lockName, waited, held } = error;
       const option = /its '(\w+)' is/.exec(error.message)?.[1];
@@ -286,21 +299,13 @@ class Call {
   }
 
   #make(kind) {
-    const { names, modes, options, opening } = this.given;
+    const { names, modes, options, opening, object: key } = this.given;
     const { locks } = this.runner.openings[opening];
-    const [name] = names;
-    const [Class, method] = kind.split('.');
-    if (method) {
-      const object = this.runner.object(this.given.object, Class, name, locks);
-      return this.form === 'callback'
-        ? object[method](this.work, options)
-        : object[method](options);
-    }
+    const object = key && this.runner.object(key, kind, names[0], locks);
     const entries = names.map((it, i) => (modes[i] ? { name: it, mode: modes[i] } : it));
-    const what = KINDS[kind].several ? entries : name;
-    return this.form === 'callback'
-      ? locks[kind](what, options, this.work)
-      : locks[kind](what, options);
+    return make(
+      ...[kind, { locks, object }, KINDS[kind].several ? entries : names[0], options, this.work],
+    );
   }
 
   release(ending) {
@@ -336,9 +341,8 @@ class Runner {
   }
 
   /** @returns the Mutex, RWLock or Semaphore of that name: one for each opening */
-  object(key, Class, name, locks) {
-    const more = Class === 'Semaphore' ? { permits: 3 } : {};
-    const object = this.objects.get(key) ?? new library[Class](name, { locks, ...more });
+  object(key, kind, name, locks) {
+    const object = this.objects.get(key) ?? objectOf(library, kind, name, locks);
     this.objects.set(key, object);
     return object;
   }
@@ -355,26 +359,30 @@ class Runner {
   async step(one) {
     // A multiple of 100 ms is never between two steps.
     await this.pass({ ms: STEP_MS });
-    if ((await this[one.does](one)) !== false) await this.settle();
+    const isBehind = one.isBehind && one.does !== 'close' && KINDS[one.kind]?.form !== 'sync';
+    if (isBehind) for (const { locks } of this.openings) locks.query().catch(() => {});
+    if ((await this[one.does](one)) !== false || isBehind) await this.settle();
   }
 
   #options({ kind, drawn, isTidy }) {
     const options = kind === 'once' ? { keep: 600_000 } : {};
     if (kind === 'acquireSync') options.timeout = 200;
+    const isTaken = (more) => !isRefused(kind, { ...options, ...more }, scope, isTogether);
     for (const [name, value] of drawn) {
-      const more = { ...options, [name]: value };
-      // What a boolean excludes, it excludes if it is true.
-      const isTaken = !isRefused(kind, more, scope, scope.lacks.oneByOne !== undefined);
-      if (!isTidy || isTaken) options[name] = value;
-      else if (name === 'limit' && !isRefused(kind, { ...more, mode: 'shared' }, scope, false))
-        Object.assign(options, { mode: 'shared', limit: value });
+      const given = { [name]: value };
+      // A limit needs the mode 'shared', and a weight a limit.
+      const units = [
+        { ...given, mode: 'shared' },
+        { mode: 'shared', limit: 3, ...given },
+      ];
+      Object.assign(options, isTidy ? [given, ...units].find(isTaken) : given);
     }
     return options;
   }
 
-  call({ names: given, ...others }) {
+  call({ names: drawnNames, ...others }) {
     // Several names that are asked for together are another rule, which the engines' tests judge.
-    const names = scope.lacks.oneByOne ? given.slice(0, 1) : given;
+    const names = isTogether ? drawnNames.slice(0, 1) : drawnNames;
     const drawn = { ...others, names };
     const id = this.calls.length;
     const around = this.calls.filter(({ enter }) => enter);
@@ -386,7 +394,10 @@ class Runner {
     const { signal, ...rest } = options;
     const real = { ...rest };
     if (signal !== undefined) real.signal = this.controllers[signal].signal;
-    const one = new Call(this, id, { ...drawn, options: real });
+    // A class notices of what it inherits only what is not the default.
+    const isInherited = drawn.isInherited && !drawn.kind.includes('.');
+    const given = isInherited ? Object.create(real) : real;
+    const one = new Call(this, id, { ...drawn, options: given });
     this.calls.push(one);
     const inside = parent && this.given[parent.id];
     const object = drawn.kind.includes('.')
@@ -398,7 +409,8 @@ class Runner {
     const enter = parent?.enter ?? ((run) => run());
     this.judge.call(this.given[id]);
     enter(() => one.start());
-    for (const name of Object.keys(options)) seen.add(`${drawn.kind} ${name}`);
+    if (this.judge.logs[id][0] !== 'refused')
+      for (const name of Object.keys(options)) seen.add(`${drawn.kind} ${name}`);
     // A thread that blocked: what was due meanwhile happens now.
     if (clock.now() > start) {
       this.judge.elapse(clock.now());
@@ -411,8 +423,7 @@ class Runner {
     const holders = this.given.filter(({ id, names }) => this.judge.holds(id, names[0]));
     if (holders.length === 0) return false;
     const { names, opening } = holders[pick % holders.length];
-    const theft = { does: 'call', kind: 'request', modes: [], drawn: [['steal', true]] };
-    this.call({ ...theft, names, opening, isTidy: true, work: 'hold', inside });
+    this.call({ ...ASK, names, opening, drawn: [['steal', true]], inside });
     return true;
   }
 
@@ -423,6 +434,17 @@ class Runner {
     this.judge.release(one.id, ending);
     one.release(ending);
     if (one.handle) one.handle = undefined;
+    return true;
+  }
+
+  async publish({ pick, value }) {
+    const all = this.calls.flatMap(({ id, locks }) =>
+      [...locks.values()].map((lock) => [id, lock]),
+    );
+    if (all.length === 0) return false;
+    const [id, lock] = all[all.length - 1 - (pick % all.length)];
+    const isPublished = this.judge.publish(id, lock.name, value);
+    assert.equal(await lock.publish(value), isPublished, `call ${id} publishes`);
     return true;
   }
 
@@ -505,8 +527,8 @@ class Runner {
     }
     this.#compareTokens();
     const { held, pending } = await this.openings[0].locks.query({ details: true });
-    const entry = ({ name, mode, limit, weight, priority, label }) =>
-      `${name} ${mode} ${weight} of ${limit}, ${priority} ${label === 'label' ? label : ''}`;
+    const entry = ({ name, mode, limit, weight, priority, label, data }) =>
+      `${name} ${mode} ${weight} of ${limit}, ${priority} ${label === 'label' ? label : ''} ${JSON.stringify(data)}`;
     const expected = judge.snapshot();
     assert.deepEqual(held.map(entry).sort(), expected.held);
     for (const name of ['a', 'b', 'c']) {
@@ -539,7 +561,15 @@ class Runner {
     }
     assert.deepEqual(this.judge.snapshot(), { held: [], pending: [] });
     await Promise.all(this.openings.map((bucket) => bucket.close()));
+    for (const events of told.values()) assert.match(events.join(' '), LIFE);
   }
+}
+
+/** What the channels tell of each request, by its id. */
+let told = new Map();
+const LIFE = /^start( grant( steal| lost| timeout| abort)?| miss| abort| timeout)? end$/;
+for (const event of ['start', 'grant', 'miss', 'end', 'abort', 'steal', 'lost', 'timeout']) {
+  subscribe(`locks.request.${event}`, ({ id }) => told.set(id, [...(told.get(id) ?? []), event]));
 }
 
 let warnings = [];
@@ -550,6 +580,17 @@ process.emitWarning = (message, { code } = {}) => {
   if (code === 'WEB_LOCKS_SLOW') warnings.push(/lock "(.)/.exec(message)[1]);
 };
 
+/** The options of calls that no program has drawn, although the scope has them. */
+function missing() {
+  const pairs = Object.entries(KINDS).flatMap(([kind, { as, form }]) =>
+    Object.keys(VALUES)
+      .filter((name) => OPTIONS[name].calls.includes(as) && !scope.lacks[name])
+      .filter(() => form !== 'sync' || !scope.lacks.sync)
+      .map((name) => `${kind} ${name}`),
+  );
+  return pairs.filter((pair) => !seen.has(pair)).join() || 'none';
+}
+
 async function main() {
   let deadlocks = 0;
   // Neither a held lock nor a timer of the clock keeps the event loop alive.
@@ -558,6 +599,7 @@ async function main() {
     fc.asyncProperty(program, async (steps) => {
       const runner = new Runner();
       warnings = [];
+      told = new Map();
       try {
         for (const bucket of runner.openings) await bucket.ready;
         for (const one of steps) await runner.step(one);
@@ -580,7 +622,9 @@ async function main() {
     },
   );
   clearInterval(alive);
-  console.log(`${deadlocks} deadlocks, ${seen.size} pairs of calls and options`);
+  console.log(
+    `${deadlocks} deadlocks, ${seen.size} pairs of calls and options, missing: ${missing()}`,
+  );
 }
 
 main().then(
