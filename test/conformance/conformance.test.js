@@ -14,7 +14,7 @@ const { describe, it } = require('node:test');
 const { files } = require('./files.js');
 const { lacksHost } = require('../helpers/host-scope.js');
 
-const SCOPES = ['late', 'memory', ...(lacksHost ? [] : ['host'])];
+const SCOPES = ['memory', ...(lacksHost ? [] : ['host'])];
 
 /** Of the model test, as many as take a second or two. */
 const RUNS = process.env.MODEL_RUNS ?? '100';

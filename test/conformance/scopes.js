@@ -20,7 +20,6 @@
  * - `threads`: whoever loads the library in a worker is another agent
  * - `processes`: whoever loads it in another process is another agent
  * - `orderOfGrants`: a thread hears of its grants in their order
- * - `publish`: the details of a lock tell what its holder publishes
  * - `priority`: requests are ordered by it
  * - `keptLimit`: a name keeps its limit while only exclusive requests are left
  * - `sessions`: a bucket that is opened anew is another agent
@@ -34,15 +33,6 @@ const WORKER = 'worker';
 const PROCESS = 'process';
 const SESSION = 'session';
 
-const LATER = {
-  sync: 'nothing can be done without returning to the event loop',
-  deadlock: 'deadlocks are not found',
-  atOnce: 'answers come later',
-  state: 'who holds a lock is known later',
-  turns: 'answers come later',
-  entry: 'it has no entry of its own',
-};
-
 const NO_SESSIONS = { sessions: 'an agent is a thread' };
 
 const CLUSTER = {
@@ -55,7 +45,12 @@ const CLUSTER = {
 };
 
 const CLUSTER_LACKS = {
-  ...LATER,
+  sync: 'nothing can be done without returning to the event loop',
+  deadlock: 'deadlocks are not found',
+  atOnce: 'answers come later',
+  state: 'who holds a lock is known later',
+  turns: 'answers come later',
+  entry: 'it has no entry of its own',
   oneByOne: 'several locks are asked for in one step',
   oneClient: 'a client is a session, of one bucket',
   loads: 'an agent is a session',
@@ -86,23 +81,6 @@ const scopes = {
     lacks: { ...NO_SESSIONS, processes: 'it ends with the process' },
     library: () => library,
     openBucket: library.openBucket,
-  },
-
-  /** The process scope with answers that come later: see late.js. */
-  late: {
-    agents: [WORKER],
-    clientId: idOfTheProcess,
-    soon: 100,
-    many: 10_000,
-    long: 2 ** 20,
-    lacks: {
-      ...LATER,
-      ...NO_SESSIONS,
-      loads: 'it is of the tests, not of the library',
-      processes: 'it ends with the process',
-    },
-    library: () => library,
-    openBucket: (name) => require('./late.js').openBucket(name),
   },
 
   /** All processes of the machine: see host.js. */

@@ -10,7 +10,6 @@ const { NativeBackend } = require('../../lib/backend/native.js');
 const { createLockManager } = require('../../lib/extensions/manager/lock-manager.js');
 const { freshName, hold, nothing, turn, valuesOf } = require('../helpers/locks.js');
 const { freshDirectory } = require('../helpers/process.js');
-const late = require('../conformance/late.js');
 const { memoryBackend } = require('../conformance/memory.js');
 const { lacksHost: noHost } = require('../helpers/host-scope.js');
 
@@ -21,10 +20,6 @@ const failCall = (t, name, status) => t.mock.method(addon, name, () => status);
 const backends = {
   native: {
     make: () => new NativeBackend(freshName()),
-    fail: (t) => failCall(t, 'snapshotOf', addon.WLK_NO_MEMORY),
-  },
-  late: {
-    make: () => new late.LateBackend(freshName()),
     fail: (t) => failCall(t, 'snapshotOf', addon.WLK_NO_MEMORY),
   },
   host: {
