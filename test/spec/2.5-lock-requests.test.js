@@ -15,45 +15,27 @@ describe('2.5 Lock requests: grantable', () => {
     const writer = hold(locks, name);
     assert.equal(await available(name, 'shared'), false);
     const late = hold(locks, name, { mode: 'shared' });
-    assert.deepEqual(await stateOf(locks, name), {
-      held: ['shared'],
-      pending: ['exclusive', 'shared'],
-    });
+    const pending = ['exclusive', 'shared'];
+    assert.deepEqual(await stateOf(locks, name), { held: ['shared'], pending });
     await reader.release();
     await (await writer).release();
     await (await late).release();
   });
 
-  it('step 8: an exclusive request is grantable if no lock of the name is held', async () => {
-    const name = freshName();
-    assert.equal(await available(name, 'exclusive'), true);
-    const held = await hold(locks, name, { mode: 'shared' });
-    assert.equal(await available(name, 'exclusive'), false);
-    await held.release();
-    assert.equal(await available(name, 'exclusive'), true);
-  });
-
-  it('step 9: a shared request is grantable if no exclusive lock of the name is held', async () => {
-    const name = freshName();
-    assert.equal(await available(name, 'shared'), true);
-    const shared = await hold(locks, name, { mode: 'shared' });
-    assert.equal(await available(name, 'shared'), true);
-    await shared.release();
-    const exclusive = await hold(locks, name);
-    assert.equal(await available(name, 'shared'), false);
-    await exclusive.release();
-  });
-
-  it('the queue is first in, first out', async () => {
-    const name = freshName();
-    const held = await hold(locks, name);
-    const order = [];
-    const all = Array.from({ length: 100 }, (_, i) => locks.request(name, () => order.push(i)));
-    await held.release();
-    await Promise.all(all);
-    assert.deepEqual(
-      order,
-      Array.from({ length: 100 }, (_, i) => i),
-    );
-  });
+  for (const [mode, isGrantable] of Object.entries({
+    exclusive: { nothing: true, shared: false, exclusive: false },
+    shared: { nothing: true, shared: true, exclusive: false },
+  })) {
+    const step = mode === 'exclusive' ? 8 : 9;
+    it(`step ${step}: whether ${mode} requests are grantable depends on the locks that are held`, async () => {
+      const name = freshName();
+      assert.equal(await available(name, mode), isGrantable.nothing);
+      for (const other of ['shared', 'exclusive']) {
+        const held = await hold(locks, name, { mode: other });
+        assert.equal(await available(name, mode), isGrantable[other]);
+        await held.release();
+      }
+      assert.equal(await available(name, mode), isGrantable.nothing);
+    });
+  }
 });

@@ -13,67 +13,64 @@ describe('4.4 Process a lock request queue', () => {
     const modes = ['shared', 'shared', 'exclusive', 'shared', 'shared', 'shared', 'exclusive'];
     const waiting = modes.map((mode) => hold(locks, name, { mode }));
     await held.release();
-    const steps = [];
-    for (const batch of [
-      waiting.slice(0, 2),
-      waiting.slice(2, 3),
-      waiting.slice(3, 6),
-      waiting.slice(6),
+    for (const [from, to] of [
+      [0, 2],
+      [2, 3],
+      [3, 6],
+      [6, 7],
     ]) {
-      const locked = await Promise.all(batch);
+      const locked = await Promise.all(waiting.slice(from, to));
       const { held: now, pending } = await stateOf(locks, name);
-      steps.push([now.length, pending.length]);
-      await Promise.all(locked.map((one) => one.release()));
+      assert.deepEqual([now, pending], [modes.slice(from, to), modes.slice(to)]);
+      await Promise.all(locked.map(({ release }) => release()));
     }
-    assert.deepEqual(steps, [
-      [2, 5],
-      [1, 4],
-      [3, 1],
-      [1, 0],
-    ]);
   });
 
-  it('more grants at once than one call of the core hands over: all are called back, in order', async () => {
+  /** More than one call of the core hands over. */
+  const COUNT = 1000;
+
+  for (const mode of ['shared', 'exclusive']) {
+    it(`calls back in the order of the requests, also where a callback throws: ${mode}`, async () => {
+      const name = freshName();
+      const held = await hold(locks, name);
+      const numbers = Array.from({ length: COUNT }, (_, i) => i);
+      const order = [];
+      const all = numbers.map((i) =>
+        locks.request(name, { mode }, () => {
+          order.push(i);
+          throw i;
+        }),
+      );
+      await held.release();
+      assert.deepEqual(valuesOf(await Promise.allSettled(all), 'reason'), numbers);
+      assert.deepEqual(order, numbers);
+    });
+  }
+
+  it('requests that are made inside a callback wait behind those that are queued', async () => {
     const name = freshName();
-    const held = await hold(locks, name);
     const order = [];
-    const all = Array.from({ length: 1000 }, (_, i) =>
-      locks.request(name, { mode: 'shared' }, () => order.push(i)),
-    );
-    await held.release();
-    await Promise.all(all);
-    assert.deepEqual(
-      order,
-      Array.from({ length: 1000 }, (_, i) => i),
-    );
+    let inner;
+    const outer = locks.request(name, () => {
+      inner = locks.request(name, () => order.push('inner'));
+    });
+    await Promise.all([outer, locks.request(name, () => order.push('queued'))]);
+    await inner;
+    assert.deepEqual(order, ['queued', 'inner']);
   });
 
   it('step 2.14: the callback runs in the AsyncLocalStorage context of its request()', async () => {
     const name = freshName();
     const storage = new AsyncLocalStorage();
-    const read = () => storage.getStore();
-    const immediate = storage.run('immediate', () => locks.request(freshName(), read));
+    const ask = (context, on, options = {}) =>
+      storage.run(context, () => locks.request(on, options, () => storage.getStore()));
+    const immediate = ask('immediate', freshName());
     const held = await storage.run('holder', () => hold(locks, name));
-    const pending = ['a', 'b'].map((context) =>
-      storage.run(context, () => locks.request(name, read)),
-    );
-    const nothing = storage.run('null', () => locks.request(name, { ifAvailable: true }, read));
+    const pending = ['a', 'b'].map((context) => ask(context, name));
+    const unavailable = ask('null', name, { ifAvailable: true });
     const after = pending[0].then(() => storage.getStore());
     await storage.run('releaser', () => held.release());
-    assert.equal(await immediate, 'immediate');
-    assert.deepEqual(await Promise.all(pending), ['a', 'b']);
-    assert.equal(await nothing, 'null');
-    assert.equal(await after, undefined);
-  });
-
-  it('a callback that throws does not keep those behind it waiting', async () => {
-    const name = freshName();
-    const all = [1, 2, 3].map((i) =>
-      locks.request(name, () => {
-        throw i;
-      }),
-    );
-    const outcomes = await Promise.allSettled(all);
-    assert.deepEqual(valuesOf(outcomes, 'reason'), [1, 2, 3]);
+    const all = await Promise.all([immediate, ...pending, unavailable, after]);
+    assert.deepEqual(all, ['immediate', 'a', 'b', 'null', undefined]);
   });
 });
