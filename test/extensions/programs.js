@@ -146,7 +146,10 @@ const drawn = fc.tuple(
 const ofDeadlocks = fc.constant([['request'], ['deadlock', 'deadlock', 'mode', 'priority']]);
 
 const program = fc
-  .oneof({ weight: 4, arbitrary: drawn }, { weight: scope.lacks.deadlock ? 0 : 1, arbitrary: ofDeadlocks })
+  .oneof(
+    { weight: 4, arbitrary: drawn },
+    { weight: scope.lacks.deadlock ? 0 : 1, arbitrary: ofDeadlocks },
+  )
   .chain(([kinds, options]) =>
     fc.array(
       fc.oneof(
@@ -562,6 +565,7 @@ class Runner {
     assert.deepEqual(this.judge.snapshot(), { held: [], pending: [] });
     await Promise.all(this.openings.map((bucket) => bucket.close()));
     for (const events of told.values()) assert.match(events.join(' '), LIFE);
+    assert.equal(clock.rest(), Number.POSITIVE_INFINITY, 'a timer is left');
   }
 }
 
@@ -569,7 +573,10 @@ class Runner {
 let told = new Map();
 const LIFE = /^start( grant( steal| lost| timeout| abort)?| miss| abort| timeout)? end$/;
 for (const event of ['start', 'grant', 'miss', 'end', 'abort', 'steal', 'lost', 'timeout']) {
-  subscribe(`locks.request.${event}`, ({ id }) => told.set(id, [...(told.get(id) ?? []), event]));
+  subscribe(`locks.request.${event}`, ({ id }) => {
+    if (event === 'start') told.set(id, []);
+    told.get(id)?.push(event);
+  });
 }
 
 let warnings = [];
