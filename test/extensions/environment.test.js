@@ -2,10 +2,11 @@
 
 'use strict';
 
+/** Environment variables: what is tested with each of them needs a process of its own. */
+
 const assert = require('node:assert/strict');
 const { execFile } = require('node:child_process');
 const { describe, it } = require('node:test');
-
 const { freshDirectory } = require('../helpers/process.js');
 
 const library = JSON.stringify(require.resolve('../../lib/index.js'));
@@ -25,16 +26,10 @@ const run = (program, value = 'reject') =>
   });
 
 describe('WEB_LOCKS_DEADLOCK=reject', () => {
-  it('rejects what waits for itself, from the first request on, and prints nothing', async () => {
-    const output = await run(`
-      const nested = locks.request('a', () => locks.request('a', () => 'inner'));
-      tell(await nested.catch(isDeadlock));`);
-    assert.equal(output, 'true');
-  });
-
-  it('is for handles, several names, mutexes and what blocks, too', async () => {
+  it('is for every call from the first one on, also in workers, and prints nothing', async () => {
     const output = await run(`
       await locks.request('a', async () => {
+        tell(await locks.request('a', () => {}).catch(isDeadlock));
         tell(await locks.acquire('a').catch(isDeadlock));
         tell(await locks.requestAll(['a', 'b'], () => {}).catch(isDeadlock));
         tell(await new Mutex('a').acquire().catch(isDeadlock));
@@ -46,8 +41,15 @@ describe('WEB_LOCKS_DEADLOCK=reject', () => {
       });
       const mutex = new Mutex();
       tell(await mutex.runExclusive(() => mutex.acquire()).catch(isDeadlock));
-      locks.acquireSync('a', { timeout: 0 }).release();`);
-    assert.equal(output, 'true'.repeat(5));
+      locks.acquireSync('a', { timeout: 0 }).release();
+      const program = \`
+        const { locks } = require(${library.replaceAll('"', "'")});
+        locks.request('a', () => locks.request('a', () => {})).catch(({ name }) => {
+          require('node:worker_threads').parentPort.postMessage(name);
+        });\`;
+      const { Worker } = require('node:worker_threads');
+      new Worker(program, { eval: true }).on('message', tell);`);
+    assert.equal(output, `${'true'.repeat(6)}DeadlockError`);
   });
 
   it('rejects a resize that waits for itself, which has changed nothing then', async () => {
@@ -67,26 +69,18 @@ describe('WEB_LOCKS_DEADLOCK=reject', () => {
     assert.equal(output, 'true1,0null3');
   });
 
-  it('is for workers, too', async () => {
-    const output = await run(`
-      const program = \`
-        const { locks } = require(${library.replaceAll('"', "'")});
-        locks.request('a', () => locks.request('a', () => {})).catch(({ name }) => {
-          require('node:worker_threads').parentPort.postMessage(name);
-        });\`;
-      const { Worker } = require('node:worker_threads');
-      new Worker(program, { eval: true }).on('message', tell);`);
-    assert.equal(output, 'DeadlockError');
-  });
-
-  it('another value has no effect', async () => {
-    const program = `
-      const signal = AbortSignal.timeout(5);
-      setTimeout(() => {}, 50);
-      const nested = locks.request('a', () => locks.request('a', { signal }, () => {}));
-      tell(await nested.catch(({ name }) => name));`;
-    assert.equal(await run(program, ''), 'TimeoutError');
-    for (const value of ['Reject', '1']) assert.match(await run(program, value), /^TimeoutError\(/);
+  it('without it, both requests have to say it', async () => {
+    for (const outer of [{}, { deadlock: 'reject' }]) {
+      const output = await run(
+        `
+        const signal = AbortSignal.timeout(50);
+        setTimeout(() => {}, 500);
+        const inner = () => locks.request('a', { signal, deadlock: 'reject' }, () => {});
+        tell(await locks.request('a', ${JSON.stringify(outer)}, inner).catch(({ name }) => name));`,
+        '',
+      );
+      assert.equal(output, outer.deadlock ? 'DeadlockError' : 'TimeoutError');
+    }
   });
 });
 
@@ -119,24 +113,6 @@ describe('a wrong value of an environment variable', () => {
         ]);
       }
       assert.deepEqual(await warningsWith('', t), []);
-    });
-  }
-});
-
-describe("without it, deadlock: 'reject' counts where both say it", () => {
-  for (const before of ['', "await locks.request('x', { deadlock: 'reject' }, () => {});"]) {
-    it(`the same ${before ? 'after such a request' : 'from the first request on'}`, async () => {
-      const output = await run(
-        `${before}
-        await locks.request('a', async () => {
-          const signal = AbortSignal.timeout(5);
-          setTimeout(() => {}, 50);
-          const inner = locks.request('a', { deadlock: 'reject', signal }, () => {});
-          tell(await inner.catch(({ name }) => name));
-        });`,
-        '',
-      );
-      assert.equal(output, 'TimeoutError');
     });
   }
 });

@@ -2,170 +2,150 @@
 
 'use strict';
 
+/** Threads that block. What blocks in one thread: programs.test.js. */
+
 const assert = require('node:assert/strict');
+const { spawn } = require('node:child_process');
 const { once } = require('node:events');
 const { describe, it } = require('node:test');
-const { Worker } = require('node:worker_threads');
 const { DeadlockError, LockTimeoutError, Mutex, locks, needs } = require('../helpers/scope.js');
-const { FREE, freshName, hold, stateOf, valuesOf } = require('../helpers/locks.js');
+const { FREE, HELD, freshName, hold, stateOf, valuesOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
+const { start } = require('../helpers/worker.js');
 
 const library = JSON.stringify(require.resolve('../fixtures/library.js'));
+const SHARED = { mode: 'shared' };
+const LONG = { timeout: 60_000 };
 
-/** A worker that runs `source` with `locks`, `post` and its `workerData`. */
-function start(source, workerData, options) {
-  const code = `
-    const { parentPort, workerData } = require('node:worker_threads');
-    const { locks } = require(${library});
-    const post = (message) => parentPort.postMessage(message);
-    ${source}`;
-  return new Worker(code, { eval: true, workerData, ...options });
+/** A name that another agent holds, and its lock. */
+async function heldElsewhere(t) {
+  const name = freshName();
+  const other = await RemoteAgent.start(t);
+  return { name, other, held: await other.hold(name) };
 }
 
 describe('locks.acquireSync', needs('sync'), () => {
   it('blocks the main thread until a worker releases, and the other way round', async (t) => {
     const name = freshName();
-    const worker = start(
-      `for (let i = 0; i < 200; i++) locks.acquireSync(workerData).release();
-       post('done');`,
-      name,
-    );
+    const source = `
+      for (let i = 0; i < 200; i++) locks.acquireSync(name).release();
+      post('done');`;
+    const worker = start(source, name);
     t.after(() => worker.terminate());
     const done = once(worker, 'message');
     await once(worker, 'online');
-    for (let i = 0; i < 200; i++) locks.acquireSync(name, { timeout: 60_000 }).release();
+    for (let i = 0; i < 200; i++) locks.acquireSync(name, LONG).release();
     await done;
   });
 
   it('throws a TimeoutError when the time is over, and leaves the queue', async (t) => {
-    const name = freshName();
-    const other = await RemoteAgent.start(t);
-    const held = await other.hold(name);
-    assert.throws(
-      () => locks.acquireSync(name, { timeout: 20 }),
-      (error) => error instanceof LockTimeoutError && error.waited >= 20,
-    );
-    assert.throws(() => locks.acquireSync(name, { timeout: 0 }), LockTimeoutError);
-    assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });
+    const { name, held } = await heldElsewhere(t);
+    for (const timeout of [0, 20]) {
+      const acquire = () => locks.acquireSync(name, { timeout });
+      assert.throws(
+        acquire,
+        (error) => error instanceof LockTimeoutError && error.waited >= timeout,
+      );
+    }
+    assert.deepEqual(await stateOf(locks, name), HELD);
     held.release();
   });
 
-  it('throws at once where a request of the thread itself is ahead, and tells it', async (t) => {
-    const name = freshName();
-    const other = await RemoteAgent.start(t);
-    const held = await other.hold(name);
-    const ahead = locks.request(name, { label: 'earlier' }, () => {});
+  /** That it throws a DeadlockError with both requests, or the request and the lock. */
+  function rejectsDeadlock(name, options, cycle, message) {
     assert.throws(
-      () => locks.acquireSync(name, { timeout: 1e9, label: 'later' }),
-      (error) =>
-        error instanceof DeadlockError &&
-        /: .*"later"\) waits for .*, requested before by .*"earlier"\)\.$/.test(error.message) &&
-        valuesOf(error.cycle, 'label').join() === 'later,earlier',
+      () => locks.acquireSync(name, { timeout: 1e9, label: 'later', ...options }),
+      (error) => {
+        assert.ok(error instanceof DeadlockError, error);
+        assert.deepEqual(valuesOf(error.cycle, 'label'), cycle);
+        assert.match(error.message, message);
+        return true;
+      },
     );
+  }
+
+  it('throws at once if a request of the thread itself is ahead, which the error names', async (t) => {
+    const { name, held } = await heldElsewhere(t);
+    const ahead = locks.request(name, { label: 'earlier' }, () => {});
+    const message = /: .*"later"\) waits for .*, requested before by .*"earlier"\)\.$/;
+    rejectsDeadlock(name, {}, ['later', 'earlier'], message);
     held.release();
     await ahead;
   });
 
-  it(
-    'tells the request and one lock where the thread holds two shared ones',
-    needs('firstOfSeveral'),
-    async () => {
-      const name = freshName();
-      const readers = ['one', 'two'].map((label) =>
-        locks.tryAcquireSync(name, { mode: 'shared', label }),
-      );
-      assert.throws(
-        () => locks.acquireSync(name, { timeout: 1e9, label: 'writer' }),
-        ({ cycle, message }) =>
-          cycle.length === 2 &&
-          cycle.every((entry) => entry.name === name && !('isHeld' in entry)) &&
-          [cycle[0].label, cycle[0].mode].join() === 'writer,exclusive' &&
-          [cycle[1].label, cycle[1].mode].join() === 'one,shared' &&
-          /: .*"writer"\) waits for .*, held by .*"one"\)\.$/.test(message),
-      );
-      for (const reader of readers) reader.release();
-      assert.deepEqual(await stateOf(locks, name), FREE);
-    },
-  );
-
-  it('waits behind what only waits for the unlock in the thread, which holds nothing', async (t) => {
+  it('names one of the shared locks that the thread holds', needs('firstOfSeveral'), async () => {
     const name = freshName();
-    const other = await RemoteAgent.start(t);
-    const held = await other.hold(name);
-    const unlocked = new Mutex(name).waitForUnlock();
-    held.release();
-    locks.acquireSync(name, { timeout: 60_000 }).release();
-    await unlocked;
+    const readers = ['one', 'two'].map((label) => locks.tryAcquireSync(name, { ...SHARED, label }));
+    rejectsDeadlock(name, {}, ['later', 'one'], /: .*"later"\) waits for .*, held by .*"one"\)\.$/);
+    for (const reader of readers) reader.release();
+    assert.deepEqual(await stateOf(locks, name), FREE);
   });
 
-  it('waits behind a shared request of the thread: they are granted together', async (t) => {
+  it("throws if another agent's request waits for a shared lock of the thread", async (t) => {
     const name = freshName();
     const other = await RemoteAgent.start(t);
-    const held = await other.hold(name);
-    const ahead = hold(locks, name, { mode: 'shared' });
-    held.release();
-    const reader = locks.acquireSync(name, { mode: 'shared', timeout: 60_000 });
-    await (await ahead).release();
-    reader.release();
-  });
-
-  it("throws where somebody's request waits for a shared lock of the thread", async (t) => {
-    const name = freshName();
-    const other = await RemoteAgent.start(t);
-    const reader = await hold(locks, name, { mode: 'shared' });
+    const reader = await hold(locks, name, SHARED);
     const writer = await other.request(name);
-    const options = { mode: 'shared', timeout: 1e9 };
-    assert.throws(() => locks.acquireSync(name, options), DeadlockError);
+    assert.throws(() => locks.acquireSync(name, { ...SHARED, timeout: 1e9 }), DeadlockError);
     await reader.release();
     await writer.granted;
     writer.release();
     await writer.settled;
   });
 
+  it('waits behind requests of the thread that need not end before: a shared one, waitForUnlock', async (t) => {
+    const { name, other, held } = await heldElsewhere(t);
+    const unlocked = new Mutex(name).waitForUnlock();
+    held.release();
+    locks.acquireSync(name, LONG).release();
+    await unlocked;
+    const again = await other.hold(name);
+    const ahead = hold(locks, name, SHARED);
+    again.release();
+    const reader = locks.acquireSync(name, { ...SHARED, ...LONG });
+    await (await ahead).release();
+    reader.release();
+  });
+
   it('promises of the thread settle after it, not during it', async (t) => {
-    const name = freshName();
-    const other = await RemoteAgent.start(t);
-    const [one, two] = [await other.hold(name), await other.hold(`${name} two`)];
+    const { name, other, held } = await heldElsewhere(t);
+    const second = await other.hold(`${name} two`);
     let granted = false;
     const asynchronous = locks.request(`${name} two`, () => {
       granted = true;
     });
-    two.release();
-    one.release();
-    locks.acquireSync(name, { timeout: 60_000 }).release();
+    second.release();
+    held.release();
+    locks.acquireSync(name, LONG).release();
     assert.equal(granted, false);
     await asynchronous;
     assert.equal(granted, true);
   });
 
-  it('throws when somebody gets ahead so that the thread waits for itself', async () => {
+  it('throws when a request gets ahead so that the thread waits for itself', async () => {
     const name = freshName();
     const unit = { mode: 'shared', limit: 2 };
     const held = await hold(locks, name, unit);
-    const worker = start(
-      `const options = { mode: 'shared', limit: 2 };
-       const own = locks.acquireSync(workerData, options);
-       try {
-         locks.acquireSync(workerData, options);
-       } catch ({ name, cycle }) {
-         post({ name, cycle });
-       }
-       own.release();`,
-      name,
-    );
+    const source = `
+      const own = locks.acquireSync(name, { mode: 'shared', limit: 2 });
+      try {
+        locks.acquireSync(name, { mode: 'shared', limit: 2 });
+      } catch (error) {
+        post([error.name, error.cycle.length]);
+      }
+      own.release();`;
+    const worker = start(source, name);
     const exited = once(worker, 'exit');
     const told = once(worker, 'message');
     while ((await locks.query({ name })).pending.length < 1) await new Promise(setImmediate);
     const urgent = locks.request(name, { priority: 1 }, () => 'granted');
-    const [{ name: error, cycle }] = await told;
-    assert.deepEqual([error, cycle.length], ['DeadlockError', 2]);
+    assert.deepEqual(await told, [['DeadlockError', 2]]);
     await held.release();
     assert.equal(await urgent, 'granted');
     await exited;
   });
 
   it('process.exit() ends the process while a worker blocks', async () => {
-    const { spawn } = require('node:child_process');
     const script = `
       const { Worker } = require('node:worker_threads');
       const { locks } = require(${library});
