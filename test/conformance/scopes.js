@@ -38,7 +38,6 @@ const NO_SESSIONS = { sessions: 'an agent is a thread' };
 const CLUSTER = {
   agents: [SESSION],
   clientId: (pid, thread) => `node-${pid}-${thread}-[\\da-f]{16}`,
-  soon: 100,
   many: 1000,
   long: 2 ** 20,
   library: () => library,
@@ -63,7 +62,6 @@ const idOfTheProcess = (pid, thread) => `node-${pid}-${thread}-\\d+`;
  * Each scope:
  * - `agents`: what further agents can be; the first is the usual one
  * - `clientId`: a pattern of the client ids of a thread
- * - `soon`: milliseconds in which a lock that is free is granted
  * - `many`: how many requests on one name are many
  * - `long`: code units of a very long name that it takes
  * - `lacks`: why it has not got what it has not got
@@ -75,7 +73,6 @@ const scopes = {
   process: {
     agents: [WORKER],
     clientId: idOfTheProcess,
-    soon: 1,
     many: 10_000,
     long: 2 ** 20,
     lacks: { ...NO_SESSIONS, processes: 'it ends with the process' },
@@ -87,7 +84,6 @@ const scopes = {
   host: {
     agents: [PROCESS, WORKER],
     clientId: () => '[\\da-f]{8}-\\d+',
-    soon: 100,
     many: 10_000,
     long: 32_000,
     lacks: {

@@ -70,7 +70,5 @@ module.exports = {
   MANY: scope.many,
   needs,
   openBucket: isProcess ? library.openBucket : openBucket,
-  /** Milliseconds in which a lock that is free is granted. */
-  SOON: scope.soon,
   turn: scope.lacks.turns ? turnOfScope : turn,
 };

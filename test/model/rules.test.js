@@ -19,6 +19,32 @@ const SEED = 1;
 
 const heldOf = (model, { name }) => [...model.heldLockSet].filter((lock) => lock.name === name);
 
+/** A model that changes what requests ask for. */
+const asking = (change) =>
+  class extends LockManagerModel {
+    requestALock(agent, id, name, mode, ifAvailable, steal, more) {
+      const asked = change({ ifAvailable, ...more });
+      return super.requestALock(agent, id, name, mode, asked.ifAvailable, steal, asked);
+    }
+  };
+
+/** A model whose agents leave something behind when they end. */
+const ending = (...methods) => {
+  class Model extends LockManagerModel {
+    terminateRemainingLocksAndRequests(agent) {
+      this.isTerminating = true;
+      super.terminateRemainingLocksAndRequests(agent);
+      this.isTerminating = false;
+    }
+  }
+  for (const method of methods) {
+    Model.prototype[method] = function (...args) {
+      if (!this.isTerminating) LockManagerModel.prototype[method].apply(this, args);
+    };
+  }
+  return Model;
+};
+
 /** By rule, a model without it. */
 const WITHOUT = {
   '4.4: an exclusive lock is alone': class extends LockManagerModel {
@@ -59,11 +85,7 @@ const WITHOUT = {
       if (first && this.heldLockSet.has(first)) queue.shift();
     }
   },
-  '4.1: ifAvailable is not queued': class extends LockManagerModel {
-    requestALock(agent, id, name, mode, _ifAvailable, steal, more) {
-      return super.requestALock(agent, id, name, mode, false, steal, more);
-    }
-  },
+  '4.1: ifAvailable is not queued': asking((asked) => ({ ...asked, ifAvailable: false })),
   '4.1: a theft goes before all that wait': class extends LockManagerModel {
     requestALock(agent, id, name, mode, ifAvailable, steal, more) {
       if (steal) for (const lock of heldOf(this, { name })) this.#stealFrom(lock);
@@ -99,51 +121,16 @@ const WITHOUT = {
       else super.signalToAbortTheRequest(request);
     }
   },
-  '2.6: what a terminated agent held is released': class extends LockManagerModel {
-    releaseTheLock(lock) {
-      if (!this.isTerminating) super.releaseTheLock(lock);
-    }
-
-    terminateRemainingLocksAndRequests(agent) {
-      this.isTerminating = true;
-      super.terminateRemainingLocksAndRequests(agent);
-      this.isTerminating = false;
-    }
-  },
-  '2.6: what a terminated agent waited for is aborted': class extends LockManagerModel {
-    abortTheRequest(request) {
-      if (!this.isTerminating) super.abortTheRequest(request);
-    }
-
-    terminateRemainingLocksAndRequests(agent) {
-      this.isTerminating = true;
-      super.terminateRemainingLocksAndRequests(agent);
-      this.isTerminating = false;
-    }
-  },
-  'a higher priority goes first': class extends LockManagerModel {
-    requestALock(agent, id, name, mode, ifAvailable, steal, more) {
-      const same = { ...more, priority: 0 };
-      return super.requestALock(agent, id, name, mode, ifAvailable, steal, same);
-    }
-  },
-  'no more wait than maxPending says': class extends LockManagerModel {
-    requestALock(agent, id, name, mode, ifAvailable, steal, more) {
-      const any = { ...more, maxPending: undefined };
-      return super.requestALock(agent, id, name, mode, ifAvailable, steal, any);
-    }
-  },
+  '2.6: what a terminated agent held is released': ending('releaseTheLock'),
+  '2.6: what a terminated agent waited for is aborted': ending('abortTheRequest'),
+  'a higher priority goes first': asking((asked) => ({ ...asked, priority: 0 })),
+  'no more wait than maxPending says': asking((asked) => ({ ...asked, maxPending: undefined })),
   'the units that are held keep to the limit': class extends LockManagerModel {
     isGrantable(request) {
       return super.isGrantable({ ...request, weight: 0, limit: Number.POSITIVE_INFINITY });
     }
   },
-  'a request weighs what it says': class extends LockManagerModel {
-    requestALock(agent, id, name, mode, ifAvailable, steal, more) {
-      const one = { ...more, weight: more.limit && 1 };
-      return super.requestALock(agent, id, name, mode, ifAvailable, steal, one);
-    }
-  },
+  'a request weighs what it says': asking((asked) => ({ ...asked, weight: asked.limit && 1 })),
   'all of a name say the same limit': class extends LockManagerModel {
     agreesOnTheLimit() {
       return true;
