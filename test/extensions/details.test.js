@@ -286,7 +286,7 @@ describe('diagnostics channels', () => {
     assert.equal(all[1][2][1].error, undefined);
   });
 
-  it('have the error of an abort, a time limit and a theft', async () => {
+  it('tell a miss, and the errors of an abort, a time limit and a theft', async () => {
     const name = freshName();
     const errorOf = (messages, event) => messages.find(([it]) => it === event)[1].error;
     const holder = await hold(locks, name);
@@ -298,6 +298,12 @@ describe('diagnostics channels', () => {
     });
     for (const event of ['abort', 'end'])
       assert.equal(errorOf(aborted, event), controller.signal.reason);
+    const misses = { request: [{ ifAvailable: true }, () => {}], acquire: [{ ifAvailable: true }] };
+    if (!lacks.sync) misses.tryAcquireSync = [];
+    for (const [call, given] of Object.entries(misses)) {
+      const missed = await published(name, () => locks[call](name, ...given));
+      assert.deepEqual(events(missed), ['start', 'miss', 'end']);
+    }
     const late = await published(name, () => rejectionOf(locks.acquire(name, { timeout: 1 })));
     assert.ok(errorOf(late, 'timeout') instanceof LockTimeoutError);
     await holder.release();
