@@ -1,4 +1,4 @@
-// slow: 39
+// slow: 26
 
 'use strict';
 
@@ -49,7 +49,7 @@ describe('the conformance suite', () => {
       assert.ok(!error, `${error}\n${output.slice(-5000)}`);
       assert.match(output, /^# fail 0$/m);
       const [, passed] = /^# pass (\d+)$/m.exec(output);
-      assert.ok(Number(passed) > 300, passed);
+      assert.ok(Number(passed) > 200, passed);
     });
   }
 });
