@@ -18,6 +18,7 @@ const { subscribe } = require('node:diagnostics_channel');
 const fc = require('fast-check');
 const { chosen, scope } = require('../conformance/scopes.js');
 const { OPTIONS } = require('../../lib/extensions/options.js');
+const { countSites } = require('../../lib/extensions/sites/sites.js');
 const { openAt } = require('../conformance/memory.js');
 const { KINDS, VALUES, make, objectOf } = require('./calls.js');
 const { Judge, isRefused } = require('./judge.js');
@@ -566,6 +567,7 @@ class Runner {
     await Promise.all(this.openings.map((bucket) => bucket.close()));
     for (const events of told.values()) assert.match(events.join(' '), LIFE);
     assert.equal(clock.rest(), Number.POSITIVE_INFINITY, 'a timer is left');
+    assert.equal(countSites(), 0, 'a site is left');
   }
 }
 
