@@ -32,7 +32,7 @@ module.exports = {
     // A profile receives from other threads by receiveMessageOnPort, which takes no BroadcastChannel.
     'tells where request, while a profile runs, was called, also leader() and the error of a time limit',
     // The console shows the symbols of a DOMException.
-    'of an error that names others has a few lines only on the console',
+    'of an error that names others has them, but only a few lines on the console',
     // terminate() does not end a thread that does not come back to its event loop.
     'while it loads the package',
     'inside request(), which it calls all the time',
