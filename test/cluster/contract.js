@@ -88,6 +88,7 @@ const request = (name, options = {}) => ({
   group: 0,
   ...options,
 });
+const theft = (name) => request(name, { kind: 'steal' });
 const shared = (name, options = {}) => request(name, { mode: 'shared', ...options });
 const units = (name, limit, weight, options = {}) => shared(name, { limit, weight, ...options });
 const end = ({ ref, name }) => ({ kind: 'end', ref, name, keep: 0 });
@@ -855,5 +856,6 @@ module.exports = {
   rejectsWith,
   request,
   shared,
+  theft,
   units,
 };
