@@ -63,8 +63,11 @@ function namesOf(story) {
   return [`${story}`, `${long}\ud83d`, `${long}\ufffd`, `${story} \0\ud800/*{}`];
 }
 
-/** @param {{ groups: boolean, priorities: boolean, keeps: number[] }} can */
-function operation({ groups, priorities, keeps }) {
+/** What is published. */
+const text = fc.constantFrom('1', '"é \\n"', '');
+
+/** @param {{ groups: boolean, priorities: boolean, keeps: number[], data?: boolean }} can */
+function operation({ groups, priorities, keeps, data = false }) {
   const name = fc.constantFrom(0, 0, 0, 0, 1, 2, 3, 3);
   const asked = fc.record({
     kind: fc.constantFrom(
@@ -91,9 +94,11 @@ function operation({ groups, priorities, keeps }) {
     names: fc.uniqueArray(fc.constantFrom(0, 1, 2), { minLength: 2, maxLength: 3 }),
     mode: fc.constantFrom('exclusive', 'shared'),
   });
+  const published = fc.record({ kind: fc.constant('publish'), pick: fc.nat(1000), text });
   return fc.oneof(
     { weight: 10, arbitrary: asked },
     { weight: 6, arbitrary: ended },
+    { weight: data ? 2 : 0, arbitrary: published },
     { weight: groups ? 1 : 0, arbitrary: group },
   );
 }
@@ -102,7 +107,7 @@ function operation({ groups, priorities, keeps }) {
 const storyOf = (can) => {
   const session = fc.nat(SESSIONS - 1);
   const action = (kind, more = {}) => fc.record({ kind: fc.constant(kind), session, ...more });
-  const ops = fc.array(operation(can), { minLength: 1, maxLength: 4 });
+  const ops = fc.array(operation({ ...can, data: true }), { minLength: 1, maxLength: 4 });
   const isSwept = fc.constantFrom(false, false, true);
   const all = [
     [20, action('step', { ops })],
@@ -113,7 +118,7 @@ const storyOf = (can) => {
     [1, action('close')],
     [1, action('sweep')],
     [2, action('marked', { name: fc.nat(3) })],
-    [3, action('publish', { pick: fc.nat(1000), text: fc.constantFrom('1', '"é \\n"', '') })],
+    [3, action('publish', { pick: fc.nat(1000), text })],
   ];
   if (can.time)
     all.push(
@@ -189,6 +194,8 @@ const OLD_STORIES_OF_MEETING = [
   [hold(0, reads, {}), hold(1, reads), meet(2, theft, 0, ends)],
   [hold(0, share(), share(2)), hold(1, share(2)), meet(2, { ...share(), ...theft }, 0, ends)],
   [hold(0, reads), meet(2, theft, 1, reads)],
+  // Who steals from itself, and is robbed before that.
+  [hold(0, theft), meet(0, theft, 1, theft, { isBefore: true, isHeard: true })],
   // Units that another one takes first, and two limits at the same time.
   [hold(0, share()), meet(1, { ...share(2), kind: 'ifAvailable' }, 2, share(2))],
   [meet(0, units(3), 1, units(MOST))],
@@ -375,9 +382,12 @@ class Telling {
     await this.#steps([ops], session);
   }
 
-  /** Publishes with a lock, or with a request that waits, has ended or was refused. */
+  /** Publishes with a lock, or with a request that waits, has ended, was refused, or is another's. */
   async publish({ pick, text }, session) {
-    const { asked, isAlive } = session;
+    const { isAlive } = session;
+    const isOwn = ({ ref }) => session.asked.some((op) => op.ref === ref);
+    const others = this.#sessions[pick % SESSIONS].asked.filter((op) => !isOwn(op));
+    const asked = pick % 4 || others.length === 0 ? session.asked : others;
     // A request behind a dead session may be granted already, or not.
     if (asked.length === 0 || !isAlive || this.#hasDead) return;
     const { name, ref } = asked[pick % asked.length];
@@ -466,7 +476,7 @@ class Telling {
   }
 
   /** Another session does something just before a step is done, or before it is answered. */
-  async meet({ op: drawn, other, by, isBefore, isTheft }, session) {
+  async meet({ op: drawn, other, by, isBefore, isHeard, isTheft }, session) {
     const another = this.#sessions[by];
     if (another === session || !another.isAlive || this.#hasDead) return;
     const isRequest = drawn.kind !== 'end' && drawn.kind !== 'group';
@@ -488,7 +498,7 @@ class Telling {
       await say(0, another);
       await say(1, another);
       // A session hears of a theft even before its step is answered.
-      if (!isBefore) await this.#hearOf(session, ({ thief }) => thief);
+      if (!isBefore || isHeard) await this.#hearOf(session, ({ thief }) => thief);
     };
     session.clients[1].meets({ meet, isBefore });
     await say(1, session);
@@ -698,6 +708,7 @@ class Telling {
   /** The operations of an engine that an operation of a story stands for. */
   #opsOf(op, session, group) {
     if (op.kind === 'end') return this.#endOf(op, session);
+    if (op.kind === 'publish') return this.#publicationOf(op, session);
     if (op.kind !== 'group') return [this.#requestOf(op, session)];
     const { mode, names, of } = op;
     const common = { kind: of, mode: of === 'steal' ? 'exclusive' : mode, maxPending: -1 };
@@ -745,6 +756,14 @@ class Telling {
     // A session can lack only the names of requests that the server had before the step.
     const isUnnamed = !isNamed && marks === 0 && ref <= session.known;
     return [{ kind: 'end', ref, name: isUnnamed ? undefined : name, keep: marks }];
+  }
+
+  /** A session publishes with what it knows to hold, which others may have stolen. */
+  #publicationOf({ pick, text }, { asked, held }) {
+    const known = asked.filter(({ ref }) => held[0].has(ref));
+    if (known.length === 0 || this.#hasDead) return [];
+    const { name, ref } = known[pick % known.length];
+    return [{ kind: 'publish', ref, name, data: text }];
   }
 
   /** A mark of less than a millisecond is over soon, by the clock of the server. */
