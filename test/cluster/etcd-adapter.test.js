@@ -885,6 +885,29 @@ describe('etcd', { skip: lacks.etcd }, () => {
       assert.equal((await a.renew()).alive, false);
     });
 
+    for (const [how, tell] of [
+      ['renews', ({ adapter, seen }) => adapter.renew(seen)],
+      ['opens another session', ({ adapter, seen }) => clientOf(adapter, TTL, seen)],
+      ['connects again', (a) => rejectsWith(a.hello(), DEAD)],
+    ])
+      test(`R5: tokens exceed all that a session was told of by an etcd that is gone, when it ${how}`, async () => {
+        const bucket = fresh('gone');
+        // The step is answered by an etcd that is ahead, in which others were granted all tokens.
+        const ahead = fetchBy(async (call) => {
+          const response = await call.send();
+          if (!call.isStep) return response;
+          const answer = await response.json();
+          answer.header.revision = '3000000000';
+          return new Response(JSON.stringify(answer));
+        });
+        const a = await client({ bucket, fetch: ahead });
+        await a.answers(request('name'));
+        await tell(a);
+        const key = base64(`web-locks/1-life/${keyPart(bucket)}`);
+        const { kvs } = await server.call('kv/range', { key });
+        assert.ok(JSON.parse(textOf(kvs[0].value)).added > 3e9);
+      });
+
     for (const what of ['wiped', 'restored'])
       test(`an etcd that was ${what} grants nothing until all earlier locks are over`, async () => {
         const own = await startEtcd();
@@ -896,22 +919,25 @@ describe('etcd', { skip: lacks.etcd }, () => {
         execFileSync('cp', ['-a', folder, copy]);
         await own.start();
         await a.hello();
+        const other = await client({ endpoints });
         const name = fresh();
         let held = request(name);
         for (let round = 0; round < 20; round++) {
-          await a.answers(end(held));
+          await other.answers(end(held));
           held = request(name);
-          await a.answers(held);
+          await other.answers(held);
         }
-        const { life, mine } = await a.renew();
-        const token = mine.get(held.ref);
+        const token = (await other.renew()).mine.get(held.ref);
+        const { life } = await a.renew();
         await own.stop();
         fs.rmSync(folder, { recursive: true });
         if (what === 'restored') fs.renameSync(copy, folder);
         await own.start();
         const b = await client({ endpoints });
         await rejectsWith(a.hello(), DEAD);
-        const next = await client({ endpoints }, TTL, { life, token });
+        // The session that the restored one has tells it by what it has heard, though it held nothing.
+        const seen = what === 'wiped' ? { life, token } : undefined;
+        const next = await client({ endpoints }, TTL, seen);
         assert.ok(next.grantsIn > 0);
         assert.ok((await next.renew()).grantsIn > 0);
         await rejectsWith(b.step([request(name)]), DEAD);

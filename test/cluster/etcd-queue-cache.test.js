@@ -1,14 +1,14 @@
 'use strict';
 
-/** What a process makes of the keys and events of etcd: all make the same of them. */
+/** What a session makes of the keys and events of etcd, however they arrive. */
 
 const assert = require('node:assert/strict');
 const { test } = require('node:test');
+const fc = require('fast-check');
 require('../../lib/index.js');
 const { Keys, base64, base64Json } = require('../../lib/cluster/engines/etcd/keys.js');
 const { QueueCache } = require('../../lib/cluster/engines/etcd/queue-cache.js');
-const { valuesOf } = require('../helpers/locks.js');
-const { entriesOf, isHeldBehind } = require('../../lib/cluster/engines/etcd/queue.js');
+const { entriesOf, queueAsOf } = require('../../lib/cluster/engines/etcd/queue.js');
 
 const LEASE = '0000000000000001';
 const OTHER = '0000000000000002';
@@ -16,10 +16,14 @@ const OTHER = '0000000000000002';
 const keys = new Keys('bucket');
 
 /** A session that follows a name, whose queue was read at revision 1. */
-function stage(kvs = []) {
+function stage() {
   const told = [];
   const queueCache = new QueueCache(keys, LEASE, {
-    granted: ({ ref, token }) => told.push(['granted', ref, token]),
+    granted: (entry) => {
+      const { ref, token } = entry;
+      // The answer of its step tells what is granted before that.
+      if (queueCache.mine.get(ref) === entry) told.push(['granted', ref, token]);
+    },
     stolen: (ref, thief) => told.push(['stolen', ref, thief]),
     gone: (ref) => told.push(['gone', ref]),
     freed: () => told.push(['freed']),
@@ -27,7 +31,7 @@ function stage(kvs = []) {
   });
   const prefix = keys.queue('a');
   queueCache.follow(prefix);
-  queueCache.load(prefix, kvs, 1);
+  queueCache.load(prefix, [], 1);
   /** Its own requests, as its steps know them. */
   const own = (...events) => {
     const all = events.map(({ kv }) => kv);
@@ -46,7 +50,6 @@ const op = (ref, more = {}) => ({
   label: '',
   ...more,
 });
-const units = (ref, weight, limit = 3) => op(ref, { mode: 'shared', limit, weight });
 
 /** A key of etcd, made and changed at a revision. */
 const kvOf = (key, value, revision) => ({
@@ -66,98 +69,158 @@ const stolen = (ref, thief, revision) => ({
   kv: kvOf(keys.stolen(LEASE, ref), base64Json(thief), revision),
 });
 
-test('of what one transaction has made the least ref is the first', () => {
-  const { queueCache, own, told } = stage();
-  const all = [made(op(2), 5), made(op(1), 5), made(op(3), 5)];
-  own(...all);
-  queueCache.apply(all);
-  assert.deepEqual(told, [['granted', 1, 5n]]);
-  queueCache.apply([gone(op(1), 6)]);
-  assert.deepEqual(told.slice(1), [
-    ['gone', 1],
-    ['granted', 2, 6n],
-  ]);
+/** By how many revisions a read and an event may be ahead of one another. */
+const AHEAD = 3;
+
+const change = fc.record({
+  what: fc.constantFrom('exclusive', 'shared', 'shared', 'end', 'end', 'end', 'steal'),
+  lease: fc.constantFrom(LEASE, OTHER),
+  weight: fc.constantFrom(1, 2),
+  pick: fc.nat(20),
 });
 
-test('the key of a request that is gone is had by others from the next step on', () => {
-  const { mine, slots } = stage().queueCache;
-  const all = (...refs) => refs.map((ref) => slots.slotOf(ref));
-  slots.recycle(mine);
-  assert.deepEqual(all(1, 2, 3), [0, 1, 2]);
-  // The second one was not made. The first is stolen, while what comes is planned.
-  for (const ref of [1, 3]) mine.set(ref, {});
-  slots.recycle(mine);
-  mine.delete(1);
-  slots.free(1);
-  assert.deepEqual(all(4, 1, 5), [1, 0, 3]);
-  mine.set(4, {});
-  slots.recycle(mine);
-  assert.deepEqual(new Set(all(6, 7)), new Set([0, 3]));
-  // What is told again changes nothing.
-  slots.free(1);
-  slots.recycle({ has: () => true });
-  assert.equal(new Set(all(3, 4, 6, 7, 8)).size, 5);
+const arrival = fc.record({
+  isAnsweredFirst: fc.boolean(),
+  isWatchedAnew: fc.constantFrom(false, false, true),
+  isRead: fc.boolean(),
+  ahead: fc.integer({ min: -AHEAD, max: AHEAD }),
+  isOtherAhead: fc.boolean(),
+  areNoticesDue: fc.boolean(),
 });
 
-test('a request is not taken for the one that had its key before', () => {
-  const { queueCache, own, told } = stage();
-  own(made(op(1), 5));
-  queueCache.apply([made(op(1), 5)]);
-  assert.deepEqual(told, [['granted', 1, 5n]]);
-  // It was stolen, and given back, and asked for again, before the watch has told any of that.
-  queueCache.forget(1);
-  own(made(op(2), 7, LEASE, 1));
-  assert.equal(queueCache.mine.get(2).created, 7);
-  queueCache.apply([
-    gone(op(1), 6),
-    made(op(9, { kind: 'steal' }), 6, OTHER),
-    stolen(1, 'thief', 6),
-  ]);
-  queueCache.apply([made(op(2), 7, LEASE, 1)]);
-  assert.deepEqual(told.slice(1), [['stolen', 1, 'thief']]);
-  queueCache.apply([gone(op(9, { kind: 'steal' }), 8, OTHER)]);
-  assert.deepEqual(told.slice(2), [['granted', 2, 8n]]);
-  assert.equal(queueCache.mine.get(2).token, 8n);
-});
+const optionsOf = {
+  exclusive: () => ({}),
+  shared: (weight) => ({ mode: 'shared', limit: 3, weight }),
+  steal: () => ({ kind: 'steal' }),
+};
 
-test('what is read anew leaves known locks their tokens, and tells what was granted', () => {
+/** The revisions of a name: their events and notices, and the keys that there are after them. */
+function historyOf(changes) {
+  const history = [];
+  const deleted = [];
+  let rows = [];
+  for (const [ref, { what, lease, weight, pick }] of changes.entries()) {
+    const revision = ref + 2;
+    const kvs = rows.map(({ kv }) => kv);
+    const held = queueAsOf(kvs, keys, 1n, false).holders.map((entry) => entry.ref);
+    const isGone =
+      what === 'steal'
+        ? (row) => held.includes(row.request.ref)
+        : (row) => what === 'end' && row === rows[pick % rows.length];
+    const over = rows.filter(isGone);
+    const events = over.map((row) => gone(row.request, revision, row.lease, row.slot));
+    const own = over.filter((row) => row.lease === LEASE).map(({ request }) => request.ref);
+    rows = rows.filter((row) => !isGone(row));
+    let answer;
+    if (what !== 'end') {
+      const request = op(ref, optionsOf[what](weight));
+      // A key is used again when its session knows that its request is gone.
+      const slots = [...rows, ...deleted].map(({ slot }) => slot);
+      const slot = changes.findIndex((_, i) => !slots.includes(i));
+      const { kv } = made(request, revision, lease, slot);
+      rows.push({ request, lease, slot, kv });
+      events.push({ kv });
+      answer = lease === LEASE ? { kv } : undefined;
+    }
+    const notices = what === 'steal' ? own.map((one) => stolen(one, 'thief', revision)) : [];
+    // Somebody may delete by hand what waits, and was answered before any read that shows that.
+    const isOld = ({ request }) => request.ref < ref - AHEAD && !held.includes(request.ref);
+    const isByHand = pick % 2 === 0 && over.every(isOld);
+    if (isByHand) deleted.push(...over);
+    const ended = what === 'end' && !isByHand ? own : [];
+    history.push({ revision, events, answer, ended, notices, kvs: rows.map(({ kv }) => kv) });
+  }
+  return history;
+}
+
+/** The revision at which each own request was granted, and those that are there in the end. */
+function truthOf(history) {
+  const grants = new Map();
+  let mine = new Map();
+  for (const { kvs, revision } of history) {
+    const entries = [...queueAsOf(kvs, keys, BigInt(revision), false).entries.values()];
+    const own = entries.filter(({ lease }) => lease === LEASE);
+    for (const { ref, token } of own) if (token && !grants.has(ref)) grants.set(ref, token);
+    mine = new Map(own.map(({ ref, token }) => [ref, token > 0n]));
+  }
+  return { grants, mine };
+}
+
+/** What a session makes of a history that arrives in some way. */
+function replay(history, arrivals) {
   const { queueCache, own, prefix, told } = stage();
-  own(made(op(1), 5), made(op(2), 6));
-  queueCache.apply([made(op(1), 5)]);
-  queueCache.apply([made(op(2), 6)]);
-  queueCache.suspend();
-  queueCache.load(prefix, [made(op(1), 5).kv, made(op(2), 6).kv], 9);
-  assert.deepEqual(told, [['granted', 1, 5n]]);
-  assert.equal(queueCache.mine.get(1).token, 5n);
-  queueCache.suspend();
-  queueCache.load(prefix, [made(op(2), 6).kv], 12);
-  assert.deepEqual(told.slice(1), [['granted', 2, 12n]]);
-  assert.equal(queueCache.mine.get(2).token, 12n);
+  let source;
+  let isLive = true;
+  let begun = 0;
+  let due = [];
+  for (const [i, { answer, ended, events, notices }] of history.entries()) {
+    const how = arrivals[i % arrivals.length];
+    const isLast = i === history.length - 1;
+    if (how.isWatchedAnew) {
+      source = {};
+      isLive = false;
+      begun = i;
+      queueCache.suspend();
+      queueCache.follow(prefix, source);
+    }
+    const isAnswered = () => {
+      if (answer) own(answer);
+      for (const ref of ended) queueCache.forget(ref);
+    };
+    if (how.isOtherAhead && !isLast) queueCache.apply(history[i + 1].events, {});
+    if (how.isAnsweredFirst) isAnswered();
+    queueCache.apply(events, source);
+    if (!how.isAnsweredFirst) isAnswered();
+    if (!isLive && (how.isRead || isLast)) {
+      const at = Math.max(begun - 1, Math.min(i + how.ahead, history.length - 1));
+      const { kvs, revision } = history[at] ?? { kvs: [], revision: 1 };
+      isLive = queueCache.load(prefix, kvs, revision, source);
+    }
+    due.push(...notices);
+    if (!how.areNoticesDue && !isLast) continue;
+    queueCache.apply(due);
+    due = [];
+  }
+  return { mine: queueCache.mine, told };
+}
+
+test('a session makes the same of a queue, however its events, reads and answers arrive', () => {
+  const changes = fc.array(change, { minLength: 1, maxLength: 20, size: 'max' });
+  const arrivals = fc.array(arrival, { minLength: 1, maxLength: 20, size: 'max' });
+  const property = fc.property(changes, arrivals, (all, how) => {
+    const history = historyOf(all);
+    const truth = truthOf(history);
+    const { mine, told } = replay(history, how);
+    assert.deepEqual(new Map([...mine].map(([ref, { token }]) => [ref, token > 0n])), truth.mine);
+    const refsOf = (kind) => told.filter(([what]) => what === kind).map(([, ref]) => ref);
+    const thefts = history.flatMap(({ notices }) => notices.map(({ kv }) => kv.key));
+    const robbed = refsOf('stolen').map((ref) => base64(keys.stolen(LEASE, ref)));
+    assert.deepEqual(robbed.toSorted(), thefts.toSorted());
+    assert.equal(new Set(refsOf('granted')).size, refsOf('granted').length);
+    const held = [...mine.values()].filter(({ token }) => token > 0n);
+    const byTruth = held.toSorted((a, b) =>
+      Number(truth.grants.get(a.ref) - truth.grants.get(b.ref)),
+    );
+    for (const [i, { ref, token }] of byTruth.entries()) {
+      assert.ok(token >= truth.grants.get(ref), 'a token is the revision of the grant, or later');
+      assert.ok(i === 0 || token >= byTruth[i - 1].token, 'tokens are in the order of the grants');
+    }
+  });
+  fc.assert(property, { numRuns: 500, seed: 20261126 });
 });
 
-test('what comes before a queue was read is taken in after it', () => {
-  const { queueCache, own, prefix, told } = stage();
-  own(made(op(3), 6));
-  queueCache.suspend();
-  queueCache.apply([made(op(1), 4, OTHER)]);
-  queueCache.apply([gone(op(1), 8, OTHER)]);
-  assert.equal(queueCache.queue('a'), undefined);
-  queueCache.load(prefix, [made(op(1), 4, OTHER).kv, made(op(3), 6).kv], 7);
-  assert.deepEqual(told, [['granted', 3, 8n]]);
-});
-
-test('a queue is as its own stream tells, and no other one', () => {
+test('only its own stream changes a queue', () => {
   const { queueCache, own, prefix, told } = stage();
   const [before, after] = [{}, {}];
   queueCache.follow(prefix, before);
   assert.equal(queueCache.load(prefix, [], 3, before), true);
   own(made(op(1), 5));
-  // It is ahead: what was made before its watch began it does not tell.
+  // Another stream is ahead, and does not tell what was made before it began.
   queueCache.apply([gone(op(8), 6, OTHER)], after);
   queueCache.apply([made(op(9), 4, OTHER)], before);
   queueCache.apply([made(op(1), 5)], before);
   assert.deepEqual(told, []);
-  // What was read for a stream that is gone tells nothing, either.
+  // A read for a stream that is gone changes nothing, either.
   queueCache.follow(prefix, after);
   queueCache.load(prefix, [made(op(1), 5).kv], 7, before);
   assert.equal(queueCache.queue('a'), undefined);
@@ -166,75 +229,7 @@ test('a queue is as its own stream tells, and no other one', () => {
   assert.deepEqual(told, [['granted', 1, 8n]]);
 });
 
-test('as long as the first that waits is behind holders that are there nobody is granted', () => {
-  const { queueCache, own } = stage();
-  const keysOf = () => queueCache.obstacles.map(({ ref }) => ref);
-  const all = [1, 2, 3, 4].map((ref) => made(units(ref, 1), ref + 1, OTHER));
-  queueCache.apply(all);
-  assert.deepEqual(keysOf(), []);
-  own(made(units(5, 1), 6));
-  queueCache.apply([made(units(5, 1), 6)]);
-  assert.deepEqual(keysOf(), [4, 1, 2, 3]);
-  queueCache.apply([gone(units(2, 1), 7, OTHER)]);
-  assert.deepEqual(keysOf(), [5, 1, 3, 4]);
-});
-
-test('it is known of a time before the end of a quarantine that it was one', () => {
-  const { queueCache } = stage();
-  assert.ok(!queueCache.wasQuarantined(1));
-  queueCache.quarantine = 'lease';
-  assert.ok(queueCache.wasQuarantined(9));
-  queueCache.endQuarantine(7);
-  assert.ok(queueCache.wasQuarantined(6));
-  assert.ok(!queueCache.wasQuarantined(7));
-});
-
-test('a request that the watch tells of before its step does is the same', () => {
-  const { queueCache, own, told } = stage();
-  queueCache.apply([made(op(1), 4, OTHER)]);
-  queueCache.apply([made(op(2), 5)]);
-  own(made(op(2), 5));
-  queueCache.apply([gone(op(1), 6, OTHER)]);
-  assert.deepEqual(told, [['granted', 2, 6n]]);
-  assert.equal(queueCache.mine.get(2).token, 6n);
-});
-
-test('an event that is known already changes nothing', () => {
-  const { queueCache, own, told } = stage();
-  own(made(op(1), 5));
-  queueCache.apply([made(op(1), 5)]);
-  queueCache.apply([gone(op(1), 6)]);
-  own(made(op(1), 7));
-  queueCache.apply([made(op(1), 7)]);
-  queueCache.apply([gone(op(1), 6)]);
-  assert.deepEqual(
-    told.map(([what]) => what),
-    ['granted', 'gone', 'granted'],
-  );
-  assert.equal(queueCache.queue('a').held, 1);
-});
-
-test('a thief comes before all who wait, and the robbed hear once who it is', () => {
-  const { queueCache, own, told } = stage();
-  const theft = op(1, { kind: 'steal' });
-  own(made(op(1), 3), made(op(2), 4));
-  queueCache.apply([made(op(1), 3)]);
-  queueCache.apply([made(op(2), 4)]);
-  queueCache.apply([gone(op(1), 5), made(theft, 5, OTHER)]);
-  queueCache.apply([stolen(1, 'thief', 5)]);
-  queueCache.apply([stolen(1, 'thief', 5)]);
-  assert.deepEqual(told, [
-    ['granted', 1, 3n],
-    ['stolen', 1, 'thief'],
-  ]);
-  assert.deepEqual([...queueCache.mine.keys()], [2]);
-  assert.deepEqual(valuesOf([...queueCache.queue('a').entries.values()], 'kind', 'token'), [
-    ['a', 5n],
-    ['b', 0n],
-  ]);
-});
-
-test('who was robbed hears that before it is granted the name again, whatever comes first', () => {
+test('a session hears of a theft before it is granted the name again, even if the notice is late', () => {
   const { queueCache, own, told } = stage();
   const theft = op(1, { kind: 'steal' });
   own(made(op(1), 3), made(op(2), 4));
@@ -250,22 +245,7 @@ test('who was robbed hears that before it is granted the name again, whatever co
   ]);
 });
 
-test('units are held up to the limit, and what fits does not overtake what does not', () => {
-  const { queueCache, own, told } = stage();
-  const all = [made(units(1, 2), 3), made(units(2, 2), 4), made(units(3, 1), 5)];
-  own(...all);
-  for (const event of all) queueCache.apply([event]);
-  assert.deepEqual(told, [['granted', 1, 3n]]);
-  const queue = queueCache.queue('a').entries.values();
-  assert.equal(isHeldBehind(queue, { kind: 'c', limit: 3, weight: 1 }), false);
-  queueCache.apply([gone(units(1, 2), 6)]);
-  assert.deepEqual(told.slice(2), [
-    ['granted', 2, 6n],
-    ['granted', 3, 6n],
-  ]);
-});
-
-test('the end of a quarantine grants nothing before queues are read as of then', () => {
+test('the end of a quarantine grants nothing until the queues were read after it', () => {
   const { queueCache, own, prefix, told } = stage();
   queueCache.quarantine = 'lease';
   own(made(op(1), 3));
@@ -282,19 +262,7 @@ test('the end of a quarantine grants nothing before queues are read as of then',
   assert.deepEqual(told.slice(1), [['granted', 1, 8n]]);
 });
 
-test('a name that nobody waited for between two renewals is followed no more', () => {
-  const { queueCache, own, prefix } = stage();
-  own(made(op(1), 3));
-  queueCache.prune();
-  queueCache.prune();
-  queueCache.mine.clear();
-  queueCache.prune();
-  assert.deepEqual(queueCache.followed, [prefix]);
-  queueCache.prune();
-  assert.deepEqual(queueCache.followed, []);
-});
-
-test('who waits for what a step has done is told when a name is followed no more', async () => {
+test('a wait for a revision of a name ends when the name is followed no more', async () => {
   const { queueCache } = stage();
   queueCache.prune();
   queueCache.prune();
@@ -309,7 +277,7 @@ test('who waits for what a step has done is told when a name is followed no more
   assert.ok(isReached);
 });
 
-test('to read many names again, each is looked at once', () => {
+test('a read of many names looks at each of them once', () => {
   let looks = 0;
   class CountedKeys extends Keys {
     queue(name) {
