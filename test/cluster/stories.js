@@ -135,7 +135,15 @@ const storyOf = (can) => {
     const op = operation(can);
     const more = { op, other: op, by: session };
     all.push(
-      [3, action('lose', { ...more, forgets: fc.boolean(), isDone: fc.boolean() })],
+      [
+        3,
+        action('lose', {
+          ...more,
+          forgets: fc.boolean(),
+          isDone: fc.boolean(),
+          isLate: fc.boolean(),
+        }),
+      ],
       [6, action('meet', { ...more, isBefore: fc.boolean(), isTheft: fc.boolean() })],
     );
   }
@@ -202,6 +210,7 @@ const OLD_STORIES_OF_MEETING = [
   // A lock is stolen before its request is answered, also if the session had its key before.
   [late(0, {}, 1, theft), late(0, { kind: 'ifAvailable' }, 1, theft), late(0, theft, 1, theft)],
   [hold(0, {}), lose(0, { name: 1 }, 1, { ...theft, name: 1 }), hold(1, theft)],
+  [{ ...lose(0, {}, 1, theft), forgets: true, isLate: true }],
   // The refusal of another limit that was lost is that also when it would fit by now.
   [hold(0, units(3)), lose(1, units(MOST), 0, ends)],
   [hold(0, units(3)), lose(1, { kind: 'group', of: 'request', names: [1, 0], ...reads }, 0, ends)],
@@ -457,9 +466,10 @@ class Telling {
 
   /**
    * A step gets lost with the connection, or its answer does, and another session does something; the
-   * server may forget what there was before.
+   * server may forget what there was before. `isLate`: the other one does that while the server is
+   * asked how it is now.
    */
-  async lose({ op, other, by, forgets, isDone }, session) {
+  async lose({ op, other, by, forgets, isDone, isLate }, session) {
     const made = op.kind !== 'end' && this.#oneStep(op, session);
     if (!made) return;
     const [reference, real] = session.clients;
@@ -469,10 +479,18 @@ class Telling {
     await real.step(made, number).catch(() => {});
     real.meets();
     const another = this.#sessions[by];
-    if (another !== session) await this.#steps([[other]], another);
+    let isOver = another === session;
+    const meet = async () => {
+      if (!isOver) await this.#steps([[other]], another);
+      isOver = true;
+    };
+    if (!isLate) await meet();
     if (forgets) await this.#engine.forget();
     await this.hello({}, session);
+    session.clients[1].meets({ meetAtRead: meet });
     await this.#say(session, session.last, true);
+    session.clients[1].meets();
+    await meet();
   }
 
   /** Another session does something just before a step is done, or before it is answered. */
