@@ -5,139 +5,103 @@
 const fc = require('fast-check');
 const { TTL } = require('./setup.js');
 
-const mode = fc.constantFrom('exclusive', 'exclusive', 'shared');
-const what = fc.oneof(
+const anyMode = fc.constantFrom('exclusive', 'exclusive', 'shared');
+const soon = fc.nat({ max: 20 });
+/** At once, or with leases that end meanwhile. */
+const soonOrLater = (max = TTL) => fc.oneof(soon, fc.nat({ max }));
+
+/** An action of one of some clients, with one of some names. */
+const action = (
+  what,
   {
-    weight: 10,
-    arbitrary: fc.constantFrom('request', 'request', 'limited', 'ifAvailable', 'once', 'pass'),
+    clients = 2,
+    names = ['a'],
+    ms = 2 * TTL,
+    mode = fc.constant('exclusive'),
+    flag = fc.constant(false),
+    pause = soon,
+    ...more
   },
-  { weight: 5, arbitrary: fc.constantFrom('abort', 'steal', 'all', 'all', 'refused', 'few') },
-  { weight: 5, arbitrary: fc.constantFrom('publish', 'publish', 'read') },
-  {
-    weight: 5,
-    arbitrary: fc.constantFrom(
-      ...[
-        'cut',
-        'drop',
-        'away',
-        'unwelcome',
-        'delay',
-        'narrow',
-        'twice',
-        'heal',
-        'stop',
-        'wall',
-        'block',
-      ],
+) =>
+  fc.record({
+    what: typeof what[0] === 'string' ? fc.constantFrom(...what) : fc.oneof(...what),
+    i: fc.nat({ max: clients - 1 }),
+    name: fc.constantFrom(...names),
+    ms: fc.nat({ max: ms }),
+    mode,
+    ...more,
+    flag,
+    pause,
+  });
+
+const weighted = (weight, ...whats) => ({ weight, arbitrary: fc.constantFrom(...whats) });
+const anything = action(
+  [
+    weighted(10, 'request', 'request', 'limited', 'ifAvailable', 'once', 'pass'),
+    weighted(5, 'abort', 'steal', 'all', 'all', 'refused', 'few'),
+    weighted(5, 'publish', 'publish', 'read'),
+    weighted(
+      ...[5, 'cut', 'drop', 'away', 'unwelcome', 'delay', 'narrow', 'twice', 'heal', 'stop'],
+      ...['wall', 'block'],
     ),
-  },
-  {
-    weight: 3,
-    arbitrary: fc.constantFrom(
-      ...['restart', 'failOver', 'stopServer', 'kill', 'close', 'guard', 'backup', 'failBack'],
+    weighted(
+      ...[3, 'restart', 'failOver', 'stopServer', 'kill', 'close', 'guard', 'backup', 'failBack'],
     ),
+  ],
+  {
+    clients: 3,
+    names: ['a', 'b'],
+    mode: anyMode,
+    priority: fc.constantFrom(0, 0, 0, 1, 2, -1),
+    flag: fc.boolean(),
+    pause: soonOrLater(),
   },
 );
-const action = fc.record({
-  what,
-  i: fc.nat({ max: 2 }),
-  name: fc.constantFrom('a', 'b'),
-  ms: fc.nat({ max: 2 * TTL }),
-  mode,
-  priority: fc.constantFrom(0, 0, 0, 1, 2, -1),
-  flag: fc.boolean(),
-  pause: fc.oneof(fc.nat({ max: 20 }), fc.nat({ max: TTL })),
-});
-// A second of one is that of another to less than 10 %.
-const rate = fc.constantFrom(0.96, 1, 1.04);
-const rates = fc.tuple(rate, rate, rate, rate);
 
 /** Groups that meet one another and thieves, where hints get lost. */
-const meeting = fc.record({
-  what: fc.constantFrom(
-    ...['all', 'all', 'all', 'steal', 'steal', 'request', 'pass', 'drop', 'cut', 'heal'],
-  ),
-  i: fc.nat({ max: 2 }),
-  name: fc.constantFrom('a', 'b'),
-  ms: fc.nat({ max: 2 * TTL }),
-  mode: fc.constant('exclusive'),
-  flag: fc.constant(false),
-  pause: fc.nat({ max: 20 }),
-});
-
-/** Requests beside those that cannot be done, however often they are sent. */
-const refusing = fc.constantFrom('refused', 'unheard').chain((never) =>
-  fc.array(
-    fc.record({
-      what: fc.constantFrom('request', 'limited', 'all', never),
-      i: fc.nat({ max: 1 }),
-      name: fc.constantFrom('a', 'b'),
-      ms: fc.nat({ max: 20 }),
-      mode,
-      flag: fc.constant(false),
-      pause: fc.nat({ max: 20 }),
-    }),
-    { maxLength: 40 },
-  ),
+const meeting = action(
+  ['all', 'all', 'all', 'steal', 'steal', 'request', 'pass', 'drop', 'cut', 'heal'],
+  { clients: 3, names: ['a', 'b'] },
 );
 
-/** Who holds a lock sleeps, and wall clocks are set back. */
-const sleeping = fc.record({
-  what: fc.constantFrom('hold', 'hold', 'wall back', 'sleep'),
-  i: fc.nat({ max: 1 }),
-  name: fc.constant('a'),
-  ms: fc.nat({ max: 2 * TTL }),
-  mode: fc.constant('exclusive'),
-  flag: fc.constant(false),
-  pause: fc.oneof(fc.nat({ max: 20 }), fc.nat({ max: TTL })),
-});
+/** Requests beside those that cannot be done, however often they are sent. */
+const refusing = fc
+  .constantFrom('refused', 'unheard')
+  .chain((never) =>
+    fc.array(
+      action(['request', 'limited', 'all', never], { names: ['a', 'b'], ms: 20, mode: anyMode }),
+      { maxLength: 40 },
+    ),
+  );
+
+/** The holder of a lock sleeps, and wall clocks are set back. */
+const sleeping = action(['hold', 'hold', 'wall back', 'sleep'], { pause: soonOrLater() });
 
 /** Event loops are blocked, of a client that has a keeper and of one that has none. */
 const hanging = ['hold', 'hold', 'request', 'block', 'block', 'block'];
 const blocking = fc
   .constantFrom([], ['failOver', 'request'], ['away', 'heal'], ['steal', 'cut'])
   .chain((faults) =>
-    fc.array(
-      fc.record({
-        what: fc.constantFrom(...hanging, ...faults),
-        i: fc.nat({ max: 1 }),
-        name: fc.constant('a'),
-        ms: fc.nat({ max: 2 * TTL }),
-        mode: fc.constant('exclusive'),
-        flag: fc.boolean(),
-        pause: fc.oneof(fc.nat({ max: 20 }), fc.nat({ max: 3 * TTL })),
-      }),
-      { maxLength: 15 },
-    ),
+    fc.array(action([...hanging, ...faults], { flag: fc.boolean(), pause: soonOrLater(3 * TTL) }), {
+      maxLength: 15,
+    }),
   );
 
 /** Another server takes over, grants, and is gone again, while some are away (R5). */
-const returning = fc.record({
-  what: fc.constantFrom(
-    ...['request', 'request', 'hold', 'steal', 'backup', 'failBack', 'failBack', 'away', 'heal'],
-  ),
-  i: fc.nat({ max: 2 }),
-  name: fc.constant('a'),
-  ms: fc.nat({ max: 2 * TTL }),
-  mode: fc.constant('exclusive'),
-  flag: fc.constant(false),
+const returning = action(
+  ['request', 'request', 'hold', 'steal', 'backup', 'failBack', 'failBack', 'away', 'heal'],
   // Longer than a quarantine, too.
-  pause: fc.oneof(fc.nat({ max: 20 }), fc.nat({ max: TTL }), fc.constant(1.1 * TTL)),
-});
+  { clients: 3, pause: fc.oneof(soon, fc.nat({ max: TTL }), fc.constant(1.1 * TTL)) },
+);
 
 /** Users' transactions guard names, and nothing else is in the way (R4). */
-const guarding = fc.record({
-  what: fc.constantFrom(
+const guarding = action(
+  [
     ...['request', 'request', 'ifAvailable', 'once', 'abort', 'few'],
     ...['steal', 'steal', 'guard', 'guard'],
-  ),
-  i: fc.nat({ max: 1 }),
-  name: fc.constantFrom('a', 'b'),
-  ms: fc.nat({ max: 2 * TTL }),
-  mode,
-  flag: fc.constant(false),
-  pause: fc.nat({ max: TTL / 10 }),
-});
+  ],
+  { names: ['a', 'b'], mode: anyMode, pause: fc.nat({ max: TTL / 10 }) },
+);
 
 /** A holder publishes, answers to it get lost, and others ask for that. */
 const holding = { what: 'hold', i: 0, name: 'a', ms: 0, mode: 'exclusive', flag: false, pause: 5 };
@@ -159,17 +123,21 @@ const publishing = fc
   )
   .map((actions) => [holding, ...actions]);
 
+// A second of one clock is that of another to less than 10 %.
+const rate = fc.constantFrom(0.96, 1, 1.04);
+const several = (weight, one, maxLength) => ({ weight, arbitrary: fc.array(one, { maxLength }) });
+
 /** What one trial is. */
 const story = fc.tuple(
-  rates,
+  fc.tuple(rate, rate, rate, rate),
   fc.oneof(
-    { weight: 6, arbitrary: fc.array(action, { maxLength: 40 }) },
-    { weight: 2, arbitrary: fc.array(meeting, { maxLength: 40 }) },
+    several(6, anything, 40),
+    several(2, meeting, 40),
     { weight: 1, arbitrary: refusing },
-    { weight: 1, arbitrary: fc.array(sleeping, { maxLength: 20 }) },
+    several(1, sleeping, 20),
     { weight: 2, arbitrary: blocking },
-    { weight: 1, arbitrary: fc.array(returning, { maxLength: 20 }) },
-    { weight: 1, arbitrary: fc.array(guarding, { maxLength: 20 }) },
+    several(1, returning, 20),
+    several(1, guarding, 20),
     { weight: 2, arbitrary: publishing },
   ),
 );
