@@ -22,13 +22,13 @@ describe('in memory', () => {
     keeper: ({ bucket = 'bucket' } = {}) => new MemoryAdapter(connect(serverOf(bucket))),
     leaseEnd: async (session) => {
       const { sessions } = serverOf('bucket').snapshot();
-      return sessions.find(([id]) => id === session)[1].expires;
+      return sessions.get(session).expires;
     },
     expire: async (session) => serverOf('bucket').expire(session),
     left: async (session) => {
-      const { rows, sessions } = serverOf('bucket').snapshot();
-      const all = rows.flatMap(([, queue]) => queue.rows.filter((row) => row.session === session));
-      return all.length + sessions.filter(([id]) => id === session).length;
+      const { names, sessions } = serverOf('bucket').snapshot();
+      const rows = [...names.values()].flatMap((queue) => queue.rows);
+      return rows.filter((row) => row.session === session).length + Number(sessions.has(session));
     },
     window: WINDOW,
     // Its quarantines end by a clock that no test has here: stories begin and end them.

@@ -41,7 +41,13 @@ const UNHEARD = 'unheard';
 let lives = 0;
 const newLife = () => `life ${++lives}`;
 
-/** What the server knows, and what it does. InFlightCalls are atomic, and throw `dead`, `stale`. */
+/** What every server does, unless a test takes it away: see the constructor. */
+const RULES = {
+  ...{ quarantine: true, connections: true, records: WINDOW, orders: true, busy: true },
+  ...{ listens: true, leaps: true, priorities: true, limits: true, epochs: true },
+};
+
+/** What the server knows, and what it does. Calls are atomic, and throw `dead`, `stale`. */
 class MemoryServer {
   #rules;
   #sessions = new Map();
@@ -85,19 +91,7 @@ class MemoryServer {
   constructor(machine, { ttl = 10_000, ...rules } = {}) {
     this.machine = machine;
     this.#ttl = ttl;
-    this.#rules = {
-      quarantine: true,
-      connections: true,
-      records: WINDOW,
-      orders: true,
-      busy: true,
-      listens: true,
-      leaps: true,
-      priorities: true,
-      limits: true,
-      epochs: true,
-      ...rules,
-    };
+    this.#rules = { ...RULES, ...rules };
   }
 
   #now() {
@@ -111,7 +105,7 @@ class MemoryServer {
 
   /** Restarts: connections are gone; without the data sessions and locks, too. */
   restart({ data = true } = {}) {
-    for (const { link } of this.#sessions.values()) link?.cut();
+    this.#cutAll();
     if (data) return;
     this.wasReplaced = true;
     this.#sessions.clear();
@@ -143,14 +137,16 @@ class MemoryServer {
 
   /** All that it knows, for `restore`. */
   snapshot() {
-    const rows = [...this.#names].map(([name, queue]) => {
-      return [name, { ...queue, rows: queue.rows.map((row) => ({ ...row })) }];
+    const sessions = [...this.#sessions].map(([id, session]) => [
+      id,
+      { ...session, link: undefined },
+    ]);
+    return structuredClone({
+      names: this.#names,
+      sessions: new Map(sessions),
+      lives: [...this.#lives],
+      ...{ tokens: this.#tokens, life: this.#life, grantsFrom: this.#grantsFrom },
     });
-    const sessions = [...this.#sessions].map(([id, session]) => {
-      return [id, { ...session, thefts: new Map(session.thefts) }];
-    });
-    const known = { tokens: this.#tokens, life: this.#life, grantsFrom: this.#grantsFrom };
-    return { rows, sessions, ...known, lives: [...this.#lives] };
   }
 
   /**
@@ -158,27 +154,23 @@ class MemoryServer {
    * @param only the network of a client that does, by which it hears first, if there is one: before
    *   that nobody can know
    */
-  restore({ rows, sessions, tokens, life, grantsFrom, lives }, only) {
+  restore(snapshot, only) {
+    const { names, sessions, lives, tokens, life, grantsFrom } = structuredClone(snapshot);
     this.only = only;
     this.wasReplaced = true;
     this.#returns++;
+    this.#cutAll();
     this.#marks.clear();
-    for (const { link } of this.#sessions.values()) link?.cut();
-    const copy = ({ rows: ofName, ...queue }) => ({
-      ...queue,
-      rows: ofName.map((row) => ({ ...row })),
-    });
-    this.#names = new Map(rows.map(([name, queue]) => [name, copy(queue)]));
-    this.#sessions = new Map(
-      sessions.map(([id, session]) => [
-        id,
-        { ...session, link: undefined, thefts: new Map(session.thefts) },
-      ]),
-    );
+    this.#names = names;
+    this.#sessions = sessions;
+    this.#lives = new Set(lives);
     this.#tokens = tokens;
     this.#life = life;
-    this.#lives = new Set(lives);
     this.#grantsFrom = grantsFrom;
+  }
+
+  #cutAll() {
+    for (const { link } of this.#sessions.values()) link?.cut();
   }
 
   /** A user's transaction begins, or ends, that keeps who holds a name. */
@@ -206,7 +198,7 @@ class MemoryServer {
   /** A replica takes over that has not got the last grants: it has them as requests, or not. */
   failOver(loseMissing) {
     this.wasReplaced = true;
-    for (const { link } of this.#sessions.values()) link?.cut();
+    this.#cutAll();
     this.#begin();
     for (const [name, queue] of this.#names) {
       queue.rows = queue.rows.filter((row) => row.token === 0n || !loseMissing(row));
@@ -278,9 +270,9 @@ class MemoryServer {
     }
     const asked = new Set(ops.filter(isRequest).map(({ ref }) => ref));
     // What the answers tell is not told by a hint.
-    const isAnswered = ({ to, ref, token }) =>
-      to === id && asked.has(ref) && answers.some((answer) => token && answer.token === token);
-    this.#send((hint) => !isAnswered(hint));
+    const isAnswered = ({ ref, token }) =>
+      asked.has(ref) && answers.some((answer) => token && answer.token === token);
+    this.#send((hint) => hint.to !== id || !isAnswered(hint));
     return answers;
   }
 
@@ -294,7 +286,7 @@ class MemoryServer {
 
   #find(id, op) {
     const { kind, name, ref } = op;
-    const rows = this.#names.get(name)?.rows ?? [];
+    const rows = this.#rowsOf(name);
     // Most are new, and come after the last one; thieves do not.
     const last = rows.at(-1);
     const isLast = kind !== 'steal' && last && !isBefore(op, last);
@@ -378,9 +370,17 @@ class MemoryServer {
     return isMissed ? NOT_MARKED : ENDED;
   }
 
+  #rowsOf(name) {
+    return this.#names.get(name)?.rows ?? [];
+  }
+
+  /** The lock that a request of a session holds, if it does. */
+  #heldBy(id, ref, name) {
+    return this.#rowsOf(name).find((row) => row.token && row.session === id && row.ref === ref);
+  }
+
   #publish({ id }, { ref, name, data }) {
-    const rows = this.#names.get(name)?.rows ?? [];
-    const row = rows.find((one) => one.token && one.session === id && one.ref === ref);
+    const row = this.#heldBy(id, ref, name);
     if (!row) return NOT_HELD;
     row.data = data;
     return PUBLISHED;
@@ -388,10 +388,8 @@ class MemoryServer {
 
   /** Whether it is marked now by who holds the lock, or was by the same operation before. */
   #mark({ id }, ref, name, keep) {
-    const rows = this.#names.get(name)?.rows ?? [];
-    if (rows.some((row) => row.token && row.session === id && row.ref === ref)) {
+    if (this.#heldBy(id, ref, name))
       this.#marks.set(name, { until: this.#wall() + keep, session: id, ref });
-    }
     const mark = this.#marks.get(name);
     return mark?.session === id && mark.ref === ref;
   }
@@ -460,10 +458,8 @@ class MemoryServer {
   renew(id, connection, seen, told) {
     this.#hear(seen);
     const life = this.#life;
-    if (!this.#isAlive(id)) {
-      const nextExpiryIn = Number.POSITIVE_INFINITY;
-      return { alive: false, mine: new Map(), nextExpiryIn, grantsIn: 0, life };
-    }
+    const nothing = { mine: new Map(), nextExpiryIn: Number.POSITIVE_INFINITY, grantsIn: 0, life };
+    if (!this.#isAlive(id)) return { alive: false, ...nothing };
     const session = this.#alive(id, connection);
     session.expires = this.#now() + this.#ttl;
     for (const ref of told) session.thefts.delete(ref);
@@ -475,11 +471,9 @@ class MemoryServer {
     const nextExpiryIn = Math.min(...others.map(({ expires }) => expires)) - this.#now();
     return {
       alive: true,
-      mine,
+      ...{ mine, nextExpiryIn, life },
       stolen: new Map(session.thefts),
-      nextExpiryIn,
       grantsIn: Math.max(this.#grantsFrom - this.#now(), 0),
-      life,
       step: session.number,
     };
   }
@@ -519,9 +513,9 @@ class MemoryServer {
         if (!this.#isAlive(session) || (which === 'held' && !token)) continue;
         const { version: _, ...info } = this.#sessions.get(session).info;
         const waited = (token ? row.granted : now) - row.asked;
-        const times = { waited, held: token ? now - row.granted : 0 };
-        const its = { mode, token, label, limit, weight, priority, data };
-        entries.push({ ref, name: one, ...its, ...times, ...info });
+        const held = token ? now - row.granted : 0;
+        const its = { mode, token, label, limit, weight, priority, data, waited, held };
+        entries.push({ ref, name: one, ...its, ...info });
       }
     }
     return entries;
@@ -538,8 +532,9 @@ class MemoryServer {
 
   /** What is left: nothing, if all is given back. */
   get left() {
-    const rows = [...this.#names.values()].reduce((sum, queue) => sum + queue.rows.length, 0);
-    return { sessions: [...this.#sessions.keys()].filter((id) => this.#isAlive(id)).length, rows };
+    const rows = [...this.#names.values()].flatMap((queue) => queue.rows);
+    const sessions = [...this.#sessions.keys()].filter((id) => this.#isAlive(id));
+    return { sessions: sessions.length, rows: rows.length };
   }
 }
 
@@ -562,7 +557,7 @@ class Link {
   }
 
   /**
-   * InFlightCalls the server; the promise settles with its answer.
+   * Calls the server; the promise settles with its answer.
    * @param isLong it does not arrive
    */
   call(work, isLong = false) {
@@ -708,7 +703,7 @@ class MemoryAdapter {
   #connection = 1;
   #link;
   /** Refs of the thefts that the last renewal told of. */
-  #fetch = [];
+  #told = [];
 
   /** @param window how many steps may be under way */
   constructor(network, window = WINDOW) {
@@ -719,7 +714,7 @@ class MemoryAdapter {
 
   #connect() {
     this.#link?.close();
-    this.#fetch = [];
+    this.#told = [];
     const link = this.#network.connect();
     this.#link = link;
     link.onHint = ({ ref, token, thief }) => {
@@ -730,45 +725,40 @@ class MemoryAdapter {
   }
 
   async open(info, ttl, seen) {
-    if (this.#network.isRefused) throw unwelcome();
-    const link = this.#connect();
-    const opened = await link.call(() => this.#server.open(info, ttl, seen, link));
-    if (link !== this.#link) throw cut();
+    const opened = await this.#connectBy((link) => this.#server.open(info, ttl, seen, link));
     this.#network.life = opened.life;
     this.#session = opened.session;
     this.#connection = 1;
-    link.onDown = (error) => this.events.down(error);
     return opened;
   }
 
   async hello(seen) {
+    const session = this.#session;
+    this.#connection = await this.#connectBy((link) => this.#server.hello(session, seen, link));
+  }
+
+  /** Replaces the connection, and makes the first call by the new one. */
+  async #connectBy(call) {
     if (this.#network.isRefused) throw unwelcome();
     const link = this.#connect();
-    const session = this.#session;
-    const connection = await link.call(() => this.#server.hello(session, seen, link));
+    const answer = await link.call(() => call(link));
     if (link !== this.#link) throw cut();
-    this.#connection = connection;
     link.onDown = (error) => this.events.down(error);
+    return answer;
   }
 
   step(ops, number, before) {
-    const session = this.#session;
-    const connection = this.#connection;
-    const { most } = this.#network;
-    const isLong = ops.length > most || ops.some(({ label }) => label === UNHEARD);
-    return this.#link.call(
-      () => this.#server.step(session, connection, ops, number, before),
-      isLong,
-    );
+    const [session, connection] = [this.#session, this.#connection];
+    const isLong = ops.length > this.#network.most || ops.some(({ label }) => label === UNHEARD);
+    const work = () => this.#server.step(session, connection, ops, number, before);
+    return this.#link.call(work, isLong);
   }
 
   async renew(seen) {
-    const session = this.#session;
-    const connection = this.#connection;
-    const link = this.#link;
-    const told = this.#fetch;
+    const [session, connection] = [this.#session, this.#connection];
+    const [link, told] = [this.#link, this.#told];
     const renewal = await link.call(() => this.#server.renew(session, connection, seen, told));
-    if (link === this.#link) this.#fetch = [...(renewal.stolen?.keys() ?? [])];
+    if (link === this.#link) this.#told = [...(renewal.stolen?.keys() ?? [])];
     this.#network.life = renewal.life;
     return renewal;
   }
