@@ -8,9 +8,31 @@
 const { ClusterBackend } = require('../../lib/cluster/backend.js');
 const { createLockManager } = require('../../lib/extensions/manager/lock-manager.js');
 const { Recorder } = require('./check.js');
-const { engines } = require('./engines.js');
 
 require('../../lib/index.js');
+
+/** How a process gets an adapter, by engine; `end` gives back what is not the adapter's. */
+const engines = {
+  postgres({ bucket, config, durability }) {
+    const pg = require('pg');
+    const { PostgresAdapter } = require('../../lib/cluster/engines/postgres/adapter.js');
+    const pool = new pg.Pool({ ...config, max: 3 });
+    pool.on('error', () => {});
+    return { adapter: new PostgresAdapter(bucket, { pool, durability }), end: () => pool.end() };
+  },
+
+  redis({ bucket, config: { kind, port }, strict }) {
+    const { clients, sentinelClients } = require('./redis-clients.js');
+    const { RedisAdapter } = require('../../lib/cluster/engines/redis/adapter.js');
+    const client = { ...clients, ...sentinelClients }[kind](port);
+    return { adapter: new RedisAdapter(bucket, { client, strict }) };
+  },
+
+  etcd({ bucket, config: { endpoints } }) {
+    const { EtcdAdapter } = require('../../lib/cluster/engines/etcd/adapter.js');
+    return { adapter: new EtcdAdapter(bucket, { endpoints }) };
+  },
+};
 
 const { name, engine, ttl, rules, ...options } = JSON.parse(process.argv[2]);
 const now = () => Number(process.hrtime.bigint()) / 1e6;

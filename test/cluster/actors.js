@@ -98,18 +98,15 @@ class Actor extends EventEmitter {
     }
   }
 
-  /**
-   * Requests a lock. It is held for `duration`, or until `release`.
-   * @returns {{ asked: () => Promise<void>, granted: () => Promise<any>,
-   *   settled: () => Promise<any>, release: () => void }} `asked`: it has come to the server
-   */
+  /** Requests a lock. It is held for `duration`, or until `release`. */
   request(what, options = {}, duration = undefined) {
     const number = this.stage.nextNumber;
-    const known = { granted: undefined, settled: false };
+    const known = { granted: undefined, settled: false, asked: false };
     this.#requests.set(number, known);
     this.say('request', { number, what, options, duration });
     return {
       known,
+      /** Until it has come to the server. */
       asked: () => {
         this.say('asked', { number, what });
         return this.until(() => known.asked);

@@ -72,6 +72,18 @@ async function clientOf(adapter, ttl = TTL, before = { life: '', token: 0n }) {
   return { adapter, clientId, grantsIn, seen, session, told, ...calls };
 }
 
+/** A name that `a` holds and `b` waits for. `handOver` ends the lock, and `b` is granted it. */
+async function contend(a, b, name = fresh()) {
+  const [held, waiting] = [request(name), request(name)];
+  await a.answers(held);
+  assert.deepEqual(await b.answers(waiting), ['queued']);
+  const handOver = async () => {
+    await a.answers(end(held));
+    assert.equal((await b.next()).granted, waiting.ref);
+  };
+  return { name, held, waiting, handOver };
+}
+
 const plain = ({ code, limit }) => (code === 'otherLimit' ? `${code} ${limit}` : code);
 
 let lastRef = 0;
@@ -219,25 +231,18 @@ function contractOfClients(engine) {
 
   test('a session hears its grants over a new connection', async () => {
     const [a, b] = [await client(), await client()];
-    const name = fresh();
-    const [held, waiting] = [request(name), request(name)];
-    await a.answers(held);
-    await b.answers(waiting);
+    const { handOver } = await contend(a, b);
     await b.hello();
-    await a.answers(end(held));
-    assert.equal((await b.next()).granted, waiting.ref);
+    await handOver();
   });
 
   test('a session that has expired stays dead, and its locks are granted to others', async () => {
     const [dead, a] = [await client(), await client()];
-    const name = fresh();
-    const mine = request(name);
-    await dead.answers(request(name));
-    await a.answers(mine);
+    const { name, waiting } = await contend(dead, a);
     await engine.expire(dead.session);
     await isDead(dead, dead.step([end(request(fresh()))]));
     await a.adapter.sweep();
-    assert.equal((await a.next()).granted, mine.ref);
+    assert.equal((await a.next()).granted, waiting.ref);
     assert.equal(await dead.renew().then(isAlive, classOf(dead)), 'dead');
     await rejectsWith(dead.step([request(name)]), 'ERR_WEB_LOCKS_SESSION_DEAD');
     await rejectsWith(dead.hello(), 'ERR_WEB_LOCKS_SESSION_DEAD');
@@ -315,17 +320,13 @@ function keepers({ client, expire, keeper, leaseEnd, ...engine }) {
 
   test('a keeper extends a lease, and replaces no connection', async () => {
     const [a, b] = [await client(), await client()];
-    const name = fresh();
-    const [held, waiting] = [request(name), request(name)];
-    await b.answers(held);
-    await a.answers(waiting);
+    const { waiting, handOver } = await contend(b, a);
     const keeping = keeperOf();
     const before = await leaseEnd(a.session);
     // Some engines tell whole seconds.
     do assert.equal(await keeping.extend(ticketOf(a), a.seen), true);
     while ((await leaseEnd(a.session)) <= before + 1_000);
-    await b.answers(end(held));
-    assert.equal((await a.next()).granted, waiting.ref);
+    await handOver();
     assert.deepEqual(await a.answers(end(waiting)), ['ended']);
   });
 
@@ -686,6 +687,7 @@ module.exports = {
   WHO,
   clientOf,
   closeAll,
+  contend,
   contract,
   contractOfClients,
   disposeAfterEach,

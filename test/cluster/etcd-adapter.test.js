@@ -15,12 +15,10 @@ const { setTimeout: wait } = require('node:timers/promises');
 
 const { EtcdAdapter } = require('../../lib/cluster/engines/etcd/adapter.js');
 const { leaseKey } = require('../../lib/cluster/engines/etcd/keys.js');
-const { openBucket } = require('../../lib/etcd.js');
 const { deferred, valuesOf } = require('../helpers/locks.js');
-const { TTL, clientOf, contract, contractOfClients } = require('./contract.js');
+const { TTL, clientOf, contend, contract, contractOfClients } = require('./contract.js');
 const { disposeAfterEach, done, end, fresh } = require('./contract.js');
 const { rejectsWith, request, shared, theft, units } = require('./contract.js');
-const refusal = require('./refusal.js');
 const { lacks, makeCertificate, startEtcd, stopAll } = require('./servers.js');
 const { tellStories } = require('./stories.js');
 
@@ -501,14 +499,10 @@ describe('etcd', { skip: lacks.etcd }, () => {
       const idle = await client({ fetch: listening });
       const { counting, counts } = fetchCounting();
       const [a, b] = [await client({ fetch: counting }), await client()];
-      const name = fresh();
       Object.assign(counts, { steps: 0, others: 0 });
-      const [held, waiting] = [request(name), request(name)];
-      assert.deepEqual(await a.answers(held), ['granted']);
+      const { name, handOver } = await contend(a, b);
       assert.deepEqual(counts, { steps: 1, others: 0 }, 'a call');
-      await b.answers(waiting);
-      await a.answers(end(held));
-      await b.next();
+      await handOver();
       await b.answers(theft(name));
       await idle.renew();
       const own = `web-locks/1/bucket/s/${leaseKey(idle.session)}`;
@@ -519,26 +513,19 @@ describe('etcd', { skip: lacks.etcd }, () => {
     test('of many names are a few streams, and are ended when the session waits no more', async () => {
       const { listening, open } = fetchListening();
       const [a, b] = [await client(), await client({ fetch: listening })];
-      const held = Array.from({ length: 12 }, () => request(fresh()));
-      await a.answers(...held);
-      const waiting = held.map(({ name }) => request(name));
-      for (const op of waiting) {
-        assert.deepEqual(await b.answers(op), ['queued']);
+      const all = [];
+      for (let i = 0; i < 12; i++) {
+        all.push(await contend(a, b));
         assert.ok(open.size <= 6, String(open.size));
       }
       await b.renew();
-      for (const [i, op] of held.entries()) {
-        await a.answers(end(op));
-        assert.equal((await b.next()).granted, waiting[i].ref);
-      }
+      for (const { handOver } of all) await handOver();
       for (let round = 0; round < 3; round++) await b.renew();
       assert.equal(open.size, 1);
-      const [again, last] = [request(held[0].name), request(held[0].name)];
-      await b.answers(end(waiting[0]));
-      await a.answers(again);
-      assert.deepEqual(await b.answers(last), ['queued']);
-      await a.answers(end(again));
-      assert.equal((await b.next()).granted, last.ref);
+      const [{ name, waiting }] = all;
+      await b.answers(end(waiting));
+      const { handOver } = await contend(a, b, name);
+      await handOver();
     });
 
     test('that begin after a grant tell of it, by a token that others behind it do not undercut', async () => {
@@ -579,11 +566,8 @@ describe('etcd', { skip: lacks.etcd }, () => {
         let isHarmed = false;
         const harmed = fetchBy((call) => (isHarmed ? harm(call) : call.send()));
         const [a, b] = [await client(), await client({ fetch: harmed })];
-        const name = fresh();
-        const [held, next] = [request(name), request(name)];
-        await a.answers(held);
         isHarmed = true;
-        assert.deepEqual(await b.answers(next), ['queued']);
+        const { held, waiting } = await contend(a, b);
         if (isHeard) await b.renew();
         await a.answers(end(held));
         const renewal = b.renew();
@@ -591,7 +575,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
         isHarmed = false;
         await b.hello();
         await renewal.catch(() => {});
-        assert.equal((await b.next()).granted, next.ref);
+        assert.equal((await b.next()).granted, waiting.ref);
       });
 
     test('a session opens only when its own watch has begun', async () => {
@@ -606,9 +590,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
       const [a, b] = [await client({ bucket }), await client({ bucket })];
       const tokens = new Map();
       for (const name of ['renewed', 'late']) {
-        const [held, next] = [request(name), request(name)];
-        await a.answers(held);
-        await b.answers(next);
+        const { held } = await contend(a, b, name);
         await a.answers(end(held));
         tokens.set(name, (await b.next()).token);
         if (name === 'renewed') await b.renew();
@@ -640,7 +622,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
         return new Response(text);
       });
       const [a, b] = [await client(), await client()];
-      const [looking, behind] = [await client(), await client({ fetch: counting })];
+      const behind = await client({ fetch: counting });
       const name = fresh();
       const writer = request(name);
       await a.answers(writer);
@@ -659,7 +641,6 @@ describe('etcd', { skip: lacks.etcd }, () => {
       assert.equal(entries.length, 70);
       assert.ok(entries.every(({ token }) => token === entries[0].token && token > 0n));
       assert.ok(reads <= 30, `${reads} reads`);
-      await looking.renew();
     });
 
     test('are made once more if etcd forgets meanwhile what they read', async () => {
@@ -696,21 +677,19 @@ describe('etcd', { skip: lacks.etcd }, () => {
         return new Response(JSON.stringify(answer));
       });
       const [a, b] = [await client(), await client({ fetch: past })];
-      const [name, marked] = [fresh(), fresh()];
-      const [held, waiting, job] = [request(name), request(name), request(marked)];
-      await a.answers(held, job);
+      const job = request(fresh());
+      await a.answers(job);
       await a.answers(done(job));
       // It knows of nothing newer before that: that is of another member, maybe.
-      assert.deepEqual(await b.answers(waiting), ['queued']);
+      const { name, waiting, handOver } = await contend(a, b);
       isPast = true;
-      assert.equal(await b.adapter.marked(marked), true);
+      assert.equal(await b.adapter.marked(job.name), true);
       assert.equal((await b.adapter.query(name)).length, 2);
       await b.renew();
       await isReadAgain.promise;
       await b.hello();
       assert.equal((await b.renew()).mine.get(waiting.ref), 0n);
-      await a.answers(end(held));
-      assert.equal((await b.next()).granted, waiting.ref);
+      await handOver();
       // The past does not know the session, which is looked for where a step is refused.
       await deleteKey(stepsKeyOf(b));
       assert.deepEqual(await b.answers(request(fresh())), ['granted']);
@@ -1102,25 +1081,8 @@ describe('etcd', { skip: lacks.etcd }, () => {
     const anonymous = client({ endpoints, fetch: dispatchedBy({ ca: cert }) });
     await rejectsWith(anonymous, 'ERR_WEB_LOCKS_UNREACHABLE');
     const a = await client({ endpoints, fetch: dispatchedBy({ ca: cert, cert, key }) });
-    const [held, waiting] = [request('name'), request('name')];
-    assert.deepEqual(await a.answers(held, waiting), ['granted', 'queued']);
-    await a.answers(end(held));
-    assert.equal((await a.next()).granted, waiting.ref);
-  });
-
-  test('a bucket outlives a login that is wanted for a while', async () => {
-    const own = await startWithUsers({});
-    const { endpoints } = own;
-    const serve = async () => {
-      const post = (path, body, headers = {}) =>
-        fetch(`${endpoints[0]}/v3/auth/${path}`, { method: 'POST', body, headers });
-      const said = await post('authenticate', JSON.stringify({ name: 'root', password: 's' }));
-      const { token } = await said.json();
-      await post('disable', '{}', { authorization: token });
-    };
-    const bucket = openBucket('login', { endpoints, ttl: refusal.TTL });
-    const refuse = () => own.call('auth/enable');
-    await refusal.outlivesRefusal(bucket, 'ERR_WEB_LOCKS_RIGHTS', refuse, serve);
+    const { handOver } = await contend(a, a);
+    await handOver();
   });
 
   test('a user logs in where etcd wants that, and again when its token is over', async () => {

@@ -53,16 +53,20 @@ const engine = {
 const reasonsOf = (stage) =>
   stage.events.filter(({ type }) => type === 'told').map(({ reason }) => reason);
 
-/** Has etcd forget all revisions but the last. */
-async function compact(server) {
-  const { header } = await server.call('kv/put', { key: base64('other'), value: '' });
-  await server.call('kv/compaction', { revision: header.revision, physical: true });
+/** A lock that one process holds, and that another one waits for. */
+async function contended(stage, options = {}) {
+  const [holder, waiter] = await Promise.all([stage.actor(), stage.actor(options)]);
+  const held = holder.request('name');
+  await held.granted();
+  const next = waiter.request('name', {}, 10);
+  await next.asked();
+  return { holder, waiter, held, next };
 }
 
 describe('etcd, by several processes', { skip: lacks.etcd }, () => {
   faults(engine);
 
-  test('a wall clock that is set ends no lease, and lets none last but while it is behind', {
+  test('a wall clock that is set ends no lease, and prolongs one only while it is behind', {
     skip: lacksWallClock,
   }, async () => {
     const own = await engine.start();
@@ -82,28 +86,25 @@ describe('etcd, by several processes', { skip: lacks.etcd }, () => {
     clock.close();
   });
 
-  test('what happened in a cut is found, also when etcd has forgotten it', async () => {
+  test('a session finds what happened in a cut, even if etcd has forgotten that', async () => {
     const own = await engine.start();
     const proxy = await FaultyProxy.open(own.port);
     const stage = stageOf(engine, own.port, { ttl: LONG });
-    const config = engine.configOf(proxy.port);
-    const [holder, waiter] = await Promise.all([stage.actor(), stage.actor({ config })]);
     const thief = await stage.actor();
     for (let round = 0; round < 3; round++) {
-      const held = holder.request('name');
-      await held.granted();
+      const { waiter, held, next } = await contended(stage, {
+        config: engine.configOf(proxy.port),
+      });
       const mine = waiter.request('mine');
       await mine.granted();
-      const next = waiter.request('name', {}, 10);
-      await next.asked();
       stage.fault();
       proxy.refuse();
       held.release();
-      await Promise.all([
-        held.settled(),
-        thief.request('mine', { steal: true }, 0).settled(),
-        compact(own),
-      ]);
+      await held.settled();
+      await thief.request('mine', { steal: true }, 0).settled();
+      // All revisions but the last.
+      const { header } = await own.call('kv/put', { key: base64('other'), value: '' });
+      await own.call('kv/compaction', { revision: header.revision, physical: true });
       proxy.heal();
       stage.fault();
       await Promise.all([next.settled(), mine.settled()]);
@@ -122,28 +123,27 @@ describe('etcd, by several processes', { skip: lacks.etcd }, () => {
       endpoints: [...endpoints.slice(first), ...endpoints.slice(0, first)],
     });
 
-    for (const how of ['ends', 'stands still']) {
-      for (const who of ['that it is connected to', 'that leads']) {
-        test(`the member ${who} ${how}: nobody loses a lock`, async () => {
+    for (const [how, harm, mend] of [
+      ['ends', (own, member) => own.stop('SIGKILL', member), (own, member) => own.start(member)],
+      [
+        'stands still',
+        async (own, member) => own.signal('SIGSTOP', member),
+        async (own, member) => own.signal('SIGCONT', member),
+      ],
+    ])
+      for (const who of ['that sessions are connected to', 'that leads'])
+        test(`no lock is lost if the member ${who} ${how}`, async () => {
           const own = await startEtcd(3);
           const leader = own.members.indexOf(await own.leader());
           const first = who === 'that leads' ? leader : (leader + 1) % 3;
-          const config = configOf(own, first);
-          const stage = stageOf(engine, own.port, { ttl: LONG, config });
-          const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
-          const held = holder.request('name');
-          await held.granted();
-          const next = waiter.request('name', {}, 10);
-          await next.asked();
+          const stage = stageOf(engine, own.port, { ttl: LONG, config: configOf(own, first) });
+          const { holder, held, next } = await contended(stage);
           stage.fault();
-          const member = own.members[first];
-          if (how === 'ends') await own.stop('SIGKILL', member);
-          else own.signal('SIGSTOP', member);
+          await harm(own, own.members[first]);
           await wait(2 * TTL);
           held.release();
           await Promise.all([held.settled(), next.settled()]);
-          if (how === 'ends') await own.start(member);
-          else own.signal('SIGCONT', member);
+          await mend(own, own.members[first]);
           stage.fault();
           await holder.request('name', {}, 10).settled();
           await stage.close();
@@ -151,20 +151,12 @@ describe('etcd, by several processes', { skip: lacks.etcd }, () => {
           judge(stage, { left: await left(own) });
           await own.stop();
         });
-      }
-    }
 
     test('without a quorum locks are lost, and nothing is granted before that', async () => {
       const own = await startEtcd(3);
       const stage = stageOf(engine, own.port, { config: configOf(own, 0) });
-      const [holder, waiter] = await Promise.all([
-        stage.actor(),
-        stage.actor({ config: configOf(own, 2) }),
-      ]);
-      const held = holder.request('name');
-      await held.granted();
-      const next = waiter.request('name', {}, 10);
-      await next.asked();
+      const config = configOf(own, 2);
+      const { holder, waiter, held, next } = await contended(stage, { config });
       stage.fault();
       const two = own.members.slice(0, 2);
       for (const member of two) own.signal('SIGSTOP', member);

@@ -30,7 +30,7 @@ const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, mill
 
 /**
  * @typedef {object} FaultyEngine
- * @property {string} name of engines.js
+ * @property {string} name of actor.js
  * @property {(options?: { isDurable?: boolean }) => Promise<any>} start a server: `port`, `crash`,
  *   `start`, `signal`, `stop`; durable: a crash loses nothing
  * @property {boolean} [forgets] whether a crash loses data, if it is not durable
