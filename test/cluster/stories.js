@@ -184,6 +184,11 @@ const OLD_STORIES = [
   [hold(0, units(0)), hold(1, { maxPending: 0 }, units(0), units(0))],
   // A lock ends with its data.
   [hold(0, {}), { kind: 'publish', session: 0, pick: 0, text: '1' }, endOf(0, 0)],
+  // What withdraws a refused request comes again, when its key is that of another one.
+  [
+    ...[hold(0, share(2)), hold(1, { ...share(2), kind: 'ifAvailable' })],
+    ...[hold(1, share(2)), hold(1, { name: 1 })],
+  ],
   // Another limit is told, whichever is greater.
   [hold(0, units(MOST), units(3, { name: 1 })), hold(1, units(3), units(MOST, { name: 1 }))],
 ];
