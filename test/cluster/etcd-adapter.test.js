@@ -24,6 +24,8 @@ const { tellStories } = require('./stories.js');
 
 /** @type {Awaited<ReturnType<typeof startEtcd>>} */
 let server;
+/** The server of stories in which etcd forgets: others would find that they were forgotten. */
+let forgetful;
 
 const at = (port) => ({ endpoints: [`http://127.0.0.1:${port}`] });
 
@@ -39,19 +41,19 @@ const textOf = (base) => Buffer.from(base, 'base64').toString();
 const keyPart = (text) =>
   text.replace(/[^\w.-]/g, (unit) => `%${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
-const put = (key, value, lease = 0) =>
-  server.call('kv/put', { key: base64(key), value: base64(value), lease });
+const put = (key, value, lease = 0, its = server) =>
+  its.call('kv/put', { key: base64(key), value: base64(value), lease });
 const deleteKey = (key) => server.call('kv/deleterange', { key: base64(key) });
 const stepsKeyOf = ({ session }) => `web-locks/1-steps/bucket/${leaseKey(session)}`;
 
 /** Has etcd forget all revisions but the last. */
-async function compact() {
-  const { header } = await put('other', '');
-  await server.call('kv/compaction', { revision: header.revision, physical: true });
+async function compact(its = server) {
+  const { header } = await put('other', '', 0, its);
+  await its.call('kv/compaction', { revision: header.revision, physical: true });
 }
 
 /** What makes a lease run out, as time would. */
-const expire = (session) => server.call('lease/revoke', { ID: session });
+const expire = (session, its = server) => its.call('lease/revoke', { ID: session });
 
 /** How many keys there are of a session. */
 const left = async (session) =>
@@ -163,10 +165,10 @@ function fetchCounting(meet = async () => {}) {
 const copies = new Map();
 
 /** Deletes the keys that steps write, by which late copies of them would be refused, too. */
-async function deleteStepsKeys() {
+async function deleteStepsKeys(its) {
   copies.clear();
   const [key, range_end] = ['web-locks/1-steps/stories', 'web-locks/1-steps/storiet'];
-  await server.call('kv/deleterange', { key: base64(key), range_end: base64(range_end) });
+  await its.call('kv/deleterange', { key: base64(key), range_end: base64(range_end) });
 }
 
 /**
@@ -174,7 +176,7 @@ async function deleteStepsKeys() {
  * which may get lost, or before the next read. Each of its last two changes arrives again and again, and each of its watches
  * is late by another time.
  */
-async function clientOfStories(bucket, ttl) {
+async function clientOfStories(bucket, { endpoints }, ttl) {
   let next = {};
   const self = {};
   let watches = 0;
@@ -199,7 +201,7 @@ async function clientOfStories(bucket, ttl) {
     await meet?.();
     return isLost ? lost() : new Response(text);
   });
-  const made = await client({ bucket, fetch: faulty }, ttl);
+  const made = await client({ bucket, endpoints, fetch: faulty }, ttl);
   const meets = (what = {}) => {
     next = what;
   };
@@ -225,7 +227,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
   const alive = setInterval(() => {}, 60_000);
 
   before(async () => {
-    server = await startEtcd();
+    [server, forgetful] = [await startEtcd(), await startEtcd()];
   });
 
   disposeAfterEach();
@@ -266,13 +268,17 @@ describe('etcd', { skip: lacks.etcd }, () => {
   };
   contractOfClients(engine);
   contract(engine);
-  tellStories((lane) => ({
-    ...engine,
-    client: (_, ttl) => clientOfStories(`stories ${lane}`, ttl),
-    forget: compact,
-    meets: true,
-    spoil: deleteStepsKeys,
-  }));
+  tellStories((lane) => {
+    const its = lane === 0 ? forgetful : server;
+    return {
+      ...engine,
+      client: (_, ttl) => clientOfStories(`stories ${lane}`, its, ttl),
+      expire: (session) => expire(session, its),
+      forget: async () => its === forgetful && compact(its),
+      spoil: () => deleteStepsKeys(its),
+      meets: true,
+    };
+  });
 
   describe('by the fetch of Node.js', () => {
     const { 'that it goes on by another protocol': _, ...lastWords } = engine.lastWords;

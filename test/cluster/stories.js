@@ -492,7 +492,7 @@ class Telling {
     if (!isLate) await meet();
     if (forgets) await this.#engine.forget();
     await this.hello({}, session);
-    session.clients[1].meets({ meetAtRead: meet });
+    if (isLate) session.clients[1].meets({ meetAtRead: meet });
     await this.#say(session, session.last, true);
     session.clients[1].meets();
     await meet();
