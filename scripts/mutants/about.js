@@ -10,7 +10,7 @@ const root = path.join(__dirname, '..', '..');
 /**
  * The keys are beginnings of paths of source files; the longest match counts. The values are test
  * files, folders of them, or C programs with their arguments, such as `core:stress_test 2000` of
- * test/core/Makefile or `host:between_test` of test/host/Makefile and processes.mk.
+ * test/core/Makefile or `host:between_test` of test/host/Makefile.
  * @type {[string, string[]][]}
  */
 const TESTS = [
@@ -43,14 +43,7 @@ const TESTS = [
   [
     'src/host/',
     ['cells_test', 'cases_test ../fixtures/cases.json', 'compare 500', 'damage 500']
-      .concat([
-        'turn_test',
-        'between_test',
-        'faults_test',
-        'threads_test',
-        'processes_test',
-        'harm_test',
-      ])
+      .concat(['turn_test', 'between_test', 'faults_test', 'processes_test', 'harm_test'])
       .map((name) => `host:${name}`),
   ],
 ];

@@ -62,11 +62,9 @@ class Copy {
     const [house, program] = test.split(':');
     const [name, ...args] = program.split(' ');
     const cwd = path.join(this.#root, 'test', house);
-    const makefile = fs.readFileSync(path.join(cwd, 'Makefile'), 'utf8');
-    const isOwn = house === 'core' || new RegExp(`/${name}\\b`).test(makefile);
-    const build = `../../build/mutants-${house}${isOwn ? '' : '-processes'}`;
+    const build = `../../build/mutants-${house}`;
     const targets = [name, ...(COMPANIONS.get(test) ?? [])].map((file) => `${build}/${file}`);
-    const making = ['-s', '-f', isOwn ? 'Makefile' : 'processes.mk', `BUILD=${build}`, ...targets];
+    const making = ['-s', `BUILD=${build}`, ...targets];
     const made = await runProgram('make', making, { cwd, env, limit: BUILD_LIMIT });
     if (made.how !== 'passed') return { ...made, isBuilt: false };
     return { ...(await runProgram(`${build}/${name}`, args, { cwd, env, limit })), isBuilt: true };

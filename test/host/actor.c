@@ -1,6 +1,5 @@
-/* A process that takes part in the host scope, led by lines on its standard input. Each line is
- * answered by one line; events come in between, as lines that begin with "event". Tags are small
- * numbers, names are ASCII. See play() for the lines. */
+/* A process that takes part in the host scope, led by lines on its standard input: see play(). Each line
+ * is answered by one line; events come in between, as lines that begin with "event". */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
@@ -111,12 +110,6 @@ static void take(bool answer)
   } while (answer && events.count == EVENTS);
 }
 
-/* The files, closed by somebody who should not. */
-static void close_files(void)
-{
-  (void)close(bucket->port.file);
-}
-
 static void fork_child(void)
 {
   pid_t child = fork();
@@ -128,12 +121,6 @@ static void fork_child(void)
     say("child %s", names[status]);
     (void)pause();
     _exit(0);
-  }
-}
-
-static void use_up_descriptors(void)
-{
-  while (dup(0) >= 0) {
   }
 }
 
@@ -209,12 +196,12 @@ static void play_test(const char *line)
     wlk_mutex_unlock(&bucket->mu);
     say("is_checked %s", is_checked ? "yes" : "no");
   } else if (strncmp(line, "close-file", 10) == 0) {
-    close_files();
+    (void)close(bucket->port.file); /* as somebody does who should not */
     say("closed");
   } else if (strncmp(line, "fork", 4) == 0) {
     fork_child();
   } else if (strncmp(line, "descriptors", 11) == 0) {
-    use_up_descriptors();
+    while (dup(0) >= 0) continue;
     say("none left");
   } else if (strncmp(line, "bus", 3) == 0) {
     touch_nothing();
@@ -247,12 +234,6 @@ static void play(const char *line)
   } else if (sscanf(line, "end %u", &tag) == 1) {
     wlh_end_the_request(requests[tag]);
     say("%u ended", tag);
-  } else if (sscanf(line, "block %u %500s", &tag, first) == 2) {
-    ask(tag, first, 'x', 'w');
-    say("%u %s", tag, names[wlh_wait_for_the_lock(requests[tag], 20000, &events)]);
-  } else if (sscanf(line, "wait %u", &tag) == 1) {
-    say("%u waits", tag);
-    say("%u %s", tag, names[wlh_wait_for_the_lock(requests[tag], 20000, &events)]);
   } else if (sscanf(line, "ready %u", &tag) == 1) {
     say("%u %s", tag, names[wlh_bucket_open_file(agent, tag)]);
   } else if (sscanf(line, "query %u", &tag) == 1) {
@@ -261,10 +242,6 @@ static void play(const char *line)
     wlh_agent_terminate(agent);
     wlh_bucket_close(bucket);
     say("close");
-  } else if (strncmp(line, "terminate", 9) == 0) {
-    struct wlk_thread thread = {1, NULL, 0};
-    wlh_agent_terminate(agent);
-    say("terminate %s", names[wlh_agent_create(bucket, &thread, wake, NULL, &agent)]);
   } else {
     play_test(line);
   }

@@ -1,22 +1,20 @@
-/* What happens between two steps of a process: others act there, the system fails, or the process
- * dies. The linker puts `after` behind the calls by which the library touches files, and `before`
- * before others (processes.mk). What needs two users changes its effective one, and is skipped where
- * that is not permitted. */
+/* What happens between two system calls of a process: others act there, the system fails, or the
+ * process dies. What needs two users changes its effective one, and is skipped where that is not
+ * permitted. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
 #include "../../src/host/member/records.h"
 #include "../../src/host/port/posix/parts.h"
 #include "../core/harness.h"
+#include "calls.h"
 #include "cast.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,25 +26,23 @@
 
 #define BUCKET "0123456789abcdef01234567"
 
-/* ---- steps ---- */
+/* ---- at system calls ---- */
 
 static int step;          /* how many there were; counted while `act` is set */
 static int when;          /* the step behind which `act` is called */
 static void (*act)(void); /* NULL: nothing is counted */
+static bool waited;       /* whether the kernel was asked to wait for a lock */
+static bool unreachable;  /* whether nobody can be connected to */
+static int connects;      /* how often that was tried */
 
-static void after(void)
+bool call_fails(const char *name)
 {
-  int error = errno;
-  if (act && ++step == when) {
-    void (*now)(void) = act;
-    act = NULL;
-    now();
-    act = now;
-  }
-  errno = error;
+  if (strcmp(name, "F_SETLKW") == 0) waited = true;
+  if (strcmp(name, "connect") != 0 || !__atomic_load_n(&unreachable, __ATOMIC_RELAXED))
+    return false;
+  (void)__atomic_add_fetch(&connects, 1, __ATOMIC_RELAXED);
+  return true;
 }
-
-/* ---- forks ---- */
 
 enum { DESCRIPTORS = 1024 };
 
@@ -72,157 +68,51 @@ void __wrap_wlh_port_permit_forks(void)
   if (--forks_wait == 0) __real_wlh_port_permit_forks();
 }
 
-static int made_vital(int descriptor)
+static bool is_vital(int descriptor)
 {
-  if (descriptor < 0 || descriptor >= DESCRIPTORS) return descriptor;
-  atomic_store(&vital[descriptor], true);
-  atomic_fetch_add(&vital_made, 1);
-  if (!forks_wait) atomic_fetch_add(&beside_forks, 1);
-  return descriptor;
+  return descriptor >= 0 && descriptor < DESCRIPTORS && atomic_load(&vital[descriptor]);
 }
 
-int __real_close(int descriptor);
-int __wrap_close(int descriptor);
-int __wrap_close(int descriptor)
+static bool makes_vital(const char *name, int descriptor)
 {
-  bool counts = descriptor >= 0 && descriptor < DESCRIPTORS && atomic_load(&vital[descriptor]);
-  if (counts) {
-    atomic_store(&vital[descriptor], false);
-    atomic_fetch_add(&vital_closed, 1);
+  if (strcmp(name, "F_DUPFD_CLOEXEC") == 0) return is_vital(descriptor);
+  return strcmp(name, "socket") == 0 || strncmp(name, "accept", 6) == 0 ||
+         strcmp(name, "bucket") == 0;
+}
+
+/* Whether others could act behind the call to some effect. */
+static bool is_step(const char *name)
+{
+  static const char steps[] =
+      " mkdirat openat64 bucket fchown fchmod fchownat fchmodat linkat unlinkat "
+      "renameat fstatat64 bind fcntl64 ";
+  const char *found = strstr(steps, name);
+  return found && found[-1] == ' ' && found[strlen(name)] == ' ';
+}
+
+void call_made(const char *name, int descriptor, intptr_t result)
+{
+  int error = errno;
+  if (result >= 0 && result < DESCRIPTORS && makes_vital(name, descriptor)) {
+    atomic_store(&vital[result], true);
+    atomic_fetch_add(&vital_made, 1);
     if (!forks_wait) atomic_fetch_add(&beside_forks, 1);
   }
-  return __real_close(descriptor);
+  if (act && is_step(name) && ++step == when) {
+    void (*now)(void) = act;
+    act = NULL;
+    now();
+    act = now;
+  }
+  errno = error;
 }
 
-#define WRAP_VITAL(name, parameters, arguments)                                                    \
-  int __real_##name parameters;                                                                    \
-  int __wrap_##name parameters;                                                                    \
-  int __wrap_##name parameters                                                                     \
-  {                                                                                                \
-    return made_vital(__real_##name arguments);                                                    \
-  }
-
-WRAP_VITAL(socket, (int domain, int type, int protocol), (domain, type, protocol))
-WRAP_VITAL(
-    accept, (int listener, struct sockaddr *address, socklen_t *size), (listener, address, size))
-WRAP_VITAL(
-    accept4, (int listener, struct sockaddr *address, socklen_t *size, int flags),
-    (listener, address, size, flags))
-
-#define WRAP(name, parameters, arguments)                                                          \
-  int __real_##name parameters;                                                                    \
-  int __wrap_##name parameters;                                                                    \
-  int __wrap_##name parameters                                                                     \
-  {                                                                                                \
-    int result = __real_##name arguments;                                                          \
-    after();                                                                                       \
-    return result;                                                                                 \
-  }
-
-WRAP(mkdirat, (int at, const char *name, mode_t mode), (at, name, mode))
-WRAP(fchown, (int file, uid_t user, gid_t group), (file, user, group))
-WRAP(fchmod, (int file, mode_t mode), (file, mode))
-WRAP(
-    fchownat, (int at, const char *name, uid_t user, gid_t group, int flags),
-    (at, name, user, group, flags))
-WRAP(fchmodat, (int at, const char *name, mode_t mode, int flags), (at, name, mode, flags))
-WRAP(
-    linkat, (int at, const char *name, int to, const char *other, int flags),
-    (at, name, to, other, flags))
-WRAP(unlinkat, (int at, const char *name, int flags), (at, name, flags))
-WRAP(renameat, (int at, const char *name, int to, const char *other), (at, name, to, other))
-WRAP(
-    bind, (int descriptor, const struct sockaddr *address, socklen_t size),
-    (descriptor, address, size))
-
-#define WRAP_OPEN(name)                                                                            \
-  int __real_##name(int at, const char *path, int flags, ...);                                     \
-  int __wrap_##name(int at, const char *path, int flags, ...);                                     \
-  int __wrap_##name(int at, const char *path, int flags, ...)                                      \
-  {                                                                                                \
-    va_list arguments;                                                                             \
-    va_start(arguments, flags);                                                                    \
-    mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;                                 \
-    va_end(arguments);                                                                             \
-    int result = __real_##name(at, path, flags, mode);                                             \
-    if (strcmp(path, "bucket") == 0) (void)made_vital(result);                                     \
-    after();                                                                                       \
-    return result;                                                                                 \
-  }
-
-WRAP_OPEN(openat)
-WRAP_OPEN(openat64)
-
-static bool waited; /* whether the kernel was asked to wait for a lock */
-
-#define WRAP_FCNTL(name)                                                                           \
-  int __real_##name(int descriptor, int command, ...);                                             \
-  int __wrap_##name(int descriptor, int command, ...);                                             \
-  int __wrap_##name(int descriptor, int command, ...)                                              \
-  {                                                                                                \
-    va_list arguments;                                                                             \
-    va_start(arguments, command);                                                                  \
-    void *argument = va_arg(arguments, void *);                                                    \
-    va_end(arguments);                                                                             \
-    bool waits = command == F_SETLKW || command == F_OFD_SETLKW;                                   \
-    waited = waited || waits;                                                                      \
-    /* So that a test fails, and does not hang. */                                                 \
-    int result = __real_##name(descriptor, waits ? F_OFD_SETLK : command, argument);               \
-    bool copies = command == F_DUPFD_CLOEXEC && descriptor < DESCRIPTORS && vital[descriptor];     \
-    if (copies) (void)made_vital(result);                                                          \
-    if (command == F_OFD_SETLK || command == F_OFD_GETLK) after();                                 \
-    return result;                                                                                 \
-  }
-
-WRAP_FCNTL(fcntl)
-WRAP_FCNTL(fcntl64)
-
-static int refusals;                 /* how many wake-ups the system refuses from now on */
-static int refused_with;             /* why */
-static void (*before_sending)(void); /* NULL: nothing */
-
-ssize_t __real_sendto(
-    int descriptor, const void *bytes, size_t size, int flags, const struct sockaddr *to,
-    socklen_t to_size);
-ssize_t __wrap_sendto(
-    int descriptor, const void *bytes, size_t size, int flags, const struct sockaddr *to,
-    socklen_t to_size);
-ssize_t __wrap_sendto(
-    int descriptor, const void *bytes, size_t size, int flags, const struct sockaddr *to,
-    socklen_t to_size)
+void call_closes(int descriptor)
 {
-  if (__atomic_load_n(&refusals, __ATOMIC_RELAXED) > 0) {
-    (void)__atomic_sub_fetch(&refusals, 1, __ATOMIC_RELAXED);
-    errno = refused_with;
-    return -1;
-  }
-  if (before_sending) before_sending();
-  return __real_sendto(descriptor, bytes, size, flags, to, to_size);
-}
-
-static void (*before_taking)(void); /* NULL: nothing */
-
-bool __real_wlh_port_lock_member(struct wlh_port *port, uint32_t member);
-bool __wrap_wlh_port_lock_member(struct wlh_port *port, uint32_t member);
-bool __wrap_wlh_port_lock_member(struct wlh_port *port, uint32_t member)
-{
-  void (*now)(void) = before_taking;
-  before_taking = NULL; /* once */
-  if (now) now();
-  return __real_wlh_port_lock_member(port, member);
-}
-
-static bool unreachable; /* whether nobody can be connected to */
-static int connects;     /* how often that was tried */
-
-enum wlh_sent __real_wlh_port_connect(struct wlh_port *port, uint32_t member, int *descriptor);
-enum wlh_sent __wrap_wlh_port_connect(struct wlh_port *port, uint32_t member, int *descriptor);
-enum wlh_sent __wrap_wlh_port_connect(struct wlh_port *port, uint32_t member, int *descriptor)
-{
-  if (!__atomic_load_n(&unreachable, __ATOMIC_RELAXED))
-    return __real_wlh_port_connect(port, member, descriptor);
-  (void)__atomic_add_fetch(&connects, 1, __ATOMIC_RELAXED);
-  return WLH_NOT_NOW;
+  if (!is_vital(descriptor)) return;
+  atomic_store(&vital[descriptor], false);
+  atomic_fetch_add(&vital_closed, 1);
+  if (!forks_wait) atomic_fetch_add(&beside_forks, 1);
 }
 
 /* ---- users ---- */
@@ -601,38 +491,7 @@ TEST(
   }
 }
 
-/* ---- somebody who deletes ---- */
-
-static void delete_all(void)
-{
-  char command[150];
-  uid_t user = geteuid();
-  if (user != ROOT) become(ROOT);
-  (void)snprintf(command, sizeof command, "rm -rf '%s'", base);
-  CHECK(system(command) == 0);
-  if (user != ROOT) become(user);
-}
-
-TEST(vanishes, "what is deleted at any step of opening is lost, and never said to be unsupported")
-{
-  for (int shared = 0; shared < 2; shared++) {
-    bool more = true;
-    int lost = 0;
-    if (shared && !is_root()) return;
-    for (int n = 1; more; n++) {
-      struct wlh_port port;
-      enum wlh_status status;
-      begin_files(shared);
-      more = open_with(&port, n, delete_all, &status);
-      if (!CHECK(status == WLH_OK || status == WLH_LOST))
-        printf("# behind step %d: %s\n", n, failure.text);
-      lost += status == WLH_LOST;
-      if (status == WLH_OK) close_files(&port, 0);
-      end_files();
-    }
-    CHECK(lost > 0);
-  }
-}
+/* ---- file systems without the rights of files ---- */
 
 static enum wlh_port_rights rights; /* who may write the directory, as on macOS */
 
@@ -643,33 +502,31 @@ enum wlh_port_rights __wrap_wlh_port_rights(int descriptor)
   return rights;
 }
 
-static void refuses_rights(enum wlh_port_rights which, const char *why, const char *remedy)
+TEST(other_rights, "a directory that others can write by other rights than its mode is refused")
 {
-  for (int shared = 0; shared < 2; shared++) {
-    struct wlh_port port;
-    if (shared && !is_root()) return;
-    begin_files(shared);
-    rights = which;
-    CHECK(open_files(&port, 0) == WLH_UNSUPPORTED);
-    CHECK(strstr(failure.text, why) && strstr(failure.text, remedy));
-    rights = WLH_RIGHTS_OF_MODE;
-    CHECK(open_files(&port, 0) == WLH_OK);
-    close_files(&port, 0);
-    end_files();
-  }
+  static const struct {
+    enum wlh_port_rights rights;
+    const char *why, *remedy;
+  } all[] = {
+      {WLH_RIGHTS_OF_LIST, "has an access list", "chmod -N \""},
+      {WLH_RIGHTS_OF_ALL, "ignores who owns its files", "diskutil enableOwnership"},
+  };
+  for (size_t i = 0; i < 2; i++)
+    for (int shared = 0; shared < 2; shared++) {
+      struct wlh_port port;
+      if (shared && !is_root()) return;
+      begin_files(shared);
+      rights = all[i].rights;
+      CHECK(open_files(&port, 0) == WLH_UNSUPPORTED);
+      CHECK(strstr(failure.text, all[i].why) && strstr(failure.text, all[i].remedy));
+      rights = WLH_RIGHTS_OF_MODE;
+      CHECK(open_files(&port, 0) == WLH_OK);
+      close_files(&port, 0);
+      end_files();
+    }
 }
 
-TEST(listed, "a directory whose access list gives rights to others is refused, and not without it")
-{
-  refuses_rights(WLH_RIGHTS_OF_LIST, "has an access list", "chmod -N \"");
-}
-
-TEST(ignored, "a directory where the file system ignores owners is refused, and not elsewhere")
-{
-  refuses_rights(WLH_RIGHTS_OF_ALL, "ignores who owns its files", "diskutil enableOwnership");
-}
-
-/* ---- somebody who tests locks, and stands still or goes on ---- */
+/* ---- a test of locks ---- */
 
 static int tester;
 
@@ -680,7 +537,7 @@ static void end_test_of_locks(void)
 
 TEST(
     never_waits,
-    "opening does not wait for another that tests whether locks work, whenever that one ends")
+    "opening does not wait for a process that tests whether locks work, whenever that ends")
 {
   bool more = true;
   for (int n = 1; more; n++) {
@@ -703,95 +560,42 @@ TEST(
 
 /* ---- this process as a member ---- */
 
-static struct wlh_bucket *bucket;
-static struct wlh_agent *agent;
-static int woken[2]; /* a pipe */
-
-static void wake(void *data)
-{
-  (void)data;
-  CHECK(write(woken[1], "", 1) == 1);
-}
-
-static void begin_member(void)
-{
-  uint16_t name = 'b';
-  struct wlk_thread thread = {1, NULL, 0};
-  CHECK(pipe2(woken, O_CLOEXEC) == 0);
-  CHECK(wlh_bucket_open(directory, &name, 1, "1.2.3", &bucket) == WLH_OK);
-  CHECK(wlh_agent_create(bucket, &thread, wake, NULL, &agent) == WLH_OK);
-}
-
-static void end_member(void)
-{
-  wlh_agent_terminate(agent);
-  wlh_bucket_close(bucket);
-  (void)close(woken[0]);
-  (void)close(woken[1]);
-}
-
-/* Waits for an event that says one of these news. */
-static struct wlk_event wait_for_event(uint32_t news)
-{
-  for (;;) {
-    struct wlk_event items[4];
-    struct wlk_events events = {.items = items, .capacity = 4};
-    struct pollfd poll_in = {woken[0], POLLIN, 0};
-    char byte;
-    if (!CHECK(poll(&poll_in, 1, 20000) == 1 && read(woken[0], &byte, 1) == 1)) exit(1);
-    wlh_agent_take_events(agent, true, &events);
-    for (size_t i = 0; i < events.count; i++)
-      if (items[i].news & news) return items[i];
-  }
-}
-
-/* The same, where nothing fails. */
-static void hear_event(uint32_t news)
-{
-  CHECK(!(wait_for_event(news | WLH_NEWS_FAILED).news & WLH_NEWS_FAILED));
-}
-
 /* Makes a request for "n". */
-static enum wlh_status ask_for_n(enum wlk_option option, struct wlh_request **request)
+static enum wlh_status ask_for_n(struct wlh_request **request)
 {
-  uint16_t name = 'n';
   struct wlk_event items[4];
   struct wlk_events events = {.items = items, .capacity = 4};
-  return wlh_request_a_lock(agent, &name, 1, WLK_EXCLUSIVE, option, 1, NULL, request, &events);
+  return wlh_request_a_lock(agent, u"n", 1, WLK_EXCLUSIVE, WLK_WAIT, 1, NULL, request, &events);
 }
 
-/* As ask_for_n, and waits until it is answered. */
-static struct wlh_request *get(enum wlk_option option)
+/* As ask_for_n, and waits until it is answered. Returns the news. */
+static struct wlk_event get(struct wlh_request **request)
 {
-  struct wlh_request *request;
-  if (ask_for_n(option, &request) == WLH_PENDING) hear_event(WLK_NEWS_GRANTED);
-  return request;
+  enum wlh_status status = ask_for_n(request);
+  return status == WLH_PENDING ? next_event(agent) : (struct wlk_event){.news = WLK_NEWS_GRANTED};
 }
 
-TEST(
-    no_fork,
-    "no fork comes between making or closing what would make us seem alive and noting its number")
+TEST(no_fork, "no fork comes between making or closing a vital descriptor and noting its number")
 {
   struct wlh_request *request;
-  struct wlk_event items[4];
-  struct wlk_events events = {.items = items, .capacity = 4};
+  struct wlk_events events = {.capacity = 0};
   atomic_store(&vital_made, 0);
   atomic_store(&vital_closed, 0);
   atomic_store(&beside_forks, 0);
   begin_play();
-  begin_member();
-  struct wlh_request *lock = get(WLK_WAIT);
+  begin_member("b");
+  CHECK(get(&request).news == WLK_NEWS_GRANTED);
   enter(&a);
   int alone = atomic_load(&vital_made);
-  ask_for(&a, "ask 1 n x w", "1 WLH_PENDING");
+  play("a waits 1 n");
   /* It connects to the holder. */
   for (int i = 0; i < 20000 && atomic_load(&vital_made) == alone; i++) (void)poll(NULL, 0, 1);
-  enum wlh_status status = wlh_release_the_lock(lock, &events);
-  CHECK(status == WLH_OK || status == WLH_PENDING);
+  enum wlh_status status = wlh_release_the_lock(request, &events);
+  CHECK(status == WLH_OK || (status == WLH_PENDING && next_event(agent).news == WLH_NEWS_RELEASED));
   hear(&a, "event 1 granted");
-  CHECK(ask_for_n(WLK_WAIT, &request) == WLH_PENDING);
+  CHECK(ask_for_n(&request) == WLH_PENDING);
   kill_it(&a);
-  hear_event(WLK_NEWS_GRANTED);
+  CHECK(next_event(agent).news == WLK_NEWS_GRANTED);
   end_member();
   end_play();
   /* The file twice, its copy, two sockets, a connection to the other, and one from it. */
@@ -800,112 +604,34 @@ TEST(
   CHECK(atomic_load(&beside_forks) == 0);
 }
 
-/* ---- wake-ups ---- */
-
-static void refuse_wake_ups(int error)
-{
-  struct wlk_event items[4];
-  struct wlk_events events = {.items = items, .capacity = 4};
-  begin_play();
-  begin_member();
-  struct wlh_request *lock = get(WLK_WAIT);
-  enter(&a);
-  ask_for(&a, "ask 1 n x w", "1 WLH_PENDING");
-  stop_it(&a); /* so that nothing else has it take its mail */
-  refused_with = error;
-  __atomic_store_n(&refusals, 5, __ATOMIC_RELAXED);
-  enum wlh_status status = wlh_release_the_lock(lock, &events);
-  CHECK(status == WLH_OK || status == WLH_PENDING);
-  for (int i = 0; i < 20000 && __atomic_load_n(&refusals, __ATOMIC_RELAXED) > 0; i++)
-    (void)poll(NULL, 0, 1);
-  CHECK(__atomic_load_n(&refusals, __ATOMIC_RELAXED) == 0);
-  __atomic_store_n(&refusals, 0, __ATOMIC_RELAXED);
-  go_on(&a);
-  hear(&a, "event 1 granted");
-  end_member();
-  end_play();
-}
-
-TEST(refused, "a wake-up that cannot be sent now is sent later")
-{
-  refuse_wake_ups(EAGAIN);
-  refuse_wake_ups(ENOBUFS);
-}
-
-/* ---- want of descriptors ---- */
-
-/* Has the helper work, once or more. */
-static void have_it_work(void)
-{
-  struct wlh_snapshot *snapshot = NULL;
-  CHECK(wlh_start_snapshot(agent, NULL, UINT32_MAX, false, 3) == WLH_PENDING);
-  hear_event(WLH_NEWS_SNAPSHOT);
-  CHECK(wlh_fetch_snapshot(agent, 3, &snapshot) == WLH_OK);
-  wlh_snapshot_free(snapshot);
-}
-
-TEST(
-    unreachable_members,
-    "who cannot be connected to for want of descriptors is not tried again at each piece of work")
+TEST(unreachable_members, "the helper does not try to connect again at each piece of work")
 {
   enum { OTHERS = 8, WORKS = 300 };
   static struct played others[OTHERS];
   struct wlh_request *request;
+  struct wlh_snapshot *snapshot;
   begin_play();
-  begin_member();
+  begin_member("b");
   for (int i = 0; i < OTHERS; i++) enter(&others[i]);
   is_granted(&others[0], "ask 1 n x w");
   __atomic_store_n(&unreachable, true, __ATOMIC_RELAXED);
-  CHECK(ask_for_n(WLK_WAIT, &request) == WLH_PENDING); /* so all others are to be watched */
-  for (int i = 0; i < WORKS; i++) have_it_work();
+  CHECK(ask_for_n(&request) == WLH_PENDING); /* so all others are to be watched */
+  for (int i = 0; i < WORKS; i++) {
+    CHECK(wlh_start_snapshot(agent, NULL, UINT32_MAX, false, 3) == WLH_PENDING);
+    CHECK(next_event(agent).news == WLH_NEWS_SNAPSHOT);
+    CHECK(wlh_fetch_snapshot(agent, 3, &snapshot) == WLH_OK);
+    wlh_snapshot_free(snapshot);
+  }
   int tried = __atomic_load_n(&connects, __ATOMIC_RELAXED);
   if (!CHECK(tried > 0 && tried < WORKS * OTHERS / 2)) printf("# %d times\n", tried);
   __atomic_store_n(&unreachable, false, __ATOMIC_RELAXED);
-  ask_for(&others[0], "release 1", "1 WLH_OK");
-  hear_event(WLK_NEWS_GRANTED);
+  releases(&others[0], 1);
+  CHECK(next_event(agent).news == WLK_NEWS_GRANTED);
   end_member();
   end_play();
 }
 
-/* ---- a thief that dies ---- */
-
-/* Dies, if it is not inside any more. */
-static void die_outside(void)
-{
-  if (atomic_load(&bucket->arena.segment->header.word) == 0) (void)kill(getpid(), SIGKILL);
-}
-
-TEST(dead_thief, "who steals and dies as soon as others can come in has told the robbed")
-{
-  struct played robbed;
-  int status;
-  begin_play();
-  enter(&robbed);
-  hear_minded(&robbed, "no");
-  is_granted(&robbed, "ask 1 n x w");
-  hear_minded(&robbed, "yes");
-  pid_t thief = fork();
-  if (thief == 0) {
-    begin_member();
-    if (wlh_bucket_open_file(agent, 2) != WLH_PENDING) _exit(1);
-    hear_event(WLH_NEWS_READY);
-    before_sending = die_outside;
-    (void)get(WLK_STEAL);
-    _exit(0);
-  }
-  hear(&robbed, "event 1 stolen");
-  CHECK(waitpid(thief, &status, 0) == thief);
-  end_play();
-}
-
-/* ---- a segment that changes while a number is taken ---- */
-
-static void write_header(size_t at, uint32_t value)
-{
-  int file = open(bucket_path("bucket"), O_RDWR | O_CLOEXEC);
-  CHECK(pwrite(file, &value, sizeof value, (off_t)at) == sizeof value);
-  (void)close(file);
-}
+/* ---- a file that changes while it is opened ---- */
 
 static uint32_t read_header(size_t at)
 {
@@ -914,6 +640,13 @@ static uint32_t read_header(size_t at)
   CHECK(pread(file, &value, sizeof value, (off_t)at) == sizeof value);
   (void)close(file);
   return value;
+}
+
+static void write_header(size_t at, uint32_t value)
+{
+  int file = open(bucket_path("bucket"), O_RDWR | O_CLOEXEC);
+  if (file >= 0) CHECK(pwrite(file, &value, sizeof value, (off_t)at) == sizeof value);
+  if (file >= 0) (void)close(file);
 }
 
 static void poison(void)
@@ -928,35 +661,6 @@ static void begin_to_format(void)
   write_header(offsetof(struct wlh_header, magic), 0);
 }
 
-static void open_while(void (*it_changes)(void))
-{
-  struct played first;
-  begin_play();
-  enter(&first); /* makes it */
-  kill_it(&first);
-  begin_member();
-  before_taking = it_changes;
-  CHECK(get(WLK_WAIT) != NULL);
-  CHECK(before_taking == NULL);
-  CHECK(read_header(offsetof(struct wlh_header, magic)) == WLH_MAGIC);
-  CHECK(read_header(offsetof(struct wlh_header, retired)) == 0);
-  CHECK(read_header(offsetof(struct wlh_header, poisoned)) == 0);
-  enter(&first);
-  is_not_available(&first, "ask 1 n x i");
-  end_member();
-  end_play();
-}
-
-TEST(changes, "a file that somebody begins to make anew while a number is taken is not joined")
-{
-  open_while(begin_to_format);
-}
-
-TEST(damaged, "a file that is damaged while a number is taken is not joined")
-{
-  open_while(poison);
-}
-
 static void delete_bucket(void)
 {
   char command[200];
@@ -964,16 +668,42 @@ static void delete_bucket(void)
   CHECK(system(command) == 0);
 }
 
-TEST(deleted, "a directory that is deleted while a number is taken is lost, and not unsupported")
+/* The file changes behind the n-th step of the first request. False if there are not so many until
+ * that is answered. */
+static bool open_while(int n, bool is_there, void (*it_changes)(void))
 {
   struct wlh_request *request;
   begin_play();
-  begin_member();
-  before_taking = delete_bucket;
-  CHECK(ask_for_n(WLK_WAIT, &request) == WLH_PENDING);
-  CHECK(wait_for_event(WLH_NEWS_FAILED).token_low == WLH_LOST);
+  if (is_there) play("a enters; a dies");
+  begin_member("b");
+  step = 0;
+  when = n;
+  act = it_changes;
+  struct wlk_event event = get(&request);
+  bool more = step >= n;
+  act = NULL;
+  bool is_lost =
+      event.news == WLH_NEWS_LOST || (event.news == WLH_NEWS_FAILED && event.token_low == WLH_LOST);
+  if (!CHECK(event.news == WLK_NEWS_GRANTED || is_lost)) printf("# step %d\n", n);
   end_member();
+  play("ab enters; ab share");
+  CHECK(read_header(offsetof(struct wlh_header, magic)) == WLH_MAGIC);
+  CHECK(read_header(offsetof(struct wlh_header, retired)) == 0);
+  CHECK(read_header(offsetof(struct wlh_header, poisoned)) == 0);
   end_play();
+  return more;
+}
+
+TEST(
+    changes, "a file that is damaged, made anew or deleted while it is opened is lost or made anew")
+{
+  static void (*const changes[])(void) = {delete_bucket, poison, begin_to_format};
+  for (int is_there = 0; is_there < 2; is_there++)
+    for (int i = 0; i < (is_there ? 3 : 1); i++) {
+      int n = 1;
+      while (open_while(n, is_there, changes[i])) n++;
+      CHECK(n > 10);
+    }
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* What a burst leaves behind: the cells that are looked at for a leave, a death and a newcomer are
- * in proportion to those in use, and not to the most that there ever were. */
+/* What a burst leaves behind: a leave, a death and a newcomer look at as many cells as are in use, and
+ * not at the most that there ever were. Whoever reads cells from outside finds them there. */
 #include "table.h"
 
 #include <sys/mman.h>
@@ -68,15 +68,12 @@ static void start(void)
   table_begin(&t, WLH_CELLS_AT_FIRST, 32768);
 }
 
-/* A leave, a newcomer and a death: each looks at few cells. */
-static void stop(int quits, int dies)
+/* A newcomer, a leave and a death: each looks at few cells. */
+static void stop(int dies)
 {
   CHECK(t.segment->header.ncells == WLH_CELLS_AT_FIRST);
   looks = 0;
-  quit(quits);
-  CHECK(looks < AT_MOST);
-  looks = 0;
-  come_and_go(quits);
+  come_and_go(2);
   CHECK(looks < AT_MOST);
   struct made held = want(&t, dies, "n"), next = want(&t, 0, "n");
   kill_party(&t, dies);
@@ -88,38 +85,28 @@ static void stop(int quits, int dies)
   table_end(&t);
 }
 
-TEST(left, "when somebody leaves after a burst, few cells stay")
+TEST(after_burst, "once a burst is over, few cells stay; while it goes on, few are looked at")
 {
-  start();
-  burst(1, false);
-  CHECK(wlh_cells_would_shrink(inside(&t, 1)));
-  quit(1);
-  CHECK(wlh_cells_begin_give_back(&t.parties[1].arena));
-  stop(2, 3);
+  for (int dies = 0; dies < 2; dies++) {
+    start();
+    burst(1, true);
+    CHECK(!wlh_cells_would_shrink(inside(&t, 0)));
+    looks = 0;
+    quit(2);
+    come_and_go(2);
+    CHECK(looks < AT_MOST && t.segment->header.ncells == 32768);
+    if (dies) {
+      kill_party(&t, 1);
+      CHECK(wlh_cells_reap(inside(&t, 0)));
+    } else {
+      quit(1);
+      CHECK(wlh_cells_begin_give_back(&t.parties[1].arena));
+    }
+    stop(3);
+  }
 }
 
-TEST(died, "when who made a burst dies, few cells stay")
-{
-  start();
-  burst(1, true);
-  CHECK(!wlh_cells_would_shrink(inside(&t, 0)));
-  kill_party(&t, 1);
-  CHECK(wlh_cells_reap(inside(&t, 2)));
-  stop(2, 3);
-}
-
-TEST(in_use, "while a burst goes on, who comes and goes looks at few cells")
-{
-  start();
-  burst(1, true);
-  looks = 0;
-  quit(2);
-  come_and_go(2);
-  CHECK(looks < AT_MOST && t.segment->header.ncells == 32768);
-  table_end(&t);
-}
-
-TEST(high, "a lock in a high cell is kept, and few cells stay once it is released")
+TEST(high, "a lock in a high cell keeps the cells until it is released")
 {
   start();
   burst(1, false);
@@ -127,26 +114,13 @@ TEST(high, "a lock in a high cell is kept, and few cells stay once it is release
   while (high.request < 16384) high = want_shared(&t, 2, "high ones");
   CHECK(wlh_cells_rebuild(inside(&t, 0)) == WLH_CELLS_OK);
   CHECK(t.segment->header.ncells == 32768);
-  kill_party(&t, 1);
-  CHECK(wlh_cells_reap(inside(&t, 0)) && wrong(&t, 0) == NULL);
+  CHECK(drop(&t, &high) == WLH_CELLS_OK);
+  CHECK(wlh_cells_rebuild(inside(&t, 0)) == WLH_CELLS_OK);
+  CHECK(t.segment->header.ncells < 32768 && wrong(&t, 0) == NULL);
   table_end(&t);
 }
 
-TEST(others, "other members go on with fewer cells")
-{
-  start();
-  struct made held = want(&t, 3, "mine");
-  burst(1, false);
-  CHECK(inside(&t, 3)->ncells == 32768);
-  CHECK(wlh_cells_rebuild(inside(&t, 1)) == WLH_CELLS_OK);
-  CHECK(t.segment->header.ncells == WLH_CELLS_AT_FIRST);
-  CHECK(drop(&t, &held) == WLH_CELLS_OK && t.parties[3].arena.ncells == WLH_CELLS_AT_FIRST);
-  burst(2, false);
-  CHECK(wlh_cells_rebuild(inside(&t, 2)) == WLH_CELLS_OK);
-  stop(1, 3);
-}
-
-/* ---- who looks without being inside ---- */
+/* ---- readers outside ---- */
 
 /* The room behind the fewest cells, in whole pages; nobody may touch it once it was given back. */
 static char *slack_from, *slack_to;
@@ -218,7 +192,7 @@ static bool give_up_during(void (*look)(void), long moment)
   return done;
 }
 
-TEST(outside, "whenever others give up cells, who looks without being inside finds them there")
+TEST(outside, "a reader outside finds the cells that others give up meanwhile")
 {
   static void (*const all[])(void) = {look_for_holders, look_for_own, look_for_room};
   for (int i = 0; i < 3; i++) {
@@ -228,7 +202,7 @@ TEST(outside, "whenever others give up cells, who looks without being inside fin
   }
 }
 
-TEST(looker_dies, "who dies while it looks does not keep the room")
+TEST(looker_dies, "a process that dies while it reads from outside does not keep the room")
 {
   table_begin(&t, 16 * WLH_CELLS_AT_FIRST, 16 * WLH_CELLS_AT_FIRST);
   wlh_cells_begin_look(t.segment, 3);
@@ -260,7 +234,7 @@ static long looks_of(int32_t priority, int waiting)
   return counted;
 }
 
-TEST(levels, "who comes and goes looks at no more requests however many have the same priority")
+TEST(levels, "a request and its abort look at as many requests however many have the same priority")
 {
   for (int32_t priority = -6; priority <= 6; priority += 2)
     CHECK(looks_of(priority, 3) == looks_of(priority, 60));

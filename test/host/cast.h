@@ -1,17 +1,17 @@
-/* Leads actors (actor.c), each a process of its own. What is not heard within 20 s is a failure, and
- * ends the test program: nothing waits for a time. */
+/* Leads actors (actor.c), each a process of its own. If something is waited for in vain, the test
+ * program ends: nothing waits for a time. */
 #ifndef CAST_H
 #define CAST_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "../../src/host/host.h"
+
 #include <sys/types.h>
 
 struct played {
   pid_t pid;
   int in;
   int out;
-  unsigned member; /* its number in the tables, of those who entered */
+  unsigned member; /* its number in the tables, if it has entered */
   char text[8192]; /* what it said and nobody has asked for */
   size_t length;
 };
@@ -24,7 +24,10 @@ void end_play(void);
 
 /* ---- stories ---- */
 
-/* Those who play them. */
+/* What is printed where something is waited for in vain. */
+extern const char *current_step;
+
+/* The actors of stories. */
 extern struct played a, b, c;
 
 /* Its steps are separated by "; ". Each is one of these, or one of the test's own:
@@ -46,58 +49,56 @@ void play(const char *steps);
 
 /* ---- actors ---- */
 
-/* Starts a process, which opens the bucket "b" in `directory`. */
-void enter(struct played *actor);
-
-/* Starts a process that has not opened anything. */
+/* Starts a process; `enter` has it open the bucket "b" in `directory`. */
 void start(struct played *actor);
-
-/* Starts a process that was built with another layout of the tables, as version 99.0.0. */
-void start_next(struct played *actor);
+void enter(struct played *actor);
 
 /* Sends a line. */
 void tell(struct played *actor, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Waits until the actor says this line, and takes it; other lines stay. */
+/* Waits until the actor says this line, and takes it; other lines stay. hear_rest: a line that begins
+ * so, whose rest is put into `rest`. */
 void hear(struct played *actor, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* Waits until the actor says a line that begins so; takes it, the rest into `rest`. */
 void hear_rest(struct played *actor, const char *beginning, char *rest, size_t size);
 
 /* As tell, then hear. */
 void ask_for(struct played *actor, const char *line, const char *answer);
 
-/* Waits for the answer to `tag`: at once, or by an event, as it is when the tables were in use. */
+/* Waits for the answer to `tag`: at once, or by an event if the tables were in use. */
 void hear_either(struct played *actor, int tag, const char *answer, const char *event);
 
-/* Sends "ask TAG …", and hears that it is granted, or not available. */
+/* Sends "ask TAG …", and hears that it is granted; has a lock released. */
 void is_granted(struct played *actor, const char *line);
-void is_not_available(struct played *actor, const char *line);
-
-/* Has a lock released. */
 void releases(struct played *actor, int tag);
 
 /* Asks for a lock and hears that it fails, with a reason that has `text` in it. */
 void fails(struct played *actor, const char *status, const char *text);
 
-/* Whether the two see each other's locks. */
-void share_locks(struct played *one, struct played *other);
-
-/* Waits until the helper of an actor says that it looks after the files ("yes"), or that it does not:
- * then it has done all there was. */
-void hear_minded(struct played *actor, const char *answer);
-
-/* Kills, stops and continues a process; kill_it and stop_it wait until it is so. Who is stopped stands
- * outside of the tables: inside, it would keep all others waiting. */
+/* Kills, stops and continues a process; the first two wait until it is so. A process that is stopped
+ * is outside of the tables: inside, it would keep all others waiting. */
 void kill_it(struct played *actor);
 void stop_it(struct played *actor);
-void wait_stopped(struct played *actor);
 void go_on(struct played *actor);
-
-/* Closes its standard input, at which it ends if it has not yet; waits, and gives its wait status. */
-void has_ended(struct played *actor, int *status);
 
 /* The path of a file in the directory of the bucket. */
 const char *bucket_path(const char *file);
+
+/* ---- this process as a member ---- */
+
+extern struct wlh_bucket *bucket;
+extern struct wlh_agent *agent;
+
+/* Opens a bucket in `directory`, with an agent; closes it. */
+void begin_member(const char *name);
+void end_member(void);
+
+/* The wake function of this process's agents. */
+void wake(void *unused);
+
+/* Waits for an agent's next event that was not taken yet. */
+struct wlk_event next_event(struct wlh_agent *whose);
+
+/* How many files a directory has. */
+int count_in(const char *path);
 
 #endif

@@ -1,33 +1,19 @@
 /* The system fails: each call that the library makes of it, at the n-th use, once and twice in a row,
  * and for as long as a step takes. Afterwards a wake-up comes, a death is noticed, a lock goes on, a
- * theft is told, the helper stands still, and no descriptor and no thread is left. The linker puts
- * `fails` before the calls (processes.mk).
+ * theft is reported, the helper stands still, and no descriptor and no thread is left.
  *
  *   faults_test [stride] [call]   of the n-th use, beyond the first ten; all calls */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
 #include "../core/harness.h"
+#include "calls.h"
 #include "cast.h"
 
-#include "../../src/host/host.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,11 +25,22 @@ static atomic_int used;  /* how often it was made since */
 static int first, times; /* of its uses fail: from the first on, so many */
 static atomic_int polls; /* how often the helper waited */
 
-static bool does_fail(const char *name)
+bool call_fails(const char *name)
 {
+  if (strcmp(name, "ppoll") == 0) (void)atomic_fetch_add(&polls, 1);
   if (!atomic_load(&armed) || strcmp(name, failing) != 0) return false;
   int use = atomic_fetch_add(&used, 1) + 1;
   return use >= first && use - first < times;
+}
+
+void call_made(const char *name, int descriptor, intptr_t result)
+{
+  (void)name, (void)descriptor, (void)result;
+}
+
+void call_closes(int descriptor)
+{
+  (void)descriptor;
 }
 
 static void arm(const char *name, int use, int count)
@@ -60,173 +57,52 @@ static void heal(void)
   atomic_store(&armed, false);
 }
 
-#define FAIL(type, name, error, parameters, arguments)                                             \
-  type __real_##name parameters;                                                                   \
-  type __wrap_##name parameters;                                                                   \
-  type __wrap_##name parameters                                                                    \
-  {                                                                                                \
-    if (!does_fail(#name)) return __real_##name arguments;                                         \
-    errno = error;                                                                                 \
-    return (type)-1;                                                                               \
-  }
-
-/* Those that return the error. */
-#define FAIL_CODE(name, error, parameters, arguments)                                              \
-  int __real_##name parameters;                                                                    \
-  int __wrap_##name parameters;                                                                    \
-  int __wrap_##name parameters                                                                     \
-  {                                                                                                \
-    return does_fail(#name) ? error : __real_##name arguments;                                     \
-  }
-
-FAIL(int, socket, EMFILE, (int domain, int type, int protocol), (domain, type, protocol))
-FAIL(
-    int, bind, ENOSPC, (int descriptor, const struct sockaddr *address, socklen_t size),
-    (descriptor, address, size))
-FAIL(int, listen, ENOMEM, (int descriptor, int backlog), (descriptor, backlog))
-FAIL(
-    int, connect, EAGAIN, (int descriptor, const struct sockaddr *address, socklen_t size),
-    (descriptor, address, size))
-FAIL(
-    int, accept4, EMFILE, (int listener, struct sockaddr *address, socklen_t *size, int flags),
-    (listener, address, size, flags))
-FAIL(
-    ssize_t, sendto, ENOBUFS,
-    (int descriptor, const void *bytes, size_t size, int flags, const struct sockaddr *to,
-     socklen_t to_size),
-    (descriptor, bytes, size, flags, to, to_size))
-FAIL(
-    ssize_t, recv, ENOMEM, (int descriptor, void *bytes, size_t size, int flags),
-    (descriptor, bytes, size, flags))
-FAIL(int, eventfd, EMFILE, (unsigned count, int flags), (count, flags))
-FAIL(int, inotify_init1, EMFILE, (int flags), (flags))
-FAIL(
-    int, inotify_add_watch, ENOSPC, (int watch, const char *path, uint32_t mask),
-    (watch, path, mask))
-FAIL(int, fstatfs64, EIO, (int descriptor, struct statfs64 *status), (descriptor, status))
-FAIL(int, fstat64, ENOMEM, (int descriptor, struct stat64 *status), (descriptor, status))
-FAIL(int, lstat64, ENOMEM, (const char *path, struct stat64 *status), (path, status))
-FAIL(
-    int, fstatat64, ENOMEM, (int at, const char *path, struct stat64 *status, int flags),
-    (at, path, status, flags))
-FAIL(int, mkdirat, ENOSPC, (int at, const char *path, mode_t mode), (at, path, mode))
-FAIL(int, fchmod, EIO, (int descriptor, mode_t mode), (descriptor, mode))
-FAIL(
-    int, fchmodat, EIO, (int at, const char *path, mode_t mode, int flags), (at, path, mode, flags))
-FAIL(
-    int, linkat, ENOSPC, (int at, const char *path, int to, const char *other, int flags),
-    (at, path, to, other, flags))
-FAIL(int, unlinkat, EIO, (int at, const char *path, int flags), (at, path, flags))
-FAIL(
-    int, renameat, ENOSPC, (int at, const char *path, int to, const char *other),
-    (at, path, to, other))
-FAIL(int, flock, ENOLCK, (int descriptor, int operation), (descriptor, operation))
-FAIL(
-    void *, mmap64, ENOMEM,
-    (void *at, size_t size, int rights, int flags, int descriptor, off64_t offset),
-    (at, size, rights, flags, descriptor, offset))
-FAIL(int, madvise, ENOMEM, (void *at, size_t size, int advice), (at, size, advice))
-FAIL_CODE(
-    posix_fallocate64, ENOSPC, (int descriptor, off64_t offset, off64_t size),
-    (descriptor, offset, size))
-FAIL_CODE(
-    pthread_create, EAGAIN,
-    (pthread_t * thread, const pthread_attr_t *attributes, void *(*run)(void *), void *data),
-    (thread, attributes, run, data))
-
-/* Lines to and from actors are longer, or shorter. */
-static bool is_of_library(size_t size)
-{
-  return size == sizeof(uint64_t) || size == 1024;
-}
-
-ssize_t __real_read(int descriptor, void *bytes, size_t size);
-ssize_t __wrap_read(int descriptor, void *bytes, size_t size);
-ssize_t __wrap_read(int descriptor, void *bytes, size_t size)
-{
-  if (!is_of_library(size) || !does_fail("read")) return __real_read(descriptor, bytes, size);
-  errno = EINTR;
-  return -1;
-}
-
-ssize_t __real_write(int descriptor, const void *bytes, size_t size);
-ssize_t __wrap_write(int descriptor, const void *bytes, size_t size);
-ssize_t __wrap_write(int descriptor, const void *bytes, size_t size)
-{
-  if (!is_of_library(size) || !does_fail("write")) return __real_write(descriptor, bytes, size);
-  errno = EINTR;
-  return -1;
-}
-
-int __real_ppoll(
-    struct pollfd *all, nfds_t count, const struct timespec *time, const sigset_t *set);
-int __wrap_ppoll(
-    struct pollfd *all, nfds_t count, const struct timespec *time, const sigset_t *set);
-int __wrap_ppoll(struct pollfd *all, nfds_t count, const struct timespec *time, const sigset_t *set)
-{
-  (void)atomic_fetch_add(&polls, 1);
-  if (!does_fail("ppoll")) return __real_ppoll(all, count, time, set);
-  errno = ENOMEM;
-  return -1;
-}
-
-int __real_openat64(int at, const char *path, int flags, ...);
-int __wrap_openat64(int at, const char *path, int flags, ...);
-int __wrap_openat64(int at, const char *path, int flags, ...)
-{
-  va_list arguments;
-  va_start(arguments, flags);
-  mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
-  va_end(arguments);
-  if (!does_fail("openat64")) return __real_openat64(at, path, flags, mode);
-  errno = EMFILE;
-  return -1;
-}
-
-int __real_fcntl64(int descriptor, int command, ...);
-int __wrap_fcntl64(int descriptor, int command, ...);
-int __wrap_fcntl64(int descriptor, int command, ...)
-{
-  va_list arguments;
-  va_start(arguments, command);
-  void *argument = va_arg(arguments, void *);
-  va_end(arguments);
-  bool duplicates = command == F_DUPFD_CLOEXEC;
-  if (!does_fail(duplicates ? "F_DUPFD_CLOEXEC" : "fcntl64"))
-    return __real_fcntl64(descriptor, command, argument);
-  errno = duplicates ? EMFILE : ENOLCK;
-  return -1;
-}
-
 static const char *const calls[] = {
-    "socket",        "bind",     "listen",          "connect",       "accept4",
-    "sendto",        "recv",     "eventfd",         "inotify_init1", "inotify_add_watch",
-    "fstatfs64",     "fstat64",  "lstat64",         "fstatat64",     "mkdirat",
-    "fchmod",        "fchmodat", "linkat",          "unlinkat",      "renameat",
-    "flock",         "mmap64",   "madvise",         "read",          "write",
-    "ppoll",         "openat64", "F_DUPFD_CLOEXEC", "fcntl64",       "posix_fallocate64",
+    "socket",
+    "bind",
+    "listen",
+    "connect",
+    "accept4",
+    "sendto",
+    "recv",
+    "eventfd",
+    "inotify_init1",
+    "inotify_add_watch",
+    "fstatfs64",
+    "fstat64",
+    "lstat64",
+    "fstatat64",
+    "mkdirat",
+    "fchmod",
+    "fchmodat",
+    "linkat",
+    "unlinkat",
+    "renameat",
+    "flock",
+    "mmap64",
+    "madvise",
+    "read",
+    "write",
+    "ppoll",
+    "bucket",
+    "openat64",
+    "F_DUPFD_CLOEXEC",
+    "fcntl64",
+    "posix_fallocate64",
     "pthread_create"};
 
 /* ---- this process as a member ---- */
 
 static struct played peer, dying;
-static struct wlh_bucket *bucket;
-static struct wlh_agent *agent;
 static struct wlh_request *requests[2]; /* by tag: of "n" and of "m" */
 static uint32_t news[2];
 static bool lost; /* whether the bucket was, in this play */
 static char bucket_name[16];
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
-static bool woken; /* mutex */
 
-static void wake(void *data)
+static void note_event(const struct wlk_event *event)
 {
-  (void)data;
-  (void)pthread_mutex_lock(&mutex);
-  woken = true;
-  (void)pthread_cond_signal(&came);
-  (void)pthread_mutex_unlock(&mutex);
+  news[event->tag] |= event->news;
+  lost = lost || (event->news & WLH_NEWS_LOST) != 0;
 }
 
 static void take_events(void)
@@ -234,10 +110,7 @@ static void take_events(void)
   struct wlk_event items[8];
   struct wlk_events events = {.items = items, .capacity = 8};
   wlh_agent_take_events(agent, true, &events);
-  for (size_t i = 0; i < events.count; i++) {
-    news[items[i].tag] |= items[i].news;
-    lost = lost || (items[i].news & WLH_NEWS_LOST) != 0;
-  }
+  for (size_t i = 0; i < events.count; i++) note_event(&items[i]);
 }
 
 /* Asks for a name, again until it has been asked: the call can fail. */
@@ -258,27 +131,15 @@ static void want(uint32_t tag)
 
 enum { OVER = WLH_NEWS_FAILED | WLH_NEWS_LOST | WLK_NEWS_STOLEN };
 
-/* Waits for news of a request, which is asked for again where the bucket was lost or not opened.
- * What does not come ends the program. */
+/* Waits for news of a request, which is made again where the bucket was lost or not opened. */
 static void hear_of(uint32_t tag, uint32_t wanted)
 {
-  struct timespec until;
-  (void)clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += 60; /* far more than it takes */
-  for (take_events(); !(news[tag] & wanted) || (news[tag] & OVER & ~wanted); take_events()) {
+  for (take_events(); !(news[tag] & wanted) || (news[tag] & OVER & ~wanted);) {
     if (news[tag] & OVER) {
       want(tag);
-      if (!(news[tag] & wanted)) continue;
-      return;
-    }
-    (void)pthread_mutex_lock(&mutex);
-    int error = 0;
-    while (!woken && error == 0) error = pthread_cond_timedwait(&came, &mutex, &until);
-    woken = false;
-    (void)pthread_mutex_unlock(&mutex);
-    if (!CHECK(error == 0)) {
-      printf("# %s, use %d, %d times: waited in vain for %c\n", failing, first, times, "nm"[tag]);
-      exit(1);
+    } else {
+      struct wlk_event event = next_event(agent);
+      note_event(&event);
     }
   }
 }
@@ -298,15 +159,6 @@ static void begin_waiting(uint32_t tag, int held)
 }
 
 /* ---- what is left ---- */
-
-static int count_in(const char *path)
-{
-  int count = 0;
-  DIR *open = opendir(path);
-  while (open && readdir(open)) count++;
-  if (open) (void)closedir(open);
-  return count;
-}
 
 static bool becomes(const char *path, int count)
 {
@@ -354,16 +206,6 @@ static void end_step(int step, int failing_step)
   heal();
 }
 
-static void open_bucket(void)
-{
-  struct wlk_thread thread = {1, NULL, 0};
-  uint16_t name[16];
-  uint32_t length = (uint32_t)strlen(bucket_name);
-  for (uint32_t i = 0; i < length; i++) name[i] = (unsigned char)bucket_name[i];
-  CHECK(wlh_bucket_open(directory, name, length, "1.2.3", &bucket) == WLH_OK);
-  CHECK(wlh_agent_create(bucket, &thread, wake, NULL, &agent) == WLH_OK);
-}
-
 static void peer_opens(struct played *actor)
 {
   tell(actor, "open %s %s", directory, bucket_name);
@@ -395,10 +237,11 @@ static bool play_with(const char *name, int use, int count, int step)
   lost = false;
   if (step == 0) arm(name, use, count);
   if (plays % 2 == 0)
-    open_bucket(), want(0), hear_of(0, WLK_NEWS_GRANTED), wlh_end_the_request(requests[0]);
+    begin_member(bucket_name), want(0), hear_of(0, WLK_NEWS_GRANTED),
+        wlh_end_the_request(requests[0]);
   peer_opens(&peer);
   is_granted(&peer, "ask 1 n x w");
-  if (plays % 2 == 1) open_bucket();
+  if (plays % 2 == 1) begin_member(bucket_name);
   begin_waiting(0, 1);
   begin_step(name, RELEASE, step);
   releases(&peer, 1);
@@ -425,8 +268,7 @@ static bool play_with(const char *name, int use, int count, int step)
   if (lost) printf("# %s fails from use %d on, %d times, step %d: lost\n", name, use, count, step);
   heal();
   CHECK(stands_still());
-  wlh_agent_terminate(agent);
-  wlh_bucket_close(bucket);
+  end_member();
   ask_for(&peer, "close", "close");
   if (!CHECK(becomes("/proc/self/fd", descriptors) && becomes("/proc/self/task", threads)))
     printf("# %s fails from use %d on, %d times, step %d\n", name, use, count, step);

@@ -1,5 +1,5 @@
 /* Both cores side by side: bytes are operations of agents of several processes on a few names, done
- * to the cells of a segment and to the core of the process scope. Answers, grants, tokens, news and
+ * to the cells of a segment and to the core of the process scope. Answers, grants, tokens, events and
  * snapshots must be the same, in the same order, and every invariant holds after every operation.
  * A death is, to the core, the end of all agents of that process; the cells may notice it later.
  *
@@ -29,7 +29,8 @@ static struct wlk_agent *agents[AGENTS];
 static uint32_t numbers[AGENTS]; /* which the core gave them; the cells get the same */
 static struct pair all[MOST];
 static uint16_t names[NAMES][300];
-static const uint32_t lengths[NAMES] = {0, 1, WLH_NAME_INLINE, WLH_NAME_INLINE + 1, 300};
+static const uint32_t lengths[NAMES] = {
+    0, WLH_NAME_INLINE, WLH_NAME_INLINE, WLH_NAME_INLINE + 1, 300};
 static uint16_t label[LABEL];
 
 static void must(bool condition, const char *sentence)
@@ -223,49 +224,39 @@ static void do_die(int party)
 
 static enum wlk_status in_core(enum wlh_cells_status status)
 {
-  switch (status) {
-  case WLH_CELLS_OK:
-    return WLK_OK;
-  case WLH_CELLS_GRANTED:
-    return WLK_GRANTED;
-  case WLH_CELLS_PENDING:
-    return WLK_PENDING;
-  case WLH_CELLS_NOT_AVAILABLE:
-    return WLK_NOT_AVAILABLE;
-  case WLH_CELLS_STOLEN:
-    return WLK_STOLEN;
-  case WLH_CELLS_NOT_HELD:
-    return WLK_NOT_HELD;
-  case WLH_CELLS_OTHER_LIMIT:
-    return WLK_OTHER_LIMIT;
-  case WLH_CELLS_QUEUE_FULL:
-    return WLK_QUEUE_FULL;
-  default:
-    must(false, "a status the core does not have");
-    return WLK_NO_MEMORY;
-  }
+  static const struct {
+    enum wlh_cells_status cells;
+    enum wlk_status core;
+  } same[] = {
+      {WLH_CELLS_OK, WLK_OK},
+      {WLH_CELLS_GRANTED, WLK_GRANTED},
+      {WLH_CELLS_PENDING, WLK_PENDING},
+      {WLH_CELLS_NOT_AVAILABLE, WLK_NOT_AVAILABLE},
+      {WLH_CELLS_STOLEN, WLK_STOLEN},
+      {WLH_CELLS_NOT_HELD, WLK_NOT_HELD},
+      {WLH_CELLS_OTHER_LIMIT, WLK_OTHER_LIMIT},
+      {WLH_CELLS_QUEUE_FULL, WLK_QUEUE_FULL},
+  };
+  size_t i = 0;
+  while (i < sizeof same / sizeof *same && same[i].cells != status) i++;
+  must(i < sizeof same / sizeof *same, "a status the core does not have");
+  return same[i].core;
 }
 
 /* Grows when it has to: mail is taken before, a rebuild may bring it into another order. */
 static struct made ask_cells(int agent, int name, struct wlh_ask ask)
 {
-  struct wlh_answer answer;
   int party = party_of(agent);
   ask.agent = agent_cell(agent);
-  ask.name = names[name];
-  ask.name_units = lengths[name];
-  ask.cookie = ++table.cookies;
-  enum wlh_cells_status status = wlh_cells_request_a_lock(inside(&table, party), &ask, &answer);
-  while (status == WLH_CELLS_FULL) {
+  for (;;) {
+    struct made made = make_units(&table, party, names[name], lengths[name], ask);
+    if (made.status != WLH_CELLS_FULL) return made;
     notice(true);
     take_all(true);
     uint32_t ncells = table.parties[party].arena.ncells;
     if (ncells == CELLS_ROOM) abort();
     if (wlh_cells_grow(inside(&table, party), ncells * 2) != WLH_CELLS_OK) abort();
-    status = wlh_cells_request_a_lock(inside(&table, party), &ask, &answer);
   }
-  return (struct made){status,        answer.request, ask.cookie,    answer.token,
-                       answer.marked, answer.limit,   answer.needed, party};
 }
 
 static void do_request(int agent, int name, struct wlh_ask ask)
@@ -353,6 +344,14 @@ static void do_abort(struct pair *pair)
   if (status == WLK_OK) pair->used = false;
 }
 
+/* A request that has ended is none any more. */
+static void must_be_over(const struct pair *pair)
+{
+  struct made gone = pair->cells;
+  must(drop(&table, &gone) == WLH_CELLS_LOST, "the release of a request that has ended");
+  must(give_up(&table, &gone) == WLH_CELLS_LOST, "the abort of a request that has ended");
+}
+
 static void do_end(struct pair *pair)
 {
   wlk_end_the_request(pair->core);
@@ -361,6 +360,7 @@ static void do_end(struct pair *pair)
       wlh_cells_end_the_request(arena, pair->cells.request, pair->cells.cookie) == WLH_CELLS_OK,
       "the end of a request");
   pair->used = false;
+  must_be_over(pair);
 }
 
 static void do_block(struct pair *pair)
@@ -423,42 +423,42 @@ static void compare_entry(
       "what a lock has published in a snapshot");
 }
 
+enum { UNITS = 2 * MOST * LABEL + 1000 };
+
+static uint16_t units[UNITS];
+
+/* Both snapshots, of a name or of all (-1). */
 static void compare_snapshot_of(int name, bool pending)
 {
   static struct wlh_entry entries[MOST];
   static struct wlh_client clients[AGENTS];
-  static uint16_t units[2 * MOST * LABEL + 1000];
-  struct wlh_view view = {entries, clients, units, MOST, AGENTS, 2 * MOST * LABEL + 1000, 0, 0, 0};
+  struct wlh_view view = {entries, clients, units, MOST, AGENTS, UNITS, 0, 0, 0}, none = {0};
   struct wlk_snapshot *core;
-  enum wlk_status status = wlk_snapshot_a_name(manager, names[name], lengths[name], pending, &core);
-  if (status != WLK_OK) abort();
   struct wlh_arena *arena = inside(&table, 0);
+  enum wlk_status status =
+      name < 0 ? wlk_snapshot_the_lock_state(manager, &core)
+               : wlk_snapshot_a_name(manager, names[name], lengths[name], pending, &core);
+  if (status != WLK_OK) abort();
+  for (int i = 0; i < 2; i++) {
+    struct wlh_view *to = i == 0 ? &none : &view;
+    enum wlh_cells_status said =
+        name < 0 ? wlh_cells_snapshot_the_lock_state(arena, to)
+                 : wlh_cells_snapshot_a_name(arena, names[name], lengths[name], pending, to);
+    bool has_room = to == &view || to->entry_count + to->unit_count == 0;
+    must(said == (has_room ? WLH_CELLS_OK : WLH_CELLS_FULL), "a snapshot");
+  }
   must(
-      wlh_cells_snapshot_a_name(arena, names[name], lengths[name], pending, &view) == WLH_CELLS_OK,
-      "a snapshot");
+      none.entry_count >= view.entry_count && none.client_count >= view.client_count &&
+          none.unit_count >= view.unit_count,
+      "the size of a snapshot without room");
   must(core->lock_count == view.entry_count, "the size of a snapshot");
-  for (uint32_t i = 0; i < view.entry_count; i++) {
+  for (uint32_t i = 0; i < view.entry_count && name >= 0; i++) {
     must(entries[i].name_units == lengths[name], "the length of a name in a snapshot");
     must(
         memcmp(units + entries[i].name, names[name], lengths[name] * 2) == 0,
         "a name in a snapshot");
     compare_entry(&view, &entries[i], core, &core->locks[i]);
   }
-  wlk_snapshot_free(core);
-}
-
-static void compare_snapshot(void)
-{
-  static struct wlh_entry entries[MOST];
-  static struct wlh_client clients[AGENTS];
-  static uint16_t units[2 * MOST * LABEL + 1000];
-  struct wlh_view view = {entries, clients, units, MOST, AGENTS, 2 * MOST * LABEL + 1000, 0, 0, 0};
-  struct wlk_snapshot *core;
-  if (wlk_snapshot_the_lock_state(manager, &core) != WLK_OK) abort();
-  must(
-      wlh_cells_snapshot_the_lock_state(inside(&table, 0), &view) == WLH_CELLS_OK,
-      "a whole snapshot");
-  must(core->lock_count == view.entry_count, "the size of a whole snapshot");
   wlk_snapshot_free(core);
 }
 
@@ -496,7 +496,7 @@ static void operate(uint8_t operation, uint8_t argument)
     break;
   case 10:
     compare_snapshot_of(name, argument & 0x80);
-    compare_snapshot();
+    compare_snapshot_of(-1, true);
     break;
   case 11:
     if (more < 4)
@@ -542,7 +542,7 @@ static void begin_both(void)
   late = -1;
   for (uint16_t i = 0; i < LABEL; i++) label[i] = i;
   for (int i = 0; i < NAMES; i++)
-    for (uint16_t j = 0; j < 300; j++) names[i][j] = (uint16_t)(j * 7);
+    for (uint16_t j = 0; j < 300; j++) names[i][j] = (uint16_t)(j == 31 ? i : j * 7);
   process = (struct wlk_process)WLK_PROCESS_INIT;
   if (wlk_manager_open(&process, NULL, 0, &manager) != WLK_OK) abort();
   table_begin(&table, WLH_CELLS_LEAST, CELLS_ROOM);
@@ -557,7 +557,7 @@ static void end_both(void)
 {
   notice(true);
   take_all(true);
-  compare_snapshot();
+  compare_snapshot_of(-1, true);
   for (int i = 0; i < AGENTS; i++) wlk_agent_terminate(agents[i]);
   wlk_manager_close(manager);
   must(live_blocks() == 0, "memory was not given back");

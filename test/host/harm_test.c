@@ -1,6 +1,6 @@
-/* What can happen to the files of the host scope, and to those who have them: each row of the
- * design's list of holes that belongs to the transport. Tests that need a file system of their own
- * mount it where nobody else sees it; where that is not permitted they say that they were skipped. */
+/* What can happen to the files of the host scope, and to the processes that have them open. Tests that
+ * need a file system of their own mount it where nobody else sees it; where that is not permitted they
+ * say that they were skipped. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
@@ -296,7 +296,7 @@ static void take_step(const char *step)
 static const struct story stories[] = {
     {"a file that is truncated is lost to all, and no process dies of it",
      HOLD_AND_WAIT "truncate; " LOSE_AND_MEET},
-    {"a process that touches a truncated file before it hears of it does not die",
+    {"a process that reads a truncated file before it notices does not die",
      HOLD_AND_WAIT "ab stops; truncate; a: ask 3 m x w; ab goes-on; " BOTH_LOSE "; a exits 0"},
     {"a header that becomes zeros while it is opened is lost, and then made anew",
      "a enters; open behind; zero 0 256; c hears 1 failed WLH_LOST; a goes-on; a says went on; "
@@ -310,66 +310,66 @@ static const struct story stories[] = {
      HOLD_AND_WAIT "move bucket; " LOSE_AND_MEET},
     {"a bucket whose directory is renamed from above is lost to all",
      HOLD_AND_WAIT "move top; " BOTH_LOSE "; move back"},
-    {"when a directory above the given one is moved, who holds or waits is told",
+    {"a bucket is lost to all when a directory above the given one is moved",
      "go below; " HOLD_AND_WAIT "move top; " BOTH_LOSE "; move back"},
-    {"who has nothing does not look after the files, and looks at its next request",
+    {"a process that has nothing checks the files at its next request",
      "go below; ab enters; a gets 1 n; a releases 1; a rests; move top; a gets 2 n; "
      "a hears 2 lost; move back"},
     {"a damaged file is lost to all, and made anew when all have left it",
      HOLD_AND_WAIT "set poisoned 1; b: query 9; b hears 2 failed WLH_LOST; a: query 9; "
                    "a hears 1 lost; ab share"},
 
-    {"zeros behind the header: holders and waiters are told, whoever acts",
+    {"zeros behind the header are reported to holders and waiters, whoever acts",
      HOLD_AND_WAIT "fill 0 page end; " LOSE_AND_MEET},
-    {"who alone holds a lock in a file that is overwritten is told",
+    {"an overwritten file is reported to the only holder of a lock",
      HOLD_QUIETLY "fill 0 cells end; a hears 1 lost; a gets 2 n"},
-    {"who holds a lock is told that its agent was overwritten",
+    {"a holder notices that its agent was overwritten",
      HOLD_QUIETLY "fill 0 agent name; a hears 1 lost"},
-    {"who holds a lock is told that its name was overwritten",
+    {"a holder notices that the name was overwritten",
      HOLD_QUIETLY "fill 0 name request; a hears 1 lost"},
-    {"who holds a lock is told that what tells of it was overwritten",
+    {"a holder notices that its request was overwritten",
      HOLD_QUIETLY "fill 0 request request+128; a hears 1 lost"},
-    {"who alone holds a lock in a file whose header becomes zeros is told",
+    {"a header of zeros is reported to the only holder of a lock",
      HOLD_QUIETLY "fill 0 0 page; a hears 1 lost; a gets 2 n"},
-    {"garbage behind the header: who holds or waits is told",
+    {"garbage behind the header is reported to holders and waiters",
      HOLD_AND_WAIT "fill x cells end; " LOSE_AND_MEET},
-    {"nobody gets a lock in a file of zeros while its holder has not been told",
+    {"in a file of zeros, nobody gets a lock before its holder has noticed, nor a newcomer",
      "a enters; a gets 1 n; a stops; fill 0 page end; c starts; c opens; c fails " IN_USE
      "a goes-on; a hears 1 lost; ac share"},
-    {"nor does who has had it open before",
+    {"in a file of zeros, nobody gets a lock before its holder has noticed, nor another member",
      "ab enters; b gets 2 n; b releases 2; a gets 1 n; a stops; fill 0 page end; b waits 3 n; "
      "b hears 3 failed WLH_LOST; a goes-on; a hears 1 lost; ab share"},
-    {"who has a damaged file open and does nothing keeps nobody from making it anew",
+    {"an idle process keeps nobody from making a damaged file anew",
      "ab enters; b rests; a gets 1 n; fill 0 page end; a hears 1 lost; a fails " IN_USE
      "wait until this left: b; a gets 3 n; b lacks 4 n"},
 #if !defined(WLH_PLAIN)
-    {"who has nothing notices at once, too, if zeros are written",
+    {"an idle process notices at once that zeros are written",
      "a enters; a rests; zero cells 4096; wait until this left: a; a gets 1 n"},
 #endif
     {"a file of zeros behind the header that nobody has open is made anew",
      "ab enters; ab dies; fill 0 page end; ab enters; ab share"},
-    {"who holds a lock is told of damage that somebody else has found",
+    {"a holder is told of damage that another process has found",
      HOLD_QUIETLY "fill x poisoned poisoned+4; a hears 1 lost"},
     {"a file of something else is made anew",
      "ab enters; ab dies; fill x 0 20000; ab enters; ab share"},
     {"a file of the time before the machine was started is made anew",
      "ab enters; a gets 1 n; ab dies; set boot 12345; ab enters; b gets 1 n x i; ab share"},
 
-    {"while another stands at the gate of a file that is to be made anew requests can be aborted "
-     "and all be closed",
+    {"while another process keeps a file from being made anew, requests can be aborted and all "
+     "be closed",
      "ab enters; ab dies; set poisoned 1; hold gate; ab starts; ab opens; a waits 1 n; b waits 1 "
      "n; "
      "a: abort 1 = 1 WLH_OK; a: close = close; b has-not-heard 1 granted; let go; "
      "b hears 1 granted"},
-    {"nobody waits for another who stands still while it tests whether locks work",
+    {"no process waits for one that stands still while it tests whether locks work",
      "a enters; hold test; b enters; ab share; let go"},
 
     {"processes with other versions of the package and the same layout share locks",
      "a enters; b starts; b opens 4.5.6; ab share; ba share"},
-    {"a file with another layout that is in use is refused, and who uses it is named",
+    {"a file with another layout that is in use is refused, and its users are named",
      "ab enters; set layout 99; c starts; c opens; "
      "c fails WLH_VERSION process $a with version 1.2.3; ab dies; c gets 2 n"},
-    {"a program with another layout is refused while the file is in use, and told why",
+    {"a program with another layout is refused while the file is in use, and learns why",
      HOLD_AND_WAIT
      "c starts-next; c opens; c fails WLH_VERSION is in use by process $a with version "
      "1.2.3 of web-locks (layout $L), which cannot share it with version 99.0.0 "
@@ -398,9 +398,9 @@ static const struct story stories[] = {
      HOLD_AND_WAIT "a: fork; a says child WLH_LOST; a dies; b hears 2 granted"},
     {"a process with an open bucket and a held lock ends as if it had none",
      HOLD_AND_WAIT "a exits 0; b hears 2 granted"},
-    {"a fault that is not ours ends the process, as it would without us",
+    {"another fault of memory ends the process, as it would without the library",
      "a enters; a: bus; a dies-of 7"},
-    {"a fault that is not ours is given to the handler that was there before us",
+    {"another fault of memory is given to the handler that was there before",
      "a starts; a: handle-bus = handled; a opens; a gets 1 n; a: bus; a exits 42"},
 };
 
@@ -423,37 +423,6 @@ TEST(tokens_ahead, "where tokens are ahead of the clock a file that is made anew
   set(text);
   play("a enters; a gets 1 n");
   CHECK(last_token() == ahead + 1);
-  end_play();
-}
-
-/* Binds a socket of its own where one of a member is, as a process does that has the file which was
- * there before and does not know that yet. It is dead a moment later. */
-static void bind_over(char kind, unsigned member, int type)
-{
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  char name[16], path[512];
-  (void)snprintf(name, sizeof name, "%c%u", kind, member);
-  (void)snprintf(address.sun_path, sizeof address.sun_path, "%s", bucket_path("over"));
-  (void)snprintf(path, sizeof path, "%s", bucket_path(name));
-  int descriptor = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
-  CHECK(bind(descriptor, (struct sockaddr *)&address, sizeof address) == 0);
-  CHECK(rename(address.sun_path, path) == 0);
-  (void)close(descriptor);
-}
-
-TEST(bound_over, "a member whose sockets another one has bound over is woken all the same")
-{
-  begin_play();
-  play("ab enters");
-  for (int times = 0; times < 2; times++) { /* once it may enter just then for another reason */
-    play("a gets 1 n; b waits 2 n");
-    bind_over('s', b.member, SOCK_STREAM);
-    bind_over('w', b.member, SOCK_DGRAM);
-    /* Its helper has done by then what the system told it of that, if anything. */
-    play("b: query 3 = 3 WLH_PENDING; b hears 3 snapshot held 1 pending 1 clients 2; a releases 1; "
-         "b hears 2 granted; b releases 2");
-  }
-  play("ab share");
   end_play();
 }
 
@@ -482,18 +451,6 @@ TEST(long_path, "the path of a directory can be as long as a socket's address ha
   size_t longest = sizeof address.sun_path - sizeof "/012345678901234567890123/new.w255";
   open_at_length(longest, false);
   open_at_length(longest + 1, BY_PATH);
-}
-
-TEST(group, "members of a directory's group share its locks, whatever their umask is")
-{
-  begin_play();
-  CHECK(chmod(directory, 0770) == 0);
-  enter(&a);
-  struct stat status;
-  CHECK(stat(bucket_path("bucket"), &status) == 0 && (status.st_mode & 0777) == 0660);
-  CHECK(stat(bucket_path("w0"), &status) == 0 && (status.st_mode & 0777) == 0660);
-  play("b enters; ab share");
-  end_play();
 }
 
 static bool mount_here(const char *type, const char *options)
@@ -574,18 +531,6 @@ TEST(full_later, "where the file cannot grow, requests fail, and what is held st
   CHECK(made > 100 && made < 2000);
   play("a releases 1; a gets 3000 another; a lacks 3001 name2");
   unmount_here();
-}
-
-TEST(grows, "the file grows with the requests")
-{
-  begin_play();
-  play("ab enters");
-  for (int i = 1; i <= 1500; i++) {
-    tell(&a, "ask %d name%d x w", i, i);
-    hear_either(&a, i, "WLH_GRANTED", "granted");
-  }
-  play("b lacks 1 name1500; b waits 2 name700; a releases 700; b hears 2 granted");
-  end_play();
 }
 
 TEST(members, "there is room for 256 processes, and the next is refused")

@@ -1,79 +1,92 @@
 #!/usr/bin/env bash
-# Builds and runs the tests of the host scope in every way: plain, under sanitizers, under valgrind,
-# and the fuzzers.
+# Builds and runs the C tests of the host scope. Without a name it does all but `torn`, `small` and
+# `plain`.
 #
-#   run.sh                all of it
-#   run.sh quick          plain, with gcc
-#   run.sh asan|small|valgrind
+#   run.sh quick          the cells of a segment, with gcc
+#   run.sh steps [stride] [operation]  death at each `stride`-th instruction of each operation
+#   run.sh asan|tsan|valgrind          each test where a tool notices more than its judge
+#   run.sh small          with as little as can be of all that is done or kept at a time
 #   run.sh torn [stride]  death at every store, and in repairs at every `stride`-th; 1 takes long
 #   run.sh fuzz [seconds] each fuzzer for so long
-#   run.sh processes      several processes: grants, deaths, damage to files, torture
-#   run.sh plain [stride] the same with the plain variant of the port, as macOS has it, and that in
-#                         Node.js: the tests of the host scope, conformance, torture
-#   run.sh steps [stride] death at each `stride`-th instruction of each operation
 #   run.sh torture [seconds] [processes] [threads] [seed]
+#   run.sh plain          with the plain variant of the port, as macOS has it, and that in Node.js: the
+#                         tests of the host scope, conformance, torture
 set -euo pipefail
 cd "$(dirname "$0")"
 
 build=../../build
-make="make --no-print-directory -s"
 
-quick() { $make check CC=gcc BUILD=$build/host-gcc; }
-
-asan() {
-  $make check CC=clang BUILD=$build/host-asan SANITIZE=address,undefined STRIDE=997 ROUNDS=1000
+# make_all FOLDER [VARIABLE=…] TARGET…: a target is `cells`, `processes` or the path of a program
+make_all() {
+  local folder=$build/$1
+  shift
+  make --no-print-directory -s -j "${WEB_LOCKS_TEST_CORES:-$(nproc)}" BUILD="$folder" "$@"
 }
 
-# With as few as can be of all that is done or kept at a time.
-small() {
-  local folder=$build/host-small
-  $make -f processes.mk all CC=clang BUILD="$folder" SANITIZE=address,undefined SMALL=1
-  for test in threads_test turn_test processes_test between_test "torture 10"; do
+# run FOLDER PROGRAM…: each with its arguments in one word
+run() {
+  local folder=$build/$1 program
+  shift
+  for program; do
     # shellcheck disable=SC2086
-    "$folder"/$test
+    "$folder"/$program
   done
+}
+
+quick() {
+  make_all host-gcc CC=gcc cells
+  run host-gcc cells_test "cases_test ../fixtures/cases.json" burst_test torn_test "compare 2000" "damage 2000"
+}
+
+of_processes() {
+  make_all host-gcc CC=gcc processes
+  run host-gcc "$*"
+}
+
+# processes FOLDER [VARIABLE=…]
+processes() {
+  make_all "$@" CC=clang SANITIZE=address,undefined processes
+  run "$1" turn_test processes_test between_test
+  [[ ! -x "$build/$1/faults_test" ]] || run "$1" "faults_test 13"
+  # Some of its processes are to die of a fault as they would without a sanitizer.
+  ASAN_OPTIONS=handle_sigbus=0:handle_segv=0 run "$1" harm_test
+  run "$1" "torture 5"
+}
+
+# The fuzzers are the others of `cells` that look for errors of memory.
+asan() {
+  make_all host-asan CC=clang SANITIZE=address,undefined cells
+  run host-asan cells_test "cases_test ../fixtures/cases.json" burst_test
+  processes host-asan
+}
+
+tsan() {
+  make_all host-tsan CC=clang SANITIZE=thread $build/host-tsan/{torture,turn_test}
+  run host-tsan turn_test "torture 5"
 }
 
 valgrind_all() {
-  $make all CC=gcc BUILD=$build/host-gcc
-  for test in cells_test "cases_test ../fixtures/cases.json" burst_test glimpse_test "compare 20" "damage 200"; do
+  local program
+  make_all host-gcc CC=gcc cells
+  for program in cells_test "compare 20" "damage 200"; do
     # shellcheck disable=SC2086
-    valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=all $build/host-gcc/$test
+    valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=all $build/host-gcc/$program
   done
 }
 
-torn() {
-  $make all CC=gcc BUILD=$build/host-gcc
-  $build/host-gcc/torn_test "$1"
+small() {
+  make_all host-small CC=clang SANITIZE=address,undefined SMALL=1 processes
+  run host-small turn_test processes_test between_test "torture 10"
 }
 
 fuzz() {
+  local target folder=$build/host-fuzz
+  make_all host-fuzz CC=clang SANITIZE=address,undefined,fuzzer-no-link $folder/fuzz_{compare,damage}
   for target in compare damage; do
-    $make $build/host-fuzz/fuzz_$target CC=clang BUILD=$build/host-fuzz SANITIZE=address,undefined
-    mkdir -p $build/host-fuzz/corpus-$target
-    $build/host-fuzz/fuzz_$target -max_total_time="$1" -max_len=1200 -timeout=10 \
-      -print_final_stats=1 -artifact_prefix=$build/host-fuzz/ $build/host-fuzz/corpus-$target 2>&1 |
+    mkdir -p $folder/corpus-$target
+    $folder/fuzz_$target -max_total_time="$1" -max_len=1200 -timeout=10 -print_final_stats=1 \
+      -artifact_prefix=$folder/ $folder/corpus-$target 2>&1 |
       grep -vE '^#|NEW|REDUCE|^INFO|^"|Recommended dictionary|^Done'
-  done
-}
-
-# processes FOLDER [VARIABLE=…]: under no sanitizer, and then under each
-processes() {
-  local folder=$build/$1
-  shift
-  $make -f processes.mk check CC=gcc BUILD="$folder" "$@"
-  $make -f processes.mk all CC=clang BUILD="$folder-asan" SANITIZE=address,undefined "$@"
-  "$folder-asan/threads_test"
-  "$folder-asan/turn_test"
-  "$folder-asan/processes_test"
-  "$folder-asan/between_test"
-  [[ ! -x "$folder-asan/faults_test" ]] || "$folder-asan/faults_test" 13
-  # Some of its processes are to die of a fault as they would without a sanitizer.
-  ASAN_OPTIONS=handle_sigbus=0:handle_segv=0 "$folder-asan/harm_test"
-  "$folder-asan/torture" 10
-  for test in threads_test turn_test; do
-    $make -f processes.mk "$folder-tsan/$test" CC=clang BUILD="$folder-tsan" SANITIZE=thread "$@"
-    "$folder-tsan/$test"
   done
 }
 
@@ -92,7 +105,9 @@ plain_addon() {
 }
 
 plain() {
-  processes host-plain PLAIN=1 STRIDE="$1"
+  make_all host-plain CC=gcc PLAIN=1 processes
+  run host-plain "steps_test 2003" "torture 10"
+  processes host-plain-asan PLAIN=1
   plain_addon
   cd ../..
   node test/run.js test/host/*.test.js
@@ -100,33 +115,31 @@ plain() {
   node test/torture/torture.js --scope host --seconds 20
 }
 
-of_processes() {
-  program=$1
-  shift
-  $make -f processes.mk all CC=gcc BUILD=$build/host-processes
-  "$build/host-processes/$program" "$@"
-}
-
 case "${1:-all}" in
   quick) quick ;;
-  asan) asan ;;
-  small) small ;;
-  valgrind) valgrind_all ;;
-  torn) torn "${2:-7}" ;;
-  fuzz) fuzz "${2:-20}" ;;
-  processes) processes host-processes ;;
-  plain) plain "${2:-2003}" ;;
   steps) of_processes steps_test "${@:2}" ;;
+  asan) asan ;;
+  tsan) tsan ;;
+  valgrind) valgrind_all ;;
+  small) small ;;
+  torn)
+    make_all host-gcc CC=gcc cells
+    run host-gcc "torn_test ${2:-7}"
+    ;;
+  fuzz) fuzz "${2:-20}" ;;
   torture) of_processes torture "${@:2}" ;;
+  plain) plain ;;
   all)
     quick
+    of_processes steps_test 211
+    of_processes torture 10
     asan
+    tsan
     valgrind_all
-    processes host-processes
     fuzz 20
     ;;
   *)
-    echo "usage: run.sh [quick|asan|small|valgrind|torn [stride]|fuzz [seconds]|processes|plain [stride]|steps|torture]" >&2
+    echo "usage: run.sh [quick|steps|asan|tsan|valgrind|small|torn|fuzz|torture|plain]" >&2
     exit 2
     ;;
 esac

@@ -1,5 +1,7 @@
 #include "table.h"
 
+#include "../../src/host/segment/store.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +15,19 @@ static bool lives(void *data, uint32_t member)
 }
 
 static uint64_t now = 1000;
+
+/* Tests that stand at the steps of the library define these themselves. */
+__attribute__((weak)) void wlh_step(volatile void *place, size_t size)
+{
+  (void)place, (void)size;
+}
+
+__attribute__((weak)) void wlh_step_commit(void) {}
+
+__attribute__((weak)) void wlh_look(const void *place, size_t size)
+{
+  (void)place, (void)size;
+}
 
 void table_begin(struct table *table, uint32_t ncells, uint32_t room)
 {
@@ -51,18 +66,25 @@ struct wlh_arena *inside(struct table *table, int party)
   return arena;
 }
 
+struct made make_units(
+    struct table *table, int party, const uint16_t *name, uint32_t units, struct wlh_ask ask)
+{
+  struct wlh_answer answer;
+  ask.name = name;
+  ask.name_units = units;
+  ask.cookie = ++table->cookies;
+  if (ask.agent == 0) ask.agent = table->parties[party].agents[0];
+  enum wlh_cells_status status = wlh_cells_request_a_lock(inside(table, party), &ask, &answer);
+  return (struct made){status,        answer.request, ask.cookie, answer.token,
+                       answer.marked, answer.limit,   party};
+}
+
 struct made make(struct table *table, int party, const char *name, struct wlh_ask ask)
 {
   uint16_t units[512];
-  ask.name_units = (uint32_t)strlen(name);
-  for (uint32_t i = 0; i < ask.name_units; i++) units[i] = (uint16_t)(unsigned char)name[i];
-  ask.name = units;
-  ask.cookie = ++table->cookies;
-  if (ask.agent == 0) ask.agent = table->parties[party].agents[0];
-  struct wlh_answer answer;
-  enum wlh_cells_status status = wlh_cells_request_a_lock(inside(table, party), &ask, &answer);
-  return (struct made){status,        answer.request, ask.cookie,    answer.token,
-                       answer.marked, answer.limit,   answer.needed, party};
+  uint32_t length = (uint32_t)strlen(name);
+  for (uint32_t i = 0; i < length; i++) units[i] = (unsigned char)name[i];
+  return make_units(table, party, units, length, ask);
 }
 
 struct made want(struct table *table, int party, const char *name)

@@ -1,6 +1,6 @@
-/* What the tests of the host scope's cells have in common: a segment in private memory, seen by
- * several members, each with agents; who is dead is said by the test. Everything runs on one thread,
- * one turn after the other. */
+/* A segment in private memory with several members ("parties"), each with agents. The test says who is
+ * dead. Everything runs on one thread, one critical section after the other. Tests can define wlh_step
+ * and wlh_look (src/host/segment/store.h). */
 #ifndef TABLE_H
 #define TABLE_H
 
@@ -33,7 +33,7 @@ struct table {
 void table_begin(struct table *table, uint32_t ncells, uint32_t room);
 void table_end(struct table *table);
 
-/* The party's arena, at the beginning of a turn. */
+/* The party's arena, at the beginning of a critical section. */
 struct wlh_arena *inside(struct table *table, int party);
 
 /* A request, with the answer. */
@@ -42,12 +42,14 @@ struct made {
   uint32_t request;
   uint64_t cookie, token;
   bool marked;
-  uint32_t limit, needed;
+  uint32_t limit;
   int party;
 };
 
 /* Fields of struct wlh_ask that are not given are 0. The agent is the party's first if it is 0. */
 struct made make(struct table *table, int party, const char *name, struct wlh_ask ask);
+struct made make_units(
+    struct table *table, int party, const uint16_t *name, uint32_t units, struct wlh_ask ask);
 struct made want(struct table *table, int party, const char *name); /* exclusive */
 struct made want_shared(struct table *table, int party, const char *name);
 struct made steal(struct table *table, int party, const char *name);
@@ -72,7 +74,7 @@ struct mail mail_of(struct table *table, int party);
 /* Whether the mail is one letter about `made` with just this news. */
 bool is_letter(const struct mail *mail, const struct made *made, uint32_t news);
 
-/* Members that have to be to_notify after the party's turn, as bits; forgets them. */
+/* The members that the party has to notify, as bits; forgets them. */
 uint64_t rung_by(struct table *table, int party);
 
 /* The party dies, outside the mutex. */

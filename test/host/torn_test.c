@@ -1,6 +1,6 @@
 /* Death at every store. Each operation is cut before its n-th store to the segment, for all n; as a
- * processor and a compiler may, the stores since the last commit are then undone in part. A
- * survivor takes over and must find everything whole. */
+ * processor and a compiler may, the stores since the last commit are then undone in part. A survivor
+ * takes over and must find everything whole. A reader outside looks at every store, too. */
 #include "../core/cases.h"
 #include "table.h"
 
@@ -23,14 +23,14 @@ enum { UNDO_MOST = 4096 };
 static struct undo journal[UNDO_MOST];
 static size_t journal_length;
 static long steps_left; /* 0: not cutting */
-static long steps_done;
 static jmp_buf cut;
+static void (*watch)(void); /* NULL: nobody does */
 
 void wlh_step(volatile void *place, size_t size)
 {
+  if (watch) watch();
   if (steps_left == 0) return;
   if (--steps_left == 0) longjmp(cut, 1);
-  steps_done++;
   if (journal_length == UNDO_MOST || size > sizeof journal[0].bytes) abort();
   struct undo *undo = &journal[journal_length++];
   undo->place = place;
@@ -380,6 +380,19 @@ static bool has_forgotten_bell(struct scene *scene)
   return false;
 }
 
+/* After a rebuild, thefts are reported before grants, and grants in their order. */
+static bool is_in_order(const struct mail *mail)
+{
+  uint64_t last = 0;
+  for (uint32_t i = 0; i < mail->count; i++) {
+    const struct wlh_message *letter = &mail->letters[i];
+    bool is_grant = letter->news == WLH_REPORTED_GRANTED;
+    if (letter->token <= (is_grant ? last : 0) || (!is_grant && last > 0)) return false;
+    if (is_grant) last = letter->token;
+  }
+  return true;
+}
+
 /* Everybody alive takes mail and releases what is held, until nothing is left. */
 static const char *drain(struct scene *scene, uint64_t last_token)
 {
@@ -387,8 +400,7 @@ static const char *drain(struct scene *scene, uint64_t last_token)
     for (int party = 0; party < PARTIES; party++) {
       if (scene->table.dead[party]) continue;
       struct mail mail = mail_of(&scene->table, party);
-      for (uint32_t i = 0; i < mail.count; i++)
-        if (mail.letters[i].token == 0) return "a lock without a token";
+      if (!is_in_order(&mail)) return "mail out of order";
       for (int i = 0; i < MADE_MOST; i++) {
         struct made *made = &scene->made[i];
         const struct wlh_arena *arena = inside(&scene->table, party);
@@ -423,7 +435,6 @@ static const char *drain(struct scene *scene, uint64_t last_token)
 static bool run_cut(struct scene *scene, const struct operation *operation, long n)
 {
   journal_length = 0;
-  steps_done = 0;
   if (setjmp(cut) != 0) return true;
   steps_left = n;
   for_each_step(operation->steps, take_step, scene);
@@ -511,13 +522,106 @@ static bool cut_repair_at(const struct operation *operation, long n, long m, uin
   return report(operation, n, m, sentence) && was_cut_again;
 }
 
-static long stride = 61;
+static long stride = 499;
+
+/* ---- readers outside ---- */
+
+/* The holders of a name, as a reader sees them. */
+struct sight {
+  uint32_t count;
+  struct wlh_entry entries[4];
+  uint16_t units[600];
+};
+
+static const char *const watched[] = {"a", long_name};
+static struct scene *scene_watched;
+static struct sight before[2], after[2];
+static bool rebuilds;
+static const char *seen_wrong;
+
+static bool look(struct scene *scene, const char *name, struct sight *sight)
+{
+  static struct wlh_client clients[4];
+  uint16_t units[200];
+  uint32_t length = 0;
+  for (; name[length]; length++) units[length] = (unsigned char)name[length];
+  struct wlh_view view = {sight->entries, clients, sight->units, 4, 4, 600, 0, 0, 0};
+  const struct table *table = &scene->table;
+  enum wlh_cells_status status =
+      wlh_cells_find_holders(table->segment, table->bytes, units, length, &view);
+  sight->count = status == WLH_CELLS_OK ? view.entry_count : 0;
+  return status == WLH_CELLS_OK;
+}
+
+/* The lock with a token; NULL if it is not seen. */
+static const struct wlh_entry *find(const struct sight *sight, uint64_t token)
+{
+  for (uint32_t i = 0; i < sight->count; i++)
+    if (sight->entries[i].token == token) return &sight->entries[i];
+  return NULL;
+}
+
+/* Whether a lock is seen with the text that it published in `sight`, whole. */
+static bool has_text_of(
+    const struct sight *now, const struct wlh_entry *entry, const struct sight *sight)
+{
+  const struct wlh_entry *other = find(sight, entry->token);
+  return other && other->data_units == entry->data_units &&
+         memcmp(
+             now->units + entry->data, sight->units + other->data,
+             entry->data_units * sizeof *now->units) == 0;
+}
+
+static void watch_names(void)
+{
+  for (int i = 0; i < 2; i++) {
+    struct sight now;
+    bool is_known = look(scene_watched, watched[i], &now); /* it need not be during a rebuild */
+    for (uint32_t j = 0; j < before[i].count && (is_known || !rebuilds); j++)
+      if (find(&after[i], before[i].entries[j].token) && !find(&now, before[i].entries[j].token))
+        seen_wrong = "a reader does not see a holder";
+    for (uint32_t j = 0; j < now.count; j++)
+      if (!has_text_of(&now, &now.entries[j], &before[i]) &&
+          !has_text_of(&now, &now.entries[j], &after[i]))
+        seen_wrong = "a reader sees a lock or a text that never was";
+  }
+}
+
+/* Runs an operation twice: the first time to know what a reader may see in the second one. */
+static void watch_all(const struct operation *operation)
+{
+  seen_wrong = NULL;
+  for (int round = 0; round < 2; round++) {
+    struct scene scene;
+    begin_scene(&scene, operation);
+    struct wlh_header *header = &scene.table.segment->header;
+    uint64_t rebuilds_before = header->rebuilds;
+    scene_watched = &scene;
+    for (int i = 0; i < 2; i++) (void)look(&scene, watched[i], &before[i]);
+    atomic_store(&header->word, 1); /* somebody is inside */
+    if (round == 1) watch = watch_names;
+    for_each_step(operation->steps, take_step, &scene);
+    watch = NULL;
+    atomic_store(&header->word, 0);
+    rebuilds = header->rebuilds > rebuilds_before;
+    for (int i = 0; i < 2; i++) CHECK(look(&scene, watched[i], &after[i]));
+    table_end(&scene.table);
+  }
+  if (!CHECK(!seen_wrong)) printf("# %s: %s\n", operation->title, seen_wrong);
+}
+
+TEST(watched_by_others, "at every store of any operation, a reader outside sees who holds a name")
+{
+  for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) watch_all(&operations[i]);
+}
+
+/* ---- deaths ---- */
 
 static void cut_everywhere(const struct operation *operation)
 {
   for (long n = 1; cut_at(operation, n, false, 0); n++) {
     bool ends = false;
-    for (uint64_t seed = 1; seed <= 8 && !ends; seed++)
+    for (uint64_t seed = 1; seed <= 4 && !ends; seed++)
       ends = !cut_at(operation, n, true, seed * 77 + (uint64_t)n);
     if (ends) return;
     for (long m = 1 + n % stride; cut_repair_at(operation, n, m, (uint64_t)(n * m)); m += stride)
@@ -528,9 +632,9 @@ static void cut_everywhere(const struct operation *operation)
 TEST(every_store, "a death before any store of any operation, or of the repair, leaves all whole")
 {
   for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
-    long before = points;
+    long so_far = points;
     cut_everywhere(&operations[i]);
-    CHECK(points > before || strcmp(operations[i].steps, IF_AVAILABLE) == 0);
+    CHECK(points > so_far || strcmp(operations[i].steps, IF_AVAILABLE) == 0);
   }
   printf("# %ld deaths in operations, %ld more in repairs\n", points, repairs);
 }

@@ -2,12 +2,11 @@
  *
  *   torture [seconds] [processes] [threads] [seed]
  *
- * Looked for, by means that are not the library's: two that hold a name against each other (stamps in
- * shared memory of the test), one that is served before another that asked before it and has as much
- * priority (a clock of the test), one that is never told (a watchdog), and tables that are damaged.
- * When a process ends by itself, it has no more descriptors, threads and heap objects than when it
- * began; when all have ended, which they do four times, nothing is left in the tables. Prints one line
- * of counts. Names from STOLEN on are stolen at times; there only wake-ups and tables are looked at. */
+ * It judges by stamps and a clock in shared memory of its own: whether two hold a name against each
+ * other, whether a request overtakes an earlier one of no less priority, whether one is never answered,
+ * and whether the tables are damaged. When a process ends by itself, it has as many descriptors and
+ * threads as when it began; when all have ended, which they do four times, the tables are empty. Names
+ * from STOLEN on are stolen at times: there it judges answers and tables only. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
@@ -43,9 +42,7 @@ struct slot {
 
 struct world {
   _Atomic uint64_t clock;
-  _Atomic uint64_t grants, thefts, aborts, checks;
-  _Atomic uint64_t violations, overtakings, damages, failures;
-  _Atomic uint64_t longest; /* wait, ms */
+  _Atomic uint64_t grants, failures;
   _Atomic int stop;
   char directory[DIRECTORY];
   struct slot slots[SLOTS];
@@ -91,38 +88,6 @@ static bool is_dying(int pid)
 
 /* ---- what is left ---- */
 
-static _Atomic long objects; /* of the heap, by the linker's wrappers (processes.mk) */
-
-#define WRAP_ALLOCATION(name, parameters, arguments)                                               \
-  void *__real_##name parameters;                                                                  \
-  void *__wrap_##name parameters;                                                                  \
-  void *__wrap_##name parameters                                                                   \
-  {                                                                                                \
-    void *made = __real_##name arguments;                                                          \
-    objects += made != NULL;                                                                       \
-    return made;                                                                                   \
-  }
-
-WRAP_ALLOCATION(malloc, (size_t size), (size))
-WRAP_ALLOCATION(calloc, (size_t count, size_t size), (count, size))
-
-void *__real_realloc(void *memory, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-void *__wrap_realloc(void *memory, size_t size)
-{
-  void *made = __real_realloc(memory, size);
-  objects += made && !memory;
-  return made;
-}
-
-void __real_free(void *memory);
-void __wrap_free(void *memory);
-void __wrap_free(void *memory)
-{
-  objects -= memory != NULL;
-  __real_free(memory);
-}
-
 static int count_in(const char *path)
 {
   int count = 0;
@@ -132,31 +97,19 @@ static int count_in(const char *path)
   return count;
 }
 
-struct belongings {
-  int descriptors, threads;
-  long objects;
-};
-
-static struct belongings count_belongings(void)
+/* Whether this process has as many descriptors and threads. The helper goes on for a moment. */
+static bool has_again(int descriptors, int threads)
 {
-  return (struct belongings){count_in("/proc/self/fd"), count_in("/proc/self/task"), objects};
+  for (uint64_t end = now_ms() + STUCK_MS; now_ms() < end; (void)usleep(1000))
+    if (count_in("/proc/self/fd") == descriptors && count_in("/proc/self/task") == threads)
+      return true;
+  return false;
 }
 
-/* Whether this process has come back to what it had. The helper goes on for a moment. */
-static bool has_left_nothing(const struct belongings *before)
+static void failed(const char *what, long detail)
 {
-  struct belongings now = {0, 0, 0};
-  for (uint64_t end = now_ms() + STUCK_MS; now_ms() < end; (void)usleep(1000)) {
-    now = count_belongings();
-    if (now.descriptors == before->descriptors && now.threads == before->threads &&
-        now.objects == before->objects)
-      return true;
-  }
-  (void)fprintf(
-      stderr, "left: %d descriptors, %d threads, %ld objects\n",
-      now.descriptors - before->descriptors, now.threads - before->threads,
-      now.objects - before->objects);
-  return false;
+  (void)fprintf(stderr, "%d: %s: %ld\n", (int)getpid(), what, detail);
+  (void)atomic_fetch_add(&world->failures, 1);
 }
 
 /* ---- what is checked ---- */
@@ -171,8 +124,7 @@ static void check_alone(struct actor *actor, int name, uint32_t mode)
     }
     int pid = atomic_load(&other->pid);
     if (pid == 0 || is_dying(pid) || atomic_load(&other->held[name]) == 0) continue;
-    (void)fprintf(stderr, "name %d: %d holds it, and so does %d\n", name, (int)getpid(), pid);
-    (void)atomic_fetch_add(&world->violations, 1);
+    failed("holds a name together with process", pid);
   }
 }
 
@@ -186,8 +138,7 @@ static void check_order(struct actor *actor, int name, int32_t priority, uint64_
     if (atomic_load(&other->priority) < priority) continue;
     int pid = atomic_load(&other->pid);
     if (pid == 0 || is_dying(pid) || atomic_load(&other->asked[name]) != asked) continue;
-    (void)fprintf(stderr, "name %d: %d overtook %d\n", name, (int)getpid(), pid);
-    (void)atomic_fetch_add(&world->overtakings, 1);
+    failed("overtook process", pid);
   }
 }
 
@@ -195,11 +146,7 @@ static void check_tables(struct actor *actor)
 {
   if (!wlh_try_enter(actor->bucket, NULL)) return;
   const char *broken = wlh_cells_check(&actor->bucket->arena);
-  if (broken) {
-    (void)fprintf(stderr, "tables: %s\n", broken);
-    (void)atomic_fetch_add(&world->damages, 1);
-  }
-  (void)atomic_fetch_add(&world->checks, 1);
+  if (broken) failed(broken, 0);
   wlh_leave(actor->bucket);
 }
 
@@ -220,8 +167,7 @@ static void look_for_loss(struct actor *actor, uint32_t news)
   char why[1500];
   if (!(news & (WLH_NEWS_LOST | WLH_NEWS_FAILED))) return;
   wlh_bucket_get_failure(actor->bucket, why, sizeof why);
-  (void)fprintf(stderr, "%d: lost: %s\n", (int)getpid(), why);
-  (void)atomic_fetch_add(&world->failures, 1);
+  failed(why, news);
 }
 
 /* Takes events into `news`, waiting for them if `milliseconds` says so. All are about the one
@@ -257,12 +203,6 @@ static uint32_t news_of_call(const struct actor *actor)
   return news;
 }
 
-static void failed(const char *what, uint32_t news)
-{
-  (void)fprintf(stderr, "%d: %s, news %u\n", (int)getpid(), what, news);
-  (void)atomic_fetch_add(&world->failures, 1);
-}
-
 static void give_back(struct actor *actor, struct wlh_request *request, bool stolen_at_times)
 {
   enum wlh_status status = wlh_release_the_lock(request, &actor->events);
@@ -280,7 +220,19 @@ static void give_back(struct actor *actor, struct wlh_request *request, bool sto
   atomic_store(&actor->slot->waiting_since, 0);
 }
 
-static void hold(struct actor *actor, struct wlh_request *request, int name, uint32_t mode)
+/* Asks again for a name that it holds, and blocks. */
+static void wait_for_itself(struct actor *actor, const uint16_t text[2])
+{
+  struct wlh_request *again;
+  enum wlh_status status = wlh_request_a_lock(
+      actor->agent, text, 2, WLK_EXCLUSIVE, WLK_WAIT, 2, NULL, &again, &actor->events);
+  if (status == WLH_PENDING) status = wlh_wait_for_the_lock(again, STUCK_MS, &actor->events);
+  if (status != WLH_DEADLOCK) failed("waits for itself", status);
+}
+
+static void hold(
+    struct actor *actor, struct wlh_request *request, int name, const uint16_t text[2],
+    uint32_t mode)
 {
   struct slot *slot = actor->slot;
   (void)atomic_fetch_add(&world->grants, 1);
@@ -290,16 +242,29 @@ static void hold(struct actor *actor, struct wlh_request *request, int name, uin
   }
   if (rand_r(&actor->seed) % 4 == 0) (void)usleep((unsigned)rand_r(&actor->seed) % 300);
   if (rand_r(&actor->seed) % 64 == 0) check_tables(actor);
+  if (name < STOLEN && rand_r(&actor->seed) % 64 == 0) wait_for_itself(actor, text);
   atomic_store(&slot->held[name], 0);
   uint32_t news = name < STOLEN ? 0 : next_news(actor, 0);
-  if (news & WLK_NEWS_STOLEN) {
-    (void)atomic_fetch_add(&world->thefts, 1);
-    return;
-  }
+  if (news & WLK_NEWS_STOLEN) return;
   if (rand_r(&actor->seed) % 16 == 0)
     wlh_end_the_request(request);
   else
     give_back(actor, request, name >= STOLEN);
+}
+
+/* Blocks for the answer to a request that is pending, or ends it if the time is over. */
+static bool block(struct actor *actor, struct wlh_request *request, int name)
+{
+  atomic_store(&actor->slot->waiting_since, now_ms());
+  uint64_t time = rand_r(&actor->seed) % 2 ? STUCK_MS : 1;
+  enum wlh_status status = wlh_wait_for_the_lock(request, time, &actor->events);
+  atomic_store(&actor->slot->waiting_since, 0);
+  atomic_store(&actor->slot->asked[name], 0);
+  if (status == WLH_PENDING) wlh_end_the_request(request);
+  if (status != WLH_PENDING && status != WLH_GRANTED && status != WLH_STOLEN &&
+      status != WLH_NOT_AVAILABLE && status != WLH_OK)
+    failed("a request that blocks", status);
+  return status == WLH_GRANTED;
 }
 
 /* Waits for the answer to a request that is pending. Returns whether it is granted. */
@@ -307,24 +272,18 @@ static bool await(struct actor *actor, struct wlh_request *request, int name, ui
 {
   struct slot *slot = actor->slot;
   bool impatient = rand_r(&actor->seed) % 8 == 0;
-  uint64_t began = now_ms();
-  atomic_store(&slot->waiting_since, began);
+  atomic_store(&slot->waiting_since, now_ms());
   while (news == 0) {
     news = next_news(actor, impatient ? (unsigned)rand_r(&actor->seed) % 3 : 1000);
     if (news != 0 || !impatient) continue;
     /* Who gives up is not served any more. */
     atomic_store(&slot->asked[name], 0);
-    (void)atomic_fetch_add(&world->aborts, 1);
     enum wlh_status status = wlh_abort_the_request(request, &actor->events);
     atomic_store(&slot->waiting_since, 0);
     if (status == WLH_GRANTED) wlh_end_the_request(request);
     return false;
   }
-  uint64_t took = now_ms() - began;
   atomic_store(&slot->waiting_since, 0);
-  uint64_t longest = atomic_load(&world->longest);
-  while (took > longest && !atomic_compare_exchange_weak(&world->longest, &longest, took)) {
-  }
   if (news & (WLK_NEWS_STOLEN | WLK_NEWS_PASSED)) return false;
   if (news & WLH_NEWS_NOT_AVAILABLE) return false;
   if (!(news & WLK_NEWS_GRANTED)) failed("an answer", news);
@@ -361,7 +320,8 @@ static void one_request(struct actor *actor)
     /* Who passes hears of it when others are served already. */
     if (waits && name < STOLEN && option != WLK_PASS)
       atomic_store(&slot->asked[name], atomic_fetch_add(&world->clock, 1));
-    bool granted = await(actor, request, name, news);
+    bool blocks = news == 0 && rand_r(&actor->seed) % 4 == 0;
+    bool granted = blocks ? block(actor, request, name) : await(actor, request, name, news);
     atomic_store(&slot->asked[name], 0);
     if (!granted) return;
   } else if (status != WLH_GRANTED) {
@@ -372,56 +332,71 @@ static void one_request(struct actor *actor)
   if (name < STOLEN && mode == WLK_EXCLUSIVE && option == WLK_WAIT) {
     check_order(actor, name, extra.priority, began);
   }
-  hold(actor, request, name, mode);
+  hold(actor, request, name, text, mode);
 }
 
-static void make_agent(struct actor *actor)
+static void enter(struct actor *actor)
 {
+  const uint16_t name = 'b';
   struct wlk_thread thread = {(uint32_t)(actor->slot - world->slots) + 1, NULL, 0};
   actor->woken = false;
+  while (wlh_bucket_open(world->directory, &name, 1, "1.2.3", &actor->bucket) != WLH_OK) {
+  }
   while (wlh_agent_create(actor->bucket, &thread, wake, actor, &actor->agent) != WLH_OK) {
   }
+}
+
+static void leave(struct actor *actor)
+{
+  wlh_agent_terminate(actor->agent);
+  wlh_bucket_close(actor->bucket);
 }
 
 static void *run(void *data)
 {
   struct actor *actor = data;
-  make_agent(actor);
-  while (!atomic_load(&world->stop)) {
+  enter(actor);
+  while (!atomic_load(&world->stop) && rand_r(&actor->seed) % 3000 != 0) {
     one_request(actor);
-    if (rand_r(&actor->seed) % 500 == 0) {
-      wlh_agent_terminate(actor->agent);
-      make_agent(actor);
-    }
-    if (rand_r(&actor->seed) % 3000 == 0) break;
+    if (rand_r(&actor->seed) % 300 != 0) continue;
+    leave(actor);
+    enter(actor);
   }
-  wlh_agent_terminate(actor->agent);
+  leave(actor);
   return NULL;
+}
+
+static void init_actor(struct actor *actor, struct slot *slot, unsigned seed)
+{
+  actor->slot = slot;
+  actor->events = (struct wlk_events){.items = actor->items, .capacity = 16};
+  actor->seed = seed;
+  (void)pthread_mutex_init(&actor->mutex, NULL);
+  (void)pthread_cond_init(&actor->woken_up, NULL);
+}
+
+static void *do_nothing(void *data)
+{
+  return data;
 }
 
 static int work(int process, int threads, unsigned seed)
 {
   static struct actor actors[THREADS];
   pthread_t natives[THREADS];
-  struct belongings before = count_belongings();
+  /* With its first thread, ThreadSanitizer starts one of its own. */
+  if (pthread_create(natives, NULL, do_nothing, NULL) != 0 || pthread_join(*natives, NULL) != 0)
+    return 1;
+  int descriptors = count_in("/proc/self/fd"), tasks = count_in("/proc/self/task");
   for (int i = 0; i < threads; i++) {
-    struct actor *actor = &actors[i];
-    uint16_t name = 'b';
-    actor->slot = &world->slots[process * THREADS + i];
-    actor->events.items = actor->items;
-    actor->events.capacity = 16;
-    actor->seed = seed * 31 + (unsigned)i;
-    (void)pthread_mutex_init(&actor->mutex, NULL);
-    (void)pthread_cond_init(&actor->woken_up, NULL);
-    atomic_store(&actor->slot->pid, (int)getpid());
-    if (wlh_bucket_open(world->directory, &name, 1, "1.2.3", &actor->bucket) != WLH_OK) return 1;
+    struct slot *slot = &world->slots[process * THREADS + i];
+    init_actor(&actors[i], slot, seed * 31 + (unsigned)i);
+    atomic_store(&slot->pid, (int)getpid());
   }
-  for (int i = 0; i < threads; i++) {
+  for (int i = 0; i < threads; i++)
     if (pthread_create(&natives[i], NULL, run, &actors[i]) != 0) return 1;
-  }
   for (int i = 0; i < threads; i++) (void)pthread_join(natives[i], NULL);
-  for (int i = 0; i < threads; i++) wlh_bucket_close(actors[i].bucket);
-  return has_left_nothing(&before) ? 0 : 1;
+  return has_again(descriptors, tasks) ? 0 : 1;
 }
 
 /* Opens the bucket when all have ended. Whether nothing but its own agent is in the tables. */
@@ -430,14 +405,9 @@ static int look(void)
   static struct actor actor;
   struct slot slot;
   struct wlh_snapshot *snapshot;
-  uint16_t name = 'b';
   uint32_t left = 0;
-  actor.slot = &slot;
-  actor.events = (struct wlk_events){.items = actor.items, .capacity = 16};
-  (void)pthread_mutex_init(&actor.mutex, NULL);
-  (void)pthread_cond_init(&actor.woken_up, NULL);
-  if (wlh_bucket_open(world->directory, &name, 1, "1.2.3", &actor.bucket) != WLH_OK) return 1;
-  make_agent(&actor);
+  init_actor(&actor, &slot, 1);
+  enter(&actor);
   (void)wlh_start_snapshot(actor.agent, NULL, UINT32_MAX, true, 1); /* which buries the dead */
   while (!(next_news(&actor, 1000) & WLH_NEWS_SNAPSHOT)) {
   }
@@ -456,8 +426,7 @@ static int look(void)
   wlh_leave(actor.bucket);
   if (left > 0 || broken)
     (void)fprintf(stderr, "%u are left in the tables; %s\n", left, broken ? broken : "");
-  wlh_agent_terminate(actor.agent);
-  wlh_bucket_close(actor.bucket);
+  leave(&actor);
   return left > 0 || broken;
 }
 
@@ -469,8 +438,7 @@ static char *self;
 /* A process that ended by itself. */
 static void note_end(int status)
 {
-  if (!WIFEXITED(status) || WEXITSTATUS(status) == 0) return;
-  (void)atomic_fetch_add(&world->failures, 1);
+  if (WIFEXITED(status) && WEXITSTATUS(status) != 0) failed("a process left something", status);
 }
 
 static void start(int process, int threads, unsigned seed)
@@ -510,9 +478,7 @@ static bool is_stuck(void)
   for (int i = 0; i < SLOTS; i++) {
     uint64_t since = atomic_load(&world->slots[i].waiting_since);
     if (since == 0 || now < since || now - since < STUCK_MS) continue;
-    (void)fprintf(
-        stderr, "slot %d, process %d waits since %u ms\n", i, atomic_load(&world->slots[i].pid),
-        (unsigned)(now - since));
+    failed("waits for ever: process", atomic_load(&world->slots[i].pid));
     return true;
   }
   return false;
@@ -529,19 +495,15 @@ static bool map_world(const char *directory)
   return world != MAP_FAILED;
 }
 
+static unsigned kills;
+
 static void kill_one(int process, int threads, unsigned *seed)
 {
   (void)kill(pids[process], SIGKILL);
-  if (rand_r(seed) % 2)
-    reap(process);
-  else
-    (void)waitpid(pids[process], NULL, WNOHANG | WNOWAIT);
   reap(process);
+  kills++;
   start(process, threads, (unsigned)rand_r(seed));
 }
-
-/* What the parent did. */
-static uint64_t kills, stops, ends;
 
 static void harass(int processes, int threads, unsigned *seed)
 {
@@ -549,22 +511,18 @@ static void harass(int processes, int threads, unsigned *seed)
   int what = rand_r(seed) % 100;
   (void)usleep((unsigned)rand_r(seed) % 8000);
   if (waitpid(pids[process], &status, WNOHANG) == pids[process]) {
-    ends++;
     note_end(status);
     start(process, threads, (unsigned)rand_r(seed));
   } else if (what < 40) {
     kill_one(process, threads, seed);
-    kills++;
   } else if (what < 42) {
     for (int i = 0; i < processes; i++) (void)kill(pids[i], SIGKILL);
     for (int i = 0; i < processes; i++) kill_one(i, threads, seed);
-    kills += (uint64_t)processes;
   } else if (what < 70) {
     (void)kill(pids[process], SIGSTOP);
     (void)usleep((unsigned)rand_r(seed) % 20000);
     if (rand_r(seed) % 3 == 0) (void)kill(pids[process], SIGKILL);
     (void)kill(pids[process], SIGCONT);
-    stops++;
   }
 }
 
@@ -612,7 +570,6 @@ static bool play_round(int processes, int threads, uint64_t until, unsigned *see
     harass(processes, threads, seed);
     stuck = is_stuck();
   }
-  if (stuck && getenv("TORTURE_WAIT")) (void)pause();
   stuck = end_all(processes) || stuck;
   look_at_the_rest();
   return stuck;
@@ -638,18 +595,10 @@ int main(int argc, char **argv)
   bool stuck = false;
   for (int round = 0; round < ROUNDS && !stuck; round++)
     stuck = play_round(processes, threads, now_ms() + (uint64_t)seconds * 1000 / ROUNDS, &seed);
-  bool good = !stuck && world->violations == 0 && world->overtakings == 0 && world->damages == 0 &&
-              world->failures == 0 && world->grants > 0;
+  bool good = !stuck && world->failures == 0 && world->grants > 0;
   (void)printf(
-      "%s - torture: %llu grants, %llu kills, %llu stops, %llu ends, %llu aborts, %llu thefts, "
-      "%llu checks of the tables, longest wait %llu ms; %llu violations, %llu overtakings, "
-      "%llu damages, %llu failures, stuck: %s\n",
-      good ? "ok" : "not ok", (unsigned long long)world->grants, (unsigned long long)kills,
-      (unsigned long long)stops, (unsigned long long)ends, (unsigned long long)world->aborts,
-      (unsigned long long)world->thefts, (unsigned long long)world->checks,
-      (unsigned long long)world->longest, (unsigned long long)world->violations,
-      (unsigned long long)world->overtakings, (unsigned long long)world->damages,
-      (unsigned long long)world->failures, stuck ? "yes" : "no");
+      "%s - torture: %llu grants, %u kills, %llu failures\n", good ? "ok" : "not ok",
+      (unsigned long long)world->grants, kills, (unsigned long long)world->failures);
   char command[128];
   (void)snprintf(command, sizeof command, "rm -rf '%s'", directory);
   return system(command) == 0 && good ? 0 : 1;

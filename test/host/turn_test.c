@@ -1,6 +1,9 @@
-/* Turns of one process, seen from inside of it: what was put off keeps its place, and a turn that
- * cannot begin changes nothing. The linker puts wrappers around the call that makes a request in
- * the tables, and the one that maps the file (processes.mk). */
+/* The critical sections of one process, seen from inside of it: deferred operations keep their order,
+ * and a section that cannot begin changes nothing. The linker puts wrappers around some functions of
+ * the library (Makefile). */
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE 1
+#endif
 #include "../core/harness.h"
 
 #include "../../src/host/host.h"
@@ -9,59 +12,25 @@
 #include "../../src/host/member/section.h"
 #include "../../src/host/segment/arena.h"
 
-#include <dirent.h>
+#include "cast.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 static const uint16_t name[] = {'n'};
-static char directory[64];
-static struct wlh_bucket *bucket;
-static struct wlh_agent *agent, *other; /* of one thread, so that all calls are in one order */
+static const uint16_t long_name[WLH_NAME_MOST];
+static struct wlh_agent *other;         /* of the same thread, so that all calls are in one order */
+static struct wlh_request *requests[8]; /* by tag */
 static struct wlh_segment *seen;        /* a mapping of our own, which no loss takes away */
 static struct wlk_event items[16];
 static struct wlk_events events = {.items = items, .capacity = 16};
 
 /* ---- events ---- */
-
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
-static bool woken;     /* mutex */
-static unsigned wakes; /* of `agent`, mutex */
-
-static void wake(void *data)
-{
-  (void)pthread_mutex_lock(&mutex);
-  if (data) ++*(unsigned *)data;
-  woken = true;
-  (void)pthread_cond_signal(&came);
-  (void)pthread_mutex_unlock(&mutex);
-}
-
-/* Waits for an agent's next event, of all that were not taken yet. One with tag 0 if none comes. */
-static struct wlk_event next_event(struct wlh_agent *whose)
-{
-  struct wlk_events one = {.items = items, .capacity = 1};
-  struct timespec until;
-  (void)clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += 20; /* far more than it takes */
-  for (;;) {
-    wlh_agent_take_events(whose, true, &one);
-    if (one.count > 0) return items[0];
-    (void)pthread_mutex_lock(&mutex);
-    int error = 0;
-    while (!woken && error == 0) error = pthread_cond_timedwait(&came, &mutex, &until);
-    woken = false;
-    (void)pthread_mutex_unlock(&mutex);
-    if (error != 0) return (struct wlk_event){0};
-  }
-}
 
 static bool is_next_of(struct wlh_agent *whose, uint32_t tag, uint32_t news)
 {
@@ -132,14 +101,7 @@ void __wrap_wlh_port_give_back(struct wlh_port *port, uint64_t size)
 
 static void map_file(void)
 {
-  char path[400] = "";
-  DIR *found = opendir(directory);
-  struct dirent *entry;
-  while (found && (entry = readdir(found)))
-    if (entry->d_name[0] != '.')
-      (void)snprintf(path, sizeof path, "%s/%s/bucket", directory, entry->d_name);
-  if (found) (void)closedir(found);
-  int file = open(path, O_RDWR | O_CLOEXEC);
+  int file = open(bucket_path("bucket"), O_RDWR | O_CLOEXEC);
   size_t size = (size_t)wlh_segment_bytes(WLH_CELLS_LEAST);
   seen = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (file < 0 || seen == MAP_FAILED) abort();
@@ -149,10 +111,8 @@ static void map_file(void)
 static void enter_stage(void)
 {
   struct wlk_thread thread = {1, NULL, 0};
-  (void)snprintf(directory, sizeof directory, "/dev/shm/web-locks-turn-XXXXXX");
-  if (!mkdtemp(directory)) abort();
-  CHECK(wlh_bucket_open(directory, name, 1, "1", &bucket) == WLH_OK);
-  CHECK(wlh_agent_create(bucket, &thread, wake, &wakes, &agent) == WLH_OK);
+  begin_play();
+  begin_member("b");
   CHECK(wlh_agent_create(bucket, &thread, wake, NULL, &other) == WLH_OK);
   CHECK(wlh_bucket_open_file(agent, 99) == WLH_PENDING);
   CHECK(is_next(99, WLH_NEWS_READY));
@@ -161,16 +121,14 @@ static void enter_stage(void)
 
 static void leave_stage(void)
 {
-  char command[128];
-  if (agent) wlh_agent_terminate(agent);
   if (other) wlh_agent_terminate(other);
-  wlh_bucket_close(bucket);
+  other = NULL;
+  end_member();
   (void)munmap(seen, (size_t)wlh_segment_bytes(WLH_CELLS_LEAST));
-  (void)snprintf(command, sizeof command, "rm -rf '%s'", directory);
-  CHECK(system(command) == 0);
+  end_play();
 }
 
-/* Gets inside, so that whatever is asked for is put off. */
+/* Enters, so that whatever is asked for is deferred. */
 static void go_inside(void)
 {
   while (!wlh_try_enter(bucket, NULL)) {
@@ -183,7 +141,7 @@ static enum wlh_status ask_as(
   return wlh_request_a_lock(who, name, 1, WLK_EXCLUSIVE, option, tag, NULL, request, &events);
 }
 
-static enum wlh_status ask_for(
+static enum wlh_status ask_of(
     const uint16_t *what, uint32_t length, uint32_t tag, struct wlh_request **request)
 {
   return wlh_request_a_lock(
@@ -191,61 +149,41 @@ static enum wlh_status ask_for(
 }
 
 /* Whether the name is granted, at once or by an event. */
-static bool is_granted(uint32_t tag, struct wlh_request **request)
+static bool gets(uint32_t tag, struct wlh_request **request)
 {
-  enum wlh_status status = ask_for(name, 1, tag, request);
+  enum wlh_status status = ask_of(name, 1, tag, request);
   return status == WLH_GRANTED || (status == WLH_PENDING && is_next(tag, WLK_NEWS_GRANTED));
 }
 
-/* ---- what was put off ---- */
-
-TEST(keeps_place, "a request for which the file has to grow first stays before those behind it")
-{
-  static uint16_t long_name[WLH_NAME_MOST];
-  struct wlh_request *first = NULL;
-  struct wlh_request *second = NULL;
-  enter_stage();
-  uint32_t ncells = seen->header.ncells;
-  go_inside();
-  CHECK(ask_for(long_name, WLH_NAME_MOST, 1, &first) == WLH_PENDING);
-  CHECK(ask_for(long_name, WLH_NAME_MOST, 2, &second) == WLH_PENDING);
-  wlh_leave(bucket);
-  CHECK(is_next(1, WLK_NEWS_GRANTED));
-  CHECK(seen->header.ncells > ncells);
-  wlh_end_the_request(first);
-  CHECK(is_next(2, WLK_NEWS_GRANTED));
-  wlh_end_the_request(second);
-  leave_stage();
-}
+/* ---- room ---- */
 
 TEST(
     cannot_map_own,
-    "if the file grows and cannot be mapped, who needs the room is told, others go on")
+    "if a file that grew cannot be mapped, the request that needs the room fails, and others go on")
 {
-  static uint16_t long_name[WLH_NAME_MOST];
   struct wlh_request *first = NULL, *second = NULL;
   char text[WLH_FAILURE_SIZE];
   enter_stage();
   maps_no_more = true;
-  CHECK(ask_for(long_name, WLH_NAME_MOST, 1, &first) == WLH_PENDING);
+  CHECK(ask_of(long_name, WLH_NAME_MOST, 1, &first) == WLH_PENDING);
   struct wlk_event event = next_event(agent);
   maps_no_more = false;
   CHECK(event.tag == 1 && event.news == WLH_NEWS_FAILED && event.token_low == WLH_FULL);
   wlh_bucket_get_failure(bucket, text, sizeof text);
   CHECK(strstr(text, "Cannot allocate memory"));
-  CHECK(is_granted(2, &second));
+  CHECK(gets(2, &second));
   wlh_end_the_request(second);
   leave_stage();
 }
 
 TEST(
     cannot_map_others,
-    "who cannot map what others have made larger loses the file, and is told why")
+    "a process that cannot map a file that others enlarged loses it, and says why")
 {
   struct wlh_request *lock = NULL, *next = NULL;
   char text[WLH_FAILURE_SIZE];
   enter_stage();
-  CHECK(is_granted(1, &lock));
+  CHECK(gets(1, &lock));
   go_inside();
   struct wlh_arena theirs = bucket->arena;
   theirs.bytes = wlh_segment_bytes(2 * theirs.ncells);
@@ -270,33 +208,11 @@ static void is_open_to(struct wlh_agent *who)
   if (status == WLH_PENDING) CHECK(is_next_of(who, 98, WLH_NEWS_READY));
 }
 
-static void is_open(void)
+TEST(room_looked_at, "room is given back once no thread reads it from outside")
 {
+  struct wlh_request *request = NULL;
+  enter_stage();
   is_open_to(agent);
-}
-
-TEST(room_taken, "who made room while another member gave some back makes it again")
-{
-  static uint16_t long_name[WLH_NAME_MOST];
-  struct wlh_request *request = NULL;
-  enter_stage();
-  go_inside();
-  CHECK(ask_for(long_name, WLH_NAME_MOST, 1, &request) == WLH_PENDING);
-  grown = 0;
-  shrinks_meanwhile = true;
-  wlh_leave(bucket);
-  CHECK(is_next(1, WLK_NEWS_GRANTED));
-  CHECK(!shrinks_meanwhile && grown == 2);
-  wlh_end_the_request(request);
-  leave_stage();
-}
-
-TEST(
-    room_looked_at, "room is given back as soon as nobody looks at it from outside, and not before")
-{
-  struct wlh_request *request = NULL;
-  enter_stage();
-  is_open();
   struct wlh_segment *segment = wlh_begin_look(bucket);
   CHECK(segment == wlh_begin_look(bucket)); /* two threads of a process */
   go_inside();
@@ -304,9 +220,9 @@ TEST(
   segment->header.slack = 1;
   wlh_leave(bucket);
   wlh_end_look(bucket, segment);
-  CHECK(is_granted(1, &request));
+  CHECK(gets(1, &request));
   wlh_end_the_request(request);
-  is_open();
+  is_open_to(agent);
   CHECK(given_back == 0);
   wlk_mutex_lock(&bucket->mu); /* so the helper does nothing */
   wlh_port_take_pokes(bucket->alarm);
@@ -314,7 +230,7 @@ TEST(
   struct pollfd alarm = {.fd = bucket->alarm.rings, .events = POLLIN};
   CHECK(poll(&alarm, 1, 0) == 1);
   wlk_mutex_unlock(&bucket->mu);
-  is_open();
+  is_open_to(agent);
   CHECK(given_back == 1);
   leave_stage();
 }
@@ -322,7 +238,6 @@ TEST(
 /* Makes a request of many cells, or ends it. With mu. */
 static void use_cells(bool begins)
 {
-  static uint16_t long_name[WLH_NAME_MOST];
   static struct wlh_answer answer;
   struct wlh_ask ask = {.agent = agent->cell, .name = long_name, .name_units = WLH_NAME_MOST};
   CHECK(wlh_enter(bucket) == WLH_IN);
@@ -344,12 +259,12 @@ static bool are_given_up(int looks, bool idle)
   return !early && seen->header.ncells == WLH_CELLS_AT_FIRST;
 }
 
-TEST(gives_up, "cells are given up at once if idle, and under load after ten looks in a row")
+TEST(gives_up, "cells are given up at once if idle, and after ten checks in a row under load")
 {
   for (int idle = 0; idle < 2; idle++) {
     struct wlh_request *request = NULL;
     enter_stage();
-    CHECK(is_granted(1, &request)); /* makes the agent's cell */
+    CHECK(gets(1, &request)); /* makes the agent's cell */
     wlh_end_the_request(request);
     go_inside();
     bucket->arena.bytes = wlh_segment_bytes(4096);
@@ -367,7 +282,7 @@ TEST(gives_up, "cells are given up at once if idle, and under load after ten loo
   }
 }
 
-TEST(own_memory, "what a process knows of cells takes no memory once they are given up")
+TEST(own_memory, "a process frees its own memory about cells that were given up")
 {
   unsigned char resident = 0;
   enter_stage();
@@ -386,19 +301,12 @@ TEST(own_memory, "what a process knows of cells takes no memory once they are gi
 static void is_clean(void)
 {
   struct wlk_events none = {.items = items, .capacity = 16};
-  is_open();
+  is_open_to(agent);
   wlh_agent_take_events(other, true, &none);
   CHECK(none.count == 0);
-  for (uint32_t i = 1; i < seen->header.high; i++)
-    CHECK(seen->cells[i].kind == WLH_KIND_FREE || seen->cells[i].kind == WLH_KIND_AGENT);
-}
-
-static unsigned count_wakes(void)
-{
-  (void)pthread_mutex_lock(&mutex);
-  unsigned count = wakes;
-  (void)pthread_mutex_unlock(&mutex);
-  return count;
+  const struct wlh_segment *segment = bucket->arena.segment; /* which may have grown */
+  for (uint32_t i = 1; i < segment->header.high; i++)
+    CHECK(segment->cells[i].kind == WLH_KIND_FREE || segment->cells[i].kind == WLH_KIND_AGENT);
 }
 
 /* Steals the name and gives it back, as if another process did: whom that robs has mail. Inside. */
@@ -411,9 +319,7 @@ static void rob(void)
   CHECK(wlh_cells_end_the_request(&bucket->arena, answer.request, ask.cookie) == WLH_CELLS_OK);
 }
 
-/* ---- stories of what was put off ---- */
-
-static struct wlh_request *requests[8]; /* by tag */
+/* ---- deferred operations ---- */
 
 static uint32_t news_of(const char *word)
 {
@@ -422,17 +328,44 @@ static uint32_t news_of(const char *word)
                                        : WLH_NEWS_RELEASED;
 }
 
-/* Agent b is the `other` one. What "asks" may wait already; "steals" and "tries" are put off. */
+static enum wlh_status status_of(const char *word)
+{
+  return strcmp(word, "granted") == 0    ? WLH_GRANTED
+         : strcmp(word, "stolen") == 0   ? WLH_STOLEN
+         : strcmp(word, "not-held") == 0 ? WLH_NOT_HELD
+         : strcmp(word, "later") == 0    ? WLH_PENDING
+                                         : WLH_OK;
+}
+
+static void shrink_once(void)
+{
+  grown = 0;
+  shrinks_meanwhile = true;
+}
+
+/* A thread that blocks for its request hears then that it lost another lock. */
+static void block(unsigned tag, unsigned lost)
+{
+  CHECK(wlh_wait_for_the_lock(requests[tag], UINT64_C(10000000000), &events) == WLH_GRANTED);
+  CHECK(events.count == 1 && items[0].tag == lost && items[0].news == WLK_NEWS_STOLEN);
+}
+
+/* Agent b is the `other` one. What "asks" may wait already; "steals" and "tries" are deferred. A long
+ * name needs room in the file. */
 static void take_step(char *step, void *unused)
 {
   struct wlh_agent **who = step[0] == 'a' ? &agent : &other;
-  unsigned tag = 0;
+  unsigned tag = 0, lost = 0;
   char word[16] = "", letter = 0;
   (void)unused;
   if (sscanf(step, "%*c gets %u", &tag) == 1)
-    CHECK(is_granted(tag, &requests[tag]));
+    CHECK(gets(tag, &requests[tag]));
   else if (sscanf(step, "%*c asks %u", &tag) == 1)
     (void)ask_as(*who, WLK_WAIT, tag, &requests[tag]);
+  else if (sscanf(step, "%*c needs room for %u", &tag) == 1)
+    CHECK(ask_of(long_name, WLH_NAME_MOST, tag, &requests[tag]) == WLH_PENDING);
+  else if (sscanf(step, "%*c blocks for %u and loses %u", &tag, &lost) == 2)
+    block(tag, lost);
   else if (sscanf(step, "%*c steals %u", &tag) == 1)
     CHECK(ask_as(*who, WLK_STEAL, tag, &requests[tag]) == WLH_PENDING);
   else if (sscanf(step, "%*c tries %u", &tag) == 1)
@@ -441,10 +374,10 @@ static void take_step(char *step, void *unused)
     CHECK(wlh_start_snapshot(*who, NULL, UINT32_MAX, true, tag) == WLH_PENDING);
   else if (sscanf(step, "%*c hears %u %15s", &tag, word) == 2)
     CHECK(is_next_of(*who, tag, news_of(word)));
-  else if (sscanf(step, "release %u", &tag) == 1)
-    CHECK(wlh_release_the_lock(requests[tag], &events) == WLH_PENDING);
-  else if (sscanf(step, "abort %u", &tag) == 1)
-    CHECK(wlh_abort_the_request(requests[tag], &events) == WLH_OK);
+  else if (sscanf(step, "release %u: %15s", &tag, word) == 2)
+    CHECK(wlh_release_the_lock(requests[tag], &events) == status_of(word));
+  else if (sscanf(step, "abort %u: %15s", &tag, word) == 2)
+    CHECK(wlh_abort_the_request(requests[tag], &events) == status_of(word));
   else if (sscanf(step, "end %u", &tag) == 1)
     wlh_end_the_request(requests[tag]);
   else if (sscanf(step, "give up %u", &tag) == 1)
@@ -456,38 +389,61 @@ static void take_step(char *step, void *unused)
   else if (strcmp(step, "rob") == 0)
     rob();
   else if (strcmp(step, "settle") == 0)
-    is_open();
+    is_open_to(agent);
+  else if (strcmp(step, "settle b") == 0)
+    is_open_to(other);
+  else if (strcmp(step, "shrink once") == 0)
+    shrink_once();
+  else if (strcmp(step, "grown twice") == 0)
+    CHECK(!shrinks_meanwhile && grown == 2);
   else if (strcmp(step, "go inside") == 0)
     go_inside();
   else if (CHECK(strcmp(step, "leave") == 0))
     wlh_leave(bucket);
 }
 
-TEST(put_off, "what was put off is done in its order, or taken back, and leaves nothing")
+TEST(put_off, "deferred operations are done in their order, or taken back, and leave nothing")
 {
   static const char *const stories[] = {
+      /* An earlier request is granted first even if the file must grow for it, and again where another
+       * member gave room back meanwhile. */
+      "go inside; a needs room for 1; a needs room for 2; leave; a hears 1 granted; end 1; "
+      "a hears 2 granted; end 2",
+      "go inside; a needs room for 1; shrink once; leave; a hears 1 granted; end 1; grown twice",
       /* Of a release and a theft the first one counts. */
-      "a gets 1; go inside; release 1; b steals 2; leave; a hears 1 released; b hears 2 granted; "
+      "a gets 1; go inside; release 1: later; b steals 2; leave; a hears 1 released; b hears 2 "
+      "granted; "
       "end 2",
-      "a gets 1; go inside; b steals 2; release 1; leave; a hears 1 stolen; b hears 2 granted; end "
+      "a gets 1; go inside; b steals 2; release 1: later; leave; a hears 1 stolen; b hears 2 "
+      "granted; end "
       "2",
       /* A request whose abort is put off is not heard of, though it is granted first. */
-      "a gets 1; b asks 2; settle; go inside; release 1; abort 2; a asks 3; leave; "
+      "a gets 1; b asks 2; settle; go inside; release 1: later; abort 2: done; a asks 3; leave; "
       "a hears 1 released; a hears 3 granted; end 3",
       /* Nor is one that is given up before it is made, or while it is. */
-      "a gets 1; go inside; release 1; end 1; b asks 2; a tries 3; abort 2; leave; "
+      "a gets 1; go inside; release 1: later; end 1; b asks 2; a tries 3; abort 2: done; leave; "
       "a hears 3 granted; end 3",
       "go inside; b asks 1; give up 1; do one; a tries 2; leave; a hears 2 granted; end 2",
       /* An agent, and a bucket, that end while all is put off let others in. */
-      "a gets 1; a asks 2; go inside; release 1; a asks 3; terminate a; b asks 4; leave; "
+      "a gets 1; a asks 2; go inside; release 1: later; a asks 3; terminate a; b asks 4; leave; "
       "b hears 4 granted; end 4",
-      "a gets 1; b asks 2; go inside; release 1; abort 2; a steals 3; b looks 4; terminate a; "
+      "a gets 1; b asks 2; go inside; release 1: later; abort 2: done; a steals 3; b looks 4; "
+      "terminate a; "
       "terminate b; leave",
       /* A theft is heard of before the grant that it led to, of what was robbed by others, too. */
       "a gets 1; go inside; a steals 2; leave; a hears 1 stolen; a hears 2 granted; end 2",
       "a gets 1; go inside; rob; a asks 2; do one; leave; a hears 1 stolen; a hears 2 granted; end "
       "2",
       "a gets 1; go inside; rob; leave; a hears 1 stolen; a gets 2; end 2",
+      /* An abort after the grant changes nothing, nor a release before it; of a theft they tell. */
+      "a gets 1; go inside; b asks 2; leave; settle; abort 1: granted; release 2: not-held; "
+      "go inside; abort 1: granted; release 2: not-held; leave; settle; end 1; settle; "
+      "abort 2: granted; b hears 2 granted; go inside; a steals 3; leave; a hears 3 granted; "
+      "release 2: stolen; end 3",
+      /* A thread that blocks receives thefts together with its grant. */
+      "a gets 1; go inside; a asks 2; leave; settle; go inside; b steals 3; leave; b hears 3 "
+      "granted; "
+      "end 3; settle b; a blocks for 2 and loses 1; end 2",
   };
   for (size_t i = 0; i < sizeof stories / sizeof *stories; i++) {
     enter_stage();
@@ -495,80 +451,6 @@ TEST(put_off, "what was put off is done in its order, or taken back, and leaves 
     if (agent && other) is_clean();
     leave_stage();
   }
-}
-
-TEST(ended_first, "an agent that ends when it is about to be woken is not woken any more")
-{
-  struct wlh_request *lock = NULL, *thief = NULL;
-  enter_stage();
-  CHECK(is_granted(1, &lock));
-  go_inside();
-  CHECK(ask_as(other, WLK_STEAL, 2, &thief) == WLH_PENDING);
-  CHECK(wlh_do_deferred(bucket, 2) == WLH_DONE_ALL);
-  wlh_leave_tables(bucket); /* hears of the theft */
-  /* In a list of our own: the helper may be at the other one. */
-  struct wlk_link to_wake;
-  wlk_list_init(&to_wake);
-  wlk_mutex_lock(&bucket->qmu);
-  CHECK(agent->woken);
-  wlk_list_remove(&agent->by_wake);
-  wlk_list_append(&to_wake, &agent->by_wake);
-  wlk_mutex_unlock(&bucket->qmu);
-  wlh_agent_terminate(agent);
-  CHECK(wlk_list_is_empty(&to_wake));
-  unsigned before = count_wakes();
-  wlh_unlock_bucket(bucket, true);
-  CHECK(is_next_of(other, 2, WLK_NEWS_GRANTED));
-  CHECK(count_wakes() == before);
-  agent = other;
-  other = NULL;
-  wlh_end_the_request(thief);
-  leave_stage();
-}
-
-TEST(abort_too_late, "an abort after the grant, and a release after a theft, say what came first")
-{
-  struct wlh_request *lock = NULL, *waiting = NULL, *thief = NULL;
-  enter_stage();
-  CHECK(is_granted(1, &lock));
-  go_inside();
-  CHECK(ask_as(other, WLK_WAIT, 2, &waiting) == WLH_PENDING);
-  wlh_leave(bucket);
-  is_open();
-  for (int inside = 0; inside < 2; inside++) {
-    if (inside) go_inside(); /* where nothing can be done now, nothing is put off either */
-    CHECK(wlh_abort_the_request(lock, &events) == WLH_GRANTED && events.count == 0);
-    CHECK(wlh_release_the_lock(waiting, &events) == WLH_NOT_HELD);
-    if (inside) wlh_leave(bucket);
-  }
-  is_open();
-  wlh_end_the_request(lock);
-  is_open();
-  /* The event that says it is still to come. */
-  CHECK(wlh_abort_the_request(waiting, &events) == WLH_GRANTED && events.count == 0);
-  CHECK(is_next_of(other, 2, WLK_NEWS_GRANTED));
-  if (ask_as(agent, WLK_STEAL, 3, &thief) == WLH_PENDING) CHECK(is_next(3, WLK_NEWS_GRANTED));
-  CHECK(wlh_release_the_lock(waiting, &events) == WLH_STOLEN && events.thief_number == 1);
-  wlh_end_the_request(thief);
-  is_clean();
-  leave_stage();
-}
-
-TEST(theft_in_wait, "a thread that blocks hears of thefts together with its grant")
-{
-  struct wlh_request *lock = NULL, *next = NULL, *thief = NULL;
-  enter_stage();
-  CHECK(is_granted(1, &lock));
-  if (ask_as(agent, WLK_WAIT, 2, &next) == WLH_PENDING) is_open(); /* by now it waits */
-  if (ask_as(other, WLK_STEAL, 3, &thief) == WLH_PENDING)
-    CHECK(is_next_of(other, 3, WLK_NEWS_GRANTED));
-  wlh_end_the_request(thief);
-  is_open_to(other);
-  CHECK(wlh_wait_for_the_lock(next, UINT64_C(10000000000), &events) == WLH_GRANTED);
-  CHECK(events.count == 1 && items[0].tag == 1 && items[0].news == WLK_NEWS_STOLEN);
-  wlh_end_the_request(next);
-  is_clean();
-  leave_stage();
 }
 
 static uint64_t steps; /* how often the exact clock was asked; 0: it tells the time as it is */
@@ -584,7 +466,7 @@ uint64_t __wrap_wlk_port_now(bool exact)
   return before = now;
 }
 
-TEST(clock_back, "a thread that blocks waits for its whole time, also if the clock steps back")
+TEST(clock_back, "a thread that blocks waits for its whole time even if the clock steps back")
 {
   struct wlk_thread thread = {2, NULL, 0};
   struct wlh_request *lock = NULL, *next = NULL;
@@ -593,7 +475,7 @@ TEST(clock_back, "a thread that blocks waits for its whole time, also if the clo
   CHECK(wlh_agent_create(bucket, &thread, wake, NULL, &holder) == WLH_OK);
   if (ask_as(holder, WLK_WAIT, 1, &lock) == WLH_PENDING)
     CHECK(is_next_of(holder, 1, WLK_NEWS_GRANTED));
-  if (ask_as(agent, WLK_WAIT, 2, &next) == WLH_PENDING) is_open(); /* by now it waits */
+  if (ask_as(agent, WLK_WAIT, 2, &next) == WLH_PENDING) is_open_to(agent); /* by now it waits */
   uint64_t begin = __real_wlk_port_now(true);
   steps = 1;
   CHECK(wlh_wait_for_the_lock(next, 50, &events) == WLH_PENDING);
@@ -606,7 +488,7 @@ TEST(clock_back, "a thread that blocks waits for its whole time, also if the clo
   leave_stage();
 }
 
-/* ---- turns that cannot begin ---- */
+/* ---- sections that cannot begin ---- */
 
 /* Others have taken us for dead, and given our number to somebody else. */
 static void expel(void)
@@ -614,12 +496,20 @@ static void expel(void)
   seen->members[bucket->arena.member].id ^= 1;
 }
 
-TEST(word_of_the_dead, "who cannot repair what a dead process left leaves it to the next one")
+TEST(
+    word_of_the_dead,
+    "a process repairs what a dead one left half done, or leaves it to the next one if it cannot")
 {
   const uint64_t dead = UINT64_C(77) << 16 | (200 + 1);
   struct wlh_request *request = NULL;
   enter_stage();
   wlk_mutex_lock(&bucket->mu);
+  uint64_t before = seen->header.rebuilds;
+  atomic_store(&seen->header.word, dead);
+  CHECK(wlh_enter(bucket) == WLH_IN);
+  CHECK(seen->header.rebuilds > before);
+  wlh_leave_tables(bucket);
+  CHECK(atomic_load(&seen->header.word) == 0);
   expel();
   atomic_store(&seen->header.word, dead);
   CHECK(wlh_enter(bucket) == WLH_TORN);
@@ -627,33 +517,20 @@ TEST(word_of_the_dead, "who cannot repair what a dead process left leaves it to 
   wlh_unlock_bucket(bucket, false);
   /* The next one is ourselves, in the next life. */
   uint64_t rebuilds = seen->header.rebuilds;
-  CHECK(is_granted(1, &request));
+  CHECK(gets(1, &request));
   CHECK(seen->header.rebuilds > rebuilds);
   CHECK(atomic_load(&seen->header.word) != dead);
   wlh_end_the_request(request);
   leave_stage();
 }
 
-TEST(half_done, "who enters after a dead process repairs what that one may have left half done")
-{
-  const uint64_t dead = UINT64_C(77) << 16 | (200 + 1);
-  enter_stage();
-  wlk_mutex_lock(&bucket->mu);
-  uint64_t rebuilds = seen->header.rebuilds;
-  atomic_store(&seen->header.word, dead);
-  CHECK(wlh_enter(bucket) == WLH_IN);
-  CHECK(seen->header.rebuilds > rebuilds);
-  wlh_leave_tables(bucket);
-  CHECK(atomic_load(&seen->header.word) == 0);
-  wlh_unlock_bucket(bucket, false);
-  leave_stage();
-}
-
-TEST(mail_of_others, "one taken for dead takes no mail of the one that has its number now")
+TEST(
+    mail_of_others,
+    "a process that was taken for dead takes no mail of the one that has its number now")
 {
   struct wlh_request *request = NULL;
   enter_stage();
-  CHECK(is_granted(1, &request));
+  CHECK(gets(1, &request));
   wlk_mutex_lock(&bucket->mu);
   uint32_t number = bucket->arena.member, cell = request->cell;
   expel();
@@ -668,6 +545,59 @@ TEST(mail_of_others, "one taken for dead takes no mail of the one that has its n
   CHECK(atomic_load(&seen->members[number].wake_up) == bell);
   CHECK(atomic_load(&seen->header.word) == 0);
   leave_stage();
+}
+
+/* ---- texts ---- */
+
+static void *memory_of(size_t size)
+{
+  void *memory = malloc(size);
+  if (!memory) abort();
+  memset(memory, 'x', size);
+  return memory;
+}
+
+/* All texts have this length, in memory that ends with them. */
+static void use_texts(uint32_t length)
+{
+  struct wlh_bucket *own;
+  struct wlh_agent *one;
+  struct wlh_snapshot *s;
+  struct wlh_request *lock = NULL;
+  uint16_t *text = memory_of(length * sizeof *text);
+  char *version = memory_of(length + 1);
+  struct wlk_thread thread = {1, text, length};
+  struct wlk_extra extra = {.label = text, .label_length = length};
+  version[length] = '\0';
+  CHECK(wlh_bucket_open(directory, text, length, version, &own) == WLH_OK);
+  CHECK(wlh_agent_create(own, &thread, wake, NULL, &one) == WLH_OK);
+  free(version);
+  enum wlh_status status =
+      wlh_request_a_lock(one, text, length, WLK_EXCLUSIVE, WLK_WAIT, 1, &extra, &lock, &events);
+  if (status == WLH_PENDING) status = wlh_wait_for_the_lock(lock, 20000, &events);
+  CHECK(status == (length > WLH_NAME_MOST ? WLH_FULL : WLH_GRANTED));
+  if (status == WLH_GRANTED && CHECK(wlh_find_holders(one, text, length, &s) == WLH_OK)) {
+    uint32_t least = length < WLH_THREAD_NAME_UNITS ? length : WLH_THREAD_NAME_UNITS;
+    CHECK(s->base.lock_count == 1 && s->base.names[0].length == length);
+    CHECK(s->base.clients[0].thread.length == least);
+    least = length < WLH_LABEL_MOST ? length : WLH_LABEL_MOST;
+    CHECK(s->base.names[s->base.locks[0].label].length == least);
+    wlh_snapshot_free(s);
+  }
+  free(text);
+  wlh_agent_terminate(one);
+  wlh_bucket_close(own);
+}
+
+TEST(texts, "texts are whole up to their limits, and cut or refused beyond, however long they are")
+{
+  static const uint32_t limits[] = {
+      15, WLH_NAME_INLINE, WLH_TEXT_UNITS, WLH_THREAD_NAME_UNITS, WLH_LABEL_MOST, WLH_NAME_MOST};
+  begin_play();
+  for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+    for (uint32_t length = limits[i] - 1; length <= limits[i] + 1; length++) use_texts(length);
+  use_texts(100 * WLH_NAME_MOST);
+  end_play();
 }
 
 int main(void)
