@@ -661,6 +661,17 @@ static void begin_to_format(void)
   write_header(offsetof(struct wlh_header, magic), 0);
 }
 
+static void truncate_file(void)
+{
+  (void)!truncate(bucket_path("bucket"), 0);
+}
+
+/* The header becomes zeros. */
+static void zero_header(void)
+{
+  for (size_t at = 0; at < sizeof(struct wlh_header); at += 4) write_header(at, 0);
+}
+
 static void delete_bucket(void)
 {
   char command[200];
@@ -697,9 +708,10 @@ static bool open_while(int n, bool is_there, void (*it_changes)(void))
 TEST(
     changes, "a file that is damaged, made anew or deleted while it is opened is lost or made anew")
 {
-  static void (*const changes[])(void) = {delete_bucket, poison, begin_to_format};
+  static void (*const changes[])(void) = {
+      delete_bucket, poison, begin_to_format, truncate_file, zero_header};
   for (int is_there = 0; is_there < 2; is_there++)
-    for (int i = 0; i < (is_there ? 3 : 1); i++) {
+    for (int i = 0; i < (is_there ? 5 : 1); i++) {
       int n = 1;
       while (open_while(n, is_there, changes[i])) n++;
       CHECK(n > 10);

@@ -312,15 +312,19 @@ static bool can_mark(const struct pair *pair)
   return status == WLK_OK;
 }
 
+/* The release of a stolen lock marks nothing, either. */
 static void do_release(struct pair *pair, bool mark)
 {
   struct wlk_events events = {.capacity = 0};
   struct wlh_thief thief;
-  uint64_t keep = can_mark(pair) && mark ? DAY : 0;
+  const struct wlh_request_cell *cell = &table.segment->cells[pair->cells.request].request;
+  bool is_stolen = cell->kind == WLH_KIND_NEWS_BROKEN && !cell->passes;
+  uint64_t keep = mark && can_mark(pair) ? DAY : 0;
   enum wlk_status status = keep > 0 ? wlk_release_and_mark(pair->core, keep, &events)
                                     : wlk_release_the_lock(pair->core, &events);
   enum wlh_cells_status said = wlh_cells_release_the_lock(
-      inside(&table, pair->cells.party), pair->cells.request, pair->cells.cookie, keep, &thief);
+      inside(&table, pair->cells.party), pair->cells.request, pair->cells.cookie,
+      mark && is_stolen ? DAY : keep, &thief);
   must(in_core(said) == status, "the answer to a release");
   if (status != WLK_NOT_HELD) pair->used = false;
 }

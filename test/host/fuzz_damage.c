@@ -1,7 +1,7 @@
 /* Damaged segments: bytes are operations on a few names, among them such that overwrite anything in
  * the segment: between two operations, or between two reads of one (WLH_LOOKS). Nothing may be read
- * or written outside of it, nothing may go on for ever, and a rebuild either finds the damage or leaves a segment in which every invariant holds: no two
- * holders that exclude each other.
+ * or written outside of it, nothing may go on for ever, and a rebuild either finds the damage or leaves
+ * a segment in which every invariant holds: no two holders that exclude each other.
  *
  * A libFuzzer target. With -DWLH_STANDALONE it has a main() instead that makes up its bytes. */
 #include "table.h"
@@ -64,6 +64,16 @@ static void overwrite(uint32_t *place, uint8_t how)
   lasting = lasting || is_given(place);
 }
 
+/* Makes a lock of a request that waits, as nobody does. */
+static void promote(const struct made *made)
+{
+  struct wlh_request_cell *cell = &table.segment->cells[made->request].request;
+  if (made->request == 0 || cell->kind != WLH_KIND_PENDING) return;
+  cell->token = ++table.segment->header.token;
+  cell->kind = WLH_KIND_HELD;
+  damaged = true;
+}
+
 static void damage(uint8_t where, uint8_t field, uint8_t how)
 {
   struct wlh_segment *segment = table.segment;
@@ -77,6 +87,8 @@ static void damage(uint8_t where, uint8_t field, uint8_t how)
     overwrite(cells + ncells * 32 + field % ncells, how);
   } else if (where < 240) {
     overwrite((uint32_t *)(void *)&segment->members[field % 6] + where % 16, how);
+  } else if (where < 246) {
+    promote(&all[field % MOST]);
   } else {
     /* Not what says that the segment is poisoned: that is the way out. */
     uint32_t word = field % 64;
@@ -311,6 +323,7 @@ int main(int argc, char **argv)
       if (data[i] % 16 < 2 && (i < 120 || round % 3 > 0)) data[i] = (uint8_t)(12 + i % 4);
     for (size_t i = 121; i < 121 + 4 * (1 + (size_t)round % 4); i += 4)
       data[i] = (uint8_t)(round % 2 == 0 ? 0 : data[i] & 0xf0);
+    if (round % 8 == 0) data[122] = 240; /* promote */
     (void)LLVMFuzzerTestOneInput(data, (size_t)(140 + round % 260));
   }
   printf("ok - %ld damaged segments; of %ld rebuilds %ld found damage\n", rounds, rebuilt, found);

@@ -15,7 +15,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
@@ -233,27 +232,6 @@ static void token_grows(const char *nothing)
   token = last_token();
 }
 
-/* Has `c` open the bucket while `a` is inside the tables; returns when it has judged the file and
- * waits to enter, as its sockets are there. */
-static void open_behind(const char *nothing)
-{
-  char events[4096];
-  int watch = inotify_init1(IN_CLOEXEC);
-  (void)nothing;
-  play("a: member = member 0; a stops-inside");
-  CHECK(inotify_add_watch(watch, bucket_path(""), IN_CREATE | IN_MOVED_TO) >= 0);
-  play("c starts; c opens; c waits 1 n");
-  for (bool bound = false; !bound;) {
-    ssize_t got = read(watch, events, sizeof events);
-    for (ssize_t at = 0; at < got;) {
-      const struct inotify_event *event = (const void *)(events + at);
-      bound = bound || strcmp(event->name, "w1") == 0;
-      at += (ssize_t)(sizeof *event + event->len);
-    }
-  }
-  (void)close(watch);
-}
-
 static void take_step(const char *step)
 {
   static const struct {
@@ -274,7 +252,6 @@ static void take_step(const char *step)
       {"move bucket", move_bucket},
       {"note the token", note_token},
       {"the token grows", token_grows},
-      {"open behind", open_behind},
   };
   for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
     size_t length = strlen(own[i].words);
@@ -298,18 +275,10 @@ static const struct story stories[] = {
      HOLD_AND_WAIT "truncate; " LOSE_AND_MEET},
     {"a process that reads a truncated file before it notices does not die",
      HOLD_AND_WAIT "ab stops; truncate; a: ask 3 m x w; ab goes-on; " BOTH_LOSE "; a exits 0"},
-    {"a header that becomes zeros while it is opened is lost, and then made anew",
-     "a enters; open behind; zero 0 256; c hears 1 failed WLH_LOST; a goes-on; a says went on; "
-     "ac share"},
-    {"a file that is truncated while it is opened is lost, and then made anew",
-     "a enters; open behind; truncate; c hears 1 failed WLH_LOST; a goes-on; a says went on; "
-     "ac share"},
     {"a file that is deleted is lost to all, and the next request makes a new one",
      HOLD_AND_WAIT "delete bucket; " LOSE_AND_MEET},
     {"a bucket whose directory is renamed is lost to all",
      HOLD_AND_WAIT "move bucket; " LOSE_AND_MEET},
-    {"a bucket whose directory is renamed from above is lost to all",
-     HOLD_AND_WAIT "move top; " BOTH_LOSE "; move back"},
     {"a bucket is lost to all when a directory above the given one is moved",
      "go below; " HOLD_AND_WAIT "move top; " BOTH_LOSE "; move back"},
     {"a process that has nothing checks the files at its next request",

@@ -17,19 +17,21 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { PROCESSES = 32, THREADS = 8, SLOTS = PROCESSES * THREADS, NAMES = 6, STOLEN = 4 };
-enum { STUCK_MS = 30000, DIRECTORY = 64 };
+enum { STUCK_MS = 30000 };
 
 /* What is seen of a thread from outside. Written by it, and by the parent when its process is dead. */
 struct slot {
@@ -44,11 +46,11 @@ struct world {
   _Atomic uint64_t clock;
   _Atomic uint64_t grants, failures;
   _Atomic int stop;
-  char directory[DIRECTORY];
   struct slot slots[SLOTS];
 };
 
 static struct world *world;
+static char directory[] = "/dev/shm/web-locks-torture-XXXXXX";
 
 struct actor {
   struct slot *slot;
@@ -56,9 +58,7 @@ struct actor {
   struct wlh_agent *agent;
   struct wlk_event items[16];
   struct wlk_events events;
-  pthread_mutex_t mutex;
-  pthread_cond_t woken_up;
-  bool woken;
+  int woken; /* an eventfd */
   unsigned seed;
 };
 
@@ -154,11 +154,8 @@ static void check_tables(struct actor *actor)
 
 static void wake(void *data)
 {
-  struct actor *actor = data;
-  (void)pthread_mutex_lock(&actor->mutex);
-  actor->woken = true;
-  (void)pthread_cond_signal(&actor->woken_up);
-  (void)pthread_mutex_unlock(&actor->mutex);
+  uint64_t one = 1;
+  if (write(((struct actor *)data)->woken, &one, sizeof one) < 0) abort();
 }
 
 /* Nobody touches the files here. */
@@ -170,43 +167,30 @@ static void look_for_loss(struct actor *actor, uint32_t news)
   failed(why, news);
 }
 
-/* Takes events into `news`, waiting for them if `milliseconds` says so. All are about the one
- * request that there is, but for those of a call that has just been made. */
-static uint32_t next_news(struct actor *actor, unsigned milliseconds)
+static uint32_t news_of(const struct actor *actor)
 {
-  struct timespec until;
-  (void)clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += milliseconds / 1000;
-  until.tv_nsec += (long)(milliseconds % 1000) * 1000000;
-  if (until.tv_nsec >= 1000000000) {
-    until.tv_sec++;
-    until.tv_nsec -= 1000000000;
-  }
-  (void)pthread_mutex_lock(&actor->mutex);
-  while (!actor->woken && pthread_cond_timedwait(&actor->woken_up, &actor->mutex, &until) == 0) {
-  }
-  bool woken = actor->woken;
-  actor->woken = false;
-  (void)pthread_mutex_unlock(&actor->mutex);
   uint32_t news = 0;
-  if (!woken) return 0;
-  wlh_agent_take_events(actor->agent, true, &actor->events);
   for (size_t i = 0; i < actor->events.count; i++) news |= actor->items[i].news;
-  look_for_loss(actor, news);
   return news;
 }
 
-static uint32_t news_of_call(const struct actor *actor)
+/* Takes events, waiting for them. All are about the one request that there is, but for those of a call
+ * that has just been made. */
+static uint32_t next_news(struct actor *actor, int milliseconds)
 {
-  uint32_t news = 0;
-  for (size_t i = 0; i < actor->events.count; i++) news |= actor->items[i].news;
-  return news;
+  uint64_t count;
+  struct pollfd poll_in = {actor->woken, POLLIN, 0};
+  if (poll(&poll_in, 1, milliseconds) <= 0 || read(actor->woken, &count, sizeof count) < 0)
+    return 0;
+  wlh_agent_take_events(actor->agent, true, &actor->events);
+  look_for_loss(actor, news_of(actor));
+  return news_of(actor);
 }
 
 static void give_back(struct actor *actor, struct wlh_request *request, bool stolen_at_times)
 {
   enum wlh_status status = wlh_release_the_lock(request, &actor->events);
-  uint32_t news = news_of_call(actor);
+  uint32_t news = news_of(actor);
   if (status != WLH_PENDING) {
     if (status != WLH_OK && !(stolen_at_times && status == WLH_STOLEN)) {
       failed("release", status);
@@ -274,7 +258,7 @@ static bool await(struct actor *actor, struct wlh_request *request, int name, ui
   bool impatient = rand_r(&actor->seed) % 8 == 0;
   atomic_store(&slot->waiting_since, now_ms());
   while (news == 0) {
-    news = next_news(actor, impatient ? (unsigned)rand_r(&actor->seed) % 3 : 1000);
+    news = next_news(actor, impatient ? rand_r(&actor->seed) % 3 : 1000);
     if (news != 0 || !impatient) continue;
     /* Who gives up is not served any more. */
     atomic_store(&slot->asked[name], 0);
@@ -310,7 +294,7 @@ static void one_request(struct actor *actor)
   uint64_t began = atomic_fetch_add(&world->clock, 1);
   enum wlh_status status =
       wlh_request_a_lock(actor->agent, text, 2, mode, option, 1, &extra, &request, &actor->events);
-  uint32_t news = news_of_call(actor);
+  uint32_t news = news_of(actor);
   if (status == WLH_PENDING) {
     /* What was put off is in the queue some time later. */
     wlk_mutex_lock(&actor->bucket->qmu);
@@ -339,8 +323,7 @@ static void enter(struct actor *actor)
 {
   const uint16_t name = 'b';
   struct wlk_thread thread = {(uint32_t)(actor->slot - world->slots) + 1, NULL, 0};
-  actor->woken = false;
-  while (wlh_bucket_open(world->directory, &name, 1, "1.2.3", &actor->bucket) != WLH_OK) {
+  while (wlh_bucket_open(directory, &name, 1, "1.2.3", &actor->bucket) != WLH_OK) {
   }
   while (wlh_agent_create(actor->bucket, &thread, wake, actor, &actor->agent) != WLH_OK) {
   }
@@ -363,6 +346,7 @@ static void *run(void *data)
     enter(actor);
   }
   leave(actor);
+  (void)close(actor->woken);
   return NULL;
 }
 
@@ -371,8 +355,7 @@ static void init_actor(struct actor *actor, struct slot *slot, unsigned seed)
   actor->slot = slot;
   actor->events = (struct wlk_events){.items = actor->items, .capacity = 16};
   actor->seed = seed;
-  (void)pthread_mutex_init(&actor->mutex, NULL);
-  (void)pthread_cond_init(&actor->woken_up, NULL);
+  actor->woken = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 }
 
 static void *do_nothing(void *data)
@@ -433,7 +416,6 @@ static int look(void)
 /* ---- the parent ---- */
 
 static pid_t pids[PROCESSES];
-static char *self;
 
 /* A process that ended by itself. */
 static void note_end(int status)
@@ -441,29 +423,12 @@ static void note_end(int status)
   if (WIFEXITED(status) && WEXITSTATUS(status) != 0) failed("a process left something", status);
 }
 
+/* Forgets what a process that is dead has stamped, and starts another one. */
 static void start(int process, int threads, unsigned seed)
 {
-  char arguments[3][16];
-  for (int i = 0; i < THREADS; i++) {
-    struct slot *slot = &world->slots[process * THREADS + i];
-    atomic_store(&slot->pid, 0);
-    for (int j = 0; j < NAMES; j++) {
-      atomic_store(&slot->held[j], 0);
-      atomic_store(&slot->asked[j], 0);
-    }
-    atomic_store(&slot->waiting_since, 0);
-  }
-  (void)snprintf(arguments[0], 16, "%d", process);
-  (void)snprintf(arguments[1], 16, "%d", threads);
-  (void)snprintf(arguments[2], 16, "%u", seed);
-  pid_t pid = fork();
-  if (pid == 0) {
-    (void)execl(
-        self, self, "work", world->directory, arguments[0], arguments[1], arguments[2],
-        (char *)NULL);
-    _exit(127);
-  }
-  pids[process] = pid;
+  memset(&world->slots[process * THREADS], 0, THREADS * sizeof *world->slots);
+  pids[process] = fork();
+  if (pids[process] == 0) exit(work(process, threads, seed));
 }
 
 static void reap(int process)
@@ -482,17 +447,6 @@ static bool is_stuck(void)
     return true;
   }
   return false;
-}
-
-static bool map_world(const char *directory)
-{
-  char path[DIRECTORY + 16];
-  (void)snprintf(path, sizeof path, "%s/world", directory);
-  FILE *file = fopen(path, "a+e");
-  if (!file || ftruncate(fileno(file), sizeof *world) != 0) return false;
-  world = mmap(NULL, sizeof *world, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
-  (void)fclose(file);
-  return world != MAP_FAILED;
 }
 
 static unsigned kills;
@@ -551,10 +505,7 @@ static void look_at_the_rest(void)
 {
   int status = 0;
   pid_t pid = fork();
-  if (pid == 0) {
-    (void)execl(self, self, "look", world->directory, (char *)NULL);
-    _exit(127);
-  }
+  if (pid == 0) exit(look());
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   note_end(status);
@@ -578,20 +529,14 @@ static bool play_round(int processes, int threads, uint64_t until, unsigned *see
 int main(int argc, char **argv)
 {
   enum { ROUNDS = 4 };
-  self = argv[0];
-  if (argc > 2 && strcmp(argv[1], "look") == 0) return map_world(argv[2]) ? look() : 1;
-  if (argc > 5 && strcmp(argv[1], "work") == 0) {
-    if (!map_world(argv[2])) return 1;
-    return work(atoi(argv[3]), atoi(argv[4]), (unsigned)strtoul(argv[5], NULL, 10));
-  }
   int seconds = argc > 1 ? atoi(argv[1]) : 10;
   int processes = argc > 2 ? atoi(argv[2]) : 4;
   int threads = argc > 3 ? atoi(argv[3]) : 2;
   unsigned seed = argc > 4 ? (unsigned)strtoul(argv[4], NULL, 10) : (unsigned)now_ms();
-  char directory[DIRECTORY] = "/dev/shm/web-locks-torture-XXXXXX";
   if (processes < 1 || processes > PROCESSES || threads < 1 || threads > THREADS) return 2;
-  if (!mkdtemp(directory) || !map_world(directory)) return 2;
-  (void)snprintf(world->directory, DIRECTORY, "%s", directory);
+  if (!mkdtemp(directory)) return 2;
+  world = mmap(NULL, sizeof *world, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (world == MAP_FAILED) return 2;
   bool stuck = false;
   for (int round = 0; round < ROUNDS && !stuck; round++)
     stuck = play_round(processes, threads, now_ms() + (uint64_t)seconds * 1000 / ROUNDS, &seed);

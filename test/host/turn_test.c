@@ -453,41 +453,6 @@ TEST(put_off, "deferred operations are done in their order, or taken back, and l
   }
 }
 
-static uint64_t steps; /* how often the exact clock was asked; 0: it tells the time as it is */
-
-uint64_t __real_wlk_port_now(bool exact);
-uint64_t __wrap_wlk_port_now(bool exact);
-uint64_t __wrap_wlk_port_now(bool exact)
-{
-  static uint64_t before;
-  uint64_t now = __real_wlk_port_now(exact);
-  if (!exact || steps == 0) return now;
-  if (steps++ == 2) return before - 1;
-  return before = now;
-}
-
-TEST(clock_back, "a thread that blocks waits for its whole time even if the clock steps back")
-{
-  struct wlk_thread thread = {2, NULL, 0};
-  struct wlh_request *lock = NULL, *next = NULL;
-  struct wlh_agent *holder;
-  enter_stage();
-  CHECK(wlh_agent_create(bucket, &thread, wake, NULL, &holder) == WLH_OK);
-  if (ask_as(holder, WLK_WAIT, 1, &lock) == WLH_PENDING)
-    CHECK(is_next_of(holder, 1, WLK_NEWS_GRANTED));
-  if (ask_as(agent, WLK_WAIT, 2, &next) == WLH_PENDING) is_open_to(agent); /* by now it waits */
-  uint64_t begin = __real_wlk_port_now(true);
-  steps = 1;
-  CHECK(wlh_wait_for_the_lock(next, 50, &events) == WLH_PENDING);
-  steps = 0;
-  CHECK(__real_wlk_port_now(true) - begin >= 50);
-  wlh_end_the_request(next);
-  wlh_end_the_request(lock);
-  wlh_agent_terminate(holder);
-  is_clean();
-  leave_stage();
-}
-
 /* ---- sections that cannot begin ---- */
 
 /* Others have taken us for dead, and given our number to somebody else. */

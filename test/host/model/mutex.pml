@@ -1,35 +1,28 @@
 /* The mutex of a segment: entering, death inside at any instruction, the takeover.
  *
- * What stands for what, to be read beside src/host:
+ * What stands for what in src/host:
  *   word, gen           the fields of these names in segment.h
- *   owner_of_byte       the byte locks of the members (port_locks.c); the kernel drops them
+ *   owner_of_byte       the byte locks of the members (locks.c); the kernel drops them
  *   TAKE A NUMBER       take_number and, from join, the generation (membership.c)
  *   WAIT FOR THE WORD   try_word, is_dead, wait_for_word (section.c)
  *   BEGIN               wlh_enter: begin, wlh_cells_rebuild, leave_word(dead)
  *   LEAVE               wlh_leave_tables: leave_word(0)
  *   CLOSE               wlh_member_close of a process that is outside
- *   torn                that a step is half done; step.pml has what is behind it
- * wlh_try_enter is WAIT FOR THE WORD without the takeover, so it has no part of its own. What
- * several
- * threads of a process do is not here: `mu` lets in one at a time.
- *
- * Waiting: the code looks, sleeps and looks again. A look that finds nothing new changes nothing,
- * so
- * here a process stands still until there is something new; if that never comes, Spin reports an
- * invalid end state.
+ *   torn                that a critical section is half done; torn_test.c has what is behind it
+ * wlh_try_enter is WAIT FOR THE WORD without the takeover. Several threads of a process are not here:
+ * `mu` lets in one at a time. The code looks, sleeps and looks again; here a process stands still
+ * until there is something new, and if that never comes, Spin reports an invalid end state.
  *
  * Order of memory: Spin lets all see all stores in one order. The code may be read so, because
  *   - `word` is entered with acquire and left with release, and each of its changes but the owner's
  *     own store is a compare-and-swap;
- *   - what a dead owner stored is seen by whoever has proof of its death: that it ended and our
- * look
- *     at its byte take the same lock of the kernel. A port whose proof of death does not order
- * memory
+ *   - what a dead owner stored is seen by a process that has proof of its death: its end and the look
+ *     at its byte take the same lock of the kernel. A port whose proof of death does not order memory
  *     (EVENTS, handles) needs a barrier there;
- *   - `gen` is written and read only by who holds the member's byte, which the kernel orders, too.
+ *   - `gen` is written and read only by the owner of the member's byte, which the kernel orders, too.
  *
- * Properties: never two inside; who is inside never finds a half-done step that was not repaired;
- * nobody waits for ever, unless for a living process that is inside.
+ * Properties: never two inside; no process inside finds a half-done section that was not repaired;
+ * none waits for ever, unless for a living process that is inside.
  *
  * Each WITHOUT_ takes one rule away; run.sh sees that Spin then finds an error. */
 
@@ -50,7 +43,7 @@ bool torn;
 bool killed[PROCESSES];          /* it executes nothing any more */
 byte inside;                     /* how many are */
 
-/* SIGKILL, for whom and when it likes; at some time it has had enough. */
+/* SIGKILL, at any time. */
 active proctype killer()
 {
   byte i;

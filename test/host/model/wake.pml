@@ -1,50 +1,41 @@
-/* Wake-ups and news of death: nobody sleeps who has something to hear.
+/* Wake-ups and news of death: no process sleeps that has something to receive.
  *
- * One name, exclusive locks; each process makes one request, which may steal. Steps in the
- * tables are of one piece here (step.pml is about their pieces), but their process can die
- * between any two statements of what follows. What stands for what, to be read beside src/host:
- *   bell, owed           the fields of these names in segment.h
+ * One name, exclusive locks; each of two processes makes one request, which may steal. Critical
+ * sections are of one piece here (torn_test.c has their pieces), but their process can die between any
+ * two statements of what follows. What stands for what in src/host:
+ *   bell, owed           wake_up and due (segment.h)
  *   request[]            the cell of a member's request
  *   byte_of, bound       a member's byte lock, and the life whose sockets its paths lead to; the
  *                        kernel drops both, the sockets first
  *   unread               whether wake-ups are in a member's datagram socket
- *   watched, look        wlh_watch.descriptor (as the life that it leads to), wlh_watch.look_at
+ *   watched, look        wlh_watch.descriptor (as the life that it leads to), wlh_watch.check_at
  *   alarmed              the helper's alarm (wlh_wake_helper)
  *   ENTER, TAKE OVER     wlh_enter (section.c), wlh_cells_rebuild
- *   LEAVE                wlh_leave_tables (section.c), in its order: wlh_mailbox_drain, wlh_wake_up_acknowledge,
- *                        wlh_wake_up_mark, leave_word, wlh_wake_up_send, wlh_wake_helper
- *   RING, PAY            ring, pay (wake_up.c)
+ *   LEAVE                wlh_leave_tables (section.c), in its order: wlh_mailbox_drain,
+ *                        wlh_wake_up_acknowledge, wlh_wake_up_mark, leave_word, wlh_wake_up_send,
+ *                        wlh_wake_helper
+ *   RING, PAY            wlh_wake_up_mark, wlh_wake_up_send (wake_up.c)
  *   JOIN                 wlh_cells_join (members.c)
- *   ASK, RELEASE         a turn of an event loop: wlh_try_enter to wlh_leave
+ *   ASK, RELEASE         a call of an event loop: wlh_try_enter to wlh_leave
  *   SLEEP                wlh_port_wait in serve, take_items (helper.c)
  *   LOOK, WORK, WATCH    look, work with find_members, watch_members (helper.c)
- * The helper and the event loops of a process take turns (`mu`), so they are one process here.
+ * The helper and the event loops of a process take turns (`mu`), so they are one process here. Not
+ * here: a wake-up that cannot be sent now, which a living helper tries again; sockets whose paths
+ * somebody deleted; timers.
  *
- * Not here: a wake-up that cannot be sent now, which the helper of a living process tries again;
- * sockets whose paths somebody deleted. Timers are not: where the code looks again after some
- * time, a process here stands still until there is something new to see.
+ * Order of memory: `owed` and requests are touched inside only, whose order is that of `word`. `bell`
+ * is also changed outside, by compare-and-swap of all processors' order; what it tells of was written
+ * before inside, and who answers it enters. A wake-up and a hang-up go through the kernel.
  *
- * Order of memory: `owed` and requests are touched inside only, whose order is that of `word`.
- * `bell` is also changed outside, by compare-and-swap of all processors' order; what it tells of
- * was written before inside, and who answers it enters. A wake-up and a hang-up go through the
- * kernel.
+ * Property: in no end state a process waits for a lock that no process has or that is its own, or was
+ * robbed and does not know it, unless the one that owes it the wake-up was stopped and none came by
+ * since.
  *
- * Properties: there is no end state in which somebody waits for a lock that nobody has or that
- * is his, or was robbed and does not know it, unless the one who owes it to him was stopped and
- * nobody came by since.
- *
- * Each WITHOUT_ takes one rule away. run.sh visits all states of two processes, and takes away the
- * two rules that they need. The other rules need a third one (`run.sh check wake - -DPROCESSES=3`):
- * that has more than seven million states, and no run has visited all of them. So of three processes
- * nothing is claimed but what was found without HUSH: that somebody sleeps for ever. */
+ * run.sh visits all states, and takes away the two rules (WITHOUT_) that two processes need. */
 
 #define NUMBERS   3
-#ifndef PROCESSES
 #define PROCESSES 2 /* each with a number that is free when it comes */
-#endif
-#ifndef DEATHS
 #define DEATHS    2
-#endif
 #define NOBODY    255
 
 #define BIT(i)      (1 << (i))
@@ -70,9 +61,8 @@ bool killed[PROCESSES];
 bool silent[PROCESSES];   /* its sockets are closed: who watched it sees a hang-up */
 byte deaths, arrived;    /* processes come in the order of `i`, as they are all alike */
 
-/* What Spin knows, and the code does not: a bit for each number of a process that was stopped when
- * it
- * had left the mutex and may owe wake-ups; and whether nobody left it and paid since. */
+/* What Spin knows, and the code does not: a bit for each number of a process that was stopped when it
+ * had left the mutex and may owe wake-ups; and whether none left it and paid since. */
 byte stopped;
 bool excused;
 
@@ -87,11 +77,9 @@ bool excused;
 #define IS_DEAD(life) (number_of[life] == m || !ALIVE(number_of[life]))
 #define IS_STOPPED(n) (IS_HELD(n) && HAS(stopped, n))
 
-/* Whether it is right that a process has nothing to do. Who was robbed may not have heard of it as
- * long
- * as nobody has the lock instead: then the thief died before its user heard of anything, or it, or
- * who
- * came after it, was stopped before that. */
+/* Whether it is right that a process has nothing to do. A robbed one need not know it while no process
+ * has the lock instead: then the thief died before its user heard of anything, or it, or a later one,
+ * was stopped before that. */
 #define HAS_IT(n)     (IS_HELD(n) && ALIVE(n) && !HAS(stopped, n))
 #define IS_FINE                                                                     \
   (request[m] == NONE || excused ||                                                 \
@@ -105,12 +93,6 @@ active proctype killer()
     if
     :: atomic { arrived > 0 && !killed[0] -> killed[0] = true; deaths++ }
     :: atomic { arrived > 1 && !killed[1] -> killed[1] = true; deaths++ }
-#if PROCESSES > 2
-    :: atomic { arrived > 2 && !killed[2] -> killed[2] = true; deaths++ }
-#endif
-#if PROCESSES > 3
-    :: atomic { arrived > 3 && !killed[3] -> killed[3] = true; deaths++ }
-#endif
     fi
   :: break
   od
@@ -142,10 +124,8 @@ inline rebuild()
       fi;
       if
       :: !HAS(members, k) -> request[k] = NONE
-#ifndef WITHOUT_MAILING_ANEW
       :: HAS(members, k) && (request[k] == NEWS_HELD || request[k] == NEWS_BROKEN) ->
         to_notify = to_notify | BIT(k)
-#endif
       :: else
       fi
     }
@@ -189,12 +169,6 @@ inline pay()
       :: else -> was = count[k]
       fi
     };
-#ifdef WITHOUT_SENDING_FIRST
-    if
-    :: bell[k] == OWED && count[k] == was -> bell[k] = SENT
-    :: else
-    fi;
-#endif
     atomic { /* the datagram */
       if
       :: bound[k] != NOBODY -> unread[k] = true
@@ -203,11 +177,7 @@ inline pay()
     };
     atomic {
       if
-#ifdef WITHOUT_COUNT
-      :: bell[k] == OWED -> bell[k] = SENT
-#else
       :: bell[k] == OWED && count[k] == was -> bell[k] = SENT
-#endif
       :: else
       fi;
       was = 0;
@@ -226,18 +196,12 @@ inline leave()
     fi
   };
   atomic {
-#ifndef WITHOUT_HUSH
     if
     :: bell[m] != QUIET -> bell[m] = QUIET; count[m]++
     :: else
     fi;
-#endif
     /* a newcomer rings those who wait; who begins to wait later has to look for it */
-#ifdef WITHOUT_LOOKING_FOR_NEWCOMERS
-    wants = request[m] == PENDING && (HAS(to_notify, m) || !watching)
-#else
     wants = request[m] == PENDING && (HAS(to_notify, m) || !watching || seen != joins)
-#endif
   };
   do /* RING */
   :: atomic {
@@ -249,22 +213,12 @@ inline leave()
       :: k == NUMBERS -> k = 0; break
       :: else
       fi;
-#ifdef WITHOUT_OWED_FIRST
-      bell[k] = OWED
-    };
-    owed = owed | BIT(k)
-#else
       owed = owed | BIT(k)
     };
     bell[k] = OWED
-#endif
   od;
   atomic {
-#ifdef WITHOUT_PAYING_FOR_OTHERS
-    owes = owed & to_notify;
-#else
     owes = owed;
-#endif
     for (k : 0 .. NUMBERS - 1) {
       if
       :: bell[k] != OWED || k == m -> owed = owed & ~BIT(k)
@@ -327,7 +281,6 @@ proctype process(byte i)
     atomic {
       members = members | BIT(m);
       joins++;
-#ifndef WITHOUT_NEWCOMER_RINGS
       for (k : 0 .. NUMBERS - 1) {
         if
         :: request[k] == PENDING -> to_notify = to_notify | BIT(k)
@@ -335,7 +288,6 @@ proctype process(byte i)
         fi
       }
       k = 0
-#endif
     };
     leave();
 
@@ -393,13 +345,9 @@ proctype process(byte i)
       :: atomic { k < NUMBERS ->
           if
           :: HAS(look, k) && !ALIVE(k) -> dead = true; look = look & ~BIT(k)
-#ifdef WITHOUT_LOOKING_AGAIN
-          :: HAS(look, k) && ALIVE(k) -> look = look & ~BIT(k)
-#else
           :: HAS(look, k) && ALIVE(k) && CAN_WATCH(k) ->
             watched[k] = bound[k];
             look = look & ~BIT(k)
-#endif
           :: else
           fi;
           k++
