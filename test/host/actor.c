@@ -58,27 +58,17 @@ static void wake(void *data)
 
 static void tell(const struct wlk_event *event)
 {
-  static const struct {
-    uint32_t news;
-    const char *text;
-  } all[] = {
-      {WLK_NEWS_GRANTED, "granted"},
-      {WLK_NEWS_STOLEN, "stolen"},
-      {WLH_NEWS_NOT_AVAILABLE, "not-available"},
-      {WLH_NEWS_OTHER_LIMIT, "other-limit"},
-      {WLH_NEWS_QUEUE_FULL, "queue-full"},
-      {WLH_NEWS_FAILED, "failed"},
-      {WLH_NEWS_LOST, "lost"},
-      {WLH_NEWS_RELEASED, "released"},
-      {WLH_NEWS_SNAPSHOT, "snapshot"},
-      {WLH_NEWS_READY, "ready"}};
+  static const char *const words[] = {"granted",     "stolen",     "passed", "not-available",
+                                      "other-limit", "queue-full", "failed", "lost",
+                                      "released",    "snapshot",   "ready"};
   uint32_t goes_on = WLK_NEWS_GRANTED | WLH_NEWS_READY | WLH_NEWS_SNAPSHOT;
   if (event->news & ~goes_on) requests[event->tag] = NULL;
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-    if (!(event->news & all[i].news)) continue;
-    bool failed = all[i].news == WLH_NEWS_FAILED || all[i].news == WLH_NEWS_READY;
-    say("event %u %s%s%s", event->tag, all[i].text, failed ? " " : "",
-        failed ? names[event->token_low] : "");
+  for (uint32_t bit = 0; bit < sizeof words / sizeof *words; bit++) {
+    uint32_t news = 1u << bit;
+    bool has_status = news == WLH_NEWS_FAILED || news == WLH_NEWS_READY;
+    if (event->news & news)
+      say("event %u %s%s%s", event->tag, words[bit], has_status ? " " : "",
+          has_status ? names[event->token_low] : "");
   }
 }
 
@@ -110,20 +100,6 @@ static void take(bool answer)
   } while (answer && events.count == EVENTS);
 }
 
-static void fork_child(void)
-{
-  pid_t child = fork();
-  if (child == 0) {
-    struct wlh_request *request;
-    uint16_t name = 'f';
-    enum wlh_status status =
-        wlh_request_a_lock(agent, &name, 1, WLK_EXCLUSIVE, WLK_WAIT, 0, NULL, &request, &events);
-    say("child %s", names[status]);
-    (void)pause();
-    _exit(0);
-  }
-}
-
 static void answer_release(unsigned tag)
 {
   enum wlh_status status = WLH_STOLEN; /* as its event said */
@@ -139,11 +115,17 @@ static void answer_abort(unsigned tag)
   if (status == WLH_OK) take(false);
 }
 
+static uint32_t to_units(const char *name, uint16_t units[LINE])
+{
+  uint32_t length = 0;
+  for (; name[length]; length++) units[length] = (unsigned char)name[length];
+  return length;
+}
+
 static void ask(unsigned tag, const char *name, char mode, char option)
 {
   uint16_t units[LINE];
-  uint32_t length = 0;
-  for (; name[length]; length++) units[length] = (unsigned char)name[length];
+  uint32_t length = to_units(name, units);
   enum wlk_option how = option == 'i' ? WLK_IF_AVAILABLE : option == 's' ? WLK_STEAL : WLK_WAIT;
   enum wlh_status status = wlh_request_a_lock(
       agent, units, length, mode == 's' ? WLK_SHARED : WLK_EXCLUSIVE, how, tag, NULL,
@@ -155,96 +137,133 @@ static void ask(unsigned tag, const char *name, char mode, char option)
 static void open_bucket(const char *directory, const char *name, const char *version)
 {
   uint16_t units[LINE];
-  uint32_t length = 0;
+  uint32_t length = to_units(name, units);
   struct wlk_thread thread = {1, NULL, 0};
-  for (; name[length]; length++) units[length] = (unsigned char)name[length];
   enum wlh_status status = wlh_bucket_open(directory, units, length, version, &bucket);
   if (status == WLH_OK) status = wlh_agent_create(bucket, &thread, wake, NULL, &agent);
   say("open %s", names[status]);
 }
 
+static void close_bucket(void)
+{
+  wlh_agent_terminate(agent);
+  wlh_bucket_close(bucket);
+  say("close");
+}
+
+static void say_member(void)
+{
+  say("member %u", bucket->arena.member);
+}
+
+static void say_checked(void)
+{
+  wlk_mutex_lock(&bucket->mu);
+  bool is_checked = bucket->is_checked;
+  wlk_mutex_unlock(&bucket->mu);
+  say("is_checked %s", is_checked ? "yes" : "no");
+}
+
+static void say_why(void)
+{
+  char text[1500];
+  wlh_bucket_get_failure(bucket, text, sizeof text);
+  say("why %s", text);
+}
+
+static void stop_inside(void)
+{
+  while (!wlh_try_enter(bucket, agent)) continue;
+  (void)raise(SIGSTOP);
+  wlh_leave(bucket);
+  say("went on");
+}
+
+/* As somebody does who should not. */
+static void close_file(void)
+{
+  (void)close(bucket->port.file);
+  say("closed");
+}
+
+static void use_up_descriptors(void)
+{
+  while (dup(0) >= 0) continue;
+  say("none left");
+}
+
+static void fork_child(void)
+{
+  if (fork() != 0) return;
+  struct wlh_request *request;
+  enum wlh_status status =
+      wlh_request_a_lock(agent, u"f", 1, WLK_EXCLUSIVE, WLK_WAIT, 0, NULL, &request, &events);
+  say("child %s", names[status]);
+  (void)pause();
+  _exit(0);
+}
+
 /* A fault that is not the library's: it ends the process, or a handler of ours ends it with 42. */
+static void touch_nothing(void)
+{
+  int file = memfd_create("bus", MFD_CLOEXEC);
+  volatile char *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  map[0] = 1;
+}
+
 static void on_bus(int signal)
 {
   (void)signal;
   _exit(42);
 }
 
-static void touch_nothing(void)
+static void handle_bus(void)
 {
-  char path[] = "/dev/shm/web-locks-bus-XXXXXX";
-  int file = mkstemp(path);
-  (void)unlink(path);
-  volatile char *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  map[0] = 1;
+  (void)signal(SIGBUS, on_bus);
+  say("handled");
 }
 
-static void play_test(const char *line)
-{
-  char text[1500];
-  if (strncmp(line, "stop-inside", 11) == 0) {
-    while (!wlh_try_enter(bucket, agent)) {
-    }
-    (void)raise(SIGSTOP);
-    wlh_leave(bucket);
-    say("went on");
-  } else if (strncmp(line, "member", 6) == 0) {
-    say("member %u", bucket->arena.member);
-  } else if (strncmp(line, "is_checked", 6) == 0) {
-    wlk_mutex_lock(&bucket->mu);
-    bool is_checked = bucket->is_checked;
-    wlk_mutex_unlock(&bucket->mu);
-    say("is_checked %s", is_checked ? "yes" : "no");
-  } else if (strncmp(line, "close-file", 10) == 0) {
-    (void)close(bucket->port.file); /* as somebody does who should not */
-    say("closed");
-  } else if (strncmp(line, "fork", 4) == 0) {
-    fork_child();
-  } else if (strncmp(line, "descriptors", 11) == 0) {
-    while (dup(0) >= 0) continue;
-    say("none left");
-  } else if (strncmp(line, "bus", 3) == 0) {
-    touch_nothing();
-  } else if (strncmp(line, "handle-bus", 10) == 0) {
-    (void)signal(SIGBUS, on_bus);
-    say("handled");
-  } else if (strncmp(line, "why", 3) == 0) {
-    wlh_bucket_get_failure(bucket, text, sizeof text);
-    say("why %s", text);
-  } else {
-    say("what? %s", line);
-  }
-}
+static const struct {
+  const char *line;
+  void (*act)(void);
+} lines[] = {
+    {"close", close_bucket},
+    {"member", say_member},
+    {"is_checked", say_checked},
+    {"why", say_why},
+    {"stop-inside", stop_inside},
+    {"close-file", close_file},
+    {"descriptors", use_up_descriptors},
+    {"fork", fork_child},
+    {"bus", touch_nothing},
+    {"handle-bus", handle_bus}};
 
-static void play(const char *line)
+static void play(char *line)
 {
   char first[LINE], second[LINE];
   char third[LINE] = VERSION;
   unsigned tag;
   char mode, option;
   events.count = 0;
-  if (sscanf(line, "open %500s %500s %15s", first, second, third) >= 2) {
+  line[strcspn(line, "\n")] = '\0';
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+    if (strcmp(line, lines[i].line) == 0) return lines[i].act();
+  if (sscanf(line, "open %500s %500s %15s", first, second, third) >= 2)
     open_bucket(first, second, third);
-  } else if (sscanf(line, "ask %u %500s %c %c", &tag, first, &mode, &option) == 4) {
+  else if (sscanf(line, "ask %u %500s %c %c", &tag, first, &mode, &option) == 4)
     ask(tag, first, mode, option);
-  } else if (sscanf(line, "release %u", &tag) == 1) {
+  else if (sscanf(line, "release %u", &tag) == 1)
     answer_release(tag);
-  } else if (sscanf(line, "abort %u", &tag) == 1) {
+  else if (sscanf(line, "abort %u", &tag) == 1)
     answer_abort(tag);
-  } else if (sscanf(line, "end %u", &tag) == 1) {
-    wlh_end_the_request(requests[tag]);
-    say("%u ended", tag);
-  } else if (sscanf(line, "ready %u", &tag) == 1) {
+  else if (sscanf(line, "end %u", &tag) == 1)
+    wlh_end_the_request(requests[tag]), say("%u ended", tag);
+  else if (sscanf(line, "ready %u", &tag) == 1)
     say("%u %s", tag, names[wlh_bucket_open_file(agent, tag)]);
-  } else if (sscanf(line, "query %u", &tag) == 1) {
+  else if (sscanf(line, "query %u", &tag) == 1)
     say("%u %s", tag, names[wlh_start_snapshot(agent, NULL, UINT32_MAX, true, tag)]);
-  } else if (strncmp(line, "close\n", 6) == 0) {
-    wlh_agent_terminate(agent);
-    wlh_bucket_close(bucket);
-    say("close");
-  } else {
-    play_test(line);
-  }
+  else
+    say("what? %s", line);
 }
 
 int main(void)

@@ -31,13 +31,12 @@
 static int step;          /* how many there were; counted while `act` is set */
 static int when;          /* the step behind which `act` is called */
 static void (*act)(void); /* NULL: nothing is counted */
-static bool waited;       /* whether the kernel was asked to wait for a lock */
 static bool unreachable;  /* whether nobody can be connected to */
 static int connects;      /* how often that was tried */
 
 bool call_fails(const char *name)
 {
-  if (strcmp(name, "F_SETLKW") == 0) waited = true;
+  CHECK(strcmp(name, "F_SETLKW") != 0); /* opening never waits for another process */
   if (strcmp(name, "connect") != 0 || !__atomic_load_n(&unreachable, __ATOMIC_RELAXED))
     return false;
   (void)__atomic_add_fetch(&connects, 1, __ATOMIC_RELAXED);
@@ -524,38 +523,6 @@ TEST(other_rights, "a directory that others can write by other rights than its m
       close_files(&port, 0);
       end_files();
     }
-}
-
-/* ---- a test of locks ---- */
-
-static int tester;
-
-static void end_test_of_locks(void)
-{
-  (void)close(tester);
-}
-
-TEST(
-    never_waits,
-    "opening does not wait for a process that tests whether locks work, whenever that ends")
-{
-  bool more = true;
-  for (int n = 1; more; n++) {
-    struct wlh_port first, second;
-    enum wlh_status status;
-    struct flock byte = {F_WRLCK, SEEK_SET, (INT64_C(1) << 40) - 1, 1, 0};
-    begin_files(false);
-    CHECK(open_files(&first, 1) == WLH_OK);
-    waited = false;
-    tester = dup(first.file);
-    CHECK(fcntl(tester, F_OFD_SETLK, &byte) == 0);
-    close_files(&first, 1);
-    more = open_with(&second, n, end_test_of_locks, &status);
-    if (!more) end_test_of_locks();
-    CHECK(status == WLH_OK && !waited);
-    if (status == WLH_OK) close_files(&second, 0);
-    end_files();
-  }
 }
 
 /* ---- this process as a member ---- */

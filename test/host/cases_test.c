@@ -1,6 +1,5 @@
-/* The cases of test/fixtures/cases.json in the cells of the host scope, each agent in a process of
- * its own: as they are, with tables that are made anew before each step, and with agents that end
- * because their process dies. */
+/* The cases of test/fixtures/cases.json in the cells of the host scope, each agent in a process of its
+ * own, which dies where the agent ends. */
 #include "../core/cases.h"
 #include "table.h"
 
@@ -9,7 +8,6 @@
 static struct table t;
 static struct made all[CASE_REQUESTS];
 static bool ended[PARTIES];
-static enum { ORDINARY, REBUILT, DYING, WAYS } way;
 
 static const char *const words[] = {
     [WLH_CELLS_OK] = "done",
@@ -45,12 +43,6 @@ static void stop(void)
   table_end(&t);
 }
 
-static struct wlh_arena *step_of(int party)
-{
-  if (way == REBUILT) CHECK(wlh_cells_rebuild(inside(&t, (party + 1) % PARTIES)) == WLH_CELLS_OK);
-  return inside(&t, party);
-}
-
 static const char *ask_for(const struct call *call, uint32_t *limit)
 {
   const struct wlk_extra *extra = &call->extra;
@@ -67,7 +59,6 @@ static const char *ask_for(const struct call *call, uint32_t *limit)
       .label = &label,
       .label_units = 1,
   };
-  (void)step_of(call->agent);
   struct made made = make(&t, call->agent, name, ask);
   if (made.status == WLH_CELLS_GRANTED || made.status == WLH_CELLS_PENDING) all[call->id] = made;
   if (made.status == WLH_CELLS_GRANTED) note_token(call->id, made.token);
@@ -77,30 +68,25 @@ static const char *ask_for(const struct call *call, uint32_t *limit)
 
 static const char *release_one(int id)
 {
-  (void)step_of(all[id].party);
   return words[drop(&t, &all[id])];
 }
 
 static const char *abort_one(int id)
 {
-  (void)step_of(all[id].party);
   return words[give_up(&t, &all[id])];
 }
 
 static const char *end_one(int id)
 {
-  return words[wlh_cells_end_the_request(step_of(all[id].party), all[id].request, all[id].cookie)];
+  struct wlh_arena *arena = inside(&t, all[id].party);
+  return words[wlh_cells_end_the_request(arena, all[id].request, all[id].cookie)];
 }
 
 static void terminate(int party)
 {
   ended[party] = true;
-  if (way == DYING) {
-    kill_party(&t, party);
-    CHECK(wlh_cells_reap(inside(&t, (party + 1) % PARTIES)));
-  } else {
-    CHECK(wlh_cells_terminate_agent(step_of(party), t.parties[party].agents[0]) == WLH_CELLS_OK);
-  }
+  kill_party(&t, party);
+  CHECK(wlh_cells_reap(inside(&t, (party + 1) % PARTIES)));
 }
 
 static void take_mail(int party)
@@ -143,6 +129,6 @@ int main(int argc, char **argv)
   static const struct scope cells = {"",        start,   stop,      ask_for,   release_one,
                                      abort_one, end_one, terminate, take_mail, look};
   if (argc < 2) return 2;
-  for (way = ORDINARY; way < WAYS; way++) run_cases(argv[1], &cells);
+  run_cases(argv[1], &cells);
   return finish_tests();
 }
