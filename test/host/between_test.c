@@ -336,6 +336,17 @@ static void delete_file(void)
   CHECK(unlink(path) == 0);
 }
 
+/* Whether another user wakes member 0. */
+static bool can_be_woken_by_other(void)
+{
+  struct wlh_port port;
+  become(OTHER);
+  bool is_sent = open_files(&port, 1) == WLH_OK && wlh_port_send_wake_up(&port, 0) == WLH_SENT;
+  close_files(&port, 1);
+  become(OWNER);
+  return is_sent;
+}
+
 /* As open_with, by one user while another one opens. */
 static bool open_with_other(int n)
 {
@@ -346,13 +357,15 @@ static bool open_with_other(int n)
   bool more = open_with(&port, n, open_as_other, &status);
   if (CHECK(status == WLH_OK)) {
     CHECK(!more || port.inode == inode_of_other);
+    CHECK(can_be_woken_by_other());
     close_files(&port, 0);
   }
   (void)umask(0022);
   return more;
 }
 
-TEST(second_user, "a second user can open at any step of the first, and both have the same file")
+TEST(
+    second_user, "a second user can open at any step of the first, has the same file, and wakes it")
 {
   if (!is_root()) return;
   for (int deleted = 0; deleted < 2; deleted++) {
