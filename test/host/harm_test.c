@@ -167,6 +167,23 @@ static void delete_files(const char *names)
   CHECK(system(command) == 0);
 }
 
+/* Waits until the sockets of `a` and `b` are there again. */
+static void sockets_return(const char *nothing)
+{
+  (void)nothing;
+  const struct played *const actors[] = {&a, &b};
+  for (int i = 0; i < 4; i++) {
+    char name[16];
+    bool exists = false;
+    (void)snprintf(name, sizeof name, "%c%u", i % 2 ? 's' : 'w', actors[i / 2]->member);
+    for (int wait = 0; wait < 20000 && !exists; wait++) {
+      exists = access(bucket_path(name), F_OK) == 0;
+      if (!exists) (void)usleep(1000);
+    }
+    CHECK(exists);
+  }
+}
+
 /* ---- directories that are moved ---- */
 
 static char top[sizeof directory], away[sizeof directory + 8];
@@ -246,6 +263,7 @@ static void take_step(const char *step)
       {"wait until this left: ", await_leave},
       {"truncate", truncate_file},
       {"delete ", delete_files},
+      {"the sockets return", sockets_return},
       {"go below", go_below},
       {"move top", move_top},
       {"move back", move_back},
@@ -354,7 +372,8 @@ static const struct story stories[] = {
      "the token grows; ab dies; set boot 12345; a enters; a gets 1 n; the token grows"},
 
     {"sockets that are deleted come back, and no lock and no wake-up is lost",
-     HOLD_AND_WAIT "delete s* w*; b lacks 3 n; a releases 1; b hears 2 granted; b releases 2; "
+     HOLD_AND_WAIT "delete s* w*; the sockets return; b lacks 3 n; a releases 1; b hears 2 "
+                   "granted; b releases 2; "
                    "ab share"},
     {"the death of a process whose sockets are deleted is noticed",
      "ab enters; a gets 1 n; a stops; delete s* w*; b waits 2 n; a dies; b hears 2 granted"},

@@ -426,6 +426,45 @@ TEST(put_off, "deferred operations are done in their order, or taken back, and l
   }
 }
 
+static _Atomic bool is_woken;
+
+static void wake_late(void *unused)
+{
+  is_woken = true;
+  wake(unused);
+}
+
+TEST(ended_first, "an agent that ends when it is about to be woken is not woken any more")
+{
+  struct wlk_thread thread = {1, NULL, 0};
+  struct wlh_request *thief = NULL;
+  struct wlh_agent *ending;
+  enter_stage();
+  CHECK(wlh_agent_create(bucket, &thread, wake_late, NULL, &ending) == WLH_OK);
+  if (ask_as(ending, WLK_WAIT, 1, &requests[1]) == WLH_PENDING)
+    CHECK(is_next_of(ending, 1, WLK_NEWS_GRANTED));
+  go_inside();
+  CHECK(ask_as(other, WLK_STEAL, 2, &thief) == WLH_PENDING);
+  CHECK(wlh_do_deferred(bucket, 2) == WLH_DONE_ALL);
+  wlh_leave_tables(bucket); /* hears of the theft */
+  /* In a list of our own: the helper may be at the other one. */
+  struct wlk_link to_wake;
+  wlk_list_init(&to_wake);
+  wlk_mutex_lock(&bucket->qmu);
+  CHECK(ending->woken);
+  wlk_list_remove(&ending->by_wake);
+  wlk_list_append(&to_wake, &ending->by_wake);
+  wlk_mutex_unlock(&bucket->qmu);
+  wlh_agent_terminate(ending);
+  CHECK(wlk_list_is_empty(&to_wake));
+  is_woken = false;
+  wlh_unlock_bucket(bucket, true);
+  CHECK(is_next_of(other, 2, WLK_NEWS_GRANTED));
+  CHECK(!is_woken);
+  wlh_end_the_request(thief);
+  leave_stage();
+}
+
 /* ---- sections that cannot begin ---- */
 
 /* Others have taken us for dead, and given our number to somebody else. */
