@@ -17,7 +17,7 @@
  * While a backend applies a batch of events, the members that it calls must only change fields.
  * Neither they nor the backend, between two events, may call a backend, the addon, or anything that
  * could be user code: the call would apply the rest of the batch before the current event is done.
- * For the same reason, an error is created only when it is announced. test/lib/applying.test.js
+ * For the same reason, an error is created only when it is announced. test/backend/applying.test.js
  * checks this.
  *
  * Any call can throw a stack overflow, whether or not its work is done. The caller must then put

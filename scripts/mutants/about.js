@@ -19,14 +19,17 @@ const TESTS = [
   ['lib/cluster/engines/redis/', ['test/cluster/redis-*.test.js']],
   [
     'lib/cluster/',
-    ['rules', 'clock', 'once', 'scripted', 'backend', 'bucket', 'session', 'model'].map(
-      (name) => `test/cluster/${name}.test.js`,
-    ),
+    [
+      ...['clock', 'once', 'scripted', 'backend', 'bucket', 'session'].map(
+        (name) => `test/cluster/${name}.test.js`,
+      ),
+      'test/world/',
+    ],
   ],
-  ['lib/backend/', ['test/lib/', 'test/binding/', 'test/spec/', 'test/host/*.test.js']],
+  ['lib/backend/', ['test/backend/', 'test/binding/', 'test/spec/', 'test/host/*.test.js']],
   ['lib/extensions/', ['test/lib/', 'test/extensions/', 'test/host/scoped.test.js']],
-  ['lib/standard/', ['test/spec/', 'test/lib/', 'test/hostile/']],
-  ['lib/platform/', ['test/spec/', 'test/lib/', 'test/hostile/']],
+  ['lib/standard/', ['test/spec/', 'test/backend/', 'test/standard/']],
+  ['lib/platform/', ['test/spec/', 'test/platform/', 'test/standard/']],
   ['lib/lockfile', ['test/host/lockfile.test.js']],
   ['lib/profile', ['test/profile/']],
   ['lib/cli/', ['test/cli/']],

@@ -7,7 +7,7 @@
 
 const { ClusterBackend } = require('../../lib/cluster/backend.js');
 const { createLockManager } = require('../../lib/extensions/manager/lock-manager.js');
-const { Recorder } = require('./check.js');
+const { Recorder } = require('../world/check.js');
 
 require('../../lib/index.js');
 

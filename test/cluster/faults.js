@@ -12,7 +12,7 @@ const { after, afterEach, before, test } = require('node:test');
 
 const { valuesOf } = require('../helpers/locks.js');
 const { Stage, now } = require('./actors.js');
-const { check } = require('./check.js');
+const { check } = require('../world/check.js');
 const { FaultyProxy } = require('./proxy.js');
 const { stopAll } = require('./servers.js');
 

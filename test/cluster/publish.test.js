@@ -11,7 +11,7 @@ const { NOT_HELD, PUBLISHED, failed, granted } = require('../../lib/cluster/adap
 const { dataOf } = require('../../lib/backend/details.js');
 const { Scripted, renewal, settling } = require('./scripted.js');
 const { Cluster, TTL } = require('./setup.js');
-const { settle } = require('./world.js');
+const { settle } = require('../world/world.js');
 
 /** A session that holds `lock`. */
 let stage;

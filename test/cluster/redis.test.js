@@ -8,7 +8,7 @@ const assert = require('node:assert/strict');
 const { describe, test } = require('node:test');
 
 const { now } = require('./actors.js');
-const { check } = require('./check.js');
+const { check } = require('../world/check.js');
 const {
   LONG,
   TTL,

@@ -16,7 +16,7 @@ const { isLocal } = require('../../lib/cluster/errors.js');
 const { TrackedRequest } = require('../../lib/cluster/session/tracked-request.js');
 const { Session } = require('../../lib/cluster/session/session.js');
 const { TTL } = require('./setup.js');
-const { Machine, World, settle } = require('./world.js');
+const { Machine, World, settle } = require('../world/world.js');
 
 const CALLS = ['open', 'hello', 'step', 'renew', 'sweep', 'close', 'query', 'marked', 'dispose'];
 

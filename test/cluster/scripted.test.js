@@ -9,7 +9,7 @@ const { isLocal } = require('../../lib/cluster/errors.js');
 const { Timers } = require('../../lib/cluster/session/timers.js');
 const { Play, Scripted, renewal } = require('./scripted.js');
 const { TTL } = require('./setup.js');
-const { settle } = require('./world.js');
+const { settle } = require('../world/world.js');
 
 /** Titles and scripts (see `Play`). */
 const SCRIPTS = {

@@ -8,7 +8,7 @@ const { createLockManager } = require('../../lib/extensions/manager/lock-manager
 const { LeaseKeeper } = require('../../lib/cluster/session/lease-keeper.js');
 const { deferred } = require('../helpers/locks.js');
 const { MemoryAdapter, MemoryServer, Network } = require('./memory.js');
-const { Machine, World } = require('./world.js');
+const { Machine, World } = require('../world/world.js');
 
 const TTL = 10_000;
 /** Longer than several leases. */

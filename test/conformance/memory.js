@@ -21,7 +21,7 @@ const servers = new Map();
  */
 function memoryBackend(name, time = realTime) {
   const machine = { run: (work) => work(), monotonic: time.now };
-  /** See test/cluster/world.js. */
+  /** See test/world/world.js. */
   const world = {
     get now() {
       return time.now();

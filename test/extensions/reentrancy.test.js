@@ -1,6 +1,6 @@
 'use strict';
 
-/** Users' code that runs while events are handed over: more of it in test/hostile. */
+/** Users' code that runs while events are handed over: more of it in test/standard. */
 
 const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');

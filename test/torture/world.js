@@ -4,7 +4,7 @@
 
 const { AsyncLocalStorage } = require('node:async_hooks');
 const timers = require('node:timers');
-const { Machine, World } = require('../cluster/world.js');
+const { Machine, World } = require('../world/world.js');
 const { Random } = require('./random.js');
 
 const plan = JSON.parse(process.argv[2]);

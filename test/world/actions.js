@@ -3,7 +3,7 @@
 /** What may happen in a trial: lists of actions, and how fast the clocks go, as fast-check makes them. */
 
 const fc = require('fast-check');
-const { TTL } = require('./setup.js');
+const { TTL } = require('../cluster/setup.js');
 
 const anyMode = fc.constantFrom('exclusive', 'exclusive', 'shared');
 const soon = fc.nat({ max: 20 });

@@ -44,7 +44,7 @@ if [ $# -eq 0 ]; then
   # about JavaScript alone none, and none that make the calls of others with more JavaScript around.
   # Not package/memory, which limits the address space, of which the sanitizer takes terabytes.
   set -- test/binding/calls.test.js test/extensions/sync.test.js test/model/{hostile,model}.test.js \
-    test/hostile/{collected,events,stack}.test.js test/stress/endurance.test.js \
+    test/standard/{collected,events,stack}.test.js test/torture/endurance.test.js \
     test/host/{files,later,life,processes,register,robbed,stack}.test.js \
     test/threads/{blocking,buckets,liveness,overtaken-events,spec-in-a-worker,termination}.test.js
 fi

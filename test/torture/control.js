@@ -5,7 +5,7 @@
  * `worker_threads.locks` (where it has it), as a control: three workers ask all the time for one
  * lock, without waiting (ifAvailable) and with, and count how often two are inside.
  *
- *   npx -y node@24 test/stress/control.js [seconds]
+ *   npx -y node@24 test/torture/control.js [seconds]
  */
 
 const { Worker, isMainThread, workerData, locks: nodeLocks } = require('node:worker_threads');

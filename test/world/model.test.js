@@ -4,7 +4,7 @@
 
 /**
  * Whatever happens to clients, their connections and the server: the rules hold. Many more stories:
- * `WEB_LOCKS_CLUSTER_RUNS=100000 node --test test/cluster/model.test.js`; the same ones each time with
+ * `WEB_LOCKS_CLUSTER_RUNS=100000 node --test test/world/model.test.js`; the same ones each time with
  * WEB_LOCKS_CLUSTER_SEED.
  */
 

@@ -8,7 +8,7 @@ const assert = require('node:assert/strict');
 const { test } = require('node:test');
 const { without } = require('./rules.js');
 const { Trial } = require('./trial.js');
-const { TTL } = require('./setup.js');
+const { TTL } = require('../cluster/setup.js');
 
 const SAME_RATES = [1, 1, 1];
 

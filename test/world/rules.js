@@ -4,9 +4,9 @@
 
 const { mock } = require('node:test');
 const { RequestTable } = require('../../lib/cluster/session/request-table.js');
-const { MemoryAdapter } = require('./memory.js');
+const { MemoryAdapter } = require('../cluster/memory.js');
 const { LeaseCells } = require('../../lib/cluster/session/lease-cells.js');
-const { TTL } = require('./setup.js');
+const { TTL } = require('../cluster/setup.js');
 
 /** R2: of a group each request is granted, and asked for again, by itself. */
 const isNoGroup = () => mock.method(RequestTable.prototype, 'groupOf', (place) => [place]);

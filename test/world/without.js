@@ -3,7 +3,7 @@
 /**
  * How many stories it takes until the judge notices that a rule is not kept:
  *
- *   node test/cluster/without.js [RULE…] [--runs N] [--seed N]
+ *   node test/world/without.js [RULE…] [--runs N] [--seed N]
  */
 
 const fc = require('fast-check');

@@ -7,8 +7,8 @@
  */
 
 const { Recorder, check } = require('./check.js');
-const { WINDOW } = require('./memory.js');
-const { Cluster, MAX_BLOCKED, TTL } = require('./setup.js');
+const { WINDOW } = require('../cluster/memory.js');
+const { Cluster, MAX_BLOCKED, TTL } = require('../cluster/setup.js');
 
 class Trial {
   events = [];
