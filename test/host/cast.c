@@ -388,7 +388,7 @@ static void open_bucket(struct played *actor, const char *version)
 }
 
 /* Asks with the tag and the name of `what`, or with its mode and option, too. */
-static void ask_with(struct played *actor, const char *what, const char *otherwise)
+static void tell_to_ask(struct played *actor, const char *what, const char *otherwise)
 {
   bool is_whole = strchr(strchr(what, ' ') + 1, ' ') != NULL;
   tell(actor, "ask %s %s", what, is_whole ? "" : otherwise);
@@ -418,11 +418,12 @@ static bool act(struct played *actor, const char *verb, const char *rest)
   else if (strcmp(verb, "opens") == 0)
     open_bucket(actor, rest);
   else if (strcmp(verb, "gets") == 0)
-    ask_with(actor, rest, "x w"), hear_either(actor, number, "WLH_GRANTED", "granted");
+    tell_to_ask(actor, rest, "x w"), hear_either(actor, number, "WLH_GRANTED", "granted");
   else if (strcmp(verb, "lacks") == 0)
-    ask_with(actor, rest, "x i"), hear_either(actor, number, "WLH_NOT_AVAILABLE", "not-available");
+    tell_to_ask(actor, rest, "x i"),
+        hear_either(actor, number, "WLH_NOT_AVAILABLE", "not-available");
   else if (strcmp(verb, "waits") == 0)
-    ask_with(actor, rest, "x w"), hear(actor, "%d WLH_PENDING", number);
+    tell_to_ask(actor, rest, "x w"), hear(actor, "%d WLH_PENDING", number);
   else if (strcmp(verb, "releases") == 0)
     releases(actor, number);
   else if (strcmp(verb, "hears") == 0)
