@@ -8,7 +8,10 @@ const getFrom = uncurry(Map.prototype.get);
 const setIn = uncurry(Map.prototype.set);
 const deleteFrom = uncurry(Map.prototype.delete);
 
-/** The locks whose release is under way, with the functions that resolve the releases' promises. */
+/**
+ * The locks of the host scope whose release is under way, with the functions that resolve the
+ * releases' promises.
+ */
 class PendingReleases {
   /** @type {Map<Requester, () => void>} */
   #resolves = new Map();
