@@ -38,26 +38,25 @@ const longOf = (command) => Object.keys(COMMANDS[command].options).map((option) 
 
 for (const [shell, offers] of Object.entries({ bash: inBash, fish: inFish })) {
   describe(`completion in ${shell}`, { skip: lacks(shell) }, () => {
-    it('of commands and shells', () => {
+    it('offers commands and shells, and all options of each command', () => {
       assert.deepEqual(offers(''), commands);
       assert.deepEqual(offers('st'), ['steal']);
       assert.deepEqual(offers('completion', ''), ['bash', 'fish', 'zsh']);
-    });
-
-    it('of all options of each command', () => {
       for (const command of commands) {
         const offered = offers(command, '--').filter((word) => /^--./.test(word));
         assert.deepEqual(offered, longOf(command).sort(), command);
       }
     });
 
-    it('of the command that is to run', () => {
+    it('offers programs after --', () => {
       assert.ok(offers('run', 'a', '--', 'ech').includes('echo'));
     });
   });
 }
 
-it('completion in bash of what an option takes, and of files', { skip: lacks('bash') }, () => {
+it('completion in bash offers files where an option or argument takes one', {
+  skip: lacks('bash'),
+}, () => {
   assert.deepEqual(inBash('run', 'a', '--timeout', ''), []);
   assert.deepEqual(inBash('report', 'x.json', '--output', 'command.'), ['command.js']);
   assert.deepEqual(inBash('run', 'a', '-d', '../cl'), ['../cli', '../cluster']);
@@ -67,7 +66,7 @@ it('completion in bash of what an option takes, and of files', { skip: lacks('ba
     assert.equal(inBash(command, '--').includes('--'), Boolean(COMMANDS[command].takesCommand));
 });
 
-it('completion in zsh is a script that zsh takes, with every option', {
+it('completion in zsh is a valid script with every option', {
   skip: lacks('zsh'),
 }, () => {
   const script = scriptFor('zsh');

@@ -1,6 +1,6 @@
 'use strict';
 
-/** The looks of `top --web`, and what pages are told of them; on responses that are none. */
+/** The queries of `top --web`, and the events that its pages get; without a server. */
 
 const assert = require('node:assert/strict');
 const { EventEmitter } = require('node:events');
@@ -19,8 +19,8 @@ class Response extends EventEmitter {
     if (!event.startsWith('retry')) this.events.push(event);
   }
 
-  /** What it was told since it was asked last: the labels of a state, or the name of the event. */
-  told() {
+  /** The events since the last call: the labels of a state, or the name of the event. */
+  taken() {
     return this.events.splice(0).map((event) => {
       const [kind, data] = event.split(/: (.*)/s);
       if (kind === 'event') return data;
@@ -59,14 +59,16 @@ describe('the clients of a page', { skip }, () => {
     return page;
   };
 
-  it('looks once a second while a page is open, and not without one', async () => {
+  it('looks once a second for all pages, and not while none is open', async () => {
     await tick();
     assert.equal(looks, 0);
-    const page = await join();
+    const pages = [await join(), await join(), await join()];
     assert.equal(looks, 1);
     await tick();
     assert.equal(looks, 2);
-    page.emit('close');
+    const events = pages.map((page) => page.taken());
+    assert.deepEqual(events, [[['first'], 'same'], [['first']], [['first']]]);
+    for (const page of pages) page.emit('close');
     await tick();
     await tick();
     assert.equal(looks, 2);
@@ -74,16 +76,7 @@ describe('the clients of a page', { skip }, () => {
     assert.equal(looks, 3);
   });
 
-  it('looks once for all pages, also for those that come between', async () => {
-    const pages = [await join(), await join(), await join()];
-    assert.equal(looks, 1);
-    await tick();
-    assert.equal(looks, 2);
-    const told = pages.map((page) => page.told());
-    assert.deepEqual(told, [[['first'], 'same'], [['first']], [['first']]]);
-  });
-
-  it('does not look again before it was answered', async () => {
+  it('does not look again before the query is answered', async () => {
     let answer;
     look = () => new Promise((resolve) => (answer = resolve));
     const first = await join();
@@ -92,29 +85,29 @@ describe('the clients of a page', { skip }, () => {
     assert.equal(looks, 1);
     answer(stateOf('late'));
     await turn();
-    assert.deepEqual([first.told(), second.told()], [[['late']], [['late']]]);
+    assert.deepEqual([first.taken(), second.taken()], [[['late']], [['late']]]);
   });
 
-  it('keeps nothing for a page that does not read: it gets the state of then', async () => {
+  it('keeps no states for a page that does not read, which later gets the current one', async () => {
     const page = await join();
     const other = await join();
     await tick();
-    page.told();
-    other.told();
+    page.taken();
+    other.taken();
     page.writableNeedDrain = true;
     for (const label of ['second', 'third', 'fourth']) {
       look = async () => stateOf(label);
       await tick();
     }
-    assert.deepEqual(page.told(), []);
-    assert.deepEqual(other.told(), [['second'], ['third'], ['fourth']]);
+    assert.deepEqual(page.taken(), []);
+    assert.deepEqual(other.taken(), [['second'], ['third'], ['fourth']]);
     page.writableNeedDrain = false;
     await tick();
-    assert.deepEqual(page.told(), [['fourth']]);
-    assert.deepEqual(other.told(), ['same']);
+    assert.deepEqual(page.taken(), [['fourth']]);
+    assert.deepEqual(other.taken(), ['same']);
   });
 
-  it('tells that it could not look, and then the state again', async () => {
+  it('reports that a query failed, and then the state again', async () => {
     const page = await join();
     const before = look;
     look = async () => {
@@ -124,6 +117,6 @@ describe('the clients of a page', { skip }, () => {
     await tick();
     look = before;
     await tick();
-    assert.deepEqual(page.told(), [['first'], 'failure', 'same', ['first']]);
+    assert.deepEqual(page.taken(), [['first'], 'failure', 'same', ['first']]);
   });
 });

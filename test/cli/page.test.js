@@ -63,21 +63,18 @@ describe('the page of top --web', { skip }, () => {
     const { lock, release } = await hold(locks, 'stock', { label: 'report' });
     await untilRows(page, 1);
     const [[name, state, , label, pid, thread, , mode, token]] = await rows(page);
-    assert.deepEqual(
-      [name, state, label, pid, thread, mode, token],
-      ['stock', 'held', 'report', `${process.pid}`, 'main', 'exclusive', `${lock.token}`],
-    );
+    const seen = [name, state, label, pid, thread, mode, token];
+    const { pid: own } = process;
+    assert.equal(seen.join(), `stock,held,report,${own},main,exclusive,${lock.token}`);
     const waiting = [
       locks.request('stock', { label: 'second' }, () => {}),
       locks.request('stock', { label: 'third', priority: -2 }, () => {}),
     ];
     await untilRows(page, 3);
+    const waiters = (await rows(page)).slice(1);
     assert.deepEqual(
-      (await rows(page)).slice(1).map(([state, , label, , , , mode]) => [state, label, mode]),
-      [
-        ['waits, #1', 'second', 'exclusive'],
-        ['waits, #2', 'third', 'exclusive, priority -2'],
-      ],
+      waiters.map(([state, , label, , , , mode]) => `${state} ${label} ${mode}`),
+      ['waits, #1 second exclusive', 'waits, #2 third exclusive, priority -2'],
     );
     assert.equal(await page.text('.name .hint'), '2 waiters');
     assert.equal(await page.text('#counts'), '1 name: 1 lock held, 2 requests waiting');
@@ -88,7 +85,7 @@ describe('the page of top --web', { skip }, () => {
     assert.equal(await page.value('window.isSame'), true);
   });
 
-  it('its times go on while nothing is told', async (t) => {
+  it('counts times on while the server sends no news', async (t) => {
     const { page, streams } = await opened(t, { prepare: (locks) => hold(locks, 'a') });
     // From here on the server only says that all is as it was.
     const written = [];
@@ -104,18 +101,12 @@ describe('the page of top --web', { skip }, () => {
     assert.ok(written.every((event) => event.startsWith('event: same')));
   });
 
-  it('shows what users chose as text', async (t) => {
+  it('shows names, labels and holders that wait for each other, all as text', async (t) => {
     const prepare = (locks) => hold(locks, HOSTILE, { label: HOSTILE });
-    const { page } = await opened(t, { prepare });
+    const { page, more } = await opened(t, { prepare });
     const [[name, , , label]] = await rows(page);
     const shown = '"</script><img src=x onerror=\\"document.title=1\\">\\u{202e}\\u{0}"';
     assert.deepEqual([name, label], [shown, shown]);
-    assert.equal(await page.value('document.querySelectorAll("img").length'), 0);
-    assert.equal(await page.value('document.title'), 'Locks: who holds, who waits');
-  });
-
-  it('tells which holders wait for each other', async (t) => {
-    const { page, more } = await opened(t);
     const entry = (clientId, name) => ({
       ...{ clientId, name, mode: 'exclusive', label: HOSTILE, host: 'h', pid: 7 },
       ...{ threadId: 0, threadName: '', token: 1n, held: 9, waited: 1, limit: 0, weight: 0 },
@@ -125,23 +116,20 @@ describe('the page of top --web', { skip }, () => {
       pending: [entry('A', 'b'), entry('B', 'a')],
     });
     await page.until('document.querySelector("#notes").innerText !== ""');
+    const who = `  process 7 on host "h" (${shown}) holds`;
     assert.equal(
       await page.text('#notes'),
-      [
-        'These holders wait for each other, perhaps in a deadlock:',
-        ...['holds "b" and waits for "a"', 'holds "a" and waits for "b"'].map(
-          (what) =>
-            `  process 7 on host "h" ("</script><img src=x onerror=` +
-            `\\"document.title=1\\">\\u{202e}\\u{0}") ${what}`,
-        ),
-      ].join(''),
+      'These holders wait for each other, perhaps in a deadlock:' +
+        `${who} "b" and waits for "a"${who} "a" and waits for "b"`,
     );
+    assert.equal(await page.value('document.querySelectorAll("img").length'), 0);
+    assert.equal(await page.value('document.title'), 'Locks: who holds, who waits');
     more.look = async () => ({ held: [], pending: [] });
     await page.until('document.querySelector("#notes").innerText === ""');
   });
 
-  it('says that the connection is lost, and comes back by itself', async (t) => {
-    const { locks, page, streams } = await opened(t);
+  it('says that the connection is lost, or why the locks cannot be reached, and recovers', async (t) => {
+    const { locks, page, streams, more } = await opened(t);
     await page.value(`{ window.seen = [];
       new MutationObserver(() => seen.push(document.body.dataset.status)).observe(document.body, {
         attributeFilter: ['data-status'],
@@ -151,43 +139,33 @@ describe('the page of top --web', { skip }, () => {
     assert.match(await page.text('#status'), /^the connection is lost: /);
     await hold(locks, 'a');
     await untilRows(page, 1);
-    assert.deepEqual(await page.value('window.seen'), ['lost', 'live']);
     assert.equal(streams.length, 2);
-  });
-
-  it('says why the locks cannot be reached, and goes on when they can', async (t) => {
-    const { page, more } = await opened(t);
     const { look } = more;
     more.look = async () => {
       throw new Error('$& <b>');
     };
     await page.until('document.body.dataset.status === "failed"');
-    assert.equal(
-      await page.text('#status'),
-      'the locks cannot be reached ($& <b>); trying again …',
-    );
+    const why = 'the locks cannot be reached ($& <b>); trying again …';
+    assert.equal(await page.text('#status'), why);
     more.look = look;
+    await live(page);
+    assert.deepEqual(await page.value('window.seen'), ['lost', 'live', 'failed', 'live']);
   });
 
-  for (const [title, stop, go] of [
-    ['paused', (page) => page.click('#pause'), (page) => page.click('#pause')],
-    [
-      'hidden',
-      (page) =>
-        page.value(`Object.defineProperty(document, 'hidden', { value: true, writable: true });
-          document.dispatchEvent(new Event('visibilitychange'))`),
-      (page) =>
-        page.value(`document.hidden = false;
-          document.dispatchEvent(new Event('visibilitychange'))`),
-    ],
+  const setHidden = (page, isHidden) =>
+    page.value(`Object.defineProperty(document, 'hidden', { value: ${isHidden}, writable: true });
+      document.dispatchEvent(new Event('visibilitychange'))`);
+  for (const [title, change] of [
+    ['paused', (page) => page.click('#pause')],
+    ['hidden', setHidden],
   ]) {
     it(`has no connection while it is ${title}`, async (t) => {
       const { locks, page, streams } = await opened(t);
       const closed = once(streams[0], 'close');
-      await stop(page);
+      await change(page, true);
       await closed;
       await hold(locks, 'a');
-      await go(page);
+      await change(page, false);
       await untilRows(page, 1);
       assert.equal(streams.length, 2);
     });
@@ -201,28 +179,13 @@ describe('the page of top --web', { skip }, () => {
     }
   }
 
-  it('shows first who waits the most, or other orders', async (t) => {
+  it('orders names by their waiters or else, finds rows, and shows a long queue on demand', async (t) => {
     const { page } = await opened(t, { prepare: queue });
     const names = async () =>
       (await rows(page))
         .map(([name]) => name.split('\n')[0])
         .filter((name) => /^[a-z]+$/.test(name));
     assert.deepEqual(await names(), ['stock', 'idle', 'other']);
-    await page.set('#order', 'name', 'change');
-    assert.deepEqual(await names(), ['idle', 'other', 'stock']);
-  });
-
-  it('shows the beginning of a long queue, and on demand all of it', async (t) => {
-    const { page } = await opened(t, { prepare: queue });
-    assert.equal((await rows(page)).length, 10 + 1 + 2);
-    assert.equal(await page.text('.rest button'), 'Show 141 more');
-    await page.click('.rest button');
-    const all = await rows(page);
-    assert.deepEqual([all.length, all[150][0]], [153, 'waits, #150']);
-  });
-
-  it('finds names, and those who hold and wait, with their place in the queue', async (t) => {
-    const { page } = await opened(t, { prepare: queue });
     const search = async (text) => {
       await page.set('#search', text, 'input');
       return (await rows(page)).map((row) => row.slice(0, 2));
@@ -231,10 +194,16 @@ describe('the page of top --web', { skip }, () => {
     assert.deepEqual(await search('idle'), [['idle', 'held']]);
     assert.deepEqual(await search('nowhere'), []);
     assert.equal(await page.text('#none'), 'No lock matches.');
-    assert.equal((await search('')).length, 13);
+    assert.equal((await search('')).length, 10 + 1 + 2);
+    assert.equal(await page.text('.rest button'), 'Show 141 more');
+    await page.click('.rest button');
+    const all = await rows(page);
+    assert.deepEqual([all.length, all[150][0]], [153, 'waits, #150']);
+    await page.set('#order', 'name', 'change');
+    assert.deepEqual(await names(), ['idle', 'other', 'stock']);
   });
 
-  it('keeps what is selected while the rest changes', async (t) => {
+  it('keeps the selection while other rows change', async (t) => {
     const { locks, page } = await opened(t, { prepare: (locks) => hold(locks, 'a') });
     await page.value('getSelection().selectAllChildren(document.querySelector(".name .text"))');
     await hold(locks, 'b');
@@ -259,7 +228,7 @@ describe('the page of top --web', { skip }, () => {
     assert.equal(await page.value('document.querySelector("#locks").getClientRects().length'), 0);
   });
 
-  it('text stands out from its ground, in the light and in the dark', async (t) => {
+  it('has texts with a contrast of 4.5, in the light and in the dark', async (t) => {
     const pairs = ['text', 'dim', 'waiting', 'lost'].map((name) => `${name} ground`);
     await checkContrasts(async (scheme) => (await opened(t, { scheme })).page, pairs);
   });

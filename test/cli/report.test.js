@@ -12,7 +12,7 @@ const { describe, it } = require('node:test');
 const { freshDirectory } = require('../helpers/process.js');
 const { PROGRAM, check } = require('./command.js');
 
-/** Runs it where there is no addon, and an engine that does not matter. */
+/** Runs `web-locks report` without an addon; the engine does not matter. */
 function run(folder, ...args) {
   const { status, stdout, stderr } = spawnSync(process.execPath, [PROGRAM, 'report', ...args], {
     cwd: folder,
@@ -32,31 +32,25 @@ function write(folder, file, { dropped = 0 } = {}) {
 }
 
 describe('web-locks report', () => {
-  it('makes a page, and says of how many requests', (t) => {
+  it('makes a page, named as the profile or as it is told, and counts the requests', (t) => {
     const folder = freshDirectory(t);
-    write(folder, 'profile.json');
-    const stderr = 'web-locks: page.html: 1 request\n';
-    check(run(folder, 'profile.json', '-o', 'page.html'), { code: 0, stdout: '', stderr });
-    assert.match(fs.readFileSync(path.join(folder, 'page.html'), 'utf8'), /^<!doctype html>/i);
+    for (const [file, page, dropped, ...words] of [
+      ['profile.json', 'page.html', 0, 'profile.json', '-o', 'page.html'],
+      ['-profile.json', '-profile.html', 3, '--', '-profile.json'],
+    ]) {
+      write(folder, file, { dropped });
+      const more = dropped > 0 ? `, and ${dropped} more were dropped` : '';
+      const stderr = `web-locks: ${page}: 1 request${more}\n`;
+      check(run(folder, ...words), { code: 0, stdout: '', stderr });
+      assert.match(fs.readFileSync(path.join(folder, page), 'utf8'), /^<!doctype html>/i);
+    }
   });
 
-  it('calls the page as the profile, and says how much that has lost', (t) => {
+  it('ends with 66 if a file is not a profile', (t) => {
     const folder = freshDirectory(t);
-    write(folder, '-profile.json', { dropped: 3 });
-    const stderr = 'web-locks: -profile.html: 1 request, and 3 more were dropped\n';
-    check(run(folder, '--', '-profile.json'), { code: 0, stderr });
-    assert.ok(fs.existsSync(path.join(folder, '-profile.html')));
-  });
-
-  it('refuses what is not a profile, and ends with 66', (t) => {
-    const folder = freshDirectory(t);
-    write(folder, 'whole.json');
-    const whole = fs.readFileSync(path.join(folder, 'whole.json'), 'utf8');
-    fs.rmSync(path.join(folder, 'whole.json'));
     for (const [file, content, message] of [
       ['other.json', '{"traceEvents":[]}', 'is not a profile of web-locks'],
-      ['broken.json', '{', 'is not JSON: it ends too early'],
-      ['cut.json', whole.slice(0, -10), 'is not JSON: it ends too early'],
+      ['cut.json', '{"traceEvents":[', 'is not JSON: it ends too early'],
       ['empty.json', '', 'is empty'],
       ['text.json', 'a text', 'is not JSON'],
       ['none.json', undefined, 'cannot be read: no such file or directory'],
@@ -69,7 +63,7 @@ describe('web-locks report', () => {
     assert.ok(fs.readdirSync(folder).every((file) => file.endsWith('.json')));
   });
 
-  it('does not write the page over the profile, or where it cannot', (t) => {
+  it('refuses to write the page over the profile, or where it cannot', (t) => {
     const folder = freshDirectory(t);
     write(folder, 'profile.json');
     const before = fs.readFileSync(path.join(folder, 'profile.json'), 'utf8');

@@ -4,13 +4,13 @@
 
 const assert = require('node:assert/strict');
 const { PassThrough } = require('node:stream');
-const { beforeEach, describe, it } = require('node:test');
+const { afterEach, beforeEach, describe, it } = require('node:test');
 const { Screen } = require('../../lib/cli/screen.js');
 
 describe('a screen', () => {
   let output, painted, screen;
 
-  /** What was written since it was asked last: one read is one chunk from Node.js 26 on. */
+  /** What was written since the last call: one read is one chunk from Node.js 26 on. */
   const written = () => {
     let text = '';
     while (output.readableLength > 0) text += output.read();
@@ -29,31 +29,28 @@ describe('a screen', () => {
     assert.match(written(), /one.*\r\ntwo/);
   });
 
-  it('is not written to if it shows that already', () => {
+  afterEach(() => screen.close());
+
+  it('writes nothing if it shows that already', () => {
     screen.show(['one', 'two']);
     assert.equal(written(), '');
     screen.show(['one', 'three']);
     assert.match(written(), /one.*\r\nthree/);
-    screen.close();
   });
 
-  for (const [title, change] of [
-    ['its size has changed', () => output.emit('resize')],
-    ['the program goes on after a stop', () => process.emit('SIGCONT')],
-  ]) {
-    it(`is painted anew when ${title}`, () => {
+  it('is painted anew when its size changes, and when the program goes on after a stop', () => {
+    for (const change of [() => output.emit('resize'), () => process.emit('SIGCONT')]) {
+      painted = 0;
       change();
       assert.equal(painted, 1);
       assert.match(written(), /one.*\r\ntwo/);
-      screen.close();
-    });
-  }
+    }
+  });
 
   // Of Windows: Ctrl-Break, and the end of the console.
   for (const signal of ['SIGINT', 'SIGBREAK', 'SIGHUP']) {
     it(`ends by ${signal}`, async () => {
       process.emit(signal, signal);
-      screen.close();
       assert.equal(await Promise.race([screen.ended, 'lives']), signal);
     });
   }

@@ -11,7 +11,7 @@ const { hold } = require('../helpers/locks.js');
 const { PROGRAM, check, noTerminal, setUp, skip } = require('./command.js');
 
 describe('web-locks steal', { skip }, () => {
-  it('takes the lock from all who hold it, names them, and gives it to the next', async (t) => {
+  it('takes the lock from all its holders, names them, and gives it to the next waiter', async (t) => {
     const { locks, run } = setUp(t);
     const robbed = [];
     for (const label of ['one', 'two'])
@@ -30,18 +30,17 @@ describe('web-locks steal', { skip }, () => {
     assert.equal(await next, 'granted');
   });
 
-  it('says all, to a reader who is slow', async (t) => {
+  it('names every holder to a slow reader', async (t) => {
     const { locks, at } = setUp(t);
     const label = 'x'.repeat(4000);
     for (let i = 0; i < 100; i++) await hold(locks, 'a', { mode: 'shared', label });
     const script = '"$@" 2>&1 >/dev/null | { read first; while read -r line; do echo line; done; }';
     const words = ['-c', script, 'sh', process.execPath, PROGRAM, 'steal', 'a', '--yes', ...at];
     const { status, stdout } = spawnSync('sh', words, { encoding: 'utf8' });
-    // The last line says who took it.
     assert.deepEqual([status, stdout.split('\n').length - 1], [0, 101]);
   });
 
-  it('does nothing if nobody holds it, and says where it looked and who has the name', async (t) => {
+  it('takes nothing if nobody holds the lock, and says where it looked and where the name is held', async (t) => {
     const { locks, run, bucket, directory } = setUp(t);
     const nobody = 'web-locks: nobody holds lock "a" in';
     const stderr = `${nobody} bucket "${bucket}" of ${directory}.\n`;
@@ -68,39 +67,33 @@ describe('web-locks steal', { skip }, () => {
 });
 
 describe('web-locks steal, in a terminal', { skip: noTerminal }, () => {
-  /** Somebody holds `a`, and is to be robbed. */
-  async function asked(t) {
-    const { locks, inTerminal } = setUp(t);
-    const first = await hold(locks, 'a', { label: 'whom' });
-    const thief = inTerminal('steal a');
-    await thief.says(/\("whom"\)[\s\S]*Steal it from them\? \[y\/N\] $/);
-    assert.equal(first.lock.held, true);
-    return { locks, first, thief };
-  }
-
-  it('asks, and steals if the answer is yes', async (t) => {
-    const { first, thief } = await asked(t);
-    thief.type('y\r');
-    check(await thief.ended, { code: 0, stdout: /stolen from process/ });
-    assert.equal(first.lock.held, false);
-  });
-
-  for (const [title, keys] of Object.entries({ no: 'n\r', nothing: '\r', 'the end': '\x04' })) {
-    it(`does not steal if the answer is ${title}`, async (t) => {
-      const { first, thief } = await asked(t);
+  for (const [answer, keys, code] of [
+    ['yes', 'y\r', 0],
+    ['no', 'n\r', 1],
+    ['nothing', '\r', 1],
+    ['the end of the input', '\x04', 1],
+  ]) {
+    it(`asks, and ends with ${code} if the answer is ${answer}`, async (t) => {
+      const { locks, inTerminal } = setUp(t);
+      const { lock } = await hold(locks, 'a', { label: 'whom' });
+      const thief = inTerminal('steal a');
+      await thief.says(/\("whom"\)[\s\S]*Steal it from them\? \[y\/N\] $/);
+      assert.equal(lock.held, true);
       thief.type(keys);
-      assert.equal((await thief.ended).code, 1);
-      assert.equal(first.lock.held, true);
+      check(await thief.ended, { code, stdout: code === 0 ? /stolen from process/ : /N\]/ });
+      assert.equal(lock.held, code !== 0);
     });
   }
 
-  it('asks again if somebody else holds it by then', async (t) => {
-    const { locks, first, thief } = await asked(t);
+  it('asks again if another request holds the lock by then', async (t) => {
+    const { locks, inTerminal } = setUp(t);
+    const first = await hold(locks, 'a');
+    const thief = inTerminal('steal a');
+    await thief.says(/\[y\/N\] $/);
     await first.release();
     const { lock } = await hold(locks, 'a', { label: 'another' });
     thief.type('y\r');
     await thief.says(/have changed in the meantime[\s\S]*another[\s\S]*\[y\/N\] $/);
-    assert.equal(lock.held, true);
     thief.type('n\r');
     assert.equal((await thief.ended).code, 1);
     assert.equal(lock.held, true);

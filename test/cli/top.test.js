@@ -14,13 +14,13 @@ const { check, run, setUp, skip } = require('./command.js');
 const { ask, serve, states } = require('./pages.js');
 
 describe('the server of top --web', { skip }, () => {
-  it('serves its page to those who know its URL, on this machine', async (t) => {
+  it('serves its page on this machine to a browser that knows its URL', async (t) => {
     const { at } = setUp(t);
     const { command, url } = await serve(t, at);
     const { pathname, port } = url;
     const statusOf = async (options) => (await ask(url, options)).status;
 
-    await t.test('which loads nothing, and whose policy lets nothing else be', async () => {
+    await t.test('the page loads nothing, and its policy allows nothing else', async () => {
       const { status, headers, text } = await ask(url);
       assert.equal(status, 200);
       assert.ok(!/https?:|\ssrc=|\son[a-z]+=/.test(text));
@@ -33,7 +33,7 @@ describe('the server of top --web', { skip }, () => {
       assert.equal(headers['referrer-policy'], 'no-referrer');
     });
 
-    await t.test('not to a host that has another name, or another port', async () => {
+    await t.test('another host name or port is refused', async () => {
       for (const [host, status] of [
         ...['127.0.0.1', 'LocalHost', '[::1]'].map((name) => [`${name}:${port}`, 200]),
         ...['rebound.example', `rebound.example:${port}`, '127.0.0.1'].map((name) => [name, 403]),
@@ -42,7 +42,7 @@ describe('the server of top --web', { skip }, () => {
         assert.equal(await statusOf({ headers: { host } }), status, host);
     });
 
-    await t.test('not to those who do not know its secret', async () => {
+    await t.test('a path without the secret is not found', async () => {
       assert.match(pathname, /^\/[\w-]{32}\/$/);
       const similar = `/${pathname[1] === 'x' ? 'y' : 'x'}${pathname.slice(2)}`;
       const wrong = ['/', '/events', '//events', pathname.slice(0, -1), `${pathname}x`];
@@ -50,7 +50,7 @@ describe('the server of top --web', { skip }, () => {
         assert.equal(await statusOf({ path }), 404, path);
     });
 
-    await t.test('not to other sites, and nothing but questions', async () => {
+    await t.test('other sites and other methods are refused', async () => {
       const headers = { origin: 'http://evil.example' };
       for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS'])
         assert.equal(await statusOf({ method, headers }), 405, method);
@@ -61,7 +61,7 @@ describe('the server of top --web', { skip }, () => {
     });
 
     const noAddress = process.platform === 'linux' ? false : 'there 127.0.0.2 is no address';
-    await t.test('not at another address', { skip: noAddress }, async (t) => {
+    await t.test('another address does not answer', { skip: noAddress }, async (t) => {
       const socket = net.connect({ host: '127.0.0.2', port });
       t.after(() => socket.destroy());
       const ended = new Promise((resolve, reject) => {
@@ -70,7 +70,7 @@ describe('the server of top --web', { skip }, () => {
       assert.equal((await ended).code, 'ECONNREFUSED');
     });
 
-    await t.test('until SIGTERM ends it, at a port which nobody else may have', async () => {
+    await t.test('a signal ends it and its pages; its port is its own', async () => {
       const words = ['top', '--web', '--port', port, ...at];
       const stderr = `web-locks: port ${port} cannot be used: it is in use.\n`;
       check(await run(t, words), { code: 69, stdout: '', stderr });
@@ -91,7 +91,7 @@ describe('the server of top --web', { skip }, () => {
     }
   });
 
-  it('tells who holds and who waits, in the order of the queue, and what changes', async (t) => {
+  it('sends holders and waiters in the order of the queue, and each change', async (t) => {
     const { locks, at } = setUp(t);
     await hold(locks, 'other');
     const { url } = await serve(t, [...at, '--name', 'a']);
@@ -116,7 +116,7 @@ describe('the server of top --web', { skip }, () => {
     assert.deepEqual([group.rows[0].label, group.pending], ['second', 1]);
   });
 
-  it('tells units, shows what cannot be seen, and cuts what is too long', async (t) => {
+  it('sends units, escapes what cannot be seen, and cuts what is too long', async (t) => {
     const { locks, at } = setUp(t);
     for (const weight of [1, 2]) await hold(locks, '!', { mode: 'shared', limit: 4, weight });
     await hold(locks, '\0\u202e</script>\ud800', { label: 'x'.repeat(4000) });
@@ -133,21 +133,21 @@ describe('the server of top --web', { skip }, () => {
   });
 });
 
-describe('what a page is told', { skip }, () => {
+describe('the state that a page gets', { skip }, () => {
   const entry = { mode: 'exclusive', label: '', host: 'h', pid: 1, threadId: 0, threadName: '' };
   const locks = (count, more) => {
     const held = Array.from({ length: count }, (_, i) => ({ ...entry, name: `${i}`, ...more }));
     return { held, pending: [] };
   };
 
-  it('is not much, however long names are', () => {
+  it('is small, however long names are', () => {
     const long = `\ud83d\ude00${'\0'.repeat(2 ** 20)}`;
-    const told = JSON.stringify(groupsOf(locks(1, { name: long, label: long, host: long })));
-    assert.ok(told.length < 30_000);
-    assert.ok(told.includes(`… (${long.length} characters)`));
+    const text = JSON.stringify(groupsOf(locks(1, { name: long, label: long, host: long })));
+    assert.ok(text.length < 30_000);
+    assert.ok(text.includes(`… (${long.length} characters)`));
   });
 
-  it('is no more than so many locks and names, with the numbers of all', () => {
+  it('has at most 10,000 locks and names, and counts all', () => {
     const [one, ...none] = groupsOf(locks(12_000, { name: 'a' }));
     assert.deepEqual([none.length, one.held, one.rows.length], [0, 12_000, 10_000]);
     const groups = groupsOf(locks(12_000));

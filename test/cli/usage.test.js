@@ -25,28 +25,30 @@ function run(args, env = {}) {
   return { code: status, stdout, stderr };
 }
 
-/** A text is cut at its spaces. */
+/** Words, cut at spaces, and the message that refuses them. */
 const WRONG = [
   ['walk', /unknown command 'walk'/],
   ['--walk', /unknown option '--walk'/],
   ['toString', /unknown command 'toString'/],
   ['help walk', /unknown command 'walk'/],
-  ['run', /the name of the lock is missing/],
   ['run -- true', /the name of the lock is missing/],
+  ['elect', /the name of the lock is missing/],
   ['run a', /a command is missing: give it after --/],
-  ['run a --', /a command is missing: give it after --/],
+  ['once a --keep 1h --', /a command is missing: give it after --/],
   ['run a true -- true', /unexpected argument 'true'\. Write the command after --/],
   ['run a --walk -- true', /Unknown option '--walk'/],
   ['run a --timeout -- true', /--timeout <value>' argument missing/],
   ['run a --shared=1 -- true', /does not take an argument/],
   ['run a --timeout 1s -- true', /--timeout is '1s'; expected seconds/],
   ['run a --timeout=-1 -- true', /--timeout is '-1'; expected seconds/],
-  ['run a --timeout -1 -- true', /--timeout is '-1'; expected seconds/],
   ['run a -w -1 -- true', /--timeout is '-1'; expected seconds/],
+  ['run a -w 9999999 -- true', /expected at most 2147483 seconds/],
   ['run a -l -x -- true', /'-x' looks like an option.*write --label=-x/],
+  ['run a -p -1 -- true', /'-1' looks like an option.*write --priority=-1/],
+  ['run a -p 1.5 -- true', /expected a whole number from -2147483648/],
+  ['run a -p 2147483648 -- true', /--priority is '2147483648'; expected/],
   ['run a --at redis://x --ttl 1 -- true', /expected 2 to 3600 seconds/],
   ['run a --at redis://x --ttl 3601 -- true', /expected 2 to 3600 seconds/],
-  ['run a -w 9999999 -- true', /expected at most 2147483 seconds/],
   ['run a --limit 0 -- true', /expected a whole number from 1 to/],
   ['run a --limit 2147483648 -- true', /expected a whole number from 1 to/],
   ['run a -E 256 -- true', /'256'; expected a whole number from 0 to 255/],
@@ -54,44 +56,29 @@ const WRONG = [
   ['run a --weight 2 --limit 1 -- true', /--weight is 2; expected at most --limit, which is 1/],
   ['run a -n -w 1 -- true', /--if-available and --timeout cannot be used together/],
   ['run a --steal -p 1 -- true', /--steal and --priority cannot be used/],
-  ['run a -p 1.5 -- true', /expected a whole number from -2147483648/],
-  ['run a -p 2147483648 -- true', /--priority is '2147483648'; expected/],
-  ['run a -p -1 -- true', /'-1' looks like an option.*write --priority=-1/],
   ['run a --steal -s -- true', /--steal and --shared cannot be used together/],
-  ['run a -d /x --at redis://x -- true', /--directory and --at cannot be used together/],
-  ['run a --ttl 3 -- true', /--ttl requires --at/],
-  ['query a', /unexpected argument 'a'/],
-  ['query --all -b x', /--all and --bucket cannot be used together/],
-  ['query --all --at redis://x', /--all shows the locks of this machine/],
-  ['query --directory ', /--directory is empty/],
   ['run a -c true -- true', /--command and -- cannot be used together/],
   ['run a -c ', /--command is empty/],
   ['run a -q -v -- true', /--quiet and --verbose/],
-  ['run a --schema x -- true', /--schema requires --at/],
-  ['run a --shards 2 -- true', /--shards requires --at/],
-  ['run a --prefix dev: -- true', /--prefix requires --at/],
-  ['query --at redis://x --shards 65', /expected a whole number from 1 to 64/],
-  ['once a -- true', /--keep is missing/],
+  ['run a -d /x --at redis://x -- true', /--directory and --at cannot be used together/],
+  ...['ttl 3', 'schema x', 'shards 2', 'prefix dev:'].map((option) => [
+    `run a --${option} -- true`,
+    new RegExp(`--${option.split(' ')[0]} requires --at`),
+  ]),
+  ['once a -- true', /--keep is missing; .* in seconds, or with a unit \(ms, s, m, h, d\)/],
   ['once a --keep 1w -- true', /--keep is '1w'; expected a time in seconds, .*such as 90s/],
   ['once a --keep 0 -- true', /--keep is '0'; expected a time/],
-  [
-    'once a --keep 5x -- true',
-    /'5x'; expected a time in seconds, or with a unit \(ms, s, m, h, d\)/,
-  ],
-  ['once a -- true', /--keep is missing; .* in seconds, or with a unit \(ms, s, m, h, d\)/],
-  ['once a --keep 1h', /a command is missing: give it after --/],
-  ['elect -- true', /the name of the lock is missing/],
-  ['elect a', /a command is missing: give it after --/],
   ['elect a -n -- true', /Unknown option '-n'/],
+  ['query --all -b x', /--all and --bucket cannot be used together/],
+  ['query --all --at redis://x', /--all shows the locks of this machine/],
+  ['query --directory ', /--directory is empty/],
+  ['query --at redis://x --shards 65', /expected a whole number from 1 to 64/],
   ['completion', /the shell is missing/],
   ['top a', /unexpected argument 'a'/],
   ['top --port 8080', /--port requires --web/],
   ['top --web --port 65536', /expected a whole number from 1 to 65535/],
-  ['steal', /the name of the lock is missing/],
-  ['steal a b', /unexpected argument 'b'/],
   ['steal -- -a', /is '-a'; it must not begin with -/],
   ['report', /the file is missing/],
-  ['report ', /the file is missing/],
   ['report a.json ', /the file is missing/],
   ['report a.json -o ', /--output is empty/],
   ['report a.json --at redis://x', /Unknown option '--at'/],
@@ -99,7 +86,7 @@ const WRONG = [
 
 describe('the command line', () => {
   for (const [words, message] of WRONG) {
-    it(`is wrong: web-locks ${words}`, () => {
+    it(`refuses: web-locks ${words}`, () => {
       assert.throws(() => parseCommandLine(words.split(' '), {}), {
         status: STATUS.usage,
         message,
@@ -107,36 +94,35 @@ describe('the command line', () => {
     });
   }
 
-  it('says what is wrong, and where more is told', () => {
-    for (const [words, message] of Object.entries({
-      walk: "unknown command 'walk'.\nSee: web-locks --help\n",
-      run: 'the name of the lock is missing.\nSee: web-locks run --help\n',
-      'completion tcsh':
+  it('says what is wrong, in which option or variable, and where to read more', () => {
+    const host = { WEB_LOCKS_BINARY: undefined };
+    for (const [words, env, stderr] of [
+      ['walk', {}, "unknown command 'walk'.\nSee: web-locks --help\n"],
+      ['run', {}, 'the name of the lock is missing.\nSee: web-locks run --help\n'],
+      [
+        'completion tcsh',
+        {},
         "the shell is 'tcsh'; expected one of bash, zsh, fish.\nSee: web-locks completion --help\n",
-    }))
-      check(run(words.split(' ')), { code: 64, stdout: '', stderr: `web-locks: ${message}` });
+      ],
+      ['query', { ...host, WEB_LOCKS_AT: 'x' }, /: WEB_LOCKS_AT is 'x'; expected a URL/],
+      ['query --at x', { ...host, WEB_LOCKS_AT: 'redis://x' }, /: --at is 'x'; expected a URL/],
+      ['query', { WEB_LOCKS_DIRECTORY: 'x' }, /WEB_LOCKS_DIRECTORY is 'x'; expected an absolute/],
+    ]) {
+      const expected = typeof stderr === 'string' ? `web-locks: ${stderr}` : stderr;
+      check(run(words.split(' '), env), { code: 64, stdout: '', stderr: expected });
+    }
   });
 
-  for (const [words, env, stderr] of [
-    ['query', { WEB_LOCKS_AT: 'x' }, /: WEB_LOCKS_AT is 'x'; expected a URL/],
-    ['query --at x', { WEB_LOCKS_AT: 'redis://x' }, /: --at is 'x'; expected a URL/],
-    ['query', { WEB_LOCKS_DIRECTORY: 'x' }, /WEB_LOCKS_DIRECTORY is 'x'; expected an absolute/],
-  ]) {
-    it(`blames what is wrong: ${JSON.stringify(env)} web-locks ${words}`, () => {
-      check(run(words.split(' '), { WEB_LOCKS_BINARY: undefined, ...env }), { code: 64, stderr });
-    });
-  }
-
-  it('what only looks makes no directory', () => {
+  it('makes no directory for a command that only shows or takes locks', () => {
     const none = path.join(__dirname, 'none');
-    for (const words of ['query', 'steal a -y', 'top', 'top --web']) {
+    for (const words of ['query', 'steal a -y', 'top --web']) {
       const ending = run([...words.split(' '), '-d', none], { WEB_LOCKS_BINARY: undefined });
       check(ending, { code: 69, stderr: /--directory is '.*none', which does not exist/ });
       assert.equal(existsSync(none), false);
     }
   });
 
-  it('query --all is of this machine, also where the environment names a server', () => {
+  it('looks at this machine for query --all, even if the environment names a server', () => {
     // The addon is missing.
     const ending = run(['query', '--all'], { WEB_LOCKS_AT: 'redis://x' });
     check(ending, { code: 69, stderr: /^web-locks: no native binary .*\n {2}\/none: not there/ });
@@ -150,7 +136,7 @@ describe('the command line', () => {
     check(run(['--version']), { code: 0, stdout: `${version}\n`, stderr: '' });
   });
 
-  it('--help names the commands, and each tells its options, in 80 columns', () => {
+  it('--help lists the commands, and the options of each, in 80 columns', () => {
     for (const [command, { options }] of Object.entries(COMMANDS)) {
       assert.match(help(), new RegExp(`^  ${command} `, 'm'));
       for (const words of [`${command} --help`, `${command} -h`, `help ${command}`]) {
@@ -171,11 +157,11 @@ describe('the command line', () => {
   const noShell = spawnSync('bash', ['-c', ':']).error ? 'bash is not installed' : false;
   const noFull = noShell || (existsSync('/dev/full') ? false : 'there is no /dev/full');
 
-  it('ends quietly when nobody reads what it prints', { skip: noShell }, () => {
+  it('ends quietly when no process reads what it prints', { skip: noShell }, () => {
     check(helpTo('| exec 0<&-'), { status: 0, stderr: '' });
   });
 
-  it('says that what it prints cannot be written, and ends with 66', { skip: noFull }, () => {
+  it('ends with 66 and says why if what it prints cannot be written', { skip: noFull }, () => {
     const stderr = /^web-locks: the output cannot be written: ENOSPC.*\n$/;
     check(helpTo('> /dev/full'), { status: 66, stderr });
   });
@@ -183,7 +169,7 @@ describe('the command line', () => {
 
 describe('the documents of the command line', () => {
   for (const file of [MANUAL, path.join(root, 'docs', 'CLI.md')]) {
-    it(`${path.basename(file)} has every option`, () => {
+    it(`${path.basename(file)} names every option`, () => {
       const text = readFileSync(file, 'utf8').replaceAll('\\-', '-');
       for (const [command, { options }] of Object.entries(COMMANDS))
         for (const option of Object.keys(options))
