@@ -29,7 +29,7 @@ function profile({ host = 'a', zero = 0, day = 0 }, ...requests) {
 }
 
 describe('profiles of several processes', () => {
-  it('of one machine have one clock, however the clock of the day was set', () => {
+  it('of one machine have one clock, whatever the time of day was', () => {
     const { requests, offsets } = merge([
       profile({ zero: 1000 }, [0, 0, 9, 1]),
       profile({ zero: 1500, day: 501 }, [0, 0, 9, 2]),
@@ -38,32 +38,27 @@ describe('profiles of several processes', () => {
     assert.equal(requests.map(({ asked }) => asked).join(), '1000,1500');
   });
 
-  // The second one's clock is 100 behind: what it calls 0 is 100 of the first.
-  for (const [title, day, by] of [
-    // 110 <= 12 + by, 28 + by <= 130.
-    ['are put between what the tokens of both tell', 700, 102],
-    ['are put by the clock of the day where that agrees with the tokens', 100, 100],
-  ]) {
-    it(`of two machines ${title}`, () => {
-      const first = profile({}, [0, 0, 110, 1], [0, 130, 140, 3]);
-      const [, offset] = merge([first, profile({ host: 'b', day }, [0, 12, 28, 2])]).offsets;
-      assert.equal(offset.by, by);
-      if (day === 700) assert.deepEqual([offset.from, offset.within], ['tokens', 2]);
-    });
-  }
+  it('of two machines are aligned by tokens, or by the time of day where that agrees', () => {
+    // The clock of the second one is 100 behind: 110 <= 12 + by, 28 + by <= 130.
+    const first = profile({}, [0, 0, 110, 1], [0, 130, 140, 3]);
+    const offsetFor = (day) =>
+      merge([first, profile({ host: 'b', day }, [0, 12, 28, 2])]).offsets[1];
+    assert.deepEqual(offsetFor(700), { by: 102, from: 'tokens', within: 2 });
+    assert.equal(offsetFor(100).by, 100);
+  });
 
   for (const [first, second] of [
     [{ outcome: 'stolen' }, {}],
     [{ mode: 'shared' }, { mode: 'shared' }],
   ]) {
-    it(`tell nothing of the clocks by locks of ${Object.values(first)}`, () => {
+    it(`are not aligned by locks that are ${Object.values(first)}`, () => {
       const one = profile({}, [0, 0, 500, 1, first]);
       const other = profile({ host: 'b' }, [0, 12, 28, 2, second]);
       assert.equal(merge([one, other]).offsets[1].from, 'day');
     });
   }
 
-  it('through a third one, those that have no name in common', () => {
+  it('are aligned through a third one if they have no name in common', () => {
     const prices = { lock: 'prices' };
     const { offsets } = merge([
       profile({}, [0, 0, 100, 1]),
@@ -74,7 +69,7 @@ describe('profiles of several processes', () => {
     assert.equal(offsets.map(({ by }) => by).join(), '0,90,115');
   });
 
-  it('tell who of one waited for whom of the other, but for locks within a process', () => {
+  it('have blockers of other processes, unless the lock is of one process', () => {
     const of = (more) =>
       merge([profile({}, [0, 0, 50, 1, more]), profile({}, [10, 51, 60, 2, more])]).requests;
     const [holder, waiter] = of({});
@@ -83,7 +78,7 @@ describe('profiles of several processes', () => {
     assert.deepEqual(of({ manager: 'process ' })[1].blockers, []);
   });
 
-  it('real ones: two processes that want one lock of the machine', async (t) => {
+  it('of two real processes agree who held a lock of the machine when', async (t) => {
     const folder = folderFor(t);
     const script = path.join(folder, 'program.js');
     fs.writeFileSync(

@@ -7,18 +7,18 @@ const { describe, it } = require('node:test');
 const { startProfile } = require('../../lib/profile/profile.js');
 const { preload, profileOf } = require('./run.js');
 
-/** What is recorded of the requests, by their labels. */
+/** The recorded requests by their labels. */
 const byLabel = (requests) => Object.fromEntries(requests.map((r) => [r.label, r]));
 
-/** What is recorded of the requests: these fields of each, as a text. */
-const told = (requests, ...fields) =>
+/** These fields of each recorded request, as a text. */
+const fieldsOf = (requests, ...fields) =>
   requests.map((request) => fields.map((field) => request[field] ?? '-').join(' '));
 
 /** A callback that holds a lock until somebody waits for it. */
 const UNTIL_WAITED = "() => until(isPending('a'))";
 
-describe('a profile tells of each request', () => {
-  it('name, mode, label, call site, thread and times, and who blocked it', async (t) => {
+describe('a profile has of each request', () => {
+  it('its name, mode, label, call site, thread, times and blockers, in all threads', async (t) => {
     const { requests } = await profileOf(
       t,
       `async function save() { await locks.request('x', { label: 'x', mode: 'shared' }, turn); }
@@ -47,7 +47,7 @@ describe('a profile tells of each request', () => {
     assert.match(where, /^first \(program\.js/);
   });
 
-  it('how it ended, if not well', async (t) => {
+  it('how it ended, also with an error', async (t) => {
     const { requests } = await profileOf(
       t,
       `const ignore = () => {};
@@ -86,7 +86,7 @@ describe('a profile tells of each request', () => {
        await turn();
        process.exit(7);`,
     );
-    assert.deepEqual(told(requests, 'label', 'outcome').sort(), [
+    assert.deepEqual(fieldsOf(requests, 'label', 'outcome').sort(), [
       ...['aborted aborted', 'closed lost', 'error threw', 'full failed', 'holds held'],
       ...['hostile threw', 'late timed out', 'limited granted', 'nothing threw', 'other failed'],
       ...['refused not available', 'robbed stolen', 'slow held too long', 'text threw'],
@@ -106,7 +106,7 @@ describe('a profile tells of each request', () => {
     );
   });
 
-  it('of handles, mutexes, several locks and blocking calls, at the call site of users', async (t) => {
+  it('the call site of users, for handles, mutexes, several locks and blocking calls', async (t) => {
     const { requests } = await profileOf(
       t,
       `async function handle() { (await locks.acquire('a')).release(); }
@@ -118,22 +118,19 @@ describe('a profile tells of each request', () => {
        await mutex();
        await several();`,
     );
-    const sites = requests.map(({ lock, site, outcome }) => [lock, site.split(' ')[0], outcome]);
-    const expected = [
-      'a handle granted',
-      'b blocking granted',
-      'c mutex granted',
-      'd several granted',
-    ];
+    const seen = requests.map(
+      ({ lock, site, outcome }) => `${lock} ${site.split(' ')[0]} ${outcome}`,
+    );
+    const sites = ['a handle', 'b blocking', 'c mutex', 'd several'];
     assert.deepEqual(
-      sites.map((site) => site.join(' ')),
-      expected,
+      seen,
+      sites.map((site) => `${site} granted`),
     );
   });
 });
 
-describe('a profile is of all threads', () => {
-  it('workers record as well, and block each other', async (t) => {
+describe('a profile of several threads', () => {
+  it('has the requests of workers, and their blockers in other threads', async (t) => {
     const { requests, trace } = await profileOf(
       t,
       `if (isMainThread) {
@@ -152,13 +149,13 @@ describe('a profile is of all threads', () => {
     assert.deepEqual(trace.otherData.threads.map(({ id }) => id).sort(), [0, 1]);
   });
 
-  it('an exclusive lock is never held by two, by the times of all threads', async (t) => {
+  it('never has two holders of an exclusive lock at a time', async (t) => {
     const { trace } = await profileOf(
       t,
       `if (isMainThread) for (let i = 0; i < 2; i++) new Worker(__filename);
        for (let i = 0; i < 200; i++) await locks.request('a', turn);
        if (!isMainThread) return;
-       // Nor where it was held too long, or given back unused.
+       // The same after a lock was held too long, or was given back unused.
        const ignore = () => {};
        const alive = setInterval(ignore, 1000);
        const end = new AbortController();
@@ -178,7 +175,7 @@ describe('a profile is of all threads', () => {
     assert.equal(new Set(holds.map(({ tid }) => tid)).size, 3);
   });
 
-  it('a terminated worker loses nothing, nor one that the exit of the process ends', async (t) => {
+  it('has the requests of workers that terminate() or the exit of the process ends', async (t) => {
     const { requests } = await profileOf(
       t,
       `if (isMainThread) {
@@ -198,41 +195,37 @@ describe('a profile is of all threads', () => {
     );
     const seen = ['1 a granted', '1 b1 held', '1 b1 pending'];
     const expected = [...seen, ...seen.map((one) => one.replaceAll('1', '2'))];
-    assert.deepEqual(told(requests, 'thread', 'lock', 'outcome'), expected);
+    assert.deepEqual(fieldsOf(requests, 'thread', 'lock', 'outcome'), expected);
   });
 });
 
 describe('a profile is bounded', () => {
   const env = { WEB_LOCKS_PROFILE_SIZE: '65536' };
 
-  it('drops the oldest requests, and tells how many', async (t) => {
-    const body = `for (let i = 0; i < 1000; i++) await locks.request('n' + i, () => {});`;
-    const { requests, trace } = await profileOf(t, body, { env });
-    assert.ok(requests.length > 100 && requests.length < 1000, `${requests.length}`);
-    assert.equal(trace.otherData.dropped, 1000 - requests.length);
-    assert.equal(requests.at(-1).lock, 'n999');
-    assert.equal(requests[0].lock, `n${1000 - requests.length}`);
-  });
-
-  it('counts those of threads that ended, also of the first ones, which are forgotten', async (t) => {
+  it('drops the oldest requests and ended threads, and counts what it dropped', async (t) => {
     const { requests, trace } = await profileOf(
       t,
-      `if (isMainThread) {
-         for (let i = 0; i < 7; i++) await once(new Worker(__filename), 'exit');
-       } else {
-         for (let i = 0; i < 1000; i++) await locks.request('n', () => {});
-       }`,
+      `const record = async (name) => {
+         for (let i = 0; i < 1000; i++) await locks.request(name + i, () => {});
+       };
+       if (!isMainThread) return record('w');
+       for (let i = 0; i < 7; i++) await once(new Worker(__filename), 'exit');
+       await record('n');`,
       { env },
     );
+    assert.equal(trace.otherData.dropped, 8000 - requests.length);
     assert.ok(trace.otherData.threads.length < 8, `${trace.otherData.threads.length}`);
-    assert.equal(trace.otherData.dropped, 7000 - requests.length);
+    const own = requests.filter(({ thread }) => thread === 0);
+    assert.ok(own.length > 100 && own.length < 1000, `${own.length}`);
+    assert.equal(own[0].lock, `n${1000 - own.length}`);
+    assert.equal(own.at(-1).lock, 'n999');
   });
 
-  it('cuts long names, and has no locks of Node.js itself, nor sites if it is to have none', async (t) => {
+  it('cuts long names, and leaves out locks of Node.js, and sites on demand', async (t) => {
     const { code, stderr, requests } = await profileOf(
       t,
       `const { channel } = require('node:diagnostics_channel');
-       // Node.js tells of its own locks in the same channels.
+       // Node.js publishes its own locks in the same channels.
        channel('locks.request.start').publish({ name: 'theirs', mode: 'exclusive' });
        await turn();
        if (isMainThread) new Worker(__filename);
@@ -241,7 +234,7 @@ describe('a profile is bounded', () => {
     );
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
     const name = `${'x'.repeat(1000)}…`;
-    assert.deepEqual(told(requests, 'lock', 'site'), [`${name} `, `${name} `]);
+    assert.deepEqual(fieldsOf(requests, 'lock', 'site'), [`${name} `, `${name} `]);
   });
 });
 
@@ -254,15 +247,15 @@ describe('a profile does not change the program', () => {
 
   for (const [title, options, stderr, written] of [
     ['with a file', {}, /^an error\n$/, /^profile\.json$/],
-    ['where nobody says where', { file: false }, /^an error\n$/, /^web-locks-profile-\d+\.json$/],
+    ['without a file', { file: false }, /^an error\n$/, /^web-locks-profile-\d+\.json$/],
     [
-      'whose file cannot be written',
+      'with a file that cannot be written',
       { env: { WEB_LOCKS_PROFILE: '/nowhere/profile.json' } },
       /^an error\nweb-locks: no profile was written to .*\/nowhere.*: ENOENT.*\n$/,
       /^$/,
     ],
   ]) {
-    it(`${title}: its output and its exit status are the same`, async (t) => {
+    it(`${title}: the output and the exit status stay the same`, async (t) => {
       const ending = await profileOf(t, body, options);
       assert.deepEqual([ending.code, ending.stdout], [3, 'bye\n']);
       assert.match(ending.stderr, stderr);
@@ -270,7 +263,7 @@ describe('a profile does not change the program', () => {
     });
   }
 
-  it('a signal still ends it, after the profile was written', async (t) => {
+  it('a signal still ends the program, after the profile was written', async (t) => {
     const { signal, requests } = await profileOf(
       t,
       `setInterval(() => {}, 1000);
@@ -281,7 +274,7 @@ describe('a profile does not change the program', () => {
     assert.deepEqual([signal, requests[0].outcome], ['SIGTERM', 'held']);
   });
 
-  it("an exception still ends it, with its message; users' ways to form stacks are theirs", async (t) => {
+  it("an exception still ends the program, with its message and the user's prepareStackTrace", async (t) => {
     const { code, stdout, stderr, requests } = await profileOf(
       t,
       `const own = Error.prepareStackTrace;
@@ -301,14 +294,14 @@ describe('a profile does not change the program', () => {
 describe('startProfile', () => {
   const none = { args: [], file: false };
 
-  it('refuses what is not an option, a size or a file', () => {
+  it('refuses an unknown option, a wrong size and a wrong file', () => {
     assert.throws(() => startProfile({ bogus: 1 }), /The option 'bogus' is not supported here/);
     for (const size of [1, Number.NaN, 'x'])
       assert.throws(() => startProfile({ size }), { name: 'RangeError' });
     assert.throws(() => startProfile({ file: 5 }), { name: 'TypeError' });
   });
 
-  it('records from there until stop, which writes the file and tells what is in it', async (t) => {
+  it('records until stop(), which writes the file and returns a summary', async (t) => {
     const { stdout, requests, written } = await profileOf(
       t,
       `await locks.request('before', turn);
@@ -321,11 +314,11 @@ describe('startProfile', () => {
       none,
     );
     assert.equal(stdout, "true\n{ file: 'mine.json', requests: 1, dropped: 0 }\n1\n");
-    assert.deepEqual(told(requests, 'lock'), ['during']);
+    assert.deepEqual(fieldsOf(requests, 'lock'), ['during']);
     assert.deepEqual(written, ['mine.json']);
   });
 
-  it('in a worker joins that of the thread which started it, also by --import', async (t) => {
+  it('joins the profile of the thread that started a worker, also by --import', async (t) => {
     const { requests } = await profileOf(
       t,
       `if (isMainThread) {
@@ -339,6 +332,6 @@ describe('startProfile', () => {
        }`,
       none,
     );
-    assert.deepEqual(told(requests, 'thread'), ['1', '2']);
+    assert.deepEqual(fieldsOf(requests, 'thread'), ['1', '2']);
   });
 });

@@ -6,9 +6,10 @@ const assert = require('node:assert/strict');
 const { once } = require('node:events');
 const { describe, it } = require('node:test');
 const { Worker } = require('node:worker_threads');
+const { requestsOf } = require('../../lib/profile/requests.js');
 const { END, LEAST, Ring, START, entriesOf, isSize, textOf } = require('../../lib/profile/ring.js');
 
-/** @returns {{ kind: number, number: number, text: string }[]} what can be read of a ring */
+/** @returns {{ kind: number, number: number, text: string }[]} the entries of a ring */
 function read(ring) {
   return [...entriesOf(ring.read().words)].map(({ kind, numbers }) => ({
     kind,
@@ -27,7 +28,7 @@ const TAIL = 1;
 const write = (ring, number, text) => ring.write(START, [number, text.length], text);
 
 describe('a ring', () => {
-  it('gives back what was written, in order, with any text', () => {
+  it('returns its entries in order, with any text', () => {
     const ring = Ring.create(LEAST);
     const texts = ['', 'a', '\ud800 alone', '名前', '</script>\0'];
     for (const [i, text] of texts.entries()) write(ring, i, text);
@@ -53,7 +54,7 @@ describe('a ring', () => {
     }
   });
 
-  it('is copied once more if the copy was overwritten meanwhile', () => {
+  it('is copied again if an entry was overwritten meanwhile', () => {
     const ring = Ring.create(LEAST);
     for (let i = 0; i < 10; i++) write(ring, i, 'x');
     let last = 10;
@@ -70,7 +71,7 @@ describe('a ring', () => {
     });
   });
 
-  it('is copied to an end, whatever is being written over it', () => {
+  it('is copied in finite time, whatever is written over it', () => {
     for (const word of [asWord('aaaa'), asWord('\0\0\0\u4000'), 1e300, Infinity, Number.NaN]) {
       const ring = Ring.create(LEAST);
       // Until the oldest entry is behind the newest one.
@@ -81,14 +82,14 @@ describe('a ring', () => {
     }
   });
 
-  it('counts as dropped only what begins a request', () => {
+  it('counts only dropped beginnings of requests', () => {
     const ring = Ring.create(LEAST);
     write(ring, 0, '');
     for (let i = 0; i < LEAST / 8; i++) ring.write(END, [i, 0]);
     assert.equal(ring.read().dropped, 1);
   });
 
-  it('can be read while another thread writes, and when that was terminated', async (t) => {
+  it('can be read while another thread writes, and after that was terminated', async (t) => {
     for (let round = 0; round < 5; round++) {
       const ring = Ring.create(LEAST);
       const worker = new Worker(
@@ -119,7 +120,7 @@ describe('a ring', () => {
     }
   });
 
-  it('has no entries where its words are none', () => {
+  it('has no entries in words that are no lengths', () => {
     for (const word of [0, -1, Number.NaN, 0.5, asWord('aaaa')]) {
       assert.equal([...entriesOf(new Float64Array(8).fill(word))].length, 0, `${word}`);
       const behindOne = new Float64Array(8).fill(word).fill(3, 0, 1);
@@ -132,3 +133,32 @@ describe('a ring', () => {
     assert.deepEqual(sizes.map(isSize), [true, true, false, false, false, false, false]);
   });
 });
+
+const PENDING = 2;
+
+/** The requests of a ring, each written as `[asked, flags, waited, held]`; all are for one name. */
+function recorded(requests) {
+  const ring = Ring.create(LEAST);
+  requests.forEach(([asked, flags, waited, held], number) => {
+    ring.write(START, [number, asked, asked + waited, flags, 1, -1, 0, 0], 'a');
+    ring.write(END, [number, 1, waited, held]);
+  });
+  return requestsOf([{ thread: { id: 0 }, words: ring.read().words, end: 100 }]);
+}
+
+for (const [title, blocker, ...requests] of [
+  ['the holder at that time', 0, [0, 0, 1, 10], [5, PENDING, 7, 1]],
+  [
+    'the request that was granted next, if its grant was not yet known',
+    ...[1, [0, 0, 1, 3], [2, PENDING, 4, 2], [5, PENDING, 4, 1]],
+  ],
+  [
+    'the last one that released, if no other can be',
+    ...[1, [0, 0, 1, 1], [3, 0, 1, 1], [5.5, PENDING, 1, 1]],
+  ],
+]) {
+  it(`the blocker of a request is ${title}`, () => {
+    const all = recorded(requests);
+    assert.deepEqual(all.at(-1).blockers, [all[blocker]]);
+  });
+}
