@@ -1,80 +1,68 @@
-// The ESM entries.
+// The ESM entries: what they export, and what the compiler has to refuse. The programs of the
+// documents, which test/types/documents checks, show how they are used.
 
+import * as opentelemetry from '@opentelemetry/api';
+import { type DynamicModule, Injectable, Module } from '@nestjs/common';
+import { CronJob } from 'cron';
+import { Redis } from 'ioredis';
+import type { RunCoordinator } from 'node-cron';
+import prometheusClient from 'prom-client';
+import { createClient, createCluster } from 'redis';
 import webLocks, { locks, type LockManager } from 'web-locks';
-import install from 'web-locks/install';
-import 'web-locks/register';
+import cron, { oncePerTick } from 'web-locks/cron';
+import etcd, { openBucket as openEtcd } from 'web-locks/etcd';
+import host, { openBucket as openHost } from 'web-locks/host';
 import 'web-locks/host/register';
+import install from 'web-locks/install';
+import lockfile, { check, lock, type LockOptions } from 'web-locks/lockfile';
+import nest, { currentLock, Elected, Locked, LOCKS, LocksModule, Once } from 'web-locks/nest';
+import nodeCron, { runCoordinator } from 'web-locks/node-cron';
+import otel, { instrument } from 'web-locks/otel';
+import postgres, { type ClusterBucket, Mutex, openBucket } from 'web-locks/postgres';
+import prometheus, { collectMetrics } from 'web-locks/prometheus';
+import redis, { openBucket as openRedis } from 'web-locks/redis';
+import 'web-locks/register';
+// @ts-expect-error: there is none that all who reach a server share
+import { locks as none } from 'web-locks/postgres';
 
-export const manager: LockManager = locks;
-export const same: LockManager = webLocks.locks;
+export const nothing = none;
+export const managers: LockManager[] = [locks, webLocks.locks, host.locks];
 export const uninstall: () => void = install();
 export const name: Promise<string> = locks.request('name', ({ name }) => name);
 
-// @ts-expect-error: there is none that all who reach a server share
-import { locks as none } from 'web-locks/postgres';
-import postgres, { type ClusterBucket, Mutex, openBucket } from 'web-locks/postgres';
-
 declare const pool: { connect(): Promise<object>; query(text: string): Promise<object> };
 export const bucket: ClusterBucket = openBucket('shop', { pool, ttl: 5_000, durability: 'logged' });
-export const mutex = new Mutex('name', { locks: bucket.locks });
 export const guarded: Promise<void> = bucket.locks.request('a', async (lock) => {
   await lock.guard(await pool.connect());
 });
 bucket.addEventListener('lost', ({ cause, reason }) => [reason, cause]);
-export const nothing = none;
-export const other: LockManager = postgres.openBucket('shop', { pool, listen: pool }).locks;
-// @ts-expect-error: it needs a pool
-openBucket('shop', {});
-
-// Of all processes of the machine.
-
-import hostLocks, { openBucket as openHostBucket } from 'web-locks/host';
-
-export const hostManager: LockManager = openHostBucket('bucket', { directory: '/dev/shm/a' }).locks;
-export const hostDefault: LockManager = hostLocks.locks;
-export const hostMutex: webLocks.Mutex = new hostLocks.Mutex('name', { locks: hostManager });
-// @ts-expect-error: not a number
-openHostBucket('bucket', { directory: 7 });
-
-// In Redis, by each of its clients.
-
-import { Redis } from 'ioredis';
-import { createClient, createCluster } from 'redis';
-import redisLocks, { openBucket as openRedisBucket } from 'web-locks/redis';
-
-export const byIoredis: LockManager = openRedisBucket('shop', { client: new Redis() }).locks;
-export const byNodeRedis: ClusterBucket = redisLocks.openBucket('shop', {
-  client: createClient(),
-  ttl: 5_000,
-  strict: true,
-});
-export const inCluster: ClusterBucket = openRedisBucket('shop', {
-  client: createCluster({ rootNodes: [] }),
-  shards: 4,
-  failover: 'ignore',
-});
-// @ts-expect-error: no client
-openRedisBucket('shop', {});
-
-// In etcd.
-
-import etcdLocks, { openBucket as openEtcdBucket } from 'web-locks/etcd';
-
-export const inEtcd: ClusterBucket = openEtcdBucket('shop', {
+postgres.openBucket('shop', { pool, listen: pool });
+export const mutexes = [
+  new Mutex('name', { locks: bucket.locks }),
+  new host.Mutex('name', { locks: openHost('bucket', { directory: '/dev/shm/a' }).locks }),
+];
+openRedis('shop', { client: new Redis() });
+redis.openBucket('shop', { client: createClient(), ttl: 5_000, strict: true });
+openRedis('shop', { client: createCluster({ rootNodes: [] }), shards: 4, failover: 'ignore' });
+openEtcd('shop', {
   endpoints: ['https://etcd-1:2379', 'https://etcd-2:2379'],
   auth: { user: 'shop', password: 'secret' },
   fetch: (url, options) => fetch(url, options),
 });
-export const byUrl: LockManager = etcdLocks.openBucket('shop', { endpoints: 'http://etcd' }).locks;
+export const byUrl: ClusterBucket = etcd.openBucket('shop', { endpoints: 'http://etcd' });
+// @ts-expect-error: it needs a pool
+openBucket('shop', {});
+// @ts-expect-error: not a number
+openHost('bucket', { directory: 7 });
+// @ts-expect-error: no client
+openRedis('shop', {});
 // @ts-expect-error: it needs endpoints
-openEtcdBucket('shop', {});
+openEtcd('shop', {});
 
 // In place of proper-lockfile.
 
-import lockfile, { check, lock, type LockOptions } from 'web-locks/lockfile';
-
 export const releasing: Promise<() => Promise<void>> = lockfile('file', { retries: 5 });
-export const releasingToo = lock('file', {
+lock('file', {
   stale: 5_000,
   update: 1_000,
   retries: { retries: 5, minTimeout: 10, randomize: true },
@@ -87,38 +75,22 @@ export const ofLock: LockOptions = { fs: {} };
 // @ts-expect-error: not a list
 lock('file', { retries: '5' });
 
-// Monitoring, with the packages of others.
-import * as opentelemetry from '@opentelemetry/api';
-import type { RunCoordinator } from 'node-cron';
-import prometheusClient from 'prom-client';
-import nodeCron, { runCoordinator } from 'web-locks/node-cron';
-import otel, { instrument } from 'web-locks/otel';
-import prometheus, { collectMetrics } from 'web-locks/prometheus';
+// Monitoring, jobs of cron and methods of NestJS, with the packages of others.
 
-const stop: () => void = collectMetrics(prometheusClient, {
-  register: new prometheusClient.Registry(),
-});
+const register = new prometheusClient.Registry();
+export const stop: () => void = collectMetrics(prometheusClient, { register });
 instrument(opentelemetry)();
-void [stop, otel.instrument === instrument, prometheus.collectMetrics === collectMetrics];
-const coordinator: RunCoordinator = runCoordinator(locks, { timeout: 1000 });
-void [coordinator, nodeCron.runCoordinator === runCoordinator];
+export const coordinator: RunCoordinator = runCoordinator(locks, { timeout: 1000 });
+void [otel.instrument === instrument, prometheus.collectMetrics === collectMetrics];
+void [nodeCron.runCoordinator === runCoordinator, cron.oncePerTick === oncePerTick];
+void (nest.Locked === Locked);
 
-// Jobs of cron and methods of NestJS.
-import { type DynamicModule, Injectable, Module } from '@nestjs/common';
-import { CronJob } from 'cron';
-import cron, { oncePerTick } from 'web-locks/cron';
-import nest, { currentLock, Elected, Locked, LOCKS, LocksModule, Once } from 'web-locks/nest';
-
-export const job = CronJob.from({
+async function onTick(this: CronJob) {
+  this.lastDate();
+}
+CronJob.from({
   cronTime: '0 3 * * *',
-  onTick: oncePerTick(
-    locks,
-    'nightly',
-    async function (this: CronJob) {
-      this.lastDate();
-    },
-    { timeout: 1000 },
-  ),
+  onTick: oncePerTick(locks, 'nightly', onTick, { timeout: 1000 }),
 });
 CronJob.from({ cronTime: '0 3 * * *', onTick: oncePerTick(locks, 'nightly', async () => {}) });
 // @ts-expect-error: not a function
@@ -152,6 +124,5 @@ Module({ imports: [LocksModule.forRoot({ locks })], providers: [Jobs] })(AppModu
 export const bucketModule: DynamicModule = LocksModule.forRootAsync({
   imports: [AppModule],
   inject: [LOCKS],
-  useFactory: (endpoints: string) => openEtcdBucket('shop', { endpoints }),
+  useFactory: (endpoints: string) => openEtcd('shop', { endpoints }),
 });
-void [cron.oncePerTick === oncePerTick, nest.Locked === Locked];

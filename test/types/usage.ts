@@ -47,17 +47,11 @@ export async function accepted(signal: AbortSignal): Promise<void> {
   const uninstall = install();
   same<typeof uninstall, () => void>(true);
   install({});
+  const release = await lockfile.lock('file', {} satisfies lockfile.LockOptions);
+  same<typeof release, () => Promise<void>>(true);
   install({ locks: bucket.locks, target: {} });
   // @ts-expect-error: not a lock manager
   install({ locks: 'mine' } satisfies install.InstallOptions);
-}
-
-/** As with the declarations of proper-lockfile. */
-export async function lockFile(options: lockfile.LockOptions): Promise<boolean> {
-  const release = await lockfile.lock('file', options);
-  same<typeof release, () => Promise<void>>(true);
-  await release();
-  return lockfile.checkSync('file');
 }
 
 /** A callback gets `null` where it can, and nowhere else. */
@@ -129,6 +123,8 @@ export async function extensions(error: unknown): Promise<void> {
   locks.acquireSync('name', { timeout: 100 }).release();
   const details = await locks.query({ details: true });
   same<typeof details, DetailedSnapshot>(true);
+  const ofName = await locks.query({ name: 'name' });
+  same<typeof ofName.held, LockInfo[]>(true);
   const release = await new Mutex('name', { bucket: openBucket('bucket') }).acquire();
   release();
   release[Symbol.dispose]();
@@ -150,8 +146,13 @@ export async function extensions(error: unknown): Promise<void> {
   });
   await new Mutex().waitForUnlock({ timeout: 5 });
   new Mutex().cancel();
-  const semaphore = new Semaphore(2);
-  await semaphore.resize(semaphore.pending + 1);
+  const semaphore = new Semaphore('name', { permits: 2, bucket: 'bucket' });
+  await semaphore.resize(semaphore.pending + semaphore.available);
+  const ran = await semaphore.run((lock) => lock.name, { label: 'label' });
+  same<typeof ran, string>(true);
+  const units = { mode: 'shared', limit: 4, weight: 2, maxPending: 0, priority: -1 } as const;
+  const token = await locks.request('name', units, (lock) => lock.token);
+  same<typeof token, bigint>(true);
   const busy = await locks.isBusy('name');
   same<typeof busy, boolean>(true);
   await new Mutex().runExclusive(({ signal }) => same<typeof signal, AbortSignal>(true));
@@ -161,22 +162,6 @@ export async function extensions(error: unknown): Promise<void> {
   if (error instanceof LockStolenError) same<typeof error.clientId, string>(true);
   if (error instanceof LockQueueFullError) same<typeof error.maxPending, number>(true);
   if (error instanceof DeadlockError) error.cycle.map(({ threadId }) => threadId);
-}
-
-export async function units(): Promise<bigint> {
-  const semaphore = new Semaphore('name', { permits: 2, bucket: 'bucket' });
-  const given = { weight: 2, timeout: 5, maxPending: 3, priority: -1 };
-  const release: Release = await semaphore.acquire(given);
-  release();
-  const tried: Release | null = await semaphore.tryAcquire({ weight: 1 });
-  tried?.();
-  const free: number = new Semaphore(3).available;
-  const name: string = await semaphore.run((lock) => lock.name, { label: 'label' });
-  const state = await locks.query({ details: true, name });
-  const weight: number = state.held[0]?.weight ?? free;
-  const options = { mode: 'shared', limit: 4, weight, maxPending: 0 } as const;
-  await locks.query({ name }).then(({ held }) => held[0]?.clientId);
-  return await locks.request(name, options, (lock) => lock.token);
 }
 
 export function refused(lock: Lock): void {
