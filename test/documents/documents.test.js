@@ -74,7 +74,7 @@ describe('the code of the documents', { concurrency }, () => {
   const guard = blocksOf('docs/CLUSTER.md').find(({ code }) =>
     code.join().includes('lock.guard(client)'),
   );
-  it('the one of lock.guard gives its client back when the lock was lost', {
+  it('the program with lock.guard returns its client when the lock was lost', {
     skip: skipOf(guard),
   }, async () => {
     const [first, rest] = [guard.before.slice(0, -1), guard.before.slice(-1)];
@@ -137,7 +137,7 @@ describe('README.md', () => {
     assert.equal(manifest.dependencies, undefined);
   });
 
-  it('tells of the checks what docs/RELIABILITY.md tells', () => {
+  it('has the figures of docs/RELIABILITY.md', () => {
     const reliability = fs.readFileSync(path.join(root, 'docs', 'RELIABILITY.md'), 'utf8');
     const figures = text.match(/\b\d{1,3}(,\d{3})+\b(?! ns)/g);
     assert.notEqual(figures, null);
