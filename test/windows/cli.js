@@ -1,53 +1,49 @@
 'use strict';
 
-/** `web-locks run` on Windows. Run there by `node test/windows/cli.js`, or under Wine by run.js. */
+/**
+ * `web-locks run` on Windows. Run there by `node test/windows/cli.js`, or under Wine by run.js.
+ * WEB_LOCKS_TEST_CONSOLE is the program that console.c makes.
+ */
 
 const assert = require('node:assert/strict');
-const { spawn } = require('node:child_process');
-const { once } = require('node:events');
-const fs = require('node:fs');
-const os = require('node:os');
 const path = require('node:path');
 const { describe, it } = require('node:test');
-const host = require('../../lib/host.js');
+const { Command, PROGRAM, check, root, setUp } = require('../cli/command.js');
+const { hold } = require('../helpers/locks.js');
+const { pendingOn } = require('../helpers/process.js');
 
-const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-'));
-const program = path.join(__dirname, '..', '..', 'bin', 'web-locks.js');
-process.env.WEB_LOCKS_DIRECTORY = directory;
-const { locks } = host;
-// What this process has open goes with it.
+const CONSOLE = process.env.WEB_LOCKS_TEST_CONSOLE;
+/** What does not end fails; far more than one needs. */
+const LIMIT = { timeout: 60_000 };
+/** The status of a program that an event of the console ends. */
+const CONTROL_C_EXIT = 0xc000013a;
 
-/** Starts the command line; `ended` has its status and what it said. */
-function start(...words) {
-  const child = spawn(process.execPath, [program, ...words], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let said = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (chunk) => {
-      said += chunk;
-    });
-  }
-  const ended = once(child, 'close').then(([status]) => ({ status, said }));
-  return { child, ended, said: () => said };
-}
-
-/** A command that says which process it is, and then lives until it is ended. */
+/** A command that prints its process id, and then lives until it is ended. */
 const LIVES = [
-  '--',
   process.execPath,
   '-e',
-  'console.log(process.pid); setInterval(() => {}, 1e6)',
+  "setInterval(() => {}, 1e6); console.log('runs', process.pid)",
 ];
-
 /** The same as a batch file has it. */
-const LIVES_IN_CMD = ['--', 'cmd', '/c', ...LIVES.slice(1)];
+const LIVES_IN_CMD = ['cmd', '/c', ...LIVES];
 
-async function startHolder(words = LIVES) {
-  const holder = start('run', 'a', ...words);
-  await once(holder.child.stdout, 'data');
-  return { ...holder, pid: Number(/\d+/.exec(holder.said())[0]) };
-}
+/** A command that prints the signals it gets, and then ends when it gets lock "work". */
+const worksIn = ({ bucket, directory }) => [
+  process.execPath,
+  '-e',
+  `const { openBucket } = require(${JSON.stringify(path.join(root, 'lib', 'host.js'))});
+  const { locks } = openBucket('${bucket}', ${JSON.stringify({ directory })});
+  for (const signal of ['SIGINT', 'SIGBREAK', 'SIGHUP']) {
+    process.on(signal, async () => {
+      console.log('told', signal);
+      await locks.request('work', () => {});
+      console.log('done');
+      process.exit(9);
+    });
+  }
+  setInterval(() => {}, 1e6);
+  console.log('runs', process.pid);`,
+];
 
 const lives = (pid) => {
   try {
@@ -57,83 +53,131 @@ const lives = (pid) => {
   }
 };
 
+/** Waits until the command of `web-locks` runs. @returns {Promise<number>} its process id */
+const pidOf = async (command) => Number((await command.says(/runs (\d+)\s/))[1]);
+
 describe('web-locks run', () => {
-  it('runs a command with the lock, and ends as it', async () => {
+  it('runs a command with the lock, and ends as it', async (t) => {
     const script = 'console.log(process.env.WEB_LOCKS_NAME); process.exit(7)';
-    const { status, said } = await start('run', 'ä b', '--', process.execPath, '-e', script).ended;
-    assert.equal(status, 7);
-    assert.equal(said, 'ä b\n');
+    const ending = await setUp(t).run('run', 'ä b', '--', process.execPath, '-e', script);
+    check(ending, { code: 7, stdout: 'ä b\n' });
   });
 
-  it('does not run it while another process has the lock', async () => {
-    await locks.request('a', async () => {
-      const { status, said } = await start('run', '--if-available', 'a', '--', 'cmd', '/c').ended;
-      assert.equal(status, 1);
-      assert.match(said, /lock "a" is not available/);
-    });
+  it('does not run it while another process has the lock', async (t) => {
+    const { locks, run } = setUp(t);
+    await hold(locks, 'a');
+    const stderr = /lock "a" is not available/;
+    check(await run('run --if-available a -- cmd /c'), { code: 1, stderr });
   });
 
-  it('frees the lock when it is killed, as taskkill /F does', async () => {
-    const holder = await startHolder();
+  it('frees the lock when it is killed, as taskkill /F does', async (t) => {
+    const { locks, start } = setUp(t);
+    const holder = start('run a --', ...LIVES);
+    const pid = await pidOf(holder);
     const waits = locks.request('a', () => 'granted');
-    holder.child.kill('SIGKILL');
+    holder.kill('SIGKILL');
     assert.equal(await waits, 'granted');
-    if (lives(holder.pid)) process.kill(holder.pid, 'SIGKILL');
+    if (lives(pid)) process.kill(pid, 'SIGKILL');
   });
 
-  it('takes with it what the command has started when it is killed', async () => {
-    const holder = await startHolder(LIVES_IN_CMD);
-    holder.child.kill('SIGKILL');
+  it('ends all that the command has started when it is killed', async (t) => {
+    const holder = setUp(t).start('run a --', ...LIVES_IN_CMD);
+    const pid = await pidOf(holder);
+    holder.kill('SIGKILL');
     await holder.ended; // of the output, which is that of all of them
-    assert.ok(!lives(holder.pid));
+    assert.ok(!lives(pid));
   });
 
-  it('ends the command when the lock is stolen', async () => {
-    const holder = await startHolder();
-    await locks.request('a', { steal: true }, () => {});
-    const { status, said } = await holder.ended;
-    assert.equal(status, 75);
-    assert.match(said, /The command gets SIGTERM/);
-    assert.ok(!lives(holder.pid));
-  });
+  for (const [title, words] of Object.entries({ node: LIVES, cmd: LIVES_IN_CMD })) {
+    it(`ends the command and all that it has started when the lock is stolen: ${title}`, async (t) => {
+      const { locks, start } = setUp(t);
+      const holder = start('run a --', ...words);
+      const pid = await pidOf(holder);
+      await locks.request('a', { steal: true }, () => {});
+      check(await holder.ended, { code: 75, stderr: /The command gets SIGTERM/ });
+      assert.ok(!lives(pid));
+    });
+  }
 
-  it('ends what the command has started when the lock is stolen', async () => {
-    const holder = await startHolder(LIVES_IN_CMD);
+  it('does not lead again before all that the command has started has ended', async (t) => {
+    const { locks, start } = setUp(t);
+    const leader = start('elect a --', ...LIVES_IN_CMD);
+    const first = await pidOf(leader);
     await locks.request('a', { steal: true }, () => {});
-    const { status } = await holder.ended;
-    assert.equal(status, 75);
-    assert.ok(!lives(holder.pid));
-  });
-
-  it('does not lead again before all that the command has started has ended', async () => {
-    const { child, ended, said } = start('elect', 'a', ...LIVES_IN_CMD);
-    await once(child.stdout, 'data');
-    const first = Number(said());
-    const again = once(child.stdout, 'data');
-    await locks.request('a', { steal: true }, () => {});
-    const [second] = await again;
+    const [, second] = await leader.says(/runs \d+\s+runs (\d+)\s/);
     assert.ok(!lives(first));
-    child.kill('SIGKILL');
-    await ended;
+    leader.kill('SIGKILL');
+    await leader.ended;
     assert.ok(!lives(Number(second)));
   });
 
-  it('lets that live which the command leaves behind', async () => {
+  it('does not end a process that the command leaves behind', async (t) => {
     const script = `
       const words = ['-e', 'setInterval(() => {}, 1e6)'];
       const options = { detached: true, stdio: 'ignore' };
       const left = require('node:child_process').spawn(process.execPath, words, options);
       console.log(left.pid);
       left.unref();`;
-    const { status, said } = await start('run', 'a', '--', process.execPath, '-e', script).ended;
-    assert.equal(status, 0);
-    assert.ok(lives(Number(said)));
-    process.kill(Number(said), 'SIGKILL');
+    const { code, stdout } = await setUp(t).run('run a --', process.execPath, '-e', script);
+    assert.equal(code, 0);
+    assert.ok(lives(Number(stdout)));
+    process.kill(Number(stdout), 'SIGKILL');
   });
 
-  it('says how a batch file is started', async () => {
-    const { status, said } = await start('run', 'a', '--', 'no-such-program').ended;
-    assert.equal(status, 127);
-    assert.match(said, /was not found\. If it is a batch file, use cmd: -- cmd \/c/);
+  it('says how a batch file is started', async (t) => {
+    const stderr = /was not found\. If it is a batch file, use cmd: -- cmd \/c/;
+    check(await setUp(t).run('run a -- no-such-program'), { code: 127, stderr });
   });
 });
+
+for (const { event, key, signal } of [
+  { event: 'Ctrl-C', key: 'c', signal: 'SIGINT' },
+  { event: 'Ctrl-Break', key: 'b', signal: 'SIGBREAK' },
+  { event: 'the end of the console', key: 'x', signal: 'SIGHUP' },
+]) {
+  describe(`${event} of a web-locks run`, { skip: !CONSOLE && 'needs console.c' }, () => {
+    const inConsole = (t, ...words) => new Command(t, CONSOLE, words);
+    const runInConsole = (t, at, words) =>
+      inConsole(t, process.execPath, PROGRAM, 'run', 'a', ...at, '--', ...words);
+
+    it('goes to the command, until whose end the lock is held', LIMIT, async (t) => {
+      const place = setUp(t);
+      const { at, locks } = place;
+      const work = await hold(locks, 'work');
+      const runs = runInConsole(t, at, worksIn(place));
+      const pid = await pidOf(runs);
+      const waits = locks.request('a', () => 'granted');
+      runs.type(key);
+      await runs.says(new RegExp(`told ${signal}`));
+      assert.equal((await locks.query({ name: 'a' })).held.length, 1);
+      await work.release();
+      check(await runs.ended, { code: 9, stdout: /done/ });
+      assert.equal(await waits, 'granted');
+      assert.ok(!lives(pid));
+    });
+
+    it('ends a command that has no handler for it, and web-locks alike', LIMIT, async (t) => {
+      const { at, locks } = setUp(t);
+      const alone = inConsole(t, ...LIVES);
+      await pidOf(alone);
+      alone.type(key);
+      const { code } = await alone.ended;
+      const runs = runInConsole(t, at, LIVES);
+      const pid = await pidOf(runs);
+      runs.type(key);
+      check(await runs.ended, { code });
+      assert.ok(!lives(pid));
+      assert.equal(await locks.request('a', () => 'granted'), 'granted');
+    });
+
+    it('ends one that waits, and its place in the queue', LIMIT, async (t) => {
+      const { at, locks } = setUp(t);
+      await hold(locks, 'a');
+      const waits = runInConsole(t, at, LIVES);
+      await pendingOn(locks, 'a');
+      waits.type(key);
+      check(await waits.ended, { code: CONTROL_C_EXIT, stdout: '', stderr: '' });
+      assert.deepEqual((await locks.query({ name: 'a' })).pending, []);
+    });
+  });
+}

@@ -6,132 +6,81 @@
  */
 
 const assert = require('node:assert/strict');
-const { execFileSync, fork } = require('node:child_process');
+const { execFileSync } = require('node:child_process');
 const { once } = require('node:events');
 const fs = require('node:fs');
 const fsPromises = require('node:fs/promises');
 const os = require('node:os');
 const path = require('node:path');
-const { after, afterEach, describe, it } = require('node:test');
+const { after, describe, it } = require('node:test');
 const host = require('../../lib/host.js');
+const { RemoteProcess, freshBucket, pendingIs } = require('../helpers/process.js');
 
 const root = fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-'));
 const opened = [];
+// Windows removes no directory whose files are open.
 after(async () => {
   await Promise.all(opened.map((bucket) => bucket.close()));
   fs.rmSync(root, { recursive: true, force: true, maxRetries: 5 });
 });
 
-/** A directory for a test of its own. */
 let directories = 0;
 const freshDirectory = () => path.join(root, `locks ${++directories}`);
 
-/** Another process. */
-class Member {
-  static #all = new Set();
-  #answers = new Map();
-  #numbers = 0;
-
-  static async start() {
-    const member = new Member();
-    member.child = fork(path.join(__dirname, 'member.js'), {
-      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
-    });
-    member.exited = once(member.child, 'exit');
-    Member.#all.add(member);
-    await once(member.child, 'message');
-    member.child.on('message', ({ id, answer, error, code }) => {
-      const { resolve, reject } = member.#answers.get(id);
-      if (error) reject(Object.assign(new Error(error), { code }));
-      else resolve(answer);
-    });
-    return member;
-  }
-
-  /** Two or more, which start beside each other. */
-  static several(count) {
-    return Promise.all(Array.from({ length: count }, () => Member.start()));
-  }
-
-  static async killAll() {
-    await Promise.all([...Member.#all].map((member) => member.kill()));
-    Member.#all.clear();
-  }
-
-  /** The number of what it is told; `answers` has its promise. */
-  tell(what, message = {}) {
-    const id = message.id ?? `${what} ${++this.#numbers}`;
-    const answer = new Promise((resolve, reject) => this.#answers.set(id, { resolve, reject }));
-    answer.catch(() => {});
-    this.child.send({ do: what, ...message, id });
-    return answer;
-  }
-
-  async kill() {
-    this.child.kill('SIGKILL');
-    await this.exited;
-  }
-}
-
-function ofBucket(directory, name = '') {
+function openIn(directory, name = '') {
   const bucket = host.openBucket(name, { directory });
   opened.push(bucket);
-  return bucket;
+  return bucket.locks;
 }
 
-/** Waits until so many requests are pending, by queries one after the other. */
-async function pending(locks, count) {
-  while ((await locks.query()).pending.length !== count);
-}
+/** The folder of the only bucket of a directory. */
+const folderIn = (directory) => path.join(directory, fs.readdirSync(directory)[0]);
 
 describe('processes', () => {
-  afterEach(() => Member.killAll());
-
-  it('who waits is granted what a killed process held', async () => {
-    const directory = freshDirectory();
-    const [holder, waiter] = await Member.several(2);
-    await holder.tell('hold', { directory, name: 'a' });
-    const waits = waiter.tell('hold', { directory, name: 'a' });
-    await pending(ofBucket(directory).locks, 1);
-    await holder.kill();
-    assert.equal(await waits, 'granted');
-  });
-
-  it('the death of who has the place of one that left is noticed', async () => {
-    const directory = freshDirectory();
-    const [first, second] = await Member.several(2);
-    const { locks } = ofBucket(directory);
+  it('a waiter is granted what a killed process held, also if that has the place of another', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const [first, second] = await Promise.all([1, 2].map(() => RemoteProcess.start(t, where)));
     await locks.request('mine', () => {}); // a member before them
-    await first.tell('hold', { directory, name: 'a', id: 'mine' });
+    await first.hold('a');
     const waits = locks.request('a', () => 'granted'); // and so it watches the first
-    await pending(locks, 1);
-    await first.tell('close', { directory }); // its process lives on
+    await pendingIs(locks, 'a', 1);
+    await first.ask('close'); // its process lives on
     assert.equal(await waits, 'granted');
-    await second.tell('hold', { directory, name: 'b' });
+    await second.hold('b');
     const waitsForSecond = locks.request('b', () => 'granted');
-    await pending(locks, 1);
-    await second.kill();
+    await pendingIs(locks, 'b', 1);
+    second.kill();
     assert.equal(await waitsForSecond, 'granted');
   });
 
-  it('50 buckets are open in two processes', async () => {
+  it('a process opens 50 buckets, and another one shares them', async (t) => {
     const directory = freshDirectory();
-    const members = await Member.several(2);
-    const fill = (member) => member.tell('fill', { directory, count: 50, names: 3 });
-    await Promise.all(members.map(fill));
+    const names = Array.from({ length: 50 }, (_, i) => `bucket ${i}`);
+    const buckets = names.map((name) => openIn(directory, name));
+    for (const locks of buckets) await locks.request('a', () => {});
     assert.equal(fs.readdirSync(directory).length, 50);
+    const other = await RemoteProcess.start(t, { bucket: names[49], directory });
+    await other.hold('a');
+    assert.equal((await buckets[49].query()).held.length, 1);
   });
 
-  it('the file grows while several processes have it open', async () => {
-    const directory = freshDirectory();
-    const members = await Member.several(2);
-    const file = () => path.join(directory, fs.readdirSync(directory)[0], 'bucket');
-    await members[0].tell('hold', { directory, name: 'b' });
-    const before = fs.statSync(file()).size;
-    const crowd = await members[0].tell('crowd', { directory, count: 3000 });
-    assert.equal(crowd, 3000);
-    assert.ok(fs.statSync(file()).size > 4 * before);
-    assert.equal(await members[1].tell('crowd', { directory, count: 100 }), 100);
+  it('the file grows while several processes have it open', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const other = await RemoteProcess.start(t, where);
+    await other.hold('b');
+    const file = path.join(folderIn(where.directory), 'bucket');
+    const before = fs.statSync(file).size;
+    let end;
+    const ended = new Promise((resolve) => (end = resolve));
+    const crowd = Array.from({ length: 3000 }, (_, i) =>
+      locks.request(`${'a long name '.repeat(10)}${i}`, () => ended),
+    );
+    const last = locks.request('last', () => fs.statSync(file).size);
+    assert.ok((await last) > 4 * before);
+    await other.hold('c');
+    assert.equal((await other.ask('query')).held.length, 3002);
+    end();
+    await Promise.all(crowd);
   });
 });
 
@@ -141,7 +90,7 @@ describe('names', () => {
   it('any string is the name of a lock, and of a bucket', async () => {
     const directory = freshDirectory();
     for (const name of NAMES) {
-      const { locks } = ofBucket(directory, name);
+      const locks = openIn(directory, name);
       assert.equal(await locks.request(name, (lock) => lock.name), name);
     }
     assert.equal(fs.readdirSync(directory).length, NAMES.length);
@@ -150,60 +99,55 @@ describe('names', () => {
 
 describe('directories', () => {
   const useIn = async (directory) =>
-    assert.equal(await ofBucket(directory).locks.request('a', () => 'granted'), 'granted');
+    assert.equal(await openIn(directory).request('a', () => 'granted'), 'granted');
+  const SCOPE_UNSUPPORTED = { code: 'ERR_WEB_LOCKS_SCOPE_UNSUPPORTED' };
   const refusedIn = (directory, message) =>
     assert.rejects(
-      ofBucket(directory).locks.request('a', () => {}),
-      {
-        code: 'ERR_WEB_LOCKS_SCOPE_UNSUPPORTED',
-        message,
-      },
+      openIn(directory).request('a', () => {}),
+      { ...SCOPE_UNSUPPORTED, message },
     );
+  /** Sets WEB_LOCKS_DIRECTORY, or deletes it, until the end of the test. */
+  const setDirectory = (t, directory) => {
+    const { WEB_LOCKS_DIRECTORY: given } = process.env;
+    const set = (value) => {
+      if (value === undefined) delete process.env.WEB_LOCKS_DIRECTORY;
+      else process.env.WEB_LOCKS_DIRECTORY = value;
+    };
+    t.after(() => set(given));
+    set(directory);
+  };
 
-  it('can have spaces and umlauts', () => useIn(path.join(root, 'Schlösser für Müller & Söhne')));
-
-  it('can have a long path', async () => {
-    const parent = path.join(root, 'a'.repeat(200), 'b'.repeat(200));
+  it('can have spaces, umlauts and a long path', async () => {
+    const parent = path.join(
+      root,
+      'Schlösser für Müller & Söhne',
+      'a'.repeat(200),
+      'b'.repeat(200),
+    );
     fs.mkdirSync(parent, { recursive: true });
     await useIn(path.join(parent, 'locks'));
   });
 
-  it('are the same with slashes', async () => {
+  it('are the same with slashes, and however WEB_LOCKS_DIRECTORY writes them', async (t) => {
     const directory = freshDirectory();
     await useIn(directory.replaceAll('\\', '/'));
     await useIn(directory);
     assert.equal(fs.readdirSync(directory).length, 1);
-  });
-
-  it('are the same however WEB_LOCKS_DIRECTORY writes them', async (t) => {
-    const directory = freshDirectory();
     const { dir, name } = path.parse(directory);
-    t.after(() => delete process.env.WEB_LOCKS_DIRECTORY);
-    process.env.WEB_LOCKS_DIRECTORY = `${dir}\\none\\..\\.\\\\${name}\\`;
-    await ofBucket(undefined).locks.request('a', async () => {
-      assert.equal((await ofBucket(directory).locks.query()).held.length, 1);
+    setDirectory(t, `${dir}\\none\\..\\.\\\\${name}\\`);
+    await openIn(undefined).request('a', async () => {
+      assert.equal((await openIn(directory).query()).held.length, 1);
     });
   });
 
-  it('of WEB_LOCKS_DIRECTORY are refused without a drive', async (t) => {
-    t.after(() => delete process.env.WEB_LOCKS_DIRECTORY);
-    process.env.WEB_LOCKS_DIRECTORY = '\\locks';
-    await refusedIn(undefined, /\\locks, is not absolute/);
+  it('are by default in the user’s own folder', async (t) => {
+    setDirectory(t, undefined);
+    await host.locks.request('a', () => {});
+    const directory = path.join(process.env.LOCALAPPDATA, 'web-locks');
+    assert.ok(fs.readdirSync(directory).length > 0);
   });
 
-  it('by default it is the user’s own', async () => {
-    const { WEB_LOCKS_DIRECTORY: given } = process.env;
-    delete process.env.WEB_LOCKS_DIRECTORY;
-    try {
-      await host.locks.request('a', () => {});
-      const directory = path.join(process.env.LOCALAPPDATA, 'web-locks');
-      assert.ok(fs.readdirSync(directory).length > 0);
-    } finally {
-      if (given !== undefined) process.env.WEB_LOCKS_DIRECTORY = given;
-    }
-  });
-
-  it('are refused where others may write', async () => {
+  it('are refused where other users may write', async () => {
     // Wine has no icacls: there run.js has made one.
     const { WEB_LOCKS_TEST_OPEN_DIRECTORY: open = freshDirectory() } = process.env;
     if (!process.env.WEB_LOCKS_TEST_OPEN_DIRECTORY) {
@@ -213,29 +157,24 @@ describe('directories', () => {
     await refusedIn(open, /gives rights to another user, S-1-1-0, .*icacls/);
   });
 
-  it('are refused where they are files', async () => {
+  it('are refused if they are files, are nowhere, or have no drive', async (t) => {
     const file = path.join(root, 'a file');
     fs.writeFileSync(file, '');
     await refusedIn(file, /is not a directory/);
+    await refusedIn(path.join(root, 'nowhere', 'locks'), /Its parent directory must exist/);
+    await refusedIn('Q:\\locks', /Q:\\locks/);
+    setDirectory(t, '\\locks');
+    await refusedIn(undefined, /\\locks, is not absolute/);
   });
-
-  it('are refused where the one above is not there', () =>
-    refusedIn(path.join(root, 'nowhere', 'locks'), /Its parent directory must exist/));
-
-  it('are refused on drives that are not there', () => refusedIn('Q:\\locks', /Q:\\locks/));
 });
 
 describe('harm', () => {
-  afterEach(() => Member.killAll());
-
-  it('a lock is lost when its file is deleted, where the system lets it be', async (t) => {
-    const directory = freshDirectory();
-    const { locks } = ofBucket(directory);
+  it('a lock is lost when its file is deleted, where the system allows that', async (t) => {
+    const { locks, where } = freshBucket(t);
     let reason;
     const held = locks.request('a', async (lock) => {
-      const file = path.join(directory, fs.readdirSync(directory)[0], 'bucket');
       try {
-        fs.rmSync(file);
+        fs.rmSync(path.join(folderIn(where.directory), 'bucket'));
       } catch {
         return t.diagnostic('the system does not let it be deleted');
       }
@@ -248,13 +187,11 @@ describe('harm', () => {
     assert.equal(await locks.request('a', () => 'granted'), 'granted');
   });
 
-  it('who has a bucket open makes the file peers anew when it is moved, and can be woken', async () => {
-    const directory = freshDirectory();
-    const other = await Member.start();
-    const { locks } = ofBucket(directory);
+  it('the members of a bucket make the file peers anew when it is moved', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const other = await RemoteProcess.start(t, where);
     await locks.request('a', async () => {
-      const [bucket] = fs.readdirSync(directory);
-      const peers = path.join(directory, bucket, 'peers');
+      const peers = path.join(folderIn(where.directory), 'peers');
       const changes = fsPromises.watch(path.dirname(peers), {
         signal: AbortSignal.timeout(20_000),
       });
@@ -263,8 +200,8 @@ describe('harm', () => {
       })();
       fs.renameSync(peers, `${peers}.old`);
       await made;
-      await other.tell('query', { directory });
-      await locks.query(); // when it has an answer nobody is at these files
+      await other.ask('query');
+      await locks.query(); // when it has an answer no process is at these files
       const lives = [0, 1].map((member) => fs.readFileSync(peers).readBigUInt64LE(32 * member));
       assert.ok(lives.every((life) => life !== 0n));
     });

@@ -6,8 +6,7 @@
  * also Wine and the npm registry. What is tested is the binary of the package.
  *
  * - `host`         what the port to Windows does that others do in another way
- * - `cli`          `web-locks run`
- * - `signals`      `web-locks run` in a console, where Ctrl-C and its like are pressed
+ * - `cli`          `web-locks run`, also in a console, where Ctrl-C and its like are pressed
  * - `conformance`  the specification and the model, each agent a process
  * - `torture`      a minute of all options at once, while processes are killed
  */
@@ -43,7 +42,6 @@ const FAULTS = 'kill,exit,terminate,threadExit,threadThrow';
 const JOBS = {
   host: { words: [...TESTING, inTest('windows', 'host.js')] },
   cli: { words: [...TESTING, inTest('windows', 'cli.js')] },
-  signals: { words: [...TESTING, inTest('windows', 'signals.js')] },
   conformance: {
     words: [
       ...TESTING,
@@ -54,14 +52,10 @@ const JOBS = {
     env: { WEB_LOCKS_TEST_SCOPE: 'host', WEB_LOCKS_TEST_AGENTS: 'process', MODEL_RUNS: '5' },
   },
   torture: {
-    words: [inTest('torture', 'torture.js'), '--scope', 'host', '--seconds', '60'].concat([
-      '--faults',
-      FAULTS,
-      '--actors',
-      '3',
-      '--threads',
-      '2',
-    ]),
+    words: [
+      inTest('torture', 'torture.js'),
+      ...`--scope host --seconds 60 --faults ${FAULTS} --actors 3 --threads 2`.split(' '),
+    ],
   },
 };
 
