@@ -2,7 +2,7 @@
 
 /**
  * The package in a bundle: a program that uses every entry, bundled as docs/INSTALL.md says, and run
- * where there is no node_modules.
+ * where there is no node_modules. The tests of the package run it without a bundle, too.
  */
 
 const { execFile } = require('node:child_process');
@@ -114,7 +114,7 @@ async function use(what, bucket) {
 async function main() {
   await contend();
   await use('machine', openHost('test', { directory: fs.mkdtempSync('host-') }));
-  const load = process.getBuiltinModule('node:module').createRequire(CLIENTS);
+  const load = (name) => process.getBuiltinModule('node:module').createRequire(CLIENTS)(name);
   if (POSTGRES_URL) {
     const pool = new (load('pg').Pool)({ connectionString: POSTGRES_URL });
     pool.on('error', () => {});
@@ -194,4 +194,4 @@ async function bundleAndRun(name, directory, elsewhere, env) {
   return lines;
 }
 
-module.exports = { BUNDLERS, bundleAndRun, pack, printed, startServers };
+module.exports = { BUNDLERS, PROGRAM, bundleAndRun, pack, printed, startServers };

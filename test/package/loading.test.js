@@ -4,15 +4,7 @@
 
 const assert = require('node:assert/strict');
 const { execFile } = require('node:child_process');
-const {
-  cpSync,
-  mkdirSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} = require('node:fs');
+const fs = require('node:fs');
 const { createRequire } = require('node:module');
 const path = require('node:path');
 const { describe, it } = require('node:test');
@@ -29,19 +21,19 @@ const BINARY = path.join('build', 'Release', 'web_locks.node');
 
 /** Copies what the package needs at run time to a folder of its own. */
 function copyPackage(t) {
-  const folder = realpathSync(freshDirectory(t));
-  cpSync(path.join(root, 'lib'), path.join(folder, 'lib'), { recursive: true });
-  cpSync(path.join(root, BINARY), path.join(folder, BINARY));
+  const folder = fs.realpathSync(freshDirectory(t));
+  fs.cpSync(path.join(root, 'lib'), path.join(folder, 'lib'), { recursive: true });
+  fs.cpSync(path.join(root, BINARY), path.join(folder, BINARY));
   return { folder, entry: path.join(folder, 'lib', 'index.js'), binary: path.join(folder, BINARY) };
 }
 
-/** Changes a binary where a text stands in it. */
+/** Changes a binary at the text. */
 function patch(binary, text, change) {
-  const bytes = readFileSync(binary);
+  const bytes = fs.readFileSync(binary);
   const at = bytes.indexOf(text, 'latin1');
   assert.ok(at > 0);
   change(bytes, at);
-  writeFileSync(binary, bytes);
+  fs.writeFileSync(binary, bytes);
 }
 
 /** Runs Node.js. @returns {Promise<string>} its output */
@@ -51,16 +43,7 @@ async function run(args, env = {}, cwd = undefined) {
 }
 const requiring = (file) => `require(${JSON.stringify(file)})`;
 
-/** Checks that a program fails, and that its errors have these texts. */
-async function fails(running, ...texts) {
-  const { stderr } = await running.then(assert.fail, (error) => error);
-  for (const text of texts) {
-    if (text instanceof RegExp) assert.match(stderr, text);
-    else assert.ok(stderr.includes(text), stderr);
-  }
-}
-
-/** Evaluates the package's files anew, as test runners do, and returns the other instance. */
+/** Evaluates the package's files again, as test runners do. @returns the other instance */
 function requireAnew(file, isCleared) {
   const kept = new Map();
   for (const key of Object.keys(require.cache).filter(isCleared)) {
@@ -83,8 +66,7 @@ async function areOne(one, other) {
   await (await next).release();
   const robbed = await hold(one, name);
   const thief = await hold(other, name, { steal: true });
-  // They are two agents, and a held lock does not keep its agent's event loop alive to hear of a
-  // steal.
+  // The holder is another agent, whose lock does not keep the event loop alive until the steal.
   const alive = setInterval(() => {}, 1e6);
   await assert.rejects(robbed.released, { name: 'AbortError' });
   clearInterval(alive);
@@ -92,17 +74,14 @@ async function areOne(one, other) {
   assert.deepEqual(await stateOf(one, name), FREE);
 }
 
-describe('loading the package several times: one manager per bucket and process', () => {
-  for (const [title, folder] of [
-    ['a cleared require cache', root],
-    ['a module registry that keeps native addons', path.join(root, 'lib')],
-  ]) {
-    it(title, async () => {
+describe('a process has one lock manager for each bucket, whatever loads the package again:', () => {
+  it('a cleared require cache, also where native addons are kept', async () => {
+    for (const folder of [root, path.join(root, 'lib')]) {
       const again = requireAnew(entry, (key) => key.startsWith(folder));
       assert.notEqual(again.locks, locks);
       await areOne(locks, again.locks);
-    });
-  }
+    }
+  });
 
   it('a vm context without the platform’s globals', async () => {
     const context = vm.createContext({});
@@ -111,7 +90,7 @@ describe('loading the package several times: one manager per bucket and process'
       if (registry.has(file)) return registry.get(file).exports;
       const module = { exports: {} };
       registry.set(file, module);
-      const source = `(function (exports, require, module, __filename, __dirname) {${readFileSync(file)}\n})`;
+      const source = `(function (exports, require, module, __filename, __dirname) {${fs.readFileSync(file)}\n})`;
       const nodeRequire = createRequire(file);
       const localRequire = (id) => {
         const target = nodeRequire.resolve(id);
@@ -123,22 +102,17 @@ describe('loading the package several times: one manager per bucket and process'
     };
     const { locks: inContext } = load(entry);
     await areOne(locks, inContext);
-    const { signal } = new AbortController();
-    assert.equal(await inContext.request(freshName(), { signal }, () => 7), 7);
-    const refused = inContext.request('-', () => {});
-    await assert.rejects(refused, { name: 'NotSupportedError' });
     const aborted = inContext.request(freshName(), { signal: AbortSignal.abort() }, () => {});
     await assert.rejects(aborted, { name: 'AbortError' });
   });
 
-  it('two copies of the package on disk, in one thread', async (t) => {
+  it('two copies of the package on disk in one thread', async (t) => {
     const copy = require(copyPackage(t).entry);
     assert.notEqual(copy.locks, locks);
     await areOne(locks, copy.locks);
-    await areOne(copy.locks, locks);
   });
 
-  it('two copies of the package on disk, in different threads', async (t) => {
+  it('two copies of the package on disk in different threads', async (t) => {
     const remote = await RemoteAgent.start(t, { entry: copyPackage(t).entry });
     const name = freshName();
     const there = await remote.hold(name);
@@ -169,7 +143,7 @@ describe('loading the package several times: one manager per bucket and process'
     }
   });
 
-  it('copies that two threads load at the same moment', async (t) => {
+  it('is shared by copies that two threads load at the same moment', async (t) => {
     const program = `
       const { Worker } = require('node:worker_threads');
       const memory = new Int32Array(new SharedArrayBuffer(8));
@@ -188,7 +162,7 @@ describe('loading the package several times: one manager per bucket and process'
     for (let i = 0; i < 10; i++) await run(['-e', program]);
   });
 
-  it('a copy whose core is incompatible fails to load with an error that names both paths', async (t) => {
+  it('refuses a copy whose core is incompatible, with the paths of both', async (t) => {
     const { binary, entry: copied } = copyPackage(t);
     // The core's version stands behind its magic words (struct wlk_process, src/core/records.h).
     patch(binary, 'web-locks core\0\0', (bytes, at) =>
@@ -202,59 +176,69 @@ describe('loading the package several times: one manager per bucket and process'
   });
 });
 
-describe('a binary that cannot be loaded', () => {
-  const load = (file, ...more) => run(['-e', requiring(file)], ...more);
+describe('require throws an error that says what to do about a binary', () => {
   const BUILD = 'npx node-gyp rebuild --directory=node_modules/web-locks/src';
+  const noBuild = ({ folder }) => fs.rmSync(path.join(folder, 'build'), { recursive: true });
+  const flags = process.allowedNodeEnvironmentFlags;
+  const permission = flags.has('--permission') ? '--permission' : '--experimental-permission';
+  const withoutAddons = [/ERR_WEB_LOCKS_NOT_LOADED/, /with --allow-addons/, /^(?![\s\S]*node-gyp)/];
+  /** Makes a binary that says it is of a later version. */
+  const writeLater = ({ folder }) => {
+    const real = requiring(path.join(root, BINARY));
+    const source = `module.exports = { ...${real}, AGREEMENT: ${real}.AGREEMENT + 1 };`;
+    fs.writeFileSync(path.join(folder, 'later.cjs'), source);
+  };
 
-  it('missing: require throws what was tried, for which platform, and the command that builds it', async (t) => {
-    const { folder, binary, entry: copied } = copyPackage(t);
-    rmSync(path.join(folder, 'build'), { recursive: true });
-    const platform = `${process.platform}-${process.arch}`;
-    const texts = [/ERR_WEB_LOCKS_NOT_LOADED/, /web_locks\.node: not there/, platform];
-    await fails(load(copied), ...texts, binary, BUILD);
-  });
-
-  it('of another version: require throws which one it is, and what to do', async (t) => {
-    const { folder, binary, entry: copied } = copyPackage(t);
-    // The name of an export: a binary without it is an older one.
-    patch(binary, 'AGREEMENT\0', (bytes, at) => bytes.write('DIFFERENT', at, 'latin1'));
-    const texts = [/ERR_WEB_LOCKS_INCOMPATIBLE/, /different versions of web-locks/, BUILD];
-    await fails(load(copied), ...texts, binary, path.join(folder, 'lib'));
-  });
-
-  it('of a later version, named by WEB_LOCKS_BINARY: require throws that it does', async (t) => {
-    const later = path.join(freshDirectory(t), 'later.cjs');
-    const source = `const real = ${requiring(path.join(root, BINARY))};
-       module.exports = { ...real, AGREEMENT: real.AGREEMENT + 1 };`;
-    writeFileSync(later, source);
-    const texts = [/ERR_WEB_LOCKS_INCOMPATIBLE/, /WEB_LOCKS_BINARY names this file/];
-    await fails(load(entry, { WEB_LOCKS_BINARY: later }), ...texts, later);
-  });
-
-  it('WEB_LOCKS_BINARY names the one that is loaded, and no other is tried', async (t) => {
-    const { folder, entry: copied } = copyPackage(t);
-    rmSync(path.join(folder, 'build'), { recursive: true });
-    const show = (WEB_LOCKS_BINARY) =>
-      run(['-p', `${requiring(copied)}.locks`], { WEB_LOCKS_BINARY });
-    assert.match(await show(path.join(root, BINARY)), /LockManager/);
-    const other = path.join(folder, 'other.node');
-    await fails(show(other), other, /^(?![\s\S]*build.Release)/);
-  });
-
-  it('addons are not allowed: require throws which flag allows them', async () => {
-    const flags = process.allowedNodeEnvironmentFlags;
-    const permission = flags.has('--permission') ? '--permission' : '--experimental-permission';
-    for (const given of [[permission, '--allow-fs-read=*'], ['--no-addons']]) {
-      const texts = [/ERR_WEB_LOCKS_NOT_LOADED/, /with --allow-addons/, /^(?![\s\S]*node-gyp)/];
-      await fails(run([...given, '-e', requiring(entry)]), ...texts);
-    }
-  });
-
-  it('damaged: require throws why the loader refused it', async (t) => {
-    const { binary, entry: copied } = copyPackage(t);
-    writeFileSync(binary, 'not a binary');
-    await fails(load(copied), /ERR_WEB_LOCKS_NOT_LOADED/, /web_locks\.node: (?!not there)\S/);
-  });
+  /** Titles, what is done to a copy, what its error has, and the flags and the binary it is run with. */
+  for (const [title, harm, texts, { args = [], named } = {}] of [
+    [
+      'that is missing',
+      noBuild,
+      [/NOT_LOADED/, /web_locks\.node: not there/, `${process.platform}-${process.arch}`, BUILD],
+    ],
+    [
+      'of an older version, which lacks an export',
+      ({ binary }) =>
+        patch(binary, 'AGREEMENT\0', (bytes, at) => bytes.write('DIFFERENT', at, 'latin1')),
+      [/ERR_WEB_LOCKS_INCOMPATIBLE/, /different versions of web-locks/, BUILD],
+    ],
+    [
+      'of a later version, which WEB_LOCKS_BINARY names',
+      writeLater,
+      [/ERR_WEB_LOCKS_INCOMPATIBLE/, /WEB_LOCKS_BINARY names this file/, 'later.cjs'],
+      { named: 'later.cjs' },
+    ],
+    [
+      'that WEB_LOCKS_BINARY names, and tries no other',
+      () => {},
+      ['other.node', /^(?![\s\S]*build.Release)/],
+      { named: 'other.node' },
+    ],
+    [
+      'that the loader refuses',
+      ({ binary }) => fs.writeFileSync(binary, 'not a binary'),
+      [/ERR_WEB_LOCKS_NOT_LOADED/, /web_locks\.node: (?!not there)\S/],
+    ],
+    ['under --no-addons', () => {}, withoutAddons, { args: ['--no-addons'] }],
+    [
+      'under the permission model',
+      () => {},
+      withoutAddons,
+      { args: [permission, '--allow-fs-read=*'] },
+    ],
+  ]) {
+    it(title, async (t) => {
+      const copy = copyPackage(t);
+      harm(copy);
+      const env = named ? { WEB_LOCKS_BINARY: path.join(copy.folder, named) } : {};
+      const running = run([...args, '-e', requiring(copy.entry)], env);
+      const { stderr } = await running.then(assert.fail, (error) => error);
+      for (const text of texts) {
+        if (text instanceof RegExp) assert.match(stderr, text);
+        else assert.ok(stderr.includes(text), stderr);
+      }
+    });
+  }
 });
 
 describe('the binary of the package', {
@@ -264,8 +248,8 @@ describe('the binary of the package', {
   const loads = async (t, libc, program) => {
     const { folder, binary, entry: copied } = copyPackage(t);
     const prebuild = path.join(folder, 'prebuilds', `linux-${process.arch}${libc}`);
-    mkdirSync(prebuild, { recursive: true });
-    renameSync(binary, path.join(prebuild, 'web_locks.node'));
+    fs.mkdirSync(prebuild, { recursive: true });
+    fs.renameSync(binary, path.join(prebuild, 'web_locks.node'));
     const prelude = `const program = ${JSON.stringify(path.join(folder, 'program'))};
       const write = (text) => require('node:fs').writeFileSync(program, text);`;
     const show = `console.log(String(${requiring(copied)}.locks));`;
@@ -274,7 +258,7 @@ describe('the binary of the package', {
   const { glibcVersionRuntime } = process.report.getReport().header;
   const libc = glibcVersionRuntime === undefined ? '-musl' : '';
 
-  it('is chosen by the loader that this process’s program names, without a diagnostic report', (t) =>
+  it('is chosen by the loader of the running program, without a diagnostic report', (t) =>
     loads(t, libc, `process.report.getReport = () => { throw new Error('asked for a report'); };`));
 
   for (const [loader, chosen] of [
@@ -282,17 +266,17 @@ describe('the binary of the package', {
     ['/lib64/ld-linux-x86-64.so.2', ''],
     ['/nix/store/0-glibc-2.40/lib/ld-linux-aarch64.so.1', ''],
   ]) {
-    it(`is that of linux-${process.arch}${chosen} for ${loader}`, (t) =>
+    it(`is linux-${process.arch}${chosen} for ${loader}`, (t) =>
       loads(t, chosen, `write('\\x7fELF\\0${loader}\\0'); process.execPath = program;`));
   }
 
-  it('is chosen by a diagnostic report where the program names no loader, or cannot be read', async (t) => {
+  it('is chosen by a diagnostic report if the program names no loader or cannot be read', async (t) => {
     for (const program of ["''", 'program'])
       await loads(t, libc, `write('no loader'); process.execPath = ${program};`);
   });
 });
 
-it('a relative WEB_LOCKS_BINARY names the same file for workers after process.chdir()', async () => {
+it('WEB_LOCKS_BINARY, if relative, names the same file in workers after process.chdir()', async () => {
   const program = `
     const { Worker } = require('node:worker_threads');
     ${requiring(entry)};
