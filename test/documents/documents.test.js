@@ -63,12 +63,6 @@ describe('the code of the documents', { concurrency }, () => {
       );
       assert.deepEqual(lacking.map(titleOf), []);
     });
-
-    it(`${page} names tests that are there`, () => {
-      for (const { keys } of blocks.filter((block) => block.keys['tested by'])) {
-        assert.ok(fs.existsSync(path.join(root, keys['tested by'])), keys['tested by']);
-      }
-    });
   }
 
   const guard = blocksOf('docs/CLUSTER.md').find(({ code }) =>
@@ -147,7 +141,9 @@ describe('README.md', () => {
 
 describe('the links of the documents', () => {
   for (const page of pages()) {
-    it(`${page} leads to files and headings that are there`, () => {
+    it(`${page} leads to files, headings and tests that are there`, () => {
+      for (const { keys } of blocksOf(page).filter((block) => block.keys['tested by']))
+        assert.ok(fs.existsSync(path.join(root, keys['tested by'])), keys['tested by']);
       const text = fs.readFileSync(path.join(root, page), 'utf8').replace(/```.*?```/gs, '');
       const links = [...text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)];
       for (const [link, file, anchor] of links) {

@@ -9,19 +9,6 @@ const { createServer } = require('node:http');
 /** @returns {string} an ETag as S3 makes it */
 const tagOf = (body) => `"${createHash('md5').update(body).digest('hex')}"`;
 
-/** What a client of the SDK sends in chunks with signatures or checksums, without these. */
-function bodyOf(request, raw) {
-  if (!/aws-chunked/.test(request.headers['content-encoding'] ?? '')) return raw;
-  const parts = [];
-  for (let at = 0; ; ) {
-    const end = raw.indexOf('\r\n', at);
-    const size = Number.parseInt(raw.toString('latin1', at, end), 16);
-    if (!size) return Buffer.concat(parts);
-    parts.push(raw.subarray(end + 2, end + 2 + size));
-    at = end + 2 + size + 2;
-  }
-}
-
 /** @returns {Promise<{ url: string, close: () => void }>} */
 async function startS3() {
   /** @type {Map<string, { body: Buffer, headers: Record<string, string> }>} */
@@ -50,7 +37,7 @@ async function startS3() {
     for await (const chunk of request) chunks.push(chunk);
     const key = new URL(request.url ?? '', 'http://s3').pathname;
     if (request.method === 'PUT') {
-      return put(key, request, bodyOf(request, Buffer.concat(chunks)), response);
+      return put(key, request, Buffer.concat(chunks), response);
     }
     const there = objects.get(key);
     if (!there) return refuse(response, 404, 'NoSuchKey');
