@@ -7,7 +7,8 @@ const path = require('node:path');
 const { describe, it } = require('node:test');
 const { promisify } = require('node:util');
 const { merge } = require('../../lib/profile/merge.js');
-const { folderFor, preload, root } = require('./run.js');
+const { freshDirectory } = require('../helpers/process.js');
+const { preload, root } = require('./run.js');
 
 const DAY = Date.parse('2026-01-01T00:00:00.000Z');
 
@@ -79,7 +80,7 @@ describe('profiles of several processes', () => {
   });
 
   it('of two real processes agree who held a lock of the machine when', async (t) => {
-    const folder = folderFor(t);
+    const folder = freshDirectory(t);
     const script = path.join(folder, 'program.js');
     fs.writeFileSync(
       script,

@@ -51,38 +51,37 @@ describe('a profile has of each request', () => {
     const { requests } = await profileOf(
       t,
       `const ignore = () => {};
+       const ask = (name, label, options, callback = ignore) =>
+         locks.request(name, { label, ...options }, callback).catch(ignore);
+       const alive = setInterval(ignore, 1000);
        const end = new AbortController();
        let release;
-       const held = locks.request('a', { label: 'robbed' }, () => new Promise((r) => release = r));
+       const held = ask('a', 'robbed', {}, () => new Promise((r) => release = r));
        await turn();
-       await locks.request('a', { label: 'refused', ifAvailable: true }, ignore);
-       const aborted = locks.request('a', { label: 'aborted', signal: end.signal }, ignore);
+       await ask('a', 'refused', { ifAvailable: true });
+       const aborted = ask('a', 'aborted', { signal: end.signal });
        end.abort();
-       await aborted.catch(ignore);
-       await locks.request('a', { label: 'late', timeout: 5 }, ignore).catch(ignore);
-       await locks.request('a', { label: 'full', maxPending: 0 }, ignore).catch(ignore);
-       await locks.request('a', { label: 'thief', steal: true }, ignore);
-       await held.catch(ignore);
+       await aborted;
+       await ask('a', 'late', { timeout: 5 });
+       await ask('a', 'full', { maxPending: 0 });
+       await ask('a', 'thief', { steal: true });
+       await held;
        release();
-       const alive = setInterval(ignore, 1000);
-       await locks.request('b', { label: 'slow', holdTimeout: 1 }, ({ signal }) =>
-         once(signal, 'abort')).catch(ignore);
-       clearInterval(alive);
-       const fails = (label, error) =>
-         locks.request('c', { label }, async () => { throw error; }).catch(ignore);
+       await ask('b', 'slow', { holdTimeout: 1 }, ({ signal }) => once(signal, 'abort'));
+       const fails = (label, error) => ask('c', label, {}, async () => { throw error; });
        await fails('error', new TypeError('no stock\\nof that'));
        await fails('text', 'a text');
        await fails('nothing', null);
        await fails('hostile', { get message() { throw new Error('of a getter'); } });
-       await locks.request('d', { label: 'limited', mode: 'shared', limit: 2 }, () =>
-         locks.request('d', { label: 'other', mode: 'shared', limit: 3 }, ignore).catch(ignore));
+       await ask('d', 'limited', { mode: 'shared', limit: 2 }, () =>
+         ask('d', 'other', { mode: 'shared', limit: 3 }));
        const bucket = openBucket('shop');
        const lost = bucket.locks.request('a', { label: 'closed' }, ({ signal }) => once(signal, 'abort'));
        await turn();
        await bucket.close();
        await lost.catch(ignore);
-       locks.request('e', { label: 'holds' }, () => new Promise(() => {}));
-       locks.request('e', { label: 'waits' }, () => {});
+       ask('e', 'holds', {}, () => new Promise(() => {}));
+       ask('e', 'waits');
        await turn();
        process.exit(7);`,
     );
@@ -99,11 +98,7 @@ describe('a profile has of each request', () => {
     assert.ok(of.holds.held > 0 && of.waits.waited > 0);
     const errors = ['error', 'text', 'nothing', 'hostile', 'limited'].map((one) => of[one].error);
     assert.deepEqual(errors, ['TypeError: no stock', 'a text', undefined, undefined, undefined]);
-    assert.equal(
-      of.other.error,
-      'TypeError: A request for lock "d" has the limit 3, but its holders and waiters ' +
-        'have the limit 2.',
-    );
+    assert.match(of.other.error, /^TypeError: A request for lock "d" has the limit 3, /);
   });
 
   it('the call site of users, for handles, mutexes, several locks and blocking calls', async (t) => {
@@ -130,29 +125,13 @@ describe('a profile has of each request', () => {
 });
 
 describe('a profile of several threads', () => {
-  it('has the requests of workers, and their blockers in other threads', async (t) => {
+  it('never has two holders of an exclusive lock at a time, and has blockers of other threads', async (t) => {
     const { requests, trace } = await profileOf(
       t,
       `if (isMainThread) {
-         const worker = new Worker(__filename);
-         const exit = once(worker, 'exit');
-         await locks.request('a', { label: 'main' }, ${UNTIL_WAITED});
-         await exit;
-       } else {
-         await until(async () => (await locks.query({ name: 'a' })).held.length > 0);
-         await locks.request('a', { label: 'worker' }, turn);
-       }`,
-    );
-    const { main, worker } = byLabel(requests);
-    assert.deepEqual([main.thread, worker.thread], [0, 1]);
-    assert.deepEqual(worker.blockers[0].id, main.id);
-    assert.deepEqual(trace.otherData.threads.map(({ id }) => id).sort(), [0, 1]);
-  });
-
-  it('never has two holders of an exclusive lock at a time', async (t) => {
-    const { trace } = await profileOf(
-      t,
-      `if (isMainThread) for (let i = 0; i < 2; i++) new Worker(__filename);
+         for (let i = 0; i < 2; i++) new Worker(__filename);
+         await locks.request('a', ${UNTIL_WAITED});
+       }
        for (let i = 0; i < 200; i++) await locks.request('a', turn);
        if (!isMainThread) return;
        // The same after a lock was held too long, or was given back unused.
@@ -170,9 +149,12 @@ describe('a profile of several threads', () => {
        clearInterval(alive);`,
     );
     const holds = trace.traceEvents.filter(({ cat }) => cat === 'hold');
-    assert.equal(holds.length, 604);
+    assert.equal(holds.length, 605);
     // A lock has one track if its holds are apart.
     assert.equal(new Set(holds.map(({ tid }) => tid)).size, 3);
+    assert.deepEqual(trace.otherData.threads.map(({ id }) => id).sort(), [0, 1, 2]);
+    const isOfOther = ({ blockers, thread }) => blockers.some((one) => one.thread !== thread);
+    assert.ok(requests.some(isOfOther));
   });
 
   it('has the requests of workers that terminate() or the exit of the process ends', async (t) => {

@@ -4,19 +4,13 @@
 
 const { execFile } = require('node:child_process');
 const fs = require('node:fs');
-const os = require('node:os');
 const path = require('node:path');
 const { pathToFileURL } = require('node:url');
+const { promisify } = require('node:util');
+const { freshDirectory } = require('../helpers/process.js');
 
 const root = path.join(__dirname, '..', '..');
 const preload = pathToFileURL(path.join(root, 'lib', 'profile.js')).href;
-
-/** @returns {string} a folder that is removed after the test */
-function folderFor(t) {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-profile-'));
-  t.after(() => fs.rmSync(folder, { recursive: true }));
-  return folder;
-}
 
 /** What programs find. */
 const PRELUDE = `
@@ -33,25 +27,20 @@ const PRELUDE = `
 
 /**
  * Runs the body of an async function with the profile preloaded.
- * @returns what the file has, or undefined where there is none; and what became of the process
+ * @returns how the process ended, and what the file has, if there is one
  */
 async function profileOf(t, body, { env = {}, args = ['--import', preload], file = true } = {}) {
-  const folder = folderFor(t);
+  const folder = freshDirectory(t);
   const script = path.join(folder, 'program.js');
   const output = path.join(folder, 'profile.json');
   fs.writeFileSync(script, `${PRELUDE}(async () => {${body}\n})();\n`);
   const options = {
     cwd: folder,
     env: { ...process.env, ...(file ? { WEB_LOCKS_PROFILE: output } : {}), ...env },
-    // Of what waits for what does not come.
-    timeout: 240_000,
-    killSignal: 'SIGKILL',
   };
-  const result = await new Promise((resolve) => {
-    execFile(process.execPath, [...args, script], options, (error, stdout, stderr) =>
-      resolve({ code: error?.code ?? 0, signal: error?.signal ?? null, stdout, stderr }),
-    );
-  });
+  const running = promisify(execFile)(process.execPath, [...args, script], options);
+  const { code = 0, signal = null, stdout, stderr } = await running.catch((error) => error);
+  const result = { code, signal, stdout, stderr };
   const written = fs.readdirSync(folder).filter((name) => name.endsWith('.json'));
   if (written.length === 0) return { ...result, written };
   const trace = JSON.parse(fs.readFileSync(path.join(folder, written[0]), 'utf8'));
@@ -59,4 +48,4 @@ async function profileOf(t, body, { env = {}, args = ['--import', preload], file
   return { ...result, written, trace, requests };
 }
 
-module.exports = { folderFor, preload, profileOf, root };
+module.exports = { preload, profileOf, root };
