@@ -31,9 +31,8 @@ describe('web-locks elect', { skip }, () => {
     await pendingOn(locks, 'a', 2);
     assert.equal((await locks.leader('a')).label, 'first');
     await first.endsAfter('7', 7);
-    await second.says(/leads/);
+    await Promise.race([second, third].map((one) => one.says(/leads/)));
     assert.equal((await locks.leader('a')).label, 'second');
-    assert.equal(third.stdout, '');
     await second.endsAfter('0');
   });
 

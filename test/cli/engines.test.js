@@ -67,22 +67,17 @@ describe('--at', { skip }, () => {
     writeFileSync(path.join(folder, 'index.js'), `console.error('${says}'); process.exit(42);`);
   }
 
-  const QUERY = ['query', '--at', 'postgres://localhost'];
-
-  it('needs a package, and says which and how to install it', async (t) => {
+  it('looks for its package in the current folder, then beside itself, or says how to install it', async (t) => {
     const cwd = emptyFolder(t);
     const args = ['run', 'a', '--at', 'postgres://localhost', '--', 'echo', 'runs'];
     const stderr =
       `web-locks: --at needs the package pg, which is installed neither in ${cwd} nor with web-locks.\n` +
       'Install it: npm install pg (with --global if web-locks is global).\n';
     check(await run(t, args, { cwd, ...installed(t) }), { code: 69, stdout: '', stderr });
-  });
-
-  it('looks for the package from the current folder first, then beside itself', async (t) => {
-    const beside = { cwd: emptyFolder(t), ...installed(t, 'the pg beside it') };
-    check(await run(t, QUERY, beside), { code: 42, stderr: 'the pg beside it\n' });
-    writePackage(path.join(beside.cwd, 'node_modules', 'pg'), 'the pg of the folder');
-    check(await run(t, QUERY, beside), { code: 42, stderr: 'the pg of the folder\n' });
+    const beside = { cwd, ...installed(t, 'the pg beside it') };
+    check(await run(t, args, beside), { code: 42, stderr: 'the pg beside it\n' });
+    writePackage(path.join(cwd, 'node_modules', 'pg'), 'the pg of the folder');
+    check(await run(t, args, beside), { code: 42, stderr: 'the pg of the folder\n' });
   });
 
   const NOBODY = 'postgres://nobody@127.0.0.1:1/none';
@@ -339,41 +334,5 @@ describe('--at etcd+http://…', { skip: skip || lacks.etcd }, () => {
     const bucket = require('../../lib/etcd.js').openBucket('default', { endpoints });
     t.after(() => bucket.close());
     return bucket;
-  });
-
-  it('shows a question mark where the time of the grant is not known', async (t) => {
-    // That of one who had to wait, and has not renewed since.
-    const { EtcdAdapter } = require('../../lib/cluster/engines/etcd/adapter.js');
-    const endpoints = [at().slice('etcd+'.length)];
-    // An adapter does not keep the event loop alive.
-    const alive = setInterval(() => {}, 1e6);
-    const open = async (clientId) => {
-      const adapter = new EtcdAdapter('default', { endpoints });
-      const info = { clientId, host: 'host', pid: 1, threadId: 0, threadName: '', version: '0' };
-      const { session } = await adapter.open(info, 60_000);
-      t.after(async () => {
-        await adapter.close(session);
-        await adapter.dispose();
-      });
-      return adapter;
-    };
-    const numbers = { limit: 0, weight: 0, maxPending: -1, priority: 0, group: 0 };
-    const long = { kind: 'request', name: 'long', mode: 'exclusive', label: '', ...numbers };
-    const [first, next] = [await open('first'), await open('next')];
-    t.after(() => clearInterval(alive));
-    await first.step([{ ...long, ref: 1 }], 1);
-    await next.step([{ ...long, ref: 1 }], 1);
-    await next.step([{ ...long, ref: 2 }], 2);
-    await first.step([{ kind: 'end', ref: 1, name: 'long', keep: 0 }], 2);
-    const { stdout: table } = await run(t, ['query', '--at', at()]);
-    assert.match(table, /^long +held +exclusive +\? /m);
-    assert.match(table, /^long +waits +exclusive +\d+\.\ds /m);
-    const { stdout } = await run(t, ['query', '--at', at(), '--json']);
-    const { held, pending } = JSON.parse(stdout);
-    const ofLong = (all) => all.find(({ name }) => name === 'long');
-    assert.deepEqual([ofLong(held).held, ofLong(held).since], [null, null]);
-    assert.ok(Date.parse(ofLong(pending).since) <= Date.now());
-    const { stdout: robbed } = await run(t, ['steal', 'long', '--yes', '--at', at()]);
-    assert.match(robbed, /^stolen from process \d+.*, for an unknown time\n$/);
   });
 });

@@ -26,7 +26,7 @@ it('a signal for npm ends the command of `exec web-locks`', {
   const command = new Command(t, 'npm', ['run', 'job'], { cwd });
   await command.says(/^runs/m);
   command.kill('SIGTERM');
-  // It is given back: without `exec` it would not be.
+  // Without `exec` it would still be held.
   await locks.request('a', () => {});
   const { code } = await command.ended;
   assert.notEqual(code, 0);

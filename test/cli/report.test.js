@@ -32,7 +32,7 @@ function write(folder, file, { dropped = 0 } = {}) {
 }
 
 describe('web-locks report', () => {
-  it('makes a page, named as the profile or as it is told, and counts the requests', (t) => {
+  it('makes a page, named as the profile or by --output, and counts the requests', (t) => {
     const folder = freshDirectory(t);
     for (const [file, page, dropped, ...words] of [
       ['profile.json', 'page.html', 0, 'profile.json', '-o', 'page.html'],

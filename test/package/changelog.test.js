@@ -7,7 +7,7 @@ const path = require('node:path');
 const { it } = require('node:test');
 const { freshDirectory } = require('../helpers/process.js');
 
-it('`npm version` gives what is unreleased in the changelog the version and the date', (t) => {
+it('`npm version` names the unreleased part of the changelog by version and date', (t) => {
   const folder = freshDirectory(t);
   const script = path.join('scripts', 'changelog.js');
   cpSync(path.join(__dirname, '..', '..', script), path.join(folder, script));

@@ -60,7 +60,7 @@ expected['why.js'] =
     ? why('node:worker_threads', 0, 'never granted')
     : 'this Node.js has no locks of its own\n') + why('web-locks', 1, 'granted');
 
-describe('the examples do what they say', () => {
+describe('the examples print what they say', () => {
   // Those of another run of these tests share no lock with them.
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-examples-'));
   const env = { ...process.env, WEB_LOCKS_DIRECTORY: path.join(directory, 'locks') };

@@ -15,7 +15,7 @@ function symbols(option) {
 }
 
 describe('the symbols of the addon', { skip }, () => {
-  it('none of libuv or V8 is needed: their ABI is no promise of Node-API', () => {
+  it('need none of libuv or V8, whose ABI Node-API does not promise', () => {
     const needed = symbols('--undefined-only');
     assert.deepEqual(
       needed.filter((name) => /^uv_|^_ZN?K?2v8|^_ZN4node/.test(name)),
@@ -24,7 +24,7 @@ describe('the symbols of the addon', { skip }, () => {
     assert.ok(needed.includes('napi_create_threadsafe_function'));
   });
 
-  it('only Node.js’s entry points and the meeting point of copies are shown', () => {
+  it('show only the entry points of Node.js and the meeting point of copies', () => {
     assert.deepEqual(symbols('--defined-only').sort(), [
       'napi_register_module_v1',
       'node_api_module_get_api_version_v1',
