@@ -143,7 +143,7 @@ describe('a process has one lock manager for each bucket, whatever loads the pac
     }
   });
 
-  it('is shared by copies that two threads load at the same moment', async (t) => {
+  it('copies that two threads load at the same moment', async (t) => {
     const program = `
       const { Worker } = require('node:worker_threads');
       const memory = new Int32Array(new SharedArrayBuffer(8));
