@@ -31,7 +31,7 @@ class Agent {
   #requests = new TagTable();
   /** Counts the events of the exchange that were applied. */
   #taken = 0;
-  announcer = new Announcer(() => addon.undo(NO_TAG));
+  announcer = new Announcer(addon.undo);
   /** See contract.js. @type {Requester[]} */
   unfinished = [];
   /** Holds the arguments of the next call of the addon, then its results and events. */
@@ -168,6 +168,7 @@ class Agent {
    * unfinished requests, and announces.
    */
   #handleWakeUp() {
+    this.announcer.forgetTick();
     this.drainEvents(true);
     const { unfinished } = this;
     for (let i = 0; i < unfinished.length; i++) {
@@ -178,7 +179,7 @@ class Agent {
       }
     }
     unfinished.length = 0;
-    this.announcer.announceAfterTicks();
+    this.announcer.announce(true);
   }
 }
 

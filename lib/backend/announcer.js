@@ -2,10 +2,12 @@
 
 /**
  * Announces events to users after the state is complete: first losses, then changes of a session,
- * then answers. Answers come one at a time, and all microtasks run between them, since each answer
- * is a task of its own in § 4.4 "process the lock request queue"
- * (https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue). If user code
- * throws, the remaining events are still announced.
+ * then answers. If user code throws, the remaining events are still announced.
+ *
+ * Each answer is a task of its own in § 4.4 "process the lock request queue"
+ * (https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue). So of several
+ * answers that are queued, each has a tick, and all microtasks run between two of them. An answer
+ * that is queued later waits at least until user code was called with the one before.
  *
  * If a loss arrives in the event loop (not in a call from user code), the user's promise is
  * rejected in a microtask. Then the stack of the error contains the functions that await the
@@ -13,6 +15,7 @@
  */
 
 const { nextTick, report, callInMicrotask } = require('../platform/intrinsics.js');
+const { NO_TAG } = require('./contract.js');
 
 /** @import { Requester } from './contract.js' */
 
@@ -82,7 +85,7 @@ class Announcer {
   #answers = new Unannounced();
   /** Counts the announcements that were queued. Once all of them are done, it is set to 0. */
   count = 0;
-  /** The request whose answer was announced last. @type {Requester | undefined} */
+  /** The request whose answer was announced last, until it is delivered. @type {Requester | undefined} */
   lastAnnounced;
   #isAnnouncing = false;
   /** Whether a tick will announce the next answer. */
@@ -91,14 +94,14 @@ class Announcer {
   #isLosing = false;
   /** The number of the latest microtask of `#continueAfterLosses`; earlier ones do nothing. */
   #waits = 0;
-  #onOverflow;
+  #undo;
 
   /**
-   * @param {() => void} [onOverflow] called after a stack overflow, which may overflow it again.
-   *   It makes the event loop call `announce`; by default, a tick does so
+   * @param {(tag: number) => unknown} [undo] called with NO_TAG after a stack overflow; see
+   *   contract.js. It makes the event loop call `announce`; by default, a tick does so
    */
-  constructor(onOverflow) {
-    this.#onOverflow = onOverflow;
+  constructor(undo) {
+    this.#undo = undo;
   }
 
   /** @param {Requester} lock */
@@ -130,11 +133,16 @@ class Announcer {
    */
   defer(request) {
     const isFirst = this.#answers.isEmpty;
-    if (isFirst && this.lastAnnounced?.isDelivered) this.lastAnnounced = undefined;
-    if (isFirst && this.lastAnnounced === undefined) return false;
+    if (isFirst && !this.#isDelivering) return false;
     this.addAnswer(request);
     if (isFirst) this.#announceInTick();
     return true;
+  }
+
+  /** Whether the user code that the last answer is for has not been called yet. */
+  get #isDelivering() {
+    if (this.lastAnnounced?.isDelivered) this.lastAnnounced = undefined;
+    return this.lastAnnounced !== undefined;
   }
 
   /**
@@ -147,14 +155,16 @@ class Announcer {
     try {
       this.#announceLossesAndChanges(isInEventLoop);
       if (this.#isLosing || this.#isTicking || this.#answers.isEmpty) return;
-      this.lastAnnounced = this.#answers.first;
-      this.#answers.announceFirst(announceAnswer, isInEventLoop);
-      // User code may have stolen a lock, so announce losses again.
-      this.#announceLossesAndChanges(isInEventLoop);
-      // Even if no answer is left: one may be queued before the microtasks of this one have run.
-      this.#announceInTick();
+      if (!this.#isDelivering) {
+        this.lastAnnounced = this.#answers.first;
+        this.#answers.announceFirst(announceAnswer, isInEventLoop);
+        // User code may have stolen a lock, so announce losses again.
+        this.#announceLossesAndChanges(isInEventLoop);
+      }
+      if (!this.#answers.isEmpty) this.#announceInTick();
     } catch {
-      this.#recover();
+      if (this.#undo) this.#undo(NO_TAG);
+      else this.#tryToTick();
     } finally {
       this.#isAnnouncing = false;
       if (this.#losses.isEmpty && this.#changes.isEmpty && this.#answers.isEmpty) this.count = 0;
@@ -162,12 +172,12 @@ class Announcer {
   }
 
   /**
-   * Called on an empty stack: all ticks have run before, so a tick that still seems to be queued
-   * was lost in a stack overflow.
+   * Called on an empty stack: all microtasks and ticks have run before, so a tick that still seems
+   * to be queued was lost in a stack overflow.
    */
-  announceAfterTicks() {
+  forgetTick() {
     this.#isTicking = false;
-    this.announce(true);
+    this.lastAnnounced = undefined;
   }
 
   /**
@@ -194,12 +204,13 @@ class Announcer {
 
   /** Announces the rest in a microtask, after the promises of lost locks are rejected. */
   #continueAfterLosses() {
-    const wait = ++this.#waits;
+    const wait = this.#waits + 1;
     callInMicrotask(() => {
       if (wait !== this.#waits) return;
       this.#isLosing = false;
       this.announce(true);
     });
+    this.#waits = wait;
   }
 
   #announceInTick() {
@@ -215,16 +226,13 @@ class Announcer {
    */
   #queueTick = () => {
     nextTick(() => {
-      this.#isTicking = false;
+      this.forgetTick();
       this.announce(true);
     });
   };
 
-  #recover() {
-    if (this.#onOverflow) {
-      this.#onOverflow();
-      return;
-    }
+  /** After a stack overflow, which this may cause again. */
+  #tryToTick() {
     try {
       this.#announceInTick();
     } catch {

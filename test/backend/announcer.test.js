@@ -29,18 +29,42 @@ it('losses come before changes, and changes before answers', async () => {
   assert.deepEqual(notes, ['loss', "loss's microtask", 'change', 'answer', "answer's microtask"]);
 });
 
-for (const [title, between] of [
-  ['that were queued together', () => {}],
-  ['of which one is queued when the other was announced', (announcer) => announcer.announce(true)],
-])
-  it(`all microtasks run between two answers ${title}`, async () => {
-    const notes = [];
-    const announcer = new Announcer();
-    announcer.addAnswer(noting(notes, 'one'));
-    between(announcer);
-    announcer.addAnswer(noting(notes, 'other'));
-    announcer.announce(true);
-    await settled();
-    assert.deepEqual(notes, ['one', "one's microtask", 'other', "other's microtask"]);
-    assert.equal(announcer.count, 0);
-  });
+it('all microtasks run between two answers that were queued together', async () => {
+  const notes = [];
+  const announcer = new Announcer();
+  announcer.addAnswer(noting(notes, 'one'));
+  announcer.addAnswer(noting(notes, 'other'));
+  announcer.announce(true);
+  await settled();
+  assert.deepEqual(notes, ['one', "one's microtask", 'other', "other's microtask"]);
+  assert.equal(announcer.count, 0);
+});
+
+it('an answer waits until user code was called with the one before', async () => {
+  const notes = [];
+  const announcer = new Announcer();
+  const slow = {
+    isDelivered: false,
+    async announceAnswer() {
+      await null;
+      slow.isDelivered = true;
+      notes.push('slow');
+    },
+  };
+  announcer.addAnswer(slow);
+  announcer.announce(true);
+  announcer.addAnswer(noting(notes, 'other'));
+  announcer.announce(true);
+  await settled();
+  assert.deepEqual(notes, ['slow', 'other', "other's microtask"]);
+});
+
+it('an answer needs no tick once user code was called with the one before', () => {
+  const notes = [];
+  const announcer = new Announcer();
+  for (const name of ['one', 'other']) {
+    announcer.addAnswer(noting(notes, name));
+    announcer.announce(false);
+  }
+  assert.deepEqual(notes, ['one', 'other']);
+});
