@@ -1,13 +1,17 @@
 'use strict';
 
 /**
- * The names that the session waits for far from the head of the queue. Such a session does not
- * watch the name: if all waiters did, each change of a queue would be sent to each of them. It
- * watches one exclusive request ahead of its own, `near` exclusive requests away, without whose end
- * its own cannot be granted. When that request is gone, the session looks again how far it is, and
- * near the head it watches the name (streams.js).
+ * The names that the session waits for with one request far from the head of the queue. Such a
+ * session does not watch the name: if all waiters did, each change of a queue would be sent to each
+ * of them. It watches one exclusive request ahead of its own, `near` exclusive requests away,
+ * without whose end its own cannot be granted. When that request is gone, the session looks again
+ * how far it is, and near the head it watches the name (streams.js).
+ *
+ * A session that waits for a name with several requests watches it all the same. Without the queue,
+ * each further step for the name would have to read it.
  */
 
+const { watchEndedError } = require('./errors.js');
 const { range } = require('./keys.js');
 
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
@@ -52,16 +56,17 @@ class FarWaits {
     return this.#waits.has(prefix);
   }
 
-  /** Looks how far the session's first waiter is from the head. @param {string} prefix */
+  /** Looks how far the session's waiter is from the head. @param {string} prefix */
   add(prefix) {
+    this.#delete(prefix);
     this.#waits.set(prefix, { key: '', created: '', stop: () => {} });
     this.#look(prefix).catch(this.#fail);
   }
 
-  /** Forgets the names that the session does not wait for any more. */
+  /** Forgets the names for which not exactly one request of the session waits. */
   prune() {
-    const { wanted } = this.#queueCache;
-    for (const prefix of this.#waits.keys()) if (!wanted.has(prefix)) this.#delete(prefix);
+    for (const prefix of [...this.#waits.keys()])
+      if (!this.#queueCache.onlyWaiter(prefix)) this.#delete(prefix);
   }
 
   /**
@@ -90,9 +95,11 @@ class FarWaits {
    * @param {string} prefix
    */
   async #look(prefix) {
-    const own = this.#queueCache.firstWaiting(prefix);
-    const ahead = own && (await this.#exclusiveAhead(prefix, own));
-    if (this.#isOver) return;
+    const before = this.#waits.get(prefix);
+    const own = this.#queueCache.onlyWaiter(prefix);
+    const ahead = own && (await this.#exclusiveAhead(prefix, own.created));
+    // Another look may have been quicker, or the session may not wait any more.
+    if (this.#isOver || this.#waits.get(prefix) !== before) return;
     this.#delete(prefix);
     if (!ahead) {
       this.#onNear(prefix);
@@ -124,12 +131,13 @@ class FarWaits {
   }
 
   /** @param {string} prefix @param {FarWait} wait @param {any} result of its watch */
-  #handleResult(prefix, wait, { created, canceled, events = [] }) {
+  #handleResult(prefix, wait, { created, canceled, cancel_reason: reason, events = [] }) {
+    if (canceled) throw watchEndedError(reason);
     if (this.#waits.get(prefix) !== wait) return;
     const isGone = events.some((/** @type {any} */ { type }) => type === 'DELETE');
     // The request may have gone before the watch began.
     if (created) this.#checkOne(prefix, wait).catch(this.#fail);
-    else if (isGone || canceled) this.#look(prefix).catch(this.#fail);
+    else if (isGone) this.#look(prefix).catch(this.#fail);
   }
 
   /** Looks again if the watched request is gone. @param {string} prefix @param {FarWait} wait */

@@ -112,14 +112,15 @@ class Query {
 
   /**
    * Reads the key of each holder and the keys of its session, in turn.
-   * @param {Entry[]} holders @returns {ReturnType<Link['read']>}
+   * @param {Entry[]} holders @param {number} [at] the revision; by default the present one
+   * @returns {ReturnType<Link['read']>}
    */
-  #readHolders(holders) {
+  #readHolders(holders, at = 0) {
     const ranges = holders.flatMap(({ key, lease }) => {
       const session = this.#keys.ownRange(lease);
       return [{ key: base64(key) }, range(session.key, session.end)];
     });
-    return this.#link.read(ranges);
+    return this.#link.read(ranges.map((one) => ({ ...one, revision: String(at) })));
   }
 
   /** @param {string | undefined} name @param {'held'} [which] @returns {Promise<AdapterEntry[]>} */
@@ -129,10 +130,18 @@ class Query {
     const requests = await (name === undefined
       ? this.#read(key, sessions)
       : this.#readAll(allWith(this.#keys.queue(name))));
-    for (const kv of await this.#read(sessions, end)) this.#addSessionKey(kv);
     const all = this.#queuesOf(requests).flat();
     const entries = which === 'held' ? all.filter(({ token }) => token > 0n) : all;
-    await this.#searchGrants(entries);
+    if (which === 'held' && name !== undefined && entries.length <= MOST_HOLDERS) {
+      const { found } = await this.#readHolders(entries, this.#revision);
+      for (const { kvs = [] } of found.filter((_, at) => at % 2 === 1))
+        for (const kv of kvs) this.#addSessionKey(kv);
+      for (const entry of entries) this.#fillInGrant(entry);
+      if (all.length <= SHORT_QUEUE) await this.#searchGrants(entries);
+    } else {
+      for (const kv of await this.#read(sessions, end)) this.#addSessionKey(kv);
+      await this.#searchGrants(entries);
+    }
     return entries.map((entry) => this.#toAdapterEntry(entry));
   }
 

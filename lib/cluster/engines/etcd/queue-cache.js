@@ -115,32 +115,33 @@ class QueueCache {
   }
 
   /**
-   * The revision of the first request of this session that waits for a name.
+   * The only request of this session that waits for a name; undefined if none or several wait.
    * @param {string} prefix
    */
-  firstWaiting(prefix) {
-    let first;
-    for (const { created, name, token } of this.mine.values()) {
-      if (token !== 0n || this.#keys.queue(name) !== prefix) continue;
-      if (first === undefined || created < first) first = created;
+  onlyWaiter(prefix) {
+    let only;
+    for (const entry of this.mine.values()) {
+      if (entry.token !== 0n || this.#keys.queue(entry.name) !== prefix) continue;
+      if (only) return undefined;
+      only = entry;
     }
-    return first;
+    return only;
   }
 
   /**
-   * How many exclusive requests are ahead of the first waiter of this session; 0 if it has none, or
-   * if the queue is not known.
-   * @param {string} prefix
+   * Whether at least `count` exclusive requests are ahead of the only request of this session that
+   * waits for a name, as far as the queue is known.
+   * @param {string} prefix @param {number} count
    */
-  countExclusiveAhead(prefix) {
+  isFar(prefix, count) {
     const followed = this.#followed.get(prefix);
-    if (!followed?.isLive || this.firstWaiting(prefix) === undefined) return 0;
-    let count = 0;
+    if (!followed?.isLive) return false;
+    let ahead = 0;
     for (const entry of followed.queue.entries.values()) {
-      if (this.#isMine(entry) && entry.token === 0n) break;
-      if (entry.kind === 'b') count++;
+      if (this.#isMine(entry) && entry.token === 0n) return false;
+      if (entry.kind === 'b' && ++ahead >= count) return this.onlyWaiter(prefix) !== undefined;
     }
-    return count;
+    return false;
   }
 
   /** The prefixes of the followed names. */

@@ -139,7 +139,7 @@ class Streams {
     if (this.#queueCache.isQuarantined) return;
     for (const stream of this.#narrow) {
       const [prefix] = stream.prefixes;
-      if (this.#queueCache.countExclusiveAhead(prefix) < 2 * this.#near) continue;
+      if (!this.#queueCache.isFar(prefix, 2 * this.#near)) continue;
       this.#queueCache.unfollow(prefix);
       this.#unfollow(prefix, stream);
       this.#farWaits.add(prefix);
