@@ -71,7 +71,8 @@ describe('the judge', () => {
     for (const more of [{}, shared]) finds('exclusion', [first, otherOne([2, 4, 9, 2], more)]);
   });
 
-  it("'exclusion' passes a lock after its holder saw that it is not held", () => {
+  it("'exclusion' passes a lock beside one that is not held", () => {
+    passes([first, otherOne([2, 4, 9, 2], { held: false })]);
     passes([request('x', [0, 1, 9, 1], { last: 3 }), otherOne([2, 4, 9, 2])]);
   });
 
@@ -89,6 +90,8 @@ describe('the judge', () => {
   it("'exclusion' takes a request that another lock serves for the same lock", () => {
     const inner = (last) => request('i', [2, 3, 9, 1], { last, inner: 'x' });
     passes([first, inner(4)]);
+    // A function that releases has no token.
+    passes([first, request('i', [2, 3, 4], { inner: 'x' })]);
     finds('exclusion', [first, inner(8), otherOne([2, 6, 8, 2])]);
   });
 
@@ -108,6 +111,7 @@ describe('the judge', () => {
 
   it("'tokens' finds a token that is not greater, or comes twice", () => {
     for (const token of [0, 1]) finds('tokens', [first, otherOne([2, 6, 9, token])]);
+    finds('tokens', [first, otherOne([2, 4, 9, 1], { held: false })]);
     passes([first, otherOne([2, 6, 9, 2])]);
   });
 
@@ -189,7 +193,11 @@ describe('the judge', () => {
       { type: 'stopped', whom: 'p2', at: from },
       { type: 'resumed', whom: 'p2', at: to },
     ];
-    finds('errors', [tried, beatsOf('p2.t0', 50), stop(2000, 3000)]);
+    for (const [from, to] of [
+      [2000, 3000],
+      [-5, -1],
+    ])
+      finds('errors', [tried, beatsOf('p2.t0', 50), stop(from, to)]);
     passes([tried, beatsOf('p2.t0', 50), stop(-1, 1002)]);
     // The machine let nobody run.
     passes([tried, beatsOf('p2.t0', 20)]);

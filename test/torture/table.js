@@ -76,7 +76,7 @@ const options = {
     takes: [...MANAGER, ...SYNC, ...SEMAPHORE, ...TRY_UNITS],
     on: isAbout('units', 'rough'),
     often: 0.6,
-    draw: (user, { options: { limit = LIMIT } }) => 1 + user.below(limit),
+    draw: (user, { given: { limit = LIMIT } }) => 1 + user.below(limit),
   },
   ifAvailable: {
     takes: [...MANAGER, ...MUTEX, ...RWLOCK, ...SEMAPHORE],

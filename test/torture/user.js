@@ -1,13 +1,13 @@
 'use strict';
 
 /**
- * A user of locks: draws what it asks for from a seed, asks, uses what it gets, and tells all of it
- * to the history. The same in a thread, in a process and in a world with a time of its own: what
- * differs is in its `stage` (actor.js, memory.js).
+ * A user of locks: chooses by a seed what it requests, uses what it gets, and records all of it in
+ * the history. It is the same in a thread, in a process and in a world with its own time: its `stage`
+ * (actor.js, world.js) has what differs.
  *
- * No two users wait for each other in a circle: who has a lock waits without a limit only for names
- * that come later in the order of all names; and for none where several names are asked for in all
- * queues at once.
+ * No two users wait for each other in a cycle. While a user holds a lock, it waits without a limit
+ * only for names that come later in the order of all names; and for none where the locks of several
+ * names are requested in one step.
  */
 
 const { AsyncLocalStorage } = require('node:async_hooks');
@@ -26,32 +26,33 @@ const {
   releases,
 } = require('./table.js');
 
-/** What callbacks throw, and why requests are aborted. */
+/** What callbacks throw, and the reason of aborts. */
 const THROWN = new Error('thrown by a callback of the torture');
 const ABORTED = new Error('aborted by the torture');
 
-/** The request whose callback the code runs inside of. @type {AsyncLocalStorage<any>} */
+/** The request whose callback runs. @type {AsyncLocalStorage<any>} */
 const inside = new AsyncLocalStorage();
 
 /** How deep requests are made inside of callbacks. */
 const DEEPEST = 3;
-
 /** How long at most a thread blocks until it has a lock. */
 const LONGEST_BLOCK_MS = 40;
+/** How often a holder publishes when it looks at its lock. */
+const PUBLISHES = 0.1;
 
 /** @returns {{ kind: string, name: string }[]} the names of a bucket, in the order of all names */
 function namesOf(count) {
-  const all = [];
-  for (const [kind, { share }] of Object.entries(kinds)) {
-    const total = Object.values(kinds).reduce((sum, one) => sum + one.share, 0);
+  const total = Object.values(kinds).reduce((sum, { share }) => sum + share, 0);
+  const all = Object.entries(kinds).flatMap(([kind, { share }]) => {
     const some = Math.max(1, Math.round((count * share) / total));
-    for (let i = 0; i < some; i++)
-      all.push({ kind, name: `${kind} ${String(i).padStart(3, '0')}` });
-  }
+    return Array.from({ length: some }, (_, i) => {
+      return { kind, name: `${kind} ${String(i).padStart(3, '0')}` };
+    });
+  });
   return all.sort((one, other) => (one.name < other.name ? -1 : 1));
 }
 
-/** What an error is called in the history. */
+/** How the history describes an error. */
 function describeError(error) {
   if (error === THROWN) return { error: 'thrown' };
   if (error === ABORTED) return { error: 'aborted' };
@@ -66,11 +67,9 @@ function describeError(error) {
   return told;
 }
 
-/** How often a lock publishes when its user looks at it. */
-const PUBLISHES = 0.1;
-
-/** A lock that users' code has. */
+/** A lock that the user's code has. */
 class Hold {
+  /** When the lock was last seen to be held. */
   last;
   #publications = 0;
   #leave;
@@ -81,22 +80,20 @@ class Hold {
     this.request = request;
     this.k = k;
     this.lock = lock;
-    const { id, target, given } = request;
+    const { given, id, inner, target } = request;
+    const { bucket } = target;
     const name = target.isPrivate ? target.names[0] : (lock.name ?? target.names[0]);
     const { mode = request.mode } = lock;
-    const inner = request.inner ? { inner: request.inner } : undefined;
-    // A function that releases tells nothing: only what cannot be lost is surely held.
+    // A function that releases has no `held`: its lock is surely held only if it cannot be lost.
     this.isSure = target.isSafe && !user.stage.canBeAway;
     const held = lock.held ?? this.isSure;
     const token = lock.token === undefined ? undefined : String(lock.token);
-    const { bucket } = target;
-    const at = user.record('granted', { id, k, bucket, name, mode, token, held, ...inner });
+    const at = user.record('granted', { id, k, bucket, name, mode, token, held, inner });
     if (held) this.last = at;
     if (listens && lock.signal && user.chance(0.6)) this.#listen(lock.signal);
-    if (!held || !target.isSafe || target.isPrivate || request.inner || !user.stage.gate) return;
-    const what = `${bucket}~${name}`;
-    const { limit, weight } = given;
-    this.#enter({ what, mode, limit: user.limitOf(request) ?? limit, weight });
+    if (!held || !target.isSafe || target.isPrivate || inner || !user.stage.gate) return;
+    const limit = request.method.on === 'Semaphore' ? LIMIT : given.limit;
+    this.#enter({ what: `${bucket}~${name}`, mode, limit, weight: given.weight });
   }
 
   #enter(lock) {
@@ -111,7 +108,7 @@ class Hold {
       const { reason } = signal;
       const { id } = this.request;
       this.user.record('told', { id, k: this.k, ...describeError(reason), message: undefined });
-      // Who leads hears also of the signal of the election.
+      // The signal of a leader follows that of its election, too.
       if (this.lock.held && reason !== ABORTED)
         this.user.fault('told', `${id} is told of a loss, and still holds`);
     };
@@ -119,7 +116,7 @@ class Hold {
     else signal.addEventListener('abort', tell, { once: true });
   }
 
-  /** Looks at a lock as a user would who is about to use it. */
+  /** Looks at the lock as a user does who is about to use it. */
   look() {
     const at = this.user.stage.now();
     const { held, remaining } = this.lock;
@@ -127,35 +124,34 @@ class Hold {
     else if (remaining > 0) this.user.fault('told', `${this.request.id} remains, but is not held`);
     if (held !== undefined && this.user.chance(0.05)) this.#print();
     if (this.lock.publish && this.user.chance(PUBLISHES)) this.#publish();
-    return held ?? true;
   }
 
-  /** Publishes what says whose it is, or nothing any more. It may be lost meanwhile. */
+  /** Publishes whose lock it is, or nothing any more. The lock may be lost meanwhile. */
   #publish() {
     const { k, lock, request, user } = this;
     const { id, target } = request;
-    const { name: of } = lock;
+    const { name } = lock;
     const n = ++this.#publications;
     const token = String(lock.token);
     const data = user.chance(0.15) ? undefined : `${id} ${k} ${n} ${'x'.repeat(user.below(200))}`;
-    user.record('publishes', { id, k, n, bucket: target.bucket, name: of, token, data });
+    user.record('publishes', { id, k, n, bucket: target.bucket, name, token, data });
     lock.publish(data).then(
       (done) => {
         user.record('published', { id, k, n, done });
-        // Else few snapshots would tell of it. What fails here is judged where others query.
+        // Without this, few snapshots would show it. Its failure says nothing about publishing.
         if (!done || !target.place || user.chance(0.5)) return;
-        user.query({ place: target.place, name: of }, { details: true, name: of }).catch(() => {});
+        user.query({ place: target.place, name }, { details: true, name }).catch(() => {});
       },
-      ({ name, message }) => {
-        if (name === 'NotSupportedError' && user.stage.lacks.publish) return;
+      ({ name: error, message }) => {
+        if (error === 'NotSupportedError' && user.stage.lacks.publish) return;
         // Hostile users leave no stack, and harmed files no room.
         if (user.hostile || user.plan.isHarmed) return;
-        user.fault('errors', `${id} cannot publish: ${name}: ${message}`);
+        user.fault('errors', `${id} cannot publish: ${error}: ${message}`);
       },
     );
   }
 
-  /** A lock can be printed, and guards nothing where there is no database. */
+  /** A lock can be printed; it refuses to guard where the scope has no database. */
   #print() {
     const { lock, request, user } = this;
     const { token } = JSON.parse(JSON.stringify(lock));
@@ -178,19 +174,24 @@ class Hold {
   }
 }
 
-class User {
-  #random;
+/** Its choices are its own: it is a source of random numbers itself. */
+class User extends Random {
   #numbers = 0;
+  /** What can abort requests; `atTheEnd`: only when the user stops. */
   #controllers = [];
-  /** Ends what lasts to the end. */
-  #over;
-  #isOver = false;
+  #end;
+  #over = new Promise((resolve) => {
+    this.#end = resolve;
+  });
   #calls;
   #all;
+  #mutexes = new Map();
+  /** How many handles are forgotten and not collected yet. */
+  #leaked = 0;
   /** What has not settled, by id: what it is. */
   open = new Map();
   stopped = false;
-  /** How it is to end its thread, at the next chance. @type {string | undefined} */
+  /** How it is to end its thread, as soon as it can. @type {string | undefined} */
   ending;
 
   /**
@@ -199,17 +200,13 @@ class User {
    *   pace: number }} plan `only`: the options that are drawn; `pace`: milliseconds between requests
    */
   constructor(stage, plan) {
+    super(plan.seed, plan.id);
     this.stage = stage;
     this.id = plan.id;
     this.plan = plan;
-    this.#random = new Random(plan.seed, plan.id);
-    this.over = new Promise((resolve) => {
-      this.#over = resolve;
-    });
     const names = namesOf(plan.names);
-    // All names in their order; the index is what is compared.
+    // All names in their order: their indexes are compared.
     this.names = stage.places.flatMap((place) => names.map((one) => ({ place, ...one })));
-    this.mutexes = new Map();
     if (plan.isHostile) this.hostile = new Hostile(this);
     this.#calls = this.#weigh(Object.entries(calls));
     this.#all = [...this.#calls, ...this.#weigh(Object.entries(deeds))];
@@ -221,23 +218,7 @@ class User {
     return rows.map(([name, { isSlow, weight }]) => [name, isSlow ? weight * slowness : weight]);
   }
 
-  number() {
-    return this.#random.number();
-  }
-
-  chance(probability) {
-    return this.#random.chance(probability);
-  }
-
-  below(limit) {
-    return this.#random.below(limit);
-  }
-
-  pick(list) {
-    return this.#random.pick(list);
-  }
-
-  /** What it asks for where the library calls it. */
+  /** Makes a request from wherever the library lets users' code run. */
   askAnywhere(call) {
     this.ask(call, { outer: inside.getStore() });
   }
@@ -250,12 +231,15 @@ class User {
     this.record('fault', { judge, what });
   }
 
+  #nextId() {
+    return `${this.id}:${++this.#numbers}`;
+  }
+
   stop() {
     this.stopped = true;
-    this.#isOver = true;
-    this.#over();
+    this.#end();
     for (const controller of this.#controllers) if (controller.atTheEnd) controller.abort();
-    // Others wait for what is leaked.
+    // Others wait for locks whose handles are forgotten.
     this.#collectAll();
   }
 
@@ -265,7 +249,7 @@ class User {
 
   async #loop() {
     while (!this.stopped) {
-      const what = this.#random.weighted(this.#all);
+      const what = this.weighted(this.#all);
       if (deeds[what]) await this.#do(what);
       else await this.ask(what, {});
       if (this.plan.pace > 0) await this.stage.sleep(this.number() * 2 * this.plan.pace);
@@ -277,36 +261,37 @@ class User {
 
   /**
    * @param {string} call
-   * @param {{ above?: number, depth?: number, outer?: any }} inside what it is made inside of:
-   *   `above`: the last name that is held, `outer`: the request
+   * @param {{ above?: number, depth?: number, outer?: any }} inside where it is made: `above`: the
+   *   last name that is held, `outer`: the request whose callback runs
    */
   async ask(call, { above = -1, depth = 0, outer }) {
     const method = calls[call];
     const target = this.#targetOf(method, above, outer);
     if (!target) return;
-    const request = { id: `${this.id}:${++this.#numbers}`, call, method, target, depth, facts: {} };
-    request.given = this.#draw(request);
+    const { isMain, lacks } = this.stage;
+    const { isPrivate, kind } = target;
+    const request = { id: this.#nextId(), call, method, target, kind, depth, facts: {}, given: {} };
+    request.where = { call, lacks, isMain, isPrivate };
+    this.#draw(request);
     if (method.isNamed && target.place?.asBucket && this.chance(0.5)) {
       request.isByBucket = true;
-      // Also for what is asked from inside of it: the other object may be closed by then.
+      // Requests inside of it use the same manager: another bucket object may be closed by then.
       target.locks = target.place.locks;
       target.isClosing = false;
     }
-    // Which one: each is a session of its own in a cluster.
+    // In a cluster each bucket object is a session of its own.
     if (target.isClosing) request.facts.isClosing = target.isClosing;
     if (this.hostile) request.facts.isHostile = true;
     request.mode = method.mode ?? request.given.mode ?? 'exclusive';
-    if (target.isPrivate) request.facts.isPrivate = true;
-    const { isMain, lacks } = this.stage;
-    const where = { call, lacks, isMain, isPrivate: target.isPrivate };
-    request.expected = [...refusals(request.given, where)];
+    if (isPrivate) request.facts.isPrivate = true;
+    request.expected = [...refusals(request.given, request.where)];
     request.outer = outer;
     request.above = above;
-    request.inner = this.#reentrantBackend(request);
+    request.inner = this.#reentrantParentOf(request);
     await this.#carryOut(request);
   }
 
-  /** Makes a request, and records what it asks for and what comes of it. */
+  /** Makes a request, and records what it asks for and how it ends. */
   async #carryOut(request) {
     const { id, call, facts, inner, target, given } = request;
     this.open.set(id, call);
@@ -323,8 +308,8 @@ class User {
     this.open.delete(id);
   }
 
-  /** The request whose lock serves this one, if it is made inside of one that says so, too. */
-  #reentrantBackend({ given, outer, target: { bucket, names } }) {
+  /** The id of the request whose lock serves this reentrant one. */
+  #reentrantParentOf({ given, outer, target: { bucket, names } }) {
     for (let one = given.reentrant && outer; one; one = one.outer) {
       if (!one.given.reentrant || one.method.ends !== 'callback') continue;
       const { target } = one;
@@ -334,24 +319,22 @@ class User {
     return undefined;
   }
 
-  /** What a request is for: a name, or several, in a bucket. */
+  /** The name, or names, of a request, and their bucket. */
   #targetOf(method, above, outer) {
     if (method.isNamed && this.chance(0.15)) return this.#privateTarget(method, above);
-    const isServed = outer?.given.reentrant && outer.method.ends === 'callback';
-    const isAgain = isServed && this.chance(0.6);
+    const canServe = outer?.given.reentrant && outer.method.ends === 'callback';
+    const isAgain = canServe && this.chance(0.6);
     const isSameObject = !outer?.target.isPrivate || method.on === outer.method.on;
     const canBeServed = !method.isSeveral && method.ends !== 'nothing';
     const isFit = method.kinds.includes(outer?.target.kind) && canBeServed && isSameObject;
-    if (isAgain && isFit) {
-      return { ...outer.target, names: [outer.lastName], isInner: true };
-    }
-    // Anywhere, if it does not wait for long.
+    if (isAgain && isFit) return { ...outer.target, names: [outer.lastName], isInner: true };
+    // A request that does not wait for long may have any name.
     const isAnywhere = above >= 0 && this.chance(0.2);
     const isBounded = isAnywhere || (above >= 0 && this.stage.lacks.oneByOne === true);
     const from = isAnywhere ? 0 : above + 1;
     const usable = this.names.slice(from).filter(({ kind }) => method.kinds.includes(kind));
     if (usable.length === 0) return undefined;
-    // The first ones more often, so that there is contention.
+    // The first names come more often, so that there is contention.
     const first = usable[Math.floor(this.number() ** 2 * usable.length)];
     const { place, kind, name } = first;
     const target = { place, bucket: place.bucket, kind, isSafe: kinds[kind].isSafe, names: [name] };
@@ -372,101 +355,91 @@ class User {
     }
   }
 
-  /** Of a rough name now and then another bucket object, which is closed some time. */
+  /** For a rough name sometimes that of another bucket object, which is closed at some time. */
   #managerOf(place, kind, target) {
     if (kind !== 'rough' || !place.another || !this.chance(0.3)) return place.locks;
     target.isClosing = place.count;
     return place.another.locks;
   }
 
-  /** One that is this user's alone. */
+  /** A name that only this user has. */
   #privateTarget({ on }, above) {
-    const name = `${on} of ${this.id}`;
-    // It is not waited for inside of another lock: that one may be waited for inside of it.
+    // Inside of another lock it is not requested: whoever holds it may wait for that lock.
     if (above >= 0) return undefined;
     const kind = on === 'Semaphore' ? 'units' : 'plain';
-    const last = this.names.length;
-    return { bucket: 'private', kind, isSafe: true, isPrivate: true, names: [name], last };
+    const names = [`${on} of ${this.id}`];
+    return {
+      bucket: 'private',
+      kind,
+      isSafe: true,
+      isPrivate: true,
+      names,
+      last: this.names.length,
+    };
   }
 
+  /** Draws options that go together; sometimes any options, which the library has to refuse. */
   #draw(request) {
-    const { call, target } = request;
+    const { call, given, target, where } = request;
     const { only } = this.plan;
-    const given = {};
-    const { isMain, lacks } = this.stage;
-    const where = { call, lacks, isMain, isPrivate: target.isPrivate };
-    request.options = given;
-    request.kind = target.kind;
-    // What fits together; now and then anything, which is refused.
     const isWild = !only && !target.isInner && this.chance(0.03);
+    const allowed = where.isMain && call === 'acquireSync' ? 1 : 0;
     const [first, rest] = [['mode', 'limit', 'weight'], Object.keys(options).slice(3)];
-    for (const name of [...first, ...this.#random.shuffled(rest)]) {
+    for (const name of [...first, ...this.shuffled(rest)]) {
       const row = options[name];
       if (only && !only.includes(name) && !row.isRequired) continue;
       const isTaken = row.takes.includes(call);
-      if (!isWild && !isTaken) continue;
-      if (!isWild && !row.on(target.kind)) continue;
+      if (!isWild && !(isTaken && row.on(target.kind))) continue;
       if (!row.isRequired && !this.chance(isTaken ? row.often : row.often / 3)) continue;
       if (target.isInner && name === 'steal') continue;
       const value = row.draw(this, request);
       if (value === undefined) continue;
       given[name] = value;
       if (name === 'limit') given.mode = 'shared';
-      if (!isWild && refusals(given, where).size > (isMain && call === 'acquireSync' ? 1 : 0)) {
-        delete given[name];
-      }
+      if (!isWild && refusals(given, where).size > allowed) delete given[name];
     }
     const isMade = refusals(given, where).size === 0;
     for (const name of isMade ? Object.keys(given) : []) {
       if (!options[name].on(target.kind)) delete given[name];
     }
     if (!isWild || isMade) this.#require(request);
-    delete request.options;
-    return given;
   }
 
-  /** What is needed so that nobody waits for ever. */
+  /** Adds the options without which somebody could wait for ever. */
   #require(request) {
-    const { call, given = request.options, method, target } = request;
+    const { call, given, target } = request;
     if (target.kind === 'units' && given.mode === 'shared') {
       given.limit = LIMIT;
       if (given.weight > LIMIT) delete given.weight;
     }
     if (target.isInner) given.reentrant = true;
-    // Its thread has more locks than it asks inside of, and gives none of them back meanwhile.
+    // While its thread blocks, it releases none of the locks that its other requests hold.
     if (call === 'acquireSync' && !(given.timeout < LONGEST_BLOCK_MS)) {
       given.timeout = this.pick([0, 1, this.below(LONGEST_BLOCK_MS)]);
     }
-    if (call === 'elect' && !given.signal) given.signal = this.signal(request, true);
+    if (call === 'elect' && !given.signal) given.signal = this.signal(request);
     const { blocking, ifAvailable, steal, timeout } = given;
-    const isShort = ifAvailable || blocking === false || steal || timeout < 100 || !method;
+    const isShort = ifAvailable || blocking === false || steal || timeout < 100;
     if (!(target.isInner || target.isBounded) || isShort || call === 'tryAcquireSync') return;
     if (options.timeout.takes.includes(call)) given.timeout = this.below(20);
   }
 
-  /** The limit of a semaphore that is one by itself. */
-  limitOf({ method }) {
-    return method.on === 'Semaphore' ? LIMIT : undefined;
-  }
-
-  /** A signal that is aborted before, while the request waits, or after its grant. */
-  signal(request, atTheEnd = request.call === 'elect') {
+  /** A signal that is aborted before the request, while it waits, after its grant, or never. */
+  signal({ call, facts, id }) {
+    const atTheEnd = call === 'elect';
     const controller = new AbortController();
-    const { facts, id } = request;
     const abort = () => {
       this.record('aborted', { id });
       controller.abort(ABORTED);
     };
     if (this.hostile) controller.signal.addEventListener('abort', () => this.hostile.enter());
-    const own = { atTheEnd, abort };
-    this.#controllers.push(own);
+    this.#controllers.push({ atTheEnd, abort });
     if (this.#controllers.length > 64) {
       const some = this.#controllers.findIndex((one) => !one.atTheEnd);
       if (some >= 0) this.#controllers.splice(some, 1);
     }
     facts.signal = this.pick(['before', 'microtask', 'turn', 'soon', 'soon', 'later', 'never']);
-    if (this.#isOver && atTheEnd) facts.signal = 'before';
-    if (atTheEnd && !this.#isOver) facts.signal = 'later';
+    if (atTheEnd) facts.signal = this.stopped ? 'before' : 'later';
     if (facts.signal === 'before') abort();
     else if (facts.signal === 'microtask') queueMicrotask(abort);
     else if (facts.signal === 'turn') this.stage.turn().then(abort);
@@ -479,8 +452,6 @@ class User {
 
   async #make(request) {
     const { call, given, method, target } = request;
-    const { locks, names } = target;
-    const name = names[0];
     const shown = this.hostile?.disguise(given) ?? given;
     const optionsOf = Object.keys(given).length === 0 && this.chance(0.5) ? [] : [shown];
     const callback = (got) => this.#callback(request, method.isSeveral ? got : got && [got]);
@@ -489,24 +460,22 @@ class User {
       return result;
     };
     if (method.isNamed) {
-      await this.#makeNamed(request, callback, made);
+      await this.#makeNamed(request, shown, callback, made);
       return;
     }
-    const plain = method.isSeveral ? this.#withModes(request) : name;
+    const plain = method.isSeveral ? this.#withModes(request) : target.names[0];
     const what = this.hostile?.rename(plain) ?? plain;
     if (method.ends === 'callback') {
-      const result = await made(locks[call](what, ...optionsOf, callback));
+      const result = await made(target.locks[call](what, ...optionsOf, callback));
       if (call === 'once') request.ran = result.ran;
       return;
     }
-    const got = made(locks[call](what, ...optionsOf));
+    const got = made(target.locks[call](what, ...optionsOf));
     const handle = method.isSync ? got : await got;
-    if (!handle) this.record('missed', { id: request.id });
-    else
-      await this.#useHandle(request, handle, method.ends === 'handles' ? handle.locks : [handle]);
+    await this.#useHandle(request, handle, method.ends === 'handles' ? handle?.locks : [handle]);
   }
 
-  /** Some with a mode of their own. */
+  /** The names of a request for several, some with a mode of their own. */
   #withModes({ given, target }) {
     if (given.limit !== undefined || target.kind === 'units') return target.names;
     return target.names.map((name) =>
@@ -514,28 +483,29 @@ class User {
     );
   }
 
-  async #makeNamed(request, callback, made) {
+  async #makeNamed(request, shown, callback, made) {
     const { call, method } = request;
-    const given = this.hostile?.disguise(request.given) ?? request.given;
     const [, action] = call.split('.');
     const object = this.#objectOf(request);
     if (method.ends === 'callback') {
-      await made(object[action](callback, given));
+      await made(object[action](callback, shown));
       return;
     }
-    const release = await made(object[action](given));
+    const release = await made(object[action](shown));
     if (method.ends === 'nothing') return;
-    if (!release) this.record('missed', { id: request.id });
-    else await this.#useHandle(request, { release, isFunction: true }, [{}]);
+    await this.#useHandle(request, release && { release, isFunction: true }, [{}]);
   }
 
   #objectOf({ isByBucket, method: { on }, target }) {
     const { library } = this.stage;
     if (target.isPrivate) {
-      if (!this.mutexes.has(on)) {
-        this.mutexes.set(on, on === 'Semaphore' ? new library.Semaphore(LIMIT) : new library[on]());
+      if (!this.#mutexes.has(on)) {
+        this.#mutexes.set(
+          on,
+          on === 'Semaphore' ? new library.Semaphore(LIMIT) : new library[on](),
+        );
       }
-      return this.mutexes.get(on);
+      return this.#mutexes.get(on);
     }
     const where = isByBucket ? { bucket: target.place.asBucket } : { locks: target.locks };
     const label = this.chance(0.3) ? { label: on } : {};
@@ -556,7 +526,7 @@ class User {
   }
 
   #useIn(request, held, how) {
-    if (holds[how].isSync) return this.#sync(request, held, how);
+    if (holds[how].isSync) return this.#sync(held, how);
     if (how !== 'thenable') return this.#async(request, held, how);
     return { then: (resolve, reject) => this.#async(request, held, how).then(resolve, reject) };
   }
@@ -578,16 +548,16 @@ class User {
         !(ofCallbacks && ends !== 'callback') &&
         !(ofHandles && !isHandle),
     );
-    // What serves it can be lost meanwhile, and has to be seen to be.
+    // The lock that serves it can be lost meanwhile, which it has to see.
     if (target.isInner && ends === 'callback' && this.chance(0.2)) return 'lingers';
-    const how = this.#random.weighted(this.#weigh(usable));
+    const how = this.weighted(this.#weigh(usable));
     if (how === 'asks' && (depth >= DEEPEST || this.stopped)) return 'microtask';
     if (how === 'never' && this.stopped) return 'returns';
     if (how === 'robsItself' && target.isPrivate) return 'returns';
     return how;
   }
 
-  #sync(_request, held, how) {
+  #sync(held, how) {
     this.#mayEnd();
     if (how === 'blocks') this.stage.block(1 + this.below(12));
     for (const hold of held) hold.end(how === 'throws');
@@ -622,17 +592,17 @@ class User {
     this.#mayEnd();
   }
 
-  /** Looks often, and blocks now and then. */
+  /** Looks often, and sometimes blocks. */
   async #linger(look) {
     const end = this.stage.now() + this.below(30);
-    while (this.stage.now() < end && !this.#isOver) {
+    while (this.stage.now() < end && !this.stopped) {
       await this.stage.turn();
       if (this.chance(0.02)) this.stage.block(this.below(5));
       look();
     }
   }
 
-  /** Never settles: until the lock is lost, or all is over. */
+  /** Holds until the lock is lost, or the user stops. */
   async #never(held, look) {
     const aborted = (signal) =>
       new Promise((resolve) => {
@@ -641,7 +611,7 @@ class User {
       });
     const lost = held.filter(({ lock }) => lock.signal).map(({ lock }) => aborted(lock.signal));
     let isOver = false;
-    const over = Promise.race([this.over, ...lost]).then(() => {
+    const over = Promise.race([this.#over, ...lost]).then(() => {
       isOver = true;
     });
     while (!isOver) {
@@ -651,29 +621,31 @@ class User {
   }
 
   async #askInside(request) {
-    // What it has, and what that was asked for inside of.
     const above = Math.max(request.above ?? -1, request.target.last);
-    const inside = { above, depth: request.depth + 1, outer: request };
-    const count = 1 + this.below(2);
-    const asked = [];
-    for (let i = 0; i < count; i++) {
-      const what = this.#random.weighted(this.#calls);
-      asked.push(this.ask(what, inside));
-    }
-    // What is not awaited outlives it, and keeps a lock that serves it.
+    const asked = Array.from({ length: 1 + this.below(2) }, () =>
+      this.ask(this.weighted(this.#calls), { above, depth: request.depth + 1, outer: request }),
+    );
+    // A reentrant request that nobody awaits outlives its parent, and keeps the lock.
     const isAwaited = !request.given.reentrant || this.chance(0.7);
     if (isAwaited) await Promise.all(asked);
   }
 
   async #robItself(request) {
-    const { target } = request;
     const { isClosing, isHostile } = request.facts;
-    const facts = { isNested: true, isClosing, isHostile };
-    const thief = { ...request, id: `${this.id}:${++this.#numbers}`, depth: DEEPEST, facts };
-    Object.assign(thief, { given: { steal: true }, call: 'request', method: calls.request });
-    Object.assign(thief, { mode: 'exclusive', inner: undefined, calls: 0, expected: [] });
-    thief.target = { ...target, names: [request.lastName], isInner: false };
-    await this.#carryOut(thief);
+    await this.#carryOut({
+      ...request,
+      id: this.#nextId(),
+      depth: DEEPEST,
+      facts: { isNested: true, isClosing, isHostile },
+      given: { steal: true },
+      call: 'request',
+      method: calls.request,
+      mode: 'exclusive',
+      inner: undefined,
+      calls: 0,
+      expected: [],
+      target: { ...request.target, names: [request.lastName], isInner: false },
+    });
   }
 
   abortSome() {
@@ -681,7 +653,7 @@ class User {
     if (some.length > 0) this.pick(some).abort();
   }
 
-  /** Ends its thread, if that was asked of it: while it has a lock. */
+  /** Ends its thread, if the round asked for that: while it holds a lock. */
   #mayEnd() {
     if (this.ending) this.stage.end(this.ending);
   }
@@ -689,16 +661,20 @@ class User {
   // Handles
 
   async #useHandle(request, handle, locks) {
-    const how = this.#howToHold(request);
-    const held = this.#holdsOf(request, locks, how !== 'leaks');
-    if (how === 'leaks') {
-      this.#leak(request, held, handle);
+    const { id } = request;
+    if (!handle) {
+      this.record('missed', { id });
       return;
     }
+    const how = this.#howToHold(request);
+    const held = this.#holdsOf(request, locks, how !== 'leaks');
     if (how === 'blocks') this.stage.block(1 + this.below(8));
-    else if (!holds[how].isSync) await this.#while(request, held, how);
+    else if (how !== 'leaks' && !holds[how].isSync) await this.#while(request, held, how);
     for (const hold of held) hold.end();
-    const { id } = request;
+    if (how === 'leaks') {
+      this.#leak(request, handle);
+      return;
+    }
     const released = this.#release(handle);
     this.open.set(id, `release of ${request.call}`);
     if (released) await released;
@@ -715,31 +691,26 @@ class User {
       return handle.release();
     }
     const how = this.pick(releases);
-    if (how === 'dispose') {
-      handle[Symbol.dispose]();
-      return handle.release();
-    }
     if (how === 'asyncDispose') return handle[Symbol.asyncDispose]();
+    if (how === 'dispose') handle[Symbol.dispose]();
     if (how === 'twice') handle.release();
     return handle.release();
   }
 
-  /** Forgets it: it is released when it is collected. */
-  #leaked = 0;
   #leaks = new FinalizationRegistry((id) => {
     this.#leaked--;
     this.record('released', { id });
     this.open.delete(`${id} leaked`);
   });
 
-  #leak(request, held, handle) {
-    for (const hold of held) hold.end();
+  /** Forgets a handle, whose lock is released when the handle is collected. */
+  #leak({ call, id }, handle) {
     this.#leaked++;
-    this.#leaks.register(handle, request.id);
+    this.#leaks.register(handle, id);
     if (this.chance(0.5)) this.stage.later(this.below(20), () => this.stage.collect());
     if (this.stopped) this.#collectAll();
-    this.open.set(`${request.id} leaked`, request.call);
-    this.record('leaked', { id: request.id });
+    this.open.set(`${id} leaked`, call);
+    this.record('leaked', { id });
   }
 
   async #collectAll() {
@@ -749,10 +720,10 @@ class User {
     }
   }
 
-  // What is no request
+  // Calls that are no requests
 
   async #do(what) {
-    const id = `${this.id}:${++this.#numbers}`;
+    const id = this.#nextId();
     this.open.set(id, what);
     try {
       await this.#deeds[what]();
@@ -770,8 +741,7 @@ class User {
   #deeds = {
     query: () => this.query(this.pick(this.names)),
     leader: async () => {
-      const office = this.names.filter(({ kind }) => kind === 'office');
-      const { name, place } = this.pick(office);
+      const { name, place } = this.#nameOf('office');
       const leader = await place.locks.leader(name);
       if (leader && leader.mode !== 'exclusive') this.fault('snapshots', 'a leader is not alone');
     },
@@ -786,8 +756,12 @@ class User {
     collect: async () => this.stage.collect(),
   };
 
+  #nameOf(kind) {
+    return this.pick(this.names.filter((one) => one.kind === kind));
+  }
+
   #lookAt(on, kind, property) {
-    const { name, place } = this.pick(this.names.filter((one) => one.kind === kind));
+    const { name, place } = this.#nameOf(kind);
     const permits = on === 'Semaphore' ? { permits: LIMIT } : {};
     const object = new this.stage.library[on](name, { locks: place.locks, ...permits });
     try {
@@ -798,7 +772,7 @@ class User {
     }
   }
 
-  /** Queries in any form; with details of all it is recorded. */
+  /** Queries in any form; with details the snapshot is recorded. */
   async query({ place, name }, form = this.pick(queries)(name)) {
     const began = this.stage.now();
     const found = await place.locks.query(...(form === undefined ? [] : [form]));
@@ -814,18 +788,18 @@ class User {
       return { ...own, limit, weight, priority, clientId };
     };
     const [held, pending] = [found.held, found.pending].map((infos) => infos.map(infoOf));
-    const { bucket } = place;
+    const { grantsIn } = found;
     this.record('snapshot', {
       began,
-      bucket,
+      bucket: place.bucket,
       name: form.name,
       held,
       pending,
-      grantsIn: found.grantsIn,
+      grantsIn,
     });
   }
 
-  /** Another bucket object of the same bucket; what is asked for there is lost when it is closed. */
+  /** Opens one more object of a bucket and closes the one before, which loses its requests. */
   async #openAndClose() {
     const place = this.pick(this.stage.places.filter((one) => one.open));
     if (!place) return;
@@ -836,7 +810,7 @@ class User {
     try {
       if (this.chance(0.3)) await this.#isReady(opened);
     } finally {
-      // Also if the server cannot be reached: nobody else has the one before.
+      // Even if the server cannot be reached: nobody else knows the object before.
       await this.#closeAnother(place, before);
     }
   }
@@ -848,7 +822,7 @@ class User {
     else await bucket[Symbol.asyncDispose]();
   }
 
-  /** Another loop may close it meanwhile. */
+  /** Waits until it is ready, or another loop closes it. */
   async #isReady(bucket) {
     try {
       await bucket.ready;
@@ -867,4 +841,4 @@ class User {
   }
 }
 
-module.exports = { THROWN, User, describeError, namesOf };
+module.exports = { User, namesOf };
