@@ -78,7 +78,7 @@ class Thread {
     this.#plan = plan;
     const { id, folder } = plan;
     this.#before = resources();
-    this.recorder = new Recorder(path.join(folder, 'history', `${id}.jsonl`), id);
+    this.recorder = new Recorder(folder, id);
     this.#listen();
     const scope = scopes[plan.scope];
     const { library, places, end } = scope.open(plan);

@@ -1,29 +1,31 @@
 'use strict';
 
 /**
- * The history of a round: what each actor asked for and was told, one JSON object a line, in a file
- * of each actor's own. Written at once, so that a killed actor has told all it knew.
+ * The history of a round: what each actor asked for and what it saw, one JSON object a line, in a file
+ * of each actor's own. It is written at once, so that nothing is missing if an actor is killed.
  *
- *   asked     { id, call, bucket, kind, names, options, facts, expected } before the call
+ *   asked     { id, call, bucket, kind, names, options, facts, inner, expected } before the call;
+ *             `inner`: the request whose lock serves it
  *   made      { id } the call has returned
- *   granted   { id, k, name, mode, token, held, inner } users' code got the k-th lock; `inner`: the
- *             request whose lock serves it
+ *   granted   { id, k, name, mode, token, held, inner } users' code got the k-th lock
  *   told      { id, k, reason } the signal of the lock was aborted
  *   ended     { id, k, last, threw } users' code is done with it; `last`: when `held` was last true
- *   released  { id } what was released by a handle is given back
+ *   released  { id } the lock of a handle, or of a function that releases, is released
  *   missed    { id } null instead of a lock
- *   aborted   { id } its signal was aborted
- *   settled   { id, error, grantsIn, holders, ran } its promise has settled; `holders`: how many an
- *             error lists, of how many, and whether that is frozen
- *   snapshot  { began, bucket, name, held, pending, grantsIn } what a query with details told
+ *   aborted   { id } the signal of the request was aborted
+ *   settled   { id, error, grantsIn, holders, ran } the promise has settled; `holders`: how many an
+ *             error lists, of how many, and whether the list is frozen
+ *   publishes, published  { id, k, n, data, done } before and after the n-th publication of a lock
+ *   snapshot  { began, bucket, name, held, pending, grantsIn } the result of a query with details
  *   fault     { judge, what } something that the actor itself saw to be wrong
- *   doomed    {} it is about to end, or to be killed: nothing is expected of it any more
- *   gone      { bucket } it closed a bucket of its own, with all that was asked there
+ *   doomed    { whom } an actor is about to end, or to be killed: nothing is expected of it any more
+ *   gone      { bucket } the actor closes a bucket object of its own, with all its requests
  *
  * All have `type`, `actor` and `at`, milliseconds of a clock that all actors have in common.
  */
 
 const fs = require('node:fs');
+const path = require('node:path');
 
 /** Milliseconds of CLOCK_MONOTONIC, the same for all threads and processes of a machine. */
 const now = () => {
@@ -37,9 +39,9 @@ class Recorder {
   /** How many events there were. */
   count = 0;
 
-  constructor(path, actor, clock = now) {
+  constructor(folder, actor, clock = now) {
     this.actor = actor;
-    this.#file = fs.openSync(path, 'a');
+    this.#file = fs.openSync(path.join(folder, 'history', `${actor}.jsonl`), 'a');
     this.#now = clock;
   }
 
@@ -56,17 +58,14 @@ class Recorder {
   }
 }
 
-/** @returns {any[]} the events of files, in the order of their times */
-function readHistory(paths) {
-  const events = [];
-  for (const path of paths) {
-    for (const line of fs.readFileSync(path, 'utf8').split('\n')) {
-      // The last line of an actor that was killed may be half of one.
-      if (!line.endsWith('}')) continue;
-      events.push(JSON.parse(line));
-    }
-  }
-  // The sort is stable: events of an actor at the same time stay in their order.
+/** @returns {any[]} the events of all files of a folder, in the order of their times */
+function readHistory(folder) {
+  const lines = fs
+    .readdirSync(folder)
+    .flatMap((file) => fs.readFileSync(path.join(folder, file), 'utf8').split('\n'));
+  // The last line of a killed actor may be half a line.
+  const events = lines.filter((line) => line.endsWith('}')).map((line) => JSON.parse(line));
+  // The sort is stable: events of an actor at the same time keep their order.
   return events.sort((one, other) => one.at - other.at);
 }
 

@@ -1,26 +1,18 @@
 'use strict';
 
 /**
- * Judges histories again, without running anything:
+ * Judges a history again:
  *
  *   node test/torture/judge.js /dev/shm/torture-…/history
  */
 
-const fs = require('node:fs');
-const path = require('node:path');
 const { readHistory } = require('./history.js');
 const { judge } = require('./judges.js');
 const { promisesOf } = require('./round.js');
 
-/** The files of a folder, or the file itself. */
-const filesOf = (given) =>
-  fs.statSync(given).isDirectory()
-    ? fs.readdirSync(given).map((file) => path.join(given, file))
-    : [given];
-
-const events = readHistory(process.argv.slice(2).flatMap(filesOf));
+const events = readHistory(process.argv[2]);
 const round = events.find(({ type }) => type === 'round');
-if (!round) throw new Error('there is no round.jsonl among them, which says what the scope is');
+if (!round) throw new Error('there is no round.jsonl in this folder, which says what the scope is');
 const faults = judge(events, promisesOf(round.plan));
 for (const { judge: name, what, events: lines } of faults) {
   console.log(`${name}: ${what}`);

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * One round of a torture: actors of a scope, who ask for locks for some seconds, while faults come;
- * then all comes to its end, and the judges look at the history.
+ * One round of a torture: for some seconds actors of a scope use locks while faults happen; then all
+ * of them come to their end, and the judges look at the history.
  */
 
 const { fork } = require('node:child_process');
@@ -17,23 +17,25 @@ const { bucketOf, scopes } = require('./scopes.js');
 const { root } = require('../helpers/root.js');
 
 const PROGRAM = path.join(__dirname, 'actor.js');
-/** How often it is looked whether all goes on. */
+/** How often the round looks whether its actors go on. */
 const LOOK_MS = 100;
-/** How many looks without any event are too many, if those who are looked at go round their loops. */
+/** After so many looks without an event the actors hang, if their event loops turn. */
 const PATIENCE = 80;
-/** Milliseconds after which a process that does not answer hangs, whatever the machine does. */
+/** After so many milliseconds a process that does not answer hangs, however busy the machine is. */
 const SILENCE_MS = 60_000;
+/** How long a hanging actor may take to query its locks. */
+const LOCKS_MS = 3000;
 
-/** What Node.js prints where a promise is rejected at the end of the stack: the line and the error. */
+/** Node.js prints this if a promise is rejected at the end of the stack: the line and the error. */
 const FULL_STACK =
   /^Exception in PromiseRejectCallback:\n[^\n]*\n[^\n]*\n[^\n]*\n+RangeError: Maximum call stack size exceeded\n+/gm;
-/** The same where there was no stack left to say the line, the error, or both. */
+/** The same if no stack was left to print the line, the error, or both. */
 const NO_STACK =
   /^Exception in PromiseRejectCallback:\n+(?:[^\n]*:\d+\n[^\n]*\n *\^+\n+)?(?:RangeError: Maximum call stack size exceeded\n*)?/gm;
-/** What a thread prints that ends by an error, as actors do. */
+/** A thread prints this if it ends by an error, as actors do. */
 const END_OF_ACTOR = /^.*the end of an actor[\s\S]*?\n\n.*\n?/gm;
 
-/** What an actor printed that nobody expects. */
+/** The unexpected part of what an actor printed. */
 function unexpectedIn(output) {
   return output.replace(END_OF_ACTOR, '').replace(NO_STACK, '').trim();
 }
@@ -42,7 +44,6 @@ function unexpectedIn(output) {
 class Actor {
   isReady = false;
   isDoomed = false;
-  isFinished = false;
   statuses = {};
   pongs = 0;
   output = '';
@@ -63,29 +64,28 @@ class Actor {
         this.output = output.replace(FULL_STACK, '').slice(-20_000);
       });
     }
-    this.child.on('message', (message) => this.#hear(message));
+    this.child.on('message', (message) => this.#receive(message));
     this.child.on('error', () => {});
     this.exited = new Promise((resolve) => {
       this.child.on('exit', (code, signal) => {
         this.end = { code, signal };
         resolve(this.end);
-        this.#news();
+        this.#notify();
       });
     });
   }
 
-  #hear(message) {
+  #receive(message) {
     if (message.ready) this.isReady = true;
-    if (message.finished) this.isFinished = true;
     if (message.pong) {
       this.pongs++;
       this.statuses = message.statuses;
     }
     if (message.found) this.found = message.found;
-    this.#news();
+    this.#notify();
   }
 
-  #news() {
+  #notify() {
     for (const resolve of this.#waiting.splice(0)) resolve();
   }
 
@@ -98,7 +98,7 @@ class Actor {
   }
 
   get isDone() {
-    // It is asked when it was told to stop: before, it has said nothing.
+    // It is asked only after it was told to stop.
     return this.pongs > 0 && Object.values(this.statuses).every(({ isDone }) => isDone);
   }
 
@@ -107,47 +107,13 @@ class Actor {
   }
 }
 
-class Round {
-  actors = [];
-  #numbers = 0;
-  #isStopping = false;
-  #pings = 0;
-
-  /**
-   * @param {any} plan `scope`, `seed`, `round`, `seconds`, and what may be given: `actors`,
-   *   `threads`, `names`, `loops`, `faults`, `harms`, `only`, `pace`
-   */
+/** What rounds of all scopes have in common: a folder with the history, which is judged at the end. */
+class BasicRound {
   constructor(plan) {
-    this.scope = scopes[plan.scope];
-    this.seed = `${plan.seed} ${plan.round}`;
-    this.random = new Random(this.seed, 'round');
-    const { random } = this;
-    // Now and then nothing goes wrong, and more is promised.
-    const isCalm = plan.faults ? plan.faults.length === 0 : random.chance(0.2);
-    this.plan = {
-      ...plan,
-      isCalm,
-      // In most rounds what takes long is rare, so that more happens.
-      slowness: plan.slowness ?? random.pick([1, 0.05, 0.05]),
-      hasHostile: plan.hostile ?? random.chance(0.25),
-      seed: this.seed,
-      names: plan.names ?? random.pick([6, 12, 40]),
-      loops: plan.loops ?? random.pick([1, 4, 8]),
-      pace: plan.pace ?? random.pick([0, 0, 0.5, 5]),
-      buckets: plan.buckets ?? this.scope.buckets,
-      threads: plan.threads ?? this.scope.threads,
-    };
+    this.plan = plan;
     this.folder = fs.mkdtempSync(path.join(root, 'torture-'));
-    for (const name of ['history', 'gate', 'above']) fs.mkdirSync(path.join(this.folder, name));
-    this.directory = path.join(this.folder, 'above', 'locks');
-    fs.mkdirSync(this.directory, { mode: 0o700 });
-    this.recorder = new Recorder(path.join(this.folder, 'history', 'round.jsonl'), 'round');
-    const { isHarmed } = plan;
-    const hasGate = this.scope.gate !== false && !isHarmed;
-    const isFiles = this.scope.processes > 1 || this.plan.threads === 0;
-    this.gate = hasGate ? (isFiles ? 'files' : 'atomics') : undefined;
-    this.isHarmed = isHarmed;
-    this.hasDefault = plan.hasDefault ?? (!isHarmed && random.chance(0.3));
+    fs.mkdirSync(path.join(this.folder, 'history'));
+    this.recorder = new Recorder(this.folder, 'round');
   }
 
   record(type, more) {
@@ -158,22 +124,71 @@ class Round {
     this.record('fault', { judge: judgeName, what, ...more });
   }
 
+  /** @returns {{ faults: any[], events: any[] }} */
+  judge() {
+    this.recorder.close();
+    const events = readHistory(path.join(this.folder, 'history'));
+    return { events, faults: judge(events, promisesOf(this.plan)) };
+  }
+
+  remove() {
+    fs.rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+class Round extends BasicRound {
+  actors = [];
+  #numbers = 0;
+  #isStopping = false;
+  #pings = 0;
+
+  /**
+   * @param {any} plan `scope`, `seed`, `round`, `seconds`, and what may be given: `actors`,
+   *   `threads`, `names`, `loops`, `faults`, `harms`, `only`, `pace`
+   */
+  constructor(plan) {
+    const scope = scopes[plan.scope];
+    const seed = `${plan.seed} ${plan.round}`;
+    const random = new Random(seed, 'round');
+    // In some rounds nothing goes wrong, and more is promised.
+    const isCalm = plan.faults ? plan.faults.length === 0 : random.chance(0.2);
+    super({
+      ...plan,
+      isCalm,
+      // In most rounds slow things are rare, so that more happens.
+      slowness: plan.slowness ?? random.pick([1, 0.05, 0.05]),
+      hasHostile: plan.hostile ?? random.chance(0.25),
+      seed,
+      names: plan.names ?? random.pick([6, 12, 40]),
+      loops: plan.loops ?? random.pick([1, 4, 8]),
+      pace: plan.pace ?? random.pick([0, 0, 0.5, 5]),
+      buckets: plan.buckets ?? scope.buckets,
+      threads: plan.threads ?? scope.threads,
+    });
+    Object.assign(this, { scope, seed, random });
+    for (const name of ['gate', 'above']) fs.mkdirSync(path.join(this.folder, name));
+    this.directory = path.join(this.folder, 'above', 'locks');
+    fs.mkdirSync(this.directory, { mode: 0o700 });
+    const { isHarmed } = plan;
+    const isFiles = scope.processes > 1 || this.plan.threads === 0;
+    if (scope.gate !== false && !isHarmed) this.gate = isFiles ? 'files' : 'atomics';
+    this.isHarmed = isHarmed;
+    this.hasDefault = plan.hasDefault ?? (!isHarmed && random.chance(0.3));
+  }
+
   /** Starts an actor and has it act. */
   async start() {
     const name = `p${++this.#numbers}`;
     const { folder, directory } = this;
     const buckets = Array.from({ length: this.plan.buckets }, (_, i) => bucketOf(i));
-    const own = {
-      ...this.plan,
-      process: name,
-      folder,
-      directory,
-      gate: this.gate,
-      hasDefault: this.hasDefault,
-      bucketNames: ['default', ...buckets],
-    };
+    const { gate, hasDefault, plan } = this;
+    const own = { process: name, folder, directory, gate, hasDefault };
     const { proxy, ...more } = (await this.scope.planOf?.(this)) ?? {};
-    const actor = new Actor(name, { ...own, ...more }, { WEB_LOCKS_DIRECTORY: directory });
+    const actor = new Actor(
+      name,
+      { ...plan, ...own, bucketNames: ['default', ...buckets], ...more },
+      { WEB_LOCKS_DIRECTORY: directory },
+    );
     actor.more = { proxy };
     this.actors.push(actor);
     await within(
@@ -190,7 +205,7 @@ class Round {
     return actor;
   }
 
-  /** What it has is nobody's from now on. */
+  /** From now on its locks count no more. */
   doom(actor) {
     actor.isDoomed = true;
     this.record('doomed', { whom: actor.name });
@@ -202,7 +217,6 @@ class Round {
     return this.actors.filter(({ end, isDoomed }) => !end && !isDoomed);
   }
 
-  /** @returns {Promise<{ faults: any[], events: any[] }>} */
   async run() {
     const { plan } = this;
     this.record('round', { plan, node: process.version });
@@ -214,7 +228,7 @@ class Round {
     for (const actor of this.alive) actor.tell('stop');
     await this.scope.heal?.(this);
     const isDone = await this.#until(() => this.alive.every((actor) => actor.isDone), 'settles');
-    if (isDone) await this.#look();
+    if (isDone) await this.#checkLocks();
     if (isDone) await this.#finish();
     for (const { child, end } of this.actors) {
       if (!end) child.kill('SIGKILL');
@@ -222,11 +236,8 @@ class Round {
     await Promise.all(this.actors.map(({ exited }) => exited));
     if (isDone) await this.scope.left?.(this);
     await this.scope.end?.(this);
-    this.#ends();
-    this.recorder.close();
-    const history = path.join(this.folder, 'history');
-    const events = readHistory(fs.readdirSync(history).map((file) => path.join(history, file)));
-    return { events, faults: judge(events, promisesOf(this.plan)) };
+    this.#judgeEnds();
+    return this.judge();
   }
 
   async #act() {
@@ -235,7 +246,7 @@ class Round {
     const usable = this.plan.isCalm ? [] : (this.plan.faults ?? this.scope.faults);
     const left = () => end - performance.now();
     while (left() > 0) {
-      // Now and then nothing happens for a while.
+      // Sometimes nothing happens for a while.
       await wait(Math.min(left(), random.pick([5, 30, 100, 400]) * random.number()));
       const { alive } = this;
       if (left() <= 0) break;
@@ -263,16 +274,13 @@ class Round {
     try {
       await harms[name](this.directory, this.random);
     } catch (error) {
-      // Somebody else was faster: it is gone, or there is more in it.
+      // An actor was faster: the file is gone, or its folder has new files.
       if (error.code !== 'ENOENT' && error.code !== 'ENOTEMPTY') throw error;
     }
     this.record('harm', { name });
   }
 
-  /**
-   * Waits until something is so, as long as anything goes on.
-   * @returns {Promise<boolean>} false if nothing goes on any more
-   */
+  /** @returns {Promise<boolean>} true when something is so, false when no actor goes on any more */
   async #until(isSo, judgeName) {
     let count = -1;
     let pongs = new Map();
@@ -292,13 +300,13 @@ class Round {
       const { patience = PATIENCE } = this.scope;
       const areAwake = alive.every((actor) => actor.pongs - (pongs.get(actor) ?? 0) > patience);
       if (!areAwake && performance.now() - since < SILENCE_MS) continue;
-      await this.#hang(judgeName);
+      await this.#recordHang(judgeName);
       return false;
     }
   }
 
-  /** Tells what hangs: who waits for what, and what the locks are. */
-  async #hang(judgeName) {
+  /** Records what hangs: who waits for what, and what the locks are. */
+  async #recordHang(judgeName) {
     for (const actor of this.alive) {
       for (const [id, { open, isDone }] of Object.entries(actor.statuses)) {
         if (!isDone) this.fault(judgeName, `${id} hangs`, { open: open.slice(0, 20) });
@@ -309,7 +317,7 @@ class Round {
     }
   }
 
-  /** What the threads of a process do. */
+  /** The states of the threads of a process. */
   #threadsOf({ child: { pid } }) {
     try {
       const tasks = fs.readdirSync(`/proc/${pid}/task`);
@@ -326,25 +334,20 @@ class Round {
   async #locksOf(actor) {
     actor.found = undefined;
     actor.tell('look');
-    await within(
-      3000,
-      actor.until(() => actor.found),
-    );
+    const found = actor.until(() => actor.found);
+    await within(LOCKS_MS, found);
     return actor.found ?? 'a query is not answered';
   }
 
-  /** All is given back. */
-  async #look() {
+  /** In the end nothing is held or pending. */
+  async #checkLocks() {
     const [actor] = this.alive;
     if (!actor) return;
     let found;
     for (let i = 0; i < 30; i++) {
       found = await this.#locksOf(actor);
-      if (
-        typeof found !== 'string' &&
-        found.every(({ held, pending }) => held.length + pending.length === 0)
-      )
-        return;
+      const isFree = ({ held, pending }) => held.length + pending.length === 0;
+      if (typeof found !== 'string' && found.every(isFree)) return;
       await wait(LOOK_MS);
     }
     this.fault('left', 'there are locks or requests in the end', { found });
@@ -357,7 +360,7 @@ class Round {
     const ended = Promise.all(alive.map(({ exited }) => exited)).then(() => true);
     for (let looks = 0; looks < 10; looks++) {
       if (await within(SILENCE_MS / 2, ended)) return;
-      // Who wants to run and has hardly been let is not at fault: the machine has too much to do.
+      // An actor that is ready to run and has hardly run is not at fault: the machine is busy.
       const isStarved = (actor) =>
         !actor.end &&
         /: R |, R /.test(this.#threadsOf(actor)) &&
@@ -371,23 +374,14 @@ class Round {
     }
   }
 
-  #ends() {
+  /** An actor ends without an error, unless it was doomed, and prints nothing unexpected. */
+  #judgeEnds() {
     for (const { name, end, isDoomed, output } of this.actors) {
       const how = `${end.code ?? end.signal}`;
       if (!isDoomed && how !== '0' && how !== 'SIGKILL')
         this.fault('quiet', `${name} ends with ${how}`);
       const rest = unexpectedIn(output);
       if (rest !== '') this.fault('quiet', `${name} prints: ${rest.slice(0, 3000)}`);
-    }
-  }
-
-  remove() {
-    fs.rmSync(this.folder, { recursive: true, force: true });
-    const parent = path.dirname(this.folder);
-    const own = path.basename(this.folder);
-    for (const entry of fs.readdirSync(parent)) {
-      if (entry.startsWith(own))
-        fs.rmSync(path.join(parent, entry), { recursive: true, force: true });
     }
   }
 }
@@ -403,15 +397,15 @@ function processorTimeOf({ child: { pid } }) {
   }
 }
 
-/** What a scope promises where nothing goes wrong, wherever the locks are kept. */
+/** What every scope promises while nothing goes wrong. */
 const CALM = { order: 'actor', queue: true, callbacks: true };
 
-/** What a round has to keep. */
+/** What the locks have to keep in a round. */
 function promisesOf({ scope, isHarmed, isCalm }) {
   const { promises } = scopes[scope];
-  // Where files are harmed, more goes wrong than in a calm round, even if nothing else does.
+  // Harms break promises even in a round without faults.
   if (isHarmed) return { ...promises, forgets: true };
   return isCalm ? { ...CALM, ...promises } : promises;
 }
 
-module.exports = { Round, promisesOf, unexpectedIn };
+module.exports = { BasicRound, Round, promisesOf, unexpectedIn };

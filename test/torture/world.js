@@ -50,7 +50,6 @@ performance.now = () => machine().monotonic();
 process.hrtime.bigint = () => BigInt(Math.round(machine().monotonic() * 1e6));
 Math.random = () => random.number();
 
-const path = require('node:path');
 const library = require('../../lib/index.js');
 const { ClusterBackend } = require('../../lib/cluster/backend.js');
 const { createLockManager } = require('../../lib/extensions/manager/lock-manager.js');
@@ -67,11 +66,8 @@ const LOOK = 1100;
 /** Milliseconds of the world that a second of the machine is taken for. */
 const PACE = 5_000;
 
-const recorder = new Recorder(
-  path.join(plan.folder, 'history', 'world.jsonl'),
-  'world',
-  () => world.now,
-);
+const recorderOf = (actor) => new Recorder(plan.folder, actor, () => world.now);
+const recorder = recorderOf('world');
 const fault = (judge, what, more = {}) => recorder.record('fault', { judge, what, ...more });
 
 process.removeAllListeners('warning');
@@ -135,7 +131,7 @@ function start() {
       library: { ...library, ...scopedLocks({}) },
       places: [{ ...place, close: bucket.close }],
       now: () => world.now,
-      recorder: new Recorder(path.join(plan.folder, 'history', `${id}.jsonl`), id, () => world.now),
+      recorder: recorderOf(id),
       isMain: true,
       lacks: scopes.memory.lacks,
       canBeAway: true,
