@@ -1,9 +1,8 @@
 'use strict';
 
 /**
- * Everything that a caller can ask for, each thing a row: how it is drawn, which calls take it, and
- * how it is refused where it is not taken. table.test.js compares the rows with the types: what the
- * types have and this table has not fails there.
+ * Everything that a caller can ask for, a row each: how it is drawn, which calls take it, and how a
+ * call refuses it. table.test.js compares the rows with the types, and fails if one is missing.
  */
 
 /** How many units the names of semaphores have. */
@@ -13,9 +12,8 @@ const NOT_SUPPORTED = 'NotSupportedError';
 const TYPE = 'TypeError';
 
 /**
- * What a name is for. `plain` and `units` are never stolen, held too long or closed: what holds
- * there holds without exception, and the gate looks at it. `rough` names have all that takes a lock
- * away.
+ * Kinds of names. Locks of safe names are never stolen, held too long or closed: they keep every
+ * promise without exception, and pass the gate (gate.js). On `rough` names anything may happen.
  */
 const kinds = {
   job: { share: 1, isSafe: false },
@@ -25,199 +23,148 @@ const kinds = {
   units: { share: 2, isSafe: true },
 };
 
-const MANAGER = ['request', 'acquire', 'requestAll', 'acquireAll'];
 const ONE_NAME = ['request', 'acquire'];
+const MANAGER = [...ONE_NAME, 'requestAll', 'acquireAll'];
 const SYNC = ['acquireSync', 'tryAcquireSync'];
 const MUTEX = ['Mutex.acquire', 'Mutex.runExclusive'];
-const RWLOCK = [
-  'RWLock.acquireShared',
-  'RWLock.acquireExclusive',
-  'RWLock.runShared',
-  'RWLock.runExclusive',
-];
+const RWLOCK = ['Shared', 'Exclusive'].flatMap((mode) => [
+  `RWLock.acquire${mode}`,
+  `RWLock.run${mode}`,
+]);
 const SEMAPHORE = ['Semaphore.acquire', 'Semaphore.run'];
-const TRY = ['Mutex.tryAcquire', 'Semaphore.tryAcquire'];
-const TRY_UNITS = ['Semaphore.tryAcquire'];
-const NAMED = [...MUTEX, ...RWLOCK, ...SEMAPHORE, ...TRY];
+const WAITING = [...MUTEX, ...RWLOCK, ...SEMAPHORE];
+const NAMED = [...WAITING, 'Mutex.tryAcquire', 'Semaphore.tryAcquire'];
 const LONG = ['elect', 'once'];
 const PASS = ['Mutex.waitForUnlock'];
-
-const isAbout =
-  (...given) =>
-  (kind) =>
-    given.includes(kind);
-const always = () => true;
+const ALL = [...MANAGER, ...SYNC, ...LONG, ...NAMED, ...PASS];
 
 /**
  * Options of requests.
  * - `takes`: the calls that take it
- * - `on`: the kinds of names that it is drawn for
+ * - `kinds`: the kinds of names that it is drawn for, if not all
  * - `often`: how often it is drawn there
- * - `draw(user, request)`: a value; `request` has the `call`, the `kind` of the name, what was drawn
- *   so far (`options`), and `facts`, which are recorded
+ * - `draw(user, request)`: its value; `request` has the `call`, the `kind` of the name, the options
+ *   that were drawn so far (`given`), and `facts`, which are recorded
  * - `needs`: what a scope must not lack
- * - `usual`: what it is if it is not given
+ * - `usual`: its value if it is not given
  */
 const options = {
   mode: {
     usual: 'exclusive',
     takes: [...MANAGER, ...SYNC],
-    on: always,
     often: 0.6,
     draw: (user, { kind }) => (user.chance(kind === 'units' ? 0.9 : 0.5) ? 'shared' : 'exclusive'),
   },
   limit: {
     takes: [...MANAGER, ...SYNC],
-    on: isAbout('units', 'rough'),
+    kinds: ['units', 'rough'],
     often: 0.3,
     draw: (user, { kind }) => (kind === 'units' ? LIMIT : user.pick([1, 2, LIMIT])),
   },
   weight: {
-    takes: [...MANAGER, ...SYNC, ...SEMAPHORE, ...TRY_UNITS],
-    on: isAbout('units', 'rough'),
+    takes: [...MANAGER, ...SYNC, ...SEMAPHORE, 'Semaphore.tryAcquire'],
+    kinds: ['units', 'rough'],
     often: 0.6,
     draw: (user, { given: { limit = LIMIT } }) => 1 + user.below(limit),
   },
-  ifAvailable: {
-    takes: [...MANAGER, ...MUTEX, ...RWLOCK, ...SEMAPHORE],
-    on: always,
-    often: 0.08,
-    draw: () => true,
-  },
-  blocking: {
-    takes: [...MUTEX, ...RWLOCK, ...SEMAPHORE],
-    on: always,
-    often: 0.08,
-    draw: (user) => user.chance(0.2),
-  },
+  ifAvailable: { takes: [...MANAGER, ...WAITING], often: 0.08, draw: () => true },
+  blocking: { takes: WAITING, often: 0.08, draw: (user) => user.chance(0.2) },
   timeout: {
-    takes: [...MANAGER, 'acquireSync', 'once', ...MUTEX, ...RWLOCK, ...SEMAPHORE, ...PASS],
-    on: always,
+    takes: [...MANAGER, 'acquireSync', 'once', ...WAITING, ...PASS],
     often: 0.25,
     draw: (user) => user.pick([0, 0, user.below(4), user.below(40), 60_000]),
   },
   signal: {
-    takes: [...MANAGER, ...LONG, ...MUTEX, ...RWLOCK, ...SEMAPHORE, ...PASS],
-    on: always,
+    takes: [...MANAGER, ...LONG, ...WAITING, ...PASS],
     often: 0.15,
     draw: (user, request) => user.signal(request),
   },
-  steal: {
-    takes: ONE_NAME,
-    on: isAbout('rough', 'office'),
-    often: 0.2,
-    draw: () => true,
-  },
+  steal: { takes: ONE_NAME, kinds: ['rough', 'office'], often: 0.2, draw: () => true },
   holdTimeout: {
     takes: [...MANAGER, ...SYNC, ...NAMED],
-    on: isAbout('rough'),
+    kinds: ['rough'],
     often: 0.25,
     draw: (user) => user.pick([0.5, 1 + user.below(4), 5 + user.below(20)]),
   },
   maxTotal: {
-    takes: [...MANAGER, 'acquireSync', ...MUTEX, ...RWLOCK, ...SEMAPHORE],
-    on: isAbout('rough'),
+    takes: [...MANAGER, 'acquireSync', ...WAITING],
+    kinds: ['rough'],
     often: 0.15,
     draw: (user) => user.pick([0.5, 1 + user.below(40), 60_000]),
   },
-  maxPending: {
-    takes: [...MANAGER, ...SYNC, ...LONG, ...NAMED, ...PASS],
-    on: always,
-    often: 0.08,
-    draw: (user) => user.pick([0, 1, 3, 1000]),
-  },
+  maxPending: { takes: ALL, often: 0.08, draw: (user) => user.pick([0, 1, 3, 1000]) },
   priority: {
     usual: 0,
-    takes: [...MANAGER, ...SYNC, ...LONG, ...NAMED, ...PASS],
+    takes: ALL,
     needs: 'priority',
-    on: always,
     often: 0.3,
     draw: (user) => user.pick([-1, -1, 1, 1, 1, user.below(100) - 50 || 1]),
   },
-  reentrant: {
-    takes: [...MANAGER, ...SYNC, ...NAMED],
-    on: always,
-    often: 0.2,
-    draw: () => true,
-  },
-  warnAfter: {
-    takes: [...MANAGER, ...SYNC, ...LONG, ...NAMED, ...PASS],
-    on: always,
-    often: 0.04,
-    draw: (user) => user.pick([0, 1, 20]),
-  },
-  label: {
-    takes: [...MANAGER, ...SYNC, ...LONG, ...NAMED, ...PASS],
-    on: always,
-    often: 0.8,
-    // By which a snapshot tells whose it is.
-    draw: (_user, { id }) => id,
-  },
+  reentrant: { takes: [...MANAGER, ...SYNC, ...NAMED], often: 0.2, draw: () => true },
+  warnAfter: { takes: ALL, often: 0.04, draw: (user) => user.pick([0, 1, 20]) },
+  // By its label a snapshot says which request it shows.
+  label: { takes: ALL, often: 0.8, draw: (_user, { id }) => id },
   deadlock: {
     takes: [...MANAGER, ...LONG, ...NAMED, ...PASS],
     needs: 'deadlock',
-    on: always,
     often: 0.12,
     draw: () => 'reject',
   },
   keep: {
     takes: ['once'],
     isRequired: true,
-    on: always,
     often: 1,
     draw: (user) => user.pick([0.5, 5, 40, 400]),
   },
 };
 
-/** What cannot be asked for together: the error, and when. */
+/** Whether an option is drawn for names of a kind. */
+const isFor = (option, kind) => options[option].kinds?.includes(kind) ?? true;
+
+/** Options that do not go together: the error, and when it comes. */
 const conflicts = [
-  {
-    error: NOT_SUPPORTED,
-    of: ({ steal, ifAvailable, signal, mode }) =>
-      steal && (ifAvailable || signal || mode === 'shared'),
-  },
-  { error: NOT_SUPPORTED, of: ({ signal, ifAvailable }) => signal && ifAvailable },
-  {
-    error: NOT_SUPPORTED,
-    of: ({ timeout, steal, ifAvailable }) => timeout !== undefined && (steal || ifAvailable),
-  },
-  {
-    error: TYPE,
-    of: ({ blocking, ifAvailable }) => blocking !== undefined && ifAvailable,
-  },
-  { error: NOT_SUPPORTED, of: ({ priority, steal }) => priority && steal },
-  {
-    // All locks are asked for in one step.
-    error: NOT_SUPPORTED,
-    of: ({ priority }, { method, lacks }) => priority && method.isSeveral && lacks.oneByOne,
-  },
-  {
-    error: TYPE,
-    of: ({ limit, mode }, { method }) =>
-      !method.isNamed && limit !== undefined && mode !== 'shared',
-  },
-  {
-    error: TYPE,
-    of: ({ limit, weight }, { method }) =>
+  [
+    NOT_SUPPORTED,
+    ({ steal, ifAvailable, signal, mode }) => steal && (ifAvailable || signal || mode === 'shared'),
+  ],
+  [NOT_SUPPORTED, ({ signal, ifAvailable }) => signal && ifAvailable],
+  [
+    NOT_SUPPORTED,
+    ({ timeout, steal, ifAvailable }) => timeout !== undefined && (steal || ifAvailable),
+  ],
+  [TYPE, ({ blocking, ifAvailable }) => blocking !== undefined && ifAvailable],
+  [NOT_SUPPORTED, ({ priority, steal }) => priority && steal],
+  // Such a scope requests all locks in one step.
+  [
+    NOT_SUPPORTED,
+    ({ priority }, { method, lacks }) => priority && method.isSeveral && lacks.oneByOne,
+  ],
+  [
+    TYPE,
+    ({ limit, mode }, { method }) => !method.isNamed && limit !== undefined && mode !== 'shared',
+  ],
+  [
+    TYPE,
+    ({ limit, weight }, { method }) =>
       !method.isNamed && weight !== undefined && (limit === undefined || weight > limit),
-  },
-  {
-    error: TYPE,
-    of: ({ maxTotal, timeout }, { call, isMain }) =>
+  ],
+  [
+    TYPE,
+    ({ maxTotal, timeout }, { call, isMain }) =>
       call === 'acquireSync' && isMain && timeout === undefined && maxTotal === undefined,
-  },
+  ],
 ];
 
 /**
- * Calls of the objects that there are.
- * - `on`: the class; `method`
+ * Calls that make a request.
+ * - `on`: the class
  * - `weight`: how often it is made
- * - `names`: whether it takes several
- * - `on names`: `kinds` of names that it is made for
+ * - `isSeveral`: whether it takes several names
+ * - `kinds`: the kinds of names that it is made for
  * - `ends`: how the lock ends: with a `callback`, a `handle`, `handles`, or a `release` function;
- *   `nothing` of what never is a lock
- * - `isSync`, `isNamed` (a Mutex and its like)
- * - `mode`: that it asks for itself
+ *   `nothing` if there is no lock
+ * - `isSync`; `isNamed`: a method of a Mutex and the like
+ * - `mode`: the mode that it has without an option
  * - `needs`: what a scope must not lack
  */
 const ANY = ['plain', 'rough', 'units'];
@@ -250,7 +197,7 @@ function named(on, ends, mode) {
   return { on, weight: 1.5, kinds: kindsOf, ends, isNamed: true, mode };
 }
 
-/** What is looked at, and what is done with buckets: no requests. */
+/** Calls that make no request. */
 const deeds = {
   query: { on: 'LockManager', weight: 2 },
   leader: { on: 'LockManager', weight: 0.5 },
@@ -274,9 +221,12 @@ const queries = [
 ];
 
 /**
- * What users' code does while it has a lock, by how often; `isSlow`: in some rounds only. `isSync`: it returns no promise;
- * `rough`: of names that are, since it keeps others waiting; `ofCallbacks`: where there is a
- * callback.
+ * What users' code does while it has a lock.
+ * - `weight`: how often
+ * - `isSlow`: it is rare in most rounds
+ * - `isSync`: it returns no promise
+ * - `isRough`: it keeps others waiting, so that it is only for rough names
+ * - `ofCallbacks`, `ofHandles`: only there
  */
 const holds = {
   returns: { weight: 30, isSync: true },
@@ -295,20 +245,13 @@ const holds = {
   aborts: { weight: 2 },
 };
 
-/** How a handle is given back. */
+/** How a handle is released. */
 const releases = ['release', 'dispose', 'asyncDispose', 'twice'];
 
 /**
- * @typedef {object} Where
- * @property {string} call
- * @property {object} lacks what the scope has not got
- * @property {boolean} isMain whether it is the main thread
- * @property {boolean} [isPrivate] a Mutex or the like of this thread
- */
-
-/**
  * @param {any} given options
- * @param {Where} where
+ * @param {{ call: string, lacks: any, isMain: boolean, isPrivate?: boolean }} where `isPrivate`: on
+ *   a Mutex or the like of this thread alone
  * @returns {Set<string>} the names of the errors, one of which must come; empty: it is not refused
  */
 function refusals(given, { call, lacks, isMain, isPrivate }) {
@@ -319,40 +262,34 @@ function refusals(given, { call, lacks, isMain, isPrivate }) {
     if (value === undefined) continue;
     const row = options[name];
     if (!row.takes.includes(call)) {
-      // What is the default anyway is no option.
+      // A default value is ignored.
       if (method.isNamed) errors.add(TYPE);
       else if (value !== row.usual) errors.add(NOT_SUPPORTED);
     } else if (row.needs && lacks[row.needs] && !isPrivate) {
       errors.add(NOT_SUPPORTED);
     }
   }
-  for (const { error, of } of conflicts)
-    if (of(given, { call, method, isMain, lacks })) errors.add(error);
+  for (const [error, isConflict] of conflicts)
+    if (isConflict(given, { call, method, isMain, lacks })) errors.add(error);
   for (const [name, { isRequired, takes }] of Object.entries(options)) {
     if (isRequired && takes.includes(call) && given[name] === undefined) errors.add(TYPE);
   }
   return errors;
 }
 
-/** What `state` of a bucket in a cluster can be. */
+/** The values of `state` of a bucket in a cluster. */
 const states = ['new', 'opening', 'open', 'suspect', 'refused', 'lost', 'closed'];
 
-/**
- * Codes of the errors of a server that did not answer in time, or not so that it can be heard, or
- * that refused to serve.
- */
+/** The codes of errors of a server that does not answer, or refuses to serve. */
 const away = ['UNREACHABLE', 'NO_NEWS', 'NO_WATCH', 'BUSY', 'RIGHTS'].map(
   (code) => `ERR_WEB_LOCKS_${code}`,
 );
 
-/** What has a row, by the name of its type: `Type.member` of types/*.d.ts. */
+/** The members of types in types/*.d.ts that the torture uses. */
 const members = {
-  LockManager: [
-    ...Object.keys(calls).filter((call) => calls[call].on === 'LockManager'),
-    'query',
-    'leader',
-    'isBusy',
-  ],
+  LockManager: Object.entries({ ...calls, ...deeds })
+    .filter(([, { on }]) => on === 'LockManager')
+    .map(([name]) => name),
   Mutex: ['acquire', 'tryAcquire', 'runExclusive', 'waitForUnlock', 'locked'],
   RWLock: ['acquireShared', 'acquireExclusive', 'runShared', 'runExclusive', 'locked'],
   Semaphore: ['acquire', 'tryAcquire', 'run', 'available', 'pending'],
@@ -374,39 +311,46 @@ const members = {
   KeeperOptions: ['maxBlocked'],
 };
 
-/** What is not tortured, and why. */
+/** The members that it does not use, by the reason. */
 const leftOut = {
-  'PostgresOptions.listen': 'a pooler: test/cluster/postgres-adapter.test.js',
-  'PostgresOptions.schema': 'where the tables are: test/cluster/postgres-adapter.test.js',
-  'PostgresOptions.durability': 'what a crash does: test/cluster/postgres.test.js',
-  'RedisOptions.strict': 'of primaries with replicas: test/cluster/redis.test.js',
-  'RedisOptions.failover': 'of servers that hide: test/cluster/redis-adapter.test.js',
-  'RedisOptions.prefix': 'what keys begin with: test/cluster/redis-adapter.test.js',
-  'PostgresOptions.releaseOnSignal': 'how a process ends: test/cluster/exit.test.js',
-  'RedisOptions.releaseOnSignal': 'how a process ends: test/cluster/exit.test.js',
-  'KeeperOptions.module': 'how a client is made: test/cluster/keeper.test.js',
-  'EtcdOptions.releaseOnSignal': 'how a process ends: test/cluster/exit.test.js',
-  'EtcdOptions.auth': 'who may: test/cluster/etcd-adapter.test.js',
-  'EtcdOptions.fetch': 'how it is reached: test/cluster/etcd-adapter.test.js',
-  'Mutex.cancel': 'as signals that abort: test/extensions/mutex.test.js',
-  'RWLock.cancel': 'as signals that abort: test/extensions/mutex.test.js',
-  'Semaphore.cancel': 'as signals that abort: test/extensions/semaphore.test.js',
-  'Semaphore.resize': 'two names, one after the other: test/extensions/semaphore.test.js',
-  'InstallOptions.target': 'asks for no lock: test/spec/3.1-navigator.test.js',
-  'InstallOptions.locks': 'asks for no lock: test/spec/3.1-navigator.test.js',
-  'ProfileOptions.file': 'a profile asks for no lock: test/profile',
-  'ProfileOptions.size': 'a profile asks for no lock: test/profile',
-  'ProfileOptions.sites': 'a profile asks for no lock: test/profile',
-  'CollectOptions.register': 'metrics ask for no lock: test/documents/finding-out.test.js',
-  'RunCoordinatorOptions.timeout': 'marks as `once` does: test/lib/cron.test.js',
-  'RunCoordinator.shouldRun': 'marks as `once` does: test/lib/cron.test.js',
-  'OncePerTickOptions.timeout': 'marks as `once` does: test/lib/cron.test.js',
-  'LocksModuleAsyncOptions.imports': 'NestJS calls as others do: test/lib/nest.test.js',
-  'LocksModuleAsyncOptions.inject': 'NestJS calls as others do: test/lib/nest.test.js',
-  'LocksModuleAsyncOptions.useFactory': 'NestJS calls as others do: test/lib/nest.test.js',
+  'another way to PostgreSQL, or to its tables': [
+    'PostgresOptions.listen',
+    'PostgresOptions.schema',
+    'PostgresOptions.durability',
+  ],
+  'replicas, and another place for the keys': [
+    'RedisOptions.strict',
+    'RedisOptions.failover',
+    'RedisOptions.prefix',
+  ],
+  'another way to etcd': ['EtcdOptions.auth', 'EtcdOptions.fetch'],
+  'how a process ends': ['PostgresOptions', 'RedisOptions', 'EtcdOptions'].map(
+    (type) => `${type}.releaseOnSignal`,
+  ),
+  'how a client is made': ['KeeperOptions.module'],
+  'signals abort the same way': ['Mutex.cancel', 'RWLock.cancel', 'Semaphore.cancel'],
+  'the semaphore has another name afterwards': ['Semaphore.resize'],
+  'asks for no lock': [
+    'InstallOptions.target',
+    'InstallOptions.locks',
+    'ProfileOptions.file',
+    'ProfileOptions.size',
+    'ProfileOptions.sites',
+    'CollectOptions.register',
+  ],
+  'calls `once`': [
+    'RunCoordinatorOptions.timeout',
+    'RunCoordinator.shouldRun',
+    'OncePerTickOptions.timeout',
+  ],
+  'NestJS makes the same calls': [
+    'LocksModuleAsyncOptions.imports',
+    'LocksModuleAsyncOptions.inject',
+    'LocksModuleAsyncOptions.useFactory',
+  ],
 };
 
-/** Which calls an interface of options is of. */
+/** The calls that take the options of an interface. */
 const interfaces = {
   LockOptions: ['request', 'acquire'],
   SeveralOptions: ['requestAll', 'acquireAll'],
@@ -424,6 +368,7 @@ module.exports = {
   deeds,
   holds,
   interfaces,
+  isFor,
   kinds,
   leftOut,
   members,

@@ -19,6 +19,7 @@ const {
   calls,
   deeds,
   holds,
+  isFor,
   kinds,
   options,
   queries,
@@ -389,7 +390,7 @@ class User extends Random {
       const row = options[name];
       if (only && !only.includes(name) && !row.isRequired) continue;
       const isTaken = row.takes.includes(call);
-      if (!isWild && !(isTaken && row.on(target.kind))) continue;
+      if (!isWild && !(isTaken && isFor(name, target.kind))) continue;
       if (!row.isRequired && !this.chance(isTaken ? row.often : row.often / 3)) continue;
       if (target.isInner && name === 'steal') continue;
       const value = row.draw(this, request);
@@ -400,7 +401,7 @@ class User extends Random {
     }
     const isMade = refusals(given, where).size === 0;
     for (const name of isMade ? Object.keys(given) : []) {
-      if (!options[name].on(target.kind)) delete given[name];
+      if (!isFor(name, target.kind)) delete given[name];
     }
     if (!isWild || isMade) this.#require(request);
   }
