@@ -1,78 +1,83 @@
 'use strict';
 
 /**
- * The scopes whose locks a server keeps: how actors reach it, what can happen to it and to the ways
- * to it, and what is left there. A server is started once for all rounds; each round has buckets of
- * its own.
+ * The scopes whose locks a server keeps: how actors reach it, what can happen to it and to the
+ * network, and what is left there. A server is started once for all rounds; each round has a bucket
+ * of its own.
  */
 
 const { FaultyProxy } = require('../cluster/proxy.js');
 const servers = require('../cluster/servers.js');
 const { wait, within } = require('./faults.js');
 
-/** The shortest lease: what is lost comes back soon. */
+/** The shortest lease, so that lost locks are soon granted again. */
 const TTL = 2000;
-/** By when a server has heard of the end of all. */
+/** Within this time a server has noticed the end of all sessions. */
 const LEFT_MS = 4 * TTL;
 
-/** A network that does something for a while. */
+/** The network is disturbed for a while. */
 const forAWhile =
-  (what) =>
+  (disturb) =>
   async (_round, random, { more: { proxy } }) => {
-    what(proxy, random);
+    disturb(proxy, random);
     await wait(2 * TTL * random.number() ** 2);
     proxy.heal();
   };
 
+/** A server, or a pooler, ends and starts again. */
+const restarts =
+  (programOf, end) =>
+  async ({ scope }, random) => {
+    const program = programOf(scope.server);
+    await program[end]();
+    await wait(TTL * random.number());
+    await program.start();
+  };
+
+/** A server, or a pooler, is stopped for a while. */
+const pauses =
+  (programOf) =>
+  async ({ scope }, random) => {
+    const program = programOf(scope.server);
+    program.signal('SIGSTOP');
+    await wait(2 * TTL * random.number());
+    program.signal('SIGCONT');
+  };
+
+const itself = (server) => server;
+const poolerOf = ({ pooler }) => pooler;
+
 const ownFaults = {
   /** Connections are reset. */
   cut: (_round, _random, { more: { proxy } }) => proxy.cut(),
-  /** Somewhere in what is said or heard: an answer may be lost. */
+  /** The same after some bytes in one direction, so that an answer may be lost. */
   cutAfter: (_round, random, { more: { proxy } }) =>
     proxy.cutAfter(1 + random.below(2000), random.pick(['up', 'down'])),
-  /** What is sent gets lost, in one direction or both. */
+  /** Bytes get lost, in one direction or both. */
   stall: forAWhile((proxy, random) =>
     proxy.stall(random.pick([{}, { up: false }, { down: false }])),
   ),
   delay: forAWhile((proxy, random) => proxy.delay(TTL * random.number())),
   refuse: forAWhile((proxy) => proxy.refuse()),
-  /** An event loop that does not turn; a keeper's thread goes on. */
+  /** The event loop of an actor does not turn; a keeper's thread goes on. */
   async block(_round, random, actor) {
     const milliseconds = TTL * (0.5 + 2.5 * random.number());
     actor.tell('block', { milliseconds });
     await wait(milliseconds);
   },
-  /** A server that loses its power, and comes back. */
-  async crash({ scope }, random) {
-    await scope.server.crash();
-    await wait(TTL * random.number());
-    await scope.server.start();
-  },
-  /** A server that stands still. */
-  async stopServer({ scope }, random) {
-    scope.server.signal('SIGSTOP');
-    await wait(2 * TTL * random.number());
-    scope.server.signal('SIGCONT');
-  },
+  /** The server loses its power, and comes back. */
+  crash: restarts(itself, 'crash'),
+  stopServer: pauses(itself),
 };
 
-/** What happens to a pooler in between, and behind it. */
+/** Faults of a pooler between actors and server, and of the network behind it. */
 const faultsOfPooler = {
-  /** Its connections to the server are reset. */
   cutBehind: ({ scope }) => scope.server.behind.cut(),
-  async crashPooler({ scope }, random) {
-    await scope.server.pooler.stop();
-    await wait(TTL * random.number());
-    await scope.server.pooler.start();
-  },
-  async stopPooler({ scope }, random) {
-    scope.server.pooler.signal('SIGSTOP');
-    await wait(2 * TTL * random.number());
-    scope.server.pooler.signal('SIGCONT');
-  },
+  crashPooler: restarts(poolerOf, 'stop'),
+  stopPooler: pauses(poolerOf),
 };
 
-/** A server that is reached by a pooler. */
+/** A PostgreSQL server that actors reach through a pooler. */
 class Pooled {
   constructor(server, behind, pooler) {
     this.server = server;
@@ -90,7 +95,7 @@ class Pooled {
     return this.pooler.port;
   }
 
-  /** Of the server itself. */
+  /** Leads to the server itself. */
   get config() {
     return this.server.config;
   }
@@ -110,7 +115,7 @@ class Pooled {
 
 const base64 = (text) => Buffer.from(text).toString('base64');
 
-/** Notes who took each client of a pool of pg. @returns {WeakMap<any, string>} */
+/** Remembers which code took each client of a pool of pg. @returns {WeakMap<any, string>} */
 function takersOf(pool) {
   const takers = new WeakMap();
   const { connect } = pool;
@@ -125,26 +130,16 @@ function takersOf(pool) {
   return takers;
 }
 
-/** Ends a pool of pg, or says what its clients do. */
+/** Ends a pool of pg, or says which of its clients are still taken, where, and for what. */
 async function endPool(pool, takers) {
-  if (
-    await within(
-      LEFT_MS,
-      pool.end().then(() => true),
-    )
-  )
-    return;
-  const states = pool._clients.map((client) => {
-    const { _connected, _connecting, _ended, _ending, _getActiveQuery, readyForQuery } = client;
-    const active = _getActiveQuery?.call(client);
-    const query = active && (active.text ?? active.statement ?? 'one without a text');
+  const ended = pool.end().then(() => true);
+  if (await within(LEFT_MS, ended)) return;
+  const clients = pool._clients.map((client) => {
+    const query = client._getActiveQuery?.call(client);
     const isIdle = pool._idle.some((item) => item.client === client);
-    const { destroyed, pending, readyState } = client.connection.stream;
-    const stream = { destroyed, pending, readyState };
-    const states = { _connected, _connecting, _ended, _ending, readyForQuery, query, stream };
-    return { ...states, isIdle, takenBy: takers.get(client) };
+    return { isIdle, query: query && (query.text ?? query.statement), takenBy: takers.get(client) };
   });
-  throw new Error(`a pool does not end: ${JSON.stringify(states)}`);
+  throw new Error(`a pool does not end: ${JSON.stringify(clients)}`);
 }
 
 const postgres = {
@@ -193,7 +188,7 @@ const engines = {
   },
 
   redis: {
-    // What is not written to a disk is forgotten in a crash.
+    // A crash forgets everything that is not on a disk.
     forgets: true,
     start: () => servers.startRedis(),
     configOf: (port, random) => {
@@ -201,14 +196,13 @@ const engines = {
       return { port, kind: random.pick(Object.keys(clients)) };
     },
     async left(server) {
-      // Names that are marked, tokens and what a bucket is, stay.
-      const keys = (await server.call('KEYS', '{wl:*')).filter(
-        (key) => key && !/:[mkw]$/.test(key),
-      );
-      const others = (await server.call('CLIENT', 'LIST')).filter((line) =>
-        /cmd=(eval|subscribe)/.test(line),
-      );
-      return { keys, connections: others };
+      // Marks, tokens and the description of a bucket stay.
+      const keys = await server.call('KEYS', '{wl:*');
+      const clients = await server.call('CLIENT', 'LIST');
+      return {
+        keys: keys.filter((key) => key && !/:[mkw]$/.test(key)),
+        connections: clients.filter((line) => /cmd=(eval|subscribe)/.test(line)),
+      };
     },
     open({ config: { kind, port } }) {
       const { clients } = require('../cluster/redis-clients.js');
@@ -239,16 +233,14 @@ function scopeOf(name, { lacks, load, placeOf }) {
   const engine = engines[name];
   const { entry = name, ownFaults: more = {} } = engine;
   return {
-    skip: servers.lacks[name],
     gate: false,
-    // Leases, quarantines and new connections come one after the other.
+    // A lease, a quarantine and a new connection may follow one another.
     patience: 20 * (TTL / 100),
     processes: 4,
     threads: 0,
     buckets: 1,
     lacks,
-    // With nothing that goes wrong it is as everywhere else.
-    // An answer and a hint come by different ways.
+    // Grants may overtake each other: answers and notifications come on different connections.
     promises: { losses: true, forgets: engine.forgets, callbacks: false, pause: TTL },
     faults: ['kill', 'stop', ...Object.keys(ownFaults), ...Object.keys(more)],
     ownFaults: { ...ownFaults, ...more },
@@ -281,13 +273,13 @@ function scopeOf(name, { lacks, load, placeOf }) {
         }
       };
       const isClean = !(await look(performance.now() + TTL / 2));
-      // What was killed, or given up, is swept away by a session that is there when its lease is over.
+      // A session that waits when a lease expires removes what killed processes left.
       if (!isClean) await this.sweep(round);
       const left = isClean ? undefined : await look(performance.now() + LEFT_MS);
       if (left) round.fault('left', `at the server: ${JSON.stringify(left)}`);
     },
 
-    /** Somebody who waits for longer than a lease. */
+    /** Opens a session that waits for longer than a lease. */
     async sweep(round) {
       const config = engine.configOf(this.server.port, round.random);
       const { places, end } = this.open({ config, bucket: round.bucketName });

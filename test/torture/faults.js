@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * What goes wrong meanwhile, by its name. Each is called with the round, a random source and an actor
- * process that it may happen to; it returns when it is over.
+ * What goes wrong in a round, by its name. Each fault is called with the round, a random source and
+ * an actor's process, and returns when it is over.
  */
 
 const fs = require('node:fs');
@@ -10,7 +10,7 @@ const path = require('node:path');
 
 const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-/** Settles as a promise does, or after so long; what is left of that time keeps nobody waiting. */
+/** Settles as a promise does, or after a time, which keeps no process running. */
 async function within(milliseconds, promise) {
   let timer;
   const late = new Promise((resolve) => {
@@ -23,42 +23,43 @@ async function within(milliseconds, promise) {
   }
 }
 
-/** How long it is waited that an actor ends itself. */
+/** How long an actor may take to end itself. */
 const EXIT_MS = 2000;
 
-/** Ends a thread of a process. */
+/** Ends a worker of a process. */
 const ofThreads = (how) => (_round, random, actor) =>
   actor.tell('end', { how, which: random.below(64) });
 
+async function endAndReplace(round, actor) {
+  actor.child.kill('SIGKILL');
+  await actor.exited;
+  await round.start();
+}
+
 const faults = {
-  /** `worker.terminate()`, wherever it is. */
+  /** `worker.terminate()`, whatever the worker does. */
   terminate: ofThreads('terminate'),
-  /** `process.exit()` in a worker, while it has a lock. */
+  /** `process.exit()` in a worker that holds a lock. */
   threadExit: ofThreads('threadExit'),
-  /** An exception that nobody catches. */
+  /** An exception in a worker that nobody catches. */
   threadThrow: ofThreads('threadThrow'),
 
-  /** `process.exit()` in the main thread, while it has a lock. */
+  /** `process.exit()` in a main thread that holds a lock. */
   async exit(round, _random, actor) {
     actor.isDoomed = true;
     actor.tell('end', { how: 'exit' });
-    // It may have nothing, and wait for what others have.
+    // It may hold nothing, and wait for locks of others.
     await within(EXIT_MS, actor.exited);
     if (!actor.end) round.doom(actor);
-    actor.child.kill('SIGKILL');
-    await actor.exited;
-    await round.start();
+    await endAndReplace(round, actor);
   },
 
-  /** kill -9. */
   async kill(round, _random, actor) {
     round.doom(actor);
-    actor.child.kill('SIGKILL');
-    await actor.exited;
-    await round.start();
+    await endAndReplace(round, actor);
   },
 
-  /** SIGSTOP, and SIGCONT a while later. */
+  /** SIGSTOP, and SIGCONT later. */
   async stop(round, random, actor) {
     round.record('stopped', { whom: actor.name });
     actor.child.kill('SIGSTOP');
@@ -74,7 +75,7 @@ const filesIn = (directory) =>
     .map((entry) => path.join(directory, entry, 'bucket'))
     .filter((file) => fs.existsSync(file));
 
-/** @param {string} file @param {'header' | 'rest' | 'whole'} which part */
+/** @param {string} file @param {'header' | 'rest' | 'whole'} which part of it */
 function writeZeros(file, which) {
   const { size } = fs.statSync(file);
   const page = Math.min(size, 4096);
@@ -86,14 +87,14 @@ function writeZeros(file, which) {
 }
 
 /**
- * What is done to files: in rounds of their own, since it takes locks away. Who has one is told at
- * once, or at its next call.
+ * Harms to files, in rounds of their own, since they take locks away. A holder is notified at once,
+ * or at its next call.
  */
 const harms = {
   remove(directory, random) {
     fs.rmSync(random.pick(filesIn(directory)));
   },
-  /** All that there is: what is just opened, or made, too. */
+  /** Removes everything, even what is just being opened or made. */
   removeAll(directory) {
     fs.rmSync(directory, { recursive: true, force: true });
   },
@@ -101,10 +102,7 @@ const harms = {
     const file = random.pick(filesIn(directory));
     fs.truncateSync(file, random.pick([0, 64, 4096, fs.statSync(file).size - 4096]));
   },
-  /**
-   * Zeros all over the header, or all behind its page, or the whole: as it is after a truncation that was
-   * made good. Now and then again and again, while it is opened anew.
-   */
+  /** Writes zeros, as if the file had been truncated and extended; sometimes while it is opened anew. */
   async zero(directory, random) {
     const file = random.pick(filesIn(directory));
     const which = random.pick(['header', 'rest', 'whole']);
@@ -113,11 +111,11 @@ const harms = {
       await wait(random.number());
     }
   },
-  /** All buckets with their directory. */
+  /** Moves all buckets with their directory. */
   moveAll(directory, random) {
     fs.renameSync(directory, `${directory}-moved-${random.below(1e9)}`);
   },
-  /** What their directory is in: the kernel tells nobody. */
+  /** Moves the parent of their directory, of which the kernel notifies nobody. */
   moveAbove(directory, random) {
     const above = path.dirname(directory);
     fs.renameSync(above, `${above}-moved-${random.below(1e9)}`);

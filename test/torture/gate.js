@@ -1,21 +1,21 @@
 'use strict';
 
 /**
- * Judges that know nothing of the library: who has a lock goes through a gate, which looks whether
- * somebody else is inside. Between processes it is made of links in a folder, which the kernel lets
- * one only create; between threads of atomics in shared memory.
+ * Judges that are independent of the library: every holder of a lock goes through a gate, which looks
+ * whether somebody else is inside. Between processes a gate is made of links in a folder, each of
+ * which the kernel lets only one process create; between threads, of atomics in shared memory.
  *
- * Who is about to die is doomed before: what it has left inside counts no more.
+ * An actor is doomed before it ends: then its locks inside count no more.
  */
 
 const fs = require('node:fs');
 const path = require('node:path');
 
-/** Only of locks that nobody can lose without hearing of it at once. */
+/** Between processes. It is only for locks that cannot be lost unnoticed. */
 class FileGate {
   #folder;
   #owner;
-  /** A file with the owner's name in it: links to it appear with that in them. */
+  /** A file that contains the owner's name, so that each link to it does from the beginning. */
   #marker;
   #numbers = 0;
 
@@ -29,7 +29,7 @@ class FileGate {
     fs.writeFileSync(this.#marker, String(owner));
   }
 
-  /** What it has inside counts no more; `actor` may be a process, with all its threads. */
+  /** @param {string} actor a thread, or a process with all its threads */
   doom(actor) {
     fs.writeFileSync(path.join(this.#folder, 'doomed', actor), '');
   }
@@ -46,7 +46,7 @@ class FileGate {
     return folder;
   }
 
-  /** @returns {string | undefined} who is inside, and not doomed */
+  /** @returns {string | undefined} the owner inside, unless it is doomed */
   #ownerOf(link) {
     try {
       const owner = fs.readFileSync(link, 'utf8');
@@ -56,7 +56,7 @@ class FileGate {
     }
   }
 
-  /** @returns {any[]} the units that others have inside, and whose */
+  /** @returns {any[]} the shared locks inside, each with its owner and units */
   #shares(folder) {
     return fs
       .readdirSync(folder)
@@ -67,7 +67,7 @@ class FileGate {
 
   /**
    * @param {{ what: string, mode: string, limit?: number, weight?: number }} lock
-   * @returns {{ leave: () => void, wrong?: string }} `wrong`: who else is inside
+   * @returns {{ leave: () => void, wrong?: string }} `wrong`: the reason why it must not be inside
    */
   enter({ what, mode, limit = 0, weight = 1 }) {
     const folder = this.#folderOf(what);
@@ -100,12 +100,12 @@ class FileGate {
   }
 }
 
-/** Threads that a process can have, one after the other. */
+/** How many threads a process can have, one after the other. */
 const THREADS = 2 ** 14;
-/** Slots of threads that run at a time. */
+/** How many threads can run at a time. */
 const SLOTS = 64;
 
-/** For threads: a table in memory, of which each thread has a slot. */
+/** Between threads: a table in shared memory, in which each thread has a slot. */
 class AtomicGate {
   #thread;
   #slot;
@@ -119,7 +119,7 @@ class AtomicGate {
   /**
    * @param {{ names: string[], buffer: SharedArrayBuffer }} memory
    * @param {number} thread its number in the process, from 1, never used twice
-   * @param {number} slot nobody else's while it runs
+   * @param {number} slot of no other thread while it runs
    */
   constructor({ names, buffer }, thread, slot) {
     for (const [i, name] of names.entries()) this.#names.set(name, i);
@@ -141,7 +141,7 @@ class AtomicGate {
     this.#thread = thread;
     this.#slot = slot;
     for (let i = 0; i < count; i++) Atomics.store(this.units, slot * count + i, 0);
-    // Last: who sees the new number sees the units cleared.
+    // Last, so that a thread that sees the new number sees the units cleared.
     Atomics.store(this.thread, slot, thread);
   }
 

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * What makes a user hostile: whenever the library lets its code run, that asks, aborts, takes
- * synchronously, throws, or recurses until the stack ends. Only in workers: what is thrown there ends
- * nobody else.
+ * Makes a user hostile: whenever the library lets its code run, that makes requests, aborts, takes
+ * locks synchronously, throws, or recurses until the stack ends. Only users in workers are hostile:
+ * their exceptions end no other thread.
  */
 
 const { subscribe } = require('node:diagnostics_channel');
@@ -27,18 +27,12 @@ class Hostile {
     this.#user = user;
     for (const it of CHANNELS) subscribe(`locks.request.${it}`, () => this.enter());
     process.on('uncaughtException', (error) => {
-      if (Hostile.threw(error)) return;
-      // Anything else is what it is without us: the end of the thread.
-      throw error;
+      // Any other exception ends the thread, as it does without this listener.
+      if (!(error instanceof HostileError || isOverflow(error))) throw error;
     });
   }
 
-  /** Whether an exception is users' code's, or of a stack that it let overflow. */
-  static threw(error) {
-    return error instanceof HostileError || isOverflow(error);
-  }
-
-  /** Users' code runs. */
+  /** Is called wherever users' code runs. */
   enter() {
     const user = this.#user;
     if (this.#depth >= DEEPEST || user.stopped || !user.chance(0.08)) return;
@@ -50,7 +44,7 @@ class Hostile {
     }
   }
 
-  /** The same object, with getters that are users' code. */
+  /** @returns the same object with getters, which run users' code */
   disguise(object) {
     const given = {};
     for (const [key, value] of Object.entries(object)) {
@@ -63,7 +57,7 @@ class Hostile {
     return given;
   }
 
-  /** The same name, or names, by users' code. */
+  /** @returns the same name, or names, by a conversion that runs users' code */
   rename(name) {
     if (Array.isArray(name)) return name.map((one) => this.#entry(one));
     const convert = () => {
@@ -98,7 +92,7 @@ class Hostile {
     throw new HostileError('of a hostile user');
   }
 
-  /** Where the stack ends nothing can be noted: names of its own, which must be free in the end. */
+  /** At the end of the stack nothing can be recorded: the name is its own, and must be free in the end. */
   recurse() {
     const { id, stage } = this.#user;
     const [{ locks }] = stage.places;
@@ -119,7 +113,7 @@ class Hostile {
         if (i % 2) got[i] = locks.request(name, options, callback);
         else got[i] = locks.tryAcquireSync(name, options);
       } catch {
-        // As well.
+        // The same.
       }
     };
     deeper();

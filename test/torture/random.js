@@ -1,6 +1,6 @@
 'use strict';
 
-/** Numbers that a seed makes, and what is drawn with them. */
+/** Random numbers from a seed. */
 
 /** mulberry32: a small seeded generator; returns numbers in [0, 1). */
 function generator(seed) {
@@ -13,7 +13,7 @@ function generator(seed) {
   };
 }
 
-/** @returns {number} a seed of its own for each text: FNV-1a */
+/** @returns {number} a different seed for each text: FNV-1a */
 function seedOf(...parts) {
   let hash = 0x811c9dc5;
   for (const character of parts.join(' ')) {
@@ -39,7 +39,7 @@ class Random {
     return this.#next() < probability;
   }
 
-  /** @returns {number} a whole one from 0, less than `limit` */
+  /** @returns {number} an integer from 0, less than `limit` */
   below(limit) {
     return Math.floor(this.#next() * limit);
   }
@@ -48,7 +48,7 @@ class Random {
     return list[this.below(list.length)];
   }
 
-  /** @param {[any, number][]} list things, each with how often it comes */
+  /** @param {[any, number][]} list values, each with its weight */
   weighted(list) {
     const total = list.reduce((sum, [, weight]) => sum + weight, 0);
     let left = this.#next() * total;
@@ -59,7 +59,7 @@ class Random {
     return list[list.length - 1][0];
   }
 
-  /** @returns {any[]} the same in another order */
+  /** @returns {any[]} the same values in another order */
   shuffled(list) {
     const all = [...list];
     for (let i = all.length - 1; i > 0; i--) {
@@ -70,4 +70,4 @@ class Random {
   }
 }
 
-module.exports = { Random, generator, seedOf };
+module.exports = { Random, generator };

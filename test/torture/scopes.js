@@ -1,21 +1,21 @@
 'use strict';
 
 /**
- * The scopes that are tortured: who the actors are, how they open their buckets, what the scope
- * lacks, what it promises, and what can happen to it (faults.js).
+ * The scopes of the torture: who the actors are, how they open their buckets, what the scope lacks,
+ * what it promises, and what can happen to it (faults.js).
  *
- * What a scope can lack: see test/conformance/scopes.js; and `collect`: handles cannot be leaked;
- * `guard`: there is no database.
+ * test/conformance/scopes.js says what a scope can lack; here also `collect`: forgotten handles are
+ * not collected; `guard`: there is no database.
  *
- * What it can promise:
- * - `order`: first come, first served: of `all` actors, since a request has its place when the call
- *   returns; or of each `actor`
- * - `queue`: what a snapshot tells of a queue is the order of the grants
- * - `callbacks`: those of a thread come in the order of grants
- * - `settled`: nobody waits for a lock that nobody holds, at any time
+ * A scope can promise:
+ * - `order`: first come, first served: among `all` actors, by when the call returned; or among the
+ *   requests of each `actor`
+ * - `queue`: locks are granted in the order of the queue that a snapshot shows
+ * - `callbacks`: callbacks of a thread are called in the order of the grants
+ * - `settled`: nobody ever waits for a lock that nobody holds
  * - `losses`: locks can be lost by what happens to servers
  * - `forgets`: so can marks
- * - `pause`: milliseconds for which a server grants nothing at most; else it always grants
+ * - `pause`: for how many milliseconds at most a server grants nothing; without it, it always grants
  */
 
 const path = require('node:path');
@@ -24,15 +24,15 @@ const { engines, scopeOf } = require('./engines.js');
 const ROOT = path.join(__dirname, '..', '..');
 const load = (entry) => require(path.join(ROOT, 'lib', `${entry}.js`));
 
-/** The lease of the cluster in memory, of its own time. */
+/** The lease of the cluster in memory, in its own time. */
 const TTL = 10_000;
 
 const bucketOf = (i) => `torture ${i}`;
 
-/** The default bucket, which nobody closes. */
+/** The default bucket, which is never closed. */
 const defaultPlace = ({ locks }) => ({ bucket: 'default', locks });
 
-/** @param {() => any} open opens one more bucket object of the same bucket */
+/** @param {() => any} open opens one more object of the same bucket */
 function placeOf(bucket, open, asBucket) {
   const opened = open();
   const { locks } = opened;
@@ -66,7 +66,6 @@ const scopes = {
     processes: 4,
     threads: 1,
     buckets: 2,
-    isLinux: true,
     lacks: { deadlock: true, state: true, guard: true },
     promises: { order: 'actor', queue: true, callbacks: true },
     faults: ['terminate', 'threadExit', 'threadThrow', 'kill', 'stop', 'exit'],
@@ -81,25 +80,14 @@ const scopes = {
     },
   },
 
-  /** A cluster in memory, in a world with its own time: see memory.js. */
+  /** A cluster in memory, in a world with its own time: memory.js. */
   memory: {
     isWorld: true,
     lacks: { ...LATER, collect: true, guard: true },
     promises: { losses: true, forgets: true, pause: TTL },
     faults: [
-      'cut',
-      'drop',
-      'away',
-      'refuse',
-      'delay',
-      'twice',
-      'wall',
-      'restart',
-      'failOver',
-      'stop',
-      'sleep',
-      'kill',
-      'stopServer',
+      ...['cut', 'drop', 'away', 'refuse', 'delay', 'twice', 'wall', 'restart', 'failOver'],
+      ...['stop', 'sleep', 'kill', 'stopServer'],
     ],
   },
 };
