@@ -1,29 +1,30 @@
 'use strict';
 
 /**
- * Drives another agent as if it were here: one in a worker, one in a process (test/fixtures/agent.js
- * in both), or a session of its own in this thread, as the scope of the test has it
- * (test/conformance/scopes.js).
+ * Drives another agent as if it were here. The scope of the test (test/conformance/scopes.js) says
+ * whether it is a worker, a process (test/fixtures/agent.js in both), or a session of its own in this
+ * thread.
  */
 
 const { fork } = require('node:child_process');
 const { once } = require('node:events');
 const path = require('node:path');
 const { Worker, threadId } = require('node:worker_threads');
-const { PROCESS, SESSION, WORKER, agents, scope } = require('../conformance/scopes.js');
+const { PROCESS, SESSION, WORKER, agents, chosen, scope } = require('../conformance/scopes.js');
+const { serve } = require('../fixtures/serve.js');
+const { RemoteClient } = require('./remote-client.js');
 const { deferred } = require('./locks.js');
-const { serve } = require('./serve.js');
 
 const FIXTURE = path.join(__dirname, '..', 'fixtures', 'agent.js');
 
 /**
- * What each kind of agent is made of: `post` sends it a message, `end` ends it; `exited` and
- * `failed` are promises; `pid`, `threadId`.
+ * Start each kind of agent. `post` sends it a message, `end` ends it; `exited` and `failed` are
+ * promises.
  */
 const starters = {
   async [WORKER](receive, { entry, bucket, ...options }) {
     const worker = new Worker(FIXTURE, { workerData: { entry, bucket }, ...options });
-    // Not by `once`: that rejects if there is an error before.
+    // `once` of node:events would reject after an error.
     const exited = new Promise((resolve) => worker.once('exit', resolve));
     const failed = new Promise((resolve) => worker.once('error', resolve));
     await once(worker, 'message');
@@ -50,7 +51,7 @@ const starters = {
       failed: new Promise(() => {}),
       pid: child.pid,
       threadId: 0,
-      // It may have died, which is what its tests are about.
+      // It may have died: a test of that expects no error here.
       post: (message) => child.send(message, () => {}),
       end: () => child.kill('SIGKILL'),
     };
@@ -59,7 +60,10 @@ const starters = {
   async [SESSION](receive) {
     const bucket = scope.openBucket(process.env.WEB_LOCKS_TEST_BUCKET);
     await bucket.ready;
-    const commands = serve(bucket.locks, receive);
+    const commands = serve(bucket.locks, receive, {
+      Mutex: scope.library().Mutex,
+      isLate: chosen !== 'process',
+    });
     const exited = deferred();
     const end = () => bucket.close().then(exited.resolve);
     return {
@@ -73,9 +77,7 @@ const starters = {
   },
 };
 
-class RemoteAgent {
-  #answers = new Map();
-  #numbers = 0;
+class RemoteAgent extends RemoteClient {
   #port;
 
   /**
@@ -85,68 +87,29 @@ class RemoteAgent {
    *   load, in the scope `process`
    */
   static async start(t, options = {}) {
-    const agent = new RemoteAgent();
-    const port = await starters[agents]((message) => agent.#receive(message), options);
+    const agent = new RemoteAgent((message) => agent.#port.post(message));
+    const port = await starters[agents]((message) => agent.receive(message), options);
     t?.after(() => port.end());
     agent.#port = port;
     const { worker, exited, failed, pid, threadId } = port;
     return Object.assign(agent, { worker, exited, failed, pid, threadId });
   }
 
-  #receive({ number, event, value }) {
-    this.#answers.get(number)[event].resolve(value);
-  }
-
-  #send(command) {
-    const number = ++this.#numbers;
-    const answers = { requested: deferred(), granted: deferred(), settled: deferred() };
-    this.#answers.set(number, answers);
-    this.#port.post({ number, ...command });
-    return { number, answers };
-  }
-
-  /**
-   * Makes a request. Resolves, once it is made, to `{ granted, settled, publish, release, abort }`:
-   * `granted` resolves to the lock's `{ name, mode }` or null, `settled` to `{ value }` or `{
-   * error: { name, message } }`.
-   */
-  async request(name, options = {}) {
-    const { number, answers } = this.#send({ command: 'request', name, options });
-    await answers.requested.promise;
-    return {
-      granted: answers.granted.promise,
-      settled: answers.settled.promise,
-      publish: (value) =>
-        this.#send({ command: 'publish', of: number, value }).answers.settled.promise,
-      release: () => this.#port.post({ command: 'release', number }),
-      abort: (reason) => this.#port.post({ command: 'abort', number, reason }),
-    };
-  }
-
-  /** Makes a request and waits until it is granted. */
-  async hold(name, options) {
-    const request = await this.request(name, options);
-    await request.granted;
-    return request;
-  }
-
   /** Waits for the unlock of a name. Resolves, once it does, to `{ settled }`. */
   async waitForUnlock(name) {
-    const { answers } = this.#send({ command: 'waitForUnlock', name });
-    await answers.requested.promise;
-    return { settled: answers.settled.promise };
+    const { requested, settled } = this.send('waitForUnlock', { name });
+    await requested;
+    return { settled };
   }
 
-  async query() {
-    return this.#send({ command: 'query' }).answers.settled.promise;
+  query() {
+    return this.ask('query');
   }
 
-  /**
-   * How the agent ends: 'process.exit', 'throw', 'finish' or 'terminate'. Resolves when it has.
-   */
+  /** Ends the agent by 'process.exit', 'throw', 'finish' or 'terminate'. Resolves when it has ended. */
   async end(how) {
     if (how === 'terminate') this.#port.end();
-    else this.#port.post({ command: how });
+    else this.tell(how);
     await this.exited;
   }
 }
