@@ -1,11 +1,11 @@
 'use strict';
 
 /**
- * Holds the code that applies events to its rule (lib/backend/contract.js): it changes fields, and
+ * Enforces the rule for code that applies events (lib/backend/contract.js): it changes fields, and
  * calls neither a backend, nor the addon, nor anything that announces to users. Every test that loads
- * test/helpers/locks.js runs under this, but for the programs of test/helpers/program.js, which
- * replace globals before the library is loaded. A violation ends the process at once, with a message
- * and its stack: an exception could be caught.
+ * test/helpers/locks.js runs under this, except the programs of test/helpers/program.js, which replace
+ * globals before the library is loaded. A violation ends the process at once, with a message and its
+ * stack: an exception could be caught.
  */
 
 const { writeSync } = require('node:fs');
@@ -25,7 +25,7 @@ const { LockRequest } = require('../../lib/standard/lock-request.js');
 const { Announcer } = require('../../lib/backend/announcer.js');
 const { MEMBERS } = require('./members.js');
 
-/** What may be called by what applies events, of each class. */
+/** By class: the methods that code which applies events may call. */
 const ALLOWED = new Map([
   [LockRequest, MEMBERS],
   [Request, MEMBERS],
@@ -45,7 +45,7 @@ const ALLOWED = new Map([
 
 const { apply } = Reflect;
 
-/** How deep in what applies events, and what that is. */
+/** How many nested calls apply events, and the name of the outermost. */
 let depth = 0;
 let applied = '';
 
@@ -68,7 +68,7 @@ const applies = (what, method) =>
     }
   };
 
-/** @returns {Function} a function that those do not call */
+/** @returns {Function} a function that code which applies events must not call */
 const isNoPart = (what, method) =>
   function guarded(...args) {
     if (depth > 0) mustNotApply(what);
@@ -99,8 +99,7 @@ for (const [{ prototype, name }, allowed] of ALLOWED) {
   }
 }
 
-// `applyEvents` itself asks the addon for the events that had no room; and to be woken, where there was
-// no stack to apply them.
+// `applyEvents` asks the addon for events that had no room, and for a wake-up if it had no stack left.
 const MAY_BE_CALLED = ['drain', 'undo'];
 const { prototype: agentPrototype } = agent.constructor;
 replace(agentPrototype, 'applyEvents', applies, 'Agent#applyEvents');

@@ -1,6 +1,6 @@
 'use strict';
 
-/** Another thread that goes on while this one is blocked, and hears of nothing. */
+/** Another thread, which runs while this one is blocked and receives no messages. */
 
 const assert = require('node:assert/strict');
 const { Worker } = require('node:worker_threads');
@@ -11,9 +11,9 @@ const library = require.resolve('../../lib/index.js');
 const LIMIT_MS = 120_000;
 
 /**
- * Runs the body of an async function in a worker. It finds `library`, the members of `data`, and, as
- * this function returns them, `say`, which changes the state of both (0 at first), and `waitWhile`,
- * which blocks until the state is another one.
+ * Runs the body of an async function in a worker. Both threads share a state, at first 0: `say(value)`
+ * sets it, and `waitWhile(value)` blocks until it is another value. The body has these two functions,
+ * `library` and the members of `data`.
  */
 function startBeside(t, source, data = {}) {
   const state = new Int32Array(new SharedArrayBuffer(4));

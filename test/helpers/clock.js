@@ -1,10 +1,9 @@
 'use strict';
 
 /**
- * A clock that the test owns, in place of the machine's, for everything that the library does in
- * this thread. Require it before the library. Time passes only by `advance` and `jump`. The native
- * code keeps its own clock, which decides nothing that a test of this clock looks at: the ages in
- * details, and how long the marks of `once` last.
+ * A clock that the test controls, in place of the machine's, for all JavaScript of the library in this
+ * thread. Require it before the library. Time passes only by `advance` and `jump`. The native code
+ * keeps its own clock, for the ages in details and for how long the marks of `once` last.
  */
 
 const intrinsics = require('../../lib/platform/intrinsics.js');
@@ -23,14 +22,14 @@ function setTimer(call, milliseconds) {
 
 const clearTimer = (timer) => timers.delete(timer);
 
-/** @returns {Timer | undefined} the timer that fires next; of two at the same time the older one */
+/** @returns {Timer | undefined} the timer that fires next; the older one of two at the same time */
 function nextTimer() {
   let next;
   for (const timer of timers) if (!next || timer.at < next.at) next = timer;
   return next;
 }
 
-/** Lets time pass, and fires the timers that are due by then, in order. */
+/** Lets time pass, and fires the timers that become due, in order. */
 function advance(milliseconds) {
   const end = now + milliseconds;
   for (let next = nextTimer(); next && next.at <= end; next = nextTimer()) {
@@ -41,7 +40,7 @@ function advance(milliseconds) {
   now = end;
 }
 
-/** Lets time pass for a thread that is blocked: timers that become due fire later. */
+/** Lets time pass as for a blocked thread: timers that become due fire later. */
 function jump(milliseconds) {
   now += milliseconds;
 }
@@ -56,22 +55,13 @@ const clock = {
   clearTimeout: clearTimer,
 };
 
-Object.assign(intrinsics, {
-  now: clock.now,
-  threadsNow: clock.now,
-  setTimeout: setTimer,
-  clearTimeout: clearTimer,
-  ref: () => {},
-  unref: () => {},
-});
+const timing = { setTimeout: setTimer, clearTimeout: clearTimer, ref() {}, unref() {} };
+Object.assign(intrinsics, { ...timing, now: clock.now, threadsNow: clock.now });
 Object.assign(require('../../lib/cluster/session/clock.js').systemClock, {
+  ...timing,
   monotonic: clock.now,
   continuous: clock.now,
   wall: clock.now,
-  setTimeout: setTimer,
-  clearTimeout: clearTimer,
-  ref: () => {},
-  unref: () => {},
   random: () => 0.5,
 });
 

@@ -1,9 +1,9 @@
 'use strict';
 
-/** What the declarations in types/ say, as the compiler sees it. */
+/** Reads the declarations in types/shared.d.ts by the TypeScript compiler. */
 
 const path = require('node:path');
-// The newest has no API for JavaScript.
+// The newest version has no API for JavaScript.
 const ts = require('typescript-oldest');
 
 const SHARED = path.join(__dirname, '../../types/shared.d.ts');

@@ -1,14 +1,14 @@
 'use strict';
 
 /**
- * Ends the processes that a test started, before anything goes that they use. Hooks of a test are
- * called in their order, and its directory is made before the processes that use it: so who removes it
- * ends them first, as they may make a file there while it is removed.
+ * Ends the processes that a test started. The hooks of a test run in their order, and a test makes its
+ * directory before the processes that use it: whoever removes the directory ends the processes first,
+ * since they may make a file there meanwhile.
  */
 
 const { once } = require('node:events');
 
-/** By test: what it has started. @type {WeakMap<object, import('node:child_process').ChildProcess[]>} */
+/** The processes that each test has started. @type {WeakMap<object, import('node:child_process').ChildProcess[]>} */
 const started = new WeakMap();
 
 /** Kills a process; resolves when it has ended. */
@@ -20,7 +20,7 @@ async function end(child) {
   await exited;
 }
 
-/** Has a process end with the test, at the latest. */
+/** Ends a process with the test, at the latest. */
 function endWith(t, child) {
   started.set(t, [...(started.get(t) ?? []), child]);
   t.after(() => end(child));

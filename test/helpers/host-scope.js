@@ -1,6 +1,6 @@
 'use strict';
 
-/** Where the host scope is, and what its tests may look at. */
+/** Whether this platform has a host scope, and `/proc`. */
 
 const process = require('node:process');
 

@@ -12,7 +12,7 @@ const process = require('node:process');
 
 const LIMIT_S = Number(process.env.WEB_LOCKS_TEST_LIMIT ?? 300);
 
-/** The processes and workers of a test load this file, too, and so does the runner. */
+/** The processes and workers of a test and the runner load this file, too. */
 const isTestFile = () =>
   process.env.NODE_TEST_CONTEXT === 'child-v8' &&
   require('node:worker_threads').isMainThread &&
@@ -52,7 +52,7 @@ function watch() {
     execArgv: [],
     stdin: false,
   });
-  // Only an event loop that turns answers.
+  // A blocked thread does not answer.
   watchdog.on('message', (message) => {
     if (message === 'are you there') watchdog.postMessage({ event: 'here' });
     else if (message === 'exit') process.exit(1);
@@ -64,7 +64,7 @@ function watch() {
   afterEach((test) => watchdog.postMessage({ event: 'end', name: nameOf(test) }));
 }
 
-/** The processes that a test forks inherit the arguments of this one. */
+/** Removes itself from the arguments, which the processes that a test forks inherit. */
 function leaveNoTrace() {
   const isOther = (argument) => !argument.endsWith(__filename) && argument !== '--require';
   process.execArgv = process.execArgv.filter(isOther);

@@ -1,6 +1,6 @@
 'use strict';
 
-/** What most tests need: fresh names, held locks, and proofs that wait for events only. */
+/** Helpers of most tests. They wait for events, never for time. */
 
 const assert = require('node:assert/strict');
 const { randomUUID } = require('node:crypto');
@@ -12,11 +12,11 @@ let names = 0;
 /** A resource name that no other test uses. */
 const freshName = (title = 'resource') => `${title} ${threadId}.${++names} ${randomUUID()}`;
 
-/** Callbacks: one that does nothing, and one that nobody may call. */
+/** Callbacks: one that does nothing, and one that must not be called. */
 const nothing = () => {};
 const notCalled = () => assert.fail('the callback was called');
 
-/** What a promise rejects with. */
+/** Resolves to the reason with which a promise rejects. */
 const rejectionOf = (promise) => promise.then(assert.fail, (reason) => reason);
 
 /** The values of fields of each entry: plain ones of one field, a list of several. */
@@ -68,17 +68,17 @@ async function stateOf(locks, name) {
 const FREE = { held: [], pending: [] };
 const HELD = { held: ['exclusive'], pending: [] };
 
-/** Lets everything happen that is due in this thread: microtasks, then a turn of the event loop. */
+/** Waits for everything that is due in this thread: microtasks, then a turn of the event loop. */
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 /**
- * What a request that times out rejects with, once that says who holds the lock: where holders have to
- * be asked for, a thread that stood still when it was to ask does not know.
+ * Resolves to the error of a request that times out, once that lists the holders: a busy thread may
+ * have had no time to query them.
  * @param {() => Promise<unknown>} ask
  */
 async function timedOut(ask) {
   for (let attempts = 5; ; attempts--) {
-    const error = await ask().then(assert.fail, (reason) => reason);
+    const error = await rejectionOf(ask());
     if (attempts === 1 || error.holders?.length !== 0) return error;
   }
 }

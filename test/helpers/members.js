@@ -1,6 +1,6 @@
 'use strict';
 
-/** Members of a Requester that say what happened: lib/backend/contract.js. */
+/** The members of a Requester that apply events: lib/backend/contract.js. */
 const MEMBERS = [
   'granted',
   'unavailable',

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Programs in processes of their own, for what would disturb the test runner: replaced globals,
- * uncaught exceptions, a stack that overflows.
+ * Runs programs in processes of their own, since they would disturb the test runner: they replace
+ * globals, leave exceptions uncaught, or overflow the stack.
  */
 
 const assert = require('node:assert/strict');
@@ -12,12 +12,12 @@ const path = require('node:path');
 const entry = JSON.stringify(path.join(__dirname, '..', '..', 'lib', 'index.js'));
 const helpers = JSON.stringify(path.join(__dirname, 'locks.js'));
 
-/** What ends a program that waits for ever; far more than one needs. */
+/** Ends a program that waits for ever; far more than one needs. */
 const LIMIT_MS = Number(process.env.PROGRAM_LIMIT ?? 60_000);
 
 /**
- * What a program finds: the library, helpers, and `gc`. Its report is written at the exit with
- * functions that were taken before the program could replace anything.
+ * A program has the library, helpers, and `gc`. It writes its report at the exit, by functions that
+ * were taken before it could replace anything.
  */
 const prelude = (before, body) => `
   'use strict';
@@ -72,8 +72,8 @@ const prelude = (before, body) => `
 `;
 
 /**
- * Runs the body of an async function, which finds what `prelude` says and returns something that
- * JSON can tell. Afterwards nothing may be held or pending, and nothing else keeps it from ending.
+ * Runs the body of an async function in a process, after `prelude`. Its value has to be JSON. In the
+ * end nothing may be held or pending, and nothing may keep the process alive.
  * @param {string} body
  * @param {object} [options]
  * @param {string} [options.before] what runs before the library is loaded

@@ -1,6 +1,6 @@
 'use strict';
 
-/** The programs that some tests need, where they are, and which of them this machine lacks. */
+/** Finds the programs that some tests need, and says which of them this machine lacks. */
 
 const fs = require('node:fs');
 const path = require('node:path');
@@ -14,7 +14,7 @@ const find = (...names) =>
     .flatMap((name) => FOLDERS.map((folder) => path.join(folder, name)))
     .find((file) => fs.existsSync(file));
 
-/** @returns {string | undefined} the folder of PostgreSQL's programs, those of the newest version */
+/** @returns {string | undefined} the folder of the programs of the newest PostgreSQL */
 function postgresFolder() {
   const root = process.env.POSTGRES_BIN ?? '/usr/lib/postgresql';
   if (fs.existsSync(path.join(root, 'initdb'))) return root;
@@ -25,7 +25,7 @@ function postgresFolder() {
     .find((folder) => fs.existsSync(path.join(folder, 'initdb')));
 }
 
-/** @returns {string | undefined} the library by which a program has another time */
+/** @returns {string | undefined} the library that sets another time for a program */
 function faketimeLibrary() {
   const folders = fs.existsSync('/usr/lib') ? fs.readdirSync('/usr/lib') : [];
   return ['', ...folders]
@@ -33,7 +33,7 @@ function faketimeLibrary() {
     .find((file) => fs.existsSync(file));
 }
 
-/** The path of each program; of PostgreSQL the folder of its programs. */
+/** The path of each program, or of the folder of PostgreSQL's programs. */
 const programs = {
   chromium: find('chromium', 'chromium-browser', 'google-chrome'),
   etcd: process.env.ETCD_SERVER || find('etcd'),
@@ -48,7 +48,7 @@ const programs = {
 const lack = (name, title, debian) =>
   programs[name] ? false : `${title} is not installed (Debian: ${debian})`;
 
-/** Why tests of a program cannot run, and how to get it, or false: for the `skip` option of a test. */
+/** For `skip`: why tests of a program cannot run, and how to get it, or false. */
 const lacks = {
   chromium: lack('chromium', 'Chromium', 'chromium'),
   etcd: lack('etcd', 'etcd', 'etcd-server'),

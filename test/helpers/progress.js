@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Prints what a person wants to see of a run of test files: each file as it ends, what is running
- * for long, and at the end the failures with the command that repeats each, what was skipped and
- * why, the counts and the time. On a terminal one line at the bottom shows the state of the run.
+ * Prints a run of test files: each file as it ends, what runs for long, and at the end the failures
+ * with the command that repeats each, what was skipped and why, the counts and the time. On a terminal
+ * the bottom line shows the state of the run.
  */
 
 const path = require('node:path');
@@ -11,12 +11,12 @@ const { inspect } = require('node:util');
 
 /** Milliseconds between two updates of the line at the bottom of a terminal. */
 const REFRESH_MS = 200;
-/** Milliseconds without a line, after which the running files are named where there is no terminal. */
+/** Without a terminal, the running files are named after so many milliseconds without a line. */
 const SILENCE_MS = 30_000;
-/** Lines of an error that are printed, and of what a file printed whose process failed. */
+/** How many lines of an error are printed, and of the output of a file whose process failed. */
 const [ERROR_LINES, OUTPUT_LINES] = [30, 60];
 
-/** The reason of Node.js for tests that `--name` leaves out. */
+/** Node.js skips tests with this reason if `--name` does not match. */
 const OTHER_NAME = 'test name does not match pattern';
 
 /** @param {number} ms */
@@ -56,7 +56,7 @@ class Running {
   tests = 0;
   failed = 0;
   begin = performance.now();
-  /** What the file itself printed. */
+  /** The output of the file itself. */
   output = '';
 
   /** @param {string} name */
@@ -79,10 +79,10 @@ class Progress {
   #running = new Set();
   /** @type {string[]} */
   #failures = [];
-  /** The number of tests, or the name of a file, by why it was skipped. @type {Map<string, string[]>} */
+  /** The files by the reason why they, or tests of them, were skipped. @type {Map<string, string[]>} */
   #skips = new Map();
   #lastLine = performance.now();
-  /** Whether the last line on the terminal is the one that is updated. */
+  /** Whether the last line on the terminal shows the state. */
   #hasStatus = false;
   #timer;
 
@@ -102,7 +102,7 @@ class Progress {
   }
 
   /**
-   * A file is not run.
+   * Notes a file that is not run.
    * @param {string} name
    * @param {string} reason
    */
@@ -130,7 +130,7 @@ class Progress {
     const { details, skip, todo } = data;
     if (skip === OTHER_NAME) return;
     const error = details.error;
-    // Its tests are counted and named themselves.
+    // The tests of a suite are counted one by one.
     if (error?.failureType === 'subtestsFailed' || details.type === 'suite') {
       if (error && error.failureType !== 'subtestsFailed') this.#addFailure(running, data);
       else if (skip !== undefined && skip !== false) this.#addSkip(reasonFor(skip), running.name);
@@ -188,7 +188,7 @@ class Progress {
     this.#out.write(lines.join('\n'));
   }
 
-  /** @returns {string} one line: how many tests and files, and why */
+  /** @returns {string} one line: how many tests and files were skipped, and why */
   #skipped() {
     const rows = [...this.#skips].sort(([, a], [, b]) => b.length - a.length);
     return rows.map(([reason, names]) => `${names.length} (${reason})`).join('; ');

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Where tests make their directories: in memory, where there is such a place. Not os.tmpdir(), but
- * on Windows: on macOS its path leaves too little of a socket's address.
+ * Tests make their directories here: in memory, if there is such a place. Except on Windows it is not
+ * os.tmpdir(), whose path on macOS leaves too little room for the address of a socket.
  */
 
 const { existsSync } = require('node:fs');
@@ -11,7 +11,6 @@ const path = require('node:path');
 
 const standard = process.platform === 'win32' ? tmpdir() : '/tmp';
 
-/** An absolute path. */
 const root = path.resolve(existsSync('/dev/shm') ? '/dev/shm' : standard);
 
 module.exports = { root };

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * What tests of the conformance suite import in place of the library: all its exports, but `locks`
- * and what else is of a bucket is of the scope that WEB_LOCKS_TEST_SCOPE names (see
- * test/conformance/scopes.js). In the scope `process` they are the library's own.
+ * Tests of the conformance suite import this in place of the library: it has the library's exports, but
+ * `locks`, `openBucket` and the like belong to the scope that WEB_LOCKS_TEST_SCOPE names
+ * (test/conformance/scopes.js). In the scope `process` they are the library's own.
  */
 
 const { randomUUID } = require('node:crypto');
@@ -18,7 +18,7 @@ const isProcess = chosen === 'process';
 /** Each file has a bucket of its own, which its workers and processes inherit. */
 process.env.WEB_LOCKS_TEST_BUCKET ??= randomUUID();
 
-/** What was opened for this file is closed at its end, so that the process can end. */
+/** The buckets that this file opened are closed at its end, so that the process can end. */
 const opened = [];
 
 function openBucket(name) {
@@ -31,7 +31,7 @@ const locks = isProcess ? library.locks : openBucket(process.env.WEB_LOCKS_TEST_
 
 if (!isProcess) after(() => Promise.all(opened.map((bucket) => bucket.close())));
 
-/** A class of locks as objects, whose named ones are of the scope. */
+/** A Mutex or the like, whose named locks belong to the scope. */
 const ofScope = (Class) =>
   class extends Class {
     constructor(name, options, ...rest) {
@@ -45,7 +45,7 @@ function inScope(options) {
   return typeof bucket === 'string' ? { ...options, bucket: openBucket(bucket) } : options;
 }
 
-/** Lets everything happen that is due to what this thread asked for: as `turn` of locks.js. */
+/** Waits for everything that is due after the requests of this thread, like `turn` of locks.js. */
 async function turnOfScope() {
   await locks.query();
   await turn();
@@ -55,18 +55,16 @@ const { Mutex, RWLock, Semaphore } = library;
 
 module.exports = {
   ...library,
-  ...(isProcess
-    ? {}
-    : {
-        Mutex: ofScope(Mutex),
-        RWLock: ofScope(RWLock),
-        Semaphore: ofScope(Semaphore),
-      }),
+  ...(!isProcess && {
+    Mutex: ofScope(Mutex),
+    RWLock: ofScope(RWLock),
+    Semaphore: ofScope(Semaphore),
+  }),
   clientId: scope.clientId,
   locks,
-  /** How many code units a name may have that is very long. */
+  /** How many code units a very long name has. */
   LONG: scope.long,
-  /** How many requests on one name are many. */
+  /** How many requests on one name count as many. */
   MANY: scope.many,
   needs,
   openBucket: isProcess ? library.openBucket : openBucket,

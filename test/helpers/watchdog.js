@@ -17,9 +17,9 @@ const path = require('node:path');
 const { Worker, parentPort, workerData } = require('node:worker_threads');
 
 const ROOT = path.join(__dirname, '..', '..');
-/** How long another thread may take to answer, on a machine that has much else to do. */
+/** How long another thread may take to answer on a busy machine. */
 const PATIENCE_MS = 10_000;
-/** The same for a thread that has to be started, and to load the library. */
+/** The same for a thread that first has to start and load the library. */
 const START_MS = 30_000;
 
 const { file, limit } = workerData ?? {};
@@ -64,7 +64,7 @@ function wind() {
 /** An inspector of the main thread. */
 class Inspector {
   #session;
-  /** By id: which file it is. */
+  /** The files of the scripts, by id. */
   #scripts = new Map();
 
   constructor() {
@@ -308,7 +308,7 @@ async function report(isTurning) {
   for (const worker of workers) write(worker);
   const children = started();
   if (children.length > 0) write(`processes:\n${children.map(commandOf).join('\n')}`);
-  // Of an event loop that turns they say nothing.
+  // If the event loop turns, they say nothing.
   if (!frames && (!isTurning || workers.length > 0)) write(`native stacks:\n${nativeStacks()}`);
   inspector.end();
 }

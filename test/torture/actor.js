@@ -2,12 +2,12 @@
 
 /**
  * The program of an actor: a process with a user in its main thread and in each of its workers. It
- * does what the round says (round.js), and tells what becomes of its users.
+ * obeys the round (round.js), and reports on its users.
  */
 
 const timers = require('node:timers');
 
-/** What the library has of timers that are not over: taken before it is loaded. */
+/** The library's timers that have not fired. They are replaced before the library is loaded. */
 const live = new Set();
 for (const [name, isOnce] of Object.entries({ setTimeout: true, setInterval: false })) {
   const original = timers[name];
@@ -40,35 +40,35 @@ const { scopes } = require('./scopes.js');
 const { away, kinds } = require('./table.js');
 const { User, namesOf } = require('./user.js');
 
-/** Its own: not among those that are counted. */
+/** The actor's own timers are not counted. */
 const { setImmediate, setTimeout, setInterval, clearInterval } = globalThis;
-/** Of the command line, see round.js. */
+/** By a flag of the command line: see round.js. */
 const { gc } = globalThis;
 
 const BEAT_MS = 20;
-/** Where the system lists what this process has open. */
+/** The system lists the open files of this process here. */
 const DESCRIPTORS = process.platform === 'darwin' ? '/dev/fd' : '/proc/self/fd';
-/** How often it is looked whether all is gone in the end, every 10 ms. */
+/** How often at most, every 10 ms, an actor that ends looks whether anything is left. */
 const LAST_LOOKS = 600;
-/** What ends a thread that is to end by an error. */
+/** The message of the error by which a thread ends. */
 const LAST_WORDS = 'the end of an actor';
 
 const pause = new Int32Array(new SharedArrayBuffer(4));
 
-/** What is open: descriptors of the process, and what keeps the event loop alive. */
+/** The descriptors of the process, and what keeps the event loop alive. */
 function resources() {
   const count = {};
   for (const one of process.getActiveResourcesInfo()) count[one] = (count[one] ?? 0) + 1;
   return { descriptors: fs.readdirSync(DESCRIPTORS).length, active: count };
 }
 
-// These count from the beginning: they are opened, or keep the process alive, later than that.
+// Without this they would open, or keep the process alive, only after the first count.
 if (isMainThread) {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
   process.channel.ref();
 }
 
-/** A user and all it needs, in this thread. */
+/** This thread with its user. */
 class Thread {
   #plan;
   #beat;
@@ -108,7 +108,7 @@ class Thread {
     this.isDone = false;
   }
 
-  /** What Node.js tells of what nobody else hears. */
+  /** Records warnings and unhandled rejections as faults. */
   #listen() {
     const fault = (what) => this.recorder.record('fault', { judge: 'quiet', what });
     process.removeAllListeners('warning');
@@ -132,11 +132,12 @@ class Thread {
     return { isDone: isDone && user.open.size === 0, count: recorder.count, open: [...user.open] };
   }
 
-  /** Ends this thread, whatever it has and waits for. */
+  /** Ends this thread, whatever it holds and waits for. */
   end(how) {
     const whom = how === 'exit' ? this.#plan.process : this.#plan.id;
     this.recorder.record('doomed', { whom });
-    this.user.stage.gate?.doom?.(this.user.stage.gate instanceof FileGate ? whom : undefined);
+    const { gate } = this.user.stage;
+    gate?.doom(gate instanceof FileGate ? whom : undefined);
     if (how === 'threadThrow') {
       this.user.ending = undefined;
       process.nextTick(() => {
@@ -147,7 +148,7 @@ class Thread {
     process.exit(0);
   }
 
-  /** Closes all there is, and looks whether anything is left. */
+  /** Closes everything, and looks whether anything is left. */
   async finish() {
     clearInterval(this.#beat);
     const record = (what) => this.recorder.record('finishes', { what });
@@ -157,13 +158,13 @@ class Thread {
     record('its buckets');
     await this.endScope();
     record('the clients of its buckets');
-    // What is closed is gone in the next turns; of `fetch`, idle connections some seconds later.
+    // Handles go in the next turns; idle connections of `fetch` some seconds later.
     let left = this.#left;
-    let told = '';
+    let recorded = '';
     for (let i = 0; i < LAST_LOOKS && left !== ''; i++) {
-      // Who is not let run often enough for all of this is ended before it can tell what is left.
-      if (left !== told) record(`all but ${left}`);
-      told = left;
+      // On a busy machine this actor may be killed before its last look.
+      if (left !== recorded) record(`all but ${left}`);
+      recorded = left;
       gc();
       await new Promise((resolve) => setTimeout(resolve, 10));
       left = this.#left;
@@ -172,28 +173,22 @@ class Thread {
     else this.recorder.record('fault', { judge: 'left', what: `left: ${left}` });
   }
 
-  /** What is there that was not there before; '' if nothing. */
+  /** @returns {string} what is there now and was not before; '' if nothing */
   get #left() {
     const words = live.size > 0 ? [`${live.size} timers: ${[...live].map(String)}`] : [];
-    // The descriptors are the process's, and other threads may still be there.
-    if (isMainThread && !this.#plan.hasDefault) words.push(...this.#more);
-    return words.join(', ');
-  }
-
-  /** @returns {string[]} descriptors and handles */
-  get #more() {
+    // Other threads of the process may still have descriptors.
+    if (!isMainThread || this.#plan.hasDefault) return words.join(', ');
     const after = resources();
     const { active, descriptors } = this.#before;
-    // The history's own.
+    // One more is the history's.
     const more = after.descriptors - descriptors - 1;
-    const kinds = Object.keys(after.active).filter((kind) => {
-      return kind !== 'Timeout' && after.active[kind] > (active[kind] ?? 0);
-    });
-    return [...(more > 0 ? [`${more} descriptors`] : []), ...kinds];
+    if (more > 0) words.push(`${more} descriptors`);
+    const isMore = (kind) => kind !== 'Timeout' && after.active[kind] > (active[kind] ?? 0);
+    return [...words, ...Object.keys(after.active).filter(isMore)].join(', ');
   }
 }
 
-/** In the main thread: the process. */
+/** The process, in its main thread. */
 class Process {
   #plan;
   #memory;
@@ -206,9 +201,9 @@ class Process {
     this.#plan = plan;
     const names = namesOf(plan.names).filter(({ kind }) => kinds[kind].isSafe);
     if (plan.gate === 'atomics') {
-      const buckets = plan.bucketNames;
-      const all = buckets.flatMap((bucket) => names.map(({ name }) => `${bucket}~${name}`));
-      this.#memory = AtomicGate.memory(all);
+      this.#memory = AtomicGate.memory(
+        plan.bucketNames.flatMap((bucket) => names.map(({ name }) => `${bucket}~${name}`)),
+      );
     }
     const own = `${plan.process}.t0`;
     this.#thread = new Thread({ ...plan, id: own }, gateOf(plan, own, this.#memory, 1, 0));
@@ -225,7 +220,7 @@ class Process {
       try {
         return await bucket?.ready;
       } catch (error) {
-        // It is tried again as long as the server is away, or somebody harms the files.
+        // The server is away, or the files were harmed: try again.
         const isAnnounced = away.includes(error?.code) || /^ERR_WEB_LOCKS_SCOPE/.test(error?.code);
         if (!isAnnounced) throw error;
       }
@@ -249,8 +244,7 @@ class Process {
     this.#workers.set(i, one);
     one.exited = new Promise((resolve) => {
       worker.on('exit', (code) => {
-        const isDoomed = one.isDoomed;
-        if (!isDoomed && code !== 0) this.#fault(`${id} ends with ${code}`);
+        if (!one.isDoomed && code !== 0) this.#fault(`${id} ends with ${code}`);
         if (!this.#stopped) this.#spawn(i, life + 1);
         else this.#workers.delete(i);
         resolve();
@@ -310,7 +304,7 @@ class Process {
     one.worker.terminate();
   }
 
-  /** All that is held or waited for, as this process sees it. */
+  /** Sends all that is held or pending, as this process sees it. */
   async look() {
     try {
       process.send({ found: await this.#find() });
@@ -334,7 +328,6 @@ class Process {
     for (const { worker } of this.#workers.values()) worker.postMessage({ do: 'finish' });
     await Promise.all(exits);
     await this.#thread.finish();
-    process.send({ finished: true });
     process.disconnect();
   }
 }
@@ -345,7 +338,7 @@ function gateOf(plan, id, memory, number, slot) {
   return plan.gate === 'files' ? new FileGate(path.join(plan.folder, 'gate'), id) : undefined;
 }
 
-/** In a worker. */
+/** Acts in a worker. */
 function work({ plan, memory, number, slot }) {
   const thread = new Thread(plan, gateOf(plan, plan.id, memory, number, slot));
   const tell = setInterval(() => parentPort.postMessage({ status: thread.status }), 100);

@@ -1,6 +1,6 @@
 'use strict';
 
-/** The program of a round in a world of its own: see memory.js. */
+/** The program of a round in a world with its own time: see memory.js. */
 
 const { AsyncLocalStorage } = require('node:async_hooks');
 const timers = require('node:timers');
@@ -12,10 +12,10 @@ const seed = `${plan.seed} ${plan.round}`;
 const random = new Random(seed, 'world');
 
 const world = new World();
-/** Whose code runs. @type {AsyncLocalStorage<any>} */
+/** The machine whose code runs. @type {AsyncLocalStorage<any>} */
 const running = new AsyncLocalStorage();
 
-/** A machine whose code knows what it runs on. */
+/** A machine whose code can ask which machine it runs on. */
 class Own extends Machine {
   run(work) {
     super.run(() => running.run(this, work));
@@ -25,7 +25,7 @@ class Own extends Machine {
 const outside = new Own(world, { random: () => random.number() });
 const machine = () => running.getStore() ?? outside;
 
-/** A timer of the machine that asks for it; what the library takes for one of Node.js. */
+/** A timer of the machine that runs; the library uses it like one of Node.js. */
 class Timer {
   constructor(callback, milliseconds, rest) {
     this.machine = machine();
@@ -42,7 +42,7 @@ class Timer {
   }
 }
 
-// Before the library is loaded: all that it has of time is the world's.
+// The library is loaded after this, and has only the world's time.
 timers.setTimeout = (callback, milliseconds = 1, ...rest) =>
   new Timer(callback, milliseconds, rest);
 timers.clearTimeout = (timer) => timer?.machine.clearTimeout(timer.own);
@@ -61,9 +61,9 @@ const { states } = require('./table.js');
 const { User } = require('./user.js');
 
 const BUCKET = 'memory';
-/** A little more than what an error about a wait is kept back for at most (lib/cluster/backend.js). */
+/** A little longer than a time-out waits for the holders that its error lists (lib/cluster/backend.js). */
 const LOOK = 1100;
-/** Milliseconds of the world that a second of the machine is taken for. */
+/** How many milliseconds of the world count as a second of the plan. */
 const PACE = 5_000;
 
 const recorderOf = (actor) => new Recorder(plan.folder, actor, () => world.now);
@@ -82,7 +82,7 @@ const server = new MemoryServer(new Own(world, { rate: random.pick([0.95, 1, 1.0
   ttl: TTL,
 });
 
-/** A bucket object of the server, by a network of its own. */
+/** Opens a bucket at the server, over a network of its own. */
 function open(own, name) {
   const network = new Network(world, own, server);
   const adapter = new MemoryAdapter(network);
@@ -95,13 +95,8 @@ function open(own, name) {
   const info = { clientId: name };
   const backend = new ClusterBackend(adapter, { ttl: TTL, clock: own, info, onChange });
   const close = () => backend.close();
-  return {
-    locks: createLockManager(backend),
-    backend,
-    network,
-    close,
-    [Symbol.asyncDispose]: close,
-  };
+  const locks = createLockManager(backend);
+  return { locks, backend, network, close, [Symbol.asyncDispose]: close };
 }
 
 const clients = [];
@@ -110,7 +105,7 @@ function start() {
   const id = `p${clients.length + 1}.t0`;
   const own = new Own(world, { rate: random.pick([0.96, 1, 1.04]), random: () => random.number() });
   const client = { id, machine: own, isKilled: false, networks: new Set(), timers: 0 };
-  /** Its own: not among those that are counted. */
+  /** Sets a timer of the torture's own, which is not counted as left. */
   const after = (ms, call) => {
     client.timers++;
     return own.setTimeout(() => {
@@ -163,15 +158,15 @@ function start() {
   return client;
 }
 
+const SIDES = ['call', 'reply'];
 const alive = () => clients.filter(({ isKilled }) => !isKilled);
 const networkOf = ({ networks }) => random.pick([...networks]);
 
-function heal(network) {
-  network.drops = { call: false, reply: false };
-  network.isCut = false;
-  network.isRefused = false;
-  network.delay = 1;
-  network.isTwice = false;
+function heal(client) {
+  for (const network of client.networks) {
+    const drops = { call: false, reply: false };
+    Object.assign(network, { drops, isCut: false, isRefused: false, delay: 1, isTwice: false });
+  }
 }
 
 function stop(client, milliseconds, asleep) {
@@ -188,26 +183,14 @@ function resume(client) {
   client.machine.resume();
 }
 
-/** Each is called with a client and a number of milliseconds. */
+/** Each fault is called with a client and a number of milliseconds. */
 const faults = {
   cut: (client) => networkOf(client).cut(),
-  drop: (client) => {
-    networkOf(client).drops[random.pick(['call', 'reply'])] = true;
-  },
-  away: (client) => {
-    networkOf(client).isCut = true;
-  },
-  refuse: (client) => {
-    const network = networkOf(client);
-    network.isRefused = true;
-    network.cut();
-  },
-  delay: (client, ms) => {
-    networkOf(client).delay = ms / 10;
-  },
-  twice: (client) => {
-    networkOf(client).isTwice = true;
-  },
+  drop: (client) => Object.assign(networkOf(client).drops, { [random.pick(SIDES)]: true }),
+  away: (client) => Object.assign(networkOf(client), { isCut: true }),
+  refuse: (client) => Object.assign(networkOf(client), { isRefused: true }).cut(),
+  delay: (client, ms) => Object.assign(networkOf(client), { delay: ms / 10 }),
+  twice: (client) => Object.assign(networkOf(client), { isTwice: true }),
   wall: (client, ms) => client.machine.setWallBy(random.chance(0.5) ? ms : -ms),
   stop: (client, ms) => stop(client, ms, false),
   sleep: (client, ms) => stop(client, ms, true),
@@ -242,25 +225,25 @@ async function act() {
     recorder.record('trouble', { name, ms });
     const client = random.pick(alive());
     faults[name](client, ms);
-    if (random.chance(0.6)) for (const network of client.networks) heal(network);
+    if (random.chance(0.6)) heal(client);
   }
 }
 
-/** Ends all faults, has everybody come to an end, and looks what is left. */
+/** Ends all faults, waits for the end of all users, and looks what is left. */
 async function end() {
   server.machine.resume();
   for (const client of alive()) {
     resume(client);
-    for (const network of client.networks) heal(network);
+    heal(client);
     client.machine.run(() => client.user.stop());
   }
   const isDone = () => alive().every(({ isDone: done, user }) => done && user.open.size === 0);
-  if (await within(isDone, 1000 * TTL)) await finish();
-  else {
-    for (const { id, user } of alive()) {
-      if (user.open.size > 0)
-        fault('settles', `${id} hangs`, { open: [...user.open].slice(0, 20) });
-    }
+  if (await within(isDone, 1000 * TTL)) {
+    await finish();
+    return;
+  }
+  for (const { id, user } of alive()) {
+    if (user.open.size > 0) fault('settles', `${id} hangs`, { open: [...user.open].slice(0, 20) });
   }
 }
 
@@ -286,12 +269,12 @@ async function finish() {
     fault('left', 'a bucket is not closed');
     return;
   }
-  // Who asked for the holders on a connection that was replaced since gives up after a while.
+  // A query for holders whose connection was replaced gives up by then.
   await world.advance(LOOK);
   for (const { id, machine: own, timers } of alive()) {
     if (own.timers > timers) fault('left', `${id} has ${own.timers - timers} timers`);
   }
-  // Sessions that were killed are swept away by the next one.
+  // The leases of killed sessions expire.
   await world.advance(2 * TTL);
   server.sweep();
   for (const { clientId, name, ref } of server.twice) {
