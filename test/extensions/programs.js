@@ -140,6 +140,25 @@ const ring = fc
     ];
   });
 
+/**
+ * A cycle through a lock that a call for several has taken already, while it waits for the next one:
+ * inside of that one, somebody asks for the first.
+ */
+const ringOfSeveral = fc
+  .tuple(
+    fc.subarray(['a', 'b', 'c'], { minLength: 2, maxLength: 2 }),
+    fc.constantFrom('requestAll', 'acquireAll'),
+    fc.boolean(),
+  )
+  .map(([[first, next], kind, isNested]) => {
+    const given = { drawn: [['deadlock', 'reject']], inside: null };
+    return [
+      { ...ASK, ...given, names: [next] },
+      { ...ASK, ...given, kind, names: [first, next] },
+      { ...ASK, ...given, names: [first], inside: isNested ? 0 : null },
+    ];
+  });
+
 const drawn = fc.tuple(
   fc.subarray(Object.keys(KINDS), { minLength: 1, maxLength: 4 }),
   fc.subarray(Object.keys(VALUES), { minLength: 2, maxLength: 6 }),
@@ -157,6 +176,7 @@ const program = fc
         { weight: 18, arbitrary: stepOf(kinds, options).map((step) => [step]) },
         { weight: 2, arbitrary: nestOf(kinds, options) },
         { weight: kinds.length === 1 ? 1 : 0, arbitrary: ring },
+        { weight: kinds.length === 1 ? 1 : 0, arbitrary: ringOfSeveral },
       ),
       { minLength: 1, maxLength: 40, size: 'max' },
     ),
