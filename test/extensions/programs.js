@@ -246,7 +246,8 @@ class Call {
   work = (it) => {
     if (it === null) {
       this.note('called with null');
-      return undefined;
+      // It takes its time: nobody waits for a lock or holds one meanwhile.
+      return this.runner.over;
     }
     this.note('called');
     this.loss = undefined;
@@ -350,6 +351,10 @@ class Runner {
   given = [];
   objects = new Map();
   changed = () => {};
+  /** Resolves at the end of the program. @type {Promise<void>} */
+  over = new Promise((resolve) => {
+    this.end = resolve;
+  });
   /** By call and name. */
   tokens = new Map();
   controllers = Array.from({ length: SIGNALS }, () => new AbortController());
@@ -584,6 +589,7 @@ class Runner {
       else if (before === this.calls.length) break;
     }
     assert.deepEqual(this.judge.snapshot(), { held: [], pending: [] });
+    this.end();
     await Promise.all(this.openings.map((bucket) => bucket.close()));
     for (const events of told.values()) assert.match(events.join(' '), LIFE);
     assert.equal(clock.rest(), Number.POSITIVE_INFINITY, 'a timer is left');
