@@ -4,6 +4,8 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
+const { PassThrough } = require('node:stream');
+const { Publisher } = require('../../lib/cli/publishing.js');
 const { PROGRAM, check, setUp, skip } = require('./command.js');
 
 /** `web-locks publish` in a script of a shell, whose arguments follow. */
@@ -72,6 +74,24 @@ describe('--publish', { skip: unless }, () => {
     check(ending, { code: 0, stdout: '<3>\nopen\n<>\n' });
     check(await run('run a', ...sh(show)), { code: 0, stdout: '<>\n' });
   });
+});
+
+describe('lines that come at once', () => {
+  const lines = (count) => Array.from({ length: count }, (_, i) => `${i}\n`).join('');
+
+  for (const count of [1, 2, 3, 99, 100, 101, 102, 103, 104, 1000]) {
+    for (const rest of ['', '"a beginn', '7']) {
+      it(`publish the last of ${count}, and then the rest: ${rest}`, async () => {
+        const published = [];
+        const publish = async (value) => published.push(value);
+        const stream = new PassThrough();
+        const publisher = new Publisher(stream, { publish });
+        stream.write(lines(count) + rest);
+        await publisher.close();
+        assert.equal(published.at(-1), count - 1);
+      });
+    }
+  }
 });
 
 describe('web-locks publish', { skip: unless }, () => {

@@ -14,6 +14,7 @@ const { groupsOf } = require('../../lib/cli/view-model.js');
 const { openBucket } = require('../../lib/host.js');
 const { hold } = require('../helpers/locks.js');
 const { pendingOn } = require('../helpers/process.js');
+const { Random } = require('../torture/random.js');
 const command = require('./command.js');
 
 const { Command, PROGRAM, check, noTerminal, run, setUp, skip, startInTerminal } = command;
@@ -227,6 +228,43 @@ describe('holders that wait for each other', { skip }, () => {
       assert.deepEqual(told.sort(), circle.split(' ').map(line));
     });
   }
+
+  /** Whether clients wait in a circle, as plainly as possible: who can be reached from whom. */
+  function areInACircle(held, pending) {
+    const isNested = ({ clientId, waited }) =>
+      held.some((lock) => lock.clientId === clientId && lock.held >= waited);
+    const steps = pending.filter(isNested).flatMap(({ clientId, name }) => {
+      const holders = held.filter((lock) => lock.name === name && lock.clientId !== clientId);
+      return holders.map((holder) => [clientId, holder.clientId]);
+    });
+    const reached = (from, known = new Set()) => {
+      for (const [one, other] of steps) {
+        if (one === from && !known.has(other)) reached(other, known.add(other));
+      }
+      return known;
+    };
+    return steps.some(([client]) => reached(client).has(client));
+  }
+
+  it('are found if there are any, and only then', () => {
+    const random = new Random('circles');
+    const draw = (most) =>
+      Array.from({ length: 1 + random.below(most) }, () =>
+        entry(random.pick(['A', 'B', 'C']), random.pick(['a', 'b', 'c']), random.below(4)),
+      );
+    const found = [0, 0];
+    for (let i = 0; i < 1000; i++) {
+      const [held, pending] = [draw(5), draw(5)];
+      const isFound = notes(held, pending).length > 0;
+      assert.equal(
+        isFound,
+        areInACircle(held, pending),
+        [...table({ held, pending }, {})].join('\n'),
+      );
+      found[Number(isFound)]++;
+    }
+    assert.ok(Math.min(...found) > 50, `${found}`);
+  });
 
   it('are counted after the tenth', () => {
     const names = Array.from({ length: 1000 }, (_, i) => `n${i}`);

@@ -39,6 +39,18 @@ describe('profiles of several processes', () => {
     assert.equal(requests.map(({ asked }) => asked).join(), '1000,1500');
   });
 
+  it('of one machine have different clocks if it was started again between them', () => {
+    const minute = 60_000;
+    for (const zero of [5, 2000]) {
+      const before = profile({ zero: 1000 }, [0, 0, 9, 1]);
+      const after = profile({ zero, day: 10 * minute }, [0, 0, 9, 2]);
+      const { offsets, requests } = merge([before, after]);
+      const by = 10 * minute + 1000 - zero;
+      assert.deepEqual(offsets[1], { by, from: 'tokens', within: Number.POSITIVE_INFINITY });
+      assert.equal(requests[1].asked - requests[0].asked, 10 * minute);
+    }
+  });
+
   it('of two machines are aligned by tokens, or by the time of day where that agrees', () => {
     // The clock of the second one is 100 behind: 110 <= 12 + by, 28 + by <= 130.
     const first = profile({}, [0, 0, 110, 1], [0, 130, 140, 3]);
