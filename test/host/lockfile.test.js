@@ -229,9 +229,18 @@ describe('a lock that is lost', () => {
   it('calls onCompromised, which can lock the file again', async () => {
     const file = freshFile();
     const told = deferred();
-    await lock(file, { onCompromised: told.resolve });
+    /** What the function that is called does with the file: it has no lock of it any more. */
+    const inside = [];
+    const onCompromised = (error) => {
+      assert.throws(() => unlockSync(file), NOT_ACQUIRED);
+      assert.throws(() => lockSync(file), LOCKED);
+      inside.push(assert.rejects(release(), RELEASED), assert.rejects(unlock(file), NOT_ACQUIRED));
+      told.resolve(error);
+    };
+    const release = await lock(file, { onCompromised });
     const thief = await steal(file);
     const error = await told.promise;
+    await Promise.all(inside);
     assert.deepEqual([error.code, error.file], ['ECOMPROMISED', file]);
     assert.ok(error.cause instanceof LockStolenError);
     await assert.rejects(unlock(file), NOT_ACQUIRED);
