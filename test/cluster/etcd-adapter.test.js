@@ -511,15 +511,19 @@ describe('etcd', { skip: lacks.etcd }, () => {
     test('of many names are a few streams, and are ended when the session waits no more', async () => {
       const { listening, open } = fetchListening();
       const [a, b] = [await client(), await client({ fetch: listening })];
-      const all = [];
-      for (let i = 0; i < 12; i++) {
-        all.push(await contend(a, b));
-        assert.ok(open.size <= 6, String(open.size));
+      let all = [];
+      // The second time, the session waits for many names again.
+      for (let time = 0; time < 2; time++) {
+        all = [];
+        for (let i = 0; i < 12; i++) {
+          all.push(await contend(a, b));
+          assert.ok(open.size <= 6, String(open.size));
+        }
+        await b.renew();
+        for (const { handOver } of all) await handOver();
+        for (let round = 0; round < 3; round++) await b.renew();
+        assert.equal(open.size, 1);
       }
-      await b.renew();
-      for (const { handOver } of all) await handOver();
-      for (let round = 0; round < 3; round++) await b.renew();
-      assert.equal(open.size, 1);
       const [{ name, waiting }] = all;
       await b.answers(end(waiting));
       const { handOver } = await contend(a, b, name);
