@@ -6,7 +6,11 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
+const { lacksHost } = require('../helpers/host-scope.js');
+const { freshDirectory } = require('../helpers/process.js');
 const { run } = require('../helpers/program.js');
+
+const HOST = JSON.stringify(require.resolve('../../lib/host.js'));
 
 const tools = `
   /** Resolves after several collections that took what nobody has. */
@@ -88,6 +92,37 @@ describe('a handle that is collected is released', () => {
     });
   }
 });
+
+/** What a lock may end with, in a scope whose calls may be answered later. */
+const ends = {
+  released: 'lock.release()',
+  'released later': 'ask(), lock.release()',
+  'published later, and released': "ask(), lock.publish('x'), lock.release()",
+  stolen: "locks.request('x', { steal: true }, () => {})",
+  'released later, and stolen':
+    "ask(), lock.release(), locks.request('x', { steal: true }, () => {})",
+};
+for (const [title, end] of Object.entries(ends)) {
+  it(`nothing keeps a lock of processes that was ${title}`, { skip: lacksHost }, async (t) => {
+    const { value } = await run(`${tools}
+      locks = require(${HOST}).openBucket('bucket', { directory: ${JSON.stringify(freshDirectory(t))} }).locks;
+      const ask = () => void locks.query();
+      const signals = [];
+      const use = async () => {
+        const lock = await locks.acquire('x');
+        signals.push(new WeakRef(lock.signal));
+        await (${end});
+      };
+      for (let i = 0; i < 20; i++) await use();
+      await locks.query();
+      await turn();
+      await collect();
+      // The last one may be in a register still.
+      return signals.filter((signal) => signal.deref()).length <= 1;
+    `);
+    assert.equal(value, true);
+  });
+}
 
 describe('a lock that was released keeps nothing alive', () => {
   it('of the object that acquired it, while its handle is kept', async () => {
