@@ -379,9 +379,13 @@ describe('Redis', { skip: lacks.redis }, () => {
       assert.equal((await b.adapter.query(lost.name)).length, 1);
     });
 
-    test('removes marks that are over', async () => {
+    test('removes marks that are over, and keeps one that lasts longer', async () => {
       const bucket = 'over';
       const a = await client({ bucket });
+      const keep = 3_600_000;
+      const long = request(fresh());
+      await a.answers(long);
+      await a.answers(done(long, keep));
       for (let i = 0; i < 50; i++) {
         const held = request(fresh());
         await a.answers(held);
@@ -390,7 +394,12 @@ describe('Redis', { skip: lacks.redis }, () => {
       }
       const [marks] = await stored(bucket).call('ZCARD', 'k');
       const [markers] = await stored(bucket).call('HLEN', 'w');
-      assert.ok(marks <= 2 && markers <= 2, `${marks} ${markers}`);
+      assert.ok(marks <= 3 && markers <= 3, `${marks} ${markers}`);
+      assert.equal(await a.adapter.marked(long.name), true);
+      for (const key of ['k', 'w']) {
+        const [milliseconds] = await stored(bucket).call('PTTL', key);
+        assert.ok(milliseconds > keep / 2, `${key} is removed in ${milliseconds} ms`);
+      }
     });
   });
 
