@@ -599,6 +599,18 @@ function data({ client, left }) {
 
 /** @param {Engine} engine */
 function marks({ client, shortestKeep = 1e-3 }) {
+  test('an end is not marked by a mark of another session, whatever numbers both have', async () => {
+    const [a, b] = [await client(), await client()];
+    const mine = request(fresh());
+    await a.answers(mine);
+    const its = { ...theft(mine.name), ref: mine.ref };
+    assert.deepEqual(await b.answers(its), ['granted']);
+    assert.deepEqual(await b.answers(done(its)), ['ended']);
+    assert.deepEqual(await a.answers(done(mine)), ['notMarked']);
+    assert.deepEqual(await b.answers(done(its)), ['ended']);
+    await closeAll(a, b);
+  });
+
   test('sessions that set and drop the same marks wait for one another in no circle', async () => {
     const all = await Promise.all(Array.from({ length: 6 }, () => client({}, 60_000)));
     const names = Array.from({ length: 8 }, () => fresh());
