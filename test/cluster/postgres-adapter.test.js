@@ -541,6 +541,15 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       assert.equal(await scalar(endWithIt, [a.session]), true);
     });
 
+    test('begins for no client of one of the last epochs, however many there were', async () => {
+      const { adapter } = await client({ schema: 'epochs' });
+      const renew = async (life) => (await adapter.renew({ life, token: 0n })).life;
+      const lives = [];
+      for (let i = 0; i < 120; i++) lives.push(await renew(`of another server ${i}`));
+      assert.equal(new Set(lives).size, lives.length);
+      for (const life of lives.slice(-40)) assert.equal(await renew(life), lives.at(-1));
+    });
+
     for (const how of ['a sweep', 'a request']) {
       test(`lasts as long as a lease that ${how} has ended, which a copy may know as renewed`, async () => {
         const schema = `lapsed_${how.replace(' ', '_')}`;
