@@ -52,8 +52,9 @@ TEST(robbed, "a request that was granted and stolen before its thread blocks was
 }
 
 /* Requests for one name in their order. Each says by two letters of which thread it is ('o': of the
- * one that blocks) and how it asks: 'x' exclusive, 'X' exclusive with priority, 's' shared, or
- * shared with so many units of three. The thread blocks for the last one of its own. */
+ * one that blocks) and how it asks: 'x' exclusive, 'X' exclusive with priority, 'p' exclusive but
+ * only to pass, 's' shared, or shared with so many units of three. The thread blocks for the last
+ * one of its own. */
 struct queue {
   const char *requests;
   int obstacle; /* what it waits for in vain; -1: it may block */
@@ -61,10 +62,11 @@ struct queue {
 
 static struct outcome ask_as_said(struct world *w, char thread, char how, int number)
 {
-  enum wlk_mode mode = how == 'x' || how == 'X' ? WLK_EXCLUSIVE : WLK_SHARED;
+  enum wlk_mode mode = how == 'x' || how == 'X' || how == 'p' ? WLK_EXCLUSIVE : WLK_SHARED;
   struct wlk_extra extra = {.priority = how == 'X'};
   if (how >= '1' && how <= '3') extra.limit = 3, extra.weight = (uint32_t)how - '0';
-  return ask_with(w, thread == 'o' ? 1 + number % 2 : 0, "a", mode, WLK_WAIT, 1, &extra, NULL);
+  enum wlk_option option = how == 'p' ? WLK_PASS : WLK_WAIT;
+  return ask_with(w, thread == 'o' ? 1 + number % 2 : 0, "a", mode, option, 1, &extra, NULL);
 }
 
 static void block_in(const struct queue *queue, bool has_memory)
@@ -113,6 +115,8 @@ TEST(wait_for_itself, "a thread blocks for no lock that waits for the thread its
       {"tx os os", -1},       /* granted together */
       {"ts tx os os", -1},    /* the same */
       {"ts tx ts tx os", -1}, /* only others' */
+      {"tx op ox", -1},       /* its own request would only pass */
+      {"ox op os", 0},        /* but its lock excludes that one */
       {"o1 o3", 0},           /* its own units leave no room */
       {"o1 t2 o2", -1},       /* the other's units can make room */
       {"o1 t2 o2 o1", 0},     /* but not for what comes behind, as both are its own by then */
