@@ -219,6 +219,16 @@ static bool is_tried_again(void)
   return atomic_load(&used) >= 4;
 }
 
+/* A request that is still put off at the release needs no wake-up. */
+static void until_peer_waits(void)
+{
+  char rest[100];
+  do {
+    ask_for(&peer, "query 99", "99 WLH_PENDING");
+    hear_rest(&peer, "event 99 snapshot ", rest, sizeof rest);
+  } while (strncmp(rest, "held 2 pending 1 ", 17) != 0);
+}
+
 /* A lock that was lost meanwhile is not handed over. */
 static void hand_over(const char *name, int step)
 {
@@ -227,6 +237,7 @@ static void hand_over(const char *name, int step)
   char answer[40];
   tell(&peer, "ask 2 n x w");
   hear_rest(&peer, "2 ", answer, sizeof answer);
+  if (step == HAND_OFF) until_peer_waits();
   begin_step(name, HAND_OFF, step);
   take_events();
   if (!(news[0] & OVER)) (void)wlh_release_the_lock(requests[0], &events);
