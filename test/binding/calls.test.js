@@ -206,6 +206,32 @@ describe('the host scope', { skip: lacksHost }, () => {
     assert.equal(release(5), addon.WLK_OK);
   });
 
+  it('wakes again for what comes after events that had no room', async (t) => {
+    const opening = await openHost(t);
+    await quiet();
+    const tags = [1, 2, 3, 4];
+    assert.equal(ask(5, 'a'), addon.WLK_GRANTED);
+    for (const tag of tags) assert.equal(ask(tag, 'a', addon.WLK_SHARED), addon.WLK_PENDING);
+    const woken = new Promise((resolve) => {
+      drain = resolve;
+    });
+    askForState(opening, 8);
+    await woken;
+    addon.undo(5);
+    addon.drain(true);
+    assert.deepEqual(
+      take().map(([tag]) => tag),
+      tags,
+    );
+    await eventsAfter(() => {}, 1);
+    for (const tag of tags) assert.equal(release(tag), addon.WLK_OK);
+    await quiet();
+    askForState(opening, 9);
+    assert.ok((await eventOf(9)) & addon.WLH_NEWS_SNAPSHOT);
+    addon.undo(8);
+    addon.undo(9);
+  });
+
   it('has a reference while a release is not done', async (t) => {
     const opening = await openHost(t);
     // What comes after a question is done later, unless that was answered meanwhile.
@@ -219,7 +245,8 @@ describe('the host scope', { skip: lacksHost }, () => {
       askForState(opening, 9);
       exchange[TAG] = 8;
       status = addon.hostRelease();
-      addon.undo(9);
+      exchange[TAG] = 9;
+      addon.hostEnd(); // An undo() would have a reference of its own.
     }
     assert.equal(resource.hasRef(), true);
     assert.ok((await eventOf(8)) & addon.WLH_NEWS_RELEASED);
