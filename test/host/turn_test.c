@@ -577,6 +577,29 @@ TEST(texts, "texts are whole up to their limits, and cut or refused beyond, howe
   end_play();
 }
 
+TEST(no_units, "a snapshot tells a name without units from those beside it")
+{
+  static const uint16_t text[] = {'a', 'b'};
+  static const uint32_t lengths[] = {1, 0, 2};
+  struct wlh_request *locks[3] = {NULL};
+  struct wlh_snapshot *s = NULL;
+  enter_stage();
+  for (uint32_t i = 0; i < 3; i++) {
+    enum wlh_status status = ask_of(text, lengths[i], i, &locks[i]);
+    CHECK(status == WLH_GRANTED || (status == WLH_PENDING && is_next(i, WLK_NEWS_GRANTED)));
+  }
+  CHECK(wlh_start_snapshot(agent, NULL, UINT32_MAX, true, 9) == WLH_PENDING);
+  CHECK(is_next(9, WLH_NEWS_SNAPSHOT) && wlh_fetch_snapshot(agent, 9, &s) == WLH_OK);
+  CHECK(s && s->base.lock_count == 3 && s->base.name_count == 3);
+  for (uint32_t i = 0; s && i < s->base.lock_count; i++) {
+    const struct wlk_name *told = &s->base.names[s->base.locks[i].name];
+    CHECK(told->length == lengths[i] && memcmp(told->units, text, told->length * 2) == 0);
+  }
+  wlh_snapshot_free(s);
+  for (uint32_t i = 0; i < 3; i++) wlh_end_the_request(locks[i]);
+  leave_stage();
+}
+
 int main(void)
 {
   return run_tests();
