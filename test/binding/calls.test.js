@@ -206,6 +206,21 @@ describe('the host scope', { skip: lacksHost }, () => {
     assert.equal(release(5), addon.WLK_OK);
   });
 
+  it('closes a bucket with the last of those who opened it', (t) => {
+    const directory = mkdtempSync(path.join(tmpdir(), 'web-locks-'));
+    t.after(() => rmSync(directory, { recursive: true }));
+    const open = () => addon.hostOpen('bucket', '0.0.0', 0, '', directory);
+    const [one, two] = [open(), open()];
+    const id = addon.hostClientId(one);
+    addon.hostClose(one);
+    assert.equal(addon.hostClientId(two), id);
+    addon.hostClose(two);
+    const again = open();
+    // Clients are counted anew.
+    assert.match(addon.hostClientId(again), /-1$/);
+    addon.hostClose(again);
+  });
+
   it('wakes again for what comes after events that had no room', async (t) => {
     const opening = await openHost(t);
     await quiet();
