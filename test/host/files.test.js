@@ -142,6 +142,23 @@ describe('the directory of the locks of a machine', { skip }, () => {
     }
   });
 
+  it('is refused if others may write to its files, although not to it', async (t) => {
+    const directory = freshDirectory(t);
+    const bucket = openBucket('a', { directory });
+    await bucket.ready;
+    await bucket.close();
+    for (const [made, mode, right] of [
+      [fileIn(directory), 0o666, 0o600],
+      [bucketIn(directory), 0o770, 0o700],
+    ]) {
+      fs.chmodSync(made, mode);
+      const wrong = `its mode is 0${mode.toString(8)}. Set the mode 0${right.toString(8)} `;
+      await isRefused(t, directory, [`${made} is writable by others`, wrong, ELSEWHERE]);
+      fs.chmodSync(made, right);
+    }
+    await open(t, directory).ready;
+  });
+
   it('is refused if it does not let this user in', { skip: notRoot }, async (t) => {
     const directory = freshDirectory(t);
     const toldUser = async (where) => {
