@@ -7,6 +7,7 @@
 #include "../../src/host/member/records.h"
 #include "../../src/host/member/section.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -192,13 +193,26 @@ static void use_up_descriptors(void)
   say("none left");
 }
 
+/* How many descriptors are open that are the library's: it has them closed by other programs. */
+static int count_descriptors(void)
+{
+  int count = 0;
+  for (int i = 0; i < 2048; i++) {
+    int flags = fcntl(i, F_GETFD);
+    count += i != woken && flags >= 0 && (flags & FD_CLOEXEC) != 0;
+  }
+  return count;
+}
+
+/* Another process watches this one. */
 static void fork_child(void)
 {
+  for (int i = 0; i < 2000 && bucket->accepted[0] < 0; i++) (void)poll(NULL, 0, 1);
   if (fork() != 0) return;
   struct wlh_request *request;
   enum wlh_status status =
       wlh_request_a_lock(agent, u"f", 1, WLK_EXCLUSIVE, WLK_WAIT, 0, NULL, &request, &events);
-  say("child %s", names[status]);
+  say("child %s with %d descriptors", names[status], count_descriptors());
   (void)pause();
   _exit(0);
 }

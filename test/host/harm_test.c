@@ -383,7 +383,7 @@ static const struct story stories[] = {
      "ab enters; a gets 1 n; b gets 9 m; a: close-file = closed; b lacks 2 n; a lacks 3 m; "
      "b waits 4 n; a dies; b hears 4 granted"},
     {"a forked child has lost its parent's locks, and does not keep the parent alive",
-     HOLD_AND_WAIT "a: fork; a says child WLH_LOST; a dies; b hears 2 granted"},
+     HOLD_AND_WAIT "a: fork; a says child WLH_LOST with 0 descriptors; a dies; b hears 2 granted"},
     {"a process with an open bucket and a held lock ends as if it had none",
      HOLD_AND_WAIT "a exits 0; b hears 2 granted"},
     {"another fault of memory ends the process, as it would without the library",
@@ -490,6 +490,37 @@ TEST(most_mapped, "as many buckets can be open in a process as are documented, a
   CHECK(wlh_port_map(&ports[0], 4096, &lost) == 0);
   wlh_port_close(&ports[0]);
   (void)close(file);
+}
+
+/* As other code that closes a descriptor of ours, and opens a file that gets its number. */
+static int use_anew(int descriptor)
+{
+  int file = open("/dev/null", O_RDWR | O_CLOEXEC);
+  CHECK(file >= 0 && dup2(file, descriptor) == descriptor);
+  (void)close(file);
+  return descriptor;
+}
+
+TEST(used_anew, "descriptors that others closed and use tell of no death, and are left to them")
+{
+  struct wlh_port ours, theirs;
+  struct wlh_failure failure;
+  int used[3];
+  begin_play();
+  wlh_port_init(&ours);
+  wlh_port_init(&theirs);
+  CHECK(wlh_port_open(&ours, directory, false, "b", &failure) == WLH_OK);
+  CHECK(wlh_port_open(&theirs, directory, false, "b", &failure) == WLH_OK);
+  CHECK(wlh_port_lock_member(&theirs, 5));
+  for (int i = 0; i < 2; i++) {
+    used[i] = use_anew(ours.file);
+    CHECK(wlh_port_is_alive(&ours, 5) && !wlh_port_is_alive(&ours, 6));
+  }
+  used[2] = use_anew(ours.copy);
+  wlh_port_close(&ours);
+  for (int i = 0; i < 3; i++) CHECK(close(used[i]) == 0);
+  wlh_port_close(&theirs);
+  end_play();
 }
 
 TEST(full_later, "where the file cannot grow, requests fail, and what is held stays whole")
