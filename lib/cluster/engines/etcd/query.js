@@ -132,6 +132,7 @@ class Query {
       : this.#readAll(allWith(this.#keys.queue(name))));
     const all = this.#queuesOf(requests).flat();
     const entries = which === 'held' ? all.filter(({ token }) => token > 0n) : all;
+    if (entries.length === 0) return [];
     if (which === 'held' && name !== undefined && entries.length <= MOST_HOLDERS) {
       const { found } = await this.#readHolders(entries, this.#revision);
       for (const { kvs = [] } of found.filter((_, at) => at % 2 === 1))
