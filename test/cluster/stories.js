@@ -941,7 +941,8 @@ function greater(a, b) {
 const isEnd = ({ kind }) => kind === 'end';
 const theftsOf = (stolen) => [...stolen].map(([ref, by]) => `${ref} ${by}`);
 
-function answerOf({ code, limit, token }, { group, kind }, isOpen) {
+function answerOf({ code, limit, token, error }, { group, kind }, isOpen) {
+  if (code === 'failed') return `failed: ${error.message}`;
   if (isOpen && ['granted', 'passed', 'queued'].includes(code)) return 'made';
   if (token > 0n) return `${code} by a token`;
   // One of a group says why it cannot be had, and it need not be the same one.
