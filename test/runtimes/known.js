@@ -11,13 +11,13 @@ module.exports = {
     // Workers have no resourceLimits.
     'while it runs out of heap with a lock in its hands',
     // process.exit() is over with an exit listener that throws; the status is another one.
-    'is granted although the process failed to exit while it blocked',
-    'ends the process where one of its listeners throws',
+    'when it exits again after it failed to exit, and the worker got its lock in between',
+    'although a listener throws',
     // The runtime was seen to end in it, once in 7 times.
-    'a worker that is terminated while its request is being granted: the lock goes on',
+    'while its locks are handed to this thread and back',
     // process.exit() while a worker blocks was seen not to end the process, 4 times in 12.
-    'ends the process where the main thread has not loaded the package',
-    'ends the process where its listeners were removed',
+    'although the main thread has not loaded the package',
+    'although its listeners were removed',
   ],
   deno: [
     // The runtime formats stacks of its own by users' prepareStackTrace meanwhile, and hears what it throws.
@@ -37,16 +37,13 @@ module.exports = {
     'while it loads the package',
     'inside request(), which it calls all the time',
     'inside a callback that does not return',
-    'a worker blocked in Atomics.wait is granted, and terminated: the lock goes on',
+    'while it is granted a lock and blocked by Atomics.wait()',
     // A worker's 'exit' event comes before the thread has ended; these look right after it.
-    'while locks are handed to and fro between it and this thread',
-    'its agent no longer shows in query()',
-    'its pending requests vanish and those behind them move up',
+    'while its locks are handed to this thread and back',
     'is ended by worker.terminate(), and its request with it',
-    'ends with the worker that it is a worker of, which holds the lock',
-    'ends with the worker that it is a worker of, when that calls process.exit()',
+    'ends with the worker that it is a worker of, which holds the lock and is terminated',
+    'ends with the worker that it is a worker of, which holds the lock and calls process.exit()',
     // The status of a process whose exit listener throws is another one.
-    'ends the process where one of its listeners throws',
-    'hundreds of short-lived workers, several at a time, leave nothing behind',
+    'although a listener throws',
   ],
 };
