@@ -85,7 +85,7 @@ class Announcer {
   #answers = new Unannounced();
   /** Counts the announcements that were queued. Once all of them are done, it is set to 0. */
   count = 0;
-  /** The request whose answer was announced last, until it is delivered. @type {Requester | undefined} */
+  /** The request whose answer is not delivered yet. @type {Requester | undefined} */
   lastAnnounced;
   #isAnnouncing = false;
   /** Whether a tick will announce the next answer. */
