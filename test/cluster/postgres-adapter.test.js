@@ -718,9 +718,8 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       await b.answers(waiting);
       standStill();
       const closed = new PostgresAdapter('bucket', { pool: hasty }).close(a.session);
-      const isEarly = closed.then(() => Promise.reject(new Error('the close has not waited')));
-      await Promise.race([cancelWait(own), isEarly]);
-      await isEarly.catch(() => {});
+      // If the close does not wait, there is nothing to cancel, and the test ends by its time limit.
+      await Promise.all([cancelWait(own), closed.catch(() => {})]);
       assert.equal((await b.next()).granted, waiting.ref);
     });
 
