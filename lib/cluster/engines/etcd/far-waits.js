@@ -12,7 +12,7 @@
  */
 
 const { watchEndedError } = require('./errors.js');
-const { range } = require('./keys.js');
+const { allWith } = require('./keys.js');
 
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
 /** @typedef {InstanceType<typeof import('./queue-cache.js').QueueCache>} Cache */
@@ -122,7 +122,7 @@ class FarWaits {
   async #exclusiveAhead(prefix, created) {
     const { found } = await this.#link.read([
       {
-        ...range(`${prefix}b/`, `${prefix}b0`),
+        ...allWith(`${prefix}b/`),
         ...{ sort_target: 'CREATE', sort_order: 'DESCEND', keys_only: true },
         ...{ max_create_revision: String(created - 1), limit: String(this.#near) },
       },
