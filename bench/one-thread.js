@@ -6,10 +6,16 @@
 
 const { NativeBackend, agent } = require('../lib/backend/native.js');
 
-/** By name: those who wait, first come first, once somebody holds it. */
+/** @import { Requester } from '../lib/backend/contract.js' */
+
+/**
+ * By the name of a held lock: its waiters, first come first.
+ * @type {Map<string, { waiting: (Requester | undefined)[], first: number, end: number }>}
+ */
 const queues = new Map();
 
 Object.assign(NativeBackend.prototype, {
+  /** @param {Requester} request */
   request(request) {
     agent.add(request);
     const queue = queues.get(request.name);
@@ -21,15 +27,16 @@ Object.assign(NativeBackend.prototype, {
     request.granted(1, 0);
   },
 
+  /** @param {Requester} lock */
   release(lock) {
-    const queue = queues.get(lock.name);
+    const queue = /** @type {any} */ (queues.get(lock.name));
     if (queue.first === queue.end) {
       queues.delete(lock.name);
     } else {
       const next = queue.waiting[queue.first];
       queue.waiting[queue.first++] = undefined;
       next.granted(1, 0);
-      agent.queueAnswer(next);
+      agent.announcer.addAnswer(next);
     }
     agent.remove(lock);
   },
