@@ -1,3 +1,5 @@
+// slow: 8
+
 'use strict';
 
 /** `--publish` of `web-locks run`, `once` and `elect`, and `web-locks publish`. */

@@ -1,4 +1,4 @@
-// slow: 16
+// slow: 16; waits
 
 'use strict';
 

@@ -1,4 +1,4 @@
-// slow: 6
+// slow: 6; waits
 
 'use strict';
 

@@ -1,5 +1,3 @@
-// slow: 6
-
 'use strict';
 
 /** Wrong usages, the help, the manual page. */

@@ -1,4 +1,4 @@
-// slow: 3
+// slow: 3; waits
 
 'use strict';
 

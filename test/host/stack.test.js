@@ -1,4 +1,4 @@
-// slow: 2
+// slow: 2; waits
 
 'use strict';
 

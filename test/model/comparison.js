@@ -9,7 +9,7 @@ const { chosen, scope } = require('../conformance/scopes.js');
 const { LockManagerModel } = require('./model.js');
 
 /** More runs by hand: `MODEL_RUNS=100000 MODEL_SEED=1 node --test test/model/model.test.js`. */
-const RUNS = Number(process.env.MODEL_RUNS ?? 600);
+const RUNS = Number(process.env.MODEL_RUNS ?? 400);
 const SEED = process.env.MODEL_SEED === undefined ? undefined : Number(process.env.MODEL_SEED);
 
 /** Milliseconds for one comparison; half of it for finding a failure and its shortest form. */

@@ -1,4 +1,4 @@
-// slow: 11
+// slow: 11; waits
 
 'use strict';
 
