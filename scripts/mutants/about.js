@@ -38,14 +38,13 @@ const TESTS = [
     'src/core/',
     [
       'core:units',
-      'core:cases_test ../fixtures/cases.json',
       'core:fuzz_corpus 1000',
       'core:stress_test 1000',
     ],
   ],
   [
     'src/host/',
-    ['cells_test', 'cases_test ../fixtures/cases.json', 'compare 500', 'damage 500']
+    ['cells_test', 'compare 500', 'damage 500']
       .concat(['turn_test', 'between_test', 'faults_test', 'processes_test', 'harm_test'])
       .map((name) => `host:${name}`),
   ],

@@ -342,6 +342,25 @@ describe('web-locks run', { skip }, () => {
     assert.equal((await locks.query()).held.length, 0);
   });
 
+  it('knows the signal although another child ended before the command', onLinux, async (t) => {
+    const isOver = (pid) => /\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+    const args = ['run', 'a', ...setUp(t).at, '--', 'sh', '-c', 'echo $$; read line'];
+    const script = 'sleep 1000 & echo $!; exec "$@"';
+    const both = new Command(t, 'sh', ['-c', script, 'sh', process.execPath, PROGRAM, ...args]);
+    const [, other, pid] = await both.says(/^(\d+)\s(\d+)\s/);
+    // While it is stopped, the second end adds nothing to the signal of the first one.
+    both.kill('SIGSTOP');
+    for (const [child, signal] of [
+      [other, 'SIGKILL'],
+      [pid, REAL_TIME],
+    ]) {
+      process.kill(Number(child), signal);
+      while (!isOver(child)) await new Promise(setImmediate);
+    }
+    both.kill('SIGCONT');
+    check(await both.ended, { signal: null, code: 128 + REAL_TIME });
+  });
+
   it('ends as its command has ended, though a signal comes after that', async (t) => {
     const { run, directory } = setUp(t);
     const env = signalAfterEnd(directory);

@@ -1,18 +1,16 @@
 'use strict';
 
 /**
- * The cases of test/fixtures/cases.json, which the C tests run, too (test/core/cases.h).
+ * The cases of test/fixtures/cases.json.
  *
  * A step is a call, a colon and what comes of it: the answer, then all events that are told by it,
  * those of agent A first.
  *
  *   A 1 shared limit 3: granted   agent A makes request 1, for the name `a` unless it says `of`
  *   C 3: waits                    or `unavailable`, `full`, or `limit` and the name's limit
- *   release 1: done, 3 granted    so do `abort`, and `end` in C
+ *   release 1: done, 3 granted    so does `abort`
  *   terminate A: done, 2 granted
  *   state b: 1 2 | 3              who holds the name, in the order of the grants, and who waits
- *
- * A case that needs `pass` or `later` (events that are not taken in the step) is for C alone.
  */
 
 const assert = require('node:assert/strict');
@@ -21,8 +19,6 @@ const { scope } = require('./scopes.js');
 const { LockStolenError } = scope.library();
 const cases = require('../fixtures/cases.json');
 const { freshName } = require('../helpers/locks.js');
-
-const OF_C = { pass: 'it is not an option', later: 'events are taken in each step' };
 
 /** What a word of a request says, and the one behind it. */
 const WORDS = {
@@ -179,7 +175,7 @@ class Play {
 
 describe('a case', () => {
   for (const { title, needs, steps } of cases) {
-    const skip = needs !== undefined && (OF_C[needs] ?? scope.lacks[needs]);
+    const skip = needs !== undefined && scope.lacks[needs];
     it(title, { skip }, async () => {
       const play = new Play();
       try {

@@ -90,6 +90,21 @@ TEST(priorities, "many requests find their place among many that have less or mo
   end(&w);
 }
 
+TEST(few_allocations, "a burst of requests needs few allocations, and the next one needs none")
+{
+  enum { BURST = 1000 };
+  struct world w;
+  begin(&w);
+  long blocks = live_blocks();
+  for (int round = 0; round < 2; round++) {
+    (void)fail_allocation(round);
+    for (int i = 0; i < BURST; i++) requests[i] = ask(&w, 0, "x", WLK_SHARED, WLK_WAIT, 1).request;
+    CHECK(!fail_allocation(0) && live_blocks() - blocks < BURST / 16);
+    for (int i = 0; i < BURST; i++) CHECK(release_lock(requests[i]).status == WLK_OK);
+  }
+  end(&w);
+}
+
 int main(int argc, char **argv)
 {
   const struct rlimit limit = {SECONDS, SECONDS};

@@ -111,14 +111,6 @@ static void ignore_wake(void *data)
   (void)data;
 }
 
-void start_actor(
-    struct world *world, int actor, const char *prefix, const struct wlk_thread *thread)
-{
-  CHECK(
-      wlk_agent_create(&world->process, prefix, thread, ignore_wake, NULL, &world->agents[actor]) ==
-      WLK_OK);
-}
-
 void stop_actor(struct world *world, int actor)
 {
   wlk_agent_terminate(world->agents[actor]);
@@ -131,7 +123,10 @@ void begin(struct world *world)
   memset(world, 0, sizeof *world);
   world->process = (struct wlk_process)WLK_PROCESS_INIT;
   CHECK(wlk_manager_open(&world->process, bucket, 1, &world->manager) == WLK_OK);
-  for (int i = 0; i < 4; i++) start_actor(world, i, "test-", &no_thread);
+  for (int i = 0; i < 4; i++)
+    CHECK(
+        wlk_agent_create(
+            &world->process, "test-", &no_thread, ignore_wake, NULL, &world->agents[i]) == WLK_OK);
 }
 
 void end(struct world *world)
@@ -192,21 +187,6 @@ struct outcome abort_request(struct wlk_request *request)
   outcome.status = wlk_abort_the_request(request, &events);
   outcome.count = events.count;
   return outcome;
-}
-
-struct outcome take(struct world *world, int actor)
-{
-  struct outcome outcome = {0};
-  struct wlk_events events = room(&outcome);
-  wlk_agent_take_events(world->agents[actor], true, &events);
-  outcome.count = events.count;
-  return outcome;
-}
-
-bool is_event(const struct outcome *outcome, size_t index, uint32_t tag, uint32_t news)
-{
-  return index < outcome->count && outcome->events[index].tag == tag &&
-         outcome->events[index].news == news;
 }
 
 size_t request_count(const struct wlk_manager *manager)

@@ -54,11 +54,6 @@ long live_blocks(void);
 /* Makes the n-th allocation from now fail, n from 1; 0: none. Returns whether one failed since the last call. */
 bool fail_allocation(long n);
 
-/* ---- the clock ---- */
-
-/* What wlk_port_now returns in the program `units`; 0: the time. */
-extern uint64_t stopped_clock;
-
 /* ---- the core ---- */
 
 /* A thread with the id 0 and no name. */
@@ -74,8 +69,6 @@ struct world {
 void begin(struct world *world);
 void end(struct world *world);
 
-void start_actor(
-    struct world *world, int actor, const char *prefix, const struct wlk_thread *thread);
 void stop_actor(struct world *world, int actor);
 
 struct outcome {
@@ -94,11 +87,6 @@ struct outcome ask_with(
     uint32_t tag, const struct wlk_extra *extra, struct wlk_snapshot **cycle);
 struct outcome release_lock(struct wlk_request *lock);
 struct outcome abort_request(struct wlk_request *request);
-
-/* Takes the actor's events in answer to a wake-up. */
-struct outcome take(struct world *world, int actor);
-
-bool is_event(const struct outcome *outcome, size_t index, uint32_t tag, uint32_t news);
 
 /* Of all shards of a manager. */
 size_t request_count(const struct wlk_manager *manager);

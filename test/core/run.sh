@@ -10,7 +10,6 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 build=../../build
-cases="cases_test ../fixtures/cases.json"
 
 # Builds and runs programs in a folder, with variables of the Makefile: run FOLDER VARIABLES PROGRAM…
 run() {
@@ -24,20 +23,20 @@ run() {
   done
 }
 
-quick() { run core-gcc CC=gcc units cost_test "$cases" "fuzz_corpus 3000" "stress_test 20000"; }
+quick() { run core-gcc CC=gcc units cost_test "fuzz_corpus 3000" "stress_test 20000"; }
 
-asan() { run core-asan "CC=clang SANITIZE=address,undefined" units "$cases" "stress_test 5000"; }
+asan() { run core-asan "CC=clang SANITIZE=address,undefined" units "stress_test 5000"; }
 
 tsan() { run core-tsan "CC=clang SANITIZE=thread" units "stress_test 5000"; }
 
 small() {
   run core-small "CC=clang SANITIZE=address,undefined SMALL=1" \
-    units "$cases" "fuzz_corpus 300" "stress_test 1000"
+    units "fuzz_corpus 300" "stress_test 1000"
 }
 
 valgrind_all() {
   tool="valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=all" \
-    run core-gcc CC=gcc "$cases" "fuzz_corpus 20" "stress_test 200"
+    run core-gcc CC=gcc "fuzz_corpus 20" "stress_test 200"
 }
 
 # Under sanitizers, too.

@@ -1,4 +1,5 @@
-/* Threads as agents: each call of the core at random, with exclusion checked at every grant.
+/* Threads as agents: each call of the core at random, with exclusion checked at every grant. At times
+ * an allocation fails, in whatever thread makes it.
  * Usage: stress_test [steps a thread] [seed]. */
 #include "harness.h"
 
@@ -9,7 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { THREADS = 4, NAMES = 6, MANAGERS = 2, MOST = 8, CHECKED = 4, JOBS = 100, OWN_NAMES = 400 };
+enum { THREADS = 4, NAMES = 6, MANAGERS = 2, MOST = 8, CHECKED = 4, JOBS = 400, OWN_NAMES = 400 };
+enum { OWN_BUCKETS = 20, OTHER_JOBS = 1 << 15, MANY_MARKS = 2 * JOBS };
 
 static struct wlk_process process = WLK_PROCESS_INIT;
 static struct wlk_manager *managers[MANAGERS];
@@ -58,7 +60,15 @@ static void wake(void *data)
 static void start_agent(struct thread *t)
 {
   struct wlk_thread thread = {t->number, NULL, 0};
-  if (wlk_agent_create(&process, "thread-", &thread, wake, t, &t->agent) != WLK_OK) abort();
+  while (wlk_agent_create(&process, "thread-", &thread, wake, t, &t->agent) != WLK_OK) continue;
+}
+
+static struct wlk_manager *open_bucket(uint16_t number, uint16_t bucket)
+{
+  struct wlk_manager *manager;
+  const uint16_t units[] = {number, bucket};
+  while (wlk_manager_open(&process, units, 2, &manager) != WLK_OK) continue;
+  return manager;
 }
 
 static void enter(struct held *h)
@@ -201,19 +211,23 @@ static void wait_for_one(struct thread *t)
   if (waiting->live) give_back(t, waiting);
 }
 
-/* Runs a job unless its name is marked: of all threads, one runs it. */
+/* Runs a job unless its name is marked: of all threads, one runs it. The marks of other jobs are over
+ * at once. */
 static void run_once(struct thread *t)
 {
   struct wlk_events none = {.capacity = 0};
   struct wlk_request *lock;
-  uint16_t job = (uint16_t)below(t, JOBS), name = NAMES + job;
+  uint16_t job = (uint16_t)below(t, JOBS + OTHER_JOBS), name = NAMES + job;
+  if (below(t, 2)) name = NAMES + (job %= JOBS);
   enum wlk_status status = wlk_request_a_lock(
       t->agent, managers[0], &name, 1, WLK_EXCLUSIVE, below(t, 5) ? WLK_WAIT : WLK_STEAL, MOST,
       NULL, &lock, NULL, &none);
+  if (status == WLK_NO_MEMORY) return;
   if (status == WLK_PENDING) status = wlk_wait_for_the_lock(lock, WLK_FOREVER, NULL, &none);
   if (status == WLK_GRANTED) status = wlk_prepare_mark(lock, &none);
-  if (status == WLK_MARKED) (void)wlk_release_the_lock(lock, &none);
-  if (status == WLK_OK && wlk_release_and_mark(lock, WLK_FOREVER, &none) == WLK_OK)
+  if (status == WLK_MARKED || status == WLK_NO_MEMORY) (void)wlk_release_the_lock(lock, &none);
+  uint64_t keep = job < JOBS ? WLK_FOREVER : 1;
+  if (status == WLK_OK && wlk_release_and_mark(lock, keep, &none) == WLK_OK && job < JOBS)
     CHECK(atomic_fetch_add(&runs[job], 1) == 0);
 }
 
@@ -222,21 +236,32 @@ static struct wlk_request *hold(struct thread *t, struct wlk_manager *manager, u
   struct wlk_request *lock;
   struct wlk_events none = {.capacity = 0};
   uint16_t units[] = {t->number, name};
-  CHECK(
-      wlk_request_a_lock(
-          t->agent, manager, units, 2, WLK_EXCLUSIVE, WLK_WAIT, MOST, NULL, &lock, NULL, &none) ==
-      WLK_GRANTED);
+  enum wlk_status status = WLK_NO_MEMORY;
+  while (status == WLK_NO_MEMORY)
+    status = wlk_request_a_lock(
+        t->agent, manager, units, 2, WLK_EXCLUSIVE, WLK_WAIT, MOST, NULL, &lock, NULL, &none);
+  CHECK(status == WLK_GRANTED);
   return lock;
 }
 
-/* Takes names of its own, one by one, and gives them back in the same order: the tables grow and
- * shrink, and so does what a snapshot has measured before it copies. */
+/* Takes names of its own, one by one, and gives them back in the same order, or all at once: the
+ * tables grow and shrink, and so does what a snapshot has measured before it copies. */
 static void grow(struct thread *t)
 {
   struct wlk_request *locks[OWN_NAMES];
+  struct wlk_manager *own[OWN_BUCKETS];
   struct wlk_events none = {.capacity = 0};
+  for (uint16_t i = 0; i < OWN_BUCKETS; i++) own[i] = open_bucket(t->number, i);
   for (uint16_t i = 0; i < OWN_NAMES; i++) locks[i] = hold(t, managers[0], i);
-  for (int i = 0; i < OWN_NAMES; i++) CHECK(wlk_release_the_lock(locks[i], &none) == WLK_OK);
+  for (uint16_t i = 0; i < OWN_NAMES / 2; i++) (void)hold(t, own[0], i);
+  if (below(t, 2) == 0)
+    for (int i = 0; i < OWN_NAMES; i++) CHECK(wlk_release_the_lock(locks[i], &none) == WLK_OK);
+  terminate(t);
+  start_agent(t);
+  for (int i = 0; i < OWN_BUCKETS; i++) {
+    CHECK(request_count(own[i]) == 0 && chain_count(own[i]) == LEAST_CHAINS);
+    wlk_manager_close(own[i]);
+  }
 }
 
 /* A snapshot is of one moment: of a thread's own names, those that are held have no gap. */
@@ -244,7 +269,7 @@ static void look(void)
 {
   int count[THREADS + 1] = {0}, first[THREADS + 1], last[THREADS + 1] = {0};
   struct wlk_snapshot *s;
-  CHECK(wlk_snapshot_the_lock_state(managers[0], &s) == WLK_OK);
+  if (wlk_snapshot_the_lock_state(managers[0], &s) == WLK_NO_MEMORY) return;
   for (int i = 0; i <= THREADS; i++) first[i] = OWN_NAMES;
   for (size_t i = 0; i < s->lock_count; i++) {
     const struct wlk_name *name = &s->names[s->locks[i].name];
@@ -261,15 +286,13 @@ static void look(void)
 /* Opens a bucket that other threads open and close, too, and has a lock there. */
 static void open_and_close(struct thread *t)
 {
-  uint16_t bucket = 'o';
-  struct wlk_manager *manager, *again;
+  struct wlk_manager *manager = open_bucket(0, 'o');
   struct wlk_events none = {.capacity = 0};
-  CHECK(wlk_manager_open(&process, &bucket, 1, &manager) == WLK_OK);
   struct wlk_request *lock = hold(t, manager, 0);
-  CHECK(wlk_manager_open(&process, &bucket, 1, &again) == WLK_OK && again == manager);
+  CHECK(open_bucket(0, 'o') == manager);
   CHECK(wlk_release_the_lock(lock, &none) == WLK_OK);
   wlk_manager_close(manager);
-  wlk_manager_close(again);
+  wlk_manager_close(manager);
 }
 
 static void step(struct thread *t)
@@ -277,9 +300,10 @@ static void step(struct thread *t)
   if (is_woken(t)) wait_for_events(t);
   struct held *h = &t->held[below(t, MOST)];
   int dice = below(t, 200);
+  if (dice % 20 == 19) (void)fail_allocation(1 + below(t, 3));
   if (dice == 0)
     terminate(t), start_agent(t);
-  else if (dice < 3)
+  else if (dice < 2)
     grow(t);
   else if (dice < 8)
     look();
@@ -305,14 +329,20 @@ static void *run(void *data)
   return NULL;
 }
 
+static size_t mark_count(const struct wlk_manager *manager)
+{
+  size_t count = 0;
+  for (int i = 0; i < WLK_SHARDS; i++) count += manager->parts[i].marks.count;
+  return count;
+}
+
 static uint64_t seed;
 
 TEST(stress, "threads that make every call at random never overlap, and none is forgotten")
 {
   static struct thread threads[THREADS];
   pthread_t ids[THREADS];
-  for (uint16_t i = 0; i < MANAGERS; i++)
-    CHECK(wlk_manager_open(&process, &i, 1, &managers[i]) == WLK_OK);
+  for (uint16_t i = 0; i < MANAGERS; i++) managers[i] = open_bucket(0, i);
   for (int i = 0; i < THREADS; i++) {
     struct thread *t = &threads[i];
     t->number = (uint16_t)(i + 1);
@@ -326,9 +356,11 @@ TEST(stress, "threads that make every call at random never overlap, and none is 
   CHECK(process.agent_count == 0);
   for (int i = 0; i < MANAGERS; i++) {
     CHECK(request_count(managers[i]) == 0 && name_count(managers[i]) == 0);
+    CHECK(chain_count(managers[i]) == LEAST_CHAINS && mark_count(managers[i]) < MANY_MARKS);
     wlk_manager_close(managers[i]);
   }
-  CHECK(process.managers.count == 0 && live_blocks() == 0);
+  CHECK(process.managers.count == 0 && process.managers.capacity == WLK_TABLE_LEAST);
+  CHECK(live_blocks() == 0);
   printf(
       "# %ld grants, %ld aborts, %ld steals, %ld waits\n", atomic_load(&grants),
       atomic_load(&aborts), atomic_load(&thefts), atomic_load(&waits));

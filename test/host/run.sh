@@ -35,7 +35,7 @@ run() {
 
 quick() {
   make_all host-gcc CC=gcc cells
-  run host-gcc cells_test "cases_test ../fixtures/cases.json" burst_test torn_test "compare 2000" "damage 2000"
+  run host-gcc cells_test burst_test torn_test "compare 2000" "damage 2000"
 }
 
 of_processes() {
@@ -56,7 +56,7 @@ processes() {
 # The fuzzers are the others of `cells` that look for errors of memory.
 asan() {
   make_all host-asan CC=clang SANITIZE=address,undefined cells
-  run host-asan cells_test "cases_test ../fixtures/cases.json" burst_test
+  run host-asan cells_test burst_test
   processes host-asan
 }
 

@@ -1,7 +1,6 @@
 /* Death at every store. Each operation is cut before its n-th store to the segment, for all n; as a
  * processor and a compiler may, the stores since the last commit are then undone in part. A survivor
  * takes over and must find everything whole. A reader outside looks at every store, too. */
-#include "../core/cases.h"
 #include "table.h"
 
 #include "../../src/host/segment/store.h"
@@ -69,21 +68,26 @@ struct scene {
   bool marked;                 /* before the operation, a and the long name were marked */
 };
 
-static void ask_for(struct scene *scene, const struct call *call)
+/* "A 15 shared limit 3 of l": agent A asks with number 15 for the name `l`; without `of`, for `a`. */
+static void ask_for(struct scene *scene, char **words, int count)
 {
   static const uint16_t label[70] = {'l', 'a', 'b', 'e', 'l'};
-  const char letter[] = {call->name, '\0'};
-  struct wlh_ask ask = {
-      .mode = (uint8_t)call->mode,
-      .option = (uint8_t)call->option,
-      .limit = call->extra.limit,
-      .weight = call->extra.weight,
-      .priority = call->extra.priority,
-      .label = label,
-      .label_units = call->labelled ? 70 : 0,
-  };
-  const char *name = call->name == 'l' ? long_name : letter;
-  scene->made[call->id] = make(&scene->table, call->agent, name, ask);
+  struct wlh_ask ask = {.label = label};
+  char letter[] = "a";
+  for (int i = 2; i < count; i++) {
+    const char *word = words[i], *value = i + 1 < count ? words[i + 1] : "";
+    if (strcmp(word, "shared") == 0) ask.mode = WLH_SHARED;
+    if (strcmp(word, "ifAvailable") == 0) ask.option = WLH_IF_AVAILABLE;
+    if (strcmp(word, "steal") == 0) ask.option = WLH_STEAL;
+    if (strcmp(word, "pass") == 0) ask.option = WLH_PASS;
+    if (strcmp(word, "labelled") == 0) ask.label_units = 70;
+    if (strcmp(word, "of") == 0) letter[0] = value[0];
+    if (strcmp(word, "priority") == 0) ask.priority = atoi(value);
+    if (strcmp(word, "limit") == 0) ask.limit = (uint32_t)atoi(value), ask.weight = 1;
+    if (strcmp(word, "weight") == 0) ask.weight = (uint32_t)atoi(value);
+  }
+  const char *name = letter[0] == 'l' ? long_name : letter;
+  scene->made[atoi(words[1])] = make(&scene->table, words[0][0] - 'A', name, ask);
 }
 
 static void take_mail(struct scene *scene)
@@ -204,12 +208,11 @@ static void take_step(char *step, void *data)
   } else if (strcmp(words[0], "abort") == 0) {
     (void)give_up(&scene->table, made);
   } else {
-    struct call call = read_call(words, count);
-    ask_for(scene, &call);
+    ask_for(scene, words, count);
   }
 }
 
-/* Steps are those of test/fixtures/cases.json, and a few more. */
+/* Steps have the words of test/fixtures/cases.json, and a few more. */
 struct operation {
   const char *title;
   const char *before;
