@@ -262,8 +262,8 @@ enum { LONG = 200, LONGEST = 2100 };
 static const uint16_t units[LONG] = {0xd800};
 static const struct wlk_thread threads[AGENTS] = {
     {0, units, 0},
-    {0, units, WLK_THREAD_NAME_MOST - 1},
-    {1, units, WLK_THREAD_NAME_MOST},
+    {0, units, WLK_THREAD_NAME_MOST},
+    {1, units, WLK_THREAD_NAME_MOST + 1},
     {1, units, LONG},
 };
 

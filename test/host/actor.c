@@ -6,6 +6,9 @@
 #include "../../src/host/host.h"
 #include "../../src/host/member/records.h"
 #include "../../src/host/member/section.h"
+#include "../../src/host/segment/arena.h"
+#include "../../src/host/segment/rebuild.h"
+#include "../../src/host/segment/verify.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -16,6 +19,8 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,6 +53,36 @@ static void say(const char *format, ...)
   (void)putchar('\n');
   (void)fflush(stdout);
 }
+
+/* ---- steps_test.c steps through a call: this thread's, or its helper's until that wakes this one ---- */
+
+static enum { UNTRACED, TRACED, HELPER_TRACED } tracing; /* of the next call */
+
+static void begin_trace(void)
+{
+  if (tracing == UNTRACED) return;
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (tracing == TRACED) (void)ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+  (void)raise(SIGSTOP);
+}
+
+/* The signal is for the tracer only: it is ignored otherwise. */
+static void end_trace(bool answered)
+{
+  struct pollfd poll_woken = {woken, POLLIN, 0};
+  if (tracing == UNTRACED) return;
+  while (tracing == HELPER_TRACED && !answered && poll(&poll_woken, 1, -1) <= 0) continue;
+  tracing = UNTRACED;
+  (void)raise(SIGURG);
+}
+
+static enum wlh_status traced(enum wlh_status status)
+{
+  end_trace(status != WLH_PENDING);
+  return status;
+}
+
+#define CALL(call) (begin_trace(), traced(call))
 
 static void wake(void *data)
 {
@@ -104,14 +139,14 @@ static void take(bool answer)
 static void answer_release(unsigned tag)
 {
   enum wlh_status status = WLH_STOLEN; /* as its event said */
-  if (requests[tag]) status = wlh_release_the_lock(requests[tag], &events);
+  if (requests[tag]) status = CALL(wlh_release_the_lock(requests[tag], &events));
   say("%u %s", tag, names[status]);
   take(false);
 }
 
 static void answer_abort(unsigned tag)
 {
-  enum wlh_status status = wlh_abort_the_request(requests[tag], &events);
+  enum wlh_status status = CALL(wlh_abort_the_request(requests[tag], &events));
   say("%u %s", tag, names[status]);
   if (status == WLH_OK) take(false);
 }
@@ -128,9 +163,9 @@ static void ask(unsigned tag, const char *name, char mode, char option)
   uint16_t units[LINE];
   uint32_t length = to_units(name, units);
   enum wlk_option how = option == 'i' ? WLK_IF_AVAILABLE : option == 's' ? WLK_STEAL : WLK_WAIT;
-  enum wlh_status status = wlh_request_a_lock(
+  enum wlh_status status = CALL(wlh_request_a_lock(
       agent, units, length, mode == 's' ? WLK_SHARED : WLK_EXCLUSIVE, how, tag, NULL,
-      &requests[tag], &events);
+      &requests[tag], &events));
   say("%u %s", tag, names[status]);
   take(false);
 }
@@ -147,14 +182,55 @@ static void open_bucket(const char *directory, const char *name, const char *ver
 
 static void close_bucket(void)
 {
+  begin_trace();
   wlh_agent_terminate(agent);
   wlh_bucket_close(bucket);
+  end_trace(true);
   say("close");
+}
+
+static void terminate(void)
+{
+  begin_trace();
+  wlh_agent_terminate(agent);
+  end_trace(true);
 }
 
 static void say_member(void)
 {
   say("member %u", bucket->arena.member);
+}
+
+/* Buries the dead, checks all, and counts what is left. */
+static void say_cells(void)
+{
+  while (!wlh_try_enter(bucket, NULL)) continue;
+  struct wlh_arena *arena = &bucket->arena;
+  (void)wlh_cells_reap(arena);
+  const char *broken = wlh_cells_check(arena);
+  uint32_t count = arena->ncells - wlh_cells_free_count(arena);
+  wlh_leave(bucket);
+  say("cells %u %s", count, broken ? broken : "");
+}
+
+/* Has locks use up the cells but one: as few as there can be, by the labels they have. Some cells are
+ * kept for thefts. */
+static void fill_cells(void)
+{
+  static const uint16_t zeros[WLH_LABEL_MOST];
+  for (enum wlh_status status = WLH_GRANTED; status == WLH_GRANTED;) {
+    while (!wlh_try_enter(bucket, NULL)) continue;
+    uint32_t ncells = bucket->arena.ncells;
+    uint32_t left = wlh_cells_free_count(&bucket->arena) - ncells / 64;
+    wlh_leave(bucket);
+    if (left <= 1) return say("filled");
+    /* A name and an agent may come first. */
+    bool is_plenty = left > WLH_LABEL_MOST / WLH_TEXT_UNITS + 5;
+    uint32_t units = is_plenty ? WLH_LABEL_MOST : (left - 2) * WLH_TEXT_UNITS;
+    struct wlk_extra extra = {.label = zeros, .label_length = units};
+    status =
+        wlh_request_a_lock(agent, u"n", 1, WLK_SHARED, WLK_WAIT, 0, &extra, &requests[0], &events);
+  }
 }
 
 static void say_checked(void)
@@ -240,17 +316,13 @@ static void handle_bus(void)
 static const struct {
   const char *line;
   void (*act)(void);
-} lines[] = {
-    {"close", close_bucket},
-    {"member", say_member},
-    {"is_checked", say_checked},
-    {"why", say_why},
-    {"stop-inside", stop_inside},
-    {"close-file", close_file},
-    {"descriptors", use_up_descriptors},
-    {"fork", fork_child},
-    {"bus", touch_nothing},
-    {"handle-bus", handle_bus}};
+} lines[] = {{"close", close_bucket},    {"terminate", terminate},
+             {"cells", say_cells},       {"fill", fill_cells},
+             {"member", say_member},     {"is_checked", say_checked},
+             {"why", say_why},           {"stop-inside", stop_inside},
+             {"close-file", close_file}, {"descriptors", use_up_descriptors},
+             {"fork", fork_child},       {"bus", touch_nothing},
+             {"handle-bus", handle_bus}};
 
 static void play(char *line)
 {
@@ -272,10 +344,14 @@ static void play(char *line)
     answer_abort(tag);
   else if (sscanf(line, "end %u", &tag) == 1)
     wlh_end_the_request(requests[tag]), say("%u ended", tag);
+  else if (sscanf(line, "cell %u", &tag) == 1)
+    say("cell %u", requests[tag] ? requests[tag]->cell : 0);
+  else if (sscanf(line, "trace %c", &mode) == 1)
+    tracing = mode == 'h' ? HELPER_TRACED : TRACED;
   else if (sscanf(line, "ready %u", &tag) == 1)
-    say("%u %s", tag, names[wlh_bucket_open_file(agent, tag)]);
+    say("%u %s", tag, names[CALL(wlh_bucket_open_file(agent, tag))]);
   else if (sscanf(line, "query %u", &tag) == 1)
-    say("%u %s", tag, names[wlh_start_snapshot(agent, NULL, UINT32_MAX, true, tag)]);
+    say("%u %s", tag, names[CALL(wlh_start_snapshot(agent, NULL, UINT32_MAX, true, tag))]);
   else
     say("what? %s", line);
 }

@@ -276,8 +276,7 @@ static void wait_stopped(struct played *actor)
   wait_for(actor, WUNTRACED, "its stop");
 }
 
-/* Whether the process, which does not run, is inside the tables. */
-static bool is_inside(const struct played *actor)
+bool is_inside(const struct played *actor)
 {
   uint64_t word = 0;
   int file = open(bucket_path("bucket"), O_RDONLY | O_CLOEXEC);
@@ -394,6 +393,16 @@ static void tell_to_ask(struct played *actor, const char *what, const char *othe
   tell(actor, "ask %s %s", what, is_whole ? "" : otherwise);
 }
 
+/* Waits until a request is in the tables: it may have been put off. */
+static void has_queued(struct played *actor, int tag)
+{
+  char cell[16] = "0";
+  while (strcmp(cell, "0") == 0) {
+    tell(actor, "cell %d", tag);
+    hear_rest(actor, "cell ", cell, sizeof cell);
+  }
+}
+
 static void exits(struct played *actor, bool by_signal, int number)
 {
   int status;
@@ -424,6 +433,9 @@ static bool act(struct played *actor, const char *verb, const char *rest)
         hear_either(actor, number, "WLH_NOT_AVAILABLE", "not-available");
   else if (strcmp(verb, "waits") == 0)
     tell_to_ask(actor, rest, "x w"), hear(actor, "%d WLH_PENDING", number);
+  else if (strcmp(verb, "queues") == 0)
+    tell_to_ask(actor, rest, "x w"), hear(actor, "%d WLH_PENDING", number),
+        has_queued(actor, number);
   else if (strcmp(verb, "releases") == 0)
     releases(actor, number);
   else if (strcmp(verb, "hears") == 0)
@@ -468,20 +480,20 @@ static void send_line(struct played *actor, char *line)
   if (answer) hear(actor, "%s", answer + 3);
 }
 
-static void (*others)(const char *step);
+void (*more_steps)(const char *step);
 
 static void take_step(char *step)
 {
   size_t actors = strspn(step, "abc");
   char *verb = step + actors + 1, *rest = strchr(verb, ' ');
   if (actors > 0 && step[actors] == ':') return send_line(actor_of(step[0]), verb + 1);
-  if (actors == 0 || step[actors] != ' ') return others(step);
+  if (actors == 0 || step[actors] != ' ') return more_steps(step);
   if (strcmp(verb, "share") == 0) return share_locks(actor_of(step[0]), actor_of(step[1]));
   if (rest) *rest++ = '\0';
   for (size_t i = 0; i < actors; i++) {
     if (act(actor_of(step[i]), verb, rest ? rest : "")) continue;
     if (rest) rest[-1] = ' ';
-    return others(step);
+    return more_steps(step);
   }
 }
 
@@ -531,7 +543,7 @@ static void no_others(const char *step)
 
 void run_stories(const struct story *stories, size_t count, void (*more)(const char *step))
 {
-  others = more ? more : no_others;
+  more_steps = more ? more : no_others;
   for (current = stories; current < stories + count; current++)
     run_test(&(struct test){current->title, play_current, NULL});
 }

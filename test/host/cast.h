@@ -44,8 +44,9 @@ struct story {
 /* Plays each of them. `more` takes the steps that begin with no actor. */
 void run_stories(const struct story *stories, size_t count, void (*more)(const char *step));
 
-/* The steps, in a play that has begun. */
+/* The steps, in a play that has begun; `more_steps` are those of run_stories. */
 void play(const char *steps);
+extern void (*more_steps)(const char *step);
 
 /* ---- actors ---- */
 
@@ -79,6 +80,9 @@ void fails(struct played *actor, const char *status, const char *text);
 void kill_it(struct played *actor);
 void stop_it(struct played *actor);
 void go_on(struct played *actor);
+
+/* Whether a process that does not run is inside of the tables. */
+bool is_inside(const struct played *actor);
 
 /* The path of a file in the directory of the bucket. */
 const char *bucket_path(const char *file);
