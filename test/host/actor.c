@@ -241,6 +241,17 @@ static void say_checked(void)
   say("is_checked %s", is_checked ? "yes" : "no");
 }
 
+/* Soon after it was opened the helper has work that nobody asked for. */
+static void settle(void)
+{
+  for (bool settled = false; !settled; (void)poll(NULL, 0, 1)) {
+    wlk_mutex_lock(&bucket->mu);
+    settled = bucket->raise_at == 0;
+    wlk_mutex_unlock(&bucket->mu);
+  }
+  say("settled");
+}
+
 static void say_why(void)
 {
   char text[1500];
@@ -316,13 +327,21 @@ static void handle_bus(void)
 static const struct {
   const char *line;
   void (*act)(void);
-} lines[] = {{"close", close_bucket},    {"terminate", terminate},
-             {"cells", say_cells},       {"fill", fill_cells},
-             {"member", say_member},     {"is_checked", say_checked},
-             {"why", say_why},           {"stop-inside", stop_inside},
-             {"close-file", close_file}, {"descriptors", use_up_descriptors},
-             {"fork", fork_child},       {"bus", touch_nothing},
-             {"handle-bus", handle_bus}};
+} lines[] = {
+    {"close", close_bucket},
+    {"terminate", terminate},
+    {"cells", say_cells},
+    {"fill", fill_cells},
+    {"member", say_member},
+    {"is_checked", say_checked},
+    {"settle", settle},
+    {"why", say_why},
+    {"stop-inside", stop_inside},
+    {"close-file", close_file},
+    {"descriptors", use_up_descriptors},
+    {"fork", fork_child},
+    {"bus", touch_nothing},
+    {"handle-bus", handle_bus}};
 
 static void play(char *line)
 {

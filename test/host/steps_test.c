@@ -54,11 +54,14 @@ static const struct operation operations[] = {
     {"closing", "b enters; b gets 1 n; a queues 2 n", "close", HANDED_OVER, NULL, 'h', 200},
     {"growth", "b enters; b: fill = filled; a queues 2 n", "ask 2 m x w", HANDED_OVER, NULL, 'h',
      200},
-    {"a helper's work, while a lock is released", "b enters; a gets 1 n; b queues 2 n", "query 9",
-     "a releases 1", "b hears 2 granted; b releases 2", 'h', 0},
+    {"a helper's work, while a lock is released",
+     "b enters; b: settle = settled; a gets 1 n; b queues 2 n", "query 9", "a releases 1",
+     "b hears 2 granted; b releases 2", 'h', 0},
     {"a helper's work, while a process comes and dies",
-     "b enters; a gets 1 n; b queues 2 n; a releases 1; b hears 2 granted; b queues 3 n", "query 9",
-     "a gets 4 m; a releases 4", "b releases 2; b hears 3 granted; b releases 3", 'h', 0},
+     "b enters; b: settle = settled; a gets 1 n; b queues 2 n; a releases 1; b hears 2 granted; b "
+     "queues 3 n",
+     "query 9", "a gets 4 m; a releases 4", "b releases 2; b hears 3 granted; b releases 3", 'h',
+     0},
     {"a release that hands over, while others enter", "b enters; b gets 1 n; a queues 2 n",
      "release 1", "a gets 5 m; a releases 5", HANDED_OVER, 'c', 0},
 };

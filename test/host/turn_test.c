@@ -61,6 +61,22 @@ enum wlh_cells_status __wrap_wlh_cells_request_a_lock(
   return status;
 }
 
+static int until_lock;        /* how many mutexes this thread locks until it acts */
+static void (*at_lock)(void); /* NULL: it does not */
+static pthread_t main_thread;
+
+void __real_wlk_mutex_lock(struct wlk_mutex *mutex);
+void __wrap_wlk_mutex_lock(struct wlk_mutex *mutex);
+void __wrap_wlk_mutex_lock(struct wlk_mutex *mutex)
+{
+  void (*act)(void) = at_lock;
+  if (act && pthread_equal(pthread_self(), main_thread) && --until_lock == 0) {
+    at_lock = NULL;
+    act();
+  }
+  __real_wlk_mutex_lock(mutex);
+}
+
 static _Atomic bool maps_no_more; /* as where a map is made anew for a file that has grown */
 
 uint64_t __real_wlh_port_extend_map(struct wlh_port *port, int *error);
@@ -426,6 +442,46 @@ TEST(put_off, "deferred operations are done in their order, or taken back, and l
   }
 }
 
+/* Lets the theft be heard of, while this thread stays the one that has mu. */
+static void be_robbed(void)
+{
+  rob();
+  wlh_leave_tables(bucket);
+}
+
+TEST(between, "a theft that is heard of between two sections of a call leaves nothing unanswered")
+{
+  enum { RELEASE, ABORT, END, CALLS };
+  for (int call = 0; call < CALLS; call++)
+    for (bool more = true, first = true; more; first = false) {
+      static int n;
+      n = first ? 1 : n + 1;
+      enum wlh_status status = WLH_STOLEN;
+      enter_stage();
+      CHECK(gets(1, &requests[1]));
+      go_inside();
+      until_lock = n;
+      at_lock = be_robbed;
+      if (call == RELEASE) status = wlh_release_the_lock(requests[1], &events);
+      if (call == ABORT) status = wlh_abort_the_request(requests[1], &events);
+      if (call == END) wlh_end_the_request(requests[1]);
+      more = at_lock == NULL;
+      at_lock = NULL;
+      if (!more) wlh_leave_tables(bucket);
+      wlh_unlock_bucket(bucket, true);
+      if (status == WLH_PENDING)
+        CHECK(is_next(1, more ? WLK_NEWS_STOLEN : WLH_NEWS_RELEASED));
+      else if (status == WLH_GRANTED && more)
+        CHECK(is_next(1, WLK_NEWS_STOLEN));
+      else if (status == WLH_GRANTED)
+        wlh_end_the_request(requests[1]);
+      else
+        CHECK(status == WLH_STOLEN);
+      is_clean();
+      leave_stage();
+    }
+}
+
 static _Atomic bool is_woken;
 
 static void wake_late(void *unused)
@@ -524,83 +580,8 @@ TEST(
   leave_stage();
 }
 
-/* ---- texts ---- */
-
-static void *memory_of(size_t size)
-{
-  void *memory = malloc(size);
-  if (!memory) abort();
-  memset(memory, 'x', size);
-  return memory;
-}
-
-/* All texts have this length, in memory that ends with them. */
-static void use_texts(uint32_t length)
-{
-  struct wlh_bucket *own;
-  struct wlh_agent *one;
-  struct wlh_snapshot *s;
-  struct wlh_request *lock = NULL;
-  uint16_t *text = memory_of(length * sizeof *text);
-  char *version = memory_of(length + 1);
-  struct wlk_thread thread = {1, text, length};
-  struct wlk_extra extra = {.label = text, .label_length = length};
-  version[length] = '\0';
-  CHECK(wlh_bucket_open(directory, text, length, version, &own) == WLH_OK);
-  CHECK(wlh_agent_create(own, &thread, wake, NULL, &one) == WLH_OK);
-  free(version);
-  enum wlh_status status =
-      wlh_request_a_lock(one, text, length, WLK_EXCLUSIVE, WLK_WAIT, 1, &extra, &lock, &events);
-  if (status == WLH_PENDING) status = wlh_wait_for_the_lock(lock, 20000, &events);
-  CHECK(status == (length > WLH_NAME_MOST ? WLH_FULL : WLH_GRANTED));
-  if (status == WLH_GRANTED && CHECK(wlh_find_holders(one, text, length, &s) == WLH_OK)) {
-    uint32_t least = length < WLH_THREAD_NAME_UNITS ? length : WLH_THREAD_NAME_UNITS;
-    CHECK(s->base.lock_count == 1 && s->base.names[0].length == length);
-    CHECK(s->base.clients[0].thread.length == least);
-    least = length < WLH_LABEL_MOST ? length : WLH_LABEL_MOST;
-    CHECK(s->base.names[s->base.locks[0].label].length == least);
-    wlh_snapshot_free(s);
-  }
-  free(text);
-  wlh_agent_terminate(one);
-  wlh_bucket_close(own);
-}
-
-TEST(texts, "texts are whole up to their limits, and cut or refused beyond, however long they are")
-{
-  static const uint32_t limits[] = {
-      15, WLH_NAME_INLINE, WLH_TEXT_UNITS, WLH_THREAD_NAME_UNITS, WLH_LABEL_MOST, WLH_NAME_MOST};
-  begin_play();
-  for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-    for (uint32_t length = limits[i] - 1; length <= limits[i] + 1; length++) use_texts(length);
-  use_texts(100 * WLH_NAME_MOST);
-  end_play();
-}
-
-TEST(no_units, "a snapshot tells a name without units from those beside it")
-{
-  static const uint16_t text[] = {'a', 'b'};
-  static const uint32_t lengths[] = {1, 0, 2};
-  struct wlh_request *locks[3] = {NULL};
-  struct wlh_snapshot *s = NULL;
-  enter_stage();
-  for (uint32_t i = 0; i < 3; i++) {
-    enum wlh_status status = ask_of(text, lengths[i], i, &locks[i]);
-    CHECK(status == WLH_GRANTED || (status == WLH_PENDING && is_next(i, WLK_NEWS_GRANTED)));
-  }
-  CHECK(wlh_start_snapshot(agent, NULL, UINT32_MAX, true, 9) == WLH_PENDING);
-  CHECK(is_next(9, WLH_NEWS_SNAPSHOT) && wlh_fetch_snapshot(agent, 9, &s) == WLH_OK);
-  CHECK(s && s->base.lock_count == 3 && s->base.name_count == 3);
-  for (uint32_t i = 0; s && i < s->base.lock_count; i++) {
-    const struct wlk_name *told = &s->base.names[s->base.locks[i].name];
-    CHECK(told->length == lengths[i] && memcmp(told->units, text, told->length * 2) == 0);
-  }
-  wlh_snapshot_free(s);
-  for (uint32_t i = 0; i < 3; i++) wlh_end_the_request(locks[i]);
-  leave_stage();
-}
-
 int main(void)
 {
+  main_thread = pthread_self();
   return run_tests();
 }
