@@ -1,7 +1,8 @@
 /* Both cores side by side: bytes are operations of agents of several processes on a few names, done
  * to the cells of a segment and to the core of the process scope. Answers, grants, tokens, events and
  * snapshots must be the same, in the same order, and every invariant holds after every operation.
- * A death is, to the core, the end of all agents of that process; the cells may notice it later.
+ * A death is, to the core, the end of all agents of that process; in the cells, a request that it is
+ * in the way of notices it, or somebody else does.
  *
  * A libFuzzer target. With -DWLH_STANDALONE it has a main() instead that makes up its bytes. */
 #include "table.h"
@@ -78,24 +79,9 @@ static void forget(int agent)
     if (all[i].used && all[i].agent == agent) all[i].used = false;
 }
 
-/* A party that lives. */
-static int survivor(void)
-{
-  int party = 0;
-  while (table.dead[party]) party++;
-  return party;
-}
-
-static bool is_anybody_dead(void)
-{
-  bool any = false;
-  for (int i = 0; i < PARTIES; i++) any = any || table.dead[i];
-  return any;
-}
-
 static void check_cells(void)
 {
-  const char *sentence = wrong(&table, survivor());
+  const char *sentence = wrong(&table, 0);
   if (!sentence) return;
   (void)fprintf(stderr, "broken: %s\n", sentence);
   abort();
@@ -142,30 +128,11 @@ static const struct wlh_message *find_letter(const struct mail *mail, uint32_t t
   return NULL;
 }
 
-/* Which request waits in the cells, as nobody noticed there yet that those in its way are dead, and was
- * granted in the core; -1: none. */
-static int late = -1;
-
-/* Takes the letter that says that it is granted by now. */
-static void take_late_letter(int party, struct mail *mail)
-{
-  if (late < 0 || all[late].cells.party != party) return;
-  struct pair *pair = &all[late];
-  uint32_t i = 0;
-  while (i < mail->count && mail->letters[i].cookie != pair->cells.cookie) i++;
-  must(i < mail->count, "who waited for the dead is not told");
-  must(mail->letters[i].news == WLH_REPORTED_GRANTED, "what who waited for the dead is told");
-  check_token(pair, mail->letters[i].token, pair->core_token);
-  mail->letters[i] = mail->letters[--mail->count];
-  late = -1;
-}
-
 /* Takes all news of a process. Of each agent they come in the same order. */
 static void take_mail_of(int party, bool ordered)
 {
   struct mail mail = mail_of(&table, party);
   uint32_t told = 0;
-  take_late_letter(party, &mail);
   for (int j = 0; j < AGENTS_EACH; j++) {
     struct wlk_event items[MOST];
     struct wlk_events events = {.items = items, .capacity = MOST};
@@ -186,38 +153,6 @@ static void take_mail_of(int party, bool ordered)
 static void take_all(bool ordered)
 {
   for (int i = 0; i < PARTIES; i++) take_mail_of(i, ordered);
-}
-
-/* ---- deaths ---- */
-
-/* Others notice who is dead, or those who get their numbers do. */
-static void notice(bool others)
-{
-  if (!is_anybody_dead()) return;
-  if (others) (void)wlh_cells_reap(inside(&table, survivor()));
-  for (int i = 0; i < PARTIES; i++) {
-    if (!table.dead[i]) continue;
-    table.dead[i] = false;
-    struct wlh_arena *arena = inside(&table, i);
-    if (wlh_cells_join(arena, 100 + (uint64_t)i, 1, "1") != WLH_CELLS_OK) abort();
-    for (int j = 0; j < AGENTS_EACH; j++) start_agent(i * AGENTS_EACH + j);
-  }
-  take_all(false);
-  must(late < 0, "who waited for the dead is not told");
-}
-
-/* Everybody is told before: who comes after a death finds the mail in another order. */
-static void do_die(int party)
-{
-  int living = 0;
-  for (int i = 0; i < PARTIES; i++) living += !table.dead[i];
-  if (living == 1 || table.dead[party]) notice(true);
-  if (!is_anybody_dead()) take_all(true);
-  kill_party(&table, party);
-  for (int j = 0; j < AGENTS_EACH; j++) {
-    wlk_agent_terminate(agents[party * AGENTS_EACH + j]);
-    forget(party * AGENTS_EACH + j);
-  }
 }
 
 /* ---- operations ---- */
@@ -251,8 +186,8 @@ static struct made ask_cells(int agent, int name, struct wlh_ask ask)
   for (;;) {
     struct made made = make_units(&table, party, names[name], lengths[name], ask);
     if (made.status != WLH_CELLS_FULL) return made;
-    notice(true);
-    take_all(true);
+    (void)wlh_cells_reap(inside(&table, party));
+    take_all(false);
     uint32_t ncells = table.parties[party].arena.ncells;
     if (ncells == CELLS_ROOM) abort();
     if (wlh_cells_grow(inside(&table, party), ncells * 2) != WLH_CELLS_OK) abort();
@@ -279,18 +214,11 @@ static void do_request(int agent, int name, struct wlh_ask ask)
   enum wlk_status status = wlk_request_a_lock(
       agents[agent], manager, names[name], lengths[name], (enum wlk_mode)ask.mode,
       (enum wlk_option)ask.option, (uint32_t)id, &extra, &request, NULL, &events);
-  bool is_late = is_anybody_dead() && made.status == WLH_CELLS_PENDING && status == WLK_GRANTED;
-  must(is_late || in_core(made.status) == status, "the answer to a request");
+  must(in_core(made.status) == status, "the answer to a request");
   must(status != WLK_OTHER_LIMIT || made.limit == events.limit, "the limit of an answer");
   if (status != WLK_GRANTED && status != WLK_PENDING) return;
   all[id] = (struct pair){true, false, agent, name, made, request, 0, 0, made.marked};
-  if (is_late) {
-    late = id;
-    all[id].core_token = events.token;
-    notice(id % 2 == 0);
-  } else if (status == WLK_GRANTED) {
-    check_token(&all[id], made.token, events.token);
-  }
+  if (status == WLK_GRANTED) check_token(&all[id], made.token, events.token);
 }
 
 static int choose(int pick)
@@ -399,6 +327,27 @@ static void do_rebuild(int party)
   if (wlh_cells_rebuild(inside(&table, party)) != WLH_CELLS_OK) abort();
 }
 
+/* The dead is noticed by a request that does not wait, if it is in its way; else by others, or by the
+ * process that gets its number. Mail is taken before: a rebuild may bring it into another order. */
+static void do_die(int party, int name, struct wlh_ask ask)
+{
+  int next = (party + 1) % PARTIES;
+  take_all(true);
+  kill_party(&table, party);
+  for (int j = 0; j < AGENTS_EACH; j++) {
+    wlk_agent_terminate(agents[party * AGENTS_EACH + j]);
+    forget(party * AGENTS_EACH + j);
+  }
+  ask.option = WLH_IF_AVAILABLE;
+  ask.priority = -2; /* not ahead of those who wait for the dead, and do not wait in the core */
+  do_request(next * AGENTS_EACH, name, ask);
+  if (ask.mode == WLH_SHARED) (void)wlh_cells_reap(inside(&table, next));
+  table.dead[party] = false;
+  if (wlh_cells_join(inside(&table, party), 100 + (uint64_t)party, 1, "1") != WLH_CELLS_OK) abort();
+  for (int j = 0; j < AGENTS_EACH; j++) start_agent(party * AGENTS_EACH + j);
+  take_all(false);
+}
+
 /* ---- snapshots ---- */
 
 static bool is_same_text(
@@ -474,10 +423,8 @@ static void operate(uint8_t operation, uint8_t argument)
   uint8_t more = operation / 16;
   struct wlh_ask ask = {.mode = argument & 0x80 ? WLH_SHARED : WLH_EXCLUSIVE};
   ask.label = label;
-  ask.label_units = more % 4 == 3 ? LABEL : 0;
-  bool dies = operation % 16 == 11 && more >= 4 && more < 10;
-  bool asks = operation % 16 <= 4 || operation % 16 == 13 || operation % 16 == 14;
-  if (table.dead[party_of(agent)] || !(dies || asks)) notice(more % 2 == 0);
+  static const uint32_t label_lengths[] = {1, WLH_TEXT_UNITS, WLH_TEXT_UNITS + 1, LABEL};
+  ask.label_units = more % 4 == 3 ? label_lengths[argument / 2 % 4] : 0;
   int chosen = choose(argument % MOST);
   switch (operation % 16) {
   case 5:
@@ -505,8 +452,8 @@ static void operate(uint8_t operation, uint8_t argument)
   case 11:
     if (more < 4)
       do_terminate(agent);
-    else if (dies)
-      do_die(party_of(agent));
+    else if (more < 10)
+      do_die(party_of(agent), name, ask);
     else
       do_rebuild(party_of(agent));
     break;
@@ -530,10 +477,6 @@ static void operate(uint8_t operation, uint8_t argument)
       ask.option = more % 5 == 4 ? WLH_IF_AVAILABLE : WLH_WAIT;
     }
     if (ask.option >= WLH_PASS) ask.mode = WLH_EXCLUSIVE;
-    /* Who waits for the dead keeps their limit, and can be overtaken: to the core it does not wait. */
-    if (ask.option >= WLH_PASS) notice(more % 2 == 0);
-    if (is_anybody_dead()) ask.priority = -2;
-    if (is_anybody_dead() && ask.option == WLH_WAIT) ask.mode = WLH_SHARED;
     do_request(agent, name, ask);
     break;
   }
@@ -543,7 +486,6 @@ static void operate(uint8_t operation, uint8_t argument)
 static void begin_both(void)
 {
   memset(all, 0, sizeof all);
-  late = -1;
   for (uint16_t i = 0; i < LABEL; i++) label[i] = i;
   for (int i = 0; i < NAMES; i++)
     for (uint16_t j = 0; j < 300; j++) names[i][j] = (uint16_t)(j == 31 ? i : j * 7);
@@ -559,7 +501,6 @@ static void begin_both(void)
 
 static void end_both(void)
 {
-  notice(true);
   take_all(true);
   compare_snapshot_of(-1, true);
   for (int i = 0; i < AGENTS; i++) wlk_agent_terminate(agents[i]);
