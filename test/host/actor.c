@@ -241,7 +241,7 @@ static void say_checked(void)
   say("is_checked %s", is_checked ? "yes" : "no");
 }
 
-/* Soon after it was opened the helper has work that nobody asked for. */
+/* Soon after it was opened the helper has work that nobody asked for. When it answers, that is done. */
 static void settle(void)
 {
   for (bool settled = false; !settled; (void)poll(NULL, 0, 1)) {
@@ -249,6 +249,10 @@ static void settle(void)
     settled = bucket->raise_at == 0;
     wlk_mutex_unlock(&bucket->mu);
   }
+  struct pollfd poll_woken = {woken, POLLIN, 0};
+  if (wlh_start_snapshot(agent, NULL, UINT32_MAX, false, 0) == WLH_PENDING)
+    while (poll(&poll_woken, 1, -1) <= 0) continue;
+  wlh_cancel_job(agent, 0);
   say("settled");
 }
 

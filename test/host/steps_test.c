@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,11 +58,9 @@ static const struct operation operations[] = {
     {"a helper's work, while a lock is released",
      "b enters; b: settle = settled; a gets 1 n; b queues 2 n", "query 9", "a releases 1",
      "b hears 2 granted; b releases 2", 'h', 0},
-    {"a helper's work, while a process comes and dies",
-     "b enters; b: settle = settled; a gets 1 n; b queues 2 n; a releases 1; b hears 2 granted; b "
-     "queues 3 n",
-     "query 9", "a gets 4 m; a releases 4", "b releases 2; b hears 3 granted; b releases 3", 'h',
-     0},
+    {"a helper's work, while a thief comes and dies",
+     "b enters; b: settle = settled; a gets 1 n; b queues 2 n", "query 9",
+     "c enters; c gets 3 n x s; c dies", "b hears 2 granted; b releases 2", 'h', 0},
     {"a release that hands over, while others enter", "b enters; b gets 1 n; a queues 2 n",
      "release 1", "a gets 5 m; a releases 5", HANDED_OVER, 'c', 0},
 };
@@ -122,16 +121,31 @@ static bool trace(int request, pid_t thread, intptr_t data)
 
 static int step_request; /* an instruction, or to the next beginning or end of a system call */
 
-/* Waits until the thread has made its step. False if it ended, or if the caller (another thread, or
- * the same) has its answer: the operation is over. */
+static bool is_answered, waits; /* the caller, and the helper for more */
+
+static bool is_at_wait(pid_t thread)
+{
+  struct __ptrace_syscall_info info;
+  return ptrace(PTRACE_GET_SYSCALL_INFO, thread, sizeof info, &info) > 0 &&
+         info.op == PTRACE_SYSCALL_INFO_ENTRY && info.entry.nr == SYS_ppoll;
+}
+
+/* Waits until the thread has made its step. False if it ended, or if the operation is over: the caller
+ * (another thread, or the same) has its answer, and a helper that goes on waits for more. */
 static bool has_stepped(pid_t thread, pid_t caller)
 {
   for (;;) {
     int status;
     pid_t who = waitpid(-1, &status, __WALL);
     if (who < 0 || (who == thread && !WIFSTOPPED(status))) return false;
-    if (who == thread && WSTOPSIG(status) == SIGTRAP) return true;
-    if (who == caller && WIFSTOPPED(status) && WSTOPSIG(status) == SIGURG) return false;
+    if (who == thread && (WSTOPSIG(status) & 0x7f) == SIGTRAP) {
+      waits = step_request == PTRACE_SYSCALL && is_at_wait(thread);
+      return !(is_answered && waits);
+    }
+    if (who == caller && WIFSTOPPED(status) && WSTOPSIG(status) == SIGURG) {
+      if (who == thread || waits || step_request == PTRACE_SINGLESTEP) return false;
+      is_answered = true;
+    }
     (void)trace(who == thread ? step_request : PTRACE_CONT, who, 0);
   }
 }
@@ -172,7 +186,8 @@ static pid_t seize_helper(const char *line)
   pid_t helper = other_thread(b.pid);
   if (!trace(PTRACE_SEIZE, b.pid, PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL)) return 0;
   if (helper != 0) {
-    if (!trace(PTRACE_SEIZE, helper, 0) || !trace(PTRACE_INTERRUPT, helper, 0)) fail("seize");
+    if (!trace(PTRACE_SEIZE, helper, PTRACE_O_TRACESYSGOOD) || !trace(PTRACE_INTERRUPT, helper, 0))
+      fail("seize");
     await_stop(helper, &status);
   }
   tell(&b, "%s", line);
@@ -233,8 +248,10 @@ static bool stop_at(const struct operation *operation, long steps)
   unsigned cells = used_cells();
   play(operation->before);
   step_request = operation->later ? PTRACE_SYSCALL : PTRACE_SINGLESTEP;
+  is_answered = waits = false;
   pid_t thread = begin_call(operation);
-  if (c.pid) kill_it(&c), c.pid = 0;
+  if (c.pid && !operation->later) kill_it(&c);
+  c.pid = 0;
   bool reached = thread != 0 && step(thread, steps);
   bool has_acted = operation->later && reached && !is_inside(&b);
   if (!operation->later) bury();
