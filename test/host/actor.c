@@ -151,6 +151,14 @@ static void answer_abort(unsigned tag)
   if (status == WLH_OK) take(false);
 }
 
+static void publish(unsigned tag, unsigned job)
+{
+  enum wlh_status status = wlh_publish(requests[tag], u"x", 1, &events);
+  if (status == WLH_PENDING) status = wlh_publish_later(requests[tag], u"x", 1, job);
+  say("%u %s", job, names[status]);
+  take(false);
+}
+
 static uint32_t to_units(const char *name, uint16_t units[LINE])
 {
   uint32_t length = 0;
@@ -351,7 +359,7 @@ static void play(char *line)
 {
   char first[LINE], second[LINE];
   char third[LINE] = VERSION;
-  unsigned tag;
+  unsigned tag, job;
   char mode, option;
   events.count = 0;
   line[strcspn(line, "\n")] = '\0';
@@ -365,6 +373,8 @@ static void play(char *line)
     answer_release(tag);
   else if (sscanf(line, "abort %u", &tag) == 1)
     answer_abort(tag);
+  else if (sscanf(line, "publish %u %u", &tag, &job) == 2)
+    publish(tag, job);
   else if (sscanf(line, "end %u", &tag) == 1)
     wlh_end_the_request(requests[tag]), say("%u ended", tag);
   else if (sscanf(line, "cell %u", &tag) == 1)

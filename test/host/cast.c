@@ -440,6 +440,8 @@ static bool act(struct played *actor, const char *verb, const char *rest)
     releases(actor, number);
   else if (strcmp(verb, "hears") == 0)
     hear(actor, "%s", line);
+  else if (strcmp(verb, "is-answered") == 0)
+    (void)strcat(line, " "), hear_rest(actor, line, line, sizeof line);
   else if (strcmp(verb, "has-not-heard") == 0)
     CHECK(!has_said(actor, line));
   else if (strcmp(verb, "says") == 0)

@@ -29,46 +29,12 @@ static void stop(void)
   table_end(&t);
 }
 
-static struct made shared_of(int party, uint32_t limit, uint32_t weight)
-{
-  struct wlh_ask ask = {.mode = WLH_SHARED, .limit = limit, .weight = weight};
-  return make(&t, party, "n", ask);
-}
-
 static struct made if_available(int party, const char *name)
 {
   return make(&t, party, name, (struct wlh_ask){.option = WLH_IF_AVAILABLE});
 }
 
 /* ---- members ---- */
-
-TEST(foreign, "a request of another process, or of an earlier one, cannot be ended")
-{
-  start();
-  struct made made = want(&t, 0, "n"), other_life = made, other_cell = made, other_party = made;
-  other_life.cookie++;
-  other_cell.request += 1 << 20;
-  other_party.party = 1;
-  CHECK(drop(&t, &other_party) == WLH_CELLS_LOST);
-  CHECK(drop(&t, &other_life) == WLH_CELLS_LOST);
-  CHECK(give_up(&t, &other_cell) == WLH_CELLS_LOST);
-  CHECK(wlh_cells_terminate_agent(inside(&t, 1), t.parties[0].agents[0]) == WLH_CELLS_LOST);
-  stop();
-}
-
-TEST(poisoned, "every call reports that the segment is damaged")
-{
-  start();
-  struct made made = want(&t, 0, "n");
-  t.segment->header.poisoned = 1;
-  CHECK(wlh_cells_begin(&t.parties[2].arena, 1) == WLH_CELLS_POISONED);
-  CHECK(want(&t, 2, "m").status == WLH_CELLS_POISONED);
-  CHECK(drop(&t, &made) == WLH_CELLS_POISONED);
-  CHECK(mail_of(&t, 0).count == 0);
-  CHECK(wlh_cells_rebuild(inside(&t, 1)) == WLH_CELLS_POISONED);
-  CHECK(wlh_cells_drop_member(inside(&t, 1)) == WLH_CELLS_POISONED);
-  table_end(&t);
-}
 
 TEST(notifies, "a grant notifies its process, and a new member those that wait")
 {
@@ -86,32 +52,6 @@ TEST(notifies, "a grant notifies its process, and a new member those that wait")
   stop();
 }
 
-TEST(asks_once, "a request asks whether others live only before a refusal, and then once")
-{
-  start();
-  for (int i = 0; i < 3; i++) CHECK(want_shared(&t, 0, "n").status == WLH_CELLS_GRANTED);
-  t.asked = 0;
-  CHECK(want_shared(&t, 1, "n").status == WLH_CELLS_GRANTED);
-  CHECK(want(&t, 1, "n").status == WLH_CELLS_PENDING);
-  CHECK(t.asked == 0);
-  CHECK(if_available(2, "n").status == WLH_CELLS_NOT_AVAILABLE);
-  CHECK(t.asked == 1);
-  stop();
-}
-
-TEST(expelled, "a process that was taken for dead notices it, even if another has its number")
-{
-  for (int taken = 0; taken < 2; taken++) {
-    start();
-    kill_party(&t, 0);
-    CHECK(wlh_cells_reap(inside(&t, 1)));
-    t.segment->members[0].state = taken ? WLH_MEMBER_IN : WLH_MEMBER_OUT;
-    t.segment->members[0].id += (uint64_t)taken;
-    CHECK(wlh_cells_begin(&t.parties[0].arena, 1) == WLH_CELLS_LOST);
-    stop();
-  }
-}
-
 TEST(full, "a full segment has room for a theft, and for what the dead leave")
 {
   start();
@@ -126,78 +66,7 @@ TEST(full, "a full segment has room for a theft, and for what the dead leave")
   stop();
 }
 
-TEST(formats, "tokens and generations go on when a segment is formatted, until the next boot")
-{
-  static const uint64_t key[2] = {1, 2};
-  start();
-  CHECK(want(&t, 0, "n").token == 1);
-  t.segment->members[5].gen = 77;
-  t.segment->header.poisoned = 1;
-  wlh_cells_format(t.segment, 64, 7, key);
-  CHECK(t.segment->header.token == 1 && t.segment->header.poisoned == 0);
-  CHECK(t.segment->members[5].gen == 77 && t.segment->members[5].state == WLH_MEMBER_OUT);
-  wlh_cells_format(t.segment, 64, 8, key);
-  CHECK(t.segment->header.token == 0);
-  table_end(&t);
-}
-
 /* ---- damage ---- */
-
-/* Begins as a process that sees the segment for the first time. */
-static enum wlh_cells_status see_anew(void)
-{
-  struct wlh_arena arena;
-  wlh_cells_attach(&arena, t.segment, t.bytes, 9, t.parties[0].arena.alive, &t);
-  return wlh_cells_begin(&arena, 5);
-}
-
-TEST(header, "a header that cannot be is damage to members, and to newcomers if they can know it")
-{
-  enum { MEMBERS_ONLY = 1 };
-#define FIELD(name) offsetof(struct wlh_header, name)
-  static const struct {
-    size_t field;
-    uint32_t value;
-    int who;
-  } damages[] = {
-      {FIELD(magic), 0, 0},
-      {FIELD(ncells), 0, 0},
-      {FIELD(ncells), 32, 0},
-      {FIELD(ncells), 100, 0},
-      {FIELD(ncells), 192, 0},
-      {FIELD(ncells), 1u << 21, 0},
-      {FIELD(ncells), 64, MEMBERS_ONLY}, /* there were more */
-      {FIELD(nmembers), WLH_MEMBERS + 1, 0},
-      {FIELD(token), 6, MEMBERS_ONLY},
-      {FIELD(ticket), 0, MEMBERS_ONLY},
-      {FIELD(hash_key), 1, MEMBERS_ONLY},
-  };
-#undef FIELD
-  for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
-    start();
-    t.segment->header.token = 7;
-    CHECK(wlh_cells_grow(inside(&t, 1), 128) == WLH_CELLS_OK);
-    *(uint32_t *)(void *)((char *)t.segment + damages[i].field) = damages[i].value;
-    bool is_seen = wlh_cells_begin(&t.parties[1].arena, 6) == WLH_CELLS_POISONED;
-    t.segment->header.poisoned = 0;
-    if (!CHECK(is_seen && (damages[i].who == MEMBERS_ONLY || see_anew() == WLH_CELLS_POISONED)))
-      printf("# field %zu: %u\n", damages[i].field, damages[i].value);
-    table_end(&t);
-  }
-}
-
-TEST(token_back, "a token that goes back within a critical section is not granted")
-{
-  const uint16_t name = 'n';
-  struct wlh_answer answer;
-  start();
-  struct wlh_ask ask = {.agent = t.parties[1].agents[0], .name = &name, .name_units = 1};
-  t.segment->header.token = 7;
-  struct wlh_arena *arena = inside(&t, 1);
-  t.segment->header.token = 0;
-  CHECK(wlh_cells_request_a_lock(arena, &ask, &answer) == WLH_CELLS_POISONED);
-  table_end(&t);
-}
 
 enum { HEADS = WLH_CELLS_LEAST, ALL_CELLS, ALL_BEHIND, PARTS };
 
@@ -244,43 +113,6 @@ TEST(zeroed, "no request is granted a held lock whose cells became zeros")
     }
 }
 
-/* Whether party 0 finds what it has. */
-static bool has_own(const struct made *made)
-{
-  const struct wlh_arena *arena = &t.parties[0].arena;
-  return wlh_cells_has_member(arena) && wlh_cells_has_agent(arena, t.parties[0].agents[0]) &&
-         wlh_cells_has_request(arena, made->request, made->cookie);
-}
-
-TEST(own, "a process notices that what it has was overwritten, or that others cannot find it")
-{
-  enum { REQUEST, NAME, AGENT, MEMBER, HEADER, FIRST, NO_HEAD, HASH, HELD, NEXT, PREV, WAYS };
-  static const uint8_t bytes[] = {0, 0x55, 0xff};
-  for (int way = 0; way < WAYS; way++)
-    for (size_t i = 0; i < sizeof bytes; i++) {
-      start();
-      struct made first = shared_of(1, 5, 1), lock = shared_of(0, 5, 1), last = shared_of(2, 5, 1);
-      CHECK(first.status == WLH_CELLS_GRANTED && last.status == WLH_CELLS_GRANTED);
-      CHECK(has_own(&lock));
-      union wlh_cell *cells = t.segment->cells;
-      uint32_t resource = cells[lock.request].request.resource;
-      if (way == REQUEST) memset(&cells[lock.request], bytes[i], WLH_CELL_BYTES);
-      if (way == NAME) memset(&cells[resource], bytes[i], WLH_CELL_BYTES);
-      if (way == AGENT) memset(&cells[t.parties[0].agents[0]], bytes[i], WLH_CELL_BYTES);
-      if (way == MEMBER) memset(&t.segment->members[0], bytes[i], sizeof t.segment->members[0]);
-      if (way == HEADER) memset(&t.segment->header, bytes[i], sizeof t.segment->header);
-      if (way == FIRST) memset(&cells[0], bytes[i], WLH_CELL_BYTES);
-      if (way == NO_HEAD) memset(&cells[HEADS], i == 0 ? 0 : 0xff, HEADS * sizeof(uint32_t));
-      if (way == HASH) cells[resource].resource.hash++;
-      if (way == HELD) CHECK(drop(&t, &first) == WLH_CELLS_OK && drop(&t, &last) == WLH_CELLS_OK);
-      if (way == HELD) cells[resource].resource.held = (struct wlh_list){0};
-      if (way == NEXT) cells[first.request].request.links[WLH_BY_RESOURCE].next = last.request;
-      if (way == PREV) cells[last.request].request.links[WLH_BY_RESOURCE].prev = 0;
-      if (!CHECK(!has_own(&lock))) printf("# way %d, byte %u\n", way, bytes[i]);
-      table_end(&t);
-    }
-}
-
 /* ---- marks ---- */
 
 static void mark(int party, const char *name, uint64_t keep)
@@ -296,50 +128,6 @@ static void all_leave(void)
   for (int i = 0; i < PARTIES; i++) {
     CHECK(wlh_cells_drop_member(inside(&t, i)) == WLH_CELLS_OK);
     t.dead[i] = true;
-  }
-}
-
-TEST(marks, "a grant tells of the mark of its name, at once or by mail, until the mark ends")
-{
-  start();
-  mark(0, "n", 10);
-  CHECK(has_mark(&t, 1, "n") && !has_mark(&t, 1, "m"));
-  struct made lock = want(&t, 0, "n"), next = want(&t, 1, "n");
-  CHECK(lock.marked && drop(&t, &lock) == WLH_CELLS_OK);
-  CHECK(mail_of(&t, 1).letters[0].marked);
-  CHECK(drop(&t, &next) == WLH_CELLS_OK);
-  t.time += 10;
-  CHECK(has_mark(&t, 1, "n"));
-  t.time += 1;
-  CHECK(!has_mark(&t, 1, "n"));
-  stop();
-}
-
-TEST(
-    marks_outlive,
-    "marks outlive growth and all members, and endless ones the machine's next start")
-{
-  char name[201] = "";
-  memset(name, 'n', 200);
-  for (int boot = 7; boot <= 8; boot++) {
-    table_begin(&t, WLH_CELLS_LEAST, 256);
-    mark(0, name, UINT64_MAX);
-    mark(0, "m", UINT64_C(1) << 50);
-    (void)want(&t, 1, "held");
-    CHECK(wlh_cells_grow(inside(&t, 0), 256) == WLH_CELLS_OK);
-    all_leave();
-    uint64_t token = t.segment->header.token;
-    CHECK(wlh_cells_can_reuse(t.segment, t.bytes));
-    CHECK(wlh_cells_reuse(t.segment, t.bytes, (uint64_t)boot, boot == 7));
-    CHECK(t.segment->header.boot == (uint64_t)boot && t.segment->header.token == token);
-    t.dead[3] = false;
-    struct wlh_arena *arena = inside(&t, 3);
-    CHECK(wlh_cells_join(arena, 200, 1, "") == WLH_CELLS_OK);
-    CHECK(wlh_cells_add_agent(arena, 0, 1, NULL, 0, &t.parties[3].agents[0]) == WLH_CELLS_OK);
-    CHECK(wlh_cells_check(arena) == NULL);
-    CHECK(has_mark(&t, 3, name) && has_mark(&t, 3, "m") == (boot == 7));
-    CHECK(want(&t, 3, "held").status == WLH_CELLS_GRANTED);
-    table_end(&t);
   }
 }
 
@@ -422,17 +210,6 @@ TEST(published_meanwhile, "a reader never sees parts of two texts, whenever the 
     CHECK(memcmp(text, text + 1, 129 * sizeof *text) == 0);
     stop();
   }
-}
-
-TEST(damage_outside, "a reader outside does not report damage, which may be half of a change")
-{
-  struct wlh_entry entry;
-  start();
-  held = want(&t, 0, "n");
-  t.segment->cells[held.request].kind = 77;
-  CHECK(look_at_n(&entry) == WLH_CELLS_LOST && t.segment->header.poisoned == 0);
-  t.segment->cells[held.request].kind = WLH_KIND_HELD;
-  stop();
 }
 
 int main(void)

@@ -6,6 +6,7 @@
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
+#include "../../src/host/member/records.h"
 #include "../core/harness.h"
 #include "calls.h"
 #include "cast.h"
@@ -89,7 +90,8 @@ static const char *const calls[] = {
     "F_DUPFD_CLOEXEC",
     "fcntl64",
     "posix_fallocate64",
-    "pthread_create"};
+    "pthread_create",
+    "connections"}; /* no call: other code closes the helper's */
 
 /* ---- this process as a member ---- */
 
@@ -192,11 +194,25 @@ static bool stands_still(int milliseconds)
 
 enum { RELEASE = 1, DEATH, HAND_OFF, THEFT, STEPS };
 
+static void close_connections(void)
+{
+  wlk_mutex_lock(&bucket->mu);
+  for (int i = 0; i < WLH_MEMBERS; i++) {
+    if (bucket->watches[i].descriptor >= 0) (void)close(bucket->watches[i].descriptor);
+    if (bucket->accepted[i] >= 0) (void)close(bucket->accepted[i]);
+  }
+  wlk_mutex_unlock(&bucket->mu);
+}
+
 /* Has the call fail while a step is taken. */
 static void begin_step(const char *name, int step, int failing_step)
 {
   bool can_last = strcmp(name, "recv") != 0 && strcmp(name, "read") != 0;
-  if (step == failing_step) arm(name, 1, can_last ? INT32_MAX : 2);
+  if (step != failing_step) return;
+  if (strcmp(name, "connections") == 0)
+    close_connections();
+  else
+    arm(name, 1, can_last ? INT32_MAX : 2);
 }
 
 static void end_step(int step, int failing_step)

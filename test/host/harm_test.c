@@ -50,6 +50,7 @@ static const struct {
     {"layout", offsetof(struct wlh_header, layout), 4},
     {"incompat", offsetof(struct wlh_header, incompat), 4},
     {"token", offsetof(struct wlh_header, token), 8},
+    {"key", offsetof(struct wlh_header, hash_key), 8},
     {"page", PAGE, 0},
     {"cells", FIRST_CELL, 0},
     {"agent", FIRST_CELL + WLH_CELL_BYTES, 0},
@@ -302,6 +303,16 @@ static const struct story stories[] = {
     {"a process that has nothing checks the files at its next request",
      "go below; ab enters; a gets 1 n; a releases 1; a rests; move top; a gets 2 n; "
      "a hears 2 lost; move back"},
+    {"a bucket that is lost, and cannot be opened again, answers every call",
+     "go below; ab enters; a gets 1 n; b stops-inside; a: publish 1 8 = 8 WLH_PENDING; "
+     "a: query 9 = 9 WLH_PENDING; a: ready 7 = 7 WLH_PENDING; a waits 2 m; delete bucket; move "
+     "top; "
+     "a hears 1 lost; a is-answered 8; a is-answered 9; a is-answered 7; a is-answered 2; b dies; "
+     "move back"},
+    {"a token that goes back is damage", HOLD_AND_WAIT
+     "set token 1; b: query 9; b hears 2 failed WLH_LOST; a: query 9; a hears 1 lost"},
+    {"a key of hashes that changes is damage",
+     HOLD_AND_WAIT "set key 1; b: query 9; b hears 2 failed WLH_LOST; a: query 9; a hears 1 lost"},
     {"a damaged file is lost to all, and made anew when all have left it",
      HOLD_AND_WAIT "set poisoned 1; b: query 9; b hears 2 failed WLH_LOST; a: query 9; "
                    "a hears 1 lost; ab share"},

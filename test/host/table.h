@@ -25,7 +25,6 @@ struct table {
   struct party parties[PARTIES];
   bool dead[WLH_MEMBERS];
   uint64_t cookies; /* the last one given */
-  uint64_t asked;   /* how often `alive` was */
   uint64_t time;    /* of the clock of marks */
 };
 
