@@ -31,16 +31,11 @@
 static int step;          /* how many there were; counted while `act` is set */
 static int when;          /* the step behind which `act` is called */
 static void (*act)(void); /* NULL: nothing is counted */
-static bool unreachable;  /* whether nobody can be connected to */
-static int connects;      /* how often that was tried */
 
 bool call_fails(const char *name)
 {
   CHECK(strcmp(name, "F_SETLKW") != 0); /* opening never waits for another process */
-  if (strcmp(name, "connect") != 0 || !__atomic_load_n(&unreachable, __ATOMIC_RELAXED))
-    return false;
-  (void)__atomic_add_fetch(&connects, 1, __ATOMIC_RELAXED);
-  return true;
+  return false;
 }
 
 enum { DESCRIPTORS = 1024 };
@@ -582,33 +577,6 @@ TEST(no_fork, "no fork comes between making or closing a vital descriptor and no
   CHECK(atomic_load(&vital_made) >= 7);
   CHECK(atomic_load(&vital_closed) == atomic_load(&vital_made));
   CHECK(atomic_load(&beside_forks) == 0);
-}
-
-TEST(unreachable_members, "the helper does not try to connect again at each piece of work")
-{
-  enum { OTHERS = 8, WORKS = 300 };
-  static struct played others[OTHERS];
-  struct wlh_request *request;
-  struct wlh_snapshot *snapshot;
-  begin_play();
-  begin_member("b");
-  for (int i = 0; i < OTHERS; i++) enter(&others[i]);
-  is_granted(&others[0], "ask 1 n x w");
-  __atomic_store_n(&unreachable, true, __ATOMIC_RELAXED);
-  CHECK(ask_for_n(&request) == WLH_PENDING); /* so all others are to be watched */
-  for (int i = 0; i < WORKS; i++) {
-    CHECK(wlh_start_snapshot(agent, NULL, UINT32_MAX, false, 3) == WLH_PENDING);
-    CHECK(next_event(agent).news == WLH_NEWS_SNAPSHOT);
-    CHECK(wlh_fetch_snapshot(agent, 3, &snapshot) == WLH_OK);
-    wlh_snapshot_free(snapshot);
-  }
-  int tried = __atomic_load_n(&connects, __ATOMIC_RELAXED);
-  if (!CHECK(tried > 0 && tried < WORKS * OTHERS / 2)) printf("# %d times\n", tried);
-  __atomic_store_n(&unreachable, false, __ATOMIC_RELAXED);
-  releases(&others[0], 1);
-  CHECK(next_event(agent).news == WLK_NEWS_GRANTED);
-  end_member();
-  end_play();
 }
 
 /* ---- a file that changes while it is opened ---- */

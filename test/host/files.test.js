@@ -283,22 +283,6 @@ describe('a file of locks', { skip }, () => {
     });
   }
 
-  it('is lost if it is overwritten, and nothing else', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const mine = await hold(locks, 'a');
-    // A lock that is held does not keep the process from ending.
-    const alive = setInterval(nothing, 60_000);
-    t.after(() => clearInterval(alive));
-    const file = fileIn(where.directory);
-    // All but the first page, so that what says what the file is stays.
-    overwrite(file, Buffer.alloc(fs.statSync(file).size - 4096), 4096);
-    await assert.rejects(mine.released, (error) => {
-      assert.match(error.cause.message, /is damaged/);
-      return error instanceof LockLostError;
-    });
-    assert.equal(await locks.request('a', (lock) => lock.name), 'a');
-  });
-
   it('is refused while it is used with another layout, and the error names both versions', async (t) => {
     const { bucket, where } = freshBucket(t);
     await bucket.ready;
@@ -337,54 +321,5 @@ describe('a process that stands still inside the tables', { skip }, () => {
     await assert.rejects(locks.acquire('a', { timeout: 20 }), named);
     await assert.rejects(locks.acquire('a', { timeout: 0 }), named);
     assert.throws(() => locks.acquireSync('a', { timeout: 20 }), named);
-  });
-});
-
-describe('after a burst of requests', { skip }, () => {
-  const BURST = 6000;
-  /** How many cells there are: src/host/segment/segment.h. */
-  const cellsIn = (file) => fs.readFileSync(file).readUInt32LE(32);
-  /** The file system that these tests run on may give room back; the plain port does not ask it. */
-  const givesBack = process.platform === 'linux' && !process.env.WEB_LOCKS_BINARY;
-
-  /** Has many requests wait, then aborts them. */
-  async function burst(locks) {
-    const held = await locks.acquire('burst');
-    const controller = new AbortController();
-    const { signal } = controller;
-    const all = Array.from({ length: BURST }, () => locks.acquire('burst', { signal }));
-    const ended = Promise.allSettled(all);
-    await pendingOn(locks, 'burst', BURST);
-    controller.abort();
-    await ended;
-    await held.release();
-  }
-
-  it('a file that no process has open is made anew, and tokens go on', async (t) => {
-    const { bucket, locks, where } = freshBucket(t);
-    await burst(locks);
-    const file = fileIn(where.directory);
-    assert.ok(fs.statSync(file).size > BURST * 128);
-    const token = await locks.request('a', (lock) => lock.token);
-    await bucket.close();
-    const again = openBucket(where.bucket, { directory: where.directory });
-    t.after(() => again.close());
-    assert.ok((await again.locks.request('a', (lock) => lock.token)) > token);
-    assert.ok(fs.statSync(file).size < 100_000);
-  });
-
-  it('a file that is open gives its room back once nothing happens, and can grow again', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const kept = await locks.acquire('kept');
-    const file = fileIn(where.directory);
-    for (let i = 0; i < 2; i++) {
-      await burst(locks);
-      assert.ok(cellsIn(file) > BURST);
-      while (cellsIn(file) > 256) await new Promise((resolve) => setTimeout(resolve, 100));
-      await locks.query();
-      if (givesBack) assert.ok(fs.statSync(file).blocks * 512 < 100_000);
-      assert.equal(await locks.request('kept', { ifAvailable: true }, Boolean), false);
-    }
-    await kept.release();
   });
 });

@@ -105,21 +105,6 @@ describe('a call that comes after one that is not answered yet', { skip }, () =>
     await held.release();
     await alone.release();
   });
-
-  it('ends the lock once if it is a release that meets a theft', async (t) => {
-    const { locks } = freshBucket(t);
-    for (let i = 0; i < 40; i++) {
-      const handle = await locks.acquire('a');
-      locks.query();
-      const steal = () => locks.request('a', { steal: true }, (lock) => [lock.held, handle.held]);
-      let stolen = i % 2 === 0 ? steal() : undefined;
-      const released = handle.release();
-      stolen ??= steal();
-      await released;
-      assert.deepEqual(await stolen, [true, false]);
-    }
-    assert.deepEqual(await locks.query(), NOTHING);
-  });
 });
 
 describe('close(), while calls are not answered,', { skip }, () => {
