@@ -286,6 +286,9 @@ static void must_be_over(const struct pair *pair)
 
 static void do_end(struct pair *pair)
 {
+  struct made theirs = pair->cells;
+  theirs.party = (theirs.party + 1) % PARTIES;
+  must(drop(&table, &theirs) == WLH_CELLS_LOST, "the release of a lock of another process");
   wlk_end_the_request(pair->core);
   struct wlh_arena *arena = inside(&table, pair->cells.party);
   must(
