@@ -113,6 +113,29 @@ TEST(zeroed, "no request is granted a held lock whose cells became zeros")
     }
 }
 
+TEST(own, "a process notices that others cannot find its lock any more")
+{
+  enum { NO_HEAD, HASH, HELD, NEXT, PREV, WAYS };
+  const struct wlh_ask ask = {.mode = WLH_SHARED};
+  for (int way = 0; way < WAYS; way++) {
+    start();
+    struct made first = make(&t, 1, "n", ask), lock = make(&t, 0, "n", ask);
+    struct made last = make(&t, 2, "n", ask);
+    const struct wlh_arena *arena = &t.parties[0].arena;
+    CHECK(wlh_cells_has_request(arena, lock.request, lock.cookie));
+    union wlh_cell *cells = t.segment->cells;
+    struct wlh_resource_cell *name = &cells[cells[lock.request].request.resource].resource;
+    if (way == NO_HEAD) memset(&cells[HEADS], 0, HEADS * sizeof(uint32_t));
+    if (way == HASH) name->hash++;
+    if (way == HELD) CHECK(drop(&t, &first) == WLH_CELLS_OK && drop(&t, &last) == WLH_CELLS_OK);
+    if (way == HELD) name->held = (struct wlh_list){0};
+    if (way == NEXT) cells[first.request].request.links[WLH_BY_RESOURCE].next = last.request;
+    if (way == PREV) cells[last.request].request.links[WLH_BY_RESOURCE].prev = 0;
+    if (!CHECK(!wlh_cells_has_request(arena, lock.request, lock.cookie))) printf("# way %d\n", way);
+    table_end(&t);
+  }
+}
+
 /* ---- marks ---- */
 
 static void mark(int party, const char *name, uint64_t keep)
