@@ -29,8 +29,8 @@ let forgetful;
 
 const at = (port) => ({ endpoints: [`http://127.0.0.1:${port}`] });
 
-const adapterOf = ({ bucket = 'bucket', ...options } = {}) =>
-  new EtcdAdapter(bucket, { endpoints: server.endpoints, ...options });
+const adapterOf = ({ bucket = 'bucket', near, ...options } = {}) =>
+  new EtcdAdapter(bucket, { endpoints: server.endpoints, ...options }, near);
 
 const client = (options = {}, ttl = TTL, seen = undefined) =>
   clientOf(adapterOf(options), ttl, seen);
@@ -176,7 +176,7 @@ async function deleteStepsKeys(its) {
  * which may get lost, or before the next read. Each of its last two changes arrives again and again, and each of its watches
  * is late by another time.
  */
-async function clientOfStories(bucket, { endpoints }, ttl) {
+async function clientOfStories(bucket, { endpoints }, ttl, near) {
   let next = {};
   const self = {};
   let watches = 0;
@@ -201,7 +201,7 @@ async function clientOfStories(bucket, { endpoints }, ttl) {
     await meet?.();
     return isLost ? lost() : new Response(text);
   });
-  const made = await client({ bucket, endpoints, fetch: faulty }, ttl);
+  const made = await client({ bucket, endpoints, fetch: faulty, near }, ttl);
   const meets = (what = {}) => {
     next = what;
   };
@@ -272,7 +272,11 @@ describe('etcd', { skip: lacks.etcd }, () => {
     const its = lane === 0 ? forgetful : server;
     return {
       ...engine,
-      client: (_, ttl) => clientOfStories(`stories ${lane}`, its, ttl),
+      client: (
+        { bucket = '' } = {},
+        ttl, // In a lane, sessions behind another request already wait far from the head of a queue.
+      ) => clientOfStories(`stories ${lane}${bucket}`, its, ttl, lane === 1 ? 1 : undefined),
+      keeper: () => adapterOf({ bucket: `stories ${lane}`, endpoints: its.endpoints }),
       expire: (session) => expire(session, its),
       forget: async () => its === forgetful && compact(its),
       spoil: () => deleteStepsKeys(its),

@@ -119,6 +119,15 @@ const shift = (schema, milliseconds) =>
     c AS (UPDATE ${schema}.lapsed SET until = until - ago FROM by)
     UPDATE ${schema}.mark SET until = until - ago FROM by WHERE until > clock_timestamp()`);
 
+/** Rejects if rows are left of sessions that are gone. */
+async function verify(schema) {
+  const rows = ['request', 'theft'].map(
+    (table) =>
+      `SELECT FROM ${schema}.${table} WHERE session NOT IN (SELECT id FROM ${schema}.session)`,
+  );
+  assert.deepEqual(await sql(rows.join(' UNION ALL ')), []);
+}
+
 const client = ({ bucket = 'bucket', ...options } = {}, ttl = TTL, seen = undefined) =>
   clientOf(new PostgresAdapter(bucket, { pool, ...options }), ttl, seen);
 /** @param {number} count @param {any} [options] @param {number} [ttl] */
@@ -237,11 +246,13 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
   /** The engine, for stories, with a schema of its own whose clock is the test's. */
   const storiesOf = (schema, { client: open }) => ({
     ...engine,
-    client: (_, ttl) => open({ schema }, ttl),
+    client: ({ bucket } = {}, ttl) => open({ schema, bucket }, ttl),
+    keeper: () => engine.keeper({ schema }),
     endQuarantine: () => sql(`UPDATE ${schema}.epoch SET grants_from = 'epoch'`),
     expire: (session) => expire(session, schema),
     left: (session) => left(session, schema),
     shift: (milliseconds) => shift(schema, milliseconds),
+    verify: () => verify(schema),
   });
 
   contractOfClients(engine);

@@ -105,7 +105,9 @@ function storiesOf(bucket, engine, shards = 1) {
   const each = (work) => Promise.all(all.map(work));
   return {
     ...engine,
-    client: (_, ttl) => engine.client({ bucket, shards }, ttl),
+    client: ({ bucket: other = '' } = {}, ttl) =>
+      engine.client({ bucket: `${bucket}${other}`, shards }, ttl),
+    keeper: () => engine.keeper({ bucket, shards }),
     // Tokens and tickets get one digit more in each story.
     endQuarantine: () => each((one) => one.set('from', '0', 'tok', 10 ** 15 - 8)),
     expire: (session) => each((one) => one.expire(session)),
@@ -222,8 +224,8 @@ describe('Redis', { skip: lacks.redis }, () => {
       const engine = {
         client: (options = {}, ...more) => clientBy(make)(options, ...more),
         alone: { bucket: `alone ${kind}` },
-        keeper: ({ bucket = 'bucket' } = {}) =>
-          new RedisAdapter(bucket, { client: make(server.port) }),
+        keeper: ({ bucket = 'bucket', ...options } = {}) =>
+          new RedisAdapter(bucket, { client: make(server.port), ...options }),
         leaseEnd: (session) => stored().leaseEnd(session),
         endQuarantine: ({ bucket }) => stored(bucket).endQuarantine(),
         expire: (session) => stored().expire(session),

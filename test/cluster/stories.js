@@ -10,6 +10,8 @@ const assert = require('node:assert/strict');
 const { test } = require('node:test');
 const fc = require('fast-check');
 const { setTimeout } = require('node:timers/promises');
+const { valuesOf } = require('../helpers/locks.js');
+const { clientOf } = require('./contract.js');
 const { MemoryServer } = require('./memory.js');
 
 /** Milliseconds of a lease: far more than a story takes, so that only the story ends one. */
@@ -39,6 +41,13 @@ const PASSES = 'passes ';
 let stories = 0;
 let lives = 0;
 
+/** A request of the session of another bucket. */
+const PLAIN = {
+  ...{ mode: 'exclusive', limit: 0, weight: 0, maxPending: -1, priority: 0, group: 0 },
+  label: 'elsewhere',
+};
+const KEEP = 1e9;
+
 /** Requests whose answers differ if dead sessions count. */
 const PROBES = [
   { kind: 'request', mode: 'exclusive', weight: 0, maxPending: 1, priority: 0, other: 0 },
@@ -64,7 +73,7 @@ function namesOf(story) {
 }
 
 /** What is published. */
-const text = fc.constantFrom('1', '"é \\n"', '');
+const text = fc.constantFrom('1', '"\u2028 \ud83d\ude00 é \\n"', `"${'x'.repeat(4094)}"`, '');
 
 /** @param {{ groups: boolean, priorities: boolean, keeps: number[], data?: boolean }} can */
 function operation({ groups, priorities, keeps, data = false }) {
@@ -91,8 +100,10 @@ function operation({ groups, priorities, keeps, data = false }) {
   const group = fc.record({
     kind: fc.constant('group'),
     of: fc.constantFrom('request', 'ifAvailable', 'steal'),
-    names: fc.uniqueArray(fc.constantFrom(0, 1, 2), { minLength: 2, maxLength: 3 }),
+    names: fc.uniqueArray(fc.constantFrom(0, 1, 2, 3), { minLength: 2, maxLength: 3 }),
     mode: fc.constantFrom('exclusive', 'shared'),
+    weight: fc.constantFrom(1, 2),
+    maxPending: fc.constantFrom(-1, -1, 0, 1),
   });
   const published = fc.record({ kind: fc.constant('publish'), pick: fc.nat(1000), text });
   return fc.oneof(
@@ -112,10 +123,11 @@ const storyOf = (can) => {
   const all = [
     [20, action('step', { ops })],
     [4, action('crowd', { ops })],
-    [2, action('again')],
+    [3, action('again', { isCut: fc.boolean() })],
     [1, action('hello')],
     [3, action('expire', { isSwept })],
-    [1, action('close')],
+    [1, action('close', { by: session, isReopened: fc.boolean() })],
+    [can.keeper ? 2 : 0, action('extend', { seen: fc.constantFrom('now', 'first', 'ahead') })],
     [1, action('sweep')],
     [2, action('marked', { name: fc.nat(3) })],
     [3, action('publish', { pick: fc.nat(1000), text })],
@@ -128,6 +140,7 @@ const storyOf = (can) => {
       [1, action('retell')],
       [1, action('retell')],
       [1, action('jump', { isBack: fc.boolean(), name: fc.nat(3) })],
+      [1, action('leap')],
     );
   if (can.spoil) all.push([2, action('spoil')]);
   if (can.several) all.push([2, action('burst', { steps: fc.tuple(ops, ops) })]);
@@ -261,7 +274,8 @@ class Reference {
     const hints = [];
     const link = { push: (hint) => hints.push(hint), cut() {} };
     const seen = { life: '', token: 0n };
-    const { session } = server.open({ clientId }, TTL, seen, link);
+    const { session, life } = server.open({ clientId }, TTL, seen, link);
+    seen.life = life;
     let connection = 1;
     let known = [];
     const adapter = {
@@ -273,8 +287,8 @@ class Reference {
         known = [...(renewal.stolen?.keys() ?? [])];
         return renewal;
       },
-      async close() {
-        server.close(session);
+      async close(id) {
+        server.close(id);
       },
       async sweep() {
         server.sweep();
@@ -292,7 +306,8 @@ class Reference {
     };
     const step = async (ops, number, before = 0) =>
       server.step(session, connection, ops, number, before);
-    return { adapter, hints, seen, session, step, told: [] };
+    const extend = async (others) => server.extend(session, others);
+    return { adapter, extend, hints, seen, session, step, told: [] };
   }
 
   async expire(session) {
@@ -313,6 +328,8 @@ class Telling {
   #names = namesOf(++stories);
   /** The sessions: the clients of both sides, the requests, the last step, whether it lives. */
   #sessions = [];
+  /** The session of another bucket. */
+  #stranger;
   #used = [];
   #looks = 0;
   /** The dead are not swept yet: what waits behind them is granted by then, or before. */
@@ -343,11 +360,43 @@ class Telling {
 
   async begin() {
     for (let i = 0; i < SESSIONS; i++) await this.#open(i);
+    const stranger = await this.#engine.client({ bucket: 'elsewhere' }, TTL);
+    this.#stranger = stranger;
+    for (const [kind, first] of [
+      ['request', 1],
+      ['end', 1],
+      ['request', 5],
+    ])
+      await stranger.step(
+        this.#names.map((name, i) => ({ ...PLAIN, kind, ref: first + i, name, keep: KEEP })),
+      );
   }
 
-  async #open(index) {
-    const client = await this.#engine.client({}, TTL);
-    this.#used.push(client);
+  /** In another bucket, all names are marked and held by somebody else, whatever happens here. */
+  async #checkStranger() {
+    const { adapter, renew } = this.#stranger;
+    const { alive, mine } = await renew();
+    assert.ok(alive);
+    assert.deepEqual([...mine.keys()].sort(), [5, 6, 7, 8]);
+    for (const name of this.#names) {
+      assert.equal(await adapter.marked(name), true);
+      assert.deepEqual(valuesOf(await adapter.query(name), 'label'), ['elsewhere']);
+    }
+  }
+
+  async #open(index, before) {
+    const client = before
+      ? { ...before, ...(await clientOf(before.adapter, TTL)) }
+      : await this.#engine.client({}, TTL);
+    const extend = async (seen) => {
+      const keeper = this.#engine.keeper();
+      try {
+        return await keeper.extend(client.adapter.keeperTicket(), seen);
+      } finally {
+        await keeper.dispose();
+      }
+    };
+    this.#used.push(Object.assign(client, { extend }));
     const clients = [this.#reference.client(client.clientId), client];
     const refs = this.#sessions[index]?.refs ?? 0;
     const state = { number: 0, firm: 0, last: [], isAlive: true, isDozing: false };
@@ -433,7 +482,9 @@ class Telling {
     const isOfUse = (made) => session.isAlive || made.some(({ kind }) => kind !== 'end');
     const made = all.filter((step) => step.length > 0 && isOfUse(step));
     if (made.length === 0) return;
-    if (this.#engine.endsFirst) for (const step of made) step.sort((a, b) => isEnd(b) - isEnd(a));
+    const orderOf = ({ kind }) => ['publish', 'end', kind].indexOf(kind);
+    if (this.#engine.endsFirst)
+      for (const step of made) step.sort((a, b) => orderOf(a) - orderOf(b));
     session.last = made.map((step) => ({ made: step, number: ++session.number }));
     for (const { made: ops, number } of session.last) {
       if (ops.some((op) => !isEnd(op) || op.keep > 0)) session.firm = number;
@@ -463,7 +514,9 @@ class Telling {
     if (Array.isArray(answers) && !isOpen && isOne) this.#grow(tokens);
   }
 
-  async again(_, session) {
+  /** A step comes again, also over another connection, because its answer was lost. */
+  async again({ isCut }, session) {
+    if (isCut) await this.hello({}, session);
     // Ends of a session that is dead may be answered, or not.
     const isOfUse = session.last.some(({ made }) => !made.every(isEnd));
     if (session.isAlive || isOfUse) await this.#say(session, session.last, true);
@@ -598,11 +651,26 @@ class Telling {
     }
   }
 
-  async close(_, session) {
+  /**
+   * A session is closed, maybe over the connection of another one, or of the next one, which the same
+   * adapter has opened. The next one begins with the same numbers of steps.
+   */
+  async close({ by, isReopened }, session) {
     await this.#sweep();
-    await this.#each(session, ({ adapter, session: id }) => adapter.close(id));
-    // The next one begins with the same numbers of steps.
-    await this.#open(this.#sessions.indexOf(session));
+    const { clients } = this.#sessions[by];
+    const close = () => this.#each(session, ({ session: id }, i) => clients[i].adapter.close(id));
+    if (!isReopened) await close();
+    await this.#open(this.#sessions.indexOf(session), isReopened ? session.clients[1] : undefined);
+    if (isReopened) await close();
+  }
+
+  /** A keeper extends a lease, unless its session has not seen the epoch. */
+  async extend({ seen }, session) {
+    const isAhead = seen === 'ahead' && !this.#engine.countsApart;
+    const isExtended = await this.#both(session, ({ extend, life = '', seen: first }) =>
+      extend(seen === 'first' ? first : { life, token: isAhead ? 2n ** 53n - 1n : 0n }),
+    );
+    if (isExtended === true) session.renewed = this.#reference.now;
   }
 
   async sweep() {
@@ -641,6 +709,7 @@ class Telling {
 
   async #shift(milliseconds) {
     for (const side of this.#sides) await side.shift(milliseconds);
+    await this.#stranger.renew();
   }
 
   /** A session stops renewing, or begins again. */
@@ -709,6 +778,22 @@ class Telling {
     if (this.#isCareful) await this.rebirth({ isAhead: false }, session);
   }
 
+  /** The clock is set ahead twice: a session that has not renewed in between is dead. */
+  async leap(_, session) {
+    if (!session.isAlive || this.#isCareful) return;
+    await this.#wakeAll();
+    for (let time = 0; time < 2; time++) {
+      await this.#shift(JUMP);
+      await this.#renew(session);
+    }
+    const lost = this.#alive.filter((one) => one !== session);
+    for (const one of lost) {
+      one.isAlive = false;
+      await this.#reference.expire(one.clients[0].session);
+    }
+    for (const one of lost) await this.#loses(one, false);
+  }
+
   async #renew(session, seen = []) {
     const renewals = await this.#each(session, ({ adapter, seen: own }, i) =>
       adapter.renew(seen[i] ?? own),
@@ -734,9 +819,9 @@ class Telling {
     if (op.kind === 'publish') return this.#publicationOf(op, session);
     if (op.kind !== 'group') return [this.#requestOf(op, session)];
     const { mode, names, of } = op;
-    const common = { kind: of, mode: of === 'steal' ? 'exclusive' : mode, maxPending: -1 };
+    const common = { kind: of, mode: of === 'steal' ? 'exclusive' : mode, priority: 0, other: 0 };
     return names.map((name) => ({
-      ...this.#requestOf({ ...op, ...common, name, weight: 0, priority: 0, other: 0 }, session),
+      ...this.#requestOf({ ...op, ...common, name }, session),
       group,
     }));
   }
@@ -848,8 +933,9 @@ class Telling {
       await this.#both(
         session,
         ({ adapter, seen }) => adapter.renew(seen),
-        ({ alive, grantsIn, mine, step, stolen = new Map() }) => {
+        ({ alive, grantsIn, life, mine, step, stolen = new Map() }, client) => {
           if (!alive) return 'dead';
+          client.life = life;
           told.push(theftsOf(stolen));
           locks.push(mine);
           const passes = Math.ceil(grantsIn / PASS);
@@ -922,7 +1008,9 @@ class Telling {
     for (const { clients } of this.#sessions) {
       await this.#each({ clients }, ({ adapter, session }) => adapter.close(session));
     }
-    for (const { adapter } of this.#used) await adapter.dispose();
+    await this.#checkStranger();
+    await this.#stranger.adapter.close(this.#stranger.session);
+    for (const { adapter } of [...this.#used, this.#stranger]) await adapter.dispose();
     await this.#engine.verify?.();
   }
 
@@ -990,6 +1078,7 @@ function check(engine, { lane = 0, share = 1 } = {}) {
     spoil: engine.spoil !== undefined,
     time: shift !== undefined,
     meet: meets === true,
+    keeper: engine.keeper !== undefined,
     keeps: shortestKeep < 1000 ? [3_600_000, 0.25, PASS / 2, 1.5 * PASS + 0.5] : [],
   };
   const property = fc.asyncProperty(storyOf(can), async (story) => {
