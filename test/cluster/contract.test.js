@@ -20,10 +20,6 @@ describe('in memory', () => {
       clientOf(new MemoryAdapter(connect(serverOf(bucket))), ttl, seen),
     alone: { bucket: 'alone' },
     keeper: ({ bucket = 'bucket' } = {}) => new MemoryAdapter(connect(serverOf(bucket))),
-    leaseEnd: async (session) => {
-      const { sessions } = serverOf('bucket').snapshot();
-      return sessions.get(session).expires;
-    },
     expire: async (session) => serverOf('bucket').expire(session),
     left: async (session) => {
       const { names, sessions } = serverOf('bucket').snapshot();

@@ -241,10 +241,8 @@ describe('etcd', { skip: lacks.etcd }, () => {
     client,
     alone: { bucket: 'alone' },
     keeper: ({ bucket = 'bucket' } = {}) => new EtcdAdapter(bucket, at(server.members[0].port)),
-    leaseEnd: async (session) =>
-      Date.now() + 1_000 * Number((await server.call('lease/timetolive', { ID: session })).TTL),
     endQuarantine,
-    expire,
+    expire: (session) => expire(session),
     left,
     remove,
     port: () => server.members[0].port,
@@ -510,6 +508,23 @@ describe('etcd', { skip: lacks.etcd }, () => {
       const own = `web-locks/1/bucket/s/${leaseKey(idle.session)}`;
       assert.equal(open.size, 1);
       assert.deepEqual(new Set(heard), new Set([own, `${own}/mark`]));
+    });
+
+    test('of a session far from the head of a queue hear few of the changes there', async () => {
+      const near = 4;
+      const { listening, heard } = fetchListening();
+      const all = await Promise.all(Array.from({ length: 20 }, () => client({ near })));
+      const last = await client({ near, fetch: listening });
+      const name = fresh();
+      const ops = [...all, last].map(() => request(name));
+      for (const [i, one] of [...all, last].entries()) await one.answers(ops[i]);
+      await last.renew();
+      heard.length = 0;
+      for (const [i, one] of all.entries()) {
+        await one.answers(end(ops[i]));
+        assert.equal((await (all[i + 1] ?? last).next()).granted, ops[i + 1].ref);
+      }
+      assert.ok(heard.length <= 12, `${heard.length} events`);
     });
 
     test('of many names are a few streams, and are ended when the session waits no more', async () => {

@@ -34,7 +34,6 @@ const {
   units,
 } = require('./contract.js');
 const { tellStories } = require('./stories.js');
-const { FaultyProxy } = require('./proxy.js');
 const { lacks, startPgbouncer, startPostgres, startStandby, stopAll } = require('./servers.js');
 
 const pg = require('pg');
@@ -138,7 +137,6 @@ const requests = (count, options) => Array.from({ length: count }, () => request
 const publish = ({ ref, name }, text) => ({ kind: 'publish', ref, name, data: text });
 const steal = (name) => request(name, { kind: 'steal' });
 const available = (name) => request(name, { kind: 'ifAvailable' });
-const codesOf = (answers) => answers.map(({ code }) => code);
 
 /** A client of pg in a transaction that has executed a statement. */
 async function inTransaction(text, values) {
@@ -232,10 +230,8 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     alone: { schema: 'alone' },
     keeper: ({ bucket = 'bucket', ...options } = {}) =>
       new PostgresAdapter(bucket, { pool, ...options }),
-    leaseEnd: async (session) =>
-      Number(await scalar('SELECT expires FROM web_locks.session WHERE id = $1', [session])),
     endQuarantine,
-    expire,
+    expire: (session, { schema } = {}) => expire(session, schema),
     left,
     remove,
     port: () => server.port,
@@ -385,40 +381,6 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       assert.deepEqual(await dataOf(a, held.name), ['1']);
       assert.deepEqual(await a.answers(...publications), ['published', 'notHeld']);
     });
-
-    test('R1: refuses publications while a transaction blocks the change, and repeats that answer', async () => {
-      const schema = 'older_guarded';
-      await sql(olderScript(schema));
-      const a = await client({ schema });
-      const held = request(fresh());
-      const [{ token }] = await a.step([held]);
-      const { own, commit } = await inTransaction('SELECT');
-      assert.equal(await a.adapter.guard(own, { ref: held.ref, token }), true);
-      const step = [publish(held, '1'), request(fresh())];
-      const answers = await a.step(step);
-      assert.deepEqual(codesOf(answers), ['busy', 'granted']);
-      assert.equal(answers[0].error.code, 'ERR_WEB_LOCKS_BUSY');
-      await commit();
-      await sql(scriptOf(schema, 'logged'));
-      await a.hello();
-      assert.deepEqual(codesOf(await a.again(step)), ['busy', 'granted']);
-      assert.deepEqual(await a.answers(publish(held, '2')), ['published']);
-      await a.hello();
-      assert.deepEqual(codesOf(await a.again([publish(held, '2')])), ['published']);
-    });
-
-    test('fails only the publications of a role that may not change it', async () => {
-      const schema = 'older_of_others';
-      await sql(olderScript(schema) + grantsOf(schema));
-      const a = await client({ schema, pool: poolOf({ user: 'app' }) });
-      const held = request(fresh());
-      await a.answers(held);
-      const [refused, { code }] = await a.step([publish(held, '1'), request(fresh())]);
-      assert.deepEqual([refused.code, code], ['failed', 'granted']);
-      assert.equal(refused.error.code, 'ERR_WEB_LOCKS_RIGHTS');
-      await sql(scriptOf(schema, 'logged'));
-      assert.deepEqual(await a.answers(publish(held, '1')), ['published']);
-    });
   });
 
   test('expired marks are deleted by later marks and by sweeps', async () => {
@@ -468,72 +430,6 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     assert.deepEqual([...(await a.renew()).mine.keys()], [op.ref]);
   });
 
-  test('a session listens from its first request until it is idle for two renewals', async () => {
-    const own = poolOf({ max: 2 });
-    const connected = once(own, 'connect');
-    const [a, b] = [await client({ pool: own }), await client()];
-    const [connection] = await connected;
-    const listens = async () =>
-      (await connection.query('SELECT pg_listening_channels()')).rows.length > 0;
-    assert.equal(await listens(), false);
-    for (let i = 0; i < 4; i++) {
-      const op = request(fresh());
-      await a.answers(op);
-      await a.answers(end(op));
-      await a.renew();
-    }
-    assert.equal(await listens(), true);
-    await a.renew();
-    assert.equal(await listens(), false);
-    // The second time the session asks while it is about to stop listening.
-    for (const renewals of [0, 1]) {
-      const [held, other] = requests(2);
-      const waiting = request(held.name);
-      await b.answers(held);
-      const renewed = Array.from({ length: renewals }, () => a.renew());
-      await a.answers(waiting, other);
-      await Promise.all(renewed);
-      // What was asked while a renewal was under way counts at the next one, too.
-      await Promise.all(renewed.map(() => a.renew()));
-      assert.equal(await listens(), true);
-      await b.answers(end(held));
-      assert.equal((await a.next()).granted, waiting.ref);
-      await a.answers(end(waiting), end(other));
-      await a.renew();
-    }
-  });
-
-  describe('a clock that is set ahead', () => {
-    const jump = (schema, by) =>
-      sql(`UPDATE ${schema}.session SET renewed = renewed - interval '${by}',
-        expires = expires - interval '${by}'`);
-
-    test('extends the lease of an expired session only once', async () => {
-      const schema = 'twice';
-      const [a, b] = await clients(2, { schema });
-      const name = fresh();
-      await a.answers(request(name));
-      for (let i = 0; i < 2; i++) {
-        await jump(schema, '1 hour');
-        await b.renew();
-      }
-      assert.deepEqual(await b.answers(available(name)), ['granted']);
-    });
-
-    test('extends the lease of a session for the step of a session with a longer lease', async () => {
-      const schema = 'mixed';
-      const a = await client({ schema });
-      const b = await client({ schema }, 3_600_000);
-      const name = fresh();
-      await a.answers(request(name));
-      // The lease of `a` expires, and that of `b` does not, though `b` seems not to have renewed.
-      await jump(schema, '1 minute');
-      await sql(`UPDATE ${schema}.session SET renewed = renewed - interval '1 hour'`);
-      assert.deepEqual(await b.answers(available(name)), ['unavailable']);
-      assert.equal((await a.renew()).alive, true);
-    });
-  });
-
   describe('quarantine', () => {
     const lose = (schema) => sql(`UPDATE ${schema}.epoch SET identity = 'another server'`);
 
@@ -550,53 +446,6 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const endWithIt = `SELECT bool_and(expires = grants_from) FROM ${schema}.session, ${schema}.epoch
         WHERE id = $1`;
       assert.equal(await scalar(endWithIt, [a.session]), true);
-    });
-
-    test('begins for no client of one of the last epochs, however many there were', async () => {
-      const { adapter } = await client({ schema: 'epochs' });
-      const renew = async (life) => (await adapter.renew({ life, token: 0n })).life;
-      const lives = [];
-      for (let i = 0; i < 120; i++) lives.push(await renew(`of another server ${i}`));
-      assert.equal(new Set(lives).size, lives.length);
-      for (const life of lives.slice(-40)) assert.equal(await renew(life), lives.at(-1));
-    });
-
-    for (const how of ['a sweep', 'a request']) {
-      test(`lasts as long as a lease that ${how} has ended, which a copy may know as renewed`, async () => {
-        const schema = `lapsed_${how.replace(' ', '_')}`;
-        const [a, long] = [await client({ schema }), await client({ schema }, LONG)];
-        await long.answers(request('name'));
-        await expire(long.session, schema);
-        if (how === 'a sweep') await a.adapter.sweep();
-        else assert.deepEqual(await a.answers(request('name')), ['granted']);
-        assert.equal(await left(long.session, schema), 0);
-        await lose(schema);
-        assert.ok((await client({ schema })).grantsIn > TTL);
-        await sql(`UPDATE ${schema}.lapsed SET until = now();
-          UPDATE ${schema}.epoch SET grants_from = now(), identity = 'a third server'`);
-        assert.ok((await client({ schema })).grantsIn <= TTL);
-      });
-    }
-
-    test('lasts as long as the longest lease there can be, if the server knows no epoch', async () => {
-      const schema = 'forgotten';
-      const [a, long] = [await client({ schema }), await client({ schema }, LONG)];
-      const forget = async () => {
-        await sql(`DELETE FROM ${schema}.epoch`);
-        return (await a.renew()).grantsIn;
-      };
-      const [{ token }] = await a.step(requests(1));
-      assert.ok((await forget()) > TTL);
-      await endQuarantine({ schema });
-      await closeAll(long);
-      await a.renew();
-      assert.ok((await forget()) <= TTL);
-      await closeAll(await client({ schema }, LONG));
-      await a.renew();
-      assert.ok((await forget()) > TTL, 'unknown sessions can have such a lease');
-      await endQuarantine({ schema });
-      const [next] = await a.step(requests(1));
-      assert.ok(next.token > token);
     });
 
     test('shortens no lease that is renewed while it begins', async () => {
@@ -1088,18 +937,6 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     });
   });
 
-  test('requests for its names remove a dead session without a sweep', async () => {
-    const [a, b, c] = await clients(3);
-    const [held, other, robbed] = requests(3);
-    await a.answers(held, other, robbed);
-    assert.deepEqual(await b.answers(steal(robbed.name)), ['granted']);
-    await expire(a.session);
-    assert.deepEqual(await b.answers(request(held.name)), ['granted']);
-    assert.equal(await left(a.session), 3, 'a session, a lock and a theft');
-    assert.deepEqual(await c.answers(request(other.name)), ['granted']);
-    assert.equal(await left(a.session), 0);
-  });
-
   describe('tables', () => {
     for (const [loss, code] of Object.entries({
       dropped: 'ERR_WEB_LOCKS_NO_TABLES',
@@ -1238,27 +1075,6 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
           await by({ ...through, listen: poolOf({ max: 1 }) }),
         ])
           assert.deepEqual(await served.answers(request(fresh())), ['granted']);
-      });
-
-      test(`of a server that stops answering end a bucket, which can be closed: ${library}`, async () => {
-        for (const isStalledFirst of [true, false]) {
-          const proxy = await FaultyProxy.open(server.port);
-          if (isStalledFirst) proxy.stall();
-          const options = optionsFor({ port: proxy.port, max: 2 });
-          const bucket = openBucket('bucket', { ...options, ttl: SHORT });
-          const lost = once(bucket, 'lost');
-          if (isStalledFirst) {
-            for (let attempt = 0; attempt < 2; attempt++)
-              await rejectsWith(bucket.ready, 'ERR_WEB_LOCKS_UNREACHABLE');
-          } else {
-            await refusal.isOpen(bucket);
-            proxy.stall();
-            await lost;
-          }
-          await bucket.close();
-          if (pools.delete(options.pool)) await options.pool.end();
-          await proxy.close();
-        }
       });
     }
 

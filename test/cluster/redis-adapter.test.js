@@ -226,9 +226,8 @@ describe('Redis', { skip: lacks.redis }, () => {
         alone: { bucket: `alone ${kind}` },
         keeper: ({ bucket = 'bucket', ...options } = {}) =>
           new RedisAdapter(bucket, { client: make(server.port), ...options }),
-        leaseEnd: (session) => stored().leaseEnd(session),
         endQuarantine: ({ bucket }) => stored(bucket).endQuarantine(),
-        expire: (session) => stored().expire(session),
+        expire: (session, { bucket } = {}) => stored(bucket).expire(session),
         left: (session) => stored().left(session),
         remove: (_, { name }) => stored().delete(`n:${name}`, `r:${name}`, `q:${name}`),
         window: 4,
@@ -351,24 +350,6 @@ describe('Redis', { skip: lacks.redis }, () => {
       assert.deepEqual(await a.answers(request(fresh())), ['granted']);
     });
 
-    test('is granted a lock that an expired session had, and requested a hundred times', async () => {
-      const [dead, a] = [await client(), await client()];
-      const name = fresh();
-      for (let i = 0; i < 2; i++) {
-        await dead.answers(...Array.from({ length: 80 }, () => request(name)));
-      }
-      await stored().expire(dead.session);
-      assert.deepEqual(await a.answers(request(name)), ['granted']);
-    });
-
-    test('keeps no data of a lock that an older version has stolen', async () => {
-      const a = await client({ bucket: 'older' });
-      // An older version deletes the request, and leaves its data.
-      await stored('older').call('HSET', `i:${a.session}`, 'd900', '1');
-      await a.renew();
-      await stored('older').verify();
-    });
-
     test('may end a lock after its lease unless another session has the name', async () => {
       const [a, b] = [await client(), await client()];
       const [held, lost] = [request(fresh()), request(fresh())];
@@ -438,19 +419,6 @@ describe('Redis', { skip: lacks.redis }, () => {
         await a.renew();
       });
     }
-
-    test('is not missed by another session that the adapter has opened', async (t) => {
-      const a = await client({ bucket: 'second session' });
-      await a.renew();
-      const b = await clientOf(a.adapter);
-      const [held, waiting] = [request('name'), request('name')];
-      await b.answers(held, waiting);
-      await b.answers(end(held));
-      // What was published before this has arrived, too.
-      assert.equal((await b.next()).granted, waiting.ref);
-      pass(t, 3_000);
-      await b.renew();
-    });
   });
 
   describe('shards', () => {
@@ -637,15 +605,6 @@ describe('Redis', { skip: lacks.redis }, () => {
       assert.deepEqual(await b.answers(request('name')), ['queued']);
       assert.ok((await grantsIn(b)) > 0);
     });
-
-    test('are not missed after a week in which the bucket was closed', async () => {
-      const bucket = 'closed for a week';
-      const a = await use(bucket);
-      await closeAll(a);
-      await stored(bucket).shift(WEEK);
-      const b = await client({ bucket });
-      assert.deepEqual(await b.answers(request('name')), ['granted']);
-    });
   });
 
   describe('keys that somebody deletes', () => {
@@ -676,37 +635,6 @@ describe('Redis', { skip: lacks.redis }, () => {
         assert.equal(isCareful, /[msi]/.test(what));
       });
     }
-
-    test('leave a session dead, over any connection', async () => {
-      const bucket = 'without an identity';
-      const [a, b] = [await client({ bucket }), await client({ bucket })];
-      await a.answers(request('name'));
-      await stored(bucket).delete(`i:${a.session}`);
-      await rejectsWith(a.renew(), 'ERR_WEB_LOCKS_SESSION_DEAD');
-      await rejectsWith(a.answers(request('other')), 'ERR_WEB_LOCKS_SESSION_DEAD');
-      await rejectsWith(a.hello(), 'ERR_WEB_LOCKS_SESSION_DEAD');
-      await stored(bucket).delete('m');
-      await closeAll(a);
-      assert.ok((await grantsIn(b)) > 0, 'what it had is not known');
-    });
-
-    test('lose the requests of a name, which leave nothing', async () => {
-      const bucket = 'without a name';
-      const [a, b] = [await client({ bucket }), await client({ bucket })];
-      const lose = async () => {
-        const ops = [request('name'), request('name')];
-        await a.answers(...ops);
-        await stored(bucket).delete('n:name');
-        return ops;
-      };
-      assert.deepEqual(await a.answers(...(await lose()).map(end)), ['ended', 'ended']);
-      assert.deepEqual(await stored(bucket).keys('?:name'), []);
-      await lose();
-      assert.deepEqual(await b.answers(request('name')), ['granted']);
-      // It gets a queue, without those that there were.
-      assert.deepEqual(await b.answers(request('name')), ['queued']);
-      assert.equal((await a.renew()).mine.size, 0);
-    });
   });
 
   describe('keys that somebody writes to', () => {
@@ -731,49 +659,9 @@ describe('Redis', { skip: lacks.redis }, () => {
       await spoil('called so', 'n:ACL');
       await rejectsWith(a.step([request('ACL')]), 'ERR_WEB_LOCKS_REDIS');
     });
-
-    test('grant nothing to a session that cannot have it', async () => {
-      const bucket = 'written to';
-      const [a, b] = [await client({ bucket }), await client({ bucket })];
-      await spoil(bucket, `i:${a.session}`);
-      await assert.rejects(a.step([request('name')]));
-      await b.answers(request('other'));
-      await assert.rejects(a.step([request('other')]));
-      assert.deepEqual(await b.adapter.query('name'), []);
-      assert.equal((await b.adapter.query('other')).length, 1);
-    });
-  });
-
-  describe('a clock that is set', () => {
-    const HOUR = 3_600_000;
-
-    test('ahead twice keeps no expired session alive', async () => {
-      const bucket = 'twice';
-      const [a, b] = [await client({ bucket }), await client({ bucket })];
-      const name = fresh();
-      await a.answers(request(name));
-      for (let i = 0; i < 2; i++) {
-        await stored(bucket).shift(HOUR);
-        await b.renew();
-      }
-      assert.deepEqual(await b.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
-    });
-
-    test('ahead revives no session that was found expired', async () => {
-      const bucket = 'found expired';
-      const [dead, a] = [await client({ bucket }), await client({ bucket })];
-      await dead.answers(request('name'));
-      await stored(bucket).expire(dead.session);
-      assert.deepEqual(await a.answers(request('name')), ['granted']);
-      await stored(bucket).call('HSET', `i:${dead.session}`, 'graced', 0);
-      await stored(bucket).shift(HOUR);
-      await rejectsWith(dead.step([request(fresh())]), 'ERR_WEB_LOCKS_SESSION_DEAD');
-      await rejectsWith(dead.renew(), 'ERR_WEB_LOCKS_SESSION_DEAD');
-    });
   });
 
   describe('a quarantine', () => {
-    const isLong = (milliseconds) => milliseconds > LONG / 2;
     const replace = (bucket) => stored(bucket).set('run', fresh('another'));
 
     test('begins with the first step at another server, and lasts for one ttl', async () => {
@@ -791,31 +679,6 @@ describe('Redis', { skip: lacks.redis }, () => {
       assert.equal(await adapter.marked('name'), false);
       assert.deepEqual(await stored('looked at').keys(), []);
       await adapter.dispose();
-    });
-
-    test('lasts for a longer lease that another server may have extended', async () => {
-      const bucket = 'a long lease';
-      const [long, a] = [await client({ bucket }, LONG), await client({ bucket })];
-      await stored(bucket).expire(long.session);
-      await a.adapter.sweep();
-      for (let i = 0; i < 2; i++) {
-        await replace(bucket);
-        assert.ok(isLong(await grantsIn(a)));
-      }
-      const [needed, till] = (await stored(bucket).get('lapsed')).split(' ').map(Number);
-      assert.equal(needed, LONG);
-      await stored(bucket).set('from', '0', 'lapsed', `${needed} ${till - LONG}`);
-      await client({ bucket });
-      await replace(bucket);
-      assert.ok((await grantsIn(a)) <= TTL);
-    });
-
-    test('lasts for the longer lease of a session that is missing', async () => {
-      const bucket = 'a long lease is missing';
-      const long = await client({ bucket }, LONG);
-      await stored(bucket).delete(`i:${long.session}`);
-      await stored(bucket).call('ZREM', 's', long.session);
-      assert.ok(isLong((await client({ bucket })).grantsIn));
     });
 
     test('begins at a replica that is promoted; a replica is refused', async () => {
