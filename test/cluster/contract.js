@@ -251,7 +251,8 @@ function contractOfClients(engine) {
         assert.equal(code, 'granted');
         const { mine } = await orAfterHello(() => a.renew());
         assert.deepEqual([...mine], [[op.ref, token]]);
-        await ask(end(op));
+        const [{ code: ended }] = await ask(done(op, engine.shortestKeep ?? 1e-3));
+        assert.equal(ended, 'ended');
         proxy.cutAfter(Number.POSITIVE_INFINITY, direction);
       }
     }

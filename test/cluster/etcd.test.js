@@ -7,20 +7,9 @@
 const assert = require('node:assert/strict');
 const { describe, test } = require('node:test');
 
-const {
-  LONG,
-  TTL,
-  clockJumps,
-  faults,
-  judge,
-  leftInTheEnd,
-  stageOf,
-  timeOf,
-  wait,
-} = require('./faults.js');
+const { LONG, TTL, faults, judge, leftInTheEnd, stageOf, timeOf, wait } = require('./faults.js');
 const { FaultyProxy } = require('./proxy.js');
 const { lacks, startEtcd } = require('./servers.js');
-const { WallClock, lacksWallClock } = require('./wall-clock.js');
 
 const base64 = (text) => Buffer.from(text).toString('base64');
 
@@ -44,7 +33,6 @@ const urlOf = (port) => `http://127.0.0.1:${port}`;
 const engine = {
   name: 'etcd',
   marksOutlast: true,
-  stride: 149,
   start: () => startEtcd(),
   configOf: (port) => ({ endpoints: [urlOf(port)] }),
   left,
@@ -65,26 +53,6 @@ async function contended(stage, options = {}) {
 
 describe('etcd, by several processes', { skip: lacks.etcd }, () => {
   faults(engine);
-
-  test('a wall clock that is set ends no lease, and prolongs one only while it is behind', {
-    skip: lacksWallClock,
-  }, async () => {
-    const own = await engine.start();
-    const [{ child, port }] = own.members;
-    const clock = new WallClock(child.pid);
-    const ahead = async () => {
-      const { headers } = await fetch(`${urlOf(port)}/health`);
-      return Math.round((Date.parse(headers.get('date')) - Date.now()) / 60_000);
-    };
-    for (const minutes of [60, -60]) {
-      clock.set(60 * minutes);
-      assert.equal(await ahead(), minutes);
-    }
-    clock.set(0);
-    // etcd 3.4 finds the leases that are over by the wall clock (its issue 12291).
-    await clockJumps(engine, own, clock, { catchesUp: true });
-    clock.close();
-  });
 
   test('a session finds what happened in a cut, even if etcd has forgotten that', async () => {
     const own = await engine.start();

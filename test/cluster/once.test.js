@@ -93,20 +93,6 @@ test('a call rejects if its bucket is closed while the lock is released', async 
   assert.equal(asked.error.reason, 'closed');
 });
 
-test('a call that cannot ask for the mark waits for the server, and runs then', async () => {
-  const { marked } = client.adapter;
-  let count = 0;
-  client.adapter.marked = function (name) {
-    if (++count === 1) client.network.cut();
-    return marked.call(this, name);
-  };
-  const asked = await running();
-  assert.equal(count, 2);
-  asked.end();
-  await settled(asked);
-  assert.equal(asked.value.ran, true);
-});
-
 test('a call that loses the lock before it knows of the mark does not run', async () => {
   client.adapter.marked = () => new Promise(() => {});
   const { hello } = client.adapter;

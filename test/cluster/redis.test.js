@@ -48,8 +48,6 @@ const engine = {
   // Each test has another kind of client.
   configOf: (port) => ({ kind: kinds[turns++ % kinds.length], port }),
   left,
-  // Each restart is followed by a quarantine.
-  seconds: 6,
 };
 
 const reasonsOf = (stage) =>

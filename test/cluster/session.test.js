@@ -160,20 +160,6 @@ for (const ttl of [2000, 10_000]) {
   });
 }
 
-test('a callback that ends after its lease has lost its lock, before anything else runs', async () => {
-  const client = await cluster.client();
-  const held = await cluster.hold(client, 'a');
-  const { remaining } = held.lock;
-  assert.ok(remaining > 0.5 * TTL && remaining <= 0.9 * TTL);
-  client.machine.stop();
-  await cluster.world.advance(2 * TTL);
-  client.machine.isStopped = false;
-  held.release('value');
-  await new Promise(setImmediate);
-  assert.equal(held.error?.reason, 'expired');
-  client.machine.resume();
-});
-
 test('the channel locks.session publishes each state of a session', async () => {
   const states = [];
   const listen = ({ state }) => states.push(state);
