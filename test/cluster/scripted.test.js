@@ -23,6 +23,43 @@ const SCRIPTS = {
   'grants that a renewal shows are reported in the order of their tokens': [
     'queue x; queue y; wait 0.34 ttl; renewal 1=3 2=2: granted y 2, granted x 3',
   ],
+  'a connection that is cut during its first renewal is replaced': [
+    'cut; wait 50; hello; renewal asked; cut; renewal; state suspect; connected; state open',
+  ],
+  'a request that was robbed before its grant arrived is made again': [
+    'queue x; hint stolen 1 thief; sent B: request 2',
+  ],
+  'a thief of the same manager is granted after the loss of the stolen lock': [
+    'hold x; steal y; sent B: steal 2; B answers granted 2: stolen x me, granted y 2',
+  ],
+  'a theft that is reported before its grant follows the grant': [
+    'request x; sent A: request 1; hint stolen 1 thief; cut; connected; sent A again',
+    'A answers granted 4: granted x 4, stolen x thief',
+  ],
+  'a theft of an earlier epoch does not count for a lock that is granted again': [
+    'request x; sent A: request 1; hint stolen 1 thief; cut; connected life other; sent A again',
+    'A answers granted 4: granted x 4',
+  ],
+  'a mark that the thief prevented is reported as a theft': [
+    'hold x; end x keep 1000; sent B: end 1; hint stolen 1 thief',
+    'B answers notMarked: stolen x thief, ended x',
+  ],
+  'a mark is reported as lost in a failover if the theft was of an earlier epoch': [
+    'hold x; end x keep 1000; sent B: end 1; hint stolen 1 thief; cut; connected life other',
+    'sent B again; B answers notMarked: lost x failover, ended x',
+  ],
+  'a step that was sent before an older server returned is sent without what has ended': [
+    'request x; request y of b; sent A: request 1, request 2; hint granted 1 1: granted x 1; cut',
+    'connected step none: lost x failover; sent B: request 2',
+  ],
+  'a theft that was granted before an older server returned is not sent again': [
+    'steal x; request y of b; sent A: steal 1, request 2; hint granted 1 1: granted x 1; cut',
+    'connected step none: lost x failover; sent B: request 2',
+  ],
+  'a request that was robbed or withdrawn before an older server returned is not sent again': [
+    'request x; request y of b; sent A: request 1, request 2; hint granted 1 1: granted x 1',
+    'hint stolen 1 thief: stolen x thief; end y; cut; connected step none; sent B: end 2',
+  ],
 
   'a lease begins when its call is sent': [
     'lost; wait 1000; opened s2; ended s1; remaining 8000; wait 2334; renewal asked; wait 500',
@@ -48,8 +85,17 @@ const SCRIPTS = {
     'lost; opened s2 grantsIn 3000; ended s1; wait 1000; grantsIn 2000; wait 2400; grantsIn 0',
     'renewal grantsIn 700; grantsIn 700',
   ],
+  'a new session reconnects soon, however often the last one tried to': [
+    'cut; wait 9001; opened s2; ended s1; cut; connected; state open',
+  ],
+  'a session that is closed ends a session that was lost before its first renewal': [
+    'lost; opened s2; ended s1; lost; close; ended s2; disposed: closed',
+  ],
   'a session that is closed ends the last one if the next one could not be opened': [
     'lost; opening fails; close; ended s1; disposed: closed',
+  ],
+  'a session that is closed while the next one opens ends both': [
+    'lost; close; wait 3000; opened s2; ended s1; ended s2; disposed: closed; refs 0',
   ],
   'a session that is closed does not wait for ends that are not answered': [
     'lost; close; wait 3000; opened s2; wait 3400; disposed: closed; refs 0',
@@ -90,6 +136,9 @@ const SCRIPTS = {
     'holders; listed 1=1 2=2 3=3: holders 1; holders; listed 2=2 3=3 other=9: holders 9; holders',
     'listed 2=2: holders unknown; holders; listed other=8: holders 8',
   ],
+  'a query for holders sees a lock until the server has executed its release': [
+    'hold x; end x; sent B: end 1; holders; listed 1=1: holders 1',
+  ],
   'a request reports how far it has come': [
     'request x of a and y of b; steal z of c; request w of d; progress x: unsent',
     'sent A: request 1, request 2, steal 3, request 4; progress x: sent',
@@ -111,11 +160,22 @@ const SCRIPTS = {
   ],
   'a query keeps the process alive': ['refs 0; query; refs 1; listed 9=0: found 9; refs 0'],
 
+  'R1: a grant in a repeated answer is compared with a renewal at once': [
+    'request x; sent A: request 1; cut; connected; sent A again; A answers granted 1: granted x 1',
+    'renewal: lost x failover',
+  ],
   'R1: a theft whose step found the session dead is made again': [
     'steal x; sent A: steal 1; A fails DEAD; opened s2; ended s1; sent B: steal 2',
   ],
   'R1: a theft is unknown if its repeated step found the session dead': [
     'steal x; sent A: steal 1; cut; connected; sent A again; A fails DEAD: unknown x',
+  ],
+  'R1: a theft that the server has missed is made again in the next session': [
+    'steal x; sent A: steal 1; cut; connected step none; sent B: steal 1; B fails DEAD; opened s2',
+    'ended s1; sent C: steal 2',
+  ],
+  'R1: a theft is unknown if its session is lost without an answer, and one not sent is made': [
+    'steal x; sent A: steal 1; steal y of b; lost: unknown x; opened s2; ended s1; sent B: steal 3',
   ],
   'R1: a step that the server has executed is not halved if its repetition is refused': [
     'steal x; request y of b; sent A: steal 1, request 2; cut; connected step A; sent A again',
@@ -127,12 +187,41 @@ const SCRIPTS = {
     'A answers granted 1; sent B: end 1',
   ],
 
+  'R2: a group whose lock was stolen unannounced returns the others and is requested again': [
+    'request x of a and y of b; sent A: request 1, request 2; A answers granted 1, queued',
+    'hint stolen 2 thief; sent B: end 1, request 3, request 4; B answers ended, queued, queued',
+  ],
+  'R2: a group is held when the request that it lacks is withdrawn': [
+    'request x of c and y of d; sent A: request 1, request 2; A answers queued, granted 4; end x',
+    'sent B: end 1; B answers ended: granted y 4, ended x',
+  ],
+  'R2: a group of the next session is not divided': [
+    'request x of a and y of b; sent A: request 1, request 2; A fails DEAD; opened s2; ended s1',
+    'sent B: request 3, request 4; B answers queued, granted 4',
+    'hint granted 3 5: granted x 5, granted y 4',
+  ],
+
+  'R3: a refused end is over, and is repeated if a renewal shows the lock': [
+    'hold x; end x; sent B: end 1; B fails REFUSED: ended x; wait 0.34 ttl; renewal 1=1',
+    'sent C: end 1',
+  ],
   'R3: a refused end that was to mark the name is a loss': [
     'hold x; end x keep 1000; sent B: end 1; B fails REFUSED: lost x unreachable, ended x',
+  ],
+  'R3: a group is held when the end of the request that it lacks is refused': [
+    'request x of a and y of b; sent A: request 1, request 2; A answers queued, granted 4; end x',
+    'sent B: end 1; B fails REFUSED: granted y 4, ended x',
   ],
 
   'R3: a request whose step fails for good fails alone': [
     'request x; sent A: request 1; A fails FATAL: failed x; request y; sent B: request 2',
+  ],
+  'R3: a group that the server misses for a ttl fails': [
+    'request x of b and y of c; sent A: request 1, request 2; wait 3000; cut; connected step none',
+    'sent B: request 1, request 2; wait 3000; cut; connected step none',
+    'sent C: request 1, request 2; wait 3000; cut; connected step none',
+    'sent D: request 1, request 2; wait 3000; cut; connected step none',
+    'sent E: request 1, request 2; wait 3000; cut; connected step none: failed x, failed y',
   ],
   'R3: a step with an answer that makes no sense is unanswered': [
     'request x; sent A: request 1; A answers nonsense; state suspect; connected; sent A again',
@@ -147,6 +236,10 @@ const SCRIPTS = {
     'wait 1; sent H: steal 2; H answers granted 2: granted y 2; wait 479; no step is sent; wait 1',
     'sent I: steal 1; I answers busy; wait 499; no step is sent; wait 1; sent J: steal 1',
   ],
+  'R2: the rest of a group is held if one of its requests is refused': [
+    'request x of a and y of b; sent A: request 1, request 2',
+    'A answers granted 1, full: refused y queueFull, granted x 1',
+  ],
   'R4: a busy request is repeated in time, although another one is busy for longer': [
     'steal x; sent A: steal 1; A answers busy; wait 10; steal y of b; sent B: steal 2',
     'B answers busy; wait 10; sent C: steal 1; C answers busy; wait 10; sent D: steal 2',
@@ -156,6 +249,14 @@ const SCRIPTS = {
     'C answers ended: ended y; wait 0.02 ttl; sent D: end 1; D answers ended: ended x',
   ],
 
+  'a lock that nobody here knows is released before anything else is requested': [
+    'cut; request x; connected 7=1; sent A: end 7, request 1; hint changed; renewal 7=1',
+    'no call is made',
+  ],
+  'a release that is executed during a renewal is not repeated': [
+    'hold x; end x; sent B: end 1; hint changed; renewal asked; B answers ended: ended x',
+    'renewal 1=1; no step is sent',
+  ],
   'a release without an answer resolves when the lease ends': [
     'hold x; end x; sent B: end 1; cut; wait 8999; wait 1: ended x',
   ],
@@ -183,6 +284,11 @@ const SCRIPTS = {
     'connecting fails FATAL; wait 2000; connecting fails FATAL; wait 2000; connecting fails FATAL',
     'wait 1799; state refused; wait 1: lost x unreachable, failed y; state refused; opened s2',
     'ended s1; state open',
+  ],
+  'a session that is closed loses its locks, and fails requests that wait': [
+    'request x; request y of b; sent A: request 1, request 2',
+    'A answers granted 1, queued: granted x 1; close: lost x closed, failed y; ended s1',
+    'disposed: closed; refs 0',
   ],
   'a server that cannot be reached after a refusal is waited for again': [
     'lost; opening fails FATAL; state refused; wait 100; opening fails; state opening; request x',
@@ -228,9 +334,22 @@ const WINDOW = {
     'request x; sent A: request 1; request y; sent B: request 2; request z; sent C: request 3',
     'request w; no step is sent; A answers granted 1: granted x 1; sent D: request 4',
   ],
+  'answers are applied in the order of their steps': [
+    'request x; sent A: request 1; request y; sent B: request 2; request z; sent C: request 3',
+    'C answers granted 3; B answers granted 2',
+    'A answers granted 1: granted x 1, granted y 2, granted z 3',
+  ],
   'a grant by a later step is reported before the answer to the request, and once': [
     'hold x; request y; sent B: request 2; end x; sent C: end 1; hint granted 2 2: granted y 2',
     'B answers queued; C answers ended: ended x; wait 0.34 ttl; renewal 2=2; no step is sent',
+  ],
+  'a theft by a later step is reported after the grant of an earlier one': [
+    'steal x; sent A: steal 1; steal y; sent B: steal 2; hint stolen 1 me; B answers granted 2',
+    'A answers granted 1: granted x 1, stolen x me, granted y 2',
+  ],
+  'a renewal changes no request whose step is under way': [
+    'request x; sent A: request 1; request y of b; sent B: request 2; hint changed; renewal asked',
+    'A answers granted 1: granted x 1; renewal; B answers granted 2: granted y 2; no step is sent',
   ],
   'a query comes after the steps that are under way, and before later ones': [
     'request x; sent A: request 1; request y; sent B: request 2; query; request z',
@@ -246,10 +365,41 @@ const WINDOW = {
     'A answers granted 1: granted x 1; wait 900; renewal 1=1; wait 1600; state open; wait 1000',
     'state suspect',
   ],
+  'R3: a step that the server misses has time of its own': [
+    'request x; sent A: request 1; request y; sent B: request 2; wait 2500; cut',
+    'connected step none; sent C: request 1; sent D: request 2; wait 2500; cut',
+    'connected step none; sent E: request 1; sent F: request 2; wait 2500; cut',
+    'connected step none; sent G: request 1; sent H: request 2; wait 2500; cut',
+    'connected step none; sent I: request 1; sent J: request 2; wait 2500; cut; connected step I',
+    'sent I again; sent K: request 2',
+  ],
+  'R1: steps without answers are sent again as they were, in their order': [
+    'request x; sent A: request 1; request y; sent B: request 2; request z; sent C: request 3',
+    'A answers granted 1: granted x 1; cut; connected 1=1; sent B again; sent C again',
+    'B answers granted 2: granted y 2; C answers granted 3: granted z 3',
+  ],
+  'R1: an answer that came before that of an earlier step does not count after a cut': [
+    'request x; sent A: request 1; request y; sent B: request 2; B answers granted 2; cut',
+    'connected; sent A again; sent B again; A answers granted 1: granted x 1',
+    'B answers granted 2: granted y 2',
+  ],
+  'R1: no theft that was under way is repeated in the next session': [
+    'request x; sent A: request 1; steal y; sent B: steal 2; request z; sent C: request 3; steal w',
+    'C fails DEAD: unknown y; opened s2; ended s1; sent D: request 5, request 6, steal 7',
+  ],
+  'R1: steps behind one that found the session dead were not executed': [
+    'request x; sent A: request 1; steal y; sent B: steal 2; A fails DEAD; opened s2; ended s1',
+    'sent C: request 3, steal 4',
+  ],
   'R1: numbers of steps that were taken back count as far as the server remembers': [
     'request x; sent A: request 1; request y; sent B: request 2; request z; sent C: request 3',
     'B fails REFUSED: failed y; C fails EARLY; no step is sent; A answers granted 1: granted x 1',
     'sent D: request 3',
+  ],
+  'R3: the steps behind a refused one are sent again in other steps': [
+    'request x; sent A: request 1; request y of b and z of c; sent B: request 2, request 3',
+    'A answers granted 1: granted x 1; request w of d; sent C: request 4',
+    'B fails REFUSED: failed y, failed z; C fails EARLY; sent D: request 4',
   ],
   'R3: a refused step is halved, and nothing behind it fails': [
     'request x; request y; sent A: request 1, request 2; A fails REFUSED; sent B: request 1',
@@ -260,10 +410,19 @@ const WINDOW = {
     'request x of long; request y of long; request z of long; sent A: request 1, request 2',
     'sent B: request 3',
   ],
+  'R3: the first step that the server has missed is halved': [
+    'steal x; sent A: steal 1; request y; request z; sent B: request 2, request 3; cut',
+    'connected step A; sent A again; sent C: request 2; A answers granted 1: granted x 1',
+    'sent D: request 3; C answers granted 2: granted y 2; D answers granted 3: granted z 3',
+  ],
   'R3: steps are longer again after one that was halved': [
     'request x; request y; sent A: request 1, request 2; request z; sent B: request 3; cut',
     'connected step none; sent C: request 1; sent D: request 2; sent E: request 3; request w',
     'request v; no step is sent; C answers granted 1: granted x 1; sent F: request 4, request 5',
+  ],
+  'R4: a busy request delays no step behind it': [
+    'steal x; sent A: steal 1; request y of b; sent B: request 2; A answers busy',
+    'B answers granted 1: granted y 1; wait 0.02 ttl; sent C: steal 1',
   ],
 };
 

@@ -122,7 +122,7 @@ const storyOf = (can) => {
   const isSwept = fc.constantFrom(false, false, true);
   const all = [
     [20, action('step', { ops })],
-    [4, action('crowd', { ops })],
+    [8, action('crowd', { ops })],
     [3, action('again', { isCut: fc.boolean() })],
     [1, action('hello')],
     [3, action('expire', { isSwept })],
@@ -167,8 +167,12 @@ const storyOf = (can) => {
       ],
     );
   }
-  const actions = all.map(([weight, arbitrary]) => ({ weight, arbitrary }));
-  return fc.array(fc.oneof(...actions), { minLength: 1, maxLength: 40, size: 'max' });
+  const [step, ...others] = all.map(([weight, arbitrary]) => ({ weight, arbitrary }));
+  const length = { minLength: 1, maxLength: 40, size: 'max' };
+  // Each story has some of the actions, which then meet one another more often.
+  return fc
+    .subarray(others, { minLength: 4 })
+    .chain((some) => fc.array(fc.oneof(step, ...some), length));
 };
 
 /** The reference engine, with clocks that stand still. */
@@ -772,7 +776,9 @@ class Telling {
     // Most ends are of requests that have not ended before.
     const open = session.asked.filter((op) => !session.ended.has(op.ref));
     const all = pick % 5 > 0 && open.length > 0 ? open : session.asked;
-    const { mode, name, ref } = session.asked.find((op) => op.ref === of) ?? all[pick % all.length];
+    // Small numbers, which are drawn more often, stand for the last ones.
+    const picked = all.at(-1 - (pick % all.length));
+    const { mode, name, ref } = session.asked.find((op) => op.ref === of) ?? picked;
     session.ended.add(ref);
     // A request behind a dead session may be held already, or not. An engine may know that an end has
     // set its mark for longer than the mark lasts, but no session sends such an end twice.
@@ -787,7 +793,7 @@ class Telling {
   #publicationOf({ pick, text }, { asked, held }) {
     const known = asked.filter(({ ref }) => held[0].has(ref));
     if (known.length === 0 || this.#hasDead) return [];
-    const { name, ref } = known[pick % known.length];
+    const { name, ref } = known.at(-1 - (pick % known.length));
     return [{ kind: 'publish', ref, name, data: text }];
   }
 
