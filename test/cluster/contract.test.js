@@ -4,7 +4,7 @@
 
 const { describe } = require('node:test');
 const { TTL, clientOf, contract, disposeAfterEach } = require('./contract.js');
-const { connect, newServer } = require('./here.js');
+const { connect, newServer } = require('../conformance/memory.js');
 const { MemoryAdapter, WINDOW } = require('./memory.js');
 
 const servers = new Map();

@@ -174,8 +174,8 @@ async function deleteStepsKeys(bucket, its) {
 
 /**
  * A client whose next step may meet something else: before it is done, or before its answer comes,
- * which may get lost, or before the next read. Each of its last two changes arrives again and again, and each of its watches
- * is late by another time.
+ * which may get lost, or before the next read. Each of its last two changes arrives again and again,
+ * and each of its watches begins and tells late by another time.
  */
 async function clientOfStories(bucket, { endpoints }, ttl, near) {
   let next = {};
@@ -184,6 +184,7 @@ async function clientOfStories(bucket, { endpoints }, ttl, near) {
   const faulty = fetchBy(async (call) => {
     if (call.path === 'watch') {
       const delay = ++watches % 3;
+      await wait(20 * delay);
       return streamOf(await call.send(), () => wait(next.meetAtRead ? 50 : delay, true));
     }
     if (call.isRead && next.meetAtRead) await next.meetAtRead();
