@@ -177,7 +177,7 @@ async function deleteStepsKeys(bucket, its) {
  * which may get lost, or before the next read. Each of its last two changes arrives again and again,
  * and each of its watches begins and tells late by another time.
  */
-async function clientOfStories(bucket, { endpoints }, ttl, near) {
+async function clientOfStories(bucket, { endpoints }, ttl) {
   let next = {};
   const self = {};
   let watches = 0;
@@ -203,7 +203,7 @@ async function clientOfStories(bucket, { endpoints }, ttl, near) {
     await meet?.();
     return isLost ? lost() : new Response(text);
   });
-  const made = await client({ bucket, endpoints, fetch: faulty, near }, ttl);
+  const made = await client({ bucket, endpoints, fetch: faulty }, ttl);
   const meets = (what = {}) => {
     next = what;
   };
@@ -473,29 +473,6 @@ describe('etcd', { skip: lacks.etcd }, () => {
   });
 
   describe('watches', () => {
-    test('tell a session of all that etcd forgets while it connects', async () => {
-      const b = await client();
-      const name = fresh();
-      const [held, waiting, last] = [request(name), request(name), request(name)];
-      await b.answers(held, last);
-      let forget;
-      const forgetting = fetchBy(async (call) => {
-        if (call.path === 'watch' && forget) await forget();
-        return call.send();
-      });
-      const forgetOnce = (op) => async () => {
-        forget = undefined;
-        await b.answers(op);
-        await compact();
-      };
-      forget = forgetOnce(end(held));
-      const a = await client({ fetch: forgetting });
-      assert.deepEqual(await a.answers(waiting), ['queued']);
-      forget = forgetOnce(end(last));
-      await a.hello();
-      assert.equal((await a.next()).granted, waiting.ref);
-    });
-
     test('are none of names that a session does not wait for', async () => {
       const { listening, open, heard } = fetchListening();
       const idle = await client({ fetch: listening });
@@ -512,15 +489,37 @@ describe('etcd', { skip: lacks.etcd }, () => {
       assert.deepEqual(new Set(heard), new Set([own, `${own}/mark`]));
     });
 
-    test('of a session far from the head of a queue hear few of the changes there', async () => {
-      const near = 4;
-      const { listening, heard } = fetchListening();
-      const all = await Promise.all(Array.from({ length: 20 }, () => client({ near })));
-      const last = await client({ near, fetch: listening });
+    /** Sessions that hold a name and wait for it, the last one by `fetch`, far from the head. */
+    async function queueBefore(count, near, fetch) {
+      const all = await Promise.all(Array.from({ length: count }, () => client({ near })));
+      const last = await client({ near, fetch });
       const name = fresh();
       const ops = [...all, last].map(() => request(name));
       for (const [i, one] of [...all, last].entries()) await one.answers(ops[i]);
       await last.renew();
+      return { all, last, ops };
+    }
+
+    for (const isAgain of [false, true])
+      test(`of requests that are gone before the watch begins cost no grant (${isAgain})`, async () => {
+        const begin = deferred();
+        const late = fetchBy(async (call) => {
+          if (call.isNameWatch && !call.body.create_request.range_end) await begin.promise;
+          return call.send();
+        });
+        const { all, last, ops } = await queueBefore(4, 1, late);
+        for (const [i, one] of all.entries()) {
+          await one.answers(end(ops[i]));
+          // The next request has the key of the one before it.
+          if (isAgain) await one.answers(request(ops[i].name));
+        }
+        begin.resolve();
+        assert.equal((await last.next()).granted, ops[4].ref);
+      });
+
+    test('of a session far from the head of a queue hear few of the changes there', async () => {
+      const { listening, heard } = fetchListening();
+      const { all, last, ops } = await queueBefore(20, 4, listening);
       heard.length = 0;
       for (const [i, one] of all.entries()) {
         await one.answers(end(ops[i]));

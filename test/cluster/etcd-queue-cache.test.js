@@ -83,6 +83,7 @@ const arrival = fc.record({
   isAnsweredFirst: fc.boolean(),
   isWatchedAnew: fc.constantFrom(false, false, true),
   isRead: fc.boolean(),
+  isReadLate: fc.boolean(),
   ahead: fc.integer({ min: -AHEAD, max: AHEAD }),
   isOtherAhead: fc.boolean(),
   areNoticesDue: fc.boolean(),
@@ -156,6 +157,7 @@ function replay(history, arrivals) {
   for (const [i, { answer, ended, events, notices }] of history.entries()) {
     const how = arrivals[i % arrivals.length];
     const isLast = i === history.length - 1;
+    const earlier = source;
     if (how.isWatchedAnew) {
       source = {};
       isLive = false;
@@ -175,6 +177,11 @@ function replay(history, arrivals) {
       const at = Math.max(begun - 1, Math.min(i + how.ahead, history.length - 1));
       const { kvs, revision } = history[at] ?? { kvs: [], revision: 1 };
       isLive = queueCache.load(prefix, kvs, revision, source);
+    }
+    if (how.isReadLate) {
+      // A read of before, for the stream of before or for this one, changes nothing.
+      const { kvs, revision } = history[Math.max(0, i - AHEAD)];
+      if (isLive || source !== earlier) queueCache.load(prefix, kvs, revision, earlier);
     }
     due.push(...notices);
     if (!how.areNoticesDue && !isLast) continue;
@@ -207,4 +214,21 @@ test('a session makes the same of a queue, however its events, reads and answers
     }
   });
   fc.assert(property, { numRuns: 500, seed: 20261126 });
+});
+
+test('the end of a quarantine grants nothing until the queues were read after it', () => {
+  const { queueCache, own, prefix, told } = stage();
+  queueCache.quarantine = 'lease';
+  own(made(op(1), 3));
+  queueCache.apply([made(op(1), 3)]);
+  const kv = kvOf(keys.quarantine, '', 6);
+  queueCache.apply([{ type: 'DELETE', kv }]);
+  assert.deepEqual(told, [['freed']]);
+  // A thief may have come meanwhile.
+  assert.equal(queueCache.load(prefix, [made(op(1), 3).kv], 5), false);
+  const theft = made(op(9, { kind: 'steal' }), 5, OTHER);
+  assert.equal(queueCache.load(prefix, [theft.kv, made(op(1), 3).kv], 7), true);
+  assert.deepEqual(told, [['freed']]);
+  queueCache.apply([gone(op(9, { kind: 'steal' }), 8, OTHER)]);
+  assert.deepEqual(told.slice(1), [['granted', 1, 8n]]);
 });

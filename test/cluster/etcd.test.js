@@ -8,7 +8,6 @@ const assert = require('node:assert/strict');
 const { describe, test } = require('node:test');
 
 const { LONG, TTL, faults, judge, leftInTheEnd, stageOf, timeOf, wait } = require('./faults.js');
-const { FaultyProxy } = require('./proxy.js');
 const { lacks, startEtcd } = require('./servers.js');
 
 const base64 = (text) => Buffer.from(text).toString('base64');
@@ -53,37 +52,6 @@ async function contended(stage, options = {}) {
 
 describe('etcd, by several processes', { skip: lacks.etcd }, () => {
   faults(engine);
-
-  test('a session finds what happened in a cut, even if etcd has forgotten that', async () => {
-    const own = await engine.start();
-    const proxy = await FaultyProxy.open(own.port);
-    const stage = stageOf(engine, own.port, { ttl: LONG });
-    const thief = await stage.actor();
-    for (let round = 0; round < 3; round++) {
-      const { waiter, held, next } = await contended(stage, {
-        config: engine.configOf(proxy.port),
-      });
-      const mine = waiter.request('mine');
-      await mine.granted();
-      stage.fault();
-      proxy.refuse();
-      held.release();
-      await held.settled();
-      await thief.request('mine', { steal: true }, 0).settled();
-      // All revisions but the last.
-      const { header } = await own.call('kv/put', { key: base64('other'), value: '' });
-      await own.call('kv/compaction', { revision: header.revision, physical: true });
-      proxy.heal();
-      stage.fault();
-      await Promise.all([next.settled(), mine.settled()]);
-    }
-    await stage.close();
-    await proxy.close();
-    assert.equal(reasonsOf(stage).length, 3);
-    stage.events = stage.events.filter(({ type }) => type !== 'write');
-    judge(stage, { left: await left(own) });
-    await own.stop();
-  });
 
   describe('of three members', () => {
     /** A process at a member, which has the others, too. */

@@ -250,27 +250,6 @@ describe('a keeper that cannot work is reported by a warning, and costs no lock'
       await bucket.locks.request('a', () => {});
       await bucket.close();
     });
-
-  test('it reaches another database, when the bucket is closed', {
-    skip: lacks.postgres,
-  }, async () => {
-    const { config } = await startPostgres();
-    const made = `module.exports = () =>
-      new (require('pg').Pool)(${JSON.stringify({ ...config, database: 'template1' })});`;
-    const pool = new pg.Pool(config);
-    const bucket = postgres.openBucket('a', { pool, ttl: TTL, keeper: { module: moduleOf(made) } });
-    const lock = await bucket.locks.acquire('a');
-    // There are no tables.
-    const failed = `SELECT xact_rollback > 0 AS is FROM pg_stat_database WHERE datname = 'template1'`;
-    await until(async () => (await pool.query(failed)).rows[0].is);
-    await bucket.locks.query();
-    assert.ok(lock.held);
-    lock.release();
-    const warned = untilWarned(/another server or database/);
-    await bucket.close();
-    await warned;
-    await pool.end();
-  });
 });
 
 describe('keeper refuses', () => {

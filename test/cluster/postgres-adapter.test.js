@@ -937,6 +937,18 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     });
   });
 
+  test('requests for its names remove a dead session without a sweep', async () => {
+    const [a, b, c] = await clients(3);
+    const [held, other, robbed] = requests(3);
+    await a.answers(held, other, robbed);
+    assert.deepEqual(await b.answers(steal(robbed.name)), ['granted']);
+    await expire(a.session);
+    assert.deepEqual(await b.answers(request(held.name)), ['granted']);
+    assert.equal(await left(a.session), 3, 'a session, a lock and a theft');
+    assert.deepEqual(await c.answers(request(other.name)), ['granted']);
+    assert.equal(await left(a.session), 0);
+  });
+
   describe('tables', () => {
     for (const [loss, code] of Object.entries({
       dropped: 'ERR_WEB_LOCKS_NO_TABLES',

@@ -23,7 +23,7 @@ const {
 } = require('./faults.js');
 const { valuesOf } = require('../helpers/locks.js');
 const { FaultyProxy } = require('./proxy.js');
-const { ServerClock, lacks, startCopy, startPostgres, startStandby } = require('./servers.js');
+const { ServerClock, lacks, startPostgres, startStandby } = require('./servers.js');
 
 /**
  * How much of locks is left at a server.
@@ -138,18 +138,6 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
     const stage = await failsBack(engine, old.port, replace, async () => old.port);
     judge(stage, { left: await rowsLeft(old, { isVisited: true }) });
     for (const server of [standby, old]) await server.stop();
-  });
-
-  test('R5: a server that is restored from an older copy grants nothing that was granted since', async () => {
-    const own = await startPostgres();
-    let copy;
-    const replace = async () => {
-      copy = await startCopy(own);
-      return own.port;
-    };
-    const stage = await failsBack(engine, own.port, replace, async () => copy.port);
-    judge(stage, { left: await rowsLeft(copy, { isVisited: true }) });
-    for (const server of [own, copy]) await server.stop();
   });
 
   for (const isPromoted of [false, true]) {

@@ -415,14 +415,6 @@ describe('Redis', { skip: lacks.redis }, () => {
   });
 
   describe('shards', () => {
-    test('have some names each, and no groups', async () => {
-      const a = await client({ bucket: 'shards', shards: 4 });
-      await a.answers(...Array.from({ length: 40 }, () => request(fresh())));
-      assert.equal((await server.call('KEYS', '{wl:shards*:n:*')).length, 40);
-      assert.equal((await server.call('KEYS', '{wl:shards*:s')).length, 4);
-      assert.equal(a.adapter.can.groups, false);
-    });
-
     test('tell of the lease that ends first in any of them', async () => {
       const options = { bucket: 'first', shards: 3 };
       const [a, b] = [await client(options, LONG), await client(options, LONG)];

@@ -275,28 +275,13 @@ async function startPostgres({ settings = [], clock } = {}) {
  * @returns {Promise<Postgres>} a standby that follows it
  */
 async function startStandby(primary) {
-  return started(await copyOf(primary));
-}
-
-/**
- * @param {{ port: number }} primary
- * @returns {Promise<Postgres>} a primary with the data that it has now, as from a backup
- */
-async function startCopy(primary) {
-  const server = await copyOf(primary);
-  fs.rmSync(path.join(server.folder, 'standby.signal'));
-  return started(server);
-}
-
-/** @param {{ port: number }} primary */
-async function copyOf(primary) {
   const folder = newFolder();
   fs.rmdirSync(folder);
   const at = `host=127.0.0.1 port=${primary.port} user=postgres`;
   const options = '-R -X stream -c fast --no-sync'.split(' ');
   await tool('pg_basebackup', ['-D', folder, '-d', at, ...options]);
   fs.chmodSync(folder, 0o700);
-  return new Postgres(folder, await freePort(), []);
+  return started(new Postgres(folder, await freePort(), []));
 }
 
 /**
@@ -659,7 +644,6 @@ module.exports = {
   freePort,
   lacks,
   makeCertificate,
-  startCopy,
   startEtcd,
   startPgbouncer,
   startPostgres,

@@ -7,7 +7,6 @@
 const assert = require('node:assert/strict');
 const { execFile } = require('node:child_process');
 const diagnostics = require('node:diagnostics_channel');
-const dns = require('node:dns');
 const { once } = require('node:events');
 const http = require('node:http');
 const https = require('node:https');
@@ -244,12 +243,6 @@ describe('a connection that is dropped', () => {
     await gateways[0].connect().call('kv/range', {});
     assert.notEqual(ports[1], ports[0]);
   });
-
-  test('may have a URL that is none', async () => {
-    const link = new Gateway({ endpoints: ['http://['] }).connect();
-    await assert.rejects(link.call('kv/range', {}), { code: 'ERR_WEB_LOCKS_UNREACHABLE' });
-    link.drop();
-  });
 });
 
 describe('a call that is not answered does not keep a program alive', () => {
@@ -289,27 +282,6 @@ describe('a call that is not answered does not keep a program alive', () => {
     const url = await listening(t, https.createServer({ cert, key }, answer), 'https');
     assert.deepEqual(await run(programOf(url), { NODE_EXTRA_CA_CERTS: certFile }), SILENT);
   });
-});
-
-describe('a host whose addresses all fail is reported with the error of each', () => {
-  for (const [how, fetch] of Object.entries({ http: undefined, fetch: globalThis.fetch })) {
-    test(`by ${how}`, async (t) => {
-      const server = net.createServer();
-      const { port } = new URL(await listening(t, server));
-      server.close();
-      t.mock.method(dns, 'lookup', (_host, _options, found) => {
-        const six = { address: '::1', family: 6 };
-        process.nextTick(found, null, [six, { address: '127.0.0.1', family: 4 }]);
-      });
-      const endpoint = `http://several:${port}`;
-      const link = new Gateway({ endpoints: [endpoint], fetch }).connect();
-      const each = `connect E\\w+ ::1:${port}.*; connect ECONNREFUSED 127.0.0.1:${port}`;
-      await assert.rejects(link.call('kv/range', {}), {
-        code: 'ERR_WEB_LOCKS_UNREACHABLE',
-        message: new RegExp(`^etcd at ${endpoint} cannot be reached: ${each}$`),
-      });
-    });
-  }
 });
 
 describe('the token of a user', () => {
