@@ -15,7 +15,7 @@ const {
   otherLimit,
 } = require('../adapter.js');
 
-/** @import { AdapterEvents, Answer, Op } from '../adapter.js' */
+/** @import { AdapterEvents, Answer, Entry, Op } from '../adapter.js' */
 
 /**
  * The codes with which a script refuses a whole step. DEAD: the session does not exist. STALE: a
@@ -57,4 +57,24 @@ function emitHint(events, line) {
   else if (line[0] === 's') events.stolen(ref, what);
 }
 
-module.exports = { DEAD, EARLY, STALE, answerOf, emitHint };
+/**
+ * @param {{ ref: string, name: string, isShared: boolean, token: string, info: string,
+ *   limit: string, weight: string, label: string, priority: string, waited: number, held: number,
+ *   data: string }} row numbers are text; `info` is the session's, in JSON
+ * @returns {Entry}
+ */
+function toEntry({ info, isShared, ref, token, weight, priority, ...row }) {
+  const { clientId, host, pid, threadId, threadName, program } = JSON.parse(info);
+  const limit = isShared ? Number(row.limit) : 0;
+  return {
+    ...row,
+    ...{ clientId, host, pid, threadId, threadName, program, limit },
+    ref: Number(ref),
+    mode: isShared ? 'shared' : 'exclusive',
+    token: BigInt(token),
+    weight: limit > 0 ? Number(weight) : 0,
+    priority: Number(priority),
+  };
+}
+
+module.exports = { DEAD, EARLY, STALE, answerOf, emitHint, toEntry };
