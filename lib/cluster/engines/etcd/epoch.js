@@ -14,10 +14,13 @@
 
 const { randomUUID } = require('node:crypto');
 
-const { bucketError } = require('./errors.js');
-const { allWith, base64, base64Json, range, valueOf } = require('./keys.js');
+const { bucketError, noEpochError } = require('./errors.js');
+const { base64Json, textOf, valueOf } = require('./keys.js');
+const { allWith, exists, isEmpty, isUnchanged, nested } = require('./operations.js');
+const { only, put, range, remove } = require('./operations.js');
 
 /** @import { Seen } from '../../adapter.js' */
+/** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 
 /** How many ended epochs the key lists. */
@@ -41,36 +44,8 @@ const LAYOUT = 4;
  * @property {string} revision the revision of the epoch's key
  */
 
-/** A new client has seen nothing. @type {Seen} */
-const NOTHING_SEEN = Object.freeze({ life: '', token: 0n });
-
-/** @param {BucketKeys} keys */
-const epochRead = (keys) => ({ request_range: { key: base64(keys.life) } });
-
-/**
- * The operation that writes the key of an epoch with a new random id.
- * @param {BucketKeys} keys @param {bigint} [offset] @param {string[]} [known]
- */
-const epochPut = (keys, offset = 0n, known = []) => ({
-  request_put: {
-    key: base64(keys.life),
-    // There is deliberately no field `offset`: version 1 requires one, so it refuses this bucket.
-    value: base64Json({ layout: LAYOUT, id: randomUUID(), added: String(offset), known }),
-  },
-});
-
-/**
- * The epoch; undefined if somebody emptied this etcd. Throws if the bucket has another version.
- * @param {any} header @param {any} response to `epochRead` @returns {Epoch | undefined}
- */
-function parseEpoch({ cluster_id: cluster }, response) {
-  const [found] = response.response_range.kvs ?? [];
-  if (!found) return undefined;
-  const { added, id, known, layout = 1 } = valueOf(found.value);
-  if (layout !== LAYOUT) throw bucketError(layout, LAYOUT);
-  const name = `${cluster}/${id}`;
-  return { name, offset: BigInt(added), known, revision: found.mod_revision };
-}
+/** @type {Epoch} */
+const NO_EPOCH = { name: '', offset: 0n, known: [], revision: '0' };
 
 /**
  * Whether a client has seen something that this etcd does not know.
@@ -81,32 +56,105 @@ function isBehind({ known, name, offset }, revision, { life, token }) {
   return life !== '' && life !== name && !known.includes(life);
 }
 
-/**
- * The transaction that begins an epoch, unless another client has done so.
- * @param {BucketKeys} keys @param {Epoch} life the epoch that ends
- * @param {number | string} revision of etcd @param {Seen} seen @param {string} lease
- * @returns {{ compare: object[], success: object[] }}
- */
-function beginEpochTransaction(
-  keys,
-  { name, known, offset, revision: mod },
-  revision,
-  seen,
-  lease,
-) {
-  const told = seen.token - BigInt(revision);
-  const next = (told > offset ? told : offset) + LEAP;
-  const over = [seen.life, name, ...known].filter((one, i, all) => one && all.indexOf(one) === i);
-  return {
-    compare: [{ key: base64(keys.life), target: 'MOD', result: 'EQUAL', mod_revision: mod }],
-    success: [
-      // Deletes all sessions with their locks and requests.
-      { request_delete_range: range(keys.all.key, keys.quarantine) },
-      { request_delete_range: allWith(keys.stepPrefix) },
-      epochPut(keys, next, over.slice(0, KNOWN)),
-      { request_put: { key: base64(keys.quarantine), value: '', lease } },
-    ],
-  };
+class Epochs {
+  #keys;
+
+  /** @param {BucketKeys} keys */
+  constructor(keys) {
+    this.#keys = keys;
+    this.range = only(keys.life);
+  }
+
+  /**
+   * The epoch; undefined if somebody emptied this etcd. Throws if the bucket has another version.
+   * @param {any} header @param {any} found in `range` @returns {Epoch | undefined}
+   */
+  parse({ cluster_id: cluster }, { kvs: [found] = [] }) {
+    if (!found) return undefined;
+    const { added, id, known, layout = 1 } = valueOf(found.value);
+    if (layout !== LAYOUT) throw bucketError(layout, LAYOUT);
+    const name = `${cluster}/${id}`;
+    return { name, offset: BigInt(added), known, revision: found.mod_revision };
+  }
+
+  /**
+   * Makes changes in the current epoch; if there is none, it begins the first epoch. It throws if
+   * the bucket has keys but no epoch: an old version of this library, which would not notice
+   * thefts, may have written them.
+   * @param {object[]} changes @param {Link} link
+   * @returns {Promise<{ header: any, responses: any[] }>}
+   */
+  async change(changes, link) {
+    const { life, prefix } = this.#keys;
+    const first = nested([isEmpty(allWith(prefix))], [this.#put(), ...changes]);
+    const answer = await link.transact([exists(life)], changes, [first]);
+    if (answer.succeeded) return answer;
+    const { responses, succeeded } = answer.responses[0].response_txn;
+    if (!succeeded) throw noEpochError(prefix);
+    return { header: answer.header, responses };
+  }
+
+  /** The operation that writes an epoch with a new random id. @param {string[]} [known] */
+  #put(offset = 0n, known = []) {
+    // There is deliberately no field `offset`: version 1 requires one, so it refuses this bucket.
+    const value = { layout: LAYOUT, id: randomUUID(), added: String(offset), known };
+    return put(this.#keys.life, base64Json(value));
+  }
+
+  /**
+   * Begins a new epoch, which ends all sessions, unless another client has done so.
+   * @param {Seen} seen @param {Epoch} life the epoch that ends
+   * @param {{ revision: string }} header of etcd's answer @param {number} ttl @param {Link} link
+   */
+  async begin(seen, { name, known, offset, revision: mod }, { revision }, ttl, link) {
+    const { all, life, quarantine, stepPrefix } = this.#keys;
+    const { conditions, longest } = await this.#planQuarantine(ttl, link);
+    const { ID } = await link.grantLease(longest);
+    const told = seen.token - BigInt(revision);
+    const next = (told > offset ? told : offset) + LEAP;
+    const over = [seen.life, name, ...known].filter(
+      (one, i, them) => one && them.indexOf(one) === i,
+    );
+    const { succeeded } = await link.transact(
+      [isUnchanged(life, mod), ...conditions],
+      [
+        // Deletes all sessions with their locks and requests.
+        remove(range(all.key, quarantine)),
+        remove(allWith(stepPrefix)),
+        this.#put(next, over.slice(0, KNOWN)),
+        put(quarantine, '', String(ID)),
+      ],
+    );
+    // The ended sessions may have renewed until now, so the quarantine's lease starts again now.
+    if (succeeded) await link.call('lease/keepalive', { ID });
+    // Another client has already begun the new epoch.
+    else await link.call('lease/revoke', { ID }).catch(() => {});
+  }
+
+  /**
+   * Returns how many milliseconds a quarantine must last: the longest of `ttl`, the leases of all
+   * sessions, and the rest of the current quarantine. The conditions hold only if no key of a
+   * session was created since the read, and the quarantine's key has not changed.
+   * @param {number} ttl @param {Link} link
+   * @returns {Promise<{ conditions: object[], longest: number }>}
+   */
+  async #planQuarantine(ttl, link) {
+    const { quarantine } = this.#keys;
+    const sessions = allWith(this.#keys.session(''));
+    const { header, found } = await link.read([sessions, only(quarantine)]);
+    let longest = ttl;
+    for (const { key, value } of found[0].kvs ?? []) {
+      const isSession = this.#keys.parse(textOf(key)).what === undefined;
+      if (isSession) longest = Math.max(longest, valueOf(value).ttl ?? 0);
+    }
+    const [old] = found[1].kvs ?? [];
+    const next = String(Number(header.revision) + 1);
+    const areOlder = { ...sessions, target: 'CREATE', result: 'LESS', create_revision: next };
+    return {
+      conditions: [areOlder, isUnchanged(quarantine, old?.mod_revision ?? '0')],
+      longest: Math.max(longest, old ? await link.leaseLeft(old.lease) : 0),
+    };
+  }
 }
 
-module.exports = { NOTHING_SEEN, isBehind, parseEpoch, epochPut, epochRead, beginEpochTransaction };
+module.exports = { Epochs, NO_EPOCH, isBehind };

@@ -12,7 +12,7 @@
  */
 
 const { watchEndedError } = require('./errors.js');
-const { allWith } = require('./keys.js');
+const { allWith } = require('./operations.js');
 
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
 /** @typedef {InstanceType<typeof import('./queue-cache.js').QueueCache>} Cache */

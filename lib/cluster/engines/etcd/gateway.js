@@ -20,7 +20,7 @@ const {
 } = require('./errors.js');
 const { staleError } = require('../errors.js');
 const { renewConnections, send } = require('./transport.js');
-const { base64 } = require('./keys.js');
+const { only, read, remove } = require('./operations.js');
 const { version } = require('../../../../package.json');
 
 /** @typedef {(url: string, options: any) => Promise<any>} Fetch */
@@ -34,7 +34,7 @@ const AGENT = `web-locks/${version}`;
  * A `failure` branch that never runs. But a transaction that contains a write, even in such a
  * branch, is executed in order with all writes.
  */
-const NEVER = [{ request_delete_range: { key: base64('web-locks/1-never') } }];
+const NEVER = [remove(only('web-locks/1-never'))];
 
 let isUnrefing = false;
 /** Unrefs the sockets of a user's `fetch`, which undici announces for each request. */
@@ -181,7 +181,11 @@ class EtcdLink {
   #gateway;
   /** The controllers of the calls under way. @type {Set<AbortController>} */
   #aborts = new Set();
-  isDropped = false;
+  isDown = false;
+  /** Called once, if a watch breaks. @type {(error: unknown) => void} */
+  onDown = () => {};
+  /** Called once, when the link is dropped, also after `onDown`. */
+  onDrop = () => {};
   /** The greatest revision that an answer or a watch has shown. */
   revision = 0;
 
@@ -238,9 +242,27 @@ class EtcdLink {
    * @param {object[]} ranges @param {object[]} failure
    */
   async #readRanges(ranges, failure) {
-    const success = ranges.map((one) => ({ request_range: one }));
-    const { header, responses } = await this.call('kv/txn', { compare: [], success, failure });
+    const { header, responses } = await this.transact([], ranges.map(read), failure);
     return { header, found: responses.map((/** @type {any} */ one) => one.response_range) };
+  }
+
+  /**
+   * Makes changes if all conditions hold, and otherwise what `failure` says.
+   * @param {object[]} compare @param {object[]} success @param {object[]} [failure]
+   */
+  transact(compare, success, failure) {
+    return this.call('kv/txn', { compare, success, failure });
+  }
+
+  /** @param {number} milliseconds @param {string} [ID] by default etcd chooses one */
+  grantLease(milliseconds, ID) {
+    return this.call('lease/grant', { ID, TTL: String(Math.ceil(milliseconds / 1_000)) });
+  }
+
+  /** How many milliseconds of a lease are left. @param {string} lease */
+  async leaseLeft(lease) {
+    const { TTL } = await this.call('lease/timetolive', { ID: lease });
+    return Number(TTL) * 1_000;
   }
 
   /** Calls `Gateway.findOtherProtocol` for this endpoint. @returns {Promise<string | undefined>} */
@@ -260,7 +282,7 @@ class EtcdLink {
 
   /** @throws if the connection was dropped */
   throwIfDropped() {
-    if (this.isDropped) throw staleError();
+    if (this.isDown) throw staleError();
   }
 
   /**
@@ -326,11 +348,19 @@ class EtcdLink {
 
   /** Aborts all calls, and makes later calls use new connections. */
   drop() {
-    if (this.isDropped) return;
-    this.isDropped = true;
+    if (this.isDown) return;
+    this.isDown = true;
     for (const abort of this.#aborts) abort.abort();
     this.#aborts.clear();
     this.#gateway.renewConnections(this.endpoint);
+    this.onDrop();
+  }
+
+  /** Drops the link because a watch broke. @param {unknown} error */
+  fail(error) {
+    if (this.isDown) return;
+    this.drop();
+    this.onDown(error);
   }
 }
 

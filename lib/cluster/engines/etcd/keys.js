@@ -231,36 +231,15 @@ const leaseKey = (lease) => BigInt(lease).toString(16).padStart(16, '0');
 /** @param {string} lease see `leaseKey` @returns {string} in etcd's decimal form */
 const leaseNumber = (lease) => String(BigInt(`0x${lease}`));
 
-/** @param {string} from @param {string} to the first key after the range */
-const range = (from, to) => ({ key: base64(from), range_end: base64(to) });
-
-/** @param {string} prefix */
-const allWith = (prefix) => range(prefix, after(prefix));
-
-/** The condition that a key exists. @param {string} key in base64 */
-const existsCondition = (key) => ({
-  key,
-  target: 'CREATE',
-  result: 'GREATER',
-  create_revision: '0',
-});
-
-/** The condition that no key of a range exists. */
-const NONE = { target: 'CREATE', result: 'EQUAL', create_revision: '0' };
-
 module.exports = {
   Keys,
-  NONE,
   after,
-  allWith,
   base64,
   base64Json,
   base64Text,
   doneLease,
-  existsCondition,
   leaseKey,
   leaseNumber,
-  range,
   textOf,
   valueOf,
 };

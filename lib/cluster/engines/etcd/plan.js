@@ -21,8 +21,9 @@
  */
 
 const { NOT_HELD, UNAVAILABLE, isRequest, otherLimit } = require('../../adapter.js');
-const { NONE, after, allWith, base64, base64Json, base64Text } = require('./keys.js');
-const { doneLease, existsCondition, leaseNumber, range } = require('./keys.js');
+const { after, base64Json, base64Text, doneLease, leaseNumber } = require('./keys.js');
+const { allWith, exists, isEmpty, isSame, nested } = require('./operations.js');
+const { only, partsOf, put, range, read, remove } = require('./operations.js');
 
 /** @import { Answer, Op, RequestOp } from '../../adapter.js' */
 /** @import { Entry as CachedRequest } from './queue.js' */
@@ -307,13 +308,8 @@ class Planner {
 
   /** The operation that writes a request's key; takes a slot for it. @param {RequestOp} op */
   #requestPut(op) {
-    return {
-      request_put: {
-        key: base64(this.#keys.request(op, this.#lease, this.#queueCache.slots.slotOf(op.ref))),
-        value: this.#keys.value(op, this.#clientId),
-        lease: leaseNumber(this.#lease),
-      },
-    };
+    const key = this.#keys.request(op, this.#lease, this.#queueCache.slots.slotOf(op.ref));
+    return put(key, this.#keys.value(op, this.#clientId), leaseNumber(this.#lease));
   }
 
   /**
@@ -322,16 +318,16 @@ class Planner {
    */
   #planTheft({ name }, { conditions }, { queues, revision }) {
     if (this.#queueCache.isQuarantined) {
-      conditions.push(existsCondition(base64(this.#keys.quarantine)));
+      conditions.push(exists(this.#keys.quarantine));
       return [];
     }
     const { holders = [], firstWaiterAndBlockers = [] } = queues.get(name) ?? {};
     if (holders.length === 0) conditions.push(this.#unusedCondition(name));
     // While this holder exists, nobody else can hold the name.
-    else if (holders[0].kind !== 'c') conditions.push(sameEntryCondition(holders[0]));
+    else if (holders[0].kind !== 'c') conditions.push(isSame(holders[0]));
     else if (firstWaiterAndBlockers.length === 0)
       conditions.push(this.#unchangedCondition(name, revision));
-    else conditions.push(...firstWaiterAndBlockers.map(sameEntryCondition));
+    else conditions.push(...firstWaiterAndBlockers.map(isSame));
     return nest(holders.map((holder) => this.#theftOperation(holder)));
   }
 
@@ -343,17 +339,9 @@ class Planner {
    */
   #theftOperation(holder) {
     const { key, lease, ref } = holder;
-    const told = {
-      key: base64(this.#keys.stolen(lease, ref)),
-      value: base64Json(this.#clientId),
-      lease: leaseNumber(lease),
-    };
-    return {
-      request_txn: {
-        compare: [sameEntryCondition(holder)],
-        success: [deletion(key), { request_put: told }],
-      },
-    };
+    const stolen = this.#keys.stolen(lease, ref);
+    const notice = put(stolen, base64Json(this.#clientId), leaseNumber(lease));
+    return nested([isSame(holder)], [remove(only(key)), notice]);
   }
 
   /** @param {import('../../adapter.js').EndOp} op @returns {Move} */
@@ -361,20 +349,15 @@ class Planner {
     const { keep, name, ref } = op;
     const entry = this.#queueCache.mine.get(ref);
     /** @type {object[]} */
-    const changes = entry ? [deletion(entry.key)] : [];
+    const changes = entry ? [remove(only(entry.key))] : [];
     if (this.#queueCache.published.has(ref)) changes.push(this.dataDeletion(ref));
     if (!(keep > 0 && name !== undefined)) return { ops: [op], conditions: [], changes, reads: [] };
-    const key = base64(this.#keys.done(name));
-    const look = { request_range: { key } };
+    const key = this.#keys.done(name);
+    const look = read(only(key));
     if (!entry?.token) return { ops: [op], conditions: [], changes: [...changes, look], reads: [] };
-    changes.push({
-      request_put: {
-        key,
-        value: base64Json(setterOf(this.#lease, ref)),
-        lease: doneLease(this.#lease, ref),
-      },
-    });
-    return { ops: [op], conditions: [sameEntryCondition(entry)], changes, reads: [look] };
+    const setter = base64Json(setterOf(this.#lease, ref));
+    changes.push(put(key, setter, doneLease(this.#lease, ref)));
+    return { ops: [op], conditions: [isSame(entry)], changes, reads: [look] };
   }
 
   /** @param {import('../../adapter.js').PublishOp} op @param {Plan} plan */
@@ -386,26 +369,22 @@ class Planner {
       return;
     }
     this.#queueCache.published.add(ref);
-    const put = {
-      request_put: {
-        key: base64(this.#keys.data(this.#lease, ref)),
-        value: base64Text(data),
-        lease: leaseNumber(this.#lease),
-      },
-    };
-    const changes = [data === '' ? this.dataDeletion(ref) : put];
-    plan.moves.push({ ops: [op], conditions: [sameEntryCondition(entry)], changes, reads: [] });
+    const key = this.#keys.data(this.#lease, ref);
+    const changes = [
+      data === '' ? this.dataDeletion(ref) : put(key, base64Text(data), leaseNumber(this.#lease)),
+    ];
+    plan.moves.push({ ops: [op], conditions: [isSame(entry)], changes, reads: [] });
   }
 
   /** @param {number} ref of a lock of the session */
   dataDeletion(ref) {
-    return deletion(this.#keys.data(this.#lease, ref));
+    return remove(only(this.#keys.data(this.#lease, ref)));
   }
 
   /** The condition that the name has no requests, except passing ones. @param {string} name */
   #unusedCondition(name) {
     const { key, end } = this.#keys.holding(name);
-    return { ...range(key, end), ...NONE };
+    return isEmpty(range(key, end));
   }
 
   /**
@@ -427,34 +406,29 @@ class Planner {
   #onlyLimitConditions({ limit, name }) {
     const { key, end } = this.#keys.holding(name);
     const own = this.#keys.shared(name, limit);
-    const before = { ...range(key, own), ...NONE };
-    return [before, { ...range(after(own), end), ...NONE }];
+    return [range(key, own), range(after(own), end)].map(isEmpty);
   }
 
   /** The conditions that no shared request of the name has another limit. @param {RequestOp} op */
   #noOtherLimitConditions({ limit, name }) {
     const own = this.#keys.shared(name, limit);
     const all = this.#keys.allShared(name);
-    const greater = { ...range(after(own), after(all)), ...NONE };
-    return limit === 0 ? [greater] : [{ ...range(all, own), ...NONE }, greater];
+    const greater = range(after(own), after(all));
+    return (limit === 0 ? [greater] : [range(all, own), greater]).map(isEmpty);
   }
 
   /** @param {RequestOp} op */
   #limitRead({ name }) {
     const all = this.#keys.allShared(name);
-    return { request_range: { ...allWith(all), limit: '1', keys_only: true } };
+    return read({ ...allWith(all), limit: '1', keys_only: true });
   }
 
   /** The operations that read queues, several queues each. @param {string[]} names */
   reads(names) {
-    const reads = names.map((name) => ({
-      request_range: { ...allWith(this.#keys.queue(name)), limit: String(SHORT) },
-    }));
-    const some = [];
-    for (let i = 0; i < reads.length; i += MOST_READS) {
-      some.push({ request_txn: { compare: [], success: reads.slice(i, i + MOST_READS) } });
-    }
-    return some;
+    const reads = names.map((name) =>
+      read({ ...allWith(this.#keys.queue(name)), limit: String(SHORT) }),
+    );
+    return partsOf(reads, MOST_READS).map((some) => nested([], some));
   }
 
   /**
@@ -478,34 +452,12 @@ class Planner {
  * itself, so their operations do not add up.
  * @param {object[]} changes
  */
-function nest(changes) {
-  if (changes.length <= MOST_READS) return changes;
-  const some = [];
-  for (let i = 0; i < changes.length; i += MOST_READS) {
-    some.push({ request_txn: { compare: [], success: changes.slice(i, i + MOST_READS) } });
-  }
-  return some;
-}
+const nest = (changes) =>
+  changes.length <= MOST_READS
+    ? changes
+    : partsOf(changes, MOST_READS).map((some) => nested([], some));
 
 /** The value of a mark names the request that set it. @param {string} lease @param {number} ref */
 const setterOf = (lease, ref) => `${lease}-${ref}`;
 
-/** @param {string} key */
-const deletion = (key) => ({ request_delete_range: { key: base64(key) } });
-
-/** @param {{ key: string, created: number }} entry */
-const sameEntryCondition = ({ key, created }) => ({
-  key: base64(key),
-  target: 'CREATE',
-  result: 'EQUAL',
-  create_revision: String(created),
-});
-
-module.exports = {
-  Planner,
-  isPassing,
-  sameEntryCondition,
-  takeNextPart,
-  setterOf,
-  unitsOf,
-};
+module.exports = { Planner, isPassing, takeNextPart, setterOf, unitsOf };

@@ -10,7 +10,8 @@
 
 const { now } = require('../../../platform/intrinsics.js');
 const { isCompacted } = require('./errors.js');
-const { allWith, base64, range, textOf, valueOf } = require('./keys.js');
+const { base64, textOf, valueOf } = require('./keys.js');
+const { allWith, only, range } = require('./operations.js');
 const { queueAsOf } = require('./queue.js');
 
 const { now: dateNow } = Date;
@@ -118,7 +119,7 @@ class Query {
   #readHolders(holders, at = 0) {
     const ranges = holders.flatMap(({ key, lease }) => {
       const session = this.#keys.ownRange(lease);
-      return [{ key: base64(key) }, range(session.key, session.end)];
+      return [only(key), range(session.key, session.end)];
     });
     return this.#link.read(ranges.map((one) => ({ ...one, revision: String(at) })));
   }
@@ -153,7 +154,7 @@ class Query {
 
   /**
    * Reads a range in pages. The first read of the query sets the revision of all others.
-   * @param {{ key: string, range_end: string }} all @returns {Promise<KeyValue[]>}
+   * @param {import('./operations.js').Range} all @returns {Promise<KeyValue[]>}
    */
   async #readAll(all) {
     /** @type {KeyValue[]} */

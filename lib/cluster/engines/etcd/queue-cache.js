@@ -14,8 +14,9 @@
 
 const { now } = require('../../../platform/intrinsics.js');
 const { textOf, valueOf } = require('./keys.js');
+const { OwnRequests } = require('./own-requests.js');
 const { Queue, entriesOf, queueOf } = require('./queue.js');
-const { Slots } = require('./slots.js');
+const { Waits } = require('./waits.js');
 
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 /** @import { Entry, KeyValue, WatchEvent } from './queue.js' */
@@ -42,43 +43,26 @@ const { Slots } = require('./slots.js');
  *   name; 0 before the first renewal
  */
 
-class QueueCache {
+class QueueCache extends OwnRequests {
   /** The lease of the quarantine's key. @type {string | undefined} */
   quarantine;
   /** The revision at which the quarantine ended. */
   quarantineEnd = 0;
   /** The difference between a token and its revision. */
   offset = 0n;
-  /**
-   * The session's requests in etcd, by `ref`, without the requests of a transaction that is under
-   * way or whose outcome is unknown. Only `forget` and `#handlePass` remove one.
-   * @type {Map<number, Entry>}
-   */
-  mine = new Map();
-  slots = new Slots();
-  /**
-   * By `ref`: the thief of each stolen lock whose notice is still in etcd; '' for a request that
-   * has passed and was not reported yet.
-   * @type {Map<number, string>}
-   */
-  thefts = new Map();
-  /** The `ref`s of own locks whose data may be in etcd. @type {Set<number>} */
-  published = new Set();
-  /** Own requests that have passed, until their keys are deleted. @type {Map<number, Entry>} */
-  passed = new Map();
   #keys;
-  #lease;
   #events;
+  /** Calls of `#events`, until the whole response was applied. @type {(() => void)[]} */
+  #notifications = [];
   /** The followed names, by the prefix of their keys. @type {Map<string, Followed>} */
   #followed = new Map();
   #renewals = 0;
-  /** @type {{ isOver: () => boolean, resolve: () => void, reject: (error: unknown) => void }[]} */
-  #waiting = [];
+  #waits = new Waits();
 
   /** @param {BucketKeys} keys @param {string} lease see `leaseKey` @param {CacheEvents} events */
   constructor(keys, lease, events) {
+    super(keys, lease);
     this.#keys = keys;
-    this.#lease = lease;
     this.#events = events;
   }
 
@@ -105,29 +89,6 @@ class QueueCache {
     return followed?.isLive ? followed.queue : undefined;
   }
 
-  /** The prefixes of the names that this session waits for. */
-  get wanted() {
-    const wanted = new Set();
-    for (const { name, token } of this.mine.values()) {
-      if (token === 0n) wanted.add(this.#keys.queue(name));
-    }
-    return wanted;
-  }
-
-  /**
-   * The only request of this session that waits for a name; undefined if none or several wait.
-   * @param {string} prefix
-   */
-  onlyWaiter(prefix) {
-    let only;
-    for (const entry of this.mine.values()) {
-      if (entry.token !== 0n || this.#keys.queue(entry.name) !== prefix) continue;
-      if (only) return undefined;
-      only = entry;
-    }
-    return only;
-  }
-
   /**
    * Whether at least `count` exclusive requests are ahead of the only request of this session that
    * waits for a name, as far as the queue is known.
@@ -138,7 +99,7 @@ class QueueCache {
     if (!followed?.isLive) return false;
     let ahead = 0;
     for (const entry of followed.queue.entries.values()) {
-      if (this.#isMine(entry) && entry.token === 0n) return false;
+      if (this.isMine(entry) && entry.token === 0n) return false;
       if (entry.kind === 'b' && ++ahead >= count) return this.onlyWaiter(prefix) !== undefined;
     }
     return false;
@@ -158,7 +119,7 @@ class QueueCache {
   /** Stops following a name. @param {string} prefix */
   unfollow(prefix) {
     this.#followed.delete(prefix);
-    this.#resolveWaits();
+    this.#waits.check();
   }
 
   /** Stops following names for which the session waited at neither this renewal nor the last. */
@@ -170,7 +131,7 @@ class QueueCache {
       else if (renewal - followed.since > 1) this.#followed.delete(prefix);
     }
     // Callers that wait for these names stop waiting, and must read the queues instead.
-    this.#resolveWaits();
+    this.#waits.check();
   }
 
   /**
@@ -187,22 +148,6 @@ class QueueCache {
     return own;
   }
 
-  /** Called when a step begins. Frees slots whose keys certainly do not exist in etcd. */
-  beginStep() {
-    this.slots.recycle({ has: (ref) => this.mine.has(ref) || this.passed.has(ref) });
-  }
-
-  /** Forgets passed requests, whose keys were deleted. @param {Iterable<number>} refs */
-  dropPassed(refs) {
-    for (const ref of refs) if (this.passed.delete(ref)) this.slots.free(ref);
-  }
-
-  /** Removes a request that certainly does not exist in etcd. @param {number} ref */
-  forget(ref) {
-    this.mine.delete(ref);
-    this.slots.free(ref);
-  }
-
   /**
    * Applies grants that a transaction of the session has read. Otherwise such a lock would get its
    * token only when a watch has begun and the queue is read again. Locks that were granted in
@@ -210,15 +155,13 @@ class QueueCache {
    * @param {Iterable<InstanceType<typeof Queue>>} queues after the transaction
    */
   applyGrants(queues) {
-    /** @type {(() => void)[]} */
-    const notifications = [];
     for (const { holders } of queues) {
       for (const { key, lease, ref, token } of holders) {
-        const own = lease === this.#lease ? this.mine.get(ref) : undefined;
-        if (own?.key === key && own.token === 0n) this.#grant(own, token, now(), notifications);
+        const own = lease === this.lease ? this.mine.get(ref) : undefined;
+        if (own?.key === key && own.token === 0n) this.#grant(own, token, now());
       }
     }
-    for (const notify of notifications) notify();
+    this.#emit();
   }
 
   /** Holds events back until all queues have been read again. */
@@ -232,7 +175,7 @@ class QueueCache {
    */
   async waitForRevision(name, revision) {
     const prefix = this.#keys.queue(name);
-    await this.#until(() => {
+    await this.#waits.until(() => {
       const followed = this.#followed.get(prefix);
       return !followed || (followed.isLive && followed.revision >= revision);
     });
@@ -240,8 +183,7 @@ class QueueCache {
 
   /** Resolves when the cached queues contain all waiting requests of this session. */
   async waitForOwn() {
-    const waiting = [...this.mine.values()].filter(({ token }) => token === 0n);
-    await Promise.all(waiting.map(({ created, name }) => this.waitForRevision(name, created)));
+    await Promise.all(this.waiting.map(({ created, name }) => this.waitForRevision(name, created)));
   }
 
   /** In each awaited queue, the first waiter and its blockers, which keep all waiters waiting. */
@@ -255,19 +197,9 @@ class QueueCache {
   /** Resolves when the watch has delivered the end of a request. @param {Entry} request */
   async waitForEnd({ created, key, name }) {
     const prefix = this.#keys.queue(name);
-    await this.#until(
+    await this.#waits.until(
       () => this.#followed.get(prefix)?.queue.entries.get(key)?.created !== created,
     );
-  }
-
-  /** @param {() => boolean} isOver */
-  async #until(isOver) {
-    if (isOver()) return;
-    /** @type {Promise<void>} */
-    const over = new Promise((resolve, reject) => {
-      this.#waiting.push({ isOver, resolve, reject });
-    });
-    await over;
   }
 
   /**
@@ -276,63 +208,31 @@ class QueueCache {
    */
   rejectWaits(error) {
     this.suspend();
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const { reject } of waiting) reject(error);
-  }
-
-  #resolveWaits() {
-    const waiting = this.#waiting;
-    this.#waiting = waiting.filter(({ isOver }) => !isOver());
-    for (const { isOver, resolve } of waiting) if (isOver()) resolve();
+    this.#waits.reject(error);
   }
 
   /**
-   * Stores a queue that was read after its watch began; returns false if it has to be read again.
-   * @param {string} prefix @param {KeyValue[]} kvs @param {number} revision of the read
-   * @param {unknown} [source] the stream for which it was read
-   */
-  load(prefix, kvs, revision, source) {
-    return this.loadAll(new Map([[prefix, kvs]]), revision, source).length === 0;
-  }
-
-  /**
-   * Stores several queues as `load` does, and returns the prefixes that have to be read again.
-   * @param {Map<string, KeyValue[]>} found @param {number} revision @param {unknown} [source]
+   * Stores queues that were read after their watches began, and returns the prefixes of those that
+   * have to be read again.
+   * @param {Map<string, KeyValue[]>} found @param {number} revision of the read
+   * @param {unknown} [source] the stream for which they were read
    */
   loadAll(found, revision, source) {
-    /** @type {(() => void)[]} */
-    const notifications = [];
-    const waiting = this.#waitingUntil(revision);
+    const waiting = this.waitingUntil(revision);
     const again = [...found].filter(
-      ([prefix, kvs]) =>
-        !this.#load(prefix, kvs, revision, source, waiting.get(prefix) ?? [], notifications),
+      ([prefix, kvs]) => !this.#load(prefix, kvs, revision, source, waiting.get(prefix) ?? []),
     );
-    this.#resolveWaits();
-    for (const notify of notifications) notify();
+    this.#waits.check();
+    this.#emit();
     return again.map(([prefix]) => prefix);
-  }
-
-  /** The session's waiting requests that existed at a revision. @param {number} revision */
-  #waitingUntil(revision) {
-    /** @type {Map<string, Entry[]>} */
-    const waiting = new Map();
-    for (const entry of this.mine.values()) {
-      if (entry.token !== 0n || entry.created > revision) continue;
-      const prefix = this.#keys.queue(entry.name);
-      const some = waiting.get(prefix);
-      if (some) some.push(entry);
-      else waiting.set(prefix, [entry]);
-    }
-    return waiting;
   }
 
   /**
    * Stores a queue if that is still needed; returns false if it has to be read again.
    * @param {string} prefix @param {KeyValue[]} kvs @param {number} revision @param {unknown} source
-   * @param {Entry[]} waiting @param {(() => void)[]} notifications
+   * @param {Entry[]} waiting
    */
-  #load(prefix, kvs, revision, source, waiting, notifications) {
+  #load(prefix, kvs, revision, source, waiting) {
     const followed = this.#followed.get(prefix);
     if (!followed || followed.source !== source) return true;
     if (followed.isLive && followed.revision >= revision) return true;
@@ -344,12 +244,12 @@ class QueueCache {
     followed.revision = revision;
     followed.isLive = true;
     for (const entry of waiting) {
-      if (!followed.queue.entries.has(entry.key)) this.#handleGone(entry, notifications);
+      if (!followed.queue.entries.has(entry.key)) this.#handleGone(entry);
     }
-    this.#process(followed, notifications, Number.NaN);
+    this.#process(followed, Number.NaN);
     const { early } = followed;
     followed.early = [];
-    for (const one of early) this.#applyEvents(followed, one.events, one.revision, notifications);
+    for (const one of early) this.#applyEvents(followed, one.events, one.revision);
     return true;
   }
 
@@ -359,7 +259,7 @@ class QueueCache {
    */
   #knownEntry(entry, before) {
     const own = this.mine.get(entry.ref);
-    for (const one of [entry.lease === this.#lease ? own : undefined, before.get(entry.key)]) {
+    for (const one of [entry.lease === this.lease ? own : undefined, before.get(entry.key)]) {
       if (one?.key === entry.key && one.created === entry.created) return one;
     }
     return entry;
@@ -370,73 +270,66 @@ class QueueCache {
    * @param {unknown} [source] the stream that delivered them
    */
   apply(events, source) {
-    /** @type {(() => void)[]} */
-    const notifications = [];
     for (const some of byRevision(events)) {
       /** @type {Map<string, WatchEvent[]>} */
       const changes = new Map();
       for (const event of some) {
         const { queue } = this.#keys.parse(textOf(event.kv.key));
-        if (queue === undefined) this.#handleSessionEvent(event, notifications);
+        if (queue === undefined) this.#handleSessionEvent(event);
         else changes.set(queue, [...(changes.get(queue) ?? []), event]);
       }
       for (const [prefix, of] of changes) {
         const followed = this.#followed.get(prefix);
         if (!followed || followed.source !== source) continue;
-        this.#applyEvents(followed, of, Number(of[0].kv.mod_revision), notifications);
+        this.#applyEvents(followed, of, Number(of[0].kv.mod_revision));
       }
     }
-    this.#resolveWaits();
-    for (const notify of notifications) notify();
+    this.#waits.check();
+    this.#emit();
   }
 
-  /** @param {WatchEvent} event of a key outside the queues @param {(() => void)[]} notifications */
-  #handleSessionEvent({ type, kv }, notifications) {
+  /** @param {WatchEvent} event of a key outside the queues */
+  #handleSessionEvent({ type, kv }) {
     const key = textOf(kv.key);
     const { ref = 0, what } = this.#keys.parse(key);
     const isEnd = type === 'DELETE';
-    if (key === this.#keys.session(this.#lease) && isEnd)
-      notifications.push(() => this.#events.dead());
-    if (what === 'stolen' && !isEnd)
-      this.#handleTheft(ref, valueOf(String(kv.value)), notifications);
-    if (key === this.#keys.quarantine && isEnd)
-      this.#clearQuarantine(Number(kv.mod_revision), notifications);
+    if (key === this.#keys.session(this.lease) && isEnd) this.#notify(() => this.#events.dead());
+    if (what === 'stolen' && !isEnd) this.#handleTheft(ref, valueOf(String(kv.value)));
+    if (key === this.#keys.quarantine && isEnd) this.#clearQuarantine(Number(kv.mod_revision));
   }
 
   /** Ends the quarantine. @param {number} revision at which it was over */
   endQuarantine(revision) {
-    /** @type {(() => void)[]} */
-    const notifications = [];
-    this.#clearQuarantine(revision, notifications);
-    for (const notify of notifications) notify();
+    this.#clearQuarantine(revision);
+    this.#emit();
   }
 
   /**
    * Ends the quarantine, if there is one, and suspends the queues.
-   * @param {number} revision @param {(() => void)[]} notifications
+   * @param {number} revision
    */
-  #clearQuarantine(revision, notifications) {
+  #clearQuarantine(revision) {
     if (!this.isQuarantined) return;
     this.quarantine = undefined;
     this.quarantineEnd = revision;
     this.suspend();
-    notifications.push(() => this.#events.freed());
+    this.#notify(() => this.#events.freed());
   }
 
-  /** @param {number} ref @param {string} thief @param {(() => void)[]} notifications */
-  #handleTheft(ref, thief, notifications) {
+  /** @param {number} ref @param {string} thief */
+  #handleTheft(ref, thief) {
     if (this.thefts.has(ref)) return;
     this.thefts.set(ref, thief);
     this.forget(ref);
-    notifications.push(() => this.#events.stolen(ref, thief));
+    this.#notify(() => this.#events.stolen(ref, thief));
   }
 
   /**
    * Applies events to a queue that is live; otherwise it keeps them until the queue is loaded.
    * @param {Followed} followed @param {WatchEvent[]} events of one revision
-   * @param {number} revision @param {(() => void)[]} notifications
+   * @param {number} revision
    */
-  #applyEvents(followed, events, revision, notifications) {
+  #applyEvents(followed, events, revision) {
     if (!followed.isLive) {
       followed.early.push({ events, revision });
       return;
@@ -444,75 +337,61 @@ class QueueCache {
     // If the queue was read at this revision or a later one, it already includes the events.
     if (revision <= followed.revision) return;
     followed.revision = revision;
-    const { entries } = followed.queue;
-    const gone = events.flatMap(({ type, kv }) => {
-      const entry = type === 'DELETE' ? entries.get(textOf(kv.key)) : undefined;
-      return entry ? [entry] : [];
-    });
-    for (const { type, kv } of events) {
-      if (type === 'DELETE') followed.queue.delete(textOf(kv.key));
-    }
-    const made = entriesOf(
-      events.flatMap(({ type, kv }) => (type === 'DELETE' ? [] : [kv])),
-      this.#keys,
-    );
-    made.sort((a, b) => a.ref - b.ref);
+    const { queue } = followed;
+    const deleted = events.filter(({ type }) => type === 'DELETE').map(({ kv }) => textOf(kv.key));
+    const gone = deleted.flatMap((key) => queue.entries.get(key) ?? []);
+    for (const key of deleted) queue.delete(key);
+    const put = events.filter(({ type }) => type !== 'DELETE').map(({ kv }) => kv);
+    const made = entriesOf(put, this.#keys).sort((a, b) => a.ref - b.ref);
     for (const entry of made) {
-      if (!entries.has(entry.key)) followed.queue.add(this.#knownEntry(entry, entries));
+      if (!queue.entries.has(entry.key)) queue.add(this.#knownEntry(entry, queue.entries));
     }
     const theft = made.find(({ kind }) => kind === 'a');
     for (const entry of gone) {
-      if (!this.#isMine(entry)) continue;
+      if (!this.isMine(entry)) continue;
       // The thief's notice may arrive after the next grant, so the theft is handled now.
-      if (theft && entry.token > 0n) this.#handleTheft(entry.ref, theft.thief, notifications);
-      else this.#handleGone(entry, notifications);
+      if (theft && entry.token > 0n) this.#handleTheft(entry.ref, theft.thief);
+      else this.#handleGone(entry);
     }
-    this.#process(followed, notifications, now());
+    this.#process(followed, now());
   }
 
   /** @param {Entry} entry */
-  #isMine(entry) {
-    return entry.lease === this.#lease && this.mine.get(entry.ref)?.key === entry.key;
-  }
-
-  /** @param {Entry} entry @param {(() => void)[]} notifications */
-  #handleGone({ ref }, notifications) {
+  #handleGone({ ref }) {
     this.forget(ref);
-    notifications.push(() => this.#events.gone(ref));
+    this.#notify(() => this.#events.gone(ref));
   }
 
-  /**
-   * @param {Followed} followed @param {(() => void)[]} notifications
-   * @param {number} time of new grants; NaN if unknown
-   */
-  #process({ queue, revision }, notifications, time) {
+  /** @param {Followed} followed @param {number} time of new grants; NaN if unknown */
+  #process({ queue, revision }, time) {
     for (const entry of queue.takePassed(this.isQuarantined)) {
-      if (this.#isMine(entry)) this.#handlePass(entry, notifications);
+      if (!this.isMine(entry)) continue;
+      this.notePass(entry);
+      this.#notify(() => this.#events.passed(entry.ref));
     }
     for (const entry of queue.processQueue(this.isQuarantined)) {
-      this.#grant(entry, this.tokenOf(revision), time, notifications);
+      this.#grant(entry, this.tokenOf(revision), time);
     }
-  }
-
-  /** @param {Entry} entry @param {(() => void)[]} notifications */
-  #handlePass(entry, notifications) {
-    const { ref } = entry;
-    this.mine.delete(ref);
-    this.passed.set(ref, entry);
-    this.thefts.set(ref, '');
-    notifications.push(() => this.#events.passed(ref));
   }
 
   /**
    * @param {Entry} entry @param {bigint} token
    * @param {number} time of the grant; an own request counts as granted now
-   * @param {(() => void)[]} notifications
    */
-  #grant(entry, token, time, notifications) {
-    const isOwn = entry.lease === this.#lease;
+  #grant(entry, token, time) {
+    const isOwn = entry.lease === this.lease;
     entry.token = token;
     entry.granted = isOwn ? now() : time;
-    if (isOwn) notifications.push(() => this.#events.granted(entry));
+    if (isOwn) this.#notify(() => this.#events.granted(entry));
+  }
+
+  /** @param {() => void} event */
+  #notify(event) {
+    this.#notifications.push(event);
+  }
+
+  #emit() {
+    for (const notify of this.#notifications.splice(0)) notify();
   }
 }
 

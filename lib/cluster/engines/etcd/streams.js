@@ -11,9 +11,13 @@
  * deliver the deletions of requests that no longer block ours.
  */
 
-const { watchEndedError } = require('./errors.js');
+const { clearTimeout, setTimeout, unref } = require('../../../platform/intrinsics.js');
+const { staleError } = require('../errors.js');
+const { noWatchEventsError, watchEndedError } = require('./errors.js');
 const { FarWaits } = require('./far-waits.js');
-const { allWith, base64, range, textOf } = require('./keys.js');
+const { textOf } = require('./keys.js');
+const { allWith, only, partsOf, range } = require('./operations.js');
+const { Waits } = require('./waits.js');
 
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
@@ -23,38 +27,6 @@ const { allWith, base64, range, textOf } = require('./keys.js');
 /** How many names can have a stream of their own. */
 const MOST_STREAMS = 4;
 const MOST_READS = 100;
-
-/** Lets callers wait until the watch has delivered a revision of the session's keys. */
-class DeliveryBarrier {
-  #revision = 0;
-  /** @type {{ revision: number, resolve: () => void, reject: (error: unknown) => void }[]} */
-  #waiting = [];
-
-  /** @param {number} revision */
-  advance(revision) {
-    this.#revision = Math.max(this.#revision, revision);
-    const waiting = this.#waiting;
-    this.#waiting = waiting.filter((one) => one.revision > this.#revision);
-    for (const one of waiting) if (one.revision <= this.#revision) one.resolve();
-  }
-
-  /** @param {number} revision */
-  async waitFor(revision) {
-    if (this.#revision >= revision) return;
-    /** @type {Promise<void>} */
-    const waitFor = new Promise((resolve, reject) => {
-      this.#waiting.push({ revision, resolve, reject });
-    });
-    await waitFor;
-  }
-
-  /** Rejects the waits under way. @param {unknown} error */
-  end(error) {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const { reject } of waiting) reject(error);
-  }
-}
 
 /** A watch of one name, or of all names. */
 class NameStream {
@@ -70,9 +42,7 @@ class NameStream {
 }
 
 class Streams {
-  deliveries = new DeliveryBarrier();
   #keys;
-  #lease;
   #queueCache;
   #link;
   #fail;
@@ -87,43 +57,70 @@ class Streams {
   #stopSessionWatch = () => {};
   #stopQuarantine = () => {};
   #isOver = false;
+  /** The last revision of the session's keys that the first watch has delivered. */
+  #delivered = 0;
+  #deliveries = new Waits();
 
   /**
-   * @param {{ keys: BucketKeys, lease: string, queueCache: Cache, link: Link, near: number,
-   *   fail: (error: unknown) => void }} parts `fail` is called when a watch breaks; for `near` see
+   * @param {{ keys: BucketKeys, queueCache: Cache, link: Link, near: number }} parts for `near` see
    *   far-waits.js
    */
-  constructor({ keys, lease, queueCache, link, near, fail }) {
+  constructor({ keys, queueCache, link, near }) {
     this.#keys = keys;
-    this.#lease = lease;
     this.#queueCache = queueCache;
     this.#link = link;
-    this.#fail = fail;
+    this.#fail = (/** @type {unknown} */ error) => {
+      this.stop(error);
+      link.fail(error);
+    };
     this.#near = near;
     const onNear = () => this.#watchNames();
-    this.#farWaits = new FarWaits({ queueCache, link, near, fail, onNear });
+    this.#farWaits = new FarWaits({ queueCache, link, near, fail: this.#fail, onNear });
+    link.onDrop = () => this.stop(staleError());
   }
 
   /**
-   * Watches the session's keys and the end of the quarantine.
-   * @param {number} revision of the first change
-   * @param {() => void} onCompacted called if etcd no longer has that revision
+   * Watches the session's keys and the end of the quarantine. Resolves with true once the watch has
+   * delivered the first revision, and with false if etcd no longer has it.
+   * @param {number} revision of the first change @param {number} patience milliseconds
    */
-  begin(revision, onCompacted) {
-    const { key, end } = this.#keys.ownRange(this.#lease);
+  async begin(revision, patience) {
+    let isBegun = false;
+    let isCompacted = false;
     const onResult = (/** @type {any} */ result) => {
-      if (result.compact_revision) onCompacted();
-      else this.#handleSessionEvents(eventsOf(result));
+      if (!result.compact_revision) this.#handleSessionEvents(eventsOf(result));
+      else if (isBegun) throw watchEndedError('the next revision was compacted');
+      else {
+        isCompacted = true;
+        this.stop(staleError());
+      }
     };
-    const from = { start_revision: String(revision) };
-    this.#stopSessionWatch = this.#link.watch(
-      { ...range(key, end), ...from },
-      onResult,
-      this.#fail,
-    );
-    if (!this.#queueCache.isQuarantined) return;
-    const quarantine = { key: base64(this.#keys.quarantine), ...from };
-    this.#stopQuarantine = this.#link.watch(quarantine, onResult, this.#fail);
+    const watch = (/** @type {object} */ keys) =>
+      this.#link.watch({ ...keys, start_revision: String(revision) }, onResult, this.#fail);
+    const timer = setTimeout(() => this.stop(noWatchEventsError()), patience);
+    unref(timer);
+    this.#stopSessionWatch = watch(this.#ownKeys);
+    if (this.#queueCache.isQuarantined) this.#stopQuarantine = watch(only(this.#keys.quarantine));
+    try {
+      await this.waitForDelivery(revision);
+      isBegun = true;
+      return !isCompacted;
+    } catch (error) {
+      if (isCompacted) return false;
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  get #ownKeys() {
+    const { key, end } = this.#keys.ownRange(this.#queueCache.lease);
+    return range(key, end);
+  }
+
+  /** Resolves when the first watch has delivered a revision. @param {number} revision */
+  waitForDelivery(revision) {
+    return this.#deliveries.until(() => this.#delivered >= revision);
   }
 
   /** Watches all names that this session waits for or follows; far from the head, a request. */
@@ -197,16 +194,17 @@ class Streams {
     this.#farWaits.stop();
     for (const stream of this.#streams.values()) stream.stop();
     this.#streams.clear();
-    this.deliveries.end(error);
+    this.#deliveries.reject(error);
     this.#queueCache.rejectWaits(error);
   }
 
   /** @param {import('./queue.js').WatchEvent[]} events of keys outside the queues */
   #handleSessionEvents(events) {
     this.#queueCache.apply(events);
-    const session = this.#keys.session(this.#lease);
+    const session = this.#keys.session(this.#queueCache.lease);
     const last = events.findLast(({ kv }) => textOf(kv.key).startsWith(session));
-    this.deliveries.advance(Number(last?.kv.mod_revision ?? 0));
+    this.#delivered = Math.max(this.#delivered, Number(last?.kv.mod_revision ?? 0));
+    this.#deliveries.check();
   }
 
   /** A new stream for a prefix, or the shared one if there are many. @param {string} prefix */
@@ -247,7 +245,7 @@ class Streams {
    * @param {NameStream} stream @param {string[]} prefixes
    */
   #readQueues(stream, prefixes) {
-    const parts = partsOf(prefixes);
+    const parts = partsOf(prefixes, MOST_READS);
     stream.begun
       .then(() => Promise.all(parts.map((some) => this.#loadQueues(stream, some))))
       .catch(this.#fail);
@@ -273,10 +271,8 @@ class Streams {
 /** The entries whose keys no longer exist. @param {Entry[]} entries @param {Link} link */
 async function findAbsent(entries, link) {
   const absent = await Promise.all(
-    partsOf(entries).map(async (some) => {
-      const { found } = await link.read(
-        some.map(({ key }) => ({ key: base64(key), keys_only: true })),
-      );
+    partsOf(entries, MOST_READS).map(async (some) => {
+      const { found } = await link.read(some.map(({ key }) => ({ ...only(key), keys_only: true })));
       return some.filter(({ created }, i) => Number(found[i].kvs?.[0].create_revision) !== created);
     }),
   );
@@ -292,12 +288,4 @@ function eventsOf({ canceled, cancel_reason: reason, events = [] }) {
   return events;
 }
 
-/** Splits a list into parts that one call may read. @template Item @param {Item[]} all */
-function partsOf(all) {
-  /** @type {Item[][]} */
-  const parts = [];
-  for (let i = 0; i < all.length; i += MOST_READS) parts.push(all.slice(i, i + MOST_READS));
-  return parts;
-}
-
-module.exports = { DeliveryBarrier, Streams, findAbsent };
+module.exports = { Streams, findAbsent };

@@ -1,0 +1,48 @@
+'use strict';
+
+/**
+ * The marks that ends set (`locks.once`). A mark has a lease of its own, which is granted before
+ * the transaction of the end.
+ */
+
+const { ENDED, NOT_MARKED } = require('../../adapter.js');
+const { doneLease, valueOf } = require('./keys.js');
+const { only } = require('./operations.js');
+const { setterOf } = require('./plan.js');
+
+/** @import { EndOp, Op } from '../../adapter.js' */
+/** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
+
+/** @param {Op} op @returns {op is EndOp} */
+const isMarking = (op) => op.kind === 'end' && op.keep > 0;
+
+/** @param {EndOp} op @param {string} lease of the session @param {Link} link */
+async function grantMarkLease({ keep, ref }, lease, link) {
+  const ID = doneLease(lease, ref);
+  try {
+    await link.grantLease(keep, ID);
+  } catch (/** @type {any} */ error) {
+    if (!/lease already exists/.test(error?.message)) throw error;
+    // An earlier attempt granted this lease, maybe long ago.
+    await link.call('lease/keepalive', { ID });
+  }
+}
+
+/**
+ * The answer to an end that marks; if it set no mark, this revokes the mark's lease.
+ * @param {Op} op @param {any} found the name's mark @param {string} lease @param {Link} link
+ */
+async function answerToMark({ ref }, found, lease, link) {
+  if (found && valueOf(found.value) === setterOf(lease, ref)) return ENDED;
+  // The mark was not set, so nothing uses its lease, which would otherwise last for `keep`.
+  await link.call('lease/revoke', { ID: doneLease(lease, ref) }).catch(() => {});
+  return NOT_MARKED;
+}
+
+/** @param {string} key of the mark @param {Link} link */
+async function readMark(key, link) {
+  const { found } = await link.read([only(key)]);
+  return found[0].kvs?.[0];
+}
+
+module.exports = { answerToMark, grantMarkLease, isMarking, readMark };

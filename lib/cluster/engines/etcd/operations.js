@@ -1,0 +1,84 @@
+'use strict';
+
+/**
+ * The operations and conditions of etcd's transactions, and the ranges of keys that they concern.
+ * Keys are plain text here, and in base64 in what etcd gets.
+ */
+
+const { after, base64 } = require('./keys.js');
+
+/** @typedef {{ key: string, range_end?: string }} Range */
+
+/** @param {string} key @returns {Range} */
+const only = (key) => ({ key: base64(key) });
+
+/** @param {string} from @param {string} to the first key after the range @returns {Range} */
+const range = (from, to) => ({ key: base64(from), range_end: base64(to) });
+
+/** @param {string} prefix */
+const allWith = (prefix) => range(prefix, after(prefix));
+
+/** @param {object} found a range, with options */
+const read = (found) => ({ request_range: found });
+
+/** @param {string} key @param {string} value in base64 @param {string} [lease] in decimal form */
+const put = (key, value, lease) => ({ request_put: { ...only(key), value, lease } });
+
+/** @param {Range} found */
+const remove = (found) => ({ request_delete_range: found });
+
+/**
+ * A transaction in a transaction. Etcd limits the operations of each of them.
+ * @param {object[]} compare @param {object[]} success @param {object[]} [failure]
+ */
+const nested = (compare, success, failure) => ({ request_txn: { compare, success, failure } });
+
+/** The condition that a key exists. @param {string} key */
+const exists = (key) => ({
+  ...only(key),
+  ...{ target: 'CREATE', result: 'GREATER', create_revision: '0' },
+});
+
+/** The condition that no key of a range exists. @param {Range} found */
+const isEmpty = (found) => ({
+  ...found,
+  ...{ target: 'CREATE', result: 'EQUAL', create_revision: '0' },
+});
+
+/** The condition that a request's key is still the one that was read. */
+const isSame = (/** @type {{ key: string, created: number }} */ { key, created }) => ({
+  ...only(key),
+  ...{ target: 'CREATE', result: 'EQUAL', create_revision: String(created) },
+});
+
+/**
+ * The condition that a key was last written at a revision; '0' if it must not exist.
+ * @param {string} key @param {string} revision
+ */
+const isUnchanged = (key, revision) => ({
+  ...only(key),
+  ...{ target: 'MOD', result: 'EQUAL', mod_revision: revision },
+});
+
+/** Splits a list into parts. @template Item @param {Item[]} all @param {number} most of a part */
+function partsOf(all, most) {
+  /** @type {Item[][]} */
+  const parts = [];
+  for (let i = 0; i < all.length; i += most) parts.push(all.slice(i, i + most));
+  return parts;
+}
+
+module.exports = {
+  allWith,
+  exists,
+  isEmpty,
+  isSame,
+  isUnchanged,
+  nested,
+  only,
+  partsOf,
+  put,
+  range,
+  read,
+  remove,
+};
