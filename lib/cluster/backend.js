@@ -19,6 +19,7 @@ const { hostname } = require('../platform/machine.js');
 const { programName } = require('../platform/program.js');
 const { threadId, threadName } = require('../platform/thread.js');
 const { tooManyError } = require('./errors.js');
+const { failed } = require('./adapter.js');
 const { closeAtExit, doNotCloseAtExit } = require('./exit.js');
 const { HELD, TrackedRequest } = require('./session/tracked-request.js');
 const { Session } = require('./session/session.js');
@@ -109,7 +110,7 @@ class ClusterBackend {
         stolen: (tracked, thief) => this.#handleLoss(tracked, (lock) => lock.stolen(thief)),
         lost: (tracked, reason, cause) =>
           this.#handleLoss(tracked, (lock) => lock.lost(reason, () => errorOrUndefined(cause))),
-        failed: (tracked, error) => this.#handleFailure(tracked, error),
+        failed: (tracked, error) => this.#handleRefusal(tracked, failed(error)),
         changed: (state, reason, cause) => this.#handleChange({ state, reason, cause }),
         unopened: (why) => this.#announcer.addChange(() => warnOfOutage(adapter.id, ttl, why)),
         settled: () => this.#announceEvents(),
@@ -258,12 +259,12 @@ class ClusterBackend {
 
   /** @param {string} [name] */
   async query(name) {
-    return toSnapshot(await this.#session.query(name));
+    return toSnapshot(await this.#session.queries.query(name));
   }
 
   /** @param {string} [name] */
   async details(name) {
-    return toDetails(await this.#session.query(name), this.grantsIn());
+    return toDetails(await this.#session.queries.query(name), this.grantsIn());
   }
 
   /** Milliseconds until the server's quarantine ends; 0 for none. */
@@ -278,7 +279,7 @@ class ClusterBackend {
 
   /** Resolves to undefined if there is no usable answer in time. @param {string} name */
   async askHolders(name) {
-    const holders = await this.#session.queryHolders(name, LOOK);
+    const holders = await this.#session.queries.queryHolders(name, LOOK);
     return holders && toHolders(holders);
   }
 
@@ -326,7 +327,7 @@ class ClusterBackend {
   /** Whether the name is marked; false if the lock is not held. @param {Requester} lock */
   async #queryMark(lock) {
     const tracked = this.#trackedOf(lock);
-    return tracked?.state === HELD && (await this.#session.queryMark(tracked));
+    return tracked?.state === HELD && (await this.#session.queries.queryMark(tracked));
   }
 
   /** @type {import('../backend/contract.js').Backend['publish']} */
@@ -382,13 +383,6 @@ class ClusterBackend {
     this.#forget(owner);
     how(owner);
     this.#announcer.addLoss(owner);
-  }
-
-  /** @param {Tracked} tracked @param {unknown} error */
-  #handleFailure({ owner }, error) {
-    this.#forget(owner);
-    owner.failed(() => error);
-    this.#announcer.addAnswer(owner);
   }
 
   /** Queues the calls that publish the change and call `onChange`. @param {Change} change */

@@ -383,7 +383,7 @@ class Play {
 
   async #query(name) {
     try {
-      const found = await this.#stage.session.query(name);
+      const found = await this.#stage.session.queries.query(name);
       const isOwn = ({ clientId }) => clientId === 'me';
       const nameOf = (entry) => (isOwn(entry) ? entry.ref : entry.clientId);
       const wordOf = (entry) => nameOf(entry) + (entry.token ? `=${entry.token}` : '');
@@ -394,7 +394,7 @@ class Play {
   }
 
   async #queryMark(owner) {
-    this.#tell('marked', await this.#stage.session.queryMark(this.#requests.get(owner)));
+    this.#tell('marked', await this.#stage.session.queries.queryMark(this.#requests.get(owner)));
   }
 
   async #sleep(milliseconds) {
@@ -405,7 +405,7 @@ class Play {
   }
 
   async #holders() {
-    const holders = await this.#stage.session.queryHolders('a', 200);
+    const holders = await this.#stage.session.queries.queryHolders('a', 200);
     const tokens = holders?.map(({ token }) => token);
     this.#tell('holders', ...(tokens ?? ['unknown']));
   }

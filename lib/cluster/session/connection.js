@@ -7,11 +7,10 @@
 
 const { within } = require('./within.js');
 
-/** @import { Adapter, SessionInfo } from '../adapter.js' */
 /** @import { Call } from './in-flight-calls.js' */
-/** @import { Clock } from './clock.js' */
 /** @import { Times } from './lease.js' */
-/** @import { ConnectionTimer, SessionTimers } from './session.js' */
+/** @import { ConnectionTimer } from './session.js' */
+/** @typedef {InstanceType<typeof import('./parts.js').SessionParts>} Parts */
 
 /** Cleared when the connection is dropped. @type {ConnectionTimer[]} */
 const TIMERS = ['renew', 'sweep', 'look', 'reconnect', 'open'];
@@ -20,19 +19,7 @@ const TIMERS = ['renew', 'sweep', 'look', 'reconnect', 'open'];
 const CONNECTING = ['open', 'hello', 'renew'];
 
 class Connection {
-  #adapter;
-  #calls;
-  #clock;
-  #grants;
-  #info;
-  #lease;
-  #outage;
-  #readiness;
-  #renewing;
-  #sendQueue;
-  #status;
-  #timers;
-  #handleRejection;
+  #parts;
   /** The id of the previous session, until the server has confirmed its end. */
   #previous = '';
   /** @type {Promise<{ session: string } | undefined> | undefined} */
@@ -44,74 +31,48 @@ class Connection {
    */
   #earlyBreak;
 
-  /**
-   * @param {object} parts of the session @param {Adapter} parts.adapter
-   * @param {InstanceType<typeof import('./in-flight-calls.js').InFlightCalls>} parts.calls
-   * @param {Clock} parts.clock
-   * @param {InstanceType<typeof import('./grants.js').Grants>} parts.grants
-   * @param {SessionInfo} parts.info
-   * @param {InstanceType<typeof import('./lease.js').Lease>} parts.lease
-   * @param {InstanceType<typeof import('./outage.js').Outage>} parts.outage
-   * @param {InstanceType<typeof import('./readiness.js').Readiness>} parts.readiness
-   * @param {InstanceType<typeof import('./renewing.js').Renewing>} parts.renewing
-   * @param {InstanceType<typeof import('./send-queue.js').SendQueue>} parts.sendQueue
-   * @param {InstanceType<typeof import('./status.js').Status>} parts.status
-   * @param {SessionTimers} parts.timers
-   * @param {(error: unknown) => void} handleRejection of an opening
-   */
-  constructor(parts, handleRejection) {
-    this.#adapter = parts.adapter;
-    this.#calls = parts.calls;
-    this.#clock = parts.clock;
-    this.#grants = parts.grants;
-    this.#info = parts.info;
-    this.#lease = parts.lease;
-    this.#outage = parts.outage;
-    this.#readiness = parts.readiness;
-    this.#renewing = parts.renewing;
-    this.#sendQueue = parts.sendQueue;
-    this.#status = parts.status;
-    this.#timers = parts.timers;
-    this.#handleRejection = handleRejection;
+  /** @param {Parts} parts */
+  constructor(parts) {
+    this.#parts = parts;
   }
 
   /** Ignores further answers over the connection, and prepares its steps for the next one. */
   drop() {
-    this.#calls.dropConnection();
-    this.#sendQueue.requeueAfterDisconnect();
-    this.#renewing.forgetRenewals();
-    for (const timer of TIMERS) this.#timers.clear(timer);
+    this.#parts.calls.dropConnection();
+    this.#parts.sendQueue.requeueAfterDisconnect();
+    this.#parts.renewing.forgetRenewals();
+    for (const timer of TIMERS) this.#parts.timers.clear(timer);
   }
 
   /** Drops the connection, opens the next session, and closes the previous one. */
   open() {
-    const status = this.#status;
+    const status = this.#parts.status;
     this.drop();
-    const times = this.#lease.times();
+    const times = this.#parts.lease.times();
     if (status.state !== 'opening' && status.state !== 'refused') status.set('opening');
     const opening = this.#openAndClosePrevious(times.sent);
     this.#opening = opening;
-    this.#calls.make(
+    this.#parts.calls.make(
       'open',
       status.ttl,
       () => opening,
       ({ session, ttl, life, grantsIn = 0 }) => {
         this.#opening = undefined;
         status.seen.life = life;
-        this.#renewing.noteQuarantine(grantsIn);
+        this.#parts.renewing.noteQuarantine(grantsIn);
         this.#handleOpened(session, ttl, times);
       },
       (error) => {
         this.#opening = undefined;
-        this.#handleRejection(error);
+        this.#parts.session.handleRejection('open', error);
       },
     );
   }
 
   /** @param {number} sent */
   async #openAndClosePrevious(sent) {
-    const { seen, ttl } = this.#status;
-    const opened = await this.#adapter.open(this.#info, ttl, { ...seen });
+    const { seen, ttl } = this.#parts.status;
+    const opened = await this.#parts.adapter.open(this.#parts.info, ttl, { ...seen });
     this.#earlyBreak = undefined;
     await this.#closePrevious(sent);
     return opened;
@@ -126,10 +87,10 @@ class Connection {
   async #closePrevious(sent) {
     const session = this.#previous;
     if (!session) return;
-    const { state, ttl } = this.#status;
+    const { state, ttl } = this.#parts.status;
     try {
-      const rest = state === 'closed' ? 0 : sent + ttl / 2 - this.#clock.monotonic();
-      await this.#within(this.#adapter.close(session), Math.min(ttl / 6, rest));
+      const rest = state === 'closed' ? 0 : sent + ttl / 2 - this.#parts.clock.monotonic();
+      await this.#within(this.#parts.adapter.close(session), Math.min(ttl / 6, rest));
       if (this.#previous === session) this.#previous = '';
     } catch {
       // If the server cannot be reached, the session expires by itself.
@@ -141,35 +102,38 @@ class Connection {
    * @param {string} session @param {number} ttl @param {Times} times
    */
   #handleOpened(session, ttl, times) {
-    const status = this.#status;
+    const status = this.#parts.status;
     status.id = session;
     status.ttl = ttl;
-    this.#outage.noteOpened();
-    this.#renewing.expectQuarantine();
-    this.#grants.forgetEnds();
-    this.#renewing.extendLease(times);
-    if (this.#lease.rest() <= 0) {
+    this.#parts.outage.noteOpened();
+    this.#parts.renewing.expectQuarantine();
+    this.#parts.grants.forgetEnds();
+    this.#parts.renewing.extendLease(times);
+    if (this.#parts.lease.rest() <= 0) {
       this.forgetSession();
       const what = 'The lease expired while the session was being opened';
-      this.openLater(this.#outage.timeoutError(what));
+      this.openLater(this.#parts.outage.timeoutError(what));
       return;
     }
-    this.#renewing.renewAfter(times);
-    this.#timers.clear('unopened');
+    this.#parts.renewing.renewAfter(times);
+    this.#parts.timers.clear('unopened');
     status.set('open');
-    this.#renewing.startKeeping();
-    this.#readiness.resolve();
+    this.#parts.renewing.startKeeping();
+    this.#parts.readiness.resolve();
     if (this.#earlyBreak !== undefined) this.handleDisconnect(this.#earlyBreak);
   }
 
   /** Drops the connection, and opens a session after a pause. @param {unknown} error */
   openLater(error) {
-    const status = this.#status;
-    if (status.state === 'refused' && error !== this.#outage.refusal) status.set('opening');
-    this.#outage.noteError(error);
+    const status = this.#parts.status;
+    if (status.state === 'refused' && error !== this.#parts.outage.refusal) status.set('opening');
+    this.#parts.outage.noteError(error);
     this.drop();
-    this.#timers.clear('deadline');
-    this.#timers.set('open', this.#clock.monotonic() + this.#outage.nextOpenDelay());
+    this.#parts.timers.clear('deadline');
+    this.#parts.timers.set(
+      'open',
+      this.#parts.clock.monotonic() + this.#parts.outage.nextOpenDelay(),
+    );
   }
 
   /**
@@ -178,15 +142,15 @@ class Connection {
    */
   openAgain(cause) {
     // The pause prevents a rapid series of sessions that end before their first renewal.
-    if (this.#outage.noteLost()) this.open();
+    if (this.#parts.outage.noteLost()) this.open();
     else this.openLater(cause);
   }
 
   /** Stops the keeper; the next opening closes the session on the server. */
   forgetSession() {
-    this.#previous = this.#status.id;
-    this.#status.id = '';
-    this.#renewing.stopKeeping();
+    this.#previous = this.#parts.status.id;
+    this.#parts.status.id = '';
+    this.#parts.renewing.stopKeeping();
   }
 
   /**
@@ -195,45 +159,54 @@ class Connection {
    * @param {unknown} error
    */
   handleDown(error) {
-    if (this.#status.isOpen) this.handleDisconnect(error);
-    else if (!this.#status.hasLease) this.#earlyBreak = error ?? true;
-    else if (this.#calls.has('renew')) this.reconnectLater(error);
+    if (this.#parts.status.isOpen) this.handleDisconnect(error);
+    else if (!this.#parts.status.hasLease) this.#earlyBreak = error ?? true;
+    else if (this.#parts.calls.has('renew')) this.reconnectLater(error);
   }
 
   /** Reconnects after a pause if there is a lease. @param {unknown} error */
   handleDisconnect(error) {
-    const status = this.#status;
+    const status = this.#parts.status;
     if (!status.hasLease) return;
     this.reconnectLater(error);
     if (status.state !== 'suspect') status.set('suspect', undefined, error);
   }
 
+  /** Ignores errors of older connections. @param {number} connection @param {unknown} error */
+  handleDisconnectOf(connection, error) {
+    const { calls, session } = this.#parts;
+    session.react(() => connection === calls.connection && this.handleDisconnect(error));
+  }
+
   /** Drops the connection, and calls `hello` after a pause. @param {unknown} error */
   reconnectLater(error) {
-    this.#outage.noteError(error);
+    this.#parts.outage.noteError(error);
     this.drop();
-    this.#renewing.expectQuarantine();
-    this.#timers.set('reconnect', this.#clock.monotonic() + this.#outage.nextReconnectDelay());
+    this.#parts.renewing.expectQuarantine();
+    this.#parts.timers.set(
+      'reconnect',
+      this.#parts.clock.monotonic() + this.#parts.outage.nextReconnectDelay(),
+    );
   }
 
   /** If the session is cut off, connects by a call of `hello`, and renews after its answer. */
   reconnect() {
-    const status = this.#status;
+    const status = this.#parts.status;
     if (!status.isCutOff) return;
     this.drop();
-    this.#calls.make(
+    this.#parts.calls.make(
       'hello',
       status.ttl / 4,
-      () => this.#adapter.hello({ ...status.seen }),
-      () => this.#renewing.renew(),
+      () => this.#parts.adapter.hello({ ...status.seen }),
+      () => this.#parts.renewing.renew(),
     );
   }
 
   /** Makes the next attempt soon, unless one is under way. */
   retrySoon() {
-    if (CONNECTING.some((call) => this.#calls.has(call))) return;
-    const timer = this.#status.hasLease ? 'reconnect' : 'open';
-    this.#timers.setBy(timer, this.#clock.monotonic() + this.#outage.soonDelay());
+    if (CONNECTING.some((call) => this.#parts.calls.has(call))) return;
+    const timer = this.#parts.status.hasLease ? 'reconnect' : 'open';
+    this.#parts.timers.setBy(timer, this.#parts.clock.monotonic() + this.#parts.outage.soonDelay());
   }
 
   /**
@@ -241,7 +214,7 @@ class Connection {
    * @template T @param {Promise<T>} promise @param {number} milliseconds
    */
   #within(promise, milliseconds) {
-    return within(this.#clock, promise, milliseconds, () => undefined);
+    return within(this.#parts.clock, promise, milliseconds, () => undefined);
   }
 
   /**
@@ -253,14 +226,14 @@ class Connection {
     try {
       const opened = this.#opening && (await this.#within(this.#opening, patience));
       const last = opened?.session || session || this.#previous;
-      if (last) await this.#within(this.#adapter.close(last), patience);
+      if (last) await this.#within(this.#parts.adapter.close(last), patience);
     } catch {
       // If the server cannot be reached, the session expires by itself.
     }
     // If `open` is answered later, `#closePrevious` must not call the disposed adapter.
     this.#previous = '';
     try {
-      await this.#adapter.dispose();
+      await this.#parts.adapter.dispose();
     } catch {
       // Nobody could do anything about this error.
     }

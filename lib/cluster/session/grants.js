@@ -15,38 +15,16 @@ const { isWanted } = require('./tracked-request.js');
 
 /** @import { Answer, Op, Renewal } from '../adapter.js' */
 /** @typedef {InstanceType<typeof import('./tracked-request.js').TrackedRequest>} TrackedRequest */
+/** @typedef {InstanceType<typeof import('./parts.js').SessionParts>} Parts */
 
 class Grants {
+  #parts;
   /** The `ref`s that ended since the last renewal was sent. @type {Set<number>} */
   #ended = new Set();
-  #requests;
-  #sendQueue;
-  #listener;
-  #clientId;
-  #seen;
-  #publications;
-  #onQueued;
-  #onBusy;
 
-  /**
-   * @param {object} parts of the session
-   * @param {InstanceType<typeof import('./request-table.js').RequestTable>} parts.requests
-   * @param {InstanceType<typeof import('./send-queue.js').SendQueue>} parts.sendQueue
-   * @param {import('./session.js').Listener} parts.listener @param {string} parts.clientId
-   * @param {import('../adapter.js').Seen} parts.seen receives the greatest token
-   * @param {InstanceType<typeof import('./publications.js').Publications>} parts.publications
-   * @param {() => void} parts.onQueued called when a request begins to wait
-   * @param {(op: Op) => void} parts.onBusy called to repeat an operation later
-   */
-  constructor({ requests, sendQueue, listener, clientId, seen, publications, onQueued, onBusy }) {
-    this.#requests = requests;
-    this.#sendQueue = sendQueue;
-    this.#listener = listener;
-    this.#clientId = clientId;
-    this.#seen = seen;
-    this.#publications = publications;
-    this.#onQueued = onQueued;
-    this.#onBusy = onBusy;
+  /** @param {Parts} parts */
+  constructor(parts) {
+    this.#parts = parts;
   }
 
   /** Called when a renewal is sent: its answer cannot list requests that have already ended. */
@@ -67,13 +45,13 @@ class Grants {
     for (const [ref, thief] of stolen ?? []) if (!mine.get(ref)) this.handleTheftHint(ref, thief);
     /** @type {{ tracked: TrackedRequest, token: bigint }[]} */
     const granted = [];
-    for (const tracked of this.#requests.all()) {
+    for (const tracked of this.#parts.requests.all()) {
       const { ref } = tracked.op;
       const token = mine.get(ref);
       if (tracked.news > news) continue;
       if (tracked.state === HELD && !token) {
-        this.#requests.leave(tracked);
-        this.#listener.lost(tracked, 'failover', undefined);
+        this.#parts.requests.leave(tracked);
+        this.#parts.listener.lost(tracked, 'failover', undefined);
         // After a failover, the server may queue a request for the lost lock, although nobody waits
         // for it.
         if (token === 0n) this.#endUnknown(ref, tracked.op.name);
@@ -91,9 +69,9 @@ class Grants {
     for (const { tracked, token } of granted)
       if (tracked.state === WAITING) this.#handleGrant(tracked, token);
     for (const ref of mine.keys()) {
-      if (!this.#requests.get(ref) && !this.#ended.has(ref)) this.#endUnknown(ref, undefined);
+      if (!this.#parts.requests.get(ref) && !this.#ended.has(ref)) this.#endUnknown(ref, undefined);
     }
-    this.#publications.handleRenewal();
+    this.#parts.publications.handleRenewal();
   }
 
   /**
@@ -102,17 +80,17 @@ class Grants {
    */
   #endUnknown(ref, name) {
     this.#ended.add(ref);
-    this.#sendQueue.addFirst({ kind: 'end', ref, name, keep: 0 });
+    this.#parts.sendQueue.addFirst({ kind: 'end', ref, name, keep: 0 });
   }
 
   /** @param {Op[]} ops @param {Answer[]} answers */
   handleAnswers(ops, answers) {
     for (let i = 0; i < ops.length; i++) {
       const op = ops[i];
-      const tracked = this.#requests.get(op.ref);
+      const tracked = this.#parts.requests.get(op.ref);
       if (answers[i].code === 'busy') this.#repeatLater(op, tracked, answers[i].error);
       else if (op.kind === 'end') this.#handleEnd(op.ref, tracked, answers[i]);
-      else if (op.kind === 'publish') this.#publications.handleAnswer(op, answers[i]);
+      else if (op.kind === 'publish') this.#parts.publications.handleAnswer(op, answers[i]);
       else if (tracked?.state === ASKED) this.#handleAnswer(tracked, answers[i]);
     }
   }
@@ -123,15 +101,15 @@ class Grants {
    */
   #repeatLater(op, tracked, error) {
     if (tracked) tracked.obstacle = error;
-    if (isWanted(op, tracked)) this.#onBusy(op);
+    if (isWanted(op, tracked)) this.#parts.sending.repeatLater(op);
   }
 
   /** @param {number} ref @param {TrackedRequest | undefined} tracked @param {Answer} answer */
   #handleEnd(ref, tracked, { code }) {
     this.#ended.add(ref);
     if (!tracked) return;
-    const group = this.#requests.groupOf(tracked);
-    this.#requests.leave(tracked);
+    const group = this.#parts.requests.groupOf(tracked);
+    this.#parts.requests.leave(tracked);
     if (code === 'notMarked') this.#handleFailedMark(tracked);
     // The group may have waited only for this request.
     this.#holdIfComplete(group);
@@ -143,25 +121,25 @@ class Grants {
    * @param {Op} op @param {unknown} error
    */
   handleRefusal(op, error) {
-    const tracked = this.#requests.get(op.ref);
+    const tracked = this.#parts.requests.get(op.ref);
     if (op.kind === 'publish') {
-      this.#publications.handleRefusal(op, error);
+      this.#parts.publications.handleRefusal(op, error);
     } else if (op.kind === 'end' && tracked) {
-      const group = this.#requests.groupOf(tracked);
+      const group = this.#parts.requests.groupOf(tracked);
       // If the server still has the request, `compareWithServer` ends it after the next renewal.
-      this.#requests.leave(tracked);
-      if (op.keep > 0) this.#listener.lost(tracked, 'unreachable', error);
+      this.#parts.requests.leave(tracked);
+      if (op.keep > 0) this.#parts.listener.lost(tracked, 'unreachable', error);
       this.#holdIfComplete(group);
     } else if (tracked?.state === ASKED) {
-      this.#requests.leave(tracked);
-      this.#listener.failed(tracked, error);
+      this.#parts.requests.leave(tracked);
+      this.#parts.listener.failed(tracked, error);
     }
   }
 
   /** The lock of an end with `keep` was no longer held. @param {TrackedRequest} tracked */
   #handleFailedMark(tracked) {
-    if (this.#wasStolen(tracked)) this.#listener.stolen(tracked, tracked.thief);
-    else this.#listener.lost(tracked, 'failover', undefined);
+    if (this.#wasStolen(tracked)) this.#parts.listener.stolen(tracked, tracked.thief);
+    else this.#parts.listener.lost(tracked, 'failover', undefined);
   }
 
   /** @param {TrackedRequest} tracked @param {Answer} answer */
@@ -169,15 +147,15 @@ class Grants {
     if (answer.code === 'granted') {
       this.#handleGrant(tracked, answer.token);
     } else if (answer.code === 'queued') {
-      this.#requests.move(tracked, WAITING);
-      this.#onQueued();
+      this.#parts.requests.move(tracked, WAITING);
+      this.#parts.renewing.checkExpirySoon();
     } else if (answer.code === 'passed') {
       this.#handlePass(tracked);
     } else {
-      const group = this.#requests.groupOf(tracked);
+      const group = this.#parts.requests.groupOf(tracked);
       this.#ended.add(tracked.op.ref);
-      this.#requests.leave(tracked);
-      this.#listener.refused(tracked, answer);
+      this.#parts.requests.leave(tracked);
+      this.#parts.listener.refused(tracked, answer);
       this.#holdIfComplete(group);
     }
   }
@@ -185,18 +163,18 @@ class Grants {
   /** The server ended the request instead of granting it. @param {TrackedRequest} tracked */
   #handlePass(tracked) {
     this.#ended.add(tracked.op.ref);
-    this.#requests.leave(tracked);
-    this.#listener.passed(tracked);
+    this.#parts.requests.leave(tracked);
+    this.#parts.listener.passed(tracked);
   }
 
   /** @param {TrackedRequest} tracked @param {bigint} token */
   #handleGrant(tracked, token) {
     tracked.token = token;
-    if (token > this.#seen.token) this.#seen.token = token;
+    if (token > this.#parts.status.seen.token) this.#parts.status.seen.token = token;
     if (needsGroup(tracked)) {
-      this.#requests.move(tracked, GRANTED_PARTIAL);
+      this.#parts.requests.move(tracked, GRANTED_PARTIAL);
       if (this.#wasStolen(tracked)) this.#requestGroupAgain(tracked);
-      else this.#holdIfComplete(this.#requests.groupOf(tracked));
+      else this.#holdIfComplete(this.#parts.requests.groupOf(tracked));
     } else {
       this.#hold(tracked);
     }
@@ -210,9 +188,9 @@ class Grants {
 
   /** Reports the grant, and then a theft that came before it. @param {TrackedRequest} tracked */
   #hold(tracked) {
-    this.#requests.move(tracked, HELD);
+    this.#parts.requests.move(tracked, HELD);
     if (tracked.op.kind === 'steal') this.#loseOwnLocks(tracked);
-    this.#listener.granted(tracked);
+    this.#parts.listener.granted(tracked);
     if (this.#wasStolen(tracked)) this.#handleTheft(tracked, tracked.thief);
   }
 
@@ -222,14 +200,14 @@ class Grants {
    * @param {TrackedRequest} tracked
    */
   #wasStolen({ thief, thiefLife }) {
-    return thief !== '' && thiefLife === this.#seen.life;
+    return thief !== '' && thiefLife === this.#parts.status.seen.life;
   }
 
   /** The listener must receive these losses before the grant. @param {TrackedRequest} thief */
   #loseOwnLocks(thief) {
-    for (const tracked of this.#requests.all()) {
+    for (const tracked of this.#parts.requests.all()) {
       if (tracked.op.name !== thief.op.name || tracked.token >= thief.token) continue;
-      if (tracked.state === HELD) this.#handleTheft(tracked, this.#clientId);
+      if (tracked.state === HELD) this.#handleTheft(tracked, this.#parts.info.clientId);
       else if (tracked.state === GRANTED_PARTIAL) this.#requestGroupAgain(tracked);
     }
   }
@@ -237,27 +215,27 @@ class Grants {
   /** @param {TrackedRequest} tracked @param {string} thief */
   #handleTheft(tracked, thief) {
     this.#ended.add(tracked.op.ref);
-    this.#requests.leave(tracked);
-    this.#listener.stolen(tracked, thief);
+    this.#parts.requests.leave(tracked);
+    this.#parts.listener.stolen(tracked, thief);
   }
 
   /** @param {number} ref @param {bigint} token */
   handleGrantHint(ref, token) {
-    const tracked = this.#requests.get(ref);
+    const tracked = this.#parts.requests.get(ref);
     if (tracked && (tracked.state === ASKED || tracked.state === WAITING))
       this.#handleGrant(tracked, token);
   }
 
   /** @param {number} ref @param {string} thief '' if the request has passed */
   handleTheftHint(ref, thief) {
-    const tracked = this.#requests.get(ref);
+    const tracked = this.#parts.requests.get(ref);
     if (thief === '') {
       if (tracked?.state === ASKED || tracked?.state === WAITING) this.#handlePass(tracked);
     } else if (tracked?.state === HELD) {
       this.#handleTheft(tracked, thief);
     } else if (tracked?.state === ASKED || tracked?.state === ENDING) {
       tracked.thief = thief;
-      tracked.thiefLife = this.#seen.life;
+      tracked.thiefLife = this.#parts.status.seen.life;
     } else if (tracked?.state === WAITING || tracked?.state === GRANTED_PARTIAL) {
       // The user does not hold this lock yet, so nothing is lost.
       this.#requestGroupAgain(tracked);
@@ -267,12 +245,12 @@ class Grants {
   /** Repeats a lost request with its group's unheld requests. @param {TrackedRequest} tracked */
   #requestGroupAgain(tracked) {
     const requests = needsGroup(tracked)
-      ? this.#requests.groupOf(tracked).filter(isUnannounced)
+      ? this.#parts.requests.groupOf(tracked).filter(isUnannounced)
       : [tracked];
     for (const one of requests) {
       const { ref, name } = one.op;
-      this.#requests.leave(one);
-      if (one !== tracked && !this.#sendQueue.remove(one.op)) this.#endUnknown(ref, name);
+      this.#parts.requests.leave(one);
+      if (one !== tracked && !this.#parts.sendQueue.remove(one.op)) this.#endUnknown(ref, name);
     }
     this.requestAgain(requests);
   }
@@ -283,9 +261,9 @@ class Grants {
       tracked.thief = '';
       tracked.token = 0n;
       tracked.op = { ...tracked.op, ref: 0 };
-      this.#requests.enter(tracked);
+      this.#parts.requests.enter(tracked);
     }
-    this.#sendQueue.add(requests.map(({ op }) => op));
+    this.#parts.sendQueue.add(requests.map(({ op }) => op));
   }
 }
 

@@ -9,46 +9,26 @@ const { unreachableError } = require('../errors.js');
 const { outcomeOnSessionEnd } = require('./outcomes.js');
 const { ASKED, waits } = require('./tracked-request.js');
 
-/** @import { Listener, Reason } from './session.js' */
+/** @import { Reason } from './session.js' */
 /** @import { Outcome } from './outcomes.js' */
 /** @typedef {InstanceType<typeof import('./tracked-request.js').TrackedRequest>} TrackedRequest */
+/** @typedef {InstanceType<typeof import('./parts.js').SessionParts>} Parts */
 
 const UNKNOWN = 'The server did not say whether the lock was stolen';
 
 class Losses {
-  #grants;
-  #listener;
-  #outage;
-  #requests;
-  #sendQueue;
-  #status;
-  #end;
+  #parts;
 
-  /**
-   * @param {object} parts of the session
-   * @param {InstanceType<typeof import('./grants.js').Grants>} parts.grants
-   * @param {Listener} parts.listener
-   * @param {InstanceType<typeof import('./outage.js').Outage>} parts.outage
-   * @param {InstanceType<typeof import('./request-table.js').RequestTable>} parts.requests
-   * @param {InstanceType<typeof import('./send-queue.js').SendQueue>} parts.sendQueue
-   * @param {InstanceType<typeof import('./status.js').Status>} parts.status
-   * @param {(tracked: TrackedRequest) => void} end withdraws a request
-   */
-  constructor(parts, end) {
-    this.#grants = parts.grants;
-    this.#listener = parts.listener;
-    this.#outage = parts.outage;
-    this.#requests = parts.requests;
-    this.#sendQueue = parts.sendQueue;
-    this.#status = parts.status;
-    this.#end = end;
+  /** @param {Parts} parts */
+  constructor(parts) {
+    this.#parts = parts;
   }
 
   /** What becomes of each request in the next session. Call this before `SendQueue.clear`. */
   plan() {
-    return this.#requests.all().map((tracked) => ({
+    return this.#parts.requests.all().map((tracked) => ({
       tracked,
-      outcome: outcomeOnSessionEnd(tracked, 'lost', this.#sendQueue.isInFlight(tracked.op)),
+      outcome: outcomeOnSessionEnd(tracked, 'lost', this.#parts.sendQueue.isInFlight(tracked.op)),
     }));
   }
 
@@ -59,18 +39,18 @@ class Losses {
    * @param {Reason} reason @param {unknown} cause
    */
   carryOut(planned, reason, cause) {
-    const { refusal } = this.#outage;
+    const { refusal } = this.#parts.outage;
     const pending = [];
     for (const { tracked, outcome } of planned) {
-      this.#requests.leave(tracked);
-      if (outcome === 'lost') this.#listener.lost(tracked, reason, cause);
+      this.#parts.requests.leave(tracked);
+      if (outcome === 'lost') this.#parts.listener.lost(tracked, reason, cause);
       else if (outcome === 'failed')
-        this.#listener.failed(tracked, this.#outage.timeoutError(UNKNOWN));
+        this.#parts.listener.failed(tracked, this.#parts.outage.timeoutError(UNKNOWN));
       else if (outcome !== 'again') continue;
       else if (refusal === undefined) pending.push(tracked);
-      else this.#listener.failed(tracked, refusal);
+      else this.#parts.listener.failed(tracked, refusal);
     }
-    for (const group of grouped(pending)) this.#grants.requestAgain(group);
+    for (const group of grouped(pending)) this.#parts.grants.requestAgain(group);
   }
 
   /**
@@ -80,45 +60,46 @@ class Losses {
    */
   endAll(reason, error, cause) {
     const ending = [];
-    for (const tracked of this.#requests.all()) {
+    for (const tracked of this.#parts.requests.all()) {
       const outcome = outcomeOnSessionEnd(tracked, 'closed', false);
       if (outcome === 'kept') {
         ending.push(tracked);
         continue;
       }
-      this.#requests.leave(tracked);
-      if (outcome === 'lost') this.#listener.lost(tracked, reason, cause);
-      else this.#listener.failed(tracked, error);
+      this.#parts.requests.leave(tracked);
+      if (outcome === 'lost') this.#parts.listener.lost(tracked, reason, cause);
+      else this.#parts.listener.failed(tracked, error);
     }
     return ending;
   }
 
   /** Fails the requests that have no answer yet. @param {unknown} error of a server that refuses */
   refuse(error) {
-    for (const tracked of this.#requests.all())
+    for (const tracked of this.#parts.requests.all())
       if (tracked.state === ASKED) this.#giveUp(tracked, error, error);
   }
 
-  /**
-   * Fails each request that must not wait, such as an `ifAvailable`, if it has no answer a `ttl`
-   * after it was made.
-   * @param {number} now @returns {number} when the next request fails; Infinity for none
-   */
-  failUnanswered(now) {
-    const { ttl } = this.#status;
-    let next = Number.POSITIVE_INFINITY;
-    for (const tracked of this.#requests.all()) {
+  /** Rejects `ready` and fails requests that must not wait, each a `ttl` after it began. */
+  failUnanswered() {
+    const { clock, outage, readiness, requests, status, timers } = this.#parts;
+    const { ttl } = status;
+    const now = clock.monotonic();
+    if (readiness.isAwaited && readiness.by <= now) {
+      readiness.reject(outage.timeoutError(`The bucket could not be opened within ${ttl} ms`));
+    } else if (readiness.isAwaited) {
+      timers.setBy('unanswered', readiness.by);
+    }
+    for (const tracked of requests.all()) {
       if (waits(tracked.op) || tracked.state !== ASKED) continue;
       const end = tracked.asked + ttl;
       if (end > now) {
-        next = Math.min(next, end);
+        timers.setBy('unanswered', end);
         continue;
       }
-      const { obstacle = this.#outage.reason } = tracked;
+      const { obstacle = outage.reason } = tracked;
       const what = `The server did not execute the request within ${ttl} ms`;
       this.#giveUp(tracked, unreachableError(what, obstacle), obstacle);
     }
-    return next;
   }
 
   /**
@@ -127,9 +108,9 @@ class Losses {
    * @param {TrackedRequest} tracked @param {unknown} error @param {unknown} cause
    */
   #giveUp(tracked, error, cause) {
-    const isUnknown = tracked.op.kind === 'steal' && this.#sendQueue.isInFlight(tracked.op);
-    this.#end(tracked);
-    this.#listener.failed(tracked, isUnknown ? unreachableError(UNKNOWN, cause) : error);
+    const isUnknown = tracked.op.kind === 'steal' && this.#parts.sendQueue.isInFlight(tracked.op);
+    this.#parts.session.end(tracked);
+    this.#parts.listener.failed(tracked, isUnknown ? unreachableError(UNKNOWN, cause) : error);
   }
 }
 

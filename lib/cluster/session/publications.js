@@ -13,6 +13,7 @@ const { HELD } = require('./tracked-request.js');
 
 /** @import { Answer, PublishOp } from '../adapter.js' */
 /** @typedef {InstanceType<typeof import('./tracked-request.js').TrackedRequest>} TrackedRequest */
+/** @typedef {InstanceType<typeof import('./parts.js').SessionParts>} Parts */
 
 /** What becomes of a text, or of the texts that replace it before they are sent. */
 class Outcome {
@@ -45,23 +46,13 @@ class Outcome {
  */
 
 class Publications {
-  #requests;
-  #sendQueue;
-  #seen;
-  #renewSoon;
+  #parts;
   /** By lock, from its first publication to its end. @type {Map<TrackedRequest, Publication>} */
   #publications = new Map();
 
-  /**
-   * @param {InstanceType<typeof import('./request-table.js').RequestTable>} requests
-   * @param {InstanceType<typeof import('./send-queue.js').SendQueue>} sendQueue
-   * @param {import('../adapter.js').Seen} seen @param {() => void} renewSoon
-   */
-  constructor(requests, sendQueue, seen, renewSoon) {
-    this.#requests = requests;
-    this.#sendQueue = sendQueue;
-    this.#seen = seen;
-    this.#renewSoon = renewSoon;
+  /** @param {Parts} parts */
+  constructor(parts) {
+    this.#parts = parts;
   }
 
   /**
@@ -71,7 +62,7 @@ class Publications {
   publish(tracked, text) {
     const publication = this.#publications.get(tracked) ?? this.#enter(tracked);
     const { op } = publication;
-    if (op && this.#sendQueue.isInFlight(op)) {
+    if (op && this.#parts.sendQueue.isInFlight(op)) {
       publication.next ??= new Outcome(text);
       publication.next.text = text;
       return publication.next.promise;
@@ -103,24 +94,24 @@ class Publications {
   #send(tracked, publication, data) {
     const { name, ref } = tracked.op;
     publication.op = { kind: 'publish', ref, name, data };
-    this.#sendQueue.add([publication.op]);
+    this.#parts.sendQueue.add([publication.op]);
   }
 
   /** @param {PublishOp} op @param {Answer} answer */
   handleAnswer(op, { code, error }) {
-    const tracked = this.#requests.get(op.ref);
+    const tracked = this.#parts.requests.get(op.ref);
     const publication = tracked && this.#publications.get(tracked);
     if (!publication || publication.op !== op) return;
     if (code === 'notHeld' && tracked.state === HELD) {
       publication.isDoubted = true;
-      this.#renewSoon();
+      this.#parts.renewing.renewIfOpen();
       return;
     }
     const { next, outcome } = publication;
     publication.op = publication.outcome = undefined;
     if (code === 'published') {
       publication.text = op.data;
-      publication.life = this.#seen.life;
+      publication.life = this.#parts.status.seen.life;
     }
     if (code === 'failed') outcome?.reject(error);
     else outcome?.resolve(code === 'published');
@@ -144,8 +135,8 @@ class Publications {
       const { isDoubted, life, op, text } = publication;
       if (tracked.state !== HELD) continue;
       publication.isDoubted = false;
-      if (op && isDoubted) this.#sendQueue.add([op]);
-      else if (!op && text !== undefined && life !== this.#seen.life)
+      if (op && isDoubted) this.#parts.sendQueue.add([op]);
+      else if (!op && text !== undefined && life !== this.#parts.status.seen.life)
         this.#send(tracked, publication, text);
     }
   }

@@ -15,9 +15,10 @@ const { SILENT_MS } = require('./in-flight-calls.js');
 const { ENDING, GRANTED_PARTIAL, HELD } = require('./tracked-request.js');
 const { within } = require('./within.js');
 
-/** @import { Adapter, Entry, SessionInfo } from '../adapter.js' */
+/** @import { Adapter, Entry } from '../adapter.js' */
 /** @import { Unit } from './send-queue.js' */
 /** @typedef {InstanceType<typeof import('./tracked-request.js').TrackedRequest>} TrackedRequest */
+/** @typedef {InstanceType<typeof import('./parts.js').SessionParts>} Parts */
 
 /**
  * @typedef {object} Attempt
@@ -30,16 +31,7 @@ const { within } = require('./within.js');
 const BEHIND = 4;
 
 class Queries {
-  #adapter;
-  #calls;
-  #clock;
-  #info;
-  #keepAlive;
-  #outage;
-  #requests;
-  #sendQueue;
-  #status;
-  #handleDisconnect;
+  #parts;
   /** @type {(() => void)[]} */
   #onChange = [];
   /** Functions that reject the queries under way. @type {Set<(error: unknown) => void>} */
@@ -47,29 +39,9 @@ class Queries {
   /** Unanswered queries, even timed-out ones. @type {Set<{ asked: number, connection: number }>} */
   #holderQueries = new Set();
 
-  /**
-   * @param {object} parts of the session @param {Adapter} parts.adapter
-   * @param {InstanceType<typeof import('./in-flight-calls.js').InFlightCalls>} parts.calls
-   * @param {import('./clock.js').Clock} parts.clock @param {SessionInfo} parts.info
-   * @param {InstanceType<typeof import('./keep-alive.js').KeepAlive>} parts.keepAlive
-   * @param {InstanceType<typeof import('./outage.js').Outage>} parts.outage
-   * @param {InstanceType<typeof import('./request-table.js').RequestTable>} parts.requests
-   * @param {InstanceType<typeof import('./send-queue.js').SendQueue>} parts.sendQueue
-   * @param {InstanceType<typeof import('./status.js').Status>} parts.status
-   * @param {(error: unknown, connection: number) => void} handleDisconnect ignores errors of older
-   *   connections
-   */
-  constructor(parts, handleDisconnect) {
-    this.#adapter = parts.adapter;
-    this.#calls = parts.calls;
-    this.#clock = parts.clock;
-    this.#info = parts.info;
-    this.#keepAlive = parts.keepAlive;
-    this.#outage = parts.outage;
-    this.#requests = parts.requests;
-    this.#sendQueue = parts.sendQueue;
-    this.#status = parts.status;
-    this.#handleDisconnect = handleDisconnect;
+  /** @param {Parts} parts */
+  constructor(parts) {
+    this.#parts = parts;
   }
 
   /** Lets waiting queries try again; rejects all if the session is closed or refused. */
@@ -77,14 +49,14 @@ class Queries {
     const waiting = this.#onChange;
     this.#onChange = [];
     for (const resolve of waiting) resolve();
-    if (!this.#status.isOpen) this.#holderQueries.clear();
-    const error = this.#outage.rejection;
+    if (!this.#parts.status.isOpen) this.#holderQueries.clear();
+    const error = this.#parts.outage.rejection;
     if (error !== undefined) for (const end of this.#underWay) end(error);
   }
 
   /** Rejects if there is no answer within a `ttl`. @param {string} [name] */
   query(name) {
-    return this.#keepAlive.during(() => this.#query(name));
+    return this.#parts.keepAlive.during(() => this.#query(name));
   }
 
   /**
@@ -106,9 +78,9 @@ class Queries {
    * @param {Entry} entry
    */
   #isOwnUnheld({ clientId, ref, token }) {
-    const tracked = this.#requests.get(ref);
+    const tracked = this.#parts.requests.get(ref);
     const isKnown = tracked?.token === token && tracked.state !== GRANTED_PARTIAL;
-    return clientId === this.#info.clientId && !isKnown;
+    return clientId === this.#parts.info.clientId && !isKnown;
   }
 
   /**
@@ -116,15 +88,15 @@ class Queries {
    * @param {string} name @param {number} milliseconds @returns {Promise<Entry[] | undefined>}
    */
   async #fetchHolders(name, milliseconds) {
-    const { connection } = this.#calls;
-    if (!this.#status.isOpen) return undefined;
-    const look = { asked: this.#clock.monotonic(), connection };
+    const { connection } = this.#parts.calls;
+    if (!this.#parts.status.isOpen) return undefined;
+    const look = { asked: this.#parts.clock.monotonic(), connection };
     const forget = () => this.#holderQueries.delete(look);
     this.#holderQueries.add(look);
     const answer = this.#fetch(name, 'held');
     then(answer, forget, forget);
     try {
-      return await this.#keepAlive.during(() => this.#within(answer, milliseconds));
+      return await this.#parts.keepAlive.during(() => this.#within(answer, milliseconds));
     } catch {
       return undefined;
     }
@@ -132,8 +104,8 @@ class Queries {
 
   /** Whether a query for holders, over this connection, has had no answer for `SILENT_MS`. */
   get isServerSilent() {
-    const { connection } = this.#calls;
-    const since = this.#clock.monotonic() - SILENT_MS;
+    const { connection } = this.#parts.calls;
+    const since = this.#parts.clock.monotonic() - SILENT_MS;
     return [...this.#holderQueries].some(
       (look) => look.connection === connection && look.asked <= since,
     );
@@ -146,26 +118,26 @@ class Queries {
    * @param {TrackedRequest} tracked
    */
   queryMark(tracked) {
-    return this.#keepAlive.during(() => this.#queryMark(tracked));
+    return this.#parts.keepAlive.during(() => this.#queryMark(tracked));
   }
 
   /** Repeats failed attempts until a `ttl` has passed. @param {string} [name] */
   async #query(name) {
-    const end = this.#clock.monotonic() + this.#status.ttl;
+    const end = this.#parts.clock.monotonic() + this.#parts.status.ttl;
     for (;;) {
-      if (this.#outage.rejection) throw this.#outage.rejection;
+      if (this.#parts.outage.rejection) throw this.#parts.outage.rejection;
       const { answer, connection, overtaken } = await this.#attempt(name, end);
-      if (this.#outage.rejection) throw this.#outage.rejection;
-      const rest = end - this.#clock.monotonic();
+      if (this.#parts.outage.rejection) throw this.#parts.outage.rejection;
+      const rest = end - this.#parts.clock.monotonic();
       if (answer) {
         try {
           return this.#addOvertaken(await this.#within(answer, rest), overtaken, name);
         } catch (error) {
-          const isLate = this.#clock.monotonic() >= end;
+          const isLate = this.#parts.clock.monotonic() >= end;
           if (isLate || this.#isFinal(error)) throw error;
-          this.#handleDisconnect(error, connection);
+          this.#parts.connection.handleDisconnectOf(connection, error);
         }
-      } else if (!this.#status.isOpen) {
+      } else if (!this.#parts.status.isOpen) {
         await this.#limit(this.#nextChange(), rest);
       }
     }
@@ -182,18 +154,18 @@ class Queries {
     /** @type {Unit | undefined} */
     let barrier;
     const reached = new Promise((/** @type {(_?: any) => void} */ resolve) => {
-      barrier = this.#sendQueue.addBarrier((isDropped) => {
-        attempt.connection = this.#calls.connection;
-        if (!isDropped && this.#status.isOpen) attempt.answer = this.#send(name);
+      barrier = this.#parts.sendQueue.addBarrier((isDropped) => {
+        attempt.connection = this.#parts.calls.connection;
+        if (!isDropped && this.#parts.status.isOpen) attempt.answer = this.#send(name);
         resolve();
       });
     });
-    const rest = () => end - this.#clock.monotonic();
+    const rest = () => end - this.#parts.clock.monotonic();
     try {
-      await this.#within(reached, Math.min(this.#status.ttl / BEHIND, rest()));
+      await this.#within(reached, Math.min(this.#parts.status.ttl / BEHIND, rest()));
     } catch {
-      if (barrier) attempt.overtaken = this.#sendQueue.moveToFront(barrier);
-      if (this.#outage.rejection) throw this.#outage.rejection;
+      if (barrier) attempt.overtaken = this.#parts.sendQueue.moveToFront(barrier);
+      if (this.#parts.outage.rejection) throw this.#parts.outage.rejection;
       await this.#within(reached, rest());
     }
     return attempt;
@@ -208,26 +180,29 @@ class Queries {
 
   /** @param {string} [name] @param {'held'[]} which */
   async #fetch(name, ...which) {
-    return await this.#adapter.query(name, ...which);
+    return await this.#parts.adapter.query(name, ...which);
   }
 
   /** @param {TrackedRequest} tracked */
   async #queryMark(tracked) {
     const { name } = tracked.op;
-    const marked = /** @type {NonNullable<Adapter['marked']>} */ (this.#adapter.marked);
+    const marked = /** @type {NonNullable<Adapter['marked']>} */ (this.#parts.adapter.marked);
     while (tracked.state === HELD) {
-      if (this.#outage.rejection) throw this.#outage.rejection;
-      if (!this.#status.isOpen) {
+      if (this.#parts.outage.rejection) throw this.#parts.outage.rejection;
+      if (!this.#parts.status.isOpen) {
         await this.#nextChange();
         continue;
       }
-      const { connection } = this.#calls;
+      const { connection } = this.#parts.calls;
       try {
-        return await this.#within(marked.call(this.#adapter, name), this.#status.ttl / 3);
+        return await this.#within(
+          marked.call(this.#parts.adapter, name),
+          this.#parts.status.ttl / 3,
+        );
       } catch (error) {
         if (tracked.state !== HELD) break;
         if (this.#isFinal(error)) throw error;
-        this.#handleDisconnect(error, connection);
+        this.#parts.connection.handleDisconnectOf(connection, error);
       }
     }
     return false;
@@ -235,16 +210,18 @@ class Queries {
 
   /** Whether a query would fail with this error on every connection. @param {unknown} error */
   #isFinal(error) {
-    const refusal = this.#outage.rejection;
-    const kind = this.#adapter.classify(error);
+    const refusal = this.#parts.outage.rejection;
+    const kind = this.#parts.adapter.classify(error);
     return error === refusal || kind === 'fatal' || kind === 'misuse' || kind === 'refused';
   }
 
   /** @template T @param {Promise<T>} promise @param {number} milliseconds */
   #limit(promise, milliseconds) {
     const late = () =>
-      this.#outage.timeoutError(`The server did not answer the query within ${milliseconds} ms`);
-    return within(this.#clock, promise, milliseconds, late);
+      this.#parts.outage.timeoutError(
+        `The server did not answer the query within ${milliseconds} ms`,
+      );
+    return within(this.#parts.clock, promise, milliseconds, late);
   }
 
   /**
@@ -291,7 +268,7 @@ class Queries {
     }
     const entries = [];
     for (const entry of listed) {
-      const isOwn = entry.clientId === this.#info.clientId;
+      const isOwn = entry.clientId === this.#parts.info.clientId;
       if (isOwn) asked.delete(entry.ref);
       if (!isOwn || !ended.has(entry.ref)) entries.push(entry);
     }
@@ -306,11 +283,11 @@ class Queries {
 
   /** @param {import('../adapter.js').RequestOp} op @param {Map<number, Entry>} asked */
   #addWaiting({ label, limit, mode, name, priority, ref, weight }, asked) {
-    const tracked = this.#requests.get(ref);
+    const tracked = this.#parts.requests.get(ref);
     // The request has ended since then, or the user has given it up, so it is not listed.
     if (!tracked || tracked.state === ENDING) return;
-    const { clientId, host, pid, threadId, threadName, program } = this.#info;
-    const waited = this.#clock.monotonic() - tracked.asked;
+    const { clientId, host, pid, threadId, threadName, program } = this.#parts.info;
+    const waited = this.#parts.clock.monotonic() - tracked.asked;
     asked.set(ref, {
       ...{ ref, name, mode, limit, weight, priority, label, token: 0n, waited, held: 0 },
       ...{ clientId, host, pid, threadId, threadName, program },

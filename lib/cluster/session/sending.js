@@ -6,56 +6,20 @@ const { BusyRetries } = require('./busy-retries.js');
 const { SIGN_OF_LIFE } = require('./renewing.js');
 const { isWanted } = require('./tracked-request.js');
 
-/** @import { Adapter, Answer, Meaning, Op } from '../adapter.js' */
-/** @import { Clock } from './clock.js' */
-/** @import { SessionTimers } from './session.js' */
+/** @import { Answer, Meaning, Op } from '../adapter.js' */
 /** @typedef {InstanceType<typeof import('./send-queue.js').SendQueue>} SendQueue */
 /** @typedef {NonNullable<SendQueue['first']>} SentStep */
+/** @typedef {InstanceType<typeof import('./parts.js').SessionParts>} Parts */
 
 class Sending {
-  #adapter;
-  #calls;
-  #clock;
-  #grants;
-  #listener;
-  #outage;
-  #requests;
-  #sendQueue;
-  #status;
-  #timers;
-  #session;
+  #parts;
   #busyRetries = new BusyRetries();
   /** Whether a call of `#sendSteps` is scheduled. */
   #isScheduled = false;
 
-  /**
-   * @param {object} parts of the session @param {Adapter} parts.adapter
-   * @param {InstanceType<typeof import('./in-flight-calls.js').InFlightCalls>} parts.calls
-   * @param {Clock} parts.clock
-   * @param {InstanceType<typeof import('./grants.js').Grants>} parts.grants
-   * @param {import('./session.js').Listener} parts.listener
-   * @param {InstanceType<typeof import('./outage.js').Outage>} parts.outage
-   * @param {InstanceType<typeof import('./request-table.js').RequestTable>} parts.requests
-   * @param {SendQueue} parts.sendQueue
-   * @param {InstanceType<typeof import('./status.js').Status>} parts.status
-   * @param {SessionTimers} parts.timers
-   * @param {object} session
-   * @param {() => void} session.renewIfOpen
-   * @param {(error: unknown) => void} session.handleRejection of a step
-   * @param {(error: unknown) => void} session.handleDisconnect
-   */
-  constructor(parts, session) {
-    this.#adapter = parts.adapter;
-    this.#calls = parts.calls;
-    this.#clock = parts.clock;
-    this.#grants = parts.grants;
-    this.#listener = parts.listener;
-    this.#outage = parts.outage;
-    this.#requests = parts.requests;
-    this.#sendQueue = parts.sendQueue;
-    this.#status = parts.status;
-    this.#timers = parts.timers;
-    this.#session = session;
+  /** @param {Parts} parts */
+  constructor(parts) {
+    this.#parts = parts;
   }
 
   /**
@@ -65,9 +29,10 @@ class Sending {
    * after this turn of the event loop.
    */
   sendSoon() {
-    if (this.#isScheduled || !this.#status.isOpen || !this.#sendQueue.isReady) return;
-    const isMoreToCome = this.#sendQueue.first !== undefined || this.#listener.hasPendingAnswers();
-    const later = isMoreToCome ? this.#clock.setImmediate : this.#clock.nextTick;
+    if (this.#isScheduled || !this.#parts.status.isOpen || !this.#parts.sendQueue.isReady) return;
+    const isMoreToCome =
+      this.#parts.sendQueue.first !== undefined || this.#parts.listener.hasPendingAnswers();
+    const later = isMoreToCome ? this.#parts.clock.setImmediate : this.#parts.clock.nextTick;
     later(() => {
       this.#isScheduled = false;
       this.#sendSteps();
@@ -76,9 +41,9 @@ class Sending {
   }
 
   #sendSteps() {
-    if (!this.#status.isOpen) return;
+    if (!this.#parts.status.isOpen) return;
     for (;;) {
-      const step = this.#sendQueue.takeNext();
+      const step = this.#parts.sendQueue.takeNext();
       if (!step) return;
       this.#send(step);
     }
@@ -87,12 +52,12 @@ class Sending {
   /** @param {SentStep} step */
   #send(step) {
     const { number, ops } = step;
-    const before = this.#sendQueue.numberBefore(step);
-    this.#timers.setBy('renew', this.#clock.monotonic() + SIGN_OF_LIFE);
-    this.#calls.make(
+    const before = this.#parts.sendQueue.numberBefore(step);
+    this.#parts.timers.setBy('renew', this.#parts.clock.monotonic() + SIGN_OF_LIFE);
+    this.#parts.calls.make(
       'step',
-      this.#status.ttl / 3,
-      () => this.#adapter.step(ops, number, before),
+      this.#parts.status.ttl / 3,
+      () => this.#parts.adapter.step(ops, number, before),
       (answers) => this.#handleReply(step, answers),
       (error) => this.#handleUnexecuted(step, error),
     );
@@ -105,11 +70,15 @@ class Sending {
   #handleReply(step, answers) {
     step.answers = answers;
     step.isAnswered = true;
-    for (let { first } = this.#sendQueue; first?.isAnswered; { first } = this.#sendQueue) {
-      this.#grants.handleAnswers(first.ops, first.answers);
-      this.#sendQueue.finishFirst();
+    for (
+      let { first } = this.#parts.sendQueue;
+      first?.isAnswered;
+      { first } = this.#parts.sendQueue
+    ) {
+      this.#parts.grants.handleAnswers(first.ops, first.answers);
+      this.#parts.sendQueue.finishFirst();
       // A lock that a repeated step granted may have been stolen since; a renewal finds that out.
-      if (first.isAgain) this.#session.renewIfOpen();
+      if (first.isAgain) this.#parts.renewing.renewIfOpen();
     }
   }
 
@@ -119,16 +88,18 @@ class Sending {
    */
   #handleUnexecuted(step, error) {
     // An earlier step was refused, and this step was taken back with it.
-    if (!this.#sendQueue.has(step)) return;
-    const kind = this.#adapter.classify(error);
+    if (!this.#parts.sendQueue.has(step)) return;
+    const kind = this.#parts.adapter.classify(error);
     // If a step was sent only once and is rejected as `dead`, nothing of it was executed. It is
     // taken back, so that its operations count as unsent and the next session repeats its thefts.
-    if (kind === 'dead' && !step.isAgain) this.#sendQueue.takeBack(step);
-    if (!isRefusal(kind) && kind !== 'local') this.#session.handleRejection(error);
+    if (kind === 'dead' && !step.isAgain) this.#parts.sendQueue.takeBack(step);
+    if (!isRefusal(kind) && kind !== 'local') this.#parts.session.handleRejection('step', error);
     // The server has already executed this step, and only refuses to repeat its answers (R1). So
     // the step must not be halved.
-    else if (step.isDone) this.#session.handleDisconnect(error);
-    else for (const op of this.#sendQueue.halveOrDrop(step)) this.#grants.handleRefusal(op, error);
+    else if (step.isDone) this.#parts.connection.handleDisconnect(error);
+    else
+      for (const op of this.#parts.sendQueue.halveOrDrop(step))
+        this.#parts.grants.handleRefusal(op, error);
   }
 
   /**
@@ -138,38 +109,38 @@ class Sending {
    */
   dropMissedSteps(done) {
     if (done === undefined) return;
-    const { ttl } = this.#status;
+    const { ttl } = this.#parts.status;
     const isWanted = (/** @type {Op} */ op) => this.#isWanted(op);
-    const now = this.#clock.monotonic();
-    const ops = this.#sendQueue.dropMissedSteps(done, isWanted, now, ttl);
-    const error = this.#outage.timeoutError(
+    const now = this.#parts.clock.monotonic();
+    const ops = this.#parts.sendQueue.dropMissedSteps(done, isWanted, now, ttl);
+    const error = this.#parts.outage.timeoutError(
       `The server did not answer this request within ${ttl} ms, although it answered others`,
     );
-    for (const op of ops) this.#grants.handleRefusal(op, error);
+    for (const op of ops) this.#parts.grants.handleRefusal(op, error);
   }
 
   /** @param {Op} op */
   repeatLater(op) {
-    this.#timers.setBy('busy', this.#busyRetries.add(op, this.#clock.monotonic()));
+    this.#parts.timers.setBy('busy', this.#busyRetries.add(op, this.#parts.clock.monotonic()));
   }
 
   repeatBusy() {
-    for (const op of this.#busyRetries.takeDue(this.#clock.monotonic())) {
-      if (this.#isWanted(op)) this.#sendQueue.add([op]);
+    for (const op of this.#busyRetries.takeDue(this.#parts.clock.monotonic())) {
+      if (this.#isWanted(op)) this.#parts.sendQueue.add([op]);
     }
     const { next } = this.#busyRetries;
-    if (next < Number.POSITIVE_INFINITY) this.#timers.set('busy', next);
+    if (next < Number.POSITIVE_INFINITY) this.#parts.timers.set('busy', next);
   }
 
   /** @param {Op} op */
   #isWanted(op) {
-    return isWanted(op, this.#requests.get(op.ref));
+    return isWanted(op, this.#parts.requests.get(op.ref));
   }
 
   clear() {
     this.#busyRetries.clear();
-    this.#timers.clear('busy');
-    this.#sendQueue.clear();
+    this.#parts.timers.clear('busy');
+    this.#parts.sendQueue.clear();
   }
 }
 

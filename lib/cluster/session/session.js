@@ -24,22 +24,8 @@
 
 const { bucketClosedError } = require('../../platform/errors.js');
 const { reasonError } = require('../errors.js');
-const { Connection } = require('./connection.js');
-const { Grants } = require('./grants.js');
-const { InFlightCalls } = require('./in-flight-calls.js');
-const { KeepAlive } = require('./keep-alive.js');
-const { Lease } = require('./lease.js');
-const { Losses } = require('./losses.js');
-const { Outage } = require('./outage.js');
-const { Publications } = require('./publications.js');
-const { Queries } = require('./queries.js');
-const { Readiness } = require('./readiness.js');
-const { Renewing } = require('./renewing.js');
-const { RequestTable } = require('./request-table.js');
-const { SendQueue } = require('./send-queue.js');
-const { Sending, isRefusal } = require('./sending.js');
-const { Status } = require('./status.js');
-const { Timers } = require('./timers.js');
+const { SessionParts } = require('./parts.js');
+const { isRefusal } = require('./sending.js');
 const { systemClock } = require('./clock.js');
 const {
   GRANTED_PARTIAL,
@@ -97,28 +83,10 @@ const RULES = Object.freeze({ margin: 0.9, compares: true });
  * @typedef {'renew' | 'sweep' | 'look' | 'reconnect' | 'open'} ConnectionTimer
  */
 
-/** @typedef {InstanceType<typeof Timers<Item>>} SessionTimers */
+/** @typedef {InstanceType<typeof import('./timers.js').Timers<Item>>} SessionTimers */
 
 class Session {
-  #adapter;
-  #clock;
-  #listener;
-  #readiness = new Readiness();
-  #requests = new RequestTable();
-  #status;
-  #outage;
-  #lease;
-  #timers;
-  #calls;
-  #sendQueue;
-  #publications;
-  #grants;
-  #renewing;
-  #connection;
-  #sending;
-  #losses;
-  #keepAlive;
-  #queries;
+  #parts;
   /** @type {Promise<void> | undefined} */
   #closed;
 
@@ -130,115 +98,63 @@ class Session {
    */
   constructor({ adapter, info, ttl, clock = systemClock, rules: given, keeper }, listener) {
     const rules = { ...RULES, ...given };
-    this.#adapter = adapter;
-    this.#clock = clock;
-    this.#listener = listener;
-    this.#status = new Status(ttl, (...change) => this.#handleChange(...change));
-    this.#outage = new Outage(clock, this.#status);
-    this.#lease = new Lease(clock, rules.margin);
-    this.#timers = new Timers(clock, (/** @type {Item[]} */ due) => this.#handleDue(due));
-    this.#calls = new InFlightCalls(
-      clock,
-      this.#timers,
-      (work) => this.#react(work),
-      (call, error) => this.#handleRejection(call, error),
-    );
-    this.#sendQueue = new SendQueue(adapter.can.window ?? 1);
-    const { seen } = this.#status;
-    this.#publications = new Publications(this.#requests, this.#sendQueue, seen, () =>
-      this.#renewing.renewIfOpen(),
-    );
-    this.#grants = new Grants({
-      publications: this.#publications,
-      requests: this.#requests,
-      sendQueue: this.#sendQueue,
-      listener,
-      clientId: info.clientId,
-      seen,
-      onQueued: () => this.#renewing.checkExpirySoon(),
-      onBusy: (op) => this.#sending.repeatLater(op),
-    });
-    const isWaiting = () => this.#requests.unheld > 0 || this.#readiness.isAwaited;
-    this.#keepAlive = new KeepAlive(clock, isWaiting, () => this.state === 'closed');
-    const parts = {
-      ...{ adapter, clock, info, keeper, listener, rules },
-      calls: this.#calls,
-      grants: this.#grants,
-      keepAlive: this.#keepAlive,
-      lease: this.#lease,
-      outage: this.#outage,
-      readiness: this.#readiness,
-      requests: this.#requests,
-      sendQueue: this.#sendQueue,
-      status: this.#status,
-      timers: this.#timers,
-    };
-    this.#renewing = new Renewing(parts, {
-      dropMissedSteps: (done) => this.#sending.dropMissedSteps(done),
+    this.#parts = new SessionParts({ adapter, info, ttl, clock, rules, keeper }, listener, {
+      react: (work) => this.#react(work),
+      handleDue: (due) => this.#handleDue(due),
+      handleChange: (...change) => this.#handleChange(...change),
+      handleRejection: (call, error) => this.#handleRejection(call, error),
       handleDeath: () => this.#loseSession('failover', undefined),
+      end: (tracked) => this.end(tracked),
     });
-    const renewing = this.#renewing;
-    this.#connection = new Connection({ ...parts, renewing }, (error) =>
-      this.#handleRejection('open', error),
-    );
-    this.#sending = new Sending(parts, {
-      renewIfOpen: () => renewing.renewIfOpen(),
-      handleRejection: (error) => this.#handleRejection('step', error),
-      handleDisconnect: (error) => this.#connection.handleDisconnect(error),
-    });
-    this.#losses = new Losses(parts, (tracked) => this.end(tracked));
-    this.#queries = new Queries(parts, (error, connection) => {
-      const isCurrent = () => connection === this.#calls.connection;
-      this.#react(() => isCurrent() && this.#connection.handleDisconnect(error));
-    });
+    const { connection, grants, renewing } = this.#parts;
     adapter.events = {
-      granted: (ref, token) => this.#react(() => this.#grants.handleGrantHint(ref, token)),
-      stolen: (ref, thief) => this.#react(() => this.#grants.handleTheftHint(ref, thief)),
+      granted: (ref, token) => this.#react(() => grants.handleGrantHint(ref, token)),
+      stolen: (ref, thief) => this.#react(() => grants.handleTheftHint(ref, thief)),
       changed: () => this.#react(() => renewing.renewIfOpen()),
-      down: (error) => this.#react(() => this.#connection.handleDown(error)),
+      down: (error) => this.#react(() => connection.handleDown(error)),
     };
   }
 
   get state() {
-    return this.#status.state;
+    return this.#parts.status.state;
   }
 
   start() {
     this.#makeReadyPromise();
     this.#setOutageTimer();
-    this.#connection.open();
-    this.#keepAlive.update();
+    this.#parts.connection.open();
+    this.#parts.keepAlive.update();
   }
 
   /** If the session is not open and no promise is pending, this makes one and retries soon. */
   get ready() {
     const isReadable = this.state === 'open' || this.state === 'closed';
-    if (!isReadable && !this.#readiness.isAwaited) {
+    if (!isReadable && !this.#parts.readiness.isAwaited) {
       this.#makeReadyPromise();
-      this.#connection.retrySoon();
-      this.#keepAlive.update();
+      this.#parts.connection.retrySoon();
+      this.#parts.keepAlive.update();
     }
-    return this.#readiness.promise;
+    return this.#parts.readiness.promise;
   }
 
   #makeReadyPromise() {
-    this.#readiness.begin(this.#now() + this.#status.ttl);
-    this.#timers.setBy('unanswered', this.#readiness.by);
+    this.#parts.readiness.begin(this.#now() + this.#parts.status.ttl);
+    this.#parts.timers.setBy('unanswered', this.#parts.readiness.by);
   }
 
   /** Warns users if there is no session after a `ttl`. */
   #setOutageTimer() {
-    this.#timers.setBy('unopened', this.#now() + this.#status.ttl);
+    this.#parts.timers.setBy('unopened', this.#now() + this.#parts.status.ttl);
   }
 
   /** The error of all requests once the session is closed; undefined until then. */
   get closed() {
-    return this.#outage.closeReason;
+    return this.#parts.outage.closeReason;
   }
 
   /** Why new requests fail at once; undefined if they do not. */
   get error() {
-    return this.#outage.rejection;
+    return this.#parts.outage.rejection;
   }
 
   /**
@@ -248,25 +164,27 @@ class Session {
    */
   outage(tracked) {
     const { error } = this;
+    const { calls, outage, queries } = this.#parts;
     if (error !== undefined) return error;
     const isOpen = this.state === 'open';
     if (isOpen && tracked?.state === ASKED && tracked.obstacle !== undefined)
       return tracked.obstacle;
-    const isFirstTry = this.#outage.reason === undefined && ['new', 'opening'].includes(this.state);
-    const isSilent = this.#calls.isServerSilent || this.#queries.isServerSilent;
-    return (isOpen || isFirstTry) && !isSilent ? undefined : reasonError(this.#outage.reason);
+    const isFirstTry = outage.reason === undefined && ['new', 'opening'].includes(this.state);
+    const isSilent = calls.isServerSilent || queries.isServerSilent;
+    return (isOpen || isFirstTry) && !isSilent ? undefined : reasonError(outage.reason);
   }
 
   /** Adds a request or a group. Check `error` before. @param {TrackedRequest[]} requests */
   request(requests) {
+    const { status, timers } = this.#parts;
     for (const tracked of requests) {
       tracked.asked = this.#now();
-      this.#requests.enter(tracked);
-      if (!waits(tracked.op)) this.#timers.setBy('unanswered', tracked.asked + this.#status.ttl);
+      this.#parts.requests.enter(tracked);
+      if (!waits(tracked.op)) timers.setBy('unanswered', tracked.asked + status.ttl);
     }
-    this.#sendQueue.add(requests.map(({ op }) => op));
-    this.#sending.sendSoon();
-    this.#keepAlive.update();
+    this.#parts.sendQueue.add(requests.map(({ op }) => op));
+    this.#parts.sending.sendSoon();
+    this.#parts.keepAlive.update();
   }
 
   /**
@@ -278,17 +196,17 @@ class Session {
   end(tracked, keep = 0) {
     if (tracked.state === GONE) return undefined;
     if (tracked.state === ENDING) return tracked.ended;
-    if (tracked.state === ASKED && this.#sendQueue.remove(tracked.op)) {
-      this.#requests.leave(tracked);
-      this.#keepAlive.update();
+    if (tracked.state === ASKED && this.#parts.sendQueue.remove(tracked.op)) {
+      this.#parts.requests.leave(tracked);
+      this.#parts.keepAlive.update();
       return undefined;
     }
-    this.#requests.move(tracked, ENDING);
+    this.#parts.requests.move(tracked, ENDING);
     tracked.keep = keep;
     const { ref, name } = tracked.op;
-    this.#sendQueue.add([{ kind: 'end', ref, name, keep }]);
-    this.#sending.sendSoon();
-    this.#keepAlive.update();
+    this.#parts.sendQueue.add([{ kind: 'end', ref, name, keep }]);
+    this.#parts.sending.sendSoon();
+    this.#parts.keepAlive.update();
     return tracked.ended;
   }
 
@@ -298,9 +216,9 @@ class Session {
    * @returns {Promise<boolean>} false if the lock has ended; rejects only if the server refuses
    */
   publish(tracked, text) {
-    return this.#keepAlive.during(() => {
-      const outcome = this.#publications.publish(tracked, text);
-      this.#sending.sendSoon();
+    return this.#parts.keepAlive.during(() => {
+      const outcome = this.#parts.publications.publish(tracked, text);
+      this.#parts.sending.sendSoon();
       return outcome;
     });
   }
@@ -312,13 +230,13 @@ class Session {
   progress({ op, state }) {
     if (state === WAITING) return 'waiting';
     if (state === GRANTED_PARTIAL) return 'allotted';
-    return this.#sendQueue.isInFlight(op) ? 'sent' : 'unsent';
+    return this.#parts.sendQueue.isInFlight(op) ? 'sent' : 'unsent';
   }
 
   /** Milliseconds until the locks are lost. If the lease has ended, this call loses them. */
   remaining() {
-    if (!this.#status.hasLease) return 0;
-    const rest = this.#lease.rest();
+    if (!this.#parts.status.hasLease) return 0;
+    const rest = this.#parts.lease.rest();
     if (rest > 0) return rest;
     this.#handleExpiry();
     this.#settleSoon();
@@ -335,41 +253,31 @@ class Session {
   loseMissing(tracked) {
     this.#react(() => {
       if (tracked.state !== HELD) return;
-      this.#requests.leave(tracked);
-      this.#listener.lost(tracked, 'failover', undefined);
+      this.#parts.requests.leave(tracked);
+      this.#parts.listener.lost(tracked, 'failover', undefined);
     });
   }
 
-  /** @param {string} [name] */
-  query(name) {
-    return this.#queries.query(name);
-  }
-
-  /** @param {string} name @param {number} milliseconds how long to wait for the answer */
-  queryHolders(name, milliseconds) {
-    return this.#queries.queryHolders(name, milliseconds);
-  }
-
-  /** @param {TrackedRequest} tracked held */
-  queryMark(tracked) {
-    return this.#queries.queryMark(tracked);
+  get queries() {
+    return this.#parts.queries;
   }
 
   /** The listener receives all its calls before the promise resolves; the promise never rejects. */
   close() {
     // If the session has never opened, the error says why.
-    const cause = this.#readiness.isReached ? this.#outage.refusal : this.#outage.reason;
+    const { outage, readiness } = this.#parts;
+    const cause = readiness.isReached ? outage.refusal : outage.reason;
     this.#closed ??= this.#stop('closed', bucketClosedError(cause), undefined);
     return this.#closed;
   }
 
   /** Milliseconds until the quarantine ends; 0 for none. */
   get grantsIn() {
-    return this.#renewing.grantsIn;
+    return this.#parts.renewing.grantsIn;
   }
 
   #now() {
-    return this.#clock.monotonic();
+    return this.#parts.clock.monotonic();
   }
 
   /** @param {Item[]} due */
@@ -379,24 +287,23 @@ class Session {
 
   /** @param {Item} item */
   #handleTimer(item) {
-    if (item === 'renew') this.#renewing.renew();
-    else if (item === 'sweep' || item === 'look') this.#renewing.sweep();
-    else if (item === 'reconnect') this.#connection.reconnect();
-    else if (item === 'open') this.#connection.open();
-    else if (item === 'unanswered') this.#failUnanswered();
-    else if (item === 'busy') this.#sending.repeatBusy();
+    const { calls, connection, lease, losses, outage, renewing, sending } = this.#parts;
+    if (item === 'renew') renewing.renew();
+    else if (item === 'sweep' || item === 'look') renewing.sweep();
+    else if (item === 'reconnect') connection.reconnect();
+    else if (item === 'open') connection.open();
+    else if (item === 'unanswered') losses.failUnanswered();
+    else if (item === 'busy') sending.repeatBusy();
     else if (item === 'unopened') this.#warnSoon();
-    else if (item === 'turn') this.#renewing.showTurn();
-    else if (item === 'no open')
-      this.#connection.openLater(this.#outage.timeoutError(this.#calls.describeTimeout(item)));
-    else if (item !== 'deadline')
-      this.#connection.handleDisconnect(
-        this.#outage.timeoutError(this.#calls.describeTimeout(item)),
-      );
-    // `#react` has already handled an expired lease, so this lease lasts longer than its timer did:
-    // set the timer again.
-    else if (this.#status.hasLease)
-      this.#timers.set('deadline', this.#now() + Math.max(this.#lease.rest(), 1));
+    else if (item === 'turn') renewing.showTurn();
+    else if (item !== 'deadline') {
+      const error = outage.timeoutError(calls.describeTimeout(item));
+      if (item === 'no open') connection.openLater(error);
+      else connection.handleDisconnect(error);
+      // `#react` has already handled an expired lease, so this lease lasts longer than its timer
+      // did: set the timer again.
+    } else if (this.#parts.status.hasLease)
+      this.#parts.timers.set('deadline', this.#now() + Math.max(lease.rest(), 1));
   }
 
   /**
@@ -406,16 +313,16 @@ class Session {
    */
   #react(work) {
     if (this.state === 'closed') return;
-    if (this.#status.hasLease) {
-      const rest = this.#lease.rest();
+    if (this.#parts.status.hasLease) {
+      const rest = this.#parts.lease.rest();
       if (rest <= 0) this.#handleExpiry();
       // The timer does not count the time while the machine slept, but the lease does.
-      else this.#timers.setBy('deadline', this.#now() + rest);
+      else this.#parts.timers.setBy('deadline', this.#now() + rest);
     }
     work();
-    this.#sending.sendSoon();
-    this.#keepAlive.update();
-    this.#listener.settled();
+    this.#parts.sending.sendSoon();
+    this.#parts.keepAlive.update();
+    this.#parts.listener.settled();
   }
 
   /**
@@ -423,24 +330,24 @@ class Session {
    * @param {Call} call @param {unknown} error
    */
   #handleRejection(call, error) {
-    const kind = this.#adapter.classify(error);
+    const kind = this.#parts.adapter.classify(error);
     // Once the session has been open, a local error may come from a broken connection, so retry.
-    const isMisuse = kind === 'misuse' || (kind === 'local' && !this.#readiness.isReached);
+    const isMisuse = kind === 'misuse' || (kind === 'local' && !this.#parts.readiness.isReached);
     if (isMisuse) this.#failForGood(error);
     else if (isRefusal(kind) && call !== 'sweep') this.#handleRefusal(error);
-    else if (call === 'open') this.#connection.openLater(error);
+    else if (call === 'open') this.#parts.connection.openLater(error);
     else if (kind === 'dead') this.#loseSession('failover', error);
-    else this.#connection.handleDisconnect(error);
+    else this.#parts.connection.handleDisconnect(error);
   }
 
   /** Fails `ready` and unanswered requests, and tries again later. @param {unknown} error */
   #handleRefusal(error) {
-    this.#outage.refusal = error;
-    this.#losses.refuse(error);
-    if (this.#status.hasLease) this.#connection.reconnectLater(error);
-    else this.#connection.openLater(error);
-    if (this.state !== 'refused') this.#status.set('refused', undefined, error);
-    this.#readiness.reject(error);
+    this.#parts.outage.refusal = error;
+    this.#parts.losses.refuse(error);
+    if (this.#parts.status.hasLease) this.#parts.connection.reconnectLater(error);
+    else this.#parts.connection.openLater(error);
+    if (this.state !== 'refused') this.#parts.status.set('refused', undefined, error);
+    this.#parts.readiness.reject(error);
   }
 
   /**
@@ -448,53 +355,41 @@ class Session {
    * @param {State} state @param {Reason} [reason] @param {unknown} [cause]
    */
   #handleChange(state, reason, cause) {
-    const { cells } = this.#lease;
+    const { cells } = this.#parts.lease;
     if (cells) cells.isOpen = state === 'open';
-    if (state !== 'refused' && state !== 'lost') this.#outage.endRefusal();
-    this.#listener.changed(state, reason, cause);
-    this.#queries.handleChange();
+    if (state !== 'refused' && state !== 'lost') this.#parts.outage.endRefusal();
+    this.#parts.listener.changed(state, reason, cause);
+    this.#parts.queries.handleChange();
   }
 
   #handleExpiry() {
-    if (this.#lease.isEndedByServer) this.#loseSession('failover', undefined);
-    else if (this.#status.isCutOff) this.#loseSession('unreachable', this.#outage.reason);
+    const { lease, outage, status } = this.#parts;
+    if (lease.isEndedByServer) this.#loseSession('failover', undefined);
+    else if (status.isCutOff) this.#loseSession('unreachable', outage.reason);
     else this.#loseSession('expired', undefined);
   }
 
   /** Opens the next session as well. @param {Reason} reason @param {unknown} cause */
   #loseSession(reason, cause) {
-    const { refusal } = this.#outage;
-    const planned = this.#losses.plan();
-    this.#connection.drop();
-    this.#timers.clear('deadline');
-    this.#sending.clear();
-    this.#losses.carryOut(planned, reason, cause);
-    this.#status.set('lost', reason, cause);
-    this.#connection.forgetSession();
+    const { refusal } = this.#parts.outage;
+    const planned = this.#parts.losses.plan();
+    this.#parts.connection.drop();
+    this.#parts.timers.clear('deadline');
+    this.#parts.sending.clear();
+    this.#parts.losses.carryOut(planned, reason, cause);
+    this.#parts.status.set('lost', reason, cause);
+    this.#parts.connection.forgetSession();
     this.#setOutageTimer();
-    if (refusal !== undefined) this.#status.set('refused', undefined, refusal);
-    this.#connection.openAgain(cause);
-  }
-
-  /** Rejects `ready` and fails requests that must not wait, each a `ttl` after it began. */
-  #failUnanswered() {
-    const now = this.#now();
-    const { by, isAwaited } = this.#readiness;
-    const isLate = isAwaited && by <= now;
-    if (isLate) {
-      const what = `The bucket could not be opened within ${this.#status.ttl} ms`;
-      this.#readiness.reject(this.#outage.timeoutError(what));
-    }
-    const next = this.#losses.failUnanswered(now);
-    if (next < Number.POSITIVE_INFINITY) this.#timers.set('unanswered', next);
-    if (isAwaited && !isLate) this.#timers.setBy('unanswered', by);
+    if (refusal !== undefined) this.#parts.status.set('refused', undefined, refusal);
+    this.#parts.connection.openAgain(cause);
   }
 
   /** A user who closes the bucket when `ready` rejects must not get a warning, hence the delay. */
   #warnSoon() {
-    this.#clock.setImmediate(() =>
+    const { clock, listener, outage, status } = this.#parts;
+    clock.setImmediate(() =>
       this.#react(() => {
-        if (!this.#status.hasLease) this.#listener.unopened(this.#outage.reason);
+        if (!status.hasLease) listener.unopened(outage.reason);
       }),
     );
   }
@@ -509,26 +404,26 @@ class Session {
    * @param {Reason} reason for locks @param {unknown} error for requests @param {unknown} cause
    */
   async #stop(reason, error, cause) {
-    const { hasLease, id, ttl } = this.#status;
-    const patience = Math.max(hasLease ? this.#lease.rest() : 0, ttl / 3);
+    const { hasLease, id, ttl } = this.#parts.status;
+    const patience = Math.max(hasLease ? this.#parts.lease.rest() : 0, ttl / 3);
     // From now on `ready` must reject with this error, and not with an earlier error.
-    if (!this.#readiness.isAwaited) this.#makeReadyPromise();
-    this.#connection.drop();
-    this.#timers.clearAll();
-    this.#status.id = '';
-    const keeping = this.#renewing.stopKeeping();
-    this.#outage.closeReason = error;
-    const ending = this.#losses.endAll(reason, error, cause);
-    if (cause !== undefined && hasLease) this.#status.set('lost', reason, cause);
-    this.#status.set('closed', reason, cause);
-    this.#readiness.reject(error);
-    this.#sending.clear();
-    await this.#keepAlive.during(async () => {
-      await this.#connection.close(id, patience);
+    if (!this.#parts.readiness.isAwaited) this.#makeReadyPromise();
+    this.#parts.connection.drop();
+    this.#parts.timers.clearAll();
+    this.#parts.status.id = '';
+    const keeping = this.#parts.renewing.stopKeeping();
+    this.#parts.outage.closeReason = error;
+    const ending = this.#parts.losses.endAll(reason, error, cause);
+    if (cause !== undefined && hasLease) this.#parts.status.set('lost', reason, cause);
+    this.#parts.status.set('closed', reason, cause);
+    this.#parts.readiness.reject(error);
+    this.#parts.sending.clear();
+    await this.#parts.keepAlive.during(async () => {
+      await this.#parts.connection.close(id, patience);
       await keeping;
     });
-    for (const tracked of ending) this.#requests.leave(tracked);
-    this.#keepAlive.update();
+    for (const tracked of ending) this.#parts.requests.leave(tracked);
+    this.#parts.keepAlive.update();
   }
 }
 

@@ -156,9 +156,9 @@ class QueueCache extends OwnRequests {
    */
   applyGrants(queues) {
     for (const { holders } of queues) {
-      for (const { key, lease, ref, token } of holders) {
-        const own = lease === this.lease ? this.mine.get(ref) : undefined;
-        if (own?.key === key && own.token === 0n) this.#grant(own, token, now());
+      for (const holder of holders) {
+        const own = this.isMine(holder) ? this.mine.get(holder.ref) : undefined;
+        if (own?.token === 0n) this.#grant(own, holder.token, now());
       }
     }
     this.#emit();
