@@ -8,12 +8,7 @@
 const { NO_EVENTS } = require('../adapter.js');
 const { staleError } = require('./errors.js');
 
-/**
- * @typedef {object} EngineLink a connection
- * @property {boolean} isDown whether it has ended
- * @property {(error: unknown) => void} onDown called once, if it ends by itself
- * @property {() => void} drop ends it, without `onDown`
- */
+/** @typedef {InstanceType<typeof import('./engine-link.js').EngineLink>} EngineLink */
 
 /** @template {EngineLink} Link */
 class EngineAdapter {

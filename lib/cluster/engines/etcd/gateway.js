@@ -18,6 +18,7 @@ const {
   refusedError,
   unreachableError,
 } = require('./errors.js');
+const { EngineLink } = require('../engine-link.js');
 const { staleError } = require('../errors.js');
 const { renewConnections, send } = require('./transport.js');
 const { only, read, remove } = require('./operations.js');
@@ -177,20 +178,18 @@ class Gateway {
 }
 
 /** Calls to one endpoint until the connection is dropped. */
-class EtcdLink {
+class EtcdLink extends EngineLink {
   #gateway;
   /** The controllers of the calls under way. @type {Set<AbortController>} */
   #aborts = new Set();
-  isDown = false;
-  /** Called once, if a watch breaks. @type {(error: unknown) => void} */
-  onDown = () => {};
-  /** Called once, when the link is dropped, also after `onDown`. */
-  onDrop = () => {};
+  /** Called before `onDown`, and also if the link is dropped. @type {(why: unknown) => void} */
+  onEnd = () => {};
   /** The greatest revision that an answer or a watch has shown. */
   revision = 0;
 
   /** @param {Gateway} gateway @param {string} endpoint */
   constructor(gateway, endpoint) {
+    super();
     this.#gateway = gateway;
     this.endpoint = endpoint;
   }
@@ -346,21 +345,12 @@ class EtcdLink {
     end(unreachableError(this.endpoint, reason));
   }
 
-  /** Aborts all calls, and makes later calls use new connections. */
-  drop() {
-    if (this.isDown) return;
-    this.isDown = true;
+  /** Makes later calls use new connections, too. @override @param {unknown} why */
+  end(why) {
     for (const abort of this.#aborts) abort.abort();
     this.#aborts.clear();
     this.#gateway.renewConnections(this.endpoint);
-    this.onDrop();
-  }
-
-  /** Drops the link because a watch broke. @param {unknown} error */
-  fail(error) {
-    if (this.isDown) return;
-    this.drop();
-    this.onDown(error);
+    this.onEnd(why);
   }
 }
 

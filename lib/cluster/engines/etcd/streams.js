@@ -69,14 +69,11 @@ class Streams {
     this.#keys = keys;
     this.#queueCache = queueCache;
     this.#link = link;
-    this.#fail = (/** @type {unknown} */ error) => {
-      this.stop(error);
-      link.fail(error);
-    };
+    this.#fail = (/** @type {unknown} */ error) => link.fail(error);
     this.#near = near;
     const onNear = () => this.#watchNames();
     this.#farWaits = new FarWaits({ queueCache, link, near, fail: this.#fail, onNear });
-    link.onDrop = () => this.stop(staleError());
+    link.onEnd = (why) => this.stop(why);
   }
 
   /**

@@ -4,9 +4,10 @@
  * A connection to PostgreSQL for one session, over a client of the user's library: pg (pg.js) or
  * postgres.js (postgres-js.js). All statements of the session use this client. While the session
  * has locks or requests, the same client also listens on the session's channel. So an answer of the
- * server also proves that notifications arrive. The connection reports a failure once, by `onDown`.
+ * server also proves that notifications arrive.
  */
 
+const { EngineLink } = require('../engine-link.js');
 const {
   examinedError,
   explain,
@@ -82,15 +83,12 @@ async function callBack(promise, done) {
  *   reject: (error: unknown) => void }} Question
  */
 
-class PostgresLink {
+class PostgresLink extends EngineLink {
   #client;
   #schema;
   #channel;
-  #isDown = false;
   /** @type {(payload: string) => void} */
   onNotification = () => {};
-  /** Called once, with the error. @type {(error: unknown) => void} */
-  onDown = () => {};
   /** Whether the session's notifications certainly arrive. */
   isListening = false;
   /** Unanswered questions. Only the first was sent, since a pg client runs one query at a time. */
@@ -98,13 +96,14 @@ class PostgresLink {
 
   /** @param {Client} client @param {string} session @param {string} schema for error messages */
   constructor(client, session, schema) {
+    super();
     this.#client = client;
     this.#schema = schema;
     this.#channel = `wl_${session}`;
     client.attach(this.#channel, {
       onNotification: (payload) => this.onNotification(payload),
       onNotice: this.#handleNotice,
-      onEnd: this.#fail,
+      onEnd: (error) => this.fail(error),
     });
   }
 
@@ -188,10 +187,6 @@ class PostgresLink {
     }
   }
 
-  get isDown() {
-    return this.#isDown;
-  }
-
   /**
    * Runs a statement, or several without values, and keeps the event loop alive until it ends.
    * Rejects with an error of errors.js, also if the connection ends, or if the server did not wait
@@ -214,7 +209,7 @@ class PostgresLink {
    */
   #sendQuestion(send) {
     return new Promise((resolve, reject) => {
-      if (this.#isDown) throw this.#endedError();
+      if (this.isDown) throw this.explainEnd();
       this.#questions.push({ send, resolve, reject });
       if (this.#questions.length > 1) return;
       this.#client.ref();
@@ -242,33 +237,24 @@ class PostgresLink {
     }
   }
 
-  #endedError() {
-    return explain(new Error('the connection ended'), this.#schema);
+  /** @override @param {unknown} [error] */
+  explainEnd(error = new Error('the connection ended')) {
+    return explain(error, this.#schema);
   }
 
-  /** Ends the connection without `onDown`, and rejects the calls under way. */
-  drop() {
-    this.onDown = () => {};
+  /** @override @param {unknown} why */
+  end(why) {
     this.onNotification = () => {};
-    this.#fail();
-  }
-
-  /** Ends the connection, rejects all calls, and calls `onDown`. @param {unknown} [error] */
-  #fail = (error) => {
-    if (this.#isDown) return;
-    this.#isDown = true;
-    const why = error ? explain(error, this.#schema) : this.#endedError();
     for (const { reject } of this.#questions.splice(0)) reject(why);
     this.#client.discard(why);
-    this.onDown(why);
-  };
+  }
 
   /**
    * Ends the connection if a commit did not wait for the synchronous standby.
    * @param {{ routine?: string }} notice
    */
   #handleNotice = ({ routine }) => {
-    if (routine === NOT_WAITED && this.#questions.length > 0) this.#fail(notReplicatedError());
+    if (routine === NOT_WAITED && this.#questions.length > 0) this.fail(notReplicatedError());
   };
 }
 

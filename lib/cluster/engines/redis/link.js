@@ -4,12 +4,12 @@
  * Connections to Redis for one session, made by `duplicate()` of the user's client: node-redis,
  * ioredis or its fork iovalkey, to one server, through Sentinel, or to a cluster. For a server
  * there are two connections, one for commands and one for messages; for a cluster there is one
- * client. A link never reconnects: it reports its failure once, by `onDown`, and the adapter makes
- * a new link. A cluster client reconnects by itself, so its failures show in commands that fail and
+ * client. A cluster client reconnects by itself, so its failures show in commands that fail and
  * in messages that do not arrive.
  */
 
 const { inspect } = require('node:util');
+const { EngineLink } = require('../engine-link.js');
 const { explain, explainOfCluster } = require('./errors.js');
 const { SocketSignal } = require('./socket-signal.js');
 
@@ -109,20 +109,37 @@ const keyPrefixOf = (client) => (client.options ?? client._options)?.keyPrefix ?
 /** Clients of node-redis that are connecting and have no socket yet. @type {WeakSet<object>} */
 const withoutSocket = new WeakSet();
 
+/** @typedef {(message: string) => void} OnMessage */
+
+const OF_IOREDIS = {
+  /** @param {any} client @param {string} command @param {string[]} args @returns {Promise<any>} */
+  call: (client, command, args) => client.call(command, args),
+  /** @param {any} client @param {string} channel @param {OnMessage} onMessage */
+  async subscribe(client, channel, onMessage) {
+    client.on('message', (/** @type {string} */ of, /** @type {string} */ message) => {
+      if (of === channel) onMessage(message);
+    });
+    await client.subscribe(channel);
+  },
+  drop: (/** @type {any} */ client) => client.disconnect(),
+};
+
+/** @param {any} client @param {string} channel @param {OnMessage} onMessage */
+const subscribe = (client, channel, onMessage) => client.subscribe(channel, onMessage);
+
 const KINDS = {
   ioredis: {
+    ...OF_IOREDIS,
     isCluster: false,
     duplicate: (/** @type {any} */ client) => client.duplicate(IOREDIS),
     connect: (/** @type {any} */ client) => {
       unrefStreams(client);
       return client.connect();
     },
-    call: callIoredis,
-    subscribe: subscribeIoredis,
-    drop: (/** @type {any} */ client) => client.disconnect(),
   },
 
   'ioredis cluster': {
+    ...OF_IOREDIS,
     isCluster: true,
     duplicate: (/** @type {any} */ client) =>
       client.duplicate([], {
@@ -137,9 +154,6 @@ const KINDS = {
       client.on('+node', handleRejections);
       return client.connect();
     },
-    call: callIoredis,
-    subscribe: subscribeIoredis,
-    drop: (/** @type {any} */ client) => client.disconnect(),
   },
 
   'node-redis': {
@@ -161,16 +175,9 @@ const KINDS = {
       });
       return client.connect();
     },
-    call: (
-      /** @type {any} */ client,
-      /** @type {string} */ command,
-      /** @type {string[]} */ args,
-    ) => client.sendCommand([command, ...args], PLAIN),
-    subscribe: (
-      /** @type {any} */ client,
-      /** @type {string} */ channel,
-      /** @type {OnMessage} */ onMessage,
-    ) => client.subscribe(channel, onMessage),
+    /** @param {any} client @param {string} command @param {string[]} args */
+    call: (client, command, args) => client.sendCommand([command, ...args], PLAIN),
+    subscribe,
     drop: (/** @type {any} */ client) => {
       // A client that is destroyed before it has a socket would still make one, which nobody could
       // close. So it is destroyed once it has its socket.
@@ -193,17 +200,9 @@ const KINDS = {
       });
     },
     connect: (/** @type {any} */ client) => client.connect(),
-    call: (
-      /** @type {any} */ client,
-      /** @type {string} */ command,
-      /** @type {string[]} */ args,
-      /** @type {string | undefined} */ key,
-    ) => client.sendCommand(key, false, [command, ...args], PLAIN),
-    subscribe: (
-      /** @type {any} */ client,
-      /** @type {string} */ channel,
-      /** @type {OnMessage} */ onMessage,
-    ) => client.subscribe(channel, onMessage),
+    /** @param {any} client @param {string} command @param {string[]} args @param {string} [key] */
+    call: (client, command, args, key) => client.sendCommand(key, false, [command, ...args], PLAIN),
+    subscribe,
     drop: (/** @type {any} */ client) => client.destroy(),
   },
 };
@@ -233,8 +232,6 @@ const IOREDIS = {
 
 /** Replies must be strings, even if the user has set another type mapping. */
 const PLAIN = { typeMapping: {} };
-
-/** @typedef {(message: string) => void} OnMessage */
 
 /**
  * Unrefs every stream of an ioredis client, because the client itself has no `unref`. Then even a
@@ -268,35 +265,20 @@ function handleRejections(node) {
   };
 }
 
-/** @param {any} client @param {string} command @param {string[]} args @returns {Promise<any>} */
-function callIoredis(client, command, args) {
-  return client.call(command, args);
-}
-
-/** @param {any} client @param {string} channel @param {OnMessage} onMessage */
-async function subscribeIoredis(client, channel, onMessage) {
-  client.on('message', (/** @type {string} */ of, /** @type {string} */ message) => {
-    if (of === channel) onMessage(message);
-  });
-  await client.subscribe(channel);
-}
-
-class RedisLink {
+class RedisLink extends EngineLink {
   #kind;
   #client;
   /** The client that subscribes: `#client` itself in a cluster, or if there are no channels. */
   #subscriber;
-  #isDown = false;
   /** Functions that reject the calls under way. @type {Set<(error: unknown) => void>} */
   #waiting = new Set();
   /** @type {unknown} */
   #lastError;
   #dropped = new SocketSignal();
-  /** Called once, with the error. @type {(error: unknown) => void} */
-  onDown = () => {};
 
   /** @param {Client} client @param {Kind} kind @param {boolean} [hasMessages] */
   constructor(client, kind, hasMessages = true) {
+    super();
     this.#kind = KINDS[kind];
     this.#client = this.#duplicate(client);
     const isShared = this.#kind.isCluster || !hasMessages;
@@ -310,14 +292,10 @@ class RedisLink {
       this.#lastError = error;
       // After an error, ioredis always emits `end` later. A client of node-redis that has closed
       // (`isOpen` is false) may not.
-      if (made.isOpen === false && !this.#kind.isCluster) this.#fail();
+      if (made.isOpen === false && !this.#kind.isCluster) this.fail();
     });
-    made.on('end', () => this.#fail());
+    made.on('end', () => this.fail());
     return made;
-  }
-
-  get isDown() {
-    return this.#isDown;
   }
 
   /**
@@ -331,9 +309,9 @@ class RedisLink {
       await Promise.all(clients.map((client) => this.#kind.connect(client)));
       for (const [channel, onMessage] of channels) {
         // A subscription would make a dropped cluster client connect again.
-        if (this.#isDown) return;
+        if (this.isDown) return;
         await this.#kind.subscribe(this.#subscriber, channel, (message) => {
-          if (!this.#isDown) onMessage(message);
+          if (!this.isDown) onMessage(message);
         });
       }
     });
@@ -354,10 +332,7 @@ class RedisLink {
    */
   #untilDown(work) {
     return new Promise((resolve, reject) => {
-      if (this.#isDown) {
-        reject(this.#closeReason());
-        return;
-      }
+      if (this.isDown) throw this.explainEnd();
       this.#waiting.add(reject);
       this.#runCall(work, resolve, reject);
     });
@@ -382,21 +357,13 @@ class RedisLink {
     return this.#kind.isCluster ? explainOfCluster(error, this.#lastError) : explain(error);
   }
 
-  #closeReason() {
+  /** @override */
+  explainEnd() {
     return this.#explain(this.#lastError ?? new Error('the connection ended'));
   }
 
-  /** Ends the connections without `onDown`, and rejects the calls under way. */
-  drop() {
-    this.onDown = () => {};
-    this.#fail();
-  }
-
-  /** Ends the connections, rejects the calls under way, and calls `onDown`. */
-  #fail() {
-    if (this.#isDown) return;
-    this.#isDown = true;
-    const why = this.#closeReason();
+  /** @override @param {unknown} why */
+  end(why) {
     for (const reject of this.#waiting) reject(why);
     for (const client of new Set([this.#client, this.#subscriber])) {
       try {
@@ -406,7 +373,6 @@ class RedisLink {
       }
     }
     this.#dropped.abort();
-    this.onDown(why);
   }
 }
 
