@@ -11,7 +11,7 @@
  *   q/<name>/p/<lease>-<slot>                a request that passes; see queue.js
  *   s/<lease>                                a session's data; its version counts connections
  *   s/<lease>/mark                           written so that the watch delivers it: see `sync` in
- *                                            steps.js; for its value see query.js
+ *                                            session.js; for its value see query.js
  *   s/<lease>/stolen/<ref>                   the thief of one of the session's locks
  *   s/<lease>/data/<ref>                     what was published with a lock, in JSON. It means
  *                                            nothing without the lock: sessions of older versions

@@ -60,14 +60,6 @@ const isUnchanged = (key, revision) => ({
   ...{ target: 'MOD', result: 'EQUAL', mod_revision: revision },
 });
 
-/** Splits a list into parts. @template Item @param {Item[]} all @param {number} most of a part */
-function partsOf(all, most) {
-  /** @type {Item[][]} */
-  const parts = [];
-  for (let i = 0; i < all.length; i += most) parts.push(all.slice(i, i + most));
-  return parts;
-}
-
 module.exports = {
   allWith,
   exists,
@@ -76,7 +68,6 @@ module.exports = {
   isUnchanged,
   nested,
   only,
-  partsOf,
   put,
   range,
   read,

@@ -2,6 +2,7 @@
 
 /** The requests of a session in etcd, their data, and the notices of thefts. */
 
+const { groupBy } = require('./lists.js');
 const { Slots } = require('./slots.js');
 
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
@@ -60,16 +61,8 @@ class OwnRequests {
 
   /** The session's waiting requests that existed at a revision. @param {number} revision */
   waitingUntil(revision) {
-    /** @type {Map<string, Entry[]>} */
-    const waiting = new Map();
-    for (const entry of this.waiting) {
-      if (entry.created > revision) continue;
-      const prefix = this.#keys.queue(entry.name);
-      const some = waiting.get(prefix);
-      if (some) some.push(entry);
-      else waiting.set(prefix, [entry]);
-    }
-    return waiting;
+    const waiting = this.waiting.filter(({ created }) => created <= revision);
+    return groupBy(waiting, ({ name }) => this.#keys.queue(name));
   }
 
   /** Called when a step begins. Frees slots whose keys certainly do not exist in etcd. */

@@ -22,8 +22,9 @@
 
 const { NOT_HELD, UNAVAILABLE, isRequest, otherLimit } = require('../../adapter.js');
 const { after, base64Json, base64Text, doneLease, leaseNumber } = require('./keys.js');
+const { partsOf } = require('./lists.js');
 const { allWith, exists, isEmpty, isSame, nested } = require('./operations.js');
-const { only, partsOf, put, range, read, remove } = require('./operations.js');
+const { only, put, range, read, remove } = require('./operations.js');
 
 /** @import { Answer, Op, RequestOp } from '../../adapter.js' */
 /** @import { Entry as CachedRequest } from './queue.js' */
@@ -65,6 +66,16 @@ const SHORT = 64;
  * @property {object[]} reads executed if a condition does not hold: one read for each operation, or
  *   none; for a `pass`, the change that makes it wait
  */
+
+/**
+ * The move of a single operation.
+ * @param {Op} op @param {object[]} changes @param {object[]} [conditions] @param {object[]} [reads]
+ * @returns {Move}
+ */
+const moveOf = (op, changes, conditions = [], reads = []) => {
+  const ops = [op];
+  return { ops, changes, conditions, reads };
+};
 
 /** Whether only the resulting queue shows the answer to the operation. @param {Op} op */
 const needsQueue = (op) =>
@@ -204,18 +215,25 @@ function takeNextPart(units, keys, queueCache, view) {
 class Planner {
   #keys;
   #queueCache;
-  #lease;
   #clientId;
 
   /**
-   * @param {BucketKeys} keys @param {Cache} queueCache @param {string} lease see `leaseKey`
+   * @param {BucketKeys} keys @param {Cache} queueCache
    * @param {string} clientId the client id that holders get if this session steals their locks
    */
-  constructor(keys, queueCache, lease, clientId) {
+  constructor(keys, queueCache, clientId) {
     this.#keys = keys;
     this.#queueCache = queueCache;
-    this.#lease = lease;
     this.#clientId = clientId;
+  }
+
+  get #lease() {
+    return this.#queueCache.lease;
+  }
+
+  /** Writes a key with the session's lease. @param {string} key @param {string} value */
+  #put(key, value) {
+    return put(key, value, leaseNumber(this.#lease));
   }
 
   /** @param {Op[][]} units @param {View} view of the names that are stolen @returns {Plan} */
@@ -223,9 +241,7 @@ class Planner {
     /** @type {Plan} */
     const plan = { refused: new Map(), conditions: [], moves: [], names: [], tried: new Set() };
     for (const unit of units) this.#planUnit(unit, plan, view);
-    const made = /** @type {RequestOp[]} */ (
-      plan.moves.flatMap(({ ops }) => ops).filter(isRequest)
-    );
+    const made = plan.moves.flatMap(({ ops }) => ops.filter(isRequest));
     const names = new Set(made.map(({ name }) => name));
     plan.names = [...names].filter((name) => !this.#queueCache.queue(name));
     return plan;
@@ -244,12 +260,10 @@ class Planner {
       if (move.changes.length > 0) plan.moves.push(move);
       return;
     }
+    const asked = /** @type {RequestOp[]} */ (unit);
     if (first.kind === 'publish') {
       this.#planPublication(first, plan);
-      return;
-    }
-    const asked = /** @type {RequestOp[]} */ (unit);
-    if (isPassing(first)) {
+    } else if (isPassing(first)) {
       this.#planPass(first, plan);
     } else if (first.kind !== 'ifAvailable') {
       for (const op of asked) plan.moves.push(this.#planRequest(op, plan, view));
@@ -281,13 +295,9 @@ class Planner {
    */
   #planRequest(op, plan, view) {
     const changes = [this.#requestPut(op)];
-    if (op.kind === 'steal') {
-      const thefts = this.#planTheft(op, plan, view);
-      return { ops: [op], conditions: [], changes: [...thefts, ...changes], reads: [] };
-    }
-    if (op.mode === 'exclusive') return { ops: [op], conditions: [], changes, reads: [] };
-    const conditions = this.#noOtherLimitConditions(op);
-    return { ops: [op], conditions, changes, reads: [this.#limitRead(op)] };
+    if (op.kind === 'steal') return moveOf(op, [...this.#planTheft(op, plan, view), ...changes]);
+    if (op.mode === 'exclusive') return moveOf(op, changes);
+    return moveOf(op, changes, this.#noOtherLimitConditions(op), [this.#limitRead(op)]);
   }
 
   /**
@@ -297,10 +307,9 @@ class Planner {
   #planPass(op, plan) {
     const changes = op.kind === 'pass' ? [this.#requestPut(op)] : [];
     if (!this.#queueCache.isQuarantined) {
-      const conditions = [this.#unusedCondition(op.name)];
-      plan.moves.push({ ops: [op], conditions, changes: [], reads: changes });
+      plan.moves.push(moveOf(op, [], [this.#unusedCondition(op.name)], changes));
     } else if (changes.length > 0) {
-      plan.moves.push({ ops: [op], conditions: [], changes, reads: [] });
+      plan.moves.push(moveOf(op, changes));
     } else {
       plan.refused.set(op, UNAVAILABLE);
     }
@@ -309,7 +318,7 @@ class Planner {
   /** The operation that writes a request's key; takes a slot for it. @param {RequestOp} op */
   #requestPut(op) {
     const key = this.#keys.request(op, this.#lease, this.#queueCache.slots.slotOf(op.ref));
-    return put(key, this.#keys.value(op, this.#clientId), leaseNumber(this.#lease));
+    return this.#put(key, this.#keys.value(op, this.#clientId));
   }
 
   /**
@@ -351,13 +360,13 @@ class Planner {
     /** @type {object[]} */
     const changes = entry ? [remove(only(entry.key))] : [];
     if (this.#queueCache.published.has(ref)) changes.push(this.dataDeletion(ref));
-    if (!(keep > 0 && name !== undefined)) return { ops: [op], conditions: [], changes, reads: [] };
+    if (!(keep > 0 && name !== undefined)) return moveOf(op, changes);
     const key = this.#keys.done(name);
     const look = read(only(key));
-    if (!entry?.token) return { ops: [op], conditions: [], changes: [...changes, look], reads: [] };
+    if (!entry?.token) return moveOf(op, [...changes, look]);
     const setter = base64Json(setterOf(this.#lease, ref));
     changes.push(put(key, setter, doneLease(this.#lease, ref)));
-    return { ops: [op], conditions: [isSame(entry)], changes, reads: [look] };
+    return moveOf(op, changes, [isSame(entry)], [look]);
   }
 
   /** @param {import('../../adapter.js').PublishOp} op @param {Plan} plan */
@@ -370,10 +379,8 @@ class Planner {
     }
     this.#queueCache.published.add(ref);
     const key = this.#keys.data(this.#lease, ref);
-    const changes = [
-      data === '' ? this.dataDeletion(ref) : put(key, base64Text(data), leaseNumber(this.#lease)),
-    ];
-    plan.moves.push({ ops: [op], conditions: [isSame(entry)], changes, reads: [] });
+    const change = data === '' ? this.dataDeletion(ref) : this.#put(key, base64Text(data));
+    plan.moves.push(moveOf(op, [change], [isSame(entry)]));
   }
 
   /** @param {number} ref of a lock of the session */

@@ -11,6 +11,7 @@
 const { now } = require('../../../platform/intrinsics.js');
 const { isCompacted } = require('./errors.js');
 const { base64, textOf, valueOf } = require('./keys.js');
+const { groupBy } = require('./lists.js');
 const { allWith, only, range } = require('./operations.js');
 const { queueAsOf } = require('./queue.js');
 
@@ -101,10 +102,7 @@ class Query {
       const i = holders.findIndex(({ created }, at) => createdOf(found[2 * at]) !== created);
       if (i < 0) {
         this.#revision = Number(header.revision);
-        const sessions = found.filter((_, at) => at % 2 === 1);
-        for (const { kvs = [] } of sessions) for (const kv of kvs) this.#addSessionKey(kv);
-        const unknown = holders.filter((entry) => !this.#fillInGrant(entry));
-        if (queue.entries.size <= SHORT_QUEUE) await this.#searchGrants(unknown);
+        await this.#completeHolders(holders, found, queue.entries.size);
         return holders.map((entry) => this.#toAdapterEntry(entry));
       }
       await this.#queueCache.waitForEnd(holders[i]);
@@ -124,32 +122,35 @@ class Query {
     return this.#link.read(ranges.map((one) => ({ ...one, revision: String(at) })));
   }
 
+  /**
+   * @param {Entry[]} holders @param {any[]} found by `#readHolders` @param {number} length of the
+   *   queue
+   */
+  async #completeHolders(holders, found, length) {
+    for (const { kvs = [] } of found.filter((_, at) => at % 2 === 1))
+      for (const kv of kvs) this.#addSessionKey(kv);
+    const unknown = holders.filter((entry) => !this.#fillInGrant(entry));
+    if (length <= SHORT_QUEUE) await this.#searchGrants(unknown);
+  }
+
   /** @param {string | undefined} name @param {'held'} [which] @returns {Promise<AdapterEntry[]>} */
   async #readQueues(name, which) {
     const { key, end } = this.#keys.all;
     const sessions = this.#keys.session('');
     const requests = await (name === undefined
-      ? this.#read(key, sessions)
+      ? this.#readAll(range(key, sessions))
       : this.#readAll(allWith(this.#keys.queue(name))));
     const all = this.#queuesOf(requests).flat();
     const entries = which === 'held' ? all.filter(({ token }) => token > 0n) : all;
     if (entries.length === 0) return [];
     if (which === 'held' && name !== undefined && entries.length <= MOST_HOLDERS) {
       const { found } = await this.#readHolders(entries, this.#revision);
-      for (const { kvs = [] } of found.filter((_, at) => at % 2 === 1))
-        for (const kv of kvs) this.#addSessionKey(kv);
-      for (const entry of entries) this.#fillInGrant(entry);
-      if (all.length <= SHORT_QUEUE) await this.#searchGrants(entries);
+      await this.#completeHolders(entries, found, all.length);
     } else {
-      for (const kv of await this.#read(sessions, end)) this.#addSessionKey(kv);
+      for (const kv of await this.#readAll(range(sessions, end))) this.#addSessionKey(kv);
       await this.#searchGrants(entries);
     }
     return entries.map((entry) => this.#toAdapterEntry(entry));
-  }
-
-  /** @param {string} from @param {string} to */
-  #read(from, to) {
-    return this.#readAll(range(from, to));
   }
 
   /**
@@ -182,14 +183,7 @@ class Query {
 
   /** The requests of each name in the order of its queue. @param {KeyValue[]} kvs */
   #queuesOf(kvs) {
-    /** @type {Map<string | undefined, KeyValue[]>} */
-    const byName = new Map();
-    for (const kv of kvs) {
-      const { queue } = this.#keys.parse(textOf(kv.key));
-      const some = byName.get(queue);
-      if (some) some.push(kv);
-      else byName.set(queue, [kv]);
-    }
+    const byName = groupBy(kvs, ({ key }) => this.#keys.parse(textOf(key)).queue);
     return [...byName.values()].map((some) => [...this.#queueOf(some).entries.values()]);
   }
 

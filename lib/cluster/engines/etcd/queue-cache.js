@@ -14,6 +14,7 @@
 
 const { now } = require('../../../platform/intrinsics.js');
 const { textOf, valueOf } = require('./keys.js');
+const { groupBy } = require('./lists.js');
 const { OwnRequests } = require('./own-requests.js');
 const { Queue, entriesOf, queueOf } = require('./queue.js');
 const { Waits } = require('./waits.js');
@@ -271,14 +272,9 @@ class QueueCache extends OwnRequests {
    */
   apply(events, source) {
     for (const some of byRevision(events)) {
-      /** @type {Map<string, WatchEvent[]>} */
-      const changes = new Map();
-      for (const event of some) {
-        const { queue } = this.#keys.parse(textOf(event.kv.key));
-        if (queue === undefined) this.#handleSessionEvent(event);
-        else changes.set(queue, [...(changes.get(queue) ?? []), event]);
-      }
-      for (const [prefix, of] of changes) {
+      const byQueue = groupBy(some, ({ kv }) => this.#keys.parse(textOf(kv.key)).queue);
+      for (const event of byQueue.get(undefined) ?? []) this.#handleSessionEvent(event);
+      for (const [prefix = '', of] of byQueue) {
         const followed = this.#followed.get(prefix);
         if (!followed || followed.source !== source) continue;
         this.#applyEvents(followed, of, Number(of[0].kv.mod_revision));

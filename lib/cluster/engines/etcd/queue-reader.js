@@ -4,7 +4,8 @@
 
 const { isRequest } = require('../../adapter.js');
 const { isCompacted } = require('./errors.js');
-const { allWith, partsOf } = require('./operations.js');
+const { partsOf } = require('./lists.js');
+const { allWith } = require('./operations.js');
 const { queueAsOf } = require('./queue.js');
 
 /** @import { Op } from '../../adapter.js' */

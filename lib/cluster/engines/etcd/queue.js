@@ -64,19 +64,11 @@ function* processTheLockRequestQueue(queue, isQuarantined) {
 }
 
 /**
- * Whether a request would hold the name if it entered at the end of the queue.
- * @param {Iterable<Asking>} queue @param {Asking} request @param {boolean} [isQuarantined]
+ * Whether a request would hold the name behind these holders.
+ * @param {Asking[]} holders @param {Asking} request
  */
-function isHeldBehind(queue, request, isQuarantined = false) {
-  const all = function* all() {
-    yield* queue;
-    yield request;
-  };
-  for (const one of processTheLockRequestQueue(all(), isQuarantined)) {
-    if (one === request) return true;
-  }
-  return false;
-}
+const isHeldBehind = (holders, request) =>
+  [...processTheLockRequestQueue([...holders, request], false)].includes(request);
 
 class Queue {
   /** @type {Map<string, Entry>} */
@@ -214,4 +206,4 @@ function queueAsOf(kvs, keys, token, isQuarantined) {
   return queue;
 }
 
-module.exports = { Queue, entriesOf, isHeldBehind, queueAsOf, queueOf };
+module.exports = { Queue, entriesOf, queueAsOf, queueOf };

@@ -94,7 +94,7 @@ class EtcdSession {
         events().changed();
       },
     });
-    this.planner = new Planner(keys, this.queueCache, this.lease, info.clientId);
+    this.planner = new Planner(keys, this.queueCache, info.clientId);
   }
 
   /**

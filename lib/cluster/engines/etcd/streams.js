@@ -16,7 +16,8 @@ const { staleError } = require('../errors.js');
 const { noWatchEventsError, watchEndedError } = require('./errors.js');
 const { FarWaits } = require('./far-waits.js');
 const { textOf } = require('./keys.js');
-const { allWith, only, partsOf, range } = require('./operations.js');
+const { partsOf } = require('./lists.js');
+const { allWith, only, range } = require('./operations.js');
 const { Waits } = require('./waits.js');
 
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
