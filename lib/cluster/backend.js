@@ -11,7 +11,6 @@ const { randomBytes } = require('node:crypto');
 const { channel } = require('node:diagnostics_channel');
 const process = require('node:process');
 const { Announcer } = require('../backend/announcer.js');
-const { NO_TAG } = require('../backend/contract.js');
 const { entryOf } = require('../backend/local-details.js');
 const { notSupportedError, plainError } = require('../platform/errors.js');
 const { report, setTimeout, callInMicrotask, unref } = require('../platform/intrinsics.js');
@@ -73,9 +72,8 @@ class ClusterBackend {
   #label;
   #onChange;
   #announcer = new Announcer();
-  /** The session's request for each tag. @type {Map<number, Tracked>} */
+  /** The session's requests. @type {Map<Requester, Tracked>} */
   #requests = new Map();
-  #tags = 0;
   #groups = 0;
 
   /**
@@ -182,7 +180,7 @@ class ClusterBackend {
   }
 
   /**
-   * Gives the request a tag, and returns its tracked request for the session.
+   * Returns a tracked request for the session.
    * @param {Requester} request @param {number} group 0 for none
    */
   #track(request, group) {
@@ -199,9 +197,7 @@ class ClusterBackend {
       label: request.label ?? this.#label,
       group,
     });
-    if (++this.#tags === NO_TAG) this.#tags++;
-    request.tag = this.#tags;
-    this.#requests.set(request.tag, tracked);
+    this.#requests.set(request, tracked);
     return tracked;
   }
 
@@ -217,16 +213,16 @@ class ClusterBackend {
 
   /** @param {Requester} request @returns {Promise<void> | undefined} see `Session.end` */
   #endRequest(request) {
-    const tracked = this.#trackedOf(request);
+    const tracked = this.#requests.get(request);
     if (!tracked) return undefined;
     const ended = this.#session.end(tracked, request.keep);
-    this.#forget(request);
+    this.#requests.delete(request);
     return ended;
   }
 
   /** The stage of a request that is not granted (`Session.progress`). @param {Requester} request */
   progress(request) {
-    const tracked = this.#trackedOf(request);
+    const tracked = this.#requests.get(request);
     return tracked && this.#session.progress(tracked);
   }
 
@@ -274,7 +270,7 @@ class ClusterBackend {
 
   /** Why the server has not answered; undefined if it may still. @param {Requester} [request] */
   outage(request) {
-    return this.#session.outage(request && this.#trackedOf(request));
+    return this.#session.outage(request && this.#requests.get(request));
   }
 
   /** Resolves to undefined if there is no usable answer in time. @param {string} name */
@@ -298,7 +294,7 @@ class ClusterBackend {
    * @param {Requester} lock
    */
   remaining(lock) {
-    return this.#trackedOf(lock)?.state === HELD ? this.#session.remaining() : 0;
+    return this.#requests.get(lock)?.state === HELD ? this.#session.remaining() : 0;
   }
 
   /** @type {((lock: Requester, client: any) => Promise<void>) | undefined} */
@@ -310,7 +306,7 @@ class ClusterBackend {
    * @param {Requester} lock @param {any} client of the user's transaction
    */
   async #guard(lock, client) {
-    const tracked = this.#trackedOf(lock);
+    const tracked = this.#requests.get(lock);
     if (tracked?.state === HELD && this.#adapter.guard) {
       const { ref, name } = tracked.op;
       const { token } = tracked;
@@ -326,7 +322,7 @@ class ClusterBackend {
 
   /** Whether the name is marked; false if the lock is not held. @param {Requester} lock */
   async #queryMark(lock) {
-    const tracked = this.#trackedOf(lock);
+    const tracked = this.#requests.get(lock);
     return tracked?.state === HELD && (await this.#session.queries.queryMark(tracked));
   }
 
@@ -335,7 +331,7 @@ class ClusterBackend {
 
   /** @param {Requester} lock @param {string | undefined} text */
   #publish(lock, text = '') {
-    const tracked = this.holds(lock) ? this.#trackedOf(lock) : undefined;
+    const tracked = this.holds(lock) ? this.#requests.get(lock) : undefined;
     return tracked !== undefined && this.#session.publish(tracked, text);
   }
 
@@ -363,14 +359,14 @@ class ClusterBackend {
 
   /** A request that has passed counts as granted, with the token 0. @param {Tracked} tracked */
   #handlePass({ owner }) {
-    this.#forget(owner);
+    this.#requests.delete(owner);
     owner.granted(0, 0);
     this.#announcer.addAnswer(owner);
   }
 
   /** @param {Tracked} tracked @param {Answer} answer */
   #handleRefusal({ owner }, { code, limit, error }) {
-    this.#forget(owner);
+    this.#requests.delete(owner);
     if (code === 'unavailable') owner.unavailable();
     else if (code === 'otherLimit') owner.otherLimit?.(limit);
     else if (code === 'queueFull') owner.queueFull?.();
@@ -380,7 +376,7 @@ class ClusterBackend {
 
   /** @param {Tracked} tracked @param {(lock: Requester) => void} how calls `stolen` or `lost` */
   #handleLoss({ owner }, how) {
-    this.#forget(owner);
+    this.#requests.delete(owner);
     how(owner);
     this.#announcer.addLoss(owner);
   }
@@ -396,17 +392,6 @@ class ClusterBackend {
   #announceEvents() {
     this.#announcer.announce(true);
     if (this.unfinished.length > 0) this.undo();
-  }
-
-  /** @param {Requester} request */
-  #trackedOf({ tag }) {
-    return this.#requests.get(tag);
-  }
-
-  /** @param {Requester} request */
-  #forget(request) {
-    this.#requests.delete(request.tag);
-    request.tag = NO_TAG;
   }
 }
 

@@ -130,10 +130,7 @@ class Connection {
     this.#parts.outage.noteError(error);
     this.drop();
     this.#parts.timers.clear('deadline');
-    this.#parts.timers.set(
-      'open',
-      this.#parts.clock.monotonic() + this.#parts.outage.nextOpenDelay(),
-    );
+    this.#setTimer('open', this.#parts.outage.nextOpenDelay());
   }
 
   /**
@@ -183,10 +180,7 @@ class Connection {
     this.#parts.outage.noteError(error);
     this.drop();
     this.#parts.renewing.expectQuarantine();
-    this.#parts.timers.set(
-      'reconnect',
-      this.#parts.clock.monotonic() + this.#parts.outage.nextReconnectDelay(),
-    );
+    this.#setTimer('reconnect', this.#parts.outage.nextReconnectDelay());
   }
 
   /** If the session is cut off, connects by a call of `hello`, and renews after its answer. */
@@ -206,7 +200,12 @@ class Connection {
   retrySoon() {
     if (CONNECTING.some((call) => this.#parts.calls.has(call))) return;
     const timer = this.#parts.status.hasLease ? 'reconnect' : 'open';
-    this.#parts.timers.setBy(timer, this.#parts.clock.monotonic() + this.#parts.outage.soonDelay());
+    this.#setTimer(timer, this.#parts.outage.soonDelay());
+  }
+
+  /** Sets a timer unless it is due earlier. @param {ConnectionTimer} timer @param {number} delay */
+  #setTimer(timer, delay) {
+    this.#parts.timers.setBy(timer, this.#parts.clock.monotonic() + delay);
   }
 
   /**

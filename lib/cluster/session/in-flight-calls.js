@@ -10,16 +10,10 @@ const { unreachableError } = require('../errors.js');
 
 /** @import { Clock } from './clock.js' */
 /** @typedef {'open' | 'hello' | 'step' | 'renew' | 'sweep'} Call */
-/** @typedef {'no open' | 'no hello' | 'no step' | 'no renew' | 'no sweep'} CallTimeout */
+/** @typedef {`no ${Call}`} CallTimeout */
 
-/** @type {Record<Call, CallTimeout>} */
-const CALL_TIMEOUTS = {
-  open: 'no open',
-  hello: 'no hello',
-  step: 'no step',
-  renew: 'no renew',
-  sweep: 'no sweep',
-};
+/** @param {Call} call @returns {CallTimeout} */
+const timeoutOf = (call) => `no ${call}`;
 
 /** What each call does, for messages. @type {Record<Call, string>} */
 const WORK = {
@@ -106,7 +100,7 @@ class InFlightCalls {
   #startTimeLimit(call, patience) {
     const now = this.#clock.monotonic();
     this.#since.set(call, now);
-    this.#timers.set(CALL_TIMEOUTS[call], now + patience);
+    this.#timers.set(timeoutOf(call), now + patience);
   }
 
   /** Whether calls of one kind have had no answer for `SILENT_MS`. */
@@ -123,7 +117,7 @@ class InFlightCalls {
     const others = this.#countUnanswered(call) - 1;
     this.#calls.set(call, others);
     if (others > 0) this.#startTimeLimit(call, patience);
-    else this.#timers.clear(CALL_TIMEOUTS[call]);
+    else this.#timers.clear(timeoutOf(call));
   }
 
   /**
@@ -151,7 +145,7 @@ class InFlightCalls {
   /** Ignores all further answers over the current connection. */
   dropConnection() {
     this.connection++;
-    for (const call of this.#calls.keys()) this.#timers.clear(CALL_TIMEOUTS[call]);
+    for (const call of this.#calls.keys()) this.#timers.clear(timeoutOf(call));
     this.#calls.clear();
   }
 }

@@ -15,7 +15,7 @@ const { SILENT_MS } = require('./in-flight-calls.js');
 const { ENDING, GRANTED_PARTIAL, HELD } = require('./tracked-request.js');
 const { within } = require('./within.js');
 
-/** @import { Adapter, Entry } from '../adapter.js' */
+/** @import { Entry } from '../adapter.js' */
 /** @import { Unit } from './send-queue.js' */
 /** @typedef {InstanceType<typeof import('./tracked-request.js').TrackedRequest>} TrackedRequest */
 /** @typedef {InstanceType<typeof import('./parts.js').SessionParts>} Parts */
@@ -54,11 +54,6 @@ class Queries {
     if (error !== undefined) for (const end of this.#underWay) end(error);
   }
 
-  /** Rejects if there is no answer within a `ttl`. @param {string} [name] */
-  query(name) {
-    return this.#parts.keepAlive.during(() => this.#query(name));
-  }
-
   /**
    * Returns the holders of a name, to report who blocks a request. Locks that the server has
    * granted to this client, but that it does not hold here, are left out: such a lock may belong to
@@ -93,7 +88,7 @@ class Queries {
     const look = { asked: this.#parts.clock.monotonic(), connection };
     const forget = () => this.#holderQueries.delete(look);
     this.#holderQueries.add(look);
-    const answer = this.#fetch(name, 'held');
+    const answer = this.#send(name, 'held');
     then(answer, forget, forget);
     try {
       return await this.#parts.keepAlive.during(() => this.#within(answer, milliseconds));
@@ -111,36 +106,29 @@ class Queries {
     );
   }
 
-  /**
-   * Whether the name of a held lock is marked; false if the lock ends meanwhile. The query is
-   * repeated until the server answers it. Rejects if the session is closed or refused, or if the
-   * query would fail on every connection.
-   * @param {TrackedRequest} tracked
-   */
-  queryMark(tracked) {
-    return this.#parts.keepAlive.during(() => this.#queryMark(tracked));
-  }
-
-  /** Repeats failed attempts until a `ttl` has passed. @param {string} [name] */
-  async #query(name) {
-    const end = this.#parts.clock.monotonic() + this.#parts.status.ttl;
-    for (;;) {
-      if (this.#parts.outage.rejection) throw this.#parts.outage.rejection;
-      const { answer, connection, overtaken } = await this.#attempt(name, end);
-      if (this.#parts.outage.rejection) throw this.#parts.outage.rejection;
-      const rest = end - this.#parts.clock.monotonic();
-      if (answer) {
-        try {
-          return this.#addOvertaken(await this.#within(answer, rest), overtaken, name);
-        } catch (error) {
-          const isLate = this.#parts.clock.monotonic() >= end;
-          if (isLate || this.#isFinal(error)) throw error;
-          this.#parts.connection.handleDisconnectOf(connection, error);
+  /** Repeats failed attempts until a `ttl` has passed, and then rejects. @param {string} [name] */
+  query(name) {
+    const { clock, connection, keepAlive, outage, status } = this.#parts;
+    return keepAlive.during(async () => {
+      const end = clock.monotonic() + status.ttl;
+      for (;;) {
+        if (outage.rejection) throw outage.rejection;
+        const attempt = await this.#attempt(name, end);
+        if (outage.rejection) throw outage.rejection;
+        const rest = end - clock.monotonic();
+        if (attempt.answer) {
+          try {
+            const listed = await this.#within(attempt.answer, rest);
+            return this.#addOvertaken(listed, attempt.overtaken, name);
+          } catch (error) {
+            if (clock.monotonic() >= end || this.#isFinal(error)) throw error;
+            connection.handleDisconnectOf(attempt.connection, error);
+          }
+        } else if (!status.isOpen) {
+          await this.#limit(this.#nextChange(), rest);
         }
-      } else if (!this.#parts.status.isOpen) {
-        await this.#limit(this.#nextChange(), rest);
       }
-    }
+    });
   }
 
   /**
@@ -171,41 +159,44 @@ class Queries {
     return attempt;
   }
 
-  /** Marks a rejection as handled, because callers may handle it later. @param {string} [name] */
-  #send(name) {
-    const answer = this.#fetch(name);
+  /**
+   * Marks a rejection as handled, because callers may handle it later.
+   * @param {string} [name] @param {'held'[]} which
+   */
+  #send(name, ...which) {
+    const { adapter } = this.#parts;
+    const answer = (async () => await adapter.query(name, ...which))();
     then(answer, undefined, () => {});
     return answer;
   }
 
-  /** @param {string} [name] @param {'held'[]} which */
-  async #fetch(name, ...which) {
-    return await this.#parts.adapter.query(name, ...which);
-  }
-
-  /** @param {TrackedRequest} tracked */
-  async #queryMark(tracked) {
-    const { name } = tracked.op;
-    const marked = /** @type {NonNullable<Adapter['marked']>} */ (this.#parts.adapter.marked);
-    while (tracked.state === HELD) {
-      if (this.#parts.outage.rejection) throw this.#parts.outage.rejection;
-      if (!this.#parts.status.isOpen) {
-        await this.#nextChange();
-        continue;
+  /**
+   * Whether the name of a held lock is marked; false if the lock ends meanwhile. The query is
+   * repeated until the server answers it. Rejects if the session is closed or refused, or if the
+   * query would fail on every connection.
+   * @param {TrackedRequest} tracked
+   */
+  queryMark(tracked) {
+    const { adapter, calls, connection, keepAlive, outage, status } = this.#parts;
+    return keepAlive.during(async () => {
+      while (tracked.state === HELD) {
+        if (outage.rejection) throw outage.rejection;
+        if (!status.isOpen) {
+          await this.#nextChange();
+          continue;
+        }
+        const current = calls.connection;
+        try {
+          const marked = /** @type {Promise<boolean>} */ (adapter.marked?.(tracked.op.name));
+          return await this.#within(marked, status.ttl / 3);
+        } catch (error) {
+          if (tracked.state !== HELD) break;
+          if (this.#isFinal(error)) throw error;
+          connection.handleDisconnectOf(current, error);
+        }
       }
-      const { connection } = this.#parts.calls;
-      try {
-        return await this.#within(
-          marked.call(this.#parts.adapter, name),
-          this.#parts.status.ttl / 3,
-        );
-      } catch (error) {
-        if (tracked.state !== HELD) break;
-        if (this.#isFinal(error)) throw error;
-        this.#parts.connection.handleDisconnectOf(connection, error);
-      }
-    }
-    return false;
+      return false;
+    });
   }
 
   /** Whether a query would fail with this error on every connection. @param {unknown} error */

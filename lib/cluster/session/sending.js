@@ -29,10 +29,10 @@ class Sending {
    * after this turn of the event loop.
    */
   sendSoon() {
-    if (this.#isScheduled || !this.#parts.status.isOpen || !this.#parts.sendQueue.isReady) return;
-    const isMoreToCome =
-      this.#parts.sendQueue.first !== undefined || this.#parts.listener.hasPendingAnswers();
-    const later = isMoreToCome ? this.#parts.clock.setImmediate : this.#parts.clock.nextTick;
+    const { clock, listener, sendQueue, status } = this.#parts;
+    if (this.#isScheduled || !status.isOpen || !sendQueue.isReady) return;
+    const isMoreToCome = sendQueue.first !== undefined || listener.hasPendingAnswers();
+    const later = isMoreToCome ? clock.setImmediate : clock.nextTick;
     later(() => {
       this.#isScheduled = false;
       this.#sendSteps();
@@ -70,15 +70,12 @@ class Sending {
   #handleReply(step, answers) {
     step.answers = answers;
     step.isAnswered = true;
-    for (
-      let { first } = this.#parts.sendQueue;
-      first?.isAnswered;
-      { first } = this.#parts.sendQueue
-    ) {
-      this.#parts.grants.handleAnswers(first.ops, first.answers);
-      this.#parts.sendQueue.finishFirst();
+    const { grants, renewing, sendQueue } = this.#parts;
+    for (let { first } = sendQueue; first?.isAnswered; { first } = sendQueue) {
+      grants.handleAnswers(first.ops, first.answers);
+      sendQueue.finishFirst();
       // A lock that a repeated step granted may have been stolen since; a renewal finds that out.
-      if (first.isAgain) this.#parts.renewing.renewIfOpen();
+      if (first.isAgain) renewing.renewIfOpen();
     }
   }
 
@@ -87,19 +84,18 @@ class Sending {
    * @param {SentStep} step @param {unknown} error
    */
   #handleUnexecuted(step, error) {
+    const { adapter, connection, grants, sendQueue, session } = this.#parts;
     // An earlier step was refused, and this step was taken back with it.
-    if (!this.#parts.sendQueue.has(step)) return;
-    const kind = this.#parts.adapter.classify(error);
+    if (!sendQueue.has(step)) return;
+    const kind = adapter.classify(error);
     // If a step was sent only once and is rejected as `dead`, nothing of it was executed. It is
     // taken back, so that its operations count as unsent and the next session repeats its thefts.
-    if (kind === 'dead' && !step.isAgain) this.#parts.sendQueue.takeBack(step);
-    if (!isRefusal(kind) && kind !== 'local') this.#parts.session.handleRejection('step', error);
+    if (kind === 'dead' && !step.isAgain) sendQueue.takeBack(step);
+    if (!isRefusal(kind) && kind !== 'local') session.handleRejection('step', error);
     // The server has already executed this step, and only refuses to repeat its answers (R1). So
     // the step must not be halved.
-    else if (step.isDone) this.#parts.connection.handleDisconnect(error);
-    else
-      for (const op of this.#parts.sendQueue.halveOrDrop(step))
-        this.#parts.grants.handleRefusal(op, error);
+    else if (step.isDone) connection.handleDisconnect(error);
+    else for (const op of sendQueue.halveOrDrop(step)) grants.handleRefusal(op, error);
   }
 
   /**
@@ -109,14 +105,13 @@ class Sending {
    */
   dropMissedSteps(done) {
     if (done === undefined) return;
-    const { ttl } = this.#parts.status;
+    const { clock, grants, outage, sendQueue, status } = this.#parts;
     const isWanted = (/** @type {Op} */ op) => this.#isWanted(op);
-    const now = this.#parts.clock.monotonic();
-    const ops = this.#parts.sendQueue.dropMissedSteps(done, isWanted, now, ttl);
-    const error = this.#parts.outage.timeoutError(
-      `The server did not answer this request within ${ttl} ms, although it answered others`,
+    const ops = sendQueue.dropMissedSteps(done, isWanted, clock.monotonic(), status.ttl);
+    const error = outage.timeoutError(
+      `The server did not answer this request within ${status.ttl} ms, although it answered others`,
     );
-    for (const op of ops) this.#parts.grants.handleRefusal(op, error);
+    for (const op of ops) grants.handleRefusal(op, error);
   }
 
   /** @param {Op} op */
