@@ -155,84 +155,85 @@ function guardedError(guard) {
   );
 }
 
-const REFUSED = {
-  code: 'ERR_WEB_LOCKS_RIGHTS',
-  message: 'The server rejected the login. Check the user, the password, and pg_hba.conf.',
-};
-const NO_DATABASE = {
-  code: 'ERR_WEB_LOCKS_DATABASE',
-  message: 'The server has no such database. Create the database, or connect to another one.',
-};
+/** @typedef {[code: string, message: string]} Advice */
 
-const NO_TLS = {
-  code: 'ERR_WEB_LOCKS_SERVER',
-  message:
-    'The TLS connection to the server failed. Check its certificate, and the option `ssl` of the ' +
+/** @type {Advice} */
+const REFUSED = [
+  'ERR_WEB_LOCKS_RIGHTS',
+  'The server rejected the login. Check the user, the password, and pg_hba.conf.',
+];
+/** @type {Advice} */
+const NO_DATABASE = [
+  'ERR_WEB_LOCKS_DATABASE',
+  'The server has no such database. Create the database, or connect to another one.',
+];
+/** @type {Advice} */
+const NO_TLS = [
+  'ERR_WEB_LOCKS_SERVER',
+  'The TLS connection to the server failed. Check its certificate, and the option `ssl` of the ' +
     'pool.',
-};
+];
 
-/** The entry of `BY_STATE` for missing tables. @param {string} schema */
-const noTables = (schema) => ({ code: NO_TABLES, message: noTablesError(schema).message });
-
-/** @type {[RegExp, any][]} for errors of pg and pgbouncer whose codes explain nothing */
+/** @type {[RegExp, Advice][]} for errors of pg and pgbouncer whose codes explain nothing */
 const BY_TEXT = [
   [/^SASL: .*password must be/, REFUSED],
   [/^(no such database|bouncer config error)/, NO_DATABASE],
   [/^The server does not support SSL|establishing an SSL connection/, NO_TLS],
 ];
 
-/** @type {Record<string, (schema: string) => { code: string, message: string }>} */
+/** By SQLSTATE; see `adviceOf` for those that name the schema. @type {Record<string, Advice>} */
 const BY_STATE = {
-  // insufficient_privilege
-  42501: (schema) => ({
-    code: 'ERR_WEB_LOCKS_RIGHTS',
-    message:
-      `The database user lacks the privileges to use or create the schema "${schema}". Ask an ` +
-      'administrator to run the SQL and the GRANTs of docs/CLUSTER.md.',
-  }),
   // invalid_password, invalid_authorization_specification
-  '28P01': () => REFUSED,
-  28000: () => REFUSED,
+  '28P01': REFUSED,
+  28000: REFUSED,
   // invalid_catalog_name
-  '3D000': () => NO_DATABASE,
-  // invalid_schema_name, undefined_table, undefined_function
-  '3F000': noTables,
-  '42P01': noTables,
-  42883: noTables,
-  WL002: noTables,
-  WL001: () => ({
-    code: 'ERR_WEB_LOCKS_ISOLATION',
-    message:
-      'Transactions of this connection are not READ COMMITTED, although web-locks has set that ' +
+  '3D000': NO_DATABASE,
+  WL001: [
+    'ERR_WEB_LOCKS_ISOLATION',
+    'Transactions of this connection are not READ COMMITTED, although web-locks has set that ' +
       `for the connection: ${POOLER}. ${DIRECTLY}`,
-  }),
+  ],
   // read_only_sql_transaction: the primary was demoted, or the role is read only.
-  25006: () => ({
-    code: 'ERR_WEB_LOCKS_STANDBY',
-    message:
-      'The server or the role is read-only, so web-locks cannot change locks. Connect to the ' +
+  25006: [
+    'ERR_WEB_LOCKS_STANDBY',
+    'The server or the role is read-only, so web-locks cannot change locks. Connect to the ' +
       'primary, with a role that may write.',
-  }),
-  53300: () => ({
-    code: 'ERR_WEB_LOCKS_UNREACHABLE',
-    message:
-      'The server has no connections left: raise max_connections, or lower the `max` of your ' +
-      'pools.',
-  }),
+  ],
+  53300: [
+    'ERR_WEB_LOCKS_UNREACHABLE',
+    'The server has no connections left: raise max_connections, or lower the `max` of your pools.',
+  ],
   // lock_not_available, query_canceled
-  '55P03': () => ({
-    code: BUSY,
-    message:
-      'Another transaction has locked rows or tables of web-locks for too long. pg_locks lists ' +
-      'its process.',
-  }),
-  57014: () => ({
-    code: BUSY,
-    message:
-      'The server canceled a web-locks statement: the statement exceeded `statement_timeout`, or ' +
+  '55P03': [
+    BUSY,
+    'Another transaction has locked rows or tables of web-locks for too long. pg_locks lists its ' +
+      'process.',
+  ],
+  57014: [
+    BUSY,
+    'The server canceled a web-locks statement: the statement exceeded `statement_timeout`, or ' +
       'somebody called pg_cancel_backend.',
-  }),
+  ],
 };
+
+/** SQLSTATEs: invalid_schema_name, undefined_table, undefined_function, and one of sql/. */
+const MISSING = ['3F000', '42P01', '42883', 'WL002'];
+const INSUFFICIENT_PRIVILEGE = '42501';
+
+/** @param {any} error @param {string} schema @returns {Advice | undefined} */
+function adviceOf(error, schema) {
+  const { code, message } = Object(error);
+  if (MISSING.includes(code)) return [NO_TABLES, noTablesError(schema).message];
+  if (code === INSUFFICIENT_PRIVILEGE) {
+    return [
+      'ERR_WEB_LOCKS_RIGHTS',
+      `The database user lacks the privileges to use or create the schema "${schema}". Ask an ` +
+        'administrator to run the SQL and the GRANTs of docs/CLUSTER.md.',
+    ];
+  }
+  if (BY_STATE[code]) return BY_STATE[code];
+  return isOfTls(error) ? NO_TLS : BY_TEXT.find(([is]) => is.test(String(message)))?.[1];
+}
 
 /**
  * Adds a code and advice to an error, unless it has a code of this library.
@@ -240,14 +241,8 @@ const BY_STATE = {
  */
 function explain(error, schema) {
   if (String(error?.code).startsWith('ERR_WEB_LOCKS_')) return error;
-  const text = String(error?.message);
-  const known =
-    BY_STATE[error?.code]?.(schema) ??
-    (isOfTls(error) ? NO_TLS : BY_TEXT.find(([is]) => is.test(text))?.[1]);
-  if (known) {
-    const { code, message } = known;
-    return plainError(`${message} (${error.message})`, code, { cause: error });
-  }
+  const known = adviceOf(error, schema);
+  if (known) return plainError(`${known[1]} (${error.message})`, known[0], { cause: error });
   const [what, code] =
     isOfServer(error) && !/^(57P|08)/.test(error.code)
       ? ['PostgreSQL rejected the request', 'ERR_WEB_LOCKS_POSTGRES']
