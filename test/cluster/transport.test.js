@@ -253,7 +253,8 @@ describe('a call that is not answered does not keep a program alive', () => {
     const working = setInterval(() => {}, 1_000);
     link.call('first', {}).then(() => {
       link.call('second', {}).catch(console.error);
-      link.watch({}, () => clearInterval(working), console.error);
+      link.onDown = console.error;
+      link.watch({}, () => clearInterval(working));
     });
   `;
   const answer = (request, response) => {

@@ -6,14 +6,19 @@
  */
 
 const { NO_EVENTS } = require('../adapter.js');
-const { staleError } = require('./errors.js');
+const { classify, staleError } = require('./errors.js');
 
 /** @typedef {InstanceType<typeof import('./engine-link.js').EngineLink>} EngineLink */
 
+/** What most engines support. */
+const CAN = { limits: true, priorities: true, groups: true, marks: true, data: true };
+
 /** @template {EngineLink} Link */
 class EngineAdapter {
+  id = '';
   /** @type {import('../adapter.js').AdapterEvents} */
   events = NO_EVENTS;
+  classify = classify;
   /** The connection in use. @type {Link | undefined} */
   link;
   generation = 0;
@@ -84,6 +89,18 @@ class EngineAdapter {
   }
 
   /**
+   * The connection in use, or else a new one without a session, for `extend`.
+   * @param {() => Link} make @param {(link: Link) => Promise<void>} [open]
+   */
+  async linkForCalls(make, open = async () => {}) {
+    const prepare = async (/** @type {Link} */ link) => {
+      await open(link);
+      return () => link;
+    };
+    return this.link ?? this.connect(make, prepare);
+  }
+
+  /**
    * Does work that is harmless to repeat over the connection in use. If there is none, or it ends
    * meanwhile, this does the work over a connection of its own.
    * @template T @param {(link: Link) => Promise<T>} work @param {() => Promise<T>} overOwn
@@ -131,4 +148,4 @@ class EngineAdapter {
   }
 }
 
-module.exports = { EngineAdapter };
+module.exports = { CAN, EngineAdapter };

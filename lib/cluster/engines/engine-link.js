@@ -15,13 +15,13 @@ class EngineLink {
   }
 
   /** Ends the connection, and calls `onDown`. @param {unknown} [error] */
-  fail(error) {
+  fail = (error) => {
     if (this.isDown) return;
     this.isDown = true;
     const why = this.explainEnd(error);
     this.end(why);
     this.onDown(why);
-  }
+  };
 
   /** The error of the calls under way. @param {unknown} [error] undefined if there was none */
   explainEnd(error) {

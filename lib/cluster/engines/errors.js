@@ -1,6 +1,6 @@
 'use strict';
 
-/** The meanings of engine errors for a session, by code, and two errors that every engine has. */
+/** The meanings of engine errors for a session, by code, and errors that several engines have. */
 
 const { plainError } = require('../../platform/errors.js');
 const { isLocal } = require('../errors.js');
@@ -45,4 +45,12 @@ const deadError = () =>
 
 const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOCKS_STALE');
 
-module.exports = { classify, deadError, meaningOf, staleError };
+/** @param {number | string} there @param {number | string} needed */
+const versionError = (there, needed) =>
+  plainError(
+    `The bucket has version ${there}, but this version of web-locks needs version ${needed}. Use ` +
+      'the same version of web-locks in all clients of a bucket, or another bucket name.',
+    'ERR_WEB_LOCKS_BUCKET',
+  );
+
+module.exports = { classify, deadError, meaningOf, staleError, versionError };

@@ -21,7 +21,7 @@
  */
 
 const { NO_EVENTS } = require('../../adapter.js');
-const { EngineAdapter } = require('../engine-adapter.js');
+const { CAN, EngineAdapter } = require('../engine-adapter.js');
 const { classify, deadError, staleError } = require('../errors.js');
 const { Epochs, isBehind } = require('./epoch.js');
 const { firstError, isClosed, isCompacted, newLeaderError } = require('./errors.js');
@@ -51,10 +51,7 @@ const MOST_TOLD = 50;
  * @implements {Adapter}
  */
 class EtcdAdapter extends EngineAdapter {
-  /** @type {string} */
-  id;
-  can = Object.freeze({ limits: true, groups: true, marks: true, data: true, endsLeases: true });
-  classify = classify;
+  can = Object.freeze({ ...CAN, priorities: false, endsLeases: true });
 
   #gateway;
   #keys;
@@ -193,7 +190,7 @@ class EtcdAdapter extends EngineAdapter {
    * @param {string} session @param {Seen} seen
    */
   async extend(session, seen) {
-    const link = this.link ?? (await this.#connectForCalls());
+    const link = await this.linkForCalls(() => this.#gateway.connect());
     const { header: kept, TTL } = await link.call('lease/keepalive', { ID: session });
     const key = { ...only(this.#keys.session(leaseKey(session))), count_only: true };
     const { header, found } = await link.readAfterWrites([key, this.#epochs.range]);
@@ -204,13 +201,6 @@ class EtcdAdapter extends EngineAdapter {
     if (header.raft_term !== kept.raft_term) throw newLeaderError();
     if (!(Number(TTL) > 0 && Number(found[0].count) > 0)) throw deadError();
     return true;
-  }
-
-  #connectForCalls() {
-    return this.connect(
-      () => this.#gateway.connect(),
-      async (link) => () => link,
-    );
   }
 
   /**

@@ -14,7 +14,8 @@
 
 const { randomUUID } = require('node:crypto');
 
-const { bucketError, noEpochError } = require('./errors.js');
+const { versionError } = require('../errors.js');
+const { noEpochError } = require('./errors.js');
 const { base64Json, textOf, valueOf } = require('./keys.js');
 const { allWith, exists, isEmpty, isUnchanged, nested } = require('./operations.js');
 const { only, put, range, remove } = require('./operations.js');
@@ -72,7 +73,7 @@ class Epochs {
   parse({ cluster_id: cluster }, { kvs: [found] = [] }) {
     if (!found) return undefined;
     const { added, id, known, layout = 1 } = valueOf(found.value);
-    if (layout !== LAYOUT) throw bucketError(layout, LAYOUT);
+    if (layout !== LAYOUT) throw versionError(layout, LAYOUT);
     const name = `${cluster}/${id}`;
     return { name, offset: BigInt(added), known, revision: found.mod_revision };
   }

@@ -8,14 +8,6 @@ const { isOfTls } = require('../../errors.js');
 const newLeaderError = () =>
   plainError('etcd elected a new leader. web-locks repeats the request.', UNREACHABLE);
 
-/** @param {number} there @param {number} needed */
-const bucketError = (there, needed) =>
-  plainError(
-    `The bucket has version ${there}, but this version of web-locks needs version ${needed}. Use ` +
-      'the same version of web-locks in all clients of a bucket, or another bucket name.',
-    'ERR_WEB_LOCKS_BUCKET',
-  );
-
 /** @param {string} prefix of the bucket's keys */
 const noEpochError = (prefix) =>
   plainError(
@@ -232,7 +224,6 @@ function refusedError(endpoint, refusal) {
 }
 
 module.exports = {
-  bucketError,
   firstError,
   isClosed,
   isCompacted,

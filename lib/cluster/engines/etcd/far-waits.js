@@ -27,7 +27,6 @@ const { allWith } = require('./operations.js');
 class FarWaits {
   #queueCache;
   #link;
-  #fail;
   #onNear;
   #near;
   /** By the prefix of the name's keys. @type {Map<string, FarWait>} */
@@ -35,14 +34,13 @@ class FarWaits {
   #isOver = false;
 
   /**
-   * @param {{ queueCache: Cache, link: Link, near: number, fail: (error: unknown) => void,
-   *   onNear: (prefix: string) => void }} parts `fail` is called when a watch or a read breaks, and
-   *   `onNear` when the name must be watched
+   * @param {object} parts @param {Cache} parts.queueCache @param {Link} parts.link
+   * @param {number} parts.near
+   * @param {(prefix: string) => void} parts.onNear called when the name must be watched
    */
-  constructor({ queueCache, link, near, fail, onNear }) {
+  constructor({ queueCache, link, near, onNear }) {
     this.#queueCache = queueCache;
     this.#link = link;
-    this.#fail = fail;
     this.#onNear = onNear;
     this.#near = near;
   }
@@ -60,7 +58,7 @@ class FarWaits {
   add(prefix) {
     this.#delete(prefix);
     this.#waits.set(prefix, { key: '', created: '', stop: () => {} });
-    this.#look(prefix).catch(this.#fail);
+    this.#look(prefix).catch(this.#link.fail);
   }
 
   /** Forgets the names for which not exactly one request of the session waits. */
@@ -108,10 +106,8 @@ class FarWaits {
     /** @type {FarWait} */
     const wait = { key: ahead.key, created: ahead.create_revision, stop: () => {} };
     this.#waits.set(prefix, wait);
-    wait.stop = this.#link.watch(
-      { key: wait.key },
-      (result) => this.#handleResult(prefix, wait, result),
-      this.#fail,
+    wait.stop = this.#link.watch({ key: wait.key }, (result) =>
+      this.#handleResult(prefix, wait, result),
     );
   }
 
@@ -136,8 +132,8 @@ class FarWaits {
     if (this.#waits.get(prefix) !== wait) return;
     const isGone = events.some((/** @type {any} */ { type }) => type === 'DELETE');
     // The request may have gone before the watch began.
-    if (created) this.#checkOne(prefix, wait).catch(this.#fail);
-    else if (isGone) this.#look(prefix).catch(this.#fail);
+    if (created) this.#checkOne(prefix, wait).catch(this.#link.fail);
+    else if (isGone) this.#look(prefix).catch(this.#link.fail);
   }
 
   /** Looks again if the watched request is gone. @param {string} prefix @param {FarWait} wait */

@@ -297,15 +297,15 @@ class EtcdLink extends EngineLink {
   /**
    * Starts a watch; the returned function stops it. Each watch has a request of its own. (The
    * gateway accepts several watches in one request. But it begins to respond once it has created
-   * the first one, and drops those that it has not read by then.)
+   * the first one, and drops those that it has not read by then.) If the watch breaks by itself,
+   * the link fails.
    * @param {object} watch @param {(result: any) => void} onResult receives each part of the answer
-   * @param {(error: unknown) => void} end called when the watch breaks by itself
    */
-  watch(watch, onResult, end) {
+  watch(watch, onResult) {
     const text = JSON.stringify({ create_request: watch });
     const abort = this.#startCall();
     const fail = (/** @type {unknown} */ error) => {
-      if (!abort.signal.aborted) end(error);
+      if (!abort.signal.aborted) this.fail(error);
     };
     this.#gateway
       .post(this, 'watch', text, abort.signal)
@@ -335,8 +335,12 @@ class EtcdLink extends EngineLink {
         rest = String(lines.pop());
         for (const result of lines.filter(Boolean).map(resultOf)) {
           this.#noteRevision(result);
-          const isGood = signal.aborted || tryTo(() => onResult(result), end);
-          if (!isGood) return;
+          try {
+            if (!signal.aborted) onResult(result);
+          } catch (error) {
+            end(error);
+            return;
+          }
         }
       }
     } catch (error) {
@@ -359,20 +363,6 @@ function resultOf(line) {
   const { error, result } = JSON.parse(line);
   if (!result) throw new Error(error?.message ?? line);
   return result;
-}
-
-/**
- * Returns true if `work` does not throw; otherwise it calls `fail`, and returns false.
- * @param {() => void} work @param {(error: unknown) => void} fail
- */
-function tryTo(work, fail) {
-  try {
-    work();
-    return true;
-  } catch (error) {
-    fail(error);
-    return false;
-  }
 }
 
 /** @param {EtcdLink} link @param {any} response @returns {Promise<string>} */

@@ -46,7 +46,6 @@ class Streams {
   #keys;
   #queueCache;
   #link;
-  #fail;
   #near;
   /** Streams of single names. @type {Set<NameStream>} */
   #narrow = new Set();
@@ -70,10 +69,9 @@ class Streams {
     this.#keys = keys;
     this.#queueCache = queueCache;
     this.#link = link;
-    this.#fail = (/** @type {unknown} */ error) => link.fail(error);
     this.#near = near;
     const onNear = () => this.#watchNames();
-    this.#farWaits = new FarWaits({ queueCache, link, near, fail: this.#fail, onNear });
+    this.#farWaits = new FarWaits({ queueCache, link, near, onNear });
     link.onEnd = (why) => this.stop(why);
   }
 
@@ -94,7 +92,7 @@ class Streams {
       }
     };
     const watch = (/** @type {object} */ keys) =>
-      this.#link.watch({ ...keys, start_revision: String(revision) }, onResult, this.#fail);
+      this.#link.watch({ ...keys, start_revision: String(revision) }, onResult);
     const timer = setTimeout(() => this.stop(noWatchEventsError()), patience);
     unref(timer);
     this.#stopSessionWatch = watch(this.#ownKeys);
@@ -224,7 +222,7 @@ class Streams {
       if (result.created) stream.onBegin();
       this.#queueCache.apply(events, stream);
     };
-    stream.stop = this.#link.watch(allWith(prefix), onResult, this.#fail);
+    stream.stop = this.#link.watch(allWith(prefix), onResult);
     return stream;
   }
 
@@ -246,7 +244,7 @@ class Streams {
     const parts = partsOf(prefixes, MOST_READS);
     stream.begun
       .then(() => Promise.all(parts.map((some) => this.#loadQueues(stream, some))))
-      .catch(this.#fail);
+      .catch(this.#link.fail);
   }
 
   /** @param {NameStream} stream @param {string[]} prefixes */

@@ -9,7 +9,7 @@
 const { randomBytes } = require('node:crypto');
 
 const { busy, isRequest } = require('../../adapter.js');
-const { EngineAdapter } = require('../engine-adapter.js');
+const { CAN, EngineAdapter } = require('../engine-adapter.js');
 const { DEAD, STALE, answerOf, emitHint, toEntry } = require('../wire.js');
 const { deadError, staleError } = require('../errors.js');
 const { rowInTransaction } = require('./clients.js');
@@ -46,16 +46,8 @@ const UNKNOWN = ['-1', '-9'];
  * @implements {Adapter}
  */
 class PostgresAdapter extends EngineAdapter {
-  /** @type {string} */
-  id;
-  can = Object.freeze({
-    limits: true,
-    priorities: true,
-    groups: true,
-    marks: true,
-    data: true,
-    most: MOST_NAMES,
-  });
+  can = Object.freeze({ ...CAN, most: MOST_NAMES });
+  /** @override */
   classify = classify;
 
   #bucket;

@@ -103,7 +103,7 @@ class PostgresLink extends EngineLink {
     client.attach(this.#channel, {
       onNotification: (payload) => this.onNotification(payload),
       onNotice: this.#handleNotice,
-      onEnd: (error) => this.fail(error),
+      onEnd: this.fail,
     });
   }
 

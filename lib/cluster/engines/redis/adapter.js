@@ -10,10 +10,10 @@
 const { randomBytes } = require('node:crypto');
 const { performance } = require('node:perf_hooks');
 
-const { EngineAdapter } = require('../engine-adapter.js');
-const { classify } = require('../errors.js');
+const { CAN, EngineAdapter } = require('../engine-adapter.js');
+const { versionError } = require('../errors.js');
 const { emitHint, toEntry } = require('../wire.js');
-const { bucketError, noEchoError } = require('./errors.js');
+const { noEchoError, shardsError } = require('./errors.js');
 const { examine } = require('./examine.js');
 const { RedisLink, describeClient, keyPrefixOf, kindOf } = require('./link.js');
 const { NOBODY, Shards, keyPartOf } = require('./shards.js');
@@ -45,10 +45,7 @@ const MOST = 1_000;
  * @implements {Adapter}
  */
 class RedisAdapter extends EngineAdapter {
-  /** @type {string} */
-  id;
   can;
-  classify = classify;
 
   #client;
   #kind;
@@ -105,11 +102,8 @@ class RedisAdapter extends EngineAdapter {
       this.#call(shard, 'step', ...args),
     );
     this.can = Object.freeze({
-      limits: true,
-      priorities: true,
+      ...CAN,
       groups: count === 1,
-      marks: true,
-      data: true,
       most: MOST,
       // A shard sees only its part of a step, so it could not notice a missing step.
       window: count === 1 ? WINDOW : 1,
@@ -130,7 +124,8 @@ class RedisAdapter extends EngineAdapter {
       const lives = await shards.onEach(async (shard) => {
         const args = [...shards.seenOf(seen, shard), ...own];
         const [what, value, pause] = await shards.call(link, shard, caller, 'open', ...args);
-        if (what !== 'open') throw bucketError(what, value, what === 'shards' ? count : VERSION);
+        if (what === 'shards') throw shardsError(value, count);
+        if (what !== 'open') throw versionError(value, VERSION);
         grantsIn = shorterPause(grantsIn, Number(pause));
         return value;
       });
@@ -268,24 +263,16 @@ class RedisAdapter extends EngineAdapter {
    * @param {{ session: string, needs: Needs }} ticket @param {Seen} seen
    */
   async extend(ticket, seen) {
-    const link = this.link ?? (await this.#connectForCalls());
+    const link = await this.linkForCalls(
+      () => this.#makeLink(false),
+      (made) => made.open(),
+    );
     const shards = this.#shards;
     const caller = { ...ticket, numbers: [] };
     const replies = await shards.onEach((shard) =>
       shards.call(link, shard, caller, 'extend', ...shards.seenOf(seen, shard)),
     );
     return replies.every(([reply]) => reply === '1');
-  }
-
-  /** Connects without a session and without messages. */
-  #connectForCalls() {
-    return this.connect(
-      () => this.#makeLink(false),
-      async (link) => {
-        await link.open(new Map());
-        return () => link;
-      },
-    );
   }
 
   async sweep() {
@@ -344,7 +331,7 @@ class RedisAdapter extends EngineAdapter {
     return this.overAnyLink(workOver, () =>
       this.overSingleCallLink(makeLink, async (link) => {
         try {
-          await link.open(new Map());
+          await link.open();
           return await workOver(link);
         } finally {
           link.drop();

@@ -48,14 +48,11 @@ const strictError = (problem) =>
     'ERR_WEB_LOCKS_STRICT',
   );
 
-/** @param {string} what 'version' or 'shards' @param {string} theirs @param {string} ours */
-const bucketError = (what, theirs, ours) =>
+/** @param {string} theirs @param {string} ours */
+const shardsError = (theirs, ours) =>
   plainError(
-    what === 'shards'
-      ? `The bucket has ${theirs} shards, but 'shards' is ${ours}. Pass the same number in all ` +
-          'clients of a bucket, or use another bucket name.'
-      : `The bucket has version ${theirs}, but this version of web-locks needs version ${ours}. ` +
-          'Use the same version of web-locks in all clients of a bucket, or another bucket name.',
+    `The bucket has ${theirs} shards, but 'shards' is ${ours}. Pass the same number in all ` +
+      'clients of a bucket, or use another bucket name.',
     'ERR_WEB_LOCKS_BUCKET',
   );
 
@@ -179,7 +176,6 @@ function explainOfCluster(error, last) {
 }
 
 module.exports = {
-  bucketError,
   noEchoError,
   evictionError,
   explain,
@@ -188,5 +184,6 @@ module.exports = {
   missedStepError,
   noRunIdError,
   oldServerError,
+  shardsError,
   strictError,
 };

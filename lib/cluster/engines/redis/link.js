@@ -300,9 +300,9 @@ class RedisLink extends EngineLink {
 
   /**
    * Resolves when the channels are subscribed; rejects with an error of errors.js.
-   * @param {Map<string, OnMessage>} channels @returns {Promise<void>}
+   * @param {Map<string, OnMessage>} [channels] @returns {Promise<void>}
    */
-  async open(channels) {
+  async open(channels = new Map()) {
     await this.#untilDown(async () => {
       const clients =
         this.#subscriber === this.#client ? [this.#client] : [this.#client, this.#subscriber];
