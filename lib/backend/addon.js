@@ -51,17 +51,14 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  * @property {any} [agent] this thread's Agent, see agent.js
  */
 /**
- * The constants of the addon. The bit `NEWS_OF_HOST` marks the events of the host scope. binary.js
- * checks `AGREEMENT`.
- * @typedef {'CLOSED' | 'WLK_OK' | 'WLK_GRANTED' | 'WLK_PENDING' | 'WLK_NOT_AVAILABLE' |
- *   'WLK_NO_MEMORY' | 'WLK_STOLEN' | 'WLK_OTHER_LIMIT' | 'WLK_QUEUE_FULL' | 'WLK_MARKED' |
- *   'WLK_EXCLUSIVE' | 'WLK_SHARED' | 'WLK_WAIT' | 'WLK_IF_AVAILABLE' | 'WLK_STEAL' | 'WLK_PASS' |
- *   'WLK_PASS_IF_AVAILABLE' | 'WLK_NEWS_GRANTED' | 'WLK_NEWS_STOLEN' | 'WLK_NEWS_PASSED' |
- *   'WLH_OK' | 'WLH_GRANTED' | 'WLH_PENDING' | 'WLH_NOT_AVAILABLE' | 'WLH_STOLEN' |
- *   'WLH_DEADLOCK' | 'WLH_OTHER_LIMIT' | 'WLH_QUEUE_FULL' | 'WLH_NO_MEMORY' | 'WLH_UNSUPPORTED' |
- *   'WLH_VERSION' | 'WLH_FULL' | 'WLH_LOST' | 'WLH_CLOSED' | 'WLH_NEWS_NOT_AVAILABLE' |
- *   'WLH_NEWS_OTHER_LIMIT' | 'WLH_NEWS_QUEUE_FULL' | 'WLH_NEWS_FAILED' | 'WLH_NEWS_LOST' |
- *   'WLH_NEWS_RELEASED' | 'WLH_NEWS_SNAPSHOT' | 'WLH_NEWS_READY' | 'NEWS_OF_HOST' | 'AGREEMENT' |
+ * The constants of the addon. Core and host scope share the statuses. The bit `NEWS_OF_HOST` marks
+ * the events of the host scope. binary.js checks `AGREEMENT`.
+ * @typedef {'OK' | 'GRANTED' | 'PENDING' | 'NOT_AVAILABLE' | 'STOLEN' | 'NOT_HELD' | 'DEADLOCK' |
+ *   'OTHER_LIMIT' | 'QUEUE_FULL' | 'MARKED' | 'NO_MEMORY' | 'UNSUPPORTED' | 'VERSION' | 'FULL' |
+ *   'LOST' | 'BUCKET_CLOSED' | 'CLOSED' | 'EXCLUSIVE' | 'SHARED' | 'WAIT' | 'IF_AVAILABLE' |
+ *   'STEAL' | 'PASS' | 'PASS_IF_AVAILABLE' | 'NEWS_GRANTED' | 'NEWS_STOLEN' | 'NEWS_PASSED' |
+ *   'NEWS_NOT_AVAILABLE' | 'NEWS_OTHER_LIMIT' | 'NEWS_QUEUE_FULL' | 'NEWS_FAILED' | 'NEWS_LOST' |
+ *   'NEWS_RELEASED' | 'NEWS_SNAPSHOT' | 'NEWS_READY' | 'NEWS_OF_HOST' | 'AGREEMENT' |
  *   'EXCHANGE_EVENT_COUNT' | 'EXCHANGE_TAG' | 'EXCHANGE_MODE' | 'EXCHANGE_OPTION' |
  *   'EXCHANGE_THIEF' | 'EXCHANGE_TOKEN' | 'EXCHANGE_LIMIT' | 'EXCHANGE_WEIGHT' |
  *   'EXCHANGE_MAX_PENDING' | 'EXCHANGE_PRIORITY' | 'EXCHANGE_STATUS' | 'EXCHANGE_EVENTS' |
@@ -94,11 +91,11 @@ const {
   EXCHANGE_TAG: TAG,
   EXCHANGE_MODE: MODE,
   EXCHANGE_OPTION: OPTION,
-  /** On WLK_STOLEN: the two numbers of the thief's client id, and its pid (as in EVENT_THIEF). */
+  /** On STOLEN: the two numbers of the thief's client id, and its pid (as in EVENT_THIEF). */
   EXCHANGE_THIEF: THIEF,
-  /** On WLK_GRANTED: the token in two halves, the lower one first (as in EVENT_TOKEN). */
+  /** On GRANTED: the token in two halves, the lower one first (as in EVENT_TOKEN). */
   EXCHANGE_TOKEN: TOKEN,
-  /** The limit of a request or, on WLK_OTHER_LIMIT, the limit of its name. */
+  /** The limit of a request or, on OTHER_LIMIT, the limit of its name. */
   EXCHANGE_LIMIT: LIMIT,
   EXCHANGE_WEIGHT: WEIGHT,
   EXCHANGE_MAX_PENDING: MAX_PENDING,
@@ -126,7 +123,7 @@ function valueOrThrow(result, doing) {
 /** @param {number} status @param {string} doing */
 function errorOf(status, doing) {
   if (status === addon.CLOSED) return closedError();
-  if (status === addon.WLK_NO_MEMORY) return noMemoryError(doing);
+  if (status === addon.NO_MEMORY) return noMemoryError(doing);
   return plainError(
     `web-locks: ${doing} failed with the unknown status ${status}. This is a bug in web-locks; ` +
       'please report it.',

@@ -6,14 +6,13 @@ const { addon } = require('./addon.js');
 const { bucketClosedError, closedError, noMemoryError, plainError } =
   require('../platform/errors.js');
 
-const { CLOSED, WLH_CLOSED, WLH_FULL, WLH_LOST, WLH_NO_MEMORY, WLH_UNSUPPORTED, WLH_VERSION } =
-  addon;
+const { CLOSED, BUCKET_CLOSED, FULL, LOST, NO_MEMORY, UNSUPPORTED, VERSION } = addon;
 
 /** The end of the error code, and advice for when the addon gives none. */
 /** @type {Map<number, [string, string]>} */
 const kinds = new Map([
   [
-    WLH_UNSUPPORTED,
+    UNSUPPORTED,
     [
       'UNSUPPORTED',
       "Use a directory of your own on a local file system (option 'directory' or " +
@@ -21,7 +20,7 @@ const kinds = new Map([
     ],
   ],
   [
-    WLH_VERSION,
+    VERSION,
     [
       'VERSION',
       'Use the same version of web-locks in all programs that share these locks, or end the ' +
@@ -29,7 +28,7 @@ const kinds = new Map([
     ],
   ],
   [
-    WLH_FULL,
+    FULL,
     [
       'FULL',
       'Free space on the file system, close unused buckets, raise the limit of open files, ' +
@@ -37,7 +36,7 @@ const kinds = new Map([
     ],
   ],
   [
-    WLH_LOST,
+    LOST,
     [
       'LOST',
       'Do not delete, move or change files in the directory of web-locks while they are in use. ' +
@@ -64,8 +63,8 @@ function nameTooLongError(name, doing) {
  */
 function hostError(status, what, doing) {
   if (status === CLOSED) return closedError();
-  if (status === WLH_CLOSED) return bucketClosedError();
-  if (status === WLH_NO_MEMORY) return noMemoryError(doing);
+  if (status === BUCKET_CLOSED) return bucketClosedError();
+  if (status === NO_MEMORY) return noMemoryError(doing);
   const kind = kinds.get(status);
   if (!kind)
     return plainError(

@@ -47,40 +47,40 @@ const { version } = require('../../package.json');
 /** @import { Backend, LockManagerSnapshot, Requester } from './contract.js' */
 
 const {
-  WLH_DEADLOCK,
-  WLH_FULL,
-  WLH_GRANTED,
-  WLH_LOST,
-  WLH_NEWS_FAILED,
-  WLH_NEWS_LOST,
-  WLH_NEWS_NOT_AVAILABLE,
-  WLH_NEWS_OTHER_LIMIT,
-  WLH_NEWS_QUEUE_FULL,
-  WLH_NOT_AVAILABLE,
-  WLH_NO_MEMORY,
-  WLH_OK,
-  WLH_OTHER_LIMIT,
-  WLH_PENDING,
-  WLH_QUEUE_FULL,
-  WLH_STOLEN,
-  WLK_EXCLUSIVE,
-  WLK_IF_AVAILABLE,
-  WLK_NEWS_GRANTED,
-  WLK_NEWS_PASSED,
-  WLK_NEWS_STOLEN,
-  WLK_PASS,
-  WLK_PASS_IF_AVAILABLE,
-  WLK_SHARED,
-  WLK_STEAL,
-  WLK_WAIT,
+  DEADLOCK,
+  FULL,
+  GRANTED,
+  LOST,
+  NEWS_FAILED,
+  NEWS_LOST,
+  NEWS_NOT_AVAILABLE,
+  NEWS_OTHER_LIMIT,
+  NEWS_QUEUE_FULL,
+  NOT_AVAILABLE,
+  NO_MEMORY,
+  OK,
+  OTHER_LIMIT,
+  PENDING,
+  QUEUE_FULL,
+  STOLEN,
+  EXCLUSIVE,
+  IF_AVAILABLE,
+  NEWS_GRANTED,
+  NEWS_PASSED,
+  NEWS_STOLEN,
+  PASS,
+  PASS_IF_AVAILABLE,
+  SHARED,
+  STEAL,
+  WAIT,
 } = addon;
 
 const options = {
-  wait: WLK_WAIT,
-  ifAvailable: WLK_IF_AVAILABLE,
-  steal: WLK_STEAL,
-  pass: WLK_PASS,
-  passIfAvailable: WLK_PASS_IF_AVAILABLE,
+  wait: WAIT,
+  ifAvailable: IF_AVAILABLE,
+  steal: STEAL,
+  pass: PASS,
+  passIfAvailable: PASS_IF_AVAILABLE,
 };
 
 /**
@@ -204,7 +204,7 @@ class HostBackend {
     this.#openings--;
     if (this.closed) throw this.closed;
     agent.remove(/** @type {any} */ (job));
-    if (status !== WLH_OK) throw this.#error(status, doing);
+    if (status !== OK) throw this.#error(status, doing);
   }
 
   /**
@@ -234,10 +234,10 @@ class HostBackend {
     try {
       status = call();
     } finally {
-      if (status !== WLH_PENDING) agent.remove(/** @type {any} */ (job));
+      if (status !== PENDING) agent.remove(/** @type {any} */ (job));
     }
-    if (status === WLH_OK) return undefined;
-    if (status !== WLH_PENDING) throw this.#error(status, doing);
+    if (status === OK) return undefined;
+    if (status !== PENDING) throw this.#error(status, doing);
     return job;
   }
 
@@ -261,15 +261,15 @@ class HostBackend {
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     agent.add(request);
     exchange[TAG] = request.tag;
-    exchange[MODE] = request.mode === 'shared' ? WLK_SHARED : WLK_EXCLUSIVE;
-    exchange[OPTION] = disposition === 'wait' ? WLK_WAIT : options[disposition];
+    exchange[MODE] = request.mode === 'shared' ? SHARED : EXCLUSIVE;
+    exchange[OPTION] = disposition === 'wait' ? WAIT : options[disposition];
     const status = request.hasExtensions
       ? this.#requestExtra(opening, request)
       : addon.hostRequest(opening, name);
     // One of the events can be the theft of this lock, so they are applied after the grant.
-    if (status === WLH_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
+    if (status === GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
-    if (status !== WLH_GRANTED && status !== WLH_PENDING) {
+    if (status !== GRANTED && status !== PENDING) {
       agent.remove(request);
       this.#applyEnd(request, status, exchange[LIMIT]);
     }
@@ -288,21 +288,21 @@ class HostBackend {
   }
 
   /**
-   * Ends a request that has no lock, according to `status`; WLH_OK means that it passed.
+   * Ends a request that has no lock, according to `status`; OK means that it passed.
    * @param {Requester} request @param {number} status @param {number} limit of the name
    */
   #applyEnd(request, status, limit) {
-    if (status === WLH_NOT_AVAILABLE) request.unavailable();
-    else if (status === WLH_OK) request.granted(0, 0);
-    else if (status === WLH_OTHER_LIMIT) request.otherLimit?.(limit);
-    else if (status === WLH_QUEUE_FULL) request.queueFull?.();
+    if (status === NOT_AVAILABLE) request.unavailable();
+    else if (status === OK) request.granted(0, 0);
+    else if (status === OTHER_LIMIT) request.otherLimit?.(limit);
+    else if (status === QUEUE_FULL) request.queueFull?.();
     else request.failed(() => this.#requestError(status, request.name));
   }
 
   /** @param {number} status @param {string} name */
   #requestError(status, name) {
     const doing = `requesting ${describeLock(name)}`;
-    if (status === WLH_FULL && name.length > LONGEST_NAME) {
+    if (status === FULL && name.length > LONGEST_NAME) {
       return nameTooLongError(name, doing);
     }
     return this.#error(status, doing);
@@ -322,7 +322,7 @@ class HostBackend {
     // overflows, the event is applied again only while the request has the tag.
     const releasing = this.#releases.resolverOf(request);
     releasing?.();
-    const isGranted = (news & WLK_NEWS_GRANTED) !== 0;
+    const isGranted = (news & NEWS_GRANTED) !== 0;
     // If the event is only a grant, nothing that could overflow the stack may follow: the event
     // would be applied again, and would grant a lock that may have been released in between.
     if (isGranted) {
@@ -330,11 +330,11 @@ class HostBackend {
       announcer.addAnswer(request);
     }
     // The event may also report that the lock was lost after the grant.
-    if (news & WLK_NEWS_STOLEN) {
+    if (news & NEWS_STOLEN) {
       agent.applyTheft(request, thiefAt(at + EVENT_THIEF));
-    } else if (news & WLK_NEWS_PASSED) {
+    } else if (news & NEWS_PASSED) {
       agent.applyPass(request);
-    } else if (news & WLH_NEWS_LOST) {
+    } else if (news & NEWS_LOST) {
       agent.applyLoss(request, 'destroyed', () => this.#lossError());
     } else if (!isGranted) {
       if (!releasing) {
@@ -353,7 +353,7 @@ class HostBackend {
   }
 
   #lossError() {
-    return this.#error(WLH_LOST, 'sharing locks with other processes');
+    return this.#error(LOST, 'sharing locks with other processes');
   }
 
   /** Also releases the lock if it was granted meanwhile. @param {Requester} request */
@@ -382,12 +382,12 @@ class HostBackend {
         : addon.hostReleaseAndMark(keep === FOR_EVER ? -1 : Math.ceil(keep));
     const thief = thiefAt(THIEF);
     // One of the events can report the end of this release, so the promise is made first.
-    const released = status === WLH_PENDING ? this.#releasePromise(lock) : undefined;
+    const released = status === PENDING ? this.#releasePromise(lock) : undefined;
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
-    if (status === WLH_STOLEN) agent.applyTheft(lock, thief);
-    else if (status === WLH_LOST && keep !== undefined) {
+    if (status === STOLEN) agent.applyTheft(lock, thief);
+    else if (status === LOST && keep !== undefined) {
       agent.applyLoss(lock, 'destroyed', () => this.#lossError());
-    } else if (status !== WLH_PENDING) agent.remove(lock);
+    } else if (status !== PENDING) agent.remove(lock);
     return released;
   }
 
@@ -409,8 +409,8 @@ class HostBackend {
     exchange[TAG] = lock.tag;
     const status = addon.hostPublish(text);
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
-    if (status === WLH_NO_MEMORY) throw this.#publishError(status, lock.name);
-    return status === WLH_PENDING ? this.#publishLater(lock, text) : status === WLH_OK;
+    if (status === NO_MEMORY) throw this.#publishError(status, lock.name);
+    return status === PENDING ? this.#publishLater(lock, text) : status === OK;
   }
 
   /**
@@ -428,11 +428,11 @@ class HostBackend {
     const status = await job.done;
     if (this.closed) return false;
     agent.remove(/** @type {any} */ (job));
-    if (status === WLH_OK) return true;
+    if (status === OK) return true;
     // The event of a theft may follow at once.
     agent.drainEvents(false);
     this.announce();
-    if (status === WLH_FULL || status === WLH_NO_MEMORY) throw this.#publishError(status, name);
+    if (status === FULL || status === NO_MEMORY) throw this.#publishError(status, name);
     return false;
   }
 
@@ -468,8 +468,8 @@ class HostBackend {
     const status = addon.hostAbort();
     const thief = thiefAt(THIEF);
     agent.drainEvents(false);
-    if (status === WLH_STOLEN) agent.applyTheft(lock, thief);
-    else if (status === WLH_LOST) agent.applyLoss(lock, 'destroyed', () => this.#lossError());
+    if (status === STOLEN) agent.applyTheft(lock, thief);
+    else if (status === LOST) agent.applyLoss(lock, 'destroyed', () => this.#lossError());
   }
 
   announce() {
@@ -513,7 +513,7 @@ class HostBackend {
       if (request instanceof Job) addon.hostTakeSnapshot(this.#open());
       addon.hostEnd();
       if (request instanceof Job) {
-        request.settle(WLH_OK);
+        request.settle(OK);
       } else {
         // The deferred release may not have marked the name.
         if (request.keep !== undefined) agent.applyLoss(request, 'closed');
@@ -526,18 +526,18 @@ class HostBackend {
     const thief = thiefAt(THIEF);
     const limit = exchange[LIMIT];
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
-    if (status === WLH_GRANTED) {
+    if (status === GRANTED) {
       // The lock may have been granted without this thread's knowledge. The event of the grant is
       // applied now, because the release of the lock would drop it.
       agent.drainEvents(false);
       return;
     }
-    if (status === WLH_STOLEN) {
+    if (status === STOLEN) {
       agent.applyTheft(request, thief);
       return;
     }
     agent.remove(request);
-    if (status === WLH_OK) request.failed(() => error);
+    if (status === OK) request.failed(() => error);
     else this.#applyEnd(request, status, limit);
     announcer.addAnswer(request);
   }
@@ -548,10 +548,10 @@ class HostBackend {
     exchange[TAG] = lock.tag;
     const status = addon.hostRelease();
     const thief = thiefAt(THIEF);
-    if (status === WLH_PENDING) addon.hostEnd();
+    if (status === PENDING) addon.hostEnd();
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
-    if (status === WLH_STOLEN) agent.applyTheft(lock, thief);
-    else if (status === WLH_LOST) agent.applyLoss(lock, 'destroyed', () => this.#lossError());
+    if (status === STOLEN) agent.applyTheft(lock, thief);
+    else if (status === LOST) agent.applyLoss(lock, 'destroyed', () => this.#lossError());
     else agent.applyLoss(lock, 'closed');
   }
 
@@ -567,15 +567,15 @@ class HostBackend {
     const thief = thiefAt(THIEF);
     const limit = exchange[LIMIT];
     // The order is the same as in `request`.
-    if (status === WLH_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
+    if (status === GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
-    if (status === WLH_PENDING || status === WLH_GRANTED) return;
-    if (status === WLH_STOLEN) {
+    if (status === PENDING || status === GRANTED) return;
+    if (status === STOLEN) {
       agent.applyTheft(request, thief);
       return;
     }
     agent.remove(request);
-    if (status === WLH_DEADLOCK) request.deadlocked?.(this.#selfBlockingCycle(request));
+    if (status === DEADLOCK) request.deadlocked?.(this.#selfBlockingCycle(request));
     else this.#applyEnd(request, status, limit);
   }
 
@@ -708,10 +708,10 @@ function realPathOf(directory) {
 
 /** The status that the event stands for. @param {number} news @param {number} number */
 function statusOfEvent(news, number) {
-  if (news & WLH_NEWS_NOT_AVAILABLE) return WLH_NOT_AVAILABLE;
-  if (news & WLH_NEWS_OTHER_LIMIT) return WLH_OTHER_LIMIT;
-  if (news & WLH_NEWS_QUEUE_FULL) return WLH_QUEUE_FULL;
-  return news & WLH_NEWS_FAILED ? number : WLH_LOST;
+  if (news & NEWS_NOT_AVAILABLE) return NOT_AVAILABLE;
+  if (news & NEWS_OTHER_LIMIT) return OTHER_LIMIT;
+  if (news & NEWS_QUEUE_FULL) return QUEUE_FULL;
+  return news & NEWS_FAILED ? number : LOST;
 }
 
 module.exports = { HostBackend };

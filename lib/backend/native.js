@@ -32,36 +32,36 @@ const { describeLock } = require('../platform/names.js');
 /** @import { Backend, Requester } from './contract.js' */
 
 const {
-  WLK_EXCLUSIVE,
-  WLK_GRANTED,
-  WLK_IF_AVAILABLE,
-  WLK_MARKED,
-  WLK_NEWS_GRANTED,
-  WLK_NEWS_PASSED,
-  WLK_NEWS_STOLEN,
-  WLK_NOT_AVAILABLE,
-  WLK_NO_MEMORY,
-  WLK_OK,
-  WLK_OTHER_LIMIT,
-  WLK_PASS,
-  WLK_PASS_IF_AVAILABLE,
-  WLK_PENDING,
-  WLK_QUEUE_FULL,
-  WLK_SHARED,
-  WLK_STEAL,
-  WLK_STOLEN,
-  WLK_WAIT,
+  EXCLUSIVE,
+  GRANTED,
+  IF_AVAILABLE,
+  MARKED,
+  NEWS_GRANTED,
+  NEWS_PASSED,
+  NEWS_STOLEN,
+  NOT_AVAILABLE,
+  NO_MEMORY,
+  OK,
+  OTHER_LIMIT,
+  PASS,
+  PASS_IF_AVAILABLE,
+  PENDING,
+  QUEUE_FULL,
+  SHARED,
+  STEAL,
+  STOLEN,
+  WAIT,
 } = addon;
 
 /** Reading these functions from the addon at each request would take longer than the request. */
 const { abort: abortRequest, release: releaseLock, request: requestLock } = addon;
 
 const options = {
-  wait: WLK_WAIT,
-  ifAvailable: WLK_IF_AVAILABLE,
-  steal: WLK_STEAL,
-  pass: WLK_PASS,
-  passIfAvailable: WLK_PASS_IF_AVAILABLE,
+  wait: WAIT,
+  ifAvailable: IF_AVAILABLE,
+  steal: STEAL,
+  pass: PASS,
+  passIfAvailable: PASS_IF_AVAILABLE,
 };
 
 /** The locks of one storage bucket. @implements {Backend} */
@@ -87,21 +87,21 @@ class NativeBackend {
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     agent.add(request);
     exchange[TAG] = request.tag;
-    exchange[MODE] = request.mode === 'shared' ? WLK_SHARED : WLK_EXCLUSIVE;
-    exchange[OPTION] = disposition === 'wait' ? WLK_WAIT : options[disposition];
+    exchange[MODE] = request.mode === 'shared' ? SHARED : EXCLUSIVE;
+    exchange[OPTION] = disposition === 'wait' ? WAIT : options[disposition];
     let cycle;
     if (request.hasExtensions) cycle = this.#requestExtra(request);
     else requestLock(this.#manager, name);
     const status = exchange[STATUS];
     // One of the events can be the theft of this lock, so they are applied after the grant.
-    if (status === WLK_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
+    if (status === GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
-    if (status !== WLK_GRANTED && status !== WLK_PENDING) {
+    if (status !== GRANTED && status !== PENDING) {
       agent.remove(request);
-      if (status === WLK_NOT_AVAILABLE) request.unavailable();
-      else if (status === WLK_OK) request.granted(0, 0);
-      else if (status === WLK_OTHER_LIMIT) request.otherLimit?.(exchange[LIMIT]);
-      else if (status === WLK_QUEUE_FULL) request.queueFull?.();
+      if (status === NOT_AVAILABLE) request.unavailable();
+      else if (status === OK) request.granted(0, 0);
+      else if (status === OTHER_LIMIT) request.otherLimit?.(exchange[LIMIT]);
+      else if (status === QUEUE_FULL) request.queueFull?.();
       else if (cycle) request.deadlocked?.(detailsWithState(cycle));
       else request.failed(() => errorOf(status, `requesting ${describeLock(name)}`));
     }
@@ -127,7 +127,7 @@ class NativeBackend {
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     exchange[TAG] = request.tag;
     abortRequest();
-    if (exchange[STATUS] !== WLK_OK) releaseLock();
+    if (exchange[STATUS] !== OK) releaseLock();
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     agent.remove(request);
   }
@@ -145,9 +145,9 @@ class NativeBackend {
     } else {
       status = addon.releaseAndMark(Math.ceil(keep));
     }
-    const thief = status === WLK_STOLEN ? thiefAt(THIEF) : '';
+    const thief = status === STOLEN ? thiefAt(THIEF) : '';
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
-    if (status === WLK_STOLEN) agent.applyTheft(lock, thief);
+    if (status === STOLEN) agent.applyTheft(lock, thief);
     else agent.remove(lock);
   }
 
@@ -157,12 +157,12 @@ class NativeBackend {
     if (lock.tag === NO_TAG) return false;
     exchange[TAG] = lock.tag;
     const status = addon.isMarked();
-    const thief = status === WLK_STOLEN ? thiefAt(THIEF) : '';
+    const thief = status === STOLEN ? thiefAt(THIEF) : '';
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
-    if (status === WLK_STOLEN) agent.applyTheft(lock, thief);
-    else if (status !== WLK_OK && status !== WLK_MARKED)
+    if (status === STOLEN) agent.applyTheft(lock, thief);
+    else if (status !== OK && status !== MARKED)
       throw errorOf(status, `checking whether ${describeLock(lock.name)} is marked as done`);
-    return status === WLK_MARKED;
+    return status === MARKED;
   }
 
   /** @param {Requester} lock @param {string | undefined} text */
@@ -172,21 +172,21 @@ class NativeBackend {
     exchange[TAG] = lock.tag;
     const status = addon.publish(text);
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
-    if (status === WLK_STOLEN) agent.drainEvents(false);
-    else if (status === WLK_NO_MEMORY)
+    if (status === STOLEN) agent.drainEvents(false);
+    else if (status === NO_MEMORY)
       throw errorOf(status, `publishing what the holder of ${describeLock(lock.name)} tells`);
-    return status === WLK_OK;
+    return status === OK;
   }
 
   /** @param {Requester} request @param {number} at the offset of the event in the exchange */
   applyEvent(request, at) {
     const news = exchange[at + EVENT_NEWS];
-    if (news & WLK_NEWS_GRANTED) {
+    if (news & NEWS_GRANTED) {
       request.granted(exchange[at + EVENT_TOKEN], exchange[at + EVENT_TOKEN + 1]);
       announcer.addAnswer(request);
     }
-    if (news & WLK_NEWS_STOLEN) agent.applyTheft(request, thiefAt(at + EVENT_THIEF));
-    else if (news & WLK_NEWS_PASSED) agent.applyPass(request);
+    if (news & NEWS_STOLEN) agent.applyTheft(request, thiefAt(at + EVENT_THIEF));
+    else if (news & NEWS_PASSED) agent.applyPass(request);
   }
 
   /** Applies the events of all requests of the thread, and announces nothing. */
@@ -235,12 +235,12 @@ class NativeBackend {
     exchange[TAG] = request.tag;
     const cycle = addon.wait(Math.ceil(milliseconds));
     const status = exchange[STATUS];
-    const thief = status === WLK_STOLEN ? thiefAt(THIEF) : '';
+    const thief = status === STOLEN ? thiefAt(THIEF) : '';
     // The order is the same as in `request`.
-    if (status === WLK_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
+    if (status === GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
-    if (status === WLK_PENDING || status === WLK_GRANTED) return;
-    if (status === WLK_STOLEN) {
+    if (status === PENDING || status === GRANTED) return;
+    if (status === STOLEN) {
       agent.applyTheft(request, thief);
       return;
     }
@@ -292,7 +292,7 @@ function closePending(request, error) {
   if (request.tag === NO_TAG) return;
   exchange[TAG] = request.tag;
   abortRequest();
-  const pending = exchange[STATUS] === WLK_OK;
+  const pending = exchange[STATUS] === OK;
   if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
   if (!pending) return;
   agent.remove(request);
@@ -305,7 +305,7 @@ function closeLock(lock) {
   if (lock.tag === NO_TAG) return;
   exchange[TAG] = lock.tag;
   releaseLock();
-  const stolen = exchange[STATUS] === WLK_STOLEN;
+  const stolen = exchange[STATUS] === STOLEN;
   const thief = stolen ? thiefAt(THIEF) : '';
   if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
   if (stolen) agent.applyTheft(lock, thief);

@@ -14,7 +14,7 @@ const { tokenOf } = require('../platform/numbers.js');
 /** @import { LockManagerSnapshot, LockMode } from './contract.js' */
 
 const {
-  WLK_SHARED,
+  SHARED,
   // The offsets in an entry of a snapshot (struct wlk_lock_info), in 32-bit numbers.
   INFO_NAME: NAME,
   INFO_CLIENT: CLIENT,
@@ -35,7 +35,7 @@ const {
 const NO_TEXT = 2 ** 32 - 1;
 
 /** @param {number} mode @returns {LockMode} */
-const modeOf = (mode) => (mode === WLK_SHARED ? 'shared' : 'exclusive');
+const modeOf = (mode) => (mode === SHARED ? 'shared' : 'exclusive');
 
 /** All locks and requests in one list, each with `isHeld`. @param {Snapshot} snapshot */
 function detailsWithState({ names, clientIds, threadIds, threadNames, locks, pids }) {

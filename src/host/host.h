@@ -39,28 +39,24 @@
 /* The scopes that messages recommend if this one is not available. */
 #define WLH_CLUSTER "web-locks/postgres, web-locks/redis or web-locks/etcd"
 
-#define WLH_STATUS_LIST(X)                                                                         \
-  X(WLH_OK, "done")                                                                                \
-  X(WLH_GRANTED, "the lock is held")                                                               \
-  X(WLH_PENDING, "the result comes as an event")                                                   \
-  X(WLH_NOT_AVAILABLE, "the lock is not available without waiting")                                \
-  X(WLH_STOLEN, "the lock was stolen")                                                             \
-  X(WLH_NOT_HELD, "the request was not granted yet")                                               \
-  X(WLH_DEADLOCK, "the thread would wait for itself")                                              \
-  X(WLH_OTHER_LIMIT, "the name is in use with another limit, or with none")                        \
-  X(WLH_QUEUE_FULL, "as many requests are pending as this one allows")                             \
-  X(WLH_NO_MEMORY, "out of memory")                                                                \
-  X(WLH_UNSUPPORTED, "locks between processes are not available here")                             \
-  X(WLH_VERSION, "another version of the file is in use")                                          \
-  X(WLH_FULL, "there is no room for more members, requests or names")                              \
-  X(WLH_LOST, "the shared file was lost")                                                          \
-  X(WLH_CLOSED, "the bucket was closed")
-
-#define WLH_STATUS_NAME(name, message) name,
-enum wlh_status { WLH_STATUS_LIST(WLH_STATUS_NAME) };
-#undef WLH_STATUS_NAME
-
-const char *wlh_status_message(enum wlh_status status);
+/* A status that the core has, too, has the same number. */
+enum wlh_status {
+  WLH_OK = WLK_OK,
+  WLH_GRANTED = WLK_GRANTED,
+  WLH_PENDING = WLK_PENDING, /* an event reports the result */
+  WLH_NOT_AVAILABLE = WLK_NOT_AVAILABLE,
+  WLH_STOLEN = WLK_STOLEN,
+  WLH_NOT_HELD = WLK_NOT_HELD,
+  WLH_DEADLOCK = WLK_DEADLOCK,
+  WLH_OTHER_LIMIT = WLK_OTHER_LIMIT,
+  WLH_QUEUE_FULL = WLK_QUEUE_FULL,
+  WLH_NO_MEMORY = WLK_NO_MEMORY,
+  WLH_UNSUPPORTED = 32, /* locks between processes are not available here */
+  WLH_VERSION,          /* another version of the file is in use */
+  WLH_FULL,             /* there is no room for more members, requests or names */
+  WLH_LOST,             /* the shared file was lost */
+  WLH_CLOSED            /* the bucket was closed */
+};
 
 struct wlh_bucket;
 struct wlh_agent;

@@ -20,12 +20,12 @@ const failCall = (t, name, status) => t.mock.method(addon, name, () => status);
 const backends = {
   native: {
     make: () => new NativeBackend(freshName()),
-    fail: (t) => failCall(t, 'snapshotOf', addon.WLK_NO_MEMORY),
+    fail: (t) => failCall(t, 'snapshotOf', addon.NO_MEMORY),
   },
   host: {
     skip: noHost,
     make: (t) => new HostBackend('bucket', freshDirectory(t)),
-    fail: (t) => failCall(t, 'hostHolders', addon.WLH_NO_MEMORY),
+    fail: (t) => failCall(t, 'hostHolders', addon.NO_MEMORY),
   },
   cluster: {
     make: () => memoryBackend(freshName()),
@@ -103,18 +103,18 @@ describe('a time-out while the bucket of the host scope opens', { skip: noHost }
 
   it('names the holder once it is open', async (t) => {
     const { locks } = await setUp(t, backends.host.make);
-    t.mock.method(addon, 'hostHolders', () => addon.WLH_LOST, { times: 1 });
+    t.mock.method(addon, 'hostHolders', () => addon.LOST, { times: 1 });
     const named = { ...TIMED_OUT, message: /held by/ };
     await assert.rejects(locks.request('a', { timeout: 20 }, nothing), named);
   });
 
   it('says that it was not open', async (t) => {
     const { locks } = await setUp(t, backends.host.make);
-    failCall(t, 'hostHolders', addon.WLH_LOST);
-    failCall(t, 'hostReady', addon.WLH_PENDING);
+    failCall(t, 'hostHolders', addon.LOST);
+    failCall(t, 'hostReady', addon.PENDING);
     await assert.rejects(locks.request('a', { timeout: 20 }, nothing), isNotOpen);
     // A request that its own thread blocks is a deadlock, so the holder is another thread's.
-    failCall(t, 'hostWait', addon.WLH_PENDING);
+    failCall(t, 'hostWait', addon.PENDING);
     assert.throws(() => locks.acquireSync('a', { timeout: 20 }), isNotOpen);
   });
 });

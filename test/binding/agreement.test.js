@@ -10,7 +10,7 @@ const { it } = require('node:test');
 const { addon } = require('../../lib/backend/addon.js');
 
 /** Of what the number stands for; both change at once. */
-const NUMBER = 13;
+const NUMBER = 14;
 const DIGEST = 'c6b79366b44e8716';
 
 /** The functions of the addon as lib/backend/addon.js describes them: types and names. */

@@ -48,10 +48,10 @@ before(() => {
   manager = addon.openManager('test/binding');
 });
 
-function ask(tag, name, mode = addon.WLK_EXCLUSIVE) {
+function ask(tag, name, mode = addon.EXCLUSIVE) {
   exchange[TAG] = tag;
   exchange[MODE] = mode;
-  exchange[OPTION] = addon.WLK_WAIT;
+  exchange[OPTION] = addon.WAIT;
   addon.request(manager, name);
   return exchange[STATUS];
 }
@@ -102,36 +102,36 @@ const isEmpty = () => {
 };
 
 describe('undo', () => {
-  const granted = addon.WLK_NEWS_GRANTED;
+  const granted = addon.NEWS_GRANTED;
   after(() => assert.ok(isEmpty()));
 
   it('ends a lock, takes no events, and has them handed over from the event loop', async () => {
-    assert.equal(ask(1, 'a'), addon.WLK_GRANTED);
-    assert.equal(ask(2, 'a'), addon.WLK_PENDING);
+    assert.equal(ask(1, 'a'), addon.GRANTED);
+    assert.equal(ask(2, 'a'), addon.PENDING);
     const events = await eventsAfter(() => {
-      assert.equal(addon.undo(1), addon.WLK_OK);
+      assert.equal(addon.undo(1), addon.OK);
       assert.equal(exchange[EVENT_COUNT], 0);
     }, 1);
     assert.deepEqual(events, [[2, granted]]);
-    assert.equal(release(2), addon.WLK_OK);
+    assert.equal(release(2), addon.OK);
   });
 
   it('makes an event that was not taken say nothing', () => {
-    assert.equal(ask(1, 'a'), addon.WLK_GRANTED);
-    assert.equal(ask(2, 'a'), addon.WLK_PENDING);
-    assert.equal(release(1), addon.WLK_OK);
+    assert.equal(ask(1, 'a'), addon.GRANTED);
+    assert.equal(ask(2, 'a'), addon.PENDING);
+    assert.equal(release(1), addon.OK);
     addon.undo(2);
     assert.deepEqual(take(), [[2, 0]]);
     assert.ok(isEmpty());
   });
 
   it('of what has ended, or never was, is harmless', () => {
-    assert.equal(addon.undo(1), addon.WLK_OK);
-    assert.equal(addon.undo(2 ** 32 - 1), addon.WLK_OK);
+    assert.equal(addon.undo(1), addon.OK);
+    assert.equal(addon.undo(2 ** 32 - 1), addon.OK);
   });
 
   it('works at the end of the stack', () => {
-    assert.equal(ask(1, 'a'), addon.WLK_GRANTED);
+    assert.equal(ask(1, 'a'), addon.GRANTED);
     // Where even this throws, the next frame has more room.
     const overflow = () => {
       try {
@@ -161,7 +161,7 @@ describe('events that were not taken', () => {
       events.map(([tag]) => tag),
       [2, 4],
     );
-    for (const tag of [2, 4]) assert.equal(release(tag), addon.WLK_OK);
+    for (const tag of [2, 4]) assert.equal(release(tag), addon.OK);
     assert.ok(isEmpty());
   });
 });
@@ -174,14 +174,14 @@ describe('the host scope', { skip: lacksHost }, () => {
     const opening = addon.hostOpen('bucket', '0.0.0', 0, '', directory);
     assert.equal(typeof opening, 'object');
     exchange[TAG] = 7;
-    if (addon.hostReady(opening) === addon.WLH_PENDING) await eventsAfter(() => {}, 1);
+    if (addon.hostReady(opening) === addon.PENDING) await eventsAfter(() => {}, 1);
     t.after(() => addon.hostClose(opening));
     return opening;
   }
 
   function askForState(opening, tag) {
     exchange[TAG] = tag;
-    assert.equal(addon.hostSnapshot(opening, undefined, true), addon.WLH_PENDING);
+    assert.equal(addon.hostSnapshot(opening, undefined, true), addon.PENDING);
   }
 
   /** Waits for an event with a tag, and returns its news. */
@@ -197,13 +197,13 @@ describe('the host scope', { skip: lacksHost }, () => {
     const opening = await openHost(t);
     askForState(opening, 5);
     addon.undo(5);
-    assert.equal(ask(6, 'a'), addon.WLK_GRANTED);
-    assert.equal(ask(5, 'a'), addon.WLK_PENDING);
+    assert.equal(ask(6, 'a'), addon.GRANTED);
+    assert.equal(ask(5, 'a'), addon.PENDING);
     const [[tag, news]] = await eventsAfter(() => {}, 1);
     assert.deepEqual([tag, news & addon.NEWS_OF_HOST], [5, addon.NEWS_OF_HOST]);
-    assert.equal(release(6), addon.WLK_OK);
-    assert.deepEqual(take(), [[5, addon.WLK_NEWS_GRANTED]]);
-    assert.equal(release(5), addon.WLK_OK);
+    assert.equal(release(6), addon.OK);
+    assert.deepEqual(take(), [[5, addon.NEWS_GRANTED]]);
+    assert.equal(release(5), addon.OK);
   });
 
   it('closes a bucket with the last of those who opened it', (t) => {
@@ -225,8 +225,8 @@ describe('the host scope', { skip: lacksHost }, () => {
     const opening = await openHost(t);
     await quiet();
     const tags = [1, 2, 3, 4];
-    assert.equal(ask(5, 'a'), addon.WLK_GRANTED);
-    for (const tag of tags) assert.equal(ask(tag, 'a', addon.WLK_SHARED), addon.WLK_PENDING);
+    assert.equal(ask(5, 'a'), addon.GRANTED);
+    for (const tag of tags) assert.equal(ask(tag, 'a', addon.SHARED), addon.PENDING);
     const woken = new Promise((resolve) => {
       drain = resolve;
     });
@@ -239,10 +239,10 @@ describe('the host scope', { skip: lacksHost }, () => {
       tags,
     );
     await eventsAfter(() => {}, 1);
-    for (const tag of tags) assert.equal(release(tag), addon.WLK_OK);
+    for (const tag of tags) assert.equal(release(tag), addon.OK);
     await quiet();
     askForState(opening, 9);
-    assert.ok((await eventOf(9)) & addon.WLH_NEWS_SNAPSHOT);
+    assert.ok((await eventOf(9)) & addon.NEWS_SNAPSHOT);
     addon.undo(8);
     addon.undo(9);
   });
@@ -250,12 +250,12 @@ describe('the host scope', { skip: lacksHost }, () => {
   it('has a reference while a release is not done', async (t) => {
     const opening = await openHost(t);
     // What comes after a question is done later, unless that was answered meanwhile.
-    for (let status = addon.WLH_OK; status !== addon.WLH_PENDING; ) {
+    for (let status = addon.OK; status !== addon.PENDING; ) {
       exchange[TAG] = 8;
-      exchange[MODE] = addon.WLK_EXCLUSIVE;
-      exchange[OPTION] = addon.WLK_WAIT;
+      exchange[MODE] = addon.EXCLUSIVE;
+      exchange[OPTION] = addon.WAIT;
       const asked = addon.hostRequest(opening, 'a');
-      if (asked === addon.WLH_PENDING) await eventOf(8);
+      if (asked === addon.PENDING) await eventOf(8);
       await quiet();
       askForState(opening, 9);
       exchange[TAG] = 8;
@@ -264,14 +264,14 @@ describe('the host scope', { skip: lacksHost }, () => {
       addon.hostEnd(); // An undo() would have a reference of its own.
     }
     assert.equal(resource.hasRef(), true);
-    assert.ok((await eventOf(8)) & addon.WLH_NEWS_RELEASED);
+    assert.ok((await eventOf(8)) & addon.NEWS_RELEASED);
     assert.equal(resource.hasRef(), false);
   });
 });
 
 describe('the counts of requestExtra', () => {
   const askExtra = (tag, [limit, weight, maxPending]) => {
-    Object.assign(exchange, { [TAG]: tag, [MODE]: addon.WLK_SHARED, [OPTION]: addon.WLK_WAIT });
+    Object.assign(exchange, { [TAG]: tag, [MODE]: addon.SHARED, [OPTION]: addon.WAIT });
     Object.assign(exchange, { [LIMIT]: limit, [WEIGHT]: weight, [MAX_PENDING]: maxPending });
     addon.requestExtra(manager, 'a', '', undefined);
     return exchange[STATUS];
@@ -279,15 +279,15 @@ describe('the counts of requestExtra', () => {
   const most = 2 ** 32 - 1;
 
   it('may be any numbers: no weight, more than the limit, more than there can be', () => {
-    assert.equal(askExtra(1, [2, 0, most]), addon.WLK_GRANTED);
-    assert.equal(askExtra(2, [2, most, most]), addon.WLK_PENDING);
-    assert.equal(askExtra(3, [3, 1, most]), addon.WLK_OTHER_LIMIT);
+    assert.equal(askExtra(1, [2, 0, most]), addon.GRANTED);
+    assert.equal(askExtra(2, [2, most, most]), addon.PENDING);
+    assert.equal(askExtra(3, [3, 1, most]), addon.OTHER_LIMIT);
     assert.equal(exchange[LIMIT], 2);
-    assert.equal(askExtra(3, [2, 1, 1]), addon.WLK_QUEUE_FULL);
-    for (const tag of [1, 2]) assert.equal(release(tag), addon.WLK_OK);
+    assert.equal(askExtra(3, [2, 1, 1]), addon.QUEUE_FULL);
+    for (const tag of [1, 2]) assert.equal(release(tag), addon.OK);
     take();
-    assert.equal(askExtra(1, [most, most, most]), addon.WLK_GRANTED);
-    assert.equal(release(1), addon.WLK_OK);
+    assert.equal(askExtra(1, [most, most, most]), addon.GRANTED);
+    assert.equal(release(1), addon.OK);
     assert.ok(isEmpty());
   });
 });
@@ -295,8 +295,8 @@ describe('the counts of requestExtra', () => {
 describe('a manager that is closed', () => {
   it('answers that it is closed, also when it is closed again', () => {
     const closed = addon.openManager('test/closed');
-    assert.equal(addon.closeManager(closed), addon.WLK_OK);
-    assert.equal(addon.closeManager(closed), addon.WLK_OK);
+    assert.equal(addon.closeManager(closed), addon.OK);
+    assert.equal(addon.closeManager(closed), addon.OK);
     assert.equal(addon.snapshot(closed), addon.CLOSED);
     assert.equal(addon.snapshotOf(closed, 'a', true), addon.CLOSED);
     for (const call of [addon.request, addon.requestExtra]) {
@@ -309,18 +309,18 @@ describe('a manager that is closed', () => {
 
 describe('the locks that requestExtra is made inside of', () => {
   const askInside = (tag, name, tags) => {
-    Object.assign(exchange, { [TAG]: tag, [MODE]: addon.WLK_EXCLUSIVE, [OPTION]: addon.WLK_WAIT });
+    Object.assign(exchange, { [TAG]: tag, [MODE]: addon.EXCLUSIVE, [OPTION]: addon.WAIT });
     Object.assign(exchange, { [LIMIT]: 0, [WEIGHT]: 1, [MAX_PENDING]: 2 ** 32 - 1 });
     return addon.requestExtra(manager, name, '', Uint32Array.from(tags));
   };
 
   it('are those of the tags that there are; others are left out', () => {
     askInside(1, 'a', []);
-    assert.equal(exchange[STATUS], addon.WLK_GRANTED);
+    assert.equal(exchange[STATUS], addon.GRANTED);
     askInside(2, 'a', [3, 2 ** 32 - 1]);
-    assert.equal(exchange[STATUS], addon.WLK_PENDING);
+    assert.equal(exchange[STATUS], addon.PENDING);
     const { locks } = askInside(3, 'a', [2 ** 32 - 1, 1]);
-    assert.equal(exchange[STATUS], addon.WLK_DEADLOCK);
+    assert.equal(exchange[STATUS], addon.DEADLOCK);
     assert.equal(locks.byteLength, 2 * 4 * addon.INFO_SIZE);
     release(1);
     take();
@@ -350,7 +350,7 @@ describe('the async resource of the wake-up', () => {
     ask(2, 'a');
     assert.equal(resource.hasRef(), true);
     addon.abort();
-    assert.equal(exchange[STATUS], addon.WLK_OK);
+    assert.equal(exchange[STATUS], addon.OK);
     assert.equal(resource.hasRef(), false);
     ask(2, 'a');
     release(1);

@@ -39,8 +39,11 @@ static struct wlk_events events = {.items = event_items, .capacity = EVENTS};
 static int woken;
 
 static const char *const names[] = {
-#define NAME(name, message) #name,
-    WLH_STATUS_LIST(NAME)
+#define NAME(name) [name] = #name
+    NAME(WLH_OK),         NAME(WLH_GRANTED),   NAME(WLH_PENDING),  NAME(WLH_NOT_AVAILABLE),
+    NAME(WLH_STOLEN),     NAME(WLH_NOT_HELD),  NAME(WLH_DEADLOCK), NAME(WLH_OTHER_LIMIT),
+    NAME(WLH_QUEUE_FULL), NAME(WLH_NO_MEMORY), NAME(WLH_VERSION),  NAME(WLH_UNSUPPORTED),
+    NAME(WLH_FULL),       NAME(WLH_LOST),      NAME(WLH_CLOSED),
 #undef NAME
 };
 

@@ -166,7 +166,7 @@ describe('close(), while calls are not answered,', { skip }, () => {
     const held = await hold(second.locks, 'b');
     const lost = assert.rejects(held.released, LockLostError);
     // As if others were inside the tables.
-    t.mock.method(addon, 'hostRelease', () => addon.WLH_PENDING);
+    t.mock.method(addon, 'hostRelease', () => addon.PENDING);
     const released = handle.release();
     await second.close();
     await Promise.all([lost, released]);
@@ -194,7 +194,7 @@ describe('close(), while calls are not answered,', { skip }, () => {
       addon.hostEnd();
       exchange[THIEF] = 0xab;
       exchange[THIEF + 1] = 7;
-      return addon.WLH_STOLEN;
+      return addon.STOLEN;
     });
     const rejected = assert.rejects(asked, { clientId: '000000ab-7' });
     await Promise.all([bucket.close(), rejected]);

@@ -192,7 +192,7 @@ describe('the end of the stack, in a call of users of the host scope', { skip },
     const fault = new Fault(PendingReleases.prototype, 'add', 1);
     t.after(() => fault.end());
     // As if others were inside the tables.
-    t.mock.method(addon, 'hostRelease', () => addon.WLH_PENDING);
+    t.mock.method(addon, 'hostRelease', () => addon.PENDING);
     await fault.call(() => handle.release());
     assert.ok(fault.hasFailed);
     assert.equal(handle.released, true);

@@ -9,16 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *wlh_status_message(enum wlh_status status)
-{
-  static const char *const messages[] = {
-#define MESSAGE(name, message) message,
-      WLH_STATUS_LIST(MESSAGE)
-#undef MESSAGE
-  };
-  return (size_t)status < sizeof messages / sizeof *messages ? messages[status] : "";
-}
-
 bool wlh_news_is_end(uint32_t news)
 {
   return (news &

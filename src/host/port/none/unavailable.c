@@ -12,16 +12,6 @@
 #define PLATFORM "this platform"
 #endif
 
-const char *wlh_status_message(enum wlh_status status)
-{
-  static const char *const messages[] = {
-#define MESSAGE(name, message) message,
-      WLH_STATUS_LIST(MESSAGE)
-#undef MESSAGE
-  };
-  return (size_t)status < sizeof messages / sizeof *messages ? messages[status] : "";
-}
-
 enum wlh_status wlh_bucket_open(
     const char *directory, const uint16_t *name, uint32_t length, const char *version,
     struct wlh_bucket **bucket)
