@@ -69,9 +69,10 @@ const HOUSES = {
     storeys: [
       ['all'],
       ['addon'],
-      ['host_requests'],
+      ['host_jobs'],
       ['host'],
-      ['requests', 'snapshots', 'process_group'],
+      ['process', 'requests', 'process_group'],
+      ['scope'],
       ['calls'],
       ['values'],
       ['environment'],

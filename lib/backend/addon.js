@@ -11,42 +11,33 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  * @property {(clientPrefix: string, threadId: number, threadName: string, exchange: ArrayBuffer,
  *   drain: () => void) => string | number} start
  * @property {(bucket: string) => ManagerHandle | number} openManager
- * @property {(manager: ManagerHandle) => number} closeManager requires that it has no requests
- * @property {(manager: ManagerHandle, name: string) => void} request
- * @property {(manager: ManagerHandle, name: string, label: string, inside: Uint32Array | undefined)
+ * @property {(handle: ManagerHandle) => number} close requires that it has no requests
+ * @property {(handle: ManagerHandle, name: string) => void} request
+ * @property {(handle: ManagerHandle, name: string, label: string, inside: Uint32Array | undefined)
  *   => Snapshot | undefined} requestExtra
  * @property {(timeout: number) => Snapshot | undefined} wait
- * @property {() => void} release @property {() => void} abort
- * @property {() => number} isMarked @property {(keep: number) => number} releaseAndMark
- * @property {(text: string) => number} publish '' removes what was published
+ * @property {() => void} release @property {() => void} abort @property {() => void} end
+ * @property {() => void} isMarked @property {(keep: number) => void} releaseAndMark
+ * @property {(text: string) => void} publish '' removes what was published
  * @property {(tag: number) => number} undo @property {(woken: boolean) => number} drain
+ * @property {(handle: ManagerHandle, name: string | undefined) => Snapshot | number} snapshot
+ * @property {(handle: ManagerHandle, name: string) => Snapshot | number} holders
+ * @property {(bucket: string, version: string, threadId: number, threadName: string,
+ *   directory: string) => ManagerHandle | number} hostOpen
+ * @property {(handle: ManagerHandle) => string} hostClientId
+ * @property {(handle: ManagerHandle | undefined) => string} hostFailure
+ * @property {(handle: ManagerHandle) => string | number} hostPlace
+ * @property {(handle: ManagerHandle) => number} hostReady
+ * @property {(lock: number, text: string) => number} hostPublishLater
+ * @property {(handle: ManagerHandle, name: string | undefined) => number} hostSnapshot
+ * @property {(handle: ManagerHandle, timeout: number) => number} hostWaitForSnapshot
+ * @property {(handle: ManagerHandle) => Snapshot | number} hostTakeSnapshot
+ * @property {() => number} hostEndJob
  * @property {() => number} continuousNow milliseconds of a clock that also counts while the machine
  *   sleeps and that nobody can set; negative if there is none
  * @property {(endsWithUs: boolean) => void} keepProcessGroup see lib/cli/process-group.js
  * @property {() => void} endProcessGroup @property {(child: number) => void} watchChild
  * @property {() => number} signalOfChild
- * @property {(manager: ManagerHandle) => Snapshot | number} snapshot
- * @property {(manager: ManagerHandle, name: string, pending: boolean) => Snapshot | number}
- *   snapshotOf
- * @property {(bucket: string, version: string, threadId: number, threadName: string,
- *   directory: string) => ManagerHandle | number} hostOpen
- * @property {(opening: ManagerHandle) => number} hostClose
- * @property {(opening: ManagerHandle) => string} hostClientId
- * @property {(opening: ManagerHandle | undefined) => string} hostFailure
- * @property {(opening: ManagerHandle) => string | number} hostPlace
- * @property {(opening: ManagerHandle) => number} hostReady
- * @property {(opening: ManagerHandle, name: string) => number} hostRequest
- * @property {(opening: ManagerHandle, name: string, label: string) => number} hostRequestExtra
- * @property {(timeout: number) => number} hostWait @property {() => number} hostRelease
- * @property {() => number} hostIsMarked @property {(keep: number) => number} hostReleaseAndMark
- * @property {(text: string) => number} hostPublish
- * @property {(lock: number, text: string) => number} hostPublishLater
- * @property {() => number} hostAbort @property {() => number} hostEnd
- * @property {(opening: ManagerHandle, name: string | undefined, pending: boolean) => number}
- *   hostSnapshot
- * @property {(opening: ManagerHandle, timeout: number) => number} hostWaitForSnapshot
- * @property {(opening: ManagerHandle) => Snapshot | number} hostTakeSnapshot
- * @property {(opening: ManagerHandle, name: string) => Snapshot | number} hostHolders
  * @property {() => number} [liveBlocks] counts allocations of the core; in checked builds
  * @property {any} [agent] this thread's Agent, see agent.js
  */
@@ -81,6 +72,9 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
 
 /** @type {Addon} */
 const addon = loadBinary();
+
+/** Reading these functions from the addon at each request would take longer than the request. */
+const calls = { request: addon.request, release: addon.release, end: addon.end };
 
 /**
  * The offsets in the exchange (src/binding/environment.h), an array of 32-bit numbers through which
@@ -152,6 +146,7 @@ module.exports = {
   TOKEN,
   WEIGHT,
   addon,
+  calls,
   valueOrThrow,
   errorOf,
 };

@@ -141,7 +141,7 @@ class Agent {
     this.remove(request);
   }
 
-  /** @param {Backend} backend */
+  /** @param {unknown} backend */
   requestsOf(backend) {
     return this.#requests.requestsOf(backend);
   }

@@ -1,34 +1,49 @@
 'use strict';
 
-const { uncurry } = require('../platform/intrinsics.js');
+const { Promise, uncurry } = require('../platform/intrinsics.js');
 
 /** @import { Requester } from './contract.js' */
 
+/** @type {(map: any, key: any) => any} */
 const getFrom = uncurry(Map.prototype.get);
 const setIn = uncurry(Map.prototype.set);
 const deleteFrom = uncurry(Map.prototype.delete);
 
 /**
- * The locks of the host scope whose release is under way, with the functions that resolve the
- * releases' promises.
+ * The locks of a bucket whose release is under way, with the functions that resolve the releases'
+ * promises.
  */
 class PendingReleases {
-  /** @type {Map<Requester, () => void>} */
-  #resolves = new Map();
+  /** Made by the first deferred release. @type {Map<Requester, () => void> | undefined} */
+  #resolves;
 
-  /** @param {Requester} lock @param {() => void} resolve */
-  add(lock, resolve) {
+  /** Makes the promise of a release. @param {Requester} lock @returns {Promise<void>} */
+  add(lock) {
+    this.#resolves ??= new Map();
+    let resolve = () => {};
+    /** @type {Promise<void>} */
+    const released = new Promise((settle) => {
+      resolve = () => settle(undefined);
+    });
+    // Inside the promise's constructor, an exception of this call would be swallowed.
     setIn(this.#resolves, lock, resolve);
+    return released;
   }
 
   /** @param {Requester} lock @returns {(() => void) | undefined} */
   resolverOf(lock) {
-    return getFrom(this.#resolves, lock);
+    return this.#resolves && getFrom(this.#resolves, lock);
   }
 
   /** @param {Requester} lock */
   forget(lock) {
-    deleteFrom(this.#resolves, lock);
+    if (this.#resolves) deleteFrom(this.#resolves, lock);
+  }
+
+  /** Call this once the lock is released or lost. @param {Requester} lock */
+  resolve(lock) {
+    this.resolverOf(lock)?.();
+    this.forget(lock);
   }
 }
 

@@ -124,7 +124,7 @@ class TagTable {
     return typeof request === 'object' ? request : undefined;
   }
 
-  /** @param {Backend} backend */
+  /** @param {unknown} backend */
   requestsOf(backend) {
     /** @type {Requester[]} */
     const all = [];

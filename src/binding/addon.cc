@@ -1,4 +1,4 @@
-/* The addon's table of functions and constants, and the calls about managers and events. */
+/* The addon's table of functions and constants, and the calls about agents and events. */
 #include "calls.h"
 #include "host.h"
 #include "process_group.h"
@@ -71,57 +71,6 @@ napi_value start(napi_env env, napi_callback_info info)
              "napi_create_string_latin1")
              ? client_id
              : nullptr;
-}
-
-/* A second call for the same handle does nothing. */
-void close_manager(ManagerHandle *handle)
-{
-  wlk_manager *manager = handle->manager;
-  handle->manager = nullptr;
-  if (manager) wlk_manager_close(manager);
-}
-
-/* Runs on the environment's thread when the manager's External is collected, or when the
- * environment ends. The manager's requests have ended by then, because JavaScript keeps the
- * External while it has a request, and the cleanup hook of the environment runs first. */
-void finalize_manager(napi_env, void *data, void *)
-{
-  ManagerHandle *handle = static_cast<ManagerHandle *>(data);
-  close_manager(handle);
-  free(handle);
-}
-
-/* openManager(bucket: string): External | status */
-napi_value open_manager(napi_env env, napi_callback_info info)
-{
-  Call<1> call(env, info);
-  if (!call.is_open()) return answer(env, STATUS_CLOSED);
-  CodeUnits bucket;
-  wlk_status status = bucket.Read(env, call.arguments[0]);
-  ManagerHandle *handle = static_cast<ManagerHandle *>(calloc(1, sizeof *handle));
-  if (!handle) return answer(env, WLK_NO_MEMORY);
-  if (status == WLK_OK)
-    status = wlk_manager_open(
-        call.environment->process, bucket.data(), bucket.length(), &handle->manager);
-  napi_value external;
-  if (status == WLK_OK &&
-      succeeded(
-          env, napi_create_external(env, handle, finalize_manager, nullptr, &external),
-          "napi_create_external"))
-    return external;
-  finalize_manager(env, handle, nullptr);
-  return status == WLK_OK ? nullptr : answer(env, status);
-}
-
-/* closeManager(manager: External): status. All requests of the manager must have ended. */
-napi_value call_close_manager(napi_env env, napi_callback_info info)
-{
-  Call<1> call(env, info);
-  if (!call.is_open()) return answer(env, STATUS_CLOSED);
-  ManagerHandle *handle;
-  if (!call.external(0, &handle)) return nullptr;
-  close_manager(handle);
-  return answer(env, WLK_OK);
 }
 
 /* drain(woken: boolean): status
@@ -200,8 +149,8 @@ struct Function {
 
 const Function kFunctions[] = {
     {"start", start},
-    {"openManager", open_manager},
-    {"closeManager", call_close_manager},
+    {"openManager", call_open_manager},
+    {"close", call_close},
     {"request", call_request},
     {"requestExtra", call_request_extra},
     {"wait", call_wait},
@@ -210,35 +159,26 @@ const Function kFunctions[] = {
     {"releaseAndMark", call_release_and_mark},
     {"publish", call_publish},
     {"abort", call_abort},
+    {"end", call_end},
     {"undo", call_undo},
+    {"snapshot", call_snapshot},
+    {"holders", call_holders},
+    {"hostOpen", call_host_open},
+    {"hostClientId", call_host_client_id},
+    {"hostFailure", call_host_failure},
+    {"hostPlace", call_host_place},
+    {"hostReady", call_host_ready},
+    {"hostPublishLater", call_host_publish_later},
+    {"hostSnapshot", call_host_snapshot},
+    {"hostWaitForSnapshot", call_host_wait_for_snapshot},
+    {"hostTakeSnapshot", call_host_take_snapshot},
+    {"hostEndJob", call_host_end_job},
     {"drain", drain},
     {"continuousNow", continuous_now},
     {"keepProcessGroup", call_keep_process_group},
     {"endProcessGroup", call_end_process_group},
     {"watchChild", call_watch_child},
     {"signalOfChild", call_signal_of_child},
-    {"snapshot", call_snapshot},
-    {"snapshotOf", call_snapshot_of},
-    {"hostOpen", call_host_open},
-    {"hostClose", call_host_close},
-    {"hostClientId", call_host_client_id},
-    {"hostFailure", call_host_failure},
-    {"hostPlace", call_host_place},
-    {"hostReady", call_host_ready},
-    {"hostRequest", call_host_request},
-    {"hostRequestExtra", call_host_request_extra},
-    {"hostWait", call_host_wait},
-    {"hostRelease", call_host_release},
-    {"hostIsMarked", call_host_is_marked},
-    {"hostReleaseAndMark", call_host_release_and_mark},
-    {"hostPublish", call_host_publish},
-    {"hostPublishLater", call_host_publish_later},
-    {"hostAbort", call_host_abort},
-    {"hostEnd", call_host_end},
-    {"hostSnapshot", call_host_snapshot},
-    {"hostWaitForSnapshot", call_host_wait_for_snapshot},
-    {"hostTakeSnapshot", call_host_take_snapshot},
-    {"hostHolders", call_host_holders},
 #if defined(WLK_CHECKS)
     {"liveBlocks", live_blocks},
 #endif

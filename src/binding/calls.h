@@ -1,7 +1,7 @@
 /* The functions that the addon exports to lib/backend (addon.js has their signatures), and the
- * declarations that they share. Most return a status (`kConstants` in addon.cc). A call about one
- * request takes the request's tag from the exchange (environment.h), and every call leaves its
- * events there. */
+ * declarations that they share. A call about one request takes the request's tag from the exchange
+ * (environment.h), and leaves its status there (`kConstants` in addon.cc); most others return their
+ * status. Every call leaves its events in the exchange. */
 #ifndef WEB_LOCKS_CALLS_H
 #define WEB_LOCKS_CALLS_H
 
@@ -11,12 +11,7 @@
  * their arguments and results, and of the meaning of numbers must raise it, and the one in
  * lib/backend/binary.js. Offsets (`kLayout` in addon.cc) are not part of the interface, because
  * JavaScript reads them from the addon. */
-enum : int32_t { AGREEMENT = 14 };
-
-/* The target of a manager's External. */
-struct ManagerHandle {
-  wlk_manager *manager; /* null after closeManager */
-};
+enum : int32_t { AGREEMENT = 15 };
 
 /* The environment and arguments of a call. Missing arguments are undefined. */
 template <size_t Count> struct Call {
@@ -34,27 +29,6 @@ template <size_t Count> struct Call {
 
   /* Returns whether the environment has an agent. */
   bool is_open() const { return environment && environment->agent; }
-
-  /* Sets `*manager` to the manager of the first argument, or to null after closeManager. Returns
-   * false if an exception is pending. */
-  bool manager(wlk_manager **manager) const
-  {
-    ManagerHandle *handle;
-    if (!external(0, &handle)) return false;
-    *manager = handle->manager;
-    return true;
-  }
-
-  /* If the argument is no External, returns false, with an exception pending. */
-  template <typename Thing> bool external(size_t index, Thing **thing) const
-  {
-    void *data = nullptr;
-    bool read = succeeded(
-        environment->env, napi_get_value_external(environment->env, arguments[index], &data),
-        "reading a manager");
-    *thing = static_cast<Thing *>(data);
-    return read;
-  }
 };
 
 /* Returns the status as a JavaScript number, or null with an exception pending. */
@@ -76,8 +50,9 @@ inline bool ensure_open(Environment *environment)
 /* For calls without arguments; cheaper than making a Call. */
 Environment *environment_of(napi_env env);
 
-/* Converts the snapshot as snapshot_value does, and frees it. */
-napi_value answer_snapshot(napi_env env, wlk_snapshot *snapshot);
+/* scope.cc */
+napi_value call_close(napi_env env, napi_callback_info info);
+napi_value call_holders(napi_env env, napi_callback_info info);
 
 /* requests.cc */
 napi_value call_request(napi_env env, napi_callback_info info);
@@ -88,34 +63,25 @@ napi_value call_is_marked(napi_env env, napi_callback_info info);
 napi_value call_release_and_mark(napi_env env, napi_callback_info info);
 napi_value call_publish(napi_env env, napi_callback_info info);
 napi_value call_abort(napi_env env, napi_callback_info info);
+napi_value call_end(napi_env env, napi_callback_info info);
 napi_value call_undo(napi_env env, napi_callback_info info);
+
+/* process.cc */
+napi_value call_open_manager(napi_env env, napi_callback_info info);
+napi_value call_snapshot(napi_env env, napi_callback_info info);
 
 /* host.cc */
 napi_value call_host_open(napi_env env, napi_callback_info info);
-napi_value call_host_close(napi_env env, napi_callback_info info);
 napi_value call_host_client_id(napi_env env, napi_callback_info info);
 napi_value call_host_failure(napi_env env, napi_callback_info info);
 napi_value call_host_place(napi_env env, napi_callback_info info);
-napi_value call_host_ready(napi_env env, napi_callback_info info);
 
-/* host_requests.cc */
-napi_value call_host_request(napi_env env, napi_callback_info info);
-napi_value call_host_request_extra(napi_env env, napi_callback_info info);
-napi_value call_host_wait(napi_env env, napi_callback_info info);
-napi_value call_host_release(napi_env env, napi_callback_info info);
-napi_value call_host_is_marked(napi_env env, napi_callback_info info);
-napi_value call_host_release_and_mark(napi_env env, napi_callback_info info);
-napi_value call_host_publish(napi_env env, napi_callback_info info);
+/* host_jobs.cc */
+napi_value call_host_ready(napi_env env, napi_callback_info info);
 napi_value call_host_publish_later(napi_env env, napi_callback_info info);
-napi_value call_host_abort(napi_env env, napi_callback_info info);
-napi_value call_host_end(napi_env env, napi_callback_info info);
 napi_value call_host_snapshot(napi_env env, napi_callback_info info);
 napi_value call_host_wait_for_snapshot(napi_env env, napi_callback_info info);
 napi_value call_host_take_snapshot(napi_env env, napi_callback_info info);
-napi_value call_host_holders(napi_env env, napi_callback_info info);
-
-/* snapshots.cc */
-napi_value call_snapshot(napi_env env, napi_callback_info info);
-napi_value call_snapshot_of(napi_env env, napi_callback_info info);
+napi_value call_host_end_job(napi_env env, napi_callback_info info);
 
 #endif

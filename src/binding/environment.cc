@@ -239,6 +239,12 @@ static inline Slot *find_slot(const Environment *environment, uint32_t tag)
   return slot->thing ? slot : nullptr;
 }
 
+const Slot *environment_find_request(const Environment *environment, uint32_t tag)
+{
+  const Slot *slot = find_slot(environment, tag);
+  return slot && slot->kind != SLOT_JOB ? slot : nullptr;
+}
+
 wlk_request *environment_find(const Environment *environment, uint32_t tag)
 {
   const Slot *slot = find_slot(environment, tag);

@@ -98,7 +98,9 @@ bool environment_reserve(Environment *environment, uint32_t tag);
 void environment_keep(
     Environment *environment, uint32_t tag, SlotKind kind, void *thing, bool pending);
 
-/* The three functions return null if the tag belongs to another kind or to nothing. */
+/* The four functions return null if the tag belongs to another kind or to nothing. */
+const Slot *environment_find_request(const Environment *environment, uint32_t tag);
+
 wlk_request *environment_find(const Environment *environment, uint32_t tag);
 
 HostRequest *environment_find_host(const Environment *environment, uint32_t tag);

@@ -1,6 +1,5 @@
+/* The scope of the machine: the host scope. */
 #include "host.h"
-#include "calls.h"
-#include "values.h"
 
 #include <cstdlib>
 #include <new>
@@ -43,12 +42,11 @@ static void end_host(HostAgent *host)
   host->bucket = nullptr;
 }
 
-/* The last handle of a HostAgent ends and frees it. A second call does nothing. */
-static void close_handle(HostHandle *handle)
+/* The last handle of a HostAgent ends and frees it. */
+static void close_host(void *bucket)
 {
-  HostAgent *host = handle->host;
-  handle->host = nullptr;
-  if (!host || --host->handle_count > 0) return;
+  HostAgent *host = static_cast<HostAgent *>(bucket);
+  if (--host->handle_count > 0) return;
   end_host(host);
   free(host);
 }
@@ -56,13 +54,6 @@ static void close_handle(HostHandle *handle)
 static void end_hosts(Environment *environment)
 {
   while (environment->hosts) end_host(environment->hosts);
-}
-
-static void finalize_handle(napi_env, void *data, void *)
-{
-  HostHandle *handle = static_cast<HostHandle *>(data);
-  close_handle(handle);
-  free(handle);
 }
 
 /* Sets `*status`. Returns null on failure. */
@@ -93,29 +84,79 @@ static HostAgent *find_host(const Environment *environment, const wlh_bucket *bu
   return host;
 }
 
+napi_value answer_host_snapshot(napi_env env, wlh_status status, HostSnapshot *snapshot)
+{
+  if (status != WLH_OK) return answer(env, status);
+  napi_value value = snapshot_value(env, &snapshot->base, snapshot->pids);
+  wlh_snapshot_free(snapshot);
+  return value;
+}
+
+static napi_value host_holders(napi_env env, void *bucket, const CodeUnits &name)
+{
+  HostSnapshot *snapshot = nullptr;
+  wlh_status status = wlh_find_holders(
+      static_cast<HostAgent *>(bucket)->agent, name.data(), name.length(), &snapshot);
+  return answer_host_snapshot(env, status, snapshot);
+}
+
+static int32_t host_request(
+    Environment *, void *bucket, const Wanted &wanted, void **made, wlk_snapshot **,
+    wlk_events *events)
+{
+  HostRequest *request = nullptr;
+  wlh_status status = wlh_request_a_lock(
+      static_cast<HostAgent *>(bucket)->agent, wanted.name, wanted.length, wanted.mode,
+      wanted.option, wanted.tag, wanted.extra, &request, events);
+  *made = request;
+  return status;
+}
+
+static int32_t host_wait(void *request, uint64_t timeout, wlk_snapshot **, wlk_events *events)
+{
+  return wlh_wait_for_the_lock(static_cast<HostRequest *>(request), timeout, events);
+}
+
+static int32_t host_is_marked(void *lock, wlk_events *)
+{
+  return wlh_is_marked(static_cast<HostRequest *>(lock)) ? WLK_MARKED : WLK_OK;
+}
+
+static int32_t host_end(void *request, wlk_events *)
+{
+  wlh_end_the_request(static_cast<HostRequest *>(request));
+  return WLK_OK;
+}
+
+const Scope kHostScope = {
+    SLOT_HOST,
+    close_host,
+    host_holders,
+    host_request,
+    host_wait,
+    adapted<HostRequest, wlh_release_the_lock>,
+    adapted<HostRequest, wlh_release_and_mark>,
+    host_is_marked,
+    adapted<HostRequest, wlh_publish>,
+    adapted<HostRequest, wlh_abort_the_request>,
+    host_end,
+};
+
 /* Handles of the same bucket share one HostAgent. */
 static wlh_status open_host(
     Environment *environment, const char *directory, const CodeUnits &name, const char *version,
-    const wlk_thread *thread, HostHandle **made)
+    const wlk_thread *thread, HostAgent **host)
 {
   wlh_bucket *bucket;
-  HostHandle *handle = static_cast<HostHandle *>(calloc(1, sizeof(HostHandle)));
-  if (!handle) return WLH_NO_MEMORY;
   wlh_status status = wlh_bucket_open(directory, name.data(), name.length(), version, &bucket);
-  if (status == WLH_OK) {
-    handle->host = find_host(environment, bucket);
-    bool is_open = handle->host != nullptr;
-    if (!is_open) handle->host = make_host(environment, bucket, thread, &status);
-    /* An agent keeps its bucket open once, so a second open is undone. */
-    if (is_open || status != WLH_OK) wlh_bucket_close(bucket);
-  }
-  if (status != WLH_OK) {
-    free(handle);
-    return status;
-  }
-  handle->host->handle_count++;
-  *made = handle;
-  return WLH_OK;
+  if (status != WLH_OK) return status;
+  *host = find_host(environment, bucket);
+  bool is_open = *host != nullptr;
+  if (!is_open) *host = make_host(environment, bucket, thread, &status);
+  /* An agent keeps its bucket open once, so a second open is undone. */
+  if (is_open || status != WLH_OK) wlh_bucket_close(bucket);
+  if (status == WLH_OK) (*host)->handle_count++;
+  return status;
 }
 
 /* Copies a string of any length, which the caller must free. Returns null if out of memory, or if
@@ -155,28 +196,11 @@ napi_value call_host_open(napi_env env, napi_callback_info info)
   thread.name_length = thread_name.length();
   char *directory = read_utf8(env, call.arguments[4]);
   if (!directory) return answer(env, WLH_NO_MEMORY);
-  HostHandle *handle = nullptr;
-  wlh_status status = open_host(
-      call.environment, *directory ? directory : nullptr, name, version, &thread, &handle);
+  HostAgent *host = nullptr;
+  wlh_status status =
+      open_host(call.environment, *directory ? directory : nullptr, name, version, &thread, &host);
   free(directory);
-  if (status != WLH_OK) return answer(env, status);
-  napi_value external;
-  if (succeeded(
-          env, napi_create_external(env, handle, finalize_handle, nullptr, &external),
-          "napi_create_external"))
-    return external;
-  finalize_handle(env, handle, nullptr);
-  return nullptr;
-}
-
-/* hostClose(handle: External): status. All requests of the handle must have ended. */
-napi_value call_host_close(napi_env env, napi_callback_info info)
-{
-  Call<1> call(env, info);
-  if (!call.is_open()) return answer(env, STATUS_CLOSED);
-  HostHandle *handle = host_handle(call);
-  if (handle) close_handle(handle);
-  return answer(env, WLH_OK);
+  return status == WLH_OK ? make_handle(env, &kHostScope, host) : answer(env, status);
 }
 
 static napi_value text_value(napi_env env, const char *text)
@@ -193,10 +217,8 @@ static napi_value text_value(napi_env env, const char *text)
 napi_value call_host_client_id(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
-  if (!call.is_open()) return answer(env, STATUS_CLOSED);
-  HostHandle *handle = host_handle(call);
-  return handle ? text_value(env, wlh_agent_client_id(handle->host->agent))
-                : answer(env, WLH_CLOSED);
+  HostAgent *host = host_of(call);
+  return host ? text_value(env, wlh_agent_client_id(host->agent)) : answer(env, WLH_CLOSED);
 }
 
 /* hostFailure(handle: External | undefined): string
@@ -208,9 +230,9 @@ napi_value call_host_failure(napi_env env, napi_callback_info info)
   napi_valuetype type;
   if (!succeeded(env, napi_typeof(env, call.arguments[0], &type), "napi_typeof")) return nullptr;
   char text[2000] = "";
-  HostHandle *handle = type == napi_external ? host_handle(call) : nullptr;
-  if (handle)
-    wlh_bucket_get_failure(handle->host->bucket, text, sizeof text);
+  HostAgent *host = type == napi_external ? host_of(call) : nullptr;
+  if (host)
+    wlh_bucket_get_failure(host->bucket, text, sizeof text);
   else
     wlh_get_open_failure(text, sizeof text);
   return text_value(env, text);
@@ -220,26 +242,9 @@ napi_value call_host_failure(napi_env env, napi_callback_info info)
 napi_value call_host_place(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
-  if (!call.is_open()) return answer(env, STATUS_CLOSED);
-  HostHandle *handle = host_handle(call);
-  if (!handle) return answer(env, WLH_CLOSED);
+  HostAgent *host = host_of(call);
+  if (!host) return answer(env, WLH_CLOSED);
   char text[WLH_PLACE_SIZE];
-  wlh_bucket_get_path(handle->host->bucket, text, sizeof text);
+  wlh_bucket_get_path(host->bucket, text, sizeof text);
   return text_value(env, text);
-}
-
-/* hostReady(handle: External): status
- * Opens the bucket's file. On WLH_PENDING, an event with the tag in the exchange follows. */
-napi_value call_host_ready(napi_env env, napi_callback_info info)
-{
-  Call<1> call(env, info);
-  if (!call.is_open()) return answer(env, STATUS_CLOSED);
-  HostHandle *handle = host_handle(call);
-  if (!handle) return answer(env, WLH_CLOSED);
-  uint32_t tag = call.environment->exchange->tag;
-  if (!environment_reserve(call.environment, tag)) return answer(env, WLH_NO_MEMORY);
-  wlh_status status = wlh_bucket_open_file(handle->host->agent, tag);
-  if (status == WLH_PENDING)
-    environment_keep(call.environment, tag, SLOT_JOB, handle->host->agent, true);
-  return answer(env, status);
 }

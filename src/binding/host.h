@@ -4,14 +4,13 @@
  * and use the environment's wake-up. Each agent records whether it caused a wake-up, because it
  * expects exactly one answer to each wake-up.
  *
- * Lifetime: an External owns a handle, which hostOpen creates. hostClose or the External's
- * finalizer releases the agent, and the last handle terminates it and closes the bucket. At its
- * end, the environment terminates all agents. JavaScript keeps the External while it has requests
- * or jobs, so these have ended when the finalizer frees the handle. */
+ * Lifetime: hostOpen creates a handle (scope.h). The last handle to close terminates the agent and
+ * closes the bucket. At its end, the environment terminates all agents. JavaScript keeps the
+ * External while it has requests or jobs, so these have ended when the handle closes. */
 #ifndef WEB_LOCKS_HOST_BINDING_H
 #define WEB_LOCKS_HOST_BINDING_H
 
-#include "environment.h"
+#include "scope.h"
 
 #include <atomic>
 
@@ -24,20 +23,17 @@ struct HostAgent {
   std::atomic<bool> woken; /* whether a wake-up waits for its answer; set by any thread */
 };
 
-struct HostHandle {
-  HostAgent *host; /* null once the handle is closed */
-};
-
 /* Must follow taking the events of the core in `drain`. */
 void host_take_events(Environment *environment);
 
-/* Returns null if the handle is closed or, with an exception pending, if the first argument is no
- * External. */
-template <typename AnyCall> HostHandle *host_handle(const AnyCall &call)
+/* Converts the snapshot, with pids, and frees it, or returns the status. */
+napi_value answer_host_snapshot(napi_env env, wlh_status status, HostSnapshot *snapshot);
+
+/* Returns the agent of a call's first argument as open_handle does. */
+template <typename AnyCall> HostAgent *host_of(const AnyCall &call)
 {
-  HostHandle *handle = nullptr;
-  if (!call.external(0, &handle)) return nullptr;
-  return handle->host && handle->host->agent ? handle : nullptr;
+  Handle *handle = open_handle(call);
+  return handle ? static_cast<HostAgent *>(handle->bucket) : nullptr;
 }
 
 #endif

@@ -1,39 +1,7 @@
-/* The calls about one request. A call that does not return its status leaves it in the exchange. */
-#include "requests.h"
+/* The calls about one request, in either scope. They leave the status in the exchange. */
+#include "scope.h"
 
 #include <cstdlib>
-
-/* Everything but the name is in the exchange and in `extra`. Leaves the status in the exchange, and
- * returns the cycle on WLK_DEADLOCK, else undefined. */
-static napi_value request_with(
-    napi_env env, Environment *environment, wlk_manager *manager, napi_value name,
-    const wlk_extra *extra)
-{
-  Wanted wanted;
-  if (!wanted.Read(environment, name)) return set_status(environment, WLK_NO_MEMORY);
-  wlk_request *request;
-  wlk_snapshot *cycle = nullptr;
-  wlk_status status = wlk_request_a_lock(
-      environment->agent, manager, wanted.name.data(), wanted.name.length(), wanted.mode,
-      wanted.option, wanted.tag, extra, &request, &cycle, environment_events(environment));
-  if (status == WLK_GRANTED || status == WLK_PENDING)
-    environment_keep(environment, wanted.tag, SLOT_CORE, request, status == WLK_PENDING);
-  environment_publish(environment, SLOT_CORE);
-  (void)set_status(environment, status);
-  return status == WLK_DEADLOCK ? answer_snapshot(env, cycle) : nullptr;
-}
-
-/* request(manager: External, name: string): undefined
- * Its other arguments and the status are in the exchange. */
-napi_value call_request(napi_env env, napi_callback_info info)
-{
-  Call<2> call(env, info);
-  if (!ensure_open(call.environment)) return nullptr;
-  wlk_manager *manager;
-  if (!call.manager(&manager)) return nullptr;
-  if (!manager) return set_status(call.environment, STATUS_CLOSED);
-  return request_with(env, call.environment, manager, call.arguments[1], nullptr);
-}
 
 namespace {
 
@@ -82,135 +50,176 @@ void SetCounts(const Exchange &exchange, wlk_extra *extra)
   extra->priority = exchange.priority;
 }
 
-} // namespace
-
-wlk_status read_extra(
-    napi_env env, const Environment *environment, napi_value value, CodeUnits *label,
-    wlk_extra *extra)
+/* Everything but the name is in the exchange and in `extra`. Returns the cycle on WLK_DEADLOCK. */
+napi_value request_with(
+    napi_env env, Environment *environment, const Handle *handle, napi_value name_value,
+    const wlk_extra *extra)
 {
-  wlk_status status = label->Read(env, value);
-  if (status != WLK_OK) return status;
-  extra->label = label->data();
-  extra->label_length = label->length();
-  SetCounts(*environment->exchange, extra);
-  return WLK_OK;
+  const Exchange *exchange = environment->exchange;
+  uint32_t tag = exchange->tag;
+  CodeUnits name;
+  if (name.Read(env, name_value) != WLK_OK || !environment_reserve(environment, tag))
+    return set_status(environment, WLK_NO_MEMORY);
+  const Wanted wanted = {
+      name.data(),
+      name.length(),
+      static_cast<wlk_mode>(exchange->mode),
+      static_cast<wlk_option>(exchange->option),
+      tag,
+      extra};
+  void *request;
+  wlk_snapshot *cycle = nullptr;
+  int32_t status = handle->scope->request(
+      environment, handle->bucket, wanted, &request, &cycle, environment_events(environment));
+  SlotKind scope = handle->scope->slot;
+  if (status == WLK_GRANTED || status == WLK_PENDING)
+    environment_keep(environment, tag, scope, request, status == WLK_PENDING);
+  environment_publish(environment, scope);
+  (void)set_status(environment, status);
+  return cycle ? answer_snapshot(env, cycle) : nullptr;
 }
 
-/* requestExtra(manager: External, name: string, label: string, inside: Uint32Array | undefined):
+/* The effect of a call on the slot of its request. */
+enum Outcome : uint8_t {
+  STAYS,   /* no change */
+  GRANTED, /* JavaScript no longer waits for an event */
+  AWAITED, /* JavaScript waits for an event */
+  ENDED
+};
+
+/* Calls `Act` of the scope for the request whose tag is in the exchange, applies
+ * `outcome_of(status)`, and hands the events over. The status is WLK_NOT_HELD if no request has the
+ * tag. */
+template <auto Act, typename OutcomeOf, typename... Arguments>
+napi_value on_request(Environment *environment, OutcomeOf outcome_of, Arguments... arguments)
+{
+  static const Scope *const scopes[] = {&kProcessScope, &kHostScope}; /* by SlotKind */
+  if (!ensure_open(environment)) return nullptr;
+  uint32_t tag = environment->exchange->tag;
+  const Slot *slot = environment_find_request(environment, tag);
+  if (!slot) return set_status(environment, WLK_NOT_HELD);
+  SlotKind kind = slot->kind;
+  wlk_events *events = environment_events(environment);
+  int32_t status = (scopes[kind]->*Act)(slot->thing, arguments..., events);
+  Outcome outcome = outcome_of(status);
+  if (outcome == ENDED)
+    environment_forget(environment, tag);
+  else if (outcome != STAYS)
+    environment_set_pending(environment, tag, outcome == AWAITED);
+  environment_publish(environment, kind);
+  return set_status(environment, status);
+}
+
+Outcome outcome_of_wait(int32_t status)
+{
+  return status == WLK_GRANTED ? GRANTED : status == WLK_PENDING ? STAYS : ENDED;
+}
+
+Outcome outcome_of_release(int32_t status)
+{
+  return status == WLK_PENDING ? AWAITED : status == WLK_NOT_HELD ? STAYS : ENDED;
+}
+
+} // namespace
+
+/* request(handle: External, name: string): undefined
+ * Its other arguments are in the exchange. */
+napi_value call_request(napi_env env, napi_callback_info info)
+{
+  Call<2> call(env, info);
+  if (!ensure_open(call.environment)) return nullptr;
+  const Handle *handle = open_handle(call);
+  if (!handle) return set_status(call.environment, WLH_CLOSED);
+  return request_with(env, call.environment, handle, call.arguments[1], nullptr);
+}
+
+/* requestExtra(handle: External, name: string, label: string, inside: Uint32Array | undefined):
  *   undefined | snapshot
  * The exchange also has limit, weight, maxPending and priority. `inside`, if given, has the tags of
  * the enclosing locks: a request that would close a cycle then fails, and the call returns that
- * cycle. */
+ * cycle. The host scope does not take `inside`. */
 napi_value call_request_extra(napi_env env, napi_callback_info info)
 {
   Call<4> call(env, info);
   if (!ensure_open(call.environment)) return nullptr;
-  wlk_manager *manager;
-  if (!call.manager(&manager)) return nullptr;
-  if (!manager) return set_status(call.environment, STATUS_CLOSED);
+  const Handle *handle = open_handle(call);
+  if (!handle) return set_status(call.environment, WLH_CLOSED);
   wlk_extra extra = {};
   CodeUnits label;
   Inside inside;
-  wlk_status status = read_extra(env, call.environment, call.arguments[2], &label, &extra);
+  wlk_status status = label.Read(env, call.arguments[2]);
   if (status == WLK_OK) status = inside.Read(call.environment, call.arguments[3], &extra);
   if (status != WLK_OK) return set_status(call.environment, status);
-  return request_with(env, call.environment, manager, call.arguments[1], &extra);
+  extra.label = label.data();
+  extra.label_length = label.length();
+  SetCounts(*call.environment->exchange, &extra);
+  return request_with(env, call.environment, handle, call.arguments[1], &extra);
 }
 
 /* wait(timeout: number): undefined | snapshot
  * Blocks the thread until the request is granted, or for `timeout` milliseconds. JavaScript calls
  * `wait` repeatedly with a short timeout, because Node.js can end a worker only between two calls.
- * If the thread would wait for itself, returns that cycle. */
+ * If the thread would wait for itself, the status is WLK_DEADLOCK; in the scope of the process, the
+ * call returns that cycle. */
 napi_value call_wait(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
-  if (!ensure_open(call.environment)) return nullptr;
-  Environment *environment = call.environment;
   uint64_t timeout;
   if (!read_time(env, call.arguments[0], &timeout)) return nullptr;
   wlk_snapshot *cycle = nullptr;
-  int32_t status = on_request<OfProcess>(
-      environment, [timeout, &cycle](wlk_request *request, wlk_events *events, Outcome *outcome) {
-        wlk_status answer = wlk_wait_for_the_lock(request, timeout, &cycle, events);
-        *outcome = answer == WLK_GRANTED ? GRANTED : answer == WLK_PENDING ? STAYS : ENDED;
-        return answer;
-      });
-  (void)set_status(environment, status);
-  return status == WLK_DEADLOCK ? answer_snapshot(env, cycle) : nullptr;
+  (void)on_request<&Scope::wait>(call.environment, outcome_of_wait, timeout, &cycle);
+  return cycle ? answer_snapshot(env, cycle) : nullptr;
 }
 
-/* release(): undefined. The tag of the lock and the status are in the exchange. */
+/* release(): undefined. On WLK_PENDING, the event loop stays alive until the event. */
 napi_value call_release(napi_env env, napi_callback_info)
 {
-  Environment *environment = environment_of(env);
-  if (!ensure_open(environment)) return nullptr;
-  int32_t status = on_request<OfProcess>(
-      environment, [](wlk_request *lock, wlk_events *events, Outcome *outcome) {
-        wlk_status answer = wlk_release_the_lock(lock, events);
-        *outcome = answer == WLK_NOT_HELD ? STAYS : ENDED;
-        return answer;
-      });
-  return set_status(environment, status);
+  return on_request<&Scope::release>(environment_of(env), outcome_of_release);
 }
 
-/* isMarked(): status; see wlk_prepare_mark */
-napi_value call_is_marked(napi_env env, napi_callback_info info)
-{
-  Call<0> call(env, info);
-  if (!call.is_open()) return answer(env, STATUS_CLOSED);
-  int32_t status = on_request<OfProcess>(
-      call.environment, [](wlk_request *lock, wlk_events *events, Outcome *outcome) {
-        wlk_status answer = wlk_prepare_mark(lock, events);
-        *outcome = answer == WLK_STOLEN ? ENDED : STAYS;
-        return answer;
-      });
-  return answer(env, status);
-}
-
-/* releaseAndMark(keep: number): status; `keep` in milliseconds */
+/* releaseAndMark(keep: number): undefined
+ * Works as `release`, and marks the name for `keep` milliseconds, or for ever if negative. */
 napi_value call_release_and_mark(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
-  if (!call.is_open()) return answer(env, STATUS_CLOSED);
-  uint64_t keep;
-  if (!read_time(env, call.arguments[0], &keep)) return nullptr;
-  int32_t status = on_request<OfProcess>(
-      call.environment, [keep](wlk_request *lock, wlk_events *events, Outcome *outcome) {
-        wlk_status answer = wlk_release_and_mark(lock, keep, events);
-        *outcome = answer == WLK_NOT_HELD ? STAYS : ENDED;
-        return answer;
-      });
-  return answer(env, status);
+  int64_t time;
+  if (!succeeded(env, napi_get_value_int64(env, call.arguments[0], &time), "reading a time"))
+    return nullptr;
+  uint64_t keep = time < 0 ? UINT64_MAX : static_cast<uint64_t>(time);
+  return on_request<&Scope::release_and_mark>(call.environment, outcome_of_release, keep);
 }
 
-/* publish(text: string): status; '' removes what was published. */
+/* isMarked(): undefined. The status is WLK_MARKED or WLK_OK, unless that is unknown. */
+napi_value call_is_marked(napi_env env, napi_callback_info)
+{
+  auto outcome_of = [](int32_t status) { return status == WLK_STOLEN ? ENDED : STAYS; };
+  return on_request<&Scope::is_marked>(environment_of(env), outcome_of);
+}
+
+/* publish(text: string): undefined; '' removes what was published. If the status is WLK_PENDING,
+ * nothing was done, and hostPublishLater may be called. */
 napi_value call_publish(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
-  if (!call.is_open()) return answer(env, STATUS_CLOSED);
+  if (!ensure_open(call.environment)) return nullptr;
   CodeUnits text;
   wlk_status read = text.Read(env, call.arguments[0]);
-  if (read != WLK_OK) return answer(env, read);
-  int32_t status = on_request<OfProcess>(
-      call.environment, [&text](wlk_request *lock, wlk_events *events, Outcome *) {
-        events->count = 0;
-        return wlk_publish(lock, text.data(), text.length());
-      });
-  return answer(env, status);
+  if (read != WLK_OK) return set_status(call.environment, read);
+  auto outcome_of = [](int32_t) { return STAYS; };
+  return on_request<&Scope::publish>(call.environment, outcome_of, text.data(), text.length());
 }
 
-/* abort(): undefined. The tag of the request and the status are in the exchange. */
+/* abort(): undefined. If the status is WLK_GRANTED, only a release ends the request. */
 napi_value call_abort(napi_env env, napi_callback_info)
 {
-  Environment *environment = environment_of(env);
-  if (!ensure_open(environment)) return nullptr;
-  int32_t status = on_request<OfProcess>(
-      environment, [](wlk_request *request, wlk_events *events, Outcome *outcome) {
-        wlk_status answer = wlk_abort_the_request(request, events);
-        *outcome = answer == WLK_OK ? ENDED : STAYS;
-        return answer;
-      });
-  return set_status(environment, status);
+  auto outcome_of = [](int32_t status) { return status == WLK_GRANTED ? STAYS : ENDED; };
+  return on_request<&Scope::abort>(environment_of(env), outcome_of);
+}
+
+/* end(): undefined. Ends the request in any state. */
+napi_value call_end(napi_env env, napi_callback_info)
+{
+  return on_request<&Scope::end>(environment_of(env), [](int32_t) { return ENDED; });
 }
 
 /* undo(tag: number): status; see environment_undo. The tag need not be in use. */

@@ -17,6 +17,14 @@ wlk_status CodeUnits::Read(napi_env env, napi_value string)
   return status == napi_ok ? WLK_OK : WLK_NO_MEMORY;
 }
 
+bool CodeUnits::ReadOptional(napi_env env, napi_value value, bool *given)
+{
+  napi_valuetype type;
+  if (napi_typeof(env, value, &type) != napi_ok) return false;
+  *given = type == napi_string;
+  return !*given || Read(env, value) == WLK_OK;
+}
+
 bool read_time(napi_env env, napi_value value, uint64_t *milliseconds)
 {
   int64_t time;
@@ -126,4 +134,11 @@ napi_value snapshot_value(napi_env env, const wlk_snapshot *snapshot, const uint
   bool done = set_names(env, object, snapshot) && set_clients(env, object, snapshot) &&
               set_locks(env, object, snapshot) && (!pids || set_pids(env, object, snapshot, pids));
   return done ? object : nullptr;
+}
+
+napi_value answer_snapshot(napi_env env, wlk_snapshot *snapshot)
+{
+  napi_value value = snapshot_value(env, snapshot);
+  wlk_snapshot_free(snapshot);
+  return value;
 }

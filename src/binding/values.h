@@ -16,6 +16,9 @@ public:
   /* Returns WLK_NO_MEMORY if out of memory, or if `string` is not a string. */
   wlk_status Read(napi_env env, napi_value string);
 
+  /* If `value` is a string, reads it and sets `*given`. Returns false if out of memory. */
+  bool ReadOptional(napi_env env, napi_value value, bool *given);
+
   const uint16_t *data() const
   {
     return reinterpret_cast<const uint16_t *>(long_ ? long_ : short_);
@@ -39,5 +42,8 @@ bool read_time(napi_env env, napi_value value, uint64_t *milliseconds);
  * If the conversion fails, returns null, with an exception pending. */
 napi_value snapshot_value(
     napi_env env, const wlk_snapshot *snapshot, const uint32_t *pids = nullptr);
+
+/* Converts the snapshot as snapshot_value does, and frees it. */
+napi_value answer_snapshot(napi_env env, wlk_snapshot *snapshot);
 
 #endif

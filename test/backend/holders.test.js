@@ -4,7 +4,8 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { addon } = require('../../lib/backend/addon.js');
+const { STATUS, addon } = require('../../lib/backend/addon.js');
+const { exchange } = require('../../lib/backend/agent.js');
 const { HostBackend } = require('../../lib/backend/host.js');
 const { NativeBackend } = require('../../lib/backend/native.js');
 const { createLockManager } = require('../../lib/extensions/manager/lock-manager.js');
@@ -20,12 +21,12 @@ const failCall = (t, name, status) => t.mock.method(addon, name, () => status);
 const backends = {
   native: {
     make: () => new NativeBackend(freshName()),
-    fail: (t) => failCall(t, 'snapshotOf', addon.NO_MEMORY),
+    fail: (t) => failCall(t, 'holders', addon.NO_MEMORY),
   },
   host: {
     skip: noHost,
     make: (t) => new HostBackend('bucket', freshDirectory(t)),
-    fail: (t) => failCall(t, 'hostHolders', addon.NO_MEMORY),
+    fail: (t) => failCall(t, 'holders', addon.NO_MEMORY),
   },
   cluster: {
     make: () => memoryBackend(freshName()),
@@ -103,26 +104,28 @@ describe('a time-out while the bucket of the host scope opens', { skip: noHost }
 
   it('names the holder once it is open', async (t) => {
     const { locks } = await setUp(t, backends.host.make);
-    t.mock.method(addon, 'hostHolders', () => addon.LOST, { times: 1 });
+    t.mock.method(addon, 'holders', () => addon.LOST, { times: 1 });
     const named = { ...TIMED_OUT, message: /held by/ };
     await assert.rejects(locks.request('a', { timeout: 20 }, nothing), named);
   });
 
   it('says that it was not open', async (t) => {
     const { locks } = await setUp(t, backends.host.make);
-    failCall(t, 'hostHolders', addon.LOST);
+    failCall(t, 'holders', addon.LOST);
     failCall(t, 'hostReady', addon.PENDING);
     await assert.rejects(locks.request('a', { timeout: 20 }, nothing), isNotOpen);
     // A request that its own thread blocks is a deadlock, so the holder is another thread's.
-    failCall(t, 'hostWait', addon.PENDING);
+    t.mock.method(addon, 'wait', () => {
+      exchange[STATUS] = addon.PENDING;
+    });
     assert.throws(() => locks.acquireSync('a', { timeout: 20 }), isNotOpen);
   });
 });
 
 /** The call of the addon that gives the locks of a name, and how a waiter asks for them. */
 const snapshots = {
-  native: { call: 'snapshotOf', ask: (backend) => backend.holders('a', true) },
-  host: { skip: noHost, call: 'hostHolders', ask: (backend) => backend.seenHolders('a') },
+  native: { call: 'holders', ask: (backend) => backend.holders('a', true) },
+  host: { skip: noHost, call: 'holders', ask: (backend) => backend.seenHolders('a') },
 };
 
 for (const [kind, { skip, call, ask }] of Object.entries(snapshots)) {

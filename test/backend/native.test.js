@@ -7,7 +7,8 @@ const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { describe, it } = require('node:test');
 const { locks, openBucket } = require('../../lib/index.js');
 const { EVENT_CAPACITY, TAG, addon } = require('../../lib/backend/addon.js');
-const { NativeBackend, agent } = require('../../lib/backend/native.js');
+const { AddonBackend } = require('../../lib/backend/addon-backend.js');
+const { agent } = require('../../lib/backend/native.js');
 const { exchange } = require('../../lib/backend/agent.js');
 const { Request } = require('../../lib/extensions/request/request.js');
 const { NO_TAG } = require('../../lib/backend/contract.js');
@@ -50,7 +51,7 @@ describe('although nothing else happens', () => {
     const handle = locks.tryAcquireSync(name);
     const asked = locks.request(name, (lock) => lock.name);
     // A call of a caller who has nothing to undo.
-    t.mock.method(NativeBackend.prototype, 'release', function release(lock) {
+    const mock = t.mock.method(AddonBackend.prototype, 'release', function release(lock) {
       exchange[TAG] = lock.tag;
       addon.release();
       agent.remove(lock);
@@ -64,7 +65,7 @@ describe('although nothing else happens', () => {
     });
     handle.release();
     assert.equal(calls, 1);
-    NativeBackend.prototype.release.mock.restore();
+    mock.mock.restore();
     assert.equal(await asked, name);
   });
 });

@@ -10,8 +10,8 @@ const { it } = require('node:test');
 const { addon } = require('../../lib/backend/addon.js');
 
 /** Of what the number stands for; both change at once. */
-const NUMBER = 14;
-const DIGEST = 'c6b79366b44e8716';
+const NUMBER = 15;
+const DIGEST = '659b1db2aa3f59af';
 
 /** The functions of the addon as lib/backend/addon.js describes them: types and names. */
 function properties() {

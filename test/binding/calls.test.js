@@ -175,13 +175,13 @@ describe('the host scope', { skip: lacksHost }, () => {
     assert.equal(typeof opening, 'object');
     exchange[TAG] = 7;
     if (addon.hostReady(opening) === addon.PENDING) await eventsAfter(() => {}, 1);
-    t.after(() => addon.hostClose(opening));
+    t.after(() => addon.close(opening));
     return opening;
   }
 
   function askForState(opening, tag) {
     exchange[TAG] = tag;
-    assert.equal(addon.hostSnapshot(opening, undefined, true), addon.PENDING);
+    assert.equal(addon.hostSnapshot(opening, undefined), addon.PENDING);
   }
 
   /** Waits for an event with a tag, and returns its news. */
@@ -212,13 +212,13 @@ describe('the host scope', { skip: lacksHost }, () => {
     const open = () => addon.hostOpen('bucket', '0.0.0', 0, '', directory);
     const [one, two] = [open(), open()];
     const id = addon.hostClientId(one);
-    addon.hostClose(one);
+    addon.close(one);
     assert.equal(addon.hostClientId(two), id);
-    addon.hostClose(two);
+    addon.close(two);
     const again = open();
     // Clients are counted anew.
     assert.match(addon.hostClientId(again), /-1$/);
-    addon.hostClose(again);
+    addon.close(again);
   });
 
   it('wakes again for what comes after events that had no room', async (t) => {
@@ -254,14 +254,15 @@ describe('the host scope', { skip: lacksHost }, () => {
       exchange[TAG] = 8;
       exchange[MODE] = addon.EXCLUSIVE;
       exchange[OPTION] = addon.WAIT;
-      const asked = addon.hostRequest(opening, 'a');
-      if (asked === addon.PENDING) await eventOf(8);
+      addon.request(opening, 'a');
+      if (exchange[STATUS] === addon.PENDING) await eventOf(8);
       await quiet();
       askForState(opening, 9);
       exchange[TAG] = 8;
-      status = addon.hostRelease();
+      addon.release();
+      status = exchange[STATUS];
       exchange[TAG] = 9;
-      addon.hostEnd(); // An undo() would have a reference of its own.
+      addon.hostEndJob(); // An undo() would have a reference of its own.
     }
     assert.equal(resource.hasRef(), true);
     assert.ok((await eventOf(8)) & addon.NEWS_RELEASED);
@@ -295,14 +296,14 @@ describe('the counts of requestExtra', () => {
 describe('a manager that is closed', () => {
   it('answers that it is closed, also when it is closed again', () => {
     const closed = addon.openManager('test/closed');
-    assert.equal(addon.closeManager(closed), addon.OK);
-    assert.equal(addon.closeManager(closed), addon.OK);
-    assert.equal(addon.snapshot(closed), addon.CLOSED);
-    assert.equal(addon.snapshotOf(closed, 'a', true), addon.CLOSED);
+    assert.equal(addon.close(closed), addon.OK);
+    assert.equal(addon.close(closed), addon.OK);
+    assert.equal(addon.snapshot(closed), addon.BUCKET_CLOSED);
+    assert.equal(addon.holders(closed, 'a'), addon.BUCKET_CLOSED);
     for (const call of [addon.request, addon.requestExtra]) {
       exchange[TAG] = 1;
       call(closed, 'a', '', undefined);
-      assert.equal(exchange[STATUS], addon.CLOSED);
+      assert.equal(exchange[STATUS], addon.BUCKET_CLOSED);
     }
   });
 });

@@ -9,7 +9,8 @@
  */
 
 const { writeSync } = require('node:fs');
-const { addon } = require('../../lib/backend/addon.js');
+const { addon, calls } = require('../../lib/backend/addon.js');
+const { AddonBackend } = require('../../lib/backend/addon-backend.js');
 const { HostBackend } = require('../../lib/backend/host.js');
 const { NativeBackend, agent } = require('../../lib/backend/native.js');
 const { ClusterBackend } = require('../../lib/cluster/backend.js');
@@ -34,8 +35,9 @@ const ALLOWED = new Map([
   [TimeLimits, []],
   [Warning, []],
   [Deadline, []],
-  [NativeBackend, ['applyEvent']],
-  [HostBackend, ['applyEvent']],
+  [AddonBackend, ['applyEvent']],
+  [NativeBackend, []],
+  [HostBackend, []],
   [ClusterBackend, []],
   [ReentrantParent, []],
   [Session, []],
@@ -104,7 +106,9 @@ const MAY_BE_CALLED = ['drain', 'undo'];
 const { prototype: agentPrototype } = agent.constructor;
 replace(agentPrototype, 'applyEvents', applies, 'Agent#applyEvents');
 replace(agentPrototype, 'applyEvents', isNoPart, 'Agent#applyEvents');
-for (const key of Object.keys(addon)) {
-  if (typeof addon[key] !== 'function' || MAY_BE_CALLED.includes(key)) continue;
-  replace(addon, key, isNoPart, `addon.${key}`);
+for (const owner of [addon, calls]) {
+  for (const key of Object.keys(owner)) {
+    if (typeof owner[key] !== 'function' || MAY_BE_CALLED.includes(key)) continue;
+    replace(owner, key, isNoPart, `addon.${key}`);
+  }
 }

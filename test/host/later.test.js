@@ -4,7 +4,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { THIEF, addon } = require('../../lib/backend/addon.js');
+const { STATUS, THIEF, addon, calls } = require('../../lib/backend/addon.js');
 const { agent, exchange } = require('../../lib/backend/agent.js');
 const { LockLostError, openBucket } = require('../../lib/host.js');
 const { backendOf } = require('../../lib/standard/lock-manager.js');
@@ -166,7 +166,9 @@ describe('close(), while calls are not answered,', { skip }, () => {
     const held = await hold(second.locks, 'b');
     const lost = assert.rejects(held.released, LockLostError);
     // As if others were inside the tables.
-    t.mock.method(addon, 'hostRelease', () => addon.PENDING);
+    t.mock.method(calls, 'release', () => {
+      exchange[STATUS] = addon.PENDING;
+    });
     const released = handle.release();
     await second.close();
     await Promise.all([lost, released]);
@@ -190,11 +192,11 @@ describe('close(), while calls are not answered,', { skip }, () => {
     const { bucket, locks } = freshBucket(t);
     const handle = await locks.acquire('a');
     const asked = locks.request('a', () => assert.fail('called'));
-    t.mock.method(addon, 'hostAbort', () => {
-      addon.hostEnd();
+    t.mock.method(addon, 'abort', () => {
+      calls.end();
       exchange[THIEF] = 0xab;
       exchange[THIEF + 1] = 7;
-      return addon.STOLEN;
+      exchange[STATUS] = addon.STOLEN;
     });
     const rejected = assert.rejects(asked, { clientId: '000000ab-7' });
     await Promise.all([bucket.close(), rejected]);
@@ -270,7 +272,7 @@ describe('querySync', { skip }, () => {
     assert.equal(backend.querySync('a', 0), undefined);
     assert.deepEqual(await locks.query(), NOTHING);
     await turn();
-    assert.deepEqual(agent.requestsOf(backend), []);
+    assert.deepEqual(agent.requestsOf(backend.jobs), []);
   });
 
   it('throws if the bucket is closed, or cannot be opened', async () => {

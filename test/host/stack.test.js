@@ -11,9 +11,11 @@
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { setTimeout: sleep } = require('node:timers/promises');
-const { addon } = require('../../lib/backend/addon.js');
+const { STATUS, addon, calls } = require('../../lib/backend/addon.js');
+const { AddonBackend } = require('../../lib/backend/addon-backend.js');
 const { HostBackend } = require('../../lib/backend/host.js');
 const { agent, announcer } = require('../../lib/backend/agent.js');
+const { Jobs } = require('../../lib/backend/jobs.js');
 const { PendingReleases } = require('../../lib/backend/pending-releases.js');
 const { HandleRequest, HeldRequest } = require('../../lib/extensions/request/lock-handle.js');
 const { Request } = require('../../lib/extensions/request/request.js');
@@ -48,7 +50,7 @@ const methodsOf = (prototype) =>
 /** The class of the requests of `acquireAll`, which no file exports. */
 async function classOfParts(t) {
   const { locks } = freshBucket(t);
-  const { mock } = t.mock.method(HostBackend.prototype, 'request');
+  const { mock } = t.mock.method(AddonBackend.prototype, 'request');
   (await locks.acquireAll(['a'])).release();
   mock.restore();
   return Object.getPrototypeOf(mock.calls[0].arguments[0]);
@@ -155,7 +157,16 @@ async function tryAll(t, fault, ms) {
 describe('the end of the stack, in a call of users of the host scope', { skip }, () => {
   it('leaves nothing held or unsettled, whichever method finds no stack', async (t) => {
     const requests = [LockRequest, Request, HeldRequest, HandleRequest];
-    const others = [HostBackend, PendingReleases, Watch, TimeLimits, Warning, Deadline];
+    const others = [
+      AddonBackend,
+      HostBackend,
+      Jobs,
+      PendingReleases,
+      Watch,
+      TimeLimits,
+      Warning,
+      Deadline,
+    ];
     const owners = [...requests, ...others].map(({ prototype }) => prototype);
     owners.push(...[agent, announcer].map(Object.getPrototypeOf), await classOfParts(t));
     const wrong = [];
@@ -192,7 +203,9 @@ describe('the end of the stack, in a call of users of the host scope', { skip },
     const fault = new Fault(PendingReleases.prototype, 'add', 1);
     t.after(() => fault.end());
     // As if others were inside the tables.
-    t.mock.method(addon, 'hostRelease', () => addon.PENDING);
+    t.mock.method(calls, 'release', () => {
+      agent.exchange[STATUS] = addon.PENDING;
+    });
     await fault.call(() => handle.release());
     assert.ok(fault.hasFailed);
     assert.equal(handle.released, true);
