@@ -116,15 +116,8 @@ class AddonBackend {
       request.failed(() => closed);
       return;
     }
-    let { handle } = this.#bucket;
-    if (!handle) {
-      try {
-        handle = this.#bucket.open();
-      } catch (error) {
-        request.failed(() => error);
-        return;
-      }
-    }
+    const handle = this.#bucket.handle ?? this.#openFor(request);
+    if (!handle) return;
     const { name, disposition } = request;
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     agent.add(request);
@@ -141,6 +134,16 @@ class AddonBackend {
     if (status !== GRANTED && status !== PENDING) {
       agent.remove(request);
       this.#applyEnd(request, status, exchange[LIMIT], cycle && detailsWithState(cycle));
+    }
+  }
+
+  /** Fails the request if the bucket cannot be opened. @param {Requester} request */
+  #openFor(request) {
+    try {
+      return this.#bucket.open();
+    } catch (error) {
+      request.failed(() => error);
+      return undefined;
     }
   }
 
@@ -241,12 +244,20 @@ class AddonBackend {
     if (keep === undefined) calls.release();
     else addon.releaseAndMark(keep === FOR_EVER ? -1 : Math.ceil(keep));
     const status = exchange[STATUS];
+    if (status !== OK) return this.#finishRelease(lock, status);
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
+    agent.remove(lock);
+    return undefined;
+  }
+
+  /** @param {Requester} lock @param {number} status of the release, not OK */
+  #finishRelease(lock, status) {
     const thief = status === STOLEN ? this.#bucket.thiefAt(THIEF) : '';
     // One of the events can report the end of this release, so the promise is made first.
     const released = status === PENDING ? this.#releases.add(lock) : undefined;
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
     if (status === STOLEN) agent.applyTheft(lock, thief);
-    else if (status === LOST && keep !== undefined) this.#applyDestruction(lock);
+    else if (status === LOST && lock.keep !== undefined) this.#applyDestruction(lock);
     else if (status !== PENDING) agent.remove(lock);
     return released;
   }

@@ -129,7 +129,6 @@ static int32_t host_end(void *request, wlk_events *)
 }
 
 const Scope kHostScope = {
-    SLOT_HOST,
     close_host,
     host_holders,
     host_request,
@@ -200,7 +199,7 @@ napi_value call_host_open(napi_env env, napi_callback_info info)
   wlh_status status =
       open_host(call.environment, *directory ? directory : nullptr, name, version, &thread, &host);
   free(directory);
-  return status == WLH_OK ? make_handle(env, &kHostScope, host) : answer(env, status);
+  return status == WLH_OK ? make_handle(env, SLOT_HOST, host) : answer(env, status);
 }
 
 static napi_value text_value(napi_env env, const char *text)

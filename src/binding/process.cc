@@ -57,7 +57,6 @@ int32_t end(void *request, wlk_events *events)
 } // namespace
 
 const Scope kProcessScope = {
-    SLOT_CORE,
     close_manager,
     holders,
     request,
@@ -80,7 +79,7 @@ napi_value call_open_manager(napi_env env, napi_callback_info info)
   wlk_status status = bucket.Read(env, call.arguments[0]);
   if (status == WLK_OK)
     status = wlk_manager_open(call.environment->process, bucket.data(), bucket.length(), &manager);
-  return status == WLK_OK ? make_handle(env, &kProcessScope, manager) : answer(env, status);
+  return status == WLK_OK ? make_handle(env, SLOT_CORE, manager) : answer(env, status);
 }
 
 /* snapshot(handle: External, name: string | undefined): snapshot | status

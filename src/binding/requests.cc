@@ -69,12 +69,12 @@ napi_value request_with(
       extra};
   void *request;
   wlk_snapshot *cycle = nullptr;
-  int32_t status = handle->scope->request(
-      environment, handle->bucket, wanted, &request, &cycle, environment_events(environment));
-  SlotKind scope = handle->scope->slot;
+  int32_t status = call_scope<&Scope::request>(
+      handle->scope, environment, handle->bucket, wanted, &request, &cycle,
+      environment_events(environment));
   if (status == WLK_GRANTED || status == WLK_PENDING)
-    environment_keep(environment, tag, scope, request, status == WLK_PENDING);
-  environment_publish(environment, scope);
+    environment_keep(environment, tag, handle->scope, request, status == WLK_PENDING);
+  environment_publish(environment, handle->scope);
   (void)set_status(environment, status);
   return cycle ? answer_snapshot(env, cycle) : nullptr;
 }
@@ -93,14 +93,13 @@ enum Outcome : uint8_t {
 template <auto Act, typename OutcomeOf, typename... Arguments>
 napi_value on_request(Environment *environment, OutcomeOf outcome_of, Arguments... arguments)
 {
-  static const Scope *const scopes[] = {&kProcessScope, &kHostScope}; /* by SlotKind */
   if (!ensure_open(environment)) return nullptr;
   uint32_t tag = environment->exchange->tag;
   const Slot *slot = environment_find_request(environment, tag);
   if (!slot) return set_status(environment, WLK_NOT_HELD);
   SlotKind kind = slot->kind;
   wlk_events *events = environment_events(environment);
-  int32_t status = (scopes[kind]->*Act)(slot->thing, arguments..., events);
+  int32_t status = call_scope<Act>(kind, slot->thing, arguments..., events);
   Outcome outcome = outcome_of(status);
   if (outcome == ENDED)
     environment_forget(environment, tag);

@@ -8,7 +8,7 @@ static void close_handle(Handle *handle)
 {
   void *bucket = handle->bucket;
   handle->bucket = nullptr;
-  if (bucket) handle->scope->close(bucket);
+  if (bucket) call_scope<&Scope::close>(handle->scope, bucket);
 }
 
 /* Runs on the environment's thread. */
@@ -19,11 +19,11 @@ static void finalize_handle(napi_env, void *data, void *)
   free(handle);
 }
 
-napi_value make_handle(napi_env env, const Scope *scope, void *bucket)
+napi_value make_handle(napi_env env, SlotKind scope, void *bucket)
 {
   Handle *handle = static_cast<Handle *>(calloc(1, sizeof *handle));
   if (!handle) {
-    scope->close(bucket);
+    call_scope<&Scope::close>(scope, bucket);
     return answer(env, WLK_NO_MEMORY);
   }
   handle->scope = scope;
@@ -54,5 +54,6 @@ napi_value call_holders(napi_env env, napi_callback_info info)
   if (!handle) return answer(env, WLH_CLOSED);
   CodeUnits name;
   wlk_status status = name.Read(env, call.arguments[1]);
-  return status == WLK_OK ? handle->scope->holders(env, handle->bucket, name) : answer(env, status);
+  if (status != WLK_OK) return answer(env, status);
+  return call_scope<&Scope::holders>(handle->scope, env, handle->bucket, name);
 }

@@ -17,10 +17,9 @@ struct Wanted {
   const wlk_extra *extra; /* may be null */
 };
 
-/* `bucket` is that of a Handle; `request` and `lock` are things of slots of the kind `slot`. The
+/* `bucket` is that of a Handle; `request` and `lock` are things of slots. The
  * functions return statuses and leave events in `events`, as the functions in weblocks.h do. */
 struct Scope {
-  SlotKind slot;
   void (*close)(void *bucket);
   napi_value (*holders)(napi_env env, void *bucket, const CodeUnits &name); /* snapshot | status */
   int32_t (*request)(
@@ -46,13 +45,21 @@ extern const Scope kProcessScope, kHostScope;
  * because JavaScript keeps the External while it has a request, or because the cleanup hook of the
  * environment ran first. */
 struct Handle {
-  const Scope *scope;
-  void *bucket; /* a wlk_manager or a HostAgent; null once closed */
+  SlotKind scope; /* SLOT_CORE or SLOT_HOST */
+  void *bucket;   /* a wlk_manager or a HostAgent; null once closed */
 };
+
+/* Calls a function of a scope. The compiler sees which one, and inlines it. */
+template <auto Function, typename... Arguments>
+auto call_scope(SlotKind scope, Arguments &&...arguments)
+{
+  return scope == SLOT_CORE ? (kProcessScope.*Function)(arguments...)
+                            : (kHostScope.*Function)(arguments...);
+}
 
 /* Returns an External that owns `bucket`. If that fails, closes the bucket, and returns a status,
  * or null with an exception pending. */
-napi_value make_handle(napi_env env, const Scope *scope, void *bucket);
+napi_value make_handle(napi_env env, SlotKind scope, void *bucket);
 
 /* Returns null if the handle is closed, the environment has ended or, with an exception pending,
  * the first argument is no External. */
