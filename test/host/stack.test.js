@@ -15,6 +15,7 @@ const { STATUS, addon, calls } = require('../../lib/backend/addon.js');
 const { AddonBackend } = require('../../lib/backend/addon-backend.js');
 const { HostBackend } = require('../../lib/backend/host.js');
 const { agent, announcer } = require('../../lib/backend/agent.js');
+const { HostBucket } = require('../../lib/backend/host-bucket.js');
 const { Jobs } = require('../../lib/backend/jobs.js');
 const { PendingReleases } = require('../../lib/backend/pending-releases.js');
 const { HandleRequest, HeldRequest } = require('../../lib/extensions/request/lock-handle.js');
@@ -160,6 +161,7 @@ describe('the end of the stack, in a call of users of the host scope', { skip },
     const others = [
       AddonBackend,
       HostBackend,
+      HostBucket,
       Jobs,
       PendingReleases,
       Watch,
