@@ -20,7 +20,7 @@ const { Promise, now, threadsNow } = require('../../platform/intrinsics.js');
 
 /**
  * @typedef {object} Plan how the thread makes the adapters of a bucket; can be sent to the thread
- * @property {'etcd' | 'postgres' | 'redis'} engine @property {string} bucket
+ * @property {string} engine its folder in `lib/cluster/engines` @property {string} bucket
  * @property {any} options of the adapter
  * @property {any} [client] how to make the client
  * @property {string} [module] the user's file that makes the client

@@ -15,11 +15,12 @@ const { LeaseKeeper } = require('../session/lease-keeper.js');
 
 /** @import { ToThread, FromThread, Plan } from './keeper.js' */
 
-const ENGINES = {
-  etcd: () => require('../engines/etcd/keeper.js'),
-  postgres: () => require('../engines/postgres/keeper.js'),
-  redis: () => require('../engines/redis/keeper.js'),
-};
+/**
+ * Returns an engine's functions for the keeper. Bundles lack this file, so the path need not be
+ * literal.
+ * @param {string} engine
+ */
+const loadEngine = (engine) => require(`../engines/${engine}/keeper.js`);
 
 /** @type {Map<number, InstanceType<typeof LeaseKeeper>>} */
 const keepers = new Map();
@@ -39,7 +40,7 @@ function clockSince(origin) {
 
 /** A module makes the client instead of the engine. @param {Plan} plan */
 async function makeClient({ engine, client, module }) {
-  if (module === undefined) return ENGINES[engine]().makeClient(client, require);
+  if (module === undefined) return loadEngine(engine).makeClient(client, require);
   const { default: exported } = await import(
     /^file:/.test(module) ? module : pathToFileURL(module).href
   );
@@ -65,7 +66,7 @@ function adaptersOf(plan) {
       client = undefined;
       throw error;
     });
-    return ENGINES[engine]().makeAdapter(bucket, await client, options);
+    return loadEngine(engine).makeAdapter(bucket, await client, options);
   };
 }
 

@@ -117,8 +117,8 @@ function openClusterBucket(count, givenName, givenOptions, names, adapterOf, eng
 
 /**
  * The functions turn a client and the adapter's options into data for the keeper's thread.
- * @typedef {{ name: import('../../cluster/keeper/keeper.js').Plan['engine'],
- *   clientPlanOf: (options: any) => any, adapterOptionsOf: (options: any) => any }} EngineForKeeper
+ * @typedef {{ name: string, clientPlanOf: (options: any) => any,
+ *   adapterOptionsOf: (options: any) => any }} EngineForKeeper `name` is the engine's folder
  */
 
 /** Milliseconds after which a keeper gives up the locks of a blocked event loop (`maxBlocked`). */
