@@ -6,6 +6,7 @@ const { once } = require('node:events');
 const path = require('node:path');
 const { describe, test } = require('node:test');
 const { promisify } = require('node:util');
+const { openClusterBucket } = require('../../lib/extensions/buckets/cluster-bucket.js');
 const { hold, valuesOf } = require('../helpers/locks.js');
 const { newServer, openBucket } = require('./here.js');
 
@@ -54,6 +55,11 @@ test('requests of loops that are answered together, and of promises, share steps
   await new Promise((resolve) => setTimeout(() => resolve(request()), 1));
   assert.deepEqual(steps[0], ['a', 'b']);
   await bucket.close();
+});
+
+test('an engine without a keeper has no such option', () => {
+  const open = (options) => openClusterBucket(2, 'shop', options, ['client'], () => assert.fail());
+  assert.throws(() => open({ client: {}, keeper: true }), /'keeper' is not supported here/);
 });
 
 describe('the events of a bucket', () => {

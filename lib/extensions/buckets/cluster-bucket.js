@@ -21,7 +21,7 @@ const { assign } = Object;
 
 const OPEN_BUCKET = "'openBucket'";
 
-const OF_ALL = ['ttl', 'label', 'releaseOnSignal', 'keeper'];
+const OF_ALL = ['ttl', 'label', 'releaseOnSignal'];
 
 const TOLD = ['suspect', 'refused', 'lost', 'open'];
 
@@ -91,13 +91,14 @@ class ClusterBucket extends EventTarget {
  * @param {number} count of arguments @param {any} givenName @param {any} givenOptions
  * @param {readonly string[]} names the engine's own options, besides those of all engines
  * @param {(name: string, options: any) => Adapter} adapterOf
- * @param {EngineForKeeper} engine
+ * @param {EngineForKeeper} [engine] without it, there is no option `keeper`
  * @throws {TypeError} if an option is invalid
  */
 function openClusterBucket(count, givenName, givenOptions, names, adapterOf, engine) {
   requireArguments(count, 2, OPEN_BUCKET);
   const name = toDOMString(givenName, OPEN_BUCKET, 'The name');
-  rejectUnknownOptions(givenOptions, [...names, ...OF_ALL], OPEN_BUCKET);
+  const known = [...names, ...OF_ALL, ...(engine ? ['keeper'] : [])];
+  rejectUnknownOptions(givenOptions, known, OPEN_BUCKET);
   const options = Object(givenOptions);
   const { ttl = TTL.usual, label, releaseOnSignal } = options;
   if (typeof ttl !== 'number' || !(ttl >= TTL.least && ttl <= TTL.most)) {
@@ -108,7 +109,7 @@ function openClusterBucket(count, givenName, givenOptions, names, adapterOf, eng
   }
   const adapter = adapterOf(name, options);
   return new ClusterBucket(name, adapter, {
-    keeper: toKeeper(name, options, engine),
+    keeper: engine && toKeeper(name, options, engine),
     ttl,
     label: label === undefined ? undefined : toDOMString(label, OPEN_BUCKET, "The 'label' option"),
     signals: toSignals(releaseOnSignal),
