@@ -9,6 +9,7 @@ const path = require('node:path');
 const { parseArgs } = require('node:util');
 const { TTL } = require('../cluster/ttl.js');
 const { LEAST_PRIORITY } = require('../extensions/options.js');
+const { SCHEMES } = require('./engines.js');
 const { Failure, STATUS } = require('./status.js');
 
 /**
@@ -103,8 +104,8 @@ const PLACE = {
   at: {
     value: 'URL',
     help:
-      'use locks that several machines share, on the server at postgres://…, redis://…, ' +
-      'rediss://…, etcd+http://… or etcd+https://…; $WEB_LOCKS_AT by default',
+      'use locks that several machines share, on the server at this URL, which begins with one ' +
+      `of ${SCHEMES.join(', ')}; $WEB_LOCKS_AT by default`,
   },
   ttl: {
     value: 'SECONDS',

@@ -28,6 +28,9 @@ const ENGINES = {
   'etcd+https': openEtcd,
 };
 
+/** A URL begins with one of these. */
+const SCHEMES = Object.keys(ENGINES).map((scheme) => `${scheme}://`);
+
 /** The engines that support each option; all other engines refuse it. */
 const OF_ENGINES = {
   schema: [openPostgres],
@@ -60,8 +63,7 @@ function openEngine(url, settings, source) {
 function open(url, settings) {
   const scheme = /^([a-z+]+):\/\//i.exec(url)?.[1].toLowerCase() ?? '';
   if (!Object.hasOwn(ENGINES, scheme)) {
-    const known = Object.keys(ENGINES).map((one) => `${one}://`);
-    throw urlFailure(url, `a URL that begins with one of ${known.join(', ')}`);
+    throw urlFailure(url, `a URL that begins with one of ${SCHEMES.join(', ')}`);
   }
   for (const option of /** @type {(keyof typeof OF_ENGINES)[]} */ (Object.keys(OF_ENGINES))) {
     if (settings[option] === undefined || OF_ENGINES[option].includes(ENGINES[scheme])) continue;
@@ -161,4 +163,4 @@ function openEtcd(url, { bucket, ttl }) {
   return { bucket: requireEntry('etcd').openBucket(bucket, { endpoints, auth, ttl }), end() {} };
 }
 
-module.exports = { openEngine, serverOf };
+module.exports = { SCHEMES, openEngine, serverOf };
