@@ -19,7 +19,7 @@ const path = require('node:path');
 
 /**
  * Each house lists its storeys from the top to the bottom. An entry is a file without its
- * extension, or `*` for all other files of its folder.
+ * extension, or `*` for all other files of its folder. A folder `*` is any other sub-folder.
  */
 const HOUSES = {
   lib: {
@@ -55,7 +55,7 @@ const HOUSES = {
       ['extensions/errors/*', 'extensions/reentrancy/*', 'extensions/sites/*', 'extensions/*'],
       ['standard/*'],
       ['cluster/keeper/*'],
-      ['cluster/engines/etcd/*', 'cluster/engines/postgres/*', 'cluster/engines/redis/*'],
+      ['cluster/engines/*/*'],
       ['cluster/engines/*'],
       ['cluster/backend'],
       ['cluster/session/session'],
@@ -213,9 +213,11 @@ for (const [house, { storeys }] of Object.entries(HOUSES)) {
   for (const file of filesIn(house)) {
     const module = moduleOf(file);
     const name = path.posix.relative(house, module);
-    const any = path.posix.join(path.posix.dirname(name), '*');
-    let storey = storeys.findIndex((entries) => entries.includes(name));
-    if (storey < 0) storey = storeys.findIndex((entries) => entries.includes(any));
+    const folder = path.posix.dirname(name);
+    const patterns = [name, path.posix.join(folder, '*'), path.posix.join(folder, '../*/*')];
+    const [storey = -1] = patterns
+      .map((pattern) => storeys.findIndex((entries) => entries.includes(pattern)))
+      .filter((index) => index >= 0);
     if (storey < 0) faults.push(`${file} is in no storey of ${house}`);
     const known = modules.get(module) ?? { house, storey, uses: new Set() };
     for (const to of importsOf(file)) if (moduleOf(to) !== module) known.uses.add(moduleOf(to));
