@@ -12,11 +12,11 @@
  * Names: a name is any number of UTF-16 code units, including lone surrogates, and has one queue.
  * The requests at its head are *held*: one exclusive lock, or shared locks whose total weight does
  * not exceed the limit. A new request enters at the end, or ahead of the waiting requests of lower
- * priority. A thief enters ahead of all waiting requests that are not thefts. If a request does not
- * fit, no request behind it is granted. Members of a group must have priority 0, so that groups
- * have the same order in all queues. The first shared request sets a name's limit, until the name
- * is free. Requests of expired sessions may block other requests only until the next `sweep`. They
- * must not block an `ifAvailable`, except while another client is ending their session.
+ * priority. A thief enters ahead of all waiting requests, including other thieves. If a request
+ * does not fit, no request behind it is granted. Members of a group must have priority 0, so that
+ * groups have the same order in all queues. The first shared request sets a name's limit, until the
+ * name is free. Requests of expired sessions may block other requests only until the next `sweep`.
+ * They must not block an `ifAvailable`, except while another client is ending their session.
  *
  * Tokens: each grant must get a number from 1 to 2^63 - 1, greater than the token of any earlier
  * grant of the name, even after restarts, failovers and lost data.
