@@ -31,7 +31,8 @@ function isRefused(kind, given, scope, isTogether) {
   const { as, several, fixed = {} } = KINDS[kind];
   const isDefault = (name) => !kind.includes('.') && given[name] === DEFAULTS[name];
   const names = Object.keys(given).filter((name) => !isDefault(name));
-  if (names.some((name) => !OPTIONS[name].calls.includes(as) || scope.lacks[name])) return true;
+  if (names.some((name) => !OPTIONS[name].calls.includes(as))) return true;
+  if (names.some((name) => scope.lacks[name] && isGiven(given, name))) return true;
   if (KINDS[kind].form === 'sync' && scope.lacks.sync) return true;
   const options = { ...given, ...fixed };
   const excludes = (name) => (OPTIONS[name].not ?? []).some((other) => isGiven(options, other));
@@ -93,6 +94,7 @@ class Judge {
   constructor(scope, now) {
     this.scope = scope;
     this.isTogether = scope.lacks.oneByOne !== undefined;
+    this.#model.keepsLimits = !scope.lacks.keptLimit;
     this.now = now;
     this.aborted = new Set();
   }
