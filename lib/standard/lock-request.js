@@ -274,8 +274,11 @@ class LockRequest {
    * @returns {boolean} false if the request was aborted earlier
    */
   beginUse() {
-    if (this.options.signal) this.endIfAborted(this.options.signal);
+    const { signal } = this.options;
+    if (signal) this.endIfAborted(signal);
     if (this.state === ENDED) return false;
+    // A request whose lock was stolen follows its signal no longer.
+    if (this.state === LOST && signal && abortedReason(signal)) return false;
     this.disarm();
     return true;
   }
