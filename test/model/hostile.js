@@ -1,17 +1,20 @@
 'use strict';
 
 /**
- * A hostile user of one thread: subscribers of every channel, listeners of abort signals, getters
- * of options, names with a toString, thenables, timers and disposers, which at random request,
- * release, abort, steal, take synchronously, throw, and recurse until the stack ends. After each
- * step of a sequence, and at its end, it is checked that locks were held alone and in order, that
- * the snapshot is what is known, that every promise settles and that nothing is left.
+ * A hostile user of one thread and two scopes: subscribers of every channel, listeners of abort
+ * signals, getters of options, names with a toString, thenables, timers and disposers, which at
+ * random request, release, abort, steal, take synchronously, throw, and recurse until the stack
+ * ends. After each step of a sequence, and at its end, it is checked that locks were held alone and
+ * in order, that no callback was called after an abort, that the snapshot is what is known, that
+ * every promise settles and that nothing is left.
  *
  * Run by hostile.test.js in a process of its own, for the exceptions. A failure is repeated by the
  * seed and the path that it prints: HOSTILE_SEED=… HOSTILE_PATH=… node test/model/hostile.js
  */
 
 const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const os = require('node:os');
 const { AsyncLocalStorage } = require('node:async_hooks');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const path = require('node:path');
@@ -21,6 +24,9 @@ const { generator } = require('../torture/random.js');
 
 const LIB = path.join(__dirname, '..', '..', 'lib');
 const BUILD = path.join(__dirname, '..', '..', 'build');
+/** Of the bucket of the host scope. */
+const DIRECTORY = fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-test-'));
+process.on('exit', () => fs.rmSync(DIRECTORY, { recursive: true, force: true }));
 const CHANNELS = ['start', 'grant', 'miss', 'end', 'abort', 'steal', 'timeout'];
 
 /** Where the hostile user gets in; a sequence uses some of them. */
@@ -80,7 +86,9 @@ function load() {
   for (const key of Object.keys(require.cache)) {
     if (key.startsWith(LIB) || key.startsWith(BUILD)) delete require.cache[key];
   }
-  return require('../../lib/index.js');
+  const { openBucket } = require('../../lib/host.js');
+  const { locks } = openBucket('hostile', { directory: DIRECTORY });
+  return { ...require('../../lib/index.js'), ofHost: locks };
 }
 
 /** A lock or request that the hostile user knows. */
@@ -148,7 +156,6 @@ class World {
 
   constructor(library, seed, doors) {
     this.library = library;
-    this.locks = library.locks;
     this.random = generator(seed);
     this.doors = new Set(doors);
     this.prefix = `hostile ${World.count++} `;
@@ -204,6 +211,11 @@ class World {
     return this.prefix + this.pick('abc');
   }
 
+  /** One of the names is a lock of all processes. */
+  locksOf(name) {
+    return name.endsWith('c') ? this.library.ofHost : this.library.locks;
+  }
+
   givenName(name) {
     if (!this.doors.has('toString')) return name;
     return {
@@ -224,6 +236,7 @@ class World {
       if (this.random() < 0.4) options.signal = this.signal();
       if (this.random() < 0.3) options.timeout = this.below(4);
     }
+    this.givenSignal = options.signal;
     if (this.random() < 0.2) options.label = 'label';
     if (this.random() < 0.2) options.warnAfter = 1 + this.below(3);
     if (this.random() < 0.2) options.deadlock = 'reject';
@@ -254,6 +267,7 @@ class World {
   /** @returns what the callback of an entry returns; it leaves before that settles */
   serve(entry, lock) {
     if (lock === null) return undefined;
+    if (entry.signal?.aborted) this.fault(`${entry.name}: granted after its abort`);
     entry.arrive({ lock });
     lock.signal.addEventListener('abort', () => this.enter('loss listener'));
     if (entry.reentrant) this.reenter(entry);
@@ -299,16 +313,18 @@ class World {
         if (this.random() < 0.3) options.signal = this.signal();
         this.track(
           inner,
-          this.locks.request(name, options, (it) => this.serve(inner, it)),
+          this.locksOf(name).request(name, options, (it) => this.serve(inner, it)),
         );
       } else if (form === 1) {
         this.track(
           inner,
-          this.locks.acquire(name, options).then((handle) => this.own(inner, handle)),
+          this.locksOf(name)
+            .acquire(name, options)
+            .then((handle) => this.own(inner, handle)),
         );
       } else {
         inner.settled = true;
-        this.own(inner, this.locks.tryAcquireSync(name, options));
+        this.own(inner, this.locksOf(name).tryAcquireSync(name, options));
       }
     }
   }
@@ -343,7 +359,8 @@ class World {
         const { DeadlockError, LockError } = this.library;
         const known = error instanceof HostileError || isOverflow(error) || error === 'aborted';
         if (known || error instanceof LockError || error instanceof DeadlockError) return;
-        if (error?.name !== 'AbortError') foreign.push(error);
+        // The host scope knows no deadlocks.
+        if (!/^(Abort|NotSupported)Error$/.test(error?.name)) foreign.push(error);
       },
     );
   }
@@ -366,11 +383,12 @@ class World {
     const name = this.name();
     const given = this.givenName(name);
     const entry = new Entry(this, name, mode, !more);
+    entry.signal = this.givenSignal;
     const serve = (lock) => this.serve(entry, lock);
     entry.reentrant = this.random() < 0.2;
     const promise = entry.reentrant
-      ? outside(() => this.locks.request(given, withReentrant(options), serve))
-      : this.locks.request(given, options, serve);
+      ? outside(() => this.locksOf(name).request(given, withReentrant(options), serve))
+      : this.locksOf(name).request(given, options, serve);
     this.track(entry, promise);
   }
 
@@ -382,7 +400,9 @@ class World {
     const entry = new Entry(this, name, mode, !more);
     this.track(
       entry,
-      this.locks.acquire(given, options).then((handle) => this.own(entry, handle)),
+      this.locksOf(name)
+        .acquire(given, options)
+        .then((handle) => this.own(entry, handle)),
     );
   }
 
@@ -392,12 +412,15 @@ class World {
   }
 
   requestAll() {
-    const names = [...new Set([this.name(), this.name()])];
+    const first = this.name();
+    const other = this.name();
+    const locks = this.locksOf(first);
+    const names = [...new Set([first, this.locksOf(other) === locks ? other : first])];
     const options = this.random() < 0.5 ? { timeout: this.below(4) } : { signal: this.signal() };
     if (this.random() < 0.2) options.holdTimeout = 1 + this.below(3);
     const entries = names.map((name) => new Entry(this, name, 'exclusive', false));
     this.several++;
-    const promise = this.locks.requestAll(names, options, async (all) => {
+    const promise = locks.requestAll(names, options, async (all) => {
       for (const [i, entry] of entries.entries()) entry.arrive({ handle: all[i] });
       const leave = () => {
         for (const entry of entries) entry.leave();
@@ -412,7 +435,7 @@ class World {
   }
 
   mutex() {
-    const name = this.name();
+    const name = this.prefix + this.pick('ab');
     const entry = new Entry(this, name, 'exclusive', false);
     const mutex = new this.library.Mutex(name);
     const holdTimeout = this.random() < 0.3 ? 1 + this.below(3) : undefined;
@@ -428,11 +451,11 @@ class World {
 
   tryAcquireSync() {
     const holdTimeout = this.random() < 0.3 ? 1 + this.below(3) : undefined;
-    this.#takeSync((name, mode) => this.locks.tryAcquireSync(name, { mode, holdTimeout }));
+    this.#takeSync((locks, name, mode) => locks.tryAcquireSync(name, { mode, holdTimeout }));
   }
 
   acquireSync() {
-    this.#takeSync((name, mode) => this.locks.acquireSync(name, { mode, timeout: 0 }));
+    this.#takeSync((locks, name, mode) => locks.acquireSync(name, { mode, timeout: 0 }));
   }
 
   #takeSync(take) {
@@ -442,7 +465,7 @@ class World {
     const given = this.givenName(name);
     let handle = null;
     try {
-      handle = take(given, mode);
+      handle = take(this.locksOf(name), given, mode);
     } catch (error) {
       // Not granted in time, waiting for itself, or stolen by a subscriber that hears of the grant.
       if (!(error instanceof this.library.LockError)) throw error;
@@ -482,13 +505,13 @@ class World {
 
   /** Calls from the last frames before the stack ends, where there is no room to look at results. */
   recurse() {
-    const { locks } = this;
     const [mode, name] = [this.mode(), this.name()];
+    const locks = this.locksOf(name);
     const options = this.random() < 0.5 ? { mode } : { mode, timeout: 2, signal: this.signal() };
     const form = this.pick(['request', 'requestAll', 'acquire', 'tryAcquireSync', 'release']);
     const entries = Array.from({ length: 40 }, () => new Entry(this, name, mode, false));
     const callbacks = entries.map((entry) => (lock) => this.serve(entry, lock));
-    const names = [name, `${this.prefix}d`];
+    const names = [name, `${this.prefix}d${name.at(-1)}`];
     const seconds =
       form === 'requestAll' ? entries.map(() => new Entry(this, names[1], mode, false)) : [];
     const both = (i) => [entries[i], ...seconds.slice(i, i + 1)];
@@ -567,7 +590,9 @@ class World {
   }
 
   async state() {
-    const { held, pending } = await this.locks.query();
+    const all = await Promise.all([this.library.locks.query(), this.library.ofHost.query()]);
+    const held = all.flatMap((it) => it.held);
+    const pending = all.flatMap((it) => it.pending);
     const key = ({ name, mode }) => `${name} ${mode}`;
     const own = (infos) => infos.filter(({ name }) => name.startsWith(this.prefix));
     return { held: own(held).map(key).sort(), pending: own(pending).map(key).sort() };
