@@ -275,18 +275,13 @@ class LockRequest {
    */
   beginUse() {
     const { signal } = this.options;
-    if (signal) this.endIfAborted(signal);
-    if (this.state === ENDED) return false;
-    // A request whose lock was stolen follows its signal no longer.
-    if (this.state === LOST && signal && abortedReason(signal)) return false;
+    // A lost lock does not follow its signal any more.
+    const isLost = this.state === LOST;
+    const missed = signal && (isLost ? abortedReason(signal) : missedReason(signal));
+    if (missed) this.signalToAbort(missed.reason);
+    if (this.state === ENDED || (missed && isLost)) return false;
     this.disarm();
     return true;
-  }
-
-  /** Aborts the request if it has missed an abort of the signal. @param {AbortSignal} signal */
-  endIfAborted(signal) {
-    const missed = missedReason(signal);
-    if (missed) this.signalToAbort(missed.reason);
   }
 
   /** @param {(lock: any) => any} callback @param {any} lock */
