@@ -17,7 +17,7 @@ const { lacksHost } = require('../helpers/host-scope.js');
 const SCOPES = ['memory', ...(lacksHost ? [] : ['host'])];
 
 /** Of the model test, as many as take a second or two. */
-const RUNS = process.env.MODEL_RUNS ?? '100';
+const RUNS = process.env.MODEL_RUNS ?? '60';
 
 /** What ends a suite that waits for ever; far more than one needs. */
 const LIMIT_MS = 300_000;
