@@ -4,7 +4,7 @@
  * mutex over by a compare-and-swap from the dead owner's word. If the new owner cannot rebuild (it
  * has lost the tables), it restores that word. No two owners with the same number have the same
  * generation, so a late compare-and-swap cannot take the mutex from a living owner.
- * test/host/model/mutex.pml is a model of this mutex. */
+ * test/host/mutex.pml is a model of this mutex. */
 #ifndef WLH_SECTION_H
 #define WLH_SECTION_H
 

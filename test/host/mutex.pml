@@ -24,7 +24,7 @@
  * Properties: never two inside; no process inside finds a half-done section that was not repaired;
  * none waits for ever, unless for a living process that is inside.
  *
- * Each WITHOUT_ takes one rule away; run.sh sees that Spin then finds an error. */
+ * Each WITHOUT_ takes one rule away; test/model/spin.sh sees that Spin then finds an error. */
 
 #define PROCESSES 3 /* that come, at any time; in any order, as they are all alike */
 #define NUMBERS   2 /* of members, so processes use them again */
