@@ -123,11 +123,17 @@ static int step_request; /* an instruction, or to the next beginning or end of a
 
 static bool is_answered, waits; /* the caller, and the helper for more */
 
+#ifdef SYS_poll /* by which the plain variant of the port waits */
+#define IS_POLL(number) ((number) == SYS_ppoll || (number) == SYS_poll)
+#else
+#define IS_POLL(number) ((number) == SYS_ppoll)
+#endif
+
 static bool is_at_wait(pid_t thread)
 {
   struct __ptrace_syscall_info info;
   return ptrace(PTRACE_GET_SYSCALL_INFO, thread, sizeof info, &info) > 0 &&
-         info.op == PTRACE_SYSCALL_INFO_ENTRY && info.entry.nr == SYS_ppoll;
+         info.op == PTRACE_SYSCALL_INFO_ENTRY && IS_POLL(info.entry.nr);
 }
 
 /* Waits until the thread has made its step. False if it ended, or if the operation is over: the caller
