@@ -47,11 +47,11 @@ byte life = 1, lives = 1, token, quarantine, holder = NOBODY;
 byte rest[2], session[2];
 bool recorded[2], answer[2]; /* that the session made its step, and whether it was granted */
 byte token_then; /* that the server before the fail-over had given */
-bool is_over, has_returned;
+bool has_failed_over, has_returned;
 
 /* The network. */
 Call sent; /* by a client just now */
-Call late[2];
+Call late; /* of client 0 */
 Reply reply[2];
 
 /* The clients. */
@@ -176,8 +176,8 @@ inline send(c, what, is_first)
   awaits[c] = what;
   age[c] = 0;
   if
-  :: c == 0 && what != RENEW && late[c].kind == NONE ->
-    late[c].kind = sent.kind; late[c].session = sent.session; late[c].life = sent.life
+  :: c == 0 && what != RENEW && late.kind == NONE ->
+    late.kind = sent.kind; late.session = sent.session; late.life = sent.life
   :: true
   fi;
   if
@@ -294,7 +294,7 @@ proctype client(byte c)
 proctype server()
 {
   do
-  :: atomic { late[0].kind != NONE -> execute(0, late[0], false); forget_call(late[0]) }
+  :: atomic { late.kind != NONE -> execute(0, late, false); forget_call(late) }
   /* Time passes. */
   :: atomic {
        pass(0);
@@ -304,10 +304,10 @@ proctype server()
        :: else
        fi }
   /* A standby is promoted that lacks what came last; it may have the sessions. */
-  :: atomic { !is_over ->
-       is_over = true;
+  :: atomic { !has_failed_over ->
+       has_failed_over = true;
        token_then = token;
-       forget_call(late[0]);
+       forget_call(late);
        if
        :: !FREE -> recorded[holder] = false; answer[holder] = false
        :: else
@@ -323,9 +323,9 @@ proctype server()
      }
   /* The server before returns, and knows nothing of that. If no client that saw the newer server is
    * there, nobody can prevent that locks are granted twice (docs/CLUSTER.md). */
-  :: atomic { is_over && !has_returned && seen_life[0] == life && seen_life[1] == life ->
+  :: atomic { has_failed_over && !has_returned && seen_life[0] == life && seen_life[1] == life ->
        has_returned = true;
-       forget_call(late[0]);
+       forget_call(late);
        life = 1;
        token = token_then;
        holder = NOBODY;
