@@ -936,6 +936,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #if defined(WLK_STANDALONE)
+/* Requests, prepares marks, releases with short marks, and lets time pass. */
+static const uint8_t of_marks[] = {0x00, 0x00, 0x08, 0x08, 0x0a, 0xca, 0xcf, 0xef};
+
 int main(int argc, char **argv)
 {
   static uint8_t data[600];
@@ -945,6 +948,11 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof data; i++) {
       seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
       data[i] = (uint8_t)(seed >> 33);
+    }
+    /* Every eighth run is about marks, which most often are over when their name is marked again. */
+    for (size_t i = 0; i < sizeof data && round % 8 == 2; i += 2) {
+      data[i] = of_marks[data[i] % sizeof of_marks];
+      data[i + 1] &= 0x1f;
     }
     /* Every other run is about few names, whose queues are long; half of those about deadlocks. */
     for (size_t i = 0; i < sizeof data && round % 2 == 1; i += 2) {
