@@ -55,9 +55,10 @@ TEST(notifies, "a grant notifies its process, and a new member those that wait")
 TEST(full, "a full segment has room for a theft, and for what the dead leave")
 {
   start();
-  struct made held = want(&t, 0, "n"), last;
+  struct made held = want(&t, 0, "n"), other = want_shared(&t, 2, "m"), last;
   while ((last = want_shared(&t, 2, "m")).status == WLH_CELLS_GRANTED) continue;
   CHECK(last.status == WLH_CELLS_FULL);
+  CHECK(publish(&t, &other, 'd', 1) == WLH_CELLS_FULL);
   CHECK(steal(&t, 1, "n").status == WLH_CELLS_GRANTED);
   struct mail mail = mail_of(&t, 0);
   CHECK(is_letter(&mail, &held, WLH_REPORTED_STOLEN));
