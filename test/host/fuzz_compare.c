@@ -330,18 +330,32 @@ static void do_rebuild(int party)
   if (wlh_cells_rebuild(inside(&table, party)) != WLH_CELLS_OK) abort();
 }
 
-/* The dead is noticed by a request that does not wait, if it is in its way; else by others, or by the
- * process that gets its number. Mail is taken before: a rebuild may bring it into another order. */
-static void do_die(int party, int name, struct wlh_ask ask)
+static uint32_t count_waiting(int name)
+{
+  uint32_t count = 0;
+  for (int i = 0; i < MOST; i++) {
+    const struct pair *pair = &all[i];
+    count += pair->used && pair->name == name &&
+             table.segment->cells[pair->cells.request].kind == WLH_KIND_PENDING;
+  }
+  return count;
+}
+
+/* The dead is noticed by a request in whose way it is, if that does not wait, or only in a queue that
+ * was shorter before; else by others, or by the process that gets its number. Mail is taken before: a
+ * rebuild may bring it into another order. */
+static void do_die(int party, int name, bool waits, struct wlh_ask ask)
 {
   int next = (party + 1) % PARTIES;
   take_all(true);
+  ask.bounded = waits;
+  ask.max_pending = count_waiting(name);
   kill_party(&table, party);
   for (int j = 0; j < AGENTS_EACH; j++) {
     wlk_agent_terminate(agents[party * AGENTS_EACH + j]);
     forget(party * AGENTS_EACH + j);
   }
-  ask.option = WLH_IF_AVAILABLE;
+  ask.option = waits ? WLH_WAIT : WLH_IF_AVAILABLE;
   ask.priority = -2; /* not ahead of those who wait for the dead, and do not wait in the core */
   do_request(next * AGENTS_EACH, name, ask);
   if (ask.mode == WLH_SHARED) (void)wlh_cells_reap(inside(&table, next));
@@ -456,7 +470,7 @@ static void operate(uint8_t operation, uint8_t argument)
     if (more < 4)
       do_terminate(agent);
     else if (more < 10)
-      do_die(party_of(agent), name, ask);
+      do_die(party_of(agent), name, more % 2 == 1, ask);
     else
       do_rebuild(party_of(agent));
     break;
