@@ -17,6 +17,9 @@ static const struct story stories[] = {
     {"a process that begins to wait while its helper rests is granted the lock of a dead one",
      "ab enters; a gets 1 n; b rests; b gets 2 m; b watches; b waits 3 n; a dies; b hears 3 "
      "granted"},
+    {"a process that waits again is granted the lock of a dead one that joined meanwhile",
+     "ab enters; a gets 1 n; b rests; b waits 2 n; b watches; b: abort 2 = 2 WLH_OK; c enters; "
+     "a releases 1; c gets 3 n; b waits 4 n; c dies; b hears 4 granted"},
     {"a snapshot does not have the dead",
      "ab enters; a gets 1 n; b gets 2 m; a dies; b: query 9 = 9 WLH_PENDING; "
      "b hears 9 snapshot held 1 pending 0 clients 1"},
