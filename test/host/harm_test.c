@@ -560,6 +560,15 @@ TEST(full_later, "where the file cannot grow, requests fail, and what is held st
   }
   CHECK(made > 100 && made < 2000);
   play("a releases 1; a gets 3000 another; a lacks 3001 name2");
+  /* With room again, the file grows. */
+  CHECK(mount("test", directory, "tmpfs", MS_REMOUNT, "size=1m") == 0);
+  for (int i = 3001; i < 3001 + made; i++) {
+    tell(&a, "ask %d more%d x w", i, i);
+    (void)snprintf(why, sizeof why, "%d ", i);
+    hear_rest(&a, why, why, sizeof why);
+    if (strcmp(why, "WLH_GRANTED") == 0) continue;
+    hear(&a, "event %d granted", i);
+  }
   unmount_here();
 }
 
@@ -569,6 +578,8 @@ TEST(members, "there is room for 256 processes, and the next is refused")
   begin_play();
   for (int i = 0; i < WLH_MEMBERS; i++) enter(&all[i]);
   cannot_enter("WLH_FULL", "is open in 256 processes, which is the maximum. Close it");
+  kill_it(&all[7]); /* Nobody watches it. */
+  enter(&all[7]);
   is_granted(&all[0], "ask 1 n x w");
   ask_for(&all[255], "ask 2 n x w", "2 WLH_PENDING");
   kill_it(&all[0]);
