@@ -350,6 +350,13 @@ static void handle_bus(void)
   say("handled");
 }
 
+/* As a library does that restores what was there when the process began. */
+static void reset_bus(void)
+{
+  (void)signal(SIGBUS, SIG_DFL);
+  say("reset");
+}
+
 static const struct {
   const char *line;
   void (*act)(void);
@@ -367,7 +374,8 @@ static const struct {
     {"descriptors", use_up_descriptors},
     {"fork", fork_child},
     {"bus", touch_nothing},
-    {"handle-bus", handle_bus}};
+    {"handle-bus", handle_bus},
+    {"reset-bus", reset_bus}};
 
 static void play(char *line)
 {
