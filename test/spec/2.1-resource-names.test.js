@@ -16,7 +16,7 @@ const {
 describe('2.1 Resource names', () => {
   const tag = freshName();
   const kinds = {
-    'the empty string and a space': ['', ' '],
+    'the empty string among others': [tag, '', ' '],
     'names of properties of objects': ['__proto__', 'constructor'],
     'letters of different case': [`a ${tag}`, `A ${tag}`],
     'composed and decomposed letters': [`\u00e9 ${tag}`, `e\u0301 ${tag}`],
@@ -33,6 +33,8 @@ describe('2.1 Resource names', () => {
       for (const name of names) all.push(await hold(locks, name, { ifAvailable: true }));
       assert.deepEqual(valuesOf(valuesOf(all, 'lock'), 'name'), names);
       for (const name of names) assert.deepEqual(await stateOf(locks, name), HELD);
+      const { held } = await locks.query();
+      for (const name of names) assert.ok(held.some((lock) => lock.name === name));
       for (const { release } of all) await release();
       for (const name of names) assert.deepEqual(await stateOf(locks, name), FREE);
     });
