@@ -75,6 +75,10 @@ const SCRIPTS = {
   'a session is used after a sixth of a ttl if the one before does not end': [
     'lost; opened s2; wait 1600; state opening; wait 67; state open',
   ],
+  'a session that is lost is ended even if the one before did not end': [
+    'lost; opened s2; wait 1667; hint changed; renewal; lost; opened s3; ended s1; ended s2',
+    'state open',
+  ],
   'a session that took long to open does not wait for the end of the one before': [
     'lost; wait 8500; opened s2; wait 1; state open; no renewal is asked',
   ],
