@@ -16,6 +16,8 @@ const TTL = 60_000;
 const LONG = 600_000;
 /** Of tokens: so many more others may have been granted than anybody tells of (R5). */
 const LEAP = 999_999n;
+/** More epochs than any engine remembers. */
+const MOST_EPOCHS = 100;
 
 /** Who a client is. */
 const WHO = {
@@ -432,6 +434,25 @@ function contract(engine) {
         }
         await closeAll(a, b, known);
       });
+
+    test('the latest epochs that clients have seen are known, however many there were', async () => {
+      const options = aloneIn(engine, 'many');
+      let a = await client(options);
+      const lifeAfter = async (life) => {
+        const { alive, life: now } = await a.adapter.renew({ life, token: 0n });
+        if (alive) return now;
+        // The new epoch has ended the session.
+        await a.adapter.dispose();
+        a = await client(options);
+        return (await a.renew()).life;
+      };
+      const lives = [];
+      for (let i = 0; i <= MOST_EPOCHS; i++) lives.push(await lifeAfter(`server${i}`));
+      assert.equal(new Set(lives).size, lives.length);
+      const [before, last] = lives.slice(-2);
+      for (const life of [before, `server${MOST_EPOCHS - 1}`, `server${MOST_EPOCHS}`])
+        assert.equal(await lifeAfter(life), last, life);
+    });
 
     const lengthAfter = async (life, options) =>
       (await client(options, TTL, { life, token: 0n })).grantsIn;
