@@ -81,11 +81,19 @@ describe('the clients of a page', { skip }, () => {
     look = () => new Promise((resolve) => (answer = resolve));
     const first = await join();
     const second = await join();
+    for (const page of [first, second]) page.emit('close');
+    // The pages are reloaded.
+    const pages = [await join(), await join()];
     await tick();
     assert.equal(looks, 1);
     answer(stateOf('late'));
     await turn();
-    assert.deepEqual([first.taken(), second.taken()], [[['late']], [['late']]]);
+    const events = [first, second, ...pages].map((page) => page.taken());
+    assert.deepEqual(events, [[], [], [['late']], [['late']]]);
+    await tick();
+    assert.equal(looks, 2);
+    answer(stateOf('later'));
+    await turn();
   });
 
   it('keeps no states for a page that does not read, which later gets the current one', async () => {
