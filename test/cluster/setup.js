@@ -19,17 +19,38 @@ const MAX_BLOCKED = 3 * TTL;
  * those of the client.
  */
 class KeeperThread {
+  #world;
+  /** Adapters that are not disposed. */
+  adapters = new Set();
+
   constructor(world, server, clock, maxBlocked = MAX_BLOCKED) {
+    this.#world = world;
     this.maxBlocked = maxBlocked;
     this.machine = new Machine(world, clock);
     this.network = new Network(world, this.machine, server);
   }
 
   keep(keeping, cells) {
-    const make = async () => new MemoryAdapter(this.network);
+    const make = () => this.#makeAdapter();
     const keeper = new LeaseKeeper(keeping, cells, this.machine, make, () => {});
     keeper.start();
     return keeper;
+  }
+
+  /** Takes a while, as the module of a user may. */
+  async #makeAdapter() {
+    await new Promise((resolve) => {
+      this.#world.after(TTL / 1000, () => this.machine.run(resolve));
+    });
+    const adapter = new MemoryAdapter(this.network);
+    const { adapters } = this;
+    adapters.add(adapter);
+    return Object.assign(adapter, {
+      dispose() {
+        adapters.delete(adapter);
+        return MemoryAdapter.prototype.dispose.call(adapter);
+      },
+    });
   }
 }
 

@@ -392,6 +392,7 @@ class Trial {
       thread ? [machine, thread.machine] : machine,
     );
     const timers = machines.reduce((sum, machine) => sum + machine.timers, 0);
+    const adapters = alive.reduce((sum, { thread }) => sum + (thread?.adapters.size ?? 0), 0);
     // Those who were killed are swept away by whoever comes next.
     await this.world.advance(2 * TTL);
     this.cluster.server.sweep();
@@ -406,7 +407,7 @@ class Trial {
       ...check([...this.events, ...this.#tickets()], {
         // Where nothing goes wrong there are no leases, quarantines and connections to wait for.
         within: (isCalm ? TTL / 2 : 3 * TTL) + 3 * TTL * this.unheard,
-        left: { ...this.cluster.server.left, timers },
+        left: { ...this.cluster.server.left, timers, 'adapters of keepers': adapters },
       }),
     ];
   }
