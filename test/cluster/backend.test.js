@@ -154,6 +154,27 @@ describe('a theft', () => {
   });
 });
 
+describe('several locks', () => {
+  for (const [how, releaseBy] of Object.entries({
+    'requestAll, as its callback ends': ({ locks }) =>
+      locks.requestAll(['a', 'b'], () => cluster.server.guard('a')),
+    'the handle of acquireAll': async ({ locks }) => {
+      const all = await locks.acquireAll(['a', 'b']);
+      cluster.server.guard('a');
+      await all.release();
+    },
+  }))
+    test(`are all released when a call says so, whichever of them is last: ${how}`, async () => {
+      const released = settling(releaseBy(await cluster.client()));
+      await cluster.world.until(() => cluster.server.query().length === 1);
+      await cluster.world.advance(100);
+      assert.equal(released.isSettled, false);
+      cluster.server.guard('a', false);
+      await cluster.world.until(() => released.isSettled);
+      assert.equal(cluster.server.query().length, 0);
+    });
+});
+
 test('a token has 63 bits', async () => {
   const token = 2n ** 62n + 7n;
   const client = await cluster.client({
