@@ -20,6 +20,8 @@ const { Worker } = require('node:worker_threads');
 const pg = require('pg');
 const postgresJs = require('postgres');
 const { RedisAdapter } = require('../../lib/cluster/engines/redis/adapter.js');
+const { keeperOf } = require('../../lib/cluster/keeper/keeper.js');
+const { LeaseCells } = require('../../lib/cluster/session/lease-cells.js');
 const etcd = require('../../lib/etcd.js');
 const postgres = require('../../lib/postgres.js');
 const { openBucket } = require('../../lib/redis.js');
@@ -191,6 +193,21 @@ test('the keeper of a thread ends with it, even if the thread is blocked', async
   blockUntilExtended(readRedis(name));
   await worker.terminate();
   await untilDisconnected();
+});
+
+test('a session that opens while the last one ends gets a thread of its own', async () => {
+  const workers = [];
+  const note = (worker) => workers.push(worker);
+  process.on('worker', note);
+  const keeper = keeperOf({ engine: 'redis', bucket: 'a', options: {} }, 1000);
+  const keep = () => keeper.keep({ ttl: TTL, maxBlocked: 1000 }, new LeaseCells());
+  const stopped = keep().stop();
+  const next = keep();
+  await stopped;
+  // The thread of the first one is over.
+  assert.equal(workers.length, 2);
+  await next.stop();
+  process.off('worker', note);
 });
 
 describe('a program with a keeper', () => {
