@@ -296,6 +296,20 @@ function contract(engine) {
       assert.deepEqual(await a.answers(end(own)), ['ended']);
     });
 
+  test('a request that was made during a renewal is notified of its grant after the next one', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const [first, own] = [request(name), request(name)];
+    await b.answers(first);
+    const renewed = a.renew();
+    const answers = a.answers(own);
+    await renewed;
+    assert.deepEqual(await answers, ['queued']);
+    await a.renew();
+    await b.answers(end(first));
+    assert.equal((await a.next()).granted, own.ref);
+  });
+
   test('a renewal tells when the next lease of another session runs out', {
     skip: engine.tellsOfDead && 'that is told',
   }, async () => {
