@@ -613,6 +613,17 @@ describe('etcd', { skip: lacks.etcd }, () => {
       assert.ok((await timeOf()).late >= 0);
     });
 
+    test('list as many holders as there are, whether the session waits for them or not', async () => {
+      const [a, b] = [await client(), await client()];
+      for (const count of [50, 51, 64, 65, 101]) {
+        const name = fresh();
+        await a.step(Array.from({ length: count }, () => shared(name)));
+        await b.answers(request(name));
+        for (const { adapter } of [a, b])
+          assert.equal((await adapter.query(name, 'held')).length, count);
+      }
+    });
+
     test('are made once more if etcd forgets meanwhile what they read', async () => {
       let isForgetting = false;
       const other = await client();
@@ -850,6 +861,22 @@ describe('etcd', { skip: lacks.etcd }, () => {
   });
 
   describe('calls', () => {
+    test('grant leases of whole seconds, of which none is shorter than wanted', async () => {
+      const granted = [];
+      const watched = fetchBy((call) => {
+        if (call.path === 'lease/grant') granted.push(call.body.TTL);
+        return call.send();
+      });
+      const a = await client({ bucket: 'seconds', fetch: watched }, 60_400);
+      const job = request('name');
+      for (const keep of [1, 999, 1000, 1001, 1499, 2501]) {
+        await a.answers(job);
+        await a.answers(done(job, keep));
+        job.ref = request('name').ref;
+      }
+      assert.deepEqual(granted, ['61', '1', '1', '1', '2', '2', '3']);
+    });
+
     const breaks = [
       () => {
         throw new TypeError('not a promise');
