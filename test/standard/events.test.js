@@ -170,6 +170,19 @@ describe('a signal', () => {
       }
     `));
 
+  it('ends a request that its abort grants, though another signal aborts in between', () =>
+    run(`
+      const held = [];
+      for (const name of ['x', 'y', 'z']) held.push(await locks.acquire(name, { mode: 'shared' }));
+      const [one, another] = [new AbortController(), new AbortController()];
+      const ask = (name, { signal }, mode) => locks.acquire(name, { signal, mode });
+      subscribe('locks.request.abort', ({ name }) => name === 'x' && another.abort());
+      const all = [ask('x', one), ask('y', another), ask('z', one), ask('z', one, 'shared')];
+      one.abort();
+      for (const each of all) await assert.rejects(each, { name: 'AbortError' });
+      for (const handle of held) handle.release();
+    `));
+
   it('that a subscriber of .start aborts rejects the request, and nothing but .end follows', () =>
     run(`
       const held = await locks.acquire('held');
