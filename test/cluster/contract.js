@@ -296,7 +296,7 @@ function contract(engine) {
       assert.deepEqual(await a.answers(end(own)), ['ended']);
     });
 
-  test('a request that was made during a renewal is notified of its grant after the next one', async () => {
+  test('a request that is made during a renewal is notified of its grant', async () => {
     const [a, b] = [await client(), await client()];
     const name = fresh();
     const [first, own] = [request(name), request(name)];
@@ -449,7 +449,7 @@ function contract(engine) {
         await closeAll(a, b, known);
       });
 
-    test('the latest epochs that clients have seen are known, however many there were', async () => {
+    test('the latest epochs are known, however many there were', async () => {
       const options = aloneIn(engine, 'many');
       let a = await client(options);
       const lifeAfter = async (life) => {

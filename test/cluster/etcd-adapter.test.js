@@ -613,7 +613,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
       assert.ok((await timeOf()).late >= 0);
     });
 
-    test('list as many holders as there are, whether the session waits for them or not', async () => {
+    test('list all holders, whether the session waits for them or not', async () => {
       const [a, b] = [await client(), await client()];
       for (const count of [50, 51, 64, 65, 101]) {
         const name = fresh();
