@@ -23,7 +23,9 @@ run() {
   done
 }
 
-quick() { run core-gcc CC=gcc units cost_test "fuzz_corpus 3000" "stress_test 20000"; }
+quick() {
+  run core-gcc CC=gcc units cost_test chosen_test "fuzz_corpus 3000" "stress_test 20000"
+}
 
 asan() { run core-asan "CC=clang SANITIZE=address,undefined" units "stress_test 5000"; }
 

@@ -1,0 +1,58 @@
+/* A port of the core under which one thread runs at a time, and a seed chooses which: probabilistic
+ * concurrency testing (Burckhardt, Kothari, Musuvathi, Nagarakatte: "A Randomized Scheduler with
+ * Probabilistic Guarantees of Finding Bugs", ASPLOS 2010). Each thread has a random priority, and
+ * the one with the highest that can run does. At a few random steps, the running thread gets a
+ * lower priority than all others. A step is each lock, unlock, wait, broadcast and atomic access
+ * and, if the schedule says so, each access to shared memory by code that was compiled with
+ * -fsanitize=thread.
+ *
+ * The threads are contexts of one thread of the system, so a seed has one schedule. Time stands
+ * still until nobody can run. Memory that was freed, or is in a pool, must not be accessed. */
+#ifndef PORT_CHOSEN_H
+#define PORT_CHOSEN_H
+
+#include "../../src/core/port.h"
+
+enum { CHOSEN_THREADS = 5, CHOSEN_CHANGES = 16 };
+
+struct chosen_schedule {
+  uint64_t seed;
+  int changes;    /* how often a running thread loses its priority; at most CHOSEN_CHANGES */
+  uint64_t steps; /* of these, at random; more than 0 */
+  bool accesses;  /* whether an access to memory is a step */
+};
+
+/* Forgets the threads and all memory of the core. */
+void chosen_begin(const struct chosen_schedule *schedule);
+
+void chosen_add_thread(void (*run)(void *data), void *data);
+
+/* Runs the threads until all have ended. Returns the number of steps. */
+uint64_t chosen_run(void);
+
+/* The number of the calling thread, from 1; 0 while none runs. */
+int chosen_self(void);
+
+/* A step of the calling thread. */
+void chosen_yield(void);
+
+/* The same; it runs again once all threads rest or wait. So stories meet, although a thread runs to
+ * its end unless it waits or loses its priority. */
+void chosen_rest(void);
+
+void chosen_must_have_no_mutex(void);
+
+/* Says what the calling thread does, for chosen_fail. The text must stay. */
+void chosen_note(const char *doing);
+
+/* Prints what is wrong, what every thread does and waits for, and `chosen_repeat`; ends the
+ * program. */
+_Noreturn void chosen_fail(const char *wrong);
+
+/* How to repeat the run; set by the program. */
+extern char chosen_repeat[200];
+
+/* Blocks that were allocated since chosen_begin and not freed. */
+long chosen_live_blocks(void);
+
+#endif
