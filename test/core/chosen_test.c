@@ -24,7 +24,8 @@ struct life {
 struct record {
   int name, priority;
   uint64_t began, returned, granted, token;
-  bool overtakes, passes_order; /* a theft; it was aborted, or it ended unseen */
+  bool overtakes;       /* a theft */
+  bool is_out_of_order; /* it was aborted, or ended unseen */
 };
 
 struct held {
@@ -90,6 +91,16 @@ uint64_t __wrap_wlk_hash(const uint64_t key[2], const uint16_t *name, size_t len
   return (number & 1) << 32 | number;
 }
 
+const char *chosen_name_of(const struct wlk_mutex *mutex)
+{
+  if (mutex == &run.process.mutex) return "the mutex of the process";
+  for (int i = 0; i < WLK_SHARDS; i++)
+    if (mutex == &run.process.shards[i].mutex) return "the mutex of a shard";
+  for (int i = 0; i < CHOSEN_THREADS; i++)
+    if (mutex == &run.threads[i].mutex) return "the mutex of its events";
+  return "the mutex of an agent";
+}
+
 /* ---- the judge ---- */
 
 static void enter(struct held *h, uint64_t token)
@@ -114,7 +125,7 @@ static void leave(struct held *h)
     run.readers[h->name] -= h->mode == WLK_SHARED;
     run.units[h->name] -= (int)h->weight;
   }
-  if (h->live && !h->inside) h->record->passes_order = true;
+  if (h->live && !h->inside) h->record->is_out_of_order = true;
   h->inside = h->live = false;
 }
 
@@ -131,7 +142,7 @@ static void judge_order(void)
   for (int i = 0; i < run.record_count; i++)
     for (int k = 0; k < run.record_count; k++) {
       const struct record *one = &run.records[i], *other = &run.records[k];
-      if (one->name != other->name || one->passes_order || other->passes_order) continue;
+      if (one->name != other->name || one->is_out_of_order || other->is_out_of_order) continue;
       if (one->token == 0 || other->token == 0) continue;
       if (must_be_earlier(one, other) && one->token >= other->token)
         chosen_fail("a request was granted before one that was ahead of it");

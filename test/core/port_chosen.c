@@ -70,19 +70,15 @@ static void print_thread(int i)
 {
   const struct thread *t = &threads[i];
   (void)fprintf(stderr, "  thread %d (%s): ", i, t->doing ? t->doing : "begins");
+  int holder = t->wanted ? holder_of(t->wanted) : -1;
   if (t->ended)
-    (void)fprintf(stderr, "ended");
-  else if (t == current)
-    (void)fprintf(stderr, "runs");
+    (void)fprintf(stderr, "ended\n");
   else if (t->awaited)
-    (void)fprintf(stderr, "waits for a signal of %p", (const void *)t->awaited);
-  else if (t->wanted && holder_of(t->wanted) >= 0)
-    (void)fprintf(
-        stderr, "waits for the mutex %p of thread %d", (const void *)t->wanted,
-        holder_of(t->wanted));
+    (void)fprintf(stderr, "waits for a signal, with %s\n", chosen_name_of(t->wanted));
+  else if (holder >= 0)
+    (void)fprintf(stderr, "waits for %s of thread %d\n", chosen_name_of(t->wanted), holder);
   else
-    (void)fprintf(stderr, "can run");
-  (void)fprintf(stderr, t->held_count > 0 ? "; has %d mutexes\n" : "\n", t->held_count);
+    (void)fprintf(stderr, t == current ? "runs\n" : "can run\n");
 }
 
 void chosen_fail(const char *wrong)

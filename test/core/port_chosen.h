@@ -52,6 +52,9 @@ _Noreturn void chosen_fail(const char *wrong);
 /* How to repeat the run; set by the program. */
 extern char chosen_repeat[200];
 
+/* Defined by the program: what to call a mutex in a failure. */
+const char *chosen_name_of(const struct wlk_mutex *mutex);
+
 /* Blocks that were allocated since chosen_begin and not freed. */
 long chosen_live_blocks(void);
 
