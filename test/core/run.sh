@@ -6,6 +6,7 @@
 #   run.sh quick          plain, with gcc
 #   run.sh asan|tsan|small|valgrind
 #   run.sh fuzz [seconds]
+#   run.sh coverage       prints which share of the branches of src/core is taken
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -51,6 +52,12 @@ fuzz() {
     grep -vE '^#|NEW|REDUCE|^INFO|^"|Recommended dictionary|^Done'
 }
 
+coverage() {
+  find $build/core-coverage -name '*.gcda' -delete 2>/dev/null || true
+  run core-coverage "CC=gcc COVERAGE=1" units "fuzz_corpus 1000" "stress_test 5000"
+  ./coverage.sh $build/core-coverage core
+}
+
 case "${1:-all}" in
   quick) quick ;;
   asan) asan ;;
@@ -58,6 +65,7 @@ case "${1:-all}" in
   small) small ;;
   valgrind) valgrind_all ;;
   fuzz) fuzz "${2:-20}" ;;
+  coverage) coverage ;;
   all)
     quick
     asan
@@ -67,7 +75,7 @@ case "${1:-all}" in
     fuzz 10
     ;;
   *)
-    echo "usage: run.sh [quick|asan|tsan|small|valgrind|fuzz [seconds]]" >&2
+    echo "usage: run.sh [quick|asan|tsan|small|valgrind|fuzz [seconds]|coverage]" >&2
     exit 2
     ;;
 esac

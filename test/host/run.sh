@@ -8,6 +8,7 @@
 #   run.sh small          with as little as can be of all that is done or kept at a time
 #   run.sh torn [stride]  death at every store, and in repairs at every `stride`-th; 1 takes long
 #   run.sh fuzz [seconds] each fuzzer for so long
+#   run.sh coverage       prints which share of the branches of src/host is taken
 #   run.sh torture [seconds] [processes] [threads] [seed]
 #   run.sh plain          with the plain variant of the port, as macOS has it, and that in Node.js: the
 #                         tests of the host scope, conformance, torture
@@ -115,6 +116,15 @@ plain() {
   node test/torture/torture.js --scope host --seconds 20
 }
 
+# Processes that are killed write nothing.
+coverage() {
+  find $build/host-coverage -name '*.gcda' -delete 2>/dev/null || true
+  make_all host-coverage CC=gcc COVERAGE=1 cells processes
+  run host-coverage cells_test burst_test torn_test "compare 500" "damage 500" turn_test \
+    processes_test between_test "faults_test 13" harm_test "torture 5"
+  ../core/coverage.sh $build/host-coverage host
+}
+
 case "${1:-all}" in
   quick) quick ;;
   steps) of_processes steps_test "${@:2}" ;;
@@ -127,6 +137,7 @@ case "${1:-all}" in
     run host-gcc "torn_test ${2:-7}"
     ;;
   fuzz) fuzz "${2:-20}" ;;
+  coverage) coverage ;;
   torture) of_processes torture "${@:2}" ;;
   plain) plain ;;
   all)
@@ -139,7 +150,7 @@ case "${1:-all}" in
     fuzz 20
     ;;
   *)
-    echo "usage: run.sh [quick|steps|asan|tsan|valgrind|small|torn|fuzz|torture|plain]" >&2
+    echo "usage: run.sh [quick|steps|asan|tsan|valgrind|small|torn|fuzz|coverage|torture|plain]" >&2
     exit 2
     ;;
 esac
