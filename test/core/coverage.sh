@@ -5,7 +5,7 @@
 #   coverage.sh FOLDER core|host    FOLDER has what programs built with `gcc --coverage` wrote
 set -euo pipefail
 
-find "$1" -name '*.gcda' -exec gcov --no-output --branch-probabilities {} + 2>/dev/null |
+find "$1" -name '*.gcda' -exec gcov --no-output --branch-probabilities {} \; 2>/dev/null |
   awk -v of="src/$2/" '
     /^File/ { file = index($2, of) && $2 ~ /\.c'"'"'$/ ? substr($2, index($2, of)) : "" }
     /^Taken/ && file {
