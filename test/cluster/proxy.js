@@ -8,6 +8,7 @@
 
 const { once } = require('node:events');
 const net = require('node:net');
+const { setTimeout: wait } = require('node:timers/promises');
 
 /**
  * Node.js 20 loses the handle of a socket that is reset after its end was sent, and then never ends.
@@ -21,6 +22,9 @@ function reset(socket) {
 /** Nothing is cut, or replaced by other words. */
 const NEVER = Number.POSITIVE_INFINITY;
 
+/** After so many milliseconds TCP sends again what was lost. */
+const RETRANSMISSION_MS = 200;
+
 class FaultyProxy {
   #server = net.createServer((client) => this.#accept(client));
   #port;
@@ -29,6 +33,7 @@ class FaultyProxy {
   /** Which directions are dropped. */
   #drops = { up: false, down: false };
   #delay = 0;
+  #isLost = () => false;
   #refuses = false;
   /** Bytes until the connections are cut, by direction. */
   #left = { up: NEVER, down: NEVER };
@@ -79,10 +84,18 @@ class FaultyProxy {
     server.on('data', (chunk) => this.#pass('down', chunk, client, pair));
   }
 
-  #pass(direction, chunk, to, pair) {
+  async #pass(direction, chunk, to, pair) {
     if (this.#drops[direction]) return;
-    if (this.#delay > 0) setTimeout(() => this.#write(direction, chunk, to, pair), this.#delay);
-    else this.#write(direction, chunk, to, pair);
+    const late = this.#delay + (this.#isLost() ? RETRANSMISSION_MS : 0);
+    const before = to.lastPassed;
+    if (late > 0 || before) {
+      // What was sent behind does not overtake it.
+      const passed = Promise.all([before, wait(late)]);
+      to.lastPassed = passed;
+      await passed;
+      if (to.lastPassed === passed) to.lastPassed = undefined;
+    }
+    this.#write(direction, chunk, to, pair);
   }
 
   #write(direction, chunk, to, pair) {
@@ -145,10 +158,16 @@ class FaultyProxy {
     this.#delay = milliseconds;
   }
 
+  /** @param {() => boolean} isLost whether a packet gets lost, from now on; TCP sends it again */
+  lose(isLost) {
+    this.#isLost = isLost;
+  }
+
   /** Lets all through again; what was dropped is lost, so connections are cut. */
   heal() {
     this.#drops = { up: false, down: false };
     this.#delay = 0;
+    this.#isLost = () => false;
     this.#refuses = false;
     this.#left = { up: NEVER, down: NEVER };
     this.#chunks = NEVER;

@@ -542,7 +542,8 @@ class Etcd {
   #scheme;
 
   /**
-   * @param {Array<{ port: number, peer: number, folder: string, child: any }>} members
+   * @param {Array<{ port: number, peer: number, address: number, folder: string, child: any }>}
+   *   members the others reach each at its `address`
    * @param {string[]} options of the program
    */
   constructor(members, options) {
@@ -559,6 +560,10 @@ class Etcd {
     return this.members[0].port;
   }
 
+  get ports() {
+    return this.members.map(({ port }) => port);
+  }
+
   /** Starts those that do not run, or one of them. */
   async start(one = undefined) {
     const chosen = one ? [one] : this.members.filter(({ child }) => !child);
@@ -566,9 +571,9 @@ class Etcd {
   }
 
   async #start(member) {
-    const { folder, peer, port } = member;
+    const { address, folder, peer, port } = member;
     const url = (at) => `http://127.0.0.1:${at}`;
-    const names = this.members.map((other, i) => `m${i}=${url(other.peer)}`);
+    const names = this.members.map((other, i) => `m${i}=${url(other.address)}`);
     const own = `m${this.members.indexOf(member)}`;
     const ofClients = `${this.#scheme}://127.0.0.1:${port}`;
     const given = [
@@ -577,7 +582,7 @@ class Etcd {
       ['listen-client-urls', ofClients],
       ['advertise-client-urls', ofClients],
       ['listen-peer-urls', url(peer)],
-      ['initial-advertise-peer-urls', url(peer)],
+      ['initial-advertise-peer-urls', url(address)],
       ['initial-cluster', names.join(',')],
       ['initial-cluster-token', this.members[0].folder],
     ];
@@ -621,12 +626,14 @@ class Etcd {
 /**
  * @param {number} [count] of members
  * @param {string[]} [options]
+ * @param {(peer: number) => Promise<number>} [publish] gives another port for that of a member
  */
-async function startEtcd(count = 1, options = []) {
+async function startEtcd(count = 1, options = [], publish = async (peer) => peer) {
   const members = [];
   for (let i = 0; i < count; i++) {
     const [port, peer] = [await freePort(), await freePort()];
-    members.push({ port, peer, folder: newFolder(), child: undefined });
+    const address = await publish(peer);
+    members.push({ port, peer, address, folder: newFolder(), child: undefined });
   }
   return started(new Etcd(members, options));
 }

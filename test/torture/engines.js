@@ -9,19 +9,31 @@
 const { FaultyProxy } = require('../cluster/proxy.js');
 const servers = require('../cluster/servers.js');
 const { wait, within } = require('./faults.js');
+const { Members, faults: faultsOfMembers } = require('./members.js');
 
 /** The shortest lease, so that lost locks are soon granted again. */
 const TTL = 2000;
 /** Within this time a server has noticed the end of all sessions. */
 const LEFT_MS = 4 * TTL;
 
+/** Of the lines from an actor to the members of its server: all, or one. */
+const someOf = (proxies, random) => (random.chance(0.5) ? proxies : [random.pick(proxies)]);
+
+/** Connections are disturbed. */
+const atOnce =
+  (disturb) =>
+  (_round, random, { more: { proxies } }) => {
+    for (const proxy of someOf(proxies, random)) disturb(proxy, random);
+  };
+
 /** The network is disturbed for a while. */
 const forAWhile =
   (disturb) =>
-  async (_round, random, { more: { proxy } }) => {
-    disturb(proxy, random);
+  async (_round, random, { more: { proxies } }) => {
+    const chosen = someOf(proxies, random);
+    for (const proxy of chosen) disturb(proxy, random);
     await wait(2 * TTL * random.number() ** 2);
-    proxy.heal();
+    for (const proxy of chosen) proxy.heal();
   };
 
 /** A server, or a pooler, ends and starts again. */
@@ -49,10 +61,11 @@ const poolerOf = ({ pooler }) => pooler;
 
 const ownFaults = {
   /** Connections are reset. */
-  cut: (_round, _random, { more: { proxy } }) => proxy.cut(),
+  cut: atOnce((proxy) => proxy.cut()),
   /** The same after some bytes in one direction, so that an answer may be lost. */
-  cutAfter: (_round, random, { more: { proxy } }) =>
+  cutAfter: atOnce((proxy, random) =>
     proxy.cutAfter(1 + random.below(2000), random.pick(['up', 'down'])),
+  ),
   /** Bytes get lost, in one direction or both. */
   stall: forAWhile((proxy, random) =>
     proxy.stall(random.pick([{}, { up: false }, { down: false }])),
@@ -144,7 +157,7 @@ async function endPool(pool, takers) {
 
 const postgres = {
   start: () => servers.startPostgres(),
-  configOf: (port, random) => ({
+  configOf: ([port], random) => ({
     kind: random.pick(['pg', 'postgres.js']),
     config: { host: '127.0.0.1', port, user: 'postgres', database: 'postgres' },
   }),
@@ -176,6 +189,21 @@ const postgres = {
   },
 };
 
+const etcd = {
+  start: () => servers.startEtcd(),
+  configOf: (ports, random) => ({
+    endpoints: random.shuffled(ports).map((port) => `http://127.0.0.1:${port}`),
+  }),
+  async left(server) {
+    const range = { key: base64('web-locks/1/'), range_end: base64('web-locks/10') };
+    const { kvs = [] } = await server.call('kv/range', { ...range, keys_only: true });
+    const keys = kvs.map(({ key }) => Buffer.from(key, 'base64').toString());
+    // Marks end with their leases.
+    return { keys: keys.filter((key) => !/\/m\//.test(key)) };
+  },
+  open: ({ config }) => ({ options: config, end() {} }),
+};
+
 const engines = {
   postgres,
 
@@ -191,7 +219,7 @@ const engines = {
     // A crash forgets everything that is not on a disk.
     forgets: true,
     start: () => servers.startRedis(),
-    configOf: (port, random) => {
+    configOf: ([port], random) => {
       const { clients } = require('../cluster/redis-clients.js');
       return { port, kind: random.pick(Object.keys(clients)) };
     },
@@ -210,19 +238,14 @@ const engines = {
     },
   },
 
-  etcd: {
-    start: () => servers.startEtcd(),
-    configOf: (port) => ({ endpoints: [`http://127.0.0.1:${port}`] }),
-    async left(server) {
-      const range = { key: base64('web-locks/1/'), range_end: base64('web-locks/10') };
-      const { kvs = [] } = await server.call('kv/range', { ...range, keys_only: true });
-      const keys = kvs.map(({ key }) => Buffer.from(key, 'base64').toString());
-      // Marks end with their leases.
-      return { keys: keys.filter((key) => !/\/m\//.test(key)) };
-    },
-    open: ({ config }) => ({ options: config, end() {} }),
-  },
+  etcd,
+
+  /** Three members, between which lines break. */
+  etcd3: { ...etcd, entry: 'etcd', ownFaults: faultsOfMembers, start: () => Members.start() },
 };
+
+/** Where the members of a server are reached, or it alone. */
+const portsOf = ({ port, ports = [port] }) => ports;
 
 /**
  * A scope of scopes.js.
@@ -252,15 +275,17 @@ function scopeOf(name, { lacks, load, placeOf }) {
     },
 
     async planOf(round) {
-      const proxy = await FaultyProxy.open(this.server.port);
-      round.proxies.push(proxy);
-      const config = engine.configOf(proxy.port, round.random);
+      const proxies = await Promise.all(portsOf(this.server).map(FaultyProxy.open));
+      round.proxies.push(...proxies);
+      const ports = proxies.map(({ port }) => port);
+      const config = engine.configOf(ports, round.random);
       const keeper = round.random.pick([false, true, { maxBlocked: TTL / 2 }]);
-      return { config, keeper, bucket: round.bucketName, proxy };
+      return { config, keeper, bucket: round.bucketName, proxies };
     },
 
-    heal(round) {
+    async heal(round) {
       for (const proxy of round.proxies) proxy.heal();
+      await this.server.heal?.();
     },
 
     async left(round) {
@@ -281,7 +306,7 @@ function scopeOf(name, { lacks, load, placeOf }) {
 
     /** Opens a session that waits for longer than a lease. */
     async sweep(round) {
-      const config = engine.configOf(this.server.port, round.random);
+      const config = engine.configOf(portsOf(this.server), round.random);
       const { places, end } = this.open({ config, bucket: round.bucketName });
       const [{ close, locks }] = places;
       const held = await locks.acquire('sweep');

@@ -183,13 +183,13 @@ class Round extends BasicRound {
     const buckets = Array.from({ length: this.plan.buckets }, (_, i) => bucketOf(i));
     const { gate, hasDefault, plan } = this;
     const own = { process: name, folder, directory, gate, hasDefault };
-    const { proxy, ...more } = (await this.scope.planOf?.(this)) ?? {};
+    const { proxies, ...more } = (await this.scope.planOf?.(this)) ?? {};
     const actor = new Actor(
       name,
       { ...plan, ...own, bucketNames: ['default', ...buckets], ...more },
       { WEB_LOCKS_DIRECTORY: directory },
     );
-    actor.more = { proxy };
+    actor.more = { proxies };
     this.actors.push(actor);
     await within(
       SILENCE_MS,

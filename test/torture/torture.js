@@ -5,7 +5,7 @@
  *
  *   npm run torture -- --scope host --minutes 30
  *
- * Options: --scope (threads, host, memory, postgres, pgbouncer, redis, etcd, or `all`), --minutes or
+ * Options: --scope (threads, host, memory, postgres, pgbouncer, redis, etcd, etcd3, or `all`), --minutes or
  * --seconds of each, --seed, --round (the first one), --rounds (at most so many), --actors
  * (processes), --threads (of each), --names, --loops, --pace, --buckets, --slowness, --faults a,b
  * (none: ''), --harms a,b, --only option,… (only these are drawn), --hostile (each round has hostile

@@ -1,0 +1,152 @@
+'use strict';
+
+/**
+ * Three members of etcd, a proxy for each line from one member to another, and what can happen to
+ * them. Each member is known to all others by one address, behind which its visitors are told apart:
+ * a member sends its own address with each request of Raft.
+ */
+
+const { once } = require('node:events');
+const net = require('node:net');
+const { FaultyProxy } = require('../cluster/proxy.js');
+const servers = require('../cluster/servers.js');
+const { wait } = require('./faults.js');
+
+const COUNT = 3;
+/** A leader that is cut off is replaced within half of the shortest lease. */
+const OPTIONS = ['--heartbeat-interval=50', '--election-timeout=500'];
+const SENDER = /^x-peerurls: http:\/\/127\.0\.0\.1:(\d+)/im;
+/** For how many milliseconds a fault of lines lasts at least; then until the next one. */
+const BROKEN_MS = 1500;
+
+/** Joins two sockets, and ends each with the other. */
+function join(one, other) {
+  const close = () => {
+    one.destroy();
+    other.destroy();
+  };
+  for (const socket of [one, other]) socket.setNoDelay(true).on('error', close).on('close', close);
+  one.pipe(other).pipe(one);
+}
+
+/** An etcd of three members, as the torture uses a server. */
+class Members {
+  /** The line of each two members, by their addresses. @type {Map<string, Promise<FaultyProxy>>} */
+  #lines = new Map();
+
+  static async start() {
+    const members = new Members();
+    members.etcd = await servers.startEtcd(COUNT, OPTIONS, (peer) => members.#publish(peer));
+    return members;
+  }
+
+  /** @param {number} peer where a member listens @returns {Promise<number>} where others reach it */
+  async #publish(peer) {
+    const server = net.createServer((socket) => {
+      socket.on('error', () => {});
+      socket.once('data', async (chunk) => {
+        socket.pause().unshift(chunk);
+        const request = String(chunk);
+        const [, from] = SENDER.exec(request) ?? [];
+        const way = from ? (await this.#lineOf(from, port, peer)).port : peer;
+        // A probe does not tell its sender, which may use the connection for Raft afterwards.
+        if (!from && request.startsWith('GET /raft/probing')) socket.destroy();
+        else join(socket, net.connect(way, '127.0.0.1'));
+      });
+    });
+    await once(server.unref().listen(0, '127.0.0.1'), 'listening');
+    const { port } = server.address();
+    return port;
+  }
+
+  #lineOf(from, to, peer) {
+    const key = `${from} ${to}`;
+    if (!this.#lines.has(key)) this.#lines.set(key, FaultyProxy.open(peer));
+    return this.#lines.get(key);
+  }
+
+  /** All lines, or those from a member and to it. @returns {Promise<FaultyProxy[]>} */
+  lines({ address } = {}) {
+    const keys = [...this.#lines.keys()];
+    const own = keys.filter((key) => !address || key.split(' ').includes(`${address}`));
+    return Promise.all(own.map((key) => this.#lines.get(key)));
+  }
+
+  async heal() {
+    for (const line of await this.lines()) line.heal();
+  }
+
+  get ports() {
+    return this.etcd.ports;
+  }
+
+  /** Starts those that do not run. A member is ready when it hears a leader. */
+  async start() {
+    await this.heal();
+    await this.etcd.start();
+  }
+
+  crash() {
+    return this.etcd.crash();
+  }
+
+  signal(name) {
+    this.etcd.signal(name);
+  }
+
+  call(...args) {
+    return this.etcd.call(...args);
+  }
+}
+
+/** Breaks lines of a member in a way, and leaves them so until the next fault of this kind. */
+const breaks =
+  (memberOf, disturb) =>
+  async ({ scope: { server } }, random) => {
+    await server.heal();
+    // Nobody may lead just now.
+    const member = await memberOf(server.etcd, random).catch(() => server.etcd.members[0]);
+    disturb(await server.lines(member), random);
+    await wait(BROKEN_MS * random.number());
+  };
+
+const anyOf = async ({ members }, random) => random.pick(members);
+const leaderOf = (etcd) => etcd.leader();
+
+/** A member and the others do not hear each other. */
+const cutOff = (lines, random) => {
+  const isSilent = random.chance(0.5);
+  for (const line of lines) isSilent ? line.stall() : line.refuse();
+};
+
+const faults = {
+  cutOff: breaks(anyOf, cutOff),
+  cutOffLeader: breaks(leaderOf, cutOff),
+  /** A member hears another one late, or not at all. */
+  slowLine: breaks(leaderOf, (lines, random) =>
+    random.pick(lines).delay(BROKEN_MS * random.number()),
+  ),
+  deafLine: breaks(leaderOf, (lines, random) => random.pick(lines).stall()),
+  /** Half of the packets between a member and the others get lost. */
+  lossyLines: breaks(anyOf, (lines, random) => {
+    for (const line of lines) line.lose(() => random.chance(0.5));
+  }),
+  mendLines: ({ scope: { server } }) => server.heal(),
+
+  async killMember({ scope: { server } }, random) {
+    const member = random.pick(server.etcd.members);
+    await server.etcd.stop('SIGKILL', member);
+    await wait(BROKEN_MS * random.number());
+    await server.start();
+  },
+
+  /** A member compacts the history of etcd, and cleans up its own file. */
+  async compact({ scope: { server } }, random) {
+    const member = random.pick(server.etcd.members);
+    const { header } = await server.call('maintenance/status', {}, member);
+    await server.call('kv/compaction', { revision: header.revision - random.below(20) }, member);
+    await server.call('maintenance/defragment', {}, member);
+  },
+};
+
+module.exports = { Members, faults };
