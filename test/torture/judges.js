@@ -574,8 +574,11 @@ function* published(history) {
       const what = `${placeOf(snapshot, name)}: a waiter has published ${data}`;
       yield { what, events: [snapshot] };
     }
-    for (const { data, name, token } of snapshot.held) {
+    for (const { data, label, mode, name, token } of snapshot.held) {
       const place = placeOf(snapshot, name);
+      // Shared locks that are granted together can have one token.
+      const isAnothers = (hold) => `${hold.token}` === token && hold.request.id !== label;
+      if (mode === 'shared' && history.places.get(place)?.some(isAnothers)) continue;
       const own = all.get(`${place} ${token}`) ?? [];
       const last = own.findLastIndex(({ done }) => done < (snapshot.began ?? snapshot.at));
       const isPossible = (one) => one.data === data && one.asked <= snapshot.at;

@@ -308,6 +308,10 @@ describe('the judge', () => {
     finds('published', tells('x 0 2', 8, 8.1, removed));
     const waits = { ...info('x 0 2'), token: '0', ahead: 0 };
     finds('published', [...history, snapshot([info('x 0 2')], [waits], { began: 7, at: 7.1 })]);
+    const shared = (label) => snapshot([infoOf('shared', { token: '5', label })], [], { at: 8 });
+    finds('published', [...history, shared('x')]);
+    // Two that are granted together can have one token.
+    passes([...history, shared('y')]);
   });
 
   it("'snapshots' finds a state in which locks cannot be", () => {
