@@ -42,6 +42,7 @@ class Members {
 
   /** @param {number} peer where a member listens @returns {Promise<number>} where others reach it */
   async #publish(peer) {
+    const port = await servers.freePort();
     const server = net.createServer((socket) => {
       socket.on('error', () => {});
       socket.once('data', async (chunk) => {
@@ -54,8 +55,7 @@ class Members {
         else join(socket, net.connect(way, '127.0.0.1'));
       });
     });
-    await once(server.unref().listen(0, '127.0.0.1'), 'listening');
-    const { port } = server.address();
+    await once(server.unref().listen(port, '127.0.0.1'), 'listening');
     return port;
   }
 
