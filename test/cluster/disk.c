@@ -1,12 +1,14 @@
 /*
- * A disk that forgets what was not synced, for a server of disk.js: a library for LD_PRELOAD. Before
- * a file changes, the bytes and the size that it has go into a log of its own, in the folder
- * WEB_LOCKS_UNDO, beside a link to the file; a sync of the file empties the log. Whoever takes the
- * power away puts the logs back. Only files whose path begins with WEB_LOCKS_DISK are watched. What
- * names a file is on the disk at once: that it is made, renamed or removed.
+ * A disk that forgets what was not synced: a library that a server loads by LD_PRELOAD. Before a
+ * file changes, the library appends the file's size, and the bytes that the change replaces, to a log
+ * of the file in the folder WEB_LOCKS_UNDO. A sync of the file empties its log. After a loss of power
+ * disk.js applies the logs. A link beside each log leads to the file.
  *
- * The log's lock is held from the record to the end of the change, so that a sync of another
- * process or thread does not empty the log in between.
+ * The library watches the files whose paths begin with WEB_LOCKS_DISK. It does not undo that a file
+ * is made, renamed or removed, and does not see what the C library writes by itself (stdio).
+ *
+ * A thread holds the log's lock from the record until it has made the change, so that no other one
+ * empties the log in between.
  */
 
 #define _GNU_SOURCE
@@ -31,7 +33,7 @@ struct record {
   int64_t offset, length, size;
 };
 
-/* A change, or a sync, of a file under way: no log is open if the file is not watched. */
+/* A change or a sync that is under way. If the file is not watched, there is no log. */
 struct change {
   int log;
   char link[PATH_MAX];
@@ -68,7 +70,7 @@ static struct change begin(int fd)
   return change;
 }
 
-/* Releases the log's lock, and returns the result, with its errno, of the change. */
+/* Releases the log's lock, and returns the result of the change. */
 static long end(struct change change, long result)
 {
   int error = errno;
@@ -77,7 +79,7 @@ static long end(struct change change, long result)
   return result;
 }
 
-/* Logs what `length` bytes from `offset` on will replace, or what is behind `offset`. */
+/* Logs what a change of `length` bytes at `offset` replaces; with END, what a truncation removes. */
 static struct change save(int fd, int64_t offset, int64_t length)
 {
   struct change change = begin(fd);

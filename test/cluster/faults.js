@@ -117,6 +117,46 @@ async function losesLocks(engine, own, options) {
 }
 
 /**
+ * The power of a server is cut just behind the last grants, while their holder cannot be reached,
+ * and behind a release and a mark of somebody who can.
+ * @param {FaultyEngine} engine
+ * @param {any} own a server of the test's own, with a disk; is stopped
+ * @param {object} options
+ * @param {'all' | 'marks' | 'nothing'} options.keeps what it promises
+ */
+async function losesPower(engine, own, { keeps }) {
+  const proxy = await FaultyProxy.open(own.port);
+  const stage = stageOf(engine, own.port, { ttl: 3 * TTL });
+  const [holder, other] = await Promise.all([
+    stage.actor({ config: engine.configOf(proxy.port) }),
+    stage.actor(),
+  ]);
+  const names = ['first', 'second', 'third'];
+  const keep = 3_600_000;
+  await other.request('job', { keep }, 0).settled();
+  // What is a second old may be on the disk where what is new is not.
+  await wait(TTL);
+  const held = names.map((name) => holder.request(name));
+  for (const one of held) await one.granted();
+  await other.request('released', {}, 0).settled();
+  stage.fault();
+  if (keeps === 'nothing') stage.note('forgot');
+  proxy.refuse();
+  await own.crash();
+  assert.equal(own.disk.forgotten === 0, keeps === 'all', 'what was not synced is forgotten');
+  await own.start();
+  stage.fault();
+  const again = [...names, 'released'].map((name) => other.request(name, {}, 1));
+  const job = other.request('job', { keep }, 0);
+  for (const one of [...again, ...held, job]) await one.settled();
+  proxy.heal();
+  stage.fault();
+  await finish(engine, own, stage);
+  await proxy.close();
+  await own.stop();
+}
+
+/**
  * The wall clock of a server is set ahead by an hour, and back by two.
  * @param {FaultyEngine} engine
  * @param {any} own a server of the test's own; is stopped
@@ -290,6 +330,7 @@ module.exports = {
   judge,
   leftInTheEnd,
   losesLocks,
+  losesPower,
   stageOf,
   timeOf,
   wait,

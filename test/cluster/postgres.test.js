@@ -18,12 +18,13 @@ const {
   judge,
   leftInTheEnd,
   losesLocks,
+  losesPower,
   stageOf,
   wait,
 } = require('./faults.js');
 const { valuesOf } = require('../helpers/locks.js');
 const { FaultyProxy } = require('./proxy.js');
-const { ServerClock, lacks, startPostgres, startStandby } = require('./servers.js');
+const { ServerClock, lacks, newDisk, startPostgres, startStandby } = require('./servers.js');
 
 /**
  * How much of locks is left at a server.
@@ -73,6 +74,14 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
   test('a crash loses unlogged locks, and nothing is granted too early', async () => {
     const own = await startPostgres();
     await losesLocks(engine, own, { durability: 'unlogged' });
+  });
+
+  test('a power cut costs no lock and no mark, whatever the server waits for by itself', {
+    skip: lacks.gcc,
+  }, async () => {
+    const settings = ['synchronous_commit=off', 'wal_writer_delay=10s'];
+    const own = await startPostgres({ settings, disk: newDisk() });
+    await losesPower(engine, own, { keeps: 'marks' });
   });
 
   test('a clock that is set ends no lease, and prolongs none', {

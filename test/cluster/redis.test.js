@@ -18,13 +18,14 @@ const {
   judge,
   leftInTheEnd,
   losesLocks,
+  losesPower,
   stageOf,
   timeOf,
   wait,
 } = require('./faults.js');
 const { FaultyProxy } = require('./proxy.js');
 const { clients, sentinelClients } = require('./redis-clients.js');
-const { ServerClock, lacks, startRedis, startSentinel } = require('./servers.js');
+const { ServerClock, lacks, newDisk, startRedis, startSentinel } = require('./servers.js');
 
 /** What is left at a server, of a bucket that was used: nothing but its hash, and marks. */
 const left = (server, stage) =>
@@ -39,7 +40,9 @@ const left = (server, stage) =>
 
 let turns = 0;
 const kinds = Object.keys(clients);
-const durable = ['--appendonly', 'yes', '--appendfsync', 'always'];
+/** @param {string} sync when its file is synced */
+const syncing = (sync) => ['--appendonly', 'yes', '--appendfsync', sync];
+const durable = syncing('always');
 
 const engine = {
   name: 'redis',
@@ -58,6 +61,14 @@ describe('Redis, by several processes', { skip: lacks.redis }, () => {
 
   test('a server that loses its data loses locks, and nothing is granted too early', async () =>
     losesLocks(engine, await engine.start()));
+
+  for (const sync of ['always', 'everysec', 'no'])
+    test(`a power cut gives no lock to a second holder, with appendfsync ${sync}`, {
+      skip: lacks.gcc,
+    }, async () => {
+      const own = await startRedis({ settings: syncing(sync), disk: newDisk() });
+      await losesPower(engine, own, { keeps: sync === 'always' ? 'all' : 'nothing' });
+    });
 
   test('a clock that is set ends no lease, and makes none longer', {
     skip: lacks.faketime,

@@ -16,6 +16,7 @@ const path = require('node:path');
 const { setTimeout } = require('node:timers/promises');
 const { promisify } = require('node:util');
 const { lacks, programs } = require('../helpers/programs.js');
+const { Disk } = require('./disk.js');
 
 const { etcd, faketime, pgbouncer, postgres: bin, redis: redisServer } = programs;
 
@@ -75,6 +76,9 @@ async function reserve(port) {
   return !error;
 }
 
+/** @returns {Disk} one for a server of this process */
+const newDisk = () => new Disk(newFolder(), path.join(os.tmpdir(), 'web-locks-'));
+
 /** Runs a program of PostgreSQL. It is asynchronous, because a proxy of this process may be used. */
 const tool = (name, args) =>
   run(path.join(bin, name), args, { ...user, cwd: '/', env: environment });
@@ -113,13 +117,16 @@ class ServerClock {
  * @param {string} program
  * @param {string[]} args
  * @param {RegExp} ready
- * @param {ServerClock} [clock]
+ * @param {ServerClock | null} [clock]
+ * @param {Disk} [disk]
  */
-async function launch(program, args, ready, clock) {
+async function launch(program, args, ready, clock, disk) {
+  const env = { ...environment, ...clock?.environment, ...disk?.environment };
+  if (clock && disk) env.LD_PRELOAD += `:${clock.environment.LD_PRELOAD}`;
   const child = spawn(program, args, {
     ...user,
     cwd: '/',
-    env: { ...environment, ...clock?.environment },
+    env,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   children.add(child);
@@ -187,14 +194,24 @@ class Server {
     await end(this.child, signal);
   }
 
-  /** Ends it as a loss of power would. */
+  /** Ends it as a loss of power would, of which the disk, if it has one, forgets. */
   async crash() {
     await end(this.child, 'SIGKILL');
+    this.disk?.forget();
   }
 
   /** Stops or continues it. */
   signal(name) {
     this.child.kill(name);
+  }
+}
+
+/** Whether a process may still write. @param {number} pid */
+function runs(pid) {
+  try {
+    return !/\) [ZX] /.test(fs.readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  } catch {
+    return false;
   }
 }
 
@@ -205,8 +222,9 @@ class Postgres extends Server {
    * @param {number} port
    * @param {string[]} settings such as 'synchronous_commit=on'
    * @param {ServerClock} [clock]
+   * @param {Disk} [disk]
    */
-  constructor(folder, port, settings, clock) {
+  constructor(folder, port, settings, clock, disk) {
     const options = [
       `port=${port}`,
       'listen_addresses=127.0.0.1',
@@ -216,8 +234,8 @@ class Postgres extends Server {
     ];
     const args = ['-D', folder, ...options.flatMap((option) => ['-c', option])];
     const ready = /database system is ready to accept (read-only )?connections/;
-    super(port, () => launch(path.join(bin, 'postgres'), args, ready, clock));
-    this.folder = folder;
+    super(port, () => launch(path.join(bin, 'postgres'), args, ready, clock, disk));
+    Object.assign(this, { folder, disk });
   }
 
   /** What `new pg.Pool` takes. */
@@ -230,9 +248,14 @@ class Postgres extends Server {
     await end(this.child, signal);
   }
 
-  // The children of a postmaster that is killed would end some time later.
   async crash() {
-    await this.stop('SIGQUIT');
+    // The children of a postmaster that is killed end some time later.
+    if (!this.disk) return this.stop('SIGQUIT');
+    this.child.kill('SIGSTOP');
+    const pids = this.pids();
+    for (const pid of pids.filter(runs)) process.kill(pid, 'SIGKILL');
+    while (pids.some(runs)) await setTimeout(1);
+    await super.crash();
   }
 
   /** All processes of the server, first the postmaster. */
@@ -261,13 +284,14 @@ class Postgres extends Server {
  * @param {object} [options]
  * @param {string[]} [options.settings]
  * @param {ServerClock} [options.clock]
+ * @param {Disk} [options.disk]
  * @returns {Promise<Postgres>} a primary that runs
  */
-async function startPostgres({ settings = [], clock } = {}) {
+async function startPostgres({ settings = [], clock, disk } = {}) {
   const folder = newFolder();
   const options = '-U postgres -A trust --no-sync --locale=C -EUTF8'.split(' ');
   await tool('initdb', ['-D', folder, ...options]);
-  return started(new Postgres(folder, await freePort(), settings, clock));
+  return started(new Postgres(folder, await freePort(), settings, clock, disk));
 }
 
 /**
@@ -344,13 +368,14 @@ class Redis extends Server {
    * @param {number} port
    * @param {string[]} settings such as '--appendonly', 'yes'
    * @param {ServerClock | null} [clock]
+   * @param {Disk} [disk]
    */
-  constructor(folder, port, settings, clock) {
+  constructor(folder, port, settings, clock, disk) {
     const args = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder];
     const own = ['--save', '', '--repl-diskless-sync-delay', '0', '--repl-timeout', '60'];
     const ready = /Ready to accept connections/;
-    super(port, () => launch(redisServer, [...args, ...own, ...settings], ready, clock));
-    this.folder = folder;
+    super(port, () => launch(redisServer, [...args, ...own, ...settings], ready, clock, disk));
+    Object.assign(this, { folder, disk });
   }
 
   /** Ends it; SIGTERM: in order. */
@@ -436,14 +461,15 @@ function linesOf(bytes) {
  * @param {ServerClock | null} [options.clock] null for that of this machine. By default a clock by
  *   which the server has run for an hour, so that a new bucket grants at once whatever its lease;
  *   without libfaketime the server has run for some seconds.
+ * @param {Disk} [options.disk]
  * @returns {Promise<Redis>} a replica is up to date
  */
-async function startRedis({ primary, settings = [], clock } = {}) {
+async function startRedis({ primary, settings = [], clock, disk } = {}) {
   const following = primary ? ['--replicaof', '127.0.0.1', String(primary.port)] : [];
   const isAged = clock === undefined && Boolean(faketime);
   const its = isAged ? new ServerClock() : clock;
   const all = [...following, ...settings];
-  const server = await started(new Redis(newFolder(), await freePort(), all, its));
+  const server = await started(new Redis(newFolder(), await freePort(), all, its, disk));
   if (isAged) its.set(3_600);
   await server.until(isAged ? /uptime_in_seconds:3\d\d\d/ : /uptime_in_seconds:([4-9]|\d\d)/);
   if (primary) await server.until(/master_link_status:up/);
@@ -651,6 +677,7 @@ module.exports = {
   freePort,
   lacks,
   makeCertificate,
+  newDisk,
   startEtcd,
   startPgbouncer,
   startPostgres,

@@ -99,7 +99,7 @@ class Pooled {
   }
 
   static async start() {
-    const server = await servers.startPostgres();
+    const server = await postgres.start();
     const behind = await FaultyProxy.open(server.port);
     return new Pooled(server, behind, await servers.startPgbouncer(behind, 'session'));
   }
@@ -155,8 +155,16 @@ async function endPool(pool, takers) {
   throw new Error(`a pool does not end: ${JSON.stringify(clients)}`);
 }
 
+/** A crash undoes what was not synced, where a compiler can make such a disk. */
+const newDisk = () => (servers.lacks.gcc ? undefined : servers.newDisk());
+
 const postgres = {
-  start: () => servers.startPostgres(),
+  // Most releases are on the disk late, or never.
+  start: () =>
+    servers.startPostgres({
+      settings: ['synchronous_commit=off', 'wal_writer_delay=10s'],
+      disk: newDisk(),
+    }),
   configOf: ([port], random) => ({
     kind: random.pick(['pg', 'postgres.js']),
     config: { host: '127.0.0.1', port, user: 'postgres', database: 'postgres' },
@@ -218,7 +226,7 @@ const engines = {
   redis: {
     // A crash forgets everything that is not on a disk.
     forgets: true,
-    start: () => servers.startRedis(),
+    start: () => servers.startRedis({ settings: ['--appendonly', 'yes'], disk: newDisk() }),
     configOf: ([port], random) => {
       const { clients } = require('../cluster/redis-clients.js');
       return { port, kind: random.pick(Object.keys(clients)) };
