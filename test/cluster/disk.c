@@ -1,8 +1,8 @@
 /*
  * A disk that forgets what was not synced: a library that a server loads by LD_PRELOAD. Before a
- * file changes, the library appends the file's size, and the bytes that the change replaces, to a log
- * of the file in the folder WEB_LOCKS_UNDO. A sync of the file empties its log. After a loss of power
- * disk.js applies the logs. A link beside each log leads to the file.
+ * file changes, the library appends the file's size, and the bytes that the change replaces, to a
+ * log of the file in the folder WEB_LOCKS_UNDO. A sync of the file empties its log. After a loss of
+ * power disk.js applies the logs. A link beside each log leads to the file.
  *
  * The library watches the files whose paths begin with WEB_LOCKS_DISK. It does not undo that a file
  * is made, renamed or removed, and does not see what the C library writes by itself (stdio).
@@ -79,7 +79,7 @@ static long end(struct change change, long result)
   return result;
 }
 
-/* Logs what a change of `length` bytes at `offset` replaces; with END, what a truncation removes. */
+/* Logs what a change of `length` bytes at `offset` replaces; with END, all behind `offset`. */
 static struct change save(int fd, int64_t offset, int64_t length)
 {
   struct change change = begin(fd);

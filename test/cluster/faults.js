@@ -116,44 +116,62 @@ async function losesLocks(engine, own, options) {
   await own.stop();
 }
 
-/**
- * The power of a server is cut just behind the last grants, while their holder cannot be reached,
- * and behind a release and a mark of somebody who can.
- * @param {FaultyEngine} engine
- * @param {any} own a server of the test's own, with a disk; is stopped
- * @param {object} options
- * @param {'all' | 'marks' | 'nothing'} options.keeps what it promises
- */
-async function losesPower(engine, own, { keeps }) {
-  const proxy = await FaultyProxy.open(own.port);
-  const stage = stageOf(engine, own.port, { ttl: 3 * TTL });
-  const [holder, other] = await Promise.all([
-    stage.actor({ config: engine.configOf(proxy.port) }),
-    stage.actor(),
-  ]);
-  const names = ['first', 'second', 'third'];
-  const keep = 3_600_000;
-  await other.request('job', { keep }, 0).settled();
-  // What is a second old may be on the disk where what is new is not.
-  await wait(TTL);
-  const held = names.map((name) => holder.request(name));
-  for (const one of held) await one.granted();
-  await other.request('released', {}, 0).settled();
+/** @param {any} own a server with a disk: it forgets what it has not synced */
+async function cutPower(own, stage) {
   stage.fault();
-  if (keeps === 'nothing') stage.note('forgot');
-  proxy.refuse();
   await own.crash();
-  assert.equal(own.disk.forgotten === 0, keeps === 'all', 'what was not synced is forgotten');
   await own.start();
   stage.fault();
-  const again = [...names, 'released'].map((name) => other.request(name, {}, 1));
-  const job = other.request('job', { keep }, 0);
-  for (const one of [...again, ...held, job]) await one.settled();
+}
+
+/**
+ * The power of a server is cut behind a mark, and behind a release that it need not sync: it is
+ * undone, and the process that has released the lock releases it again.
+ * @param {FaultyEngine} engine
+ * @param {any} own a server of the test's own, with a disk
+ * @param {boolean} undoes whether the server undoes a release
+ */
+async function losesRelease(engine, own, undoes) {
+  const keep = 3_600_000;
+  const stage = stageOf(engine, own.port, { ttl: engine.forgets ? 8 * TTL : LONG });
+  const [one, other] = await Promise.all([stage.actor(), stage.actor()]);
+  await one.request('job', { keep }, 0).settled();
+  await cutPower(own, stage);
+  await other.request('job', { keep }, 0).settled();
+  await one.request('released', {}, 0).settled();
+  await cutPower(own, stage);
+  if (undoes) assert.ok(own.disk.forgotten > 0, 'what was not synced is forgotten');
+  await other.request('released', {}, 0).settled();
+  await finish(engine, own, stage);
+  assert.deepEqual(lossesOf(stage), []);
+}
+
+/**
+ * The power of a server is cut behind grants whose holder cannot reach it afterwards, and nobody
+ * else has seen their tokens.
+ * @param {FaultyEngine} engine
+ * @param {any} own a server of the test's own, with a disk
+ */
+async function losesGrants(engine, own) {
+  const proxy = await FaultyProxy.open(own.port);
+  // The server is back long before the lease is over.
+  const stage = stageOf(engine, own.port, { ttl: 6 * TTL });
+  const holder = await stage.actor({ config: engine.configOf(proxy.port) });
+  await holder.request('early', {}, 0).settled();
+  // A server that syncs every second knows the bucket, and not all of its locks.
+  await wait(TTL);
+  const names = ['first', 'second', 'third'];
+  const held = names.map((name) => holder.request(name));
+  for (const one of held) await one.granted();
+  proxy.refuse();
+  await cutPower(own, stage);
+  const stranger = await stage.actor();
+  const next = names.map((name) => stranger.request(name, {}, 1));
+  for (const one of [...held, ...next]) await one.settled();
   proxy.heal();
   stage.fault();
   await finish(engine, own, stage);
   await proxy.close();
-  await own.stop();
 }
 
 /**
@@ -329,8 +347,9 @@ module.exports = {
   faults,
   judge,
   leftInTheEnd,
+  losesGrants,
   losesLocks,
-  losesPower,
+  losesRelease,
   stageOf,
   timeOf,
   wait,

@@ -17,8 +17,9 @@ const {
   faults,
   judge,
   leftInTheEnd,
+  losesGrants,
   losesLocks,
-  losesPower,
+  losesRelease,
   stageOf,
   wait,
 } = require('./faults.js');
@@ -76,12 +77,14 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
     await losesLocks(engine, own, { durability: 'unlogged' });
   });
 
-  test('a power cut costs no lock and no mark, whatever the server waits for by itself', {
+  test('a power cut costs no lock and no mark, whatever the server syncs by itself', {
     skip: lacks.gcc,
   }, async () => {
     const settings = ['synchronous_commit=off', 'wal_writer_delay=10s'];
     const own = await startPostgres({ settings, disk: newDisk() });
-    await losesPower(engine, own, { keeps: 'marks' });
+    await losesRelease(engine, own, true);
+    await losesGrants(engine, own);
+    await own.stop();
   });
 
   test('a clock that is set ends no lease, and prolongs none', {
