@@ -152,15 +152,15 @@ async function losesRelease(engine, own, undoes) {
  * else has seen their tokens.
  * @param {FaultyEngine} engine
  * @param {any} own a server of the test's own, with a disk
- * @param {() => Promise<unknown>} [relax] from then on the server syncs nothing
+ * @param {() => Promise<unknown>} [keepBucket] has the server sync what came before the grants only
  */
-async function losesGrants(engine, own, relax = async () => {}) {
+async function losesGrants(engine, own, keepBucket = async () => {}) {
   const proxy = await FaultyProxy.open(own.port);
   // The server is back long before the lease is over.
   const stage = stageOf(engine, own.port, { ttl: 6 * TTL });
   const holder = await stage.actor({ config: engine.configOf(proxy.port) });
   await holder.request('early', {}, 0).settled();
-  await relax();
+  await keepBucket();
   const names = ['first', 'second', 'third'];
   const held = names.map((name) => holder.request(name));
   for (const one of held) await one.granted();
