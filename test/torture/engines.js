@@ -249,7 +249,12 @@ const engines = {
   etcd,
 
   /** Three members, between which lines break. */
-  etcd3: { ...etcd, entry: 'etcd', ownFaults: faultsOfMembers, start: () => Members.start() },
+  'etcd-members': {
+    ...etcd,
+    entry: 'etcd',
+    ownFaults: faultsOfMembers,
+    start: () => Members.start(),
+  },
 };
 
 /** Where the members of a server are reached, or it alone. */
