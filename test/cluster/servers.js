@@ -254,6 +254,7 @@ class Postgres extends Server {
     this.child.kill('SIGSTOP');
     const pids = this.pids();
     for (const pid of pids.filter(runs)) process.kill(pid, 'SIGKILL');
+    // They are no children of this process, so no event tells of their ends.
     while (pids.some(runs)) await setTimeout(1);
     await super.crash();
   }
