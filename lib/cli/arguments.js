@@ -151,7 +151,7 @@ const JOB = {
     short: 'p',
     value: 'N',
     read: wholeNumberReader(LEAST_PRIORITY, MOST),
-    help: 'wait ahead of requests with a lower priority; 0 by default; not with etcd',
+    help: 'wait ahead of requests with a lower priority; 0 by default',
   },
   publish: {
     help: 'let the command tell others something: see `web-locks publish`',

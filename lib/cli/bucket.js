@@ -210,8 +210,7 @@ function open({ bucket, directory, at, ...more }) {
   try {
     if (at) {
       const { isAtOfEnvironment, prefix, schema, shards, ttl } = more;
-      const priority = more.priority || undefined;
-      const settings = { bucket: bucket ?? USUAL_BUCKET, priority, prefix, schema, shards, ttl };
+      const settings = { bucket: bucket ?? USUAL_BUCKET, prefix, schema, shards, ttl };
       return openEngine(at, settings, isAtOfEnvironment ? 'WEB_LOCKS_AT' : '--at');
     }
     return { ...openHost(bucket, directory), end() {} };

@@ -10,10 +10,9 @@ const path = require('node:path');
 const { Failure, STATUS } = require('./status.js');
 
 /**
- * `ttl` is in milliseconds; `priority` is undefined if it is 0. `end` ends the client after the
- * bucket was closed.
- * @typedef {{ bucket: string, ttl?: number, schema?: string, shards?: number, prefix?: string,
- *   priority?: number }} Settings
+ * `ttl` is in milliseconds. `end` ends the client after the bucket was closed.
+ * @typedef {{ bucket: string, ttl?: number, schema?: string, shards?: number, prefix?: string }}
+ *   Settings
  * @typedef {{ locks: any, ready: Promise<void>, close(): Promise<void> }} EngineBucket
  * @typedef {{ bucket: EngineBucket, end: () => unknown }} Opened
  */
@@ -36,7 +35,6 @@ const OF_ENGINES = {
   schema: [openPostgres],
   shards: [openRedis],
   prefix: [openRedis],
-  priority: [openPostgres, openRedis],
 };
 
 /** Drops the parts of a URL that may contain a password. @param {string} url */

@@ -87,7 +87,6 @@ const WAITS = ['elect', 'once', 'wait'];
  * @property {string} does what the option does, for docs/API.md
  * @property {readonly Kind[]} calls the kinds of calls that accept it; all others refuse it
  * @property {readonly Scope[]} [scopes] the scopes that have it, if not all do
- * @property {readonly string[]} [notIn] engines of clusters that lack it
  * @property {readonly string[]} [not] options that exclude it
  * @property {string} [needs] what the option requires, in the words of docs/API.md
  * @property {true} [isStandard] whether the specification has it
@@ -162,7 +161,6 @@ const OPTIONS = freeze({
   priority: {
     does: 'waits ahead of requests with a lower priority; 0 by default',
     calls: ['request', 'several', ...SYNC, ...WAITS, ...OBJECTS],
-    notIn: ['etcd'],
     not: ['steal'],
     isForBackend: true,
   },

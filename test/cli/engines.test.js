@@ -40,7 +40,6 @@ describe('--at', { skip }, () => {
       ['etcd+http://host', { schema: 'x' }, other('--schema', 'etcd+http')],
       ['postgres://host', { shards: 2 }, other('--shards', 'postgres')],
       ['etcd+http://host', { prefix: 'dev:' }, other('--prefix', 'etcd+http')],
-      ['etcd+http://host', { priority: 1 }, other('--priority', 'etcd+http')],
       ['redis://host:99999', {}, '--at: Invalid URL.'],
       ['postgres://host:port/db', {}, '--at: Invalid URL.'],
     ]) {

@@ -137,8 +137,6 @@ const rejectsWith = (promise, code) => assert.rejects(promise, { code });
  * @property {number} [window] how many steps it takes at once; one, if it does not say
  * @property {boolean} [keepsNoLimit] a limit goes with the last shared request, not with the queue
  * @property {number} [shortestKeep] milliseconds of a mark that is not over before its step is done
- * @property {boolean} [knowsNoPriorities]
- * @property {boolean} [endsFirst] the publications and ends of a step are done before its requests
  * @property {boolean} [neverForgets] what it has answered, so that there is nothing to be careful of
  * @property {boolean} [losesNoHint] who is cut off hears all later, without a renewal
  * @property {(options?: any) => Promise<unknown>} [endQuarantine] of a bucket, as time would

@@ -76,7 +76,7 @@ function namesOf(story) {
 const text = fc.constantFrom('1', '"\u2028 \ud83d\ude00 é \\n"', `"${'x'.repeat(4094)}"`, '');
 
 /** @param {any} can what an engine can, and the names of the operations */
-function operation({ groups, priorities, keeps, names, data = false }) {
+function operation({ groups, keeps, names, data = false }) {
   const name = fc.constantFrom(...names);
   const asked = fc.record({
     kind: fc.constantFrom(
@@ -89,7 +89,7 @@ function operation({ groups, priorities, keeps, names, data = false }) {
     // Another limit than that of the name.
     other: fc.constantFrom(...new Array(10).fill(0), 3, MOST),
     maxPending: fc.constantFrom(-1, -1, -1, 0, 1, 2),
-    priority: priorities ? fc.constantFrom(0, 0, 0, 1, -1, MOST, LEAST) : fc.constant(0),
+    priority: fc.constantFrom(0, 0, 0, 1, -1, MOST, LEAST),
   });
   const ended = fc.record({
     kind: fc.constant('end'),
@@ -499,9 +499,6 @@ class Telling {
     const isOfUse = (made) => session.isAlive || made.some(({ kind }) => kind !== 'end');
     const made = all.filter((step) => step.length > 0 && isOfUse(step));
     if (made.length === 0) return;
-    const orderOf = ({ kind }) => ['publish', 'end', kind].indexOf(kind);
-    if (this.#engine.endsFirst)
-      for (const step of made) step.sort((a, b) => orderOf(a) - orderOf(b));
     session.last = made.map((step) => ({ made: step, number: ++session.number }));
     for (const { made: ops, number } of session.last) {
       if (ops.some((op) => !isEnd(op) || op.keep > 0)) session.firm = number;
@@ -649,7 +646,7 @@ class Telling {
     this.#keepOneAwake();
     // A waiter behind it may be granted by now, or by the sweep.
     await this.#showAll(refsOf);
-    if (isSwept || this.#engine.endsFirst) await this.#sweep();
+    if (isSwept) await this.#sweep();
     else await this.#probe();
   }
 
@@ -721,7 +718,7 @@ class Telling {
     const isLost = ({ renewed }) => this.#reference.now >= renewed + TTL;
     const lost = this.#alive.filter(isLost);
     for (const session of lost) await this.#loses(session, false);
-    if (isSwept || wasCareful || this.#engine.endsFirst) await this.#sweep();
+    if (isSwept || wasCareful) await this.#sweep();
   }
 
   async #shift(milliseconds) {
@@ -858,8 +855,7 @@ class Telling {
       weight: isLimited ? weight : 0,
       maxPending: kind === 'request' || kind === 'pass' ? maxPending : -1,
       // Ahead of who waits behind the dead, who may have been granted it by then, comes nobody.
-      priority:
-        kind === 'steal' ? 0 : this.#hasDead && !this.#engine.knowsNoPriorities ? LEAST : priority,
+      priority: kind === 'steal' ? 0 : this.#hasDead ? LEAST : priority,
       label: `${kind.startsWith('pass') ? PASSES : ''}${LABELS[session.refs % LABELS.length]}`,
       group: 0,
     };
@@ -1090,10 +1086,9 @@ function pictureOf(entries) {
  * @returns {Promise<void>} rejects with the shortest story that tells a difference
  */
 function check(engine, { lane = 0, share = 1 } = {}) {
-  const { hasNoGroups, knowsNoPriorities, meets, shift, shortestKeep = 1e-3, window = 1 } = engine;
+  const { hasNoGroups, meets, shift, shortestKeep = 1e-3, window = 1 } = engine;
   const can = {
     groups: !hasNoGroups,
-    priorities: !knowsNoPriorities,
     several: window > 1,
     spoil: engine.spoil !== undefined,
     time: shift !== undefined,

@@ -153,8 +153,7 @@ class Play {
     const [verb, id, ...words] = call.split(' ');
     this.#told = [];
     const answer = await this.#act(verb, id, words);
-    // An agent's own query comes after the answer to its request. Others can see a request at etcd
-    // for a moment that is then refused.
+    // An agent's own query comes after the answer to its request.
     if (answer === undefined) await this.#agent(verb).locks.query();
     await this.#settle();
     this.#checkTokens();

@@ -141,7 +141,6 @@ const scopes = {
     long: 100_000,
     lacks: {
       ...CLUSTER_LACKS,
-      priority: 'the engine has no priorities',
       orderOfGrants: 'an answer and a hint come by different ways',
       keptLimit: 'a limit goes with the last shared request',
       tokenOfEach: 'a token is the revision at which a lock is granted',

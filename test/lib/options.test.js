@@ -28,7 +28,6 @@ const KINDS = Object.keys(CALLS);
 const optionsFor = (kind) => NAMES.filter((name) => OPTIONS[name].calls.includes(kind));
 const SCOPES = ['process', 'host', 'cluster'];
 /** Those of clusters, as the table and as docs/API.md name them. */
-const ENGINES = { postgres: 'PostgreSQL', redis: 'Redis', etcd: 'etcd' };
 
 const { signal } = new AbortController();
 const BOOLEAN = {
@@ -230,18 +229,14 @@ describe('docs/API.md', () => {
   });
 
   it('has a row for each call and option that some scope has not got', () => {
-    const rowOf = (title, scopes, notIn) => {
-      const engines = Object.keys(ENGINES).filter((engine) => !notIn?.includes(engine));
-      const inCluster = notIn ? engines.map((engine) => ENGINES[engine]).join(', ') : '✓';
-      const cells = { process: '✓', host: '✓', cluster: inCluster };
-      return row([title, ...SCOPES.map((scope) => (scopes.includes(scope) ? cells[scope] : ''))]);
-    };
+    const rowOf = (title, scopes) =>
+      row([title, ...SCOPES.map((scope) => (scopes.includes(scope) ? '✓' : ''))]);
     for (const kind of KINDS) {
       const scopes = SCOPES_OF_CALLS[kind];
       if (scopes.length < SCOPES.length) assertHas('API.md', rowOf(COLUMNS[kind], scopes));
     }
-    for (const [name, { scopes, notIn }] of Object.entries(OPTIONS)) {
-      if (scopes) assertHas('API.md', rowOf(code(name), scopes, notIn));
+    for (const [name, { scopes }] of Object.entries(OPTIONS)) {
+      if (scopes) assertHas('API.md', rowOf(code(name), scopes));
     }
   });
 });

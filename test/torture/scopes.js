@@ -94,7 +94,7 @@ const scopes = {
 
 for (const name of Object.keys(engines)) {
   const { entry = name } = engines[name];
-  const lacks = { ...LATER, guard: entry !== 'postgres', priority: entry === 'etcd' };
+  const lacks = { ...LATER, guard: entry !== 'postgres' };
   scopes[name] = scopeOf(name, { lacks, load, placeOf });
 }
 

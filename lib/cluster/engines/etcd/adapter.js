@@ -1,23 +1,21 @@
 'use strict';
 
 /**
- * The adapter of etcd (../../adapter.js), over its JSON gateway (gateway.js). A session is a lease
- * with a key of its own, and its requests are keys of that lease (keys.js). Every client computes
- * the holders of a name from the keys (queue.js), so grants are not written. A session watches only
- * the keys that are written for it, such as a thief's notices, and the names that it waits for
- * (streams.js). So its cost does not depend on the number of other sessions.
+ * The adapter of etcd (../../adapter.js), over its JSON gateway (gateway.js). A session is a lease,
+ * and its locks and requests are keys of that lease (keys.js). Whoever ends a lock grants it to the
+ * next waiter in the same transaction, on the condition that it is the next one (plan.js), and
+ * writes the news for that waiter's session (session.js). A session watches only its news, so its
+ * cost does not depend on the number of other sessions.
  *
  * This adapter differs from the contract as follows:
- * - A step takes as many transactions as it needs; each group is in a single transaction.
  * - A name keeps the limit of its first shared request only while a shared request exists.
- * - Shared locks that one event grants have the same token.
+ * - Shared locks that one transaction grants have the same token.
  * - A mark lasts as long as its lease: whole seconds, at least etcd's minimum (2 by default), and
  *   its time starts again after a change of leader, unless etcd runs with lease checkpoints.
  * - A quarantine begins when a client has seen an epoch or token that etcd does not know, and all
  *   sessions end then (epoch.js).
- * - Waiting and holding times are measured by the clock of the querying session. A holding time is
- *   NaN if the lock was granted after its holder's last renewal and this session did not see the
- *   grant.
+ * - Waiting and holding times are measured by wall clocks: those of the sessions that made and
+ *   granted the request, and of the session that asks.
  */
 
 const { NO_EVENTS } = require('../../adapter.js');
@@ -27,47 +25,40 @@ const { Epochs, isBehind } = require('./epoch.js');
 const { firstError, isClosed, isCompacted, newLeaderError } = require('./errors.js');
 const { Gateway } = require('./gateway.js');
 const { Keys, base64, leaseKey } = require('./keys.js');
-const { only, remove } = require('./operations.js');
+const { only } = require('./operations.js');
 const { Query } = require('./query.js');
 const { EtcdSession } = require('./session.js');
-const { executeStep } = require('./steps.js');
-const { findAbsent } = require('./streams.js');
+const { executeStep } = require('./step.js');
 
 /** @import { Adapter, Op, Seen, SessionInfo } from '../../adapter.js' */
-/** @import { Entry } from './queue.js' */
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
 /** @typedef {InstanceType<typeof EtcdSession>} Own */
 
-/**
- * How many exclusive requests may be ahead of a session that watches a name (far-waits.js). It must
- * notice that it is near, and read the queue, while these hold their locks.
- */
-const NEAR = 6;
-/** The most theft notices that one renewal deletes, each perhaps with the data of the lock. */
-const MOST_TOLD = 50;
+/** About how many waiters of a name watch the ends of sessions (watches.js). */
+const GUARDS = 4;
 
 /**
  * @extends {EngineAdapter<Link>}
  * @implements {Adapter}
  */
 class EtcdAdapter extends EngineAdapter {
-  can = Object.freeze({ ...CAN, priorities: false, endsLeases: true });
+  can = Object.freeze({ ...CAN, endsLeases: true });
 
   #gateway;
   #keys;
   #epochs;
-  #near;
+  #guards;
   /** The session that `open` started last. @type {Own | undefined} */
   #own;
 
   /**
    * @param {string} bucket @param {ConstructorParameters<typeof Gateway>[0]} options
-   * @param {number} [near] how many exclusive requests are ahead of a waiter that watches its name
+   * @param {number} [guards] see above
    */
-  constructor(bucket, options, near = NEAR) {
+  constructor(bucket, options, guards = GUARDS) {
     super();
     this.#gateway = new Gateway(options);
-    this.#near = near;
+    this.#guards = guards;
     this.#keys = new Keys(bucket);
     this.#epochs = new Epochs(this.#keys);
     this.id = `etcd ${bucket}`;
@@ -77,7 +68,7 @@ class EtcdAdapter extends EngineAdapter {
   async open(info, ttl, seen) {
     return this.#connect(async (link) => {
       const { ID, TTL } = await this.#grantSessionLease(ttl, link);
-      const bucket = { keys: this.#keys, epochs: this.#epochs, near: this.#near };
+      const bucket = { keys: this.#keys, epochs: this.#epochs, guards: this.#guards };
       /** @type {Own} */
       const own = new EtcdSession(bucket, String(ID), Number(TTL) * 1_000, info, () =>
         own === this.#own ? this.events : NO_EVENTS,
@@ -112,7 +103,6 @@ class EtcdAdapter extends EngineAdapter {
         return () => {
           this.#own = own;
           own.link = link;
-          own.streams?.follow();
           return result;
         };
       },
@@ -132,21 +122,16 @@ class EtcdAdapter extends EngineAdapter {
   }
 
   /** @param {Op[]} ops @param {number} number */
-  async step(ops, number) {
-    const own = this.#requireSession();
-    try {
-      return await executeStep(ops, number, own, this.requireLink(), this.#keys);
-    } finally {
-      own.streams?.follow();
-      own.deletePassed();
-    }
+  step(ops, number) {
+    return executeStep(ops, number, this.#requireSession(), this.requireLink());
   }
 
   /** @param {Seen} seen @returns {Promise<import('../../adapter.js').Renewal>} */
   async renew(seen) {
     const own = this.#requireSession();
     const link = this.requireLink();
-    const { queueCache } = own;
+    const { generation } = this;
+    for (const ref of this.knownThefts) own.thefts.delete(ref);
     const dead = {
       ...{ alive: false, mine: new Map(), grantsIn: 0, life: own.life.name },
       nextExpiryIn: Number.POSITIVE_INFINITY,
@@ -157,27 +142,17 @@ class EtcdAdapter extends EngineAdapter {
     if (!(Number(TTL) > 0)) return dead;
     // A deposed leader still answers keep-alives, but does not extend the lease. So a commit must
     // follow in the same term: it proves that the member that answered was still the leader.
-    const stolen = new Map([...queueCache.thefts].slice(0, MOST_TOLD));
-    const [synced, absent] = await Promise.all([
-      own.sync(link, this.#deletionsOfNotices(own, [...stolen.keys()])),
-      this.#findAbsent(own, link),
-    ]);
-    for (const ref of stolen.keys()) {
-      queueCache.thefts.delete(ref);
-      queueCache.published.delete(ref);
-    }
-    own.deletePassed();
-    if (synced.header.raft_term !== header.raft_term) throw newLeaderError();
-    if (await own.endIfBehind(known, own.life, synced.header, link))
-      return { ...dead, grantsIn: own.ttl };
+    const [synced, absent] = await Promise.all([own.sync(link), this.#findAbsent(own, link)]);
+    if (synced.raft_term !== header.raft_term) throw newLeaderError();
+    if (await own.endIfBehind(known, own.life, synced, link)) return { ...dead, grantsIn: own.ttl };
     await this.#forgetAbsent(absent, own, link);
-    own.heard = Number(synced.header.revision);
-    await own.streams?.handleRenewal();
+    own.heard = Number(synced.revision);
+    await own.watches.lookAfterNames(link);
     link.throwIfDropped();
-    const mine = new Map([...queueCache.mine].map(([ref, { token }]) => [ref, token]));
     const grantsIn = await quarantineLeft(own, link);
-    for (const [ref, thief] of queueCache.thefts) stolen.set(ref, thief);
-    return { ...dead, alive: true, mine, stolen, grantsIn };
+    const stolen = new Map(own.thefts);
+    this.noteThefts(generation, stolen);
+    return { ...dead, alive: true, mine: own.mine, stolen, grantsIn };
   }
 
   /** The id of the session's lease, for `extend`; undefined before the first session. */
@@ -208,51 +183,45 @@ class EtcdAdapter extends EngineAdapter {
    * lease in one answer, which may be out of date, so each key that seems to be missing is read.
    * @param {Own} own @param {Link} link
    */
-  async #findAbsent({ id, queueCache }, link) {
-    if (queueCache.mine.size === 0) return [];
-    const entries = [...queueCache.mine.values()];
-    const { keys = [] } = await link.call('lease/timetolive', { ID: id, keys: true });
+  async #findAbsent(own, link) {
+    if (own.answeredRequests.length === 0) return [];
+    const { keys = [] } = await link.call('lease/timetolive', { ID: own.id, keys: true });
     const listed = new Set(keys);
-    return await findAbsent(
-      entries.filter(({ key }) => !listed.has(base64(key))),
+    return own.findAbsent(
+      own.answeredRequests.filter((one) => !listed.has(base64(own.keyOf(one)))),
       link,
     );
   }
 
   /**
-   * Forgets the requests whose keys somebody deleted by hand, but not those of thefts.
-   * @param {Entry[]} absent @param {Own} own @param {Link} link
+   * Forgets the requests whose keys somebody deleted by hand, but not those of thefts or grants.
+   * @param {Awaited<ReturnType<Own['findAbsent']>>} absent @param {Own} own @param {Link} link
    */
   async #forgetAbsent(absent, own, link) {
-    const { queueCache } = own;
-    const entriesStillCached = () =>
-      absent.filter((entry) => queueCache.mine.get(entry.ref) === entry);
-    // A thief also deletes keys, and its notice arrives during `sync`. After that, only requests
-    // whose keys were deleted by hand are left.
-    if (entriesStillCached().length > 0) await own.sync(link);
-    for (const { ref } of entriesStillCached()) queueCache.forget(ref);
+    if (absent.length === 0) return;
+    // Other sessions delete keys, too, and the news of that arrive during `sync`.
+    await own.sync(link);
+    for (const one of await own.findAbsent(absent, link)) own.forget(one.entry.value.ref);
   }
 
-  /** @param {Own} own @param {number[]} refs of thefts */
-  #deletionsOfNotices({ lease, planner, queueCache }, refs) {
-    const published = refs.filter((ref) => queueCache.published.has(ref));
-    const notices = refs.map((ref) => remove(only(this.#keys.stolen(lease, ref))));
-    return [...notices, ...published.map((ref) => planner.dataDeletion(ref))];
+  /** Etcd ends leases by itself; this grants what nobody has granted after that. */
+  async sweep() {
+    await this.#requireSession().watches.lookAfterNames(this.requireLink());
   }
-
-  /** Does nothing, because etcd ends leases by itself, and the watch delivers their ends. */
-  async sweep() {}
 
   /** Ends the session over any endpoint; rejects if none does that. @param {string} session */
   async close(session) {
     const { size } = this.#gateway;
+    const own = this.#own;
     for (let i = 0; i < size; i++) {
       // Each attempt has its own connection, because the current one may be replaced meanwhile.
       const makeLink = () => this.#gateway.makeLinkAfter(i);
       try {
-        await this.overSingleCallLink(makeLink, (link) =>
-          link.call('lease/revoke', { ID: session }),
-        );
+        await this.overSingleCallLink(makeLink, async (link) => {
+          await link.call('lease/revoke', { ID: session });
+          // If this fails, those who wait make up for it.
+          if (own?.id === session) await own.grantAfterEnd(link).catch(() => {});
+        });
         return;
       } catch (error) {
         if (classify(error) === 'dead') return;
@@ -263,8 +232,9 @@ class EtcdAdapter extends EngineAdapter {
 
   /** @param {string} [name] @param {'held'} [which] */
   async query(name, which) {
-    const { queueCache } = this.#requireSession();
-    const ask = () => new Query(this.#keys, queueCache, this.requireLink()).run(name, which);
+    const own = this.#requireSession();
+    const tokenOf = (/** @type {number} */ revision) => own.tokenOf(revision);
+    const ask = () => new Query(this.#keys, this.requireLink(), tokenOf).run(name, which);
     try {
       return await ask();
     } catch (error) {
@@ -291,7 +261,7 @@ class EtcdAdapter extends EngineAdapter {
  * How many milliseconds the quarantine still lasts, at least 1; 0 if there is none.
  * @param {Own} own @param {Link} link
  */
-async function quarantineLeft({ queueCache: { quarantine } }, link) {
+async function quarantineLeft({ quarantine }, link) {
   return quarantine === undefined ? 0 : Math.max(await link.leaseLeft(quarantine), 1);
 }
 

@@ -16,7 +16,7 @@ const { randomUUID } = require('node:crypto');
 
 const { versionError } = require('../errors.js');
 const { noEpochError } = require('./errors.js');
-const { base64Json, textOf, valueOf } = require('./keys.js');
+const { base64Json, valueOf } = require('./keys.js');
 const { allWith, exists, isEmpty, isUnchanged, nested } = require('./operations.js');
 const { only, put, range, remove } = require('./operations.js');
 
@@ -33,9 +33,9 @@ const LEAP = 1_000_000_000n;
 /**
  * The version of keys and values. Version 1 had no field `layout`, and its thieves notified nobody.
  * Version 2 had the `ref` of a request in the request's key. Version 3 had no requests that pass,
- * so its sessions would mistake such a request for a holder.
+ * so its sessions would mistake such a request for a holder. Version 4 did not write grants.
  */
-const LAYOUT = 4;
+const LAYOUT = 5;
 
 /**
  * @typedef {object} Epoch
@@ -144,10 +144,8 @@ class Epochs {
     const sessions = allWith(this.#keys.session(''));
     const { header, found } = await link.read([sessions, only(quarantine)]);
     let longest = ttl;
-    for (const { key, value } of found[0].kvs ?? []) {
-      const isSession = this.#keys.parse(textOf(key)).what === undefined;
-      if (isSession) longest = Math.max(longest, valueOf(value).ttl ?? 0);
-    }
+    for (const { value } of found[0].kvs ?? [])
+      longest = Math.max(longest, valueOf(value).ttl ?? 0);
     const [old] = found[1].kvs ?? [];
     const next = String(Number(header.revision) + 1);
     const areOlder = { ...sessions, target: 'CREATE', result: 'LESS', create_revision: next };

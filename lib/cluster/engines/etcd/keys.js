@@ -5,21 +5,18 @@
  * `web-locks/1/<bucket>/`. All of them but the last have the lease of their session, so etcd
  * removes all keys of a session at one revision:
  *
- *   q/<name>/a/<lease>-<slot>                a thief; for slots see slots.js
- *   q/<name>/b/<lease>-<slot>                an exclusive request
- *   q/<name>/c/<limit>/<lease>-<slot>        a shared request
- *   q/<name>/p/<lease>-<slot>                a request that passes; see queue.js
- *   s/<lease>                                a session's data; its version counts connections
- *   s/<lease>/mark                           written so that the watch delivers it: see `sync` in
- *                                            session.js; for its value see query.js
- *   s/<lease>/stolen/<ref>                   the thief of one of the session's locks
- *   s/<lease>/data/<ref>                     what was published with a lock, in JSON. It means
- *                                            nothing without the lock: sessions of older versions
- *                                            steal locks and leave it
- *   w/quarantine                             nothing is granted while it exists; see epoch.js
+ *   m/<lease>/<slot>                     the latest news about a request of a session: it was
+ *                                        granted, it was robbed of its lock, or it has passed
+ *   m/<lease>/sync                       written so that the watch delivers it: see `sync` in
+ *                                        session.js
+ *   n/<name>/h/<lease>-<slot>            a lock that is held; for slots see slots.js
+ *   n/<name>/q/<level>/<lease>-<slot>    a request that waits; a smaller level comes first
+ *   n/<name>/u/<limit>/<lease>-<slot>    exists as long as a shared request, and shows its limit
+ *   s/<lease>                            a session's data; its version counts connections
+ *   w/quarantine                         nothing is granted while it exists; see epoch.js
  *
- * `web-locks/1-steps/<bucket>/<lease>` is the number of the session's last transaction that wrote
- * requests or marks (steps.js), and `web-locks/1-life/<bucket>` is the epoch (epoch.js).
+ * `web-locks/1-steps/<bucket>/<lease>` has the number and the answers of the session's last
+ * recorded step (step.js), and `web-locks/1-life/<bucket>` is the epoch (epoch.js).
  * `web-locks/1-done/<bucket>/<name>` is a mark with a lease of its own; its value names the request
  * that set it.
  *
@@ -32,22 +29,16 @@
 
 const { createHash } = require('node:crypto');
 
-const { now: dateNow } = Date;
-
 /** @import { RequestOp } from '../../adapter.js' */
-
-/**
- * @typedef {object} RequestKey
- * @property {'a' | 'b' | 'c' | 'p'} kind
- * @property {number} limit
- * @property {string} lease
- * @property {string | undefined} name undefined if only the value contains the name
- */
 
 const ROOT = 'web-locks/1/';
 const DONE = 'web-locks/1-done/';
 const LIFE = 'web-locks/1-life/';
 const STEPS = 'web-locks/1-steps/';
+/** The level of thefts, before all others. */
+const THEFTS = '!';
+/** The greatest priority. */
+const MOST_PRIORITY = 2 ** 31 - 1;
 /** The longest encoded name in a key. */
 const LONG = 512;
 
@@ -72,18 +63,20 @@ const after = (key) => key.slice(0, -1) + String.fromCharCode(key.charCodeAt(key
 const base64 = (text) => Buffer.from(text, 'latin1').toString('base64');
 /** @param {unknown} value */
 const base64Json = (value) => Buffer.from(JSON.stringify(value)).toString('base64');
-/** @param {string} text of any characters */
-const base64Text = (text) => Buffer.from(text).toString('base64');
 /** @param {string} key in base64 */
 const textOf = (key) => Buffer.from(key, 'base64').toString('latin1');
 /** @param {string} value JSON in base64 */
 const valueOf = (value) => JSON.parse(Buffer.from(value, 'base64').toString());
 
-/** @param {number} ref */
-const sixteenDigits = (ref) => String(ref).padStart(16, '0');
+/** @param {number} number */
+const tenDigits = (number) => String(number).padStart(10, '0');
 
-/** @param {number} limit */
-const tenDigits = (limit) => String(limit).padStart(10, '0');
+/** The level of a request in the queue. @param {Pick<RequestOp, 'kind' | 'priority'>} op */
+const levelOf = ({ kind, priority }) =>
+  kind === 'steal' ? THEFTS : tenDigits(MOST_PRIORITY - priority);
+
+/** The end of a request's keys. @param {string} lease @param {number} slot */
+const tailOf = (lease, slot) => `${lease}-${String(slot).padStart(6, '0')}`;
 
 class Keys {
   /** @param {string} bucket */
@@ -111,107 +104,64 @@ class Keys {
     return `${this.prefix}s/${lease}`;
   }
 
-  /** The range of a session's own keys. @param {string} lease */
-  ownRange(lease) {
-    const key = this.session(lease);
-    return { key, end: after(`${key}/`) };
+  /** The prefix of the news for a session. @param {string} lease */
+  news(lease) {
+    return `${this.prefix}m/${lease}/`;
   }
 
   /** The key that `sync` writes so that the watch delivers it. @param {string} lease */
-  syncKey(lease) {
-    return `${this.session(lease)}/mark`;
+  sync(lease) {
+    return `${this.news(lease)}sync`;
   }
 
-  /** @param {string} lease of the session that lost the lock @param {number} ref */
-  stolen(lease, ref) {
-    return `${this.session(lease)}/stolen/${sixteenDigits(ref)}`;
-  }
-
-  /** @param {string} lease @param {number} ref of a lock */
-  data(lease, ref) {
-    return `${this.session(lease)}/data/${sixteenDigits(ref)}`;
-  }
-
-  /** The range of all requests and all keys of sessions. */
+  /** The range of all keys of sessions and names. */
   get all() {
-    return { key: this.queues, end: after(`${this.prefix}s/`) };
+    return { key: `${this.prefix}m/`, end: this.quarantine };
+  }
+
+  /** The range in which a deletion means that a session, or the quarantine, is over. */
+  get ends() {
+    return { key: this.session(''), end: after(`${this.prefix}w/`) };
   }
 
   /** The prefix of all requests. */
-  get queues() {
-    return `${this.prefix}q/`;
+  get names() {
+    return `${this.prefix}n/`;
   }
 
-  /** The prefix of a name's requests. @param {string} name */
-  queue(name) {
-    return `${this.queues}${encode(name)}/`;
+  /** The prefix of a name's keys. @param {string} name */
+  name(name) {
+    return `${this.names}${encode(name)}/`;
   }
 
-  /** The range of the requests that can hold a name. @param {string} name */
-  holding(name) {
-    return { key: this.queue(name), end: `${this.queue(name)}p` };
+  /** The prefix of a name's locks. @param {string} name */
+  holders(name) {
+    return `${this.name(name)}h/`;
   }
 
-  /** The prefix of a name's shared requests. @param {string} name */
-  allShared(name) {
-    return `${this.queue(name)}c/`;
+  /** The prefix of a name's queue, or of a level in it. @param {string} name @param {string} [level] */
+  queue(name, level) {
+    return `${this.name(name)}q/${level === undefined ? '' : `${level}/`}`;
   }
 
-  /**
-   * The prefix of a name's shared requests with a limit.
-   * @param {string} name @param {number} limit
-   */
-  shared(name, limit) {
-    return `${this.allShared(name)}${tenDigits(limit)}/`;
+  /** The prefix of the limits of a name's shared requests. @param {string} name */
+  limits(name) {
+    return `${this.name(name)}u/`;
   }
 
-  /** @param {string} key of a shared request, in base64 */
-  limitOf(key) {
-    return this.parse(textOf(key)).request?.limit ?? 0;
-  }
-
-  /** @param {RequestOp} op @param {string} lease @param {number} slot */
-  request({ kind, mode, name, limit }, lease, slot) {
-    const own = `${lease}-${slot}`;
-    if (kind === 'steal') return `${this.queue(name)}a/${own}`;
-    if (kind === 'pass') return `${this.queue(name)}p/${own}`;
-    return mode === 'shared' ? this.shared(name, limit) + own : `${this.queue(name)}b/${own}`;
+  /** @param {string} name @param {number} limit */
+  limit(name, limit) {
+    return `${this.limits(name)}${tenDigits(limit)}/`;
   }
 
   /**
-   * Splits a key of this bucket. `what` is the part after a session's key: 'mark', 'stolen' or
-   * 'data'. `queue` is the prefix that `queue()` returns for the name.
-   * @param {string} key
-   * @returns {{ type: string, lease: string, what?: string, ref?: number, queue?: string,
-   *   request?: RequestKey }}
+   * Splits the key of a request. `name` is as in keys; `kind`: a lock (h), a request that waits (q),
+   * or a limit (u); `of`: the level or the limit.
+   * @param {string} key @returns {{ name: string, kind: string, of: string, tail: string }}
    */
   parse(key) {
-    const [type, ...parts] = key.slice(this.prefix.length).split('/');
-    if (type !== 'q') return { type, lease: parts[0], what: parts[1], ref: Number(parts[2]) };
-    const [lease] = String(parts.at(-1)).split('-');
-    const [name, kind] = parts;
-    return {
-      type,
-      lease,
-      queue: `${this.queues}${name}/`,
-      request: {
-        kind: /** @type {any} */ (kind),
-        limit: kind === 'c' ? Number(parts[2]) : 0,
-        lease,
-        name: name[0] === '#' ? undefined : decode(name),
-      },
-    };
-  }
-
-  /**
-   * The value of a request's key. It contains the time of the request, which queries report. A
-   * theft's value includes its `clientId`, so that the holders that it robs can report it.
-   * @param {RequestOp} op @param {string} [clientId]
-   */
-  value({ kind, name, ref, weight, label }, clientId) {
-    const long = encode(name)[0] === '#' ? name : undefined;
-    const thief = kind === 'steal' ? clientId : undefined;
-    return base64Json({ ref, weight, label, asked: dateNow(), thief, name: long });
+    const [name, kind, ...parts] = key.slice(this.names.length).split('/');
+    return { name, kind, of: parts[0], tail: String(parts.at(-1)) };
   }
 }
 
@@ -236,10 +186,13 @@ module.exports = {
   after,
   base64,
   base64Json,
-  base64Text,
+  decode,
   doneLease,
+  encode,
   leaseKey,
   leaseNumber,
+  levelOf,
+  tailOf,
   textOf,
   valueOf,
 };

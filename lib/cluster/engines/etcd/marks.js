@@ -8,10 +8,12 @@
 const { ENDED, NOT_MARKED } = require('../../adapter.js');
 const { doneLease, valueOf } = require('./keys.js');
 const { only } = require('./operations.js');
-const { setterOf } = require('./plan.js');
 
 /** @import { EndOp, Op } from '../../adapter.js' */
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
+
+/** The value of a mark names the request that set it. @param {string} lease @param {number} ref */
+const setterOf = (lease, ref) => `${lease}-${ref}`;
 
 /** @param {Op} op @returns {op is EndOp} */
 const isMarking = (op) => op.kind === 'end' && op.keep > 0;
@@ -45,4 +47,4 @@ async function readMark(key, link) {
   return found[0].kvs?.[0];
 }
 
-module.exports = { answerToMark, grantMarkLease, isMarking, readMark };
+module.exports = { answerToMark, grantMarkLease, isMarking, readMark, setterOf };

@@ -1,470 +1,498 @@
 'use strict';
 
 /**
- * Plans a step as a few transactions, one after the other. A transaction has a *move* for each
- * operation, or for each group of `ifAvailable`. A move consists of changes, of conditions that
- * etcd checks, and of reads that etcd executes if a condition does not hold. Conditions are as weak
- * as possible, so most transactions succeed at the first attempt, even for busy names:
+ * The plan of a name: what operations do with its picture, in memory, and the conditions and changes
+ * of the transaction that makes it so. The conditions hold only if the picture is still true as far
+ * as the plan depends on it:
  *
- * - A request that may wait requires nothing if it is exclusive. If it is shared, it requires that
- *   no request with another limit exists.
- * - `ifAvailable` requires an empty queue or, if it is shared, only shared requests with its limit.
- * - An end that marks the name requires that the lock exists, and so does a publication.
- * - A passing request completes at once if no existing request can hold the name; otherwise its key
- *   is written.
- * - A theft requires that nobody has come to hold the name since its queue was read. It deletes the
- *   requests of the holders, and writes a notice for each of their sessions.
- *
- * No condition of etcd can add up units (`ifAvailable` with a limit) or count waiters
- * (`maxPending`). Such a request is written first, and deleted again if it is not granted or if too
- * many requests wait ahead of it. Until then, other sessions may see it wait.
+ * - Each lock is granted by the transaction that ends what was in its way. So a transaction that
+ *   grants or ends something requires that nobody has come whom it should have considered: no lock
+ *   was granted since, and no request came that is ahead of what was granted, or of the first one
+ *   that still waits.
+ * - That request, and locks that are enough to block it, must still be there. Otherwise its turn
+ *   might have come, and nobody would notice.
+ * - A request that only enters the queue requires that the request before it still waits.
  */
 
-const { NOT_HELD, UNAVAILABLE, isRequest, otherLimit } = require('../../adapter.js');
-const { after, base64Json, base64Text, doneLease, leaseNumber } = require('./keys.js');
-const { partsOf } = require('./lists.js');
-const { allWith, exists, isEmpty, isSame, nested } = require('./operations.js');
-const { only, put, range, read, remove } = require('./operations.js');
+const { NOT_HELD, PASSED, PUBLISHED, QUEUE_FULL, UNAVAILABLE } = require('../../adapter.js');
+const { otherLimit } = require('../../adapter.js');
+const { after, base64Json, leaseNumber } = require('./keys.js');
+const {
+  allWith,
+  isEmpty,
+  isOlder,
+  isSame,
+  nested,
+  only,
+  put,
+  range,
+  remove,
+} = require('./operations.js');
+const { NOTHING, isShared, leaseOf } = require('./picture.js');
 
-/** @import { Answer, Op, RequestOp } from '../../adapter.js' */
-/** @import { Entry as CachedRequest } from './queue.js' */
+/** @import { Answer, RequestOp } from '../../adapter.js' */
+/** @import { Entry, Picture } from './picture.js' */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
-/** @typedef {InstanceType<typeof import('./queue-cache.js').QueueCache>} Cache */
-/** @typedef {InstanceType<typeof import('./queue.js').Queue>} NameQueue */
 
-/**
- * The queues of names at a revision. If etcd has compacted that revision (`isCompacted`), some of
- * the queues were read at a later one.
- * @typedef {{ revision: number, queues: Map<string, NameQueue>, isCompacted: boolean }} View
- */
+/** How many waiters the news of a grant tells about. */
+const HINTS = 8;
 
-/** The most operations or conditions of a transaction; etcd's default limit is 128. */
-const MOST = 100;
-/** The most characters of all values; etcd's default limit is 1.5 MiB. */
-const MOST_VALUES = 1_000_000;
-/** The most operations of a nested transaction. Etcd limits the sum of these and the outer ones. */
-const MOST_READS = 20;
-/** How many requests of a queue are read, unless the whole queue is needed. */
-const SHORT = 64;
+const { now: dateNow } = Date;
 
-/**
- * @typedef {object} Plan
- * @property {Map<Op, Answer>} refused requests that are not sent, because of a quarantine, or
- *   because an equal request is directly ahead
- * @property {Set<string>} tried names of exclusive `ifAvailable` requests
- * @property {object[]} conditions the conditions of all moves
- * @property {Move[]} moves
- * @property {string[]} names whose queues are read
- */
-
-/**
- * @typedef {object} Move
- * @property {Op[]} ops
- * @property {object[]} conditions
- * @property {object[]} changes if an end with `keep` has no lock, the last of its changes is a read
- *   of the mark
- * @property {object[]} reads executed if a condition does not hold: one read for each operation, or
- *   none; for a `pass`, the change that makes it wait
- */
-
-/**
- * The move of a single operation.
- * @param {Op} op @param {object[]} changes @param {object[]} [conditions] @param {object[]} [reads]
- * @returns {Move}
- */
-const moveOf = (op, changes, conditions = [], reads = []) => {
-  const ops = [op];
-  return { ops, changes, conditions, reads };
-};
-
-/** Whether only the resulting queue shows the answer to the operation. @param {Op} op */
-const needsQueue = (op) =>
-  op.kind === 'ifAvailable' ||
-  op.kind === 'steal' ||
-  isPassing(op) ||
-  (op.kind === 'request' && op.maxPending >= 0);
-
-/** @param {Op} op */
+/** Whether a request ends when it would be granted. @param {{ kind?: string }} request */
 const isPassing = ({ kind }) => kind === 'pass' || kind === 'passIfAvailable';
 
 /**
- * Whether an identical request directly after this one must fail: the lock is then held, either by
- * this request or by the holder that made this request fail.
- * @param {Op} op @returns {op is RequestOp}
+ * Whether a request can be held beside locks.
+ * @param {Entry[]} holders @param {Entry} entry
  */
-const isExclusiveTry = (op) =>
-  op.kind === 'ifAvailable' && op.mode === 'exclusive' && op.group === 0;
-
-/** Collects the units of one transaction. */
-class StepPart {
-  #refs = new Set();
-  #names = new Set();
-  /** Names whose last operation `isExclusiveTry`. @type {Set<string>} */
-  #tried = new Set();
-  /** Names with a shared request or a theft. @type {Set<string>} */
-  #mixed = new Set();
-  /** Names with a theft. @type {Set<string>} */
-  #stolen = new Set();
-  /** Names with a request that `maxPending` may refuse. @type {Set<string>} */
-  #counted = new Set();
-  /** Limits of shared requests, by name. @type {Map<string, number>} */
-  #limits = new Map();
-  #weight = 0;
-  #values = 0;
-
-  /**
-   * Adds a unit; returns false if it needs another transaction. `view`: the queues of its thefts.
-   * @param {Op[]} unit @param {BucketKeys} keys @param {Cache} queueCache @param {View} view
-   */
-  tryToAdd(unit, keys, queueCache, view) {
-    const weight = unit.reduce((sum, op) => sum + weightOf(op, queueCache, view), 0);
-    const values = unit.reduce((sum, op) => sum + lengthOf(op, keys), 0);
-    const isFull = this.#weight + weight > MOST || this.#values + values > MOST_VALUES;
-    if (this.#refs.size > 0 && (isFull || unit.some((op) => this.#collides(op)))) return false;
-    this.#weight += weight;
-    this.#values += values;
-    for (const op of unit) this.#add(op, queueCache);
-    return true;
-  }
-
-  /** Whether an operation must wait for another transaction. @param {Op} op */
-  #collides(op) {
-    if (this.#refs.has(op.ref)) return true;
-    if (op.kind === 'end') return op.keep > 0 && op.name !== undefined && this.#names.has(op.name);
-    if (op.kind === 'publish') return false;
-    // Etcd checks the conditions before the theft removes the holders, whose limit may differ.
-    if (op.mode === 'shared' && this.#stolen.has(op.name)) return true;
-    // The queue is read before a refused request is withdrawn, so a shared request behind it would
-    // be answered as waiting, and granted a moment later.
-    if (op.mode === 'shared' && this.#counted.has(op.name)) return true;
-    const limit = this.#limits.get(op.name);
-    const isOther = op.mode === 'shared' && limit !== undefined && limit !== op.limit;
-    const isAfterOne = isExclusiveTry(op) && this.#tried.has(op.name);
-    if (isOther || isAfterOne) return isOther;
-    // An operation that is answered from the queue must not follow an earlier operation of the name
-    // in the same transaction: the queue is read once, after all of them. The exception is an
-    // exclusive request with `maxPending`, unless the name also has a shared request or a theft.
-    const isCounted = op.kind === 'request' && op.mode === 'exclusive' && !this.#mixed.has(op.name);
-    return needsQueue(op) && !isCounted && this.#names.has(op.name);
-  }
-
-  /** @param {Op} op @param {Cache} queueCache */
-  #add(op, queueCache) {
-    this.#refs.add(op.ref);
-    if (op.kind === 'publish') return;
-    const known = queueCache.mine.get(op.ref);
-    const name = op.name ?? known?.name;
-    if (name === undefined) return;
-    this.#names.add(name);
-    if (isExclusiveTry(op)) this.#tried.add(name);
-    else this.#tried.delete(name);
-    if (op.kind === 'steal') this.#stolen.add(name);
-    if (op.kind === 'request' && op.maxPending >= 0) this.#counted.add(name);
-    if (op.kind !== 'end' && (op.kind === 'steal' || op.mode === 'shared')) this.#mixed.add(name);
-    if (op.kind === 'end' && known?.kind === 'c') this.#limits.set(name, known.limit);
-    if (op.kind !== 'end' && op.mode === 'shared') this.#limits.set(name, op.limit);
-  }
+function fitsBeside(holders, entry) {
+  if (holders.length === 0) return true;
+  if (isPassing(entry.value) || !isShared(entry) || !holders.every(isShared)) return false;
+  const { limit = 0, weight = 0 } = entry.value;
+  return (
+    limit === 0 || holders.reduce((sum, { value }) => sum + (value.weight ?? 0), weight) <= limit
+  );
 }
 
-/**
- * The most conditions or changes of an operation.
- * @param {Op} op @param {Cache} queueCache @param {View} view
- */
-function weightOf(op, queueCache, { queues }) {
-  if (op.kind === 'steal') return 1 + Math.min(queues.get(op.name)?.held ?? 0, MOST_READS);
-  if (op.kind === 'end') return queueCache.published.has(op.ref) ? 2 : 1;
-  return isRequest(op) && op.mode === 'shared' ? 2 : 1;
-}
+/** @type {(own: Entry) => (one: Entry) => boolean} */
+const isSameRequest = (own) => (one) => one.tail === own.tail && one.value.ref === own.value.ref;
 
-/**
- * The characters of the values that an operation writes.
- * @param {Op} op @param {BucketKeys} keys
- */
-function lengthOf(op, keys) {
-  if (op.kind === 'publish') return base64Text(op.data).length;
-  return isRequest(op) ? keys.value(op).length : 0;
-}
-
-/** Puts the members of each group together. @param {Op[]} ops */
-function unitsOf(ops) {
-  /** @type {Op[][]} */
-  const units = [];
-  let last = 0;
-  for (const op of ops) {
-    const group = isRequest(op) ? op.group : 0;
-    if (group !== 0 && group === last) units[units.length - 1].push(op);
-    else units.push([op]);
-    last = group;
-  }
-  return units;
-}
-
-/**
- * Removes from `units` those that the next transaction can contain, and returns them.
- * @param {Op[][]} units @param {BucketKeys} keys @param {Cache} queueCache @param {View} view
- */
-function takeNextPart(units, keys, queueCache, view) {
-  const part = new StepPart();
-  const taken = [];
-  while (units.length > 0 && part.tryToAdd(units[0], keys, queueCache, view)) {
-    taken.push(...units.splice(0, 1));
-  }
-  return taken;
-}
-
-class Planner {
+class NamePlan {
+  /** Requests of this plan, in the order of their steps. @type {Entry[]} */
+  #added = [];
+  /** Requests of this plan behind the part of the queue that was read. @type {Entry[]} */
+  #behind = [];
+  /** Waiters that are granted. @type {Entry[]} */
+  #granted = [];
+  /** Waiters that pass. @type {Entry[]} */
+  #passed = [];
+  /** The session's requests that end. @type {Entry[]} */
+  #ended = [];
+  /** Locks that a theft ends. @type {Entry[]} */
+  #stolen = [];
+  /** Locks that must be held because their ends mark the name. @type {Entry[]} */
+  #marking = [];
+  /** Locks whose data changes. @type {Set<Entry>} */
+  #published = new Set();
+  #thief = '';
+  /** Whether a request of this plan is granted. */
+  #isGranting = false;
+  #isCounted = false;
   #keys;
-  #queueCache;
-  #clientId;
+  #name;
+  #picture;
+  #isQuarantined;
+  #holders;
+  #waiters;
+  #count;
+  #shares;
+  #limit;
 
   /**
-   * @param {BucketKeys} keys @param {Cache} queueCache
-   * @param {string} clientId the client id that holders get if this session steals their locks
+   * @param {BucketKeys} keys @param {string} name @param {Readonly<Picture>} picture
+   * @param {boolean} isQuarantined if true, nothing is granted
    */
-  constructor(keys, queueCache, clientId) {
+  constructor(keys, name, picture, isQuarantined) {
     this.#keys = keys;
-    this.#queueCache = queueCache;
-    this.#clientId = clientId;
+    this.#name = name;
+    this.#picture = picture;
+    this.#isQuarantined = isQuarantined;
+    // The plan changes its entries.
+    this.#holders = picture.holders.map((one) => ({ ...one }));
+    this.#waiters = picture.waiters.map((one) => ({ ...one }));
+    this.#count = picture.count;
+    this.#shares = picture.shares;
+    this.#limit = picture.limit;
   }
 
-  get #lease() {
-    return this.#queueCache.lease;
+  /** How many requests wait. */
+  get count() {
+    return this.#count;
   }
 
-  /** Writes a key with the session's lease. @param {string} key @param {string} value */
-  #put(key, value) {
-    return put(key, value, leaseNumber(this.#lease));
-  }
-
-  /** @param {Op[][]} units @param {View} view of the names that are stolen @returns {Plan} */
-  plan(units, view) {
-    /** @type {Plan} */
-    const plan = { refused: new Map(), conditions: [], moves: [], names: [], tried: new Set() };
-    for (const unit of units) this.#planUnit(unit, plan, view);
-    const made = plan.moves.flatMap(({ ops }) => ops.filter(isRequest));
-    const names = new Set(made.map(({ name }) => name));
-    plan.names = [...names].filter((name) => !this.#queueCache.queue(name));
-    return plan;
+  /** Whether requests behind those that were read may be granted, too. */
+  get isCut() {
+    const isOver = this.#waiters.length === 0 && !this.#picture.isComplete;
+    const isChanged = this.#granted.length + this.#passed.length + this.#ended.length > 0;
+    return isOver && isChanged && this.#holders.every(isShared);
   }
 
   /**
-   * Adds the moves and refusals of a unit to the plan, by § 4.1 "request a lock" for requests, and
-   * by §§ 4.2 and 4.3 for ends:
+   * The answer to a request that is refused; otherwise undefined. § 4.1 "request a lock":
    * https://www.w3.org/TR/2023/WD-web-locks-20230105/#request-a-lock
-   * @param {Op[]} unit @param {Plan} plan @param {View} view
+   * @param {RequestOp} op @param {Entry} entry @returns {Readonly<Answer> | undefined}
    */
-  #planUnit(unit, plan, view) {
-    const [first] = unit;
-    if (first.kind === 'end') {
-      const move = this.#planEnd(first);
-      if (move.changes.length > 0) plan.moves.push(move);
-      return;
+  refusalOf({ kind, limit, maxPending, mode }, entry) {
+    if (kind === 'steal') return undefined;
+    if (mode === 'shared' && (this.#limit ?? limit) !== limit)
+      return otherLimit(Number(this.#limit));
+    if (this.#fits(entry)) return undefined;
+    if (kind === 'ifAvailable' || kind === 'passIfAvailable') return UNAVAILABLE;
+    if (maxPending < 0) return undefined;
+    this.#isCounted = true;
+    return this.#count >= maxPending ? QUEUE_FULL : undefined;
+  }
+
+  /**
+   * Makes a request that is not refused; returns PASSED if it passes at once. Otherwise the entry
+   * is held or waits then.
+   * @param {RequestOp} op @param {Entry} entry @param {string} clientId for those who are robbed
+   */
+  request(op, entry, clientId) {
+    if (isPassing(op) && this.#fits(entry)) {
+      this.#passed.push(entry);
+      return PASSED;
     }
-    const asked = /** @type {RequestOp[]} */ (unit);
-    if (first.kind === 'publish') {
-      this.#planPublication(first, plan);
-    } else if (isPassing(first)) {
-      this.#planPass(first, plan);
-    } else if (first.kind !== 'ifAvailable') {
-      for (const op of asked) plan.moves.push(this.#planRequest(op, plan, view));
-    } else if (this.#queueCache.isQuarantined) {
-      for (const op of asked) plan.refused.set(op, UNAVAILABLE);
-    } else if (isExclusiveTry(first) && plan.tried.has(first.name)) {
-      plan.refused.set(first, UNAVAILABLE);
+    this.#added.push(entry);
+    if (isShared(entry)) {
+      this.#limit ??= op.limit;
+      this.#shares++;
+    }
+    if (op.kind === 'steal' && !this.#isQuarantined) this.#steal(entry, clientId);
+    else this.#enqueue(entry);
+    this.#process();
+    return undefined;
+  }
+
+  /** @param {Entry} entry */
+  #fits(entry) {
+    const isFirst = this.#placeOf(entry) === 0 && (this.#waiters.length > 0 || this.#isKnown);
+    return isFirst && !this.#isQuarantined && fitsBeside(this.#holders, entry);
+  }
+
+  /** Whether `#waiters` are all that wait. */
+  get #isKnown() {
+    return this.#picture.isComplete && this.#behind.length === 0;
+  }
+
+  /** The place of a new request in the queue. @param {Entry} entry */
+  #placeOf({ level, value }) {
+    const isAhead = (/** @type {Entry} */ one) =>
+      value.thief === undefined ? one.level <= level : one.level < level;
+    let place = this.#waiters.length;
+    while (place > 0 && !isAhead(this.#waiters[place - 1])) place--;
+    return place;
+  }
+
+  /** @param {Entry} entry */
+  #enqueue(entry) {
+    const place = this.#placeOf(entry);
+    const isBehind = place === this.#waiters.length && !this.#picture.isComplete;
+    if (isBehind) this.#behind.push(entry);
+    else this.#waiters.splice(place, 0, entry);
+    this.#count++;
+  }
+
+  /** @param {Entry} thief @param {string} clientId */
+  #steal(thief, clientId) {
+    this.#thief = clientId;
+    for (const holder of this.#holders) {
+      this.#forgetShare(holder);
+      this.#stolen.push(holder);
+    }
+    this.#granted = [];
+    thief.isHeld = this.#isGranting = true;
+    this.#holders = [thief];
+  }
+
+  /** @param {Entry} entry */
+  #forgetShare(entry) {
+    if (isShared(entry) && --this.#shares === 0) this.#limit = undefined;
+  }
+
+  /**
+   * § 4.2 "release the lock" and § 4.3 "abort the request":
+   * https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock
+   * @param {Entry} own a request of the session, as far as the session knows
+   * @param {boolean} marks whether its end marks the name, if it is a lock
+   */
+  end(own, marks) {
+    const isOwn = isSameRequest(own);
+    const held = this.#holders.findIndex(isOwn);
+    if (held >= 0) {
+      const [lock] = this.#holders.splice(held, 1);
+      if (marks) this.#marking.push(lock);
+      this.#remove(lock);
     } else {
-      if (isExclusiveTry(first)) plan.tried.add(first.name);
-      plan.moves.push(this.#planTries(asked));
+      const list = this.#waiters.some(isOwn) ? this.#waiters : this.#behind;
+      const waiting = list.findIndex(isOwn);
+      // A request may wait behind those that were read.
+      const isFar = waiting < 0 && !this.#picture.isComplete && !own.isHeld && own.created > 0;
+      if (waiting < 0 && !isFar) return;
+      this.#count--;
+      this.#remove(isFar ? own : list.splice(waiting, 1)[0]);
+    }
+    this.#process();
+  }
+
+  /** @param {Entry} entry that is in no list any more */
+  #remove(entry) {
+    this.#forgetShare(entry);
+    this.#granted = this.#granted.filter((one) => one !== entry);
+    const added = this.#added.indexOf(entry);
+    if (added >= 0) this.#added.splice(added, 1);
+    else this.#ended.push(entry);
+  }
+
+  /** A request of the session in the picture, or of this plan. @param {Entry} own */
+  find(own) {
+    const isOwn = isSameRequest(own);
+    return this.#holders.find(isOwn) ?? this.#waiters.find(isOwn);
+  }
+
+  /** Publishes with a lock. @param {Entry | undefined} own @param {string} data JSON, or '' */
+  publish(own, data) {
+    const held = own && this.find(own);
+    if (!held?.isHeld) return NOT_HELD;
+    held.value = { ...held.value, data: data === '' ? undefined : data };
+    this.#published.add(held);
+    return PUBLISHED;
+  }
+
+  /**
+   * § 4.4 "process the lock request queue":
+   * https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue
+   */
+  #process() {
+    while (!this.#isQuarantined && this.#waiters.length > 0) {
+      const [first] = this.#waiters;
+      if (!fitsBeside(this.#holders, first)) return;
+      this.#waiters.shift();
+      this.#count--;
+      if (isPassing(first.value)) {
+        this.#passed.push(first);
+        continue;
+      }
+      first.isHeld = true;
+      this.#holders.push(first);
+      if (first.created > 0) this.#granted.push(first);
+      else this.#isGranting = true;
     }
   }
 
-  /** The move of an `ifAvailable` or a group of them. @param {RequestOp[]} ops @returns {Move} */
-  #planTries(ops) {
-    return {
-      ops,
-      conditions: ops.flatMap((op) =>
-        op.mode === 'shared' ? this.#onlyLimitConditions(op) : [this.#unusedCondition(op.name)],
-      ),
-      changes: ops.map((op) => this.#requestPut(op)),
-      reads: ops.map((op) => this.#limitRead(op)),
-    };
+  /** Grants what can be granted; returns whether that is anything. */
+  process() {
+    this.#process();
+    return this.#granted.length + this.#passed.length > 0;
   }
 
-  /**
-   * The move of a request that may wait, or of a theft, whose conditions it adds to the plan.
-   * @param {RequestOp} op @param {Plan} plan @param {View} view @returns {Move}
-   */
-  #planRequest(op, plan, view) {
-    const changes = [this.#requestPut(op)];
-    if (op.kind === 'steal') return moveOf(op, [...this.#planTheft(op, plan, view), ...changes]);
-    if (op.mode === 'exclusive') return moveOf(op, changes);
-    return moveOf(op, changes, this.#noOtherLimitConditions(op), [this.#limitRead(op)]);
+  /** The session's requests that this plan robs of their locks before they are made. */
+  get robbed() {
+    return this.#stolen.filter(({ created }) => created === 0);
   }
 
-  /**
-   * Adds the move of a passing request, or its refusal, to the plan.
-   * @param {RequestOp} op @param {Plan} plan
-   */
-  #planPass(op, plan) {
-    const changes = op.kind === 'pass' ? [this.#requestPut(op)] : [];
-    if (!this.#queueCache.isQuarantined) {
-      plan.moves.push(moveOf(op, [], [this.#unusedCondition(op.name)], changes));
-    } else if (changes.length > 0) {
-      plan.moves.push(moveOf(op, changes));
-    } else {
-      plan.refused.set(op, UNAVAILABLE);
+  /** Whether a request that had to wait passes after all. @param {Entry} entry */
+  hasPassed(entry) {
+    return this.#passed.includes(entry);
+  }
+
+  // The transaction
+
+  /** @param {Entry} entry */
+  #lockKey({ tail }) {
+    return this.#keys.holders(this.#name) + tail;
+  }
+
+  /** @param {Entry} entry */
+  #queueKey({ level, tail }) {
+    return this.#keys.queue(this.#name, level) + tail;
+  }
+
+  /** The key that a request had in the picture. @param {Entry} entry */
+  #keyBefore(entry) {
+    return this.#waitedBefore(entry) ? this.#queueKey(entry) : this.#lockKey(entry);
+  }
+
+  /** @param {Entry} entry */
+  #isSame(entry) {
+    return isSame({ key: this.#keyBefore(entry), created: entry.created });
+  }
+
+  /** Whether an entry waited in the picture. @param {Entry} entry */
+  #waitedBefore({ tail, created }) {
+    return !this.#picture.holders.some((one) => one.tail === tail && one.created === created);
+  }
+
+  /** The conditions on which the plan is right. @returns {object[]} */
+  get conditions() {
+    const { holdersAt, queueAt } = this.#picture;
+    if (this.#picture === NOTHING) {
+      const isChanging = this.#added.length + this.#passed.length > 0 || this.#isGranting;
+      return isChanging ? [isEmpty(allWith(this.#keys.name(this.#name)))] : [];
     }
-  }
-
-  /** The operation that writes a request's key; takes a slot for it. @param {RequestOp} op */
-  #requestPut(op) {
-    const key = this.#keys.request(op, this.#lease, this.#queueCache.slots.slotOf(op.ref));
-    return this.#put(key, this.#keys.value(op, this.#clientId));
-  }
-
-  /**
-   * Returns the changes that remove the holders, and adds conditions to the plan.
-   * @param {RequestOp} op @param {Plan} plan @param {View} view @returns {object[]}
-   */
-  #planTheft({ name }, { conditions }, { queues, revision }) {
-    if (this.#queueCache.isQuarantined) {
-      conditions.push(exists(this.#keys.quarantine));
-      return [];
-    }
-    const { holders = [], firstWaiterAndBlockers = [] } = queues.get(name) ?? {};
-    if (holders.length === 0) conditions.push(this.#unusedCondition(name));
-    // While this holder exists, nobody else can hold the name.
-    else if (holders[0].kind !== 'c') conditions.push(isSame(holders[0]));
-    else if (firstWaiterAndBlockers.length === 0)
-      conditions.push(this.#unchangedCondition(name, revision));
-    else conditions.push(...firstWaiterAndBlockers.map(isSame));
-    return nest(holders.map((holder) => this.#theftOperation(holder)));
+    const queue = allWith(this.#keys.queue(this.#name));
+    const changed = [...this.#granted, ...this.#passed, ...this.#ended];
+    const ofOwnLocks = [...this.#published].filter((entry) => this.#holders.includes(entry));
+    const ofWaiters = changed.filter((entry) => this.#waitedBefore(entry));
+    const conditions = [...this.#marking, ...ofOwnLocks, ...ofWaiters]
+      .filter(({ created }) => created > 0)
+      .map((entry) => this.#isSame(entry));
+    conditions.push(...this.#limitConditions);
+    if (this.#isCounted && this.#added.length > 0) conditions.push(isOlder(queue, queueAt));
+    const isGranting = this.#isGranting;
+    if (changed.length === 0 && !isGranting) return [...conditions, ...this.#entryConditions];
+    if (changed.length > this.#ended.length || isGranting || this.#waiters.length > 0)
+      conditions.push(isOlder(allWith(this.#keys.holders(this.#name)), holdersAt));
+    const bound = this.#bound;
+    if (bound) conditions.push(isOlder(range(this.#keys.queue(this.#name), bound), queueAt));
+    return [...conditions, ...this.#obstacleConditions];
   }
 
   /**
-   * The operation that takes the lock from a holder, and notifies the holder's session by a key. It
-   * does nothing if the holder's request is gone: then the lease of that session may be gone, too,
-   * and etcd would refuse to write a key with this lease.
-   * @param {CachedRequest} holder
+   * The end of the part of the queue in which nobody may have come; undefined if it does not matter
+   * who has come.
    */
-  #theftOperation(holder) {
-    const { key, lease, ref } = holder;
-    const stolen = this.#keys.stolen(lease, ref);
-    const notice = put(stolen, base64Json(this.#clientId), leaseNumber(lease));
-    return nested([isSame(holder)], [remove(only(key)), notice]);
+  get #bound() {
+    const last = this.#holders[this.#holders.length - 1];
+    const isNew = last && (last.created === 0 || this.#granted.includes(last));
+    // Behind a new exclusive lock nothing can be granted.
+    if (isNew && !isShared(last)) return this.#boundOf(last);
+    const [first] = this.#waiters;
+    if (first) return this.#boundOf(first);
+    const { isComplete } = this.#picture;
+    if (isComplete) return after(this.#keys.queue(this.#name));
+    const done = [...this.#granted, ...this.#passed];
+    return done.length > 0 ? this.#boundOf(done[done.length - 1]) : undefined;
   }
 
-  /** @param {import('../../adapter.js').EndOp} op @returns {Move} */
-  #planEnd(op) {
-    const { keep, name, ref } = op;
-    const entry = this.#queueCache.mine.get(ref);
-    /** @type {object[]} */
-    const changes = entry ? [remove(only(entry.key))] : [];
-    if (this.#queueCache.published.has(ref)) changes.push(this.dataDeletion(ref));
-    if (!(keep > 0 && name !== undefined)) return moveOf(op, changes);
-    const key = this.#keys.done(name);
-    const look = read(only(key));
-    if (!entry?.token) return moveOf(op, [...changes, look]);
-    const setter = base64Json(setterOf(this.#lease, ref));
-    changes.push(put(key, setter, doneLease(this.#lease, ref)));
-    return moveOf(op, changes, [isSame(entry)], [look]);
+  /** The end of those that would be ahead of an entry if they came. @param {Entry} entry */
+  #boundOf({ created, level, value }) {
+    const own = this.#keys.queue(this.#name, level);
+    // A thief gets ahead of all others, and so do those that wait of its kind already.
+    if (value.thief !== undefined && created === 0) return undefined;
+    return created === 0 ? after(own) : own;
   }
 
-  /** @param {import('../../adapter.js').PublishOp} op @param {Plan} plan */
-  #planPublication(op, plan) {
-    const { data, ref } = op;
-    const entry = this.#queueCache.mine.get(ref);
-    if (!entry?.token) {
-      plan.refused.set(op, NOT_HELD);
-      return;
-    }
-    this.#queueCache.published.add(ref);
-    const key = this.#keys.data(this.#lease, ref);
-    const change = data === '' ? this.dataDeletion(ref) : this.#put(key, base64Text(data));
-    plan.moves.push(moveOf(op, [change], [isSame(entry)]));
+  /** The conditions that the first waiter is still there and blocked. */
+  get #obstacleConditions() {
+    const [first] = this.#waiters;
+    if (!first || this.#isQuarantined) return [];
+    const last = this.#holders[this.#holders.length - 1];
+    if (last && last.created === 0 && !isShared(last)) return [];
+    if (last && this.#granted.includes(last) && !isShared(last)) return [];
+    const isNew = (/** @type {Entry} */ one) => one.created === 0 || this.#granted.includes(one);
+    const holders = [...this.#holders.filter(isNew), ...this.#holders.filter((one) => !isNew(one))];
+    let count = 0;
+    while (count < holders.length && fitsBeside(holders.slice(0, count), first)) count++;
+    const blocking = holders.slice(0, count).filter((one) => !isNew(one));
+    return [...(first.created > 0 ? [first] : []), ...blocking].map((one) => this.#isSame(one));
   }
 
-  /** @param {number} ref of a lock of the session */
-  dataDeletion(ref) {
-    return remove(only(this.#keys.data(this.#lease, ref)));
+  /** The conditions on which requests only enter the queue. */
+  get #entryConditions() {
+    if (this.#isQuarantined || this.#added.length === 0) return [];
+    const [first] = this.#waiters;
+    if (first?.created === 0) return this.#obstacleConditions;
+    // Of those that wait already, the last one is the least likely to leave soon.
+    const known = this.#waiters.findLast(({ created }) => created > 0);
+    return known ? [this.#isSame(known)] : [];
   }
 
-  /** The condition that the name has no requests, except passing ones. @param {string} name */
-  #unusedCondition(name) {
-    const { key, end } = this.#keys.holding(name);
-    return isEmpty(range(key, end));
-  }
-
-  /**
-   * The condition that no request of the name was written after a revision; deletions do not count.
-   * @param {string} name @param {number} revision
-   */
-  #unchangedCondition(name, revision) {
-    const next = String(revision + 1);
-    return {
-      ...allWith(this.#keys.queue(name)),
-      ...{ target: 'MOD', result: 'LESS', mod_revision: next },
-    };
-  }
-
-  /**
-   * The conditions that all requests that can hold the name are shared and have this limit.
-   * @param {RequestOp} op
-   */
-  #onlyLimitConditions({ limit, name }) {
-    const { key, end } = this.#keys.holding(name);
-    const own = this.#keys.shared(name, limit);
-    return [range(key, own), range(after(own), end)].map(isEmpty);
-  }
-
-  /** The conditions that no shared request of the name has another limit. @param {RequestOp} op */
-  #noOtherLimitConditions({ limit, name }) {
-    const own = this.#keys.shared(name, limit);
-    const all = this.#keys.allShared(name);
+  /** The conditions that no shared request with another limit has come. */
+  get #limitConditions() {
+    const limit = this.#limit;
+    if (limit === undefined || !this.#added.some(isShared)) return [];
+    const all = this.#keys.limits(this.#name);
+    const own = this.#keys.limit(this.#name, limit);
     const greater = range(after(own), after(all));
-    return (limit === 0 ? [greater] : [range(all, own), greater]).map(isEmpty);
+    const others = limit === 0 ? [greater] : [range(all, own), greater];
+    return others.map((one) => isOlder(one, this.#picture.queueAt));
   }
 
-  /** @param {RequestOp} op */
-  #limitRead({ name }) {
-    const all = this.#keys.allShared(name);
-    return read({ ...allWith(all), limit: '1', keys_only: true });
+  /** The news for the session of a request. @param {Entry} entry @param {object} news */
+  #tell(entry, news) {
+    const { tail, value } = entry;
+    const lease = leaseOf(entry);
+    const key = this.#keys.news(lease) + tail.slice(lease.length + 1);
+    return put(key, base64Json({ ref: value.ref, ...news }), leaseNumber(lease));
   }
 
-  /** The operations that read queues, several queues each. @param {string[]} names */
-  reads(names) {
-    const reads = names.map((name) =>
-      read({ ...allWith(this.#keys.queue(name)), limit: String(SHORT) }),
-    );
-    return partsOf(reads, MOST_READS).map((some) => nested([], some));
+  /** The operation that removes the limit of a shared request. @param {Entry} entry */
+  #limitRemovals(entry) {
+    if (!isShared(entry)) return [];
+    return [remove(only(this.#keys.limit(this.#name, entry.value.limit ?? 0) + entry.tail))];
+  }
+
+  /** The operations that make it so. @returns {object[]} */
+  get changes() {
+    const changes = [];
+    for (const entry of this.#ended) {
+      changes.push(remove(only(this.#keyBefore(entry))), ...this.#limitRemovals(entry));
+    }
+    for (const entry of this.#stolen) changes.push(this.#theftOf(entry));
+    for (const entry of this.#passed) {
+      if (entry.created === 0) continue;
+      changes.push(remove(only(this.#queueKey(entry))), this.#tell(entry, { thief: '' }));
+    }
+    for (const entry of this.#granted) changes.push(...this.#grantOf(entry));
+    for (const entry of this.#added) {
+      if (this.#stolen.includes(entry) || this.#passed.includes(entry)) continue;
+      const id = leaseNumber(leaseOf(entry));
+      if (isShared(entry))
+        changes.push(
+          put(this.#keys.limit(this.#name, entry.value.limit ?? 0) + entry.tail, '', id),
+        );
+      changes.push(this.#put(entry));
+    }
+    for (const entry of this.#published) {
+      const isWritten = this.#granted.includes(entry) || this.#added.includes(entry);
+      if (!isWritten && this.#holders.includes(entry)) changes.push(this.#put(entry));
+    }
+    return changes;
+  }
+
+  /** The operation that writes a request's key. @param {Entry} entry */
+  #put(entry) {
+    const { isHeld, value } = entry;
+    const key = isHeld ? this.#lockKey(entry) : this.#queueKey(entry);
+    if (isHeld) value.granted ??= dateNow();
+    return put(key, base64Json(value), leaseNumber(leaseOf(entry)));
+  }
+
+  /** The operations that grant a lock to a waiter. @param {Entry} entry */
+  #grantOf(entry) {
+    const news = { granted: dateNow(), ...(isShared(entry) ? {} : this.#hints) };
+    entry.value.granted = news.granted;
+    return [remove(only(this.#queueKey(entry))), this.#put(entry), this.#tell(entry, news)];
   }
 
   /**
-   * The answers to requests whose conditions did not hold, from the `reads` of their move.
-   * @param {Move} move @param {any[]} responses @returns {Map<Op, Answer>}
+   * The picture of the queue behind a lock of the session that this plan grants, at the revision of
+   * its transaction; undefined if it is not known.
+   * @param {Entry} own
+   * @returns {Picture | undefined}
    */
-  answersOfRefused({ ops }, responses) {
-    const asked = /** @type {RequestOp[]} */ (ops);
-    return new Map(
-      asked.map((op, i) => {
-        const [found] = responses[i].response_range.kvs ?? [];
-        const limit = found && op.mode === 'shared' ? this.#keys.limitOf(found.key) : op.limit;
-        return [op, limit === op.limit ? UNAVAILABLE : otherLimit(limit)];
-      }),
-    );
+  pictureBehind(own) {
+    const { at, count, isAll, next } = this.#hints;
+    if (isShared(own) && !(isAll && next.length === 0)) return undefined;
+    const waiters = this.#waiters.slice(0, next.length);
+    return { ...this.#picture, waiters, count, isComplete: isAll, limit: undefined, queueAt: at };
+  }
+
+  /** What a new holder is told about the queue, so that its release need not read it. */
+  get #hints() {
+    const isOld = (/** @type {Entry} */ { created }) => created > 0;
+    const old = this.#waiters.findIndex((one) => !isOld(one));
+    const known = (old < 0 ? this.#waiters : this.#waiters.slice(0, old)).slice(0, HINTS);
+    const isAll = this.#isKnown && known.length === this.#waiters.length;
+    return {
+      next: known.map(({ created, level, tail, value }) => [level, tail, created, value]),
+      ...{ isAll, count: this.#count, at: this.#picture.queueAt },
+    };
+  }
+
+  /**
+   * The operation that takes a lock away. It does nothing if the lock is gone: then the lease of its
+   * session may be gone, too, and etcd would refuse to write a key with this lease.
+   * @param {Entry} entry
+   */
+  #theftOf(entry) {
+    const news = this.#tell(entry, { thief: this.#thief, created: entry.created });
+    if (entry.created === 0) return news;
+    const removals = [remove(only(this.#keyBefore(entry))), ...this.#limitRemovals(entry)];
+    return nested([this.#isSame(entry)], [...removals, news]);
   }
 }
 
-/**
- * Moves changes into nested transactions if they are many. Etcd counts each nested transaction by
- * itself, so their operations do not add up.
- * @param {object[]} changes
- */
-const nest = (changes) =>
-  changes.length <= MOST_READS
-    ? changes
-    : partsOf(changes, MOST_READS).map((some) => nested([], some));
-
-/** The value of a mark names the request that set it. @param {string} lease @param {number} ref */
-const setterOf = (lease, ref) => `${lease}-${ref}`;
-
-module.exports = { Planner, isPassing, takeNextPart, setterOf, unitsOf };
+module.exports = { NamePlan, fitsBeside, isPassing };

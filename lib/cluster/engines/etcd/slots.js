@@ -43,6 +43,8 @@ class Slots {
       this.#slots.delete(ref);
       this.#free.push(slot);
     }
+    // The requests of a step get slots in their order, which is that of the queue, too.
+    this.#free.sort((a, b) => b - a);
     this.#over.clear();
   }
 }

@@ -1,171 +1,551 @@
 'use strict';
 
 /**
- * The state of the session's current or last step: the operations that are left, and those that
- * etcd is known to have executed. The state is kept until the next step. If the session sends the
- * step again, the step continues where an answer was lost, or is answered at once (R1).
+ * Executes a session's step in etcd, in one transaction. The step is planned from pictures of its
+ * names (plan.js). Most pictures are guesses: a name is free, or nobody waits for a lock of the
+ * session. If a condition does not hold, the answer of etcd contains the pictures for the next
+ * attempt. A name that the step only makes plain requests for needs no picture, because etcd itself
+ * decides whether the first one is granted.
+ *
+ * The transaction records the step's number and its answers (R1). So if a response was lost, the
+ * next attempt finds the record. A step that consists of ends only is not recorded, because it can
+ * be repeated.
  */
 
-const { ENDED, QUEUED, QUEUE_FULL, UNAVAILABLE } = require('../../adapter.js');
-const { granted, isRequest } = require('../../adapter.js');
-const { unitsOf } = require('./plan.js');
+const { ENDED, NOT_HELD, NOT_MARKED, PASSED, PUBLISHED } = require('../../adapter.js');
+const { QUEUED, QUEUE_FULL, UNAVAILABLE } = require('../../adapter.js');
+const { failed, isRequest, otherLimit } = require('../../adapter.js');
+const { classify, staleError } = require('../errors.js');
+const { longNameError } = require('./errors.js');
+const { base64Json, doneLease } = require('./keys.js');
+const { answerToMark, grantMarkLease, isMarking, readMark, setterOf } = require('./marks.js');
+const { allWith, isEmpty, nest, nested, only, put, read } = require('./operations.js');
+const {
+  NOTHING,
+  firstRead,
+  newEntry,
+  pictureOf,
+  readLongPicture,
+  readPicture,
+} = require('./picture.js');
+const { NamePlan } = require('./plan.js');
 
-/** @import { Answer, Op } from '../../adapter.js' */
-/** @import { Entry as QueueEntry } from './queue.js' */
-/** @typedef {InstanceType<typeof import('./queue.js').Queue>} NameQueue */
+/** @import { Answer, EndOp, Op, PublishOp, RequestOp } from '../../adapter.js' */
+/** @import { Entry, Picture } from './picture.js' */
+/** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
+/** @typedef {InstanceType<typeof import('./session.js').EtcdSession>} Own */
 
-class Step {
-  number;
-  ops;
-  /** Answers that do not follow from tokens. @type {Map<Op, Answer>} */
-  answers = new Map();
-  /** Units (an operation, or a group) that no transaction contains yet. @type {Op[][]} */
-  left;
-  /** The units of the transaction under way. @type {Op[][]} */
-  part = [];
-  /** True while it is unknown whether etcd executed the transaction under way. */
-  isOutcomeUnknown = false;
-  /** Whether etcd executed one of the step's transactions. */
-  isBegun = false;
-  /** @type {import('./plan.js').View | undefined} */
-  view;
-  /** Requests whose locks were stolen during the step. @type {Set<number>} */
-  stolenFrom = new Set();
-  /** Requests that were written, must not stay, and will be deleted. @type {Set<number>} */
-  refused = new Set();
-  /** Requests that this step itself ends. @type {Set<number>} */
-  ending = new Set();
-  /** @type {Answer[] | undefined} */
-  result;
-  /** The token of each request of the step, 0n while it waits. @type {Map<number, bigint>} */
-  #tokens = new Map();
-  #parts = 0;
+/** The most characters of a request's name. */
+const MOST_NAME = 1_000_000;
 
-  /** @param {Op[]} ops @param {number} number */
-  constructor(ops, number) {
-    this.ops = ops;
-    this.number = number;
-    this.left = unitsOf(ops);
-    for (const { ref } of ops.filter(isRequest)) this.#tokens.set(ref, 0n);
+/**
+ * The record of a step: a letter for each answer; `limits` are those of OTHER_LIMIT, in order.
+ * @typedef {{ number: number, answers: string, limits: number[] }} StepRecord
+ */
+
+/** @type {Record<string, Readonly<Answer>>} */
+const ANSWERS = {
+  ...{ d: PUBLISHED, e: ENDED, f: QUEUE_FULL, h: NOT_HELD, m: NOT_MARKED },
+  ...{ p: PASSED, q: QUEUED, u: UNAVAILABLE },
+};
+const LETTERS = new Map(Object.entries(ANSWERS).map(([letter, answer]) => [answer, letter]));
+/** The letters of a request that is granted, of one that etcd decides on, and of OTHER_LIMIT. */
+const [GRANTED, DECIDED, LIMIT] = ['g', 'b', 'l'];
+
+/** Whether etcd itself can decide on a request. @param {Op} op */
+const isPlain = (op) => op.kind === 'request' && op.mode === 'exclusive' && op.maxPending < 0;
+
+/**
+ * Executes a step, or answers it again if it was executed.
+ * @param {Op[]} ops @param {number} number @param {Own} own @param {Link} link
+ */
+async function executeStep(ops, number, own, link) {
+  if (own.last.number === number) {
+    // A dead session must get no answer.
+    await own.check(link);
+    return own.last.answers;
   }
-
-  /**
-   * Notes a grant. Returns true if the answer to the step will report it, so that no event is
-   * needed.
-   * @param {number} ref @param {bigint} token
-   */
-  noteGrant(ref, token) {
-    if (this.result || !this.#tokens.has(ref)) return false;
-    this.#tokens.set(ref, token);
-    return true;
-  }
-
-  /** @param {Op} op */
-  #tokenOf({ ref }) {
-    return this.#tokens.get(ref) ?? 0n;
-  }
-
-  /** The units of the current transaction, without operations that are already answered. */
-  get open() {
-    return this.part
-      .map((unit) => unit.filter((op) => !this.answers.has(op)))
-      .filter((unit) => unit.length > 0);
-  }
-
-  /**
-   * Begins the next transaction of the step.
-   * @param {Op[][]} units @param {import('./plan.js').View} [view]
-   */
-  begin(units, view) {
-    this.part = units;
-    this.view = view;
-    this.#parts++;
-  }
-
-  /** The id that the transaction writes into the session's step key, the same in each attempt. */
-  get partId() {
-    return `${this.number}.${this.#parts}`;
-  }
-
-  /** Halves a transaction that etcd refused, since a smaller transaction may be accepted. */
-  halve() {
-    const half = Math.ceil(this.part.length / 2);
-    this.left.unshift(...this.part.slice(half));
-    this.begin(this.part.slice(0, half));
-  }
-
-  /** Puts back an operation that etcd has not executed, as the next one. @param {Op} op */
-  putBack(op) {
-    this.part = this.part.map((unit) => unit.filter((one) => one !== op));
-    const { left } = this;
-    const [next] = left;
-    // Members of a group must follow one another.
-    const isSame = isRequest(op) && op.group > 0 && next?.[0].kind === op.kind;
-    if (isSame && isRequest(next[0]) && next[0].group === op.group) next.unshift(op);
-    else left.unshift([op]);
-  }
-
-  /** @param {Map<Op, Answer>} answers */
-  addAnswers(answers) {
-    for (const [op, answer] of answers) this.answers.set(op, answer);
-  }
-
-  /**
-   * Refuses requests of the transaction if the resulting queue shows that they must not stay: an
-   * `ifAvailable` that is not held, or more waiters than `maxPending`.
-   * @param {Map<string, NameQueue>} queues of the part's names, after its transaction
-   * @param {Map<number, QueueEntry>} mine requests of the session
-   */
-  refuseExcess(queues, mine) {
-    /** How many requests of each name were refused. @type {Map<string, number>} */
-    const refusedCounts = new Map();
-    for (const unit of this.open) {
-      if (unit[0].kind === 'ifAvailable') this.#refuseTried(unit);
-      else {
-        for (const op of unit) this.#refuseIfQueueFull(op, queues, mine.get(op.ref), refusedCounts);
-      }
+  own.beginStep(number);
+  const marking = ops.filter(isMarking);
+  // The leases are granted concurrently, so that the first one lasts until the last mark is set.
+  await Promise.all(marking.map((op) => grantMarkLease(op, own.lease, link)));
+  for (const op of ops.filter(isRequest)) own.addRequest(op);
+  /** @type {Answer[]} */
+  const answers = [];
+  try {
+    await executeParts(ops, number, answers, own, link);
+  } catch (error) {
+    const meaning = classify(error);
+    if (meaning === 'retry') throw error;
+    // `dead` would mean that nothing of the step was executed.
+    if (answers.length > 0) throw meaning === 'dead' ? staleError() : error;
+    for (const { ref } of ops.filter(isRequest)) own.forget(ref);
+    if (marking.length > 0 && meaning === 'dead') {
+      // If the session is alive, the lease that had expired was that of the mark.
+      await own.check(link);
+      throw staleError();
     }
+    throw error;
   }
+  own.answered();
+  own.last = { number, answers };
+  return answers;
+}
 
-  /** Refuses the whole unit unless all its requests are granted. @param {Op[]} unit */
-  #refuseTried(unit) {
-    if (unit.every((op) => this.#tokenOf(op))) return;
-    for (const op of unit) this.#refuse(op, UNAVAILABLE);
-  }
-
-  /**
-   * Refuses and counts a waiting request if `maxPending` or more requests wait ahead of it.
-   * @param {Op} op @param {Map<string, NameQueue>} queues @param {QueueEntry | undefined} entry
-   * @param {Map<string, number>} refusedCounts by name
-   */
-  #refuseIfQueueFull(op, queues, entry, refusedCounts) {
-    if (op.kind !== 'request' && op.kind !== 'pass') return;
-    if (op.maxPending < 0 || this.#tokenOf(op) || this.answers.has(op)) return;
-    const queue = queues.get(op.name);
-    const refused = refusedCounts.get(op.name) ?? 0;
-    if (!entry || !queue || queue.countWaitersAhead(entry) - refused < op.maxPending) return;
-    this.#refuse(op, QUEUE_FULL);
-    refusedCounts.set(op.name, refused + 1);
-  }
-
-  /** Answers a request whose key must be deleted again. @param {Op} op @param {Answer} answer */
-  #refuse(op, answer) {
-    this.answers.set(op, answer);
-    this.refused.add(op.ref);
-    this.ending.add(op.ref);
-  }
-
-  /** Ends the step, and returns the answers to all its operations. */
-  finish() {
-    this.result = this.ops.map((op) => {
-      const known = this.answers.get(op);
-      if (known) return known;
-      if (op.kind === 'end') return ENDED;
-      const token = this.#tokenOf(op);
-      return token ? granted(token) : QUEUED;
-    });
-    return this.result;
+/**
+ * Executes a step in as few transactions as etcd's limit allows, and adds its answers.
+ * @param {Op[]} ops @param {number} number @param {Answer[]} answers
+ * @param {Own} own @param {Link} link
+ */
+async function executeParts(ops, number, answers, own, link) {
+  /** @type {StepRecord} */
+  let done = { number, answers: '', limits: [] };
+  let size = ops.length;
+  while (answers.length < ops.length) {
+    const rest = ops.slice(answers.length);
+    const some = cut(rest, size);
+    const isCuttable = cut(some, 1).length < some.length;
+    const part = new StepPart(some, done, own, link);
+    const result = await part.execute(isCuttable);
+    if (!result) size = Math.ceil(some.length / 2);
+    else {
+      done = result.record;
+      answers.push(...(result.answers ?? (await restore(ops, answers.length, result, own, link))));
+    }
   }
 }
 
-module.exports = { Step };
+/**
+ * Infers the answers of operations whose response was lost.
+ * @param {Op[]} ops of the step @param {number} count of the operations that were answered
+ * @param {{ record: StepRecord, revision: string }} found @param {Own} own @param {Link} link
+ */
+function restore(ops, count, { record, revision }, own, link) {
+  const part = new StepPart(ops.slice(count, record.answers.length), record, own, link);
+  return part.restore(count, revision);
+}
+
+/** The first operations, about `size`: members of a group stay together. @param {Op[]} ops @param {number} size */
+function cut(ops, size) {
+  const groupOf = (/** @type {Op | undefined} */ op) => (op && isRequest(op) ? op.group : 0);
+  let count = Math.max(size, 1);
+  while (groupOf(ops[count]) > 0 && groupOf(ops[count]) === groupOf(ops[count - 1])) count++;
+  return ops.slice(0, count);
+}
+
+/** The plan of one attempt. */
+class Attempt {
+  isQuarantined = false;
+  /** @type {Map<string, InstanceType<typeof NamePlan>>} */
+  plans = new Map();
+  /** The letter of each answer. @type {Map<Op, string>} */
+  letters = new Map();
+  /** @type {number[]} */
+  limits = [];
+  /** The queues behind the locks that are granted. @type {Map<RequestOp, Picture>} */
+  pictures = new Map();
+  /** The entries of the requests. @type {Map<RequestOp, Entry>} */
+  entries = new Map();
+}
+
+/** Operations of a step that are executed in one transaction. */
+class StepPart {
+  #ops;
+  #done;
+  #own;
+  #link;
+  #keys;
+  /** The operations of each name. @type {Map<string, Op[]>} */
+  #names = new Map();
+  /** The names that etcd decides on. @type {Map<string, RequestOp[]>} */
+  #plain = new Map();
+  /** Answers of operations that are not sent. @type {Map<Op, Answer>} */
+  #known = new Map();
+
+  /**
+   * @param {Op[]} ops @param {StepRecord} done the record of the parts before @param {Own} own
+   * @param {Link} link
+   */
+  constructor(ops, done, own, link) {
+    this.#ops = ops;
+    this.#done = done;
+    this.#own = own;
+    this.#link = link;
+    this.#keys = own.keys;
+    this.#refuseLongNames();
+    for (const op of ops) {
+      const name = op.name ?? own.requests.get(op.ref)?.name;
+      if (name === undefined || this.#known.has(op)) continue;
+      const its = this.#names.get(name);
+      if (its) its.push(op);
+      else this.#names.set(name, [op]);
+    }
+    for (const [name, its] of this.#names)
+      if (its.every(isPlain)) this.#plain.set(name, /** @type {RequestOp[]} */ (its));
+  }
+
+  /** Answers requests whose names are too long, so that they are not sent. */
+  #refuseLongNames() {
+    for (const op of this.#ops.filter(isRequest)) {
+      if (op.name.length <= MOST_NAME) continue;
+      this.#known.set(op, failed(longNameError(op.name)));
+      // A group of `ifAvailable` gets all its locks or none.
+      if (op.kind !== 'ifAvailable' || op.group === 0) continue;
+      for (const other of this.#ops.filter(isRequest))
+        if (other.group === op.group && !this.#known.has(other))
+          this.#known.set(other, UNAVAILABLE);
+    }
+  }
+
+  /**
+   * Executes the operations. Without `answers`, `record` shows that they were executed before.
+   * @param {boolean} isCuttable
+   * @returns {Promise<{ answers?: Answer[], record: StepRecord, revision: string } | undefined>}
+   *   undefined if they need more than one transaction
+   */
+  async execute(isCuttable) {
+    let pictures = await this.#firstPictures();
+    for (;;) {
+      const attempt = this.#plan(pictures);
+      const record = this.#recordOf(attempt);
+      const { changes, conditions } = this.#transactionOf(attempt, record);
+      const reads = this.#planned.map((name) => firstRead(this.#keys, name));
+      const result = await this.#own.transact(changes, conditions, reads, isCuttable, this.#link);
+      if (!result) return undefined;
+      if (result.responses) {
+        const answers = await this.#finish(attempt, result.responses, result.header.revision);
+        return { answers, record, revision: '' };
+      }
+      const { revision } = result;
+      if (revision !== this.#own.logged) {
+        this.#own.logged = revision;
+        // An earlier attempt was executed, and its response was lost.
+        if (result.record?.number === this.#done.number) return { record: result.record, revision };
+        // Somebody has deleted the record, so this looks whether the requests exist.
+        this.#plain.clear();
+      }
+      pictures = await this.#picturesOf(result.found, result.header.revision);
+    }
+  }
+
+  /** The names of which the step needs pictures. */
+  get #planned() {
+    return [...this.#names.keys()].filter((name) => !this.#plain.has(name));
+  }
+
+  /** Guesses, or reads what cannot be guessed. @returns {Promise<Map<string, Picture>>} */
+  async #firstPictures() {
+    const all = this.#planned.map((name) => [name, this.#own.guess(this.#names.get(name) ?? [])]);
+    const unknown = all.filter(([, picture]) => !picture).map(([name]) => String(name));
+    const guessed = /** @type {[string, Picture][]} */ (all.filter(([, picture]) => picture));
+    if (unknown.length === 0) return new Map(guessed);
+    const reads = unknown.map((name) => firstRead(this.#keys, name).request_range);
+    const { header, found } = await this.#own.read(reads, this.#link);
+    return new Map([...guessed, ...(await this.#parse(unknown, found, header.revision))]);
+  }
+
+  /** @param {any[] | undefined} found by the reads of an attempt @param {string} revision */
+  async #picturesOf(found, revision) {
+    return new Map(await this.#parse(this.#planned, found ?? [], revision));
+  }
+
+  /**
+   * @param {string[]} names @param {any[]} found @param {string} revision
+   * @returns {Promise<[string, Picture][]>}
+   */
+  async #parse(names, found, revision) {
+    return Promise.all(
+      names.map(async (name, i) => {
+        const link = this.#link;
+        const picture =
+          (found[i] && pictureOf(this.#keys, found[i], revision)) ??
+          (await readLongPicture(this.#keys, name, revision, link)) ??
+          (await readPicture(this.#keys, name, link));
+        return /** @type {[string, Picture]} */ ([name, picture]);
+      }),
+    );
+  }
+
+  /** @param {Map<string, Picture>} pictures */
+  #plan(pictures) {
+    const attempt = new Attempt();
+    const { isQuarantined } = this.#own;
+    attempt.isQuarantined = isQuarantined;
+    for (const name of this.#planned) {
+      const picture = pictures.get(name) ?? NOTHING;
+      attempt.plans.set(name, new NamePlan(this.#keys, name, picture, isQuarantined));
+    }
+    for (let i = 0; i < this.#ops.length; i++) {
+      const op = this.#ops[i];
+      if (this.#known.has(op)) continue;
+      if (op.kind === 'end') this.#planEnd(op, attempt);
+      else if (op.kind === 'publish') this.#planPublication(op, attempt);
+      else if (op.kind === 'ifAvailable' && op.group > 0) {
+        const group = this.#groupAt(i);
+        this.#planGroup(group, attempt);
+        i += group.length - 1;
+      } else this.#planRequest(op, attempt);
+    }
+    // Later operations of the step may have granted what waited.
+    for (const [op, entry] of attempt.entries) {
+      if (attempt.letters.get(op) !== 'q' || entry.created > 0) continue;
+      if (entry.isHeld) attempt.letters.set(op, GRANTED);
+      else if (attempt.plans.get(op.name)?.hasPassed(entry)) attempt.letters.set(op, 'p');
+    }
+    return attempt;
+  }
+
+  /** The members of the group that begins at a place. @param {number} i */
+  #groupAt(i) {
+    const first = /** @type {RequestOp} */ (this.#ops[i]);
+    const rest = this.#ops.slice(i);
+    const end = rest.findIndex((op) => !isRequest(op) || op.group !== first.group);
+    return /** @type {RequestOp[]} */ (end < 0 ? rest : rest.slice(0, end));
+  }
+
+  /** @param {RequestOp} op @param {Attempt} attempt */
+  #planRequest(op, attempt) {
+    const plan = attempt.plans.get(op.name);
+    const entry = this.#entryOf(op);
+    attempt.entries.set(op, entry);
+    if (!plan) {
+      attempt.letters.set(op, DECIDED);
+      return;
+    }
+    const known = plan.find(entry);
+    if (known) {
+      // The step was executed, but somebody has deleted its record.
+      attempt.entries.set(op, known);
+      attempt.letters.set(op, 'q');
+      return;
+    }
+    const refusal = plan.refusalOf(op, entry);
+    if (refusal) this.#refuse(op, refusal, attempt);
+    else this.#accept(op, entry, plan, attempt);
+  }
+
+  /** @param {RequestOp} op */
+  #entryOf(op) {
+    const { info, lease, slots } = this.#own;
+    return newEntry(op, lease, slots.slotOf(op.ref), info.clientId);
+  }
+
+  /** @param {RequestOp} op @param {Readonly<Answer>} answer @param {Attempt} attempt */
+  #refuse(op, answer, { letters, limits }) {
+    letters.set(op, LETTERS.get(answer) ?? LIMIT);
+    if (answer.code === 'otherLimit') limits.push(answer.limit);
+  }
+
+  /**
+   * @param {RequestOp} op @param {Entry} entry @param {InstanceType<typeof NamePlan>} plan
+   * @param {Attempt} attempt
+   */
+  #accept(op, entry, plan, { letters }) {
+    const hasPassed = plan.request(op, entry, this.#own.info.clientId) === PASSED;
+    letters.set(op, hasPassed ? 'p' : entry.isHeld ? GRANTED : 'q');
+  }
+
+  /** Makes all requests of a group, or none. @param {RequestOp[]} ops @param {Attempt} attempt */
+  #planGroup(ops, attempt) {
+    const parts = ops.map((op) => {
+      const plan = attempt.plans.get(op.name);
+      const entry = this.#entryOf(op);
+      const known = plan?.find(entry);
+      attempt.entries.set(op, known ?? entry);
+      return { op, entry, known, plan, refusal: known ? undefined : plan?.refusalOf(op, entry) };
+    });
+    const isRefused = parts.some(({ refusal }) => refusal);
+    for (const { op, entry, known, plan, refusal } of parts) {
+      if (known) attempt.letters.set(op, 'q');
+      else if (isRefused) this.#refuse(op, refusal ?? UNAVAILABLE, attempt);
+      else if (plan) this.#accept(op, entry, plan, attempt);
+    }
+  }
+
+  /** @param {EndOp} op @param {Attempt} attempt */
+  #planEnd(op, attempt) {
+    const own = this.#own.requests.get(op.ref);
+    const plan = attempt.plans.get(op.name ?? own?.name ?? '');
+    // The step may have made this request itself.
+    const made = [...attempt.entries].find(([{ ref }]) => ref === op.ref)?.[1];
+    const entry = made ?? own?.entry;
+    const marks = isMarking(op) && entry !== undefined && plan?.find(entry)?.isHeld === true;
+    attempt.letters.set(op, isMarking(op) && !marks ? 'm' : 'e');
+    if (entry && plan) plan.end(entry, marks);
+  }
+
+  /** @param {PublishOp} op @param {Attempt} attempt */
+  #planPublication(op, attempt) {
+    const plan = attempt.plans.get(op.name);
+    const made = [...attempt.entries].find(([{ ref }]) => ref === op.ref)?.[1];
+    const entry = made ?? this.#own.requests.get(op.ref)?.entry;
+    const answer = (entry && plan?.publish(entry, op.data)) ?? NOT_HELD;
+    attempt.letters.set(op, String(LETTERS.get(answer)));
+  }
+
+  /** Whether a repetition of these operations would do harm. */
+  get #isRecorded() {
+    return this.#ops.some((op) => op.kind !== 'end' || isMarking(op));
+  }
+
+  /** @param {Attempt} attempt @param {StepRecord} record */
+  #transactionOf(attempt, record) {
+    const plans = [...attempt.plans.values()];
+    /** @type {object[]} */
+    const changes = [...this.#plain].map(([name, ops]) => this.#decisionOf(name, ops, attempt));
+    changes.push(...plans.flatMap((plan) => plan.changes));
+    for (const op of this.#ops)
+      if (isMarking(op) && attempt.letters.get(op) === 'e') changes.push(this.#markPut(op));
+    if (this.#isRecorded) {
+      const { id, lease } = this.#own;
+      changes.push(put(this.#keys.steps(lease), base64Json(record), id));
+    }
+    return { changes, conditions: plans.flatMap((plan) => plan.conditions) };
+  }
+
+  /** @param {EndOp} op whose lock is held */
+  #markPut({ name = '', ref }) {
+    const { lease } = this.#own;
+    const setter = base64Json(setterOf(lease, ref));
+    return put(this.#keys.done(name), setter, doneLease(lease, ref));
+  }
+
+  /** The record of the step up to these operations. @param {Attempt} attempt @returns {StepRecord} */
+  #recordOf({ letters, limits }) {
+    const { answers, limits: before, number } = this.#done;
+    const own = this.#ops.map((op) => letters.get(op) ?? '-');
+    return { number, answers: answers + own.join(''), limits: [...before, ...limits] };
+  }
+
+  /**
+   * The operation in which etcd decides on plain requests of a name: if the name is free, the first
+   * of them is granted. It also tells how many wait.
+   * @param {string} name @param {RequestOp[]} ops @param {Attempt} attempt
+   */
+  #decisionOf(name, ops, { entries }) {
+    const keys = this.#keys;
+    const { id, isQuarantined } = this.#own;
+    const puts = ops.map((op) => {
+      const { level, tail, value } = /** @type {Entry} */ (entries.get(op));
+      const lock = { ...value, granted: value.asked };
+      return {
+        waits: put(keys.queue(name, level) + tail, base64Json(value), id),
+        holds: put(keys.holders(name) + tail, base64Json(lock), id),
+      };
+    });
+    const waiting = nest(puts.map(({ waits }) => waits));
+    const others = nest(puts.slice(1).map(({ waits }) => waits));
+    const count = read({ ...allWith(keys.queue(name)), count_only: true });
+    if (isQuarantined) return nested([], [...waiting, count]);
+    const isFree = isEmpty(allWith(keys.name(name)));
+    return nested([isFree], [puts[0].holds, ...others], [...waiting, count]);
+  }
+
+  /**
+   * Takes the results of an executed transaction.
+   * @param {Attempt} attempt @param {any[]} responses @param {string} revision
+   */
+  async #finish(attempt, responses, revision) {
+    const own = this.#own;
+    if (this.#isRecorded) own.logged = revision;
+    /** Names that may have a lock to grant. @type {string[]} */
+    const open = [];
+    [...this.#plain].forEach(([name, ops], i) => {
+      const { responses: found = [], succeeded } = responses[i].response_txn;
+      const isFree = succeeded && !attempt.isQuarantined;
+      ops.forEach((op, k) => {
+        attempt.letters.set(op, isFree && k === 0 ? GRANTED : 'q');
+      });
+      if (isFree && ops.length === 1) {
+        attempt.pictures.set(ops[0], { ...NOTHING, queueAt: Number(revision) });
+        return;
+      }
+      const [counted] = found.slice(-1);
+      own.follow(name, isFree ? ops.length : Number(counted.response_range.count ?? 0));
+    });
+    for (const [op, entry] of attempt.entries) {
+      const picture = attempt.plans.get(op.name)?.pictureBehind(entry);
+      if (picture && attempt.letters.get(op) === GRANTED) attempt.pictures.set(op, picture);
+    }
+    for (const [name, plan] of attempt.plans) {
+      for (const { value } of plan.robbed) own.noteTheft(value.ref, own.info.clientId);
+      if (plan.isCut) open.push(name);
+      if (this.#names.get(name)?.some((op) => attempt.letters.get(op) === 'q'))
+        own.follow(name, plan.count);
+    }
+    const answers = await this.#answer(attempt, Number(revision));
+    await Promise.all(open.map((name) => own.grantWaiters(name, this.#link).catch(() => {})));
+    return answers;
+  }
+
+  /** @param {Attempt} attempt @param {number} revision */
+  async #answer({ entries, letters, limits, pictures }, revision) {
+    const own = this.#own;
+    const left = [...limits];
+    const answers = [];
+    for (const op of this.#ops) {
+      const known = this.#known.get(op);
+      const letter = String(letters.get(op));
+      if (known) answers.push(known);
+      else if (op.kind === 'end') answers.push(await this.#answerEnd(op, letter));
+      else if (op.kind === 'publish') answers.push(ANSWERS[letter]);
+      else if (letter === GRANTED)
+        answers.push(own.noteGranted(op, entries.get(op), revision, pictures.get(op)));
+      else if (letter === 'q') answers.push(own.noteQueued(op, entries.get(op), revision));
+      else {
+        own.forget(op.ref);
+        answers.push(letter === LIMIT ? otherLimit(Number(left.shift())) : ANSWERS[letter]);
+      }
+    }
+    for (const op of this.#ops) {
+      if (op.kind === 'end') own.forget(op.ref);
+      if (op.kind === 'publish' && letters.get(op) === 'd') own.notePublished(op);
+    }
+    return answers;
+  }
+
+  /** @param {EndOp} op @param {string} letter */
+  async #answerEnd(op, letter) {
+    if (letter !== 'm') return ANSWERS[letter];
+    const mark = await readMark(this.#keys.done(op.name ?? ''), this.#link);
+    return answerToMark(op, mark, this.#own.lease, this.#link);
+  }
+
+  /**
+   * Infers the answers of operations whose response was lost, from the record of their step.
+   * @param {number} count of the operations of the step before these
+   * @param {string} revision of the record
+   */
+  async restore(count, revision) {
+    const answers = this.#done.answers.slice(count);
+    const { length } = answers.replace(/[^l]/g, '');
+    const limits = length > 0 ? this.#done.limits.slice(-length) : [];
+    const own = this.#own;
+    // All news of the step's requests are known then.
+    await own.sync(this.#link);
+    const attempt = new Attempt();
+    attempt.limits = limits;
+    const decided = [];
+    for (const [i, op] of this.#ops.entries()) {
+      attempt.letters.set(op, answers[i]);
+      if (isRequest(op)) attempt.entries.set(op, this.#entryOf(op));
+      if (answers[i] === DECIDED) decided.push(/** @type {RequestOp} */ (op));
+    }
+    const reads = decided.map((op) => {
+      const { tail } = /** @type {Entry} */ (attempt.entries.get(op));
+      return { ...only(this.#keys.holders(op.name) + tail), keys_only: true };
+    });
+    const { found } = await own.read(reads, this.#link);
+    decided.forEach((op, i) => {
+      const isGranted =
+        found[i].kvs?.[0].create_revision === revision || own.grantOf(op.ref) === Number(revision);
+      attempt.letters.set(op, isGranted ? GRANTED : 'q');
+    });
+    for (const op of this.#ops) {
+      if (isRequest(op) && attempt.letters.get(op) === 'q') own.follow(op.name, 0);
+    }
+    return this.#answer(attempt, Number(revision));
+  }
+}
+
+module.exports = { executeStep };
