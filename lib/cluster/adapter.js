@@ -283,9 +283,10 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   if it exists, and grants what becomes free. It may be called for an older session while steps
  *   of the current one are under way
  * @property {(name?: string, which?: 'held') => Promise<Entry[]>} query lists the locks and
- *   requests of live sessions, either of all names or of one. For one name they must be in the
- *   order of the queue, as it was at one instant. 'held' lists only the locks of a name, if
- *   possible at a cost that does not depend on the length of the queue
+ *   requests of live sessions, either of all names or of one. It shows what the steps before the
+ *   call did, and nothing of the steps after it. For one name they must be in the order of the
+ *   queue, as it was at one instant. 'held' lists only the locks of a name, if possible at a cost
+ *   that does not depend on the length of the queue
  * @property {(name: string) => Promise<boolean>} [marked] whether a name was marked at an instant
  *   after the call
  * @property {() => Promise<void>} dispose frees connections and timers, and emits no more events.

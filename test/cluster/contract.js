@@ -200,6 +200,21 @@ function contractOfClients(engine) {
     await a.answers(...requests.map(end));
   });
 
+  test('a query shows what the steps before it did, and nothing of those after it', async () => {
+    const a = await client();
+    const name = fresh();
+    for (let i = 0; i < 20; i++) {
+      const lock = request(name);
+      const before = a.adapter.query(name);
+      const step = a.step([lock]);
+      const after = a.adapter.query(name);
+      await step;
+      const counts = (await Promise.all([before, after])).map(({ length }) => length);
+      assert.deepEqual(counts, [0, 1]);
+      await a.step([end(lock)]);
+    }
+  });
+
   test('a session hears its grants over a new connection', async () => {
     const [a, b] = [await client(), await client()];
     const { handOver } = await contend(a, b);

@@ -348,8 +348,8 @@ describe('etcd', { skip: lacks.etcd }, () => {
         counts.others = 0;
         assert.deepEqual(await a.answers(request(name, options)), [answer]);
         assert.ok(counts.steps <= 2, JSON.stringify(counts));
-        // A theft reads whom it robs.
-        assert.equal(counts.others, isHeld ? 1 : 0);
+        // The name is read between the two.
+        assert.ok(counts.others <= 1, JSON.stringify(counts));
         if (isHeld) assert.deepEqual(await b.next(), { stolen: held.ref, thief: a.clientId });
       });
 

@@ -50,6 +50,10 @@ class EtcdAdapter extends EngineAdapter {
   #guards;
   /** The session that `open` started last. @type {Own | undefined} */
   #own;
+  /** Settles when the step under way is answered. @type {Promise<unknown>} */
+  #step = Promise.resolve();
+  /** Settles when the queries under way have a revision. @type {Promise<unknown>} */
+  #queries = Promise.resolve();
 
   /**
    * @param {string} bucket @param {ConstructorParameters<typeof Gateway>[0]} options
@@ -122,8 +126,17 @@ class EtcdAdapter extends EngineAdapter {
   }
 
   /** @param {Op[]} ops @param {number} number */
-  step(ops, number) {
-    return executeStep(ops, number, this.#requireSession(), this.requireLink());
+  async step(ops, number) {
+    const answers = this.#execute(ops, number, this.#requireSession(), this.requireLink());
+    this.#step = Promise.allSettled([answers]);
+    return answers;
+  }
+
+  /** @param {Op[]} ops @param {number} number @param {Own} own @param {Link} link */
+  async #execute(ops, number, own, link) {
+    // Etcd executes concurrent calls in any order.
+    await this.#queries;
+    return executeStep(ops, number, own, link);
   }
 
   /** @param {Seen} seen @returns {Promise<import('../../adapter.js').Renewal>} */
@@ -234,14 +247,24 @@ class EtcdAdapter extends EngineAdapter {
   async query(name, which) {
     const own = this.#requireSession();
     const tokenOf = (/** @type {number} */ revision) => own.tokenOf(revision);
-    const ask = () => new Query(this.#keys, this.requireLink(), tokenOf).run(name, which);
+    const make = () => new Query(this.#keys, this.requireLink(), tokenOf);
+    const query = make();
+    const answer = this.#ask(query, name, which);
+    const isFixed = Promise.race([query.isFixed, answer]);
+    this.#queries = Promise.allSettled([this.#queries, isFixed]);
     try {
-      return await ask();
+      return await answer;
     } catch (error) {
       // Etcd compacted the revision during the query, which is unlikely to happen twice.
       if (!isCompacted(error)) throw error;
-      return await ask();
+      return await make().run(name, which);
     }
+  }
+
+  /** @param {InstanceType<typeof Query>} query @param {string} [name] @param {'held'} [which] */
+  async #ask(query, name, which) {
+    await this.#step;
+    return query.run(name, which);
   }
 
   /** @param {string} name */

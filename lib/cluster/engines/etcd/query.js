@@ -27,6 +27,11 @@ class Query {
   #sessions = new Map();
   /** The revision of the first read, which all further reads use. */
   #revision = 0;
+  #fix = () => {};
+  /** Resolves when the revision is known. @type {Promise<void>} */
+  isFixed = new Promise((resolve) => {
+    this.#fix = resolve;
+  });
 
   /**
    * @param {BucketKeys} keys @param {Link} link
@@ -72,6 +77,7 @@ class Query {
       const { header, found: pages } = await this.#link.read([range]);
       const [page] = pages;
       if (this.#revision === 0) this.#revision = Number(header.revision);
+      this.#fix();
       const { kvs = [] } = page;
       for (const kv of kvs) found.push(kv);
       if (!page.more) return found;
