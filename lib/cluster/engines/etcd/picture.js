@@ -202,7 +202,7 @@ async function readLevel(keys, prefix, revision, link, most) {
   const last = waiters[waiters.length - 1].created;
   const sure = waiters.filter(({ created }) => created !== last);
   if (sure.length > 0) return sure;
-  const all = await link.read([sorted]);
+  const all = await link.read([{ ...sorted, max_create_revision: String(last) }]);
   return parseKeys(all.found[0].kvs, keys).waiters;
 }
 

@@ -36,6 +36,8 @@ const { NOTHING, isShared, leaseOf } = require('./picture.js');
 
 /** How many waiters the news of a grant tells about. */
 const HINTS = 8;
+/** The most waiters that a plan grants. Each of them has a condition, and etcd limits these. */
+const MOST_GRANTED = 90;
 
 const { now: dateNow } = Date;
 
@@ -111,8 +113,10 @@ class NamePlan {
     return this.#count;
   }
 
-  /** Whether requests behind those that were read may be granted, too. */
+  /** Whether more requests can be granted, or may be behind those that were read. */
   get isCut() {
+    const [first] = this.#waiters;
+    if (first) return !this.#isQuarantined && fitsBeside(this.#holders, first);
     const isOver = this.#waiters.length === 0 && !this.#picture.isComplete;
     const isChanged = this.#granted.length + this.#passed.length + this.#ended.length > 0;
     return isOver && isChanged && this.#holders.every(isShared);
@@ -258,6 +262,7 @@ class NamePlan {
     while (!this.#isQuarantined && this.#waiters.length > 0) {
       const [first] = this.#waiters;
       if (!fitsBeside(this.#holders, first)) return;
+      if (first.created > 0 && this.#granted.length + this.#passed.length >= MOST_GRANTED) return;
       this.#waiters.shift();
       this.#count--;
       if (isPassing(first.value)) {
@@ -367,7 +372,7 @@ class NamePlan {
   /** The conditions that the first waiter is still there and blocked. */
   get #obstacleConditions() {
     const [first] = this.#waiters;
-    if (!first || this.#isQuarantined) return [];
+    if (!first || this.#isQuarantined || this.isCut) return [];
     const last = this.#holders[this.#holders.length - 1];
     if (last && last.created === 0 && !isShared(last)) return [];
     if (last && this.#granted.includes(last) && !isShared(last)) return [];
