@@ -8,7 +8,7 @@
 
 const { isCompacted } = require('./errors.js');
 const { decode, encode, levelOf, tailOf, textOf, valueOf } = require('./keys.js');
-const { allWith, read } = require('./operations.js');
+const { allWith, isEmpty, read } = require('./operations.js');
 
 /** @import { RequestOp } from '../../adapter.js' */
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
@@ -121,6 +121,13 @@ function parseKeys(kvs, keys) {
   return found;
 }
 
+/**
+ * The conditions that nobody holds a name or waits for it. Etcd stops at the first condition that
+ * does not hold, and a queue takes longer to look at than a lock.
+ * @param {BucketKeys} keys @param {string} name
+ */
+const isFree = (keys, name) => [keys.holders(name), keys.queue(name)].map(allWith).map(isEmpty);
+
 /** What tells a name's picture if it has few keys. @param {BucketKeys} keys @param {string} name */
 const firstRead = (keys, name) => read({ ...allWith(keys.name(name)), limit: String(FEW) });
 
@@ -213,6 +220,7 @@ module.exports = {
   NOTHING,
   compareWaiters,
   firstRead,
+  isFree,
   isShared,
   leaseOf,
   nameOf,

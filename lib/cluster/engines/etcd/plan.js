@@ -19,7 +19,6 @@ const { otherLimit } = require('../../adapter.js');
 const { after, base64Json, leaseNumber } = require('./keys.js');
 const {
   allWith,
-  isEmpty,
   isOlder,
   isSame,
   nested,
@@ -28,7 +27,7 @@ const {
   range,
   remove,
 } = require('./operations.js');
-const { NOTHING, isShared, leaseOf } = require('./picture.js');
+const { NOTHING, isFree, isShared, leaseOf } = require('./picture.js');
 
 /** @import { Answer, RequestOp } from '../../adapter.js' */
 /** @import { Entry, Picture } from './picture.js' */
@@ -324,7 +323,7 @@ class NamePlan {
     const { holdersAt, queueAt } = this.#picture;
     if (this.#picture === NOTHING) {
       const isChanging = this.#added.length + this.#passed.length > 0 || this.#isGranting;
-      return isChanging ? [isEmpty(allWith(this.#keys.name(this.#name)))] : [];
+      return isChanging ? isFree(this.#keys, this.#name) : [];
     }
     const queue = allWith(this.#keys.queue(this.#name));
     const changed = [...this.#granted, ...this.#passed, ...this.#ended];

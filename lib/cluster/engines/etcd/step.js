@@ -19,10 +19,11 @@ const { classify, staleError } = require('../errors.js');
 const { longNameError } = require('./errors.js');
 const { base64Json, doneLease } = require('./keys.js');
 const { answerToMark, grantMarkLease, isMarking, readMark, setterOf } = require('./marks.js');
-const { allWith, isEmpty, nest, nested, only, put, read } = require('./operations.js');
+const { allWith, nest, nested, only, put, read } = require('./operations.js');
 const {
   NOTHING,
   firstRead,
+  isFree,
   newEntry,
   pictureOf,
   readLongPicture,
@@ -437,8 +438,7 @@ class StepPart {
     const others = nest(puts.slice(1).map(({ waits }) => waits));
     const count = read({ ...allWith(keys.queue(name)), count_only: true });
     if (isQuarantined) return nested([], [...waiting, count]);
-    const isFree = isEmpty(allWith(keys.name(name)));
-    return nested([isFree], [puts[0].holds, ...others], [...waiting, count]);
+    return nested(isFree(keys, name), [puts[0].holds, ...others], [...waiting, count]);
   }
 
   /**
@@ -452,16 +452,16 @@ class StepPart {
     const open = [];
     [...this.#plain].forEach(([name, ops], i) => {
       const { responses: found = [], succeeded } = responses[i].response_txn;
-      const isFree = succeeded && !attempt.isQuarantined;
+      const wasFree = succeeded && !attempt.isQuarantined;
       ops.forEach((op, k) => {
-        attempt.letters.set(op, isFree && k === 0 ? GRANTED : 'q');
+        attempt.letters.set(op, wasFree && k === 0 ? GRANTED : 'q');
       });
-      if (isFree && ops.length === 1) {
+      if (wasFree && ops.length === 1) {
         attempt.pictures.set(ops[0], { ...NOTHING, queueAt: Number(revision) });
         return;
       }
       const [counted] = found.slice(-1);
-      own.follow(name, isFree ? ops.length : Number(counted.response_range.count ?? 0));
+      own.follow(name, wasFree ? ops.length : Number(counted.response_range.count ?? 0));
     });
     for (const [op, entry] of attempt.entries) {
       const picture = attempt.plans.get(op.name)?.pictureBehind(entry);
