@@ -85,7 +85,7 @@ class Call {
 
   /** Whether it is a transaction of a step, other than one of ends that may be repeated. */
   get isStep() {
-    const isOfSession = JSON.stringify(this.body.compare)?.includes('VERSION');
+    const isOfSession = JSON.stringify(this.body.compare)?.includes('"version"');
     const writes = JSON.stringify(this.success);
     return isOfSession === true && writes.includes(`"key":"${base64('web-locks/1-steps/')}`);
   }

@@ -66,6 +66,8 @@ function depthOf({ request_txn: transaction }) {
   return Math.max(compare.length, success.length, failure.length) + deepest;
 }
 
+// In a condition, `target` is VERSION by default, and `result` is EQUAL.
+
 /** The condition that a key exists. @param {string} key */
 const exists = (key) => ({
   ...only(key),
@@ -78,13 +80,13 @@ const isAbsent = (key) => isEmpty(only(key));
 /** The condition that no key of a range exists. @param {Range} found */
 const isEmpty = (found) => ({
   ...found,
-  ...{ target: 'CREATE', result: 'EQUAL', create_revision: '0' },
+  ...{ target: 'CREATE', create_revision: '0' },
 });
 
 /** The condition that a request's key is still the one that was read. */
 const isSame = (/** @type {{ key: string, created: number }} */ { key, created }) => ({
   ...only(key),
-  ...{ target: 'CREATE', result: 'EQUAL', create_revision: String(created) },
+  ...{ target: 'CREATE', create_revision: String(created) },
 });
 
 /**
@@ -102,8 +104,11 @@ const isOlder = (found, revision) => ({
  */
 const isUnchanged = (key, revision) => ({
   ...only(key),
-  ...{ target: 'MOD', result: 'EQUAL', mod_revision: revision },
+  ...{ target: 'MOD', mod_revision: revision },
 });
+
+/** The condition that a key was written so many times. @param {string} key @param {number} version */
+const isVersion = (key, version) => ({ ...only(key), version: String(version) });
 
 module.exports = {
   allWith,
@@ -114,6 +119,7 @@ module.exports = {
   isOlder,
   isSame,
   isUnchanged,
+  isVersion,
   nest,
   nested,
   only,

@@ -8,7 +8,7 @@
 
 const { isCompacted } = require('./errors.js');
 const { decode, encode, levelOf, tailOf, textOf, valueOf } = require('./keys.js');
-const { allWith, isEmpty, read } = require('./operations.js');
+const { allWith } = require('./operations.js');
 
 /** @import { RequestOp } from '../../adapter.js' */
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
@@ -121,18 +121,11 @@ function parseKeys(kvs, keys) {
   return found;
 }
 
-/**
- * The conditions that nobody holds a name or waits for it. Etcd stops at the first condition that
- * does not hold, and a queue takes longer to look at than a lock.
- * @param {BucketKeys} keys @param {string} name
- */
-const isFree = (keys, name) => [keys.holders(name), keys.queue(name)].map(allWith).map(isEmpty);
-
-/** What tells a name's picture if it has few keys. @param {BucketKeys} keys @param {string} name */
-const firstRead = (keys, name) => read({ ...allWith(keys.name(name)), limit: String(FEW) });
+/** Where a name's picture is found if it has few keys. @param {BucketKeys} keys @param {string} name */
+const firstRange = (keys, name) => ({ ...allWith(keys.name(name)), limit: String(FEW) });
 
 /**
- * The picture that `firstRead` shows; undefined if the name has more keys than it read.
+ * The picture in `firstRange`; undefined if the name has more keys than it read.
  * @param {BucketKeys} keys @param {any} range what it found @param {string} revision
  * @returns {Picture | undefined}
  */
@@ -152,7 +145,7 @@ function pictureOf(keys, { kvs = [], more }, revision) {
  * @param {number} [most] how many waiters of a long queue are read @returns {Promise<Picture>}
  */
 async function readPicture(keys, name, link, most) {
-  const { header, found } = await link.read([firstRead(keys, name).request_range]);
+  const { header, found } = await link.read([firstRange(keys, name)]);
   return (
     pictureOf(keys, found[0], header.revision) ??
     (await readLongPicture(keys, name, header.revision, link, most)) ??
@@ -219,8 +212,7 @@ const nameOf = (part, { name }) => name ?? decode(part);
 module.exports = {
   NOTHING,
   compareWaiters,
-  firstRead,
-  isFree,
+  firstRange,
   isShared,
   leaseOf,
   nameOf,

@@ -19,6 +19,7 @@ const { otherLimit } = require('../../adapter.js');
 const { after, base64Json, leaseNumber } = require('./keys.js');
 const {
   allWith,
+  isEmpty,
   isOlder,
   isSame,
   nested,
@@ -27,7 +28,7 @@ const {
   range,
   remove,
 } = require('./operations.js');
-const { NOTHING, isFree, isShared, leaseOf } = require('./picture.js');
+const { NOTHING, isShared, leaseOf } = require('./picture.js');
 
 /** @import { Answer, RequestOp } from '../../adapter.js' */
 /** @import { Entry, Picture } from './picture.js' */
@@ -323,7 +324,7 @@ class NamePlan {
     const { holdersAt, queueAt } = this.#picture;
     if (this.#picture === NOTHING) {
       const isChanging = this.#added.length + this.#passed.length > 0 || this.#isGranting;
-      return isChanging ? isFree(this.#keys, this.#name) : [];
+      return isChanging ? [isEmpty(allWith(this.#keys.name(this.#name)))] : [];
     }
     const queue = allWith(this.#keys.queue(this.#name));
     const changed = [...this.#granted, ...this.#passed, ...this.#ended];

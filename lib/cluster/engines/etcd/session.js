@@ -15,8 +15,8 @@ const { deadError, staleError } = require('../errors.js');
 const { NO_EPOCH, isBehind } = require('./epoch.js');
 const { grantWaiters } = require('./grants.js');
 const { base64Json, leaseKey, textOf, valueOf } = require('./keys.js');
-const { allWith, depthOf, exists, isUnchanged, nest, nested, only } = require('./operations.js');
-const { put, read, unnest } = require('./operations.js');
+const { allWith, depthOf, exists, isUnchanged, isVersion, nest } = require('./operations.js');
+const { nested, only, put, read, unnest } = require('./operations.js');
 const { NOTHING, isShared, newEntry } = require('./picture.js');
 const { Slots } = require('./slots.js');
 const { Watches } = require('./watches.js');
@@ -349,54 +349,62 @@ class EtcdSession {
 
   /** The condition that this is the session's latest connection. */
   get #isOurs() {
-    const isVersion = { target: 'VERSION', result: 'EQUAL', version: String(this.#version) };
-    return { ...only(this.#key), ...isVersion };
+    return isVersion(this.#key, this.#version);
   }
 
   /**
    * Makes changes. Throws if the session is dead or this is not its latest connection. If a
    * condition does not hold, nothing was changed, there are no `responses`, and the result has what
-   * `reads` found, and the session's last record with its revision. Undefined if etcd would refuse
-   * so large a transaction, and it is cuttable.
-   * @param {object[]} changes @param {object[]} conditions @param {object[]} reads
+   * is found in `ranges`, and the session's last record with its revision. Undefined if etcd would
+   * refuse so large a transaction, and it is cuttable.
+   * @param {object[]} changes @param {object[]} conditions @param {object[]} ranges
    * @param {boolean} isCuttable @param {Link} link
    * @returns {Promise<{ header: any, responses?: any[], found?: any[], record?: any,
    *   revision: string } | undefined>}
    */
-  async transact(changes, conditions, reads, isCuttable, link) {
+  async transact(changes, conditions, ranges, isCuttable, link) {
     const { keys, lease } = this;
     const isLogged = isUnchanged(keys.steps(lease), this.logged);
     const isCareful = this.isQuarantined ? [exists(keys.quarantine)] : [];
     const all = [this.#isOurs, isLogged, ...isCareful, ...conditions];
-    const [success, failure] = [changes, reads].map(nest);
-    if (isCuttable && depthOf(nested(all, success, failure)) > MOST_DEPTH) return undefined;
-    const { header, responses = [], succeeded } = await link.transact(all, success, failure);
-    if (succeeded) return { header, responses: unnest(responses, changes.length), revision: '' };
-    const found = unnest(responses, reads.length).map(({ response_range: one }) => one);
-    return { header, found, ...(await this.#lookAtItself(link)) };
+    const success = nest(changes);
+    if (isCuttable && depthOf(nested(all, success)) > MOST_DEPTH) return undefined;
+    const { header, responses = [], succeeded } = await link.transact(all, success);
+    if (!succeeded) return this.#lookAgain(ranges, link);
+    return { header, responses: unnest(responses, changes.length), revision: '' };
   }
 
   /**
-   * The session's last record, with its revision; throws if the session is dead or has a newer link.
-   * This is a call of its own, since a condition on it rarely fails, and reads in each transaction
-   * would cost time.
-   * @param {Link} link
+   * Reads ranges and the session's last record with its revision; throws if the session is dead or
+   * has a newer link. Reads in each transaction would take etcd longer, and conditions rarely fail.
+   * @param {object[]} ranges @param {Link} link
    */
-  async #lookAtItself(link) {
+  async #lookAgain(ranges, link) {
     const { keys, lease } = this;
-    const ranges = [this.#key, keys.steps(lease), keys.quarantine].map(only);
-    const { found } = await link.readAfterWrites(ranges);
+    const own = [this.#key, keys.steps(lease), keys.quarantine].map(only);
+    const { header, found } = await this.#readParts([...own, ...ranges], (some) =>
+      link.readAfterWrites(some),
+    );
     const [self, log, quarantine] = found.map(({ kvs = [] }) => kvs[0]);
     if (!self) throw deadError();
     if (Number(self.version) !== this.#version) throw staleError();
     if (this.isQuarantined && !quarantine) this.endQuarantine();
-    return { record: log && valueOf(log.value), revision: log?.mod_revision ?? '0' };
+    const revision = log?.mod_revision ?? '0';
+    return { header, found: found.slice(own.length), record: log && valueOf(log.value), revision };
+  }
+
+  /**
+   * Reads ranges, however many. If that takes several calls, the header is that of the first one.
+   * @param {object[]} ranges @param {Link['read']} call
+   */
+  async #readParts(ranges, call) {
+    const parts = await Promise.all(partsOf(ranges, MOST_READS).map(call));
+    return { header: parts[0]?.header, found: parts.flatMap(({ found }) => found) };
   }
 
   /** Reads ranges, however many. @param {object[]} ranges @param {Link} link */
-  async read(ranges, link) {
-    const parts = await Promise.all(partsOf(ranges, MOST_READS).map((some) => link.read(some)));
-    return { header: parts[0]?.header, found: parts.flatMap(({ found }) => found) };
+  read(ranges, link) {
+    return this.#readParts(ranges, (some) => link.read(some));
   }
 
   /** Rejects if the session is dead or has a newer link. @param {Link} link */

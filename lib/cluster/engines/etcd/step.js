@@ -19,11 +19,10 @@ const { classify, staleError } = require('../errors.js');
 const { longNameError } = require('./errors.js');
 const { base64Json, doneLease } = require('./keys.js');
 const { answerToMark, grantMarkLease, isMarking, readMark, setterOf } = require('./marks.js');
-const { allWith, nest, nested, only, put, read } = require('./operations.js');
+const { allWith, isEmpty, nest, nested, only, put, read } = require('./operations.js');
 const {
   NOTHING,
-  firstRead,
-  isFree,
+  firstRange,
   newEntry,
   pictureOf,
   readLongPicture,
@@ -210,8 +209,8 @@ class StepPart {
       const attempt = this.#plan(pictures);
       const record = this.#recordOf(attempt);
       const { changes, conditions } = this.#transactionOf(attempt, record);
-      const reads = this.#planned.map((name) => firstRead(this.#keys, name));
-      const result = await this.#own.transact(changes, conditions, reads, isCuttable, this.#link);
+      const ranges = this.#planned.map((name) => firstRange(this.#keys, name));
+      const result = await this.#own.transact(changes, conditions, ranges, isCuttable, this.#link);
       if (!result) return undefined;
       if (result.responses) {
         const answers = await this.#finish(attempt, result.responses, result.header.revision);
@@ -240,7 +239,7 @@ class StepPart {
     const unknown = all.filter(([, picture]) => !picture).map(([name]) => String(name));
     const guessed = /** @type {[string, Picture][]} */ (all.filter(([, picture]) => picture));
     if (unknown.length === 0) return new Map(guessed);
-    const reads = unknown.map((name) => firstRead(this.#keys, name).request_range);
+    const reads = unknown.map((name) => firstRange(this.#keys, name));
     const { header, found } = await this.#own.read(reads, this.#link);
     return new Map([...guessed, ...(await this.#parse(unknown, found, header.revision))]);
   }
@@ -438,7 +437,9 @@ class StepPart {
     const others = nest(puts.slice(1).map(({ waits }) => waits));
     const count = read({ ...allWith(keys.queue(name)), count_only: true });
     if (isQuarantined) return nested([], [...waiting, count]);
-    return nested(isFree(keys, name), [puts[0].holds, ...others], [...waiting, count]);
+    // Etcd stops at the first condition that fails, and a queue takes longer to look at than a lock.
+    const isFree = [keys.holders(name), keys.queue(name)].map(allWith).map(isEmpty);
+    return nested(isFree, [puts[0].holds, ...others], [...waiting, count]);
   }
 
   /**
