@@ -30,6 +30,7 @@ async function opened(options) {
   const bucket = openBucket('bench', options);
   await bucket.ready;
   return {
+    locks: bucket.locks,
     run: (name, use) => bucket.locks.request(name, use),
     close: () => bucket.close(),
   };

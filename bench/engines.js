@@ -119,6 +119,16 @@ const pairOf =
   (i) =>
     run(`own ${i}`, () => {});
 
+/** The same by handles: a release travels together with the next request of the same turn. */
+function pairByHandles({ locks }) {
+  const held = new Map();
+  return async (i) => {
+    const released = held.get(i)?.release();
+    held.set(i, await locks.acquire(`held ${i}`));
+    await released;
+  };
+}
+
 /** @returns what was measured of each subject: two rounds, in turns; the later counts */
 async function besidePeers(engine) {
   console.log(`\n${engine.name}, beside its peers: a request and a release`);
@@ -132,10 +142,11 @@ async function besidePeers(engine) {
       left[name] = error.message;
     }
   }
+  const pairs = new Map([...opened].map(([name, subject]) => [name, pairOf(subject)]));
+  pairs.set('web-locks, handles', pairByHandles(opened.get('web-locks')));
   const results = {};
   for (let round = 0; round < (isBrief ? 1 : 2); round++) {
-    for (const [name, subject] of opened) {
-      const pair = pairOf(subject);
+    for (const [name, pair] of pairs) {
       results[name] = {
         sequential: await use([pair], duration(1_000), engine.server),
         atOnce: await use(Array(AT_ONCE).fill(pair), duration(1_500), engine.server),

@@ -68,6 +68,7 @@ const subjects = {
     const bucket = openBucket('bench', { endpoints: [url] });
     await bucket.ready;
     return {
+      locks: bucket.locks,
       run: (name, use) => bucket.locks.request(name, use),
       close: () => bucket.close(),
     };

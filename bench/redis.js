@@ -25,6 +25,7 @@ const subjects = {
     const bucket = openBucket(BUCKET, { client });
     await bucket.ready;
     return {
+      locks: bucket.locks,
       run: (name, use) => bucket.locks.request(name, use),
       close: () => bucket.close(),
     };
