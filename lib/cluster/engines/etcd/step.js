@@ -29,6 +29,7 @@ const {
   readPicture,
 } = require('./picture.js');
 const { NamePlan } = require('./plan.js');
+const { NameTransaction } = require('./transaction.js');
 
 /** @import { Answer, EndOp, Op, PublishOp, RequestOp } from '../../adapter.js' */
 /** @import { Entry, Picture } from './picture.js' */
@@ -273,7 +274,7 @@ class StepPart {
     attempt.isQuarantined = isQuarantined;
     for (const name of this.#planned) {
       const picture = pictures.get(name) ?? NOTHING;
-      attempt.plans.set(name, new NamePlan(this.#keys, name, picture, isQuarantined));
+      attempt.plans.set(name, new NamePlan(picture, isQuarantined));
     }
     for (let i = 0; i < this.#ops.length; i++) {
       const op = this.#ops[i];
@@ -390,17 +391,18 @@ class StepPart {
 
   /** @param {Attempt} attempt @param {StepRecord} record */
   #transactionOf(attempt, record) {
-    const plans = [...attempt.plans.values()];
+    const keys = this.#keys;
+    const plans = [...attempt.plans].map(([name, plan]) => new NameTransaction(keys, name, plan));
     /** @type {object[]} */
     const changes = [...this.#plain].map(([name, ops]) => this.#decisionOf(name, ops, attempt));
-    changes.push(...plans.flatMap((plan) => plan.changes));
+    changes.push(...plans.flatMap((one) => one.changes));
     for (const op of this.#ops)
       if (isMarking(op) && attempt.letters.get(op) === 'e') changes.push(this.#markPut(op));
     if (this.#isRecorded) {
       const { id, lease } = this.#own;
-      changes.push(put(this.#keys.steps(lease), base64Json(record), id));
+      changes.push(put(keys.steps(lease), base64Json(record), id));
     }
-    return { changes, conditions: plans.flatMap((plan) => plan.conditions) };
+    return { changes, conditions: plans.flatMap((one) => one.conditions) };
   }
 
   /** @param {EndOp} op whose lock is held */
