@@ -2,10 +2,10 @@
 
 /**
  * The adapter of etcd (../../adapter.js), over its JSON gateway (gateway.js). A session is a lease,
- * and its locks and requests are keys of that lease (keys.js). Whoever ends a lock grants it to the
- * next waiter in the same transaction, on the condition that it is the next one (plan.js), and
- * writes the news for that waiter's session (session.js). A session watches only its news, so its
- * cost does not depend on the number of other sessions.
+ * and its locks and requests are keys of that lease (keys.js). The transaction that ends a lock
+ * also grants it to the next waiter, on the condition that this waiter still is the next one
+ * (transaction.js), and writes news for its session (own-requests.js). A session watches only its
+ * news, so its cost does not depend on the number of other sessions.
  *
  * This adapter differs from the contract as follows:
  * - A name keeps the limit of its first shared request only while a shared request exists.
@@ -77,7 +77,7 @@ class EtcdAdapter extends EngineAdapter {
       const own = new EtcdSession(bucket, String(ID), Number(TTL) * 1_000, info, () =>
         own === this.#own ? this.events : NO_EVENTS,
       );
-      await own.open(this.#own?.withHeard(seen) ?? seen, link);
+      await own.open(this.#own?.withKnownRevision(seen) ?? seen, link);
       const grantsIn = await quarantineLeft(own, link);
       return [own, { session: own.id, ttl: own.ttl, life: own.life.name, grantsIn }];
     });
@@ -106,7 +106,6 @@ class EtcdAdapter extends EngineAdapter {
         const [own, result] = await greet(link);
         return () => {
           this.#own = own;
-          own.link = link;
           return result;
         };
       },
@@ -144,13 +143,13 @@ class EtcdAdapter extends EngineAdapter {
     const own = this.#requireSession();
     const link = this.requireLink();
     const { generation } = this;
-    for (const ref of this.knownThefts) own.thefts.delete(ref);
+    for (const ref of this.knownThefts) own.requests.thefts.delete(ref);
     const dead = {
       ...{ alive: false, mine: new Map(), grantsIn: 0, life: own.life.name },
       nextExpiryIn: Number.POSITIVE_INFINITY,
     };
     if (own.isDead) return dead;
-    const known = own.withHeard(seen);
+    const known = own.withKnownRevision(seen);
     const { header, TTL } = await link.call('lease/keepalive', { ID: own.id });
     if (!(Number(TTL) > 0)) return dead;
     // A deposed leader still answers keep-alives, but does not extend the lease. So a commit must
@@ -159,13 +158,13 @@ class EtcdAdapter extends EngineAdapter {
     if (synced.raft_term !== header.raft_term) throw newLeaderError();
     if (await own.endIfBehind(known, own.life, synced, link)) return { ...dead, grantsIn: own.ttl };
     await this.#forgetAbsent(absent, own, link);
-    own.heard = Number(synced.revision);
+    own.knownRevision = Number(synced.revision);
     await own.watches.lookAfterNames(link);
     link.throwIfDropped();
     const grantsIn = await quarantineLeft(own, link);
-    const stolen = new Map(own.thefts);
+    const stolen = new Map(own.requests.thefts);
     this.noteThefts(generation, stolen);
-    return { ...dead, alive: true, mine: own.mine, stolen, grantsIn };
+    return { ...dead, alive: true, mine: own.requests.tokens, stolen, grantsIn };
   }
 
   /** The id of the session's lease, for `extend`; undefined before the first session. */
@@ -197,11 +196,11 @@ class EtcdAdapter extends EngineAdapter {
    * @param {Own} own @param {Link} link
    */
   async #findAbsent(own, link) {
-    if (own.answeredRequests.length === 0) return [];
+    if (own.requests.answered.length === 0) return [];
     const { keys = [] } = await link.call('lease/timetolive', { ID: own.id, keys: true });
     const listed = new Set(keys);
     return own.findAbsent(
-      own.answeredRequests.filter((one) => !listed.has(base64(own.keyOf(one)))),
+      own.requests.answered.filter((one) => !listed.has(base64(own.requests.keyOf(one)))),
       link,
     );
   }
@@ -214,7 +213,7 @@ class EtcdAdapter extends EngineAdapter {
     if (absent.length === 0) return;
     // Other sessions delete keys, too, and the news of that arrive during `sync`.
     await own.sync(link);
-    for (const one of await own.findAbsent(absent, link)) own.forget(one.entry.value.ref);
+    for (const one of await own.findAbsent(absent, link)) own.requests.forget(one.entry.value.ref);
   }
 
   /** Etcd ends leases by itself; this grants what nobody has granted after that. */

@@ -20,14 +20,7 @@ const { longNameError } = require('./errors.js');
 const { base64Json, doneLease } = require('./keys.js');
 const { answerToMark, grantMarkLease, isMarking, readMark, setterOf } = require('./marks.js');
 const { allWith, isEmpty, nest, nested, only, put, read } = require('./operations.js');
-const {
-  NOTHING,
-  firstRange,
-  newEntry,
-  pictureOf,
-  readLongPicture,
-  readPicture,
-} = require('./picture.js');
+const { NOTHING, firstRange, pictureOf, readLongPicture, readPicture } = require('./picture.js');
 const { NamePlan } = require('./plan.js');
 const { NameTransaction } = require('./transaction.js');
 
@@ -66,11 +59,11 @@ async function executeStep(ops, number, own, link) {
     await own.check(link);
     return own.last.answers;
   }
-  own.beginStep(number);
+  own.requests.beginStep(number);
   const marking = ops.filter(isMarking);
   // The leases are granted concurrently, so that the first one lasts until the last mark is set.
   await Promise.all(marking.map((op) => grantMarkLease(op, own.lease, link)));
-  for (const op of ops.filter(isRequest)) own.addRequest(op);
+  for (const op of ops.filter(isRequest)) own.requests.add(op);
   /** @type {Answer[]} */
   const answers = [];
   try {
@@ -80,7 +73,7 @@ async function executeStep(ops, number, own, link) {
     if (meaning === 'retry') throw error;
     // `dead` would mean that nothing of the step was executed.
     if (answers.length > 0) throw meaning === 'dead' ? staleError() : error;
-    for (const { ref } of ops.filter(isRequest)) own.forget(ref);
+    for (const { ref } of ops.filter(isRequest)) own.requests.forget(ref);
     if (marking.length > 0 && meaning === 'dead') {
       // If the session is alive, the lease that had expired was that of the mark.
       await own.check(link);
@@ -88,7 +81,7 @@ async function executeStep(ops, number, own, link) {
     }
     throw error;
   }
-  own.answered();
+  own.requests.endStep();
   own.last = { number, answers };
   return answers;
 }
@@ -236,7 +229,10 @@ class StepPart {
 
   /** Guesses, or reads what cannot be guessed. @returns {Promise<Map<string, Picture>>} */
   async #firstPictures() {
-    const all = this.#planned.map((name) => [name, this.#own.guess(this.#names.get(name) ?? [])]);
+    const all = this.#planned.map((name) => [
+      name,
+      this.#own.requests.guess(this.#names.get(name) ?? []),
+    ]);
     const unknown = all.filter(([, picture]) => !picture).map(([name]) => String(name));
     const guessed = /** @type {[string, Picture][]} */ (all.filter(([, picture]) => picture));
     if (unknown.length === 0) return new Map(guessed);
@@ -307,7 +303,7 @@ class StepPart {
   /** @param {RequestOp} op @param {Attempt} attempt */
   #planRequest(op, attempt) {
     const plan = attempt.plans.get(op.name);
-    const entry = this.#entryOf(op);
+    const entry = this.#own.requests.entryOf(op);
     attempt.entries.set(op, entry);
     if (!plan) {
       attempt.letters.set(op, DECIDED);
@@ -323,12 +319,6 @@ class StepPart {
     const refusal = plan.refusalOf(op, entry);
     if (refusal) this.#refuse(op, refusal, attempt);
     else this.#accept(op, entry, plan, attempt);
-  }
-
-  /** @param {RequestOp} op */
-  #entryOf(op) {
-    const { info, lease, slots } = this.#own;
-    return newEntry(op, lease, slots.slotOf(op.ref), info.clientId);
   }
 
   /** @param {RequestOp} op @param {Readonly<Answer>} answer @param {Attempt} attempt */
@@ -350,7 +340,7 @@ class StepPart {
   #planGroup(ops, attempt) {
     const parts = ops.map((op) => {
       const plan = attempt.plans.get(op.name);
-      const entry = this.#entryOf(op);
+      const entry = this.#own.requests.entryOf(op);
       const known = plan?.find(entry);
       attempt.entries.set(op, known ?? entry);
       return { op, entry, known, plan, refusal: known ? undefined : plan?.refusalOf(op, entry) };
@@ -453,7 +443,7 @@ class StepPart {
     if (this.#isRecorded) own.logged = revision;
     /** Names that may have a lock to grant. @type {string[]} */
     const open = [];
-    [...this.#plain].forEach(([name, ops], i) => {
+    [...this.#plain.values()].forEach((ops, i) => {
       const { responses: found = [], succeeded } = responses[i].response_txn;
       const wasFree = succeeded && !attempt.isQuarantined;
       ops.forEach((op, k) => {
@@ -464,17 +454,17 @@ class StepPart {
         return;
       }
       const [counted] = found.slice(-1);
-      own.follow(name, wasFree ? ops.length : Number(counted.response_range.count ?? 0));
+      own.watches.follow(wasFree ? ops.length : Number(counted.response_range.count ?? 0));
     });
     for (const [op, entry] of attempt.entries) {
       const picture = attempt.plans.get(op.name)?.pictureBehind(entry);
       if (picture && attempt.letters.get(op) === GRANTED) attempt.pictures.set(op, picture);
     }
     for (const [name, plan] of attempt.plans) {
-      for (const { value } of plan.robbed) own.noteTheft(value.ref, own.info.clientId);
+      for (const { value } of plan.robbed) own.requests.noteTheft(value.ref, own.info.clientId);
       if (plan.isCut) open.push(name);
       if (this.#names.get(name)?.some((op) => attempt.letters.get(op) === 'q'))
-        own.follow(name, plan.count);
+        own.watches.follow(plan.count);
     }
     const answers = await this.#answer(attempt, Number(revision));
     await Promise.all(open.map((name) => own.grantWaiters(name, this.#link).catch(() => {})));
@@ -493,16 +483,16 @@ class StepPart {
       else if (op.kind === 'end') answers.push(await this.#answerEnd(op, letter));
       else if (op.kind === 'publish') answers.push(ANSWERS[letter]);
       else if (letter === GRANTED)
-        answers.push(own.noteGranted(op, entries.get(op), revision, pictures.get(op)));
-      else if (letter === 'q') answers.push(own.noteQueued(op, entries.get(op), revision));
+        answers.push(own.requests.noteGranted(op, entries.get(op), revision, pictures.get(op)));
+      else if (letter === 'q') answers.push(own.requests.noteQueued(op, entries.get(op), revision));
       else {
-        own.forget(op.ref);
+        own.requests.forget(op.ref);
         answers.push(letter === LIMIT ? otherLimit(Number(left.shift())) : ANSWERS[letter]);
       }
     }
     for (const op of this.#ops) {
-      if (op.kind === 'end') own.forget(op.ref);
-      if (op.kind === 'publish' && letters.get(op) === 'd') own.notePublished(op);
+      if (op.kind === 'end') own.requests.forget(op.ref);
+      if (op.kind === 'publish' && letters.get(op) === 'd') own.requests.notePublished(op);
     }
     return answers;
   }
@@ -531,7 +521,7 @@ class StepPart {
     const decided = [];
     for (const [i, op] of this.#ops.entries()) {
       attempt.letters.set(op, answers[i]);
-      if (isRequest(op)) attempt.entries.set(op, this.#entryOf(op));
+      if (isRequest(op)) attempt.entries.set(op, this.#own.requests.entryOf(op));
       if (answers[i] === DECIDED) decided.push(/** @type {RequestOp} */ (op));
     }
     const reads = decided.map((op) => {
@@ -541,11 +531,12 @@ class StepPart {
     const { found } = await own.read(reads, this.#link);
     decided.forEach((op, i) => {
       const isGranted =
-        found[i].kvs?.[0].create_revision === revision || own.grantOf(op.ref) === Number(revision);
+        found[i].kvs?.[0].create_revision === revision ||
+        own.requests.grantOf(op.ref) === Number(revision);
       attempt.letters.set(op, isGranted ? GRANTED : 'q');
     });
     for (const op of this.#ops) {
-      if (isRequest(op) && attempt.letters.get(op) === 'q') own.follow(op.name, 0);
+      if (isRequest(op) && attempt.letters.get(op) === 'q') own.watches.follow(0);
     }
     return this.#answer(attempt, Number(revision));
   }

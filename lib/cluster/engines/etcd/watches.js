@@ -72,7 +72,7 @@ class Watches {
     try {
       await this.waitForDelivery(revision);
       isBegun = true;
-      if (this.#own.isQuarantined || this.#own.waiting.size > 0) this.#watchEnds();
+      if (this.#own.isQuarantined || this.#own.requests.waiting.size > 0) this.#watchEnds();
       return true;
     } catch (error) {
       if (isCompacted) return false;
@@ -90,7 +90,7 @@ class Watches {
   /** @param {import('./operations.js').WatchEvent[]} events */
   #handleNews(events) {
     const own = this.#own;
-    own.applyNews(events.filter(({ type }) => type !== 'DELETE').map(({ kv }) => kv));
+    own.requests.applyNews(events.filter(({ type }) => type !== 'DELETE').map(({ kv }) => kv));
     for (const { type, kv } of events) {
       // The key that `sync` writes exists as long as the session.
       if (type === 'DELETE' && textOf(kv.key) === own.keys.sync(own.lease)) own.end();
@@ -99,11 +99,8 @@ class Watches {
     this.#deliveries.check();
   }
 
-  /**
-   * Called when a request of the session waits.
-   * @param {string} _name @param {number} count how many requests wait
-   */
-  follow(_name, count) {
+  /** Called when a request of the session waits. @param {number} count of the name's waiters */
+  follow(count) {
     if (this.#lot * count < this.#guards) this.#watchEnds();
   }
 
@@ -154,7 +151,7 @@ class Watches {
       if (found[0].count) return;
       own.endQuarantine();
     }
-    const names = [...own.waiting];
+    const names = [...own.requests.waiting];
     if (names.length === 0) {
       this.#stopEnds?.();
       this.#stopEnds = undefined;
@@ -166,7 +163,7 @@ class Watches {
     ]);
     const { found } = await own.read(ranges, link);
     const counts = found.map(({ count }) => Number(count ?? 0));
-    for (const [i, [name]] of names.entries()) this.follow(name, counts[2 * i + 1]);
+    for (const i of names.keys()) this.follow(counts[2 * i + 1]);
     // Only a shared request can be granted beside locks.
     const open = names.filter(([, isShared], i) => isShared || counts[2 * i] === 0);
     await Promise.all(open.map(([name]) => own.grantWaiters(name, link)));
