@@ -256,11 +256,6 @@ class NamePlan {
     return this.stolen.filter(({ created }) => created === 0);
   }
 
-  /** Whether a request that had to wait passes after all. @param {Entry} entry */
-  hasPassed(entry) {
-    return this.passed.includes(entry);
-  }
-
   /** Whether an entry waited in the picture. @param {Entry} entry */
   hasWaited({ tail, created }) {
     return !this.picture.holders.some((one) => one.tail === tail && one.created === created);

@@ -1,31 +1,31 @@
 'use strict';
 
 /**
- * Executes a session's step in etcd, in one transaction. The step is planned from pictures of its
- * names (plan.js). Most pictures are guesses: a name is free, or nobody waits for a lock of the
- * session. If a condition does not hold, the answer of etcd contains the pictures for the next
- * attempt. A name that the step only makes plain requests for needs no picture, because etcd itself
- * decides whether the first one is granted.
+ * Executes a session's step in etcd, in one transaction if etcd's limit allows. Each attempt plans
+ * the step from pictures of its names (attempt.js). The first pictures are mostly guesses: a name
+ * is free, or is as it was when the session was granted its lock. If a condition of the transaction
+ * does not hold, the session reads the pictures for the next attempt. A name that the step only
+ * makes plain requests for needs no picture, because etcd itself decides whether the first one is
+ * granted.
  *
  * The transaction records the step's number and its answers (R1). So if a response was lost, the
  * next attempt finds the record. A step that consists of ends only is not recorded, because it can
  * be repeated.
  */
 
-const { ENDED, NOT_HELD, NOT_MARKED, PASSED, PUBLISHED } = require('../../adapter.js');
-const { QUEUED, QUEUE_FULL, UNAVAILABLE } = require('../../adapter.js');
-const { failed, isRequest, otherLimit } = require('../../adapter.js');
+const { UNAVAILABLE, failed, isRequest, otherLimit } = require('../../adapter.js');
 const { classify, staleError } = require('../errors.js');
+const { ANSWERS, Attempt, DECIDED, GRANTED, LIMIT } = require('./attempt.js');
 const { longNameError } = require('./errors.js');
 const { base64Json, doneLease } = require('./keys.js');
 const { answerToMark, grantMarkLease, isMarking, readMark, setterOf } = require('./marks.js');
 const { allWith, isEmpty, nest, nested, only, put, read } = require('./operations.js');
 const { NOTHING, firstRange, pictureOf, readLongPicture, readPicture } = require('./picture.js');
-const { NamePlan } = require('./plan.js');
 const { NameTransaction } = require('./transaction.js');
 
-/** @import { Answer, EndOp, Op, PublishOp, RequestOp } from '../../adapter.js' */
+/** @import { Answer, EndOp, Op, RequestOp } from '../../adapter.js' */
 /** @import { Entry, Picture } from './picture.js' */
+/** @typedef {InstanceType<typeof Attempt>} StepAttempt */
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
 /** @typedef {InstanceType<typeof import('./session.js').EtcdSession>} Own */
 
@@ -36,15 +36,6 @@ const MOST_NAME = 1_000_000;
  * The record of a step: a letter for each answer; `limits` are those of OTHER_LIMIT, in order.
  * @typedef {{ number: number, answers: string, limits: number[] }} StepRecord
  */
-
-/** @type {Record<string, Readonly<Answer>>} */
-const ANSWERS = {
-  ...{ d: PUBLISHED, e: ENDED, f: QUEUE_FULL, h: NOT_HELD, m: NOT_MARKED },
-  ...{ p: PASSED, q: QUEUED, u: UNAVAILABLE },
-};
-const LETTERS = new Map(Object.entries(ANSWERS).map(([letter, answer]) => [answer, letter]));
-/** The letters of a request that is granted, of one that etcd decides on, and of OTHER_LIMIT. */
-const [GRANTED, DECIDED, LIMIT] = ['g', 'b', 'l'];
 
 /** Whether etcd itself can decide on a request. @param {Op} op */
 const isPlain = (op) => op.kind === 'request' && op.mode === 'exclusive' && op.maxPending < 0;
@@ -119,27 +110,15 @@ function restore(ops, count, { record, revision }, own, link) {
   return part.restore(count, revision);
 }
 
-/** The first operations, about `size`: members of a group stay together. @param {Op[]} ops @param {number} size */
+/**
+ * The first operations, about `size`. The members of a group stay together.
+ * @param {Op[]} ops @param {number} size
+ */
 function cut(ops, size) {
   const groupOf = (/** @type {Op | undefined} */ op) => (op && isRequest(op) ? op.group : 0);
   let count = Math.max(size, 1);
   while (groupOf(ops[count]) > 0 && groupOf(ops[count]) === groupOf(ops[count - 1])) count++;
   return ops.slice(0, count);
-}
-
-/** The plan of one attempt. */
-class Attempt {
-  isQuarantined = false;
-  /** @type {Map<string, InstanceType<typeof NamePlan>>} */
-  plans = new Map();
-  /** The letter of each answer. @type {Map<Op, string>} */
-  letters = new Map();
-  /** @type {number[]} */
-  limits = [];
-  /** The queues behind the locks that are granted. @type {Map<RequestOp, Picture>} */
-  pictures = new Map();
-  /** The entries of the requests. @type {Map<RequestOp, Entry>} */
-  entries = new Map();
 }
 
 /** Operations of a step that are executed in one transaction. */
@@ -149,9 +128,9 @@ class StepPart {
   #own;
   #link;
   #keys;
-  /** The operations of each name. @type {Map<string, Op[]>} */
+  /** The operations of each name that are sent. @type {Map<string, Op[]>} */
   #names = new Map();
-  /** The names that etcd decides on. @type {Map<string, RequestOp[]>} */
+  /** The requests of names that etcd decides on. @type {Map<string, RequestOp[]>} */
   #plain = new Map();
   /** Answers of operations that are not sent. @type {Map<Op, Answer>} */
   #known = new Map();
@@ -199,8 +178,10 @@ class StepPart {
    */
   async execute(isCuttable) {
     let pictures = await this.#firstPictures();
+    const ops = this.#ops.filter((op) => !this.#known.has(op));
     for (;;) {
-      const attempt = this.#plan(pictures);
+      const attempt = new Attempt(this.#own);
+      attempt.plan(ops, this.#planned, pictures);
       const record = this.#recordOf(attempt);
       const { changes, conditions } = this.#transactionOf(attempt, record);
       const ranges = this.#planned.map((name) => firstRange(this.#keys, name));
@@ -215,35 +196,29 @@ class StepPart {
         this.#own.logged = revision;
         // An earlier attempt was executed, and its response was lost.
         if (result.record?.number === this.#done.number) return { record: result.record, revision };
-        // Somebody has deleted the record, so this looks whether the requests exist.
+        // Somebody has deleted the record, so the next plan looks whether the requests exist.
         this.#plain.clear();
       }
-      pictures = await this.#picturesOf(result.found, result.header.revision);
+      const { found = [], header } = result;
+      pictures = new Map(await this.#parse(this.#planned, found, header.revision));
     }
   }
 
-  /** The names of which the step needs pictures. */
+  /** The names that need plans, and so pictures. */
   get #planned() {
     return [...this.#names.keys()].filter((name) => !this.#plain.has(name));
   }
 
   /** Guesses, or reads what cannot be guessed. @returns {Promise<Map<string, Picture>>} */
   async #firstPictures() {
-    const all = this.#planned.map((name) => [
-      name,
-      this.#own.requests.guess(this.#names.get(name) ?? []),
-    ]);
+    const { requests } = this.#own;
+    const all = this.#planned.map((name) => [name, requests.guess(this.#names.get(name) ?? [])]);
     const unknown = all.filter(([, picture]) => !picture).map(([name]) => String(name));
     const guessed = /** @type {[string, Picture][]} */ (all.filter(([, picture]) => picture));
     if (unknown.length === 0) return new Map(guessed);
     const reads = unknown.map((name) => firstRange(this.#keys, name));
     const { header, found } = await this.#own.read(reads, this.#link);
     return new Map([...guessed, ...(await this.#parse(unknown, found, header.revision))]);
-  }
-
-  /** @param {any[] | undefined} found by the reads of an attempt @param {string} revision */
-  async #picturesOf(found, revision) {
-    return new Map(await this.#parse(this.#planned, found ?? [], revision));
   }
 
   /**
@@ -263,123 +238,12 @@ class StepPart {
     );
   }
 
-  /** @param {Map<string, Picture>} pictures */
-  #plan(pictures) {
-    const attempt = new Attempt();
-    const { isQuarantined } = this.#own;
-    attempt.isQuarantined = isQuarantined;
-    for (const name of this.#planned) {
-      const picture = pictures.get(name) ?? NOTHING;
-      attempt.plans.set(name, new NamePlan(picture, isQuarantined));
-    }
-    for (let i = 0; i < this.#ops.length; i++) {
-      const op = this.#ops[i];
-      if (this.#known.has(op)) continue;
-      if (op.kind === 'end') this.#planEnd(op, attempt);
-      else if (op.kind === 'publish') this.#planPublication(op, attempt);
-      else if (op.kind === 'ifAvailable' && op.group > 0) {
-        const group = this.#groupAt(i);
-        this.#planGroup(group, attempt);
-        i += group.length - 1;
-      } else this.#planRequest(op, attempt);
-    }
-    // Later operations of the step may have granted what waited.
-    for (const [op, entry] of attempt.entries) {
-      if (attempt.letters.get(op) !== 'q' || entry.created > 0) continue;
-      if (entry.isHeld) attempt.letters.set(op, GRANTED);
-      else if (attempt.plans.get(op.name)?.hasPassed(entry)) attempt.letters.set(op, 'p');
-    }
-    return attempt;
-  }
-
-  /** The members of the group that begins at a place. @param {number} i */
-  #groupAt(i) {
-    const first = /** @type {RequestOp} */ (this.#ops[i]);
-    const rest = this.#ops.slice(i);
-    const end = rest.findIndex((op) => !isRequest(op) || op.group !== first.group);
-    return /** @type {RequestOp[]} */ (end < 0 ? rest : rest.slice(0, end));
-  }
-
-  /** @param {RequestOp} op @param {Attempt} attempt */
-  #planRequest(op, attempt) {
-    const plan = attempt.plans.get(op.name);
-    const entry = this.#own.requests.entryOf(op);
-    attempt.entries.set(op, entry);
-    if (!plan) {
-      attempt.letters.set(op, DECIDED);
-      return;
-    }
-    const known = plan.find(entry);
-    if (known) {
-      // The step was executed, but somebody has deleted its record.
-      attempt.entries.set(op, known);
-      attempt.letters.set(op, 'q');
-      return;
-    }
-    const refusal = plan.refusalOf(op, entry);
-    if (refusal) this.#refuse(op, refusal, attempt);
-    else this.#accept(op, entry, plan, attempt);
-  }
-
-  /** @param {RequestOp} op @param {Readonly<Answer>} answer @param {Attempt} attempt */
-  #refuse(op, answer, { letters, limits }) {
-    letters.set(op, LETTERS.get(answer) ?? LIMIT);
-    if (answer.code === 'otherLimit') limits.push(answer.limit);
-  }
-
-  /**
-   * @param {RequestOp} op @param {Entry} entry @param {InstanceType<typeof NamePlan>} plan
-   * @param {Attempt} attempt
-   */
-  #accept(op, entry, plan, { letters }) {
-    const hasPassed = plan.request(op, entry, this.#own.info.clientId) === PASSED;
-    letters.set(op, hasPassed ? 'p' : entry.isHeld ? GRANTED : 'q');
-  }
-
-  /** Makes all requests of a group, or none. @param {RequestOp[]} ops @param {Attempt} attempt */
-  #planGroup(ops, attempt) {
-    const parts = ops.map((op) => {
-      const plan = attempt.plans.get(op.name);
-      const entry = this.#own.requests.entryOf(op);
-      const known = plan?.find(entry);
-      attempt.entries.set(op, known ?? entry);
-      return { op, entry, known, plan, refusal: known ? undefined : plan?.refusalOf(op, entry) };
-    });
-    const isRefused = parts.some(({ refusal }) => refusal);
-    for (const { op, entry, known, plan, refusal } of parts) {
-      if (known) attempt.letters.set(op, 'q');
-      else if (isRefused) this.#refuse(op, refusal ?? UNAVAILABLE, attempt);
-      else if (plan) this.#accept(op, entry, plan, attempt);
-    }
-  }
-
-  /** @param {EndOp} op @param {Attempt} attempt */
-  #planEnd(op, attempt) {
-    const own = this.#own.requests.get(op.ref);
-    const plan = attempt.plans.get(op.name ?? own?.name ?? '');
-    // The step may have made this request itself.
-    const made = [...attempt.entries].find(([{ ref }]) => ref === op.ref)?.[1];
-    const entry = made ?? own?.entry;
-    const marks = isMarking(op) && entry !== undefined && plan?.find(entry)?.isHeld === true;
-    attempt.letters.set(op, isMarking(op) && !marks ? 'm' : 'e');
-    if (entry && plan) plan.end(entry, marks);
-  }
-
-  /** @param {PublishOp} op @param {Attempt} attempt */
-  #planPublication(op, attempt) {
-    const plan = attempt.plans.get(op.name);
-    const made = [...attempt.entries].find(([{ ref }]) => ref === op.ref)?.[1];
-    const entry = made ?? this.#own.requests.get(op.ref)?.entry;
-    const answer = (entry && plan?.publish(entry, op.data)) ?? NOT_HELD;
-    attempt.letters.set(op, String(LETTERS.get(answer)));
-  }
-
   /** Whether a repetition of these operations would do harm. */
   get #isRecorded() {
     return this.#ops.some((op) => op.kind !== 'end' || isMarking(op));
   }
 
-  /** @param {Attempt} attempt @param {StepRecord} record */
+  /** @param {StepAttempt} attempt @param {StepRecord} record */
   #transactionOf(attempt, record) {
     const keys = this.#keys;
     const plans = [...attempt.plans].map(([name, plan]) => new NameTransaction(keys, name, plan));
@@ -402,7 +266,10 @@ class StepPart {
     return put(this.#keys.done(name), setter, doneLease(lease, ref));
   }
 
-  /** The record of the step up to these operations. @param {Attempt} attempt @returns {StepRecord} */
+  /**
+   * The record of the step up to these operations.
+   * @param {StepAttempt} attempt @returns {StepRecord}
+   */
   #recordOf({ letters, limits }) {
     const { answers, limits: before, number } = this.#done;
     const own = this.#ops.map((op) => letters.get(op) ?? '-');
@@ -411,8 +278,8 @@ class StepPart {
 
   /**
    * The operation in which etcd decides on plain requests of a name: if the name is free, the first
-   * of them is granted. It also tells how many wait.
-   * @param {string} name @param {RequestOp[]} ops @param {Attempt} attempt
+   * of them is granted. It also counts the waiters.
+   * @param {string} name @param {RequestOp[]} ops @param {StepAttempt} attempt
    */
   #decisionOf(name, ops, { entries }) {
     const keys = this.#keys;
@@ -429,14 +296,14 @@ class StepPart {
     const others = nest(puts.slice(1).map(({ waits }) => waits));
     const count = read({ ...allWith(keys.queue(name)), count_only: true });
     if (isQuarantined) return nested([], [...waiting, count]);
-    // Etcd stops at the first condition that fails, and a queue takes longer to look at than a lock.
+    // Etcd stops at the first condition that fails, and a lock is found sooner than a queue.
     const isFree = [keys.holders(name), keys.queue(name)].map(allWith).map(isEmpty);
     return nested(isFree, [puts[0].holds, ...others], [...waiting, count]);
   }
 
   /**
-   * Takes the results of an executed transaction.
-   * @param {Attempt} attempt @param {any[]} responses @param {string} revision
+   * Applies the results of an executed transaction; returns the answers.
+   * @param {StepAttempt} attempt @param {any[]} responses @param {string} revision
    */
   async #finish(attempt, responses, revision) {
     const own = this.#own;
@@ -471,7 +338,7 @@ class StepPart {
     return answers;
   }
 
-  /** @param {Attempt} attempt @param {number} revision */
+  /** @param {StepAttempt} attempt @param {number} revision */
   async #answer({ entries, letters, limits, pictures }, revision) {
     const own = this.#own;
     const left = [...limits];
@@ -514,14 +381,14 @@ class StepPart {
     const { length } = answers.replace(/[^l]/g, '');
     const limits = length > 0 ? this.#done.limits.slice(-length) : [];
     const own = this.#own;
-    // All news of the step's requests are known then.
+    // Then the session knows all news about these requests.
     await own.sync(this.#link);
-    const attempt = new Attempt();
+    const attempt = new Attempt(own);
     attempt.limits = limits;
     const decided = [];
     for (const [i, op] of this.#ops.entries()) {
       attempt.letters.set(op, answers[i]);
-      if (isRequest(op)) attempt.entries.set(op, this.#own.requests.entryOf(op));
+      if (isRequest(op)) attempt.entries.set(op, own.requests.entryOf(op));
       if (answers[i] === DECIDED) decided.push(/** @type {RequestOp} */ (op));
     }
     const reads = decided.map((op) => {
