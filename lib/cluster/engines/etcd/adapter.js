@@ -3,9 +3,14 @@
 /**
  * The adapter of etcd (../../adapter.js), over its JSON gateway (gateway.js). A session is a lease,
  * and its locks and requests are keys of that lease (keys.js). The transaction that ends a lock
- * also grants it to the next waiter, on the condition that this waiter still is the next one
- * (transaction.js), and writes news for its session (own-requests.js). A session watches only its
- * news, so its cost does not depend on the number of other sessions.
+ * also grants it to the next waiter, if this is still the next one (transaction.js), and writes
+ * news for the waiter's session (own-requests.js). A session watches only its news, so its cost
+ * does not depend on the number of other sessions.
+ *
+ * A step goes through these files: step.js sends its transactions, attempt.js plans its operations,
+ * plan.js grants and queues in memory (section 4.4), and transaction.js makes a plan safe. Plans
+ * begin with pictures of names (picture.js). session.js has the session's connection and epoch,
+ * own-requests.js its requests, and watches.js brings their news.
  *
  * This adapter differs from the contract as follows:
  * - A name keeps the limit of its first shared request only while a shared request exists.

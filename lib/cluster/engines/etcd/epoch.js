@@ -111,8 +111,8 @@ class Epochs {
     const { all, life, quarantine, stepPrefix } = this.#keys;
     const { conditions, longest } = await this.#planQuarantine(ttl, link);
     const { ID } = await link.grantLease(longest);
-    const told = seen.token - BigInt(revision);
-    const next = (told > offset ? told : offset) + LEAP;
+    const seenOffset = seen.token - BigInt(revision);
+    const next = (seenOffset > offset ? seenOffset : offset) + LEAP;
     const over = [seen.life, name, ...known].filter(
       (one, i, them) => one && them.indexOf(one) === i,
     );

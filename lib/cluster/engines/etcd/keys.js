@@ -6,12 +6,12 @@
  * removes all keys of a session at one revision:
  *
  *   m/<lease>/<slot>                     the latest news about a request of a session: it was
- *                                        granted, it was robbed of its lock, or it has passed
+ *                                        granted, its lock was stolen, or it has passed
  *   m/<lease>/sync                       written so that the watch delivers it: see `sync` in
  *                                        session.js
  *   n/<name>/h/<lease>-<slot>            a lock that is held; for slots see slots.js
  *   n/<name>/q/<level>/<lease>-<slot>    a request that waits; a smaller level comes first
- *   n/<name>/u/<limit>/<lease>-<slot>    exists as long as a shared request, and shows its limit
+ *   n/<name>/u/<limit>/<lease>-<slot>    exists while a shared request exists, and shows its limit
  *   s/<lease>                            a session's data; its version counts connections
  *   w/quarantine                         nothing is granted while it exists; see epoch.js
  *
@@ -139,7 +139,10 @@ class Keys {
     return `${this.name(name)}h/`;
   }
 
-  /** The prefix of a name's queue, or of a level in it. @param {string} name @param {string} [level] */
+  /**
+   * The prefix of a name's queue, or of a level in it.
+   * @param {string} name @param {string} [level]
+   */
   queue(name, level) {
     return `${this.name(name)}q/${level === undefined ? '' : `${level}/`}`;
   }
@@ -155,8 +158,8 @@ class Keys {
   }
 
   /**
-   * Splits the key of a request. `name` is as in keys; `kind`: a lock (h), a request that waits (q),
-   * or a limit (u); `of`: the level or the limit.
+   * Splits the key of a request. `name` is as in keys; `kind`: a lock (h), a request that waits
+   * (q), or a limit (u); `of`: the level or the limit.
    * @param {string} key @returns {{ name: string, kind: string, of: string, tail: string }}
    */
   parse(key) {

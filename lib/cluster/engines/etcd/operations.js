@@ -107,7 +107,7 @@ const isUnchanged = (key, revision) => ({
   ...{ target: 'MOD', mod_revision: revision },
 });
 
-/** The condition that a key was written so many times. @param {string} key @param {number} version */
+/** The condition that a key has a version. @param {string} key @param {number} version */
 const isVersion = (key, version) => ({ ...only(key), version: String(version) });
 
 module.exports = {

@@ -22,11 +22,11 @@ const { allWith } = require('./operations.js');
 
 /**
  * The value of a request's key. `asked` and `granted`: by the wall clocks of the sessions that made
- * the request and granted it. `name` is there only if the name is too long for keys, and `thief`
- * only in thefts: the client id for those who are robbed.
+ * the request and granted it. `name` is there only if the name is too long for keys. `thief` is
+ * there only in thefts: the client id of the thief, for the sessions that it steals from.
  * @typedef {{ ref: number, kind?: 'pass', mode?: 'shared', limit?: number, weight?: number,
- *   label?: string, asked: number, priority?: number, granted?: number, thief?: string, name?: string, data?: string }}
- *   RequestValue
+ *   label?: string, asked: number, priority?: number, granted?: number, thief?: string,
+ *   name?: string, data?: string }} RequestValue
  */
 
 /**
@@ -121,7 +121,7 @@ function parseKeys(kvs, keys) {
   return found;
 }
 
-/** Where a name's picture is found if it has few keys. @param {BucketKeys} keys @param {string} name */
+/** The first keys of a name: all, if it has few. @param {BucketKeys} keys @param {string} name */
 const firstRange = (keys, name) => ({ ...allWith(keys.name(name)), limit: String(FEW) });
 
 /**

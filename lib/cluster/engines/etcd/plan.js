@@ -251,8 +251,8 @@ class NamePlan {
     return this.granted.length + this.passed.length > 0;
   }
 
-  /** The session's requests that this plan robs of their locks before they are made. */
-  get robbed() {
+  /** The requests of this plan whose locks a later theft of this plan ends. */
+  get ownStolen() {
     return this.stolen.filter(({ created }) => created === 0);
   }
 

@@ -92,7 +92,7 @@ class Watches {
     const own = this.#own;
     own.requests.applyNews(events.filter(({ type }) => type !== 'DELETE').map(({ kv }) => kv));
     for (const { type, kv } of events) {
-      // The key that `sync` writes exists as long as the session.
+      // The key that `sync` writes exists until the session ends.
       if (type === 'DELETE' && textOf(kv.key) === own.keys.sync(own.lease)) own.end();
       this.#delivered = Math.max(this.#delivered, Number(kv.mod_revision));
     }
@@ -122,7 +122,7 @@ class Watches {
     this.#isLooking = true;
     this.#lookAgain(link)
       .catch((error) => {
-        // Others tell the session that it is dead.
+        // If the session is dead, the watch of its news shows that.
         if (classify(error) !== 'dead') link.fail(error);
       })
       .finally(() => {
