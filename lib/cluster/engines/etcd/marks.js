@@ -32,19 +32,15 @@ async function grantMarkLease({ keep, ref }, lease, link) {
 
 /**
  * The answer to an end that marks; if it set no mark, this revokes the mark's lease.
- * @param {Op} op @param {any} found the name's mark @param {string} lease @param {Link} link
+ * @param {Op} op @param {string} key of the mark @param {string} lease @param {Link} link
  */
-async function answerToMark({ ref }, found, lease, link) {
+async function answerToMark({ ref }, key, lease, link) {
+  const { found: ranges } = await link.read([only(key)]);
+  const [found] = ranges[0].kvs ?? [];
   if (found && valueOf(found.value) === setterOf(lease, ref)) return ENDED;
   // The mark was not set, so nothing uses its lease, which would otherwise last for `keep`.
   await link.call('lease/revoke', { ID: doneLease(lease, ref) }).catch(() => {});
   return NOT_MARKED;
 }
 
-/** @param {string} key of the mark @param {Link} link */
-async function readMark(key, link) {
-  const { found } = await link.read([only(key)]);
-  return found[0].kvs?.[0];
-}
-
-module.exports = { answerToMark, grantMarkLease, isMarking, readMark, setterOf };
+module.exports = { answerToMark, grantMarkLease, isMarking, setterOf };

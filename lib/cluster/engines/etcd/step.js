@@ -18,7 +18,7 @@ const { classify, staleError } = require('../errors.js');
 const { ANSWERS, Attempt, DECIDED, GRANTED, LIMIT } = require('./attempt.js');
 const { longNameError } = require('./errors.js');
 const { base64Json, doneLease } = require('./keys.js');
-const { answerToMark, grantMarkLease, isMarking, readMark, setterOf } = require('./marks.js');
+const { answerToMark, grantMarkLease, isMarking, setterOf } = require('./marks.js');
 const { allWith, isEmpty, nest, nested, only, put, read } = require('./operations.js');
 const { NOTHING, firstRange, pictureOf, readLongPicture, readPicture } = require('./picture.js');
 const { NameTransaction } = require('./transaction.js');
@@ -90,24 +90,17 @@ async function executeParts(ops, number, answers, own, link) {
     const rest = ops.slice(answers.length);
     const some = cut(rest, size);
     const isCuttable = cut(some, 1).length < some.length;
-    const part = new StepPart(some, done, own, link);
-    const result = await part.execute(isCuttable);
-    if (!result) size = Math.ceil(some.length / 2);
-    else {
-      done = result.record;
-      answers.push(...(result.answers ?? (await restore(ops, answers.length, result, own, link))));
+    const result = await new StepPart(some, done, own, link).execute(isCuttable);
+    if (!result) {
+      size = Math.ceil(some.length / 2);
+      continue;
     }
+    done = result.record;
+    const { length } = answers;
+    const made = ops.slice(length, done.answers.length);
+    const restore = () => new StepPart(made, done, own, link).restore(length, result.revision);
+    answers.push(...(result.answers ?? (await restore())));
   }
-}
-
-/**
- * Infers the answers of operations whose response was lost.
- * @param {Op[]} ops of the step @param {number} count of the operations that were answered
- * @param {{ record: StepRecord, revision: string }} found @param {Own} own @param {Link} link
- */
-function restore(ops, count, { record, revision }, own, link) {
-  const part = new StepPart(ops.slice(count, record.answers.length), record, own, link);
-  return part.restore(count, revision);
 }
 
 /**
@@ -347,8 +340,10 @@ class StepPart {
       const known = this.#known.get(op);
       const letter = String(letters.get(op));
       if (known) answers.push(known);
-      else if (op.kind === 'end') answers.push(await this.#answerEnd(op, letter));
-      else if (op.kind === 'publish') answers.push(ANSWERS[letter]);
+      else if (letter === 'm') {
+        const key = this.#keys.done(op.name ?? '');
+        answers.push(await answerToMark(op, key, own.lease, this.#link));
+      } else if (!isRequest(op)) answers.push(ANSWERS[letter]);
       else if (letter === GRANTED)
         answers.push(own.requests.noteGranted(op, entries.get(op), revision, pictures.get(op)));
       else if (letter === 'q') answers.push(own.requests.noteQueued(op, entries.get(op), revision));
@@ -362,13 +357,6 @@ class StepPart {
       if (op.kind === 'publish' && letters.get(op) === 'd') own.requests.notePublished(op);
     }
     return answers;
-  }
-
-  /** @param {EndOp} op @param {string} letter */
-  async #answerEnd(op, letter) {
-    if (letter !== 'm') return ANSWERS[letter];
-    const mark = await readMark(this.#keys.done(op.name ?? ''), this.#link);
-    return answerToMark(op, mark, this.#own.lease, this.#link);
   }
 
   /**
