@@ -5,6 +5,10 @@
 const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { afterEach, beforeEach, describe, test } = require('node:test');
+const { LeaseCells } = require('../../lib/cluster/session/lease-cells.js');
+const { LeaseKeeper } = require('../../lib/cluster/session/lease-keeper.js');
+const { deferred } = require('../helpers/locks.js');
+const { Machine } = require('../world/world.js');
 const { settling } = require('./scripted.js');
 const { Cluster, TTL } = require('./setup.js');
 
@@ -170,4 +174,22 @@ test('the channel locks.session publishes each state of a session', async () => 
   await cluster.close();
   unsubscribe('locks.session', listen);
   assert.deepEqual(states, ['opening', 'open', 'suspect', 'open', 'closed']);
+});
+
+test('a keeper extends no lease of a session that is cut off while its adapter is made', async () => {
+  const machine = new Machine(cluster.world);
+  const cells = new LeaseCells();
+  const keeping = { ticket: 1, seen: undefined, ttl: TTL, margin: 1, maxBlocked: 10 * TTL };
+  const made = deferred();
+  const keeper = new LeaseKeeper(keeping, cells, machine, () => made.promise, assert.fail);
+  let extensions = 0;
+  cells.isOpen = true;
+  keeper.start();
+  cells.isOpen = false;
+  made.resolve({ extend: async () => ++extensions > 0, dispose() {} });
+  await cluster.world.advance(TTL);
+  assert.equal(extensions, 0);
+  cells.isOpen = true;
+  await cluster.world.until(() => extensions > 0);
+  await keeper.stop();
 });

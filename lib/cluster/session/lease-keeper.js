@@ -136,6 +136,11 @@ class LeaseKeeper {
     try {
       const adapter = await this.#useAdapter(call);
       if (call !== this.#call || this.#isStopped) return;
+      // Making the adapter can take so long that the session is cut off meanwhile.
+      if (!this.#isWanted) {
+        this.#extendLater(RETRY);
+        return;
+      }
       const { ticket, seen, ttl, margin } = this.#keeping;
       const times = timesOf(clock);
       const isExtended = (await adapter.extend?.(ticket, seen)) === true;
