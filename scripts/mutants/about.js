@@ -34,7 +34,7 @@ const TESTS = [
   ['lib/profile', ['test/profile/']],
   ['lib/cli/', ['test/cli/']],
   ['lib/', ['test/package/loading.test.js', 'test/spec/']],
-  ['src/core/', ['core:units', 'core:fuzz_corpus 1000', 'core:stress_test 1000']],
+  ['src/core/', ['core:units', 'core:fuzz_corpus 1000', 'core:stress_test 300']],
   [
     'src/host/',
     ['cells_test', 'compare 500', 'damage 500']

@@ -1,7 +1,9 @@
-/* Small stories of threads with agents, in schedules that a seed chooses (port_chosen.h). A judge
- * looks at what the threads see: exclusion, by sets that nothing but the locks guards; the order of
- * each name; whether everything that is to be granted is granted; and that nothing is left.
- * Environment: SEED, the first seed (default: the time); RUNS, how many (default: 5000). */
+/* Small stories of threads with agents. A judge looks at what the threads see: exclusion, by sets that
+ * nothing but the locks guards; the order of each name; whether everything that is to be granted is
+ * granted; and that nothing is left.
+ *
+ *   chosen_test [runs] [seed]   in schedules that the seed chooses (port_chosen.h)
+ *   stress_test [runs] [seed]   with threads of the system (port_threads.c) */
 #include "harness.h"
 #include "port_chosen.h"
 
@@ -9,7 +11,15 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST = 4, RECORDS = 400, LIVES = 60, JOBS = 3, OPERATIONS = 12, GROWN = 6 };
+enum {
+  MOST = 4,
+  RECORDS = 1000,
+  LIVES = 300,
+  JOBS = 3,
+  OPERATIONS = 12,
+  GROWN = 6,
+  GROWN_MOST = 30
+};
 
 /* Names. Those of SHARED_UNITS have a limit. A theft may take locks of STOLEN only. */
 enum { PLAIN, OTHER, SHARED_UNITS, STOLEN, CHECKED = STOLEN, JOB = 8, BUCKET = 12, OWN = 64 };
@@ -17,7 +27,7 @@ enum { LIMIT = 3 };
 
 struct life {
   struct thread *thread;
-  bool ended;
+  _Atomic bool ended;
 };
 
 /* What the judge knows of a request: when it was made, by a counter, and its token. */
@@ -57,10 +67,12 @@ static struct {
   struct thread threads[CHOSEN_THREADS];
   struct life lives[LIVES];
   struct record records[RECORDS];
-  int life_count, record_count;
-  int writers[CHECKED], units[CHECKED], readers[CHECKED];
-  int runs[JOBS], favourite;
-  uint64_t clock,
+  _Atomic int life_count, record_count;
+  _Atomic int writers[CHECKED], units[CHECKED], readers[CHECKED];
+  _Atomic int runs[JOBS];
+  _Atomic uint64_t clock;
+  int favourite;
+  uint64_t
       random[1 + CHOSEN_THREADS]; /* of each thread, so that it does the same in all schedules */
 } run;
 
@@ -197,12 +209,12 @@ static void wake(void *data)
 static void start_agent(struct thread *t)
 {
   struct wlk_thread thread = {(uint32_t)t->number, NULL, 0};
-  must(run.life_count < LIVES, "the test has too few lives");
-  t->life = &run.lives[run.life_count++];
+  int life = run.life_count++;
+  must(life < LIVES, "the test has too few lives");
+  t->life = &run.lives[life];
   t->life->thread = t;
-  must(
-      wlk_agent_create(&run.process, "t-", &thread, wake, t->life, &t->agent) == WLK_OK,
-      "an agent cannot be made");
+  while (wlk_agent_create(&run.process, "t-", &thread, wake, t->life, &t->agent) != WLK_OK)
+    continue;
 }
 
 static void end_agent(struct thread *t)
@@ -281,8 +293,9 @@ static void request(
   ROOM(events);
   struct wlk_snapshot *cycle = NULL;
   uint16_t name = (uint16_t)h->name;
-  must(run.record_count < RECORDS, "the test has too few records");
-  h->record = &run.records[run.record_count++];
+  int record = run.record_count++;
+  must(record < RECORDS, "the test has too few records");
+  h->record = &run.records[record];
   *h->record = (struct record){
       .name = h->name,
       .priority = extra->priority,
@@ -424,11 +437,11 @@ static struct wlk_request *hold(struct thread *t, struct wlk_manager *manager, i
   none.capacity = 0;
   struct wlk_request *lock = NULL;
   uint16_t name = (uint16_t)number;
-  must(
-      wlk_request_a_lock(
-          t->agent, manager, &name, 1, WLK_EXCLUSIVE, WLK_WAIT, 0, NULL, &lock, NULL, &none) ==
-          WLK_GRANTED,
-      "a name that nobody else uses is not free");
+  enum wlk_status status = WLK_NO_MEMORY;
+  while (status == WLK_NO_MEMORY)
+    status = wlk_request_a_lock(
+        t->agent, manager, &name, 1, WLK_EXCLUSIVE, WLK_WAIT, 0, NULL, &lock, NULL, &none);
+  must(status == WLK_GRANTED, "a name that nobody else uses is not free");
   return lock;
 }
 
@@ -445,7 +458,8 @@ static void hold_a_pair(struct thread *t)
   struct wlk_request *first = hold(t, run.manager, OWN * t->number);
   struct wlk_request *second = hold(t, run.manager, OWN * t->number + 1);
   uint16_t text[] = {(uint16_t)t->number, (uint16_t)t->number};
-  must(wlk_publish(second, text, (uint32_t)below(2) * 2) == WLK_OK, "nothing can be published");
+  enum wlk_status status = wlk_publish(second, text, (uint32_t)below(2) * 2);
+  must(status == WLK_OK || status == WLK_NO_MEMORY, "nothing can be published");
   rest();
   let_go(second);
   let_go(first);
@@ -461,6 +475,7 @@ static void look(struct thread *t)
   bool whole = below(2);
   enum wlk_status status = whole ? wlk_snapshot_the_lock_state(run.manager, &s)
                                  : wlk_snapshot_a_name(run.manager, &name, 1, true, &s);
+  if (status == WLK_NO_MEMORY) return;
   must(status == WLK_OK, "a snapshot cannot be made");
   judge_snapshot(s, whole);
   wlk_snapshot_free(s);
@@ -474,22 +489,29 @@ static void publish(struct thread *t)
   if (h && h->inside) (void)wlk_publish(h->request, text, (uint32_t)below(2) * 2);
 }
 
+static struct wlk_manager *open_bucket(uint16_t number)
+{
+  struct wlk_manager *manager;
+  while (wlk_manager_open(&run.process, &number, 1, &manager) != WLK_OK) continue;
+  return manager;
+}
+
 /* The tables of two threads grow and shrink together. */
 static void grow(struct thread *t)
 {
-  chosen_note("takes many names");
-  struct wlk_request *locks[GROWN];
-  for (int i = 0; i < GROWN; i++)
-    locks[i] = hold(t, run.manager, OWN * (BUCKET + t->number) + 2 * i);
+  chosen_note("takes many names, and opens many buckets");
+  struct wlk_request *locks[GROWN_MOST];
+  struct wlk_manager *managers[GROWN_MOST];
+  int count = GROWN * chosen_scale, first = OWN * (BUCKET + t->number);
+  for (int i = 0; i < count; i++) {
+    locks[i] = hold(t, run.manager, first + 2 * i);
+    managers[i] = open_bucket((uint16_t)(first + i));
+  }
   rest();
-  for (int i = 0; i < GROWN; i++) let_go(locks[i]);
-}
-
-static struct wlk_manager *open_bucket(uint16_t number)
-{
-  struct wlk_manager *manager = NULL;
-  must(wlk_manager_open(&run.process, &number, 1, &manager) == WLK_OK, "a bucket cannot be opened");
-  return manager;
+  for (int i = 0; i < count; i++) {
+    let_go(locks[i]);
+    wlk_manager_close(managers[i]);
+  }
 }
 
 static void open_and_close(struct thread *t)
@@ -515,11 +537,12 @@ static void run_once(struct thread *t)
   enum wlk_status status = wlk_request_a_lock(
       t->agent, run.manager, &name, 1, WLK_EXCLUSIVE, below(4) ? WLK_WAIT : WLK_STEAL, MOST, NULL,
       &lock, NULL, &none);
+  if (status == WLK_NO_MEMORY) return;
   if (status == WLK_PENDING) status = wlk_wait_for_the_lock(lock, WLK_FOREVER, NULL, &none);
   rest();
   if (status == WLK_GRANTED) status = wlk_prepare_mark(lock, &none);
   rest();
-  if (status == WLK_MARKED) (void)wlk_release_the_lock(lock, &none);
+  if (status == WLK_MARKED || status == WLK_NO_MEMORY) (void)wlk_release_the_lock(lock, &none);
   if (status == WLK_OK && wlk_release_and_mark(lock, WLK_FOREVER, &none) == WLK_OK)
     must(++run.runs[job] == 1, "a job ran twice");
 }
@@ -541,7 +564,7 @@ static void nest(struct thread *t)
     while (h->live && !h->inside) wait_for_events(t);
     rest();
     inside[0] = h->request;
-    extra.inside_count = 1;
+    extra.inside_count = h->live;
     extra.priority = below(3) - 1;
   }
   for (int i = 2; i-- > 0;)
@@ -613,8 +636,9 @@ static void live(void *data)
 {
   struct thread *t = data;
   chosen_note("starts its agent");
+  must(wlk_condition_init(&t->signal), "no condition");
   start_agent(t);
-  for (int i = 2 + below(4); i > 0; i--) {
+  for (int i = (2 + below(4)) * chosen_scale; i > 0; i--) {
     do_one_operation(t);
     rest();
     take_events_if_woken(t);
@@ -622,6 +646,7 @@ static void live(void *data)
   finish(t);
   chosen_note("ends its agent for good");
   end_agent(t);
+  wlk_condition_destroy(&t->signal);
 }
 
 static void judge_end(void)
@@ -666,23 +691,17 @@ static void tell_twice(uint64_t seed)
   (void)tell(&schedule);
 }
 
-static uint64_t number_of(const char *name, uint64_t otherwise)
-{
-  const char *text = getenv(name);
-  return text ? strtoull(text, NULL, 10) : otherwise;
-}
-
 int main(int argc, char **argv)
 {
-  (void)argc;
-  uint64_t seed = number_of("SEED", (uint64_t)time(NULL)), runs = number_of("RUNS", 5000);
+  uint64_t runs = argc > 1 ? strtoull(argv[1], NULL, 10) : 5000;
+  uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : (uint64_t)time(NULL);
   for (uint64_t i = seed; i < seed + runs; i++) {
     (void)snprintf(
-        chosen_repeat, sizeof chosen_repeat, "SEED=%llu RUNS=1 %s", (unsigned long long)i, argv[0]);
+        chosen_repeat, sizeof chosen_repeat, "%s 1 %llu", argv[0], (unsigned long long)i);
     tell_twice(i);
   }
   printf(
-      "ok - %llu chosen schedules, from seed %llu\n", (unsigned long long)runs,
+      "ok - %llu runs of stories of threads, from seed %llu\n", (unsigned long long)runs,
       (unsigned long long)seed);
   return 0;
 }

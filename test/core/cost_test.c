@@ -105,6 +105,24 @@ TEST(few_allocations, "a burst of requests needs few allocations, and the next o
   end(&w);
 }
 
+TEST(short_marks, "marks that are over make room when others are set")
+{
+  struct world w;
+  size_t left = 0;
+  begin(&w);
+  for (int i = 0; i < many; i++) {
+    char name[16];
+    struct wlk_events none = {.capacity = 0};
+    (void)snprintf(name, sizeof name, "%d", i);
+    struct wlk_request *lock = ask(&w, 0, name, WLK_EXCLUSIVE, WLK_WAIT, 1).request;
+    CHECK(wlk_prepare_mark(lock, &none) == WLK_OK);
+    CHECK(wlk_release_and_mark(lock, 1, &none) == WLK_OK);
+  }
+  for (int i = 0; i < WLK_SHARDS; i++) left += w.manager->parts[i].marks.count;
+  CHECK(left < (size_t)many / 2);
+  end(&w);
+}
+
 int main(int argc, char **argv)
 {
   const struct rlimit limit = {SECONDS, SECONDS};

@@ -28,6 +28,7 @@ struct thread {
 };
 
 char chosen_repeat[200];
+const int chosen_scale = 1;
 
 /* The first is the program itself, which runs before and after the others. */
 static struct thread threads[1 + CHOSEN_THREADS];

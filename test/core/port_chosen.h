@@ -49,6 +49,9 @@ void chosen_note(const char *doing);
  * program. */
 _Noreturn void chosen_fail(const char *wrong);
 
+/* How much longer stories are than those that every schedule of a few steps can meet. */
+extern const int chosen_scale;
+
 /* How to repeat the run; set by the program. */
 extern char chosen_repeat[200];
 

@@ -25,21 +25,21 @@ run() {
 }
 
 quick() {
-  run core-gcc CC=gcc units cost_test chosen_test "fuzz_corpus 3000" "stress_test 20000"
+  run core-gcc CC=gcc units cost_test chosen_test "fuzz_corpus 3000" "stress_test 1000"
 }
 
-asan() { run core-asan "CC=clang SANITIZE=address,undefined" units "stress_test 5000"; }
+asan() { run core-asan "CC=clang SANITIZE=address,undefined" units "stress_test 300"; }
 
-tsan() { run core-tsan "CC=clang SANITIZE=thread" units "stress_test 5000"; }
+tsan() { run core-tsan "CC=clang SANITIZE=thread" units "stress_test 300"; }
 
 small() {
   run core-small "CC=clang SANITIZE=address,undefined SMALL=1" \
-    units "fuzz_corpus 300" "stress_test 1000"
+    units "fuzz_corpus 300" "stress_test 100"
 }
 
 valgrind_all() {
   tool="valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=all" \
-    run core-gcc CC=gcc "fuzz_corpus 20" "stress_test 200"
+    run core-gcc CC=gcc "fuzz_corpus 20" "stress_test 10"
 }
 
 # Under sanitizers, too.
@@ -54,7 +54,7 @@ fuzz() {
 
 coverage() {
   find $build/core-coverage -name '*.gcda' -delete 2>/dev/null || true
-  run core-coverage "CC=gcc COVERAGE=1" units "fuzz_corpus 1000" "stress_test 5000"
+  run core-coverage "CC=gcc COVERAGE=1" units "fuzz_corpus 1000" "stress_test 300"
   ./coverage.sh $build/core-coverage core
 }
 
