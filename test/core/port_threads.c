@@ -8,13 +8,17 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+enum { WAITS_FOR_EVER = 300 }; /* seconds */
 
 static struct thread {
   pthread_t native;
   void (*run)(void *data);
   void *data;
+  const char *_Atomic doing;
   unsigned random;
 } threads[1 + CHOSEN_THREADS];
 
@@ -24,17 +28,28 @@ static _Thread_local int self;
 char chosen_repeat[200];
 const int chosen_scale = 5;
 
+/* A lost wake-up ends here. */
+static void handle_alarm(int number)
+{
+  (void)number;
+  for (int i = 1; i <= thread_count; i++)
+    (void)fprintf(stderr, "  thread %d %s\n", i, threads[i].doing);
+  chosen_fail("a thread waits for ever");
+}
+
 void chosen_begin(const struct chosen_schedule *schedule)
 {
   thread_count = 0;
   for (int i = 0; i <= CHOSEN_THREADS; i++)
     threads[i].random = (unsigned)schedule->seed * 8 + (unsigned)i;
-  (void)alarm(600); /* a lost wake-up ends here */
+  (void)signal(SIGALRM, handle_alarm);
+  (void)alarm(WAITS_FOR_EVER);
 }
 
 void chosen_add_thread(void (*run)(void *data), void *data)
 {
   struct thread *t = &threads[++thread_count];
+  t->doing = "begins";
   t->run = run;
   t->data = data;
 }
@@ -72,7 +87,7 @@ void chosen_must_have_no_mutex(void) {}
 
 void chosen_note(const char *doing)
 {
-  (void)doing;
+  threads[self].doing = doing;
 }
 
 void chosen_fail(const char *wrong)
