@@ -38,7 +38,7 @@ const TESTS = [
   [
     'src/host/',
     ['cells_test', 'compare 500', 'damage 500']
-      .concat(['turn_test', 'between_test', 'faults_test', 'processes_test', 'harm_test'])
+      .concat(['turn_test', 'between_test', 'faults_test', 'harm_test'])
       .map((name) => `host:${name}`),
   ],
 ];

@@ -18,7 +18,6 @@ const BUILD_LIMIT = 300_000;
 
 /** Programs and libraries that the C programs run or load. */
 const COMPANIONS = new Map([
-  ['host:processes_test', ['actor', 'actor-next']],
   ['host:harm_test', ['actor', 'actor-next']],
   ['host:between_test', ['actor']],
   ['host:faults_test', ['actor']],

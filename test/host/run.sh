@@ -44,13 +44,15 @@ of_processes() {
   run host-gcc "$*"
 }
 
+# Some of its processes are to die of a fault as they would without a sanitizer.
+harm() { ASAN_OPTIONS=handle_sigbus=0:handle_segv=0 run "$1" harm_test; }
+
 # processes FOLDER [VARIABLE=…]
 processes() {
   make_all "$@" CC=clang SANITIZE=address,undefined processes
-  run "$1" turn_test processes_test between_test
+  run "$1" turn_test between_test
   [[ ! -x "$build/$1/faults_test" ]] || run "$1" "faults_test 13"
-  # Some of its processes are to die of a fault as they would without a sanitizer.
-  ASAN_OPTIONS=handle_sigbus=0:handle_segv=0 run "$1" harm_test
+  harm "$1"
   run "$1" "torture 5"
 }
 
@@ -77,7 +79,8 @@ valgrind_all() {
 
 small() {
   make_all host-small CC=clang SANITIZE=address,undefined SMALL=1 processes
-  run host-small turn_test processes_test between_test "torture 10"
+  harm host-small
+  run host-small turn_test between_test "torture 10"
 }
 
 fuzz() {
@@ -121,7 +124,7 @@ coverage() {
   find $build/host-coverage -name '*.gcda' -delete 2>/dev/null || true
   make_all host-coverage CC=gcc COVERAGE=1 cells processes
   run host-coverage cells_test burst_test torn_test "compare 500" "damage 500" turn_test \
-    processes_test between_test "faults_test 13" harm_test "torture 5"
+    between_test "faults_test 13" harm_test "torture 5"
   ../core/coverage.sh $build/host-coverage host
 }
 
