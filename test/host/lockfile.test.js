@@ -1,12 +1,10 @@
-// slow: 22; long
+// slow: 3
 
 'use strict';
 
 /**
- * `web-locks/lockfile` does what proper-lockfile does: what its own tests ask for, one by one, and
- * what it promises between processes. Not what makes no sense without lock files: that one is made,
- * updated (`update`), found stale (`stale`), removed, that its mtime is looked at, and that the
- * errors of `mkdir`, `stat`, `rmdir` and `utimes` of a given `fs` come out.
+ * `web-locks/lockfile` does what proper-lockfile does, but for lock files that are made, updated, found
+ * stale and removed.
  */
 
 const assert = require('node:assert/strict');
@@ -16,8 +14,10 @@ const fs = require('node:fs');
 const path = require('node:path');
 const { after, describe, it } = require('node:test');
 const { inspect } = require('node:util');
+const fc = require('fast-check');
+const proper = require('proper-lockfile');
 const { endWith } = require('../helpers/ending.js');
-const { deferred, turn } = require('../helpers/locks.js');
+const { deferred, nothing, turn } = require('../helpers/locks.js');
 const { root: directories } = require('../helpers/root.js');
 
 const root = fs.realpathSync(fs.mkdtempSync(path.join(directories, 'web-locks-lockfile-')));
@@ -44,13 +44,6 @@ function freshFile() {
   return file;
 }
 
-/** @returns [a file, a symbolic link to it] */
-function fileAndLink() {
-  const file = freshFile();
-  fs.symlinkSync(file, `${file} link`);
-  return [file, `${file} link`];
-}
-
 /** `node:fs` whose `realpath` fails. */
 const broken = {
   ...fs,
@@ -63,9 +56,6 @@ const broken = {
 const LOCKED = { code: 'ELOCKED', message: /already being held/ };
 const NOT_ACQUIRED = { code: 'ENOTACQUIRED', message: /not acquired\/owned by you/ };
 const RELEASED = { code: 'ERELEASED', message: 'Lock is already released' };
-const MISSING = { code: 'ENOENT' };
-const missing = path.join(root, 'missing');
-const lost = path.join(root, 'no directory', 'missing');
 
 /** Each function in both forms, which have the same answers. */
 const forms = {
@@ -82,41 +72,6 @@ it('the module is `lock`, and the entry of ESM has the same functions', async ()
 
 for (const [form, { lock, unlock, check, fails }] of Object.entries(forms)) {
   describe(`${form}: lock`, () => {
-    it('refuses a file that is locked, and says which, until it is released, once', async () => {
-      const [file, link] = fileAndLink();
-      const release = await lock(link, { stale: 1, update: 1, realpath: true, retries: 0 });
-      assert.equal(fs.existsSync(`${file}.lock`), false);
-      await fails(() => lock(file), { ...LOCKED, file });
-      await fails(() => lock(path.relative('.', file)), LOCKED);
-      assert.deepEqual([await check(file), await check(link)], [true, true]);
-      assert.equal(await release(), undefined);
-      assert.equal(await check(file), false);
-      await fails(() => release(), { ...RELEASED, file });
-      const releaseSecond = await lock(file);
-      await fails(() => release(), RELEASED);
-      assert.equal(await check(file), true);
-      await releaseSecond();
-    });
-
-    it('takes the path as it is if `realpath` is false', async () => {
-      const [file, link] = fileAndLink();
-      const asItIs = { realpath: false };
-      const releases = [await lock(link)];
-      releases.push(await lock(link, asItIs), await lock(path.relative('.', missing), asItIs));
-      await fails(() => lock(file, asItIs), LOCKED);
-      await fails(() => lock(missing, asItIs), LOCKED);
-      for (const release of releases) await release();
-      assert.equal(await check(link, asItIs), false);
-      assert.equal(await check(lost, asItIs), false);
-      await fails(() => unlock(lost, asItIs), NOT_ACQUIRED);
-      await fails(() => lock(lost, asItIs), MISSING);
-    });
-
-    it('refuses a file that does not exist, as the others do', async () => {
-      for (const call of [lock, unlock, check]) await fails(() => call(missing), MISSING);
-      await fails(() => lock(lost), MISSING);
-    });
-
     it('locks what `lockfilePath` says, by whatever way its directory is reached', async () => {
       const [one, other] = [freshFile(), freshFile()];
       const directory = path.join(root, 'a directory of lock files');
@@ -148,15 +103,66 @@ for (const [form, { lock, unlock, check, fails }] of Object.entries(forms)) {
       await fails(() => lock(7, { realpath: false }), error);
     });
   });
-
-  it(`${form}: unlock releases a file that this process has locked, by any path`, async () => {
-    const [file, link] = fileAndLink();
-    await fails(() => unlock(file), { ...NOT_ACQUIRED, file });
-    const release = await lock(file);
-    await unlock(link);
-    await fails(() => release(), RELEASED);
-  });
 }
+
+describe('any calls, in any order and form,', () => {
+  const FILES = ['file', 'link', 'missing', 'no directory/missing'];
+  const call = fc.record({
+    method: fc.constantFrom('lock', 'lock', 'unlock', 'check', 'release', 'release'),
+    name: fc.constantFrom(...FILES, 'file', 'link'),
+    isRelative: fc.boolean(),
+    realpath: fc.constantFrom(true, true, false),
+    isSync: fc.boolean(),
+    which: fc.nat(5),
+  });
+
+  /** Makes the calls of a package in a folder of its own. @returns their answers */
+  async function answersOf(module, calls) {
+    const folder = path.join(root, `folder ${++files}`);
+    fs.mkdirSync(folder);
+    fs.writeFileSync(path.join(folder, 'file'), '');
+    fs.symlinkSync(path.join(folder, 'file'), path.join(folder, 'link'));
+    const releases = [];
+    const answer = async ({ method, name, isRelative, realpath, isSync, which }) => {
+      const full = path.join(folder, name);
+      const file = isRelative ? path.relative('.', full) : full;
+      const options = { realpath, stale: 3_600_000, update: 1, retries: 0 };
+      try {
+        if (method === 'release') return String(await releases[which]?.());
+        const value = await module[isSync ? `${method}Sync` : method](file, options);
+        if (method !== 'lock') return String(value);
+        releases.push(value);
+        return 'locked';
+      } catch ({ code, message, file: its }) {
+        const where = code === 'ELOCKED' && path.relative(folder, its);
+        return code === 'ENOENT' ? code : [code, message, where];
+      }
+    };
+    const answers = [];
+    for (const one of calls) answers.push(await answer(one));
+    for (const release of releases)
+      await Promise.resolve(release)
+        .then((end) => end())
+        .catch(nothing);
+    return answers;
+  }
+
+  it('have the answers of proper-lockfile', async () => {
+    const property = fc.asyncProperty(fc.array(call, { maxLength: 30 }), async (calls) => {
+      assert.deepEqual(await answersOf(lockfile, calls), await answersOf(proper, calls));
+    });
+    await fc.assert(property, { numRuns: 100, seed: 1 });
+  });
+
+  it('make no lock file, and name the file in each error', async () => {
+    const file = freshFile();
+    await assert.rejects(unlock(file), { ...NOT_ACQUIRED, file });
+    const release = await lock(file);
+    assert.equal(fs.existsSync(`${file}.lock`), false);
+    await unlock(file);
+    await assert.rejects(release(), { ...RELEASED, file });
+  });
+});
 
 describe('retries', () => {
   it('wait for the lock, first come, first served', async () => {
