@@ -90,12 +90,12 @@ class History {
     }
     /** By place: the locks that were held there, in the order of the grants. */
     this.places = new Map();
-    /** By place: the requests that steal, whether they got the lock or not. */
+    /** By place: the requests that may steal, whether they got the lock or not. */
     this.thefts = new Map();
     for (const request of this.requests.values()) {
       const holds = [...request.holds.values()];
       for (const hold of holds) append(this.places, hold.place, hold);
-      if (request.options.steal)
+      if (request.options.steal && !request.expected)
         append(this.thefts, placeOf(request), { request, token: holds[0]?.token });
     }
     // In simulated time several callbacks run at the same `at`.

@@ -85,6 +85,10 @@ describe('the judge', () => {
     const apart = [robbed, thief({ facts: { isClosing: true } })];
     finds('exclusion', apart);
     passes(apart, { losses: true });
+    // A theft that has to be refused takes no lock.
+    const expected = ['NotSupportedError'];
+    const refused = request('z', [1], { ...steals, ...other, expected, error: expected[0] });
+    finds('exclusion', [first, refused, otherOne([2, 4, 9, 2])]);
   });
 
   it("'exclusion' takes a request that another lock serves for the same lock", () => {
