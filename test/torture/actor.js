@@ -276,12 +276,17 @@ class Process {
     process.send({ pong: number, statuses });
   }
 
-  block({ milliseconds }) {
+  /** Blocks at once, or as soon as the user has a lock. */
+  block({ milliseconds, isHeld }) {
     const { recorder, user } = this.#thread;
     const whom = this.#plan.process;
-    recorder.record('stopped', { whom });
-    user.stage.block(milliseconds);
-    recorder.record('resumed', { whom });
+    const block = () => {
+      recorder.record('stopped', { whom });
+      user.stage.block(milliseconds);
+      recorder.record('resumed', { whom });
+    };
+    if (isHeld) user.onHold = block;
+    else block();
   }
 
   /** Ends a thread: a worker, or the process. */

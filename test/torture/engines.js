@@ -75,7 +75,7 @@ const ownFaults = {
   /** The event loop of an actor does not turn; a keeper's thread goes on. */
   async block(_round, random, actor) {
     const milliseconds = TTL * (0.5 + 2.5 * random.number());
-    actor.tell('block', { milliseconds });
+    actor.tell('block', { milliseconds, isHeld: random.chance(0.5) });
     await wait(milliseconds);
   },
   /** The server loses its power, and comes back. */

@@ -194,6 +194,8 @@ class User extends Random {
   stopped = false;
   /** How it is to end its thread, as soon as it can. @type {string | undefined} */
   ending;
+  /** Is called once, when it has a lock. @type {(() => void) | undefined} */
+  onHold;
 
   /**
    * @param {any} stage where it acts
@@ -582,6 +584,11 @@ class User extends Random {
       for (const hold of held) hold.look();
     };
     this.#mayEnd();
+    if (this.onHold) {
+      this.onHold();
+      this.onHold = undefined;
+      look();
+    }
     if (how === 'immediate') await this.stage.turn();
     else if (how === 'sleeps') await this.stage.sleep(this.below(3));
     else if (how === 'lingers') await this.#linger(look);
