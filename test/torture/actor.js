@@ -37,6 +37,7 @@ const { Worker, isMainThread, parentPort, workerData } = require('node:worker_th
 const { AtomicGate, FileGate } = require('./gate.js');
 const { Recorder, now } = require('./history.js');
 const { scopes } = require('./scopes.js');
+const { SharedSet } = require('./set.js');
 const { away, kinds } = require('./table.js');
 const { User, namesOf } = require('./user.js');
 
@@ -81,7 +82,7 @@ class Thread {
     this.recorder = new Recorder(folder, id);
     this.#listen();
     const scope = scopes[plan.scope];
-    const { library, places, end } = scope.open(plan);
+    const { library, places, end, guarded } = scope.open(plan);
     this.places = places;
     this.endScope = end;
     for (const { bucket, asBucket } of places) {
@@ -90,6 +91,9 @@ class Thread {
     const stage = {
       id,
       gate,
+      // Where files are harmed, locks that are gone protect nothing.
+      set: plan.isHarmed ? undefined : new SharedSet(folder),
+      guarded,
       library,
       places,
       now,

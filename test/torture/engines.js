@@ -10,6 +10,7 @@ const { FaultyProxy } = require('../cluster/proxy.js');
 const servers = require('../cluster/servers.js');
 const { wait, within } = require('./faults.js');
 const { Members, faults: faultsOfMembers } = require('./members.js');
+const { GuardedSet } = require('./set.js');
 
 /** The shortest lease, so that lost locks are soon granted again. */
 const TTL = 2000;
@@ -160,11 +161,13 @@ const newDisk = () => (servers.lacks.gcc ? undefined : servers.newDisk());
 
 const postgres = {
   // Most releases are on the disk late, or never.
-  start: () =>
-    servers.startPostgres({
-      settings: ['synchronous_commit=off', 'wal_writer_delay=10s'],
-      disk: newDisk(),
-    }),
+  async start() {
+    const settings = ['synchronous_commit=off', 'wal_writer_delay=10s'];
+    const server = await servers.startPostgres({ settings, disk: newDisk() });
+    await new GuardedSet(server.config).create();
+    return server;
+  },
+  linesOf: ({ config }, bucket) => new GuardedSet(config).lines(bucket),
   configOf: ([port], random) => ({
     kind: random.pick(['pg', 'postgres.js']),
     config: { host: '127.0.0.1', port, user: 'postgres', database: 'postgres' },
@@ -292,7 +295,8 @@ function scopeOf(name, { lacks, load, placeOf }) {
       const ports = proxies.map(({ port }) => port);
       const config = engine.configOf(ports, round.random);
       const keeper = round.random.pick([false, true, { maxBlocked: TTL / 2 }]);
-      return { config, keeper, bucket: round.bucketName, proxies };
+      const { config: direct } = this.server;
+      return { config, direct, keeper, bucket: round.bucketName, proxies };
     },
 
     async heal(round) {
@@ -331,15 +335,17 @@ function scopeOf(name, { lacks, load, placeOf }) {
     },
 
     async end(round) {
+      round.lines = await engine.linesOf?.(this.server, round.bucketName);
       for (const proxy of round.proxies) await proxy.close();
     },
 
     /** In an actor. */
-    open({ bucket, keeper = false, ...plan }) {
+    open({ bucket, direct, keeper = false, ...plan }) {
       const library = load(entry);
       const { options, end } = engine.open(plan);
       const all = { ...options, ttl: TTL, label: 'torture', keeper };
-      return { library, places: [placeOf(bucket, () => library.openBucket(bucket, all))], end };
+      const places = [placeOf(bucket, () => library.openBucket(bucket, all))];
+      return { library, places, end, guarded: engine.linesOf && new GuardedSet(direct) };
     },
   };
 }

@@ -18,6 +18,9 @@
  *   publishes, published  { id, k, n, data, done } before and after the n-th publication of a lock
  *   snapshot  { began, bucket, name, held, pending, grantsIn } the result of a query with details
  *   fault     { judge, what } something that the actor itself saw to be wrong
+ *   updated   { id, element, held } a set has one more element (set.js); `held` is what the lock said
+ *             afterwards
+ *   sets      { lines } the sets in the end
  *   doomed    { whom } an actor is about to end, or to be killed: nothing is expected of it any more
  *   gone      { bucket } the actor closes a bucket object of its own, with all its requests
  *

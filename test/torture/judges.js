@@ -6,7 +6,8 @@
  * know of a lock is what its users saw, above all `held`.
  */
 
-const { LIMIT, away, calls } = require('./table.js');
+const { lossesIn } = require('./set.js');
+const { LIMIT, away, calls, kinds } = require('./table.js');
 
 const INFINITY = Number.POSITIVE_INFINITY;
 
@@ -595,6 +596,33 @@ function* published(history) {
   }
 }
 
+/** What a set must not do to its elements (set.js). */
+const harms = {
+  plain: 'which was written under the lock, is overwritten by',
+  fenced: 'which a fence or a guard let in, is overwritten by',
+  refused: 'which was written under the lock, is refused by a fence:',
+};
+
+/**
+ * What is written under the lock stays in a set, and a fence does not refuse it. Behind a fence, and
+ * in a transaction that guards the lock, everything stays that was let in.
+ */
+function* updates(history) {
+  const held = history.events.filter((event) => event.type === 'updated' && event.held);
+  const elements = new Set(held.map(({ element }) => element));
+  const requestOf = ({ element }) => history.requests.get(element.split(' ')[0]);
+  const isSure = (write) =>
+    kinds[requestOf(write).kind].isSafe &&
+    (!history.promises.losses || elements.has(write.element));
+  for (const { lines } of history.events.filter(({ type }) => type === 'sets')) {
+    for (const { how, lost, by } of lossesIn(lines)) {
+      if (how !== 'fenced' && !(isSure(lost) && isSure(by))) continue;
+      const what = `${lost.place}: ${lost.element}, ${harms[how]} ${by.element}`;
+      yield { what, events: [lost, by].flatMap((write) => requestOf(write).events) };
+    }
+  }
+}
+
 /** What an actor or the round itself saw to be wrong; but the end of an actor makes its calls fail. */
 function* seen(history) {
   for (const event of history.events) {
@@ -606,7 +634,7 @@ function* seen(history) {
 
 const judges = {
   ...{ exclusion, tokens, fifo, callbacks, told, errors, settles, unlocks, late, once },
-  ...{ snapshots, published, seen },
+  ...{ snapshots, published, updates, seen },
 };
 
 /**

@@ -3,11 +3,12 @@
 /** Shows each judge of the torture a history with a fault, and a similar one without. */
 
 const assert = require('node:assert/strict');
-const { describe, it } = require('node:test');
+const { describe, it, test } = require('node:test');
 const { freshDirectory } = require('../helpers/process.js');
 const { AtomicGate, FileGate } = require('./gate.js');
 const { judge } = require('./judges.js');
 const { promisesOf, unexpectedIn } = require('./round.js');
+const { SharedSet, lossesIn, readSets } = require('./set.js');
 
 const ALL = { order: 'all', queue: true, callbacks: true, settled: true };
 
@@ -345,6 +346,27 @@ describe('the judge', () => {
     passes([...history, lost('p1.t0', 1.5)]);
   });
 
+  it("'updates' finds an element that is lost, though its lock or a fence protected it", () => {
+    const plain = { kind: 'plain' };
+    const locks = (more) => [
+      request('x', [0, 1, 5, 1], more),
+      otherOne([2, 6, 9, 2], { ...more, ...other }),
+    ];
+    const write = (id, token, before) => {
+      const element = `${id} 0`;
+      return { place: 'b / plain 1', token, element, plain: before, fenced: before };
+    };
+    const sets = (...lines) => [{ type: 'sets', actor: 'round', at: 10, lines }];
+    const updated = (id) => [{ type: 'updated', id, element: `${id} 0`, held: true, at: 9 }];
+    passes([...locks(plain), sets(write('x', '1'), write('y', '2', 'x 0'))]);
+    finds('updates', [...locks({}), sets(write('x', '1'), write('y', '2'))]);
+    // Its lease ended before it wrote.
+    const late = [...locks(plain), updated('y'), sets(write('y', '2'), write('x', '1'))];
+    passes(late, { losses: true });
+    finds('updates', late);
+    finds('updates', [...late, updated('x')], { losses: true });
+  });
+
   it("'quiet' expects what Node.js prints at the end of the stack, and nothing else", () => {
     const head = 'Exception in PromiseRejectCallback:\n';
     const line = '/a/user.js:12\n    reject(error);\n    ^\n\n';
@@ -368,6 +390,21 @@ const gates = {
     return { one, two, doomOne: () => two.doom(1) };
   },
 };
+
+test('a set loses what a former holder overwrites, but not behind a fence', (t) => {
+  const folder = freshDirectory(t);
+  const [one, two] = [new SharedSet(folder), new SharedSet(folder)];
+  const writes = [one.read('a', '1'), two.read('a', '2')];
+  writes[1]('second');
+  writes[0]('first');
+  const losses = [...lossesIn(readSets(folder))].map(({ how, lost }) => [how, lost.element]);
+  assert.deepEqual(losses, [
+    ['refused', 'first'],
+    ['plain', 'second'],
+  ]);
+  two.read('a', '2')('third');
+  assert.equal(readSets(folder).at(-1).fenced, 'second');
+});
 
 for (const [kind, make] of Object.entries(gates)) {
   describe(`a gate of ${kind}`, () => {

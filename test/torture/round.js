@@ -14,6 +14,7 @@ const { judge } = require('./judges.js');
 const { Random } = require('./random.js');
 const { faults, filesIn, harms, wait, within } = require('./faults.js');
 const { bucketOf, scopes } = require('./scopes.js');
+const { readSets } = require('./set.js');
 const { root } = require('../helpers/root.js');
 
 const PROGRAM = path.join(__dirname, 'actor.js');
@@ -126,6 +127,7 @@ class BasicRound {
 
   /** @returns {{ faults: any[], events: any[] }} */
   judge() {
+    this.record('sets', { lines: [...readSets(this.folder), ...(this.lines ?? [])] });
     this.recorder.close();
     const events = readHistory(path.join(this.folder, 'history'));
     return { events, faults: judge(events, promisesOf(this.plan)) };

@@ -22,6 +22,7 @@ const { parseArgs } = require('node:util');
 const { Random } = require('./random.js');
 const { stopAll } = require('../cluster/servers.js');
 const { scopes } = require('./scopes.js');
+const { lossesIn } = require('./set.js');
 
 const ROUND_SECONDS = 6;
 /** How many faults are printed, and how many lines of each. */
@@ -61,6 +62,7 @@ async function torture(plan, tell = () => {}) {
   const begin = performance.now();
   const passed = () => (performance.now() - begin) / 1000;
   const sums = { rounds: 0, asked: 0, granted: 0, told: 0, doomed: 0, snapshots: 0 };
+  Object.assign(sums, { updated: 0, lost: { plain: 0, fenced: 0, refused: 0 } });
   for (let number = first; number < first + rounds; number++) {
     const left = seconds - passed();
     if (left <= 0 && sums.rounds > 0) break;
@@ -73,8 +75,11 @@ async function torture(plan, tell = () => {}) {
     const { events, faults: all } = await round.run();
     const faults = all.filter(({ judge }) => !plan.without?.includes(judge));
     sums.rounds++;
-    for (const type of ['asked', 'granted', 'told', 'doomed']) sums[type] += count(events, type);
+    for (const type of ['asked', 'granted', 'told', 'doomed', 'updated'])
+      sums[type] += count(events, type);
     sums.snapshots += count(events, 'snapshot');
+    const { lines } = events.find(({ type }) => type === 'sets');
+    for (const { how } of lossesIn(lines)) sums.lost[how]++;
     tell({ number, seconds: passed(), ...sums });
     if (faults.length > 0) {
       const { folder } = round;

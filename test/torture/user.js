@@ -74,6 +74,10 @@ class Hold {
   last;
   #publications = 0;
   #leave;
+  #place;
+  #isAlone;
+  /** Writes the set of the name, which it has read, with one more element. */
+  #write;
 
   /** @param {boolean} listens whether it may follow the signal, which keeps a handle alive */
   constructor(user, request, lock, k, listens) {
@@ -85,12 +89,16 @@ class Hold {
     const { bucket } = target;
     const name = target.isPrivate ? target.names[0] : (lock.name ?? target.names[0]);
     const { mode = request.mode } = lock;
+    this.#place = `${bucket} / ${name}`;
+    const isNamed = lock.token !== undefined && !target.isPrivate;
+    this.#isAlone = mode === 'exclusive' && isNamed && !inner && !user.hostile;
     // A function that releases has no `held`: its lock is surely held only if it cannot be lost.
     this.isSure = target.isSafe && !user.stage.canBeAway;
     const held = lock.held ?? this.isSure;
     const token = lock.token === undefined ? undefined : String(lock.token);
     const at = user.record('granted', { id, k, bucket, name, mode, token, held, inner });
     if (held) this.last = at;
+    if (this.#isAlone && user.chance(0.5)) this.#write = user.stage.set?.read(this.#place, token);
     if (listens && lock.signal && user.chance(0.6)) this.#listen(lock.signal);
     if (!held || !target.isSafe || target.isPrivate || inner || !user.stage.gate) return;
     const limit = request.method.on === 'Semaphore' ? LIMIT : given.limit;
@@ -125,6 +133,20 @@ class Hold {
     else if (remaining > 0) this.user.fault('told', `${this.request.id} remains, but is not held`);
     if (held !== undefined && this.user.chance(0.05)) this.#print();
     if (this.lock.publish && this.user.chance(PUBLISHES)) this.#publish();
+  }
+
+  /** Adds an element to a set in the database, in a transaction that guards the lock. */
+  async guard(guarded, pause) {
+    if (!this.#isAlone || !this.lock.guard) return;
+    const { id } = this.request;
+    const element = `${id} ${this.k} guarded`;
+    try {
+      await guarded.add(this.#place, element, this.lock, pause);
+      this.user.record('updated', { id, element, held: this.lock.held });
+    } catch (error) {
+      // The lock, or the connection to the database, is lost.
+      this.user.record('failed', { id, what: 'guard', ...describeError(error) });
+    }
   }
 
   /** Publishes whose lock it is, or nothing any more. The lock may be lost meanwhile. */
@@ -168,9 +190,12 @@ class Hold {
   }
 
   end(threw = false) {
-    this.look();
-    this.#leave?.();
     const { id } = this.request;
+    const element = `${id} ${this.k}`;
+    this.#write?.(element);
+    this.look();
+    if (this.#write) this.user.record('updated', { id, element, held: this.lock.held });
+    this.#leave?.();
     this.user.record('ended', { id, k: this.k, last: this.last, threw: threw || undefined });
   }
 }
@@ -584,11 +609,16 @@ class User extends Random {
       for (const hold of held) hold.look();
     };
     this.#mayEnd();
-    if (this.onHold) {
-      this.onHold();
+    const mayBlock = () => {
+      this.onHold?.();
       this.onHold = undefined;
       look();
+    };
+    const { guarded } = this.stage;
+    if (guarded && this.chance(0.5)) {
+      for (const hold of held) await hold.guard(guarded, mayBlock);
     }
+    mayBlock();
     if (how === 'immediate') await this.stage.turn();
     else if (how === 'sleeps') await this.stage.sleep(this.below(3));
     else if (how === 'lingers') await this.#linger(look);

@@ -57,6 +57,7 @@ const { scopedLocks } = require('../../lib/extensions/objects/scoped.js');
 const { MemoryAdapter, MemoryServer, Network } = require('../cluster/memory.js');
 const { Recorder } = require('./history.js');
 const { TTL, scopes } = require('./scopes.js');
+const { SharedSet } = require('./set.js');
 const { states } = require('./table.js');
 const { User } = require('./user.js');
 
@@ -123,6 +124,7 @@ function start() {
     const place = { bucket: BUCKET, locks: bucket.locks, asBucket: bucket, open: openOne };
     const stage = {
       id,
+      set: new SharedSet(plan.folder),
       library: { ...library, ...scopedLocks({}) },
       places: [{ ...place, close: bucket.close }],
       now: () => world.now,
