@@ -101,6 +101,8 @@ class History {
     }
     // In simulated time several callbacks run at the same `at`.
     for (const holds of this.places.values()) holds.sort((one, other) => one.number - other.number);
+    /** What became of sets (set.js). */
+    this.lines = events.flatMap(({ type, lines }) => (type === 'sets' ? lines : []));
     this.lostSessions = events.filter(({ type }) => type === 'session lost');
     this.harms = events.filter(({ type }) => type === 'harm').map(({ at }) => at);
     /** From when to when a process or a server was stopped. */
@@ -614,12 +616,10 @@ function* updates(history) {
   const isSure = (write) =>
     kinds[requestOf(write).kind].isSafe &&
     (!history.promises.losses || elements.has(write.element));
-  for (const { lines } of history.events.filter(({ type }) => type === 'sets')) {
-    for (const { how, lost, by } of lossesIn(lines)) {
-      if (how !== 'fenced' && !(isSure(lost) && isSure(by))) continue;
-      const what = `${lost.place}: ${lost.element}, ${harms[how]} ${by.element}`;
-      yield { what, events: [lost, by].flatMap((write) => requestOf(write).events) };
-    }
+  for (const { how, lost, by } of lossesIn(history.lines)) {
+    if (how !== 'fenced' && !(isSure(lost) && isSure(by))) continue;
+    const what = `${lost.place}: ${lost.element}, ${harms[how]} ${by.element}`;
+    yield { what, events: [lost, by].flatMap((write) => requestOf(write).events) };
   }
 }
 
@@ -649,4 +649,4 @@ function judge(events, promises) {
   );
 }
 
-module.exports = { judge };
+module.exports = { History, judge };

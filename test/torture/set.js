@@ -143,17 +143,23 @@ function readSets(folder) {
   return fs.existsSync(file) ? linesIn(fs.readFileSync(file, 'utf8')) : [];
 }
 
+/** Yields each write, and whether the fence took it. */
+function* writesIn(lines) {
+  const names = new Map();
+  for (const line of lines) {
+    const isTaken = lastOf(names, line).take(line);
+    if (line.element !== undefined) yield { line, isTaken };
+  }
+}
+
 /**
  * Yields what happened to writes: another one overwrote it in a store (`plain`, `fenced`), or the
  * fence refused it (`refused`).
  */
 function* lossesIn(lines) {
-  const names = new Map();
   /** By view and name: the writes. */
   const all = new Map();
-  for (const line of lines) {
-    const isTaken = lastOf(names, line).take(line);
-    if (line.element === undefined) continue;
+  for (const { line, isTaken } of writesIn(lines)) {
     if (!isTaken) yield { how: 'refused', lost: line, by: line };
     for (const how of isTaken ? VIEWS : ['plain']) {
       const key = `${how} ${line.place}`;
@@ -166,4 +172,4 @@ function* lossesIn(lines) {
   }
 }
 
-module.exports = { GuardedSet, SharedSet, lossesIn, readSets };
+module.exports = { GuardedSet, SharedSet, lossesIn, readSets, writesIn };

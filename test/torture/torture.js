@@ -10,7 +10,7 @@
  * many), --actors (processes), --threads (of each), --names, --loops, --pace, --buckets, --slowness,
  * --faults a,b (none: ''), --harms a,b, --only option,… (only these are drawn), --hostile (each round
  * has hostile users), --without judge,… (the faults of these are ignored), --keep (histories are not
- * removed).
+ * removed), --history FILE (the last round in the form of Jepsen: jepsen.js).
  *
  * A torture is made of rounds. The seed and the number of the round fix what each actor draws, but
  * not how actors interleave. A round that fails is printed with the lines of the history that show
@@ -21,6 +21,9 @@ const path = require('node:path');
 const { parseArgs } = require('node:util');
 const { Random } = require('./random.js');
 const { stopAll } = require('../cluster/servers.js');
+const { writeJepsen } = require('./jepsen.js');
+const { History } = require('./judges.js');
+const { promisesOf } = require('./round.js');
 const { scopes } = require('./scopes.js');
 const { lossesIn } = require('./set.js');
 
@@ -30,7 +33,7 @@ const [MOST_FAULTS, MOST_LINES] = [8, 12];
 /** How often the sums are printed. */
 const REPORT_SECONDS = 10;
 
-const TEXTS = ['scope', 'minutes', 'seconds', 'seed'];
+const TEXTS = ['scope', 'minutes', 'seconds', 'seed', 'history'];
 const NUMBERS = ['actors', 'threads', 'names', 'loops', 'round', 'rounds', 'pace', 'buckets'];
 NUMBERS.push('slowness');
 const LISTS = ['faults', 'harms', 'only', 'without'];
@@ -78,8 +81,9 @@ async function torture(plan, tell = () => {}) {
     for (const type of ['asked', 'granted', 'told', 'doomed', 'updated'])
       sums[type] += count(events, type);
     sums.snapshots += count(events, 'snapshot');
-    const { lines } = events.find(({ type }) => type === 'sets');
-    for (const { how } of lossesIn(lines)) sums.lost[how]++;
+    const history = new History(events, promisesOf(round.plan));
+    for (const { how } of lossesIn(history.lines)) sums.lost[how]++;
+    if (plan.history) writeJepsen(plan.history, history);
     tell({ number, seconds: passed(), ...sums });
     if (faults.length > 0) {
       const { folder } = round;
@@ -94,7 +98,7 @@ async function torture(plan, tell = () => {}) {
 function optionsOf({ harms, isHarmed: isForced, ...plan }) {
   // `--harms` alone has the files harmed; with all of them, the same ones are drawn.
   const given = { ...plan, harms: harms ?? (isForced ? scopes[plan.scope].harms : undefined) };
-  for (const name of ['round', 'rounds', 'keep', 'seconds']) delete given[name];
+  for (const name of ['round', 'rounds', 'keep', 'history', 'seconds']) delete given[name];
   return Object.entries(given)
     .filter(([, value]) => value !== undefined && value !== false)
     .map(([name, value]) => (value === true ? `--${name}` : `--${name} ${`${value}` || "''"}`))
@@ -123,8 +127,8 @@ function describe({ faults, folder, lasted, number }, plan) {
 }
 
 function planOf(values) {
-  const { scope, seed, hostile, keep } = values;
-  const plan = { scope, seed, hostile, keep };
+  const { scope, seed, hostile, history, keep } = values;
+  const plan = { scope, seed, hostile, history, keep };
   for (const name of NUMBERS) if (values[name] !== undefined) plan[name] = Number(values[name]);
   for (const name of LISTS) plan[name] = values[name]?.split(',').filter((part) => part !== '');
   return plan;
