@@ -101,7 +101,7 @@ class History {
     }
     // In simulated time several callbacks run at the same `at`.
     for (const holds of this.places.values()) holds.sort((one, other) => one.number - other.number);
-    /** What became of sets (set.js). */
+    /** The lines of sets (set.js). */
     this.lines = events.flatMap(({ type, lines }) => (type === 'sets' ? lines : []));
     this.lostSessions = events.filter(({ type }) => type === 'session lost');
     this.harms = events.filter(({ type }) => type === 'harm').map(({ at }) => at);
@@ -115,6 +115,15 @@ class History {
     /** By actor: when its event loop turned. @type {Map<string, number[]>} */
     this.beats = new Map();
     for (const { type, actor, at } of events) if (type === 'beat') append(this.beats, actor, at);
+  }
+
+  /** What was lost from sets; `isSafe`: from those of names whose locks nobody steals. */
+  *losses() {
+    for (const { how, lost, by } of lossesIn(this.lines)) {
+      const requests = [lost, by].map(({ element }) => this.requests.get(element.split(' ')[0]));
+      const { isSafe } = kinds[requests[0].kind];
+      yield { how, lost, by, isSafe, events: requests.flatMap(({ events }) => events) };
+    }
   }
 
   /** Whether the actor's event loop turned all the time between two moments. */
@@ -612,14 +621,10 @@ const harms = {
 function* updates(history) {
   const held = history.events.filter((event) => event.type === 'updated' && event.held);
   const elements = new Set(held.map(({ element }) => element));
-  const requestOf = ({ element }) => history.requests.get(element.split(' ')[0]);
-  const isSure = (write) =>
-    kinds[requestOf(write).kind].isSafe &&
-    (!history.promises.losses || elements.has(write.element));
-  for (const { how, lost, by } of lossesIn(history.lines)) {
-    if (how !== 'fenced' && !(isSure(lost) && isSure(by))) continue;
-    const what = `${lost.place}: ${lost.element}, ${harms[how]} ${by.element}`;
-    yield { what, events: [lost, by].flatMap((write) => requestOf(write).events) };
+  const isSure = ({ element }) => !history.promises.losses || elements.has(element);
+  for (const { how, lost, by, isSafe, events } of history.losses()) {
+    if (how !== 'fenced' && !(isSafe && isSure(lost) && isSure(by))) continue;
+    yield { what: `${lost.place}: ${lost.element}, ${harms[how]} ${by.element}`, events };
   }
 }
 

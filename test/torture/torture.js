@@ -25,7 +25,6 @@ const { writeJepsen } = require('./jepsen.js');
 const { History } = require('./judges.js');
 const { promisesOf } = require('./round.js');
 const { scopes } = require('./scopes.js');
-const { lossesIn } = require('./set.js');
 
 const ROUND_SECONDS = 6;
 /** How many faults are printed, and how many lines of each. */
@@ -82,7 +81,8 @@ async function torture(plan, tell = () => {}) {
       sums[type] += count(events, type);
     sums.snapshots += count(events, 'snapshot');
     const history = new History(events, promisesOf(round.plan));
-    for (const { how } of lossesIn(history.lines)) sums.lost[how]++;
+    for (const { how, isSafe } of history.losses())
+      if (isSafe || how === 'fenced') sums.lost[how]++;
     if (plan.history) writeJepsen(plan.history, history);
     tell({ number, seconds: passed(), ...sums });
     if (faults.length > 0) {
