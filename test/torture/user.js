@@ -75,7 +75,8 @@ class Hold {
   #publications = 0;
   #leave;
   #place;
-  #isAlone;
+  /** Whether nobody else may use what the lock protects. */
+  isAlone;
   /** Writes the set of the name, which it has read, with one more element. */
   #write;
 
@@ -91,14 +92,16 @@ class Hold {
     const { mode = request.mode } = lock;
     this.#place = `${bucket} / ${name}`;
     const isNamed = lock.token !== undefined && !target.isPrivate;
-    this.#isAlone = mode === 'exclusive' && isNamed && !inner && !user.hostile;
+    this.isAlone = mode === 'exclusive' && isNamed && !inner && !user.hostile;
     // A function that releases has no `held`: its lock is surely held only if it cannot be lost.
     this.isSure = target.isSafe && !user.stage.canBeAway;
     const held = lock.held ?? this.isSure;
     const token = lock.token === undefined ? undefined : String(lock.token);
     const at = user.record('granted', { id, k, bucket, name, mode, token, held, inner });
     if (held) this.last = at;
-    if (this.#isAlone && user.chance(0.5)) this.#write = user.stage.set?.read(this.#place, token);
+    // Where no lease ends, losses are less likely, and time is better spent on more requests.
+    if (this.isAlone && user.chance(user.stage.canBeAway ? 1 : 0.3))
+      this.#write = user.stage.set?.read(this.#place, token);
     if (listens && lock.signal && user.chance(0.6)) this.#listen(lock.signal);
     if (!held || !target.isSafe || target.isPrivate || inner || !user.stage.gate) return;
     const limit = request.method.on === 'Semaphore' ? LIMIT : given.limit;
@@ -137,7 +140,7 @@ class Hold {
 
   /** Adds an element to a set in the database, in a transaction that guards the lock. */
   async guard(guarded, pause) {
-    if (!this.#isAlone || !this.lock.guard) return;
+    if (!this.isAlone || !this.lock.guard) return;
     const { id } = this.request;
     const element = `${id} ${this.k} guarded`;
     try {
@@ -610,7 +613,8 @@ class User extends Random {
     };
     this.#mayEnd();
     const mayBlock = () => {
-      this.onHold?.();
+      if (!this.onHold || !held.some(({ isAlone }) => isAlone)) return;
+      this.onHold();
       this.onHold = undefined;
       look();
     };
