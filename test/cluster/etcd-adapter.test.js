@@ -353,6 +353,33 @@ describe('etcd', { skip: lacks.etcd }, () => {
         if (isHeld) assert.deepEqual(await b.next(), { stolen: held.ref, thief: a.clientId });
       });
 
+    test('of a hundred names is one transaction also where others came first', async () => {
+      const b = await client();
+      const names = Array.from({ length: 100 }, () => fresh());
+      const other = request(names[0]);
+      await b.answers(other);
+      const meeting = fetchBy(async (call) => {
+        const response = await call.send();
+        if (call.isStep) await b.answers(end(other));
+        return response;
+      });
+      const a = await client({ fetch: meeting });
+      const group = names.map((name) => request(name, { kind: 'ifAvailable', group: 1 }));
+      assert.deepEqual(new Set(await a.answers(...group)), new Set(['granted']));
+    });
+
+    test('leaves the holding time alone where it publishes', async () => {
+      const a = await client();
+      const lock = request(fresh());
+      await a.answers(lock);
+      const heldFor = async () => (await a.adapter.query(lock.name))[0].held;
+      while ((await heldFor()) < 5);
+      const before = await heldFor();
+      const publication = { kind: 'publish', ref: lock.ref, name: lock.name, data: '1' };
+      assert.deepEqual(await a.answers(publication), ['published']);
+      assert.ok((await heldFor()) >= before);
+    });
+
     test('R1: changes nothing if it arrives by a connection that was replaced', async () => {
       const sent = [];
       const losing = fetchBy((call) => {

@@ -144,7 +144,9 @@ class OwnRequests {
   noteGranted({ ref }, made, revision, picture) {
     const own = this.get(ref);
     if (own && made && !own.entry.isHeld) {
-      own.entry = { ...made, created: revision, isHeld: true };
+      // The value lacks the time if etcd has decided on the request.
+      const value = { granted: made.value.asked, ...made.value };
+      own.entry = { ...made, created: revision, isHeld: true, value };
       own.picture = picture && { ...picture, holders: [own.entry], holdersAt: revision };
     }
     if (own) own.isAnswered = true;

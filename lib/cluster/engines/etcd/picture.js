@@ -131,6 +131,8 @@ const firstRange = (keys, name) => ({ ...allWith(keys.name(name)), limit: String
  */
 function pictureOf(keys, { kvs = [], more }, revision) {
   if (more) return undefined;
+  // A plan of it has one condition, and etcd limits these.
+  if (kvs.length === 0) return NOTHING;
   const { holders, limits, waiters } = parseKeys(kvs, keys);
   const at = Number(revision);
   return {

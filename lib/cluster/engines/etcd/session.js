@@ -221,12 +221,16 @@ class EtcdSession {
   }
 
   /**
-   * Reads ranges, however many. If that takes several calls, the header is that of the first one.
+   * Reads ranges, however many. If that takes several calls, the header is that of the oldest state.
    * @param {object[]} ranges @param {Link['read']} call
    */
   async #readParts(ranges, call) {
     const parts = await Promise.all(partsOf(ranges, MOST_READS).map(call));
-    return { header: parts[0]?.header, found: parts.flatMap(({ found }) => found) };
+    const found = parts.flatMap((part) => part.found);
+    // Etcd executes the calls in any order.
+    const headers = parts.map(({ header }) => header);
+    headers.sort((a, b) => Number(a.revision) - Number(b.revision));
+    return { header: headers[0], found };
   }
 
   /** Reads ranges, however many. @param {object[]} ranges @param {Link} link */

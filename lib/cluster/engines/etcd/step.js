@@ -87,7 +87,7 @@ async function executeParts(ops, number, answers, own, link) {
   let done = { number, answers: '', limits: [] };
   let size = ops.length;
   while (answers.length < ops.length) {
-    const rest = ops.slice(answers.length);
+    const rest = beforeTheft(ops.slice(answers.length), own);
     const some = cut(rest, size);
     const isCuttable = cut(some, 1).length < some.length;
     const result = await new StepPart(some, done, own, link).execute(isCuttable);
@@ -101,6 +101,21 @@ async function executeParts(ops, number, answers, own, link) {
     const restore = () => new StepPart(made, done, own, link).restore(length, result.revision);
     answers.push(...(result.answers ?? (await restore())));
   }
+}
+
+/**
+ * The operations before the first theft of a name that operations before it concern. All grants of
+ * a transaction have one token, and a thief's token must be greater than those of its victims.
+ * @param {Op[]} ops @param {Own} own
+ */
+function beforeTheft(ops, own) {
+  const names = new Set();
+  const count = ops.findIndex((op) => {
+    if (op.kind === 'steal' && names.has(op.name)) return true;
+    names.add(op.name ?? own.requests.get(op.ref)?.name);
+    return false;
+  });
+  return count < 0 ? ops : ops.slice(0, count);
 }
 
 /**
