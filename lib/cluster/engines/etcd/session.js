@@ -221,7 +221,7 @@ class EtcdSession {
   }
 
   /**
-   * Reads ranges, however many. If that takes several calls, the header is that of the oldest state.
+   * Reads ranges, however many. If that takes several calls, the header is of the oldest state.
    * @param {object[]} ranges @param {Link['read']} call
    */
   async #readParts(ranges, call) {
