@@ -144,7 +144,7 @@ describe('Redis, by several processes', { skip: lacks.redis }, () => {
         stage.fault();
         await own.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
         held.release();
-        await next.settled();
+        await Promise.all([held.settled(), next.settled()]);
         stage.fault();
       }
       await stage.close();
