@@ -36,7 +36,7 @@ run() {
 
 quick() {
   make_all host-gcc CC=gcc cells
-  run host-gcc cells_test burst_test torn_test "compare 2000" "damage 2000"
+  run host-gcc cells_test torn_test "compare 2000" "damage 2000"
 }
 
 of_processes() {
@@ -59,7 +59,7 @@ processes() {
 # The fuzzers are the others of `cells` that look for errors of memory.
 asan() {
   make_all host-asan CC=clang SANITIZE=address,undefined cells
-  run host-asan cells_test burst_test
+  run host-asan cells_test
   processes host-asan
 }
 
@@ -123,7 +123,7 @@ plain() {
 coverage() {
   find $build/host-coverage -name '*.gcda' -delete 2>/dev/null || true
   make_all host-coverage CC=gcc COVERAGE=1 cells processes
-  run host-coverage cells_test burst_test torn_test "compare 500" "damage 500" turn_test \
+  run host-coverage cells_test torn_test "compare 500" "damage 500" turn_test \
     between_test "faults_test 13" harm_test "torture 5"
   ../core/coverage.sh $build/host-coverage host
 }
