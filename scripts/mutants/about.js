@@ -27,7 +27,7 @@ const TESTS = [
     ],
   ],
   ['lib/backend/', ['test/backend/', 'test/binding/', 'test/spec/', 'test/host/*.test.js']],
-  ['lib/extensions/', ['test/lib/', 'test/extensions/', 'test/host/scoped.test.js']],
+  ['lib/extensions/', ['test/lib/', 'test/extensions/', 'test/host/life.test.js']],
   ['lib/standard/', ['test/spec/', 'test/backend/', 'test/standard/']],
   ['lib/platform/', ['test/spec/', 'test/platform/', 'test/standard/']],
   ['lib/lockfile', ['test/host/lockfile.test.js']],

@@ -1,4 +1,4 @@
-// slow: 4
+// slow: 5
 
 'use strict';
 
@@ -14,7 +14,7 @@ const { describe, it } = require('node:test');
 const { Worker } = require('node:worker_threads');
 const host = require('../../lib/host.js');
 const webLocks = require('../../lib/index.js');
-const { hold } = require('../helpers/locks.js');
+const { freshName, hold } = require('../helpers/locks.js');
 const { RemoteProcess, freshBucket, freshDirectory, pendingOn } = require('../helpers/process.js');
 const { lacksHost: skip, lacksProc } = require('../helpers/host-scope.js');
 
@@ -224,7 +224,7 @@ describe('web-locks/host', { skip }, () => {
     const { locks: hostLocks, openBucket: openHostBucket, ...hostRest } = host;
     assert.deepEqual(Object.keys(rest), Object.keys(hostRest));
     for (const [name, value] of Object.entries(rest)) {
-      // Those with a name are of the machine (scoped.test.js).
+      // Those with a name are of the machine (below).
       if (['Mutex', 'RWLock', 'Semaphore'].includes(name)) {
         assert.ok(hostRest[name].prototype instanceof value);
       } else {
@@ -237,5 +237,52 @@ describe('web-locks/host', { skip }, () => {
     assert.equal(module.locks, hostLocks);
     assert.equal(module.default.openBucket, openHostBucket);
     assert.deepEqual(Object.keys(module).sort(), [...Object.keys(host), 'default'].sort());
+  });
+});
+
+describe('Mutex, RWLock and Semaphore of a wider scope', { skip }, () => {
+  it('are of the machine, not of the process, if they have a name', async () => {
+    const name = freshName();
+    const objects = [
+      new host.Mutex(name),
+      new host.RWLock(name),
+      new host.Semaphore(name, { permits: 2 }),
+    ];
+    for (const object of objects) {
+      const release = await (object.acquire?.() ?? object.acquireExclusive());
+      const { held } = await host.locks.query({ name });
+      assert.equal(held.length, 1, object.constructor.name);
+      assert.deepEqual((await webLocks.locks.query({ name })).held, []);
+      await release();
+    }
+  });
+
+  it('take the name of a bucket of the machine', async () => {
+    const bucket = host.openBucket(freshName('bucket'));
+    const release = await new host.Mutex('a', { bucket: bucket.name }).acquire();
+    assert.equal((await bucket.locks.query()).held.length, 1);
+    await release();
+    await bucket.close();
+  });
+
+  it('are instances of the classes of the process', () => {
+    assert.ok(new host.Mutex() instanceof webLocks.Mutex);
+    assert.equal(host.Mutex.name, 'Mutex');
+  });
+
+  it('need a bucket if they are of an engine', () => {
+    for (const entry of ['postgres', 'redis', 'etcd']) {
+      const { Mutex, RWLock, Semaphore } = require(`../../lib/${entry}.js`);
+      for (const Class of [Mutex, RWLock]) assert.throws(() => new Class('a'), TypeError);
+      assert.throws(() => new Semaphore('a', { permits: 1 }), TypeError);
+      assert.throws(() => new Mutex('a', { bucket: 'b' }), TypeError);
+      new Mutex();
+      new Mutex('a', { locks: webLocks.locks });
+    }
+  });
+
+  it('come with an openBucket that checks its options', () => {
+    assert.throws(() => host.openBucket('a', '/dev/shm/x'), TypeError);
+    assert.throws(() => host.openBucket('a', { directry: '/dev/shm/x' }), TypeError);
   });
 });
