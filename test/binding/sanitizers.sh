@@ -45,7 +45,7 @@ if [ $# -eq 0 ]; then
   # Not package/memory, which limits the address space, of which the sanitizer takes terabytes.
   set -- test/binding/calls.test.js test/extensions/sync.test.js test/model/{hostile,model}.test.js \
     test/standard/{collected,events,stack}.test.js test/torture/endurance.test.js \
-    test/host/{files,later,life,processes,register,robbed,stack}.test.js \
+    test/host/{files,later,life,processes,register,stack}.test.js \
     test/threads/{blocking,buckets,liveness,overtaken-events,spec-in-a-worker,termination}.test.js
 fi
 # What cannot be tested in such a process skips itself by this.
