@@ -86,9 +86,8 @@ class NamePlan {
   get isCut() {
     const [first] = this.waiters;
     if (first) return !this.isQuarantined && fitsBeside(this.holders, first);
-    const isOver = this.waiters.length === 0 && !this.picture.isComplete;
     const isChanged = this.granted.length + this.passed.length + this.ended.length > 0;
-    return isOver && isChanged && this.holders.every(isShared);
+    return !this.picture.isComplete && isChanged && this.holders.every(isShared);
   }
 
   /**
@@ -157,14 +156,16 @@ class NamePlan {
     this.count++;
   }
 
-  /** @param {Entry} thief @param {string} clientId */
+  /**
+   * Takes all locks of the picture. Nothing of this plan comes before a theft (step.js).
+   * @param {Entry} thief @param {string} clientId
+   */
   #steal(thief, clientId) {
     this.thief = clientId;
     for (const holder of this.holders) {
       this.#forgetShare(holder);
       this.stolen.push(holder);
     }
-    this.granted = [];
     thief.isHeld = this.isGranting = true;
     this.holders = [thief];
   }
@@ -249,11 +250,6 @@ class NamePlan {
   process() {
     this.#process();
     return this.granted.length + this.passed.length > 0;
-  }
-
-  /** The requests of this plan whose locks a later theft of this plan ends. */
-  get ownStolen() {
-    return this.stolen.filter(({ created }) => created === 0);
   }
 
   /** Whether an entry waited in the picture. @param {Entry} entry */

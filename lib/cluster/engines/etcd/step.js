@@ -336,7 +336,6 @@ class StepPart {
       if (picture && attempt.letters.get(op) === GRANTED) attempt.pictures.set(op, picture);
     }
     for (const [name, plan] of attempt.plans) {
-      for (const { value } of plan.ownStolen) own.requests.noteTheft(value.ref, own.info.clientId);
       if (plan.isCut) open.push(name);
       if (this.#names.get(name)?.some((op) => attempt.letters.get(op) === 'q'))
         own.watches.follow(plan.count);

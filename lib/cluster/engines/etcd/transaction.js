@@ -85,7 +85,7 @@ class NameTransaction {
     }
     for (const entry of granted) changes.push(...this.#grantOf(entry));
     for (const entry of added) {
-      if (stolen.includes(entry) || passed.includes(entry)) continue;
+      if (passed.includes(entry)) continue;
       if (isShared(entry))
         changes.push(put(this.#limitKey(entry), '', leaseNumber(leaseOf(entry))));
       changes.push(this.#put(entry));
