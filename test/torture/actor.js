@@ -91,8 +91,9 @@ class Thread {
     const stage = {
       id,
       gate,
-      // Where files are harmed, locks that are gone protect nothing.
-      set: plan.isHarmed ? undefined : new SharedSet(folder),
+      // Where files are harmed, locks that are gone protect nothing. And Wine's appends overwrite
+      // one another.
+      set: plan.isHarmed || process.platform === 'win32' ? undefined : new SharedSet(folder),
       guarded,
       library,
       places,
