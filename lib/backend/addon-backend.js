@@ -252,14 +252,25 @@ class AddonBackend {
 
   /** @param {Requester} lock @param {number} status of the release, not OK */
   #finishRelease(lock, status) {
-    const thief = status === STOLEN ? this.#bucket.thiefAt(THIEF) : '';
     // One of the events can report the end of this release, so the promise is made first.
     const released = status === PENDING ? this.#releases.add(lock) : undefined;
-    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
-    if (status === STOLEN) agent.applyTheft(lock, thief);
-    else if (status === LOST && lock.keep !== undefined) this.#applyDestruction(lock);
-    else if (status !== PENDING) agent.remove(lock);
+    this.#applyAnswer(lock);
+    if (status === LOST && lock.keep !== undefined) this.#applyDestruction(lock);
+    else if (status !== PENDING && status !== STOLEN) agent.remove(lock);
     return released;
+  }
+
+  /**
+   * Applies the events, and after them the theft if the last call has answered with one. Returns
+   * the answer. It is read first, since events can run code that makes further calls.
+   * @param {Requester} request that the call was about
+   */
+  #applyAnswer(request) {
+    const status = exchange[STATUS];
+    const thief = status === STOLEN ? this.#bucket.thiefAt(THIEF) : '';
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
+    if (status === STOLEN) agent.applyTheft(request, thief);
+    return status;
   }
 
   /** Whether the name of the held lock is marked (see `keep`). @param {Requester} lock */
@@ -268,11 +279,8 @@ class AddonBackend {
     if (lock.tag === NO_TAG) return false;
     exchange[TAG] = lock.tag;
     addon.isMarked();
-    const status = exchange[STATUS];
-    const thief = status === STOLEN ? this.#bucket.thiefAt(THIEF) : '';
-    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
-    if (status === STOLEN) agent.applyTheft(lock, thief);
-    else if (status !== OK && status !== MARKED) {
+    const status = this.#applyAnswer(lock);
+    if (status !== OK && status !== MARKED && status !== STOLEN) {
       const doing = `checking whether ${describeLock(lock.name)} is marked as done`;
       throw this.#bucket.errorOf(status, doing);
     }
@@ -372,15 +380,9 @@ class AddonBackend {
       return;
     }
     addon.abort();
-    const status = exchange[STATUS];
-    const thief = status === STOLEN ? this.#bucket.thiefAt(THIEF) : '';
     const limit = exchange[LIMIT];
-    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
-    if (status === GRANTED || status === NOT_HELD) return;
-    if (status === STOLEN) {
-      agent.applyTheft(request, thief);
-      return;
-    }
+    const status = this.#applyAnswer(request);
+    if (status === GRANTED || status === NOT_HELD || status === STOLEN) return;
     agent.remove(request);
     if (status === OK) request.failed(() => error);
     else this.#applyEnd(request, status, limit);
@@ -392,13 +394,10 @@ class AddonBackend {
     if (lock.tag === NO_TAG) return;
     exchange[TAG] = lock.tag;
     calls.release();
-    const status = exchange[STATUS];
-    const thief = status === STOLEN ? this.#bucket.thiefAt(THIEF) : '';
-    if (status === PENDING) calls.end();
-    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
-    if (status === STOLEN) agent.applyTheft(lock, thief);
-    else if (status === LOST) this.#applyDestruction(lock);
-    else agent.applyLoss(lock, 'closed');
+    if (exchange[STATUS] === PENDING) calls.end();
+    const status = this.#applyAnswer(lock);
+    if (status === LOST) this.#applyDestruction(lock);
+    else if (status !== STOLEN) agent.applyLoss(lock, 'closed');
   }
 
   /**
@@ -410,17 +409,11 @@ class AddonBackend {
     if (request.tag === NO_TAG) return;
     exchange[TAG] = request.tag;
     const found = addon.wait(Math.ceil(milliseconds));
-    const status = exchange[STATUS];
-    const thief = status === STOLEN ? this.#bucket.thiefAt(THIEF) : '';
     const limit = exchange[LIMIT];
     // The order is the same as in `request`.
-    if (status === GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
-    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
-    if (status === PENDING || status === GRANTED) return;
-    if (status === STOLEN) {
-      agent.applyTheft(request, thief);
-      return;
-    }
+    if (exchange[STATUS] === GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
+    const status = this.#applyAnswer(request);
+    if (status === PENDING || status === GRANTED || status === STOLEN) return;
     agent.remove(request);
     const cycle = status === DEADLOCK ? this.cycleOf(request, found) : undefined;
     this.#applyEnd(request, status, limit, cycle);
