@@ -17,11 +17,12 @@ local last_number, last_text = 0, nil
 
 local codes, is_done, is_repeatable = { nil }, false, true
 local is_next = false
+local my_fields = {}
 local fields = { INFO, nil, nil, nil, nil, nil, nil }
 
 if command == 'step' then
-  local its = call('HMGET', INFO, 'link', 'step', 'till')
-  local run, i, last, has_only_ends = ARGV[5], 8, #ARGV, true
+  my_fields = call('HMGET', INFO, 'link', 'step', 'till')
+  local its, run, i, last, has_only_ends = my_fields, ARGV[5], 8, #ARGV, true
   is_next = ARGV[6] - (its[2] or 0) > 0 and (ARGV[7] == '0' or ARGV[7] == its[2])
   local is_plain = run ~= '' and its[1] == link and is_next
   for k = i, last do has_only_ends = has_only_ends and string.byte(ARGV[k]) == 120 end
@@ -96,14 +97,13 @@ end
 
 local function process_the_lock_request_queue(it, mine)
   if now < from then return end
-  while true do
+  while it.held == 0 or not it.alone do
     local row = it.held < it.count and F.first_waiting(it) or mine
     local is_behind = mine and row ~= mine and not mine.is_queued and mine.rank < row.rank
     if is_behind or mine and row.member == mine.member then row = mine end
     if not row or row.token > 0 then return end
-    local is_shareable = row.mode == 's' and not it.alone
     local is_limited = (it.limit or 0) > 0 and it.units + row.weight > it.limit
-    if it.held > 0 and (is_limited or not is_shareable) then return end
+    if it.held > 0 and (is_limited or row.mode ~= 's') then return end
     row.passes = row.mode == 'p'
     if not row.passes then
       row.token, row.granted = next_number(), now
@@ -371,8 +371,9 @@ function F.insert(it, op, row, ticket)
   local text = F.queued_row_text(row)
   if it.limit then F.write_sums(it, row.member, text, 'name', op.name, 'limit', F.int(it.limit))
   else F.write_sums(it, row.member, text, 'name', op.name) end
-  if idle == 0 then return end
-  F.expire_name_later(op.key)
+  if idle > 0 and call('PTTL', F.queue_key(op.key)) < idle * 7 / 8 then
+    F.expire_name_later(op.key)
+  end
 end
 
 function F.add_to_session(op)
@@ -667,6 +668,11 @@ function F.parse_operations()
 end
 
 function F.check_session()
+  local current, step, till = unpack(my_fields, 1, 3)
+  if current == link and till and till - now > 0 then
+    my = { step = step }
+    return
+  end
   if not F.is_alive(me) then return { '-2' } end
   local it = call('HMGET', INFO, 'conn', 'ttl', 'step', 'kept')
   if not it[2] then return { '-2' } end

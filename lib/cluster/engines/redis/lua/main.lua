@@ -67,6 +67,8 @@ local last_number, last_text = 0, nil
 local codes, is_done, is_repeatable = { nil }, false, true
 -- Whether the step directly follows the last one that was executed.
 local is_next = false
+-- link, step and till of the caller's session, as the fast path has read them.
+local my_fields = {}
 -- What to write to the session's hash: its key, then fields and values.
 local fields = { INFO, nil, nil, nil, nil, nil, nil }
 

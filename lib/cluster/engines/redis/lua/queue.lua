@@ -145,6 +145,8 @@ function F.insert(it, op, row, ticket)
   local text = F.queued_row_text(row)
   if it.limit then F.write_sums(it, row.member, text, 'name', op.name, 'limit', F.int(it.limit))
   else F.write_sums(it, row.member, text, 'name', op.name) end
-  if idle == 0 then return end
-  F.expire_name_later(op.key)
+  -- The keys of a name expire together, and a new queue does not expire yet.
+  if idle > 0 and call('PTTL', F.queue_key(op.key)) < idle * 7 / 8 then
+    F.expire_name_later(op.key)
+  end
 end

@@ -33,8 +33,8 @@
 -- session are as before. At any other operation, the slow path continues.
 
 if command == 'step' then
-  local its = call('HMGET', INFO, 'link', 'step', 'till')
-  local run, i, last, has_only_ends = ARGV[5], 8, #ARGV, true
+  my_fields = call('HMGET', INFO, 'link', 'step', 'till')
+  local its, run, i, last, has_only_ends = my_fields, ARGV[5], 8, #ARGV, true
   is_next = ARGV[6] - (its[2] or 0) > 0 and (ARGV[7] == '0' or ARGV[7] == its[2])
   -- Whether "F.check_epoch" and "F.check_session" would have nothing to do.
   local is_plain = run ~= '' and its[1] == link and is_next

@@ -23,6 +23,11 @@ end
 
 -- Returns the reply if the caller's session cannot act; otherwise reads the session into "my".
 function F.check_session()
+  local current, step, till = unpack(my_fields, 1, 3)
+  if current == link and till and till - now > 0 then
+    my = { step = step }
+    return
+  end
   if not F.is_alive(me) then return { '-2' } end
   local it = call('HMGET', INFO, 'conn', 'ttl', 'step', 'kept')
   -- Somebody deleted the session's hash, so it is unknown what the session had.
