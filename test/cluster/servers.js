@@ -375,8 +375,8 @@ class Redis extends Server {
     const args = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder];
     const own = ['--save', '', '--repl-diskless-sync-delay', '0', '--repl-timeout', '60'];
     const ready = /Ready to accept connections/;
-    super(port, () => launch(redisServer, [...args, ...own, ...settings], ready, clock, disk));
-    Object.assign(this, { folder, disk });
+    super(port, () => launch(redisServer, [...args, ...own, ...this.settings], ready, clock, disk));
+    Object.assign(this, { folder, settings, disk });
   }
 
   /** Ends it; SIGTERM: in order. */
@@ -429,6 +429,8 @@ class Redis extends Server {
   /** Makes a replica a primary. */
   async promote() {
     await this.call('REPLICAOF', 'NO', 'ONE');
+    // It does not follow when it starts again either.
+    if (this.settings[0] === '--replicaof') this.settings = this.settings.slice(3);
   }
 }
 

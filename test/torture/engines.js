@@ -10,6 +10,7 @@ const { FaultyProxy } = require('../cluster/proxy.js');
 const servers = require('../cluster/servers.js');
 const { wait, within } = require('./faults.js');
 const { Members, faults: faultsOfMembers } = require('./members.js');
+const { Pair, faultsOf: faultsOfPair } = require('./pair.js');
 const { GuardedSet } = require('./set.js');
 
 /** The shortest lease, so that lost locks are soon granted again. */
@@ -200,6 +201,36 @@ const postgres = {
   },
 };
 
+/** A PostgreSQL server whose commits wait for its standby. */
+const synchronous = {
+  async start() {
+    const server = await postgres.start();
+    const client = new (require('pg').Client)(server.config);
+    await client.connect();
+    // It gets into a file that standbys copy: they keep it when they are promoted.
+    await client.query("ALTER SYSTEM SET synchronous_standby_names = '*'");
+    await client.query('SELECT pg_reload_conf()');
+    await client.end();
+    return server;
+  },
+  follow: (proxy) => servers.startStandby(proxy),
+  canBeSplit: true,
+};
+
+/** A Redis server and its replica. @param {string[]} [settings] of both */
+const replicated = (settings = []) => {
+  const all = ['--appendonly', 'yes', ...settings];
+  return {
+    start: () => servers.startRedis({ settings: all }),
+    follow: (primary) => servers.startRedis({ primary, settings: all }),
+    canBeSplit: settings.length > 0,
+  };
+};
+
+/** Within a second, and one more for what is rounded, a primary knows that its replica is gone. */
+const STRICT = ['--min-replicas-to-write', '1', '--min-replicas-max-lag', '1'];
+const STRICT_PAUSE = TTL + 2000;
+
 const etcd = {
   start: () => servers.startEtcd(),
   configOf: (ports, random) => ({
@@ -214,6 +245,29 @@ const etcd = {
   open: ({ config }) => ({ options: config, end() {} }),
 };
 
+const redis = {
+  // A crash forgets everything that is not on a disk.
+  forgets: true,
+  start: () => servers.startRedis({ settings: ['--appendonly', 'yes'], disk: newDisk() }),
+  configOf: ([port], random) => {
+    const { clients } = require('../cluster/redis-clients.js');
+    return { port, kind: random.pick(Object.keys(clients)) };
+  },
+  async left(server) {
+    // Marks, tokens and the description of a bucket stay, and when the server was promoted.
+    const keys = await server.call('KEYS', '{wl:*');
+    const clients = await server.call('CLIENT', 'LIST');
+    return {
+      keys: keys.filter((key) => key && !/:[mkw]$|^\{wl:\}server$/.test(key)),
+      connections: clients.filter((line) => /cmd=(eval|subscribe)/.test(line)),
+    };
+  },
+  open({ config: { kind, port } }) {
+    const { clients } = require('../cluster/redis-clients.js');
+    return { options: { client: clients[kind](port) }, end() {} };
+  },
+};
+
 const engines = {
   postgres,
 
@@ -225,26 +279,33 @@ const engines = {
     start: () => Pooled.start(),
   },
 
-  redis: {
-    // A crash forgets everything that is not on a disk.
-    forgets: true,
-    start: () => servers.startRedis({ settings: ['--appendonly', 'yes'], disk: newDisk() }),
-    configOf: ([port], random) => {
-      const { clients } = require('../cluster/redis-clients.js');
-      return { port, kind: random.pick(Object.keys(clients)) };
-    },
-    async left(server) {
-      // Marks, tokens and the description of a bucket stay.
-      const keys = await server.call('KEYS', '{wl:*');
-      const clients = await server.call('CLIENT', 'LIST');
-      return {
-        keys: keys.filter((key) => key && !/:[mkw]$/.test(key)),
-        connections: clients.filter((line) => /cmd=(eval|subscribe)/.test(line)),
-      };
-    },
-    open({ config: { kind, port } }) {
-      const { clients } = require('../cluster/redis-clients.js');
-      return { options: { client: clients[kind](port) }, end() {} };
+  /** A standby takes the place of its primary; so do those below. */
+  'postgres-standby': {
+    ...postgres,
+    entry: 'postgres',
+    ownFaults: faultsOfPair(TTL),
+    start: () => Pair.start(synchronous),
+  },
+
+  redis,
+
+  'redis-replica': {
+    ...redis,
+    entry: 'redis',
+    ownFaults: faultsOfPair(TTL),
+    start: () => Pair.start(replicated()),
+  },
+
+  /** The same, where an old primary that goes on grants nothing. */
+  'redis-strict': {
+    ...redis,
+    entry: 'redis',
+    ownFaults: faultsOfPair(TTL),
+    pause: STRICT_PAUSE,
+    start: () => Pair.start(replicated(STRICT)),
+    open(plan) {
+      const { options, end } = redis.open(plan);
+      return { options: { ...options, strict: true }, end };
     },
   },
 
@@ -269,7 +330,7 @@ const portsOf = ({ port, ports = [port] }) => ports;
  */
 function scopeOf(name, { lacks, load, placeOf }) {
   const engine = engines[name];
-  const { entry = name, ownFaults: more = {} } = engine;
+  const { entry = name, ownFaults: more = {}, pause = TTL } = engine;
   return {
     gate: false,
     // A lease, a quarantine and a new connection may follow one another.
@@ -279,7 +340,7 @@ function scopeOf(name, { lacks, load, placeOf }) {
     buckets: 1,
     lacks,
     // Grants may overtake each other: answers and notifications come on different connections.
-    promises: { losses: true, forgets: engine.forgets, callbacks: false, pause: TTL },
+    promises: { losses: true, forgets: engine.forgets, callbacks: false, pause },
     faults: ['kill', 'stop', ...Object.keys(ownFaults), ...Object.keys(more)],
     ownFaults: { ...ownFaults, ...more },
 

@@ -521,10 +521,16 @@ function* snapshots(history) {
       );
       for (const what of impossibleIn(held, pending, history))
         yield { what: `${place}: a snapshot has ${what}`, events };
+      // A thief waits ahead of all while a server grants nothing.
+      if (!history.thefts.has(place) && pending.some(isOutOfOrder))
+        yield { what: `${place}: a snapshot's queue is not ordered by its priorities`, events };
       yield* overtakenLater(history, place, snapshot, pending);
     }
   }
 }
+
+const isOutOfOrder = ({ priority = 0 }, i, queue) =>
+  i > 0 && priority > (queue[i - 1].priority ?? 0);
 
 /** What a snapshot of one name cannot have. */
 function* impossibleIn(held, pending, history) {
@@ -536,8 +542,6 @@ function* impossibleIn(held, pending, history) {
   const units = held.reduce((sum, { weight }) => sum + weight, 0);
   if (limit > 0 && units > limit) yield `${units} of ${limit} units`;
   if (pending.some(({ ahead }, i) => ahead !== i)) yield 'a queue with gaps';
-  const isOutOfOrder = ({ priority = 0 }, i) => i > 0 && priority > (pending[i - 1].priority ?? 0);
-  if (pending.some(isOutOfOrder)) yield 'a queue that its priorities do not order';
   if (held.length === 0 && pending.length > 0 && history.promises.settled)
     yield 'a queue in front of a lock that nobody holds';
 }

@@ -281,7 +281,7 @@ function refusals(given, { call, lacks, isMain, isPrivate }) {
 const states = ['new', 'opening', 'open', 'suspect', 'refused', 'lost', 'closed'];
 
 /** The codes of errors of a server that does not answer, or refuses to serve. */
-const away = ['UNREACHABLE', 'NO_NEWS', 'NO_WATCH', 'BUSY', 'RIGHTS'].map(
+const away = ['UNREACHABLE', 'NO_NEWS', 'NO_WATCH', 'NOT_REPLICATED', 'BUSY', 'RIGHTS'].map(
   (code) => `ERR_WEB_LOCKS_${code}`,
 );
 

@@ -5,12 +5,13 @@
  *
  *   npm run torture -- --scope host --minutes 30
  *
- * Options: --scope (threads, host, memory, postgres, pgbouncer, redis, etcd, etcd-members, or
- * `all`), --minutes or --seconds of each, --seed, --round (the first one), --rounds (at most so
- * many), --actors (processes), --threads (of each), --names, --loops, --pace, --buckets, --slowness,
- * --faults a,b (none: ''), --harms a,b, --only option,… (only these are drawn), --hostile (each round
- * has hostile users), --without judge,… (the faults of these are ignored), --keep (histories are not
- * removed), --history FILE (the last round in the form of Jepsen: jepsen.js).
+ * Options: --scope (threads, host, memory, postgres, postgres-standby, pgbouncer, redis,
+ * redis-replica, redis-strict, etcd, etcd-members, or `all`), --minutes or --seconds of each,
+ * --seed, --round (the first one), --rounds (at most so many), --actors (processes), --threads (of
+ * each), --names, --loops, --pace, --buckets, --slowness, --faults a,b (none: ''), --harms a,b,
+ * --only option,… (only these are drawn), --hostile (each round has hostile users), --without
+ * judge,… (the faults of these are ignored), --keep (histories are not removed), --history FILE
+ * (the last round in the form of Jepsen: jepsen.js).
  *
  * A torture is made of rounds. The seed and the number of the round fix what each actor draws, but
  * not how actors interleave. A round that fails is printed with the lines of the history that show
