@@ -600,6 +600,9 @@ function* published(history) {
       const isPossible = (one) => one.data === data && one.asked <= snapshot.at;
       if (own.slice(Math.max(last, 0)).some(isPossible)) continue;
       if (data === undefined && last < 0) continue;
+      // A server that has forgotten it, and grants nothing so far, gets it again.
+      const isForgotten = history.promises.forgets && snapshot.grantsIn !== undefined;
+      if (isForgotten && (data === undefined || own.some(isPossible))) continue;
       // The last lines of an actor that is about to end may be missing.
       const actor = history.requests.get(`${data}`.split(' ')[0])?.actor;
       if (actor !== undefined && history.isDoomed(actor)) continue;

@@ -310,6 +310,9 @@ describe('the judge', () => {
     finds('published', tells('x 0 2', 3.1, 3.5));
     finds('published', tells('y 0 1', 5, 5.1));
     passes(tells(undefined, 8, 8.1, removed));
+    const forgotten = snapshot([info(undefined)], [], { began: 7, at: 7.1, grantsIn: 5 });
+    passes([...history, forgotten], { forgets: true, pause: 10 });
+    finds('published', [...history, forgotten], { pause: 10 });
     finds('published', tells('x 0 2', 8, 8.1, removed));
     const waits = { ...info('x 0 2'), token: '0', ahead: 0 };
     finds('published', [...history, snapshot([info('x 0 2')], [waits], { began: 7, at: 7.1 })]);
