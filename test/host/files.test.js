@@ -273,8 +273,12 @@ describe('a file of locks', { skip }, () => {
       const failed = assert.rejects(locks.request('b', nothing), isLost);
       await other.request('a');
       await Promise.all([pendingOn(locks, 'a'), pendingOn(locks, 'b')]);
-      harm(file);
-      await Promise.all([failed, lost]);
+      // It holds the thread up until the loss is known, so that its release is what finds out.
+      const unmarked = locks.once('c', { keep: 1000 }, () => {
+        harm(file);
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
+      });
+      await Promise.all([failed, lost, assert.rejects(unmarked, { reason: 'destroyed' })]);
       assert.deepEqual([mine.lock.signal.aborted, mine.lock.held], [true, false]);
       assert.equal((await theirs.lost).reason, 'destroyed');
       const again = await hold(locks, 'a');

@@ -266,6 +266,30 @@ describe('a lock that is lost', () => {
     assert.throws(releaseSync, { code: 'ECOMPROMISED', file });
   });
 
+  it('is told of once, however soon after its grant it is stolen', async () => {
+    const seen = new Set();
+    for (let turns = 0; turns < 12; turns++) {
+      const file = freshFile();
+      const theft = deferred();
+      const realpath = (its, done) =>
+        fs.realpath(its, async (...found) => {
+          done(...found);
+          for (let i = 0; i < turns; i++) await undefined;
+          theft.resolve(steal(file));
+        });
+      const told = [];
+      const options = { fs: { ...fs, realpath }, onCompromised: ({ code }) => told.push(code) };
+      const outcome = await lock(file, options).then(
+        () => 'locked',
+        ({ code }) => code,
+      );
+      (await theft.promise).release();
+      await turn();
+      seen.add([outcome, ...told].join());
+    }
+    assert.deepEqual([...seen].sort(), ['ECOMPROMISED', 'ELOCKED', 'locked,ECOMPROMISED']);
+  });
+
   it('is an uncaught exception without onCompromised', () => {
     const file = freshFile();
     const { status, stderr } = spawnNode(`
