@@ -40,12 +40,16 @@ describe('locks.acquireSync', needs('sync'), () => {
 
   it('throws a TimeoutError when the time is over, and leaves the queue', async (t) => {
     const { name, held } = await heldElsewhere(t);
-    for (const timeout of [0, 20]) {
-      const acquire = () => locks.acquireSync(name, { timeout });
-      assert.throws(
-        acquire,
-        (error) => error instanceof LockTimeoutError && error.waited >= timeout,
-      );
+    const [soon, never] = [20, 1e9];
+    for (const options of [
+      { timeout: 0 },
+      { timeout: soon, maxTotal: never },
+      { timeout: never, maxTotal: soon },
+      { maxTotal: soon },
+    ]) {
+      const acquire = () => locks.acquireSync(name, options);
+      const least = Math.min(...Object.values(options));
+      assert.throws(acquire, (error) => error instanceof LockTimeoutError && error.waited >= least);
     }
     assert.deepEqual(await stateOf(locks, name), HELD);
     held.release();

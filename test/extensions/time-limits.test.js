@@ -8,10 +8,9 @@ const assert = require('node:assert/strict');
 const { once } = require('node:events');
 const { after, describe, it } = require('node:test');
 const { threadId } = require('node:worker_threads');
-const { LockTimeoutError, MANY, locks, needs, openBucket } = require('../helpers/scope.js');
+const { LockTimeoutError, MANY, locks, openBucket } = require('../helpers/scope.js');
 const { HELD, freshName, hold, notCalled } = require('../helpers/locks.js');
 const { rejectionOf, stateOf, timedOut, valuesOf } = require('../helpers/locks.js');
-const { run } = require('../helpers/program.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
 /** Nothing else keeps the event loop alive while a lock is held. */
@@ -135,23 +134,4 @@ describe('holdTimeout and maxTotal', () => {
     there.release();
     await there.settled;
   });
-
-  it('limit how long acquireSync blocks, in place of a timeout', needs('sync'), async () => {
-    const name = freshName();
-    const held = await hold(locks, name, { mode: 'shared' });
-    assert.throws(() => locks.acquireSync(name, { maxTotal: 5 }), { name: 'DeadlockError' });
-    await held.release();
-    const handle = locks.acquireSync(name, { maxTotal: 5 });
-    await lost(handle);
-    assert.equal(handle.released, true);
-  });
-
-  it('do not keep the event loop alive', needs('entry'), () =>
-    run(`
-      const worker = new Worker(\`
-        const { locks } = require(\${JSON.stringify(entry)});
-        locks.acquire('x', { holdTimeout: 1e9 }).then((handle) => { globalThis.handle = handle; });
-      \`, { eval: true });
-      await once(worker, 'exit');`),
-  );
 });

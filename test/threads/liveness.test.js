@@ -20,7 +20,8 @@ const helper = JSON.stringify(require.resolve('../helpers/worker.js'));
 /** Programs that have `locks` and `start`, and what they print until they end by themselves. */
 const PROGRAMS = {
   'a held lock does not keep the process alive': [
-    `locks.request('a', () => { console.log('held'); return new Promise(() => {}); });`,
+    `const hold = () => { console.log('held'); return new Promise(() => {}); };
+     locks.request('a', { warnAfter: 1e9, holdTimeout: 1e9, maxTotal: 1e9 }, hold);`,
     'held\n',
   ],
   'a pending request keeps the process alive until it is granted': [
@@ -37,7 +38,8 @@ const PROGRAMS = {
   'a request that was aborted does not keep the process alive': [
     `locks.request('a', () => new Promise(() => {}));
      const controller = new AbortController();
-     locks.request('a', { signal: controller.signal }, () => {}).catch(() => console.log('aborted'));
+     const options = { signal: controller.signal, timeout: 1e9, warnAfter: 1e9 };
+     locks.request('a', options, () => {}).catch(() => console.log('aborted'));
      controller.abort();`,
     'aborted\n',
   ],
