@@ -141,19 +141,20 @@ function check(ending, expected, message) {
 }
 
 /**
- * Has `web-locks` get SIGTERM after its command has ended, before anything else of it runs.
+ * Has something happen to `web-locks` after its command has ended, before anything else of it runs.
  * @param {string} folder for a file
+ * @param {string} [what] the code of what happens; a signal, if there is none
  * @returns {{ NODE_OPTIONS: string }} of its environment
  */
-function signalAfterEnd(folder) {
+function afterEnd(folder, what = "process.emit('SIGTERM', 'SIGTERM')") {
   const hook = path.join(folder, 'hook.js');
   writeFileSync(
     hook,
-    `const { ChildProcess } = require('node:child_process');
+    `const { ChildProcess, spawnSync } = require('node:child_process');
     const { emit } = ChildProcess.prototype;
     ChildProcess.prototype.emit = function (event, ...values) {
       const heard = emit.call(this, event, ...values);
-      if (event === 'exit') process.emit('SIGTERM', 'SIGTERM');
+      if (event === 'exit') ${what};
       return heard;
     };`,
   );
@@ -161,6 +162,6 @@ function signalAfterEnd(folder) {
 }
 
 module.exports = {
-  ...{ Command, PROGRAM, UNTIL_LINE, check, noTerminal, root, run, setUp, signalAfterEnd, skip },
+  ...{ Command, PROGRAM, UNTIL_LINE, check, noTerminal, root, run, setUp, afterEnd, skip },
   ...{ start, startInTerminal },
 };

@@ -14,7 +14,7 @@ const { after, before, describe, it } = require('node:test');
 const { openEngine } = require('../../lib/cli/engines.js');
 const servers = require('../cluster/servers.js');
 const { pendingOn } = require('../helpers/process.js');
-const { UNTIL_LINE, check, root, run, signalAfterEnd, skip, start } = require('./command.js');
+const { UNTIL_LINE, check, root, run, afterEnd, skip, start } = require('./command.js');
 
 const { lacks, startEtcd, startPgbouncer, startPostgres, startRedis, stopAll } = servers;
 const BUILT = path.join('build', 'Release', 'web_locks.node');
@@ -204,7 +204,7 @@ describe('--at postgres://…', { skip: skip || lacks.postgres }, () => {
   });
 
   it('once marks the name and ends as its command, though a signal comes in between', async (t) => {
-    const env = signalAfterEnd(emptyFolder(t));
+    const env = afterEnd(emptyFolder(t));
     const once = (name) => ['once', name, '--keep', '1h', '--at', at(), '--'];
     const args = [...once('marked'), 'echo', 'runs'];
     check(await run(t, args, { env }), { code: 0, stdout: 'runs\n', stderr: '' });

@@ -16,7 +16,7 @@ const { hold } = require('../helpers/locks.js');
 const { pendingOn } = require('../helpers/process.js');
 const command = require('./command.js');
 
-const { Command, PROGRAM, UNTIL_LINE, check, noTerminal, setUp, signalAfterEnd, skip } = command;
+const { Command, PROGRAM, UNTIL_LINE, check, noTerminal, setUp, afterEnd, skip } = command;
 
 /** Of struct wlh_header, see src/host/segment/segment.h. */
 const TOKEN_AT = 88;
@@ -363,8 +363,16 @@ describe('web-locks run', { skip }, () => {
 
   it('ends as its command has ended, though a signal comes after that', async (t) => {
     const { run, directory } = setUp(t);
-    const env = signalAfterEnd(directory);
+    const env = afterEnd(directory);
     assert.equal((await run('run a -- sh -c', 'exit 7', { env })).code, 7);
+  });
+
+  it('says that the lock was lost, as once does, also if the release finds that out', async (t) => {
+    const { at, run, directory } = setUp(t);
+    const words = JSON.stringify([PROGRAM, 'steal', 'a', '--yes', ...at]);
+    const env = afterEnd(directory, `spawnSync(process.execPath, ${words}, { env: {} })`);
+    for (const what of ['run a', 'once a --keep 1h'])
+      check(await run(what, '--', 'true', { env }), { code: 75, stderr: /"a" was stolen by/ });
   });
 
   const ends = CAUGHT.filter((one) => !CORES.includes(one)).map((signal) => ['run', signal]);
