@@ -48,7 +48,8 @@ const DEEDS = Object.entries({
   request: 6,
   acquire: 6,
   requestAll: 1,
-  mutex: 1,
+  mutex: 2,
+  cancel: 2,
   tryAcquireSync: 4,
   acquireSync: 2,
   release: 8,
@@ -88,7 +89,9 @@ function load() {
   }
   const { openBucket } = require('../../lib/host.js');
   const { locks } = openBucket('hostile', { directory: DIRECTORY });
-  return { ...require('../../lib/index.js'), ofHost: locks };
+  const { backendOf } = require('../../lib/standard/lock-manager.js');
+  const library = require('../../lib/index.js');
+  return { ...library, ofHost: locks, ofProcess: backendOf(library.locks) };
 }
 
 /** A lock or request that the hostile user knows. */
@@ -153,6 +156,8 @@ class World {
   deferreds = [];
   faults = [];
   several = 0;
+  /** By name. @type {Map<string, object>} */
+  mutexes = new Map();
 
   constructor(library, seed, doors) {
     this.library = library;
@@ -437,7 +442,8 @@ class World {
   mutex() {
     const name = this.prefix + this.pick('ab');
     const entry = new Entry(this, name, 'exclusive', false);
-    const mutex = new this.library.Mutex(name);
+    const mutex = this.mutexes.get(name) ?? new this.library.Mutex(name);
+    this.mutexes.set(name, mutex);
     const holdTimeout = this.random() < 0.3 ? 1 + this.below(3) : undefined;
     const promise = mutex.runExclusive(
       (lock) => {
@@ -447,6 +453,22 @@ class World {
       { holdTimeout },
     );
     this.track(entry, promise);
+  }
+
+  /** Something is released, and what waits then is canceled: that takes no lock from anybody. */
+  cancel() {
+    this.release();
+    const { deeds } = this;
+    this.deeds = MOST_DEEDS;
+    for (const [name, mutex] of this.mutexes) {
+      const { ofProcess } = this.library;
+      const tokens = () => ofProcess.details(name).held.map(({ token }) => token);
+      const before = tokens();
+      mutex.cancel();
+      const after = tokens();
+      if (!before.every((token) => after.includes(token))) this.fault(`${name}: a holder canceled`);
+    }
+    this.deeds = deeds;
   }
 
   tryAcquireSync() {
