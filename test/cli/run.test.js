@@ -27,7 +27,7 @@ const LEAVING =
 /** Node.js has no name for it. */
 const REAL_TIME = 40;
 /** Signals that dump a core: `web-locks` ends with a status instead. */
-const CORES = ['SIGQUIT', 'SIGABRT', 'SIGXCPU'];
+const CORES = 'QUIT ILL TRAP ABRT BUS FPE SEGV XCPU XFSZ SYS'.split(' ').map((it) => `SIG${it}`);
 
 const onLinux = { skip: process.platform !== 'linux' && 'only Linux has what this needs' };
 const steal = (locks) => locks.request('a', { steal: true }, () => {});
@@ -330,15 +330,14 @@ describe('web-locks run', { skip }, () => {
 
   it('ends by the signal that ended the command, or with 128 and its number', async (t) => {
     const { locks, run } = setUp(t);
-    for (const [kill, expected] of [
-      ['TERM', { signal: 'SIGTERM', code: null }],
-      ['INT', { signal: 'SIGINT', code: null }],
-      ['KILL', { signal: 'SIGKILL', code: null }],
-      // It would leave a core.
-      ['SEGV', { signal: null, code: 139 }],
-      ...(onLinux.skip ? [] : [[REAL_TIME, { signal: null, code: 128 + REAL_TIME }]]),
-    ])
-      check(await run('run a -- sh -c', `ulimit -c 0; kill -${kill} $$`), expected, `${kill}`);
+    const script = 'ulimit -c 0; kill -$0 $$';
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGKILL'])
+      check(await run('run a -- sh -c', script, signal.slice(3)), { signal, code: null });
+    const numbers = CORES.map((name) => constants.signals[name]);
+    if (!onLinux.skip) numbers.push(REAL_TIME);
+    const ended = async (number) =>
+      check(await run(`run ${number} -- sh -c`, script, `${number}`), { code: 128 + number });
+    await Promise.all(numbers.map(ended));
     assert.equal((await locks.query()).held.length, 0);
   });
 
