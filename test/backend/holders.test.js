@@ -109,8 +109,8 @@ describe('a time-out while the bucket of the host scope opens', { skip: noHost }
     await assert.rejects(locks.request('a', { timeout: 20 }, nothing), named);
   });
 
-  it('says that it was not open', async (t) => {
-    const { locks } = await setUp(t, backends.host.make);
+  it('says that it was not open, as ready does if it is closed meanwhile', async (t) => {
+    const { backend, locks } = await setUp(t, backends.host.make);
     failCall(t, 'holders', addon.LOST);
     failCall(t, 'hostReady', addon.PENDING);
     await assert.rejects(locks.request('a', { timeout: 20 }, nothing), isNotOpen);
@@ -119,6 +119,8 @@ describe('a time-out while the bucket of the host scope opens', { skip: noHost }
       exchange[STATUS] = addon.PENDING;
     });
     assert.throws(() => locks.acquireSync('a', { timeout: 20 }), isNotOpen);
+    const isClosed = { name: 'InvalidStateError' };
+    await Promise.all([assert.rejects(backend.ready, isClosed), backend.close()]);
   });
 });
 
