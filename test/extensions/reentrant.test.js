@@ -10,7 +10,14 @@ const { once } = require('node:events');
 const { describe, it } = require('node:test');
 const { LockStolenError, Mutex, RWLock, locks, needs, openBucket } = require('../helpers/scope.js');
 const { turn } = require('../helpers/scope.js');
-const { freshName, hold, notCalled, nothing, rejectionOf } = require('../helpers/locks.js');
+const {
+  deferred,
+  freshName,
+  hold,
+  notCalled,
+  nothing,
+  rejectionOf,
+} = require('../helpers/locks.js');
 const { valuesOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
@@ -90,6 +97,21 @@ describe('close() of a bucket, inside of a lock of the same bucket that was open
       mine.release();
       handle.release();
     });
+    await one.close();
+  });
+
+  it('what waits for nothing else than what is served fails, and is not granted first', async () => {
+    const name = freshName('bucket');
+    const [one, other] = [openBucket(name), openBucket(name)];
+    const served = deferred();
+    const outer = one.locks.request('a', R, () => {
+      served.resolve(other.locks.acquire('a', R));
+    });
+    const handle = await served.promise;
+    const pending = other.locks.request('a', notCalled);
+    await Promise.all([other.close(), assert.rejects(pending, INVALID)]);
+    await outer;
+    assert.equal(handle.released, true);
     await one.close();
   });
 });

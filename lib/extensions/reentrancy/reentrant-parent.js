@@ -221,9 +221,14 @@ function close(backend) {
       if (request.held) lost[lost.length] = request;
     });
   }
-  for (let i = 0; i < lost.length; i++) lost[i].loseAndRelease('closed');
-  const closed = backend.close();
-  return lost.length > 0 ? announceLosses(lost, closed) : closed;
+  for (let i = 0; i < lost.length; i++) lost[i].loseBeforeRelease('closed');
+  try {
+    // Its pending requests end before the releases below, which could grant them.
+    const closed = backend.close();
+    return lost.length > 0 ? announceLosses(lost, closed) : closed;
+  } finally {
+    for (let i = 0; i < lost.length; i++) lost[i].releaseInBackend();
+  }
 }
 
 /** @param {Request[]} lost @param {Promise<void>} closed */

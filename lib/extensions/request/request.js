@@ -273,20 +273,20 @@ class ExtendedRequest extends LockRequest {
 
   handleHoldTimeout() {
     if (!this.holds) return;
-    this.loseAndRelease(TIME);
+    this.loseBeforeRelease(TIME);
+    this.releaseInBackend();
     this.announceLoss(false);
     this.backend.announce();
   }
 
   /**
-   * The loss is marked before the release: the release grants the next request, and by then neither
-   * this lock nor its reentrant locks may count as held.
+   * Must be called before the release, which grants the next request: by then neither this lock nor
+   * its reentrant locks may count as held.
    * @param {string} reason
    */
-  loseAndRelease(reason) {
+  loseBeforeRelease(reason) {
     this.observer?.noteRelease();
     this.markLost(undefined, reason);
-    this.releaseInBackend();
   }
 
   /**
