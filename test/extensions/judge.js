@@ -492,7 +492,9 @@ class Judge {
     this.#drop(ask);
     const served = ask.served.splice(0);
     const isTaken = call.working || call.settled || call.outcome !== undefined;
-    const hasSignal = call.form !== 'handle' || !call.kind.includes('.');
+    // A leader's signal is aborted once: by the loss, or by the signal that was given.
+    const isOver = call.kind === 'elect' && this.aborted.has(call.signal);
+    const hasSignal = !isOver && (call.form !== 'handle' || !call.kind.includes('.'));
     if (isTaken && hasSignal) this.#log(call, `lost ${why}`);
     if (!isTaken) this.#fail(call, why);
     else if (call.form === 'callback' && call.kind !== 'elect') this.#settle(call, why);
