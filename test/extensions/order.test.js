@@ -7,7 +7,7 @@
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { locks, needs } = require('../helpers/scope.js');
-const { freshName, hold, notCalled, turn } = require('../helpers/locks.js');
+const { freshName, hold, turn } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
 const SHARED = { mode: 'shared' };
@@ -75,22 +75,5 @@ describe('callbacks of a thread come in the order of grants', needs('orderOfGran
     all.push(ways.request(name, note));
     await Promise.all(all);
     check(7);
-  });
-
-  it('an abort before its turn takes one back that was granted at once', async () => {
-    const name = freshName();
-    const { note, check } = notebook();
-    const controller = new AbortController();
-    const { signal } = controller;
-    const held = await locks.acquire(name);
-    const waiting = ways.request(name, note);
-    await turn();
-    const released = held.release();
-    const aborted = locks.request(name, { ...SHARED, signal }, notCalled);
-    controller.abort('no');
-    await assert.rejects(aborted, (error) => error === 'no');
-    await Promise.all([released, waiting]);
-    check(1);
-    await locks.request(name, () => {});
   });
 });

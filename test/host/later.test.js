@@ -93,24 +93,6 @@ describe('a call that comes after one that is not answered yet', { skip }, () =>
       if (answer.ran) assert.ok(isMarked);
     }
   });
-
-  it('is refused for its limit or for maxPending', async (t) => {
-    const { locks } = freshBucket(t);
-    const held = await hold(locks, 'a', { mode: 'shared', limit: 2 });
-    const alone = await hold(locks, 'b');
-    locks.query();
-    await Promise.all([
-      assert.rejects(locks.request('a', { mode: 'shared', limit: 3 }, nothing), {
-        name: 'TypeError',
-        message: /limit 3.*limit 2/,
-      }),
-      assert.rejects(locks.request('b', { maxPending: 0 }, nothing), {
-        name: 'QuotaExceededError',
-      }),
-    ]);
-    await held.release();
-    await alone.release();
-  });
 });
 
 describe('close(), while calls are not answered,', { skip }, () => {
