@@ -218,6 +218,11 @@ const OLD_STORIES = [
     ...[hold(0, share(2)), hold(1, { ...share(2), kind: 'ifAvailable' })],
     ...[hold(1, share(2)), hold(1, { name: 1 })],
   ],
+  // A request counts those that wait now, not those that waited when the lock was granted.
+  [
+    ...[hold(0, {}), hold(1, {}), hold(2, {}, {}, {}), endOf(0, 0), endOf(2, 0)],
+    { ...endOf(1, 0), ops: [ends, { ...HOLD, maxPending: 2, priority: 0 }] },
+  ],
   // Another limit is told, whichever is greater.
   [hold(0, units(MOST), units(3, { name: 1 })), hold(1, units(3), units(MOST, { name: 1 }))],
 ];

@@ -196,9 +196,9 @@ class OwnRequests {
     if (owns.length === 0) return NOTHING;
     const [own] = owns;
     if (owns.length > 1 || !own?.entry.isHeld) return undefined;
-    // The picture has no limit, and not all shared locks.
+    // The picture has no limit, not all shared locks, and waiters that may have left since.
     const hasOthers = ops.some(
-      (op) => isRequest(op) && (op.mode === 'shared' || isShared(own.entry)),
+      (op) => isRequest(op) && (op.mode === 'shared' || op.maxPending >= 0 || isShared(own.entry)),
     );
     const { picture } = own;
     // Otherwise the next waiter would have to be looked for after the step.
