@@ -258,10 +258,11 @@ class EtcdLink extends EngineLink {
     return this.call('lease/grant', { ID, TTL: String(Math.ceil(milliseconds / 1_000)) });
   }
 
-  /** How many milliseconds of a lease are left. @param {string} lease */
+  /** How many milliseconds of a lease are left at most. @param {string} lease */
   async leaseLeft(lease) {
     const { TTL } = await this.call('lease/timetolive', { ID: lease });
-    return Number(TTL) * 1_000;
+    // Etcd rounds down to seconds; of a lease that is over, it says -1.
+    return (Number(TTL) + 1) * 1_000;
   }
 
   /** Calls `Gateway.findOtherProtocol` for this endpoint. @returns {Promise<string | undefined>} */
