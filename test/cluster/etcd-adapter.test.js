@@ -815,6 +815,15 @@ describe('etcd', { skip: lacks.etcd }, () => {
       assert.equal((await a.renew()).alive, false);
     });
 
+    test('a quarantine tells how long it lasts until it is over', async () => {
+      const a = await client({ bucket: 'short' }, 2_000, { life: 'x/y', token: 0n });
+      for (let left = 2_000; left > 0; ) {
+        const { grantsIn } = await a.renew();
+        assert.ok(grantsIn <= left, `${grantsIn} ms`);
+        left = grantsIn;
+      }
+    });
+
     for (const [how, tell] of [
       ['renews', ({ adapter, seen }) => adapter.renew(seen)],
       ['opens another session', ({ adapter, seen }) => clientOf(adapter, TTL, seen)],

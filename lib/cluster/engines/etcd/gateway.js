@@ -261,8 +261,8 @@ class EtcdLink extends EngineLink {
   /** How many milliseconds of a lease are left at most. @param {string} lease */
   async leaseLeft(lease) {
     const { TTL } = await this.call('lease/timetolive', { ID: lease });
-    // Etcd rounds down to seconds; of a lease that is over, it says -1.
-    return (Number(TTL) + 1) * 1_000;
+    // Etcd rounds down to seconds, and leaves 0 out; of a lease that is over, it says -1.
+    return (Number(TTL ?? 0) + 1) * 1_000;
   }
 
   /** Calls `Gateway.findOtherProtocol` for this endpoint. @returns {Promise<string | undefined>} */
