@@ -225,8 +225,12 @@ function contractOfClients(engine) {
   test('a session hears its grants over a new connection', async () => {
     const [a, b] = [await client(), await client()];
     const { handOver } = await contend(a, b);
+    const { waiting } = await contend(a, b);
     await b.hello();
     await handOver();
+    await engine.expire(a.session);
+    if (!engine.tellsOfDead) await b.adapter.sweep();
+    assert.equal((await b.next()).granted, waiting.ref);
   });
 
   test('a session that has expired stays dead, and its locks are granted to others', async () => {
