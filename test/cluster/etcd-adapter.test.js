@@ -399,6 +399,19 @@ describe('etcd', { skip: lacks.etcd }, () => {
       assert.deepEqual(await a.answers(op), ['granted']);
     });
 
+    test('whose session dies between its transactions may have done something', async () => {
+      let sent = 0;
+      const dying = fetchBy(async (call) => {
+        if (call.isStep && ++sent === 2) await expire(a.session);
+        return call.send();
+      });
+      const a = await client({ fetch: dying });
+      const name = fresh();
+      const step = a.step([request(name), theft(name)]);
+      await assert.rejects(step, (error) => a.adapter.classify(error) === 'retry');
+      await rejectsWith(a.hello(), DEAD);
+    });
+
     test('fails only in a name that is too long, and its group', async () => {
       const a = await client();
       const group = Array.from({ length: 200 }, () => request(fresh(), { group: 1 }));
@@ -539,12 +552,24 @@ describe('etcd', { skip: lacks.etcd }, () => {
       assert.deepEqual(heard, [`web-locks/1/bucket/m/${leaseKey(last.session)}/000000`]);
     });
 
-    test('are made by no waiter whose lot is bad, which a renewal makes good', async () => {
-      const [a, b] = [await client(), await client({ guards: 0 })];
-      const { waiting } = await contend(a, b);
-      await expire(a.session);
+    test('grant what comes ahead of a waiter while that one is granted the lock', async () => {
+      let meet;
+      const meeting = fetchBy(async (call) => {
+        if (call.isStep || !call.success.some((one) => one.request_delete_range))
+          return call.send();
+        await meet?.();
+        meet = undefined;
+        return call.send();
+      });
+      const a = await client();
+      const [b, c] = [await client({ fetch: meeting }), await client({ guards: 0 })];
+      const { name } = await contend(a, b);
+      // By then it has looked at what there was when its watch began.
       await b.renew();
-      assert.equal((await b.next()).granted, waiting.ref);
+      const ahead = request(name, { priority: 1 });
+      meet = () => c.answers(ahead);
+      await expire(a.session);
+      assert.equal((await c.next()).granted, ahead.ref);
     });
 
     test('of many names are a few streams, and are ended when the session waits no more', async () => {
@@ -570,20 +595,14 @@ describe('etcd', { skip: lacks.etcd }, () => {
     });
 
     const never = () => new Promise(() => {});
-    const withoutEvents = async (call) =>
-      streamOf(await call.send(), (text) => !text.includes('"events"'));
-    for (const [what, harm] of [
-      ['does not begin', never],
-      ['delivers no events', withoutEvents],
-    ])
-      test(`a renewal makes up for a watch of the ends of sessions that ${what}`, async () => {
-        const harmed = fetchBy((call) => (call.isEndsWatch ? harm(call) : call.send()));
-        const [a, b] = [await client(), await client({ fetch: harmed })];
-        const { waiting } = await contend(a, b);
-        await expire(a.session);
-        await b.renew();
-        assert.equal((await b.next()).granted, waiting.ref);
-      });
+    test('a renewal makes up for a watch of the ends of sessions that does not begin', async () => {
+      const harmed = fetchBy((call) => (call.isEndsWatch ? never() : call.send()));
+      const [a, b] = [await client(), await client({ fetch: harmed })];
+      const { waiting } = await contend(a, b);
+      await expire(a.session);
+      await b.renew();
+      assert.equal((await b.next()).granted, waiting.ref);
+    });
 
     test('a session renews only when it connects again if the watch of its news is silent', async () => {
       let isHarmed = false;
@@ -645,15 +664,15 @@ describe('etcd', { skip: lacks.etcd }, () => {
 
     test('and renewals read an answer of the past again', async () => {
       const isReadAgain = deferred();
-      let isPast = false;
+      let since;
       const past = fetchBy(async (call) => {
         const response = await call.send();
-        if (!isPast || !call.isRead) return response;
+        if (!since || !call.isRead) return response;
         const answer = await response.json();
         // Reads that are in the order of the writes say what to do otherwise, too.
         if (call.body.failure?.length) isReadAgain.resolve();
         else {
-          answer.header.revision = '1';
+          answer.header.revision = since;
           for (const one of answer.responses) one.response_range = {};
         }
         return new Response(JSON.stringify(answer));
@@ -664,7 +683,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
       await a.answers(done(job));
       // It knows of nothing newer before that: that is of another member, maybe.
       const { name, waiting, handOver } = await contend(a, b);
-      isPast = true;
+      since = '1';
       assert.equal(await b.adapter.marked(job.name), true);
       assert.equal((await b.adapter.query(name)).length, 2);
       await b.renew();
@@ -675,6 +694,11 @@ describe('etcd', { skip: lacks.etcd }, () => {
       // The past does not know the session, which is looked for where a step is refused.
       await deleteKey(stepsKeyOf(b));
       assert.deepEqual(await b.answers(request(fresh())), ['granted']);
+      // Only a watch has told of the end of this session.
+      const last = await contend(a, b);
+      since = (await put('other', '')).header.revision;
+      await expire(a.session);
+      assert.equal((await b.next()).granted, last.waiting.ref);
     });
   });
 
