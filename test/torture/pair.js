@@ -118,7 +118,7 @@ const faultsOf = (ttl) => ({
     if (random.chance(0.5)) server.deafen();
     await wait(ttl * random.number());
     const left = random.chance(0.5) ? proxies.filter(() => random.chance(0.5)) : [];
-    await server.failOver(left, 2 * ttl * random.number());
+    await server.failOver(left, ttl * (1 + 2 * random.number()));
     // What one server has granted is known before the next takes over (docs/CLUSTER.md).
     await wait(1.5 * ttl);
   },
