@@ -36,7 +36,7 @@ const { version } = require('../../package.json');
 const LOOK = 1000;
 
 const NO_LIMITS = "This engine does not support 'limit' and 'maxPending'.";
-const NO_PRIORITIES = "This engine does not support 'priority'. PostgreSQL and Redis do.";
+const NO_PRIORITIES = "This engine does not support 'priority'.";
 const NO_PRIORITIES_OF_SEVERAL =
   "The 'priority' option cannot be used with several locks in a cluster: requests could wait for " +
   'each other.';

@@ -31,10 +31,7 @@ const MOST_BYTES = 4_096;
 async function publish(request, value, interfaceName) {
   const lock = request.rootLock;
   const { backend } = lock;
-  if (!backend.publish)
-    throw notSupportedError(
-      'publish() is not available: the adapter of this bucket has no publish().',
-    );
+  if (!backend.publish) throw notSupportedError('This engine does not support publish().');
   const text = value === undefined ? undefined : toText(value, `'publish' on '${interfaceName}'`);
   if (!request.holds) return false;
   const number = ++lock.publications;
