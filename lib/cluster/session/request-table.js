@@ -2,7 +2,7 @@
 
 /** The session's live requests, keyed and ordered by `ref`. Only this class changes their state. */
 
-const { ASKED, HELD, WAITING } = require('./tracked-request.js');
+const { ASKED, GONE, HELD, WAITING } = require('./tracked-request.js');
 
 /** @typedef {InstanceType<typeof import('./tracked-request.js').TrackedRequest>} TrackedRequest */
 
@@ -68,7 +68,8 @@ class RequestTable {
     const group = this.#groups.get(tracked.op.group);
     group?.delete(tracked);
     if (group?.size === 0) this.#groups.delete(tracked.op.group);
-    tracked.end();
+    tracked.state = GONE;
+    tracked.resolveEnded();
   }
 }
 

@@ -58,9 +58,8 @@ class TrackedRequest {
     return this.#ended;
   }
 
-  /** Marks the request as gone, and resolves `ended`. */
-  end() {
-    this.state = GONE;
+  /** Resolves `ended`. */
+  resolveEnded() {
     this.#end?.();
     // The request may be repeated, and then it ends once more.
     this.#ended = this.#end = undefined;
