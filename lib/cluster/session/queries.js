@@ -266,8 +266,8 @@ class Queries {
     const all = [...entries, ...asked.values()];
     if (!all.some(({ priority }) => priority)) return all;
     for (const entry of asked.values()) {
-      const tracked = entries.findIndex((other) => isBehind(other, entry));
-      entries.splice(tracked < 0 ? entries.length : tracked, 0, entry);
+      const index = entries.findIndex((other) => isBehind(other, entry));
+      entries.splice(index < 0 ? entries.length : index, 0, entry);
     }
     return entries;
   }

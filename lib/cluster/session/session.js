@@ -54,13 +54,13 @@ const {
  * The listener's functions must not run user code, except `settled`, which is called at the end of
  * each event.
  * @typedef {object} Listener
- * @property {(place: TrackedRequest) => void} granted
- * @property {(place: TrackedRequest) => void} passed the request ended instead of being granted
- * @property {(place: TrackedRequest, answer: Answer) => void} refused `answer.code` says why
- * @property {(place: TrackedRequest, thief: string) => void} stolen
- * @property {(place: TrackedRequest, reason: Reason, cause: unknown) => void} lost is also called
+ * @property {(tracked: TrackedRequest) => void} granted
+ * @property {(tracked: TrackedRequest) => void} passed the request ended instead of being granted
+ * @property {(tracked: TrackedRequest, answer: Answer) => void} refused `answer.code` says why
+ * @property {(tracked: TrackedRequest, thief: string) => void} stolen
+ * @property {(tracked: TrackedRequest, reason: Reason, cause: unknown) => void} lost is also called
  *   for an ended request that should have marked its name, if it did not, or if that is unknown
- * @property {(place: TrackedRequest, error: unknown) => void} failed
+ * @property {(tracked: TrackedRequest, error: unknown) => void} failed
  * @property {(state: State, reason?: Reason, cause?: unknown) => void} changed
  * @property {(why: unknown) => void} unopened a `ttl` has passed without an open session
  * @property {() => void} settled
