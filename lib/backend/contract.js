@@ -189,9 +189,9 @@ const NO_TAG = 2 ** 32 - 1;
  * @property {(lock: Requester) => void} [catchUp] applies the theft or loss of a granted lock that
  *   the thread does not know of yet: calls `stolen` or `lost`, and the loss is announced later.
  *   Without this member, the thread is notified of losses only in its event loop
- * @property {(lock: Requester) => boolean} [holds] whether a granted lock that was neither released
- *   nor lost is held at this moment, according to the clock. If not, this call marks the lock as
- *   `lost`, and the loss is announced later. Without this member, the lock counts as held
+ * @property {(lock: Requester) => boolean} [checkHeld] whether a granted lock that was neither
+ *   released nor lost is held at this moment, according to the clock. If not, this call marks the
+ *   lock as `lost`, and the loss is announced later. Without this member, the lock counts as held
  * @property {(lock: Requester) => number} [remaining] milliseconds during which the lock is
  *   certainly held, according to the clock. Without this member, there is no limit
  * @property {(lock: Requester, client: any) => Promise<void>} [guard] see `lock.guard`

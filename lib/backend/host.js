@@ -145,7 +145,7 @@ class HostBackend extends AddonBackend {
     for (let i = 0; i < requests.length && cycle.length < 2; i++) {
       const other = requests[i];
       if (other !== request)
-        cycle[1] = this.entryOf(other, Boolean(/** @type {any} */ (other).held));
+        cycle[1] = this.entryOf(other, Boolean(/** @type {any} */ (other).isGranted));
     }
     return cycle;
   }

@@ -285,12 +285,12 @@ class ClusterBackend {
   }
 
   /** If the lease has ended, this call marks the locks as lost. @param {Requester} lock */
-  holds(lock) {
+  checkHeld(lock) {
     return this.remaining(lock) > 0;
   }
 
   /**
-   * Milliseconds until a held lock is lost; otherwise 0. Marks locks as lost as `holds` does.
+   * Milliseconds until a held lock is lost; otherwise 0. Marks locks as lost as `checkHeld` does.
    * @param {Requester} lock
    */
   remaining(lock) {
@@ -331,7 +331,7 @@ class ClusterBackend {
 
   /** @param {Requester} lock @param {string | undefined} text */
   #publish(lock, text = '') {
-    const tracked = this.holds(lock) ? this.#requests.get(lock) : undefined;
+    const tracked = this.checkHeld(lock) ? this.#requests.get(lock) : undefined;
     return tracked !== undefined && this.#session.publish(tracked, text);
   }
 

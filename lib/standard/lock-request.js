@@ -365,7 +365,7 @@ class LockRequest {
     this.backend.announce();
   }
 
-  get held() {
+  get isGranted() {
     return this.state === GRANTED;
   }
 
@@ -451,10 +451,10 @@ function initialize(request, backend, name, options) {
   request.then = undefined;
 }
 
-/** `holds` marks the lock as lost if its lease has ended. @param {LockRequest} request */
+/** `checkHeld` marks the lock as lost if its lease has ended. @param {LockRequest} request */
 function loseIfExpired(request) {
   try {
-    request.backend.holds?.(request);
+    request.backend.checkHeld?.(request);
   } catch {
     // On a stack overflow, the lock is released whether or not the lease has expired.
   }

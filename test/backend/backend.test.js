@@ -188,7 +188,7 @@ describe('answers that come later', () => {
       const ends = [
         ({ request }) => lose(request, 'expired'),
         ({ handle }) => handle.release(),
-        ({ backend }) => Object.assign(backend, { holds: () => false }),
+        ({ backend }) => Object.assign(backend, { checkHeld: () => false }),
       ];
       for (const end of ends) {
         const held = await setUpHandle({ publish: notCalled });
@@ -208,7 +208,7 @@ describe('answers that come later', () => {
 
   it('held and remaining are what the backend says, which has the clock', async () => {
     const { backend, handle } = await setUpHandle({
-      holds: () => backend.left > 0,
+      checkHeld: () => backend.left > 0,
       remaining: () => backend.left,
       left: 5,
     });
@@ -224,7 +224,7 @@ describe('answers that come later', () => {
     const options = { reentrant: true };
     let left = 1;
     const inner = [];
-    const { backend, locks } = setUp({ holds: () => left > 0 });
+    const { backend, locks } = setUp({ checkHeld: () => left > 0 });
     const outer = locks.request('a', options, () => {
       inner.push(locks.request('a', options, () => 'served'));
       left = 0;
@@ -331,7 +331,10 @@ describe('near the end of the stack', () => {
   for (const isSlow of [false, true]) {
     it(`release() ends the lock, and says so, if it is ${isSlow ? 'slow' : 'done at once'}`, async (t) => {
       const setUpHeld = async () => {
-        const held = await setUpHandle({ holds: () => true }, { holdTimeout: 1e6, warnAfter: 1e6 });
+        const held = await setUpHandle(
+          { checkHeld: () => true },
+          { holdTimeout: 1e6, warnAfter: 1e6 },
+        );
         if (isSlow) held.backend.releaseAnswer = () => Promise.resolve();
         return { ...held, observer: held.request.observer };
       };

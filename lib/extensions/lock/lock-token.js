@@ -19,7 +19,7 @@ class TokenExtension {
   }
 
   get held() {
-    return requestOfLock(this, 'get held').holds;
+    return requestOfLock(this, 'get held').checkHeld();
   }
 
   /** @returns {number} milliseconds that the lock is surely held; Infinity without a lease */
@@ -39,8 +39,9 @@ class TokenExtension {
 
   /** JSON.stringify does not accept a bigint. */
   toJSON() {
-    const { name, mode, token, holds: held } = requestOfLock(this, 'toJSON');
-    return { name, mode, held, token: `${token}` };
+    const request = requestOfLock(this, 'toJSON');
+    const { name, mode, token } = request;
+    return { name, mode, held: request.checkHeld(), token: `${token}` };
   }
 }
 

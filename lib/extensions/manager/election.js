@@ -35,7 +35,7 @@ class Leader {
   }
 
   get held() {
-    return this.#request.holds;
+    return this.#request.checkHeld();
   }
 
   /** See `publish` of Lock. @param {unknown} value @returns {Promise<boolean>} */

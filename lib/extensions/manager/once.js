@@ -30,7 +30,7 @@ class Once extends Request {
     const isMarked = await /** @type {NonNullable<Backend['marked']>} */ (this.backend.marked)(
       this,
     );
-    if (!this.holds) throw this.lossReason();
+    if (!this.checkHeld()) throw this.lossReason();
     if (isMarked) return { ran: false, value: undefined };
     // The request may have been aborted during the query of the mark.
     const { signal } = this.options;

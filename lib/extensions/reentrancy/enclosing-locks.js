@@ -43,9 +43,9 @@ function enclosingLocks() {
   const locks = [];
   const inside = storage?.getStore() ?? [];
   for (let i = 0; i < inside.length; i++) {
-    const { backend, held, options } = inside[i];
+    const { backend, isGranted, options } = inside[i];
     // The core would take the tag of another scope's request for a request of its own.
-    const counts = held && backend.findsDeadlocks && rejectsDeadlocks(options);
+    const counts = isGranted && backend.findsDeadlocks && rejectsDeadlocks(options);
     if (counts) addOnce(locks, inside[i].rootLock);
   }
   return locks;
@@ -67,10 +67,10 @@ function reentrantBackend(backend, name) {
     const lock = inside[i];
     if (lock.name !== name || !lock.options.reentrant || lock.backend.id !== backend.id) continue;
     const outer = lock.rootLock;
-    if (!lock.held || !outer.held) continue;
+    if (!lock.isGranted || !outer.isGranted) continue;
     // The thread may not know yet that the lock was stolen, or that its lease has ended.
     outer.backend.catchUp?.(outer);
-    if (lock.holds && outer.holds) return new ReentrantParent(outer, backend);
+    if (lock.checkHeld() && outer.checkHeld()) return new ReentrantParent(outer, backend);
   }
   return backend;
 }
@@ -88,7 +88,7 @@ function callEnclosed(locks, callback, argument) {
 
 /** @param {Request[]} to @param {Request[]} from */
 function addHeld(to, from) {
-  for (let i = 0; i < from.length; i++) if (from[i].held) to[to.length] = from[i];
+  for (let i = 0; i < from.length; i++) if (from[i].isGranted) to[to.length] = from[i];
 }
 
 /**

@@ -164,8 +164,8 @@ class ReentrantParent {
   /** Every request is answered at once. */
   wait() {}
 
-  holds() {
-    return this.#backend.holds?.(this.lock) ?? true;
+  checkHeld() {
+    return this.#backend.checkHeld?.(this.lock) ?? true;
   }
 
   remaining() {
@@ -218,7 +218,7 @@ function close(backend) {
   const asked = getFrom(servedElsewhere, backend);
   if (asked) {
     forEachOf(asked, (request) => {
-      if (request.held) lost[lost.length] = request;
+      if (request.isGranted) lost[lost.length] = request;
     });
   }
   for (let i = 0; i < lost.length; i++) lost[i].loseBeforeRelease('closed');

@@ -36,7 +36,7 @@ const findSite = (callee, isFollowed) => (isFollowed || isLooking ? callSite(cal
 
 /** @type {FinalizationRegistry<Leak>} */
 const leaks = new FinalizationRegistry(({ request, where }) => {
-  if (!request.held) return;
+  if (!request.isGranted) return;
   // The release comes before the warning, so that nothing can prevent it.
   request.giveBack();
   if (where === '') isLooking = true;
@@ -64,7 +64,7 @@ class LockHandle extends Lock {
 
   /** Whether the lock was released or lost. */
   get released() {
-    return !this.#request.holds;
+    return !this.#request.checkHeld();
   }
 
   /** @returns {void | Promise<void>} a promise, which never rejects, if the release takes longer */
@@ -250,7 +250,7 @@ class HeldRequest extends Request {
    * @throws {RangeError} on a stack overflow; the lock is still held then
    */
   giveBack() {
-    if (!this.held) return undefined;
+    if (!this.isGranted) return undefined;
     let released;
     try {
       released = this.release();

@@ -33,7 +33,7 @@ async function publish(request, value, interfaceName) {
   const { backend } = lock;
   if (!backend.publish) throw notSupportedError('This engine does not support publish().');
   const text = value === undefined ? undefined : toText(value, `'publish' on '${interfaceName}'`);
-  if (!request.holds) return false;
+  if (!request.checkHeld()) return false;
   const number = ++lock.publications;
   let answer;
   try {

@@ -272,7 +272,7 @@ class ExtendedRequest extends LockRequest {
   }
 
   handleHoldTimeout() {
-    if (!this.holds) return;
+    if (!this.checkHeld()) return;
     this.loseBeforeRelease(TIME);
     this.releaseInBackend();
     this.announceLoss(false);
@@ -298,25 +298,25 @@ class ExtendedRequest extends LockRequest {
     if (this.origin !== undefined) forgetSite(this);
     const { served } = this;
     for (let i = 0; served && i < served.requests.length; i++) {
-      if (served.requests[i].held) served.requests[i].markLost(thief, reason, cause);
+      if (served.requests[i].isGranted) served.requests[i].markLost(thief, reason, cause);
     }
   }
 
   /** Whether the lock is held now, also according to the clock; an expired lock becomes lost. */
-  get holds() {
-    return this.held && (this.backend.holds?.(this) ?? true);
+  checkHeld() {
+    return this.isGranted && (this.backend.checkHeld?.(this) ?? true);
   }
 
   /** @returns {number} milliseconds during which the lock is certainly held; 0 if it is not held */
   get remaining() {
-    if (!this.holds) return 0;
+    if (!this.checkHeld()) return 0;
     return this.backend.remaining?.(this) ?? Number.POSITIVE_INFINITY;
   }
 
   /** @override */
   get lossSignal() {
-    // `holds` marks the lock as lost if its lease has ended.
-    if (this.held) this.backend.holds?.(this);
+    // `checkHeld` marks the lock as lost if its lease has ended.
+    if (this.isGranted) this.backend.checkHeld?.(this);
     return super.lossSignal;
   }
 

@@ -69,7 +69,8 @@ class Warning {
     // This request waits only for other requests of its group. They emit the warnings.
     if (!this.#watch.granted && backend.progress?.(this.#request) === 'allotted') return;
     this.#isEmitted = true;
-    const message = await (this.#watch.holds ? this.#describeHold() : this.#describeWait());
+    const { isHoldAnnounced } = this.#watch;
+    const message = await (isHoldAnnounced ? this.#describeHold() : this.#describeWait());
     warn(message, 'WEB_LOCKS_SLOW');
   }
 

@@ -25,7 +25,7 @@ class Watch {
   released = 0;
   ended = 0;
   /** Whether the grant was announced and the request has not ended. */
-  holds = false;
+  isHoldAnnounced = false;
   /** @type {InstanceType<typeof TimeLimits> | undefined} */
   limits;
   /** @type {InstanceType<typeof Warning> | undefined} */
@@ -82,7 +82,7 @@ class Watch {
   /** Starts the timers of the hold, and publishes the grant. */
   onGrant() {
     if (!this.ended) {
-      this.holds = true;
+      this.isHoldAnnounced = true;
       this.#warning?.begin();
       this.limits?.beginHold();
     }
@@ -117,7 +117,7 @@ class Watch {
     // `ended` is set after these calls: if one overflows the stack, this function is called again.
     this.limits?.clear();
     this.#warning?.end();
-    this.holds = false;
+    this.isHoldAnnounced = false;
     this.ended = now();
     const { steal, ifAvailable } = this.request.options;
     const token = this.granted ? this.request.token : undefined;

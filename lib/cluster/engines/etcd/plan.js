@@ -183,9 +183,9 @@ class NamePlan {
    */
   end(own, marks) {
     const isOwn = isSameRequest(own);
-    const held = this.holders.findIndex(isOwn);
-    if (held >= 0) {
-      const [lock] = this.holders.splice(held, 1);
+    const index = this.holders.findIndex(isOwn);
+    if (index >= 0) {
+      const [lock] = this.holders.splice(index, 1);
       if (marks) this.marking.push(lock);
       this.#remove(lock);
     } else {
@@ -217,10 +217,10 @@ class NamePlan {
 
   /** Publishes with a lock. @param {Entry | undefined} own @param {string} data JSON, or '' */
   publish(own, data) {
-    const held = own && this.find(own);
-    if (!held?.isHeld) return NOT_HELD;
-    held.value = { ...held.value, data: data === '' ? undefined : data };
-    this.published.add(held);
+    const lock = own && this.find(own);
+    if (!lock?.isHeld) return NOT_HELD;
+    lock.value = { ...lock.value, data: data === '' ? undefined : data };
+    this.published.add(lock);
     return PUBLISHED;
   }
 
