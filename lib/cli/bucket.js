@@ -185,8 +185,9 @@ async function within(promise, patience) {
 }
 
 /**
- * Whether `ready` timed out (`unreachableError` in lib/cluster/errors.js). The cause of its error
- * is then the last failure. The error has the code of that failure, or ERR_WEB_LOCKS_UNREACHABLE.
+ * Whether `ready` timed out (`unreachableError` in lib/cluster/session/outage.js). The cause of its
+ * error is then the last failure. The error has the code of that failure, or
+ * ERR_WEB_LOCKS_UNREACHABLE.
  * @param {any} error @returns {boolean}
  */
 const isLate = ({ cause, code }) =>

@@ -17,7 +17,6 @@ const { report, setTimeout, callInMicrotask, unref } = require('../platform/intr
 const { hostname } = require('../platform/machine.js');
 const { programName } = require('../platform/program.js');
 const { threadId, threadName } = require('../platform/thread.js');
-const { tooManyError } = require('./errors.js');
 const { failed } = require('./adapter.js');
 const { closeAtExit, doNotCloseAtExit } = require('./exit.js');
 const { HELD, TrackedRequest } = require('./session/tracked-request.js');
@@ -60,6 +59,14 @@ const KINDS = /** @type {const} */ ({
 });
 
 const { asIntN } = BigInt;
+
+/** @param {number} most @param {number} count */
+const tooManyError = (most, count) =>
+  plainError(
+    `The call names ${count} locks; at most ${most} are allowed. Request fewer at once, or one ` +
+      'name that stands for all of them.',
+    'ERR_WEB_LOCKS_TOO_MANY',
+  );
 
 /** @implements {Backend} */
 class ClusterBackend {

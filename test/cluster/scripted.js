@@ -12,7 +12,7 @@ const {
   busy,
   granted,
 } = require('../../lib/cluster/adapter.js');
-const { isLocal } = require('../../lib/cluster/errors.js');
+const { isLocal } = require('../../lib/cluster/engines/errors.js');
 const { TrackedRequest } = require('../../lib/cluster/session/tracked-request.js');
 const { Session } = require('../../lib/cluster/session/session.js');
 const { TTL } = require('./setup.js');

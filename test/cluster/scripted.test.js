@@ -5,7 +5,7 @@
 const assert = require('node:assert/strict');
 const { describe, test } = require('node:test');
 const { QUEUED, busy, granted } = require('../../lib/cluster/adapter.js');
-const { isLocal } = require('../../lib/cluster/errors.js');
+const { isLocal } = require('../../lib/cluster/engines/errors.js');
 const { Timers } = require('../../lib/cluster/session/timers.js');
 const { Play, Scripted, renewal } = require('./scripted.js');
 const { TTL } = require('./setup.js');

@@ -1,9 +1,8 @@
 'use strict';
 
-/** The meanings of engine errors for a session, by code, and errors that several engines have. */
+/** The meanings of engine errors for a session, and errors that several engines have. */
 
 const { plainError } = require('../../platform/errors.js');
-const { isLocal } = require('../errors.js');
 
 /** @import { Meaning } from '../adapter.js' */
 
@@ -34,6 +33,27 @@ const MEANINGS = {
   ERR_WEB_LOCKS_TOO_MANY: 'refused',
 };
 
+/** The code of the error that Node.js throws for a string that is too long: a plain Error. */
+const TOO_LONG = 'ERR_STRING_TOO_LONG';
+
+/**
+ * Whether an error comes from this process, not from the network or a server: a defect, a string
+ * that is too long, or a file that cannot be opened. Do not use this for errors of `fetch`, which
+ * also rejects with a TypeError when the network fails.
+ * @param {any} error
+ */
+function isLocal(error) {
+  if (error?.syscall === 'open' || error?.code === TOO_LONG) return true;
+  return [TypeError, RangeError, ReferenceError, SyntaxError].some((kind) => error instanceof kind);
+}
+
+/** Codes of Node.js and OpenSSL for a bad certificate, or a port that does not speak TLS. */
+const OF_TLS =
+  /^(ERR_TLS_|ERR_SSL_|CERT_|CRL_|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|HOSTNAME_|INVALID_CA)/;
+
+/** Whether TLS failed: somebody must change a certificate or the address. @param {any} error */
+const isOfTls = (error) => OF_TLS.test(String(error?.code));
+
 /** The meaning of an error's code; undefined for other errors. @param {any} error */
 const meaningOf = (error) => /** @type {Meaning | undefined} */ (MEANINGS[error?.code]);
 
@@ -53,4 +73,4 @@ const versionError = (there, needed) =>
     'ERR_WEB_LOCKS_BUCKET',
   );
 
-module.exports = { classify, deadError, meaningOf, staleError, versionError };
+module.exports = { classify, deadError, isLocal, isOfTls, meaningOf, staleError, versionError };

@@ -6,7 +6,7 @@
  * unanswered steps share one time limit, which begins anew with each answer.
  */
 
-const { unreachableError } = require('../errors.js');
+const { unreachableError } = require('./outage.js');
 
 /** @import { Clock } from './clock.js' */
 /** @typedef {'open' | 'hello' | 'step' | 'renew' | 'sweep'} Call */

@@ -5,7 +5,7 @@
  * the server refuses this client, or because it has not answered them in time.
  */
 
-const { unreachableError } = require('../errors.js');
+const { unreachableError } = require('./outage.js');
 const { outcomeOnSessionEnd } = require('./outcomes.js');
 const { ASKED, waits } = require('./tracked-request.js');
 

@@ -1,8 +1,8 @@
 'use strict';
 
-/** Knows why the server does not answer, and how long to pause between attempts to connect. */
+/** Knows and says why the server does not answer, and how long to pause between attempts. */
 
-const { isOwnReason, unreachableError } = require('../errors.js');
+const { plainError } = require('../../platform/errors.js');
 
 /** @import { Clock } from './clock.js' */
 /** @typedef {InstanceType<typeof import('./status.js').Status>} Status */
@@ -13,6 +13,40 @@ const FIRST_RETRY = 50;
 const LAST_RETRY = 2000;
 /** The longest pause while the server refuses this client and there is no lease. */
 const LAST_REFUSED = 60_000;
+
+/** The errors that `unreachableError` has made. They contain no reason of their own. */
+const made = new WeakSet();
+
+/** Codes about a replaced session or connection. Users cannot do anything about these errors. */
+const INTERNAL = ['ERR_WEB_LOCKS_SESSION_DEAD', 'ERR_WEB_LOCKS_STALE'];
+
+/** Whether the cause has a code of this library that users can act on. @param {any} cause */
+const givesReason = (cause) =>
+  String(cause?.code).startsWith('ERR_WEB_LOCKS_') && !INTERNAL.includes(cause.code);
+
+/**
+ * Creates the error for a server that did not answer in time. If the cause has a code of this
+ * library that users can act on, the error takes this code.
+ * @param {string} what begins the message @param {any} cause the last error that gives a reason
+ */
+function unreachableError(what, cause) {
+  const why = cause === undefined ? 'the lock server does not answer.' : (cause?.message ?? cause);
+  const options = cause === undefined ? undefined : { cause };
+  const code = givesReason(cause) ? cause.code : 'ERR_WEB_LOCKS_UNREACHABLE';
+  const error = plainError(`${what}: ${why}`, code, options);
+  made.add(error);
+  return error;
+}
+
+/**
+ * Returns `why` itself if users can act on its code, and otherwise an error about the server.
+ * @param {unknown} why @returns {unknown}
+ */
+function reasonError(why) {
+  if (givesReason(why)) return why;
+  if (why !== undefined) return unreachableError('The lock server cannot be reached', why);
+  return plainError('The lock server does not answer.', 'ERR_WEB_LOCKS_UNREACHABLE');
+}
 
 class Outage {
   /** Why the server refuses this client. @type {unknown} */
@@ -38,7 +72,7 @@ class Outage {
 
   /** Ignores errors that contain no reason of their own. @param {unknown} error */
   noteError(error) {
-    if (!isOwnReason(error)) return;
+    if (made.has(/** @type {any} */ (error))) return;
     this.#lastError = error;
     this.#lastErrorAt = this.#clock.monotonic();
   }
@@ -113,4 +147,4 @@ class Outage {
   }
 }
 
-module.exports = { Outage };
+module.exports = { Outage, reasonError, unreachableError };

@@ -23,7 +23,7 @@
  */
 
 const { bucketClosedError } = require('../../platform/errors.js');
-const { reasonError } = require('../errors.js');
+const { reasonError } = require('./outage.js');
 const { SessionParts } = require('./parts.js');
 const { isRefusal } = require('./sending.js');
 const { systemClock } = require('./clock.js');

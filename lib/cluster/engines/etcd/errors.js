@@ -3,7 +3,7 @@
 /** The errors of the etcd adapter, with codes and advice. */
 
 const { plainError } = require('../../../platform/errors.js');
-const { isOfTls } = require('../../errors.js');
+const { isOfTls } = require('../errors.js');
 
 const newLeaderError = () =>
   plainError('etcd elected a new leader. web-locks repeats the request.', UNREACHABLE);

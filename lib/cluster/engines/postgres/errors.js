@@ -2,8 +2,7 @@
 
 /** The errors of the PostgreSQL adapter, with codes and advice, and their meanings. */
 
-const { meaningOf } = require('../errors.js');
-const { isLocal, isOfTls } = require('../../errors.js');
+const { isLocal, isOfTls, meaningOf } = require('../errors.js');
 const { capitalize, plainError, quote, withCode } = require('../../../platform/errors.js');
 const { describeLock } = require('../../../platform/names.js');
 

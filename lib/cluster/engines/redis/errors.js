@@ -3,7 +3,7 @@
 /** The errors of the Redis adapter, with codes and advice. */
 
 const { plainError } = require('../../../platform/errors.js');
-const { isLocal, isOfTls } = require('../../errors.js');
+const { isLocal, isOfTls } = require('../errors.js');
 
 const missedStepError = () =>
   plainError(
