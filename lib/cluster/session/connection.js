@@ -64,7 +64,7 @@ class Connection {
       },
       (error) => {
         this.#opening = undefined;
-        this.#parts.session.handleRejection('open', error);
+        this.#parts.reactions.handleRejection('open', error);
       },
     );
   }
@@ -171,8 +171,8 @@ class Connection {
 
   /** Ignores errors of older connections. @param {number} connection @param {unknown} error */
   handleDisconnectOf(connection, error) {
-    const { calls, session } = this.#parts;
-    session.react(() => connection === calls.connection && this.handleDisconnect(error));
+    const { calls, reactions } = this.#parts;
+    reactions.react(() => connection === calls.connection && this.handleDisconnect(error));
   }
 
   /** Drops the connection, and calls `hello` after a pause. @param {unknown} error */

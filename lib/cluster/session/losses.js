@@ -109,7 +109,7 @@ class Losses {
    */
   #giveUp(tracked, error, cause) {
     const isUnknown = tracked.op.kind === 'steal' && this.#parts.sendQueue.isInFlight(tracked.op);
-    this.#parts.session.end(tracked);
+    this.#parts.reactions.end(tracked);
     this.#parts.listener.failed(tracked, isUnknown ? unreachableError(UNKNOWN, cause) : error);
   }
 }

@@ -1,6 +1,6 @@
 'use strict';
 
-/** The parts of a session, which know each other, and what they ask of the session itself. */
+/** The parts of a session, which know each other, and what the session itself does for them. */
 
 const { Connection } = require('./connection.js');
 const { Grants } = require('./grants.js');
@@ -27,7 +27,7 @@ const { Timers } = require('./timers.js');
 /** @typedef {InstanceType<typeof import('./tracked-request.js').TrackedRequest>} TrackedRequest */
 
 /**
- * @typedef {object} SessionCalls
+ * @typedef {object} Reactions
  * @property {(work: () => void) => void} react does the work of an event, and what follows from it
  * @property {(due: Item[]) => void} handleDue
  * @property {(state: State, reason?: Reason, cause?: unknown) => void} handleChange
@@ -43,22 +43,22 @@ class SessionParts {
   /**
    * @param {{ adapter: Adapter, clock: Clock, info: SessionInfo, keeper: Keeper | undefined,
    *   rules: Rules, ttl: number }} options
-   * @param {Listener} listener @param {SessionCalls} session
+   * @param {Listener} listener @param {Reactions} reactions
    */
-  constructor({ adapter, clock, info, keeper, rules, ttl }, listener, session) {
+  constructor({ adapter, clock, info, keeper, rules, ttl }, listener, reactions) {
     this.adapter = adapter;
     this.clock = clock;
     this.info = info;
     this.keeper = keeper;
     this.rules = rules;
     this.listener = listener;
-    this.session = session;
-    this.status = new Status(ttl, session.handleChange);
+    this.reactions = reactions;
+    this.status = new Status(ttl, reactions.handleChange);
     this.outage = new Outage(clock, this.status);
     this.lease = new Lease(clock, rules.margin);
     /** @type {SessionTimers} */
-    this.timers = new Timers(clock, session.handleDue);
-    const { handleRejection, react } = session;
+    this.timers = new Timers(clock, reactions.handleDue);
+    const { handleRejection, react } = reactions;
     this.calls = new InFlightCalls(clock, this.timers, react, handleRejection);
     this.sendQueue = new SendQueue(adapter.can.window ?? 1);
     const isWaiting = () => this.requests.unheld > 0 || this.readiness.isAwaited;

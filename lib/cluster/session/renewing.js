@@ -104,7 +104,7 @@ class Renewing {
   #handleRenewal(renewal, times, news) {
     const status = this.#parts.status;
     if (!renewal.alive) {
-      this.#parts.session.handleDeath();
+      this.#parts.reactions.handleDeath();
       return;
     }
     status.seen.life = renewal.life;

@@ -84,14 +84,14 @@ class Sending {
    * @param {SentStep} step @param {unknown} error
    */
   #handleUnexecuted(step, error) {
-    const { adapter, connection, grants, sendQueue, session } = this.#parts;
+    const { adapter, connection, grants, reactions, sendQueue } = this.#parts;
     // An earlier step was refused, and this step was taken back with it.
     if (!sendQueue.has(step)) return;
     const kind = adapter.classify(error);
     // If a step was sent only once and is rejected as `dead`, nothing of it was executed. It is
     // taken back, so that its operations count as unsent and the next session repeats its thefts.
     if (kind === 'dead' && !step.isAgain) sendQueue.takeBack(step);
-    if (!isRefusal(kind) && kind !== 'local') session.handleRejection('step', error);
+    if (!isRefusal(kind) && kind !== 'local') reactions.handleRejection('step', error);
     // The server has already executed this step, and only refuses to repeat its answers (R1). So
     // the step must not be halved.
     else if (step.isDone) connection.handleDisconnect(error);
