@@ -34,12 +34,12 @@ class Grants {
 
   /**
    * Compares the server's list with ours, and applies the grants and losses that it shows. It also
-   * repeats requests that the server lacks, and ends those that are unknown here. `news` is what
-   * `RequestTable.news` was when the renewal was sent. Requests that changed after that are
+   * repeats requests that the server lacks, and ends those that are unknown here. `changes` is what
+   * `RequestTable.changes` was when the renewal was sent. Requests that changed after that are
    * skipped, since the list may be older than the change.
-   * @param {Renewal} renewal @param {number} news
+   * @param {Renewal} renewal @param {number} changes
    */
-  compareWithServer({ mine, stolen }, news) {
+  compareWithServer({ mine, stolen }, changes) {
     // Thefts are final, and the next renewal may not list them, so they are applied even to
     // requests that changed later.
     for (const [ref, thief] of stolen ?? []) if (!mine.get(ref)) this.handleTheftHint(ref, thief);
@@ -48,7 +48,7 @@ class Grants {
     for (const tracked of this.#parts.requests.all()) {
       const { ref } = tracked.op;
       const token = mine.get(ref);
-      if (tracked.news > news) continue;
+      if (tracked.lastChange > changes) continue;
       if (tracked.state === HELD && !token) {
         this.#parts.requests.leave(tracked);
         this.#parts.listener.lost(tracked, 'failover', undefined);

@@ -77,14 +77,14 @@ class Renewing {
       return;
     }
     const times = this.#parts.lease.times();
-    const { news } = this.#parts.requests;
+    const { changes } = this.#parts.requests;
     this.#parts.grants.forgetEnds();
     this.renewAfter(times);
     this.#parts.calls.make(
       'renew',
       Math.min(this.#parts.status.ttl / 6, SIGN_OF_LIFE),
       () => this.#parts.adapter.renew({ ...this.#parts.status.seen }),
-      (renewal) => this.#handleRenewal(renewal, times, news),
+      (renewal) => this.#handleRenewal(renewal, times, changes),
     );
   }
 
@@ -99,9 +99,9 @@ class Renewing {
 
   /**
    * @param {Renewal} renewal @param {Times} times when the renewal was sent
-   * @param {number} news the request table's count of changes at that time
+   * @param {number} changes the request table's count of changes at that time
    */
-  #handleRenewal(renewal, times, news) {
+  #handleRenewal(renewal, times, changes) {
     const status = this.#parts.status;
     if (!renewal.alive) {
       this.#parts.reactions.handleDeath();
@@ -111,7 +111,7 @@ class Renewing {
     this.extendLease(times);
     this.#parts.outage.noteRenewed();
     if (status.isCutOff) this.#parts.sending.dropMissedSteps(renewal.step);
-    if (this.#parts.rules.compares) this.#parts.grants.compareWithServer(renewal, news);
+    if (this.#parts.rules.compares) this.#parts.grants.compareWithServer(renewal, changes);
     // The keeper may extend the lease in a new epoch only after this comparison.
     this.#keptLease?.update({ ...status.seen });
     if (renewal.step !== undefined) this.#parts.sendQueue.markDone(renewal.step);

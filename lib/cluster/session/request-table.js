@@ -16,8 +16,8 @@ class RequestTable {
   unheld = 0;
   /** How many requests wait in a queue, as far as this session knows. */
   waiting = 0;
-  /** Counts the changes; the `news` of a request is the count at its last change. */
-  news = 0;
+  /** Counts the changes; the `lastChange` of a request is the count at that time. */
+  changes = 0;
 
   /** @param {number} ref */
   get(ref) {
@@ -57,7 +57,7 @@ class RequestTable {
     if (tracked.state === HELD) this.unheld++;
     if (state === HELD) this.unheld--;
     tracked.state = state;
-    tracked.news = ++this.news;
+    tracked.lastChange = ++this.changes;
   }
 
   /** Removes the request and resolves its `ended`. @param {TrackedRequest} tracked */

@@ -28,7 +28,7 @@ class TrackedRequest {
   /** When the user made the request, on the monotonic clock; a new session does not change it. */
   asked = 0;
   /** The number of the latest change; see `RequestTable`. */
-  news = 0;
+  lastChange = 0;
   /**
    * The client that stole the lock, if the theft was reported before the grant of the lock, or
    * before the answer to its end; '' for none.
