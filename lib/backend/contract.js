@@ -98,8 +98,8 @@
  * The stage that a pending request has reached on a server.
  * - 'sent': the request was sent and not answered, so it may exist, and a theft may have happened
  * - 'waiting': the request is in the queue
- * - 'allotted': the request has its lock, and waits only for the other requests of its group
- * @typedef {'unsent' | 'sent' | 'waiting' | 'allotted'} Progress
+ * - 'grantedPartial': the request has its lock, and waits only for the other requests of its group
+ * @typedef {'unsent' | 'sent' | 'waiting' | 'grantedPartial'} Progress
  */
 
 const NO_TAG = 2 ** 32 - 1;

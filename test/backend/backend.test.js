@@ -524,7 +524,7 @@ describe('several locks that a backend requests in one step', () => {
   });
 
   const holder = (name, mode) => ({ clientId: 'other', label: '', held: 3, name, mode });
-  const progress = ({ name }) => (name === 'b' ? 'waiting' : 'allotted');
+  const progress = ({ name }) => (name === 'b' ? 'waiting' : 'grantedPartial');
   it('a warning does not name a lock that waits only for the others', async (t) => {
     const askHolders = async (name) => (name === 'b' ? [holder('b', 'exclusive')] : []);
     const { backend, locks } = setUpSeveral({ progress, askHolders });

@@ -146,7 +146,7 @@ const SCRIPTS = {
   'a request reports how far it has come': [
     'request x of a and y of b; steal z of c; request w of d; progress x: unsent',
     'sent A: request 1, request 2, steal 3, request 4; progress x: sent',
-    'A answers granted 1, queued, busy, queued; progress x: allotted; progress z: unsent',
+    'A answers granted 1, queued, busy, queued; progress x: grantedPartial; progress z: unsent',
     'progress w: waiting',
   ],
   'an outage is reported when a call is unanswered for a second': [

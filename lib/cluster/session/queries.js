@@ -12,6 +12,7 @@
 
 const { Promise, then } = require('../../platform/intrinsics.js');
 const { SILENT_MS } = require('./in-flight-calls.js');
+const { isRefusal } = require('./sending.js');
 const { ENDING, GRANTED_PARTIAL, HELD } = require('./tracked-request.js');
 const { within } = require('./within.js');
 
@@ -202,8 +203,8 @@ class Queries {
   /** Whether a query would fail with this error on every connection. @param {unknown} error */
   #isFinal(error) {
     const refusal = this.#parts.outage.rejection;
-    const kind = this.#parts.adapter.classify(error);
-    return error === refusal || kind === 'fatal' || kind === 'misuse' || kind === 'refused';
+    const meaning = this.#parts.adapter.classify(error);
+    return error === refusal || meaning === 'misuse' || isRefusal(meaning);
   }
 
   /** @template T @param {Promise<T>} promise @param {number} milliseconds */

@@ -87,11 +87,11 @@ class Sending {
     const { adapter, connection, grants, reactions, sendQueue } = this.#parts;
     // An earlier step was refused, and this step was taken back with it.
     if (!sendQueue.has(step)) return;
-    const kind = adapter.classify(error);
+    const meaning = adapter.classify(error);
     // If a step was sent only once and is rejected as `dead`, nothing of it was executed. It is
     // taken back, so that its operations count as unsent and the next session repeats its thefts.
-    if (kind === 'dead' && !step.isAgain) sendQueue.takeBack(step);
-    if (!isRefusal(kind) && kind !== 'local') reactions.handleRejection('step', error);
+    if (meaning === 'dead' && !step.isAgain) sendQueue.takeBack(step);
+    if (!isRefusal(meaning) && meaning !== 'local') reactions.handleRejection('step', error);
     // The server has already executed this step, and only refuses to repeat its answers (R1). So
     // the step must not be halved.
     else if (step.isDone) connection.handleDisconnect(error);
@@ -139,7 +139,7 @@ class Sending {
   }
 }
 
-/** @param {Meaning} kind */
-const isRefusal = (kind) => kind === 'fatal' || kind === 'refused';
+/** @param {Meaning} meaning */
+const isRefusal = (meaning) => meaning === 'fatal' || meaning === 'refused';
 
 module.exports = { Sending, isRefusal };

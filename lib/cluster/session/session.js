@@ -224,12 +224,12 @@ class Session {
   }
 
   /**
-   * Returns the request's stage; 'allotted' means granted, while its group is incomplete.
+   * Returns the request's stage; 'grantedPartial' means granted, while its group is incomplete.
    * @param {TrackedRequest} tracked neither held nor ended
    */
   progress({ op, state }) {
     if (state === WAITING) return 'waiting';
-    if (state === GRANTED_PARTIAL) return 'allotted';
+    if (state === GRANTED_PARTIAL) return 'grantedPartial';
     return this.#parts.sendQueue.isInFlight(op) ? 'sent' : 'unsent';
   }
 
@@ -330,13 +330,14 @@ class Session {
    * @param {Call} call @param {unknown} error
    */
   #handleRejection(call, error) {
-    const kind = this.#parts.adapter.classify(error);
+    const meaning = this.#parts.adapter.classify(error);
     // Once the session has been open, a local error may come from a broken connection, so retry.
-    const isMisuse = kind === 'misuse' || (kind === 'local' && !this.#parts.readiness.isReached);
+    const isMisuse =
+      meaning === 'misuse' || (meaning === 'local' && !this.#parts.readiness.isReached);
     if (isMisuse) this.#failForGood(error);
-    else if (isRefusal(kind) && call !== 'sweep') this.#handleRefusal(error);
+    else if (isRefusal(meaning) && call !== 'sweep') this.#handleRefusal(error);
     else if (call === 'open') this.#parts.connection.openLater(error);
-    else if (kind === 'dead') this.#loseSession('failover', error);
+    else if (meaning === 'dead') this.#loseSession('failover', error);
     else this.#parts.connection.handleDisconnect(error);
   }
 

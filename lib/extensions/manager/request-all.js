@@ -378,7 +378,7 @@ function mostBlocked(requests) {
 /** The request that is most likely blocked has the highest score. @param {PartRequest} request */
 function blockedScore(request) {
   const { backend, observer, options } = request;
-  if (backend.progress?.(request) === 'allotted') return 0;
+  if (backend.progress?.(request) === 'grantedPartial') return 0;
   const { holders } = observer.limits;
   // Unknown holders are more likely to block this request than shared holders (2 below).
   if (!holders) return 3;

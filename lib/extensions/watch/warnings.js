@@ -67,7 +67,7 @@ class Warning {
   async #emit() {
     const { backend } = this.#request;
     // This request waits only for other requests of its group. They emit the warnings.
-    if (!this.#watch.granted && backend.progress?.(this.#request) === 'allotted') return;
+    if (!this.#watch.granted && backend.progress?.(this.#request) === 'grantedPartial') return;
     this.#isEmitted = true;
     const { isHoldAnnounced } = this.#watch;
     const message = await (isHoldAnnounced ? this.#describeHold() : this.#describeWait());
