@@ -6,15 +6,52 @@
  */
 
 const { unreachableError } = require('./outage.js');
-const { outcomeOnSessionEnd } = require('./outcomes.js');
-const { ASKED, waits } = require('./tracked-request.js');
+const { ASKED, ENDING, GRANTED_PARTIAL, HELD, WAITING, waits } = require('./tracked-request.js');
 
 /** @import { Reason } from './session.js' */
-/** @import { Outcome } from './outcomes.js' */
 /** @typedef {InstanceType<typeof import('./tracked-request.js').TrackedRequest>} TrackedRequest */
 /** @typedef {InstanceType<typeof import('./parts.js').SessionParts>} Parts */
 
 const UNKNOWN = 'The server did not say whether the lock was stolen';
+
+/**
+ * - `again`: the next session requests the lock again
+ * - `lost`: the lock is lost, or it is unknown whether the name was marked
+ * - `failed`: the request fails
+ * - `over`: the user had already given up the request
+ * - `kept`: the user had already given up the request, and it ends when the session is closed
+ * @typedef {'again' | 'lost' | 'failed' | 'over' | 'kept'} Outcome
+ */
+
+/** @type {Record<'lost' | 'closed', Record<number, Outcome>>} */
+const OUTCOMES = {
+  lost: {
+    [ASKED]: 'again',
+    [WAITING]: 'again',
+    [GRANTED_PARTIAL]: 'again',
+    [HELD]: 'lost',
+    [ENDING]: 'over',
+  },
+  closed: {
+    [ASKED]: 'failed',
+    [WAITING]: 'failed',
+    [GRANTED_PARTIAL]: 'failed',
+    [HELD]: 'lost',
+    [ENDING]: 'kept',
+  },
+};
+
+/**
+ * What happens to a request when its session ends: because it is lost and the next one opens, or
+ * because it is closed for good. A theft without an answer fails, because the server may have
+ * executed it: a repetition could rob a second holder (R1).
+ * @param {TrackedRequest} tracked @param {'lost' | 'closed'} end @param {boolean} isSent
+ */
+function outcomeOnSessionEnd({ op, state, keep }, end, isSent) {
+  if (state === ASKED && isSent && op.kind === 'steal') return 'failed';
+  if (state === ENDING && keep > 0) return 'lost';
+  return OUTCOMES[end][state];
+}
 
 class Losses {
   #parts;
