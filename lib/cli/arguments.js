@@ -7,7 +7,7 @@
 
 const path = require('node:path');
 const { parseArgs } = require('node:util');
-const { TTL } = require('../cluster/ttl.js');
+const { TTL } = require('../cluster/adapter.js');
 const { LEAST_PRIORITY } = require('../extensions/options.js');
 const { SCHEMES } = require('./engines.js');
 const { Failure, STATUS } = require('./status.js');

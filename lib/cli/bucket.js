@@ -9,7 +9,7 @@ const { DEFAULT_BUCKET, idOfBucket } = require('../backend/bucket-ids.js');
 const { HostBackend } = require('../backend/host.js');
 const { LONGEST_NAME } = require('../backend/host-errors.js');
 const { Bucket } = require('../extensions/buckets/bucket.js');
-const { TTL } = require('../cluster/ttl.js');
+const { TTL } = require('../cluster/adapter.js');
 // Adds the extensions of locks, such as `lock.signal`.
 require('../common.js');
 const { openOtherBuckets } = require('./buckets.js');

@@ -51,6 +51,9 @@
 
 /** @import { LockMode } from '../backend/contract.js' */
 
+/** The shortest, the longest and the default lease, in milliseconds. */
+const TTL = Object.freeze({ least: 2_000, most: 3_600_000, usual: 10_000 });
+
 /**
  * @typedef {object} SessionInfo what `query` and the server's administrators see of a session
  * @property {string} clientId unique in the cluster, and equal in all sessions of a manager
@@ -312,6 +315,7 @@ module.exports = {
   PUBLISHED,
   QUEUED,
   QUEUE_FULL,
+  TTL,
   UNAVAILABLE,
   busy,
   failed,

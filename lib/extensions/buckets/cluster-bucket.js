@@ -4,9 +4,9 @@
 
 const path = require('node:path');
 const { isMainThread } = require('node:worker_threads');
+const { TTL } = require('../../cluster/adapter.js');
 const { ClusterBackend } = require('../../cluster/backend.js');
 const { keeperOf } = require('../../cluster/keeper/keeper.js');
-const { TTL } = require('../../cluster/ttl.js');
 const { Event, EventTarget, asyncDispose } = require('../../platform/realm.js');
 const { Bucket } = require('./bucket.js');
 const { describe, notSupportedError, typeError } = require('../../platform/errors.js');
