@@ -1,17 +1,45 @@
 'use strict';
 
 /**
- * The base of the adapters: what they do alike with their connections. Each call of `open`, `hello`
- * and `dispose` begins a generation, and only the latest generation takes effect.
+ * The bases of adapters and of their connections: what all engines do alike. Each call of `open`,
+ * `hello` and `dispose` begins a generation, and only the latest generation takes effect.
  */
 
 const { NO_EVENTS } = require('../adapter.js');
 const { classify, staleError } = require('./errors.js');
 
-/** @typedef {InstanceType<typeof import('./engine-link.js').EngineLink>} EngineLink */
-
 /** What most engines support. */
 const CAN = { limits: true, priorities: true, groups: true, marks: true, data: true };
+
+/** The base of connections to an engine. A connection never reconnects, and ends only once. */
+class EngineLink {
+  isDown = false;
+  /** Called with the error if the connection ends by itself. @type {(error: unknown) => void} */
+  onDown = () => {};
+
+  /** Ends the connection without `onDown`. */
+  drop() {
+    this.onDown = () => {};
+    this.fail();
+  }
+
+  /** Ends the connection, and calls `onDown`. @param {unknown} [error] */
+  fail = (error) => {
+    if (this.isDown) return;
+    this.isDown = true;
+    const why = this.explainEnd(error);
+    this.end(why);
+    this.onDown(why);
+  };
+
+  /** The error of the calls under way. @param {unknown} [error] undefined if there was none */
+  explainEnd(error) {
+    return error ?? staleError();
+  }
+
+  /** Frees what the connection has, and rejects the calls under way. @param {unknown} _why */
+  end(_why) {}
+}
 
 /** @template {EngineLink} Link */
 class EngineAdapter {
@@ -148,4 +176,4 @@ class EngineAdapter {
   }
 }
 
-module.exports = { CAN, EngineAdapter };
+module.exports = { CAN, EngineAdapter, EngineLink };

@@ -18,7 +18,7 @@ const {
   refusedError,
   unreachableError,
 } = require('./errors.js');
-const { EngineLink } = require('../engine-link.js');
+const { EngineLink } = require('../engine-adapter.js');
 const { staleError } = require('../errors.js');
 const { renewConnections, send } = require('./transport.js');
 const { only, read, remove } = require('./operations.js');

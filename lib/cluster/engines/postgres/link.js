@@ -7,7 +7,7 @@
  * server also proves that notifications arrive.
  */
 
-const { EngineLink } = require('../engine-link.js');
+const { EngineLink } = require('../engine-adapter.js');
 const {
   examinedError,
   explain,

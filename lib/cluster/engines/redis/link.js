@@ -9,7 +9,7 @@
  */
 
 const { inspect } = require('node:util');
-const { EngineLink } = require('../engine-link.js');
+const { EngineLink } = require('../engine-adapter.js');
 const { explain, explainOfCluster } = require('./errors.js');
 const { SocketSignal } = require('./socket-signal.js');
 
