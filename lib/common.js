@@ -15,11 +15,9 @@ const {
 } = require('./extensions/errors/lock-errors.js');
 const { LockHandle } = require('./extensions/request/lock-handle.js');
 const { LockManager } = require('./extensions/manager/lock-manager.js');
-const { Lock } = require('./extensions/lock/lock-signal.js');
+const { Lock } = require('./extensions/lock/lock-state.js');
 const { Mutex, RWLock } = require('./extensions/objects/mutex.js');
 const { Semaphore } = require('./extensions/objects/semaphore.js');
-require('./extensions/lock/lock-publish.js');
-require('./extensions/lock/lock-token.js');
 
 module.exports = {
   DeadlockError,

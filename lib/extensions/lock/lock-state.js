@@ -1,9 +1,10 @@
 'use strict';
 
-/** Gives locks the members that help to guard a data store, and a form for JSON. */
+/** Gives locks what the specification lacks: their state, the guard of a data store, and data. */
 
 const { Lock, requestOf } = require('../../standard/lock.js');
 const { guard } = require('../reentrancy/reentrant-parent.js');
+const { publish } = require('../request/publish.js');
 
 /**
  * Throws if `lock` is not a lock.
@@ -12,7 +13,12 @@ const { guard } = require('../reentrancy/reentrant-parent.js');
  */
 const requestOfLock = (lock, what) => /** @type {any} */ (requestOf(lock, `'${what}' on 'Lock'`));
 
-class TokenExtension {
+class StateExtension {
+  /** Aborts when the lock is stolen or lost in another way; the reason is the error of the loss. */
+  get signal() {
+    return requestOfLock(this, 'get signal').lossSignal;
+  }
+
   /** @returns {bigint} greater than any earlier token of the name, as far as the scope remembers */
   get token() {
     return requestOfLock(this, 'get token').token;
@@ -37,6 +43,15 @@ class TokenExtension {
     await guard(request.backend, request, client);
   }
 
+  /**
+   * Sets the data that details tell of the lock, or removes it if the value is undefined.
+   * @param {unknown} value
+   * @returns {Promise<boolean>} false if the lock is no longer held
+   */
+  async publish(value) {
+    return publish(requestOfLock(this, 'publish'), value, 'Lock');
+  }
+
   /** JSON.stringify does not accept a bigint. */
   toJSON() {
     const request = requestOfLock(this, 'toJSON');
@@ -45,12 +60,9 @@ class TokenExtension {
   }
 }
 
-const { toJSON } = Object.getOwnPropertyDescriptors(TokenExtension.prototype);
-Object.defineProperty(Lock.prototype, 'toJSON', toJSON);
-
-for (const name of ['token', 'held', 'remaining', 'guard']) {
-  const attributes = Object.getOwnPropertyDescriptor(TokenExtension.prototype, name);
-  Object.defineProperty(Lock.prototype, name, { ...attributes, enumerable: true });
+for (const name of ['signal', 'token', 'held', 'remaining', 'guard', 'publish', 'toJSON']) {
+  const attributes = Object.getOwnPropertyDescriptor(StateExtension.prototype, name);
+  Object.defineProperty(Lock.prototype, name, { ...attributes, enumerable: name !== 'toJSON' });
 }
 
 module.exports = { Lock };
