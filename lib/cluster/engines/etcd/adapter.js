@@ -9,8 +9,8 @@
  *
  * A step goes through these files: step.js sends its transactions, attempt.js plans its operations,
  * plan.js grants and queues in memory (section 4.4), and transaction.js makes a plan safe. Plans
- * begin with pictures of names (picture.js). session.js has the session's connection and epoch,
- * own-requests.js its requests, and watches.js brings their news.
+ * begin with pictures of names (picture.js). etcd-session.js has the session's connection and
+ * epoch, own-requests.js its requests, and watches.js brings their news.
  *
  * This adapter differs from the contract as follows:
  * - A name keeps the limit of its first shared request only while a shared request exists.
@@ -32,7 +32,7 @@ const { Gateway } = require('./gateway.js');
 const { Keys, base64, leaseKey } = require('./keys.js');
 const { only } = require('./operations.js');
 const { Query } = require('./query.js');
-const { EtcdSession } = require('./session.js');
+const { EtcdSession } = require('./etcd-session.js');
 const { executeStep } = require('./step.js');
 
 /** @import { Adapter, Op, Seen, SessionInfo } from '../../adapter.js' */

@@ -12,8 +12,8 @@ const { NOTHING } = require('./picture.js');
 const { NamePlan } = require('./plan.js');
 
 /** @import { Answer, EndOp, Op, PublishOp, RequestOp } from '../../adapter.js' */
-/** @import { Entry, Picture } from './picture.js' */
-/** @typedef {InstanceType<typeof import('./session.js').EtcdSession>} Own */
+/** @import { Picture, QueuedRequest } from './picture.js' */
+/** @typedef {InstanceType<typeof import('./etcd-session.js').EtcdSession>} Own */
 /** @typedef {InstanceType<typeof NamePlan>} Plan */
 
 /** The answers that their letters determine. @type {Record<string, Readonly<Answer>>} */
@@ -32,7 +32,7 @@ class Attempt {
   letters = new Map();
   /** The limits of the answers OTHER_LIMIT; StepPart may set them. @type {number[]} */
   limits = [];
-  /** The entries of the requests; StepPart may set them. @type {Map<RequestOp, Entry>} */
+  /** The entries of the requests; StepPart may set them. @type {Map<RequestOp, QueuedRequest>} */
   entries = new Map();
   /** The queues behind granted locks; StepPart sets them. @type {Map<RequestOp, Picture>} */
   pictures = new Map();

@@ -8,7 +8,7 @@
  *   m/<lease>/<slot>                     the latest news about a request of a session: it was
  *                                        granted, its lock was stolen, or it has passed
  *   m/<lease>/sync                       written so that the watch delivers it: see `sync` in
- *                                        session.js
+ *                                        etcd-session.js
  *   n/<name>/h/<lease>-<slot>            a lock that is held; for slots see slots.js
  *   n/<name>/q/<level>/<lease>-<slot>    a request that waits; a smaller level comes first
  *   n/<name>/u/<limit>/<lease>-<slot>    exists while a shared request exists, and shows its limit

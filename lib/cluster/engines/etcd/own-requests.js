@@ -12,13 +12,14 @@ const { NOTHING, isShared, newEntry } = require('./picture.js');
 const { Slots } = require('./slots.js');
 
 /** @import { AdapterEvents, Op, PublishOp, RequestOp } from '../../adapter.js' */
-/** @import { Entry, KeyValue, Picture } from './picture.js' */
-/** @typedef {InstanceType<typeof import('./session.js').EtcdSession>} Session */
+/** @import { KeyValue, Picture, QueuedRequest } from './picture.js' */
+/** @typedef {InstanceType<typeof import('./etcd-session.js').EtcdSession>} Session */
 
 /**
  * A request of the session. `isAnswered`: whether its step was answered. `picture`: the name as it
  * was when the request was granted.
- * @typedef {{ name: string, entry: Entry, isAnswered: boolean, picture?: Picture }} OwnRequest
+ * @typedef {{ name: string, entry: QueuedRequest, isAnswered: boolean, picture?: Picture }}
+ *   OwnRequest
  */
 
 /**
@@ -138,7 +139,7 @@ class OwnRequests {
 
   /**
    * Notes that a step granted a request; returns the answer.
-   * @param {RequestOp} op @param {Entry | undefined} made @param {number} revision
+   * @param {RequestOp} op @param {QueuedRequest | undefined} made @param {number} revision
    * @param {Picture} [picture] of the queue behind it
    */
   noteGranted({ ref }, made, revision, picture) {
@@ -155,7 +156,7 @@ class OwnRequests {
 
   /**
    * Notes that a request waited after its step; returns the answer. It may have been granted since.
-   * @param {RequestOp} op @param {Entry | undefined} made @param {number} revision
+   * @param {RequestOp} op @param {QueuedRequest | undefined} made @param {number} revision
    */
   noteQueued({ ref }, made, revision) {
     const own = this.get(ref);

@@ -30,7 +30,7 @@ const { allWith } = require('./operations.js');
  */
 
 /**
- * @typedef {object} Entry a request
+ * @typedef {object} QueuedRequest an entry of the queue: a lock or a waiter
  * @property {string} tail the end of its keys
  * @property {string} level of the queue; for locks, that of their request, or '' if unknown
  * @property {number} created the revision that created its key; 0 if it is not in etcd yet
@@ -40,8 +40,8 @@ const { allWith } = require('./operations.js');
 
 /**
  * @typedef {object} Picture
- * @property {Entry[]} holders
- * @property {Entry[]} waiters the first ones, in the order of the queue
+ * @property {QueuedRequest[]} holders
+ * @property {QueuedRequest[]} waiters the first ones, in the order of the queue
  * @property {boolean} isComplete whether these are all waiters
  * @property {number} count how many requests wait
  * @property {number | undefined} limit of the name's shared requests
@@ -80,19 +80,22 @@ function requestValue({ kind, limit, mode, name, label, priority, ref, weight },
 /**
  * The entry of a request that is not in etcd yet.
  * @param {RequestOp} op @param {string} lease of the session @param {number} slot
- * @param {string} clientId @returns {Entry}
+ * @param {string} clientId @returns {QueuedRequest}
  */
 const newEntry = (op, lease, slot, clientId) => ({
   ...{ tail: tailOf(lease, slot), level: levelOf(op), created: 0, isHeld: false },
   value: requestValue(op, clientId),
 });
 
-const isShared = (/** @type {Entry} */ { value }) => value.mode === 'shared';
+const isShared = (/** @type {QueuedRequest} */ { value }) => value.mode === 'shared';
 
 /** The session of a request, as in keys. @param {{ tail: string }} entry */
 const leaseOf = ({ tail }) => tail.slice(0, tail.indexOf('-'));
 
-/** The order of a queue; of thieves, the latest is the first. @param {Entry} a @param {Entry} b */
+/**
+ * The order of a queue; of thieves, the latest is the first.
+ * @param {QueuedRequest} a @param {QueuedRequest} b
+ */
 function compareWaiters(a, b) {
   if (a.level !== b.level) return a.level < b.level ? -1 : 1;
   const order = a.created - b.created || (a.tail < b.tail ? -1 : 1);
@@ -104,7 +107,7 @@ function compareWaiters(a, b) {
  * @param {KeyValue[]} kvs @param {BucketKeys} keys
  */
 function parseKeys(kvs, keys) {
-  /** @type {{ holders: Entry[], waiters: Entry[], limits: number[] }} */
+  /** @type {{ holders: QueuedRequest[], waiters: QueuedRequest[], limits: number[] }} */
   const found = { holders: [], waiters: [], limits: [] };
   for (const { key, create_revision: created, value } of kvs) {
     const { kind, of, tail } = keys.parse(textOf(key));
@@ -192,7 +195,7 @@ async function readLongPicture(keys, name, revision, link, most = FIRST) {
 /**
  * The first requests of a level in the order of the queue.
  * @param {BucketKeys} keys @param {string} prefix of the level @param {string} revision
- * @param {Link} link @param {number} most @returns {Promise<Entry[]>}
+ * @param {Link} link @param {number} most @returns {Promise<QueuedRequest[]>}
  */
 async function readLevel(keys, prefix, revision, link, most) {
   const order = prefix.endsWith('!/') ? 'DESCEND' : 'ASCEND';

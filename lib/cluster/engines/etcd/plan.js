@@ -11,7 +11,7 @@ const { otherLimit } = require('../../adapter.js');
 const { isShared } = require('./picture.js');
 
 /** @import { Answer, RequestOp } from '../../adapter.js' */
-/** @import { Entry, Picture } from './picture.js' */
+/** @import { Picture, QueuedRequest } from './picture.js' */
 
 /** How many of the next waiters a grant tells its session. */
 const MOST_NEXT = 8;
@@ -23,7 +23,7 @@ const isPassing = ({ kind }) => kind === 'pass' || kind === 'passIfAvailable';
 
 /**
  * Whether a request can be held beside locks.
- * @param {Entry[]} holders @param {Entry} entry
+ * @param {QueuedRequest[]} holders @param {QueuedRequest} entry
  */
 function fitsBeside(holders, entry) {
   if (holders.length === 0) return true;
@@ -34,33 +34,33 @@ function fitsBeside(holders, entry) {
   );
 }
 
-/** @type {(own: Entry) => (one: Entry) => boolean} */
+/** @type {(own: QueuedRequest) => (one: QueuedRequest) => boolean} */
 const isSameRequest = (own) => (one) => one.tail === own.tail && one.value.ref === own.value.ref;
 
 class NamePlan {
   // Others only read the public fields.
 
-  /** The requests that the plan makes and does not end, in their order. @type {Entry[]} */
+  /** The requests that the plan makes and does not end, in their order. @type {QueuedRequest[]} */
   added = [];
-  /** The waiters of the picture that are granted their locks. @type {Entry[]} */
+  /** The waiters of the picture that are granted their locks. @type {QueuedRequest[]} */
   granted = [];
-  /** The requests that pass. @type {Entry[]} */
+  /** The requests that pass. @type {QueuedRequest[]} */
   passed = [];
-  /** The session's requests in etcd that end. @type {Entry[]} */
+  /** The session's requests in etcd that end. @type {QueuedRequest[]} */
   ended = [];
-  /** The locks that a theft ends. @type {Entry[]} */
+  /** The locks that a theft ends. @type {QueuedRequest[]} */
   stolen = [];
   /** The client id of the thief; '' without a theft. */
   thief = '';
-  /** The locks whose ends mark the name, so they must still be held. @type {Entry[]} */
+  /** The locks whose ends mark the name, so they must still be held. @type {QueuedRequest[]} */
   marking = [];
-  /** The locks whose data changes. @type {Set<Entry>} */
+  /** The locks whose data changes. @type {Set<QueuedRequest>} */
   published = new Set();
   /** Whether a request of this plan is granted. */
   isGranting = false;
   /** Whether an answer depends on the number of waiters. */
   isCounted = false;
-  /** The requests of this plan behind the part of the queue that was read. @type {Entry[]} */
+  /** The plan's requests behind the part of the queue that was read. @type {QueuedRequest[]} */
   #behind = [];
   /** How many shared requests there are. */
   #shares;
@@ -93,7 +93,7 @@ class NamePlan {
   /**
    * The answer to a request that is refused; otherwise undefined. § 4.1 "request a lock":
    * https://www.w3.org/TR/2023/WD-web-locks-20230105/#request-a-lock
-   * @param {RequestOp} op @param {Entry} entry @returns {Readonly<Answer> | undefined}
+   * @param {RequestOp} op @param {QueuedRequest} entry @returns {Readonly<Answer> | undefined}
    */
   refusalOf({ kind, limit, maxPending, mode }, entry) {
     if (kind === 'steal') return undefined;
@@ -108,8 +108,8 @@ class NamePlan {
   /**
    * Makes a request that is not refused; returns PASSED if it passes at once. Otherwise the entry
    * is held or waits then.
-   * @param {RequestOp} op @param {Entry} entry @param {string} clientId of the session, for the
-   *   sessions that it steals from
+   * @param {RequestOp} op @param {QueuedRequest} entry @param {string} clientId of the session, for
+   *   the sessions that it steals from
    */
   request(op, entry, clientId) {
     if (isPassing(op) && this.#fits(entry)) {
@@ -127,7 +127,7 @@ class NamePlan {
     return undefined;
   }
 
-  /** @param {Entry} entry */
+  /** @param {QueuedRequest} entry */
   #fits(entry) {
     const isFirst = this.#placeOf(entry) === 0 && (this.waiters.length > 0 || this.#isWhole);
     return isFirst && !this.isQuarantined && fitsBeside(this.holders, entry);
@@ -138,16 +138,16 @@ class NamePlan {
     return this.picture.isComplete && this.#behind.length === 0;
   }
 
-  /** The place of a new request in the queue. @param {Entry} entry */
+  /** The place of a new request in the queue. @param {QueuedRequest} entry */
   #placeOf({ level, value }) {
-    const isAhead = (/** @type {Entry} */ one) =>
+    const isAhead = (/** @type {QueuedRequest} */ one) =>
       value.thief === undefined ? one.level <= level : one.level < level;
     let place = this.waiters.length;
     while (place > 0 && !isAhead(this.waiters[place - 1])) place--;
     return place;
   }
 
-  /** @param {Entry} entry */
+  /** @param {QueuedRequest} entry */
   #enqueue(entry) {
     const place = this.#placeOf(entry);
     const isBehind = place === this.waiters.length && !this.picture.isComplete;
@@ -158,7 +158,7 @@ class NamePlan {
 
   /**
    * Takes all locks of the picture. Nothing of this plan comes before a theft (step.js).
-   * @param {Entry} thief @param {string} clientId
+   * @param {QueuedRequest} thief @param {string} clientId
    */
   #steal(thief, clientId) {
     this.thief = clientId;
@@ -170,7 +170,7 @@ class NamePlan {
     this.holders = [thief];
   }
 
-  /** @param {Entry} entry */
+  /** @param {QueuedRequest} entry */
   #forgetShare(entry) {
     if (isShared(entry) && --this.#shares === 0) this.limit = undefined;
   }
@@ -178,7 +178,7 @@ class NamePlan {
   /**
    * § 4.2 "release the lock" and § 4.3 "abort the request":
    * https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock
-   * @param {Entry} own a request of the session, as far as the session knows
+   * @param {QueuedRequest} own a request of the session, as far as the session knows
    * @param {boolean} marks whether its end marks the name, if it is a lock
    */
   end(own, marks) {
@@ -200,7 +200,7 @@ class NamePlan {
     this.#process();
   }
 
-  /** @param {Entry} entry that is in no list any more */
+  /** @param {QueuedRequest} entry that is in no list any more */
   #remove(entry) {
     this.#forgetShare(entry);
     this.granted = this.granted.filter((one) => one !== entry);
@@ -209,13 +209,13 @@ class NamePlan {
     else this.ended.push(entry);
   }
 
-  /** A request of the session in the picture, or of this plan. @param {Entry} own */
+  /** A request of the session in the picture, or of this plan. @param {QueuedRequest} own */
   find(own) {
     const isOwn = isSameRequest(own);
     return this.holders.find(isOwn) ?? this.waiters.find(isOwn);
   }
 
-  /** Publishes with a lock. @param {Entry | undefined} own @param {string} data JSON, or '' */
+  /** @param {QueuedRequest | undefined} own the lock @param {string} data JSON; '' for none */
   publish(own, data) {
     const lock = own && this.find(own);
     if (!lock?.isHeld) return NOT_HELD;
@@ -252,7 +252,7 @@ class NamePlan {
     return this.granted.length + this.passed.length > 0;
   }
 
-  /** Whether an entry waited in the picture. @param {Entry} entry */
+  /** Whether an entry waited in the picture. @param {QueuedRequest} entry */
   hasWaited({ tail, created }) {
     return !this.picture.holders.some((one) => one.tail === tail && one.created === created);
   }
@@ -270,7 +270,7 @@ class NamePlan {
   /**
    * The picture of the queue behind a lock of the session that this plan grants, at the revision of
    * its transaction; undefined if it is not known.
-   * @param {Entry} own
+   * @param {QueuedRequest} own
    * @returns {Picture | undefined}
    */
   pictureBehind(own) {

@@ -9,8 +9,8 @@ const { allWith, only } = require('./operations.js');
 
 const { now: dateNow } = Date;
 
-/** @import { Entry as AdapterEntry, SessionInfo } from '../../adapter.js' */
-/** @import { Entry, KeyValue } from './picture.js' */
+/** @import { Entry, SessionInfo } from '../../adapter.js' */
+/** @import { KeyValue, QueuedRequest } from './picture.js' */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
 
@@ -46,7 +46,7 @@ class Query {
   /**
    * § 4.5 "snapshot the lock state":
    * https://www.w3.org/TR/2023/WD-web-locks-20230105/#snapshot-the-lock-state.
-   * @param {string} [name] @param {'held'} [which] @returns {Promise<AdapterEntry[]>}
+   * @param {string} [name] @param {'held'} [which] @returns {Promise<Entry[]>}
    */
   async run(name, which) {
     const keys = this.#keys;
@@ -101,7 +101,7 @@ class Query {
       this.#sessions.set(textOf(key).slice(prefix.length), valueOf(value));
   }
 
-  /** @param {string} part the name as in keys @param {Entry} entry @returns {AdapterEntry} */
+  /** @param {string} part the name as in keys @param {QueuedRequest} entry @returns {Entry} */
   #toAdapterEntry(part, entry) {
     const { created, isHeld, value } = entry;
     const { asked, data, granted = Number.NaN, label = '', ref } = value;

@@ -24,10 +24,10 @@ const { NOTHING, firstRange, pictureOf, readLongPicture, readPicture } = require
 const { NameTransaction } = require('./transaction.js');
 
 /** @import { Answer, EndOp, Op, RequestOp } from '../../adapter.js' */
-/** @import { Entry, Picture } from './picture.js' */
+/** @import { Picture, QueuedRequest } from './picture.js' */
 /** @typedef {InstanceType<typeof Attempt>} StepAttempt */
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
-/** @typedef {InstanceType<typeof import('./session.js').EtcdSession>} Own */
+/** @typedef {InstanceType<typeof import('./etcd-session.js').EtcdSession>} Own */
 
 /** The most characters of a request's name. */
 const MOST_NAME = 1_000_000;
@@ -293,7 +293,7 @@ class StepPart {
     const keys = this.#keys;
     const { id, isQuarantined } = this.#own;
     const puts = ops.map((op) => {
-      const { level, tail, value } = /** @type {Entry} */ (entries.get(op));
+      const { level, tail, value } = /** @type {QueuedRequest} */ (entries.get(op));
       const lock = { ...value, granted: value.asked };
       return {
         waits: put(keys.queue(name, level) + tail, base64Json(value), id),
@@ -394,7 +394,7 @@ class StepPart {
       if (answers[i] === DECIDED) decided.push(/** @type {RequestOp} */ (op));
     }
     const reads = decided.map((op) => {
-      const { tail } = /** @type {Entry} */ (attempt.entries.get(op));
+      const { tail } = /** @type {QueuedRequest} */ (attempt.entries.get(op));
       return { ...only(this.#keys.holders(op.name) + tail), keys_only: true };
     });
     const { found } = await own.read(reads, this.#link);

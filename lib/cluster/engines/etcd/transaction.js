@@ -28,7 +28,7 @@ const {
 const { NOTHING, isShared, leaseOf } = require('./picture.js');
 const { fitsBeside } = require('./plan.js');
 
-/** @import { Entry } from './picture.js' */
+/** @import { QueuedRequest } from './picture.js' */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 /** @typedef {InstanceType<typeof import('./plan.js').NamePlan>} Plan */
 
@@ -99,34 +99,34 @@ class NameTransaction {
 
   // Keys
 
-  /** @param {Entry} entry */
+  /** @param {QueuedRequest} entry */
   #lockKey({ tail }) {
     return this.#keys.holders(this.#name) + tail;
   }
 
-  /** @param {Entry} entry */
+  /** @param {QueuedRequest} entry */
   #queueKey({ level, tail }) {
     return this.#keys.queue(this.#name, level) + tail;
   }
 
-  /** The key that shows the limit of a shared request. @param {Entry} entry */
+  /** The key that shows the limit of a shared request. @param {QueuedRequest} entry */
   #limitKey({ tail, value: { limit = 0 } }) {
     return this.#keys.limit(this.#name, limit) + tail;
   }
 
-  /** The key that a request had in the picture. @param {Entry} entry */
+  /** The key that a request had in the picture. @param {QueuedRequest} entry */
   #keyBefore(entry) {
     return this.#plan.hasWaited(entry) ? this.#queueKey(entry) : this.#lockKey(entry);
   }
 
   // Conditions
 
-  /** The condition that a request is still where it was in the picture. @param {Entry} entry */
+  /** The condition that a request is where it was in the picture. @param {QueuedRequest} entry */
   #unchanged(entry) {
     return isSame({ key: this.#keyBefore(entry), created: entry.created });
   }
 
-  /** @param {Entry} entry */
+  /** @param {QueuedRequest} entry */
   #isNew(entry) {
     return entry.created === 0 || this.#plan.granted.includes(entry);
   }
@@ -150,7 +150,7 @@ class NameTransaction {
     return last && this.#boundOf(last);
   }
 
-  /** The end of the requests that would be ahead of an entry if they came. @param {Entry} entry */
+  /** The end of the requests that would come ahead of it. @param {QueuedRequest} entry */
   #boundOf({ created, level, value }) {
     const own = this.#keys.queue(this.#name, level);
     // A new thief gets ahead of all others, even of the thieves that wait already.
@@ -195,7 +195,7 @@ class NameTransaction {
 
   // Changes
 
-  /** The news for the session of a request. @param {Entry} entry @param {object} news */
+  /** The news for the session of a request. @param {QueuedRequest} entry @param {object} news */
   #newsFor(entry, news) {
     const { tail, value } = entry;
     const lease = leaseOf(entry);
@@ -203,12 +203,12 @@ class NameTransaction {
     return put(key, base64Json({ ref: value.ref, ...news }), leaseNumber(lease));
   }
 
-  /** The operations that remove the limit of a shared request. @param {Entry} entry */
+  /** The operations that remove the limit of a shared request. @param {QueuedRequest} entry */
   #limitRemovals(entry) {
     return isShared(entry) ? [remove(only(this.#limitKey(entry)))] : [];
   }
 
-  /** The operation that writes a request's key. @param {Entry} entry */
+  /** The operation that writes a request's key. @param {QueuedRequest} entry */
   #put(entry) {
     const { isHeld, value } = entry;
     const key = isHeld ? this.#lockKey(entry) : this.#queueKey(entry);
@@ -216,7 +216,7 @@ class NameTransaction {
     return put(key, base64Json(value), leaseNumber(leaseOf(entry)));
   }
 
-  /** The operations that grant a lock to a waiter. @param {Entry} entry */
+  /** The operations that grant a lock to a waiter. @param {QueuedRequest} entry */
   #grantOf(entry) {
     const news = { granted: dateNow(), ...(isShared(entry) ? {} : this.#queueNews) };
     entry.value.granted = news.granted;
@@ -235,7 +235,7 @@ class NameTransaction {
   /**
    * The operation that takes a lock away. It does nothing if the lock is gone: then the lease of
    * its session may be gone, too, and etcd would refuse to write a key with this lease.
-   * @param {Entry} entry
+   * @param {QueuedRequest} entry
    */
   #theftOf(entry) {
     const { created } = entry;

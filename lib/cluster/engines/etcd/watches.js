@@ -19,7 +19,7 @@ const { Waits } = require('./waits.js');
 const { random } = Math;
 
 /** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} Link */
-/** @typedef {InstanceType<typeof import('./session.js').EtcdSession>} Own */
+/** @typedef {InstanceType<typeof import('./etcd-session.js').EtcdSession>} Own */
 
 class Watches {
   #own;

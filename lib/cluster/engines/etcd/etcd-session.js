@@ -12,7 +12,7 @@
 
 const { deadError, staleError } = require('../errors.js');
 const { NO_EPOCH, isBehind } = require('./epoch.js');
-const { grantWaiters } = require('./grants.js');
+const { grantWaiters } = require('./grant-waiters.js');
 const { base64Json, leaseKey, valueOf } = require('./keys.js');
 const { partsOf } = require('./lists.js');
 const { allWith, depthOf, exists, isUnchanged, isVersion, nest } = require('./operations.js');
@@ -111,10 +111,10 @@ class EtcdSession {
   /** @param {Seen} seen @param {Link} link */
   async #create(seen, link) {
     for (;;) {
-      const { header, responses } = await this.#epochs.change(this.#entry, link);
+      const { header, responses } = await this.#epochs.change(this.#entryOperations, link);
       const life = this.#epochs.parse(header, rangeIn(responses, -4)) ?? NO_EPOCH;
       this.life = life;
-      this.#applyEntry(header, responses);
+      this.#applyResults(header, responses);
       if (!isBehind(life, header.revision, seen)) return;
       await this.#epochs.begin(seen, life, header, this.ttl, link);
     }
@@ -123,15 +123,18 @@ class EtcdSession {
   /** Throws if the session is dead. @param {Seen} seen @param {Link} link */
   async #writeAgain(seen, link) {
     const known = this.withKnownRevision(seen);
-    const { header, responses, succeeded } = await link.transact([exists(this.#key)], this.#entry);
+    const { header, responses, succeeded } = await link.transact(
+      [exists(this.#key)],
+      this.#entryOperations,
+    );
     if (!succeeded) throw deadError();
     const life = this.#epochs.parse(header, rangeIn(responses, -4));
     if (!life || (await this.endIfBehind(known, life, header, link))) throw deadError();
-    this.#applyEntry(header, responses);
+    this.#applyResults(header, responses);
   }
 
   /** The operations of a new session or connection. */
-  get #entry() {
+  get #entryOperations() {
     const { keys, lease } = this;
     const ranges = [this.#epochs.range, only(this.#key), allWith(keys.news(lease))];
     const reads = [...ranges, only(keys.quarantine)].map(read);
@@ -140,8 +143,8 @@ class EtcdSession {
     return [this.#put, put(keys.sync(lease), '', this.id), ...first, ...reads];
   }
 
-  /** Applies the results of `#entry`. @param {any} header @param {any[]} responses */
-  #applyEntry(header, responses) {
+  /** Applies the results of `#entryOperations`. @param {any} header @param {any[]} responses */
+  #applyResults(header, responses) {
     // A record of its own tells late copies of the first step from the first step.
     if (this.#version === 0) this.logged = header.revision;
     this.#version = Number(rangeIn(responses, -3).kvs[0].version);
