@@ -303,6 +303,11 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
 /** Whether an operation makes a request. @param {Op} op @returns {op is RequestOp} */
 const isRequest = (op) => op.kind !== 'end' && op.kind !== 'publish';
 
+/** What entries say of a session. @param {SessionInfo} info */
+const whoOf = ({ clientId, host, pid, threadId, threadName, program }) => ({
+  ...{ clientId, host, pid, threadId, threadName, program },
+});
+
 /** For the time before the session sets `events`, and after `dispose`. @type {AdapterEvents} */
 const NO_EVENTS = { granted() {}, stolen() {}, changed() {}, down() {} };
 
@@ -322,4 +327,5 @@ module.exports = {
   granted,
   isRequest,
   otherLimit,
+  whoOf,
 };

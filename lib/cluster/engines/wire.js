@@ -13,6 +13,7 @@ const {
   UNAVAILABLE,
   granted,
   otherLimit,
+  whoOf,
 } = require('../adapter.js');
 
 /** @import { AdapterEvents, Answer, Entry, Op } from '../adapter.js' */
@@ -64,11 +65,11 @@ function emitHint(events, line) {
  * @returns {Entry}
  */
 function toEntry({ info, isShared, ref, token, weight, priority, ...row }) {
-  const { clientId, host, pid, threadId, threadName, program } = JSON.parse(info);
   const limit = isShared ? Number(row.limit) : 0;
   return {
     ...row,
-    ...{ clientId, host, pid, threadId, threadName, program, limit },
+    ...whoOf(JSON.parse(info)),
+    limit,
     ref: Number(ref),
     mode: isShared ? 'shared' : 'exclusive',
     token: BigInt(token),

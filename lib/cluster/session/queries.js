@@ -12,6 +12,7 @@
 
 const { Promise, then } = require('../../platform/intrinsics.js');
 const { SILENT_MS } = require('./in-flight-calls.js');
+const { whoOf } = require('../adapter.js');
 const { isRefusal } = require('./sending.js');
 const { ENDING, GRANTED_PARTIAL, HELD } = require('./tracked-request.js');
 const { within } = require('./within.js');
@@ -278,11 +279,10 @@ class Queries {
     const tracked = this.#parts.requests.get(ref);
     // The request has ended since then, or the user has given it up, so it is not listed.
     if (!tracked || tracked.state === ENDING) return;
-    const { clientId, host, pid, threadId, threadName, program } = this.#parts.info;
     const waited = this.#parts.clock.monotonic() - tracked.asked;
     asked.set(ref, {
       ...{ ref, name, mode, limit, weight, priority, label, token: 0n, waited, held: 0 },
-      ...{ clientId, host, pid, threadId, threadName, program },
+      ...whoOf(this.#parts.info),
     });
   }
 }

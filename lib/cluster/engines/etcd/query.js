@@ -2,6 +2,7 @@
 
 /** Queries of a bucket. They read etcd, because no session follows all names. */
 
+const { whoOf } = require('../../adapter.js');
 const { compareWaiters, isShared, leaseOf, nameOf, parseKeys } = require('./picture.js');
 const { base64, textOf, valueOf } = require('./keys.js');
 const { groupBy, partsOf } = require('./lists.js');
@@ -18,6 +19,10 @@ const PAGE = 5_000;
 /** From this number of sessions on, all are read instead of single ones. */
 const MANY = 500;
 const MOST_READS = 100;
+/** For a session whose key was not found. @type {SessionInfo} */
+const NOBODY = {
+  ...{ clientId: '', host: '', pid: 0, threadId: 0, threadName: '', program: '', version: '' },
+};
 
 class Query {
   #keys;
@@ -106,19 +111,10 @@ class Query {
     const { created, isHeld, value } = entry;
     const { asked, data, granted = Number.NaN, label = '', ref } = value;
     const { limit = 0, priority = 0, weight = 0 } = value;
-    const info = this.#sessions.get(leaseOf(entry));
-    const {
-      clientId = '',
-      host = '',
-      pid = 0,
-      threadId = 0,
-      threadName = '',
-      program = '',
-    } = info ?? {};
     const date = dateNow();
     return {
-      ...{ ref, clientId, host, pid, threadId, threadName, program, label, data },
-      ...{ limit, weight, priority },
+      ...whoOf({ ...NOBODY, ...this.#sessions.get(leaseOf(entry)) }),
+      ...{ ref, label, data, limit, weight, priority },
       name: nameOf(part, value),
       token: isHeld ? this.#tokenOf(created) : 0n,
       mode: isShared(entry) ? 'shared' : 'exclusive',
