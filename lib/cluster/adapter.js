@@ -308,6 +308,12 @@ const whoOf = ({ clientId, host, pid, threadId, threadName, program }) => ({
   ...{ clientId, host, pid, threadId, threadName, program },
 });
 
+/** Whether a request ends when it would be granted. @param {{ kind?: string }} request */
+const isPassing = ({ kind }) => kind === 'pass' || kind === 'passIfAvailable';
+
+/** Whether a request waits until it is granted, instead of failing. @param {{ kind?: string }} op */
+const waits = ({ kind }) => kind === 'request' || kind === 'pass';
+
 /** For the time before the session sets `events`, and after `dispose`. @type {AdapterEvents} */
 const NO_EVENTS = { granted() {}, stolen() {}, changed() {}, down() {} };
 
@@ -325,7 +331,9 @@ module.exports = {
   busy,
   failed,
   granted,
+  isPassing,
   isRequest,
   otherLimit,
+  waits,
   whoOf,
 };

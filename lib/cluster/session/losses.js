@@ -5,8 +5,9 @@
  * the server refuses this client, or because it has not answered them in time.
  */
 
+const { waits } = require('../adapter.js');
 const { unreachableError } = require('./outage.js');
-const { ASKED, ENDING, GRANTED_PARTIAL, HELD, WAITING, waits } = require('./tracked-request.js');
+const { ASKED, ENDING, GRANTED_PARTIAL, HELD, WAITING } = require('./tracked-request.js');
 
 /** @import { Reason } from './session.js' */
 /** @typedef {InstanceType<typeof import('./tracked-request.js').TrackedRequest>} TrackedRequest */

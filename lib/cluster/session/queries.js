@@ -12,7 +12,7 @@
 
 const { Promise, then } = require('../../platform/intrinsics.js');
 const { SILENT_MS } = require('./in-flight-calls.js');
-const { whoOf } = require('../adapter.js');
+const { waits, whoOf } = require('../adapter.js');
 const { isRefusal } = require('./sending.js');
 const { ENDING, GRANTED_PARTIAL, HELD } = require('./tracked-request.js');
 const { within } = require('./within.js');
@@ -257,7 +257,8 @@ class Queries {
     for (const op of overtaken.flatMap(({ ops }) => ops)) {
       if (op.kind === 'publish') continue;
       if (op.kind === 'end') ended.add(op.ref);
-      else if (canWait(op) && (name ?? op.name) === op.name) this.#addWaiting(op, asked);
+      else if ((name ?? op.name) === op.name && (waits(op) || op.kind === 'steal'))
+        this.#addWaiting(op, asked);
     }
     const entries = [];
     for (const entry of listed) {
@@ -293,8 +294,5 @@ class Queries {
  */
 const isBehind = ({ name, priority = 0, token }, other) =>
   name === other.name && token === 0n && priority < (other.priority ?? 0);
-
-/** @param {import('../adapter.js').RequestOp} op */
-const canWait = ({ kind }) => kind !== 'ifAvailable' && kind !== 'passIfAvailable';
 
 module.exports = { Queries };

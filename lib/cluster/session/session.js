@@ -22,20 +22,13 @@
  * other requests fail with the server's error until another attempt to connect succeeds.
  */
 
+const { waits } = require('../adapter.js');
 const { bucketClosedError } = require('../../platform/errors.js');
 const { reasonError } = require('./outage.js');
 const { SessionParts } = require('./parts.js');
 const { isRefusal } = require('./sending.js');
 const { systemClock } = require('./clock.js');
-const {
-  GRANTED_PARTIAL,
-  ASKED,
-  ENDING,
-  GONE,
-  HELD,
-  WAITING,
-  waits,
-} = require('./tracked-request.js');
+const { GRANTED_PARTIAL, ASKED, ENDING, GONE, HELD, WAITING } = require('./tracked-request.js');
 
 /** @import { Adapter, Answer, SessionInfo } from '../adapter.js' */
 /** @import { Call, CallTimeout } from './in-flight-calls.js' */

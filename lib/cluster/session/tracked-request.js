@@ -66,9 +66,6 @@ class TrackedRequest {
   }
 }
 
-/** Whether the request waits until it is granted, instead of failing. @param {RequestOp} op */
-const waits = ({ kind }) => kind === 'request' || kind === 'pass';
-
 /**
  * Whether an operation must still be sent. A request must not be sent if the user has withdrawn it
  * meanwhile, or if a hint has reported it as granted. The publication of a lock that has ended must
@@ -89,5 +86,4 @@ module.exports = {
   TrackedRequest,
   WAITING,
   isWanted,
-  waits,
 };

@@ -7,7 +7,7 @@
  */
 
 const { NOT_HELD, PASSED, PUBLISHED, QUEUE_FULL, UNAVAILABLE } = require('../../adapter.js');
-const { otherLimit } = require('../../adapter.js');
+const { isPassing, otherLimit, waits } = require('../../adapter.js');
 const { isShared } = require('./picture.js');
 
 /** @import { Answer, RequestOp } from '../../adapter.js' */
@@ -17,9 +17,6 @@ const { isShared } = require('./picture.js');
 const MOST_NEXT = 8;
 /** The most waiters that a plan grants. Each of them has a condition, and etcd limits these. */
 const MOST_GRANTED = 90;
-
-/** Whether a request ends when it would be granted. @param {{ kind?: string }} request */
-const isPassing = ({ kind }) => kind === 'pass' || kind === 'passIfAvailable';
 
 /**
  * Whether a request can be held beside locks.
@@ -99,7 +96,7 @@ class NamePlan {
     if (kind === 'steal') return undefined;
     if (mode === 'shared' && (this.limit ?? limit) !== limit) return otherLimit(Number(this.limit));
     if (this.#fits(entry)) return undefined;
-    if (kind === 'ifAvailable' || kind === 'passIfAvailable') return UNAVAILABLE;
+    if (!waits({ kind })) return UNAVAILABLE;
     if (maxPending < 0) return undefined;
     this.isCounted = true;
     return this.count >= maxPending ? QUEUE_FULL : undefined;

@@ -6,7 +6,7 @@
  * again in other steps, and the answers of the former shards are used.
  */
 
-const { ENDED, failed, isRequest } = require('../../adapter.js');
+const { ENDED, failed, isPassing, isRequest } = require('../../adapter.js');
 const { classify, staleError } = require('../errors.js');
 const { answerOf } = require('../wire.js');
 const { failedError } = require('./errors.js');
@@ -182,8 +182,7 @@ function textOf(op, published) {
   if (op.kind === 'publish') return `d${op.ref}\n${key}\n${op.data}`;
   const { kind, ref, group, maxPending, mode, weight, priority } = op;
   const label = op.label === '' ? '""' : JSON.stringify(op.label);
-  const passes = kind === 'pass' || kind === 'passIfAvailable';
-  const [letter, limit] = mode === 'shared' ? ['s', op.limit] : [passes ? 'p' : 'x', ''];
+  const [letter, limit] = mode === 'shared' ? ['s', op.limit] : [isPassing(op) ? 'p' : 'x', ''];
   return (
     `${KINDS[kind]}${ref} ${group} ${maxPending}\n${key}\n${letter} ${weight}\n` +
     `${priority} ${label}\n${limit}\n${JSON.stringify(op.name)}`
