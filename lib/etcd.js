@@ -7,7 +7,8 @@
 
 const { EtcdAdapter } = require('./cluster/engines/etcd/adapter.js');
 const keeper = require('./cluster/engines/etcd/keeper.js');
-const { OPEN_BUCKET, openClusterBucket } = require('./extensions/buckets/cluster-bucket.js');
+const { OPEN_BUCKET } = require('./extensions/buckets/bucket.js');
+const { openClusterBucket } = require('./extensions/buckets/cluster-bucket.js');
 const { scopedLocks } = require('./extensions/objects/scoped.js');
 const { describe, typeError } = require('./platform/errors.js');
 const shared = require('./common.js');

@@ -5,7 +5,7 @@
 const path = require('node:path');
 const { DEFAULT_BUCKET, idOfBucket } = require('./backend/bucket-ids.js');
 const { HostBackend } = require('./backend/host.js');
-const { Bucket } = require('./extensions/buckets/bucket.js');
+const { Bucket, OPEN_BUCKET } = require('./extensions/buckets/bucket.js');
 const { createLockManager } = require('./extensions/manager/lock-manager.js');
 const { scopedLocks } = require('./extensions/objects/scoped.js');
 const {
@@ -16,8 +16,6 @@ const {
 } = require('./standard/webidl.js');
 const { typeError } = require('./platform/errors.js');
 const shared = require('./common.js');
-
-const OPEN_BUCKET = "'openBucket'";
 
 const locks = createLockManager(new HostBackend(DEFAULT_BUCKET, ''));
 

@@ -7,6 +7,9 @@ const { close } = require('../reentrancy/reentrant-parent.js');
 
 /** @import { Backend } from '../../backend/contract.js' */
 
+/** For messages. */
+const OPEN_BUCKET = "'openBucket'";
+
 /**
  * A handle of an open storage bucket (sections 2.2 and 6.1 of the specification). Handles of the
  * same bucket are independent of each other.
@@ -59,4 +62,4 @@ class Bucket {
   }
 }
 
-module.exports = { Bucket };
+module.exports = { Bucket, OPEN_BUCKET };

@@ -7,9 +7,7 @@ const { DEFAULT_BUCKET, idOfBucket } = require('../../backend/bucket-ids.js');
 const { NativeBackend } = require('../../backend/native.js');
 const { typeError } = require('../../platform/errors.js');
 const { requireArguments, toDOMString } = require('../../standard/webidl.js');
-const { Bucket } = require('./bucket.js');
-
-const OPEN_BUCKET = "'openBucket'";
+const { Bucket, OPEN_BUCKET } = require('./bucket.js');
 
 /** @typedef {ReturnType<typeof createLockManager>} LockManager */
 

@@ -8,7 +8,7 @@ const { TTL } = require('../../cluster/adapter.js');
 const { ClusterBackend } = require('../../cluster/backend.js');
 const { keeperOf } = require('../../cluster/keeper/keeper.js');
 const { Event, EventTarget, asyncDispose } = require('../../platform/realm.js');
-const { Bucket } = require('./bucket.js');
+const { Bucket, OPEN_BUCKET } = require('./bucket.js');
 const { describe, notSupportedError, typeError } = require('../../platform/errors.js');
 const { isSignal } = require('../../platform/signals.js');
 const { requireArguments, rejectUnknownOptions, toDOMString } = require('../../standard/webidl.js');
@@ -18,8 +18,6 @@ const { assign } = Object;
 /** @import { Adapter } from '../../cluster/adapter.js' */
 /** @import { Keeper } from '../../cluster/session/lease-keeper.js' */
 /** @typedef {InstanceType<typeof ClusterBucket>} ClusterBucketType */
-
-const OPEN_BUCKET = "'openBucket'";
 
 const OF_ALL = ['ttl', 'label', 'releaseOnSignal'];
 
@@ -200,4 +198,4 @@ function toSignals(value = false) {
   return [...new Set(signals)];
 }
 
-module.exports = { ClusterBucket, OPEN_BUCKET, openClusterBucket };
+module.exports = { ClusterBucket, openClusterBucket };
