@@ -17,12 +17,14 @@ const shared = require('./common.js');
 
 const OPTIONS = ['endpoints', 'auth', 'fetch'];
 
+/** @param {any} options of `openBucket` */
+const adapterOptionsOf = ({ endpoints, auth }) => ({
+  endpoints: toUrls(endpoints),
+  auth: toAuth(auth),
+});
+
 /** @type {import('./extensions/buckets/cluster-bucket.js').EngineForKeeper} */
-const KEEPER = {
-  name: 'etcd',
-  clientPlanOf: keeper.clientPlanOf,
-  adapterOptionsOf: ({ endpoints, auth }) => ({ endpoints: toUrls(endpoints), auth: toAuth(auth) }),
-};
+const KEEPER = { name: 'etcd', ...keeper, adapterOptionsOf };
 
 /**
  * Returns at once. If the bucket cannot be opened, `ready` and all requests reject.
@@ -47,11 +49,12 @@ function openBucket(name, options) {
     name,
     options,
     OPTIONS,
-    (bucket, { endpoints, auth, fetch }) => {
+    (bucket, its) => {
+      const { fetch } = its;
       if (fetch !== undefined && typeof fetch !== 'function') {
         throw typeError(OPEN_BUCKET, `'fetch' is ${describe(fetch)}; expected a function.`);
       }
-      return new EtcdAdapter(bucket, { endpoints: toUrls(endpoints), auth: toAuth(auth), fetch });
+      return new EtcdAdapter(bucket, { ...adapterOptionsOf(its), fetch });
     },
     KEEPER,
   );

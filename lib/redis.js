@@ -18,11 +18,7 @@ const shared = require('./common.js');
 const OPTIONS = ['client', 'shards', 'strict', 'failover', 'prefix'];
 
 /** @type {import('./extensions/buckets/cluster-bucket.js').EngineForKeeper} */
-const KEEPER = {
-  name: 'redis',
-  clientPlanOf: ({ client }) => keeper.clientPlanOf(client),
-  adapterOptionsOf: keeper.adapterOptionsOf,
-};
+const KEEPER = { name: 'redis', ...keeper };
 
 /**
  * Returns at once. If the bucket cannot be opened, `ready` and all requests reject. Every process

@@ -303,16 +303,16 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
 /** Whether an operation makes a request. @param {Op} op @returns {op is RequestOp} */
 const isRequest = (op) => op.kind !== 'end' && op.kind !== 'publish';
 
-/** What entries say of a session. @param {SessionInfo} info */
-const whoOf = ({ clientId, host, pid, threadId, threadName, program }) => ({
-  ...{ clientId, host, pid, threadId, threadName, program },
-});
-
 /** Whether a request ends when it would be granted. @param {{ kind?: string }} request */
 const isPassing = ({ kind }) => kind === 'pass' || kind === 'passIfAvailable';
 
 /** Whether a request waits until it is granted, instead of failing. @param {{ kind?: string }} op */
 const waits = ({ kind }) => kind === 'request' || kind === 'pass';
+
+/** What entries say of a session. @param {SessionInfo} info */
+const whoOf = ({ clientId, host, pid, threadId, threadName, program }) => ({
+  ...{ clientId, host, pid, threadId, threadName, program },
+});
 
 /** For the time before the session sets `events`, and after `dispose`. @type {AdapterEvents} */
 const NO_EVENTS = { granted() {}, stolen() {}, changed() {}, down() {} };

@@ -11,8 +11,8 @@
  */
 
 const { Promise, then } = require('../../platform/intrinsics.js');
-const { SILENT_MS } = require('./in-flight-calls.js');
 const { waits, whoOf } = require('../adapter.js');
+const { SILENT_MS } = require('./in-flight-calls.js');
 const { isRefusal } = require('./sending.js');
 const { ENDING, GRANTED_PARTIAL, HELD } = require('./tracked-request.js');
 const { within } = require('./within.js');

@@ -26,8 +26,11 @@ const UNUSED = {
   ],
 };
 
-/** @param {Client} client @returns {ClientPlan} @throws {TypeError} if no thread can make it */
-function clientPlanOf(client) {
+/**
+ * @param {{ client: Client }} options of `openBucket` @returns {ClientPlan}
+ * @throws {TypeError} if no thread can make the client
+ */
+function clientPlanOf({ client }) {
   const kind = kindOf(client);
   if (kind !== 'ioredis' && kind !== 'node-redis') {
     throw argumentError(`'keeper' cannot make a client of a cluster by itself. ${INSTEAD}`);
