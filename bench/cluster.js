@@ -150,7 +150,7 @@ const subjects = {
         ref++;
         await adapter.step([{ ...request, ref, name }], ++number);
         await use();
-        await adapter.step([{ kind: 'end', ref, name, keep: 0 }], ++number);
+        await adapter.step([{ kind: 'end', ref, name, markFor: 0 }], ++number);
       },
       async close() {
         await adapter.close(session);

@@ -91,7 +91,7 @@ const TTL = Object.freeze({ least: 2_000, most: 3_600_000, usual: 10_000 });
  * @typedef {object} EndOp
  * @property {'end'} kind @property {number} ref
  * @property {string | undefined} name undefined if only the `ref` is known, from `renew`
- * @property {number} keep milliseconds to mark the name for, if its exclusive lock is held; or 0
+ * @property {number} markFor milliseconds to mark the name for, if its exclusive lock is held; or 0
  */
 
 /**
@@ -118,7 +118,7 @@ const TTL = Object.freeze({ least: 2_000, most: 3_600_000, usual: 10_000 });
  * The answer to an end is one of these:
  *
  * - ENDED
- * - NOT_MARKED: an end with `keep` set no mark, because its lock was not held. If the step is
+ * - NOT_MARKED: an end with `markFor` set no mark, because its lock was not held. If the step is
  *   repeated and has already set the mark, the answer is ENDED
  *
  * The answer to a publication is one of these:
@@ -246,11 +246,11 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * @property {{ readonly limits: boolean, readonly groups: boolean, readonly marks?: boolean,
  *   readonly priorities?: boolean, readonly data?: boolean, readonly most?: number,
  *   readonly window?: number, readonly endsLeases?: boolean }}
- *   can whether the engine supports `limit` and `maxPending` (`limits`), groups (`groups`), `keep`
- *   and `marked` (`marks`), `priority` (`priorities`), and publications (`data`). `most`: the
- *   greatest number of names in a group (default: only the server limits it). `window`: how many
- *   steps may be under way (default 1). `endsLeases`: whether the engine ends leases by itself and
- *   pushes grants
+ *   can whether the engine supports `limit` and `maxPending` (`limits`), groups (`groups`),
+ *   `markFor` and `marked` (`marks`), `priority` (`priorities`), and publications (`data`). `most`:
+ *   the greatest number of names in a group (default: only the server limits it). `window`: how
+ *   many steps may be under way (default 1). `endsLeases`: whether the engine ends leases by itself
+ *   and pushes grants
  * @property {(info: SessionInfo, ttl: number, seen: Seen) => Promise<Opened>} open connects if
  *   needed, and starts a session. The session's hints arrive from then on, and its lease must not
  *   begin before the call. The latest of several calls counts, and sessions that earlier calls have
@@ -306,7 +306,7 @@ const isRequest = (op) => op.kind !== 'end' && op.kind !== 'publish';
 /** Whether a request ends when it would be granted. @param {{ kind?: string }} request */
 const isPassing = ({ kind }) => kind === 'pass' || kind === 'passIfAvailable';
 
-/** Whether a request waits until it is granted, instead of failing. @param {{ kind?: string }} op */
+/** Whether a request waits for its grant, instead of failing. @param {{ kind?: string }} op */
 const waits = ({ kind }) => kind === 'request' || kind === 'pass';
 
 /** What entries say of a session. @param {SessionInfo} info */

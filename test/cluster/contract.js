@@ -105,8 +105,8 @@ const request = (name, options = {}) => ({
 const theft = (name) => request(name, { kind: 'steal' });
 const shared = (name, options = {}) => request(name, { mode: 'shared', ...options });
 const units = (name, limit, weight, options = {}) => shared(name, { limit, weight, ...options });
-const end = ({ ref, name }) => ({ kind: 'end', ref, name, keep: 0 });
-const done = ({ ref, name }, keep = 3_600_000) => ({ kind: 'end', ref, name, keep });
+const end = ({ ref, name }) => ({ kind: 'end', ref, name, markFor: 0 });
+const done = ({ ref, name }, markFor = 3_600_000) => ({ kind: 'end', ref, name, markFor });
 const closeAll = (...clients) =>
   Promise.all(clients.map(({ adapter, session }) => adapter.close(session)));
 const isAlive = ({ alive }) => (alive ? 'alive' : 'dead');

@@ -362,8 +362,8 @@ class MemoryServer {
     return limit === 0 || rows.reduce((sum, row) => sum + row.weight, weight) <= limit;
   }
 
-  #end(session, { ref, name, keep }) {
-    const isMissed = keep > 0 && !this.#mark(session, ref, name, keep);
+  #end(session, { ref, name, markFor }) {
+    const isMissed = markFor > 0 && !this.#mark(session, ref, name, markFor);
     const names = name === undefined ? [...this.#names.keys()] : [name];
     for (const one of names)
       this.#remove(one, (row) => row.session === session.id && row.ref === ref);
@@ -387,9 +387,9 @@ class MemoryServer {
   }
 
   /** Whether it is marked now by who holds the lock, or was by the same operation before. */
-  #mark({ id }, ref, name, keep) {
+  #mark({ id }, ref, name, markFor) {
     if (this.#heldBy(id, ref, name))
-      this.#marks.set(name, { until: this.#wall() + keep, session: id, ref });
+      this.#marks.set(name, { until: this.#wall() + markFor, session: id, ref });
     const mark = this.#marks.get(name);
     return mark?.session === id && mark.ref === ref;
   }

@@ -94,7 +94,7 @@ function operation({ groups, keeps, names, data = false }) {
   const ended = fc.record({
     kind: fc.constant('end'),
     pick: fc.nat(1000),
-    keep: fc.constantFrom(0, 0, 0, ...keeps),
+    markFor: fc.constantFrom(0, 0, 0, ...keeps),
     isNamed: fc.constantFrom(true, true, true, true, false),
   });
   const group = fc.record({
@@ -207,8 +207,8 @@ const hold = (session, ...all) => {
   return { kind: 'step', session, ops };
 };
 const asked = hold(0, {});
-const markedFor = (keep) => {
-  return { kind: 'step', session: 0, ops: [{ kind: 'end', pick: 0, keep, isNamed: true }] };
+const markedFor = (markFor) => {
+  return { kind: 'step', session: 0, ops: [{ kind: 'end', pick: 0, markFor, isNamed: true }] };
 };
 const looked = { kind: 'marked', session: 0, name: 0 };
 
@@ -217,7 +217,7 @@ const units = (other, options = {}) => ({ mode: 'shared', other, ...options });
 const share = (weight = 1) => ({ name: 3, mode: 'shared', weight });
 const reads = { mode: 'shared' };
 const theft = { kind: 'steal' };
-const ends = { kind: 'end', pick: 0, keep: 0, isNamed: true };
+const ends = { kind: 'end', pick: 0, markFor: 0, isNamed: true };
 const endOf = (session, pick) => ({ kind: 'step', session, ops: [{ ...ends, pick }] });
 
 /** Stories that have told a difference once. */
@@ -418,7 +418,7 @@ class Telling {
       ['request', 5],
     ])
       await stranger.step(
-        this.#names.map((name, i) => ({ ...PLAIN, kind, ref: first + i, name, keep: KEEP })),
+        this.#names.map((name, i) => ({ ...PLAIN, kind, ref: first + i, name, markFor: KEEP })),
       );
   }
 
@@ -553,7 +553,7 @@ class Telling {
     if (made.length === 0) return;
     session.last = made.map((step) => ({ made: step, number: ++session.number }));
     for (const { made: ops, number } of session.last) {
-      if (ops.some((op) => !isEnd(op) || op.keep > 0)) session.firm = number;
+      if (ops.some((op) => !isEnd(op) || op.markFor > 0)) session.firm = number;
     }
     await this.#say(session, session.last);
     await this.#letMarksEnd(session, made.flat());
@@ -722,7 +722,7 @@ class Telling {
       await this.#steps([all], session);
       const ends = session.asked
         .slice(length)
-        .map(({ ref }) => ({ kind: 'end', of: ref, keep: 0 }));
+        .map(({ ref }) => ({ kind: 'end', of: ref, markFor: 0 }));
       await this.#steps([ends.map((op) => ({ ...op, isNamed: true }))], session);
     }
   }
@@ -926,7 +926,7 @@ class Telling {
     return request;
   }
 
-  #endOf({ of, pick, keep, isNamed }, session) {
+  #endOf({ of, pick, markFor, isNamed }, session) {
     if (session.asked.length === 0) return [];
     // Most ends are of requests that have not ended before.
     const open = session.asked.filter((op) => !session.ended.has(op.ref));
@@ -937,11 +937,11 @@ class Telling {
     session.ended.add(ref);
     // A request behind a dead session may be held already, or not. An engine may know that an end has
     // set its mark for longer than the mark lasts, but no session sends such an end twice.
-    const marks = mode === 'exclusive' && !this.#hasDead && !session.marking.has(ref) ? keep : 0;
+    const marks = mode === 'exclusive' && !this.#hasDead && !session.marking.has(ref) ? markFor : 0;
     if (marks > 0) session.marking.add(ref);
     // A session can lack only the names of requests that the server had before the step.
     const isUnnamed = !isNamed && marks === 0 && ref <= session.known;
-    return [{ kind: 'end', ref, name: isUnnamed ? undefined : name, keep: marks }];
+    return [{ kind: 'end', ref, name: isUnnamed ? undefined : name, markFor: marks }];
   }
 
   /** A session publishes with what it knows to hold, which others may have stolen. */
@@ -954,7 +954,7 @@ class Telling {
 
   /** A mark of less than a millisecond is over soon, by the clock of the server. */
   async #letMarksEnd(session, ops) {
-    const short = ops.filter(({ kind, keep }) => kind === 'end' && keep > 0 && keep < 1);
+    const short = ops.filter(({ kind, markFor }) => kind === 'end' && markFor > 0 && markFor < 1);
     if (short.length > 0) this.#reference.wall += 1;
     const [reference, real] = session.clients.map(({ adapter }) => adapter);
     for (const { name } of short) {

@@ -80,7 +80,7 @@ class Grants {
    */
   #endUnknown(ref, name) {
     this.#ended.add(ref);
-    this.#parts.sendQueue.addFirst({ kind: 'end', ref, name, keep: 0 });
+    this.#parts.sendQueue.addFirst({ kind: 'end', ref, name, markFor: 0 });
   }
 
   /** @param {Op[]} ops @param {Answer[]} answers */
@@ -128,7 +128,7 @@ class Grants {
       const group = this.#parts.requests.groupOf(tracked);
       // If the server still has the request, `compareWithServer` ends it after the next renewal.
       this.#parts.requests.leave(tracked);
-      if (op.keep > 0) this.#parts.listener.lost(tracked, 'unreachable', error);
+      if (op.markFor > 0) this.#parts.listener.lost(tracked, 'unreachable', error);
       this.#holdIfComplete(group);
     } else if (tracked?.state === ASKED) {
       this.#parts.requests.leave(tracked);
@@ -136,7 +136,7 @@ class Grants {
     }
   }
 
-  /** The lock of an end with `keep` was no longer held. @param {TrackedRequest} tracked */
+  /** The lock of an end with `markFor` was no longer held. @param {TrackedRequest} tracked */
   #handleFailedMark(tracked) {
     if (this.#wasStolen(tracked)) this.#parts.listener.stolen(tracked, tracked.thief);
     else this.#parts.listener.lost(tracked, 'failover', undefined);

@@ -48,9 +48,9 @@ const OUTCOMES = {
  * executed it: a repetition could rob a second holder (R1).
  * @param {TrackedRequest} tracked @param {'lost' | 'closed'} end @param {boolean} isSent
  */
-function outcomeOnSessionEnd({ op, state, keep }, end, isSent) {
+function outcomeOnSessionEnd({ op, state, markFor }, end, isSent) {
   if (state === ASKED && isSent && op.kind === 'steal') return 'failed';
-  if (state === ENDING && keep > 0) return 'lost';
+  if (state === ENDING && markFor > 0) return 'lost';
   return OUTCOMES[end][state];
 }
 

@@ -181,12 +181,12 @@ class Session {
   }
 
   /**
-   * Withdraws a request, or releases its lock and marks the name for `keep` milliseconds (0 for no
+   * Withdraws a request, or releases its lock and marks the name for `markFor` milliseconds (0: no
    * mark). The promise resolves when the server has ended the request or no longer needs to; it
    * never rejects. The result is undefined if the server has nothing to end.
-   * @param {TrackedRequest} tracked @param {number} [keep] @returns {Promise<void> | undefined}
+   * @param {TrackedRequest} tracked @param {number} [markFor] @returns {Promise<void> | undefined}
    */
-  end(tracked, keep = 0) {
+  end(tracked, markFor = 0) {
     if (tracked.state === GONE) return undefined;
     if (tracked.state === ENDING) return tracked.ended;
     if (tracked.state === ASKED && this.#parts.sendQueue.remove(tracked.op)) {
@@ -195,9 +195,9 @@ class Session {
       return undefined;
     }
     this.#parts.requests.move(tracked, ENDING);
-    tracked.keep = keep;
+    tracked.markFor = markFor;
     const { ref, name } = tracked.op;
-    this.#parts.sendQueue.add([{ kind: 'end', ref, name, keep }]);
+    this.#parts.sendQueue.add([{ kind: 'end', ref, name, markFor }]);
     this.#parts.sending.sendSoon();
     this.#parts.keepAlive.update();
     return tracked.ended;

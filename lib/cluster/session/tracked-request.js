@@ -36,7 +36,7 @@ class TrackedRequest {
   thief = '';
   thiefLife = '';
   /** For how many milliseconds the end of the request marks the name; 0 for no mark. */
-  keep = 0;
+  markFor = 0;
   /** The error of the latest BUSY answer to this request. @type {unknown} */
   obstacle;
   /** @type {Promise<void> | undefined} */

@@ -16,13 +16,13 @@ const { only } = require('./operations.js');
 const setterOf = (lease, ref) => `${lease}-${ref}`;
 
 /** @param {Op} op @returns {op is EndOp} */
-const isMarking = (op) => op.kind === 'end' && op.keep > 0;
+const isMarking = (op) => op.kind === 'end' && op.markFor > 0;
 
 /** @param {EndOp} op @param {string} lease of the session @param {Link} link */
-async function grantMarkLease({ keep, ref }, lease, link) {
+async function grantMarkLease({ markFor, ref }, lease, link) {
   const ID = doneLease(lease, ref);
   try {
-    await link.grantLease(keep, ID);
+    await link.grantLease(markFor, ID);
   } catch (/** @type {any} */ error) {
     if (!/lease already exists/.test(error?.message)) throw error;
     // An earlier attempt granted this lease, maybe long ago.
@@ -38,7 +38,7 @@ async function answerToMark({ ref }, key, lease, link) {
   const { found: ranges } = await link.read([only(key)]);
   const [found] = ranges[0].kvs ?? [];
   if (found && valueOf(found.value) === setterOf(lease, ref)) return ENDED;
-  // The mark was not set, so nothing uses its lease, which would otherwise last for `keep`.
+  // The mark was not set, so nothing uses its lease, which would otherwise last for `markFor`.
   await link.call('lease/revoke', { ID: doneLease(lease, ref) }).catch(() => {});
   return NOT_MARKED;
 }

@@ -108,7 +108,7 @@ class Statements {
     const [op] = ops;
     const isEnd = op.kind === 'end';
     const isPlain = op.kind === 'request' || op.kind === 'ifAvailable' || isEnd;
-    if (ops.length > 1 || !isPlain || (isEnd && (op.name === undefined || op.keep > 0)))
+    if (ops.length > 1 || !isPlain || (isEnd && (op.name === undefined || op.markFor > 0)))
       return [step, this.#arraysOf(ops, number, listens)];
     const key = this.#keys.of(/** @type {string} */ (op.name));
     if (isEnd) return [end, [number, op.ref, key]];
@@ -139,7 +139,7 @@ class Statements {
       each((op) => op.priority ?? 0),
       each(({ data, label }) => (label ? bytes(label) : data ? Buffer.from(data) : NOTHING)),
       each((op) => op.group ?? 0),
-      each((op) => op.keep ?? 0),
+      each((op) => op.markFor ?? 0),
       listens,
     ];
   }
