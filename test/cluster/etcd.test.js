@@ -96,14 +96,14 @@ describe('etcd, by several processes', { skip: lacks.etcd }, () => {
       const { holder, waiter, held, next } = await contended(stage, { config });
       stage.fault();
       const two = own.members.slice(0, 2);
-      for (const member of two) own.signal('SIGSTOP', member);
+      for (const member of two) await own.signal('SIGSTOP', member);
       const other = waiter.request('other', {}, 10);
       await held.settled();
       assert.deepEqual(
         [next, other].map(({ known }) => known.granted),
         [undefined, undefined],
       );
-      for (const member of two) own.signal('SIGCONT', member);
+      for (const member of two) await own.signal('SIGCONT', member);
       stage.fault();
       await Promise.all([next.settled(), other.settled()]);
       assert.ok(timeOf(stage, 'told', holder) < timeOf(stage, 'granted', waiter), 'told before');

@@ -563,7 +563,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const [held, last] = requests(2);
       await a.answers(held, last);
       await b.answers(request(held.name));
-      standStill();
+      await standStill();
       assert.deepEqual(await a.answers(end(last)), ['ended']);
       const refused = rejectsWith(a.step([end(held)]), 'ERR_WEB_LOCKS_NOT_REPLICATED');
       await cancelWait(own);
@@ -576,7 +576,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const [held, waiting] = [request('name'), request('name')];
       await a.answers(held);
       await b.answers(waiting);
-      standStill();
+      await standStill();
       const closed = new PostgresAdapter('bucket', { pool: hasty }).close(a.session);
       // If the close does not wait, there is nothing to cancel, and the test ends by its time limit.
       await Promise.all([cancelWait(own), closed.catch(() => {})]);
@@ -586,7 +586,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     for (const [library, optionsFor] of Object.entries(LIBRARIES)) {
       test(`answers nothing if a wait for the standby is cancelled: by ${library}`, async () => {
         const a = await client({ pool: undefined, ...optionsFor(primary.config) });
-        standStill();
+        await standStill();
         const refused = rejectsWith(a.step(requests(1)), 'ERR_WEB_LOCKS_NOT_REPLICATED');
         await cancelWait(own);
         await refused;

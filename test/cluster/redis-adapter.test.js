@@ -855,10 +855,10 @@ describe('Redis', { skip: lacks.redis }, () => {
       const own = await startRedis();
       const kinds = Object.keys(clients);
       const users = await Promise.all(kinds.map((kind) => startUser(kind, own.port)));
-      own.signal('SIGSTOP');
+      await own.signal('SIGSTOP');
       for (const user of users) user.close();
       const codes = await Promise.all(users.map(({ exit }) => exit));
-      own.signal('SIGCONT');
+      await own.signal('SIGCONT');
       await own.stop();
       assert.deepEqual(
         codes,

@@ -150,6 +150,29 @@ async function launch(program, args, ready, clock, disk) {
   return child;
 }
 
+/** Whether no thread of a process runs; true once it has ended. @param {number} pid */
+function standsStill(pid) {
+  try {
+    const tasks = fs.readdirSync(`/proc/${pid}/task`);
+    return tasks.every((id) =>
+      /\) [TZX] /.test(fs.readFileSync(`/proc/${pid}/task/${id}/stat`, 'utf8')),
+    );
+  } catch {
+    return true;
+  }
+}
+
+/**
+ * Stops or continues a process. It is stopped when this resolves: one of its threads hears of the
+ * signal first, and the others run on until that one has run.
+ * @param {number} pid
+ * @param {'SIGSTOP' | 'SIGCONT'} name
+ */
+async function halt(pid, name) {
+  process.kill(pid, name);
+  while (name === 'SIGSTOP' && !standsStill(pid)) await setTimeout(1);
+}
+
 /** Ends a child, by its pid, and waits for that. */
 async function end(child, signal = 'SIGKILL') {
   if (!child || child.exitCode !== null || child.signalCode !== null) return;
@@ -201,8 +224,8 @@ class Server {
   }
 
   /** Stops or continues it. */
-  signal(name) {
-    this.child.kill(name);
+  async signal(name) {
+    await halt(this.child.pid, name);
   }
 }
 
@@ -251,7 +274,7 @@ class Postgres extends Server {
   async crash() {
     // The children of a postmaster that is killed end some time later.
     if (!this.disk) return this.stop('SIGQUIT');
-    this.child.kill('SIGSTOP');
+    await halt(this.child.pid, 'SIGSTOP');
     const pids = this.pids();
     for (const pid of pids.filter(runs)) process.kill(pid, 'SIGKILL');
     // They are no children of this process, so no event tells of their ends.
@@ -267,12 +290,10 @@ class Postgres extends Server {
   }
 
   /** Stops or continues all its processes. */
-  signal(name) {
-    for (const pid of this.pids()) {
-      try {
-        process.kill(pid, name);
-      } catch {}
-    }
+  async signal(name) {
+    // First the postmaster, so that it starts no others. Some of these may have ended.
+    await halt(this.child.pid, name);
+    await Promise.all(this.pids().map((pid) => halt(pid, name).catch(() => {})));
   }
 
   /** Makes a standby a primary. */
@@ -633,8 +654,8 @@ class Etcd {
   }
 
   /** Stops or continues all members, or one. */
-  signal(name, one = undefined) {
-    for (const { child } of one ? [one] : this.members) child?.kill(name);
+  async signal(name, one = undefined) {
+    for (const { child } of one ? [one] : this.members) if (child) await halt(child.pid, name);
   }
 
   /** The answer of the JSON gateway of a member. */

@@ -53,9 +53,9 @@ const pauses =
   (programOf) =>
   async ({ scope }, random) => {
     const program = programOf(scope.server);
-    program.signal('SIGSTOP');
+    await program.signal('SIGSTOP');
     await wait(2 * TTL * random.number());
-    program.signal('SIGCONT');
+    await program.signal('SIGCONT');
   };
 
 const itself = (server) => server;
@@ -124,7 +124,7 @@ class Pooled {
   }
 
   signal(name) {
-    this.server.signal(name);
+    return this.server.signal(name);
   }
 }
 

@@ -91,7 +91,7 @@ class Members {
   }
 
   signal(name) {
-    this.etcd.signal(name);
+    return this.etcd.signal(name);
   }
 
   call(...args) {

@@ -55,7 +55,7 @@ class Pair {
   }
 
   signal(name) {
-    this.#primary.signal(name);
+    return this.#primary.signal(name);
   }
 
   call(...args) {
