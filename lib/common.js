@@ -15,7 +15,7 @@ const {
 } = require('./extensions/errors/lock-errors.js');
 const { LockHandle } = require('./extensions/request/lock-handle.js');
 const { LockManager } = require('./extensions/manager/lock-manager.js');
-const { Lock } = require('./extensions/lock/lock-state.js');
+const { Lock } = require('./extensions/objects/lock-state.js');
 const { Mutex, RWLock } = require('./extensions/objects/mutex.js');
 const { Semaphore } = require('./extensions/objects/semaphore.js');
 

@@ -48,7 +48,7 @@ const HOUSES = {
       ['profile/*'],
       ['profile/page/*'],
       ['page/*'],
-      ['extensions/buckets/*', 'extensions/objects/*', 'extensions/lock/*'],
+      ['extensions/buckets/*', 'extensions/objects/*'],
       ['extensions/manager/*'],
       ['extensions/request/*'],
       ['extensions/watch/*'],
