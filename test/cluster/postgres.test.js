@@ -134,7 +134,8 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
       if (loseMissing) {
         await held.settled();
         const { reason } = stage.events.find(({ type }) => type === 'told');
-        assert.equal(reason, 'failover', inspect(holder.states));
+        // The lease may be over before a slow machine has promoted it.
+        assert.match(reason, /^(failover|unreachable)$/, inspect(holder.states));
       } else {
         await wait(TTL);
         held.release();

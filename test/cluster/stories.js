@@ -531,7 +531,7 @@ class Telling {
       const ops = holder
         ? held
             .filter(({ clientId }) => clientId === held[0].clientId)
-            .map(({ ref: of }) => ({ kind: 'end', of, keep: 0, isNamed: true }))
+            .map(({ ref: of }) => ({ kind: 'end', of, markFor: 0, isNamed: true }))
         : new Array(isMany && mode === 'shared' ? 70 : 1).fill(asked);
       await this.#steps([ops], holder || this.#sessions[by]);
       await this.#hear();
