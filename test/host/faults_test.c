@@ -210,15 +210,22 @@ static void close_connections(void)
   wlk_mutex_unlock(&bucket->mu);
 }
 
-/* Has the call fail while a step is taken. */
+static bool is_one_of(const char *name, const char *words)
+{
+  const char *found = strstr(words, name);
+  return found && found[-1] == ' ' && found[strlen(name)] == ' ';
+}
+
+/* Has the call fail while a step is taken. Those that bind sockets are made where these are gone. */
 static void begin_step(const char *name, int step, int failing_step)
 {
-  bool can_last = strcmp(name, "recv") != 0 && strcmp(name, "read") != 0;
   if (step != failing_step) return;
-  if (strcmp(name, "connections") == 0)
-    close_connections();
-  else
-    arm(name, 1, can_last ? INT32_MAX : 2);
+  if (strcmp(name, "connections") == 0) return close_connections();
+  wlk_mutex_lock(&bucket->mu); /* so that the helper does nothing in between */
+  if (is_one_of(name, " socket bind listen fstatat64 fchmodat renameat "))
+    wlh_port_unbind(&bucket->port, bucket->arena.member);
+  arm(name, 1, is_one_of(name, " recv read ") ? 2 : INT32_MAX);
+  wlk_mutex_unlock(&bucket->mu);
 }
 
 static void end_step(int step, int failing_step)
@@ -234,11 +241,15 @@ static void peer_opens(struct played *actor)
   hear(actor, "open WLH_OK");
 }
 
-/* Whether a call that fails is made again and again, although nobody asks for anything. */
+/* Whether a call that fails is made again and again, although nobody asks for anything. The checks of
+ * each second make it less often. */
 static bool is_tried_again(void)
 {
-  for (int i = 0; i < 20000 && atomic_load(&used) < 4; i++) (void)poll(NULL, 0, 1);
-  return atomic_load(&used) >= 4;
+  enum { MANY = 120 };
+  int before = atomic_load(&used);
+  for (int64_t end = now_ms() + 20000; now_ms() < end && atomic_load(&used) < before + MANY;)
+    (void)poll(NULL, 0, 1);
+  return atomic_load(&used) >= before + MANY;
 }
 
 /* A lock that was lost meanwhile is not handed over. */
@@ -251,6 +262,7 @@ static void hand_over(const char *name, int step)
   hear_rest(&peer, "2 ", answer, sizeof answer);
   /* A request that is still put off at the release needs no wake-up. */
   while (step == HAND_OFF && !peer_sees_waiting(2)) continue;
+  if (step == HAND_OFF) ask_for(&peer, "settle", "settled"); /* It enters of itself before. */
   begin_step(name, HAND_OFF, step);
   take_events();
   if (!(news[0] & OVER)) (void)wlh_release_the_lock(requests[0], &events);
