@@ -142,6 +142,14 @@ static void check_order(struct actor *actor, int name, int32_t priority, uint64_
   }
 }
 
+static void check_woken(struct actor *actor)
+{
+  wlk_mutex_lock(&actor->bucket->qmu);
+  bool forgotten = !wlk_list_is_empty(&actor->agent->events) && !actor->agent->woken;
+  wlk_mutex_unlock(&actor->bucket->qmu);
+  if (forgotten) failed("has events, and is not woken", 0);
+}
+
 static void check_tables(struct actor *actor)
 {
   if (!wlh_try_enter(actor->bucket, NULL)) return;
@@ -251,6 +259,23 @@ static bool block(struct actor *actor, struct wlh_request *request, int name)
   return status == WLH_GRANTED;
 }
 
+/* Makes another request, and ends it. There is often no room for a long name. Returns the news. */
+static uint32_t ask_meanwhile(struct actor *actor)
+{
+  static const uint16_t text[WLH_NAME_MOST];
+  uint32_t length = rand_r(&actor->seed) % 4 ? 1 : WLH_NAME_MOST;
+  struct wlh_request *other;
+  enum wlh_status status = wlh_request_a_lock(
+      actor->agent, text, length, WLK_EXCLUSIVE, WLK_WAIT, 3, NULL, &other, &actor->events);
+  uint32_t news = news_of(actor);
+  check_woken(actor);
+  if (status == WLH_GRANTED || status == WLH_PENDING)
+    wlh_end_the_request(other);
+  else
+    failed("another request", status);
+  return news;
+}
+
 /* Waits for the answer to a request that is pending. Returns whether it is granted. */
 static bool await(struct actor *actor, struct wlh_request *request, int name, uint32_t news)
 {
@@ -258,6 +283,8 @@ static bool await(struct actor *actor, struct wlh_request *request, int name, ui
   bool impatient = rand_r(&actor->seed) % 8 == 0;
   atomic_store(&slot->waiting_since, now_ms());
   while (news == 0) {
+    if (rand_r(&actor->seed) % 8 == 0) news = ask_meanwhile(actor);
+    if (news != 0) break;
     news = next_news(actor, impatient ? rand_r(&actor->seed) % 3 : 1000);
     if (news != 0 || !impatient) continue;
     /* Who gives up is not served any more. */
