@@ -222,7 +222,7 @@ static void begin_step(const char *name, int step, int failing_step)
   if (step != failing_step) return;
   if (strcmp(name, "connections") == 0) return close_connections();
   wlk_mutex_lock(&bucket->mu); /* so that the helper does nothing in between */
-  if (is_one_of(name, " socket bind listen fstatat64 fchmodat renameat "))
+  if (is_one_of(name, " socket bind listen fstatat64 fchmodat renameat inotify_add_watch "))
     wlh_port_unbind(&bucket->port, bucket->arena.member);
   arm(name, 1, is_one_of(name, " recv read ") ? 2 : INT32_MAX);
   wlk_mutex_unlock(&bucket->mu);
@@ -289,6 +289,7 @@ static bool play_with(const char *name, int use, int count, int step)
   if (plays % 2 == 1) begin_member(bucket_name);
   begin_waiting(0, 1);
   begin_step(name, RELEASE, step);
+  if (plays % 3 == 0) wlh_port_unbind(&bucket->port, bucket->arena.member);
   releases(&peer, 1);
   end_step(RELEASE, step);
   hear_of(0, WLK_NEWS_GRANTED);
