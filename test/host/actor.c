@@ -10,7 +10,6 @@
 #include "../../src/host/segment/rebuild.h"
 #include "../../src/host/segment/verify.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -19,26 +18,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #if !defined(VERSION)
 #define VERSION "1.2.3"
 #endif
-
-/* Takes the place of libc's: the system may have no inotify instance left. */
-int inotify_init1(int flags)
-{
-  if (!getenv("WITHOUT_INOTIFY")) return (int)syscall(SYS_inotify_init1, flags);
-  errno = EMFILE;
-  return -1;
-}
 
 enum { TAGS = 4096, EVENTS = 64, LINE = 512 };
 

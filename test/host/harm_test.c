@@ -639,18 +639,9 @@ TEST(members, "there is room for 256 processes, and the next is refused")
   end_play();
 }
 
-static const struct story without_inotify[] = {
-    {"without inotify, sockets that are deleted come back, and no wake-up is lost", HOLD_AND_WAIT
-     "delete s* w*; a releases 1; b hears 2 granted; b releases 2; the sockets return; "
-     "ab share"},
-};
-
 int main(void)
 {
   run_stories(stories, sizeof stories / sizeof *stories, take_step);
-  (void)setenv("WITHOUT_INOTIFY", "1", 1);
-  run_stories(without_inotify, sizeof without_inotify / sizeof *without_inotify, take_step);
-  (void)unsetenv("WITHOUT_INOTIFY");
   can_mount = unshare(CLONE_NEWNS) == 0 && mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
   return run_tests();
 }
