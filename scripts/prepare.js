@@ -29,8 +29,10 @@ function build() {
 }
 
 fs.rmSync(packed, { recursive: true, force: true });
-// A release can be packed without building, because it contains all binaries.
-if (!release || fs.existsSync(path.join(root, 'node_modules', 'node-addon-api'))) build();
+// A release contains all binaries, so what packs it builds nothing: others may use build/ meanwhile.
+const packs = process.env.npm_lifecycle_event === 'prepack';
+const builds = fs.existsSync(path.join(root, 'node_modules', 'node-addon-api')) && !packs;
+if (!release || builds) build();
 if (!release) {
   fs.mkdirSync(path.join(packed, 'Release'), { recursive: true });
   fs.copyFileSync(built, path.join(packed, 'Release', 'web_locks.node'));
