@@ -266,8 +266,8 @@ static bool repair_files(struct wlh_bucket *bucket)
     return true;
   }
   if (wlh_port_is_bound(&bucket->port, bucket->arena.member)) return false;
-  /* After a failure, the next check binds again. That replaces these sockets: if they were watched,
-   * it would be reported, and we would bind again at once, for as long as it fails. */
+  /* After a failure, the next check binds again and replaces these sockets. Watching them would report
+   * that, and so cause another attempt at once, again and again while the attempts fail. */
   if (wlh_port_bind(&bucket->port, bucket->arena.member) == 0)
     wlh_port_watch(&bucket->port, bucket->arena.member);
   return true;
