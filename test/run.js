@@ -153,9 +153,8 @@ async function main() {
   });
   const not = values.not === undefined ? undefined : new RegExp(values.not);
   const isAll = values.all || values.long || positionals.length > 0;
-  const found = (
-    positionals.length > 0 ? positionals.map((file) => path.resolve(file)) : allFiles()
-  )
+  const named = [...new Set(positionals.map((file) => path.resolve(file)))];
+  const found = (named.length > 0 ? named : allFiles())
     .map(describeFile)
     .filter(({ name }) => !not?.test(name));
   const files = found
