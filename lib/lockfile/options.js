@@ -72,7 +72,7 @@ function waitOf(retries) {
     const given = typeof retries === 'number' ? { retries } : retries;
     wait = totalPause({ ...DEFAULTS, ...given });
   }
-  if (wait >= 0) return wait;
+  if (typeof wait === 'number' && wait >= 0) return wait;
   throw typeError(
     "'lock'",
     `'retries' is ${describe(retries)} with a value that is negative or not a number; expected a ` +

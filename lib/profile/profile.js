@@ -224,7 +224,7 @@ class Joined {
 /** @param {number} size */
 const roundedToWords = (size) => Math.ceil(size / 8) * 8;
 /** @param {number} size */
-const isProfileSize = (size) => isSize(roundedToWords(size));
+const isProfileSize = (size) => typeof size === 'number' && isSize(roundedToWords(size));
 const SIZES = `a number of bytes from ${LEAST} to 2^30`;
 
 /** The profile or the part that runs in this thread. @type {Profile | Joined | undefined} */

@@ -100,6 +100,7 @@ for (const [form, { lock, unlock, check, fails }] of Object.entries(forms)) {
       await fails(() => lock(file, { onCompromised: 'x' }), error);
       await fails(() => lock(file, { retries: { minTimeout: 'x' } }), error);
       await fails(() => lock(file, { retries: { minTimeout: 5, maxTimeout: 4 } }), error);
+      await fails(() => lock(file, { retries: [100, '100'] }), error);
       await fails(() => lock(7, { realpath: false }), error);
     });
   });

@@ -278,7 +278,7 @@ describe('startProfile', () => {
 
   it('refuses an unknown option, a wrong size and a wrong file', () => {
     assert.throws(() => startProfile({ bogus: 1 }), /The option 'bogus' is not supported here/);
-    for (const size of [1, Number.NaN, 'x'])
+    for (const size of [1, Number.NaN, 'x', '65536', 65_536n])
       assert.throws(() => startProfile({ size }), { name: 'RangeError' });
     assert.throws(() => startProfile({ file: 5 }), { name: 'TypeError' });
   });
