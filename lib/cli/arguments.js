@@ -77,7 +77,7 @@ const A_TIME = `a time in seconds, or with a unit (${Object.keys(UNITS).join(', 
 function readDuration(text, option) {
   const [, number, unit = 's'] = /^(\d+\.?\d*|\.\d+)(ms|[smhd])?$/.exec(text) ?? [];
   const milliseconds = Number(number) * UNITS[/** @type {keyof typeof UNITS} */ (unit)];
-  if (milliseconds > 0) return milliseconds;
+  if (milliseconds > 0 && milliseconds < Number.POSITIVE_INFINITY) return milliseconds;
   throw usageError(`--${option} is '${text}'; expected ${A_TIME}, such as 90s, 30m, 1h or 7d.`);
 }
 

@@ -66,6 +66,7 @@ const WRONG = [
   ['once a -- true', /--keep is missing; .* in seconds, or with a unit \(ms, s, m, h, d\)/],
   ['once a --keep 1w -- true', /--keep is '1w'; expected a time in seconds, .*such as 90s/],
   ['once a --keep 0 -- true', /--keep is '0'; expected a time/],
+  [`once a --keep ${'9'.repeat(400)} -- true`, /--keep is '9+'; expected a time/],
   ['elect a -n -- true', /Unknown option '-n'/],
   ['query --all -b x', /--all and --bucket cannot be used together/],
   ['query --all --at redis://x', /--all shows the locks of this machine/],
