@@ -212,15 +212,15 @@ enum wlh_status wlh_release_and_mark(
 enum wlh_status wlh_publish(
     struct wlh_request *lock, const uint16_t *text, uint32_t length, struct wlk_events *events);
 
-/* The agent that made the request. */
-struct wlh_agent *wlh_agent_of(const struct wlh_request *request);
-
 /* Does the same as soon as the critical section can be entered, in the order of all operations of
  * this process that wait for that. The call returns as wlh_start_snapshot does. On WLH_PENDING,
  * WLH_NEWS_READY follows: its status is WLH_OK, WLH_NOT_HELD (the lock has ended), WLH_FULL or
  * another one with which the file could not be opened. */
 enum wlh_status wlh_publish_later(
     struct wlh_request *lock, const uint16_t *text, uint32_t length, uint32_t tag);
+
+/* The agent that made the request. */
+struct wlh_agent *wlh_agent_of(const struct wlh_request *request);
 
 /* Aborts a request (4.3) and grants what became grantable.
  *   returns  WLH_OK  it was pending, or has passed; the request ended. If the tables' critical

@@ -42,12 +42,12 @@ static struct wlh_job *new_job(const uint16_t *text, uint32_t length)
 {
   struct wlh_job *job = calloc(1, sizeof *job);
   if (!job || length == UINT32_MAX) return job;
-  job->name = malloc((length ? length : 1) * sizeof *text);
-  if (!job->name) {
+  job->text = malloc((length ? length : 1) * sizeof *text);
+  if (!job->text) {
     free(job);
     return NULL;
   }
-  if (length > 0) memcpy(job->name, text, length * sizeof *text);
+  if (length > 0) memcpy(job->text, text, length * sizeof *text);
   job->units = length;
   return job;
 }
@@ -115,7 +115,7 @@ enum wlh_status wlh_fetch_snapshot(
   wlk_mutex_lock(&bucket->qmu);
   WLK_LIST_FOR_EACH (link, &agent->jobs) {
     struct wlh_job *job = WLK_ITEM(link, struct wlh_job, by_agent);
-    if (job->doing || job->item.gone || job->item.event.tag != tag) continue;
+    if (job->item.doing || job->item.gone || job->item.event.tag != tag) continue;
     if (!job->answer && job->status == WLH_OK) continue;
     status = job->status;
     *snapshot = job->answer;
@@ -138,7 +138,7 @@ void wlh_cancel_job(struct wlh_agent *agent, uint32_t tag)
     if (job->item.gone || job->item.event.tag != tag) continue;
     job->item.gone = true;
     wlh_remove_deferred(bucket, &job->item);
-    if (!job->doing) wlh_free_job(job);
+    if (!job->item.doing) wlh_free_job(job);
     break;
   }
   wlk_mutex_unlock(&bucket->qmu);

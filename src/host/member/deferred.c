@@ -217,7 +217,7 @@ static enum wlh_cells_status publish(
   if (lock) cell = lock->cell;
   wlk_mutex_unlock(&bucket->qmu);
   if (cell == 0) return WLH_CELLS_NOT_HELD;
-  return wlh_cells_publish(&bucket->arena, cell, job->cookie, job->name, job->units, needed);
+  return wlh_cells_publish(&bucket->arena, cell, job->cookie, job->text, job->units, needed);
 }
 
 static enum wlh_status status_of_publish(enum wlh_cells_status status)
@@ -235,7 +235,6 @@ static bool do_publish(struct wlh_bucket *bucket, struct wlh_job *job)
   if (waits) bucket->needed = needed;
   (void)wlh_note_loss(bucket, status);
   wlk_mutex_lock(&bucket->qmu);
-  job->doing = false;
   job->item.doing = false;
   if (job->item.gone) {
     wlh_free_job(job);
@@ -250,7 +249,7 @@ static bool do_publish(struct wlh_bucket *bucket, struct wlh_job *job)
 }
 
 /* Removes the first deferred operation from the list and returns it. If there is none, or if it is
- * a job, which stays in the list, returns NULL and sets `*done`. */
+ * a job for the helper, which stays in the list, returns NULL and sets `*done`. */
 static struct wlh_item *take_deferred(struct wlh_bucket *bucket, enum wlh_done *done)
 {
   struct wlh_item *item = NULL;
@@ -264,7 +263,6 @@ static struct wlh_item *take_deferred(struct wlh_bucket *bucket, enum wlh_done *
     } else {
       wlh_remove_deferred(bucket, item);
       item->doing = true;
-      if (item->op == WLH_OP_PUBLISH) wlh_job_of(item)->doing = true;
     }
   }
   wlk_mutex_unlock(&bucket->qmu);

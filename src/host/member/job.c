@@ -185,9 +185,9 @@ enum wlh_status wlh_find_holders(
 static enum wlh_cells_status fill_view(struct wlh_bucket *bucket, struct wlh_job *job)
 {
   (void)wlh_cells_reap(&bucket->arena);
-  if (!job->name) return wlh_cells_snapshot_the_lock_state(&bucket->arena, &bucket->view);
+  if (!job->text) return wlh_cells_snapshot_the_lock_state(&bucket->arena, &bucket->view);
   return wlh_cells_snapshot_a_name(
-      &bucket->arena, job->name, job->units, job->pending, &bucket->view);
+      &bucket->arena, job->text, job->units, job->pending, &bucket->view);
 }
 
 /* The caller must be outside. On WLH_OK, the snapshot is the `answer` of the job. */
@@ -214,7 +214,7 @@ void wlh_do_job(struct wlh_bucket *bucket)
     item = WLK_ITEM(bucket->deferred.next, struct wlh_item, by_deferred);
     if (item->op == WLH_OP_READY || item->op == WLH_OP_SNAPSHOT) {
       wlh_remove_deferred(bucket, item);
-      wlh_job_of(item)->doing = true;
+      item->doing = true;
     } else {
       item = NULL;
     }
@@ -226,7 +226,7 @@ void wlh_do_job(struct wlh_bucket *bucket)
   bool snapshot = item->op == WLH_OP_SNAPSHOT;
   enum wlh_status status = snapshot ? take_snapshot(bucket, job) : WLH_OK;
   wlk_mutex_lock(&bucket->qmu);
-  job->doing = false;
+  item->doing = false;
   job->status = status;
   wlh_post_event(bucket, item, snapshot ? WLH_NEWS_SNAPSHOT : WLH_NEWS_READY, (uint32_t)status, 0);
   if (item->gone) wlh_free_job(job);

@@ -79,7 +79,7 @@ static void free_job_memory(struct wlh_job *job)
 {
   wlk_list_remove(&job->item.by_event);
   wlh_snapshot_free(job->answer);
-  free(job->name);
+  free(job->text);
   free(job);
 }
 

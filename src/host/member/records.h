@@ -15,8 +15,9 @@
  * must be taken in this order:
  *   mu   is held by the thread that is inside the critical section, or that opens or closes the
  *        tables. Event loops only try to take it; the helper releases it while it waits
- *   qmu  guards the deferred operations, the events, and the states of requests. It is held for a
- *        few stores only, so any thread may wait for it
+ *   qmu  guards the deferred operations, the events, and the states of requests. Its holder never
+ *        waits for another process, so any thread may wait for it. It is held for a few stores, or,
+ *        where the bucket is lost or closed, for a walk over all requests or agents
  * "Inside" means inside the critical section of the tables, see section.h. The record of a request
  * belongs to its agent's thread. While it is `doing`, it belongs to the thread that has mu. If the
  * agent's thread gives the request up meanwhile, the agent's thread sets `gone`, and the thread
@@ -71,7 +72,8 @@ struct wlh_item {
   struct wlk_link by_event;    /* (q) in agent->events, or in no list */
   struct wlk_event event;      /* (q) its news is 0 if there is none; `tag` is (c) */
   enum wlh_op op;              /* (q) the deferred operation, or NONE */
-  bool doing;                  /* (q) taken out of bucket->deferred and being done under mu */
+  bool doing;                  /* (q) taken out of bucket->deferred, and being done by a thread,
+                                  which frees it afterwards if it is `gone` */
   bool gone;                   /* (q) its agent must receive no more events about it */
 };
 
@@ -89,7 +91,7 @@ struct wlh_request {
   struct wlk_link by_trash; /* (m) */
   enum wlh_state state;     /* (q) */
   uint32_t cell;            /* (m) its cell, or 0 */
-  uint64_t cookie;          /* (m) the `cookie` of the cell, which identifies this request */
+  uint64_t cookie;    /* (m) until the grant is reported, then (c): as in its cell; identifies it */
   bool marked;        /* (m) until the grant is reported, then (c): whether its name was marked */
   uint64_t keep;      /* (t) until its release is deferred, then (c): as wlh_release_and_mark */
   struct wlh_ask ask; /* (c) once deferred; `text` has the name and label */
@@ -105,11 +107,10 @@ struct wlh_block {
 
 struct wlh_job {
   struct wlh_item item;        /* must be first */
-  bool doing;                  /* (q) a thread works on it, and frees it if `item.gone` is set */
   struct wlk_link by_agent;    /* (q) in agent->jobs */
-  uint16_t *name;              /* (c) the name of a snapshot, NULL for all names; or the text that a
-                                  lock publishes. Owned */
-  uint32_t units;              /* (c) code units in `name` */
+  uint16_t *text;              /* (c) the name of a snapshot, NULL for all names; or what a lock
+                                  publishes. Owned */
+  uint32_t units;              /* (c) code units in `text` */
   uint64_t cookie;             /* (c) of the lock that publishes */
   bool pending;                /* (c) whether the snapshot includes the requests that wait */
   enum wlh_status status;      /* (q) of the result */
