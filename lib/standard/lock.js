@@ -12,7 +12,10 @@ const own = Symbol('own');
 /** @type {(lock: any, operation: string) => LockRequest} throws if the value is not a lock */
 let requestOf;
 
-/** A held lock, which the callback of a request receives (section 3.3 of the specification). */
+/**
+ * A held lock, which the callback of a request receives (section 3.3 of the specification).
+ * extensions/objects/lock-state.js adds `held`, `signal`, `token` and others.
+ */
 class Lock {
   /** @type {LockRequest} */
   #request;

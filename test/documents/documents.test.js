@@ -139,12 +139,26 @@ describe('README.md', () => {
   });
 });
 
+describe('docs/ARCHITECTURE.md', () => {
+  it('draws the folders of lib', () => {
+    const text = fs.readFileSync(path.join(root, 'docs', 'ARCHITECTURE.md'), 'utf8');
+    const foldersOf = (folder) =>
+      fs.readdirSync(path.join(root, folder)).filter((name) => !name.includes('.'));
+    for (const [indent, folder] of Object.entries({ 2: 'lib', 4: 'lib/extensions' })) {
+      const drawn = [...text.matchAll(new RegExp(`^ {${indent}}(\\w+)/ `, 'gm'))];
+      assert.deepEqual(drawn.map(([, name]) => name).sort(), foldersOf(folder).sort());
+    }
+  });
+});
+
 describe('the links of the documents', () => {
   for (const page of pages()) {
     it(`${page} leads to files, headings and tests that are there`, () => {
       for (const { keys } of blocksOf(page).filter((block) => block.keys['tested by']))
         assert.ok(fs.existsSync(path.join(root, keys['tested by'])), keys['tested by']);
       const text = fs.readFileSync(path.join(root, page), 'utf8').replace(/```.*?```/gs, '');
+      for (const [, file] of text.matchAll(/`((?:lib|src|test|scripts|docs|types)\/[\w./-]+)`/g))
+        assert.ok(fs.existsSync(path.join(root, file)), `${file}: no such file`);
       const links = [...text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)];
       for (const [link, file, anchor] of links) {
         const target = file === '' ? page : path.join(path.dirname(page), file);

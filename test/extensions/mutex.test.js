@@ -41,6 +41,10 @@ describe('a Mutex and a RWLock', () => {
     assert.equal(new Mutex(name, { bucket: 'other' }).locked, false);
     await held.release();
     await lock.runExclusive(() => assert.equal(lock.locked, 'exclusive'));
+    const bucket = openBucket('closed');
+    const closed = new Mutex(name, { bucket });
+    await bucket.close();
+    assert.throws(() => closed.locked, { name: 'InvalidStateError' });
   });
 
   it('refuse what they do not take', async () => {

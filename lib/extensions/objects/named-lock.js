@@ -52,10 +52,9 @@ const BEHIND_ALL = Object.freeze({ ...defaultOptions, priority: LEAST_PRIORITY }
 /** @type {Backend | undefined} */
 let privateBackend;
 
-/** A request that waits until it would be granted, but takes no lock. */
+/** A request that ends when it would be granted, and takes no lock. */
 class PassRequest extends Request {
   /**
-   * A request that passes waits until it would be granted, but takes no lock.
    * @override @returns {import('../../backend/contract.js').Disposition}
    */
   get disposition() {
@@ -187,6 +186,7 @@ class NamedLock {
   holders(asking) {
     const holders = this.#backend.holders?.(this.#name);
     if (holders) return holders;
+    if (this.#backend.closed) throw this.#backend.closed;
     throw notSupportedError(
       `${asking} would have to wait for a server or another process. Use query() or isBusy().`,
     );

@@ -29,8 +29,8 @@
  *               commits it as HELD or PENDING, and only then adds it to the lists (queue.c)
  *   requests.c  for what a lock publishes: takes cells for the text, commits them as TEXT, then
  *               commits `data` of the request, and only then frees the cells of the former text
- *   queue.c     at a release or an abort: commits FREE; then process_the_lock_request_queue commits
- *               each grant as NEWS_HELD, and puts it into the mailbox of its member
+ *   queue.c     at a release or an abort: commits FREE; then wlh_process_the_lock_request_queue
+ *               commits each grant as NEWS_HELD, and puts it into the mailbox of its member
  *   members.c   the notified member enters, takes its mail, and commits NEWS_HELD as HELD
  *
  * Crashes, by where the process was: the state that each crash leaves, and who repairs it.
