@@ -34,11 +34,13 @@
  * Six rules keep these promises when answers, connections or servers are lost:
  * R1. A step takes effect exactly once. The server keeps the answers of the session's last
  * `can.window` steps, and repeats them if such a step arrives again, whatever happened in between.
+ * A step that has only ends without marks may be executed again instead, as it finds nothing then.
  * R2. A group stays a group: the session repeats its requests together, and holds none of its locks
  * until all are granted.
  * R3. An operation that can never succeed fails alone. If the server refuses or misses a step, or
  * the step cannot be sent, the session halves the step until it has found the operation. A step was
- * missed if the `step` of a later renewal is smaller than its number.
+ * missed if the `step` of a later renewal is smaller than its number. A step of ends without marks
+ * may count as missed although it was executed: to end again does no harm.
  * R4. Names wait independently. If an operation would have to wait for something that only a user
  * can end, the server answers it with BUSY, and the session repeats it in a later step.
  * R5. Clients report the epoch (`life`) and the greatest token that they have seen. If the server
@@ -255,9 +257,9 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   needed, and starts a session. The session's hints arrive from then on, and its lease must not
  *   begin before the call. The latest of several calls counts, and sessions that earlier calls have
  *   started end by themselves. `close` of the previous session may be under way
- * @property {(seen: Seen) => Promise<void>} hello replaces the session's connection. The old
- *   connection must change nothing any more, even on the server; its calls need not settle, and its
- *   hints must stop. The latest of several calls counts. Rejects with `dead` if the session is dead
+ * @property {(seen: Seen) => Promise<void>} hello replaces the session's connection. What was sent
+ *   over the old one must change nothing any more, but for ends without marks, which are always
+ *   right; its calls need not settle, and its hints must stop. The latest of several calls counts. Rejects with `dead` if the session is dead
  * @property {(ops: Op[], number: number, before: number) => Promise<Answer[]>} step executes 1 to
  *   100 operations (more in a group) in order, atomically. `number` is greater than the numbers of
  *   all earlier steps, and exceeds the number of any unanswered step by less than `can.window`.

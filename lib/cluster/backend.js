@@ -111,11 +111,11 @@ class ClusterBackend {
       {
         granted: (tracked) => this.#handleGrant(tracked),
         passed: (tracked) => this.#handlePass(tracked),
-        refused: (tracked, answer) => this.#handleRefusal(tracked, answer),
+        denied: (tracked, answer) => this.#handleDenial(tracked, answer),
         stolen: (tracked, thief) => this.#handleLoss(tracked, (lock) => lock.stolen(thief)),
         lost: (tracked, reason, cause) =>
           this.#handleLoss(tracked, (lock) => lock.lost(reason, () => errorOrUndefined(cause))),
-        failed: (tracked, error) => this.#handleRefusal(tracked, failed(error)),
+        failed: (tracked, error) => this.#handleDenial(tracked, failed(error)),
         changed: (state, reason, cause) => this.#handleChange({ state, reason, cause }),
         unopened: (why) => this.#announcer.addChange(() => warnOfOutage(adapter.id, ttl, why)),
         settled: () => this.#announceEvents(),
@@ -372,7 +372,7 @@ class ClusterBackend {
   }
 
   /** @param {Tracked} tracked @param {Answer} answer */
-  #handleRefusal({ owner }, { code, limit, error }) {
+  #handleDenial({ owner }, { code, limit, error }) {
     this.#requests.delete(owner);
     if (code === 'unavailable') owner.unavailable();
     else if (code === 'otherLimit') owner.otherLimit?.(limit);

@@ -65,7 +65,7 @@ class Scripted {
       { adapter: this.adapter, info: { clientId: 'me' }, ttl: TTL, clock: this.machine },
       {
         granted: (place) => tell('granted')(place, place.token),
-        refused: (place, { code }) => tell('refused')(place, code),
+        denied: (place, { code }) => tell('denied')(place, code),
         stolen: tell('stolen'),
         lost: tell('lost'),
         failed: (place, error) => {

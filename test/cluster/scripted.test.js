@@ -242,7 +242,7 @@ const SCRIPTS = {
   ],
   'R2: the rest of a group is held if one of its requests is refused': [
     'request x of a and y of b; sent A: request 1, request 2',
-    'A answers granted 1, full: refused y queueFull, granted x 1',
+    'A answers granted 1, full: denied y queueFull, granted x 1',
   ],
   'R4: a busy request is repeated in time, although another one is busy for longer': [
     'steal x; sent A: steal 1; A answers busy; wait 10; steal y of b; sent B: steal 2',

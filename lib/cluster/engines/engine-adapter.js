@@ -77,8 +77,8 @@ class EngineAdapter {
   }
 
   /**
-   * Replaces the connection by a new one once `prepare` has succeeded. If a later generation has
-   * begun, this drops the new connection and throws.
+   * Drops the connection, and makes a new one, which is in use once `prepare` has succeeded. If a
+   * later generation has begun, this drops the new connection and throws.
    * @template T @param {() => Link | Promise<Link>} make
    * @param {(link: Link) => Promise<() => T>} prepare begins in the same generation, and returns
    *   what to do once the link is in use

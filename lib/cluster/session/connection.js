@@ -134,7 +134,7 @@ class Connection {
   }
 
   /**
-   * Opens the next session after a loss; after a pause if the lost session was never renewed.
+   * Opens the next session after a loss; after a pause if an attempt has failed since a renewal.
    * @param {unknown} cause
    */
   openAgain(cause) {
@@ -157,14 +157,14 @@ class Connection {
    */
   handleDown(error) {
     if (this.#parts.status.isOpen) this.handleDisconnect(error);
-    else if (!this.#parts.status.hasLease) this.#earlyBreak = error ?? true;
+    else if (!this.#parts.status.hasSession) this.#earlyBreak = error ?? true;
     else if (this.#parts.calls.has('renew')) this.reconnectLater(error);
   }
 
   /** Reconnects after a pause if there is a lease. @param {unknown} error */
   handleDisconnect(error) {
     const status = this.#parts.status;
-    if (!status.hasLease) return;
+    if (!status.hasSession) return;
     this.reconnectLater(error);
     if (status.state !== 'suspect') status.set('suspect', undefined, error);
   }
@@ -199,7 +199,7 @@ class Connection {
   /** Makes the next attempt soon, unless one is under way. */
   retrySoon() {
     if (CONNECTING.some((call) => this.#parts.calls.has(call))) return;
-    const timer = this.#parts.status.hasLease ? 'reconnect' : 'open';
+    const timer = this.#parts.status.hasSession ? 'reconnect' : 'open';
     this.#setTimer(timer, this.#parts.outage.soonDelay());
   }
 

@@ -155,7 +155,7 @@ class Grants {
       const group = this.#parts.requests.groupOf(tracked);
       this.#ended.add(tracked.op.ref);
       this.#parts.requests.leave(tracked);
-      this.#parts.listener.refused(tracked, answer);
+      this.#parts.listener.denied(tracked, answer);
       this.#holdIfComplete(group);
     }
   }

@@ -109,7 +109,7 @@ class Outage {
     this.#attempts = this.#retries = 0;
   }
 
-  /** Counts a lost session as an attempt; returns whether it was renewed before. */
+  /** Counts a lost session as an attempt; returns whether none has failed since a renewal. */
   noteLost() {
     return this.#attempts++ === 0;
   }
@@ -135,8 +135,8 @@ class Outage {
    */
   #retryDelay(failures) {
     if (this.refusal === undefined) return this.#randomDelay(failures, LAST_RETRY);
-    const { hasLease, ttl } = this.#status;
-    const most = hasLease ? Math.max(ttl / 10, LAST_RETRY) : LAST_REFUSED;
+    const { hasSession, ttl } = this.#status;
+    const most = hasSession ? Math.max(ttl / 10, LAST_RETRY) : LAST_REFUSED;
     return this.#randomDelay(this.#refusals++, most);
   }
 

@@ -71,7 +71,7 @@ class Renewing {
 
   /** If a renewal is under way, another one follows it; without a lease, nothing is sent. */
   renew() {
-    if (!this.#parts.status.hasLease) return;
+    if (!this.#parts.status.hasSession) return;
     if (this.#parts.calls.has('renew')) {
       this.#isAgain = true;
       return;
@@ -110,7 +110,7 @@ class Renewing {
     status.seen.life = renewal.life;
     this.extendLease(times);
     this.#parts.outage.noteRenewed();
-    if (status.isCutOff) this.#parts.sending.dropMissedSteps(renewal.step);
+    if (status.isCutOff) this.#parts.sending.takeBackMissedSteps(renewal.step);
     if (this.#parts.rules.compares) this.#parts.grants.compareWithServer(renewal, changes);
     // The keeper may extend the lease in a new epoch only after this comparison.
     this.#keptLease?.update({ ...status.seen });

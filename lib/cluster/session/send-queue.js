@@ -60,7 +60,7 @@ class SendQueue {
   #steps = [];
   #number = 0;
   #window;
-  /** The most operations of the next step; refusals lower it. */
+  /** The most operations of the next step. A refusal lowers it to half of the step's units. */
   #most = MOST;
   /** The indivisible unit that the server missed last, and since when. @type {Missed} */
   #missed = { since: 0 };
@@ -228,13 +228,13 @@ class SendQueue {
   }
 
   /**
-   * The server executed every step up to `done`. Later steps sent over the old connection will
-   * never run, so the first of them is halved and resent. An indivisible unit is resent until
+   * The server executed every step up to `done`. Of later steps, sent over the old connection, it
+   * will execute ends at most (R1), so the first of them is halved and resent. An indivisible unit is resent until
    * `patience` milliseconds are over; then its operations are dropped and returned.
    * @param {number} done @param {(op: Op) => boolean} isWanted whether an operation must be resent
    * @param {number} now @param {number} patience @returns {Op[]}
    */
-  dropMissedSteps(done, isWanted, now, patience) {
+  takeBackMissedSteps(done, isWanted, now, patience) {
     const step = this.#steps.find(({ number }) => number > done);
     if (!step) return [];
     this.takeBack(step);
@@ -273,7 +273,7 @@ class SendQueue {
   }
 }
 
-/** The total length of the unit's names and labels. @param {Unit} unit */
+/** The length of what a unit sends but for numbers and marks. @param {Unit} unit */
 function sizeOf({ ops }) {
   let size = 0;
   for (const op of ops) {

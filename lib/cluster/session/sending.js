@@ -99,15 +99,15 @@ class Sending {
   }
 
   /**
-   * Takes back the steps that the server has missed: they were sent over an older connection, so
-   * the server will never execute them.
+   * Takes back the steps that the server has missed, which were sent over an older connection. It
+   * will execute nothing of them any more but ends (R1).
    * @param {number | undefined} done the last executed step; undefined if unknown
    */
-  dropMissedSteps(done) {
+  takeBackMissedSteps(done) {
     if (done === undefined) return;
     const { clock, grants, outage, sendQueue, status } = this.#parts;
     const isWanted = (/** @type {Op} */ op) => this.#isWanted(op);
-    const ops = sendQueue.dropMissedSteps(done, isWanted, clock.monotonic(), status.ttl);
+    const ops = sendQueue.takeBackMissedSteps(done, isWanted, clock.monotonic(), status.ttl);
     const error = outage.timeoutError(
       `The server did not answer this request within ${status.ttl} ms, although it answered others`,
     );

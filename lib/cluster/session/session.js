@@ -49,7 +49,7 @@ const { GRANTED_PARTIAL, ASKED, ENDING, GONE, HELD, WAITING } = require('./track
  * @typedef {object} Listener
  * @property {(tracked: TrackedRequest) => void} granted
  * @property {(tracked: TrackedRequest) => void} passed the request ended instead of being granted
- * @property {(tracked: TrackedRequest, answer: Answer) => void} refused `answer.code` says why
+ * @property {(tracked: TrackedRequest, answer: Answer) => void} denied `answer.code` says why
  * @property {(tracked: TrackedRequest, thief: string) => void} stolen
  * @property {(tracked: TrackedRequest, reason: Reason, cause: unknown) => void} lost is also called
  *   for an ended request that should have marked its name, if it did not, or if that is unknown
@@ -228,7 +228,7 @@ class Session {
 
   /** Milliseconds until the locks are lost. If the lease has ended, this call loses them. */
   remaining() {
-    if (!this.#parts.status.hasLease) return 0;
+    if (!this.#parts.status.hasSession) return 0;
     const rest = this.#parts.lease.rest();
     if (rest > 0) return rest;
     this.#handleExpiry();
@@ -295,7 +295,7 @@ class Session {
       else connection.handleDisconnect(error);
       // `#react` has already handled an expired lease, so this lease lasts longer than its timer
       // did: set the timer again.
-    } else if (this.#parts.status.hasLease)
+    } else if (this.#parts.status.hasSession)
       this.#parts.timers.set('deadline', this.#now() + Math.max(lease.rest(), 1));
   }
 
@@ -306,7 +306,7 @@ class Session {
    */
   #react(work) {
     if (this.state === 'closed') return;
-    if (this.#parts.status.hasLease) {
+    if (this.#parts.status.hasSession) {
       const rest = this.#parts.lease.rest();
       if (rest <= 0) this.#handleExpiry();
       // The timer does not count the time while the machine slept, but the lease does.
@@ -338,7 +338,7 @@ class Session {
   #handleRefusal(error) {
     this.#parts.outage.refusal = error;
     this.#parts.losses.refuse(error);
-    if (this.#parts.status.hasLease) this.#parts.connection.reconnectLater(error);
+    if (this.#parts.status.hasSession) this.#parts.connection.reconnectLater(error);
     else this.#parts.connection.openLater(error);
     if (this.state !== 'refused') this.#parts.status.set('refused', undefined, error);
     this.#parts.readiness.reject(error);
@@ -383,7 +383,7 @@ class Session {
     const { clock, listener, outage, status } = this.#parts;
     clock.setImmediate(() =>
       this.#react(() => {
-        if (!status.hasLease) listener.unopened(outage.reason);
+        if (!status.hasSession) listener.unopened(outage.reason);
       }),
     );
   }
@@ -398,8 +398,8 @@ class Session {
    * @param {Reason} reason for locks @param {unknown} error for requests @param {unknown} cause
    */
   async #stop(reason, error, cause) {
-    const { hasLease, id, ttl } = this.#parts.status;
-    const patience = Math.max(hasLease ? this.#parts.lease.rest() : 0, ttl / 3);
+    const { hasSession, id, ttl } = this.#parts.status;
+    const patience = Math.max(hasSession ? this.#parts.lease.rest() : 0, ttl / 3);
     // From now on `ready` must reject with this error, and not with an earlier error.
     if (!this.#parts.readiness.isAwaited) this.#makeReadyPromise();
     this.#parts.connection.drop();
@@ -408,7 +408,7 @@ class Session {
     const keeping = this.#parts.renewing.stopKeeping();
     this.#parts.outage.closeReason = error;
     const ending = this.#parts.losses.endAll(reason, error, cause);
-    if (cause !== undefined && hasLease) this.#parts.status.set('lost', reason, cause);
+    if (cause !== undefined && hasSession) this.#parts.status.set('lost', reason, cause);
     this.#parts.status.set('closed', reason, cause);
     this.#parts.readiness.reject(error);
     this.#parts.sending.clear();

@@ -39,13 +39,13 @@ class Status {
   }
 
   /** Whether there is a session, even if its lease has run out unnoticed. */
-  get hasLease() {
+  get hasSession() {
     return this.id !== '';
   }
 
   /** Whether there is a lease that cannot be renewed now. */
   get isCutOff() {
-    return this.hasLease && !this.isOpen;
+    return this.hasSession && !this.isOpen;
   }
 }
 
