@@ -6,7 +6,7 @@
  */
 
 const { EtcdAdapter } = require('./cluster/engines/etcd/adapter.js');
-const keeper = require('./cluster/engines/etcd/keeper.js');
+const keeper = require('./cluster/engines/etcd/keeper-adapter.js');
 const { OPEN_BUCKET } = require('./extensions/buckets/bucket.js');
 const { openClusterBucket } = require('./extensions/buckets/cluster-bucket.js');
 const { scopedLocks } = require('./extensions/objects/scoped.js');

@@ -6,7 +6,7 @@
  */
 
 const { PostgresAdapter } = require('./cluster/engines/postgres/adapter.js');
-const keeper = require('./cluster/engines/postgres/keeper.js');
+const keeper = require('./cluster/engines/postgres/keeper-adapter.js');
 const { openClusterBucket } = require('./extensions/buckets/cluster-bucket.js');
 const { scopedLocks } = require('./extensions/objects/scoped.js');
 const shared = require('./common.js');

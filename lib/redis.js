@@ -6,7 +6,7 @@
  */
 
 const { RedisAdapter } = require('./cluster/engines/redis/adapter.js');
-const keeper = require('./cluster/engines/redis/keeper.js');
+const keeper = require('./cluster/engines/redis/keeper-adapter.js');
 const { openClusterBucket } = require('./extensions/buckets/cluster-bucket.js');
 const { scopedLocks } = require('./extensions/objects/scoped.js');
 const shared = require('./common.js');

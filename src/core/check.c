@@ -14,7 +14,7 @@
 
 struct totals {
   size_t listed;   /* requests found in queues and held lists */
-  size_t stolen;   /* requests that were stolen or passed */
+  size_t revoked;  /* requests that were stolen or passed */
   size_t by_agent; /* requests found in the lists of agents */
 };
 
@@ -239,14 +239,14 @@ static const char *check_agent(const struct wlk_agent *agent, struct totals *tot
   WLK_LIST_FOR_EACH (link, &agent->requests) {
     const struct wlk_request *request = WLK_REQUEST_OF(link, by_agent);
     EXPECT(request->agent == agent, "a request points to another agent");
-    bool stolen = request->state == WLK_STATE_STOLEN;
-    EXPECT(stolen || request->resource, "a request that was not stolen has no resource");
+    bool revoked = request->state == WLK_STATE_REVOKED;
+    EXPECT(revoked || request->resource, "a request that was not revoked has no resource");
     const char *wrong = check_declaration(request);
     if (wrong) return wrong;
     uint32_t ends = request->passes ? WLK_NEWS_PASSED : WLK_NEWS_STOLEN;
-    EXPECT(!stolen || (request->news & ends), "a stolen lock was told but not ended");
+    EXPECT(!revoked || (request->news & ends), "a stolen lock was told but not ended");
     EXPECT((request->news == 0) == wlk_list_is_empty(&request->by_event), "news without an event");
-    totals->stolen += stolen;
+    totals->revoked += revoked;
     totals->by_agent++;
     with_news += request->news != 0;
   }
@@ -283,7 +283,7 @@ const char *wlk_check(struct wlk_process *process)
   }
   if (broken) return broken;
   EXPECT(agents == process->agent_count, "the process does not count its agents");
-  EXPECT(totals.listed + totals.stolen == totals.by_agent, "a request is in no list, or in two");
+  EXPECT(totals.listed + totals.revoked == totals.by_agent, "a request is in no list, or in two");
   return NULL;
 }
 

@@ -94,7 +94,6 @@ static void remove_writer(struct wlk_declaration *declaration)
 void wlk_declare(struct wlk_process *process, struct wlk_request *request)
 {
   struct wlk_declaration *declaration = request->declaration;
-  if (!declaration || !declaration->declares) return;
   declaration->pending = true;
   declaration->order = process->declared++;
   insert_writer(declaration);

@@ -316,7 +316,7 @@ AT(wlk_declaration, nesting);
 
 _Static_assert(
     WLK_EXCLUSIVE == 0 && WLK_SHARED == 1 && WLK_STATE_PENDING == 0 && WLK_STATE_HELD == 1 &&
-        WLK_STATE_STOLEN == 2 && WLK_NEWS_GRANTED == 1 && WLK_NEWS_STOLEN == 2 &&
+        WLK_STATE_REVOKED == 2 && WLK_NEWS_GRANTED == 1 && WLK_NEWS_STOLEN == 2 &&
         WLK_NEWS_PASSED == 4,
     "a number in a field has changed: raise WLK_ABI");
 _Static_assert(sizeof WLK_MAGIC <= sizeof((struct wlk_process *)0)->magic, "too long a word");

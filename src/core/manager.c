@@ -161,7 +161,7 @@ static void revoke_lock(
     enum wlk_news news) WLK_REQUIRES(section->shard->mutex)
 {
   uncount_request(request->resource->part, request);
-  request->state = WLK_STATE_STOLEN;
+  request->state = WLK_STATE_REVOKED;
   request->thief.thread = thief->thread_id;
   request->thief.number = thief->number;
   wlk_section_post_event(section, request, news);
@@ -394,7 +394,7 @@ static void remove_from_resource(struct wlk_section *section, struct wlk_request
 
 /* Ends the request, and sets the thief in `events`. Returns WLK_STOLEN, or WLK_OK if the request
  * has only passed. */
-static WLK_RARE enum wlk_status end_stolen(
+static WLK_RARE enum wlk_status end_revoked(
     struct wlk_section *section, struct wlk_request *lock, struct wlk_events *events)
     WLK_REQUIRES(section->shard->mutex)
 {
@@ -414,8 +414,8 @@ static enum wlk_status release(struct wlk_request *lock, uint64_t keep, struct w
   if (lock->state == WLK_STATE_HELD) {
     if (keep > 0 && !wlk_mark_set(lock, keep)) status = WLK_NO_MEMORY;
     remove_from_resource(&section, lock);
-  } else if (lock->state == WLK_STATE_STOLEN) {
-    status = end_stolen(&section, lock, events);
+  } else if (lock->state == WLK_STATE_REVOKED) {
+    status = end_revoked(&section, lock, events);
   } else {
     status = WLK_NOT_HELD;
   }
@@ -441,8 +441,8 @@ static enum wlk_status prepare_mark(
   if (lock->state == WLK_STATE_HELD) {
     *length = lock->resource->entry.length;
     status = wlk_mark_find_or_add(&section, lock, unused);
-  } else if (lock->state == WLK_STATE_STOLEN) {
-    status = end_stolen(&section, lock, events);
+  } else if (lock->state == WLK_STATE_REVOKED) {
+    status = end_revoked(&section, lock, events);
   }
   wlk_leave(&section);
   return status;
@@ -493,7 +493,7 @@ static enum wlk_status publish(
     }
     count_texts(part, lock);
     status = WLK_OK;
-  } else if (lock->state == WLK_STATE_STOLEN) {
+  } else if (lock->state == WLK_STATE_REVOKED) {
     status = WLK_STOLEN;
   }
   wlk_leave(&section);
@@ -543,7 +543,7 @@ void wlk_end_the_request(struct wlk_request *request)
 {
   struct wlk_section section;
   wlk_enter(&section, request->agent, request->shard);
-  if (request->state == WLK_STATE_STOLEN)
+  if (request->state == WLK_STATE_REVOKED)
     wlk_section_end_request(&section, request);
   else
     remove_from_resource(&section, request);
@@ -654,8 +654,8 @@ static enum wlk_status block_until_answered(
   enum wlk_status status = WLK_PENDING;
   wlk_enter(&section, request->agent, request->shard);
   block(&section, request, timeout);
-  if (request->state == WLK_STATE_STOLEN) {
-    status = end_stolen(&section, request, events);
+  if (request->state == WLK_STATE_REVOKED) {
+    status = end_revoked(&section, request, events);
   } else if (request->state == WLK_STATE_HELD) {
     wlk_agent_drop_event(request);
     events->token = request->token;
@@ -690,7 +690,7 @@ static void end_in_a_section(struct wlk_request *request, bool only_if_pending)
   struct wlk_section section;
   wlk_enter(&section, request->agent, request->shard);
   bool pending = request->state == WLK_STATE_PENDING;
-  if (request->state == WLK_STATE_STOLEN && !only_if_pending)
+  if (request->state == WLK_STATE_REVOKED && !only_if_pending)
     wlk_section_end_request(&section, request);
   else if (pending || !only_if_pending)
     remove_from_resource(&section, request);

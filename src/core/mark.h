@@ -2,7 +2,7 @@
  * mark must be prepared for a lock before it is set, and its memory stays while that lock is held.
  * There is no timer: inserting a mark drops up to two older marks that are over and can no longer
  * be set, so there are at most about twice as many marks as needed. Threads: the caller must have
- * the mutex of the shard, except for wlk_mark_new and wlk_marks_free. */
+ * the mutex of the shard, except for wlk_mark_new, wlk_marks_free and wlk_marks_clear. */
 #ifndef WLK_MARK_H
 #define WLK_MARK_H
 

@@ -172,7 +172,7 @@ struct wlk_mark {
 enum wlk_state {
   WLK_STATE_PENDING, /* in resource->queue */
   WLK_STATE_HELD,    /* in resource->held */
-  WLK_STATE_STOLEN   /* stolen or passed, until its agent takes the event or ends it */
+  WLK_STATE_REVOKED  /* stolen or passed, until its agent takes the event or ends it */
 };
 
 /* Lock key: (s) the mutex of its shard  (a) agent->mutex  (c) constant  (t) its agent's thread */

@@ -37,7 +37,7 @@
   X(WLK_NOT_AVAILABLE, "the lock is not available without waiting")                                \
   X(WLK_STOLEN, "the lock was stolen")                                                             \
   X(WLK_NOT_HELD, "the request was not granted yet")                                               \
-  X(WLK_DEADLOCK, "the thread would wait for itself")                                              \
+  X(WLK_DEADLOCK, "the request would wait for itself")                                             \
   X(WLK_OTHER_LIMIT, "the name is in use with another limit, or with none")                        \
   X(WLK_QUEUE_FULL, "as many requests are pending as this one allows")                             \
   X(WLK_MARKED, "the name of the lock is marked")                                                  \

@@ -20,7 +20,7 @@ const { LeaseKeeper } = require('../session/lease-keeper.js');
  * literal.
  * @param {string} engine
  */
-const loadEngine = (engine) => require(`../engines/${engine}/keeper.js`);
+const loadEngine = (engine) => require(`../engines/${engine}/keeper-adapter.js`);
 
 /** @type {Map<number, InstanceType<typeof LeaseKeeper>>} */
 const keepers = new Map();

@@ -15,11 +15,12 @@ module.exports = `
 --   k          the key of a name: SHA-256
 --   seen_life, seen_token   the epoch and the greatest token that the client has seen; or '', 0
 --
--- Each function runs in a transaction of its own and takes locks in this order, so that there is no
--- deadlock: the epoch (an advisory lock, then the row of "lasting"), names (advisory locks,
--- ascending), the caller's row of "session", and then no lock that it must wait for. Rows of other
--- sessions, and rows of "request", which users guard (FOR KEY SHARE), must be locked with SKIP
--- LOCKED. Updates of these rows must not change a key column, so that they wait for no guard.
+-- Each function that clients call runs in a transaction of its own. It takes locks in this order,
+-- so that there is no deadlock: the epoch (an advisory lock, then the row of "lasting"), names
+-- (advisory locks, ascending), the caller's row of "session". After these it must not wait for a
+-- lock; the only exception is "set_mark", which says why. Rows of other sessions, and rows of
+-- "request", which users guard (FOR KEY SHARE), must be locked with SKIP LOCKED. Updates of these
+-- rows must not change a key column, so that they wait for no guard.
 
 BEGIN;
 SELECT pg_advisory_xact_lock(22350, hashtext('web_locks'));
@@ -59,8 +60,8 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.epoch (
 -- Leases. "expires" = 1970: the session is dead for ever, and its rows in "request" are being
 -- deleted. "conn": the number of the connection; older connections must change nothing. "client":
 -- the client id. "info": JSON in ASCII, which any encoding has. "graced": the lease was extended
--- since its last renewal, because of the server's clock. "step", "answers": the last step, which
--- gets the same answers if it comes again.
+-- since its last renewal, because of the server's clock. "step", "answers": the last recorded step,
+-- which gets the same answers if it comes again. Steps of ends without marks are not recorded.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.session (
   id bigint PRIMARY KEY,
   conn int NOT NULL,
@@ -361,7 +362,7 @@ END $$;
 --   Output
 --     fits      whether the new request is granted; the caller then writes it, unless it passes
 --     is_first  whether the queue is empty
---     known     the name's limit; NULL for none
+--     known     the name's limit; 0 for none, NULL if no shared request has set one yet
 CREATE OR REPLACE FUNCTION web_locks.process_the_lock_request_queue(
   k bytea, me bigint, is_shared bool DEFAULT NULL, its_limit int DEFAULT 0,
   its_weight int DEFAULT 0, its_rank float8 DEFAULT NULL, is_ahead bool DEFAULT false,

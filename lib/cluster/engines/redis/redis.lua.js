@@ -29,9 +29,9 @@ if command == 'step' then
   if is_plain and not has_only_ends then
     time = call('TIME')
     now = time[1] * 1000 + math.floor(time[2] / 1000)
-    local it = call('HMGET', M, 'run', 'from', 'tok')
-    last_number = tonumber(it[3] or 0)
-    is_plain = it[1] == run and it[2] - now <= 0 and last_number >= 10000000
+    local stored = call('HMGET', M, 'run', 'from', 'tok')
+    last_number = tonumber(stored[3] or 0)
+    is_plain = stored[1] == run and stored[2] - now <= 0 and last_number >= 10000000
       and its[3] and its[3] - now > 0
   end
   local ended, gone = { nil }, { nil }
@@ -522,35 +522,36 @@ function F.compare_seen(seen, token)
 end
 
 function F.check_epoch()
-  local it = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions',
+  local stored = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions',
     'missed', 'length', 'lapsed')
   local is_looking = command == 'query' or command == 'marked' or command == 'extend'
     or command == 'close' and not F.is_known(me)
-  known.missed = tonumber(it[8] or 0)
-  if not it[1] and is_looking then return end
-  local is_same = command == 'step' and ARGV[5] ~= '' and ARGV[5] == it[1]
+  known.missed = tonumber(stored[8] or 0)
+  if not stored[1] and is_looking then return end
+  local is_same = command == 'step' and ARGV[5] ~= '' and ARGV[5] == stored[1]
   local server = is_same and '' or call('INFO', 'server')
-  known.run = is_same and it[1] or F.field(server, 'run_id') or ''
-  last_number = math.max(last_number, tonumber(it[4] or 0))
-  known.sessions = tonumber(it[7] or 0)
+  known.run = is_same and stored[1] or F.field(server, 'run_id') or ''
+  last_number = math.max(last_number, tonumber(stored[4] or 0))
+  known.sessions = tonumber(stored[7] or 0)
   if strict > 0 then
     local good = F.field(call('INFO', 'replication'), 'min_slaves_good_slaves')
     if tonumber(good or 0) < strict then
       return redis.error_reply('NOREPLICAS not all replicas are attached')
     end
   end
-  known.longest = math.max(pause, tonumber(it[3] or 0))
-  pause = math.max(known.longest, F.longest_lapsed(it[10]))
-  known.length = math.max(pause, tonumber(it[9] or 0))
-  from, epoch = tonumber(it[2] or 0), it[6] or ''
+  known.longest = math.max(pause, tonumber(stored[3] or 0))
+  pause = math.max(known.longest, F.longest_lapsed(stored[10]))
+  known.length = math.max(pause, tonumber(stored[9] or 0))
+  from, epoch = tonumber(stored[2] or 0), stored[6] or ''
   local is_too_long = from > now + known.length
   if is_too_long then from = now + known.length end
-  if it[1] ~= known.run then
-    F.begin_epoch((it[1] or command ~= 'open') and pause or F.first_quarantine(server), last_number)
+  if stored[1] ~= known.run then
+    local had_epoch = stored[1] or command ~= 'open'
+    F.begin_epoch(had_epoch and pause or F.first_quarantine(server), last_number)
     return
   end
   if is_too_long then call('HSET', M, 'from', F.int(from)) end
-  local renewed = tonumber(it[5] or 0)
+  local renewed = tonumber(stored[5] or 0)
   if command == 'step' and renewed <= now and not F.are_some_expired() then return end
   if idle > 0 and known.sessions > 0 and renewed < now - idle * 3 / 4 then
     return F.handle_missing_sessions()
@@ -674,10 +675,10 @@ function F.check_session()
     return
   end
   if not F.is_alive(me) then return { '-2' } end
-  local it = call('HMGET', INFO, 'conn', 'ttl', 'step', 'kept')
-  if not it[2] then return { '-2' } end
-  if it[1] ~= number then return { '-5' } end
-  my = { ttl = tonumber(it[2]), step = it[3], kept = tonumber(it[4] or 0) }
+  local stored = call('HMGET', INFO, 'conn', 'ttl', 'step', 'kept')
+  if not stored[2] then return { '-2' } end
+  if stored[1] ~= number then return { '-5' } end
+  my = { ttl = tonumber(stored[2]), step = stored[3], kept = tonumber(stored[4] or 0) }
 end
 
 function F.reply_to_old_step(is_repeatable)
@@ -752,9 +753,9 @@ reply = F.continue_step()
 else
 
 function F.find_mismatch()
-  local it = call('HMGET', M, 'version', 'shards')
-  if it[1] and it[1] ~= ARGV[10] then return { 'version', it[1] } end
-  if it[2] and it[2] ~= ARGV[11] then return { 'shards', it[2] } end
+  local stored = call('HMGET', M, 'version', 'shards')
+  if stored[1] and stored[1] ~= ARGV[10] then return { 'version', stored[1] } end
+  if stored[2] and stored[2] ~= ARGV[11] then return { 'shards', stored[2] } end
 end
 
 function F.link_for_steps(connection)

@@ -176,8 +176,8 @@ class ShardedSteps {
 function textOf(op, published) {
   const key = op.name === undefined ? '' : keyPartOf(op.name);
   if (op.kind === 'end') {
-    const mark = published.size > 0 && published.has(op.ref) ? ' d' : '';
-    return `x${op.ref} ${Math.ceil(op.markFor)}${mark}\n${key}`;
+    const dataFlag = published.size > 0 && published.has(op.ref) ? ' d' : '';
+    return `x${op.ref} ${Math.ceil(op.markFor)}${dataFlag}\n${key}`;
   }
   if (op.kind === 'publish') return `d${op.ref}\n${key}\n${op.data}`;
   const { kind, ref, group, maxPending, mode, weight, priority } = op;

@@ -11,11 +11,12 @@
 --   k          the key of a name: SHA-256
 --   seen_life, seen_token   the epoch and the greatest token that the client has seen; or '', 0
 --
--- Each function runs in a transaction of its own and takes locks in this order, so that there is no
--- deadlock: the epoch (an advisory lock, then the row of "lasting"), names (advisory locks,
--- ascending), the caller's row of "session", and then no lock that it must wait for. Rows of other
--- sessions, and rows of "request", which users guard (FOR KEY SHARE), must be locked with SKIP
--- LOCKED. Updates of these rows must not change a key column, so that they wait for no guard.
+-- Each function that clients call runs in a transaction of its own. It takes locks in this order,
+-- so that there is no deadlock: the epoch (an advisory lock, then the row of "lasting"), names
+-- (advisory locks, ascending), the caller's row of "session". After these it must not wait for a
+-- lock; the only exception is "set_mark", which says why. Rows of other sessions, and rows of
+-- "request", which users guard (FOR KEY SHARE), must be locked with SKIP LOCKED. Updates of these
+-- rows must not change a key column, so that they wait for no guard.
 
 BEGIN;
 SELECT pg_advisory_xact_lock(22350, hashtext('web_locks'));

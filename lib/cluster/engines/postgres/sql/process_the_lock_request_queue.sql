@@ -10,7 +10,7 @@
 --   Output
 --     fits      whether the new request is granted; the caller then writes it, unless it passes
 --     is_first  whether the queue is empty
---     known     the name's limit; NULL for none
+--     known     the name's limit; 0 for none, NULL if no shared request has set one yet
 CREATE OR REPLACE FUNCTION web_locks.process_the_lock_request_queue(
   k bytea, me bigint, is_shared bool DEFAULT NULL, its_limit int DEFAULT 0,
   its_weight int DEFAULT 0, its_rank float8 DEFAULT NULL, is_ahead bool DEFAULT false,

@@ -33,8 +33,8 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.epoch (
 -- Leases. "expires" = 1970: the session is dead for ever, and its rows in "request" are being
 -- deleted. "conn": the number of the connection; older connections must change nothing. "client":
 -- the client id. "info": JSON in ASCII, which any encoding has. "graced": the lease was extended
--- since its last renewal, because of the server's clock. "step", "answers": the last step, which
--- gets the same answers if it comes again.
+-- since its last renewal, because of the server's clock. "step", "answers": the last recorded step,
+-- which gets the same answers if it comes again. Steps of ends without marks are not recorded.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.session (
   id bigint PRIMARY KEY,
   conn int NOT NULL,

@@ -79,38 +79,39 @@ end
 -- Runs before each command except "examine", and before the slow path of a step. It begins a new
 -- epoch if the server has changed, and returns an error or nothing.
 function F.check_epoch()
-  local it = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions',
+  local stored = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions',
     'missed', 'length', 'lapsed')
   -- In a bucket without an epoch, these commands begin none.
   local is_looking = command == 'query' or command == 'marked' or command == 'extend'
     or command == 'close' and not F.is_known(me)
-  known.missed = tonumber(it[8] or 0)
-  if not it[1] and is_looking then return end
+  known.missed = tonumber(stored[8] or 0)
+  if not stored[1] and is_looking then return end
   -- A connection always leads to the same server, so a step need not read the run_id again.
-  local is_same = command == 'step' and ARGV[5] ~= '' and ARGV[5] == it[1]
+  local is_same = command == 'step' and ARGV[5] ~= '' and ARGV[5] == stored[1]
   local server = is_same and '' or call('INFO', 'server')
-  known.run = is_same and it[1] or F.field(server, 'run_id') or ''
-  last_number = math.max(last_number, tonumber(it[4] or 0))
-  known.sessions = tonumber(it[7] or 0)
+  known.run = is_same and stored[1] or F.field(server, 'run_id') or ''
+  last_number = math.max(last_number, tonumber(stored[4] or 0))
+  known.sessions = tonumber(stored[7] or 0)
   if strict > 0 then
     local good = F.field(call('INFO', 'replication'), 'min_slaves_good_slaves')
     if tonumber(good or 0) < strict then
       return redis.error_reply('NOREPLICAS not all replicas are attached')
     end
   end
-  known.longest = math.max(pause, tonumber(it[3] or 0))
-  pause = math.max(known.longest, F.longest_lapsed(it[10]))
-  known.length = math.max(pause, tonumber(it[9] or 0))
-  from, epoch = tonumber(it[2] or 0), it[6] or ''
+  known.longest = math.max(pause, tonumber(stored[3] or 0))
+  pause = math.max(known.longest, F.longest_lapsed(stored[10]))
+  known.length = math.max(pause, tonumber(stored[9] or 0))
+  from, epoch = tonumber(stored[2] or 0), stored[6] or ''
   -- A clock that was set back must not lengthen the quarantine.
   local is_too_long = from > now + known.length
   if is_too_long then from = now + known.length end
-  if it[1] ~= known.run then
-    F.begin_epoch((it[1] or command ~= 'open') and pause or F.first_quarantine(server), last_number)
+  if stored[1] ~= known.run then
+    local had_epoch = stored[1] or command ~= 'open'
+    F.begin_epoch(had_epoch and pause or F.first_quarantine(server), last_number)
     return
   end
   if is_too_long then call('HSET', M, 'from', F.int(from)) end
-  local renewed = tonumber(it[5] or 0)
+  local renewed = tonumber(stored[5] or 0)
   -- Renewals check the clock; a step needs to do so only if a session seems to have expired.
   if command == 'step' and renewed <= now and not F.are_some_expired() then return end
   -- If nobody has renewed for most of "idle", some keys of the bucket may have expired already:

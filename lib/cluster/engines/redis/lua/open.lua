@@ -7,9 +7,9 @@
 
 -- Returns the bucket's version or shards if they differ from the caller's, otherwise nil.
 function F.find_mismatch()
-  local it = call('HMGET', M, 'version', 'shards')
-  if it[1] and it[1] ~= ARGV[10] then return { 'version', it[1] } end
-  if it[2] and it[2] ~= ARGV[11] then return { 'shards', it[2] } end
+  local stored = call('HMGET', M, 'version', 'shards')
+  if stored[1] and stored[1] ~= ARGV[10] then return { 'version', stored[1] } end
+  if stored[2] and stored[2] ~= ARGV[11] then return { 'shards', stored[2] } end
 end
 
 -- The "link" (ARGV[3]) with which a session's steps take the fast path; '' if they must not,

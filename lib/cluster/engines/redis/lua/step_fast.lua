@@ -44,9 +44,9 @@ if command == 'step' then
   if is_plain and not has_only_ends then
     time = call('TIME')
     now = time[1] * 1000 + math.floor(time[2] / 1000)
-    local it = call('HMGET', M, 'run', 'from', 'tok')
-    last_number = tonumber(it[3] or 0)
-    is_plain = it[1] == run and it[2] - now <= 0 and last_number >= 10000000
+    local stored = call('HMGET', M, 'run', 'from', 'tok')
+    last_number = tonumber(stored[3] or 0)
+    is_plain = stored[1] == run and stored[2] - now <= 0 and last_number >= 10000000
       and its[3] and its[3] - now > 0
   end
   -- Refs of ended requests, and keys of names that become free.

@@ -21,7 +21,8 @@ function F.parse_operations()
   return ops
 end
 
--- Returns the reply if the caller's session cannot act; otherwise reads the session into "my".
+-- Returns the reply if the caller's session cannot act; otherwise reads the session into "my": of a
+-- step on the current link only "step".
 function F.check_session()
   local current, step, till = unpack(my_fields, 1, 3)
   if current == link and till and till - now > 0 then
@@ -29,11 +30,11 @@ function F.check_session()
     return
   end
   if not F.is_alive(me) then return { '-2' } end
-  local it = call('HMGET', INFO, 'conn', 'ttl', 'step', 'kept')
+  local stored = call('HMGET', INFO, 'conn', 'ttl', 'step', 'kept')
   -- Somebody deleted the session's hash, so it is unknown what the session had.
-  if not it[2] then return { '-2' } end
-  if it[1] ~= number then return { '-5' } end
-  my = { ttl = tonumber(it[2]), step = it[3], kept = tonumber(it[4] or 0) }
+  if not stored[2] then return { '-2' } end
+  if stored[1] ~= number then return { '-5' } end
+  my = { ttl = tonumber(stored[2]), step = stored[3], kept = tonumber(stored[4] or 0) }
 end
 
 -- The reply to a step that is not the next one (R1); nil if it may be executed again.
