@@ -98,18 +98,22 @@ static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
 }
 
 /* If a request of ours waits, sets a bit for each member to watch and returns true. Updates
- * `watching` and `joins`, too. */
+ * `watching` and `joins`, too. Otherwise the connections stay, so that the next request that waits
+ * does not need the helper, unless the helper must look at the files each LONGEST meanwhile. */
 static bool find_members(struct wlh_bucket *bucket, uint64_t *members)
 {
-  bool waits = wlh_cells_pending_count(&bucket->arena) > 0;
-  bucket->watching = waits;
+  if (wlh_cells_pending_count(&bucket->arena) == 0) {
+    if (bucket->port.watch < 0) bucket->watching = false;
+    return false;
+  }
+  bucket->watching = true;
   bucket->joins = bucket->arena.segment->header.joins;
   for (uint32_t i = 0; i < WLH_MEMBERS / 64; i++) members[i] = 0;
-  for (uint32_t i = 0; i < WLH_MEMBERS && waits; i++) {
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     if (i == bucket->arena.member || !wlh_cells_is_member(&bucket->arena, i)) continue;
     members[i / 64] |= UINT64_C(1) << (i % 64);
   }
-  return waits;
+  return true;
 }
 
 /* The caller must be outside. A member that refuses the connection is checked soon. */
@@ -118,7 +122,9 @@ static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, ui
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     struct wlh_watch *watch = &bucket->watches[i];
     if (!has_bit(members, i)) {
-      watch->check_at = 0; /* We need not watch it now. */
+      /* We need not watch it now. If it is a member, the next request that waits must. */
+      if (watch->check_at != 0) bucket->watching = false;
+      watch->check_at = 0;
       continue;
     }
     if (watch->descriptor >= 0 || watch->check_at != 0) continue;
@@ -186,7 +192,7 @@ static void make_room(struct wlh_bucket *bucket)
  * wait. The caller must have mu. */
 static void do_work(struct wlh_bucket *bucket, bool *waits)
 {
-  uint64_t members[WLH_MEMBERS / 64];
+  uint64_t members[WLH_MEMBERS / 64] = {0};
   enum wlh_done done;
   bucket->no_room = false;
   bool dead = check_suspects(bucket, wlh_port_time());
