@@ -41,6 +41,31 @@ function nodeLocks() {
   return webApi(locks);
 }
 
+const byHandle = (acquire, release) => ({
+  async request(name, callback) {
+    const handle = await acquire(name);
+    try {
+      return await callback();
+    } finally {
+      await release(handle);
+    }
+  },
+});
+
+function acquired() {
+  const { locks } = require('..');
+  return byHandle(
+    (name) => locks.acquire(name),
+    (handle) => handle.release(),
+  );
+}
+
+const ofMutex = (mutex) =>
+  byHandle(
+    () => mutex.acquire(),
+    (release) => release(),
+  );
+
 function asyncMutex() {
   const { Mutex } = need('async-mutex');
   const mutexes = new Map();
@@ -93,6 +118,9 @@ const subjects = {
   'in one thread': oneThread,
   profiled: profiled(true),
   'profiled, no call sites': profiled(false),
+  'locks.acquire': acquired,
+  'mutex.acquire': () => ofMutex(new (require('..').Mutex)('resource')),
+  'async-mutex, acquire': () => ofMutex(new (need('async-mutex').Mutex)()),
   node: nodeLocks,
   'async-mutex': asyncMutex,
   'async-lock': asyncLock,

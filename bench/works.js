@@ -214,6 +214,12 @@ const works = [
     rounds: 5,
     run: (subject) => median(9, () => sequential(subject, 2_000)),
   },
+  {
+    name: 'handles',
+    subjects: ['web-locks', 'locks.acquire', 'mutex.acquire', 'async-mutex, acquire'],
+    rounds: 5,
+    run: (subject) => median(9, () => sequential(subject, 20_000)),
+  },
   ...[1e3, 1e4, 1e5, 1e6].map((n) => ({ name: `queue of ${n}`, run: burstOf(sameName(n)) })),
   ...[1e3, 1e5, 1e6].map((n) => ({ name: `${n} names`, run: burstOf(ownNames(n)) })),
   { name: 'readers', subjects: ['floor', 'web-locks', 'node'], run: readers },
