@@ -23,7 +23,7 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  * @property {(handle: ManagerHandle, name: string | undefined) => Snapshot | number} snapshot
  * @property {(handle: ManagerHandle, name: string) => Snapshot | number} holders
  * @property {(bucket: string, version: string, threadId: number, threadName: string,
- *   directory: string) => ManagerHandle | number} hostOpen
+ *   directory: string, hasLibuv: boolean) => ManagerHandle | number} hostOpen
  * @property {(handle: ManagerHandle) => string} hostClientId
  * @property {(handle: ManagerHandle | undefined) => string} hostFailure
  * @property {(handle: ManagerHandle) => string | number} hostPlace

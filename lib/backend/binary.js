@@ -17,7 +17,7 @@ const { plainError } = require('../platform/errors.js');
  * src/binding/calls.h. Increase both whenever a function, its arguments or results, or the meaning
  * of a number changes.
  */
-const AGREEMENT = 15;
+const AGREEMENT = 16;
 
 const BUILD =
   'with a C and C++ compiler, make and Python installed, run: ' +

@@ -22,6 +22,9 @@ const { FULL } = addon;
 /** Other processes see this many characters of the version of this package. */
 const VERSION_LENGTH = 15;
 
+/** Bun has functions of libuv, which end the process when they are called. */
+const HAS_LIBUV = process.versions.bun === undefined;
+
 /** The bucket is opened at the first use. @implements {AddonBucket} */
 class HostBucket {
   #bucket;
@@ -48,7 +51,7 @@ class HostBucket {
     const shown = version.slice(0, VERSION_LENGTH);
     const directory = this.#directory || directoryOfEnvironment();
     const name = agentName(programName(), threadName);
-    const opened = addon.hostOpen(this.#bucket, shown, threadId, name, directory);
+    const opened = addon.hostOpen(this.#bucket, shown, threadId, name, directory, HAS_LIBUV);
     if (typeof opened === 'number') throw this.errorOf(opened, 'opening a storage bucket');
     this.#id = this.#idAt(realPathOf(path.dirname(String(addon.hostPlace(opened)))));
     this.handle = opened;

@@ -11,7 +11,7 @@
  * their arguments and results, and of the meaning of numbers must raise it, and the one in
  * lib/backend/binary.js. Offsets (`kLayout` in addon.cc) are not part of the interface, because
  * JavaScript reads them from the addon. */
-enum : int32_t { AGREEMENT = 15 };
+enum : int32_t { AGREEMENT = 16 };
 
 /* The environment and arguments of a call. Missing arguments are undefined. */
 template <size_t Count> struct Call {

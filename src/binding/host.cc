@@ -4,6 +4,88 @@
 #include <cstdlib>
 #include <new>
 
+#if defined(__linux__)
+#include <unistd.h>
+
+/* Functions of libuv 1, whose ABI is stable; the headers of Node-API have none of them. They are
+ * weak because runtimes without libuv load the addon, too. */
+#pragma weak napi_get_uv_event_loop
+#define WEAK __attribute__((weak))
+extern "C" {
+WEAK unsigned uv_version(void);
+WEAK size_t uv_handle_size(int type);
+WEAK void *uv_handle_get_data(const void *handle);
+WEAK void uv_handle_set_data(void *handle, void *data);
+WEAK int uv_poll_init(uv_loop_s *loop, void *poll, int descriptor);
+WEAK int uv_poll_start(
+    void *poll, int events, void (*callback)(void *poll, int status, int events));
+WEAK void uv_unref(void *handle);
+WEAK void uv_close(void *handle, void (*callback)(void *handle));
+}
+
+enum { UV_POLL = 8, UV_READABLE = 1 };
+
+/* At the end of an environment, Node.js runs the event loop until the thread-safe function `wake`
+ * is closed, which is after this handle. */
+static void close_ear(HostAgent *host)
+{
+  if (!host->ear) return;
+  uv_close(host->ear, free);
+  (void)close(host->heard);
+  host->ear = nullptr;
+}
+
+static void on_wake_up(void *ear, int status, int)
+{
+  HostAgent *host = static_cast<HostAgent *>(uv_handle_get_data(ear));
+  if (!wlh_agent_hear(host->agent, status == 0)) close_ear(host);
+}
+
+/* Takes the descriptor. Returns false if the event loop cannot wait for it. */
+static bool open_ear(HostAgent *host, int descriptor)
+{
+  uv_loop_s *loop = nullptr;
+  void *ear = calloc(1, uv_handle_size(UV_POLL));
+  if (!ear || napi_get_uv_event_loop(host->environment->env, &loop) != napi_ok ||
+      uv_poll_init(loop, ear, descriptor) != 0) {
+    free(ear);
+    (void)close(descriptor);
+    return false;
+  }
+  host->ear = ear;
+  host->heard = descriptor;
+  uv_handle_set_data(ear, host);
+  uv_unref(ear);
+  if (uv_poll_start(ear, UV_READABLE, on_wake_up) == 0) return true;
+  close_ear(host);
+  return false;
+}
+
+/* If it may, the event loop hears wake-ups itself from now on. */
+static void listen(HostAgent *host)
+{
+  if (!host->has_loop) return;
+  int descriptor = wlh_agent_listen(host->agent);
+  if (descriptor < 0) return;
+  close_ear(host);
+  if (!open_ear(host, descriptor)) (void)wlh_agent_hear(host->agent, false);
+}
+
+static bool has_libuv()
+{
+  return napi_get_uv_event_loop && uv_version && uv_version() >> 16 == 1;
+}
+#else
+static void close_ear(HostAgent *) {}
+
+static void listen(HostAgent *) {}
+
+static bool has_libuv()
+{
+  return false;
+}
+#endif
+
 void host_take_events(Environment *environment)
 {
   const wlk_events &taken = environment->events;
@@ -36,6 +118,7 @@ static void end_host(HostAgent *host)
   HostAgent **place = &host->environment->hosts;
   while (*place != host) place = &(*place)->next;
   *place = host->next;
+  close_ear(host);
   wlh_agent_terminate(host->agent);
   host->agent = nullptr;
   wlh_bucket_close(host->bucket);
@@ -109,6 +192,7 @@ static int32_t host_request(
       static_cast<HostAgent *>(bucket)->agent, wanted.name, wanted.length, wanted.mode,
       wanted.option, wanted.tag, wanted.extra, &request, events);
   *made = request;
+  if (status == WLH_PENDING) listen(static_cast<HostAgent *>(bucket));
   return status;
 }
 
@@ -171,13 +255,15 @@ static char *read_utf8(napi_env env, napi_value value)
   return nullptr;
 }
 
-/* hostOpen(name: string, version: string, threadId: number, threadName: string, directory: string):
- *   External | status
- * An empty `directory` stands for the default directory. */
+/* hostOpen(name: string, version: string, threadId: number, threadName: string, directory: string,
+ *   hasLibuv: boolean): External | status
+ * An empty `directory` stands for the default directory. `hasLibuv` is false in a runtime that has
+ * libuv's functions but does not run them. */
 napi_value call_host_open(napi_env env, napi_callback_info info)
 {
-  Call<5> call(env, info);
+  Call<6> call(env, info);
   if (!call.is_open()) return answer(env, STATUS_CLOSED);
+  bool has_loop = false;
   char version[16];
   wlk_thread thread = {0, nullptr, 0};
   if (!succeeded(
@@ -185,7 +271,9 @@ napi_value call_host_open(napi_env env, napi_callback_info info)
           napi_get_value_string_latin1(env, call.arguments[1], version, sizeof version, nullptr),
           "reading the version") ||
       !succeeded(
-          env, napi_get_value_uint32(env, call.arguments[2], &thread.id), "reading the thread id"))
+          env, napi_get_value_uint32(env, call.arguments[2], &thread.id),
+          "reading the thread id") ||
+      !succeeded(env, napi_get_value_bool(env, call.arguments[5], &has_loop), "reading hasLibuv"))
     return nullptr;
   CodeUnits name, thread_name;
   if (name.Read(env, call.arguments[0]) != WLK_OK ||
@@ -199,6 +287,7 @@ napi_value call_host_open(napi_env env, napi_callback_info info)
   wlh_status status =
       open_host(call.environment, *directory ? directory : nullptr, name, version, &thread, &host);
   free(directory);
+  if (status == WLH_OK) host->has_loop = has_loop && has_libuv();
   return status == WLH_OK ? make_handle(env, SLOT_HOST, host) : answer(env, status);
 }
 

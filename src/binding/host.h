@@ -21,6 +21,9 @@ struct HostAgent {
   uint32_t handle_count;   /* open handles; the last one to close frees the HostAgent */
   HostAgent *next;         /* in environment->hosts */
   std::atomic<bool> woken; /* whether a wake-up waits for its answer; set by any thread */
+  bool has_loop;           /* whether libuv runs this thread */
+  void *ear;               /* the uv_poll_t that hears wake-ups, or null */
+  int heard;               /* the descriptor that it polls */
 };
 
 /* Must follow taking the events of the core in `drain`. */

@@ -131,6 +131,17 @@ const char *wlh_agent_client_id(const struct wlh_agent *agent);
 /* Works as wlk_agent_take_events does. */
 void wlh_agent_take_events(struct wlh_agent *agent, bool woken, struct wlk_events *events);
 
+/* The event loop of an agent can hear the wake-ups from other processes itself, without the way
+ * through the helper thread. If it may from now on, returns a descriptor, which the caller must
+ * close, and calls wlh_agent_hear on the agent's thread whenever the descriptor is readable.
+ * Otherwise returns -1: the helper hears them, or the event loop does already. */
+int wlh_agent_listen(struct wlh_agent *agent);
+
+/* Takes what a wake-up reports, and wakes the agent if that concerns it. Returns false if the event
+ * loop must not use the descriptor any more: the helper hears the wake-ups.
+ *   works  false if the event loop cannot use the descriptor */
+bool wlh_agent_hear(struct wlh_agent *agent, bool works);
+
 /* Terminates remaining locks and requests (2.6) and frees the agent, perhaps later in the helper.
  * Returns only once no other thread is running the wake function. */
 void wlh_agent_terminate(struct wlh_agent *agent);

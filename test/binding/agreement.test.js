@@ -10,8 +10,8 @@ const { it } = require('node:test');
 const { addon } = require('../../lib/backend/addon.js');
 
 /** Of what the number stands for; both change at once. */
-const NUMBER = 15;
-const DIGEST = '659b1db2aa3f59af';
+const NUMBER = 16;
+const DIGEST = '9d7bb0e233be5a61';
 
 /** The functions of the addon as lib/backend/addon.js describes them: types and names. */
 function properties() {

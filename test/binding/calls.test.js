@@ -171,7 +171,7 @@ describe('the host scope', { skip: lacksHost }, () => {
   async function openHost(t) {
     const directory = mkdtempSync(path.join(tmpdir(), 'web-locks-'));
     t.after(() => rmSync(directory, { recursive: true }));
-    const opening = addon.hostOpen('bucket', '0.0.0', 0, '', directory);
+    const opening = addon.hostOpen('bucket', '0.0.0', 0, '', directory, true);
     assert.equal(typeof opening, 'object');
     exchange[TAG] = 7;
     if (addon.hostReady(opening) === addon.PENDING) await eventsAfter(() => {}, 1);
@@ -209,7 +209,7 @@ describe('the host scope', { skip: lacksHost }, () => {
   it('closes a bucket with the last of those who opened it', (t) => {
     const directory = mkdtempSync(path.join(tmpdir(), 'web-locks-'));
     t.after(() => rmSync(directory, { recursive: true }));
-    const open = () => addon.hostOpen('bucket', '0.0.0', 0, '', directory);
+    const open = () => addon.hostOpen('bucket', '0.0.0', 0, '', directory, true);
     const [one, two] = [open(), open()];
     const id = addon.hostClientId(one);
     addon.close(one);

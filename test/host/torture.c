@@ -59,6 +59,7 @@ struct actor {
   struct wlk_event items[16];
   struct wlk_events events;
   int woken; /* an eventfd */
+  int heard; /* from wlh_agent_listen, or -1 */
   unsigned seed;
 };
 
@@ -166,6 +167,20 @@ static void wake(void *data)
   if (write(((struct actor *)data)->woken, &one, sizeof one) < 0) abort();
 }
 
+static void stop_listening(struct actor *actor)
+{
+  if (actor->heard >= 0) (void)close(actor->heard);
+  actor->heard = -1;
+}
+
+static void listen_at_times(struct actor *actor)
+{
+  int heard = rand_r(&actor->seed) % 4 ? wlh_agent_listen(actor->agent) : -1;
+  if (heard < 0) return;
+  stop_listening(actor);
+  actor->heard = heard;
+}
+
 /* Nobody touches the files here. */
 static void look_for_loss(struct actor *actor, uint32_t news)
 {
@@ -187,9 +202,11 @@ static uint32_t news_of(const struct actor *actor)
 static uint32_t next_news(struct actor *actor, int milliseconds)
 {
   uint64_t count;
-  struct pollfd poll_in = {actor->woken, POLLIN, 0};
-  if (poll(&poll_in, 1, milliseconds) <= 0 || read(actor->woken, &count, sizeof count) < 0)
-    return 0;
+  struct pollfd polls[] = {{actor->woken, POLLIN, 0}, {actor->heard, POLLIN, 0}};
+  if (poll(polls, 2, milliseconds) <= 0) return 0;
+  if (polls[1].revents && !wlh_agent_hear(actor->agent, rand_r(&actor->seed) % 16 != 0))
+    stop_listening(actor);
+  if (read(actor->woken, &count, sizeof count) < 0) return 0;
   wlh_agent_take_events(actor->agent, true, &actor->events);
   look_for_loss(actor, news_of(actor));
   return news_of(actor);
@@ -328,6 +345,7 @@ static void one_request(struct actor *actor)
     bool waits = request->state == WLH_WAITING;
     wlk_mutex_unlock(&actor->bucket->qmu);
     atomic_store(&slot->priority, extra.priority);
+    listen_at_times(actor);
     /* Who passes hears of it when others are served already. */
     if (waits && name < STOLEN && option != WLK_PASS)
       atomic_store(&slot->asked[name], atomic_fetch_add(&world->clock, 1));
@@ -358,6 +376,7 @@ static void enter(struct actor *actor)
 
 static void leave(struct actor *actor)
 {
+  stop_listening(actor);
   wlh_agent_terminate(actor->agent);
   wlh_bucket_close(actor->bucket);
 }
@@ -383,6 +402,7 @@ static void init_actor(struct actor *actor, struct slot *slot, unsigned seed)
   actor->events = (struct wlk_events){.items = actor->items, .capacity = 16};
   actor->seed = seed;
   actor->woken = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  actor->heard = -1;
 }
 
 static void *do_nothing(void *data)
@@ -455,7 +475,7 @@ static void start(int process, int threads, unsigned seed)
 {
   memset(&world->slots[process * THREADS], 0, THREADS * sizeof *world->slots);
   pids[process] = fork();
-  if (pids[process] == 0) exit(work(process, threads, seed));
+  if (pids[process] == 0) exit(work(process, 1 + (int)(seed % (unsigned)threads), seed));
 }
 
 static void reap(int process)

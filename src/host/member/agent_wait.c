@@ -54,6 +54,7 @@ enum wlh_status wlh_wait_for_the_lock(
   if (wlh_is_forked(bucket)) return WLH_LOST;
   wlh_init_item(&block.item, agent, 0);
   block.request = request;
+  wlh_stop_hearing(bucket);
   check_own_deadlock(bucket, &block);
   wlk_mutex_lock(&agent->bucket->qmu);
   wait_for_news(agent->bucket, agent, timeout);

@@ -133,6 +133,7 @@ enum wlh_status wlh_agent_create(
   made->number = ++bucket->numbers;
   wlk_list_append(&bucket->agents, &made->by_bucket);
   wlk_mutex_unlock(&bucket->qmu);
+  wlh_stop_hearing(bucket); /* The event loop of another agent may be busy. */
   (void)snprintf(
       made->client_id, sizeof made->client_id, "%08x-%u", (unsigned)bucket->id, made->number);
   *agent = made;
@@ -216,6 +217,53 @@ void wlh_agent_take_events(struct wlh_agent *agent, bool woken, struct wlk_event
   wlk_mutex_unlock(&agent->bucket->qmu);
 }
 
+/* The caller must have mu. Only one agent may hear: if there are two, one would wait for the event
+ * loop of the other. */
+static bool begin_hearing(struct wlh_agent *agent)
+{
+  struct wlh_bucket *bucket = agent->bucket;
+  wlk_mutex_lock(&bucket->qmu);
+  bool alone =
+      bucket->agents.next == &agent->by_bucket && bucket->agents.previous == &agent->by_bucket;
+  bool begins = alone && bucket->open && !bucket->hearer;
+  if (begins) bucket->hearer = agent;
+  wlk_mutex_unlock(&bucket->qmu);
+  return begins;
+}
+
+static bool is_hearing(struct wlh_agent *agent)
+{
+  wlk_mutex_lock(&agent->bucket->qmu);
+  bool hears = agent->bucket->hearer == agent;
+  wlk_mutex_unlock(&agent->bucket->qmu);
+  return hears;
+}
+
+int wlh_agent_listen(struct wlh_agent *agent)
+{
+  struct wlh_bucket *bucket = agent->bucket;
+  int descriptor = -1;
+  if (wlh_is_forked(bucket) || is_hearing(agent) || !wlh_port_try_lock(&bucket->mu)) return -1;
+  bool begins = begin_hearing(agent);
+  if (begins) descriptor = wlh_port_duplicate_wake_ups(&bucket->port);
+  wlk_mutex_unlock(&bucket->mu);
+  if (begins && descriptor < 0) wlh_stop_hearing(bucket);
+  return descriptor;
+}
+
+bool wlh_agent_hear(struct wlh_agent *agent, bool works)
+{
+  struct wlh_bucket *bucket = agent->bucket;
+  if (wlh_is_forked(bucket) || !is_hearing(agent)) return false;
+  if (works && wlh_try_enter(bucket, NULL)) {
+    wlh_port_take_wake_ups(&bucket->port);
+    wlh_leave(bucket);
+    return true;
+  }
+  wlh_stop_hearing(bucket); /* The helper can wait until the tables can be entered. */
+  return false;
+}
+
 /* Waits until no thread is running the wake function, and defers the termination. */
 static void stop_wake_ups(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
@@ -233,6 +281,7 @@ void wlh_agent_terminate(struct wlh_agent *agent)
 {
   struct wlh_bucket *bucket = agent->bucket;
   if (wlh_is_forked(bucket)) return;
+  wlh_stop_hearing(bucket);
   stop_wake_ups(bucket, agent);
   /* Entering does the deferred operations. If the helper does not run, the file is not open. Then
    * the termination only has to free memory, which can wait until the bucket is closed or the

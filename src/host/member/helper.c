@@ -272,6 +272,7 @@ static bool repair_files(struct wlh_bucket *bucket)
     return true;
   }
   if (wlh_port_is_bound(&bucket->port, bucket->arena.member)) return false;
+  wlh_stop_hearing(bucket);
   /* After a failure, the next check binds again and replaces these sockets. Watching them would report
    * that, and so cause another attempt at once, again and again while the attempts fail. */
   if (wlh_port_bind(&bucket->port, bucket->arena.member) == 0)
@@ -334,7 +335,10 @@ static bool check_files(struct wlh_bucket *bucket, uint64_t now)
 static void fill_items(struct wlh_bucket *bucket, struct wlh_wait_item *items)
 {
   items[ALARM] = (struct wlh_wait_item){bucket->alarm.rings, true, false, false};
-  items[DATAGRAM] = (struct wlh_wait_item){bucket->port.datagram, true, false, false};
+  wlk_mutex_lock(&bucket->qmu);
+  int datagram = bucket->hearer ? -1 : bucket->port.datagram;
+  wlk_mutex_unlock(&bucket->qmu);
+  items[DATAGRAM] = (struct wlh_wait_item){datagram, true, false, false};
   items[STREAM] =
       (struct wlh_wait_item){bucket->cannot_accept ? -1 : bucket->port.stream, true, false, false};
   items[WATCH] = (struct wlh_wait_item){bucket->port.watch, true, false, false};

@@ -385,6 +385,7 @@ int wlh_member_close(struct wlh_bucket *bucket)
     wlh_leave_tables(bucket);
   }
   bucket->open = false;
+  wlh_stop_hearing(bucket);
   int watch = bucket->port.watch;
   bucket->port.watch = -1;
   close_all(bucket);

@@ -18,6 +18,15 @@ void wlh_wake_helper(struct wlh_bucket *bucket)
   wlk_mutex_unlock(&bucket->qmu);
 }
 
+void wlh_stop_hearing(struct wlh_bucket *bucket)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  bool heard = bucket->hearer != NULL;
+  bucket->hearer = NULL;
+  wlk_mutex_unlock(&bucket->qmu);
+  if (heard) wlh_wake_helper(bucket); /* Its wait does not include the datagram socket. */
+}
+
 void wlh_show_tables(struct wlh_bucket *bucket)
 {
   wlk_mutex_lock(&bucket->qmu);

@@ -29,7 +29,9 @@
  *                    copies the name, defers the request (deferred.c) and wakes the helper
  *   helper.c         opens the file (membership.c), enters, does what was deferred, connects to all
  *                    members while a request of ours waits, and sleeps
- *   wake_up.c        another process granted the lock, and its datagram wakes the helper
+ *   wake_up.c        another process granted the lock, and its datagram wakes the helper, or the
+ *                    event loop of the only agent (wlh_agent_listen): a loop that is busy may let
+ *                    its own thread wait, but no other
  *   mailbox.c        the helper enters and takes the mail: WAITING becomes HELD, with an event
  *   events.c         calls the agent's wake function, without mu and qmu
  *   agent_release.c  releases in the same way, at once or deferred
@@ -203,6 +205,8 @@ struct wlh_bucket {
   bool running;               /* (q) whether the helper runs, and so may use the bucket */
   struct wlk_condition ended; /* (q) signalled when `running` becomes false, or `lookers` 0 */
   uint32_t stop;              /* (a) 1: the helper must leave and end */
+  struct wlh_agent *hearer;   /* (q) the agent whose event loop hears wake-ups; NULL: the helper
+                                  does */
   struct wlh_port_alarm alarm; /* (q) wakes the helper; none while the file is not open. A forked
                                   child also reads it */
   struct wlh_failure failure;  /* (q) the latest failure */
@@ -248,6 +252,9 @@ bool wlh_note_loss(struct wlh_bucket *bucket, enum wlh_cells_status status);
 /* A helper without an open file looks for work before it waits, so it needs no alarm. Any thread
  * that does not have qmu may call this function. */
 void wlh_wake_helper(struct wlh_bucket *bucket);
+
+/* From now on the helper hears wake-ups, and not an event loop. The caller must not have qmu. */
+void wlh_stop_hearing(struct wlh_bucket *bucket);
 
 static inline struct wlh_request *wlh_request_of(struct wlh_item *item)
 {

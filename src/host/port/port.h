@@ -238,6 +238,10 @@ enum wlh_sent wlh_port_send_wake_up(struct wlh_port *port, uint32_t member);
 /* Discards the wake-ups that have arrived. */
 void wlh_port_take_wake_ups(struct wlh_port *port);
 
+/* Returns a duplicate of `datagram`, for an event loop that waits for wake-ups, or -1. A forked
+ * child does not close it, but that does not make this process seem alive. */
+int wlh_port_duplicate_wake_ups(const struct wlh_port *port);
+
 /* On WLH_SENT, `*descriptor` is a connection that hangs up when the member dies. */
 enum wlh_sent wlh_port_connect(struct wlh_port *port, uint32_t member, int *descriptor);
 

@@ -168,6 +168,19 @@ void wlh_end_the_request(struct wlh_request *request)
   (void)request;
 }
 
+int wlh_agent_listen(struct wlh_agent *agent)
+{
+  (void)agent;
+  return -1;
+}
+
+bool wlh_agent_hear(struct wlh_agent *agent, bool works)
+{
+  (void)agent;
+  (void)works;
+  return false;
+}
+
 enum wlh_status wlh_start_snapshot(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, bool pending, uint32_t tag)
 {

@@ -133,6 +133,11 @@ void wlh_port_take_wake_ups(struct wlh_port *port)
   }
 }
 
+int wlh_port_duplicate_wake_ups(const struct wlh_port *port)
+{
+  return fcntl(port->datagram, F_DUPFD_CLOEXEC, 0);
+}
+
 enum wlh_sent wlh_port_connect(struct wlh_port *port, uint32_t member, int *descriptor)
 {
   struct sockaddr_un address;

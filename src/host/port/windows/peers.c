@@ -168,6 +168,12 @@ void wlh_port_take_wake_ups(struct wlh_port *port)
   (void)port;
 }
 
+int wlh_port_duplicate_wake_ups(const struct wlh_port *port)
+{
+  (void)port;
+  return -1;
+}
+
 static VOID CALLBACK on_death(PVOID data, BOOLEAN timed_out)
 {
   struct wlh_peer *peer = data;
