@@ -273,8 +273,8 @@ static bool repair_files(struct wlh_bucket *bucket)
   }
   if (wlh_port_is_bound(&bucket->port, bucket->arena.member)) return false;
   wlh_stop_hearing(bucket);
-  /* After a failure, the next check binds again and replaces these sockets. Watching them would report
-   * that, and so cause another attempt at once, again and again while the attempts fail. */
+  /* After a failure, the next check binds again and replaces these sockets. If they were watched, a
+   * report of that would make us bind again at once, for as long as it fails. */
   if (wlh_port_bind(&bucket->port, bucket->arena.member) == 0)
     wlh_port_watch(&bucket->port, bucket->arena.member);
   return true;
