@@ -229,8 +229,8 @@ class SendQueue {
 
   /**
    * The server executed every step up to `done`. Of later steps, sent over the old connection, it
-   * will execute ends at most (R1), so the first of them is halved and resent. An indivisible unit is resent until
-   * `patience` milliseconds are over; then its operations are dropped and returned.
+   * will execute ends at most (R1), so the first of them is halved and resent. An indivisible unit
+   * is resent until `patience` milliseconds are over; then its operations are dropped and returned.
    * @param {number} done @param {(op: Op) => boolean} isWanted whether an operation must be resent
    * @param {number} now @param {number} patience @returns {Op[]}
    */
