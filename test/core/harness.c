@@ -104,8 +104,6 @@ bool fail_allocation(long n)
 
 /* ---- the core ---- */
 
-const struct wlk_thread no_thread = {0, NULL, 0};
-
 static void ignore_wake(void *data)
 {
   (void)data;
@@ -126,7 +124,8 @@ void begin(struct world *world)
   for (int i = 0; i < 4; i++)
     CHECK(
         wlk_agent_create(
-            &world->process, "test-", &no_thread, ignore_wake, NULL, &world->agents[i]) == WLK_OK);
+            &world->process, "test-", &(struct wlk_thread){0}, ignore_wake, NULL,
+            &world->agents[i]) == WLK_OK);
 }
 
 void end(struct world *world)

@@ -56,9 +56,6 @@ bool fail_allocation(long n);
 
 /* ---- the core ---- */
 
-/* A thread with the id 0 and no name. */
-extern const struct wlk_thread no_thread;
-
 struct world {
   struct wlk_process process;
   struct wlk_manager *manager;
