@@ -407,10 +407,9 @@ class MemoryServer {
     return false;
   }
 
-  /** Those who are dead do not count. */
+  /** Those who are dead do not count, and a quarantine that is over keeps nobody waiting. */
   #bury(name) {
-    if (!this.#hasDead) return;
-    this.#remove(name, (row) => !this.#isAlive(row.session));
+    if (this.#names.has(name)) this.#process(name);
   }
 
   /** @param hasDead whether there may be rows of those who are dead */
