@@ -320,19 +320,22 @@ function contract(engine) {
       assert.deepEqual(await a.answers(end(own)), ['ended']);
     });
 
-  test('a request that is made during a renewal is notified of its grant', async () => {
-    const [a, b] = [await client(), await client()];
-    const name = fresh();
-    const [first, own] = [request(name), request(name)];
-    await b.answers(first);
-    const renewed = a.renew();
-    const answers = a.answers(own);
-    await renewed;
-    assert.deepEqual(await answers, ['queued']);
-    await a.renew();
-    await b.answers(end(first));
-    assert.equal((await a.next()).granted, own.ref);
-  });
+  for (const isFirst of [true, false])
+    test(`a request ${isFirst ? 'before' : 'behind'} a renewal under way is notified of its grant`, async () => {
+      const [a, b] = [await client(), await client()];
+      const name = fresh();
+      const [first, own] = [request(name), request(name)];
+      await b.answers(first);
+      // Then it listens, and has nothing.
+      await a.hello();
+      await a.renew();
+      const calls = [() => a.answers(own), () => a.renew()];
+      const said = await Promise.all((isFirst ? calls : calls.reverse()).map((call) => call()));
+      assert.deepEqual(said[isFirst ? 0 : 1], ['queued']);
+      await a.renew();
+      await b.answers(end(first));
+      assert.equal((await a.next()).granted, own.ref);
+    });
 
   test('a renewal tells when the next lease of another session runs out', {
     skip: engine.tellsOfDead && 'that is told',
