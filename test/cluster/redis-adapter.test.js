@@ -338,24 +338,6 @@ describe('Redis', { skip: lacks.redis }, () => {
       await proxy.close();
     });
 
-    test('sends a script again that the server has forgotten', async () => {
-      const a = await client();
-      await server.call('SCRIPT', 'FLUSH');
-      assert.deepEqual(await a.answers(request(fresh())), ['granted']);
-    });
-
-    test('may end a lock after its lease unless another session has the name', async () => {
-      const [a, b] = [await client(), await client()];
-      const [held, lost] = [request(fresh()), request(fresh())];
-      await a.answers(held, lost);
-      await stored().expire(a.session);
-      assert.deepEqual(await a.answers(end(held)), ['ended']);
-      assert.deepEqual(await stored().keys(`?:${held.name}`), []);
-      assert.deepEqual(await b.answers(request(lost.name)), ['granted']);
-      await rejectsWith(a.step([end(lost)]), 'ERR_WEB_LOCKS_SESSION_DEAD');
-      assert.equal((await b.adapter.query(lost.name)).length, 1);
-    });
-
     test('removes marks that are over, and keeps one that lasts longer', async () => {
       const bucket = 'over';
       const a = await client({ bucket });
