@@ -48,17 +48,19 @@ const PLAIN = {
 };
 const KEEP = 1e9;
 
-/** Requests whose answers differ if dead sessions count. */
-const PROBES = [
-  { kind: 'request', mode: 'exclusive', weight: 0, maxPending: 1, priority: 0, other: 0 },
-  { kind: 'request', mode: 'exclusive', weight: 0, maxPending: 2, priority: 0, other: 0 },
-  { kind: 'ifAvailable', mode: 'shared', weight: 1, maxPending: -1, priority: 0, other: 0 },
-];
 /** More tokens than any server gives in a story. */
 const FAR = 1_000_000_000_000n;
 /** The least priority that there is, and the greatest, which is the largest limit, too. */
 const LEAST = -(2 ** 31);
 const MOST = 2 ** 31 - 1;
+
+/** Requests whose answers differ if dead sessions count. */
+const PROBES = [
+  { kind: 'request', mode: 'exclusive', weight: 0, maxPending: 1, priority: 0, other: 0 },
+  { kind: 'request', mode: 'exclusive', weight: 0, maxPending: 2, priority: 0, other: 0 },
+  { kind: 'ifAvailable', mode: 'shared', weight: 3, maxPending: -1, priority: 0, other: 0 },
+  { kind: 'ifAvailable', mode: 'shared', weight: 1, maxPending: -1, priority: 0, other: MOST },
+];
 
 /** A request that may not wait. */
 const ATTEMPT = { kind: 'ifAvailable', mode: 'exclusive', weight: 0, maxPending: -1, priority: 0 };
@@ -118,27 +120,34 @@ function operation({ groups, keeps, names, data = false }) {
 const storyOf = (can) =>
   fc.oneof(
     { weight: 3, arbitrary: NAMES.chain((names) => actionsOf({ ...can, names })) },
-    { weight: 1, arbitrary: storyOfTurns },
+    { weight: 1, arbitrary: storyOfTurns(can) },
   );
 
 const NAMES = fc.constantFrom([0], [3], [0, 3], [0, 0, 0, 0, 1, 2, 3, 3]);
 
-/** A lock is handed from one to the next. Of many that wait, an engine may read only the first. */
-const turn = fc.record({
-  by: fc.nat(SESSIONS - 1),
-  isEnd: fc.boolean(),
-  mode: fc.constantFrom('exclusive', 'exclusive', 'shared'),
-  weight: fc.constantFrom(1, 2),
-  isMany: fc.constantFrom(false, false, true),
-});
-const storyOfTurns = fc.array(
+/**
+ * A lock is handed from one to the next, or somebody gives up. Of many that wait, an engine may read
+ * only the first.
+ */
+const turnOf = ({ keeps }) =>
   fc.record({
-    kind: fc.constant('turns'),
-    name: fc.constantFrom(0, 3),
-    turns: fc.array(turn, { minLength: 1, maxLength: 40, size: 'max' }),
-  }),
-  { minLength: 1, maxLength: 6, size: 'max' },
-);
+    by: fc.nat(SESSIONS - 1),
+    isEnd: fc.boolean(),
+    givesUp: fc.constantFrom(false, false, true),
+    markFor: fc.constantFrom(0, ...keeps.slice(0, 1)),
+    mode: fc.constantFrom('exclusive', 'exclusive', 'shared'),
+    weight: fc.constantFrom(1, 2),
+    isMany: fc.constantFrom(false, false, true),
+  });
+const storyOfTurns = (can) =>
+  fc.array(
+    fc.record({
+      kind: fc.constant('turns'),
+      name: fc.constantFrom(0, 3),
+      turns: fc.array(turnOf(can), { minLength: 1, maxLength: 40, size: 'max' }),
+    }),
+    { minLength: 1, maxLength: 6, size: 'max' },
+  );
 
 const actionsOf = (can) => {
   const session = fc.nat(SESSIONS - 1);
@@ -150,7 +159,7 @@ const actionsOf = (can) => {
     [8, action('crowd', { ops })],
     [3, action('again', { isCut: fc.boolean() })],
     [1, action('hello')],
-    [3, action('expire', { isSwept })],
+    [6, action('expire', { isSwept, name: fc.nat(3) })],
     [1, action('close', { by: session, isReopened: fc.boolean() })],
     [can.keeper ? 2 : 0, action('extend', { seen: fc.constantFrom('now', 'first', 'ahead') })],
     [1, action('sweep')],
@@ -165,6 +174,7 @@ const actionsOf = (can) => {
       [2, action('retell', { pick: fc.nat(1000) })],
       [1, action('jump', { isBack: fc.boolean(), name: fc.nat(3) })],
       [1, action('leap')],
+      [2, action('outage')],
     );
   if (can.spoil) all.push([2, action('spoil')]);
   if (can.several) all.push([2, action('burst', { steps: fc.tuple(ops, ops) })]);
@@ -303,6 +313,12 @@ const OLD_STORIES_OF_TIME = [
     ...[1, 1].map((session) => ({ kind: 'pass', session, isSwept: true })),
     { kind: 'jump', session: 1, isBack: false, name: 1 },
   ],
+  // Requests pass after a quarantine, ahead of one that sets a limit.
+  [
+    { kind: 'rebirth', session: 0, isAhead: false },
+    hold(1, { kind: 'pass' }, { kind: 'pass', name: 3 }),
+    ...[0, 0, 0].map((session) => ({ kind: 'pass', session, isSwept: false })),
+  ],
 ];
 
 /** The reference engine, with clocks that stand still. */
@@ -384,6 +400,8 @@ class Telling {
   #looks = 0;
   /** The dead are not swept yet: what waits behind them is granted by then, or before. */
   #hasDead = false;
+  /** Time has passed since the last comparison, and nothing else. */
+  #hasPassed = false;
   /** When the quarantine is over, by the wall clock: if that is set back, it begins anew. */
   #carefulUntil = 0;
   /** The epochs and tokens of other servers that clients have told of, by side. */
@@ -523,17 +541,19 @@ class Telling {
   /** A session that holds a name ends its locks, while others ask for it. */
   async turns({ name, turns }) {
     const { adapter } = this.#sessions[0].clients[0];
-    for (const { by, isEnd, isMany, mode, weight } of turns) {
+    for (const { by, givesUp, isEnd, isMany, markFor = 0, mode, weight } of turns) {
       const held = await adapter.query(this.#names[name], 'held');
       const isHolder = ({ clients }) => clients[1].clientId === held[0]?.clientId;
       const holder = isEnd && this.#sessions.find(isHolder);
+      const last = isEnd && givesUp && this.#sessions[by].asked.at(-1);
       const asked = { ...ATTEMPT, kind: 'request', name, mode, weight };
-      const ops = holder
-        ? held
-            .filter(({ clientId }) => clientId === held[0].clientId)
-            .map(({ ref: of }) => ({ kind: 'end', of, markFor: 0, isNamed: true }))
-        : new Array(isMany && mode === 'shared' ? 70 : 1).fill(asked);
-      await this.#steps([ops], holder || this.#sessions[by]);
+      const endOf = ({ ref: of }) => ({ kind: 'end', of, markFor, isNamed: true });
+      const ops = last
+        ? [endOf(last)]
+        : holder
+          ? held.filter(({ clientId }) => clientId === held[0].clientId).map(endOf)
+          : new Array(isMany && mode === 'shared' ? 70 : 1).fill(asked);
+      await this.#steps([ops], (!last && holder) || this.#sessions[by]);
       await this.#hear();
     }
   }
@@ -695,30 +715,33 @@ class Telling {
     );
   }
 
-  /** A lease ends; the next request for a name, or a sweep, has to notice. */
-  async expire({ isSwept }, session) {
+  /** A lease ends, maybe of one who shares a name; the next request, or a sweep, has to notice. */
+  async expire({ isSwept, name }, session) {
     if (!session.isAlive) return;
+    const shared = { ...ATTEMPT, kind: 'request', mode: 'shared', weight: 2, other: 0 };
+    if (name !== undefined) await this.#steps([[{ ...shared, name }]], session);
     await this.#each(session, ({ session: id }, i) => this.#sides[i].expire(id));
-    await this.#loses(session, isSwept);
+    await this.#loses(session, isSwept, name);
   }
 
-  async #loses(session, isSwept) {
+  async #loses(session, isSwept, shared) {
     session.isAlive = false;
     this.#hasDead = true;
     this.#keepOneAwake();
     // A waiter behind it may be granted by now, or by the sweep.
     await this.#showAll(refsOf);
     if (isSwept) await this.#sweep();
-    else await this.#probe();
+    else await this.#probe(shared);
   }
 
   /** Somebody asks for each name, and gives that up: the dead are in nobody's way. */
-  async #probe() {
+  async #probe(shared = -1) {
     const [session] = this.#alive;
     if (!session) return;
     for (const name of this.#names.keys()) {
       const { length } = session.asked;
-      const all = PROBES.map((op) => ({ ...op, name }));
+      const ordered = this.#looks++ % 2 && name !== shared ? PROBES : PROBES.toReversed();
+      const all = ordered.map((op) => ({ ...op, name }));
       await this.#steps([all], session);
       const ends = session.asked
         .slice(length)
@@ -774,12 +797,15 @@ class Telling {
   /** Time passes, in which all renew but those that doze. */
   async pass({ isSwept }) {
     const wasCareful = this.#isCareful;
+    this.#hasPassed = true;
     for (const session of this.#alive) if (!session.isDozing) session.renewed = this.#reference.now;
     await this.#shift(PASS);
     this.#reference.now += PASS;
     const isLost = ({ renewed }) => this.#reference.now >= renewed + TTL;
     const lost = this.#alive.filter(isLost);
     for (const session of lost) await this.#loses(session, false);
+    // A request may be the first that comes after a quarantine.
+    if (wasCareful && !this.#isCareful && !isSwept) await this.#probe();
     if (isSwept || wasCareful) await this.#sweep();
   }
 
@@ -869,6 +895,20 @@ class Telling {
       await this.#reference.expire(one.clients[0].session);
     }
     for (const one of lost) await this.#loses(one, false);
+  }
+
+  /** Nobody reaches the server for most of a lease, which ends none, not even one that is older. */
+  async outage(_, session) {
+    if (!session.isAlive || this.#isCareful) return;
+    await this.#wakeAll();
+    for (const one of this.#alive) await this.#renew(one);
+    await this.#shift(PASS);
+    for (const one of this.#alive) if (one !== session) await this.#renew(one);
+    for (const side of this.#sides) await side.shift(2 * PASS);
+    await this.hello({}, session);
+    for (const one of this.#alive)
+      for (const { alive } of await this.#renew(one)) assert.ok(alive, 'the outage ended a lease');
+    await this.#stranger.renew();
   }
 
   async #renew(session, seen = []) {
@@ -1008,14 +1048,16 @@ class Telling {
       }
       const told = [];
       const locks = [];
+      const expiries = [];
       await this.#both(
         session,
         ({ adapter, seen }) => adapter.renew(seen),
-        ({ alive, grantsIn, life, mine, step, stolen = new Map() }, client) => {
+        ({ alive, grantsIn, life, mine, nextExpiryIn, step, stolen = new Map() }, client) => {
           if (!alive) return 'dead';
           client.life = life;
           told.push(theftsOf(stolen));
           locks.push(mine);
+          expiries.push(nextExpiryIn);
           const passes = Math.ceil(grantsIn / PASS);
           const all = [...mine].filter(([ref]) => !this.#hasDead || !session.passing.has(ref));
           // Steps of ends need not be recorded: they may be executed again.
@@ -1030,11 +1072,20 @@ class Telling {
       );
       if (session.isAlive) session.renewed = this.#reference.now;
       this.#compareThefts(session, ...told);
+      const [expected, actual] = expiries;
+      assert.ok(
+        !this.#hasPassed ||
+          this.#hasDead ||
+          this.#engine.tellsOfDead ||
+          !(actual > expected + PASS / 2),
+        'a lease that ends earlier is not told of',
+      );
       const { isLate } = session;
       session.isLate = false;
       held.push(...locks.map((mine, side) => ({ session, mine, side, isLate })));
     }
     this.#compareTokens(held);
+    this.#hasPassed = false;
   }
 
   /** A lock or a request of a session. What waits behind the dead may be either. */
