@@ -190,8 +190,8 @@ class AddonBackend {
     const releasing = this.#releases.resolverOf(request);
     releasing?.();
     const isGranted = (news & NEWS_GRANTED) !== 0;
-    // If the event is only a grant, nothing that could overflow the stack may follow these two calls:
-    // the event would be applied again, and grant a lock that may have been released in between.
+    // If the event is only a grant, nothing that could overflow the stack may follow these two
+    // calls: the event would be applied again, and grant a lock that was released in between.
     if (isGranted) {
       request.granted(number, exchange[at + EVENT_TOKEN + 1]);
       announcer.addAnswer(request);

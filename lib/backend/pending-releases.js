@@ -10,8 +10,8 @@ const setIn = uncurry(Map.prototype.set);
 const deleteFrom = uncurry(Map.prototype.delete);
 
 /**
- * The locks of a bucket of the addon whose release is under way, with the functions that resolve the
- * releases' promises. (A cluster's releases are in cluster/session/request-table.js.)
+ * The locks of a bucket of the addon whose release is under way, with the functions that resolve
+ * the releases' promises. (A cluster's releases are in cluster/session/request-table.js.)
  */
 class PendingReleases {
   /** Made by the first deferred release. @type {Map<Requester, () => void> | undefined} */

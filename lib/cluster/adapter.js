@@ -259,7 +259,8 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   started end by themselves. `close` of the previous session may be under way
  * @property {(seen: Seen) => Promise<void>} hello replaces the session's connection. What was sent
  *   over the old one must change nothing any more, but for ends without marks, which are always
- *   right; its calls need not settle, and its hints must stop. The latest of several calls counts. Rejects with `dead` if the session is dead
+ *   right; its calls need not settle, and its hints must stop. The latest of several calls counts.
+ *   Rejects with `dead` if the session is dead
  * @property {(ops: Op[], number: number, before: number) => Promise<Answer[]>} step executes 1 to
  *   100 operations (more in a group) in order, atomically. `number` is greater than the numbers of
  *   all earlier steps, and exceeds the number of any unanswered step by less than `can.window`.
