@@ -348,7 +348,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     });
   });
 
-  describe('a schema of a version without publications', () => {
+  describe('a schema of an older version', () => {
     const dataOf = async ({ adapter }, name) => (await adapter.query(name)).map(({ data }) => data);
 
     /** The script of that version. */
@@ -362,6 +362,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
         /^ {4}ELSIF kinds\[i\] = 6 THEN\n.*publish_one.*\n/m,
         /^CREATE OR REPLACE FUNCTION \w+\.publish_one[\s\S]*?\$\$;\n/m,
         /^BEGIN ISOLATION LEVEL[\s\S]*/m,
+        /(^CREATE OR REPLACE PROCEDURE[\s\S]*?^END \$\$;\n+)+/m,
       ];
       return parts.reduce(without, scriptOf(schema, 'logged'));
     }
@@ -380,6 +381,29 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       assert.deepEqual(await a.answers(...publications), ['busy', 'busy']);
       assert.deepEqual(await dataOf(a, held.name), ['1']);
       assert.deepEqual(await a.answers(...publications), ['published', 'notHeld']);
+    });
+
+    test('hands locks over, before and after it gets the procedures, and without their functions', async () => {
+      const schema = 'oldest';
+      await sql(olderScript(schema));
+      const has = `SELECT to_regproc('${schema}.step_then_notify') IS NOT NULL`;
+      const [a, b] = await clients(2, { schema });
+      let held = request('name');
+      await a.answers(held);
+      for (const isThere of [false, true, true]) {
+        assert.equal(await scalar(has), isThere);
+        await a.hello();
+        const next = request('name');
+        assert.deepEqual(await b.answers(next), ['queued']);
+        const last = request('name');
+        assert.deepEqual(await a.answers(end(held), last), ['ended', 'queued']);
+        assert.equal((await b.next()).granted, next.ref);
+        assert.deepEqual(await b.answers(end(next)), ['ended']);
+        assert.equal((await a.next()).granted, last.ref);
+        held = last;
+        if (isThere) await sql(olderScript(schema));
+        else await a.answers(publish(held, '1'));
+      }
     });
   });
 
@@ -408,6 +432,36 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     const name = fresh();
     assert.deepEqual(await first.answers(request(name)), ['granted']);
     assert.deepEqual(await second.answers(request(name)), ['queued']);
+  });
+
+  test('a renewal tells what the second transaction of a step did not', async (t) => {
+    const schema = 'untold';
+    const [a, b] = await clients(2, { schema });
+    // Somebody else hands a lock over all the time.
+    const other = await pool.connect();
+    t.after(() => other.release(true));
+    await other.query('SELECT pg_advisory_lock(22351, 0)');
+    const names = [fresh(), fresh()];
+    const [held, waiting] = [
+      names.map((name) => request(name)),
+      names.map((name) => request(name)),
+    ];
+    await a.answers(...held);
+    await b.answers(...waiting);
+    await sql(`CREATE OR REPLACE PROCEDURE ${schema}.commit_and_notify(news text)
+      LANGUAGE plpgsql AS 'BEGIN COMMIT; PERFORM pg_terminate_backend(pg_backend_pid()); END'`);
+    const steps = [[end(held[0])], [end(held[1]), request(names[0])]];
+    for (const [i, step] of steps.entries()) {
+      await assert.rejects(a.step(step, i + 10));
+      await a.hello();
+      const answers = await a.step(step, i + 10);
+      assert.deepEqual(
+        answers.map(({ code }) => code),
+        ['ended', 'queued'].slice(0, i + 1),
+      );
+      assert.ok((await b.renew()).mine.get(waiting[i].ref) > 0n);
+    }
+    assert.equal((await a.renew()).mine.size, 1);
   });
 
   test('a call over a replaced connection changes nothing', async () => {
@@ -568,6 +622,31 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const refused = rejectsWith(a.step([end(held)]), 'ERR_WEB_LOCKS_NOT_REPLICATED');
       await cancelWait(own);
       await refused;
+    });
+
+    test('lets the hand-overs of several names wait for the standby together', async () => {
+      const names = [fresh(), fresh(), fresh()];
+      const holders = await clients(3, { pool: own });
+      const waiters = await clients(3, { pool: own });
+      const held = names.map((name) => request(name));
+      const waiting = names.map((name) => request(name));
+      await Promise.all(holders.map((a, i) => a.answers(held[i], request(fresh()))));
+      await Promise.all(waiters.map((a, i) => a.answers(waiting[i])));
+      await standStill();
+      const ends = holders.map((a, i) =>
+        a.answers(...(i === 0 ? [end(held[0]), request(fresh())] : [end(held[i])])),
+      );
+      // If one hand-over waited for another, this would not end.
+      const isWaiting = `SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep'`;
+      while ((await own.query(isWaiting)).rows.length < 3);
+      await standby.signal('SIGCONT');
+      for (const [i, a] of waiters.entries())
+        assert.equal((await a.next()).granted, waiting[i].ref);
+      await Promise.all(ends);
+      assert.deepEqual(
+        waiters.map(({ told }) => told.length),
+        [0, 0, 0],
+      );
     });
 
     test('lets a close over another client wait for the standby, whatever its role has', async () => {

@@ -92,12 +92,13 @@ class PostgresAdapter extends EngineAdapter {
       await link.open(this.#source, ttl, ttl, 'SELECT', false);
       // `awake`, which `open` has also called, returns the end of a quarantine that `open` may have
       // begun. A read of the table would not see what `open` wrote in the same statement.
-      const [{ life, pause }] = await this.#schema.runWithTables(link, {
+      const [{ life, pause, later }] = await this.#schema.runWithTables(link, {
         text: `SELECT ${name}.open($1, ${this.#bucket}, $2, $3, $4, $5, $6) AS life,
-          extract(epoch FROM ${name}.awake('', 0) - clock_timestamp()) * 1000 AS pause`,
+          extract(epoch FROM ${name}.awake('', 0) - clock_timestamp()) * 1000 AS pause,
+          ${this.#schema.canNotifyLater} AS later`,
         values: [session, info.clientId, asciiOf(info), ttl, seen.life, seen.token],
       });
-      return [1, { session, ttl, life, grantsIn: Math.max(Number(pause), 0) }];
+      return [1, later, { session, ttl, life, grantsIn: Math.max(Number(pause), 0) }];
     });
   }
 
@@ -112,18 +113,19 @@ class PostgresAdapter extends EngineAdapter {
     const time = ttl / 4;
     await this.#connect(session, ttl, time, async (link) => {
       const asked = `${session}, ${ttl}, ${textLiteral(life)}, ${token}`;
-      const statement = `SELECT ${this.#schema.name}.hello(${asked}) AS number`;
-      const [{ number }] = await link.open(this.#source, ttl, time, statement, true);
+      const statement = `SELECT ${this.#schema.name}.hello(${asked}) AS number,
+        ${this.#schema.canNotifyLater} AS later`;
+      const [{ number, later }] = await link.open(this.#source, ttl, time, statement, true);
       if (number === null) throw deadError();
-      return [Number(number), undefined];
+      return [Number(number), later, undefined];
     });
   }
 
   /**
    * Replaces the connection, and makes the session current.
    * @template T @param {string} session @param {number} ttl @param {number} time limit in ms
-   * @param {(link: Link) => Promise<[number: number, result: T]>} greet returns the number of the
-   *   connection, and the result
+   * @param {(link: Link) => Promise<[number: number, later: string | null, result: T]>} greet
+   *   returns the number of the connection, `canNotifyLater` of the schema, and the result
    */
   #connect(session, ttl, time, greet) {
     return this.connect(
@@ -133,11 +135,12 @@ class PostgresAdapter extends EngineAdapter {
         link.onNotification = (payload) => {
           if (generation === this.generation) emitHint(this.events, payload);
         };
-        const [number, result] = await greet(link);
+        const [number, later, result] = await greet(link);
         return () => {
           this.#session = session;
           this.#ttl = ttl;
-          this.#statements = new Statements(this.#schema.name, session, number, this.#keys);
+          const { name } = this.#schema;
+          this.#statements = new Statements(name, session, number, this.#keys, later === 't');
           this.#schema.isMigrated = false;
           this.#idleAt = -1;
           return result;

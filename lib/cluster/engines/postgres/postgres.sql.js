@@ -19,8 +19,9 @@ module.exports = `
 -- so that there is no deadlock: the epoch (an advisory lock, then the row of "lasting"), names
 -- (advisory locks, ascending), the caller's row of "session". After these it must not wait for a
 -- lock; the only exception is "set_mark", which says why. Rows of other sessions, and rows of
--- "request", which users guard (FOR KEY SHARE), must be locked with SKIP LOCKED. Updates of these
--- rows must not change a key column, so that they wait for no guard.
+-- "request", which users guard (FOR KEY SHARE), must be locked with SKIP LOCKED; the advisory
+-- lock of hand-overs (22351) is only tried. Updates of these rows must not change a key column,
+-- so that they wait for no guard.
 
 BEGIN;
 SELECT pg_advisory_xact_lock(22350, hashtext('web_locks'));
@@ -376,6 +377,7 @@ DECLARE
   is_new bool;
   grants_from timestamptz;
   done text;
+  news text;
   -- Reads of the holders must end at the first waiter, because the queue may be long.
   next_rank float8;
   next_ticket bigint;
@@ -449,7 +451,13 @@ BEGIN
     UPDATE web_locks.request
       SET token = number, granted = clock_timestamp(), rank = least(rank, 0)
       WHERE session = candidate.session AND ref = candidate.ref;
-    done := pg_notify('wl_' || candidate.session, 'g ' || candidate.ref || ' ' || number);
+    news := coalesce(current_setting('web_locks.news', true), '');
+    IF news = '' OR news = 'later' AND pg_try_advisory_xact_lock(22351, 0) THEN
+      done := pg_notify('wl_' || candidate.session, 'g ' || candidate.ref || ' ' || number);
+    ELSE
+      done := set_config('web_locks.news',
+        news || ',' || candidate.session || ' g ' || candidate.ref || ' ' || number, true);
+    END IF;
     -- After an exclusive lock, nothing else can be granted.
     IF NOT candidate.shared THEN RETURN; END IF;
   END LOOP;
@@ -640,6 +648,53 @@ BEGIN
   END IF;
   IF was_last THEN done := set_config('synchronous_commit', 'off', true); END IF;
   RETURN -4;
+END $$;
+
+-- Executes a step, and sends the news of its grants after its commit if others are committing such
+-- news. A transaction that notifies takes a lock of the whole server, and keeps it until its commit
+-- is on disk and at the synchronous standby. So the hand-overs of all names would be committed one
+-- after the other. The transaction that only notifies waits for neither.
+--
+-- News may get lost if the server ends this process between the two transactions. Then the waiter
+-- learns of its grant by its next renewal; after a crash of the server, when it reconnects.
+--
+-- While a step runs, "web_locks.news" has 'later', then the channels and payloads to send; or it is
+-- empty, so that functions that are called without these procedures notify at once.
+CREATE OR REPLACE PROCEDURE web_locks.step_then_notify(
+  me bigint, its_conn int, its_step bigint, kinds int[], refs bigint[], keys bytea[],
+  names bytea[], shareds bool[], lims int[], weights int[], most int[], priorities int[],
+  labels bytea[], groups int[], keeps float8[], listens bool, INOUT codes bigint[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+  done text := set_config('web_locks.news', 'later', true);
+BEGIN
+  codes := web_locks.step(me, its_conn, its_step, kinds, refs, keys, names, shareds, lims, weights,
+    most, priorities, labels, groups, keeps, listens);
+  done := current_setting('web_locks.news');
+  IF done <> 'later' THEN CALL web_locks.commit_and_notify(done); END IF;
+END $$;
+
+CREATE OR REPLACE PROCEDURE web_locks.end_alone_then_notify(
+  me bigint, its_conn int, its_step bigint, reference bigint, k bytea, INOUT code bigint
+) LANGUAGE plpgsql AS $$
+DECLARE
+  done text := set_config('web_locks.news', 'later', true);
+BEGIN
+  code := web_locks.end_alone(me, its_conn, its_step, reference, k);
+  done := current_setting('web_locks.news');
+  IF done <> 'later' THEN CALL web_locks.commit_and_notify(done); END IF;
+END $$;
+
+CREATE OR REPLACE PROCEDURE web_locks.commit_and_notify(news text) LANGUAGE plpgsql AS $$
+DECLARE
+  done text;
+  one text;
+BEGIN
+  COMMIT;
+  done := set_config('synchronous_commit', 'off', true);
+  FOREACH one IN ARRAY (string_to_array(news, ','))[2:] LOOP
+    done := pg_notify('wl_' || split_part(one, ' ', 1), substr(one, strpos(one, ' ') + 1));
+  END LOOP;
 END $$;
 
 -- Makes the connection receive the session's notifications, beginning with its next commit.

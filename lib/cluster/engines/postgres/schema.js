@@ -45,6 +45,12 @@ class Schema {
     this.source = sourceOf(clients, name);
   }
 
+  /** SQL that tells whether the schema has the procedures of then_notify.sql, which are newer. */
+  get canNotifyLater() {
+    const procedure = `to_regproc('${this.name}.step_then_notify')::oid`;
+    return `has_function_privilege(${procedure}, 'EXECUTE')`;
+  }
+
   get #script() {
     return scriptOf(this.name, this.#durability ?? 'logged');
   }

@@ -79,21 +79,28 @@ class Statements {
 
   /**
    * @param {string} schema @param {string} session @param {number} number of the connection
-   * @param {NameKeys} keys
+   * @param {NameKeys} keys @param {boolean} [canNotifyLater] whether the schema has the procedures
+   *   of then_notify.sql
    */
-  constructor(schema, session, number, keys) {
-    /** @param {string} name @param {number} count of values */
-    const callSql = (name, count) => {
+  constructor(schema, session, number, keys, canNotifyLater = false) {
+    /** @param {string} name @param {number} count of values @param {string[]} results */
+    const callSql = (name, count, ...results) => {
       const values = Array.from({ length: count }, (_, i) => `$${i + 1}`);
-      return `${schema}.${name}(${[session, number, ...values]})`;
+      return `${schema}.${name}(${[session, number, ...values, ...results]})`;
     };
+    /** For a step that may hand a lock over. @param {string} name @param {number} count */
+    const handOverSql = (name, count) =>
+      canNotifyLater
+        ? `CALL ${callSql(`${name}_then_notify`, count, 'NULL')}`
+        : `SELECT ${callSql(name, count)}`;
     this.#keys = keys;
     this.renew = `SELECT * FROM ${callSql('renew', 3)}`;
     this.#texts = {
       step: `SELECT ${callSql('step', 14)}`,
+      stepWithEnds: handOverSql('step', 14),
       request: `SELECT ${callSql('request_alone', 5)}`,
       requestWith: `SELECT ${callSql('request_alone', 12)}`,
-      end: `SELECT ${callSql('end_alone', 3)}`,
+      end: handOverSql('end_alone', 3),
     };
   }
 
@@ -104,12 +111,15 @@ class Statements {
    * @returns {[statement: string, values: unknown[]]}
    */
   stepOf(ops, number, listens) {
-    const { end, request, requestWith, step } = this.#texts;
+    const { end, request, requestWith, step, stepWithEnds } = this.#texts;
     const [op] = ops;
     const isEnd = op.kind === 'end';
     const isPlain = op.kind === 'request' || op.kind === 'ifAvailable' || isEnd;
     if (ops.length > 1 || !isPlain || (isEnd && (op.name === undefined || op.markFor > 0)))
-      return [step, this.#arraysOf(ops, number, listens)];
+      return [
+        ops.some(({ kind }) => kind === 'end') ? stepWithEnds : step,
+        this.#arraysOf(ops, number, listens),
+      ];
     const key = this.#keys.of(/** @type {string} */ (op.name));
     if (isEnd) return [end, [number, op.ref, key]];
     const { kind, label, limit, maxPending, mode, name, priority, ref, weight } = op;

@@ -15,8 +15,9 @@
 -- so that there is no deadlock: the epoch (an advisory lock, then the row of "lasting"), names
 -- (advisory locks, ascending), the caller's row of "session". After these it must not wait for a
 -- lock; the only exception is "set_mark", which says why. Rows of other sessions, and rows of
--- "request", which users guard (FOR KEY SHARE), must be locked with SKIP LOCKED. Updates of these
--- rows must not change a key column, so that they wait for no guard.
+-- "request", which users guard (FOR KEY SHARE), must be locked with SKIP LOCKED; the advisory
+-- lock of hand-overs (22351) is only tried. Updates of these rows must not change a key column,
+-- so that they wait for no guard.
 
 BEGIN;
 SELECT pg_advisory_xact_lock(22350, hashtext('web_locks'));
@@ -30,6 +31,7 @@ SELECT pg_advisory_xact_lock(22350, hashtext('web_locks'));
 \ir step.sql
 \ir request_alone.sql
 \ir end_alone.sql
+\ir then_notify.sql
 \ir listen.sql
 \ir request_one.sql
 \ir steal_one.sql

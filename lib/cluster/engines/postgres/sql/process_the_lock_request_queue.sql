@@ -24,6 +24,7 @@ DECLARE
   is_new bool;
   grants_from timestamptz;
   done text;
+  news text;
   -- Reads of the holders must end at the first waiter, because the queue may be long.
   next_rank float8;
   next_ticket bigint;
@@ -97,7 +98,13 @@ BEGIN
     UPDATE web_locks.request
       SET token = number, granted = clock_timestamp(), rank = least(rank, 0)
       WHERE session = candidate.session AND ref = candidate.ref;
-    done := pg_notify('wl_' || candidate.session, 'g ' || candidate.ref || ' ' || number);
+    news := coalesce(current_setting('web_locks.news', true), '');
+    IF news = '' OR news = 'later' AND pg_try_advisory_xact_lock(22351, 0) THEN
+      done := pg_notify('wl_' || candidate.session, 'g ' || candidate.ref || ' ' || number);
+    ELSE
+      done := set_config('web_locks.news',
+        news || ',' || candidate.session || ' g ' || candidate.ref || ' ' || number, true);
+    END IF;
     -- After an exclusive lock, nothing else can be granted.
     IF NOT candidate.shared THEN RETURN; END IF;
   END LOOP;
