@@ -793,6 +793,36 @@ describe('Redis', { skip: lacks.redis }, () => {
           await closeAll(a, b);
         });
 
+        test('messages go to no node without the slot, but for sessions of older versions', async () => {
+          const options = { bucket: `messages ${kind}` };
+          const [a, b] = [await clientIn(options), await clientIn(options)];
+          const { owner } = await cluster.find(stored(options.bucket).prefix);
+          const own = stored(options.bucket, 0, owner);
+          const countSent = async () => {
+            const info = (await owner.call('CLUSTER', 'INFO')).join('\n');
+            return Number(/cluster_stats_messages_publish_sent:(\d+)/.exec(info)?.[1] ?? 0);
+          };
+          const handOver = async (isOld) => {
+            const [held, waiting] = [request('name'), request('name')];
+            await a.answers(held);
+            await b.answers(waiting);
+            const before = await countSent();
+            await a.answers(end(held));
+            assert.equal((await b.next()).granted, waiting.ref);
+            await b.renew();
+            assert.equal((await countSent()) > before, isOld);
+            await b.answers(end(waiting));
+          };
+          await handOver(false);
+          await own.call('HDEL', `i:${b.session}`, 'in_shard');
+          await handOver(true);
+          await b.hello();
+          await handOver(false);
+          // A session of an older version notifies all nodes.
+          await owner.call('PUBLISH', `${own.prefix}:c:${b.session}`, 'g 7 8');
+          assert.equal((await b.next()).granted, 7);
+        });
+
         test('odd options of the client change nothing', async () => {
           const { readonly: _, ...login } = oddOptionsOf(kind);
           await worksWithOddOptions(await clientIn({ bucket: `odd ${kind}`, login }, 5_000));
@@ -810,11 +840,32 @@ describe('Redis', { skip: lacks.redis }, () => {
           const b = await clientIn(options);
           const attempt = request('name', { kind: 'ifAvailable' });
           assert.deepEqual(await b.answers(attempt), ['unavailable']);
+          // Messages of the slot do not arrive any more.
+          assert.ok((await a.next()).down);
           await a.hello();
           const { grantsIn: careful, mine } = await a.renew();
           assert.deepEqual([...mine], [[held.ref, token]]);
           assert.ok(careful > 0, 'it is another server');
         });
+      });
+    }
+
+    for (const right of ['ssubscribe', 'spublish']) {
+      test(`locks are handed over without the right to ${right}`, async () => {
+        const login = { username: right, password: right };
+        const rights = ['reset', 'on', `>${right}`, '~*', '&*', '+@all', `-${right}`];
+        for (const node of cluster.nodes) await node.call('ACL', 'SETUSER', right, ...rights);
+        for (const make of [clusterClients.ioredis, clusterClients['node-redis']]) {
+          const options = { port: cluster.port, bucket: right, isSettled: true };
+          const a = await clientBy(make)({ ...options, login });
+          const b = await clientBy(make)({ ...options, login });
+          const name = fresh();
+          const [held, waiting] = [request(name), request(name)];
+          await a.answers(held);
+          await b.answers(waiting);
+          await a.answers(end(held));
+          assert.equal((await b.next()).granted, waiting.ref);
+        }
       });
     }
   });

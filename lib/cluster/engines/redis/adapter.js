@@ -116,13 +116,13 @@ class RedisAdapter extends EngineAdapter {
     const session = randomBytes(12).toString('hex');
     const shards = this.#shards;
     this.#steps.clear();
-    return this.#connect(session, ttl, async (link, needs) => {
+    return this.#connect(session, ttl, async (link, needs, areInShard) => {
       const caller = { session, needs, numbers: Array(shards.count).fill('1') };
       const count = String(shards.count);
       const own = [String(Math.ceil(ttl)), JSON.stringify(info), info.clientId, VERSION, count];
       let grantsIn = 0;
       const lives = await shards.onEach(async (shard) => {
-        const args = [...shards.seenOf(seen, shard), ...own];
+        const args = [...shards.seenOf(seen, shard), ...own, areInShard[shard] ? '1' : ''];
         const [what, value, pause] = await shards.call(link, shard, caller, 'open', ...args);
         if (what === 'shards') throw shardsError(value, count);
         if (what !== 'open') throw versionError(value, VERSION);
@@ -140,10 +140,10 @@ class RedisAdapter extends EngineAdapter {
   async hello(seen) {
     const { session } = this.#caller;
     const shards = this.#shards;
-    await this.#connect(session, this.#ttl, async (link, needs) => {
+    await this.#connect(session, this.#ttl, async (link, needs, areInShard) => {
       const caller = { session, needs, numbers: [] };
       const numbers = await shards.onEach(async (shard) => {
-        const args = shards.seenOf(seen, shard);
+        const args = [...shards.seenOf(seen, shard), areInShard[shard] ? '1' : ''];
         const [number] = await shards.call(link, shard, caller, 'hello', ...args);
         return number;
       });
@@ -154,8 +154,9 @@ class RedisAdapter extends EngineAdapter {
   /**
    * Replaces the connection, and makes the session current.
    * @template T @param {string} session @param {number} ttl
-   * @param {(link: Link, needs: Needs) => Promise<[numbers: string[], result: T]>} greet returns
-   *   the numbers of the connection, and the result
+   * @param {(link: Link, needs: Needs, areInShard: boolean[]) =>
+   *   Promise<[numbers: string[], result: T]>} greet returns the numbers of the connection, and the
+   *   result; `areInShard` tells by shard whether messages of SPUBLISH arrive
    */
   #connect(session, ttl, greet) {
     return this.connect(
@@ -165,9 +166,9 @@ class RedisAdapter extends EngineAdapter {
         const channels = this.#shards.channelsOf(session, (message, shard) => {
           if (generation === this.generation) this.#handleMessage(message, shard);
         });
-        await link.open(channels);
+        const areInShard = await link.open(channels);
         const { needs, runs } = await examine(link, this.#shards, ttl, this.#options);
-        const [numbers, result] = await greet(link, needs);
+        const [numbers, result] = await greet(link, needs, areInShard);
         return () => {
           this.#caller = { session, numbers, needs };
           this.#ttl = ttl;
@@ -265,7 +266,9 @@ class RedisAdapter extends EngineAdapter {
   async extend(ticket, seen) {
     const link = await this.linkForCalls(
       () => this.#makeLink(false),
-      (made) => made.open(),
+      async (made) => {
+        await made.open();
+      },
     );
     const shards = this.#shards;
     const caller = { ...ticket, numbers: [] };

@@ -3,14 +3,19 @@
 /**
  * Connections to Redis for one session, made by `duplicate()` of the user's client: node-redis,
  * ioredis or its fork iovalkey, to one server, through Sentinel, or to a cluster. For a server
- * there are two connections, one for commands and one for messages; for a cluster there is one
- * client. A cluster client reconnects by itself, so its failures show in commands that fail and
- * in messages that do not arrive.
+ * there are two connections, one for commands and one for messages. For a cluster there is a
+ * cluster client for commands, and for messages a connection to each primary that has a slot of the
+ * bucket. A cluster client reconnects by itself, so its failures show in commands that fail.
+ *
+ * In a cluster, a message of PUBLISH goes to all nodes, and one of SPUBLISH only to those that have
+ * the slot. So a link listens for both, and says for which channels SPUBLISH will do. Older versions
+ * of this library use PUBLISH only.
  */
 
 const { inspect } = require('node:util');
 const { EngineLink } = require('../engine-adapter.js');
 const { explain, explainOfCluster } = require('./errors.js');
+const { slotOf } = require('./slot.js');
 const { SocketSignal } = require('./socket-signal.js');
 
 /** @typedef {{ duplicate: (...options: any[]) => any }} Client */
@@ -121,11 +126,24 @@ const OF_IOREDIS = {
     });
     await client.subscribe(channel);
   },
+  /** @param {any} client @param {string} channel @param {OnMessage} onMessage */
+  async subscribeInShard(client, channel, onMessage) {
+    client.on('smessage', (/** @type {string} */ of, /** @type {string} */ message) => {
+      if (of === channel) onMessage(message);
+    });
+    await client.ssubscribe(channel);
+  },
   drop: (/** @type {any} */ client) => client.disconnect(),
 };
 
 /** @param {any} client @param {string} channel @param {OnMessage} onMessage */
 const subscribe = (client, channel, onMessage) => client.subscribe(channel, onMessage);
+
+/** @param {any} client @param {string} channel @param {OnMessage} onMessage */
+const subscribeInShard = (client, channel, onMessage) => client.sSubscribe(channel, onMessage);
+
+/** Events of clients that say that the server has ended a subscription to a slot. */
+const MOVED = ['moved', 'sharded-channel-moved'];
 
 const KINDS = {
   ioredis: {
@@ -147,12 +165,27 @@ const KINDS = {
         enableAutoPipelining: false,
         keyPrefix: '',
         clusterRetryStrategy: null,
-        redisOptions: { ...client.options?.redisOptions, ...PATIENT, ...AT_ONCE, keyPrefix: '' },
+        redisOptions: {
+          ...client.options?.redisOptions,
+          ...PATIENT,
+          ...AT_ONCE,
+          ...NUMBERS,
+          keyPrefix: '',
+        },
       }),
     connect: (/** @type {any} */ client) => {
       client.on('+node', unrefStreams);
       client.on('+node', handleRejections);
       return client.connect();
+    },
+    /** @type {Kind} */
+    kindOfNodes: 'ioredis',
+    /** @param {any} client @param {number} slot */
+    async primaryOf(client, slot) {
+      const [address] = client.slots[slot] ?? [];
+      const isIt = (/** @type {any} */ { options: { host, port } }) =>
+        `${host}:${port}` === address;
+      return client.nodes('master').find(isIt);
     },
   },
 
@@ -178,6 +211,7 @@ const KINDS = {
     /** @param {any} client @param {string} command @param {string[]} args */
     call: (client, command, args) => client.sendCommand([command, ...args], PLAIN),
     subscribe,
+    subscribeInShard,
     drop: (/** @type {any} */ client) => {
       // A client that is destroyed before it has a socket would still make one, which nobody could
       // close. So it is destroyed once it has its socket.
@@ -202,11 +236,19 @@ const KINDS = {
     connect: (/** @type {any} */ client) => client.connect(),
     /** @param {any} client @param {string} command @param {string[]} args @param {string} [key] */
     call: (client, command, args, key) => client.sendCommand(key, false, [command, ...args], PLAIN),
-    subscribe,
+    /** @type {Kind} */
+    kindOfNodes: 'node-redis',
+    /** @param {any} client @param {number} slot */
+    async primaryOf(client, slot) {
+      const primary = client.slots[slot]?.master;
+      return primary && client.nodeClient(primary);
+    },
     drop: (/** @type {any} */ client) => client.destroy(),
   },
 };
 
+/** With texts for numbers, a cluster client of ioredis would know only some of the slots. */
+const NUMBERS = { stringNumbers: false };
 /**
  * Switches off the time limits that users have set: a connection may be idle for a third of a
  * lease, and the session itself checks that the connection works.
@@ -265,11 +307,23 @@ function handleRejections(node) {
   };
 }
 
+/** @param {any} kind @param {any} client */
+function drop(kind, client) {
+  try {
+    kind.drop(client);
+  } catch {
+    // The client has ended already.
+  }
+}
+
 class RedisLink extends EngineLink {
+  /** @type {any} */
   #kind;
+  /** @type {any} */
+  #kindOfSubscribers;
   #client;
-  /** The client that subscribes: `#client` itself in a cluster, or if there are no channels. */
-  #subscriber;
+  /** The clients that subscribe, in a cluster by the node's client. @type {Map<any, any>} */
+  #subscribers = new Map();
   /** Functions that reject the calls under way. @type {Set<(error: unknown) => void>} */
   #waiting = new Set();
   /** @type {unknown} */
@@ -280,19 +334,24 @@ class RedisLink extends EngineLink {
   constructor(client, kind, hasMessages = true) {
     super();
     this.#kind = KINDS[kind];
-    this.#client = this.#duplicate(client);
-    const isShared = this.#kind.isCluster || !hasMessages;
-    this.#subscriber = isShared ? this.#client : this.#duplicate(client);
+    const { kindOfNodes } = this.#kind;
+    this.#kindOfSubscribers = KINDS[/** @type {Kind} */ (kindOfNodes ?? kind)];
+    this.#client = this.#duplicate(client, this.#kind);
+    if (hasMessages && !this.#kind.isCluster)
+      this.#subscribers.set(undefined, this.#duplicate(client, this.#kind));
   }
 
-  /** Returns a client like the user's, whose end ends the link. @param {Client} client */
-  #duplicate(client) {
-    const made = this.#kind.duplicate(client, this.#dropped.signal);
+  /**
+   * Returns a client like another one, whose end ends the link.
+   * @param {Client} client @param {any} kind
+   */
+  #duplicate(client, kind) {
+    const made = kind.duplicate(client, this.#dropped.signal);
     made.on('error', (/** @type {unknown} */ error) => {
       this.#lastError = error;
       // After an error, ioredis always emits `end` later. A client of node-redis that has closed
       // (`isOpen` is false) may not.
-      if (made.isOpen === false && !this.#kind.isCluster) this.fail();
+      if (made.isOpen === false && !kind.isCluster) this.fail();
     });
     made.on('end', () => this.fail());
     return made;
@@ -300,21 +359,51 @@ class RedisLink extends EngineLink {
 
   /**
    * Resolves when the channels are subscribed; rejects with an error of errors.js.
-   * @param {Map<string, OnMessage>} [channels] @returns {Promise<void>}
+   * @param {Map<string, OnMessage>} [channels] @returns {Promise<boolean[]>} for each channel
+   *   whether messages of SPUBLISH arrive
    */
-  async open(channels = new Map()) {
-    await this.#untilDown(async () => {
-      const clients =
-        this.#subscriber === this.#client ? [this.#client] : [this.#client, this.#subscriber];
+  open(channels = new Map()) {
+    return this.#untilDown(async () => {
+      const clients = [this.#client, ...this.#subscribers.values()];
       await Promise.all(clients.map((client) => this.#kind.connect(client)));
+      const areInShard = [];
       for (const [channel, onMessage] of channels) {
-        // A subscription would make a dropped cluster client connect again.
-        if (this.isDown) return;
-        await this.#kind.subscribe(this.#subscriber, channel, (message) => {
+        /** @type {OnMessage} */
+        const listener = (message) => {
           if (!this.isDown) onMessage(message);
-        });
+        };
+        if (this.isDown) break;
+        if (this.#kind.isCluster)
+          areInShard.push(await this.#subscribeInCluster(channel, listener));
+        else await this.#kind.subscribe(this.#subscribers.get(undefined), channel, listener);
       }
+      return areInShard;
     });
+  }
+
+  /** @param {string} channel @param {OnMessage} listener */
+  async #subscribeInCluster(channel, listener) {
+    const kind = this.#kindOfSubscribers;
+    const node = await this.#kind.primaryOf(this.#client, slotOf(channel));
+    if (this.isDown) return false;
+    if (!node) throw new Error('CLUSTERDOWN No node is known that has the slot');
+    let subscriber = this.#subscribers.get(node);
+    if (!subscriber) {
+      subscriber = this.#duplicate(node, kind);
+      this.#subscribers.set(node, subscriber);
+      await kind.connect(subscriber);
+      for (const event of MOVED) subscriber.on(event, () => this.fail());
+    }
+    await kind.subscribe(subscriber, channel, listener);
+    try {
+      await kind.subscribeInShard(subscriber, channel, listener);
+      // Clients that know no event for it report a moved slot by an error.
+      subscriber.on('error', () => this.fail());
+      return true;
+    } catch (/** @type {any} */ error) {
+      if (/^(ERR unknown command|NOPERM)/.test(error?.message)) return false;
+      throw error;
+    }
   }
 
   /**
@@ -365,13 +454,8 @@ class RedisLink extends EngineLink {
   /** @override @param {unknown} why */
   end(why) {
     for (const reject of this.#waiting) reject(why);
-    for (const client of new Set([this.#client, this.#subscriber])) {
-      try {
-        this.#kind.drop(client);
-      } catch {
-        // The client has ended already.
-      }
-    }
+    drop(this.#kind, this.#client);
+    for (const client of this.#subscribers.values()) drop(this.#kindOfSubscribers, client);
     this.#dropped.abort();
   }
 }

@@ -141,7 +141,7 @@ function F.rows_key(key) return P .. ':r:' .. key end
 
 function F.add_message(session, what)
   messages = messages or {}
-  messages[#messages + 1] = { P .. ':c:' .. session, what }
+  messages[#messages + 1] = { session, what }
 end
 
 function F.expire_key_later(key)
@@ -807,7 +807,7 @@ function F.open()
   F.set_lease(me, now + ttl, '0')
   call('HSET', INFO, 'conn', number, 'link', F.link_for_steps(number), 'ttl', F.int(ttl),
     'pause', string.match(link, ' (%d+)'), 'info', info, 'client', client,
-    'kept', idle > 0 and F.int(now) or '0')
+    'kept', idle > 0 and F.int(now) or '0', 'in_shard', ARGV[12])
   call('HSET', M, 'version', version, 'shards', shards, 'pause', F.int(known.longest),
     'renewed', F.int(now))
   F.count_sessions(1)
@@ -822,7 +822,8 @@ function F.hello()
   F.compare_seen(ARGV[5], tonumber(ARGV[6]))
   if not F.is_alive(me) or call('HEXISTS', INFO, 'ttl') == 0 then return { '-2' } end
   local connection = F.int(call('HINCRBY', INFO, 'conn', 1))
-  call('HSET', INFO, 'link', F.link_for_steps(connection), 'pause', string.match(link, ' (%d+)'))
+  call('HSET', INFO, 'link', F.link_for_steps(connection), 'pause', string.match(link, ' (%d+)'),
+    'in_shard', ARGV[7])
   call('HSET', M, 'pause', F.int(known.longest))
   return { connection }
 end
@@ -1004,7 +1005,13 @@ if is_done then
 end
 if last_text then call('HSET', M, 'tok', last_text) end
 if messages then
-  for _, what in ipairs(messages) do redis.pcall('PUBLISH', what[1], what[2]) end
+  for _, what in ipairs(messages) do
+    local channel = P .. ':c:' .. what[1]
+    local is_in_shard = KEYS[2] and redis.pcall('HGET', P .. ':i:' .. what[1], 'in_shard') == '1'
+    if not is_in_shard or type(redis.pcall('SPUBLISH', channel, what[2])) ~= 'number' then
+      redis.pcall('PUBLISH', channel, what[2])
+    end
+  end
 end
 return command == 'step' and #reply == 1 and reply[1] or reply
 `;

@@ -19,7 +19,7 @@ function F.rows_key(key) return P .. ':r:' .. key end
 -- Publishes a message on the session's channel at the end of this call.
 function F.add_message(session, what)
   messages = messages or {}
-  messages[#messages + 1] = { P .. ':c:' .. session, what }
+  messages[#messages + 1] = { session, what }
 end
 
 -- Makes a key expire long after all leases, or never on a server that evicts keys with an expiry.

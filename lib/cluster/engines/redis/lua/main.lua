@@ -29,8 +29,9 @@
 --                         (its lease was extended because of the clock), step (its last one), 0,
 --                         1, … (the last steps that may not be repeated, by number modulo WINDOW,
 --                         with their replies), kept (when its keys' expiry was last set; 0: they do
---                         not expire), r<ref> (key of the name), d<ref> (data that was published
---                         with a lock, in JSON)
+--                         not expire), in_shard ("1": it also receives messages of SPUBLISH),
+--                         r<ref> (key of the name), d<ref> (data that was published with a lock, in
+--                         JSON)
 --   P:t:<session>   HASH  ref -> client id of the thief, or '' if it has passed, until the session
 --                         confirms it
 --   P:n:<key>       a name in use. For a single lock that nobody waits for, it has three lines:
@@ -146,7 +147,15 @@ end
 if last_text then call('HSET', M, 'tok', last_text) end
 -- Messages come last: if the user lacks permission to publish, the step must still be complete.
 if messages then
-  for _, what in ipairs(messages) do redis.pcall('PUBLISH', what[1], what[2]) end
+  for _, what in ipairs(messages) do
+    local channel = P .. ':c:' .. what[1]
+    -- Only a cluster has KEYS[2].
+    local is_in_shard = KEYS[2] and redis.pcall('HGET', P .. ':i:' .. what[1], 'in_shard') == '1'
+    -- Such a session also receives what is published to all nodes, for want of the other right.
+    if not is_in_shard or type(redis.pcall('SPUBLISH', channel, what[2])) ~= 'number' then
+      redis.pcall('PUBLISH', channel, what[2])
+    end
+  end
 end
 -- A single reply is returned without an array, because creating one would take longer.
 return command == 'step' and #reply == 1 and reply[1] or reply

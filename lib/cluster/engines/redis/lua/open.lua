@@ -1,7 +1,7 @@
 -- Begins a session.
 --
 --   Input    5 life (the epoch that the client has seen), 6 token (the greatest that it has seen),
---            7 ttl, 8 info, 9 client, 10 version, 11 shards
+--            7 ttl, 8 info, 9 client, 10 version, 11 shards, 12 in_shard
 --   Output   open, epoch, ms to the end of the quarantine; or 'version' or 'shards' and the value
 --            that the bucket has
 
@@ -70,7 +70,7 @@ function F.open()
   F.set_lease(me, now + ttl, '0')
   call('HSET', INFO, 'conn', number, 'link', F.link_for_steps(number), 'ttl', F.int(ttl),
     'pause', string.match(link, ' (%d+)'), 'info', info, 'client', client,
-    'kept', idle > 0 and F.int(now) or '0')
+    'kept', idle > 0 and F.int(now) or '0', 'in_shard', ARGV[12])
   call('HSET', M, 'version', version, 'shards', shards, 'pause', F.int(known.longest),
     'renewed', F.int(now))
   F.count_sessions(1)
