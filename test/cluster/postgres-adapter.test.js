@@ -392,7 +392,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       await a.answers(held);
       for (const isThere of [false, true, true]) {
         assert.equal(await scalar(has), isThere);
-        await a.hello();
+        await Promise.all([a.hello(), b.hello()]);
         const next = request('name');
         assert.deepEqual(await b.answers(next), ['queued']);
         const last = request('name');
@@ -446,7 +446,11 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       names.map((name) => request(name)),
       names.map((name) => request(name)),
     ];
+    const before = names.map((name) => request(name));
+    await b.answers(...before);
     await a.answers(...held);
+    await b.answers(...before.map(end));
+    for (const { ref } of held) assert.equal((await a.next()).granted, ref);
     await b.answers(...waiting);
     await sql(`CREATE OR REPLACE PROCEDURE ${schema}.commit_and_notify(news text)
       LANGUAGE plpgsql AS 'BEGIN COMMIT; PERFORM pg_terminate_backend(pg_backend_pid()); END'`);
@@ -630,7 +634,12 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const waiters = await clients(3, { pool: own });
       const held = names.map((name) => request(name));
       const waiting = names.map((name) => request(name));
+      const first = await client({ pool: own });
+      const before = names.map((name) => request(name));
+      await first.answers(...before);
       await Promise.all(holders.map((a, i) => a.answers(held[i], request(fresh()))));
+      await first.answers(...before.map(end));
+      for (const [i, a] of holders.entries()) assert.equal((await a.next()).granted, held[i].ref);
       await Promise.all(waiters.map((a, i) => a.answers(waiting[i])));
       await standStill();
       const ends = holders.map((a, i) =>

@@ -66,6 +66,8 @@ class PostgresAdapter extends EngineAdapter {
    */
   #decision;
   #requestSteps = 0;
+  /** See `Statements`. @type {Map<string | undefined, number>} */
+  #waited = new Map();
   /** The value of `#requestSteps` at the last renewal that found no request of the session. */
   #idleAt = -1;
 
@@ -140,7 +142,14 @@ class PostgresAdapter extends EngineAdapter {
           this.#session = session;
           this.#ttl = ttl;
           const { name } = this.#schema;
-          this.#statements = new Statements(name, session, number, this.#keys, later === 't');
+          this.#statements = new Statements(
+            name,
+            session,
+            number,
+            this.#keys,
+            later === 't',
+            this.#waited,
+          );
           this.#schema.isMigrated = false;
           this.#idleAt = -1;
           return result;
@@ -175,6 +184,7 @@ class PostgresAdapter extends EngineAdapter {
     if (listens) link.isListening = true;
     if (codes[0] === DEAD) throw deadError();
     if (codes[0] === STALE) throw staleError();
+    this.#statements.noteWaits(ops, codes);
     const guarded = ops.filter((_, i) => codes[i] === GUARDED);
     const guards = guarded.length > 0 ? await this.#findGuards(guarded) : [];
     return codes.map((code, i) => {

@@ -19,6 +19,12 @@ const KINDS = {
   publish: 6,
 };
 
+/** The code that the server returns for a request that waits. */
+const WAITS = '0';
+
+/** For so many ends after a wait, others probably wait for the name. */
+const CONTENDED_ENDS = 8;
+
 const NOTHING = Buffer.alloc(0);
 
 /** UTF-16LE keeps lone surrogates. @param {string} text */
@@ -76,13 +82,19 @@ class NameKeys {
 class Statements {
   #keys;
   #texts;
+  /**
+   * The names for which this session had to wait, and for how many more ends others are expected to
+   * wait for them, too. Such an end goes by the procedures of then_notify.sql, which cost more than
+   * the functions. @type {Map<string | undefined, number>}
+   */
+  #waited;
 
   /**
    * @param {string} schema @param {string} session @param {number} number of the connection
    * @param {NameKeys} keys @param {boolean} [canNotifyLater] whether the schema has the procedures
-   *   of then_notify.sql
+   *   of then_notify.sql @param {Map<string | undefined, number>} [waited]
    */
-  constructor(schema, session, number, keys, canNotifyLater = false) {
+  constructor(schema, session, number, keys, canNotifyLater = false, waited = new Map()) {
     /** @param {string} name @param {number} count of values @param {string[]} results */
     const callSql = (name, count, ...results) => {
       const values = Array.from({ length: count }, (_, i) => `$${i + 1}`);
@@ -94,14 +106,28 @@ class Statements {
         ? `CALL ${callSql(`${name}_then_notify`, count, 'NULL')}`
         : `SELECT ${callSql(name, count)}`;
     this.#keys = keys;
+    this.#waited = waited;
     this.renew = `SELECT * FROM ${callSql('renew', 3)}`;
     this.#texts = {
       step: `SELECT ${callSql('step', 14)}`,
-      stepWithEnds: handOverSql('step', 14),
+      handOver: handOverSql('step', 14),
       request: `SELECT ${callSql('request_alone', 5)}`,
       requestWith: `SELECT ${callSql('request_alone', 12)}`,
-      end: handOverSql('end_alone', 3),
+      end: `SELECT ${callSql('end_alone', 3)}`,
+      handOverAlone: handOverSql('end_alone', 3),
     };
+  }
+
+  /** Notes for which names others may wait. @param {Op[]} ops @param {string[]} codes of the server */
+  noteWaits(ops, codes) {
+    const waited = this.#waited;
+    for (const [i, { kind, name }] of ops.entries()) {
+      const ends = waited.get(name) ?? 0;
+      if (kind === 'request' && codes[i] === WAITS) waited.set(name, CONTENDED_ENDS);
+      else if (kind === 'end' && ends > 1) waited.set(name, ends - 1);
+      else if (kind === 'end') waited.delete(name);
+    }
+    if (waited.size > 1_000) waited.clear();
   }
 
   /**
@@ -111,17 +137,15 @@ class Statements {
    * @returns {[statement: string, values: unknown[]]}
    */
   stepOf(ops, number, listens) {
-    const { end, request, requestWith, step, stepWithEnds } = this.#texts;
+    const { end, handOver, handOverAlone, request, requestWith, step } = this.#texts;
+    const mayHandOver = ops.some(({ kind, name }) => kind === 'end' && this.#waited.has(name));
     const [op] = ops;
     const isEnd = op.kind === 'end';
     const isPlain = op.kind === 'request' || op.kind === 'ifAvailable' || isEnd;
     if (ops.length > 1 || !isPlain || (isEnd && (op.name === undefined || op.markFor > 0)))
-      return [
-        ops.some(({ kind }) => kind === 'end') ? stepWithEnds : step,
-        this.#arraysOf(ops, number, listens),
-      ];
+      return [mayHandOver ? handOver : step, this.#arraysOf(ops, number, listens)];
     const key = this.#keys.of(/** @type {string} */ (op.name));
-    if (isEnd) return [end, [number, op.ref, key]];
+    if (isEnd) return [mayHandOver ? handOverAlone : end, [number, op.ref, key]];
     const { kind, label, limit, maxPending, mode, name, priority, ref, weight } = op;
     const values = [number, kind === 'request', ref, key, bytes(name)];
     const isShared = mode === 'shared';
