@@ -118,7 +118,10 @@ class Statements {
     };
   }
 
-  /** Notes for which names others may wait. @param {Op[]} ops @param {string[]} codes of the server */
+  /**
+   * Notes for which names others may wait.
+   * @param {Op[]} ops @param {string[]} codes of the server
+   */
   noteWaits(ops, codes) {
     const waited = this.#waited;
     for (const [i, { kind, name }] of ops.entries()) {

@@ -8,8 +8,8 @@
  * bucket. A cluster client reconnects by itself, so its failures show in commands that fail.
  *
  * In a cluster, a message of PUBLISH goes to all nodes, and one of SPUBLISH only to those that have
- * the slot. So a link listens for both, and says for which channels SPUBLISH will do. Older versions
- * of this library use PUBLISH only.
+ * the slot. So a link listens for both, and says for which channels SPUBLISH will do. Older
+ * versions of this library use PUBLISH only.
  */
 
 const { inspect } = require('node:util');
