@@ -249,6 +249,7 @@ const KINDS = {
 
 /** With texts for numbers, a cluster client of ioredis would know only some of the slots. */
 const NUMBERS = { stringNumbers: false };
+
 /**
  * Switches off the time limits that users have set: a connection may be idle for a third of a
  * lease, and the session itself checks that the connection works.
