@@ -157,7 +157,8 @@ describe('the links of the documents', () => {
       for (const { keys } of blocksOf(page).filter((block) => block.keys['tested by']))
         assert.ok(fs.existsSync(path.join(root, keys['tested by'])), keys['tested by']);
       const text = fs.readFileSync(path.join(root, page), 'utf8').replace(/```.*?```/gs, '');
-      for (const [, file] of text.matchAll(/`((?:lib|src|test|scripts|docs|types)\/[\w./-]+)`/g))
+      const named = /`((?:lib|src|test|scripts|docs|types)\/[\w/-]+\.[\w.]+)`/g;
+      for (const [, file] of text.matchAll(named))
         assert.ok(fs.existsSync(path.join(root, file)), `${file}: no such file`);
       const links = [...text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)];
       for (const [link, file, anchor] of links) {
