@@ -170,6 +170,7 @@ class Trial {
     this.recorder.record('stopped', { client: client.name });
     client.resume = () => {
       client.resume = undefined;
+      client.resumedAt = this.world.now;
       this.recorder.record('resumed', { client: client.name });
       client.machine.isStopped = false;
       this.#look(client);
@@ -209,9 +210,16 @@ class Trial {
     network.isCut = true;
     network.cutAt = this.world.now;
     const { cutAt } = network;
-    this.world.after(3 * TTL, () => {
-      if (network.isCut && network.cutAt === cutAt) this.#expectNothing(client, 'is cut off');
-    });
+    // A loop that does not turn cannot notice it, so the time begins when it turns again.
+    const check = () => {
+      if (!network.isCut || network.cutAt !== cutAt) return;
+      const { now } = this.world;
+      const { resume, resumedAt = cutAt } = client;
+      const rest = 3 * TTL - (resume ? 0 : now - Math.max(cutAt, resumedAt));
+      if (rest > 0) this.world.after(rest, check);
+      else this.#expectNothing(client, 'is cut off');
+    };
+    this.world.after(3 * TTL, check);
   }
 
   /** A client that renews no more is in nobody's way, whatever its keeper does. */
