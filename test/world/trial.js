@@ -184,8 +184,8 @@ class Trial {
     const client = this.client(i);
     if (client.machine.isStopped) return;
     const { harms } = this;
-    // A bucket that has to connect anew extends nothing.
-    const wasOpen = client.backend.state === 'open';
+    // A bucket that has to connect anew, though it may not know that yet, extends nothing.
+    const wasOpen = client.backend.state === 'open' && !client.network.isCut;
     const held = [...this.open].filter((one) => one.client === client && one.lock.held);
     this.recorder.record('fault', {});
     this.#stopLoop(client, false, () => {
