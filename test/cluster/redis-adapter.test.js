@@ -793,6 +793,16 @@ describe('Redis', { skip: lacks.redis }, () => {
           await closeAll(a, b);
         });
 
+        test('many shards of a node have no more listeners than a few', async (t) => {
+          const warnings = [];
+          const note = ({ name }) => warnings.push(name);
+          process.on('warning', note);
+          t.after(() => process.off('warning', note));
+          await closeAll(await clientIn({ bucket: `many ${kind}`, shards: 64 }));
+          await new Promise(setImmediate);
+          assert.deepEqual(warnings, []);
+        });
+
         test('messages go to no node without the slot, but for sessions of older versions', async () => {
           const options = { bucket: `messages ${kind}` };
           const [a, b] = [await clientIn(options), await clientIn(options)];

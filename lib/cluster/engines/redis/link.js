@@ -116,22 +116,40 @@ const withoutSocket = new WeakSet();
 
 /** @typedef {(message: string) => void} OnMessage */
 
+/**
+ * The functions that get the messages of a client of ioredis, by channel.
+ * @type {WeakMap<any, Map<string, OnMessage>>}
+ */
+const LISTENERS = new WeakMap();
+
+/**
+ * Makes one listener of the client serve all its channels, because there may be many.
+ * @param {any} client @param {string} channel @param {OnMessage} onMessage
+ */
+function listenTo(client, channel, onMessage) {
+  const listeners = LISTENERS.get(client) ?? new Map();
+  listeners.set(channel, onMessage);
+  if (LISTENERS.has(client)) return;
+  LISTENERS.set(client, listeners);
+  for (const event of ['message', 'smessage']) {
+    client.on(event, (/** @type {string} */ of, /** @type {string} */ message) =>
+      listeners.get(of)?.(message),
+    );
+  }
+}
+
 const OF_IOREDIS = {
   /** @param {any} client @param {string} command @param {string[]} args @returns {Promise<any>} */
   call: (client, command, args) => client.call(command, args),
   /** @param {any} client @param {string} channel @param {OnMessage} onMessage */
-  async subscribe(client, channel, onMessage) {
-    client.on('message', (/** @type {string} */ of, /** @type {string} */ message) => {
-      if (of === channel) onMessage(message);
-    });
-    await client.subscribe(channel);
+  subscribe(client, channel, onMessage) {
+    listenTo(client, channel, onMessage);
+    return client.subscribe(channel);
   },
   /** @param {any} client @param {string} channel @param {OnMessage} onMessage */
-  async subscribeInShard(client, channel, onMessage) {
-    client.on('smessage', (/** @type {string} */ of, /** @type {string} */ message) => {
-      if (of === channel) onMessage(message);
-    });
-    await client.ssubscribe(channel);
+  subscribeInShard(client, channel, onMessage) {
+    listenTo(client, channel, onMessage);
+    return client.ssubscribe(channel);
   },
   drop: (/** @type {any} */ client) => client.disconnect(),
 };
@@ -142,8 +160,11 @@ const subscribe = (client, channel, onMessage) => client.subscribe(channel, onMe
 /** @param {any} client @param {string} channel @param {OnMessage} onMessage */
 const subscribeInShard = (client, channel, onMessage) => client.sSubscribe(channel, onMessage);
 
-/** Events of clients that say that the server has ended a subscription to a slot. */
-const MOVED = ['moved', 'sharded-channel-moved'];
+/**
+ * Events of clients that say that the server has ended a subscription to a slot. Clients that know
+ * no event for it report an error.
+ */
+const MOVED = ['moved', 'sharded-channel-moved', 'error'];
 
 const KINDS = {
   ioredis: {
@@ -398,8 +419,6 @@ class RedisLink extends EngineLink {
     await kind.subscribe(subscriber, channel, listener);
     try {
       await kind.subscribeInShard(subscriber, channel, listener);
-      // Clients that know no event for it report a moved slot by an error.
-      subscriber.on('error', () => this.fail());
       return true;
     } catch (/** @type {any} */ error) {
       if (/^(ERR unknown command|NOPERM)/.test(error?.message)) return false;
