@@ -55,7 +55,8 @@ function freshDirectory(t) {
   const directory = mkdtempSync(path.join(directories, 'web-locks-test-'));
   t.after(async () => {
     await endAll(t);
-    rmSync(directory, { recursive: true, force: true });
+    // On Windows a file stays until its last handle is closed; those of a killed process are closed later.
+    rmSync(directory, { recursive: true, force: true, maxRetries: 10 });
   });
   return directory;
 }
