@@ -2,7 +2,7 @@
 
 /**
  * Checks that imports, includes and calls go down and not in circles (docs/ARCHITECTURE.md, "The
- * rooms" and "The core"): a file may use those of its own storey and of those below it, and of
+ * rooms"; docs/internals/architecture.md, "The core"): a file may use those of its own storey and of those below it, and of
  * other houses what `uses` names. Types do not count. A C module is its header and its source
  * together, and it uses each module of its house that defines a function which it names, whatever
  * header declares that.

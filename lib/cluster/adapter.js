@@ -281,8 +281,7 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   from now. If the server is in another epoch than `seen.life`, or is another server, it extends
  *   nothing, begins no epoch, and the result is false: the session must first compare what it
  *   holds. Otherwise, if the lease has expired or the session has ended, it must reject with
- *   `dead`. Unlike `hello`, it does not replace the session's
- *   connection
+ *   `dead`. Unlike `hello`, it does not replace the session's connection
  * @property {() => Promise<void>} sweep ends expired sessions, and grants the locks that can be
  *   granted because of that or of the end of a quarantine
  * @property {(session: string) => Promise<void>} close ends a session with its locks and requests,

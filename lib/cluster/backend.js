@@ -291,13 +291,14 @@ class ClusterBackend {
     return entryOf(this.#info, request, this.#label || this.#info.program, isHeld);
   }
 
-  /** If the lease has ended, this call marks the locks as lost. @param {Requester} lock */
+  /** If the lease has ended, this call ends the session's locks. @param {Requester} lock */
   checkHeld(lock) {
     return this.remaining(lock) > 0;
   }
 
   /**
-   * Milliseconds until a held lock is lost; otherwise 0. Marks locks as lost as `checkHeld` does.
+   * Milliseconds until a held lock is lost; otherwise 0. If the lease has ended, this call ends the
+   * session's locks.
    * @param {Requester} lock
    */
   remaining(lock) {

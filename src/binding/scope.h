@@ -17,7 +17,7 @@ struct Wanted {
   const wlk_extra *extra; /* may be null */
 };
 
-/* `bucket` is that of a Handle; `request` and `lock` are things of slots. The
+/* `bucket` is the bucket of a Handle; `request` and `lock` are pointers that a slot keeps. The
  * functions return statuses and leave events in `events`, as the functions in weblocks.h do. */
 struct Scope {
   void (*close)(void *bucket);

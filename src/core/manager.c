@@ -248,7 +248,7 @@ static enum wlk_status find_refusal(
   return find_cycle(section, request, cycle) ? WLK_DEADLOCK : WLK_OK;
 }
 
-/* Declares the request, too. */
+/* The request is declared as well, because the search for cycles must find it. */
 static void enqueue(struct wlk_section *section, struct wlk_request *request)
     WLK_REQUIRES(section->shard->mutex)
 {

@@ -47,8 +47,8 @@ static struct wlk_link *place_below(
                                     : LEVEL_OF(below)->request->by_resource.previous;
 }
 
-/* The request represents its level from then on, unless its priority is below 0 and the level not
- * new. */
+/* Makes the request represent its level, unless its priority is below 0 and another request
+ * represents this level already. */
 static void enter_level(struct wlk_declaration *entered, struct wlk_link *above)
 {
   bool is_new = above == &entered->request->resource->levels ||

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The contract of adapters (lib/cluster/adapter.js), as tests that each engine has at a real server,
- * and what they are made of.
+ * The contract of adapters (lib/cluster/adapter.js) as tests, which each engine runs at a real
+ * server, and the parts that these tests are made of.
  */
 
 const assert = require('node:assert/strict');
@@ -12,14 +12,14 @@ const { FaultyProxy } = require('./proxy.js');
 
 /** A lease that does not end in a test, however slow the machine is. */
 const TTL = 60_000;
-/** A longer one. */
+/** A longer lease. */
 const LONG = 600_000;
-/** Of tokens: so many more others may have been granted than anybody tells of (R5). */
+/** How many more tokens may have been granted than any client has seen (R5). */
 const LEAP = 999_999n;
 /** More epochs than any engine remembers. */
 const MOST_EPOCHS = 100;
 
-/** Who a client is. */
+/** What a session tells the server of its client. */
 const WHO = {
   host: 'm\u00fcller',
   pid: 1,
@@ -33,7 +33,7 @@ const fresh = (what = 'name') => `${what} ${++last}`;
 /** @type {Set<any>} */
 const adapters = new Set();
 
-/** An open session of an adapter, and what it was told. */
+/** An open session of an adapter, and the events that it received. */
 async function clientOf(adapter, ttl = TTL, before = { life: '', token: 0n }) {
   adapters.add(adapter);
   const told = [];

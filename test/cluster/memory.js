@@ -22,7 +22,7 @@ const {
 } = require('../../lib/cluster/adapter.js');
 
 const fault = (message, code) => Object.assign(new Error(message), { code });
-const dead = () => fault('The session has expired.', 'DEAD');
+const dead = () => fault('The session has expired.', 'ERR_WEB_LOCKS_SESSION_DEAD');
 const stale = () => fault('The connection was replaced.', 'STALE');
 const early = () => fault('The step before this one is not done.', 'EARLY');
 const cut = () => fault('The connection was cut.', 'CUT');
@@ -796,7 +796,7 @@ class MemoryAdapter {
   }
 
   classify({ code }) {
-    if (code === 'DEAD') return 'dead';
+    if (code === 'ERR_WEB_LOCKS_SESSION_DEAD') return 'dead';
     if (code === 'REFUSED') return 'refused';
     if (code === 'MISUSE') return 'misuse';
     return code === 'FATAL' || code === 'ERR_WEB_LOCKS_RIGHTS' ? 'fatal' : 'retry';

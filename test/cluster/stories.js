@@ -367,7 +367,7 @@ class Reference {
       },
       classify(error) {
         if (!error.code) throw new Error('a defect of the reference', { cause: error });
-        return error.code === 'DEAD' ? 'dead' : 'retry';
+        return error.code === 'ERR_WEB_LOCKS_SESSION_DEAD' ? 'dead' : 'retry';
       },
     };
     const step = async (ops, number, before = 0) =>

@@ -2,33 +2,33 @@
 
 /**
  * The scopes that the conformance suite runs in, by name. Each says how a bucket is opened, what a
- * further agent is, and what the scope has not got, with the reason that skipped tests give.
+ * further agent is, and what the scope lacks, with the reason that skipped tests give.
  *
  * What a scope can lack:
  * - `sync`: `acquireSync` and `tryAcquireSync`
  * - `deadlock`: `deadlock: 'reject'`
  * - `atOnce`: a request has its place, or its answer, when the call returns
- * - `state`: who holds a lock is known without a promise: `locked`, `available`
- * - `turns`: what becomes of requests is told in the turn of the event loop that causes it
+ * - `state`: whether a lock is held is known without a promise: `locked`, `available`
+ * - `turns`: requests settle in the turn of the event loop that causes it
  * - `oneByOne`: several locks are taken one after the other, in their order
  * - `oneClient`: an agent has the same client id in all buckets
- * - `orderOfNames`: who waits for several names of somebody who dies is granted them in the order in
- *   which he was
+ * - `orderOfNames`: when an agent dies, its names are granted to a waiter in the order in which the
+ *   agent held them
  * - `firstOfSeveral`: of several locks of a thread a DeadlockError names the first
- * - `entry`: it is what `require('web-locks')` gives
- * - `loads`: whoever loads the library anew is another agent
- * - `threads`: whoever loads the library in a worker is another agent
- * - `processes`: whoever loads it in another process is another agent
- * - `orderOfGrants`: a thread hears of its grants in their order
- * - `priority`: requests are ordered by it
+ * - `entry`: `require('web-locks')` returns it
+ * - `loads`: each evaluation of the library is another agent
+ * - `threads`: the library in a worker is another agent
+ * - `processes`: the library in another process is another agent
+ * - `orderOfGrants`: a thread is notified of its grants in their order
+ * - `priority`: requests are ordered by their priority
  * - `keptLimit`: a name keeps its limit while only exclusive requests are left
- * - `sessions`: a bucket that is opened anew is another agent
+ * - `sessions`: a bucket that is opened again is another agent
  * - `tokenOfEach`: shared locks that are granted together have a token each
  */
 
 const library = require('../../lib/index.js');
 
-/** Whom a `RemoteAgent` is, see test/helpers/remote.js. */
+/** What a `RemoteAgent` can be, see test/helpers/remote.js. */
 const WORKER = 'worker';
 const PROCESS = 'process';
 const SESSION = 'session';
@@ -47,13 +47,13 @@ const CLUSTER_LACKS = {
   sync: 'nothing can be done without returning to the event loop',
   deadlock: 'deadlocks are not found',
   atOnce: 'answers come later',
-  state: 'who holds a lock is known later',
+  state: 'whether a lock is held is known later',
   turns: 'answers come later',
   entry: 'it has no entry of its own',
-  oneByOne: 'several locks are asked for in one step',
+  oneByOne: 'several locks are requested in one step',
   oneClient: 'a client is a session, of one bucket',
   loads: 'an agent is a session',
-  orderOfNames: 'the server sets the names of a session that ends going in an order of its own',
+  orderOfNames: 'the server processes the names of a session that ends in an order of its own',
 };
 
 const idOfTheProcess = (pid, thread) => `node-${pid}-${thread}-\\d+`;
@@ -63,11 +63,11 @@ const idOfTheProcess = (pid, thread) => `node-${pid}-${thread}-\\d+`;
  * - `agents`: what further agents can be; the first is the usual one
  * - `clientId`: a pattern of the client ids of a thread
  * - `many`: how many requests on one name are many
- * - `long`: code units of a very long name that it takes
- * - `lacks`: why it has not got what it has not got
- * - `library`: what is exported, but for the locks
+ * - `long`: code units of a very long name that the scope accepts
+ * - `lacks`: what it lacks, and why
+ * - `library`: what is exported, except the locks
  * - `openBucket`
- * - `prepare`: what comes first, before there are other threads and processes
+ * - `prepare`: is called before there are other threads and processes
  */
 const scopes = {
   process: {
@@ -89,11 +89,11 @@ const scopes = {
     lacks: {
       ...NO_SESSIONS,
       deadlock: 'deadlocks are not found',
-      state: 'who holds a lock is known later',
+      state: 'whether a lock is held is known later',
       entry: 'its entry is web-locks/host',
       firstOfSeveral: 'any of them is named',
       oneClient: 'a client is a member of one bucket',
-      orderOfNames: 'the tables are built anew without who died',
+      orderOfNames: 'the tables are rebuilt without the agent that died',
     },
     prepare: () => require('./host.js'),
     library: () => require('../../lib/host.js'),

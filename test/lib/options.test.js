@@ -27,7 +27,6 @@ const NAMES = Object.keys(OPTIONS);
 const KINDS = Object.keys(CALLS);
 const optionsFor = (kind) => NAMES.filter((name) => OPTIONS[name].calls.includes(kind));
 const SCOPES = ['process', 'host', 'cluster'];
-/** Those of clusters, as the table and as docs/API.md name them. */
 
 const { signal } = new AbortController();
 const BOOLEAN = {

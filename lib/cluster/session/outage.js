@@ -1,6 +1,9 @@
 'use strict';
 
-/** Knows and says why the server does not answer, and how long to pause between attempts. */
+/**
+ * Knows why the server does not answer, and how long to pause between attempts. It decides nothing:
+ * the session does.
+ */
 
 const { plainError } = require('../../platform/errors.js');
 

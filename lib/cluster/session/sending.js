@@ -59,7 +59,7 @@ class Sending {
       this.#parts.status.ttl / 3,
       () => this.#parts.adapter.step(ops, number, before),
       (answers) => this.#handleReply(step, answers),
-      (error) => this.#handleUnexecuted(step, error),
+      (error) => this.#handleRejection(step, error),
     );
   }
 
@@ -81,9 +81,10 @@ class Sending {
 
   /**
    * Halves a step that was refused, or fails its only unit; the session handles all other errors.
+   * Not called when the connection is lost: see `InFlightCalls.make` and `takeBackMissedSteps`.
    * @param {SentStep} step @param {unknown} error
    */
-  #handleUnexecuted(step, error) {
+  #handleRejection(step, error) {
     const { adapter, connection, grants, reactions, sendQueue } = this.#parts;
     // An earlier step was refused, and this step was taken back with it.
     if (!sendQueue.has(step)) return;

@@ -18,8 +18,12 @@
  *   qmu  guards the deferred operations, the events, and the states of requests. Its holder never
  *        waits for another process, so any thread may wait for it. It is held for a few stores, or,
  *        where the bucket is lost or closed, for a walk over all requests or agents
- * "Inside" means inside the critical section of the tables, see section.h. The record of a request
- * belongs to its agent's thread. While it is `doing`, it belongs to the thread that has mu. If the
+ * "Inside" means inside the critical section of the tables, see section.h. The letters:
+ *   (m) mu  (q) qmu  (c) constant  (h) the helper  (t) the agent's own thread  (a) atomic
+ *   (r) the registry's mutex, bucket.c
+ *
+ * The owners. The record of a request belongs to its agent's thread, except for fields marked (m)
+ * or (q). While it is `doing`, it belongs to the thread that has mu. If the
  * agent's thread gives the request up meanwhile, the agent's thread sets `gone`, and the thread
  * that has mu frees the record.
  *
@@ -74,8 +78,8 @@ struct wlh_item {
   struct wlk_link by_event;    /* (q) in agent->events, or in no list */
   struct wlk_event event;      /* (q) its news is 0 if there is none; `tag` is (c) */
   enum wlh_op op;              /* (q) the deferred operation, or NONE */
-  bool doing;                  /* (q) taken out of bucket->deferred, and being done by a thread,
-                                  which frees it afterwards if it is `gone` */
+  bool doing;                  /* (q) a thread has taken it out of bucket->deferred and does it now;
+                                  if it is `gone` afterwards, that thread frees it */
   bool gone;                   /* (q) its agent must receive no more events about it */
 };
 
@@ -150,8 +154,6 @@ struct wlh_watch {
   uint64_t since;    /* (h) when the death of the member was first suspected, ns */
 };
 
-/* Lock key: (m) mu  (q) qmu  (c) constant  (h) the helper  (t) the agent's own thread
- *           (a) atomic  (r) the registry's mutex, bucket.c */
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): in the order in which it is read */
 struct wlh_bucket {
   struct wlk_link by_registry;   /* (r) */
