@@ -66,6 +66,7 @@
  *
  * A queue is a sequence of levels, one for each priority, the highest first. `levels` has the first
  * request of each level but the highest, so a new request need not read the requests in between.
+ * (The core's `levels` are others: there the priority 0 has none, see src/core/queue.h.)
  *
  * WLH_LAYOUT must change with the layout; compatible additions use bytes that are zero. The header
  * up to `retired`, its `token`, a member's `pid` and `version`, and the byte locks must have the

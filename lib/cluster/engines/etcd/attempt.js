@@ -16,14 +16,36 @@ const { NamePlan } = require('./plan.js');
 /** @typedef {InstanceType<typeof import('./etcd-session.js').EtcdSession>} Own */
 /** @typedef {InstanceType<typeof NamePlan>} Plan */
 
+/** A record has one letter for each operation. Etcd stores them, so they keep their meaning. */
+const LETTER = Object.freeze({
+  /** Etcd decided, and the holders show it: granted or queued. */
+  DECIDED: 'b',
+  ENDED: 'e',
+  GRANTED: 'g',
+  NOT_HELD: 'h',
+  NOT_MARKED: 'm',
+  /** The operation was answered without being sent. */
+  NOT_SENT: '-',
+  OTHER_LIMIT: 'l',
+  PASSED: 'p',
+  PUBLISHED: 'd',
+  QUEUED: 'q',
+  QUEUE_FULL: 'f',
+  UNAVAILABLE: 'u',
+});
+
 /** The answers that their letters determine. @type {Record<string, Readonly<Answer>>} */
 const ANSWERS = {
-  ...{ d: PUBLISHED, e: ENDED, f: QUEUE_FULL, h: NOT_HELD, m: NOT_MARKED },
-  ...{ p: PASSED, q: QUEUED, u: UNAVAILABLE },
+  [LETTER.ENDED]: ENDED,
+  [LETTER.NOT_HELD]: NOT_HELD,
+  [LETTER.NOT_MARKED]: NOT_MARKED,
+  [LETTER.PASSED]: PASSED,
+  [LETTER.PUBLISHED]: PUBLISHED,
+  [LETTER.QUEUED]: QUEUED,
+  [LETTER.QUEUE_FULL]: QUEUE_FULL,
+  [LETTER.UNAVAILABLE]: UNAVAILABLE,
 };
-const LETTERS = new Map(Object.entries(ANSWERS).map(([letter, answer]) => [answer, letter]));
-/** The letters of a request that is granted, of one that etcd decides on, and of OTHER_LIMIT. */
-const [GRANTED, DECIDED, LIMIT] = ['g', 'b', 'l'];
+const letterOf = new Map(Object.entries(ANSWERS).map(([letter, answer]) => [answer, letter]));
 
 class Attempt {
   /** The plan of each name that etcd does not decide on. @type {Map<string, Plan>} */
@@ -64,9 +86,9 @@ class Attempt {
     }
     // Later operations of the step may have granted requests that waited, or let them pass.
     for (const [op, entry] of this.entries) {
-      if (this.letters.get(op) !== 'q' || entry.created > 0) continue;
-      if (entry.isHeld) this.letters.set(op, GRANTED);
-      else if (this.plans.get(op.name)?.passed.includes(entry)) this.letters.set(op, 'p');
+      if (this.letters.get(op) !== LETTER.QUEUED || entry.created > 0) continue;
+      if (entry.isHeld) this.letters.set(op, LETTER.GRANTED);
+      else if (this.plans.get(op.name)?.passed.includes(entry)) this.letters.set(op, LETTER.PASSED);
     }
   }
 
@@ -82,14 +104,15 @@ class Attempt {
     });
     const isRefused = parts.some(({ refusal }) => refusal);
     for (const { op, entry, known, plan, refusal = UNAVAILABLE } of parts) {
-      if (!plan) this.letters.set(op, DECIDED);
+      if (!plan) this.letters.set(op, LETTER.DECIDED);
       // The step was executed, but somebody has deleted its record.
-      else if (known) this.letters.set(op, 'q');
+      else if (known) this.letters.set(op, LETTER.QUEUED);
       else if (isRefused) {
-        this.letters.set(op, LETTERS.get(refusal) ?? LIMIT);
+        this.letters.set(op, letterOf.get(refusal) ?? LETTER.OTHER_LIMIT);
         if (refusal.code === 'otherLimit') this.limits.push(refusal.limit);
-      } else if (plan.request(op, entry, info.clientId) === PASSED) this.letters.set(op, 'p');
-      else this.letters.set(op, entry.isHeld ? GRANTED : 'q');
+      } else if (plan.request(op, entry, info.clientId) === PASSED)
+        this.letters.set(op, LETTER.PASSED);
+      else this.letters.set(op, entry.isHeld ? LETTER.GRANTED : LETTER.QUEUED);
     }
   }
 
@@ -98,14 +121,14 @@ class Attempt {
     const plan = this.plans.get(op.name ?? this.#own.requests.get(op.ref)?.name ?? '');
     const entry = this.#find(op.ref);
     const marks = isMarking(op) && entry !== undefined && plan?.find(entry)?.isHeld === true;
-    this.letters.set(op, isMarking(op) && !marks ? 'm' : 'e');
+    this.letters.set(op, isMarking(op) && !marks ? LETTER.NOT_MARKED : LETTER.ENDED);
     if (entry) plan?.end(entry, marks);
   }
 
   /** @param {PublishOp} op */
   #planPublication(op) {
     const answer = this.plans.get(op.name)?.publish(this.#find(op.ref), op.data) ?? NOT_HELD;
-    this.letters.set(op, String(LETTERS.get(answer)));
+    this.letters.set(op, String(letterOf.get(answer)));
   }
 
   /** A request that this step makes, or that the session knows. @param {number} ref */
@@ -123,4 +146,4 @@ function groupAt(ops, i) {
   return /** @type {RequestOp[]} */ (end < 0 ? rest : rest.slice(0, end));
 }
 
-module.exports = { ANSWERS, Attempt, DECIDED, GRANTED, LIMIT };
+module.exports = { ANSWERS, Attempt, LETTER };

@@ -15,7 +15,7 @@
 
 const { UNAVAILABLE, failed, isRequest, otherLimit } = require('../../adapter.js');
 const { classify, staleError } = require('../errors.js');
-const { ANSWERS, Attempt, DECIDED, GRANTED, LIMIT } = require('./attempt.js');
+const { ANSWERS, Attempt, LETTER } = require('./attempt.js');
 const { longNameError } = require('./errors.js');
 const { base64Json, doneLease } = require('./keys.js');
 const { answerToMark, grantMarkLease, isMarking, setterOf } = require('./marks.js');
@@ -33,7 +33,7 @@ const { NameTransaction } = require('./transaction.js');
 const MOST_NAME = 1_000_000;
 
 /**
- * The record of a step: a letter for each answer; `limits` are those of OTHER_LIMIT, in order.
+ * The record of a step: a LETTER for each operation; `limits` are those of OTHER_LIMIT, in order.
  * @typedef {{ number: number, answers: string, limits: number[] }} StepRecord
  */
 
@@ -259,7 +259,8 @@ class StepPart {
     const changes = [...this.#plain].map(([name, ops]) => this.#decisionOf(name, ops, attempt));
     changes.push(...plans.flatMap((one) => one.changes));
     for (const op of this.#ops)
-      if (isMarking(op) && attempt.letters.get(op) === 'e') changes.push(this.#markPut(op));
+      if (isMarking(op) && attempt.letters.get(op) === LETTER.ENDED)
+        changes.push(this.#markPut(op));
     if (this.#isRecorded) {
       const { id, lease } = this.#own;
       changes.push(put(keys.steps(lease), base64Json(record), id));
@@ -280,7 +281,7 @@ class StepPart {
    */
   #recordOf({ letters, limits }) {
     const { answers, limits: before, number } = this.#done;
-    const own = this.#ops.map((op) => letters.get(op) ?? '-');
+    const own = this.#ops.map((op) => letters.get(op) ?? LETTER.NOT_SENT);
     return { number, answers: answers + own.join(''), limits: [...before, ...limits] };
   }
 
@@ -322,7 +323,7 @@ class StepPart {
       const { responses: found = [], succeeded } = responses[i].response_txn;
       const wasFree = succeeded && !attempt.isQuarantined;
       ops.forEach((op, k) => {
-        attempt.letters.set(op, wasFree && k === 0 ? GRANTED : 'q');
+        attempt.letters.set(op, wasFree && k === 0 ? LETTER.GRANTED : LETTER.QUEUED);
       });
       if (wasFree && ops.length === 1) {
         attempt.pictures.set(ops[0], { ...NOTHING, queueAt: Number(revision) });
@@ -333,11 +334,11 @@ class StepPart {
     });
     for (const [op, entry] of attempt.entries) {
       const picture = attempt.plans.get(op.name)?.pictureBehind(entry);
-      if (picture && attempt.letters.get(op) === GRANTED) attempt.pictures.set(op, picture);
+      if (picture && attempt.letters.get(op) === LETTER.GRANTED) attempt.pictures.set(op, picture);
     }
     for (const [name, plan] of attempt.plans) {
       if (plan.isCut) open.push(name);
-      if (this.#names.get(name)?.some((op) => attempt.letters.get(op) === 'q'))
+      if (this.#names.get(name)?.some((op) => attempt.letters.get(op) === LETTER.QUEUED))
         own.watches.follow(plan.count);
     }
     const answers = await this.#answer(attempt, Number(revision));
@@ -354,21 +355,25 @@ class StepPart {
       const known = this.#known.get(op);
       const letter = String(letters.get(op));
       if (known) answers.push(known);
-      else if (letter === 'm') {
+      else if (letter === LETTER.NOT_MARKED) {
         const key = this.#keys.done(op.name ?? '');
         answers.push(await answerToMark(op, key, own.lease, this.#link));
       } else if (!isRequest(op)) answers.push(ANSWERS[letter]);
-      else if (letter === GRANTED)
+      else if (letter === LETTER.GRANTED)
         answers.push(own.requests.noteGranted(op, entries.get(op), revision, pictures.get(op)));
-      else if (letter === 'q') answers.push(own.requests.noteQueued(op, entries.get(op), revision));
+      else if (letter === LETTER.QUEUED)
+        answers.push(own.requests.noteQueued(op, entries.get(op), revision));
       else {
         own.requests.forget(op.ref);
-        answers.push(letter === LIMIT ? otherLimit(Number(left.shift())) : ANSWERS[letter]);
+        answers.push(
+          letter === LETTER.OTHER_LIMIT ? otherLimit(Number(left.shift())) : ANSWERS[letter],
+        );
       }
     }
     for (const op of this.#ops) {
       if (op.kind === 'end') own.requests.forget(op.ref);
-      if (op.kind === 'publish' && letters.get(op) === 'd') own.requests.notePublished(op);
+      if (op.kind === 'publish' && letters.get(op) === LETTER.PUBLISHED)
+        own.requests.notePublished(op);
     }
     return answers;
   }
@@ -380,7 +385,7 @@ class StepPart {
    */
   async restore(count, revision) {
     const answers = this.#done.answers.slice(count);
-    const { length } = answers.replace(/[^l]/g, '');
+    const { length } = [...answers].filter((letter) => letter === LETTER.OTHER_LIMIT);
     const limits = length > 0 ? this.#done.limits.slice(-length) : [];
     const own = this.#own;
     // Then the session knows all news about these requests.
@@ -391,7 +396,7 @@ class StepPart {
     for (const [i, op] of this.#ops.entries()) {
       attempt.letters.set(op, answers[i]);
       if (isRequest(op)) attempt.entries.set(op, own.requests.entryOf(op));
-      if (answers[i] === DECIDED) decided.push(/** @type {RequestOp} */ (op));
+      if (answers[i] === LETTER.DECIDED) decided.push(/** @type {RequestOp} */ (op));
     }
     const reads = decided.map((op) => {
       const { tail } = /** @type {QueuedRequest} */ (attempt.entries.get(op));
@@ -402,10 +407,10 @@ class StepPart {
       const isGranted =
         found[i].kvs?.[0].create_revision === revision ||
         own.requests.grantOf(op.ref) === Number(revision);
-      attempt.letters.set(op, isGranted ? GRANTED : 'q');
+      attempt.letters.set(op, isGranted ? LETTER.GRANTED : LETTER.QUEUED);
     });
     for (const op of this.#ops) {
-      if (isRequest(op) && attempt.letters.get(op) === 'q') own.watches.follow(0);
+      if (isRequest(op) && attempt.letters.get(op) === LETTER.QUEUED) own.watches.follow(0);
     }
     return this.#answer(attempt, Number(revision));
   }
