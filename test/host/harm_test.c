@@ -1,6 +1,6 @@
 /* Locks between processes, and what can happen to these processes and to their files. torn_test,
- * steps_test and torture have deaths at any moment. Tests that need a file system of their own mount it where nobody else sees it; where that is not permitted they
- * say that they were skipped. */
+ * steps_test and torture have deaths at any moment. A test that needs a file system of its own mounts
+ * it where no other process sees it, or says that it was skipped where that is not permitted. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
