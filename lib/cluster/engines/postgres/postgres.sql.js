@@ -370,11 +370,13 @@ CREATE OR REPLACE FUNCTION web_locks.process_the_lock_request_queue(
   OUT fits bool, OUT is_first bool, OUT known int
 ) LANGUAGE plpgsql AS $$
 DECLARE
-  tail record;
+  -- The first row of the queue, a holder if there is one; and the last row.
   head record;
+  tail record;
+  -- The request whose turn it is: the first waiter, or the new request if "is_new".
   candidate record;
-  number bigint;
   is_new bool;
+  number bigint;
   grants_from timestamptz;
   done text;
   news text;
@@ -395,6 +397,7 @@ BEGIN
     known := head.lim;
     grants_from := head.grants_from;
     is_new := is_ahead OR is_first;
+    -- If the last row is a holder, nobody waits.
     IF NOT is_new AND head.token IS NOT NULL THEN
       SELECT token INTO tail FROM web_locks.request WHERE key = k
         ORDER BY rank DESC, ticket DESC LIMIT 1;
@@ -412,6 +415,7 @@ BEGIN
       next_rank := candidate.rank;
       next_ticket := candidate.ticket;
       is_new := coalesce(its_rank < candidate.rank, false);
+      -- A row of an expired session is removed, and the queue is read again.
       CONTINUE WHEN NOT is_new AND candidate.lives IS NOT TRUE
         AND web_locks.bury(k, candidate.session);
     END IF;
@@ -421,6 +425,7 @@ BEGIN
         SELECT is_shared AS shared, its_limit AS lim, its_weight AS weight INTO candidate;
       END IF;
     END IF;
+    -- Whether the candidate fits beside the holders.
     IF head.token IS NOT NULL THEN
       IF NOT candidate.shared OR NOT head.shared THEN
         CONTINUE WHEN head.lives IS NOT TRUE AND web_locks.bury(k, head.session);
