@@ -502,11 +502,20 @@ TEST(
 
 static enum wlh_port_rights rights; /* who may write the directory, as on macOS */
 
+/* Where the helper stands still until the test sets NOWHERE. */
+enum { NOWHERE, AT_RIGHTS, HERE };
+static atomic_int stands;
+
 enum wlh_port_rights __wrap_wlh_port_rights(int descriptor);
 enum wlh_port_rights __wrap_wlh_port_rights(int descriptor)
 {
   (void)descriptor;
-  return rights;
+  enum wlh_port_rights found = rights;
+  if (atomic_load(&stands) == AT_RIGHTS) {
+    atomic_store(&stands, HERE);
+    while (atomic_load(&stands) == HERE) (void)poll(NULL, 0, 1);
+  }
+  return found;
 }
 
 TEST(other_rights, "a directory that others can write by other rights than its mode is refused")
@@ -577,6 +586,25 @@ TEST(no_fork, "no fork comes between making or closing a vital descriptor and no
   CHECK(atomic_load(&vital_made) >= 7);
   CHECK(atomic_load(&vital_closed) == atomic_load(&vital_made));
   CHECK(atomic_load(&beside_forks) == 0);
+}
+
+TEST(refused_before, "a refusal does not fail the requests that were made after it was found")
+{
+  struct wlh_request *request, *later;
+  begin_play();
+  rights = WLH_RIGHTS_OF_ALL;
+  atomic_store(&stands, AT_RIGHTS);
+  begin_member("b");
+  CHECK(ask_for_n(&request) == WLH_PENDING);
+  while (atomic_load(&stands) != HERE) (void)poll(NULL, 0, 1);
+  rights = WLH_RIGHTS_OF_MODE;
+  CHECK(ask_for_n(&later) == WLH_PENDING);
+  atomic_store(&stands, NOWHERE);
+  struct wlk_event event = next_event(agent);
+  CHECK(event.news == WLH_NEWS_FAILED && event.token_low == WLH_UNSUPPORTED);
+  CHECK(next_event(agent).news == WLK_NEWS_GRANTED);
+  end_member();
+  end_play();
 }
 
 /* ---- a file that changes while it is opened ---- */

@@ -37,6 +37,7 @@ enum wlh_cells_status wlh_make_request(
 void wlh_defer(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_op op)
 {
   item->op = op;
+  item->openings = bucket->openings;
   wlk_list_append(&bucket->deferred, &item->by_deferred);
   (void)__atomic_add_fetch(&bucket->deferred_count, 1, __ATOMIC_RELEASE);
 }

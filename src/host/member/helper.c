@@ -464,13 +464,16 @@ static void fail_operation(struct wlh_bucket *bucket, struct wlh_item *item, enu
   }
 }
 
-static void fail_all_operations(struct wlh_bucket *bucket, enum wlh_status status)
+/* Fails the operations that were deferred before the file was opened. Later ones may be deferred
+ * because a user has removed the cause of the failure, so the helper opens the file again. */
+static void fail_operations(struct wlh_bucket *bucket, enum wlh_status status)
 {
   wlk_mutex_lock(&bucket->qmu);
   struct wlk_link *next;
   for (struct wlk_link *link = bucket->deferred.next; link != &bucket->deferred; link = next) {
     next = link->next;
-    fail_operation(bucket, WLK_ITEM(link, struct wlh_item, by_deferred), status);
+    struct wlh_item *item = WLK_ITEM(link, struct wlh_item, by_deferred);
+    if (item->openings != bucket->openings) fail_operation(bucket, item, status);
   }
   wlk_mutex_unlock(&bucket->qmu);
 }
@@ -523,6 +526,9 @@ static int run_membership(struct wlh_bucket *bucket)
   int slow = -1;
   struct wlh_failure failure = {WLH_OK, ""};
   wlk_mutex_lock(&bucket->mu);
+  wlk_mutex_lock(&bucket->qmu);
+  bucket->openings++;
+  wlk_mutex_unlock(&bucket->qmu);
   reset_state(bucket);
   enum wlh_status status = wlh_member_open(bucket, &failure);
   if (status == WLH_OK) {
@@ -534,7 +540,7 @@ static int run_membership(struct wlh_bucket *bucket)
     wlk_mutex_lock(&bucket->qmu);
     bucket->failure = failure;
     wlk_mutex_unlock(&bucket->qmu);
-    fail_all_operations(bucket, status);
+    fail_operations(bucket, status);
   }
   wlh_do_deferred_without_tables(bucket);
   wlh_empty_trash(bucket);

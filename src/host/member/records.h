@@ -78,6 +78,7 @@ struct wlh_item {
   struct wlk_link by_event;    /* (q) in agent->events, or in no list */
   struct wlk_event event;      /* (q) its news is 0 if there is none; `tag` is (c) */
   enum wlh_op op;              /* (q) the deferred operation, or NONE */
+  uint32_t openings;           /* (q) those of the bucket when it was deferred */
   bool doing;                  /* (q) a thread has taken it out of bucket->deferred and does it now;
                                   if it is `gone` afterwards, that thread frees it */
   bool gone;                   /* (q) its agent must receive no more events about it */
@@ -202,6 +203,7 @@ struct wlh_bucket {
   struct wlk_link agents;     /* (q) */
   struct wlk_link deferred;   /* (q) deferred operations, oldest first */
   uint32_t deferred_count;    /* (a) how many are in `deferred`; changed with qmu */
+  uint32_t openings;          /* (q) how often the helper began to open the file; may overflow */
   struct wlk_link to_wake;    /* (q) */
   uint32_t numbers;           /* (q) the number of the newest agent */
   bool running;               /* (q) whether the helper runs, and so may use the bucket */
