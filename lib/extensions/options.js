@@ -3,7 +3,7 @@
 /**
  * Converts and checks the options of requests. OPTIONS describes each option and says which calls
  * accept it. The conversion is written out for speed; test/lib/options.test.js compares it, the
- * declarations and docs/API.md with OPTIONS.
+ * declarations, docs/OPTIONS.md and docs/API.md with OPTIONS.
  */
 
 const { FOR_EVER } = require('../backend/contract.js');

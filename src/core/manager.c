@@ -79,7 +79,7 @@ void wlk_manager_close(struct wlk_manager *manager)
   wlk_table_resize(&process->managers, &process->mutex);
 }
 
-/* ---- section 2.5, lock requests ---- */
+/* ---- sections 2.5, 2.6 and 4, lock requests ---- */
 
 /* Section 2.5: https://www.w3.org/TR/2023/WD-web-locks-20230105/#lock-request-grantable
  * The request must be the first of its queue, or not in the queue yet. */

@@ -167,7 +167,7 @@ describe('the declarations', () => {
 
 const DOCS = path.join(__dirname, '../../docs');
 
-/** The kinds of calls as the columns of the table in docs/API.md. */
+/** The kinds of calls as the columns of the table in docs/OPTIONS.md. */
 const COLUMNS = {
   request: '`request`, `acquire`',
   several: '`requestAll`, `acquireAll`',

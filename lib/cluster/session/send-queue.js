@@ -4,7 +4,7 @@
  * The session's send queue: operations in the order in which they were requested. They are sent in
  * numbered steps, of which up to `window` may be under way. A step contains the number of the
  * unanswered step before it, and the server executes it only after that step (R1). A step without
- * an answer is sent again unchanged over the next connection.
+ * an answer is sent again over the next connection, unchanged if the server has not missed it.
  *
  * If the server refuses or misses a step, this step and all later steps are taken back. The next
  * step is half as long, until it contains only the operation at fault (R3). A session never reuses

@@ -16,8 +16,8 @@
  * ahead of those of the next session. The next session repeats the requests that were not held yet,
  * in their order, with new `ref`s.
  * Suspect: the connection failed, and locks stay held until the lease ends. The session calls
- * `hello` for a new connection, renews, compares the server's list with ours, and repeats the
- * unanswered steps.
+ * `hello` for a new connection, renews, and compares the server's list with ours. It repeats the
+ * unanswered steps, or, of those that the server missed, the operations that are still wanted.
  * Refused: the server rejects this client. Locks and queued requests stay until the lease ends;
  * other requests fail with the server's error until another attempt to connect succeeds.
  */

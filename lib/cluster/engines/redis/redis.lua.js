@@ -99,8 +99,8 @@ local function process_the_lock_request_queue(it, mine)
   if now < from then return end
   while it.held == 0 or not it.alone do
     local row = it.held < it.count and F.first_waiting(it) or mine
-    local is_behind = mine and row ~= mine and not mine.is_queued and mine.rank < row.rank
-    if is_behind or mine and row.member == mine.member then row = mine end
+    local is_mine_ahead = mine and row ~= mine and not mine.is_queued and mine.rank < row.rank
+    if is_mine_ahead or mine and row.member == mine.member then row = mine end
     if not row or row.token > 0 then return end
     local is_limited = (it.limit or 0) > 0 and it.units + row.weight > it.limit
     if it.held > 0 and (is_limited or row.mode ~= 's') then return end

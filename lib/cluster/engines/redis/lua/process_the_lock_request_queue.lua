@@ -20,11 +20,11 @@ local function process_the_lock_request_queue(it, mine)
   if now < from then return end
   -- Nothing is granted beside an exclusive lock.
   while it.held == 0 or not it.alone do
-    -- The row whose turn it is: the first waiter, or "mine" if that is not queued and has its turn.
+    -- The first waiter, or "mine" if no request waits.
     local row = it.held < it.count and F.first_waiting(it) or mine
-    local is_behind = mine and row ~= mine and not mine.is_queued and mine.rank < row.rank
-    -- If the first waiter is the caller's request, "mine" receives what becomes of it.
-    if is_behind or mine and row.member == mine.member then row = mine end
+    local is_mine_ahead = mine and row ~= mine and not mine.is_queued and mine.rank < row.rank
+    -- If the first waiter is the caller's request, "mine" receives the result.
+    if is_mine_ahead or mine and row.member == mine.member then row = mine end
     if not row or row.token > 0 then return end
     local is_limited = (it.limit or 0) > 0 and it.units + row.weight > it.limit
     if it.held > 0 and (is_limited or row.mode ~= 's') then return end

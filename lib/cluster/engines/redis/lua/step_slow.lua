@@ -21,8 +21,8 @@ function F.parse_operations()
   return ops
 end
 
--- Returns the reply if the caller's session cannot act; otherwise reads the session into "my": of a
--- step on the current link only "step".
+-- Returns the reply if the caller's session cannot act; otherwise reads the session into "my". If
+-- the step came over the session's present link, "my" has only "step".
 function F.check_session()
   local current, step, till = unpack(my_fields, 1, 3)
   if current == link and till and till - now > 0 then
