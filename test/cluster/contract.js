@@ -135,6 +135,7 @@ const rejectsWith = (promise, code) => assert.rejects(promise, { code });
  * @property {Record<string, Buffer>} [lastWords] what the server may say before it ends a connection
  * @property {number} [stride] bytes between one cut and the next, where calls have many
  * @property {number} [window] how many steps it takes at once; one, if it does not say
+ * @property {boolean} [epochsEndSessions] a new epoch does
  * @property {boolean} [keepsNoLimit] a limit goes with the last shared request, not with the queue
  * @property {number} [shortestKeep] milliseconds of a mark that is not over before its step is done
  * @property {boolean} [neverForgets] what it has answered, so that there is nothing to be careful of

@@ -45,6 +45,7 @@ const newLife = () => `life ${++lives}`;
 const RULES = {
   ...{ quarantine: true, connections: true, records: WINDOW, orders: true, busy: true },
   ...{ listens: true, leaps: true, priorities: true, limits: true, epochs: true },
+  ...{ survives: true },
 };
 
 /** What the server knows, and what it does. Calls are atomic, and throw `dead`, `stale`. */
@@ -86,7 +87,7 @@ class MemoryServer {
    *   steps), `orders` (R1), `busy` is an answer (R4), `listens` to what clients have seen, `leaps`:
    *   its tokens get ahead of those that nobody tells of (R5), `priorities`, `limits` are of the name
    *   until nobody has it, and not of those who share it, `epochs`: a keeper extends no lease in an
-   *   epoch that the session has not seen
+   *   epoch that the session has not seen; `survives`: a session outlives its epoch
    */
   constructor(machine, { ttl = 10_000, ...rules } = {}) {
     this.machine = machine;
@@ -125,6 +126,13 @@ class MemoryServer {
     this.#life = newLife();
     this.#lives.add(this.#life);
     if (this.#rules.quarantine) this.#grantsFrom = this.#now() + this.#ttl;
+    if (this.#rules.survives) return;
+    this.#sessions.clear();
+    this.#names.clear();
+  }
+
+  endQuarantine() {
+    this.#grantsFrom = 0;
   }
 
   /** What a client has seen may be more than what the server knows. */

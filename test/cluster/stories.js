@@ -138,16 +138,24 @@ const turnOf = ({ keeps }) =>
     mode: fc.constantFrom('exclusive', 'exclusive', 'shared'),
     weight: fc.constantFrom(1, 2),
     isMany: fc.constantFrom(false, false, true),
+    isTheft: fc.constantFrom(...new Array(9).fill(false), true),
   });
-const storyOfTurns = (can) =>
-  fc.array(
-    fc.record({
-      kind: fc.constant('turns'),
-      name: fc.constantFrom(0, 3),
-      turns: fc.array(turnOf(can), { minLength: 1, maxLength: 40, size: 'max' }),
-    }),
-    { minLength: 1, maxLength: 6, size: 'max' },
-  );
+const storyOfTurns = (can) => {
+  const name = fc.constantFrom(0, 3);
+  const turns = fc.record({
+    kind: fc.constant('turns'),
+    name,
+    turns: fc.array(turnOf(can), { minLength: 1, maxLength: 40, size: 'max' }),
+  });
+  const death = fc.record({
+    kind: fc.constant('expire'),
+    session: fc.nat(SESSIONS - 1),
+    isSwept: fc.boolean(),
+    name,
+  });
+  const some = fc.oneof({ weight: 5, arbitrary: turns }, { weight: 1, arbitrary: death });
+  return fc.array(some, { minLength: 1, maxLength: 6, size: 'max' });
+};
 
 const actionsOf = (can) => {
   const session = fc.nat(SESSIONS - 1);
@@ -166,12 +174,16 @@ const actionsOf = (can) => {
     [2, action('marked', { name: fc.nat(3) })],
     [3, action('publish', { pick: fc.nat(1000), text })],
   ];
+  if (can.time || can.calm)
+    all.push(
+      [1, action('rebirth', { isAhead: fc.boolean(), isByHello: fc.boolean() })],
+      [2, action('retell', { pick: fc.nat(1000) })],
+    );
+  if (can.calm) all.push([2, action('calm')]);
   if (can.time)
     all.push(
       [3, action('pass', { isSwept })],
       [3, action('doze')],
-      [1, action('rebirth', { isAhead: fc.boolean(), isByHello: fc.boolean() })],
-      [2, action('retell', { pick: fc.nat(1000) })],
       [1, action('jump', { isBack: fc.boolean(), name: fc.nat(3) })],
       [1, action('leap')],
       [2, action('outage')],
@@ -181,14 +193,21 @@ const actionsOf = (can) => {
   if (can.meet) {
     const op = operation(can);
     const more = { op, other: op, by: session };
+    // Of a name that mostly is free.
+    const [first, second] = ['request', 'steal'].map((kind) =>
+      fc.oneof(op, fc.constant({ ...ATTEMPT, kind, name: 1 })),
+    );
     all.push(
       [
         3,
         action('lose', {
           ...more,
+          op: first,
           forgets: fc.boolean(),
           isDone: fc.boolean(),
           isLate: fc.boolean(),
+          lostAt: fc.nat(6),
+          more: fc.option(second, { freq: 2 }),
         }),
       ],
       [
@@ -199,6 +218,7 @@ const actionsOf = (can) => {
           isHeard: fc.boolean(),
           isSecond: fc.boolean(),
           isTheft: fc.boolean(),
+          isTurn: fc.boolean(),
         }),
       ],
     );
@@ -292,6 +312,9 @@ const OLD_STORIES_OF_MEETING = [
   // The refusal of another limit that was lost is that also when it would fit by now.
   [hold(0, units(3)), lose(1, units(MOST), 0, ends)],
   [hold(0, units(3)), lose(1, { kind: 'group', of: 'request', names: [1, 0], ...reads }, 0, ends)],
+  // The connection is lost again while the answer is looked for, or between two transactions.
+  [{ ...lose(0, {}, 0, ends), lostAt: 3 }],
+  [{ ...lose(0, {}, 0, ends), more: hold(0, theft).ops[0], lostAt: 6 }],
 ];
 
 /** The same, for engines whose clock is the test's. */
@@ -329,9 +352,9 @@ class Reference {
   #server;
 
   /** @param {import('./contract.js').Engine} engine that it does as */
-  constructor({ keepsNoLimit = false }) {
+  constructor({ keepsNoLimit = false, epochsEndSessions = false }) {
     const clock = { monotonic: () => this.now, wall: () => this.wall, run: (work) => work() };
-    this.#server = new MemoryServer(clock, { limits: !keepsNoLimit });
+    this.#server = new MemoryServer(clock, { limits: !keepsNoLimit, survives: !epochsEndSessions });
   }
 
   /** A client like that of the contract, as far as stories need it, with the hints that it gets. */
@@ -380,6 +403,10 @@ class Reference {
     this.#server.expire(session);
   }
 
+  async endQuarantine() {
+    this.#server.endQuarantine();
+  }
+
   /** The wall clock moves. A mark that is over stays over, also if the clock is set back. */
   async shift(milliseconds) {
     this.#server.marked('');
@@ -398,6 +425,8 @@ class Telling {
   #stranger;
   #used = [];
   #looks = 0;
+  /** What the last query showed, by side. */
+  #shown = [[], []];
   /** The dead are not swept yet: what waits behind them is granted by then, or before. */
   #hasDead = false;
   /** Time has passed since the last comparison, and nothing else. */
@@ -541,18 +570,18 @@ class Telling {
   /** A session that holds a name ends its locks, while others ask for it. */
   async turns({ name, turns }) {
     const { adapter } = this.#sessions[0].clients[0];
-    for (const { by, givesUp, isEnd, isMany, markFor = 0, mode, weight } of turns) {
+    for (const { by, givesUp, isEnd, isMany, isTheft, markFor = 0, mode, weight } of turns) {
       const held = await adapter.query(this.#names[name], 'held');
       const isHolder = ({ clients }) => clients[1].clientId === held[0]?.clientId;
       const holder = isEnd && this.#sessions.find(isHolder);
       const last = isEnd && givesUp && this.#sessions[by].asked.at(-1);
-      const asked = { ...ATTEMPT, kind: 'request', name, mode, weight };
+      const asked = { ...ATTEMPT, kind: isTheft ? 'steal' : 'request', name, mode, weight };
       const endOf = ({ ref: of }) => ({ kind: 'end', of, markFor, isNamed: true });
       const ops = last
         ? [endOf(last)]
         : holder
           ? held.filter(({ clientId }) => clientId === held[0].clientId).map(endOf)
-          : new Array(isMany && mode === 'shared' ? 70 : 1).fill(asked);
+          : new Array(isMany && !isTheft && mode === 'shared' ? 70 : 1).fill(asked);
       await this.#steps([ops], (!last && holder) || this.#sessions[by]);
       await this.#hear();
     }
@@ -618,10 +647,10 @@ class Telling {
   /**
    * A step gets lost with the connection, or its answer does, and another session does something; the
    * server may forget what there was before. `isLate`: the other one does that while the server is
-   * asked how it is now.
+   * asked how it is now. `lostAt`: so many calls later the connection is lost once more.
    */
-  async lose({ op, other, by, forgets, isDone, isLate }, session) {
-    const made = op.kind !== 'end' && this.#oneStep(op, session);
+  async lose({ op, other, by, forgets, isDone, isLate, lostAt = 0, more = null }, session) {
+    const made = op.kind !== 'end' && this.#oneStep(more ? [op, more] : [op], session);
     if (!made) return;
     const [reference, real] = session.clients;
     const [{ number }] = session.last;
@@ -630,7 +659,8 @@ class Telling {
     await real.step(made, number).catch(() => {});
     real.meets();
     const another = this.#sessions[by];
-    let meeting = another === session ? Promise.resolve() : undefined;
+    // An engine may need several transactions for several operations, and nobody acts between them.
+    let meeting = another === session || made.length > 1 ? Promise.resolve() : undefined;
     const meet = () => {
       meeting ??= this.#steps([[other]], another);
       return meeting;
@@ -638,6 +668,12 @@ class Telling {
     if (!isLate) await meet();
     if (forgets) await this.#engine.forget();
     await this.hello({}, session);
+    if (lostAt > 0) {
+      real.meets({ lostAt, isDone });
+      await real.step(made, number).catch(() => {});
+      real.meets();
+      await this.hello({}, session);
+    }
     if (isLate) session.clients[1].meets({ meetAtRead: meet });
     await this.#say(session, session.last, true);
     session.clients[1].meets();
@@ -648,16 +684,18 @@ class Telling {
    * Another session does something just before a step is done, or its second attempt is, or before it
    * is answered.
    */
-  async meet({ op: drawn, other, by, isBefore, isHeard, isSecond, isTheft }, session) {
+  async meet({ op: drawn, other, by, isBefore, isHeard, isSecond, isTheft, isTurn }, session) {
     const another = this.#sessions[by];
     if (another === session || !another.isAlive || this.#hasDead) return;
     const isRequest = drawn.kind !== 'end' && drawn.kind !== 'group';
     const op = isTheft && isRequest ? { ...drawn, kind: 'steal' } : drawn;
-    const made = this.#oneStep(op, session);
+    // It may give up what it has of the name, too.
+    const turn = isTurn && isRequest ? [this.#lastOf(session, op.name, ends)] : [];
+    const made = this.#oneStep([...turn.filter(({ of }) => of), op], session);
     // They meet at a name.
     const name = op.name ?? other.name;
     const their = other.kind === 'end' ? this.#lastOf(another, name, other) : { ...other, name };
-    if (!made || !this.#oneStep(their, another)) return;
+    if (!made || !this.#oneStep([their], another)) return;
     const answers = [new Map(), new Map()];
     const say = async (i, one) => {
       const [step] = one.last;
@@ -695,11 +733,11 @@ class Telling {
     return { ...end, of: asked.findLast(isIt)?.ref };
   }
 
-  /** An operation as the next step of a session, if there is any. */
-  #oneStep(op, session) {
+  /** Operations as the next step of a session, if there are any. */
+  #oneStep(ops, session) {
     session.known = session.refs;
     if (!session.isAlive) return undefined;
-    const made = this.#opsOf(op, session, 1);
+    const made = ops.flatMap((op) => this.#opsOf(op, session, 1));
     if (made.length === 0) return undefined;
     session.last = [{ made, number: ++session.number }];
     if (!made.every(isEnd)) session.firm = session.number;
@@ -845,11 +883,24 @@ class Telling {
         : { life: livesOf(`life-${process.pid}-${lives}`), token: 0n },
     );
     for (const [i, { token }] of seen.entries()) this.#greatest[i].set('', token);
-    if (isByHello) await this.#each(session, ({ adapter }, i) => adapter.hello(seen[i]));
-    const renewals = await this.#renew(session, seen);
-    for (const { grantsIn } of renewals) assert.ok(grantsIn > 2 * PASS, `${grantsIn} ms`);
+    const tell = ({ adapter }, i) => (isByHello ? adapter.hello(seen[i]) : adapter.renew(seen[i]));
+    const index = this.#sessions.indexOf(session);
+    if (this.#engine.epochsEndSessions) {
+      await Promise.allSettled(session.clients.map(tell));
+      for (const [i, { clients }] of this.#sessions.entries())
+        await this.#open(i, isAhead ? clients[1] : undefined);
+    } else if (isByHello) await this.#each(session, tell);
+    for (const { grantsIn } of await this.#renew(this.#sessions[index], seen))
+      assert.ok(grantsIn > 2 * PASS, `${grantsIn} ms`);
     this.#carefulUntil = this.#reference.wall + TTL;
     this.#seen.push(seen);
+  }
+
+  /** The quarantine ends before its time. */
+  async calm() {
+    for (const side of this.#sides) await side.endQuarantine();
+    this.#carefulUntil = 0;
+    await this.#sweep();
   }
 
   /** A client that tells of a server that was told of before begins no epoch. */
@@ -1097,6 +1148,11 @@ class Telling {
   #compareTokens(renewals) {
     const before = this.#greatest.map((all) => new Map(all));
     for (const { session, mine, side, isLate } of renewals) {
+      const { clientId } = session.clients[1];
+      for (const { ref, token, held, waited, ...entry } of this.#shown[side]) {
+        assert.ok(held >= 0 && waited >= 0, `held for ${held}, waited for ${waited} ms`);
+        if (token > 0n && entry.clientId === clientId) assert.equal(mine.get(ref) ?? token, token);
+      }
       for (const [ref, token] of mine) {
         if (token === 0n || session.held[side].get(ref) === token) continue;
         assert.equal(session.held[side].get(ref), undefined, `another token of ${ref}`);
@@ -1123,11 +1179,16 @@ class Telling {
   async #showAll(shown) {
     const [session] = this.#sessions;
     const names = this.#looks++ % 2 ? this.#names : [undefined];
+    this.#shown = [[], []];
     const all = names.map((asked) =>
       this.#both(
         session,
         ({ adapter }) => adapter.query(asked),
-        (entries) => this.#names.map((name) => shown(entries.filter((one) => one.name === name))),
+        (entries, client) => {
+          const side = session.clients.indexOf(client);
+          this.#shown[side].push(...entries);
+          return this.#names.map((name) => shown(entries.filter((one) => one.name === name)));
+        },
       ),
     );
     await Promise.all(all);
@@ -1208,6 +1269,7 @@ function check(engine, { lane = 0, share = 1 } = {}) {
     time: shift !== undefined,
     meet: meets === true,
     keeper: engine.keeper !== undefined,
+    calm: engine.epochsEndSessions === true,
     keeps: shortestKeep < 1000 ? [3_600_000, 0.25, PASS / 2, 1.5 * PASS + 0.5] : [],
   };
   const property = fc.asyncProperty(storyOf(can), async (story) => {
