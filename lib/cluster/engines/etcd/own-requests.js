@@ -160,7 +160,10 @@ class OwnRequests {
    */
   noteQueued({ ref }, made, revision) {
     const own = this.get(ref);
-    if (this.#passed.has(ref)) return PASSED;
+    if (this.#passed.has(ref)) {
+      this.forget(ref);
+      return PASSED;
+    }
     const grant = this.grantOf(ref);
     if (own) own.isAnswered = true;
     if (grant > 0) return granted(this.#session.tokenOf(grant));
