@@ -195,7 +195,8 @@ class OwnRequests {
    * @returns {Picture | undefined}
    */
   guess(ops) {
-    if (ops.some(({ kind }) => kind === 'steal')) return undefined;
+    // In a quarantine, a request that must not wait is refused without a condition.
+    if (this.#session.isQuarantined || ops.some(({ kind }) => kind === 'steal')) return undefined;
     const owns = ops.map(({ ref }) => this.get(ref)).filter((own) => own?.isAnswered);
     if (owns.length === 0) return NOTHING;
     const [own] = owns;
