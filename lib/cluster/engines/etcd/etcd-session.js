@@ -39,11 +39,11 @@ class EtcdSession {
   /** The quarantine's lease while there is a quarantine. @type {string | undefined} */
   quarantine;
   /**
-   * The last step that was answered, which step.js sets.
-   * @type {{ number: number, answers: Answer[] }}
+   * The answers of the last step, which step.js sets, and the record of what was answered.
+   * @type {{ number: number, answers: Answer[], record: import('./step.js').StepRecord }}
    */
-  last = { number: -1, answers: [] };
-  /** The revision of the record of the last step, which step.js sets; '0' if there is none. */
+  last = { number: -1, answers: [], record: { number: -1, answers: '', limits: [] } };
+  /** The revision of that record, which step.js sets; '0' if there is none. */
   logged = '0';
   /** @type {InstanceType<typeof OwnRequests>} */
   requests;

@@ -45,26 +45,28 @@ const isPlain = (op) => op.kind === 'request' && op.mode === 'exclusive' && op.m
  * @param {Op[]} ops @param {number} number @param {Own} own @param {Link} link
  */
 async function executeStep(ops, number, own, link) {
-  if (own.last.number === number) {
+  // If a part of the step was answered before the connection was lost, the rest follows now.
+  if (own.last.number !== number)
+    own.last = { number, answers: [], record: { number, answers: '', limits: [] } };
+  const { answers } = own.last;
+  if (answers.length === ops.length) {
     // A dead session must get no answer.
     await own.check(link);
-    return own.last.answers;
+    return answers;
   }
   own.requests.beginStep(number);
   const marking = ops.filter(isMarking);
   // The leases are granted concurrently, so that the first one lasts until the last mark is set.
   await Promise.all(marking.map((op) => grantMarkLease(op, own.lease, link)));
-  for (const op of ops.filter(isRequest)) own.requests.add(op);
-  /** @type {Answer[]} */
-  const answers = [];
+  for (const op of ops.slice(answers.length).filter(isRequest)) own.requests.add(op);
   try {
-    await executeParts(ops, number, answers, own, link);
+    await executeParts(ops, own, link);
   } catch (error) {
     const meaning = classify(error);
     if (meaning === 'retry') throw error;
+    for (const { ref } of ops.slice(answers.length).filter(isRequest)) own.requests.forget(ref);
     // `dead` would mean that nothing of the step was executed.
     if (answers.length > 0) throw meaning === 'dead' ? staleError() : error;
-    for (const { ref } of ops.filter(isRequest)) own.requests.forget(ref);
     if (marking.length > 0 && meaning === 'dead') {
       // If the session is alive, the lease that had expired was that of the mark.
       await own.check(link);
@@ -73,33 +75,33 @@ async function executeStep(ops, number, own, link) {
     throw error;
   }
   own.requests.endStep();
-  own.last = { number, answers };
   return answers;
 }
 
 /**
- * Executes a step in as few transactions as etcd's limit allows, and adds its answers.
- * @param {Op[]} ops @param {number} number @param {Answer[]} answers
- * @param {Own} own @param {Link} link
+ * Executes what is not answered yet of a step, in as few transactions as etcd's limit allows, and
+ * adds the answers.
+ * @param {Op[]} ops @param {Own} own @param {Link} link
  */
-async function executeParts(ops, number, answers, own, link) {
-  /** @type {StepRecord} */
-  let done = { number, answers: '', limits: [] };
+async function executeParts(ops, own, link) {
+  const { last } = own;
+  const { answers } = last;
   let size = ops.length;
   while (answers.length < ops.length) {
     const rest = beforeTheft(ops.slice(answers.length), own);
     const some = cut(rest, size);
     const isCuttable = cut(some, 1).length < some.length;
-    const result = await new StepPart(some, done, own, link).execute(isCuttable);
+    const result = await new StepPart(some, last.record, own, link).execute(isCuttable);
     if (!result) {
       size = Math.ceil(some.length / 2);
       continue;
     }
-    done = result.record;
+    const { record, revision } = result;
     const { length } = answers;
-    const made = ops.slice(length, done.answers.length);
-    const restore = () => new StepPart(made, done, own, link).restore(length, result.revision);
+    const made = ops.slice(length, record.answers.length);
+    const restore = () => new StepPart(made, record, own, link).restore(length, revision);
     answers.push(...(result.answers ?? (await restore())));
+    last.record = record;
   }
 }
 
@@ -162,7 +164,8 @@ class StepPart {
       else this.#names.set(name, [op]);
     }
     for (const [name, its] of this.#names)
-      if (its.every(isPlain)) this.#plain.set(name, /** @type {RequestOp[]} */ (its));
+      if (its.every((op) => isPlain(op) && !own.requests.get(op.ref)?.isAnswered))
+        this.#plain.set(name, /** @type {RequestOp[]} */ (its));
   }
 
   /** Answers requests whose names are too long, so that they are not sent. */
@@ -201,9 +204,9 @@ class StepPart {
       }
       const { revision } = result;
       if (revision !== this.#own.logged) {
-        this.#own.logged = revision;
         // An earlier attempt was executed, and its response was lost.
         if (result.record?.number === this.#done.number) return { record: result.record, revision };
+        this.#own.logged = revision;
         // Somebody has deleted the record, so the next plan looks whether the requests exist.
         this.#plain.clear();
       }
@@ -316,7 +319,6 @@ class StepPart {
    */
   async #finish(attempt, responses, revision) {
     const own = this.#own;
-    if (this.#isRecorded) own.logged = revision;
     /** Names that may have a lock to grant. @type {string[]} */
     const open = [];
     [...this.#plain.values()].forEach((ops, i) => {
@@ -375,6 +377,8 @@ class StepPart {
       if (op.kind === 'publish' && letters.get(op) === LETTER.PUBLISHED)
         own.requests.notePublished(op);
     }
+    // If the answers cannot be found now, the record still shows that the operations were executed.
+    if (this.#isRecorded) own.logged = String(revision);
     return answers;
   }
 
