@@ -14,8 +14,6 @@ const { FaultyProxy } = require('./proxy.js');
 const TTL = 60_000;
 /** A longer lease. */
 const LONG = 600_000;
-/** How many more tokens may have been granted than any client has seen (R5). */
-const LEAP = 999_999n;
 /** More epochs than any engine remembers. */
 const MOST_EPOCHS = 100;
 
@@ -143,6 +141,7 @@ const rejectsWith = (promise, code) => assert.rejects(promise, { code });
  * @property {(options?: any) => Promise<unknown>} [endQuarantine] of a bucket, as time would
  * @property {(milliseconds: number) => Promise<unknown>} [shift] lets time pass for a bucket; only for
  *   stories
+ * @property {() => Promise<unknown>} [replace] another server has the data; only for stories
  * @property {() => Promise<unknown>} [spoil] deletes what the server makes again by itself
  * @property {() => Promise<unknown>} [verify] rejects if what the server has of a bucket does not fit
  *   together; only for stories
@@ -446,37 +445,6 @@ function contract(engine) {
   });
 
   describe('R5: what clients have seen', { skip: engine.neverForgets }, () => {
-    for (const [what, more] of [
-      ['another epoch', { life: 'another server' }],
-      ['a greater token', {}],
-    ])
-      test(`a server grants nothing for a lease after a client has seen ${what}`, async () => {
-        const a = await client(engine.alone);
-        const { life } = await a.renew();
-        const [{ token }] = await a.step([request(fresh())]);
-        const known = await client(engine.alone, TTL, { life, token });
-        assert.equal((await known.renew()).grantsIn, 0);
-        const seen = { life, token: token + 5_000_000n, ...more };
-        assert.ok((await known.adapter.renew(seen)).grantsIn > 0);
-        const b = await client(engine.alone, TTL, seen);
-        const { life: next } = await b.renew();
-        assert.notEqual(next, life);
-        const waiting = request(fresh());
-        assert.deepEqual(await b.answers(waiting), ['queued']);
-        await engine.endQuarantine(engine.alone);
-        await b.adapter.sweep();
-        const event = await b.next();
-        assert.equal(event.granted, waiting.ref);
-        assert.ok(event.token > seen.token + LEAP);
-        // A client that saw those epochs tells nothing new.
-        for (const old of [life, seen.life, next]) {
-          const c = await client(engine.alone, TTL, { life: old, token });
-          assert.equal((await c.renew()).grantsIn, 0, old);
-          await closeAll(c);
-        }
-        await closeAll(a, b, known);
-      });
-
     test('the latest epochs are known, however many there were', async () => {
       const options = aloneIn(engine, 'many');
       let a = await client(options);

@@ -79,17 +79,15 @@ async function verify(bucket, its) {
   const prefix = `web-locks/1/${keyPart(bucket)}/n`;
   const range = { key: base64(`${prefix}/`), range_end: base64(`${prefix}0`) };
   const { kvs = [] } = await its.call('kv/range', range);
-  const [requests, limits, shared] = [[], [], []];
-  for (const { key, value } of kvs) {
-    const [name, kind, ...parts] = textOf(key)
-      .slice(prefix.length + 1)
-      .split('/');
-    const all =
-      kind === 'u' ? [limits] : JSON.parse(textOf(value)).mode ? [requests, shared] : [requests];
-    for (const some of all) some.push(`${name} ${parts.at(-1)}`);
-  }
-  assert.deepEqual(requests.sort(), [...new Set(requests)]);
-  assert.deepEqual(limits.sort(), shared.sort());
+  const partsOf = ({ key, value = '' }) => [...textOf(key).split('/').slice(4), textOf(value)];
+  const all = kvs.map(partsOf);
+  const own = ([name, ...more]) => `${name} ${more.at(-2)}`;
+  const [requests, limits] = [false, true].map((is) =>
+    all.filter(([, kind]) => (kind === 'u') === is),
+  );
+  assert.equal(new Set(requests.map(own)).size, requests.length);
+  const shared = requests.filter((one) => one.at(-1).includes('"mode":"shared"'));
+  assert.deepEqual(limits.map(own).sort(), shared.map(own).sort());
 }
 
 /** A call of the gateway. */
@@ -175,12 +173,11 @@ function fetchListening() {
   return { listening, open, heard };
 }
 
-/** A `fetch` that counts its transactions: steps, and others. Others may act before the first step. */
-function fetchCounting(meet = async () => {}) {
+/** A `fetch` that counts its transactions: steps, and others. */
+function fetchCounting() {
   const counts = { steps: 0, others: 0 };
-  const counting = fetchBy(async (call) => {
-    if (call.isStep && ++counts.steps === 1) await meet();
-    else if (call.path === 'kv/txn' && !call.isStep) counts.others++;
+  const counting = fetchBy((call) => {
+    if (call.path === 'kv/txn') counts[call.isStep ? 'steps' : 'others']++;
     return call.send();
   });
   return { counting, counts };
@@ -204,7 +201,7 @@ async function deleteStepsKeys(bucket, its) {
  * late by another time.
  */
 async function clientOfStories(bucket, { endpoints }, ttl) {
-  let next = {};
+  let [next, attempts] = [{}, 0];
   const self = {};
   let watches = 0;
   const faulty = fetchBy(async (call) => {
@@ -223,6 +220,7 @@ async function clientOfStories(bucket, { endpoints }, ttl) {
       for (const copy of last) await copy.answer();
       copies.set(self, [...last.slice(-1), call]);
     }
+    if (call.isStep) attempts++;
     if (!call.isStep || next.lostAt > 0) return call.send();
     const what = next;
     const { meet, isBefore, isLost, isSecond } = what;
@@ -241,8 +239,11 @@ async function clientOfStories(bucket, { endpoints }, ttl) {
     return isLost ? lost() : new Response(text);
   });
   const made = await client({ bucket, endpoints, fetch: faulty }, ttl);
+  /** Returns how often it has tried to do a step since the last call. */
   const meets = (what = {}) => {
-    next = what;
+    const count = attempts;
+    [next, attempts] = [what, 0];
+    return count;
   };
   return { ...made, meets };
 }
@@ -354,32 +355,6 @@ describe('etcd', { skip: lacks.etcd }, () => {
       assert.equal(counts.steps, 1, 'of one name, too');
     });
 
-    for (const [what, isHeld, options, answer] of [
-      ['an attempt', false, { kind: 'ifAvailable' }, 'unavailable'],
-      [
-        'an attempt to have units',
-        false,
-        { mode: 'shared', limit: 3, weight: 2, kind: 'ifAvailable' },
-        'unavailable',
-      ],
-      ['a request that may not wait', false, { maxPending: 0 }, 'queueFull'],
-      ['a theft from a holder that hangs', true, { kind: 'steal' }, 'granted'],
-    ])
-      test(`needs two attempts at most if others come first: ${what}`, async () => {
-        const b = await client();
-        const name = fresh();
-        const [held, other] = [request(name), request(name)];
-        if (isHeld) await b.answers(held);
-        const { counting, counts } = fetchCounting(() => b.answers(other));
-        const a = await client({ fetch: counting });
-        counts.others = 0;
-        assert.deepEqual(await a.answers(request(name, options)), [answer]);
-        assert.ok(counts.steps <= 2, JSON.stringify(counts));
-        // The name is read between the two.
-        assert.ok(counts.others <= 1, JSON.stringify(counts));
-        if (isHeld) assert.deepEqual(await b.next(), { stolen: held.ref, thief: a.clientId });
-      });
-
     test('of a hundred names is one transaction also where others came first', async () => {
       const b = await client();
       const names = Array.from({ length: 100 }, () => fresh());
@@ -395,43 +370,25 @@ describe('etcd', { skip: lacks.etcd }, () => {
       assert.deepEqual(new Set(await a.answers(...group)), new Set(['granted']));
     });
 
-    test('leaves the holding time alone where it publishes', async () => {
-      const a = await client();
-      const lock = request(fresh());
-      await a.answers(lock);
-      const heldFor = async () => (await a.adapter.query(lock.name))[0].held;
-      while ((await heldFor()) < 5);
-      const before = await heldFor();
-      const publication = { kind: 'publish', ref: lock.ref, name: lock.name, data: '1' };
-      assert.deepEqual(await a.answers(publication), ['published']);
-      assert.ok((await heldFor()) >= before);
-    });
-
-    test('R3: is refused as a whole, and changes nothing', async () => {
-      let isPicky = true;
+    test('R3: is refused, also halfway, and what comes again makes nothing twice', async () => {
+      let left = 0;
       const picky = fetchBy((call) =>
-        call.isStep && isPicky
+        call.isStep && --left === 0
           ? new Response('{"error":"no","message":"no","code":3}', { status: 400 })
           : call.send(),
       );
-      const a = await client({ fetch: picky });
-      const [held, op] = [fresh(), request(fresh())];
-      await assert.rejects(a.step([op, request(held)]), (error) => {
-        assert.equal(error.code, 'ERR_WEB_LOCKS_REFUSED');
-        return a.adapter.classify(error) === 'refused';
-      });
-      assert.equal((await a.renew()).mine.size, 0);
-      isPicky = false;
-      assert.deepEqual(await a.answers(op), ['granted']);
-    });
-
-    test('R3: that is refused halfway comes again in other steps, and nothing is made twice', async () => {
-      const [a, b] = [await client(), await client()];
+      const [a, b] = [await client({ fetch: picky }), await client()];
+      const isRefused = (transaction, ...ops) => {
+        left = transaction;
+        return assert.rejects(a.step(ops), (error) => a.adapter.classify(error) === 'refused');
+      };
       const name = fresh();
-      const [own, big] = [request(name), { ...theft(name), label: 'x'.repeat(2_000_000) }];
-      await rejectsWith(a.step([own, big]), 'ERR_WEB_LOCKS_TOO_LARGE');
+      const [own, steal] = [request(name), theft(name)];
+      await isRefused(1, own, request(fresh()));
+      assert.equal((await a.renew()).mine.size, 0);
+      await isRefused(2, own, steal);
       assert.deepEqual(await a.answers(own), ['granted']);
-      await rejectsWith(a.step([big]), 'ERR_WEB_LOCKS_TOO_LARGE');
+      await isRefused(1, steal);
       assert.deepEqual(await a.answers(end(own)), ['ended']);
       assert.deepEqual(await b.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
     });
@@ -793,34 +750,6 @@ describe('etcd', { skip: lacks.etcd }, () => {
       await rejectsWith(client({ bucket }), 'ERR_WEB_LOCKS_BUCKET');
       await a.adapter.close(a.session);
       await client({ bucket });
-    });
-
-    test('a request that was made in a quarantine, and answered after it, is granted to nobody', async () => {
-      const bucket = 'careful';
-      // Its epoch.
-      await client({ bucket });
-      const { ID } = await server.call('lease/grant', { TTL: 60 });
-      await put(`web-locks/1/${bucket}/w/quarantine`, '', ID);
-      const [made, goOn] = [deferred(), deferred()];
-      const late = fetchBy(async (call) => {
-        const response = await call.send();
-        if (!call.isStep) return response;
-        made.resolve();
-        await goOn.promise;
-        return response;
-      });
-      const [a, b] = [await client({ bucket, fetch: late }), await client({ bucket })];
-      const [mine, steal] = [request('name'), theft('name')];
-      const step = a.answers(mine);
-      await made.promise;
-      assert.deepEqual(await b.answers(steal), ['queued']);
-      await endQuarantine({ bucket });
-      assert.equal((await b.next()).granted, steal.ref);
-      assert.equal((await a.renew()).grantsIn, 0);
-      goOn.resolve();
-      assert.deepEqual(await step, ['queued']);
-      await b.answers(end(steal));
-      assert.equal((await a.next()).granted, mine.ref);
     });
 
     test('a quarantine lasts from when it has begun, however long that took', async () => {

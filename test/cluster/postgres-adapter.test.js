@@ -109,6 +109,8 @@ const expire = (session, schema = 'web_locks') =>
 const endQuarantine = ({ schema = 'web_locks' }) =>
   sql(`UPDATE ${schema}.epoch SET grants_from = clock_timestamp()`);
 
+const lose = (schema) => sql(`UPDATE ${schema}.epoch SET identity = 'another server'`);
+
 /** Lets milliseconds pass: all times are so much longer ago. A mark that is over stays over. */
 const shift = (schema, milliseconds) =>
   sql(`WITH by AS (SELECT ${milliseconds} * interval '1 millisecond' AS ago),
@@ -124,6 +126,8 @@ async function verify(schema) {
     (table) =>
       `SELECT FROM ${schema}.${table} WHERE session NOT IN (SELECT id FROM ${schema}.session)`,
   );
+  rows.push(`SELECT FROM ${schema}.session WHERE expires = 'epoch'
+    AND id NOT IN (SELECT session FROM ${schema}.request)`);
   assert.deepEqual(await sql(rows.join(' UNION ALL ')), []);
 }
 
@@ -247,6 +251,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     endQuarantine: () => sql(`UPDATE ${schema}.epoch SET grants_from = 'epoch'`),
     expire: (session) => expire(session, schema),
     left: (session) => left(session, schema),
+    replace: () => lose(schema),
     shift: (milliseconds) => shift(schema, milliseconds),
     verify: () => verify(schema),
   });
@@ -489,23 +494,6 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
   });
 
   describe('quarantine', () => {
-    const lose = (schema) => sql(`UPDATE ${schema}.epoch SET identity = 'another server'`);
-
-    test('begins on another server, and lasts as long as the leases that are known', async () => {
-      const schema = 'promoted';
-      const a = await client({ schema });
-      assert.equal(a.grantsIn, 0);
-      await lose(schema);
-      const b = await client({ schema });
-      for (const { grantsIn } of [b, await b.renew()])
-        assert.ok(grantsIn > TTL / 2 && grantsIn <= TTL, String(grantsIn));
-      assert.deepEqual(await b.answers(request('free')), ['queued']);
-      // The sweep at the end of the quarantine removes the sessions that have not renewed.
-      const endWithIt = `SELECT bool_and(expires = grants_from) FROM ${schema}.session, ${schema}.epoch
-        WHERE id = $1`;
-      assert.equal(await scalar(endWithIt, [a.session]), true);
-    });
-
     test('shortens no lease that is renewed while it begins', async () => {
       const schema = 'meanwhile';
       const [a, b] = await clients(2, { schema }, LONG);
@@ -1023,18 +1011,6 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       );
       assert.deepEqual(answers, ['queued']);
     });
-  });
-
-  test('requests for its names remove a dead session without a sweep', async () => {
-    const [a, b, c] = await clients(3);
-    const [held, other, robbed] = requests(3);
-    await a.answers(held, other, robbed);
-    assert.deepEqual(await b.answers(steal(robbed.name)), ['granted']);
-    await expire(a.session);
-    assert.deepEqual(await b.answers(request(held.name)), ['granted']);
-    assert.equal(await left(a.session), 3, 'a session, a lock and a theft');
-    assert.deepEqual(await c.answers(request(other.name)), ['granted']);
-    assert.equal(await left(a.session), 0);
   });
 
   describe('tables', () => {

@@ -106,6 +106,7 @@ function storiesOf(bucket, engine, shards = 1) {
     expire: (session) => each((one) => one.expire(session)),
     livesOf: (life) => all.map(() => life).join(' '),
     shift: (milliseconds) => each((one) => one.shift(milliseconds)),
+    replace: () => each((one) => one.set('run', fresh('another'))),
     spoil: () => each((one) => one.deleteQueues()),
     verify: () => each((one) => one.verify()),
   };
@@ -630,17 +631,6 @@ describe('Redis', { skip: lacks.redis }, () => {
   });
 
   describe('a quarantine', () => {
-    const replace = (bucket) => stored(bucket).set('run', fresh('another'));
-
-    test('begins with the first step at another server, and lasts for one ttl', async () => {
-      const bucket = 'another server';
-      const [a, b] = [await client({ bucket }), await client({ bucket })];
-      await replace(bucket);
-      assert.deepEqual(await a.answers(request('name', { kind: 'ifAvailable' })), ['unavailable']);
-      const lasts = await grantsIn(b);
-      assert.ok(lasts > TTL / 2 && lasts <= TTL, String(lasts));
-    });
-
     test('does not begin when an adapter only looks, but with the next session', async () => {
       const adapter = new RedisAdapter('looked at', { client: any(server.port) });
       assert.deepEqual(await adapter.query('name'), []);

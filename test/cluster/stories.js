@@ -50,6 +50,9 @@ const KEEP = 1e9;
 
 /** More tokens than any server gives in a story. */
 const FAR = 1_000_000_000_000n;
+/** So many more others may have been granted than anybody tells of (R5). */
+const LEAP = 999_999n;
+const NOTHING_SEEN = { life: '', token: 0n };
 /** The least priority that there is, and the greatest, which is the largest limit, too. */
 const LEAST = -(2 ** 31);
 const MOST = 2 ** 31 - 1;
@@ -64,6 +67,9 @@ const PROBES = [
 
 /** A request that may not wait. */
 const ATTEMPT = { kind: 'ifAvailable', mode: 'exclusive', weight: 0, maxPending: -1, priority: 0 };
+
+/** A request that waits. */
+const WAITER = { ...ATTEMPT, kind: 'request' };
 
 /** Labels that users may give. */
 const LABELS = ['', 'a b', 'two\nlines', '\ud800 \0', '1|2 x 3'];
@@ -140,22 +146,16 @@ const turnOf = ({ keeps }) =>
     isMany: fc.constantFrom(false, false, true),
     isTheft: fc.constantFrom(...new Array(9).fill(false), true),
   });
-const storyOfTurns = (can) => {
-  const name = fc.constantFrom(0, 3);
-  const turns = fc.record({
-    kind: fc.constant('turns'),
-    name,
-    turns: fc.array(turnOf(can), { minLength: 1, maxLength: 40, size: 'max' }),
-  });
-  const death = fc.record({
-    kind: fc.constant('expire'),
-    session: fc.nat(SESSIONS - 1),
-    isSwept: fc.boolean(),
-    name,
-  });
-  const some = fc.oneof({ weight: 5, arbitrary: turns }, { weight: 1, arbitrary: death });
-  return fc.array(some, { minLength: 1, maxLength: 6, size: 'max' });
-};
+const storyOfTurns = (can) =>
+  fc.array(
+    fc.record({
+      kind: fc.constant('turns'),
+      name: fc.constantFrom(0, 3),
+      turns: fc.array(turnOf(can), { minLength: 1, maxLength: 40, size: 'max' }),
+      isDeadly: fc.boolean(),
+    }),
+    { minLength: 1, maxLength: 6, size: 'max' },
+  );
 
 const actionsOf = (can) => {
   const session = fc.nat(SESSIONS - 1);
@@ -167,7 +167,10 @@ const actionsOf = (can) => {
     [8, action('crowd', { ops })],
     [3, action('again', { isCut: fc.boolean() })],
     [1, action('hello')],
-    [6, action('expire', { isSwept, name: fc.nat(3) })],
+    [
+      6,
+      action('expire', { isSwept, name: fc.constantFrom(0, 1, 2, 3, 3), isAwaited: fc.boolean() }),
+    ],
     [1, action('close', { by: session, isReopened: fc.boolean() })],
     [can.keeper ? 2 : 0, action('extend', { seen: fc.constantFrom('now', 'first', 'ahead') })],
     [1, action('sweep')],
@@ -176,10 +179,15 @@ const actionsOf = (can) => {
   ];
   if (can.time || can.calm)
     all.push(
-      [1, action('rebirth', { isAhead: fc.boolean(), isByHello: fc.boolean() })],
+      [
+        1,
+        action('rebirth', {
+          isAhead: fc.boolean(),
+          how: fc.constantFrom('hello', 'open', 'other', ''),
+        }),
+      ],
       [2, action('retell', { pick: fc.nat(1000) })],
     );
-  if (can.calm) all.push([2, action('calm')]);
   if (can.time)
     all.push(
       [3, action('pass', { isSwept })],
@@ -193,34 +201,17 @@ const actionsOf = (can) => {
   if (can.meet) {
     const op = operation(can);
     const more = { op, other: op, by: session };
-    // Of a name that mostly is free.
     const [first, second] = ['request', 'steal'].map((kind) =>
       fc.oneof(op, fc.constant({ ...ATTEMPT, kind, name: 1 })),
     );
+    if (can.calm) all.push([2, action('calm', { op: first, isMet: fc.boolean() })]);
+    const flags = (...names) => Object.fromEntries(names.map((one) => [one, fc.boolean()]));
+    const lost = { lostAt: fc.nat(6), more: fc.option(second, { freq: 2 }) };
+    const ofLoss = flags('forgets', 'isBehind', 'isDone', 'isLate');
+    const ofMeeting = flags('isBefore', 'isHeard', 'isSecond', 'isTheft', 'isTurn');
     all.push(
-      [
-        3,
-        action('lose', {
-          ...more,
-          op: first,
-          forgets: fc.boolean(),
-          isDone: fc.boolean(),
-          isLate: fc.boolean(),
-          lostAt: fc.nat(6),
-          more: fc.option(second, { freq: 2 }),
-        }),
-      ],
-      [
-        6,
-        action('meet', {
-          ...more,
-          isBefore: fc.boolean(),
-          isHeard: fc.boolean(),
-          isSecond: fc.boolean(),
-          isTheft: fc.boolean(),
-          isTurn: fc.boolean(),
-        }),
-      ],
+      [3, action('lose', { ...more, op: first, ...ofLoss, ...lost })],
+      [6, action('meet', { ...more, ...ofMeeting })],
     );
   }
   const [step, ...others] = all.map(([weight, arbitrary]) => ({ weight, arbitrary }));
@@ -250,6 +241,8 @@ const theft = { kind: 'steal' };
 const ends = { kind: 'end', pick: 0, markFor: 0, isNamed: true };
 const endOf = (session, pick) => ({ kind: 'step', session, ops: [{ ...ends, pick }] });
 
+const reborn = { kind: 'rebirth', session: 0, isAhead: false };
+
 /** Stories that have told a difference once. */
 const OLD_STORIES = [
   // A session gives back some of its units.
@@ -262,6 +255,10 @@ const OLD_STORIES = [
   [hold(0, {}), hold(1, {}), hold(2, {}), { kind: 'expire', session: 2, isSwept: false }],
   // A shared request behind one that is refused, as others wait.
   [hold(0, units(0)), hold(1, { maxPending: 0 }, units(0), units(0))],
+  // Units of the dead go to a session that has some, and waits for its turn behind them.
+  [{ kind: 'expire', session: 0, isSwept: true, name: 3, isAwaited: true }],
+  // A session is opened by who has seen another server; a server that is another one.
+  ...[[{ ...reborn, how: 'open' }], [{ ...reborn, how: 'other' }]],
   // A lock ends with its data.
   [hold(0, {}), { kind: 'publish', session: 0, pick: 0, text: '1' }, endOf(0, 0)],
   // What withdraws a refused request comes again, when its key is that of another one.
@@ -312,36 +309,36 @@ const OLD_STORIES_OF_MEETING = [
   // The refusal of another limit that was lost is that also when it would fit by now.
   [hold(0, units(3)), lose(1, units(MOST), 0, ends)],
   [hold(0, units(3)), lose(1, { kind: 'group', of: 'request', names: [1, 0], ...reads }, 0, ends)],
+  // A request waits, is granted the lock, and then its answer is looked for, or comes.
+  [hold(1, {}), lose(0, {}, 1, ends)],
+  [reborn, { kind: 'calm', session: 1, op: hold(1, {}).ops[0], isMet: true }],
+  // Another one waits for a lock when its holder gives it up to ask for it again.
+  [{ ...meet(0, {}, 1, {}), isTurn: true }],
   // The connection is lost again while the answer is looked for, or between two transactions.
   [{ ...lose(0, {}, 0, ends), lostAt: 3 }],
   [{ ...lose(0, {}, 0, ends), more: hold(0, theft).ops[0], lostAt: 6 }],
 ];
 
+const [passed, unswept] = [true, false].map((isSwept) => ({ kind: 'pass', session: 0, isSwept }));
+
 /** The same, for engines whose clock is the test's. */
 const OLD_STORIES_OF_TIME = [
+  // Tokens get ahead of those that others may have been granted.
+  [asked, { ...reborn, isAhead: true }, hold(1, { name: 1 }), passed, passed, passed],
   // A mark that is over, and the clock is set back.
   [asked, markedFor(0.25), { kind: 'jump', session: 0, isBack: true, name: 1 }, looked],
   // A short mark of a quarantine.
-  [asked, { kind: 'rebirth', session: 0, isAhead: false }, markedFor(0.25), looked],
+  [asked, reborn, markedFor(0.25), looked],
   // The clock is set back to before the end of a quarantine.
-  [
-    { kind: 'rebirth', session: 0, isAhead: false },
-    ...[0, 0, 0].map((session) => ({ kind: 'pass', session, isSwept: true })),
-    { kind: 'jump', session: 0, isBack: true, name: 0 },
-  ],
+  [reborn, passed, passed, passed, { kind: 'jump', session: 0, isBack: true, name: 0 }],
   // The only session that does not doze dies, and the clock is set ahead later.
   [
     ...[1, 2].map((session) => ({ kind: 'doze', session })),
-    { kind: 'expire', session: 0, isSwept: true },
-    ...[1, 1].map((session) => ({ kind: 'pass', session, isSwept: true })),
+    ...[{ kind: 'expire', session: 0, isSwept: true }, passed, passed],
     { kind: 'jump', session: 1, isBack: false, name: 1 },
   ],
   // Requests pass after a quarantine, ahead of one that sets a limit.
-  [
-    { kind: 'rebirth', session: 0, isAhead: false },
-    hold(1, { kind: 'pass' }, { kind: 'pass', name: 3 }),
-    ...[0, 0, 0].map((session) => ({ kind: 'pass', session, isSwept: false })),
-  ],
+  [reborn, hold(1, { kind: 'pass' }, { kind: 'pass', name: 3 }), ...new Array(3).fill(unswept)],
 ];
 
 /** The reference engine, with clocks that stand still. */
@@ -358,11 +355,11 @@ class Reference {
   }
 
   /** A client like that of the contract, as far as stories need it, with the hints that it gets. */
-  client(clientId) {
+  client(clientId, before) {
     const server = this.#server;
     const hints = [];
     const link = { push: (hint) => hints.push(hint), cut() {} };
-    const seen = { life: '', token: 0n };
+    const seen = { ...before };
     const { session, life } = server.open({ clientId }, TTL, seen, link);
     seen.life = life;
     let connection = 1;
@@ -376,18 +373,10 @@ class Reference {
         known = [...(renewal.stolen?.keys() ?? [])];
         return renewal;
       },
-      async close(id) {
-        server.close(id);
-      },
-      async sweep() {
-        server.sweep();
-      },
-      async query(name, which) {
-        return server.query(name, which);
-      },
-      async marked(name) {
-        return server.marked(name);
-      },
+      close: async (id) => server.close(id),
+      sweep: async () => server.sweep(),
+      query: async (...asked) => server.query(...asked),
+      marked: async (name) => server.marked(name),
       classify(error) {
         if (!error.code) throw new Error('a defect of the reference', { cause: error });
         return error.code === 'ERR_WEB_LOCKS_SESSION_DEAD' ? 'dead' : 'retry';
@@ -399,13 +388,9 @@ class Reference {
     return { adapter, extend, hints, seen, session, step, told: [] };
   }
 
-  async expire(session) {
-    this.#server.expire(session);
-  }
-
-  async endQuarantine() {
-    this.#server.endQuarantine();
-  }
+  expire = async (session) => this.#server.expire(session);
+  endQuarantine = async () => this.#server.endQuarantine();
+  replace = async () => this.#server.failOver(() => false);
 
   /** The wall clock moves. A mark that is over stays over, also if the clock is set back. */
   async shift(milliseconds) {
@@ -437,6 +422,8 @@ class Telling {
   #seen = [];
   /** The greatest token by name ('': one that a client told of), by side. */
   #greatest = [new Map(), new Map()];
+  /** Of new tokens, since others may have been granted more than a client told of; by side. */
+  #least = [0n, 0n];
 
   constructor(engine) {
     this.#engine = engine;
@@ -481,9 +468,9 @@ class Telling {
     }
   }
 
-  async #open(index, before) {
+  async #open(index, before, [seenThere, seen] = [NOTHING_SEEN, NOTHING_SEEN]) {
     const client = before
-      ? { ...before, ...(await clientOf(before.adapter, TTL)) }
+      ? { ...before, ...(await clientOf(before.adapter, TTL, seen)) }
       : await this.#engine.client({}, TTL);
     const extend = async (seen) => {
       const keeper = this.#engine.keeper();
@@ -494,22 +481,13 @@ class Telling {
       }
     };
     this.#used.push(Object.assign(client, { extend }));
-    const clients = [this.#reference.client(client.clientId), client];
-    const refs = this.#sessions[index]?.refs ?? 0;
-    const state = { number: 0, firm: 0, last: [], isAlive: true, isDozing: false };
-    const renewed = this.#reference.now;
-    const held = [new Map(), new Map()];
+    const clients = [this.#reference.client(client.clientId, seenThere), client];
+    const perSide = () => [new Map(), new Map()];
     this.#sessions[index] = {
-      clients,
-      asked: [],
-      ended: new Set(),
-      marking: new Set(),
-      passing: new Set(),
-      thefts: new Set(),
-      held,
-      refs,
-      renewed,
-      ...state,
+      ...{ clients, number: 0, firm: 0, last: [], isAlive: true, isDozing: false },
+      ...{ refs: this.#sessions[index]?.refs ?? 0, renewed: this.#reference.now, asked: [] },
+      ...{ ended: new Set(), marking: new Set(), passing: new Set(), thefts: new Set() },
+      ...{ held: perSide(), said: perSide(), heldFor: perSide() },
     };
   }
 
@@ -567,8 +545,11 @@ class Telling {
     }
   }
 
-  /** A session that holds a name ends its locks, while others ask for it. */
-  async turns({ name, turns }) {
+  /**
+   * A session that holds a name ends its locks, while others ask for it. In the end the lease of one
+   * that asks for it often may run out.
+   */
+  async turns({ name, turns, isDeadly }) {
     const { adapter } = this.#sessions[0].clients[0];
     for (const { by, givesUp, isEnd, isMany, isTheft, markFor = 0, mode, weight } of turns) {
       const held = await adapter.query(this.#names[name], 'held');
@@ -585,6 +566,11 @@ class Telling {
       await this.#steps([ops], (!last && holder) || this.#sessions[by]);
       await this.#hear();
     }
+    const most = this.#alive.at(-1);
+    if (!isDeadly || !most) return;
+    const crowd = new Array(60).fill({ ...WAITER, name, mode: 'shared', weight: 1 });
+    for (let i = 0; i < 2; i++) await this.#steps([crowd], most);
+    await this.expire({ isSwept: this.#engine.tellsOfDead === true }, most);
   }
 
   /** Several steps under way. */
@@ -619,6 +605,9 @@ class Telling {
         (client) => client.step(made, number, i > 0 ? number - 1 : 0),
         (answers, client) => {
           client.told.push(...grantsOf(answers, made));
+          const said = session.said[session.clients.indexOf(client)];
+          for (const [j, { token }] of answers.entries())
+            if (token > 0n) said.set(made[j].ref, token);
           tokens.push(answers.map(({ token }) => token));
           return answers.map((answer, j) => answerOf(answer, made[j], isOpen));
         },
@@ -649,7 +638,12 @@ class Telling {
    * server may forget what there was before. `isLate`: the other one does that while the server is
    * asked how it is now. `lostAt`: so many calls later the connection is lost once more.
    */
-  async lose({ op, other, by, forgets, isDone, isLate, lostAt = 0, more = null }, session) {
+  async lose(action, session) {
+    const { op, other, by, forgets, isBehind, isDone, isLate, lostAt = 0, more = null } = action;
+    const another = this.#sessions[by];
+    const { name } = op;
+    if (isBehind && another !== session && name !== undefined)
+      await this.#steps([[{ ...WAITER, name }]], another);
     const made = op.kind !== 'end' && this.#oneStep(more ? [op, more] : [op], session);
     if (!made) return;
     const [reference, real] = session.clients;
@@ -658,11 +652,11 @@ class Telling {
     real.meets({ isBefore: !isDone, isLost: true });
     await real.step(made, number).catch(() => {});
     real.meets();
-    const another = this.#sessions[by];
+    const their = other.kind === 'end' ? this.#lastOf(another, name, other) : other;
     // An engine may need several transactions for several operations, and nobody acts between them.
     let meeting = another === session || made.length > 1 ? Promise.resolve() : undefined;
     const meet = () => {
-      meeting ??= this.#steps([[other]], another);
+      meeting ??= this.#steps([[their]], another);
       return meeting;
     };
     if (!isLate) await meet();
@@ -689,8 +683,10 @@ class Telling {
     if (another === session || !another.isAlive || this.#hasDead) return;
     const isRequest = drawn.kind !== 'end' && drawn.kind !== 'group';
     const op = isTheft && isRequest ? { ...drawn, kind: 'steal' } : drawn;
-    // It may give up what it has of the name, too.
-    const turn = isTurn && isRequest ? [this.#lastOf(session, op.name, ends)] : [];
+    // In the same transaction it may give up what it has of the name.
+    const isOne = isRequest && op.kind !== 'steal';
+    if (isTurn && isOne) await this.#steps([[{ ...WAITER, name: op.name }]], session);
+    const turn = isTurn && isOne ? [this.#lastOf(session, op.name, ends)] : [];
     const made = this.#oneStep([...turn.filter(({ of }) => of), op], session);
     // They meet at a name.
     const name = op.name ?? other.name;
@@ -712,7 +708,8 @@ class Telling {
     };
     session.clients[1].meets({ meet, isBefore, isSecond: isBefore && isSecond });
     await say(1, session);
-    session.clients[1].meets();
+    const attempts = session.clients[1].meets();
+    assert.ok(attempts <= (isSecond ? 3 : 2), `${attempts} attempts`);
     if (isMet && isBefore) await say(0, session);
     if (!isMet) for (const one of [session, another]) await say(0, one);
     if (!isMet) await say(1, another);
@@ -754,12 +751,19 @@ class Telling {
   }
 
   /** A lease ends, maybe of one who shares a name; the next request, or a sweep, has to notice. */
-  async expire({ isSwept, name }, session) {
+  async expire({ isSwept, name, isAwaited = false }, session) {
     if (!session.isAlive) return;
-    const shared = { ...ATTEMPT, kind: 'request', mode: 'shared', weight: 2, other: 0 };
-    if (name !== undefined) await this.#steps([[{ ...shared, name }]], session);
+    const plain = { ...WAITER, name };
+    const shared = { ...plain, mode: 'shared', weight: 2, other: 0 };
+    // Another one has some units, waits for those of the dead, and for its turn behind that.
+    const other = isAwaited && this.#alive.find((one) => one !== session);
+    if (other) await this.#steps([[{ ...shared, weight: 1 }]], other);
+    if (name !== undefined) await this.#steps([[shared]], session);
+    if (other) await this.#steps([[shared, plain]], other);
     await this.#each(session, ({ session: id }, i) => this.#sides[i].expire(id));
-    await this.#loses(session, isSwept, name);
+    // Before that, who is told of the end of a lease grants what it can, a moment later.
+    const isTold = other && this.#engine.tellsOfDead === true;
+    await this.#loses(session, isSwept || isTold, name);
   }
 
   async #loses(session, isSwept, shared) {
@@ -869,38 +873,68 @@ class Telling {
     for (const session of this.#sessions) session.isDozing = false;
   }
 
-  /** Somebody has seen another server, or a greater token: nothing is granted for a lease. */
-  async rebirth({ isAhead, isByHello }, session) {
+  /** It is another server, or somebody has seen one, or a token: nothing is granted for a lease. */
+  async rebirth({ isAhead, how }, session) {
     if (!session.isAlive) return;
     lives++;
     await this.#wakeAll();
     const greatest = this.#greatest.map((all) => [...all.values()].reduce(greater, 0n));
-    const { countsApart, livesOf = (one) => one } = this.#engine;
-    const isOfToken = isAhead && !countsApart && greatest.every((token) => token > 0n);
+    const {
+      countsApart,
+      epochsEndSessions,
+      livesOf = (one) => one,
+      replace,
+      window,
+    } = this.#engine;
+    const isOther = how === 'other' && replace !== undefined;
+    if (isOther) for (const side of this.#sides) await side.replace();
+    // An engine that takes several steps has each of them look.
+    if (isOther && window > 1) await this.#steps([[{ ...ATTEMPT, name: 0 }]], session);
+    const isOfToken = isAhead && !isOther && !countsApart && greatest.every((token) => token > 0n);
+    // A server may have leapt to the time.
+    const time = BigInt(Date.now()) * 1_000n;
     const seen = greatest.map((token) =>
       isOfToken
-        ? { life: '', token: token + FAR }
-        : { life: livesOf(`life-${process.pid}-${lives}`), token: 0n },
+        ? { life: '', token: greater(token, time) + FAR }
+        : { life: isOther ? '' : livesOf(`life-${process.pid}-${lives}`), token: 0n },
     );
     for (const [i, { token }] of seen.entries()) this.#greatest[i].set('', token);
-    const tell = ({ adapter }, i) => (isByHello ? adapter.hello(seen[i]) : adapter.renew(seen[i]));
     const index = this.#sessions.indexOf(session);
-    if (this.#engine.epochsEndSessions) {
-      await Promise.allSettled(session.clients.map(tell));
+    const hello = ({ adapter }, i) => (how ? adapter.hello(seen[i]) : adapter.renew(seen[i]));
+    const isOpened = how === 'open';
+    // The end of the session may grant something before that.
+    if (!countsApart && (!isOpened || epochsEndSessions))
+      this.#least = greatest.map((last, i) => greater(last, seen[i].token) + LEAP);
+    if (isOpened) {
+      await this.#each(session, ({ adapter, session: id }) => adapter.close(id));
+      await this.#open(index, session.clients[1], seen);
+    } else if (how || epochsEndSessions) await Promise.allSettled(session.clients.map(hello));
+    if (epochsEndSessions)
       for (const [i, { clients }] of this.#sessions.entries())
-        await this.#open(i, isAhead ? clients[1] : undefined);
-    } else if (isByHello) await this.#each(session, tell);
+        if (!isOpened || i !== index) await this.#open(i, isAhead ? clients[1] : undefined);
     for (const { grantsIn } of await this.#renew(this.#sessions[index], seen))
       assert.ok(grantsIn > 2 * PASS, `${grantsIn} ms`);
     this.#carefulUntil = this.#reference.wall + TTL;
     this.#seen.push(seen);
   }
 
-  /** The quarantine ends before its time. */
-  async calm() {
-    for (const side of this.#sides) await side.endQuarantine();
-    this.#carefulUntil = 0;
-    await this.#sweep();
+  /** The quarantine ends before its time, maybe before a step of it is answered. */
+  async calm({ op, isMet }, session) {
+    const isStep = isMet && this.#isCareful && op.kind !== 'end';
+    const made = isStep && this.#oneStep([op], session);
+    const meet = async () => {
+      for (const side of this.#sides) await side.endQuarantine();
+      this.#carefulUntil = 0;
+      await this.#sweep();
+    };
+    if (!made) return meet();
+    const [{ number }] = session.last;
+    const [reference, real] = session.clients;
+    await reference.step(made, number);
+    real.meets({ meet, isBefore: false });
+    await real.step(made, number);
+    real.meets();
+    await this.#say(session, session.last, true);
   }
 
   /** A client that tells of a server that was told of before begins no epoch. */
@@ -1151,15 +1185,20 @@ class Telling {
       const { clientId } = session.clients[1];
       for (const { ref, token, held, waited, ...entry } of this.#shown[side]) {
         assert.ok(held >= 0 && waited >= 0, `held for ${held}, waited for ${waited} ms`);
-        if (token > 0n && entry.clientId === clientId) assert.equal(mine.get(ref) ?? token, token);
+        if (token === 0n || entry.clientId !== clientId) continue;
+        assert.equal(mine.get(ref) ?? token, token);
+        assert.ok(held >= (session.heldFor[side].get(ref) ?? 0), 'it is held for less');
+        session.heldFor[side].set(ref, held);
       }
       for (const [ref, token] of mine) {
+        if (token > 0n) assert.equal(session.said[side].get(ref) ?? token, token);
         if (token === 0n || session.held[side].get(ref) === token) continue;
         assert.equal(session.held[side].get(ref), undefined, `another token of ${ref}`);
         const { name } = session.asked.find((op) => op.ref === ref);
         const last = before[side].get(name) ?? 0n;
         // Other sessions may have seen grants that came while this one dozed.
-        assert.ok(isLate || token >= last, `the token ${token} after ${last}`);
+        const least = this.#least[side];
+        assert.ok(isLate || (token >= last && token > least), `the token ${token} after ${last}`);
         this.#greatest[side].set(name, greater(this.#greatest[side].get(name) ?? 0n, token));
         session.held[side].set(ref, token);
       }
