@@ -1,5 +1,5 @@
-/* A process that takes part in the host scope, led by lines on its standard input: see play(). Each line
- * is answered by one line; events come in between, as lines that begin with "event". */
+/* A process of the host scope that executes lines from its standard input (see play()). It answers
+ * each line with one line; in between it prints events, as lines that begin with "event". */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
@@ -57,7 +57,8 @@ static void say(const char *format, ...)
   (void)fflush(stdout);
 }
 
-/* ---- steps_test.c steps through a call: this thread's, or its helper's until that wakes this one ---- */
+/* ---- steps_test.c single-steps a call: in this thread, or in its helper until it wakes this one
+ * ---- */
 
 static enum { UNTRACED, TRACED, HELPER_TRACED } tracing; /* of the next call */
 
@@ -69,7 +70,7 @@ static void begin_trace(void)
   (void)raise(SIGSTOP);
 }
 
-/* The signal is for the tracer only: it is ignored otherwise. */
+/* Only the tracer sees this signal: otherwise it is ignored. */
 static void end_trace(bool answered)
 {
   struct pollfd poll_woken = {woken, POLLIN, 0};
@@ -141,7 +142,7 @@ static void take(bool answer)
 
 static void answer_release(unsigned tag)
 {
-  enum wlh_status status = WLH_STOLEN; /* as its event said */
+  enum wlh_status status = WLH_STOLEN; /* as its event reported */
   if (requests[tag]) status = CALL(wlh_release_the_lock(requests[tag], &events));
   say("%u %s", tag, names[status]);
   take(false);
@@ -212,7 +213,7 @@ static void say_member(void)
   say("member %u", bucket->arena.member);
 }
 
-/* Buries the dead, checks all, and counts what is left. */
+/* Reaps the dead members, checks the tables, and counts the cells in use. */
 static void say_cells(void)
 {
   while (!wlh_try_enter(bucket, NULL)) continue;
@@ -224,8 +225,8 @@ static void say_cells(void)
   say("cells %u %s", count, broken ? broken : "");
 }
 
-/* Has locks use up the cells but one: as few as there can be, by the labels they have. Some cells are
- * kept for thefts. */
+/* Uses up all cells but one, with as few locks as possible: each has the longest label that fits. A
+ * 64th of the cells is reserved for thefts. */
 static void fill_cells(void)
 {
   static const uint16_t zeros[WLH_LABEL_MOST];
@@ -235,7 +236,7 @@ static void fill_cells(void)
     uint32_t left = wlh_cells_free_count(&bucket->arena) - ncells / 64;
     wlh_leave(bucket);
     if (left <= 1) return say("filled");
-    /* A name and an agent may come first. */
+    /* The first lock also takes cells for a name and an agent. */
     bool is_plenty = left > WLH_LABEL_MOST / WLH_TEXT_UNITS + 5;
     uint32_t units = is_plenty ? WLH_LABEL_MOST : (left - 2) * WLH_TEXT_UNITS;
     struct wlk_extra extra = {.label = zeros, .label_length = units};
@@ -252,7 +253,7 @@ static void say_checked(void)
   say("is_checked %s", is_checked ? "yes" : "no");
 }
 
-/* Soon after it was opened the helper has work that nobody asked for. When it answers, that is done. */
+/* Waits until the helper has finished the work that it does after opening. */
 static void settle(void)
 {
   for (bool settled = false; !settled; (void)poll(NULL, 0, 1)) {
@@ -282,7 +283,7 @@ static void stop_inside(void)
   say("went on");
 }
 
-/* As somebody does who should not. */
+/* Imitates other code that closes our descriptor. */
 static void close_file(void)
 {
   (void)close(bucket->port.file);
@@ -295,7 +296,7 @@ static void use_up_descriptors(void)
   say("none left");
 }
 
-/* How many descriptors are open that are the library's: it has them closed by other programs. */
+/* Counts the open descriptors of the library: those with FD_CLOEXEC. */
 static int count_descriptors(void)
 {
   int count = 0;
@@ -306,7 +307,7 @@ static int count_descriptors(void)
   return count;
 }
 
-/* Another process watches this one. */
+/* Forks a child that requests a lock, once another process watches this one. */
 static void fork_child(void)
 {
   for (int i = 0; i < 2000 && bucket->accepted[0] < 0; i++) (void)poll(NULL, 0, 1);
@@ -319,7 +320,7 @@ static void fork_child(void)
   _exit(0);
 }
 
-/* A fault that is not the library's: it ends the process, or a handler of ours ends it with 42. */
+/* Raises a SIGBUS that is not the library's: it ends the process, or our handler exits with 42. */
 static void touch_nothing(void)
 {
   int file = memfd_create("bus", MFD_CLOEXEC);
@@ -339,7 +340,7 @@ static void handle_bus(void)
   say("handled");
 }
 
-/* As a library does that restores what was there when the process began. */
+/* Imitates a library that restores the handler of the process's start. */
 static void reset_bus(void)
 {
   (void)signal(SIGBUS, SIG_DFL);

@@ -1,6 +1,6 @@
-/* What happens between two system calls of a process: others act there, the system fails, or the
- * process dies. What needs two users changes its effective one, and is skipped where that is not
- * permitted. */
+/* What happens between two system calls of a process: others act, the system fails, or the process
+ * dies. Tests of two users change the effective user, and are skipped where that is not permitted.
+ * */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
@@ -28,9 +28,9 @@
 
 /* ---- at system calls ---- */
 
-static int step;          /* how many there were; counted while `act` is set */
-static int when;          /* the step behind which `act` is called */
-static void (*act)(void); /* NULL: nothing is counted */
+static int step;          /* calls so far, counted while `act` is set */
+static int when;          /* the step after which `act` is called */
+static void (*act)(void); /* NULL: steps are not counted */
 
 bool call_fails(const char *name)
 {
@@ -40,13 +40,13 @@ bool call_fails(const char *name)
 
 enum { DESCRIPTORS = 1024 };
 
-/* How often this thread prevents forks: again in what a test does between two steps, as if it were
- * another process. */
+/* The nesting of wlh_port_prevent_forks in this thread. It is 0 again while a test acts between two
+ * steps as if it were another process. */
 static _Thread_local int forks_wait;
 static atomic_bool
-    vital[DESCRIPTORS]; /* sockets and the file: while they are open, we seem alive */
+    vital[DESCRIPTORS]; /* sockets and the file: others take us for alive while one is open */
 static atomic_int vital_made, vital_closed;
-static atomic_int beside_forks; /* how many of these a fork could come between */
+static atomic_int beside_forks; /* how many of them a fork could have interleaved with */
 
 void __real_wlh_port_prevent_forks(void);
 void __wrap_wlh_port_prevent_forks(void);
@@ -74,7 +74,7 @@ static bool makes_vital(const char *name, int descriptor)
          strcmp(name, "bucket") == 0;
 }
 
-/* Whether others could act behind the call to some effect. */
+/* Whether another process could interfere after this call. */
 static bool is_step(const char *name)
 {
   static const char steps[] =
@@ -132,7 +132,7 @@ static bool is_root(void)
 
 /* ---- opening ---- */
 
-static char above[100]; /* has the directory of the buckets in it, `base`, and what is precious */
+static char above[100]; /* contains `base`, the directory of the buckets, and the precious files */
 static char base[120];
 
 static void begin_files(bool shared)
@@ -153,9 +153,9 @@ static void end_files(void)
   CHECK(system(command) == 0);
 }
 
-static struct wlh_failure failure; /* the last one */
+static struct wlh_failure failure; /* of the last call */
 
-/* Opens the files, and binds the sockets as a member. */
+/* Opens the files and binds the sockets of a member. */
 static enum wlh_status open_files(struct wlh_port *port, uint32_t member)
 {
   wlh_port_init(port);
@@ -176,7 +176,8 @@ static void close_files(struct wlh_port *port, uint32_t member)
   wlh_port_close(port);
 }
 
-/* Opens the files, and has something done behind the n-th step. False if there are not so many. */
+/* Opens the files and calls `action` after the n-th step. Returns false if there are fewer steps.
+ * */
 static bool open_with(struct wlh_port *port, int n, void (*action)(void), enum wlh_status *status)
 {
   step = 0;
@@ -189,7 +190,7 @@ static bool open_with(struct wlh_port *port, int n, void (*action)(void), enum w
 
 /* ---- a member of the group that is hostile ---- */
 
-static int precious[4]; /* two files and two directories of OWNER, which nobody else can reach */
+static int precious[4]; /* two files and two directories of OWNER, which no other user can open */
 
 static void make_precious(int i, const char *path, bool is_directory)
 {
@@ -213,7 +214,7 @@ static void make_all_precious(void)
   make_precious(3, near_directory, true);
 }
 
-/* Whether nothing happened to them, and none of them is used as a file of the bucket. */
+/* Whether the precious files are unchanged, and the bucket uses none of them. */
 static bool are_unharmed(const struct wlh_port *port)
 {
   bool unharmed = true;
@@ -232,7 +233,7 @@ static bool are_unharmed(const struct wlh_port *port)
 enum trick { LINK_TO_FILE, LINK_TO_DIRECTORY, HARD_LINK, MOVE_FILE, MOVE_DIRECTORY, TRICKS };
 static enum trick trick;
 
-/* Puts something precious in the place of a name. */
+/* Moves the file of this path away, and puts a precious one there. */
 static void replace(const char *path)
 {
   static int count;
@@ -246,7 +247,7 @@ static void replace(const char *path)
   case LINK_TO_DIRECTORY:
     (void)!symlink(directory_path, path);
     break;
-  case HARD_LINK: /* as is permitted to all where fs.protected_hardlinks is 0 */
+  case HARD_LINK: /* permitted to all where fs.protected_hardlinks is 0 */
     become(ROOT);
     (void)!link(file_path, path);
     become(OTHER);
@@ -319,7 +320,7 @@ static void open_as_other(void)
   become(OWNER);
 }
 
-/* Leaves the directory of the bucket without its file, as somebody can. */
+/* Leaves the directory of the bucket without its file. */
 static void delete_file(void)
 {
   struct wlh_port port;
@@ -331,7 +332,7 @@ static void delete_file(void)
   CHECK(unlink(path) == 0);
 }
 
-/* Whether another user wakes member 0. */
+/* Whether another user can wake member 0. */
 static bool can_be_woken_by_other(void)
 {
   struct wlh_port port;
@@ -342,7 +343,7 @@ static bool can_be_woken_by_other(void)
   return is_sent;
 }
 
-/* As open_with, by one user while another one opens. */
+/* Opens as one user while another one opens. Returns false if there are fewer steps. */
 static bool open_with_other(int n)
 {
   struct wlh_port port;
@@ -379,7 +380,7 @@ static void die(void)
   _exit(0);
 }
 
-/* Another process opens, and dies behind the n-th step. False if there are not so many. */
+/* Another process opens, and dies after the n-th step. Returns false if there are fewer steps. */
 static bool open_and_die(int n)
 {
   int status;
@@ -395,7 +396,7 @@ static bool open_and_die(int n)
   return WEXITSTATUS(status) == 0;
 }
 
-/* Whether both users can open, one after the other, and have the same file. */
+/* Whether both users can open, one after the other, and get the same file. */
 static bool can_both_open(const uid_t users[2])
 {
   uint64_t inodes[2] = {0, 1};
@@ -430,10 +431,10 @@ TEST(
   }
 }
 
-/* ---- two who bind the sockets of one number ---- */
+/* ---- two processes bind the sockets of one number ---- */
 
-static struct wlh_port stale; /* of a process that has the file which was there before */
-static int foreign;           /* a socket by the name of what is being made */
+static struct wlh_port stale; /* a process that still has the previous file open */
+static int foreign;           /* a socket bound to the name of the one that is being made */
 
 static void bind_too(void)
 {
@@ -452,7 +453,7 @@ static void take_the_name(void)
   CHECK(bind(foreign, (struct sockaddr *)&address, sizeof address) == 0);
 }
 
-/* Whether it takes itself for bound, and is not woken. */
+/* Whether the port takes itself for bound, but wake-ups do not reach it. */
 static bool is_deaf(struct wlh_port *port)
 {
   char byte;
@@ -462,7 +463,7 @@ static bool is_deaf(struct wlh_port *port)
          recv(port->datagram, &byte, 1, MSG_DONTWAIT) < 0;
 }
 
-/* Binds, and has something done behind the n-th step. False if there are not so many. */
+/* Binds and calls `action` after the n-th step. Returns false if there are fewer steps. */
 static bool bind_with(int n, void (*action)(void))
 {
   struct wlh_port port;
@@ -498,9 +499,9 @@ TEST(
   }
 }
 
-/* ---- file systems without the rights of files ---- */
+/* ---- directories that others can write by rights beyond the mode ---- */
 
-static enum wlh_port_rights rights; /* who may write the directory, as on macOS */
+static enum wlh_port_rights rights; /* what wlh_port_rights returns, as it may on macOS */
 
 /* Where the helper stands still until the test sets NOWHERE. */
 enum { NOWHERE, AT_RIGHTS, HERE };
@@ -544,7 +545,6 @@ TEST(other_rights, "a directory that others can write by other rights than its m
 
 /* ---- this process as a member ---- */
 
-/* Makes a request for "n". */
 static enum wlh_status ask_for_n(struct wlh_request **request)
 {
   struct wlk_event items[4];
@@ -552,7 +552,7 @@ static enum wlh_status ask_for_n(struct wlh_request **request)
   return wlh_request_a_lock(agent, u"n", 1, WLK_EXCLUSIVE, WLK_WAIT, 1, NULL, request, &events);
 }
 
-/* As ask_for_n, and waits until it is answered. Returns the news. */
+/* Requests "n" and waits for the answer. */
 static struct wlk_event get(struct wlh_request **request)
 {
   enum wlh_status status = ask_for_n(request);
@@ -572,7 +572,7 @@ TEST(no_fork, "no fork comes between making or closing a vital descriptor and no
   enter(&a);
   int alone = atomic_load(&vital_made);
   play("a waits 1 n");
-  /* It connects to the holder. */
+  /* It connects to the holder to notice its death. */
   for (int i = 0; i < 20000 && atomic_load(&vital_made) == alone; i++) (void)poll(NULL, 0, 1);
   enum wlh_status status = wlh_release_the_lock(request, &events);
   CHECK(status == WLH_OK || (status == WLH_PENDING && next_event(agent).news == WLH_NEWS_RELEASED));
@@ -582,7 +582,7 @@ TEST(no_fork, "no fork comes between making or closing a vital descriptor and no
   CHECK(next_event(agent).news == WLK_NEWS_GRANTED);
   end_member();
   end_play();
-  /* The file twice, its copy, two sockets, a connection to the other, and one from it. */
+  /* The file twice, its copy, two sockets, and a connection in each direction. */
   CHECK(atomic_load(&vital_made) >= 7);
   CHECK(atomic_load(&vital_closed) == atomic_load(&vital_made));
   CHECK(atomic_load(&beside_forks) == 0);
@@ -630,7 +630,7 @@ static void poison(void)
   write_header(offsetof(struct wlh_header, poisoned), 1);
 }
 
-/* As one that makes it anew, and stands still or dies there. */
+/* Imitates a process that stops or dies while it formats the file. */
 static void begin_to_format(void)
 {
   write_header(offsetof(struct wlh_header, retired), 1);
@@ -642,7 +642,6 @@ static void truncate_file(void)
   (void)!truncate(bucket_path("bucket"), 0);
 }
 
-/* The header becomes zeros. */
 static void zero_header(void)
 {
   for (size_t at = 0; at < sizeof(struct wlh_header); at += 4) write_header(at, 0);
@@ -655,8 +654,8 @@ static void delete_bucket(void)
   CHECK(system(command) == 0);
 }
 
-/* The file changes behind the n-th step of the first request. False if there are not so many until
- * that is answered. */
+/* The file changes after the n-th step of the first request. Returns false if the request is
+ * answered in fewer steps. */
 static bool open_while(int n, bool is_there, void (*it_changes)(void))
 {
   struct wlh_request *request;

@@ -32,7 +32,7 @@
     return result;                                                                                 \
   }
 
-/* These return the error. */
+/* Calls that return an error code. */
 #define CALL_CODE(name, error, descriptor, parameters, arguments)                                  \
   int __real_##name parameters;                                                                    \
   int __wrap_##name parameters;                                                                    \
@@ -110,7 +110,7 @@ int __wrap_close(int descriptor)
   return __real_close(descriptor);
 }
 
-/* Lines to and from actors are longer, or shorter. */
+/* The library's own reads and writes have these sizes; lines to and from actors have others. */
 static bool is_of_library(size_t size)
 {
   return size == sizeof(uint64_t) || size == 1024;

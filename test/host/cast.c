@@ -31,7 +31,7 @@ static char actor_path[500];
 static pid_t pids[MOST_ACTORS];
 static int pid_count;
 
-/* Kills all actors, with what they forked. */
+/* Kills all actors and their children. */
 static void kill_all(void)
 {
   for (int i = 0; i < pid_count; i++) {
@@ -78,7 +78,7 @@ static void start_program(struct played *actor, const char *path)
   if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) exit(1);
   actor->pid = fork();
   if (actor->pid == 0) {
-    (void)setpgid(0, 0); /* so that what it forks can be killed with it */
+    (void)setpgid(0, 0); /* so that its children can be killed with it */
     (void)dup2(in[0], 0);
     (void)dup2(out[1], 1);
     (void)execl(path, "actor", (char *)NULL);
@@ -96,7 +96,7 @@ void start(struct played *actor)
   start_program(actor, actor_path);
 }
 
-/* Starts a process that was built with another layout of the tables, as version 99.0.0. */
+/* Starts an actor built with another table layout, as version 99.0.0. */
 static void start_next(struct played *actor)
 {
   char path[sizeof actor_path + 8];
@@ -129,7 +129,7 @@ void tell(struct played *actor, const char *format, ...)
   if (write(actor->in, line, (size_t)length) != length) fail(actor, "its standard input");
 }
 
-/* Finds a line that begins so; whole if `exact`. */
+/* Finds a line with this beginning, or the whole line if `exact`. */
 static char *find_line(struct played *actor, const char *text, bool exact)
 {
   size_t length = strlen(text);
@@ -217,8 +217,7 @@ void releases(struct played *actor, int tag)
   hear_either(actor, tag, "WLH_OK", "released");
 }
 
-/* Waits until the helper of an actor says that it looks after the files ("yes"), or that it does not:
- * then it has done all there was. */
+/* Waits until the actor's helper has done all its work, and answers whether it checks the files. */
 static void hear_minded(struct played *actor, const char *answer)
 {
   char is_checked[8];
@@ -228,7 +227,6 @@ static void hear_minded(struct played *actor, const char *answer)
   } while (strcmp(is_checked, answer) != 0);
 }
 
-/* Whether the actor has said it already. */
 static bool has_said(struct played *actor, const char *line)
 {
   while (read_more(actor, 0)) {
@@ -246,7 +244,7 @@ void fails(struct played *actor, const char *status, const char *text)
   if (!CHECK(strstr(why, text) != NULL)) printf("# the reason was: %s\n", why);
 }
 
-/* Whether the two see each other's locks. */
+/* Checks that each of the two processes sees the other's lock. */
 static void share_locks(struct played *one, struct played *other)
 {
   is_granted(one, "ask 2001 again x w");
@@ -386,14 +384,15 @@ static void open_bucket(struct played *actor, const char *version)
   hear(actor, "open WLH_OK");
 }
 
-/* Asks with the tag and the name of `what`, or with its mode and option, too. */
+/* Requests with the tag and name of `what`, and with `otherwise` unless `what` gives mode and
+ * option. */
 static void tell_to_ask(struct played *actor, const char *what, const char *otherwise)
 {
   bool is_whole = strchr(strchr(what, ' ') + 1, ' ') != NULL;
   tell(actor, "ask %s %s", what, is_whole ? "" : otherwise);
 }
 
-/* Waits until a request is in the tables: it may have been put off. */
+/* Waits until a request is in the tables: it may have been deferred. */
 static void has_queued(struct played *actor, int tag)
 {
   char cell[16] = "0";
@@ -406,7 +405,7 @@ static void has_queued(struct played *actor, int tag)
 static void exits(struct played *actor, bool by_signal, int number)
 {
   int status;
-  (void)close(actor->in); /* at which it ends if it has not yet */
+  (void)close(actor->in); /* The actor ends at the end of its input. */
   if (waitpid(actor->pid, &status, 0) != actor->pid) fail(actor, "its end");
   CHECK(
       by_signal ? WIFSIGNALED(status) && WTERMSIG(status) == number
@@ -499,7 +498,7 @@ static void take_step(char *step)
   }
 }
 
-/* Copies a step, with "$a" as the number of that process, and "$L" as that of the layout. */
+/* Copies a step, replacing "$a" by the number of that process, and "$L" by that of the layout. */
 static void copy_step(char *to, size_t size, const char *from)
 {
   size_t length = 0;

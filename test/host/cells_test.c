@@ -1,5 +1,6 @@
-/* What only the cells of a segment have, beside the core's locks: members, damage, marks that outlive
- * processes, room that is given back, readers outside. fuzz_compare.c compares the rest with the core. */
+/* Tests what the cells of a segment do beyond the core's locks: members, damage, marks that outlive
+ * processes, shrinking, and readers outside the mutex. fuzz_compare.c compares the rest with the
+ * core. */
 #include "table.h"
 
 #include "../../src/host/segment/store.h"
@@ -11,8 +12,8 @@
 
 static struct table t;
 
-static long looks; /* of the library at a cell, or at a number */
-static long fuse;  /* of these until `meanwhile` is done; 0: it is not */
+static long looks; /* how often the library read a cell or a number */
+static long fuse;  /* looks until `meanwhile` is called; 0: it is not called */
 static void (*meanwhile)(void);
 
 void wlh_look(const void *place, size_t size)
@@ -27,7 +28,7 @@ static void start(void)
   table_begin(&t, WLH_CELLS_LEAST, 256);
 }
 
-/* Whatever was tested: all is whole, and nothing is left once all have left. */
+/* Ends each test: the tables are intact, and nothing is left once all members have left. */
 static void stop(void)
 {
   for (int i = 0; i < PARTIES; i++) {
@@ -95,7 +96,7 @@ static void zero_part(uint32_t part)
   if (part == ALL_BEHIND) memset(t.segment->members, 0, sizeof t.segment->members);
 }
 
-/* Needs two cells of text. */
+/* It needs two cells of text. */
 static const char long_name[] =
     "a name that fits neither into the cell of a resource nor into one of text behind it, so that "
     "it is in three";
@@ -117,7 +118,7 @@ TEST(zeroed, "no request is granted a held lock whose cells became zeros")
       start();
       (void)hold_long_name();
       zero_part(part);
-      /* The heads are made anew from the cells. */
+      /* A rebuild restores the heads from the cells. */
       if (repaired) CHECK((wlh_cells_rebuild(inside(&t, 2)) == WLH_CELLS_OK) == (part == HEADS));
       struct wlh_ask ask = {.option = WLH_IF_AVAILABLE};
       if (wlh_cells_add_agent(inside(&t, 1), 9, 9, NULL, 0, &ask.agent) == WLH_CELLS_OK)
@@ -159,7 +160,7 @@ static void mark(int party, const char *name, uint64_t keep)
   CHECK(drop_and_mark(&t, &made, keep) == WLH_CELLS_OK);
 }
 
-/* Nobody has the segment open any more. */
+/* Closes the segment in all processes. */
 static void all_leave(void)
 {
   for (int i = 0; i < PARTIES; i++) {
@@ -213,10 +214,10 @@ TEST(marks_make_room, "names whose marks have ended are freed before the segment
 
 enum {
   BURST = 20000,
-  AT_MOST = 8 * WLH_CELLS_AT_FIRST /* looks, where a segment of 32,768 cells would take 100,000 */
+  AT_MOST = 8 * WLH_CELLS_AT_FIRST /* looks; a segment of 32,768 cells would take 100,000 */
 };
 
-/* Requests of a party that wait for another one's lock; then, unless it dies, all are over. */
+/* Makes requests that wait for another party's lock, and aborts them unless the party dies. */
 static void burst(int party, bool dies)
 {
   static struct made all[BURST];
@@ -260,7 +261,7 @@ static void start_large(void)
   table_begin(&t, WLH_CELLS_AT_FIRST, 32768);
 }
 
-/* A newcomer, a leave and a death: each looks at few cells. */
+/* A join, a leave and a death each look at few cells. */
 static void stay_few(int dies)
 {
   CHECK(t.segment->header.ncells == WLH_CELLS_AT_FIRST);
@@ -312,7 +313,8 @@ TEST(high, "a lock in a high cell keeps the cells until it is released")
   table_end(&t);
 }
 
-/* How often a request of `priority` looks, and its abort, where so many wait with each of three. */
+/* Counts the looks of a request of `priority` and its abort, while `waiting` requests wait with
+ * each of three priorities. */
 static long looks_of(int32_t priority, int waiting)
 {
   struct wlh_ask ask = {.priority = priority};
@@ -335,12 +337,12 @@ TEST(levels, "a request and its abort look at as many requests however many have
     CHECK(looks_of(priority, 3) == looks_of(priority, 60));
 }
 
-/* ---- readers outside ---- */
+/* ---- readers outside the mutex ---- */
 
 static uint16_t units[600];
 static struct made mine;
 
-/* The lock of "n", as a reader outside sees it. */
+/* Reads the lock of "n" without the mutex. */
 static struct wlh_entry look_at_n(void)
 {
   static struct wlh_entry entry;
@@ -351,7 +353,7 @@ static struct wlh_entry look_at_n(void)
   return entry;
 }
 
-/* The cells of the first text are used again for the third one. */
+/* Publishes two texts: the second reuses the cells of the one before the first. */
 static void publish_twice(void)
 {
   CHECK(publish(&t, &mine, 'b', 130) == WLH_CELLS_OK);
@@ -377,7 +379,7 @@ TEST(published_meanwhile, "a reader never sees parts of two texts, whenever the 
   }
 }
 
-/* The room behind the fewest cells, in whole pages; nobody may touch it once it was given back. */
+/* The room behind the fewest cells, in whole pages: once given back, it must not be accessed. */
 static char *slack_from, *slack_to;
 static bool given_back;
 
@@ -415,8 +417,8 @@ static void look_for_room(void)
   if (wlh_cells_has_member(arena)) (void)wlh_cells_would_shrink(arena);
 }
 
-/* Another member gives up cells at the `moment`-th step of a look, or before it if that is 0. Returns
- * whether it came to that. */
+/* Another member gives up cells at the `moment`-th step of a look, or before it if that is 0.
+ * Returns whether the look had so many steps. */
 static bool give_up_during(void (*look)(void), long moment)
 {
   uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

@@ -3,8 +3,8 @@
 'use strict';
 
 /**
- * The recipes for containers of docs/HOST.md, with what containers are made of: a process with PID,
- * network, IPC and host name spaces of its own, and a volume that is mounted for it and others.
+ * Runs the recipes of docs/HOST.md for containers with what containers consist of: a process with
+ * PID, network, IPC and host name spaces of its own, and a shared mounted volume.
  */
 
 const assert = require('node:assert/strict');
@@ -22,7 +22,7 @@ const execute = promisify(execFile);
 const MOUNTS = ['--mount', '--propagation', 'private'];
 const CONTAINER = ['--pid', '--net', '--ipc', '--uts', '--fork'];
 
-/** Why containers cannot be made here, or false. */
+/** The reason why containers cannot be made here, or false. */
 const skip = (() => {
   if (lacksHost) return lacksHost;
   const tried = ['unshare', [...MOUNTS, 'unshare', ...CONTAINER, 'mount', '--version']];
@@ -31,18 +31,21 @@ const skip = (() => {
 
 const library = path.join(__dirname, '..', '..', 'lib', 'host.js');
 
-/** What the page gives to `docker volume create` as `o=`, in its order. */
+/** The values that the page gives to `docker volume create` as `o=`, in its order. */
 const page = fs.readFileSync(path.join(__dirname, '..', '..', 'docs', 'HOST.md'), 'utf8');
 const recipes = [...page.matchAll(/docker volume create .*--opt o=(\S+)/g)].map(([, o]) => o);
 
-/** Runs in each container, as the user: holds the lock, or says that it has to wait, and then has it. */
+/**
+ * Runs in each container, as the user: takes the lock, or prints that it has to wait and waits for
+ * it.
+ */
 const program = `
   const { locks } = require(${JSON.stringify(library)});
   const [user, group, ...groups] = process.argv.slice(1).map(Number);
   process.setgroups(groups);
   process.setgid(group);
   process.setuid(user);
-  process.stdin.resume().on('end', () => process.exit()); // its parent has ended
+  process.stdin.resume().on('end', () => process.exit()); // the parent has ended
   locks.request('a', { ifAvailable: true }, async (lock) => {
     console.log(lock ? 'holds it' : 'waits', process.pid);
     if (lock) await new Promise(() => setInterval(() => {}, 1000));
@@ -51,8 +54,8 @@ const program = `
     .catch(({ code, message }) => console.log(code, message));`;
 
 /**
- * Mounts a volume, starts a container in which a process holds a lock, then another, where one waits
- * for it, and kills the first container. Prints what they say.
+ * Mounts a volume, starts a container whose process holds a lock and one whose process waits for
+ * it, and kills the first. Prints their output.
  */
 const play = `
   const { execFileSync, spawn } = require('node:child_process');
@@ -74,7 +77,7 @@ const play = `
         yield line;
       }
     } finally {
-      process.kill(-child.pid, 'SIGKILL'); // with the process in it
+      process.kill(-child.pid, 'SIGKILL'); // and the process in it
     }
   };
   (async () => {
@@ -89,10 +92,10 @@ const play = `
   })();`;
 
 /**
- * @param {string} options of the volume, as \`mount\` has them
- * @param {string} directory in the volume
- * @param {string[]} users of two containers: numbers of a user, a group, and further groups
- * @param {(volume: string) => string} [prepare] a command that makes the directory
+ * @param {string} options mount options of the volume
+ * @param {string} directory its path in the volume
+ * @param {string[]} users the numbers of each container's user, group and further groups
+ * @param {(volume: string) => string} [prepare] returns a command that makes the directory
  */
 async function share(t, options, directory, users, prepare = () => '') {
   const volume = freshDirectory(t);
@@ -107,7 +110,7 @@ async function share(t, options, directory, users, prepare = () => '') {
 }
 
 const SHARED = 'holds it 1\nwaits 1\nhas it\n';
-/** A number that the page gives. */
+/** A number from the page. */
 const numberIn = (text, what) => new RegExp(`${what}[=: ]+(\\d+)`).exec(text)[1];
 
 describe('containers', { skip }, () => {
@@ -144,7 +147,10 @@ describe('containers', { skip }, () => {
     assert.match(said, /^ERR_WEB_LOCKS_SCOPE_UNSUPPORTED .*(writable by others|belongs to user)/);
   });
 
-  /** Runs in a name space of its own, which `unshare` makes, at a bucket; prints what it finds out. */
+  /**
+   * Runs a program in name spaces that `unshare` makes.
+   * @returns what it finds out about a bucket
+   */
   async function look(where, unshare) {
     const source = `
       const { openBucket } = require(${JSON.stringify(library)});
@@ -170,15 +176,15 @@ describe('containers', { skip }, () => {
     const days = 60 * 86_400;
     const { isFree, ages } = await look(where, ['--time', '--fork', '--monotonic', `${days}`]);
     assert.equal(isFree, false);
-    // More than 32 bits of milliseconds.
+    // This needs more than 32 bits of milliseconds.
     assert.ok(ages.length === 1 && ages[0] >= days * 1000 && ages[0] < (days + 3600) * 1000, ages);
   });
 
-  /** A command that first mounts something. */
+  /** A command that mounts something first. */
   const withMount = (mount) => [...MOUNTS, 'sh', '-c', `mount ${mount} && exec "$@"`, 'sh'];
 
   for (const [what, bootId] of [
-    // LXC and systemd-nspawn give one.
+    // LXC and systemd-nspawn give containers one.
     ['a name of their own', '12345678-1234-4321-8888-aabbccddeeff\n'],
     ['no name', ''],
   ]) {
@@ -193,7 +199,7 @@ describe('containers', { skip }, () => {
       assert.equal((await look(where, withOwnBoot)).isFree, false);
       other.kill();
       await other.exited;
-      // Nobody proves that it is the same boot.
+      // Nothing proves that it is the same boot.
       const { isFree, token } = await look(where, withOwnBoot);
       assert.equal(isFree, true);
       assert.ok(BigInt(token) > held[0].token);

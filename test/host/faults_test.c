@@ -1,8 +1,9 @@
-/* The system fails: each call that the library makes of it, at the n-th use, once and twice in a row,
- * and for as long as a step takes. Afterwards a wake-up comes, a death is noticed, a lock goes on, a
- * theft is reported, the helper stands still, and no descriptor and no thread is left.
+/* The system fails: each system call of the library fails at its n-th use, once and twice in a row,
+ * and for the length of a step. Afterwards the test checks that wake-ups, deaths and thefts are
+ * noticed, that a lock can be handed over, that the helper sleeps, and that no descriptor or thread
+ * is left.
  *
- *   faults_test [stride] [call]   of the n-th use, beyond the first ten; all calls */
+ * faults_test [stride] [call]   tests every stride-th use after the first ten; all calls */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
@@ -20,10 +21,10 @@
 
 /* ---- failing ---- */
 
-static const char *failing = ""; /* the call; written while `armed` is false */
+static const char *failing = ""; /* the call that fails; written while `armed` is false */
 static atomic_bool armed;
-static atomic_int used;  /* how often it was made since */
-static int first, times; /* of its uses fail: from the first on, so many */
+static atomic_int used;  /* how often it was called since it was armed */
+static int first, times; /* which uses fail: `times` of them, from `first` on */
 static atomic_int polls; /* how often the helper waited */
 
 bool call_fails(const char *name)
@@ -91,14 +92,14 @@ static const char *const calls[] = {
     "fcntl64",
     "posix_fallocate64",
     "pthread_create",
-    "connections"}; /* no call: other code closes the helper's */
+    "connections"}; /* not a system call: other code closes the helper's connections */
 
 /* ---- this process as a member ---- */
 
 static struct played peer, dying;
 static struct wlh_request *requests[2]; /* by tag: of "n" and of "m" */
 static uint32_t news[2];
-static bool lost; /* whether the bucket was, in this play */
+static bool lost; /* whether this play lost the bucket */
 static char bucket_name[16];
 
 static void note_event(const struct wlk_event *event)
@@ -115,7 +116,7 @@ static void take_events(void)
   for (size_t i = 0; i < events.count; i++) note_event(&items[i]);
 }
 
-/* Asks for a name, again until it has been asked: the call can fail. */
+/* Requests a name, and repeats that if the call fails. */
 static void want(uint32_t tag)
 {
   uint16_t name = "nm"[tag];
@@ -133,7 +134,8 @@ static void want(uint32_t tag)
 
 enum { OVER = WLH_NEWS_FAILED | WLH_NEWS_LOST | WLK_NEWS_STOLEN };
 
-/* Waits for news of a request, which is made again where the bucket was lost or not opened. */
+/* Waits for news of a request, and repeats the request if the bucket was lost or could not be
+ * opened. */
 static void hear_of(uint32_t tag, uint32_t wanted)
 {
   for (take_events(); !(news[tag] & wanted) || (news[tag] & OVER & ~wanted);) {
@@ -146,7 +148,7 @@ static void hear_of(uint32_t tag, uint32_t wanted)
   }
 }
 
-/* Whether the peer sees one request wait beside so many locks. */
+/* Whether the peer sees one pending request and `held` locks. */
 static bool peer_sees_waiting(int held)
 {
   char rest[100], waits[40];
@@ -156,7 +158,7 @@ static bool peer_sees_waiting(int held)
   return strncmp(rest, waits, strlen(waits)) == 0;
 }
 
-/* Asks for what others hold; returns when the peer sees it wait. */
+/* Requests what others hold, and returns when the peer sees it wait. */
 static void begin_waiting(uint32_t tag, int held)
 {
   want(tag);
@@ -184,7 +186,7 @@ static int64_t now_ms(void)
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Whether the helper, with nothing to do, waits no more often than about once a millisecond. */
+/* Whether the idle helper waits no more often than about once a millisecond. */
 static bool stands_still(int milliseconds)
 {
   int64_t from = now_ms();
@@ -216,12 +218,13 @@ static bool is_one_of(const char *name, const char *words)
   return found && found[-1] == ' ' && found[strlen(name)] == ' ';
 }
 
-/* Has the call fail while a step is taken. Those that bind sockets are made where these are gone. */
+/* Makes the call fail during a step. Sockets are unbound first, so that the calls that bind them
+ * are made. */
 static void begin_step(const char *name, int step, int failing_step)
 {
   if (step != failing_step) return;
   if (strcmp(name, "connections") == 0) return close_connections();
-  wlk_mutex_lock(&bucket->mu); /* so that the helper does nothing in between */
+  wlk_mutex_lock(&bucket->mu); /* The helper does nothing in between. */
   if (is_one_of(name, " socket bind listen fstatat64 fchmodat renameat inotify_add_watch "))
     wlh_port_unbind(&bucket->port, bucket->arena.member);
   arm(name, 1, is_one_of(name, " recv read ") ? 2 : INT32_MAX);
@@ -241,8 +244,8 @@ static void peer_opens(struct played *actor)
   hear(actor, "open WLH_OK");
 }
 
-/* Whether a call that fails is made again and again, although nobody asks for anything. The checks of
- * each second make it less often. */
+/* Whether a call that fails is retried although nobody asks for anything. The checks of each second
+ * retry less often. */
 static bool is_tried_again(void)
 {
   enum { MANY = 120 };
@@ -252,7 +255,7 @@ static bool is_tried_again(void)
   return atomic_load(&used) >= before + MANY;
 }
 
-/* A lock that was lost meanwhile is not handed over. */
+/* Hands over the lock, unless it was lost. */
 static void hand_over(const char *name, int step)
 {
   struct wlk_event items[8];
@@ -260,9 +263,9 @@ static void hand_over(const char *name, int step)
   char answer[40];
   tell(&peer, "ask 2 n x w");
   hear_rest(&peer, "2 ", answer, sizeof answer);
-  /* A request that is still put off at the release needs no wake-up. */
+  /* A request that is still deferred at the release needs no wake-up. */
   while (step == HAND_OFF && !peer_sees_waiting(2)) continue;
-  if (step == HAND_OFF) ask_for(&peer, "settle", "settled"); /* It enters of itself before. */
+  if (step == HAND_OFF) ask_for(&peer, "settle", "settled"); /* it may enter on its own */
   begin_step(name, HAND_OFF, step);
   take_events();
   if (!(news[0] & OVER)) (void)wlh_release_the_lock(requests[0], &events);
@@ -273,7 +276,7 @@ static void hand_over(const char *name, int step)
   if (strcmp(answer, "WLH_GRANTED") != 0) hear(&peer, "event 2 granted");
 }
 
-/* Returns whether the call was made so often. */
+/* Returns whether the call was made as often as `use`. */
 static bool play_with(const char *name, int use, int count, int step)
 {
   static int plays;

@@ -3,7 +3,7 @@
 'use strict';
 
 /**
- * The files of the host scope: where they are, what can be wrong with them, and that an error says the
+ * The files of the host scope: where they are and what can be wrong with them. Each error names the
  * path, the cause and what to do.
  */
 
@@ -32,16 +32,16 @@ const code = (kind) => ({ code: `ERR_WEB_LOCKS_SCOPE_${kind}` });
 const library = JSON.stringify(require.resolve('../../lib/host.js'));
 const notRoot = process.getuid?.() === 0 ? false : 'only root can change the owner of a file';
 
-/** Another user; nobody needs to know this one. */
+/** Any other user; it needs no account. */
 const USER = 12345;
 const becomeUser = `process.setgid(${USER}); process.setuid(${USER});`;
 const ELSEWHERE = "use another directory (option 'directory' or WEB_LOCKS_DIRECTORY).";
 
-/** The directory of the one bucket in a directory, and its file. */
+/** The directory of the only bucket in `directory`, and that bucket's file. */
 const bucketIn = (directory) => path.join(directory, fs.readdirSync(directory)[0]);
 const fileIn = (directory) => path.join(bucketIn(directory), 'bucket');
 
-/** Writes into a file, behind what it has there. */
+/** Overwrites bytes of a file at a position. */
 function overwrite(file, bytes, position) {
   const opened = fs.openSync(file, 'r+');
   fs.writeSync(opened, bytes, 0, undefined, position);
@@ -59,7 +59,7 @@ function includesAll(text, parts) {
   for (const part of parts) assert.ok(text.includes(part), text);
 }
 
-/** Opens a bucket, which is refused with a message that has these parts. */
+/** Checks that opening a bucket fails with a message that contains these parts. */
 const isRefused = (t, directory, parts) =>
   assert.rejects(open(t, directory).ready, (error) => {
     assert.equal(error.code, code('UNSUPPORTED').code);
@@ -204,20 +204,20 @@ describe('the directory of the locks of a machine', { skip }, () => {
 
   it('has many buckets open in one process', async (t) => {
     const directory = freshDirectory(t);
-    // Each takes one of the 128 inotify instances of this user, and gives it back a little late.
+    // Each takes one of this user's 128 inotify instances, and returns it with a delay.
     const buckets = Array.from({ length: 40 }, (_, i) => openBucket(`a ${i}`, { directory }));
     t.after(() => Promise.all(buckets.map((bucket) => bucket.close())));
     await Promise.all(buckets.map((bucket) => bucket.ready));
   });
 
-  // The search for leaks at the end of a process starts a thread.
+  // LeakSanitizer starts a thread at the end of a process.
   const inSanitizer = Boolean(process.env.WEB_LOCKS_SANITIZED) && 'not under a sanitizer';
   it('cannot be opened if no thread can be started', {
     skip: notRoot || inSanitizer,
   }, async (t) => {
     const directory = freshDirectory(t);
     fs.chownSync(directory, USER, USER);
-    // The limit counts for other users than root.
+    // The limit does not apply to root.
     const source = `
       const { openBucket } = require(${library});
       const { locks } = openBucket('a', { directory: ${JSON.stringify(directory)} });
@@ -269,11 +269,11 @@ describe('a file of locks', { skip }, () => {
         assert.ok(error instanceof LockLostError);
         return error.reason === 'destroyed' && isLost(error.cause);
       });
-      // Both wait for something: a process without an inotify instance hears of it late.
+      // Both wait for something: a process without an inotify instance notices the loss late.
       const failed = assert.rejects(locks.request('b', nothing), isLost);
       await other.request('a');
       await Promise.all([pendingOn(locks, 'a'), pendingOn(locks, 'b')]);
-      // It holds the thread up until the loss is known, so that its release is what finds out.
+      // It blocks the thread until the loss is known, so that its release finds out.
       const unmarked = locks.once('c', { keep: 1000 }, () => {
         harm(file);
         Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
@@ -302,12 +302,12 @@ describe('a file of locks', { skip }, () => {
 });
 
 describe('a process that stands still inside the tables', { skip }, () => {
-  /** Writes into the tables that the member with this pid is inside. */
+  /** Makes the member with this pid the owner of the tables' mutex. */
   function keepInside(directory, pid) {
     const file = fileIn(directory);
     const bytes = fs.readFileSync(file);
     let member = 0;
-    // src/host/segment/segment.h: the members, and of each `gen` and `pid`.
+    // src/host/segment/segment.h has the offsets of the members, and of `gen` and `pid` in each.
     while (bytes.readUInt32LE(256 + 64 * member + 20) !== pid) member++;
     const generation = bytes.readBigUInt64LE(256 + 64 * member);
     overwrite(file, new BigUint64Array([(generation << 16n) | BigInt(member + 1)]), 128);

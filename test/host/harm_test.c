@@ -1,6 +1,6 @@
 /* Locks between processes, and what can happen to these processes and to their files. torn_test,
- * steps_test and torture have deaths at any moment. A test that needs a file system of its own mounts
- * it where no other process sees it, or says that it was skipped where that is not permitted. */
+ * steps_test and torture have deaths at any moment. A test that needs a file system of its own
+ * mounts one that no other process sees; where that is not permitted, it is skipped. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
@@ -26,7 +26,7 @@
 
 static bool can_mount;
 
-/* Whether sockets are found by the path of the directory. */
+/* Whether sockets are addressed by the path of the directory. */
 #if defined(WLH_PLAIN)
 enum { BY_PATH = 1 };
 #else
@@ -39,7 +39,7 @@ enum { BY_PATH = 0 };
 
 enum { PAGE = 4096, FIRST_CELL = WLH_BYTES_BEFORE_CELLS };
 
-/* Places in the file, and how many bytes the number there has. */
+/* Places in the file, with the size of the number there. */
 static const struct {
   const char *name;
   int64_t at;
@@ -62,7 +62,7 @@ static const struct {
 
 _Static_assert(sizeof(struct wlh_header) == 256 && WLH_CELL_BYTES == 128, "as stories say");
 
-/* A place by its name, with a number of bytes behind it: "cells+128". */
+/* Parses a place: a name, or one with an offset, as in "cells+128". */
 static int64_t place_of(const char *word, size_t *size)
 {
   size_t length = strcspn(word, "+");
@@ -96,7 +96,7 @@ static void set(const char *words)
   (void)close(file);
 }
 
-/* "fill x page end": bytes from a place to another, 0 for zeros. By a store: nobody is told. */
+/* "fill x page end" stores bytes between two places, 0 for zeros. Stores notify nobody. */
 static void fill(const char *words)
 {
   char byte, from[20], to[20];
@@ -113,7 +113,7 @@ static void fill(const char *words)
   (void)close(file);
 }
 
-/* "zero cells PAGE", by a write. */
+/* "zero cells PAGE" writes zeros. */
 static void zero(const char *words)
 {
   static const char zeros[PAGE];
@@ -128,7 +128,7 @@ static void zero(const char *words)
 
 static int byte_holder;
 
-/* Holds a byte of the file as another process would. */
+/* Locks a byte of the file as another process would. */
 static void hold(const char *place)
 {
   size_t unused;
@@ -143,7 +143,7 @@ static void let_go(const char *nothing)
   (void)close(byte_holder);
 }
 
-/* Waits until `b` or `a`, which lives, is no member any more. */
+/* Waits until `b` or `a`, which lives, has ceased to be a member. */
 static void await_leave(const char *who)
 {
   struct flock lock = {F_WRLCK, SEEK_SET, GATE + 1 + (*who == 'a' ? a : b).member, 1, 0};
@@ -160,7 +160,7 @@ static void truncate_file(const char *nothing)
   CHECK(truncate(bucket_path("bucket"), 0) == 0);
 }
 
-/* Deletes what has these names in the directory of the bucket. */
+/* Deletes files of the bucket's directory. */
 static void delete_files(const char *names)
 {
   char command[1200];
@@ -168,7 +168,7 @@ static void delete_files(const char *names)
   CHECK(system(command) == 0);
 }
 
-/* Waits until the sockets of `a` and `b` are there again. */
+/* Waits until `a` and `b` have bound their sockets again. */
 static void sockets_return(const char *nothing)
 {
   (void)nothing;
@@ -189,7 +189,7 @@ static void sockets_return(const char *nothing)
 
 static char top[sizeof directory], away[sizeof directory + 8];
 
-/* Uses a directory in the one of the test from now on. */
+/* Continues in a subdirectory of the test's directory. */
 static void go_below(const char *nothing)
 {
   (void)nothing;
@@ -224,7 +224,7 @@ static void move_bucket(const char *nothing)
   CHECK(rename(from, to) == 0);
 }
 
-/* ---- what is looked at ---- */
+/* ---- checks ---- */
 
 static uint64_t token;
 
@@ -286,7 +286,7 @@ static void take_step(const char *step)
 #define ALL_THREE     "abc enters; a gets 1 n; b waits 2 n; "
 #define BOTH_LOSE     "a hears 1 lost; b hears 2 failed WLH_LOST"
 #define LOSE_AND_MEET BOTH_LOSE "; ab share"
-/* One that holds a lock, and has nothing else to do. */
+/* A process that holds a lock and has nothing else to do. */
 #define HOLD_QUIETLY "a enters; a rests; a gets 1 n; a watches; "
 #define IN_USE       "WLH_LOST damaged, and other processes still have it open; "
 
@@ -297,7 +297,7 @@ static const struct story stories[] = {
      "ab enters; a gets 1 n; a stops; b gets 2 n x s; a goes-on; a hears 1 stolen"},
     {"the lock of a process that was killed is granted to the next that waits",
      HOLD_AND_WAIT "a dies; b hears 2 granted"},
-    /* It watches because of 2, and so it rests again before 3. */
+    /* It watches because of request 2, so it rests again before request 3. */
     {"a process that begins to wait while its helper rests is granted the lock of a dead one",
      "ab enters; a gets 1 n; b rests; b gets 2 m; b watches; b waits 3 n; a dies; b hears 3 "
      "granted"},
@@ -456,7 +456,7 @@ TEST(many_wakes, "a stopped process blocks no sender, and receives everything on
   end_play();
 }
 
-/* Whether one that opens the bucket is refused. */
+/* Checks that opening the bucket is refused. */
 static void cannot_enter(const char *status, const char *text)
 {
   play("a starts; a opens");
@@ -478,7 +478,7 @@ TEST(tokens_ahead, "where tokens are ahead of the clock a file that is made anew
 
 /* ---- directories ---- */
 
-/* Opens in a directory whose path is so long, or is refused. */
+/* Opens in a directory whose path has this length; it works or is refused. */
 static void open_at_length(size_t length, bool is_refused)
 {
   char before[sizeof directory];
@@ -546,7 +546,7 @@ TEST(most_mapped, "as many buckets can be open in a process as are documented, a
     ports[i].file = -1;
   }
   volatile const char *byte = ports[MOST - 1].map;
-  CHECK(*byte == 0 && lost == 1); /* behind the end of the file: the handler found it */
+  CHECK(*byte == 0 && lost == 1); /* past the end of the file: the handler mapped it */
   for (int i = 0; i <= MOST; i++) wlh_port_close(&ports[i]);
   ports[0].file = file;
   CHECK(wlh_port_map(&ports[0], 4096, &lost) == 0);
@@ -554,7 +554,7 @@ TEST(most_mapped, "as many buckets can be open in a process as are documented, a
   (void)close(file);
 }
 
-/* As other code that closes a descriptor of ours, and opens a file that gets its number. */
+/* Imitates other code that closes our descriptor and opens a file that gets its number. */
 static int use_anew(int descriptor)
 {
   int file = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -611,7 +611,7 @@ TEST(full_later, "where the file cannot grow, requests fail, and what is held st
   }
   CHECK(made > 100 && made < 2000);
   play("a releases 1; a gets 3000 another; a lacks 3001 name2");
-  /* With room again, the file grows. */
+  /* When there is room again, the file grows. */
   CHECK(mount("test", directory, "tmpfs", MS_REMOUNT, "size=1m") == 0);
   for (int i = 3001; i < 3001 + made; i++) {
     tell(&a, "ask %d more%d x w", i, i);
@@ -629,7 +629,7 @@ TEST(members, "there is room for 256 processes, and the next is refused")
   begin_play();
   for (int i = 0; i < WLH_MEMBERS; i++) enter(&all[i]);
   cannot_enter("WLH_FULL", "is open in 256 processes, which is the maximum. Close it");
-  kill_it(&all[7]); /* Nobody watches it. */
+  kill_it(&all[7]); /* no other process watches it */
   enter(&all[7]);
   is_granted(&all[0], "ask 1 n x w");
   ask_for(&all[255], "ask 2 n x w", "2 WLH_PENDING");

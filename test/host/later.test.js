@@ -3,8 +3,9 @@
 'use strict';
 
 /**
- * Calls of the host scope that are answered later, as those that come after a query() are; and what
- * another process did of which a thread has not heard. At once: test/extensions/robbed.test.js.
+ * Calls of the host scope that are answered later, such as those after a query(); and thefts by
+ * another process that a thread has not noticed yet. test/extensions/robbed.test.js has thefts that
+ * a thread notices at once.
  */
 
 const assert = require('node:assert/strict');
@@ -22,10 +23,10 @@ const { lacksHost: skip } = require('../helpers/host-scope.js');
 const NOTHING = { held: [], pending: [] };
 const CLOSED = { name: 'InvalidStateError' };
 
-/** What ends a test that waits for ever; far more than it needs. */
+/** Limits a test that could wait forever; it needs far less. */
 const LIMIT = { timeout: 60_000 };
 
-/** Has what comes meanwhile come in one batch: blocks the thread. */
+/** Blocks the thread, so that what happens meanwhile arrives in one batch of events. */
 const block = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
 
 const openAgain = ({ bucket, directory }) => openBucket(bucket, { directory });
@@ -125,7 +126,7 @@ describe('close(), while calls are not answered,', { skip }, () => {
       if (i % 3 === 1) await null;
       if (i % 3 === 2) await turn();
       const closed = second.close();
-      // They get the numbers of what was ended.
+      // They reuse the numbers of the requests that ended.
       const after = ['b', 'c', 'd'].map((name) => locks.request(name, (lock) => lock.name));
       await Promise.all([closed, lost, pending, settled]);
       if (isLate && i % 3 === 0) assert.equal(await published, false);
@@ -156,7 +157,7 @@ describe('close(), while calls are not answered,', { skip }, () => {
     const handle = await second.locks.acquire('a');
     const held = await hold(second.locks, 'b');
     const lost = assert.rejects(held.released, LockLostError);
-    // As if others were inside the tables.
+    // The release is deferred, as if other processes owned the mutex.
     t.mock.method(calls, 'release', () => {
       exchange[STATUS] = addon.PENDING;
     });
@@ -174,7 +175,7 @@ describe('close(), while calls are not answered,', { skip }, () => {
     // It waits for the answer to the query.
     const handle = locks.acquireSync('a', { timeout: 60_000 });
     await Promise.all([second.close(), asked]);
-    // This query gets the number of the other one.
+    // This query reuses the number of the other one.
     assert.deepEqual(valuesOf((await locks.query()).held, 'name'), ['a']);
     await handle.release();
   });
@@ -215,7 +216,7 @@ describe('a batch of events', { skip }, () => {
     assert.deepEqual(await locks.query(), NOTHING);
   });
 
-  // As many as nearly fill the file, which holds a power of two of cells.
+  // These counts nearly fill the file, whose number of cells is a power of two.
   it('grants 230, 250, 480 and 500 requests although nothing else happens', LIMIT, async (t) => {
     for (const count of [230, 250, 480, 500]) {
       const { locks } = freshBucket(t, `${count}`);
@@ -244,7 +245,8 @@ describe('querySync', { skip }, () => {
     const { mock } = t.mock.method(addon, 'hostWaitForSnapshot', wait);
     assert.deepEqual(backend.querySync('a', 1e4), NOTHING);
     const handle = await locks.acquire('a');
-    // One call for each, and one more for each slice of 50 ms that the helper takes longer.
+    // Each query takes one call, and one more for each slice of 50 ms in which the helper has not
+    // answered.
     const before = mock.callCount();
     const from = performance.now();
     for (let i = 0; i < 50; i++) assert.equal(backend.querySync('a', 1e4).held.length, 1);
@@ -281,7 +283,10 @@ const STEALING = `
   openBucket(bucket, { directory }).locks.request('a', { steal: true }, () => {});
 `;
 
-/** Another process steals "a" and gives it back, while this thread is blocked: it has mail then. */
+/**
+ * Another process steals "a" and releases it while this thread is blocked, so that an event of the
+ * theft is pending.
+ */
 function beRobbed(where) {
   execFileSync(process.execPath, ['-e', STEALING, JSON.stringify(where)], { stdio: 'inherit' });
 }

@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** What the host scope does to its process: event loop, descriptors, several openings of a bucket. */
+/** The effect of the host scope on its process (event loop, descriptors), and handles of one bucket. */
 
 const assert = require('node:assert/strict');
 const { execFile } = require('node:child_process');
@@ -21,8 +21,9 @@ const { lacksHost: skip, lacksProc } = require('../helpers/host-scope.js');
 const library = JSON.stringify(require.resolve('../../lib/host.js'));
 
 /**
- * Runs a program that finds `bucket` and `locks`; resolves to what it wrote, when it has ended.
- * @param {number} [most] as many files can it have open
+ * Runs a program in which `bucket` and `locks` are defined.
+ * @param {number} [most] limit of open files
+ * @returns what it wrote, once it has ended
  */
 function program(t, body, directory = freshDirectory(t), most = 1024) {
   const source = `
@@ -97,24 +98,24 @@ describe('the descriptors of a process', { skip: skip || lacksProc }, () => {
   const look = `
     const fs = require('node:fs');
     const tableSize = () => /FDSize:\\s*(\\d+)/.exec(fs.readFileSync('/proc/self/status', 'utf8'))[1];
-    /** Those of files have greater numbers than those that watch them. */
+    /** Whether the numbers of bucket files are greater than those of watches. */
     const isOrdered = () => {
       const [files, watches] = [[], []];
       for (const number of fs.readdirSync('/proc/self/fd')) {
         let target = '';
         try {
           target = fs.readlinkSync('/proc/self/fd/' + number);
-        } catch {} // that of the folder itself
+        } catch {} // the descriptor of this folder, closed by now
         if (target.endsWith('/bucket')) files.push(Number(number));
         if (target === 'anon_inode:inotify') watches.push(Number(number));
       }
       return Math.min(...files) > Math.max(...watches);
     };`;
 
-  // A descriptor that does not fit has the kernel make their table larger, which takes it 10 ms. A
-  // kernel that takes down a process closes large numbers first, and takes 10 ms for a watch.
+  // If a descriptor does not fit, the kernel enlarges the descriptor table, which takes 10 ms. When
+  // a process ends, the kernel closes large numbers first, and closing a watch takes it 10 ms.
   it('fit into their table, above that of the watch, when a process waits for its first grant', async (t) => {
-    // The table is made larger 25 ms after the opening, which a slow process can notice.
+    // The table is enlarged 25 ms after the opening, which is before the grant in a slow process.
     const body = `${look}
       const before = tableSize();
       const isLate = () => performance.now() - began >= 25;
@@ -224,7 +225,7 @@ describe('web-locks/host', { skip }, () => {
     const { locks: hostLocks, openBucket: openHostBucket, ...hostRest } = host;
     assert.deepEqual(Object.keys(rest), Object.keys(hostRest));
     for (const [name, value] of Object.entries(rest)) {
-      // Those with a name are of the machine (below).
+      // Named instances use the bucket of the machine (below).
       if (['Mutex', 'RWLock', 'Semaphore'].includes(name)) {
         assert.ok(hostRest[name].prototype instanceof value);
       } else {

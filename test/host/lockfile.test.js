@@ -3,8 +3,8 @@
 'use strict';
 
 /**
- * `web-locks/lockfile` does what proper-lockfile does, but for lock files that are made, updated, found
- * stale and removed.
+ * `web-locks/lockfile` behaves like proper-lockfile, except that it makes, updates, inspects and
+ * removes no lock files.
  */
 
 const assert = require('node:assert/strict');
@@ -57,7 +57,7 @@ const LOCKED = { code: 'ELOCKED', message: /already being held/ };
 const NOT_ACQUIRED = { code: 'ENOTACQUIRED', message: /not acquired\/owned by you/ };
 const RELEASED = { code: 'ERELEASED', message: 'Lock is already released' };
 
-/** Each function in both forms, which have the same answers. */
+/** Both forms of each function give the same answers. */
 const forms = {
   promises: { lock, unlock, check, fails: assert.rejects },
   Sync: { lock: lockSync, unlock: unlockSync, check: checkSync, fails: assert.throws },
@@ -117,7 +117,7 @@ describe('any calls, in any order and form,', () => {
     which: fc.nat(5),
   });
 
-  /** Makes the calls of a package in a folder of its own. @returns their answers */
+  /** Makes the calls of a package in a folder of its own. @returns the answers */
   async function answersOf(module, calls) {
     const folder = path.join(root, `folder ${++files}`);
     fs.mkdirSync(folder);
@@ -178,7 +178,8 @@ describe('retries', () => {
         await next();
       };
       waiting.push(waits());
-      // Each asks when it knows the real path of the file, whichever is told that first.
+      // The order of the requests is fixed: each waits for its real path first, and those can
+      // arrive in any order.
       await pendingOn(locks, `${file}.lock`, number);
     }
     await release();
@@ -226,7 +227,7 @@ describe('retries', () => {
 });
 
 describe('a lock that is lost', () => {
-  /** @returns the lock of a file, taken away from its holder */
+  /** Steals the lock of a file. @returns the stolen lock */
   const steal = (file) => locks.acquire(`${file}.lock`, { steal: true });
   const stealing = (file) => `
     const { locks } = require(${JSON.stringify(HOST)}).openBucket('web-locks/lockfile');
@@ -236,7 +237,7 @@ describe('a lock that is lost', () => {
   it('calls onCompromised, which can lock the file again', async () => {
     const file = freshFile();
     const told = deferred();
-    /** What the function that is called does with the file: it has no lock of it any more. */
+    /** The handler's calls for the file, of which it no longer has the lock. */
     const inside = [];
     const onCompromised = (error) => {
       assert.throws(() => unlockSync(file), NOT_ACQUIRED);
@@ -303,7 +304,9 @@ describe('a lock that is lost', () => {
   });
 });
 
-/** Starts a process that locks files; `ask` resolves to an answer, of an error its code. */
+/**
+ * Starts a process that locks files; its `ask` resolves to the answer, or to the code of an error.
+ */
 async function startLocker(t) {
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const child = fork(FIXTURE, { env });

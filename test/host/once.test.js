@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** The marks of `locks.once` that processes find after all earlier ones have ended. */
+/** Marks of `locks.once` that a process finds after all earlier processes have ended. */
 
 const assert = require('node:assert/strict');
 const { execFile } = require('node:child_process');
@@ -18,7 +18,7 @@ const execute = promisify(execFile);
 const library = path.join(__dirname, '..', '..', 'lib', 'host.js');
 
 const HOUR = 3_600_000;
-/** So many names that the file is made anew when nobody has it open. */
+/** So many names that the file is remade when no process has it open. */
 const MANY = 4200;
 const LONG = 'long'.repeat(100);
 
@@ -33,14 +33,17 @@ const program = `
     }),
   ).then((all) => console.log(JSON.stringify(all)));`;
 
-/** Calls `once` in a process of its own. @returns {Promise<boolean[]>} which of them ran */
+/**
+ * Calls `once` in a process of its own.
+ * @returns {Promise<boolean[]>} which calls ran their callback
+ */
 async function once(directory, calls) {
   const words = calls.map((call) => JSON.stringify(call));
   const args = ['-e', program, directory, ...words];
   return JSON.parse((await execute(process.execPath, args, { maxBuffer: 2 ** 24 })).stdout);
 }
 
-/** What the file says of the boot in which it was made. */
+/** Changes the boot that the file says it was made in. */
 function changeBoot(directory) {
   const bucket = path.join(directory, fs.readdirSync(directory)[0], 'bucket');
   const file = fs.openSync(bucket, 'r+');

@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** Locks between processes, and what the details of a lock say of its process and thread. */
+/** Locks between processes, and what the details of a lock say about its process and thread. */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
@@ -68,7 +68,7 @@ describe('threads of processes', { skip }, () => {
     assert.deepEqual(shared.map(who).sort(), [...threads].sort());
     assert.deepEqual(pending.map(who).sort(), [...threads].sort());
     assert.equal(held.find(({ name }) => name === 'gate').pid, process.pid);
-    // One client id a thread, and no two threads have the same.
+    // Each thread has one client id of its own.
     const clients = new Map(held.map((lock) => [who(lock), lock.clientId]));
     assert.equal(new Set(clients.values()).size, threads.length + 1);
     for (const request of pending) assert.equal(request.clientId, clients.get(who(request)));
@@ -122,7 +122,7 @@ describe('threads of processes', { skip }, () => {
     await other.ask('terminate');
     assert.equal(await mine, 'a');
     assert.deepEqual(await locks.query(), { held: [], pending: [] });
-    // The process goes on.
+    // The process still works.
     await other.hold('c');
   });
 });

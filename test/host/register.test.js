@@ -9,14 +9,16 @@ const { describe, it } = require('node:test');
 const { freshBucket } = require('../helpers/process.js');
 const { Command, root, run, skip } = require('../cli/command.js');
 
-/** A library written for browsers elects a leader, as broadcast-channel does; until a line comes. */
+/**
+ * A library written for browsers elects a leader, as broadcast-channel does, until it reads a line.
+ */
 const ELECTION = `
   navigator.locks.request('leader', { ifAvailable: true }, (lock) => {
     console.log(lock ? 'leads' : 'does not lead');
     return lock && new Promise((resolve) => process.stdin.once('data', resolve));
   }).then(() => process.exit());`;
 
-/** Starts a process that stands for election, with `--import` or `--require` of a module. */
+/** Starts a process that takes part in the election, with `--import` or `--require` of a module. */
 function stand(t, flag, module, directory) {
   const env = { WEB_LOCKS_DIRECTORY: directory };
   return new Command(t, process.execPath, [flag, module, '-e', ELECTION], { cwd: root, env });

@@ -3,8 +3,8 @@
 'use strict';
 
 /**
- * The end of the stack, wherever it comes in users' calls whose answers come later: all settles, and
- * nothing stays held. Each method of the library has no stack once, at one of its first calls within a
+ * Stack overflows at any place in user calls whose answers come later: everything settles, and no
+ * lock stays held. Each method of the library overflows once, at one of its first calls within a
  * user's call.
  */
 
@@ -29,26 +29,28 @@ const { nothing } = require('../helpers/locks.js');
 const { freshBucket } = require('../helpers/process.js');
 const { lacksHost: skip } = require('../helpers/host-scope.js');
 
-/** Milliseconds in which the helper answers what was put off. Where it does not, less is tested. */
+/**
+ * Milliseconds that the helper gets to answer deferred calls. If it needs longer, less is tested.
+ */
 const ANSWERED_MS = [10];
-/** For the methods that are to be called: the next if it has not answered by then. */
+/** For methods that must be called: the next value is tried if the helper was too slow. */
 const LONGER_MS = [10, 100, 1_000];
 const CALLED = ['release', 'applyEvent', 'releaseInBackend', 'announce', 'addAnswer'];
-/** Ends a trial that hangs; far more than it needs. */
+/** Ends a trial that hangs; it needs far less. */
 const HANGS_MS = 10_000;
-/** Of a method, each of which once has no stack. */
+/** How many calls of a method overflow, one in each trial. */
 const MOST_CALLS = 3;
 
 const block = (ms) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
-/** @returns {string[]} the names of its methods */
+/** @returns {string[]} the names of the methods */
 const methodsOf = (prototype) =>
   Object.getOwnPropertyNames(prototype).filter((key) => {
     const { value } = Object.getOwnPropertyDescriptor(prototype, key);
     return key !== 'constructor' && typeof value === 'function';
   });
 
-/** The class of the requests of `acquireAll`, which no file exports. */
+/** The class of the requests of `acquireAll`, which no module exports. */
 async function classOfParts(t) {
   const { locks } = freshBucket(t);
   const { mock } = t.mock.method(AddonBackend.prototype, 'request');
@@ -57,7 +59,9 @@ async function classOfParts(t) {
   return Object.getPrototypeOf(mock.calls[0].arguments[0]);
 }
 
-/** Has a method find no stack at one of its calls, while users call. */
+/**
+ * Makes one call of a method throw a RangeError, as at the end of the stack, while a user calls.
+ */
 class Fault {
   isArmed = false;
   hasFailed = false;
@@ -78,7 +82,7 @@ class Fault {
     };
   }
 
-  /** Calls as a user who is near the end of the stack. */
+  /** Calls a user's function near the end of the stack. */
   call(users) {
     this.isArmed = true;
     try {
@@ -94,7 +98,7 @@ class Fault {
   }
 }
 
-/** @returns {Promise<Error | undefined>} why it failed, or that it hangs */
+/** @returns {Promise<Error | undefined>} the reason, if it failed or hangs */
 function inTime(promise) {
   const end = new AbortController();
   const hangs = sleep(HANGS_MS, new Error('hangs'), { signal: end.signal }).catch(nothing);
@@ -103,8 +107,8 @@ function inTime(promise) {
 }
 
 /**
- * Makes all kinds of calls near the end of the stack, and waits until all have settled. `ms`: for the
- * helper to answer.
+ * Makes all kinds of calls near the end of the stack, and waits until all have settled. The helper
+ * gets `ms` milliseconds to answer.
  */
 async function tryAll(t, fault, ms) {
   const { bucket, locks } = freshBucket(t);
@@ -118,7 +122,7 @@ async function tryAll(t, fault, ms) {
   const [first, second] = handles;
   const controller = new AbortController();
   const { signal } = controller;
-  // What comes after a query is answered by events.
+  // Calls after a query are answered by events.
   const before = locks.query();
   const asked = [
     () => locks.request('x', nothing),
@@ -204,7 +208,7 @@ describe('the end of the stack, in a call of users of the host scope', { skip },
     const handle = await locks.acquire('a');
     const fault = new Fault(PendingReleases.prototype, 'add', 1);
     t.after(() => fault.end());
-    // As if others were inside the tables.
+    // The release is deferred, as if other processes owned the mutex.
     t.mock.method(calls, 'release', () => {
       agent.exchange[STATUS] = addon.PENDING;
     });

@@ -1,14 +1,14 @@
-/* Death at every instruction: a victim is led through a call one instruction after the other, and is
- * killed between two of them, each time at a later one. Or it stands still at a system call while
- * others act, and then goes on. Then all that wait are granted, every name can be had, the tables are
- * whole, and as many cells are used as before. torn_test has more operations, without what the process
- * does outside of the tables.
+/* Death at every instruction. The test single-steps a victim through a call and kills it between
+ * two instructions, each time a later one; or it stops the victim at a system call, lets others
+ * act, and continues it. Afterwards every waiter must be granted, every name free, the tables
+ * intact, and as many cells in use as before. The test torn_test covers more operations, but not
+ * what the process does outside the tables.
  *
  *   steps_test [stride] [operation]
  *
- * The stride is how many instructions lie between two deaths; 1 for every instruction. Calls are
- * stepped on the thread that makes them, what its helper does on the helper. Where tracing is not
- * permitted it says that it was skipped. */
+ * The stride is the number of instructions between two deaths; 1 tests each. Calls are stepped on
+ * the thread that makes them, and the helper's work on the helper. Where tracing is not permitted,
+ * the test is skipped. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
@@ -27,12 +27,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The victim is b. When it is dead, or stands still outside of the tables, the others act. */
+/* The victim is b. Once it is dead, or stopped outside the mutex, the others act. */
 struct operation {
   const char *title, *before, *line, *others;
-  const char *later; /* what follows where b has gone on; NULL: it is killed */
-  char tracing; /* 'h': its helper is stepped, until that wakes the caller; 'c': the caller is */
-  int factor;   /* of the stride */
+  const char *later; /* what happens once b continues; NULL: it is killed */
+  char tracing;      /* 'h' steps its helper, until it wakes the caller; 'c' steps the caller */
+  int factor;        /* of the stride */
 };
 
 #define HANDED_OVER "a hears 2 granted; a releases 2"
@@ -47,7 +47,7 @@ static const struct operation operations[] = {
     {"a termination", "b enters; b gets 1 n; a queues 2 n", "terminate", HANDED_OVER, NULL, 'c', 1},
     {"a repair after a death", "bc enters; c gets 1 n; c gets 2 m s w", "ask 2 n x i", "", NULL,
      'c', 10},
-    /* Nobody else repairs. */
+    /* No other process repairs. */
     {"a repair after a death inside",
      "bc enters; c gets 1 n; c gets 2 m s w; a stops; c stops-inside", "ask 2 n x w", "a goes-on",
      NULL, 'h', 100},
@@ -86,7 +86,7 @@ static unsigned used_cells(void)
   return count;
 }
 
-/* Whether the cell of a's request 1 says that it holds its lock. */
+/* Whether a's request 1 holds its lock, according to its cell. */
 static bool is_held(void)
 {
   char number[16];
@@ -100,7 +100,7 @@ static bool is_held(void)
   return is_read && kind == WLH_KIND_HELD;
 }
 
-/* It is told, and does not ask, unless the thief died inside. */
+/* The process that lost its lock must be notified without asking, unless the thief died inside. */
 static void find_robbed(const char *step)
 {
   if (strcmp(step, "perhaps a was robbed") != 0) fail(step);
@@ -119,11 +119,12 @@ static bool trace(int request, pid_t thread, intptr_t data)
   return false;
 }
 
-static int step_request; /* an instruction, or to the next beginning or end of a system call */
+/* PTRACE_SINGLESTEP, or PTRACE_SYSCALL to stop at the next beginning or end of a call */
+static int step_request;
 
-static bool is_answered, waits; /* the caller, and the helper for more */
+static bool is_answered, waits; /* the caller has its answer; the helper waits for more work */
 
-#ifdef SYS_poll /* by which the plain variant of the port waits */
+#ifdef SYS_poll /* the plain variant of the port waits with it */
 #define IS_POLL(number) ((number) == SYS_ppoll || (number) == SYS_poll)
 #else
 #define IS_POLL(number) ((number) == SYS_ppoll)
@@ -136,8 +137,8 @@ static bool is_at_wait(pid_t thread)
          info.op == PTRACE_SYSCALL_INFO_ENTRY && IS_POLL(info.entry.nr);
 }
 
-/* Waits until the thread has made its step. False if it ended, or if the operation is over: the caller
- * (another thread, or the same) has its answer, and a helper that goes on waits for more. */
+/* Waits until the thread has made its step. Returns false if it ended, or if the operation is over:
+ * its caller has the answer, and a helper that still runs waits for more. */
 static bool has_stepped(pid_t thread, pid_t caller)
 {
   for (;;) {
@@ -163,7 +164,7 @@ static bool step(pid_t thread, long steps)
   return true;
 }
 
-/* The other thread of the victim; 0 if it has none. */
+/* The victim's other thread, or 0. */
 static pid_t other_thread(pid_t pid)
 {
   char path[64];
@@ -185,7 +186,7 @@ static void await_stop(pid_t thread, int *status)
     fail("the victim did not stop");
 }
 
-/* The helper that is there, or that comes; 0 if tracing is not permitted. */
+/* Attaches to the helper, which may be started first; returns 0 if tracing is not permitted. */
 static pid_t seize_helper(const char *line)
 {
   int status;
@@ -211,7 +212,7 @@ static pid_t seize_helper(const char *line)
   return helper;
 }
 
-/* Returns the thread to step; 0 if tracing is not permitted. */
+/* Returns the thread to step, or 0 if tracing is not permitted. */
 static pid_t begin_call(const struct operation *operation)
 {
   int status;
@@ -222,7 +223,7 @@ static pid_t begin_call(const struct operation *operation)
   return b.pid;
 }
 
-/* One of the victim's threads is stopped, the other may run. */
+/* Lets both threads of the victim run: one of them is stopped. */
 static void detach(pid_t thread)
 {
   int status;
@@ -232,7 +233,7 @@ static void detach(pid_t thread)
   (void)ptrace(PTRACE_DETACH, thread, NULL, NULL);
 }
 
-/* Its threads that are traced must be reaped before it is. */
+/* Kills the victim. Its traced threads must be reaped before the process. */
 static void bury(void)
 {
   int status = 0;

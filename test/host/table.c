@@ -15,7 +15,7 @@ static bool lives(void *data, uint32_t member)
 
 static uint64_t now = 1000;
 
-/* Tests that stand at the steps of the library define these themselves. */
+/* Tests that interrupt the library at its steps define these functions themselves. */
 __attribute__((weak)) void wlh_step(volatile void *place, size_t size)
 {
   (void)place, (void)size;

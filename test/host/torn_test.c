@@ -1,6 +1,7 @@
-/* Death at every store. Each operation is cut before its n-th store to the segment, for all n; as a
- * processor and a compiler may, the stores since the last commit are then undone in part. A survivor
- * takes over and must find everything whole. A reader outside looks at every store, too. */
+/* Death at every store. Each operation is cut before its n-th store to the segment, for all n. Some
+ * of the stores since the last commit are then undone, since a processor or a compiler may reorder
+ * them. A survivor takes over and must find everything intact. A reader outside the mutex looks at
+ * every store, too. */
 #include "table.h"
 
 #include "../../src/host/segment/store.h"
@@ -21,9 +22,9 @@ enum { UNDO_MOST = 4096 };
 
 static struct undo journal[UNDO_MOST];
 static size_t journal_length;
-static long steps_left; /* 0: not cutting */
+static long steps_left; /* 0: nothing is cut */
 static jmp_buf cut;
-static void (*watch)(void); /* NULL: nobody does */
+static void (*watch)(void); /* NULL: nothing watches */
 
 void wlh_step(volatile void *place, size_t size)
 {
@@ -42,7 +43,7 @@ void wlh_step_commit(void)
   journal_length = 0;
 }
 
-/* Undoes some of the stores that no commit has followed, the last first. */
+/* Undoes some of the stores since the last commit, the latest first. */
 static void undo_some(uint64_t *seed)
 {
   while (journal_length > 0) {
@@ -60,15 +61,15 @@ static const char long_name[] =
 
 enum { MADE_MOST = 16 };
 
-/* The victim is party 0, which is agent A of the steps. */
+/* The victim is party 0, which the steps call A. */
 struct scene {
   struct table table;
-  struct made made[MADE_MOST]; /* by the numbers in the steps; those without a cookie are over */
+  struct made made[MADE_MOST]; /* by the numbers in the steps; one without a cookie is over */
   uint32_t kinds[MADE_MOST];   /* of their cells before the operation */
-  bool marked;                 /* before the operation, a and the long name were marked */
+  bool marked;                 /* `a` and the long name were marked before the operation */
 };
 
-/* "A 15 shared limit 3 of l": agent A asks with number 15 for the name `l`; without `of`, for `a`. */
+/* "A 15 shared limit 3 of l": agent A makes request 15 for the name `l`; without `of`, for `a`. */
 static void ask_for(struct scene *scene, char **words, int count)
 {
   static const uint16_t label[70] = {'l', 'a', 'b', 'e', 'l'};
@@ -151,7 +152,7 @@ static void let_marks_end(struct scene *scene)
   scene->marked = false;
 }
 
-/* Behind the cells there is what a longer segment left, before it was formatted anew. */
+/* Fills the memory behind the cells with leftovers of a longer, earlier segment. */
 static void make_old(struct scene *scene)
 {
   uint32_t *word = (uint32_t *)(void *)&scene->table.segment->cells[64] + 64;
@@ -159,7 +160,7 @@ static void make_old(struct scene *scene)
   while (word < end) *word++ = WLH_KIND_KEPT + 1;
 }
 
-/* Once more while a dead one's tables are being repaired. */
+/* Damages the tables as a crash does, so that the next process repairs them once more. */
 static void tear(struct scene *scene)
 {
   uint32_t *bucket = (uint32_t *)(void *)&scene->table.segment->cells[64];
@@ -212,11 +213,11 @@ static void take_step(char *step, void *data)
   }
 }
 
-/* Steps have the words of test/fixtures/cases.json, and a few more. */
+/* Steps are written as in test/fixtures/cases.json, with a few more words. */
 struct operation {
   const char *title;
   const char *before;
-  const char *steps; /* of A, cut somewhere */
+  const char *steps; /* A's steps, one of which is cut */
 };
 
 #define MANY      "B 1; C 2; B 3; D 4 of l"
@@ -225,7 +226,7 @@ struct operation {
 #define TWO       "shared limit 3 weight 2 labelled"
 #define ONE       "shared limit 3 labelled"
 #define SOME_PASS "A 1; B 2 pass; A 3 pass; C 4; D 5 pass"
-/* Shared ones, of which the later is granted first; then another waits. */
+/* Shared requests, the later ones of which are granted first; then another one waits. */
 #define BEFORE_LEVELS                                                                              \
   "A 1; B 2 shared priority 1; C 3 shared priority 2; D 4 shared priority 3; B 5 priority -1"
 #define IN_LEVELS BEFORE_LEVELS "; release 1; C 6 priority 4; A 7 priority 1; A 8 priority 4"
@@ -304,9 +305,10 @@ static const struct operation operations[] = {
     {"leaving a large file", "enlarge; " MUCH, "quit A"},
 };
 
-/* ---- what must be true then ---- */
+/* ---- what must hold afterwards ---- */
 
-/* What is in a free cell means nothing: here it is what would do most harm if it did. */
+/* Fills free cells with what would do most harm if the library read it: their content is undefined.
+ * */
 static void scribble(struct wlh_segment *segment)
 {
   const struct wlh_arena arena = {.segment = segment, .ncells = segment->header.ncells};
@@ -347,7 +349,7 @@ static bool is_over(const struct scene *scene, const struct made *made)
   return made->cookie == 0 || scene->table.dead[made->party];
 }
 
-/* What the living had they have still; what the dead had is nowhere. */
+/* The locks of the living must be unchanged, and those of the dead must be gone. */
 static const char *look_at_cells(const struct scene *scene, const struct operation *operation)
 {
   const struct wlh_arena *arena = &scene->table.parties[3].arena;
@@ -374,7 +376,7 @@ static const char *look_at_cells(const struct scene *scene, const struct operati
   return NULL;
 }
 
-/* Members with mail that the survivor has not woken. */
+/* Whether a member has mail but the survivor has not woken it. */
 static bool has_forgotten_bell(struct scene *scene)
 {
   uint64_t to_notify = rung_by(&scene->table, 3);
@@ -383,7 +385,7 @@ static bool has_forgotten_bell(struct scene *scene)
   return false;
 }
 
-/* After a rebuild, thefts are reported before grants, and grants in their order. */
+/* After a rebuild, thefts are reported before grants, and grants in order of their tokens. */
 static bool is_in_order(const struct mail *mail)
 {
   uint64_t last = 0;
@@ -396,7 +398,7 @@ static bool is_in_order(const struct mail *mail)
   return true;
 }
 
-/* Everybody alive takes mail and releases what is held, until nothing is left. */
+/* All live parties take their mail and release what they hold, until nothing is left. */
 static const char *drain(struct scene *scene, uint64_t last_token)
 {
   for (int round = 0; round < MADE_MOST; round++)
@@ -455,7 +457,7 @@ static uint64_t greatest_token(const struct scene *scene)
   return token;
 }
 
-/* As every process does once in a while: what it does not find, it takes for damage. */
+/* Every process checks its own cells from time to time, and reports missing ones as damage. */
 static const char *look_for_own(struct scene *scene)
 {
   for (int i = 0; i < MADE_MOST; i++) {
@@ -493,7 +495,7 @@ static bool report(const struct operation *operation, long n, long m, const char
   return check_that(false, sentence, __FILE__, __LINE__);
 }
 
-/* The operation, cut at n. Returns false at its end. */
+/* Runs the operation cut at the n-th store. Returns false at its end. */
 static bool cut_at(const struct operation *operation, long n, bool undo, uint64_t seed)
 {
   struct scene scene;
@@ -506,7 +508,7 @@ static bool cut_at(const struct operation *operation, long n, bool undo, uint64_
   return report(operation, n, 0, sentence) && was_cut;
 }
 
-/* The same, and the process that repairs dies at the m-th store of that. Returns false at its end. */
+/* Cuts the repair at its m-th store, too. Returns false at its end. */
 static bool cut_repair_at(const struct operation *operation, long n, long m, uint64_t seed)
 {
   static const struct operation repair = {"", "", "rebuild"};
@@ -515,7 +517,7 @@ static bool cut_repair_at(const struct operation *operation, long n, long m, uin
   bool was_cut = run_cut(&scene, operation, n);
   if (was_cut) undo_some(&seed);
   scene.table.dead[0] = true;
-  scene.table.parties[0].arena = scene.table.parties[2].arena; /* the repairer is party 2 */
+  scene.table.parties[0].arena = scene.table.parties[2].arena; /* party 2 repairs */
   bool was_cut_again = was_cut && run_cut(&scene, &repair, m);
   if (was_cut_again) undo_some(&seed);
   scene.table.dead[2] = true;
@@ -527,7 +529,7 @@ static bool cut_repair_at(const struct operation *operation, long n, long m, uin
 
 static long stride = 499;
 
-/* ---- readers outside ---- */
+/* ---- readers outside the mutex ---- */
 
 /* The holders of a name, as a reader sees them. */
 struct sight {
@@ -556,7 +558,7 @@ static bool look(struct scene *scene, const char *name, struct sight *sight)
   return status == WLH_CELLS_OK;
 }
 
-/* The lock with a token; NULL if it is not seen. */
+/* Returns the lock with this token, or NULL. */
 static const struct wlh_entry *find(const struct sight *sight, uint64_t token)
 {
   for (uint32_t i = 0; i < sight->count; i++)
@@ -564,7 +566,7 @@ static const struct wlh_entry *find(const struct sight *sight, uint64_t token)
   return NULL;
 }
 
-/* Whether a lock is seen with the text that it published in `sight`, whole. */
+/* Whether the reader sees the complete text that the lock published in `sight`. */
 static bool has_text_of(
     const struct sight *now, const struct wlh_entry *entry, const struct sight *sight)
 {
@@ -579,7 +581,7 @@ static void watch_names(void)
 {
   for (int i = 0; i < 2; i++) {
     struct sight now;
-    bool is_known = look(scene_watched, watched[i], &now); /* it need not be during a rebuild */
+    bool is_known = look(scene_watched, watched[i], &now); /* a rebuild may hide it */
     for (uint32_t j = 0; j < before[i].count && (is_known || !rebuilds); j++)
       if (find(&after[i], before[i].entries[j].token) && !find(&now, before[i].entries[j].token))
         seen_wrong = "a reader does not see a holder";
@@ -590,7 +592,7 @@ static void watch_names(void)
   }
 }
 
-/* Runs an operation twice: the first time to know what a reader may see in the second one. */
+/* Runs an operation twice: the first run finds out what a reader may see in the second. */
 static void watch_all(const struct operation *operation)
 {
   seen_wrong = NULL;
@@ -601,7 +603,7 @@ static void watch_all(const struct operation *operation)
     uint64_t rebuilds_before = header->rebuilds;
     scene_watched = &scene;
     for (int i = 0; i < 2; i++) (void)look(&scene, watched[i], &before[i]);
-    atomic_store(&header->word, 1); /* somebody is inside */
+    atomic_store(&header->word, 1); /* a process is inside */
     if (round == 1) watch = watch_names;
     for_each_step(operation->steps, take_step, &scene);
     watch = NULL;

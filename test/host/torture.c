@@ -1,12 +1,13 @@
-/* Processes with threads that lock, are killed and stopped at random, all at once sometimes.
+/* Stress test: processes whose threads lock at random, and that are killed and stopped at random,
+ * sometimes all at once.
  *
  *   torture [seconds] [processes] [threads] [seed]
  *
- * It judges by stamps and a clock in shared memory of its own: whether two hold a name against each
- * other, whether a request overtakes an earlier one of no less priority, whether one is never answered,
- * and whether the tables are damaged. When a process ends by itself, it has as many descriptors and
- * threads as when it began; when all have ended, which they do four times, the tables are empty. Names
- * from STOLEN on are stolen at times: there it judges answers and tables only. */
+ * It judges by stamps and a clock in shared memory of its own: no two locks of a name conflict, no
+ * request overtakes an earlier one of the same or a higher priority, every request is answered, and
+ * the tables stay intact. A process that ends on its own must have as many descriptors and threads
+ * as at its start. All processes end four times; then the tables must be empty. Names from STOLEN
+ * on are stolen at times: for these it only judges answers and tables. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
@@ -33,13 +34,14 @@
 enum { PROCESSES = 32, THREADS = 8, SLOTS = PROCESSES * THREADS, NAMES = 6, STOLEN = 4 };
 enum { STUCK_MS = 30000 };
 
-/* What is seen of a thread from outside. Written by it, and by the parent when its process is dead. */
+/* A thread as other processes see it. The thread writes it, or the parent once the process is dead.
+ * */
 struct slot {
   _Atomic int pid;
-  _Atomic uint32_t held[NAMES];  /* 0, or mode + 1 */
-  _Atomic uint64_t asked[NAMES]; /* when it had asked, by `clock`, while it waits; 0: it does not */
-  _Atomic int32_t priority;      /* of what it waits for */
-  _Atomic uint64_t waiting_since; /* ms; 0: it does not wait */
+  _Atomic uint32_t held[NAMES];   /* 0, or mode + 1 */
+  _Atomic uint64_t asked[NAMES];  /* the `clock` at which it had asked; 0 if it does not wait */
+  _Atomic int32_t priority;       /* of the request that waits */
+  _Atomic uint64_t waiting_since; /* ms; 0 if it does not wait */
 };
 
 struct world {
@@ -70,7 +72,7 @@ static uint64_t now_ms(void)
   return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Whether a process is dying or dead: what it stamped means nothing any more. */
+/* Whether a process is dying or dead, so that its stamps are no longer valid. */
 static bool is_dying(int pid)
 {
   char path[64], text[512];
@@ -98,7 +100,7 @@ static int count_in(const char *path)
   return count;
 }
 
-/* Whether this process has as many descriptors and threads. The helper goes on for a moment. */
+/* Waits until this process has as many descriptors and threads: the helper ends a moment later. */
 static bool has_again(int descriptors, int threads)
 {
   for (uint64_t end = now_ms() + STUCK_MS; now_ms() < end; (void)usleep(1000))
@@ -129,7 +131,8 @@ static void check_alone(struct actor *actor, int name, uint32_t mode)
   }
 }
 
-/* Who had asked before we began to ask, for no less priority, is served before us. */
+/* A request that had been made before ours, with the same or a higher priority, must have been
+ * served. */
 static void check_order(struct actor *actor, int name, int32_t priority, uint64_t began)
 {
   for (int i = 0; i < SLOTS; i++) {
@@ -181,7 +184,7 @@ static void listen_at_times(struct actor *actor)
   actor->heard = heard;
 }
 
-/* Nobody touches the files here. */
+/* In this test, nothing damages or removes the files, so the bucket must not be lost. */
 static void look_for_loss(struct actor *actor, uint32_t news)
 {
   char why[1500];
@@ -197,8 +200,7 @@ static uint32_t news_of(const struct actor *actor)
   return news;
 }
 
-/* Takes events, waiting for them. All are about the one request that there is, but for those of a call
- * that has just been made. */
+/* Waits for events and takes them. They are about the only request, or about a call just made. */
 static uint32_t next_news(struct actor *actor, int milliseconds)
 {
   uint64_t count;
@@ -229,7 +231,7 @@ static void give_back(struct actor *actor, struct wlh_request *request, bool sto
   atomic_store(&actor->slot->waiting_since, 0);
 }
 
-/* Asks again for a name that it holds, and blocks. */
+/* Requests a name again that this thread holds, and blocks. */
 static void wait_for_itself(struct actor *actor, const uint16_t text[2])
 {
   struct wlh_request *again;
@@ -261,7 +263,7 @@ static void hold(
     give_back(actor, request, name >= STOLEN);
 }
 
-/* Blocks for the answer to a request that is pending, or ends it if the time is over. */
+/* Blocks until a pending request is answered, or ends it at a time limit. */
 static bool block(struct actor *actor, struct wlh_request *request, int name)
 {
   atomic_store(&actor->slot->waiting_since, now_ms());
@@ -276,7 +278,7 @@ static bool block(struct actor *actor, struct wlh_request *request, int name)
   return status == WLH_GRANTED;
 }
 
-/* Makes another request, and ends it. There is often no room for a long name. Returns the news. */
+/* Makes another request and ends it. A long name often finds no room. Returns the news. */
 static uint32_t ask_meanwhile(struct actor *actor)
 {
   static const uint16_t text[WLH_NAME_MOST];
@@ -293,7 +295,7 @@ static uint32_t ask_meanwhile(struct actor *actor)
   return news;
 }
 
-/* Waits for the answer to a request that is pending. Returns whether it is granted. */
+/* Waits until a pending request is answered. Returns whether it was granted. */
 static bool await(struct actor *actor, struct wlh_request *request, int name, uint32_t news)
 {
   struct slot *slot = actor->slot;
@@ -304,7 +306,7 @@ static bool await(struct actor *actor, struct wlh_request *request, int name, ui
     if (news != 0) break;
     news = next_news(actor, impatient ? rand_r(&actor->seed) % 3 : 1000);
     if (news != 0 || !impatient) continue;
-    /* Who gives up is not served any more. */
+    /* Others may overtake a request that is being aborted. */
     atomic_store(&slot->asked[name], 0);
     enum wlh_status status = wlh_abort_the_request(request, &actor->events);
     atomic_store(&slot->waiting_since, 0);
@@ -340,13 +342,13 @@ static void one_request(struct actor *actor)
       wlh_request_a_lock(actor->agent, text, 2, mode, option, 1, &extra, &request, &actor->events);
   uint32_t news = news_of(actor);
   if (status == WLH_PENDING) {
-    /* What was put off is in the queue some time later. */
+    /* A deferred request is queued some time later. */
     wlk_mutex_lock(&actor->bucket->qmu);
     bool waits = request->state == WLH_WAITING;
     wlk_mutex_unlock(&actor->bucket->qmu);
     atomic_store(&slot->priority, extra.priority);
     listen_at_times(actor);
-    /* Who passes hears of it when others are served already. */
+    /* A request that passes learns late that others were served. */
     if (waits && name < STOLEN && option != WLK_PASS)
       atomic_store(&slot->asked[name], atomic_fetch_add(&world->clock, 1));
     bool blocks = news == 0 && rand_r(&actor->seed) % 4 == 0;
@@ -414,7 +416,7 @@ static int work(int process, int threads, unsigned seed)
 {
   static struct actor actors[THREADS];
   pthread_t natives[THREADS];
-  /* With its first thread, ThreadSanitizer starts one of its own. */
+  /* With the first thread, ThreadSanitizer starts one of its own. */
   if (pthread_create(natives, NULL, do_nothing, NULL) != 0 || pthread_join(*natives, NULL) != 0)
     return 1;
   int descriptors = count_in("/proc/self/fd"), tasks = count_in("/proc/self/task");
@@ -429,7 +431,8 @@ static int work(int process, int threads, unsigned seed)
   return has_again(descriptors, tasks) ? 0 : 1;
 }
 
-/* Opens the bucket when all have ended. Whether nothing but its own agent is in the tables. */
+/* Opens the bucket once all processes have ended. Fails unless only its own agent is in the tables.
+ * */
 static int look(void)
 {
   static struct actor actor;
@@ -438,7 +441,7 @@ static int look(void)
   uint32_t left = 0;
   init_actor(&actor, &slot, 1);
   enter(&actor);
-  (void)wlh_start_snapshot(actor.agent, NULL, UINT32_MAX, true, 1); /* which buries the dead */
+  (void)wlh_start_snapshot(actor.agent, NULL, UINT32_MAX, true, 1); /* reaps the dead */
   while (!(next_news(&actor, 1000) & WLH_NEWS_SNAPSHOT)) {
   }
   if (wlh_fetch_snapshot(actor.agent, 1, &snapshot) != WLH_OK) return 1;
@@ -464,13 +467,13 @@ static int look(void)
 
 static pid_t pids[PROCESSES];
 
-/* A process that ended by itself. */
+/* Notes that a process ended on its own. */
 static void note_end(int status)
 {
   if (WIFEXITED(status) && WEXITSTATUS(status) != 0) failed("a process left something", status);
 }
 
-/* Forgets what a process that is dead has stamped, and starts another one. */
+/* Clears the stamps of a dead process, and starts another one. */
 static void start(int process, int threads, unsigned seed)
 {
   memset(&world->slots[process * THREADS], 0, THREADS * sizeof *world->slots);
@@ -527,7 +530,7 @@ static void harass(int processes, int threads, unsigned *seed)
   }
 }
 
-/* Has all end by themselves. Returns whether one did not. */
+/* Lets all processes end on their own. Returns whether one did not. */
 static bool end_all(int processes)
 {
   int left = processes;
@@ -558,7 +561,7 @@ static void look_at_the_rest(void)
   note_end(status);
 }
 
-/* Returns whether somebody waits for ever. */
+/* Returns whether a request was never answered. */
 static bool play_round(int processes, int threads, uint64_t until, unsigned *seed)
 {
   bool stuck = false;

@@ -1,6 +1,6 @@
-/* The critical sections of one process, seen from inside of it: deferred operations keep their order,
- * and a section that cannot begin changes nothing. The linker puts wrappers around some functions of
- * the library (Makefile). */
+/* Tests one process's critical sections from inside: deferred operations keep their order, and a
+ * section that cannot begin changes nothing. The linker wraps some functions of the library
+ * (Makefile). */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
@@ -24,9 +24,10 @@
 
 static const uint16_t name[] = {'n'};
 static const uint16_t long_name[WLH_NAME_MOST];
-static struct wlh_agent *other;         /* of the same thread, so that all calls are in one order */
+/* an agent of the same thread, so that all calls have one order */
+static struct wlh_agent *other;
 static struct wlh_request *requests[8]; /* by tag */
-static struct wlh_segment *seen;        /* a mapping of our own, which no loss takes away */
+static struct wlh_segment *seen;        /* our own mapping, which stays when the bucket is lost */
 static struct wlk_event items[16];
 static struct wlk_events events = {.items = items, .capacity = 16};
 
@@ -45,7 +46,7 @@ static bool is_next(uint32_t tag, uint32_t news)
 
 /* ---- steps ---- */
 
-static struct wlh_request *to_give_up; /* as soon as it is in the tables; NULL: none */
+static struct wlh_request *to_give_up; /* aborted as soon as it is in the tables; NULL: none */
 
 enum wlh_cells_status __real_wlh_cells_request_a_lock(
     struct wlh_arena *arena, const struct wlh_ask *ask, struct wlh_answer *answer);
@@ -56,13 +57,14 @@ enum wlh_cells_status __wrap_wlh_cells_request_a_lock(
 {
   struct wlh_request *request = to_give_up;
   enum wlh_cells_status status = __real_wlh_cells_request_a_lock(arena, ask, answer);
-  to_give_up = NULL; /* once */
+  to_give_up = NULL; /* only once */
   if (request) CHECK(wlh_abort_the_request(request, &events) == WLH_OK);
   return status;
 }
 
-static _Thread_local int until_lock;        /* how many mutexes this thread locks until it acts */
-static _Thread_local void (*at_lock)(void); /* NULL: it does not */
+/* `at_lock` is called at this lock of a mutex, counted down */
+static _Thread_local int until_lock;
+static _Thread_local void (*at_lock)(void); /* NULL: none */
 
 void __real_wlk_mutex_lock(struct wlk_mutex *mutex);
 void __wrap_wlk_mutex_lock(struct wlk_mutex *mutex);
@@ -76,7 +78,7 @@ void __wrap_wlk_mutex_lock(struct wlk_mutex *mutex)
   __real_wlk_mutex_lock(mutex);
 }
 
-static _Atomic bool maps_no_more; /* as where a map is made anew for a file that has grown */
+static _Atomic bool maps_no_more; /* as where a larger file needs a new mapping */
 
 uint64_t __real_wlh_port_extend_map(struct wlh_port *port, int *error);
 uint64_t __wrap_wlh_port_extend_map(struct wlh_port *port, int *error);
@@ -90,7 +92,7 @@ uint64_t __wrap_wlh_port_extend_map(struct wlh_port *port, int *error)
 
 static _Atomic unsigned grown, given_back; /* how often */
 
-/* Whether another member gives room back as soon as the file has grown. */
+/* Another member gives room back as soon as the file has grown. */
 static _Atomic bool shrinks_meanwhile;
 
 int __real_wlh_port_grow(struct wlh_port *port, uint64_t size);
@@ -112,7 +114,7 @@ void __wrap_wlh_port_give_back(struct wlh_port *port, uint64_t size)
   given_back++;
 }
 
-/* ---- the stage ---- */
+/* ---- setup ---- */
 
 static void map_file(void)
 {
@@ -143,7 +145,7 @@ static void leave_stage(void)
   end_play();
 }
 
-/* Enters, so that whatever is asked for is deferred. */
+/* Owns the mutex, so that all calls are deferred. */
 static void go_inside(void)
 {
   while (!wlh_try_enter(bucket, NULL)) {
@@ -211,12 +213,12 @@ TEST(
   maps_no_more = false;
   wlh_bucket_get_failure(bucket, text, sizeof text);
   CHECK(strstr(text, "has grown, and the system cannot map all of it into this process"));
-  CHECK(is_next_of(other, 2, WLK_NEWS_GRANTED)); /* in a file that is made anew */
+  CHECK(is_next_of(other, 2, WLK_NEWS_GRANTED)); /* in a remade file */
   wlh_end_the_request(next);
   leave_stage();
 }
 
-/* Whether all that was put off is done, asked as an agent that has no other event. */
+/* Waits until all deferred work is done. `who` has no other event. */
 static void is_open_to(struct wlh_agent *who)
 {
   enum wlh_status status = wlh_bucket_open_file(who, 98);
@@ -239,7 +241,7 @@ TEST(room_looked_at, "room is given back once no thread reads it from outside")
   wlh_end_the_request(request);
   is_open_to(agent);
   CHECK(given_back == 0);
-  wlk_mutex_lock(&bucket->mu); /* so the helper does nothing */
+  wlk_mutex_lock(&bucket->mu); /* the helper does nothing */
   wlh_port_take_pokes(bucket->alarm);
   wlh_end_look(bucket, segment);
   struct pollfd alarm = {.fd = bucket->alarm.rings, .events = POLLIN};
@@ -285,19 +287,19 @@ TEST(own_memory, "a process frees its own memory about cells that were given up"
   leave_stage();
 }
 
-/* Whether all that was put off is done, nothing is left in the tables but agents, and no event. */
+/* Checks that no deferred work and no event is left, and that the tables contain only agents. */
 static void is_clean(void)
 {
   struct wlk_events none = {.items = items, .capacity = 16};
   is_open_to(agent);
   wlh_agent_take_events(other, true, &none);
   CHECK(none.count == 0);
-  const struct wlh_segment *segment = bucket->arena.segment; /* which may have grown */
+  const struct wlh_segment *segment = bucket->arena.segment; /* it may have grown */
   for (uint32_t i = 1; i < segment->header.high; i++)
     CHECK(segment->cells[i].kind == WLH_KIND_FREE || segment->cells[i].kind == WLH_KIND_AGENT);
 }
 
-/* Steals the name and gives it back, as if another process did: whom that robs has mail. Inside. */
+/* Steals the name and releases it as another process would; the holder gets mail. Called inside. */
 static void rob(void)
 {
   struct wlh_answer answer = {0};
@@ -331,15 +333,15 @@ static void shrink_once(void)
   shrinks_meanwhile = true;
 }
 
-/* A thread that blocks for its request hears then that it lost another lock. */
+/* A thread that blocks for its request then learns that it lost another lock. */
 static void block(unsigned tag, unsigned lost)
 {
   CHECK(wlh_wait_for_the_lock(requests[tag], UINT64_C(10000000000), &events) == WLH_GRANTED);
   CHECK(events.count == 1 && items[0].tag == lost && items[0].news == WLK_NEWS_STOLEN);
 }
 
-/* Agent b is the `other` one. What "asks" may wait already; "steals" and "tries" are deferred. A long
- * name needs room in the file. */
+/* Agent b is `other`. A request that "asks" may already wait; "steals" and "tries" are deferred. A
+ * long name needs room in the file. */
 static void take_step(char *step, void *unused)
 {
   struct wlh_agent **who = step[0] == 'a' ? &agent : &other;
@@ -393,37 +395,39 @@ static void take_step(char *step, void *unused)
 TEST(put_off, "deferred operations are done in their order, or taken back, and leave nothing")
 {
   static const char *const stories[] = {
-      /* An earlier request is granted first even if the file must grow for it, and again where another
-       * member gave room back meanwhile. */
+      /* An earlier request is granted first even if the file must grow for it, and must grow again
+       * because another member gave room back. */
       "go inside; a needs room for 1; a needs room for 2; leave; a hears 1 granted; end 1; "
       "a hears 2 granted; end 2",
       "go inside; a needs room for 1; shrink once; leave; a hears 1 granted; end 1; grown twice",
-      /* Of a release and a theft the first one counts. */
+      /* Of a release and a theft, the first counts. */
       "a gets 1; go inside; release 1: later; b steals 2; leave; a hears 1 released; b hears 2 "
       "granted; "
       "end 2",
       "a gets 1; go inside; b steals 2; release 1: later; leave; a hears 1 stolen; b hears 2 "
       "granted; end "
       "2",
-      /* A request whose abort is put off is not heard of, though it is granted first. */
+      /* A request whose abort is deferred gets no event, although it is granted first. */
       "a gets 1; b asks 2; settle; go inside; release 1: later; abort 2: done; a asks 3; leave; "
       "a hears 1 released; a hears 3 granted; end 3",
-      /* Nor is one that is given up before it is made, or while it is. */
+      /* Neither does one that is aborted before it is made, or while it is being made. */
       "a gets 1; go inside; release 1: later; end 1; b asks 2; a tries 3; abort 2: done; leave; "
       "a hears 3 granted; end 3",
       "go inside; b asks 1; give up 1; do one; a tries 2; leave; a hears 2 granted; end 2",
-      /* An agent, and a bucket, that end while all is put off let others in. */
+      /* An agent or a bucket that ends while calls are deferred lets others in. */
       "a gets 1; a asks 2; go inside; release 1: later; a asks 3; terminate a; b asks 4; leave; "
       "b hears 4 granted; end 4",
       "a gets 1; b asks 2; go inside; release 1: later; abort 2: done; a steals 3; b looks 4; "
       "terminate a; "
       "terminate b; leave",
-      /* A theft is heard of before the grant that it led to, of what was robbed by others, too. */
+      /* A theft is reported before the grant that it led to, also if another process was the thief.
+       * */
       "a gets 1; go inside; a steals 2; leave; a hears 1 stolen; a hears 2 granted; end 2",
       "a gets 1; go inside; rob; a asks 2; do one; leave; a hears 1 stolen; a hears 2 granted; end "
       "2",
       "a gets 1; go inside; rob; leave; a hears 1 stolen; a gets 2; end 2",
-      /* An abort after the grant changes nothing, nor a release before it; of a theft they tell. */
+      /* An abort after the grant changes nothing, nor does a release before it; both report a
+       * theft. */
       "a gets 1; go inside; b asks 2; leave; settle; abort 1: granted; release 2: not-held; "
       "go inside; abort 1: granted; release 2: not-held; leave; settle; end 1; settle; "
       "abort 2: granted; b hears 2 granted; go inside; a steals 3; leave; a hears 3 granted; "
@@ -441,7 +445,7 @@ TEST(put_off, "deferred operations are done in their order, or taken back, and l
   }
 }
 
-/* Lets the theft be heard of, while this thread stays the one that has mu. */
+/* Processes the theft's event while this thread keeps `mu`. */
 static void be_robbed(void)
 {
   rob();
@@ -501,8 +505,8 @@ TEST(ended_first, "an agent that ends when it is about to be woken is not woken 
   go_inside();
   CHECK(ask_as(other, WLK_STEAL, 2, &thief) == WLH_PENDING);
   CHECK(wlh_do_deferred(bucket, 2) == WLH_DONE_ALL);
-  wlh_leave_tables(bucket); /* hears of the theft */
-  /* In a list of our own: the helper may be at the other one. */
+  wlh_leave_tables(bucket); /* takes the event of the theft */
+  /* A separate list, because the helper may use the other one. */
   struct wlk_link to_wake;
   wlk_list_init(&to_wake);
   wlk_mutex_lock(&bucket->qmu);
@@ -522,7 +526,7 @@ TEST(ended_first, "an agent that ends when it is about to be woken is not woken 
 
 /* ---- sections that cannot begin ---- */
 
-/* Others have taken us for dead, and given our number to somebody else. */
+/* Another process took us for dead and gave our number away. */
 static void expel(void)
 {
   seen->members[bucket->arena.member].id ^= 1;
@@ -547,7 +551,7 @@ TEST(
   CHECK(wlh_enter(bucket) == WLH_TORN);
   CHECK(atomic_load(&seen->header.word) == dead);
   wlh_unlock_bucket(bucket, false);
-  /* The next one is ourselves, in the next life. */
+  /* The next owner is this process, as a new member. */
   uint64_t rebuilds = seen->header.rebuilds;
   CHECK(gets(1, &request));
   CHECK(seen->header.rebuilds > rebuilds);
@@ -579,7 +583,7 @@ TEST(
   leave_stage();
 }
 
-/* Whether a wake-up waits to be heard. */
+/* Whether a wake-up has not been received yet. */
 static bool is_unheard(int descriptor)
 {
   struct pollfd polled = {descriptor, POLLIN, 0};
@@ -604,15 +608,15 @@ TEST(hears, "the event loop of an only agent hears wake-ups, and the helper what
 {
   struct wlk_thread thread = {1, NULL, 0};
   enter_stage();
-  CHECK(wlh_agent_listen(agent) < 0); /* There are two agents. */
+  CHECK(wlh_agent_listen(agent) < 0); /* there are two agents */
   wlh_agent_terminate(other);
   int first = begin_to_listen();
-  CHECK(wlh_agent_listen(agent) < 0); /* It listens already. */
+  CHECK(wlh_agent_listen(agent) < 0); /* it listens already */
   for (int i = 0; i < 3; i++) {
     send_wake_up();
     bool heard = wlh_agent_hear(agent, true);
     while (is_unheard(first)) (void)usleep(1000);
-    if (!heard) (void)close(begin_to_listen()); /* The helper was inside. */
+    if (!heard) (void)close(begin_to_listen()); /* the helper was inside */
   }
   send_wake_up();
   go_inside();

@@ -1,6 +1,8 @@
 'use strict';
 
-/** What is said where there is no host scope: the addon, with what other systems compile. */
+/**
+ * The error message where there is no host scope: tested with an addon compiled as on such systems.
+ */
 
 const assert = require('node:assert/strict');
 const { execFileSync } = require('node:child_process');
