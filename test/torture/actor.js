@@ -1,13 +1,13 @@
 'use strict';
 
 /**
- * The program of an actor: a process with a user in its main thread and in each of its workers. It
- * obeys the round (round.js), and reports on its users.
+ * The program of an actor: a process with a user in its main thread and in each worker. It obeys
+ * the messages of the round (round.js) and reports on its users.
  */
 
 const timers = require('node:timers');
 
-/** The library's timers that have not fired. They are replaced before the library is loaded. */
+/** The library's pending timers. The functions are replaced before the library is loaded. */
 const live = new Set();
 for (const [name, isOnce] of Object.entries({ setTimeout: true, setInterval: false })) {
   const original = timers[name];
@@ -43,15 +43,15 @@ const { User, namesOf } = require('./user.js');
 
 /** The actor's own timers are not counted. */
 const { setImmediate, setTimeout, setInterval, clearInterval } = globalThis;
-/** By a flag of the command line: see round.js. */
+/** From --expose-gc: see round.js. */
 const { gc } = globalThis;
 
 const BEAT_MS = 20;
-/** The system lists the open files of this process here. */
+/** This folder lists the open descriptors of the process. */
 const DESCRIPTORS = process.platform === 'darwin' ? '/dev/fd' : '/proc/self/fd';
-/** How often at most, every 10 ms, an actor that ends looks whether anything is left. */
+/** How often an ending actor looks for leftovers, every 10 ms. */
 const LAST_LOOKS = 600;
-/** The message of the error by which a thread ends. */
+/** The message of the error that ends a thread. */
 const LAST_WORDS = 'the end of an actor';
 
 const pause = new Int32Array(new SharedArrayBuffer(4));
@@ -63,7 +63,7 @@ function resources() {
   return { descriptors: fs.readdirSync(DESCRIPTORS).length, active: count };
 }
 
-// Without this they would open, or keep the process alive, only after the first count.
+// Otherwise they would open, or keep the process alive, only after the first count.
 if (isMainThread) {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
   process.channel.ref();
@@ -91,8 +91,8 @@ class Thread {
     const stage = {
       id,
       gate,
-      // Where files are harmed, locks that are gone protect nothing. And Wine's appends overwrite
-      // one another.
+      // After harm to files, lost locks protect nothing. On Wine, concurrent appends overwrite one
+      // another.
       set: plan.isHarmed || process.platform === 'win32' ? undefined : new SharedSet(folder),
       guarded,
       library,
@@ -137,7 +137,7 @@ class Thread {
     return { isDone: isDone && user.open.size === 0, count: recorder.count, open: [...user.open] };
   }
 
-  /** Ends this thread, whatever it holds and waits for. */
+  /** Ends this thread, whatever it holds or waits for. */
   end(how) {
     const whom = how === 'exit' ? this.#plan.process : this.#plan.id;
     this.recorder.record('doomed', { whom });
@@ -153,7 +153,7 @@ class Thread {
     process.exit(0);
   }
 
-  /** Closes everything, and looks whether anything is left. */
+  /** Closes everything, and checks that nothing is left. */
   async finish() {
     clearInterval(this.#beat);
     const record = (what) => this.recorder.record('finishes', { what });
@@ -163,7 +163,8 @@ class Thread {
     record('its buckets');
     await this.endScope();
     record('the clients of its buckets');
-    // Handles go in the next turns; idle connections of `fetch` some seconds later.
+    // Handles close in the next turns of the event loop, idle connections of `fetch` after some
+    // seconds.
     let left = this.#left;
     let recorded = '';
     for (let i = 0; i < LAST_LOOKS && left !== ''; i++) {
@@ -178,14 +179,14 @@ class Thread {
     else this.recorder.record('fault', { judge: 'left', what: `left: ${left}` });
   }
 
-  /** @returns {string} what is there now and was not before; '' if nothing */
+  /** @returns {string} what there is now and was not before; '' if nothing */
   get #left() {
     const words = live.size > 0 ? [`${live.size} timers: ${[...live].map(String)}`] : [];
     // Other threads of the process may still have descriptors.
     if (!isMainThread || this.#plan.hasDefault) return words.join(', ');
     const after = resources();
     const { active, descriptors } = this.#before;
-    // One more is the history's.
+    // The history has one descriptor more.
     const more = after.descriptors - descriptors - 1;
     if (more > 0) words.push(`${more} descriptors`);
     const isMore = (kind) => kind !== 'Timeout' && after.active[kind] > (active[kind] ?? 0);
@@ -225,7 +226,7 @@ class Process {
       try {
         return await bucket?.ready;
       } catch (error) {
-        // The server is away, or the files were harmed: try again.
+        // The server is away, or the files were harmed: retry.
         const isAnnounced = away.includes(error?.code) || /^ERR_WEB_LOCKS_SCOPE/.test(error?.code);
         if (!isAnnounced) throw error;
       }
@@ -281,7 +282,7 @@ class Process {
     process.send({ pong: number, statuses });
   }
 
-  /** Blocks at once, or as soon as the user has a lock. */
+  /** Blocks the event loop at once, or as soon as the user has a lock. */
   block({ milliseconds, isHeld }) {
     const { recorder, user } = this.#thread;
     const whom = this.#plan.process;
@@ -314,7 +315,7 @@ class Process {
     one.worker.terminate();
   }
 
-  /** Sends all that is held or pending, as this process sees it. */
+  /** Sends the locks that are held or pending, as this process sees them. */
   async look() {
     try {
       process.send({ found: await this.#find() });
@@ -348,7 +349,7 @@ function gateOf(plan, id, memory, number, slot) {
   return plan.gate === 'files' ? new FileGate(path.join(plan.folder, 'gate'), id) : undefined;
 }
 
-/** Acts in a worker. */
+/** Runs an actor's worker. */
 function work({ plan, memory, number, slot }) {
   const thread = new Thread(plan, gateOf(plan, plan.id, memory, number, slot));
   const tell = setInterval(() => parentPort.postMessage({ status: thread.status }), 100);

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * The smallest proof of mutual exclusion, run against web-locks and against Node.js's own
- * `worker_threads.locks` (where it has it), as a control: three workers ask all the time for one
- * lock, without waiting (ifAvailable) and with, and count how often two are inside.
+ * The smallest test of mutual exclusion, for web-locks and, as a control, for Node.js's own
+ * `worker_threads.locks` where it exists. Three workers request one lock all the time, with and
+ * without ifAvailable, and count how often two are inside.
  *
  *   npx -y node@24 test/torture/control.js [seconds]
  */
@@ -27,7 +27,7 @@ async function actor({ memory, subject, ifAvailable }) {
   }
 }
 
-/** Runs three actors for a while; resolves to what they counted, second by second. */
+/** Runs three actors for a while. @returns what they counted, second by second */
 async function control(subject, ifAvailable, seconds) {
   const memory = new Int32Array(new SharedArrayBuffer(12));
   const data = { workerData: { memory, subject, ifAvailable } };

@@ -1,12 +1,12 @@
 'use strict';
 
 /**
- * Many requests and many short-lived workers in one process; memory must not grow. By hand:
+ * Makes many requests and starts many short-lived workers in one process; memory must not grow.
  *
  *   npm run endurance -- --requests 10000000 --workers 5000
  *
- * Prints resident memory and, if the binary counts them (a checked build, see docs/internals/reliability.md),
- * the core's live allocations, after each tenth.
+ * After each tenth it prints the resident memory and, in a checked build
+ * (docs/internals/reliability.md), the core's live allocations.
  */
 
 const { once } = require('node:events');
@@ -20,7 +20,7 @@ const { liveBlocks } = require('../../lib/backend/native.js');
 v8.setFlagsFromString('--expose-gc');
 const gc = vm.runInNewContext('gc');
 
-/** What each worker does before it ends, each in another way. */
+/** The program of a worker. Each worker ends in another way. */
 const WORKER = `
   const { locks, openBucket } = require(${JSON.stringify(require.resolve('../../lib/index.js'))});
   const { workerData } = require('node:worker_threads');
@@ -58,8 +58,8 @@ async function startMany(count, first) {
 }
 
 /**
- * Memory in MB after what can be collected was, and native allocations of the core, if
- * they are counted.
+ * Collects garbage.
+ * @returns the memory in MB, and the core's live allocations if they are counted
  */
 async function measure() {
   for (let i = 0; i < 3; i++) {

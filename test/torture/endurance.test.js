@@ -9,7 +9,7 @@ const { promisify } = require('node:util');
 
 describe('endurance', () => {
   it('memory stays flat over many requests and many short-lived workers', async () => {
-    // In a process of its own: what the test runner keeps would count.
+    // This runs in a process of its own, because the test runner's memory would count.
     const program = `
       const { endure } = require(${JSON.stringify(require.resolve('./endurance.js'))});
       const { liveBlocks } = require(${JSON.stringify(require.resolve('../../lib/backend/native.js'))});
@@ -21,9 +21,8 @@ describe('endurance', () => {
     const { measurements, left } = JSON.parse(stdout);
     assert.equal(left, 0);
     const [first, last] = [measurements[2], measurements[9]];
-    // Resident memory is V8's to keep or give back; what is used of the heap, and, in a checked
-    // build, what the core has allocated, is not. One object kept for each request would be
-    // megabytes.
+    // V8 may keep resident memory, so the test compares the used heap and, in a checked build, the
+    // core's allocations. One object kept per request would be megabytes.
     const heaps = measurements.map(({ heap }) => heap.toFixed(2));
     assert.ok(last.heap - first.heap < 1, `heap used, in MB: ${heaps}`);
     assert.equal(last.blocks, first.blocks);

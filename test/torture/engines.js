@@ -2,8 +2,8 @@
 
 /**
  * The scopes whose locks a server keeps: how actors reach it, what can happen to it and to the
- * network, and what is left there. A server is started once for all rounds; each round has a bucket
- * of its own.
+ * network, and what may be left there. A server is started once for all rounds; each round has a
+ * bucket of its own.
  */
 
 const { FaultyProxy } = require('../cluster/proxy.js');
@@ -15,20 +15,20 @@ const { GuardedSet } = require('./set.js');
 
 /** The shortest lease, so that lost locks are soon granted again. */
 const TTL = 2000;
-/** Within this time a server has noticed the end of all sessions. */
+/** Within this time a server has removed all sessions. */
 const LEFT_MS = 4 * TTL;
 
-/** Of the lines from an actor to the members of its server: all, or one. */
+/** Picks all lines from an actor to its server's members, or one. */
 const someOf = (proxies, random) => (random.chance(0.5) ? proxies : [random.pick(proxies)]);
 
-/** Connections are disturbed. */
+/** Disturbs connections once. */
 const atOnce =
   (disturb) =>
   (_round, random, { more: { proxies } }) => {
     for (const proxy of someOf(proxies, random)) disturb(proxy, random);
   };
 
-/** The network is disturbed for a while. */
+/** Disturbs the network for a while. */
 const forAWhile =
   (disturb) =>
   async (_round, random, { more: { proxies } }) => {
@@ -38,7 +38,7 @@ const forAWhile =
     for (const proxy of chosen) proxy.heal();
   };
 
-/** A server, or a pooler, ends and starts again. */
+/** Ends a server or a pooler, and starts it again. */
 const restarts =
   (programOf, end) =>
   async ({ scope }, random) => {
@@ -48,7 +48,7 @@ const restarts =
     await program.start();
   };
 
-/** A server, or a pooler, is stopped for a while. */
+/** Stops a server or a pooler for a while. */
 const pauses =
   (programOf) =>
   async ({ scope }, random) => {
@@ -62,25 +62,25 @@ const itself = (server) => server;
 const poolerOf = ({ pooler }) => pooler;
 
 const ownFaults = {
-  /** Connections are reset. */
+  /** Resets connections. */
   cut: atOnce((proxy) => proxy.cut()),
-  /** The same after some bytes in one direction, so that an answer may be lost. */
+  /** Resets them after some bytes in one direction, so that a reply may be lost. */
   cutAfter: atOnce((proxy, random) =>
     proxy.cutAfter(1 + random.below(2000), random.pick(['up', 'down'])),
   ),
-  /** Bytes get lost, in one direction or both. */
+  /** Drops bytes in one direction or both. */
   stall: forAWhile((proxy, random) =>
     proxy.stall(random.pick([{}, { up: false }, { down: false }])),
   ),
   delay: forAWhile((proxy, random) => proxy.delay(TTL * random.number())),
   refuse: forAWhile((proxy) => proxy.refuse()),
-  /** The event loop of an actor does not turn; a keeper's thread goes on. */
+  /** Blocks the event loop of an actor; a keeper's thread continues. */
   async block(_round, random, actor) {
     const milliseconds = TTL * (0.5 + 2.5 * random.number());
     actor.tell('block', { milliseconds, isHeld: random.chance(0.5) });
     await wait(milliseconds);
   },
-  /** The server loses its power, and comes back. */
+  /** Cuts the power of the server, and starts it again. */
   crash: restarts(itself, 'crash'),
   stopServer: pauses(itself),
 };
@@ -110,7 +110,7 @@ class Pooled {
     return this.pooler.port;
   }
 
-  /** Leads to the server itself. */
+  /** The address of the server itself, without the pooler. */
   get config() {
     return this.server.config;
   }
@@ -130,7 +130,7 @@ class Pooled {
 
 const base64 = (text) => Buffer.from(text).toString('base64');
 
-/** Remembers which code took each client of a pool of pg. @returns {WeakMap<any, string>} */
+/** Records where each client of a pg pool was taken. @returns {WeakMap<any, string>} */
 function takersOf(pool) {
   const takers = new WeakMap();
   const { connect } = pool;
@@ -145,7 +145,7 @@ function takersOf(pool) {
   return takers;
 }
 
-/** Ends a pool of pg, or says which of its clients are still taken, where, and for what. */
+/** Ends a pg pool, or reports which of its clients are still taken, where, and for what. */
 async function endPool(pool, takers) {
   const ended = pool.end().then(() => true);
   if (await within(LEFT_MS, ended)) return;
@@ -157,11 +157,11 @@ async function endPool(pool, takers) {
   throw new Error(`a pool does not end: ${JSON.stringify(clients)}`);
 }
 
-/** A crash undoes what was not synced, where a compiler can make such a disk. */
+/** A disk that a crash reverts to what was synced, where a compiler can build it. */
 const newDisk = () => (servers.lacks.gcc ? undefined : servers.newDisk());
 
 const postgres = {
-  // Most releases are on the disk late, or never.
+  // Most releases reach the disk late or never.
   async start() {
     const settings = ['synchronous_commit=off', 'wal_writer_delay=10s'];
     const server = await servers.startPostgres({ settings, disk: newDisk() });
@@ -207,7 +207,7 @@ const synchronous = {
     const server = await postgres.start();
     const client = new (require('pg').Client)(server.config);
     await client.connect();
-    // It gets into a file that standbys copy: they keep it when they are promoted.
+    // The file of this setting is copied to standbys, which keep it when they are promoted.
     await client.query("ALTER SYSTEM SET synchronous_standby_names = '*'");
     await client.query('SELECT pg_reload_conf()');
     await client.end();
@@ -246,7 +246,7 @@ const etcd = {
 };
 
 const redis = {
-  // A crash forgets everything that is not on a disk.
+  // A crash loses everything that is not on a disk.
   forgets: true,
   start: () => servers.startRedis({ settings: ['--appendonly', 'yes'], disk: newDisk() }),
   configOf: ([port], random) => {
@@ -254,7 +254,7 @@ const redis = {
     return { port, kind: random.pick(Object.keys(clients)) };
   },
   async left(server) {
-    // Marks, tokens and the description of a bucket stay, and when the server was promoted.
+    // Marks, tokens, the bucket's description and the time of a promotion stay.
     const keys = await server.call('KEYS', '{wl:*');
     const clients = await server.call('CLIENT', 'LIST');
     return {
@@ -279,7 +279,7 @@ const engines = {
     start: () => Pooled.start(),
   },
 
-  /** A standby takes the place of its primary; so do those below. */
+  /** A standby takes the place of its primary, here and below. */
   'postgres-standby': {
     ...postgres,
     entry: 'postgres',
@@ -296,7 +296,7 @@ const engines = {
     start: () => Pair.start(replicated()),
   },
 
-  /** The same, where an old primary that goes on grants nothing. */
+  /** The same, but an old primary that still runs grants nothing. */
   'redis-strict': {
     ...redis,
     entry: 'redis',
@@ -311,7 +311,7 @@ const engines = {
 
   etcd,
 
-  /** Three members, between which lines break. */
+  /** Three members whose connections break. */
   'etcd-members': {
     ...etcd,
     entry: 'etcd',
@@ -320,26 +320,26 @@ const engines = {
   },
 };
 
-/** Where the members of a server are reached, or it alone. */
+/** The ports of the server, or of each of its members. */
 const portsOf = ({ port, ports = [port] }) => ports;
 
 /**
- * A scope of scopes.js.
  * @param {string} name
  * @param {{ lacks: any, load: (entry: string) => any, placeOf: any }} common
+ * @returns a scope of scopes.js
  */
 function scopeOf(name, { lacks, load, placeOf }) {
   const engine = engines[name];
   const { entry = name, ownFaults: more = {}, pause = TTL } = engine;
   return {
     gate: false,
-    // A lease, a quarantine and a new connection may follow one another.
+    // A lease, a quarantine and a new connection can follow one another.
     patience: 20 * (TTL / 100),
     processes: 4,
     threads: 0,
     buckets: 1,
     lacks,
-    // Grants may overtake each other: answers and notifications come on different connections.
+    // Grants may overtake one another: replies and notifications use different connections.
     promises: { losses: true, forgets: engine.forgets, callbacks: false, pause },
     faults: ['kill', 'stop', ...Object.keys(ownFaults), ...Object.keys(more)],
     ownFaults: { ...ownFaults, ...more },
@@ -375,13 +375,13 @@ function scopeOf(name, { lacks, load, placeOf }) {
         }
       };
       const isClean = !(await look(performance.now() + TTL / 2));
-      // A session that waits when a lease expires removes what killed processes left.
+      // A session that waits while a lease expires removes what killed processes left.
       if (!isClean) await this.sweep(round);
       const left = isClean ? undefined : await look(performance.now() + LEFT_MS);
       if (left) round.fault('left', `at the server: ${JSON.stringify(left)}`);
     },
 
-    /** Opens a session that waits for longer than a lease. */
+    /** Opens a session that waits longer than a lease. */
     async sweep(round) {
       const config = engine.configOf(portsOf(this.server), round.random);
       const { places, end } = this.open({ config, bucket: round.bucketName });
@@ -400,7 +400,7 @@ function scopeOf(name, { lacks, load, placeOf }) {
       for (const proxy of round.proxies) await proxy.close();
     },
 
-    /** In an actor. */
+    /** Opens the scope in an actor. */
     open({ bucket, direct, keeper = false, ...plan }) {
       const library = load(entry);
       const { options, end } = engine.open(plan);

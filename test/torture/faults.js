@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * What goes wrong in a round, by its name. Each fault is called with the round, a random source and
- * an actor's process, and returns when it is over.
+ * The faults of a round, by name. Each is called with the round, a random source and an actor's
+ * process, and returns when it is over.
  */
 
 const fs = require('node:fs');
@@ -10,7 +10,7 @@ const path = require('node:path');
 
 const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-/** Settles as a promise does, or after a time, which keeps no process running. */
+/** Settles like the promise, or after a time; its timer keeps no process running. */
 async function within(milliseconds, promise) {
   let timer;
   const late = new Promise((resolve) => {
@@ -23,7 +23,7 @@ async function within(milliseconds, promise) {
   }
 }
 
-/** How long an actor may take to end itself. */
+/** How long an actor may take to end on its own. */
 const EXIT_MS = 2000;
 
 /** Ends a worker of a process. */
@@ -41,14 +41,14 @@ const faults = {
   terminate: ofThreads('terminate'),
   /** `process.exit()` in a worker that holds a lock. */
   threadExit: ofThreads('threadExit'),
-  /** An exception in a worker that nobody catches. */
+  /** An uncaught exception in a worker. */
   threadThrow: ofThreads('threadThrow'),
 
   /** `process.exit()` in a main thread that holds a lock. */
   async exit(round, _random, actor) {
     actor.isDoomed = true;
     actor.tell('end', { how: 'exit' });
-    // It may hold nothing, and wait for locks of others.
+    // It may hold nothing and wait for locks of others.
     await within(EXIT_MS, actor.exited);
     if (!actor.end) round.doom(actor);
     await endAndReplace(round, actor);
@@ -69,13 +69,13 @@ const faults = {
   },
 };
 
-/** The files of the buckets in a directory, if there is one. */
+/** The files of the buckets in a directory, which may be missing. */
 const filesIn = (directory) =>
   (fs.existsSync(directory) ? fs.readdirSync(directory) : [])
     .map((entry) => path.join(directory, entry, 'bucket'))
     .filter((file) => fs.existsSync(file));
 
-/** @param {string} file @param {'header' | 'rest' | 'whole'} which part of it */
+/** @param {string} file @param {'header' | 'rest' | 'whole'} which part to zero */
 function writeZeros(file, which) {
   const { size } = fs.statSync(file);
   const page = Math.min(size, 4096);
@@ -87,14 +87,14 @@ function writeZeros(file, which) {
 }
 
 /**
- * Harms to files, in rounds of their own, since they take locks away. A holder is notified at once,
- * or at its next call.
+ * Harms to files. They have rounds of their own, since they take locks away. A holder is notified
+ * at once, or at its next call.
  */
 const harms = {
   remove(directory, random) {
     fs.rmSync(random.pick(filesIn(directory)));
   },
-  /** Removes everything, even what is just being opened or made. */
+  /** Removes everything, even what is just being opened or created. */
   removeAll(directory) {
     fs.rmSync(directory, { recursive: true, force: true });
   },
@@ -102,7 +102,9 @@ const harms = {
     const file = random.pick(filesIn(directory));
     fs.truncateSync(file, random.pick([0, 64, 4096, fs.statSync(file).size - 4096]));
   },
-  /** Writes zeros, as if the file had been truncated and extended; sometimes while it is opened anew. */
+  /**
+   * Writes zeros, as if the file had been truncated and extended; sometimes while it is reopened.
+   */
   async zero(directory, random) {
     const file = random.pick(filesIn(directory));
     const which = random.pick(['header', 'rest', 'whole']);
@@ -111,11 +113,11 @@ const harms = {
       await wait(random.number());
     }
   },
-  /** Moves all buckets with their directory. */
+  /** Moves all buckets by moving their directory. */
   moveAll(directory, random) {
     fs.renameSync(directory, `${directory}-moved-${random.below(1e9)}`);
   },
-  /** Moves the parent of their directory, of which the kernel notifies nobody. */
+  /** Moves the parent of their directory, which the kernel reports to no process. */
   moveAbove(directory, random) {
     const above = path.dirname(directory);
     fs.renameSync(above, `${above}-moved-${random.below(1e9)}`);

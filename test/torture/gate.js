@@ -1,21 +1,21 @@
 'use strict';
 
 /**
- * Judges that are independent of the library: every holder of a lock goes through a gate, which looks
- * whether somebody else is inside. Between processes a gate is made of links in a folder, each of
+ * Judges that do not depend on the library: every holder of a lock enters a gate, which checks that
+ * no conflicting holder is inside. Between processes a gate consists of links in a folder, each of
  * which the kernel lets only one process create; between threads, of atomics in shared memory.
  *
- * An actor is doomed before it ends: then its locks inside count no more.
+ * An actor is doomed before it ends: from then on its locks do not count.
  */
 
 const fs = require('node:fs');
 const path = require('node:path');
 
-/** Between processes. It is only for locks that cannot be lost unnoticed. */
+/** A gate between processes, for locks that cannot be lost unnoticed. */
 class FileGate {
   #folder;
   #owner;
-  /** A file that contains the owner's name, so that each link to it does from the beginning. */
+  /** A file that contains the owner's name; a link to it has that content from its beginning. */
   #marker;
   #numbers = 0;
 
@@ -100,12 +100,12 @@ class FileGate {
   }
 }
 
-/** How many threads a process can have, one after the other. */
+/** How many threads a process can start in its life. */
 const THREADS = 2 ** 14;
 /** How many threads can run at a time. */
 const SLOTS = 64;
 
-/** Between threads: a table in shared memory, in which each thread has a slot. */
+/** A gate between threads: a table in shared memory with a slot for each thread. */
 class AtomicGate {
   #thread;
   #slot;
@@ -118,8 +118,8 @@ class AtomicGate {
 
   /**
    * @param {{ names: string[], buffer: SharedArrayBuffer }} memory
-   * @param {number} thread its number in the process, from 1, never used twice
-   * @param {number} slot of no other thread while it runs
+   * @param {number} thread the thread's number in the process, from 1, never reused
+   * @param {number} slot used by no other thread while it runs
    */
   constructor({ names, buffer }, thread, slot) {
     for (const [i, name] of names.entries()) this.#names.set(name, i);
@@ -130,18 +130,18 @@ class AtomicGate {
       offset += length;
       return array;
     };
-    /** By name: the thread that has it exclusively. */
+    /** The thread that holds each name exclusively. */
     this.owner = part(count);
-    /** By slot and name: the units. */
+    /** The units that each slot holds of each name. */
     this.units = part(count * SLOTS);
-    /** By slot: its thread. */
+    /** The thread in each slot. */
     this.thread = part(SLOTS);
     this.doomed = part(THREADS);
     this.count = count;
     this.#thread = thread;
     this.#slot = slot;
     for (let i = 0; i < count; i++) Atomics.store(this.units, slot * count + i, 0);
-    // Last, so that a thread that sees the new number sees the units cleared.
+    // This store is last, so that a thread that sees the new number also sees the units cleared.
     Atomics.store(this.thread, slot, thread);
   }
 

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The history of a round: what each actor asked for and what it saw, one JSON object a line, in a file
- * of each actor's own. It is written at once, so that nothing is missing if an actor is killed.
+ * The history of a round: what each actor requested and what it saw, one JSON object a line. Each
+ * actor appends to a file of its own at once, so that nothing is missing if it is killed.
  *
  *   asked     { id, call, bucket, kind, names, options, facts, inner, expected } before the call;
  *             `inner`: the request whose lock serves it
@@ -17,14 +17,14 @@
  *             error lists, of how many, and whether the list is frozen
  *   publishes, published  { id, k, n, data, done } before and after the n-th publication of a lock
  *   snapshot  { began, bucket, name, held, pending, grantsIn } the result of a query with details
- *   fault     { judge, what } something that the actor itself saw to be wrong
- *   updated   { id, element, held } a set has one more element (set.js); `held` is what the lock said
- *             afterwards
- *   sets      { lines } the sets in the end
- *   doomed    { whom } an actor is about to end, or to be killed: nothing is expected of it any more
+ *   fault     { judge, what } an error that the actor itself detected
+ *   updated   { id, element, held } a set has one more element (set.js); `held` as the lock reported
+ *             it afterwards
+ *   sets      { lines } the sets at the end
+ *   doomed    { whom } an actor is about to end or to be killed: nothing is expected of it any more
  *   gone      { bucket } the actor closes a bucket object of its own, with all its requests
  *
- * All have `type`, `actor` and `at`, milliseconds of a clock that all actors have in common.
+ * Each object also has `type`, `actor` and `at`, milliseconds of a clock that all actors share.
  */
 
 const fs = require('node:fs');
@@ -39,7 +39,7 @@ const now = () => {
 class Recorder {
   #file;
   #now;
-  /** How many events there were. */
+  /** How many events there were, without beats. */
   count = 0;
 
   constructor(folder, actor, clock = now) {
@@ -49,7 +49,6 @@ class Recorder {
   }
 
   record(type, more = undefined) {
-    // A beat of its heart is no progress.
     if (type !== 'beat') this.count++;
     const event = { type, actor: this.actor, at: this.#now(), ...more };
     fs.writeSync(this.#file, `${JSON.stringify(event)}\n`);
@@ -61,14 +60,14 @@ class Recorder {
   }
 }
 
-/** @returns {any[]} the events of all files of a folder, in the order of their times */
+/** @returns {any[]} the events of all files of a folder, ordered by time */
 function readHistory(folder) {
   const lines = fs
     .readdirSync(folder)
     .flatMap((file) => fs.readFileSync(path.join(folder, file), 'utf8').split('\n'));
-  // The last line of a killed actor may be half a line.
+  // The last line of a killed actor may be incomplete.
   const events = lines.filter((line) => line.endsWith('}')).map((line) => JSON.parse(line));
-  // The sort is stable: events of an actor at the same time keep their order.
+  // The sort is stable, so events of an actor at the same time keep their order.
   return events.sort((one, other) => one.at - other.at);
 }
 

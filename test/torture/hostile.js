@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Makes a user hostile: whenever the library lets its code run, that makes requests, aborts, takes
- * locks synchronously, throws, or recurses until the stack ends. Only users in workers are hostile:
- * their exceptions end no other thread.
+ * Makes a user hostile: whenever the library runs its code, it makes requests, aborts, takes locks
+ * synchronously, throws, or recurses until the stack overflows. Only users in workers are hostile,
+ * so that their exceptions end no other thread.
  */
 
 const { subscribe } = require('node:diagnostics_channel');
@@ -32,7 +32,7 @@ class Hostile {
     });
   }
 
-  /** Is called wherever users' code runs. */
+  /** Called wherever the library runs users' code. */
   enter() {
     const user = this.#user;
     if (this.#depth >= DEEPEST || user.stopped || !user.chance(0.08)) return;
@@ -57,7 +57,7 @@ class Hostile {
     return given;
   }
 
-  /** @returns the same name, or names, by a conversion that runs users' code */
+  /** @returns the same name or names, by a conversion that runs users' code */
   rename(name) {
     if (Array.isArray(name)) return name.map((one) => this.#entry(one));
     const convert = () => {
@@ -92,7 +92,10 @@ class Hostile {
     throw new HostileError('of a hostile user');
   }
 
-  /** At the end of the stack nothing can be recorded: the name is its own, and must be free in the end. */
+  /**
+   * Nothing can be recorded when the stack overflows, so it uses a name of its own, which must be
+   * free at the end.
+   */
   recurse() {
     const { id, stage } = this.#user;
     const [{ locks }] = stage.places;
@@ -105,7 +108,7 @@ class Hostile {
       try {
         deeper();
       } catch {
-        // The end of the stack.
+        // The stack overflowed.
       }
       if (calls === CALLS) return;
       const i = calls++;
@@ -113,7 +116,7 @@ class Hostile {
         if (i % 2) got[i] = locks.request(name, options, callback);
         else got[i] = locks.tryAcquireSync(name, options);
       } catch {
-        // The same.
+        // The stack overflowed again.
       }
     };
     deeper();

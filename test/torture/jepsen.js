@@ -1,21 +1,21 @@
 'use strict';
 
 /**
- * Writes the history of a round in the form of Jepsen, for judges of another hand. Each line is the
- * beginning of an operation (`:invoke`) or its end: `:ok`, or `:info` if nobody knows the end.
+ * Writes the history of a round in Jepsen's format, for independent checkers. Each line is the
+ * beginning of an operation (`:invoke`) or its end: `:ok`, or `:info` if the end is unknown.
  *
  *   {:process 0, :type :invoke, :f :acquire, :key "torture 7 1 / plain 001", :value nil}
  *
- * - `acquire` and `release` are exclusive locks, for Knossos's model of a mutex. A release begins when
- *   the lock was last seen to be held, so that the end of a lease is one, too.
+ * - `acquire` and `release` are exclusive locks, for Knossos's model of a mutex. A release begins
+ *   when the lock was last seen held, so that the end of a lease counts as one, too.
  * - `append` and `get` are the sets behind a fence (set.js), for porcupine's model of a key-value
- *   store. The writes that the fence refused are left out.
+ *   store. Writes that the fence refused are left out.
  */
 
 const fs = require('node:fs');
 const { writesIn } = require('./set.js');
 
-/** When an operation ends whose end nobody saw. */
+/** The end of an operation whose end was not seen. */
 const NEVER = Number.MAX_VALUE;
 
 /** Yields the operations of each exclusive lock. */
@@ -33,7 +33,7 @@ function* locksOf(history) {
   }
 }
 
-/** Yields the operations on each set, and in the end one that reads it. */
+/** Yields the operations on each set, and finally one that reads it. */
 function* appendsOf(history) {
   const updated = history.events.filter(({ type }) => type === 'updated');
   const ends = new Map(updated.map(({ at, element }) => [element, at]));
@@ -53,11 +53,11 @@ function* appendsOf(history) {
     yield [{ f: 'get', key, number: 0, from: at, to: at, result: [...all.values()].at(-1) }];
 }
 
-/** The lines of a history (judges.js), in their order. */
+/** @returns the lines of a history (judges.js), in order */
 function jepsenLines(history) {
   const spans = [...locksOf(history), ...appendsOf(history)];
   spans.sort(([one], [other]) => one.from - other.from);
-  /** By process: when its last operation ended. */
+  /** When the last operation of each process ended. */
   const ends = [];
   const lines = [];
   for (const span of spans) {

@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** Reads the exported history of a round, as Knossos and the examples of porcupine do. */
+/** Reads the exported history of a round like Knossos and the examples of porcupine. */
 
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
@@ -37,7 +37,7 @@ test('each operation of an exported history ends, and locks and sets are possibl
   assert.deepEqual(faults, []);
   const operations = operationsIn(fs.readFileSync(history, 'utf8'));
 
-  /** By process: the operation that has begun. */
+  /** The operation of each process that has begun. */
   const open = new Map();
   const owners = new Map();
   const appended = new Map();

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Judges of a history (history.js), for every scope. Each is a generator over the history that yields
- * what is wrong: in words, with the events that show it. The judges do not know the library: all they
- * know of a lock is what its users saw, above all `held`.
+ * Judges of a history (history.js), for every scope. Each is a generator over the history that
+ * yields what is wrong: a description, and the events that show it. The judges do not use the
+ * library: all they know of a lock is what its users saw, above all `held`.
  */
 
 const { lossesIn } = require('./set.js');
@@ -11,18 +11,17 @@ const { LIMIT, away, calls, kinds } = require('./table.js');
 
 const INFINITY = Number.POSITIVE_INFINITY;
 
-/** Within this time a session has compared its locks with the server, or is lost. */
+/** Within this time a session has compared its locks with the server, or it is lost. */
 const RENEWED_MS = 12_000;
-/** How long a time limit of 0 may take while another process is stopped inside the tables. */
+/** How long a time limit of 0 may take while another process is stopped inside the mutex. */
 const NONE_MS = 1000;
-/** How late a time limit may end while the actor's event loop turns. */
+/** How late a time limit may end while the actor's event loop runs. */
 const LATE_MS = 700;
-/** How many beats an actor records in that time if its event loop turns. */
+/** How many beats an actor records in LATE_MS if its event loop runs. */
 const LATE_BEATS = LATE_MS / 20;
 /** Within this time all members have noticed that a file is gone. */
 const HARM_MS = 3000;
 
-/** Adds a value to the list of a key. */
 function append(map, key, value) {
   if (!map.has(key)) map.set(key, []);
   map.get(key).push(value);
@@ -54,7 +53,7 @@ function requestsOf(events) {
   return requests;
 }
 
-/** The lock was surely held from `at` to `last`. */
+/** A lock that was certainly held from `at` to `last`. */
 function holdOf(request, { k, name, mode, token, held, at, inner }) {
   const { limit, weight = 1 } = request.options;
   return {
@@ -89,9 +88,9 @@ class History {
     for (const { type, actor, whom = actor, at } of events) {
       if (type === 'doomed') this.doomed.set(whom, Math.min(at, this.doomed.get(whom) ?? at));
     }
-    /** By place: the locks that were held there, in the order of the grants. */
+    /** The locks of each place, ordered by grant. */
     this.places = new Map();
-    /** By place: the requests that may steal, whether they got the lock or not. */
+    /** The requests of each place that may steal, whether or not they were granted. */
     this.thefts = new Map();
     for (const request of this.requests.values()) {
       const holds = [...request.holds.values()];
@@ -99,25 +98,25 @@ class History {
       if (request.options.steal && !request.expected)
         append(this.thefts, placeOf(request), { request, token: holds[0]?.token });
     }
-    // In simulated time several callbacks run at the same `at`.
+    // In simulated time, several callbacks run at the same `at`.
     for (const holds of this.places.values()) holds.sort((one, other) => one.number - other.number);
     /** The lines of sets (set.js). */
     this.lines = events.flatMap(({ type, lines }) => (type === 'sets' ? lines : []));
     this.lostSessions = events.filter(({ type }) => type === 'session lost');
     this.harms = events.filter(({ type }) => type === 'harm').map(({ at }) => at);
-    /** From when to when a process or a server was stopped. */
+    /** The times in which a process or a server was stopped. */
     this.stops = events
       .filter(({ type }) => type === 'stopped')
       .map(({ at, whom }) => {
         const isEnd = (one) => one.type === 'resumed' && one.whom === whom && one.at > at;
         return [at, events.find(isEnd)?.at ?? INFINITY];
       });
-    /** By actor: when its event loop turned. @type {Map<string, number[]>} */
+    /** When each actor's event loop ran. @type {Map<string, number[]>} */
     this.beats = new Map();
     for (const { type, actor, at } of events) if (type === 'beat') append(this.beats, actor, at);
   }
 
-  /** What was lost from sets; `isSafe`: from those of names whose locks nobody steals. */
+  /** The losses from sets; `isSafe`: the locks of the name are never stolen. */
   *losses() {
     for (const { how, lost, by } of lossesIn(this.lines)) {
       const requests = [lost, by].map(({ element }) => this.requests.get(element.split(' ')[0]));
@@ -126,18 +125,20 @@ class History {
     }
   }
 
-  /** Whether the actor's event loop turned all the time between two moments. */
+  /** Whether the actor's event loop kept running between two moments. */
   goesRound(actor, from, to) {
     const beats = this.beats.get(actor) ?? [];
     return beats.filter((at) => at > from && at < to).length >= LATE_BEATS;
   }
 
-  /** Whether the machine let no actor run, although the torture had not stopped all of them. */
+  /**
+   * Whether no actor ran, although the torture had not stopped all of them: the machine was busy.
+   */
   isBusy(from, to) {
     return ![...this.beats.keys()].some((actor) => this.goesRound(actor, from, to));
   }
 
-  /** Whether somebody was stopped between two moments, by the torture or by the machine. */
+  /** Whether the torture or the machine stopped an actor between two moments. */
   isStopped(from, to) {
     return this.stops.some(([begin, end]) => begin < to && from < end) || this.isBusy(from, to);
   }
@@ -148,7 +149,7 @@ class History {
     return [actor, process].some((whom) => this.doomed.get(whom) < at);
   }
 
-  /** Whether the session that a request was made in was lost before the grant. */
+  /** Whether the session that made a request was lost before the grant. */
   isAskedAgain({ actor, asked, bucket }, granted) {
     return this.lostSessions.some(
       (one) => one.actor === actor && one.bucket === bucket && asked < one.at && one.at < granted,
@@ -156,10 +157,10 @@ class History {
   }
 
   /**
-   * When another actor may have stolen the lock, which its holder cannot know at once. In a cluster
-   * each bucket object is another session, too.
+   * When another actor may have stolen the lock, which its holder cannot know at once. In a
+   * cluster, each bucket object is a session of its own, too.
    */
-  robbedAt(hold) {
+  stolenAt(hold) {
     let at = INFINITY;
     for (const { request, token } of this.thefts.get(hold.place) ?? []) {
       const areMaybeApart = request.facts.isClosing || hold.request.facts.isClosing;
@@ -170,9 +171,9 @@ class History {
     return at;
   }
 
-  /** Until when the lock was surely held, as far as its holder could know. */
+  /** Until when the lock was certainly held, as far as its holder could know. */
   endOf(hold) {
-    return Math.min(hold.last, this.robbedAt(hold));
+    return Math.min(hold.last, this.stolenAt(hold));
   }
 
   /** Whether two members may have had different files at some time between two moments. */
@@ -191,7 +192,7 @@ const isSame = (one, other) =>
   one.request.actor === other.request.actor &&
   (one.token === other.token || Boolean(one.inner || other.inner));
 
-/** An exclusive lock is held alone; the units of shared locks are within their limit. */
+/** An exclusive lock is held alone, and the units of shared locks stay within their limit. */
 function* exclusion(history) {
   for (const [place, holds] of history.places) {
     let active = [];
@@ -215,12 +216,12 @@ function* exclusion(history) {
   }
 }
 
-/** A lock that is granted after another one ended has a greater token; no token comes twice. */
+/** A lock granted after another one ended has a greater token, and no token occurs twice. */
 function* tokens(history) {
   const greater = (one, other) => (one && one.token > other.token ? one : other);
   for (const [place, holds] of history.places) {
     const known = holds.filter(({ token }) => token !== undefined);
-    const fair = known.filter((hold) => hold.held && history.robbedAt(hold) > hold.at);
+    const fair = known.filter((hold) => hold.held && history.stolenAt(hold) > hold.at);
     const byEnd = fair.filter(({ ended }) => ended < INFINITY).sort((a, b) => a.ended - b.ended);
     let i = 0;
     let greatest;
@@ -230,7 +231,7 @@ function* tokens(history) {
         greatest = greater(greatest, byEnd[i]);
         if (isExclusive(byEnd[i])) greatestAlone = greater(greatestAlone, byEnd[i]);
       }
-      // Users may hear in any order of shared locks that are granted together.
+      // Shared locks that are granted together may reach their users in any order.
       const before = isExclusive(hold) ? greatest : greatestAlone;
       if (!before || before.token < hold.token) continue;
       const isInner = before.token === hold.token && before.request.actor === hold.request.actor;
@@ -253,15 +254,18 @@ function* twice(place, holds) {
   }
 }
 
-/** Whether the request is for one name, in whose queue it stands since the call. */
+/** Whether the request is for one name, and queued since the call. */
 const isQueued = ({ call, names, inner, options }) =>
   names.length === 1 && call !== 'elect' && !call.endsWith('All') && !inner && !options.steal;
 
-/** Whether the token of a lock says where its request stood in the queue. */
+/** Whether the token of a lock shows where its request stood in the queue. */
 const hasTurn = ({ request, token, inner, k }) =>
   token !== undefined && !inner && k === 0 && isQueued(request);
 
-/** Requests of the same priority are granted first come, first served; a lower one comes later. */
+/**
+ * Requests of the same priority are granted first come, first served; one of a lower priority comes
+ * later.
+ */
 function* fifo(history) {
   const { order } = history.promises;
   if (!order) return;
@@ -277,7 +281,7 @@ function* fifo(history) {
 
 const priorityOf = ({ request }) => request.options.priority ?? 0;
 
-/** Each lock has a greater token than those of its priority or more that were asked for before it. */
+/** Each lock has a greater token than earlier requests of the same or a higher priority. */
 function* overtaken(place, holds) {
   for (const priority of new Set(holds.map(priorityOf))) {
     const rivals = holds.filter((hold) => priorityOf(hold) >= priority);
@@ -286,7 +290,10 @@ function* overtaken(place, holds) {
   }
 }
 
-/** Yields each of `holds` with a smaller token than a rival whose call returned before its own. */
+/**
+ * Yields each of `holds` with a smaller token than a rival whose call returned before its own
+ * began.
+ */
 function* overtakenOf(place, rivals, holds) {
   const madeAt = ({ request: { made = INFINITY } }) => made;
   const byMade = [...rivals].sort((one, other) => madeAt(one) - madeAt(other));
@@ -303,7 +310,7 @@ function* overtakenOf(place, rivals, holds) {
   }
 }
 
-/** Within a thread callbacks are called in the order of the grants. */
+/** Callbacks of a thread are called in the order of the grants. */
 function* callbacks(history) {
   if (!history.promises.callbacks) return;
   for (const [place, holds] of history.places) {
@@ -320,7 +327,9 @@ function* callbacks(history) {
   }
 }
 
-/** The promise of a request whose lock was stolen rejects, at the latest when its callback ends. */
+/**
+ * If its lock is stolen, the promise of a request rejects, at the latest when its callback ends.
+ */
 function* told(history) {
   for (const [place, thieves] of history.thefts) {
     for (const { request: thief, token } of thieves) {
@@ -332,27 +341,28 @@ function* told(history) {
         const { call, settled } = hold.request;
         if (call === 'elect' || calls[call].ends !== 'callback') continue;
         if (!settled || settled.error) continue;
-        const what = `${place}: ${named(hold)} was robbed by ${named(theft)}, and settles well`;
+        const what = `${place}: ${named(hold)} was stolen by ${named(theft)}, and settles well`;
         yield { what, events: linesOf(hold, theft) };
       }
     }
   }
 }
 
-/** Whether a theft surely took a lock, in time for its holder to hear of it. */
+/** Whether a theft certainly took the lock, early enough for its holder to be notified. */
 function wasStolen(history, hold, theft) {
   if (hold.token === undefined || hold.token >= theft.token) return false;
   if (hold.request === theft.request) return false;
-  // Nobody else has had the lock in between, so it is this one that was stolen.
+  // No other request had the lock in between, so the theft took this one.
   if (hold.ended <= theft.at || hold.ended === INFINITY || hold.at > theft.at) return false;
   if (history.isHarmed(hold.at, hold.ended)) return false;
-  // A request that another lock serves ends without asking, here before it heard of the theft.
+  // A request that another lock serves ends without asking, here before it was notified of the
+  // theft.
   if (hold.inner && hold.last > theft.at) return false;
-  // In a cluster a lock may have ended before its session could hear of the theft.
+  // In a cluster, a lock may end before its session is notified of the theft.
   return !history.promises.losses || hold.ended >= theft.at + RENEWED_MS;
 }
 
-/** By the name of an error: whether a request may end with it. No other error is expected. */
+/** For each name of an error, whether a request may end with it. No other error is expected. */
 const explanations = {
   thrown: ({ threw }) => threw,
   aborted: ({ aborted, events }) =>
@@ -362,7 +372,7 @@ const explanations = {
     options.holdTimeout !== undefined ||
     options.maxTotal !== undefined ||
     inner !== undefined ||
-    // Somebody was stopped inside the tables, or just before them.
+    // A process was stopped inside the mutex, or just before it.
     (call === 'tryAcquireSync' && history.isStopped(asked, settled.at)),
   AbortError: ({ settled, facts, bucket, names, kind }, history) => {
     if (settled.reason === 'closed') return facts.isClosing;
@@ -382,8 +392,8 @@ const explanations = {
 };
 
 /**
- * A file that is gone, damaged or moved can be lost. It is reported as unsupported only if its
- * directory would have to be made in one that is away at that moment.
+ * A file that is gone, damaged or moved is reported as lost. It is reported as unsupported only if
+ * its directory had to be created in one that is missing at that moment.
  */
 const isOfHarm = ({ code, message }) =>
   code !== 'ERR_WEB_LOCKS_SCOPE_UNSUPPORTED' || /parent directory must exist/.test(message);
@@ -396,13 +406,13 @@ function isExplained(request, history) {
   return explanations[error]?.(request, history);
 }
 
-/** Whether the request, which the library has to refuse, ended as it may. */
+/** Whether a request that the library must refuse ended as it may. */
 const isRefused = ({ expected, facts, settled: { error } }) =>
   expected.includes(error) ||
   (error === 'aborted' && facts.signal === 'before') ||
   (error === 'HostileError' && facts.isHostile);
 
-/** A server that grants tells of no pause; a quarantine lasts at most as long as a lease. */
+/** A server that grants reports no pause, and a quarantine is no longer than a lease. */
 const isPossiblePause = ({ grantsIn }, { pause = 0 }) =>
   grantsIn === undefined || (Number.isInteger(grantsIn) && grantsIn > 0 && grantsIn <= pause);
 
@@ -412,11 +422,11 @@ const isPossibleList = ({ holders: [listed, count, isFrozen] = [0, 0, true], mes
   listed === Math.min(count, 10) &&
   (count < 2 || message.includes(`, and ${count - 1} more`));
 
-/** Every error is one that the request can explain, and says what can be. */
+/** Every error is one that the request can explain, and reports possible facts. */
 function* errors(history) {
   for (const request of history.requests.values()) {
     const { settled, expected, events, id, call, options } = request;
-    // Nobody hears the errors of an actor that ends.
+    // The errors of an ending actor reach nobody.
     if (!settled || history.isDoomed(request.actor, settled.at)) continue;
     const { error, grantsIn, holders, message } = settled;
     const given = `${call} ${JSON.stringify(options)}`;
@@ -449,7 +459,9 @@ function* settles(history) {
   }
 }
 
-/** A lock that was held when somebody began to wait for the unlock is released when that is over. */
+/**
+ * A lock that was held when a request began to wait for the unlock is released when the wait ends.
+ */
 function* unlocks(history) {
   for (const request of history.requests.values()) {
     const { asked, call, events, id, settled } = request;
@@ -463,13 +475,13 @@ function* unlocks(history) {
   }
 }
 
-/** A time limit ends in time, even if nobody answers. */
+/** A time limit ends in time, even if the server does not answer. */
 function* late(history) {
   for (const request of history.requests.values()) {
     const { actor, asked, call, events, id, settled, holds, missed } = request;
     const { timeout } = request.options;
     if (timeout === undefined || call.endsWith('Sync') || !settled) continue;
-    // The lock was granted: a loss, or a mark that was found, can come later.
+    // The lock was granted; a loss, or a mark that was found, can come later.
     if (holds.size > 0 || missed !== undefined || settled.reason || settled.ran === false) continue;
     // Only the server knows whether the name is free.
     if (timeout === 0 && history.promises.losses) continue;
@@ -480,7 +492,7 @@ function* late(history) {
   }
 }
 
-/** A callback of `once` that ran keeps others from running, and nothing else does. */
+/** If a callback of `once` ran, later ones do not; otherwise, one does. */
 function* once(history) {
   if (history.promises.forgets) return;
   const byPlace = new Map();
@@ -508,7 +520,7 @@ function* once(history) {
   }
 }
 
-/** A snapshot shows a state in which locks can be, and a queue in the order of the grants. */
+/** A snapshot shows a possible state of locks, and a queue in the order of the grants. */
 function* snapshots(history) {
   for (const snapshot of history.snapshots) {
     const events = [snapshot];
@@ -521,7 +533,7 @@ function* snapshots(history) {
       );
       for (const what of impossibleIn(held, pending, history))
         yield { what: `${place}: a snapshot has ${what}`, events };
-      // A thief waits ahead of all while a server grants nothing.
+      // While a server grants nothing, a theft waits ahead of all others.
       if (!history.thefts.has(place) && pending.some(isOutOfOrder))
         yield { what: `${place}: a snapshot's queue is not ordered by its priorities`, events };
       yield* overtakenLater(history, place, snapshot, pending);
@@ -532,7 +544,7 @@ function* snapshots(history) {
 const isOutOfOrder = ({ priority = 0 }, i, queue) =>
   i > 0 && priority > (queue[i - 1].priority ?? 0);
 
-/** What a snapshot of one name cannot have. */
+/** Yields impossible facts in a snapshot of one name. */
 function* impossibleIn(held, pending, history) {
   const methodOf = ({ label }) => calls[history.requests.get(label)?.call];
   if (held.some((info) => methodOf(info)?.ends === 'nothing'))
@@ -547,8 +559,8 @@ function* impossibleIn(held, pending, history) {
 }
 
 /**
- * The grants come in the order of a snapshot. But if a session is lost, the next one makes its
- * requests again, behind all others.
+ * Grants come in the order of a snapshot. But if a session is lost, the next one repeats its
+ * requests behind all others.
  */
 function* overtakenLater(history, place, snapshot, pending) {
   if (!history.promises.queue) return;
@@ -566,7 +578,7 @@ function* overtakenLater(history, place, snapshot, pending) {
   }
 }
 
-/** What each lock has published, by its place and token, in the order of the calls. */
+/** @returns what each lock published, by place and token, in the order of the calls */
 function publicationsOf({ events }) {
   const all = new Map();
   const known = new Map();
@@ -581,7 +593,7 @@ function publicationsOf({ events }) {
   return all;
 }
 
-/** A snapshot shows what a lock published last before the query, or later, and no older data. */
+/** A snapshot shows what a lock last published before the query, or later data, but none older. */
 function* published(history) {
   const all = publicationsOf(history);
   for (const snapshot of history.snapshots) {
@@ -592,7 +604,7 @@ function* published(history) {
     }
     for (const { data, label, mode, name, token } of snapshot.held) {
       const place = placeOf(snapshot, name);
-      // Shared locks that are granted together can have one token.
+      // Shared locks granted together may have one token.
       const isAnothers = (hold) => `${hold.token}` === token && hold.request.id !== label;
       if (mode === 'shared' && history.places.get(place)?.some(isAnothers)) continue;
       const own = all.get(`${place} ${token}`) ?? [];
@@ -600,10 +612,10 @@ function* published(history) {
       const isPossible = (one) => one.data === data && one.asked <= snapshot.at;
       if (own.slice(Math.max(last, 0)).some(isPossible)) continue;
       if (data === undefined && last < 0) continue;
-      // A server that has forgotten it, and grants nothing so far, gets it again.
+      // While a server that lost the data grants nothing, the data may be missing or older.
       const isForgotten = history.promises.forgets && snapshot.grantsIn !== undefined;
       if (isForgotten && (data === undefined || own.some(isPossible))) continue;
-      // The last lines of an actor that is about to end may be missing.
+      // The last lines of an ending actor may be missing.
       const actor = history.requests.get(`${data}`.split(' ')[0])?.actor;
       if (actor !== undefined && history.isDoomed(actor)) continue;
       if (history.isHarmed(own[last]?.asked ?? snapshot.at, snapshot.at)) continue;
@@ -614,7 +626,7 @@ function* published(history) {
   }
 }
 
-/** What a set must not do to its elements (set.js). */
+/** What must not happen to the elements of a set (set.js). */
 const harms = {
   plain: 'which was written under the lock, is overwritten by',
   fenced: 'which a fence or a guard let in, is overwritten by',
@@ -622,8 +634,8 @@ const harms = {
 };
 
 /**
- * What is written under the lock stays in a set, and a fence does not refuse it. Behind a fence, and
- * in a transaction that guards the lock, everything stays that was let in.
+ * An element written under the lock stays in the set, and no fence refuses it. Behind a fence, and
+ * in a transaction that guards the lock, every accepted element stays.
  */
 function* updates(history) {
   const held = history.events.filter((event) => event.type === 'updated' && event.held);
@@ -635,7 +647,7 @@ function* updates(history) {
   }
 }
 
-/** What an actor or the round itself saw to be wrong; but the end of an actor makes its calls fail. */
+/** What an actor or the round itself found wrong. An ending actor's failed calls do not count. */
 function* seen(history) {
   for (const event of history.events) {
     const { actor, at, judge: name, type, what } = event;

@@ -1,6 +1,6 @@
 'use strict';
 
-/** Shows each judge of the torture a history with a fault, and a similar one without. */
+/** Shows each judge a history with a fault, and a similar one without. */
 
 const assert = require('node:assert/strict');
 const { describe, it, test } = require('node:test');
@@ -13,10 +13,10 @@ const { SharedSet, lossesIn, readSets } = require('./set.js');
 const ALL = { order: 'all', queue: true, callbacks: true, settled: true };
 
 /**
- * The events of a request.
  * @param {string} id
  * @param {[asked: number, granted?: number, ended?: number, token?: number]} times
  * @param {any} [more] a `call`, `options` …
+ * @returns the events of a request
  */
 function request(id, [asked, granted, ended, token], more = {}) {
   const { actor = 'p1.t0', mode = 'exclusive', held = true, last = ended, kind = 'rough' } = more;
@@ -55,7 +55,7 @@ const steals = { options: { steal: true } };
 const failed = (error, more) => request('x', [0], { error, ...more });
 const timedOut = (more) => failed('TimeoutError', { options: { timeout: 0 }, ...more });
 const doomed = { type: 'doomed', actor: 'round', whom: 'p1', at: 3 };
-/** An actor's event loop that turns every 20 ms. */
+/** The beats of an actor whose event loop runs. */
 const beatsOf = (actor, count) =>
   Array.from({ length: count }, (_, i) => ({ type: 'beat', actor, at: 20 * i }));
 const infoOf = (mode, more) => ({ name: 'rough 1', limit: 0, weight: 0, label: '', mode, ...more });
@@ -79,14 +79,14 @@ describe('the judge', () => {
 
   it("'exclusion' passes a lock that another session stole before its holder can know", () => {
     const thief = (more) => request('y', [2, 4, 6, 2], { ...steals, ...more });
-    const robbed = request('x', [0, 1, 5, 1], { error: 'AbortError' });
-    finds('exclusion', [robbed, thief({})]);
-    passes([robbed, thief(other)]);
-    // In a cluster another bucket object is another session.
-    const apart = [robbed, thief({ facts: { isClosing: true } })];
+    const stolen = request('x', [0, 1, 5, 1], { error: 'AbortError' });
+    finds('exclusion', [stolen, thief({})]);
+    passes([stolen, thief(other)]);
+    // In a cluster, another bucket object is another session.
+    const apart = [stolen, thief({ facts: { isClosing: true } })];
     finds('exclusion', apart);
     passes(apart, { losses: true });
-    // A theft that has to be refused takes no lock.
+    // A theft that must be refused takes no lock.
     const expected = ['NotSupportedError'];
     const refused = request('z', [1], { ...steals, ...other, expected, error: expected[0] });
     finds('exclusion', [first, refused, otherOne([2, 4, 9, 2])]);
@@ -150,7 +150,7 @@ describe('the judge', () => {
 
   it("'callbacks' finds callbacks of a thread in another order than the grants", () => {
     finds('callbacks', [request('x', [0, 6, 7, 2], shared), request('y', [1, 5, 8, 3], shared)]);
-    // In simulated time both callbacks run at once: the order of the events counts.
+    // In simulated time, both callbacks run at once: the order of the events counts.
     const atOnce = [
       request('x', [0, 5, 7, 3], shared),
       request('y', [1, 5, 8, 2], { ...shared, options: { priority: 1 } }),
@@ -161,15 +161,15 @@ describe('the judge', () => {
 
   it("'told' finds a request whose lock is stolen and whose promise resolves", () => {
     const thief = otherOne([2, 3, 4, 2], steals);
-    const robbed = (error, ended = 5) => request('x', [0, 1, ended, 1], { last: 1, error });
-    finds('told', [robbed(), thief]);
-    passes([robbed('AbortError'), thief]);
+    const stolen = (error, ended = 5) => request('x', [0, 1, ended, 1], { last: 1, error });
+    finds('told', [stolen(), thief]);
+    passes([stolen('AbortError'), thief]);
     const inner = (last) => request('i', [0, 1, 5, 1], { last, inner: 'x' });
     finds('told', [inner(1), thief]);
     passes([inner(5), thief]);
-    // In a cluster the lock may have ended before its session could hear of the theft.
-    passes([robbed(), thief], { losses: true });
-    finds('told', [robbed(undefined, 20_000), thief], { losses: true });
+    // In a cluster, the lock may have ended before its session could be notified of the theft.
+    passes([stolen(), thief], { losses: true });
+    finds('told', [stolen(undefined, 20_000), thief], { losses: true });
   });
 
   it("'errors' finds an error that nothing explains, and a call that is not refused", () => {
@@ -204,7 +204,7 @@ describe('the judge', () => {
     ])
       finds('errors', [tried, beatsOf('p2.t0', 50), stop(from, to)]);
     passes([tried, beatsOf('p2.t0', 50), stop(-1, 1002)]);
-    // The machine let nobody run.
+    // The machine let no actor run.
     passes([tried, beatsOf('p2.t0', 20)]);
   });
 
@@ -253,7 +253,7 @@ describe('the judge', () => {
     finds('late', [request('x', [0], given), beats]);
     // The machine or the thread was busy.
     passes([request('x', [0], given), beats.slice(0, 3)]);
-    // A request of `once` that has the lock asks for the mark, without a time limit.
+    // A request of `once` that has the lock reads the mark without a time limit.
     const lost = { ...given, call: 'once', error: 'AbortError', reason: 'unreachable' };
     passes([request('x', [0], lost), beats], { losses: true });
     const found = { ...given, call: 'once', error: undefined, ran: false };
@@ -318,7 +318,7 @@ describe('the judge', () => {
     finds('published', [...history, snapshot([info('x 0 2')], [waits], { began: 7, at: 7.1 })]);
     const shared = (label) => snapshot([infoOf('shared', { token: '5', label })], [], { at: 8 });
     finds('published', [...history, shared('x')]);
-    // Two that are granted together can have one token.
+    // Two locks that are granted together may have one token.
     passes([...history, shared('y')]);
   });
 

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Three members of etcd, a proxy for each line from one member to another, and what can happen to
- * them. Each member is known to all others by one address, behind which its visitors are told apart:
- * a member sends its own address with each request of Raft.
+ * Three members of etcd, with a proxy for each connection between two of them, and what can happen
+ * to them. The others reach a member at one address. A server there finds out who connects: with
+ * each request of Raft, a member sends its own address.
  */
 
 const { once } = require('node:events');
@@ -16,7 +16,7 @@ const COUNT = 3;
 /** A leader that is cut off is replaced within half of the shortest lease. */
 const OPTIONS = ['--heartbeat-interval=50', '--election-timeout=500'];
 const SENDER = /^x-peerurls: http:\/\/127\.0\.0\.1:(\d+)/im;
-/** For how many milliseconds a fault of lines lasts at least; then until the next one. */
+/** How many milliseconds a fault of connections lasts at least, and at least until the next one. */
 const BROKEN_MS = 1500;
 
 /** Joins two sockets, and ends each with the other. */
@@ -29,9 +29,12 @@ function join(one, other) {
   one.pipe(other).pipe(one);
 }
 
-/** An etcd of three members, as the torture uses a server. */
+/** An etcd of three members, with the methods that the torture expects of a server. */
 class Members {
-  /** The line of each two members, by their addresses. @type {Map<string, Promise<FaultyProxy>>} */
+  /**
+   * The proxy between each two members, by their addresses.
+   * @type {Map<string, Promise<FaultyProxy>>}
+   */
   #lines = new Map();
 
   static async start() {
@@ -40,7 +43,10 @@ class Members {
     return members;
   }
 
-  /** @param {number} peer where a member listens @returns {Promise<number>} where others reach it */
+  /**
+   * @param {number} peer where a member listens
+   * @returns {Promise<number>} where others reach it
+   */
   async #publish(peer) {
     const port = await servers.freePort();
     const server = net.createServer((socket) => {
@@ -50,7 +56,7 @@ class Members {
         const request = String(chunk);
         const [, from] = SENDER.exec(request) ?? [];
         const way = from ? (await this.#lineOf(from, port, peer)).port : peer;
-        // A probe does not tell its sender, which may use the connection for Raft afterwards.
+        // A probe does not contain its sender, which may then use the connection for Raft.
         if (!from && request.startsWith('GET /raft/probing')) socket.destroy();
         else join(socket, net.connect(way, '127.0.0.1'));
       });
@@ -65,7 +71,7 @@ class Members {
     return this.#lines.get(key);
   }
 
-  /** All lines, or those from a member and to it. @returns {Promise<FaultyProxy[]>} */
+  /** All proxies, or those from and to a member. @returns {Promise<FaultyProxy[]>} */
   lines({ address } = {}) {
     const keys = [...this.#lines.keys()];
     const own = keys.filter((key) => !address || key.split(' ').includes(`${address}`));
@@ -80,7 +86,7 @@ class Members {
     return this.etcd.ports;
   }
 
-  /** Starts those that do not run. A member is ready when it hears a leader. */
+  /** Starts the members that do not run. A member is ready once it has a leader. */
   async start() {
     await this.heal();
     await this.etcd.start();
@@ -99,12 +105,12 @@ class Members {
   }
 }
 
-/** Breaks lines of a member in a way, and leaves them so until the next fault of this kind. */
+/** Breaks connections of a member until the next fault of this kind. */
 const breaks =
   (memberOf, disturb) =>
   async ({ scope: { server } }, random) => {
     await server.heal();
-    // Nobody may lead just now.
+    // There may be no leader just now.
     const member = await memberOf(server.etcd, random).catch(() => server.etcd.members[0]);
     disturb(await server.lines(member), random);
     await wait(BROKEN_MS * random.number());
@@ -113,7 +119,7 @@ const breaks =
 const anyOf = async ({ members }, random) => random.pick(members);
 const leaderOf = (etcd) => etcd.leader();
 
-/** A member and the others do not hear each other. */
+/** Separates a member from the others. */
 const cutOff = (lines, random) => {
   const isSilent = random.chance(0.5);
   for (const line of lines) isSilent ? line.stall() : line.refuse();
@@ -122,12 +128,12 @@ const cutOff = (lines, random) => {
 const faults = {
   cutOff: breaks(anyOf, cutOff),
   cutOffLeader: breaks(leaderOf, cutOff),
-  /** A member hears another one late, or not at all. */
+  /** A member receives the messages of another one late, or not at all. */
   slowLine: breaks(leaderOf, (lines, random) =>
     random.pick(lines).delay(BROKEN_MS * random.number()),
   ),
   deafLine: breaks(leaderOf, (lines, random) => random.pick(lines).stall()),
-  /** Half of the packets between a member and the others get lost. */
+  /** Half of the packets between a member and the others are lost. */
   lossyLines: breaks(anyOf, (lines, random) => {
     for (const line of lines) line.lose(() => random.chance(0.5));
   }),
@@ -140,7 +146,7 @@ const faults = {
     await server.start();
   },
 
-  /** A member compacts the history of etcd, and cleans up its own file. */
+  /** A member compacts the history of etcd and defragments its own file. */
   async compact({ scope: { server } }, random) {
     const member = random.pick(server.etcd.members);
     const { header } = await server.call('maintenance/status', {}, member);

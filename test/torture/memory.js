@@ -1,10 +1,10 @@
 'use strict';
 
 /**
- * A round in a world with its own time: several users, each a client of a server in memory, with
- * clocks that go wrong, links that are cut and a server that forgets. All of it runs in one thread of
- * a process of its own (world.js), and time passes only when nothing is left to do: so a seed repeats
- * a round exactly.
+ * A round in simulated time: several users, each a client of a server in memory, with clocks that
+ * go wrong, links that are cut, and a server that forgets. All of it runs in one thread of a
+ * process of its own (world.js). Time passes only when there is nothing left to do, so a seed
+ * repeats a round exactly.
  */
 
 const { fork } = require('node:child_process');
@@ -13,7 +13,7 @@ const { Random } = require('./random.js');
 const { BasicRound } = require('./round.js');
 
 const PROGRAM = path.join(__dirname, 'world.js');
-/** How many milliseconds of the machine a round may take. */
+/** How many milliseconds of real time a round may take. */
 const LONGEST_MS = 120_000;
 
 class Round extends BasicRound {

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * A primary and a server that follows it, which takes its place. What leads users to the primary is
- * a proxy that nothing else disturbs.
+ * A primary and a server that follows it and takes its place. Users reach the primary through a
+ * proxy of its own, which no other fault disturbs.
  */
 
 const { FaultyProxy } = require('../cluster/proxy.js');
@@ -10,19 +10,19 @@ const { wait } = require('./faults.js');
 
 class Pair {
   #kind;
-  /** Between the two servers. @type {FaultyProxy} */
+  /** The proxy between the two servers. @type {FaultyProxy} */
   #replication;
-  /** Leads to the primary. @type {FaultyProxy} */
+  /** The proxy to the primary. @type {FaultyProxy} */
   #front;
   #primary;
   #standby;
 
   /**
    * @param {object} kind
-   * @param {() => Promise<any>} kind.start a primary
-   * @param {(proxy: { port: number }, primary: any) => Promise<any>} kind.follow a server that
-   *   follows a primary, through a proxy, and has all that it has
-   * @param {boolean} [kind.canBeSplit] whether a primary that nobody follows grants nothing
+   * @param {() => Promise<any>} kind.start starts a primary
+   * @param {(proxy: { port: number }, primary: any) => Promise<any>} kind.follow starts a server
+   * that follows a primary, through a proxy, and has caught up
+   * @param {boolean} [kind.canBeSplit] whether a primary without followers grants nothing
    */
   static async start(kind) {
     const pair = new Pair();
@@ -66,15 +66,15 @@ class Pair {
     this.#replication.heal();
   }
 
-  /** The follower does not hear the primary. */
+  /** Stops the replication. */
   deafen() {
     this.#replication.stall();
   }
 
   /**
    * The follower takes the place of the primary, and gets a follower of its own.
-   * @param {FaultyProxy[]} left proxies that lead to the old primary for a while, if it can be split
-   *   off; otherwise it ends first
+   * @param {FaultyProxy[]} left proxies that lead to the old primary for a while, if it can be
+   * split off; otherwise it ends first
    * @param {number} milliseconds for how long
    */
   async failOver(left, milliseconds) {
@@ -114,12 +114,12 @@ const faultsOf = (ttl) => ({
   },
 
   async failOver({ proxies, scope: { server } }, random) {
-    // What is granted meanwhile is missing at the follower, if it is granted.
+    // The follower misses what the primary then grants.
     if (random.chance(0.5)) server.deafen();
     await wait(ttl * random.number());
     const left = random.chance(0.5) ? proxies.filter(() => random.chance(0.5)) : [];
     await server.failOver(left, ttl * (1 + 2 * random.number()));
-    // What one server has granted is known before the next takes over (docs/CLUSTER.md).
+    // The new server learns all earlier grants before it takes over (docs/CLUSTER.md).
     await wait(1.5 * ttl);
   },
 });

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * One round of a torture: for some seconds actors of a scope use locks while faults happen; then all
- * of them come to their end, and the judges look at the history.
+ * One round of a torture: for some seconds, actors of a scope use locks while faults happen; then
+ * all of them end, and the judges examine the history.
  */
 
 const { fork } = require('node:child_process');
@@ -18,22 +18,22 @@ const { readSets } = require('./set.js');
 const { root } = require('../helpers/root.js');
 
 const PROGRAM = path.join(__dirname, 'actor.js');
-/** How often the round looks whether its actors go on. */
+/** How often the round looks whether its actors make progress. */
 const LOOK_MS = 100;
-/** After so many looks without an event the actors hang, if their event loops turn. */
+/** An actor hangs after so many looks without an event, if its event loop runs. */
 const PATIENCE = 80;
 /** After so many milliseconds a process that does not answer hangs, however busy the machine is. */
 const SILENCE_MS = 60_000;
 /** How long a hanging actor may take to query its locks. */
 const LOCKS_MS = 3000;
 
-/** Node.js prints this if a promise is rejected at the end of the stack: the line and the error. */
+/** Node.js prints the line and the error if a promise is rejected when the stack overflows. */
 const FULL_STACK =
   /^Exception in PromiseRejectCallback:\n[^\n]*\n[^\n]*\n[^\n]*\n+RangeError: Maximum call stack size exceeded\n+/gm;
-/** The same if no stack was left to print the line, the error, or both. */
+/** The same, if no stack was left to print the line, the error, or both. */
 const NO_STACK =
   /^Exception in PromiseRejectCallback:\n+(?:[^\n]*:\d+\n[^\n]*\n *\^+\n+)?(?:RangeError: Maximum call stack size exceeded\n*)?/gm;
-/** A thread prints this if it ends by an error, as actors do. */
+/** A thread prints this if an error ends it, as actors do. */
 const END_OF_ACTOR = /^.*the end of an actor[\s\S]*?\n\n.*\n?/gm;
 
 /** The unexpected part of what an actor printed. */
@@ -52,7 +52,7 @@ class Actor {
 
   constructor(name, plan, env) {
     this.name = name;
-    // `gc` by the flag, not from a new context: Node.js 22 prints "Exception thrown during
+    // `gc` comes from the flag, not from a new context: Node.js 22 prints "Exception thrown during
     // bootstrapping" if a thread is terminated while it makes a context that has a `gc`.
     this.child = fork(PROGRAM, [JSON.stringify(plan)], {
       execArgv: [...process.execArgv, '--expose-gc'],
@@ -99,7 +99,7 @@ class Actor {
   }
 
   get isDone() {
-    // It is asked only after it was told to stop.
+    // The round pings it only after it sent 'stop'.
     return this.pongs > 0 && Object.values(this.statuses).every(({ isDone }) => isDone);
   }
 
@@ -108,7 +108,10 @@ class Actor {
   }
 }
 
-/** What rounds of all scopes have in common: a folder with the history, which is judged at the end. */
+/**
+ * The common part of the rounds of all scopes: a folder with the history, which is judged at the
+ * end.
+ */
 class BasicRound {
   constructor(plan) {
     this.plan = plan;
@@ -145,19 +148,19 @@ class Round extends BasicRound {
   #pings = 0;
 
   /**
-   * @param {any} plan `scope`, `seed`, `round`, `seconds`, and what may be given: `actors`,
-   *   `threads`, `names`, `loops`, `faults`, `harms`, `only`, `pace`
+   * @param {any} plan `scope`, `seed`, `round`, `seconds`; and optionally `actors`, `threads`,
+   * `names`, `loops`, `faults`, `harms`, `only`, `pace`
    */
   constructor(plan) {
     const scope = scopes[plan.scope];
     const seed = `${plan.seed} ${plan.round}`;
     const random = new Random(seed, 'round');
-    // In some rounds nothing goes wrong, and more is promised.
+    // Some rounds have no faults, and the scope then promises more.
     const isCalm = plan.faults ? plan.faults.length === 0 : random.chance(0.2);
     super({
       ...plan,
       isCalm,
-      // In most rounds slow things are rare, so that more happens.
+      // In most rounds slow operations are rare, so that more happens.
       slowness: plan.slowness ?? random.pick([1, 0.05, 0.05]),
       hasHostile: plan.hostile ?? random.chance(0.25),
       seed,
@@ -178,7 +181,7 @@ class Round extends BasicRound {
     this.hasDefault = plan.hasDefault ?? (!isHarmed && random.chance(0.3));
   }
 
-  /** Starts an actor and has it act. */
+  /** Starts an actor. */
   async start() {
     const name = `p${++this.#numbers}`;
     const { folder, directory } = this;
@@ -207,7 +210,7 @@ class Round extends BasicRound {
     return actor;
   }
 
-  /** From now on its locks count no more. */
+  /** From now on, the actor's locks do not count. */
   doom(actor) {
     actor.isDoomed = true;
     this.record('doomed', { whom: actor.name });
@@ -248,7 +251,7 @@ class Round extends BasicRound {
     const usable = this.plan.isCalm ? [] : (this.plan.faults ?? this.scope.faults);
     const left = () => end - performance.now();
     while (left() > 0) {
-      // Sometimes nothing happens for a while.
+      // Faults pause at times.
       await wait(Math.min(left(), random.pick([5, 30, 100, 400]) * random.number()));
       const { alive } = this;
       if (left() <= 0) break;
@@ -282,7 +285,9 @@ class Round extends BasicRound {
     this.record('harm', { name });
   }
 
-  /** @returns {Promise<boolean>} true when something is so, false when no actor goes on any more */
+  /**
+   * @returns {Promise<boolean>} true once the condition holds, false when no actor makes progress
+   */
   async #until(isSo, judgeName) {
     let count = -1;
     let pongs = new Map();
@@ -307,7 +312,7 @@ class Round extends BasicRound {
     }
   }
 
-  /** Records what hangs: who waits for what, and what the locks are. */
+  /** Records which requests hang, and the state of the locks. */
   async #recordHang(judgeName) {
     for (const actor of this.alive) {
       for (const [id, { open, isDone }] of Object.entries(actor.statuses)) {
@@ -319,7 +324,7 @@ class Round extends BasicRound {
     }
   }
 
-  /** The states of the threads of a process. */
+  /** @returns the states of the threads of a process */
   #threadsOf({ child: { pid } }) {
     try {
       const tasks = fs.readdirSync(`/proc/${pid}/task`);
@@ -341,7 +346,7 @@ class Round extends BasicRound {
     return actor.found ?? 'a query is not answered';
   }
 
-  /** In the end nothing is held or pending. */
+  /** Checks that in the end nothing is held or pending. */
   async #checkLocks() {
     const [actor] = this.alive;
     if (!actor) return;
@@ -362,7 +367,7 @@ class Round extends BasicRound {
     const ended = Promise.all(alive.map(({ exited }) => exited)).then(() => true);
     for (let looks = 0; looks < 10; looks++) {
       if (await within(SILENCE_MS / 2, ended)) return;
-      // An actor that is ready to run and has hardly run is not at fault: the machine is busy.
+      // An actor that is runnable but has hardly run is not at fault: the machine is busy.
       const isStarved = (actor) =>
         !actor.end &&
         /: R |, R /.test(this.#threadsOf(actor)) &&
@@ -376,7 +381,7 @@ class Round extends BasicRound {
     }
   }
 
-  /** An actor ends without an error, unless it was doomed, and prints nothing unexpected. */
+  /** An actor must end without an error, unless it was doomed, and print nothing unexpected. */
   #judgeEnds() {
     for (const { name, end, isDoomed, output } of this.actors) {
       const how = `${end.code ?? end.signal}`;
@@ -388,7 +393,9 @@ class Round extends BasicRound {
   }
 }
 
-/** @returns {number} milliseconds for which a process has run, to 10; NaN once it has ended */
+/**
+ * @returns {number} the processor time of a process in milliseconds, to 10; NaN once it has ended
+ */
 function processorTimeOf({ child: { pid } }) {
   try {
     const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -399,10 +406,10 @@ function processorTimeOf({ child: { pid } }) {
   }
 }
 
-/** What every scope promises while nothing goes wrong. */
+/** What every scope promises in a round without faults. */
 const CALM = { order: 'actor', queue: true, callbacks: true };
 
-/** What the locks have to keep in a round. */
+/** What the scope promises in a round. */
 function promisesOf({ scope, isHarmed, isCalm }) {
   const { promises } = scopes[scope];
   // Harms break promises even in a round without faults.

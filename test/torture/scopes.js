@@ -1,21 +1,22 @@
 'use strict';
 
 /**
- * The scopes of the torture: who the actors are, how they open their buckets, what the scope lacks,
- * what it promises, and what can happen to it (faults.js).
+ * The scopes of the torture: their actors, how they open their buckets, what the scope lacks, what
+ * it promises, and what can happen to it (faults.js).
  *
- * test/conformance/scopes.js says what a scope can lack; here also `collect`: forgotten handles are
- * not collected; `guard`: there is no database.
+ * test/conformance/scopes.js lists what a scope can lack; added here are `collect` (forgotten
+ * handles are not collected) and `guard` (there is no database).
  *
  * A scope can promise:
- * - `order`: first come, first served: among `all` actors, by when the call returned; or among the
- *   requests of each `actor`
+ * - `order`: requests are served first come, first served: among `all` actors, by when the call
+ *   returned, or among the requests of each `actor`
  * - `queue`: locks are granted in the order of the queue that a snapshot shows
  * - `callbacks`: callbacks of a thread are called in the order of the grants
- * - `settled`: nobody ever waits for a lock that nobody holds
- * - `losses`: locks can be lost by what happens to servers
- * - `forgets`: so can marks
- * - `pause`: for how many milliseconds at most a server grants nothing; without it, it always grants
+ * - `settled`: no request waits for a lock that nobody holds
+ * - `losses`: what happens to servers can lose locks
+ * - `forgets`: it can lose marks, too
+ * - `pause`: the longest time in milliseconds in which a server grants nothing; without it, it
+ *   always grants
  */
 
 const path = require('node:path');
@@ -24,7 +25,7 @@ const { engines, scopeOf } = require('./engines.js');
 const ROOT = path.join(__dirname, '..', '..');
 const load = (entry) => require(path.join(ROOT, 'lib', `${entry}.js`));
 
-/** The lease of the cluster in memory, in its own time. */
+/** The lease of the cluster in memory, in simulated time. */
 const TTL = 10_000;
 
 const bucketOf = (i) => `torture ${i}`;
@@ -80,7 +81,7 @@ const scopes = {
     },
   },
 
-  /** A cluster in memory, in a world with its own time: memory.js. */
+  /** A cluster in memory, in simulated time: memory.js. */
   memory: {
     isWorld: true,
     lacks: { ...LATER, collect: true, guard: true },

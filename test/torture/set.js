@@ -1,15 +1,15 @@
 'use strict';
 
 /**
- * Sets that nothing but locks protects, one for each name. A user that has the lock alone reads the
+ * Sets that only locks protect, one for each name. A user that has the exclusive lock reads the
  * set, and writes it back with one more element. If two users do so at a time, elements are lost.
  *
- * A file holds the sets of all names. It is only appended to, so that it orders all reads and
- * writes. A line of a write has the new element, and the one that was written last into the set that
- * was read; the rest of that set follows from there. It has this twice:
- * - `plain`: of a store that takes every write
- * - `fenced`: of one that refuses a token smaller than one it has seen. A reader shows its token
- *   too: else a former holder could still write between another one's read and write.
+ * One file holds the sets of all names. It is only appended to, so that it orders all reads and
+ * writes. A line of a write has the new element, and the last element of the set that was read; the
+ * rest of that set follows from there. It has this for two stores:
+ * - `plain` accepts every write
+ * - `fenced` refuses a token smaller than one it has seen. A reader shows its token, too: otherwise
+ *   a former holder could still write between another one's read and write.
  */
 
 const fs = require('node:fs');
@@ -17,13 +17,13 @@ const path = require('node:path');
 
 const VIEWS = ['plain', 'fenced'];
 
-/** What the two stores have last taken for a name. */
+/** The last elements that the two stores accepted for a name. */
 class Last {
   #greatest = 0n;
   plain;
   fenced;
 
-  /** @returns {boolean} whether a fence takes the line */
+  /** @returns {boolean} whether the fence accepts the line */
   take({ element, token }) {
     const isTaken = BigInt(token) >= this.#greatest;
     if (isTaken) this.#greatest = BigInt(token);
@@ -42,7 +42,7 @@ function lastOf(names, { place }) {
 
 const fileOf = (folder) => path.join(folder, 'set.jsonl');
 
-/** The file, as one user has read it. */
+/** The file as one user has read it. */
 class SharedSet {
   #file;
   #names = new Map();
@@ -52,10 +52,7 @@ class SharedSet {
     this.#file = fileOf(folder);
   }
 
-  /**
-   * Reads the set of a name.
-   * @returns {(element: string) => void} writes it with one more element
-   */
+  /** @returns {(element: string) => void} writes the set of a name with one more element */
   read(place, token) {
     this.#append({ place, token });
     this.#readOn();
@@ -72,7 +69,7 @@ class SharedSet {
     const more = Buffer.alloc(fs.fstatSync(file).size - this.#offset);
     const length = fs.readSync(file, more, 0, more.length, this.#offset);
     fs.closeSync(file);
-    // The last line may be half a line, of another user who is writing it.
+    // The last line may be incomplete while another user writes it.
     const end = more.subarray(0, length).lastIndexOf('\n') + 1;
     this.#offset += end;
     for (const line of linesIn(more.toString('utf8', 0, end))) lastOf(this.#names, line).take(line);
@@ -83,7 +80,7 @@ class SharedSet {
 class GuardedSet {
   #config;
 
-  /** @param {any} config of pg, for connections that no fault of the network disturbs */
+  /** @param {any} config of pg, for connections without network faults */
   constructor(config) {
     this.#config = config;
   }
@@ -103,10 +100,10 @@ class GuardedSet {
     await this.#connected((client) => client.query(CREATE));
   }
 
-  /** @param {() => void} pause comes between reading and writing */
+  /** @param {() => void} pause called between reading and writing */
   async add(place, element, lock, pause) {
     await this.#connected(async (client) => {
-      // A crash of the server undoes no update that was committed.
+      // A crash of the server loses no committed update.
       await client.query('BEGIN; SET LOCAL synchronous_commit = on');
       await lock.guard(client);
       const { rows } = await client.query(LAST, [place]);
@@ -116,7 +113,9 @@ class GuardedSet {
     });
   }
 
-  /** @returns {Promise<any[]>} the lines of a bucket, as a file has them: all have the same token */
+  /**
+   * @returns {Promise<any[]>} the lines of a bucket, in the file's format; all have the same token
+   */
   async lines(bucket) {
     const { rows } = await this.#connected((client) => client.query(ALL, [bucket]));
     return rows.map(({ place, element, before }) => {
@@ -137,13 +136,13 @@ const linesIn = (text) =>
     .slice(0, -1)
     .map((line) => JSON.parse(line));
 
-/** @returns {any[]} the lines of a folder, in their order */
+/** @returns {any[]} the lines of a folder, in order */
 function readSets(folder) {
   const file = fileOf(folder);
   return fs.existsSync(file) ? linesIn(fs.readFileSync(file, 'utf8')) : [];
 }
 
-/** Yields each write, and whether the fence took it. */
+/** Yields each write, and whether the fence accepted it. */
 function* writesIn(lines) {
   const names = new Map();
   for (const line of lines) {
@@ -153,11 +152,11 @@ function* writesIn(lines) {
 }
 
 /**
- * Yields what happened to writes: another one overwrote it in a store (`plain`, `fenced`), or the
+ * Yields the losses: another write overwrote an element in a store (`plain`, `fenced`), or the
  * fence refused it (`refused`).
  */
 function* lossesIn(lines) {
-  /** By view and name: the writes. */
+  /** The writes of each view and name. */
   const all = new Map();
   for (const { line, isTaken } of writesIn(lines)) {
     if (!isTaken) yield { how: 'refused', lost: line, by: line };

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Everything that a caller can ask for, a row each: how it is drawn, which calls take it, and how a
- * call refuses it. table.test.js compares the rows with the types, and fails if one is missing.
+ * Everything that a caller can request, one row each: how it is drawn, which calls accept it, and
+ * how a call refuses it. table.test.js compares the rows with the types.
  */
 
 /** How many units the names of semaphores have. */
@@ -13,7 +13,7 @@ const TYPE = 'TypeError';
 
 /**
  * Kinds of names. Locks of safe names are never stolen, held too long or closed: they keep every
- * promise without exception, and pass the gate (gate.js). On `rough` names anything may happen.
+ * promise, and pass the gate (gate.js). On `rough` names anything may happen.
  */
 const kinds = {
   job: { share: 1, isSafe: false },
@@ -102,7 +102,7 @@ const options = {
   },
   reentrant: { takes: [...MANAGER, ...SYNC, ...NAMED], often: 0.2, draw: () => true },
   warnAfter: { takes: ALL, often: 0.04, draw: (user) => user.pick([0, 1, 20]) },
-  // By its label a snapshot says which request it shows.
+  // The label shows which request an entry of a snapshot belongs to.
   label: { takes: ALL, often: 0.8, draw: (_user, { id }) => id },
   deadlock: {
     takes: [...MANAGER, ...LONG, ...NAMED, ...PASS],
@@ -121,7 +121,7 @@ const options = {
 /** Whether an option is drawn for names of a kind. */
 const isFor = (option, kind) => options[option].kinds?.includes(kind) ?? true;
 
-/** Options that do not go together: the error, and when it comes. */
+/** Conflicting options: the name of the error, and the condition. */
 const conflicts = [
   [
     NOT_SUPPORTED,
@@ -225,8 +225,8 @@ const queries = [
  * - `weight`: how often
  * - `isSlow`: it is rare in most rounds
  * - `isSync`: it returns no promise
- * - `isRough`: it keeps others waiting, so that it is only for rough names
- * - `ofCallbacks`, `ofHandles`: only there
+ * - `isRough`: it keeps others waiting, so it is only for rough names
+ * - `ofCallbacks`, `ofHandles`: it is only for these
  */
 const holds = {
   returns: { weight: 30, isSync: true },
@@ -251,8 +251,8 @@ const releases = ['release', 'dispose', 'asyncDispose', 'twice'];
 /**
  * @param {any} given options
  * @param {{ call: string, lacks: any, isMain: boolean, isPrivate?: boolean }} where `isPrivate`: on
- *   a Mutex or the like of this thread alone
- * @returns {Set<string>} the names of the errors, one of which must come; empty: it is not refused
+ * a Mutex or the like of this thread alone
+ * @returns {Set<string>} names of errors, one of which must come; empty: the call is not refused
  */
 function refusals(given, { call, lacks, isMain, isPrivate }) {
   const method = calls[call];
@@ -280,7 +280,7 @@ function refusals(given, { call, lacks, isMain, isPrivate }) {
 /** The values of `state` of a bucket in a cluster. */
 const states = ['new', 'opening', 'open', 'suspect', 'refused', 'lost', 'closed'];
 
-/** The codes of errors of a server that does not answer, or refuses to serve. */
+/** Codes of errors of a server that does not answer or refuses to serve. */
 const away = ['UNREACHABLE', 'NO_NEWS', 'NO_WATCH', 'NOT_REPLICATED', 'BUSY', 'RIGHTS'].map(
   (code) => `ERR_WEB_LOCKS_${code}`,
 );
@@ -311,7 +311,7 @@ const members = {
   KeeperOptions: ['maxBlocked'],
 };
 
-/** The members that it does not use, by the reason. */
+/** The members that it does not use, by reason. */
 const leftOut = {
   'another way to PostgreSQL, or to its tables': [
     'PostgresOptions.listen',

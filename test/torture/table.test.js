@@ -2,7 +2,9 @@
 
 'use strict';
 
-/** Compares the table of the torture with the types: each option and each member has its row. */
+/**
+ * Compares the table of the torture with the types: each option and each member must have a row.
+ */
 
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
@@ -14,10 +16,10 @@ const table = require('./table.js');
 
 const FOLDER = path.join(__dirname, '..', '..', 'types');
 
-/** Its locks are those of another package: test/host/lockfile.test.js. */
+/** Its locks are those of another package: test/host/lockfile.test.js tests them. */
 const OTHERS = 'lockfile.d.ts';
 
-/** Types that describe results, functions, or objects of other packages: they ask for nothing. */
+/** Types that describe results, functions, or objects of other packages, not requests. */
 const NOTHING_TO_ASK = [
   'LockInfo',
   'LockManagerSnapshot',
@@ -49,7 +51,7 @@ const NOTHING_TO_ASK = [
 const LEFT_OUT = Object.values(table.leftOut).flat();
 const BASES = { LockHandle: 'Lock', ClusterBucket: 'StorageBucket' };
 
-/** The members of all exported types, as `Type.member`; of a symbol its last word. */
+/** @returns the members of all exported types, as `Type.member`; a symbol by its last word */
 function membersOfTypes() {
   const files = fs.readdirSync(FOLDER).filter((file) => file.endsWith('.d.ts') && file !== OTHERS);
   const program = ts.createProgram(
@@ -58,7 +60,7 @@ function membersOfTypes() {
   );
   const checker = program.getTypeChecker();
   const isOurs = (source) => path.dirname(source.fileName) === FOLDER;
-  // Members of functions, errors and events are not ours.
+  // Members that functions, errors and events inherit are not ours.
   const isOwn = ({ declarations = [] }) => declarations.some((one) => isOurs(one.getSourceFile()));
   const { Interface, TypeAlias, Class } = ts.SymbolFlags;
   const { Object: AnObject, Intersection } = ts.TypeFlags;

@@ -1,19 +1,19 @@
 'use strict';
 
 /**
- * Tortures the locks of a scope, and judges what it saw (docs/internals/reliability.md).
+ * Tortures the locks of a scope, and judges the history (docs/internals/reliability.md).
  *
  *   npm run torture -- --scope host --minutes 30
  *
  * Options: --scope (threads, host, memory, postgres, postgres-standby, pgbouncer, redis,
- * redis-replica, redis-strict, etcd, etcd-members, or `all`), --minutes or --seconds of each,
- * --seed, --round (the first one), --rounds (at most so many), --actors (processes), --threads (of
- * each), --names, --loops, --pace, --buckets, --slowness, --faults a,b (none: ''), --harms a,b,
- * --only option,… (only these are drawn), --hostile (each round has hostile users), --without
- * judge,… (the faults of these are ignored), --keep (histories are not removed), --history FILE
- * (the last round in the form of Jepsen: jepsen.js).
+ * redis-replica, redis-strict, etcd, etcd-members, or `all`); --minutes or --seconds of each; --seed;
+ * --round (the first one); --rounds (at most so many); --actors (processes); --threads (of each);
+ * --names; --loops; --pace; --buckets; --slowness; --faults a,b (none: ''); --harms a,b;
+ * --only option,… (only these are drawn); --hostile (each round has hostile users);
+ * --without judge,… (these are ignored); --keep (histories are not removed);
+ * --history FILE (the last round in Jepsen's format: jepsen.js).
  *
- * A torture is made of rounds. The seed and the number of the round fix what each actor draws, but
+ * A torture consists of rounds. The seed and the number of the round fix what each actor draws, but
  * not how actors interleave. A round that fails is printed with the lines of the history that show
  * why, and with the command that repeats it; `node test/torture/judge.js FOLDER` judges it again.
  */
@@ -30,7 +30,7 @@ const { scopes } = require('./scopes.js');
 const ROUND_SECONDS = 6;
 /** How many faults are printed, and how many lines of each. */
 const [MOST_FAULTS, MOST_LINES] = [8, 12];
-/** How often the sums are printed. */
+/** How often the totals are printed. */
 const REPORT_SECONDS = 10;
 
 const TEXTS = ['scope', 'minutes', 'seconds', 'seed', 'history'];
@@ -41,23 +41,22 @@ const FLAGS = ['hostile', 'keep'];
 
 const count = (events, type) => events.filter((event) => event.type === type).length;
 
-/** Whether the files of a round are harmed. */
+/** Whether files are harmed in a round. */
 function isHarmed({ scope, seed, faults, harms }, round) {
   if (harms || faults || !scopes[scope].harms) return (harms ?? []).length > 0;
   return new Random(seed, round, 'harm').chance(0.2);
 }
 
-/** How long a round is; a world with its own time has rounds that a seed repeats exactly. */
+/** The length of a round; in simulated time it is fixed, so that a seed repeats rounds exactly. */
 function secondsOf({ rounds, scope, seconds }, left) {
   if (rounds === 1) return seconds;
   return scopes[scope].isWorld ? ROUND_SECONDS : Math.max(Math.min(ROUND_SECONDS, left), 1);
 }
 
 /**
- * Tortures one scope.
- * @param {any} plan `scope`, `seconds`, `seed`, and what the options say
- * @param {(sums: any) => void} tell is called after each round
- * @returns {Promise<any>} the sums, and the `faults` of the first round that failed
+ * @param {any} plan `scope`, `seconds`, `seed`, and further options
+ * @param {(sums: any) => void} tell called after each round
+ * @returns {Promise<any>} the totals, and the `faults` of the first round that failed
  */
 async function torture(plan, tell = () => {}) {
   const { scope, seconds, round: first = 1, rounds = Number.POSITIVE_INFINITY, keep } = plan;
@@ -95,9 +94,9 @@ async function torture(plan, tell = () => {}) {
   return { ...sums, faults: [] };
 }
 
-/** The options of the command that repeats a round. */
+/** @returns the options of the command that repeats a round */
 function optionsOf({ harms, isHarmed: isForced, ...plan }) {
-  // `--harms` alone has the files harmed; with all of them, the same ones are drawn.
+  // `--harms` alone enables harms; with all harms listed, the same ones are drawn.
   const given = { ...plan, harms: harms ?? (isForced ? scopes[plan.scope].harms : undefined) };
   for (const name of ['round', 'rounds', 'keep', 'history', 'seconds']) delete given[name];
   return Object.entries(given)
@@ -106,12 +105,12 @@ function optionsOf({ harms, isHarmed: isForced, ...plan }) {
     .join(' ');
 }
 
-/** What is printed of a failed round. */
+/** @returns what is printed about a failed round */
 function describe({ faults, folder, lasted, number }, plan) {
   const seen = new Map();
   for (const { judge } of faults) seen.set(judge, (seen.get(judge) ?? 0) + 1);
   const lines = [`FAILED: ${[...seen].map(([judge, times]) => `${judge} ${times}`).join(', ')}`];
-  // The first fault of each judge comes before the others.
+  // The first fault of each judge comes first.
   const firsts = [...seen.keys()].map((judge) => faults.find((fault) => fault.judge === judge));
   for (const { judge, what, events } of [...new Set([...firsts, ...faults])].slice(
     0,

@@ -3,8 +3,8 @@
 'use strict';
 
 /**
- * The short form of `npm run torture`; see docs/internals/reliability.md. TORTURE_SEED repeats a seed, which a
- * test that fails prints, TORTURE_SECONDS makes it longer.
+ * The short form of `npm run torture`; see docs/internals/reliability.md. A failing test prints its
+ * seed: TORTURE_SEED repeats it, and TORTURE_SECONDS makes the test longer.
  */
 
 const assert = require('node:assert/strict');
@@ -19,7 +19,7 @@ const scopes = {
   'threads of a process': { scope: 'threads' },
   'threads and processes of a machine': { scope: 'host', rounds: 1, isHarmed: false },
   'processes whose files are harmed': { scope: 'host', rounds: 1, isHarmed: true },
-  // Always the same rounds: see .ci/step.
+  // Its rounds are always the same: see .ci/step.
   'a cluster in a world with its own time': { scope: 'memory', rounds: 3, seed: '20261122' },
 };
 

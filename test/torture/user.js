@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * A user of locks: chooses by a seed what it requests, uses what it gets, and records all of it in
- * the history. It is the same in a thread, in a process and in a world with its own time: its `stage`
+ * A user of locks: a seed chooses what it requests; it uses what it gets, and records everything in
+ * the history. It is the same in a thread, in a process and in simulated time: its `stage`
  * (actor.js, world.js) has what differs.
  *
  * No two users wait for each other in a cycle. While a user holds a lock, it waits without a limit
@@ -34,11 +34,11 @@ const ABORTED = new Error('aborted by the torture');
 /** The request whose callback runs. @type {AsyncLocalStorage<any>} */
 const inside = new AsyncLocalStorage();
 
-/** How deep requests are made inside of callbacks. */
+/** How deeply requests are nested in callbacks. */
 const DEEPEST = 3;
-/** How long at most a thread blocks until it has a lock. */
+/** How long a thread blocks for a lock at most. */
 const LONGEST_BLOCK_MS = 40;
-/** How often a holder publishes when it looks at its lock. */
+/** The probability that a holder publishes when it looks at its lock. */
 const PUBLISHES = 0.1;
 
 /** @returns {{ kind: string, name: string }[]} the names of a bucket, in the order of all names */
@@ -53,31 +53,31 @@ function namesOf(count) {
   return all.sort((one, other) => (one.name < other.name ? -1 : 1));
 }
 
-/** How the history describes an error. */
+/** Describes an error for the history. */
 function describeError(error) {
   if (error === THROWN) return { error: 'thrown' };
   if (error === ABORTED) return { error: 'aborted' };
   const { name, code, grantsIn, holders, reason, message, stack } = error ?? {};
-  const told = { error: name ?? String(error), message };
-  if (typeof code === 'string') told.code = code;
-  if (grantsIn !== undefined) told.grantsIn = grantsIn;
-  if (holders) told.holders = [holders.length, error.holderCount, Object.isFrozen(holders)];
-  if (typeof reason === 'string') told.reason = reason;
-  if (error?.constructor?.name !== name) told.class = error?.constructor?.name;
-  if (!(told.class ?? '').startsWith('Lock')) told.stack = stack;
-  return told;
+  const described = { error: name ?? String(error), message };
+  if (typeof code === 'string') described.code = code;
+  if (grantsIn !== undefined) described.grantsIn = grantsIn;
+  if (holders) described.holders = [holders.length, error.holderCount, Object.isFrozen(holders)];
+  if (typeof reason === 'string') described.reason = reason;
+  if (error?.constructor?.name !== name) described.class = error?.constructor?.name;
+  if (!(described.class ?? '').startsWith('Lock')) described.stack = stack;
+  return described;
 }
 
-/** A lock that the user's code has. */
+/** A lock that users' code has. */
 class Hold {
-  /** When the lock was last seen to be held. */
+  /** When `held` was last true. */
   last;
   #publications = 0;
   #leave;
   #place;
-  /** Whether nobody else may use what the lock protects. */
+  /** Whether the lock excludes all other users from what it protects. */
   isAlone;
-  /** Writes the set of the name, which it has read, with one more element. */
+  /** Writes the set that was read, with one more element. */
   #write;
 
   /** @param {boolean} listens whether it may follow the signal, which keeps a handle alive */
@@ -93,13 +93,13 @@ class Hold {
     this.#place = `${bucket} / ${name}`;
     const isNamed = lock.token !== undefined && !target.isPrivate;
     this.isAlone = mode === 'exclusive' && isNamed && !inner && !user.hostile;
-    // A function that releases has no `held`: its lock is surely held only if it cannot be lost.
+    // A function that releases has no `held`, so it is only sure if its lock cannot be lost.
     this.isSure = target.isSafe && !user.stage.canBeAway;
     const held = lock.held ?? this.isSure;
     const token = lock.token === undefined ? undefined : String(lock.token);
     const at = user.record('granted', { id, k, bucket, name, mode, token, held, inner });
     if (held) this.last = at;
-    // Where no lease ends, losses are less likely, and time is better spent on more requests.
+    // Where no lease ends, losses are less likely, and the time is better used for more requests.
     if (this.isAlone && user.chance(user.stage.canBeAway ? 1 : 0.3))
       this.#write = user.stage.set?.read(this.#place, token);
     if (listens && lock.signal && user.chance(0.6)) this.#listen(lock.signal);
@@ -120,15 +120,15 @@ class Hold {
       const { reason } = signal;
       const { id } = this.request;
       this.user.record('told', { id, k: this.k, ...describeError(reason), message: undefined });
-      // The signal of a leader follows that of its election, too.
+      // The signal of a leader also follows that of its election.
       if (this.lock.held && reason !== ABORTED)
-        this.user.fault('told', `${id} is told of a loss, and still holds`);
+        this.user.fault('told', `${id} has lost its lock, and still holds it`);
     };
     if (signal.aborted) tell();
     else signal.addEventListener('abort', tell, { once: true });
   }
 
-  /** Looks at the lock as a user does who is about to use it. */
+  /** Looks at the lock like a user who is about to use it. */
   look() {
     const at = this.user.stage.now();
     const { held, remaining } = this.lock;
@@ -152,7 +152,7 @@ class Hold {
     }
   }
 
-  /** Publishes whose lock it is, or nothing any more. The lock may be lost meanwhile. */
+  /** Publishes the id of its request, or clears that. The lock may be lost meanwhile. */
   #publish() {
     const { k, lock, request, user } = this;
     const { id, target } = request;
@@ -164,20 +164,20 @@ class Hold {
     lock.publish(data).then(
       (done) => {
         user.record('published', { id, k, n, done });
-        // Without this, few snapshots would show it. Its failure says nothing about publishing.
+        // Without this query, few snapshots would show the data. Its failure does not matter here.
         if (!done || !target.place || user.chance(0.5)) return;
         user.query({ place: target.place, name }, { details: true, name }).catch(() => {});
       },
       ({ name: error, message }) => {
         if (error === 'NotSupportedError' && user.stage.lacks.publish) return;
-        // Hostile users leave no stack, and harmed files no room.
+        // Hostile users leave no stack, and harmed files have no room.
         if (user.hostile || user.plan.isHarmed) return;
         user.fault('errors', `${id} cannot publish: ${error}: ${message}`);
       },
     );
   }
 
-  /** A lock can be printed; it refuses to guard where the scope has no database. */
+  /** Prints a lock, and checks that it refuses to guard where the scope has no database. */
   #print() {
     const { lock, request, user } = this;
     const { token } = JSON.parse(JSON.stringify(lock));
@@ -203,10 +203,10 @@ class Hold {
   }
 }
 
-/** Its choices are its own: it is a source of random numbers itself. */
+/** A user is a source of random numbers itself. */
 class User extends Random {
   #numbers = 0;
-  /** What can abort requests; `atTheEnd`: only when the user stops. */
+  /** The controllers that can abort requests; `atTheEnd`: only when the user stops. */
   #controllers = [];
   #end;
   #over = new Promise((resolve) => {
@@ -215,14 +215,14 @@ class User extends Random {
   #calls;
   #all;
   #mutexes = new Map();
-  /** How many handles are forgotten and not collected yet. */
+  /** How many forgotten handles have not been collected yet. */
   #leaked = 0;
-  /** What has not settled, by id: what it is. */
+  /** The unsettled calls, by id. */
   open = new Map();
   stopped = false;
-  /** How it is to end its thread, as soon as it can. @type {string | undefined} */
+  /** How it ends its thread, as soon as it can. @type {string | undefined} */
   ending;
-  /** Is called once, when it has a lock. @type {(() => void) | undefined} */
+  /** Called once, when it has a lock. @type {(() => void) | undefined} */
   onHold;
 
   /**
@@ -243,13 +243,13 @@ class User extends Random {
     this.#all = [...this.#calls, ...this.#weigh(Object.entries(deeds))];
   }
 
-  /** @returns {[string, number][]} rows of the table, with how often they come in this round */
+  /** @returns {[string, number][]} rows of the table, with their frequency in this round */
   #weigh(rows) {
     const { slowness = 1 } = this.plan;
     return rows.map(([name, { isSlow, weight }]) => [name, isSlow ? weight * slowness : weight]);
   }
 
-  /** Makes a request from wherever the library lets users' code run. */
+  /** Makes a request from any place where the library runs users' code. */
   askAnywhere(call) {
     this.ask(call, { outer: inside.getStore() });
   }
@@ -292,8 +292,8 @@ class User extends Random {
 
   /**
    * @param {string} call
-   * @param {{ above?: number, depth?: number, outer?: any }} inside where it is made: `above`: the
-   *   last name that is held, `outer`: the request whose callback runs
+   * @param {{ above?: number, depth?: number, outer?: any }} inside `above`: the last name that is
+   * held; `outer`: the request whose callback runs
    */
   async ask(call, { above = -1, depth = 0, outer }) {
     const method = calls[call];
@@ -306,7 +306,7 @@ class User extends Random {
     this.#draw(request);
     if (method.isNamed && target.place?.asBucket && this.chance(0.5)) {
       request.isByBucket = true;
-      // Requests inside of it use the same manager: another bucket object may be closed by then.
+      // Nested requests use the same manager, because another bucket object may be closed by then.
       target.locks = target.place.locks;
       target.isClosing = false;
     }
@@ -322,7 +322,7 @@ class User extends Random {
     await this.#carryOut(request);
   }
 
-  /** Makes a request, and records what it asks for and how it ends. */
+  /** Makes a request, and records it and its outcome. */
   async #carryOut(request) {
     const { id, call, facts, inner, target, given } = request;
     this.open.set(id, call);
@@ -339,7 +339,7 @@ class User extends Random {
     this.open.delete(id);
   }
 
-  /** The id of the request whose lock serves this reentrant one. */
+  /** @returns the id of the request whose lock serves this reentrant one */
   #reentrantParentOf({ given, outer, target: { bucket, names } }) {
     for (let one = given.reentrant && outer; one; one = one.outer) {
       if (!one.given.reentrant || one.method.ends !== 'callback') continue;
@@ -350,7 +350,7 @@ class User extends Random {
     return undefined;
   }
 
-  /** The name, or names, of a request, and their bucket. */
+  /** @returns the name or names of a request, and their bucket */
   #targetOf(method, above, outer) {
     if (method.isNamed && this.chance(0.15)) return this.#privateTarget(method, above);
     const canServe = outer?.given.reentrant && outer.method.ends === 'callback';
@@ -359,7 +359,7 @@ class User extends Random {
     const canBeServed = !method.isSeveral && method.ends !== 'nothing';
     const isFit = method.kinds.includes(outer?.target.kind) && canBeServed && isSameObject;
     if (isAgain && isFit) return { ...outer.target, names: [outer.lastName], isInner: true };
-    // A request that does not wait for long may have any name.
+    // A request with a short time limit may have any name.
     const isAnywhere = above >= 0 && this.chance(0.2);
     const isBounded = isAnywhere || (above >= 0 && this.stage.lacks.oneByOne === true);
     const from = isAnywhere ? 0 : above + 1;
@@ -386,16 +386,16 @@ class User extends Random {
     }
   }
 
-  /** For a rough name sometimes that of another bucket object, which is closed at some time. */
+  /** For a rough name, this is sometimes another bucket object's manager, which is closed later. */
   #managerOf(place, kind, target) {
     if (kind !== 'rough' || !place.another || !this.chance(0.3)) return place.locks;
     target.isClosing = place.count;
     return place.another.locks;
   }
 
-  /** A name that only this user has. */
+  /** @returns a name that only this user has */
   #privateTarget({ on }, above) {
-    // Inside of another lock it is not requested: whoever holds it may wait for that lock.
+    // It is not requested within another lock, whose holder might wait for it.
     if (above >= 0) return undefined;
     const kind = on === 'Semaphore' ? 'units' : 'plain';
     const names = [`${on} of ${this.id}`];
@@ -409,7 +409,7 @@ class User extends Random {
     };
   }
 
-  /** Draws options that go together; sometimes any options, which the library has to refuse. */
+  /** Draws options that are compatible; sometimes any options, which the library must refuse. */
   #draw(request) {
     const { call, given, target, where } = request;
     const { only } = this.plan;
@@ -436,7 +436,7 @@ class User extends Random {
     if (!isWild || isMade) this.#require(request);
   }
 
-  /** Adds the options without which somebody could wait for ever. */
+  /** Adds the options without which a request could wait forever. */
   #require(request) {
     const { call, given, target } = request;
     if (target.kind === 'units' && given.mode === 'shared') {
@@ -444,7 +444,7 @@ class User extends Random {
       if (given.weight > LIMIT) delete given.weight;
     }
     if (target.isInner) given.reentrant = true;
-    // While its thread blocks, it releases none of the locks that its other requests hold.
+    // A thread that blocks releases none of the locks of its other requests.
     if (call === 'acquireSync' && !(given.timeout < LONGEST_BLOCK_MS)) {
       given.timeout = this.pick([0, 1, this.below(LONGEST_BLOCK_MS)]);
     }
@@ -455,7 +455,9 @@ class User extends Random {
     if (options.timeout.takes.includes(call)) given.timeout = this.below(20);
   }
 
-  /** A signal that is aborted before the request, while it waits, after its grant, or never. */
+  /**
+   * @returns a signal that is aborted before the request, while it waits, after its grant, or never
+   */
   signal({ call, facts, id }) {
     const atTheEnd = call === 'elect';
     const controller = new AbortController();
@@ -506,7 +508,7 @@ class User extends Random {
     await this.#useHandle(request, handle, method.ends === 'handles' ? handle?.locks : [handle]);
   }
 
-  /** The names of a request for several, some with a mode of their own. */
+  /** @returns the names of a request for several, some with a mode of their own */
   #withModes({ given, target }) {
     if (given.limit !== undefined || target.kind === 'units') return target.names;
     return target.names.map((name) =>
@@ -579,7 +581,7 @@ class User extends Random {
         !(ofCallbacks && ends !== 'callback') &&
         !(ofHandles && !isHandle),
     );
-    // The lock that serves it can be lost meanwhile, which it has to see.
+    // The lock that serves it can be lost meanwhile, which it must notice.
     if (target.isInner && ends === 'callback' && this.chance(0.2)) return 'lingers';
     const how = this.weighted(this.#weigh(usable));
     if (how === 'asks' && (depth >= DEEPEST || this.stopped)) return 'microtask';
@@ -644,7 +646,7 @@ class User extends Random {
     }
   }
 
-  /** Holds until the lock is lost, or the user stops. */
+  /** Holds the lock until it is lost or the user stops. */
   async #never(held, look) {
     const aborted = (signal) =>
       new Promise((resolve) => {
@@ -667,7 +669,7 @@ class User extends Random {
     const asked = Array.from({ length: 1 + this.below(2) }, () =>
       this.ask(this.weighted(this.#calls), { above, depth: request.depth + 1, outer: request }),
     );
-    // A reentrant request that nobody awaits outlives its parent, and keeps the lock.
+    // A reentrant request that is not awaited outlives its parent, and keeps the lock.
     const isAwaited = !request.given.reentrant || this.chance(0.7);
     if (isAwaited) await Promise.all(asked);
   }
@@ -695,7 +697,7 @@ class User extends Random {
     if (some.length > 0) this.pick(some).abort();
   }
 
-  /** Ends its thread, if the round asked for that: while it holds a lock. */
+  /** Ends its thread while it holds a lock, if the round asked for that. */
   #mayEnd() {
     if (this.ending) this.stage.end(this.ending);
   }
@@ -745,7 +747,7 @@ class User extends Random {
     this.open.delete(`${id} leaked`);
   });
 
-  /** Forgets a handle, whose lock is released when the handle is collected. */
+  /** Forgets a handle; its lock is released when the handle is collected. */
   #leak({ call, id }, handle) {
     this.#leaked++;
     this.#leaks.register(handle, id);
@@ -814,7 +816,7 @@ class User extends Random {
     }
   }
 
-  /** Queries in any form; with details the snapshot is recorded. */
+  /** Queries in any form; a snapshot with details is recorded. */
   async query({ place, name }, form = this.pick(queries)(name)) {
     const began = this.stage.now();
     const found = await place.locks.query(...(form === undefined ? [] : [form]));
@@ -841,7 +843,7 @@ class User extends Random {
     });
   }
 
-  /** Opens one more object of a bucket and closes the one before, which loses its requests. */
+  /** Opens one more object of a bucket and closes the previous one, which loses its requests. */
   async #openAndClose() {
     const place = this.pick(this.stage.places.filter((one) => one.open));
     if (!place) return;
@@ -852,7 +854,7 @@ class User extends Random {
     try {
       if (this.chance(0.3)) await this.#isReady(opened);
     } finally {
-      // Even if the server cannot be reached: nobody else knows the object before.
+      // This must happen even if the server is away: nothing else knows the previous object.
       await this.#closeAnother(place, before);
     }
   }
@@ -864,7 +866,7 @@ class User extends Random {
     else await bucket[Symbol.asyncDispose]();
   }
 
-  /** Waits until it is ready, or another loop closes it. */
+  /** Waits until the bucket is ready or another loop closes it. */
   async #isReady(bucket) {
     try {
       await bucket.ready;
@@ -873,7 +875,6 @@ class User extends Random {
     }
   }
 
-  /** Closes all that it opened. */
   async close() {
     for (const place of this.stage.places) {
       const { another } = place;

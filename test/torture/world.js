@@ -1,6 +1,6 @@
 'use strict';
 
-/** The program of a round in a world with its own time: see memory.js. */
+/** The program of a round in simulated time: see memory.js. */
 
 const { AsyncLocalStorage } = require('node:async_hooks');
 const timers = require('node:timers');
@@ -15,7 +15,7 @@ const world = new World();
 /** The machine whose code runs. @type {AsyncLocalStorage<any>} */
 const running = new AsyncLocalStorage();
 
-/** A machine whose code can ask which machine it runs on. */
+/** A machine whose code can find out which machine it runs on. */
 class Own extends Machine {
   run(work) {
     super.run(() => running.run(this, work));
