@@ -1,6 +1,6 @@
-/* Small stories of threads with agents. A judge looks at what the threads see: exclusion, by sets that
- * nothing but the locks guards; the order of each name; whether everything that is to be granted is
- * granted; and that nothing is left.
+/* Threads with agents run small stories, and a judge checks what they see: exclusion, by data that
+ * only the locks guard; the order of grants of each name; that everything grantable is granted; and
+ * that nothing is left.
  *
  *   chosen_test [runs] [seed]   in schedules that the seed chooses (port_chosen.h)
  *   stress_test [runs] [seed]   with threads of the system (port_threads.c) */
@@ -21,7 +21,7 @@ enum {
   GROWN_MOST = 30
 };
 
-/* Names. Those of SHARED_UNITS have a limit. A theft may take locks of STOLEN only. */
+/* Names. SHARED_UNITS has a limit. Only locks of STOLEN and later names may be stolen. */
 enum { PLAIN, OTHER, SHARED_UNITS, STOLEN, CHECKED = STOLEN, JOB = 8, BUCKET = 12, OWN = 64 };
 enum { LIMIT = 3 };
 
@@ -30,7 +30,7 @@ struct life {
   _Atomic bool ended;
 };
 
-/* What the judge knows of a request: when it was made, by a counter, and its token. */
+/* The judge's record of a request: when it was made, by a counter, and its token. */
 struct record {
   int name, priority;
   uint64_t began, returned, granted, token;
@@ -59,7 +59,7 @@ struct thread {
 
 typedef void operation(struct thread *t);
 
-/* All that a run has, and forgets. */
+/* The state of one run. */
 static struct {
   struct wlk_process process;
   struct wlk_manager *manager;
@@ -148,7 +148,7 @@ static bool must_be_earlier(const struct record *one, const struct record *other
          one->priority >= other->priority;
 }
 
-/* Every request that ended unseen has no token. */
+/* A request that ended unseen has no token. */
 static void judge_order(void)
 {
   for (int i = 0; i < run.record_count; i++)
@@ -168,8 +168,8 @@ static bool is_held(const struct wlk_snapshot *s, uint16_t name)
   return false;
 }
 
-/* A snapshot is of one moment: each name that is waited for is held, and whoever has the second
- * name of a pair has the first. */
+/* A snapshot shows one moment: every name with waiters is held, and a thread that holds the second
+ * name of a pair also holds the first. */
 static void judge_snapshot(const struct wlk_snapshot *s, bool whole)
 {
   for (size_t i = 0; i < s->lock_count; i++) {
@@ -247,7 +247,7 @@ static void take_events(struct thread *t, bool woken)
   } while (events.count == events.capacity);
 }
 
-/* Handles the events of a call, which may have left some. */
+/* Handles the events of a call, and those that did not fit into it. */
 static void handle_all(struct thread *t, const struct wlk_events *events)
 {
   handle(t, events);
@@ -364,8 +364,8 @@ static void give_one_back(struct thread *t)
   if (h) give_back(t, h);
 }
 
-/* Ends everything but one pending request, which others then grant, because they do likewise. Asks
- * for a lock if there is none. */
+/* Ends everything but one pending request, and makes one if there is none. The other threads do the
+ * same, so one of them grants it. */
 static struct held *keep_one(struct thread *t)
 {
   struct held *kept = NULL;
@@ -395,7 +395,7 @@ static struct held *find_inside(struct thread *t)
   return NULL;
 }
 
-/* Has no lock while it waits. */
+/* Releases all locks, then waits. */
 static void wait_for_any(struct thread *t)
 {
   struct held *h;
@@ -430,7 +430,7 @@ static void start_again(struct thread *t)
   start_agent(t);
 }
 
-/* Takes a lock that nobody else has or waits for. */
+/* Takes a lock that no other thread holds or waits for. */
 static struct wlk_request *hold(struct thread *t, struct wlk_manager *manager, int number)
 {
   ROOM(none);
@@ -451,7 +451,7 @@ static void let_go(struct wlk_request *lock)
   must(wlk_release_the_lock(lock, &none) == WLK_OK, "a lock is not held");
 }
 
-/* The two names are in different shards. */
+/* Holds two names that are in different shards. */
 static void hold_a_pair(struct thread *t)
 {
   chosen_note("holds a pair");
@@ -496,7 +496,7 @@ static struct wlk_manager *open_bucket(uint16_t number)
   return manager;
 }
 
-/* The tables of two threads grow and shrink together. */
+/* Makes the tables of two threads grow and shrink together. */
 static void grow(struct thread *t)
 {
   chosen_note("takes many names, and opens many buckets");
@@ -526,7 +526,7 @@ static void open_and_close(struct thread *t)
   wlk_manager_close(manager);
 }
 
-/* Of all threads, one runs each job, unless its lock is stolen before. */
+/* One of the threads runs each job, unless its lock is stolen before. */
 static void run_once(struct thread *t)
 {
   chosen_note("runs a job once");
@@ -547,7 +547,7 @@ static void run_once(struct thread *t)
     must(++run.runs[job] == 1, "a job ran twice");
 }
 
-/* Waits for a second lock inside the first: a cycle has to be refused, or nobody can run. */
+/* Waits for a second lock while holding the first: unless cycles are refused, all threads hang. */
 static void nest(struct thread *t)
 {
   for (int i = 0; i < MOST; i++) must(!t->held[i].live, "a thread has more locks");
@@ -585,8 +585,8 @@ static bool waits_for(const struct thread *t, int name)
   return t->held[name].live && !t->held[name].inside;
 }
 
-/* The first thread locks two names, and the others wait for both at once: between the two grants
- * they make no call that would bring them the second, if its wake-up were lost. */
+/* The first thread locks two names, and the others wait for both. Between the two grants they make
+ * no call that could find the second one, so a lost wake-up would be seen. */
 static void lead_or_follow(struct thread *t)
 {
   bool leads = t->number == 1;
@@ -625,7 +625,7 @@ static void do_one_operation(struct thread *t)
   run.story->operations[below(count)](t);
 }
 
-/* Gives back everything as soon as it is granted, so that all can be. */
+/* Releases everything as soon as it is granted, so that all requests can be granted. */
 static void finish(struct thread *t)
 {
   do wait_for_any(t);
@@ -682,7 +682,7 @@ static uint64_t tell(const struct chosen_schedule *schedule)
   return steps;
 }
 
-/* Without changes first, to know how many steps there are to choose from. */
+/* The first run, without changes of priority, counts the steps to choose from. */
 static void tell_twice(uint64_t seed)
 {
   struct chosen_schedule schedule = {seed, 0, 0, seed % 2 == 1};

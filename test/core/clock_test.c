@@ -1,4 +1,4 @@
-/* The clock that goes on while the machine sleeps, and that nobody sets. */
+/* Tests the clock that includes the time in which the machine sleeps, and that cannot be set. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
@@ -30,15 +30,15 @@ TEST(goes_on, "it goes on, and not back, in parts of a millisecond")
   CHECK(wlk_continuous_now() - begin >= 19);
 }
 
-/* A process whose clock of the time since boot is ahead by so many seconds, as it is after sleep;
- * that of the time in which the machine was awake is not. Returns what is in front of the kernel's
- * other clock there, in milliseconds; negative when the kernel does not let us. */
+/* Forks a process in a time namespace whose boot-time clock is ahead by `seconds`, as after a
+ * sleep; the monotonic clock is not. Returns how far our clock is ahead of the monotonic one there,
+ * in milliseconds, or a negative number if the kernel does not permit that. */
 static double lead_after_sleep(const char *seconds)
 {
   int ends[2];
   double lead = -1;
   if (pipe(ends) != 0) return -1;
-  (void)fflush(stdout); /* which each process would write again at its end */
+  (void)fflush(stdout); /* or each process writes it again at its end */
   pid_t outer = fork();
   if (outer == 0) {
     char line[64];

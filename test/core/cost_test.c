@@ -1,8 +1,8 @@
-/* That costs are what weblocks.h says: with so many requests that what is not linear does not end
- * within the processor's time that it gets, whatever else the machine does meanwhile. Compiled
- * without the check of every invariant after every turn.
+/* Tests that costs are what weblocks.h says. It makes so many requests that anything not linear
+ * exceeds its limit of processor time, which does not depend on what else the machine does. It is
+ * compiled without the check of all invariants after each critical section.
  *
- *   cost_test [count]   of requests, at most and by default 100,000 */
+ *   cost_test [count]   the number of requests; 100,000 by default and at most */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ enum { MOST = 100000, SECONDS = 60 };
 
 static int many = MOST;
 
-/* A declared request for a name, made inside of a lock if that is given. */
+/* Declares a request for a name, within the lock `inside` if that is given. */
 static struct wlk_request *declare(
     struct world *w, int actor, const char *name, struct wlk_request *inside,
     enum wlk_status expected)
@@ -25,7 +25,7 @@ static struct wlk_request *declare(
   return outcome.request;
 }
 
-/* Many declared requests inside a lock of actor 0 wait for a lock of actor 1. */
+/* Many pending declared requests within a lock of actor 0, which wait for a lock of actor 1. */
 static struct wlk_request *requests[MOST], *outer;
 
 static void begin_with_many(struct world *w)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Prints which share of the branches of src/core or src/host was taken, in each file and in all. A
-# file that was compiled in several ways counts as in the best of them.
+# Prints the share of the branches of src/core or src/host that was taken, in each file and in
+# total. A file that was compiled in several ways counts as in the best one.
 #
-#   coverage.sh FOLDER core|host    FOLDER has what programs built with `gcc --coverage` wrote
+#   coverage.sh FOLDER core|host    FOLDER contains the output of programs built with `gcc --coverage`
 set -euo pipefail
 
 find "$1" -name '*.gcda' -exec gcov --no-output --branch-probabilities {} \; 2>/dev/null |

@@ -1,5 +1,6 @@
-/* A libFuzzer target: bytes are operations of several agents on a few names and managers. An oracle
- * says what every call answers and which agents it wakes. It uses none of the core's structures.
+/* A libFuzzer target: bytes become operations of several agents on a few names and managers. An
+ * oracle, which shares no structures with the core, predicts the answer of every call and the
+ * agents that it wakes.
  *
  * With -DWLK_STANDALONE it has a main() instead, which makes up runs: fuzz_corpus rounds */
 #include "harness.h"
@@ -17,25 +18,25 @@ struct expected {
   enum place place;
   int agent, resource;
   enum wlk_mode mode;
-  uint32_t weight; /* 0: has no limit */
+  uint32_t weight; /* 0: no limit */
   int32_t priority;
-  uint64_t begun; /* on the clock: when it was made or, once granted, granted */
+  uint64_t begun; /* the time of the request or, once granted, of the grant */
   uint32_t news;  /* not taken yet */
-  uint64_t since; /* of the news: in which order they came */
-  uint32_t thief; /* the number of its agent */
-  uint64_t order; /* once granted: of the grants */
+  uint64_t since; /* when the news came, as a number in order */
+  uint32_t thief; /* number of its agent */
+  uint64_t order; /* the number of its grant */
   uint64_t token; /* once known */
   struct wlk_request *request;
-  bool passes;     /* it only waits for its turn */
+  bool passes;     /* it waits for the unlock only */
   bool declared;   /* it rejects deadlocks */
   bool prepared;   /* a mark, and may set it */
   bool blocked;    /* its thread has blocked for it */
   uint16_t label;  /* the first unit of the text; 0: none */
-  uint16_t data;   /* what it has published: likewise */
+  uint16_t data;   /* first unit of what it has published; 0: nothing */
   uint64_t inside; /* locks, as bits */
 };
 
-/* All that the oracle knows. */
+/* The state of the oracle. */
 static struct oracle {
   struct expected all[MOST];
   int queues[NAMES * MANAGERS][MOST], lengths[NAMES * MANAGERS];
@@ -43,7 +44,7 @@ static struct oracle {
   uint32_t limits[NAMES * MANAGERS];
   uint64_t marked_until[NAMES * MANAGERS]; /* on the clock */
   uint64_t grants, news_count;
-  bool is_due[AGENTS]; /* whether the agent was woken, and has not answered */
+  bool is_due[AGENTS]; /* the agent was woken, and has not answered */
   int to_come[AGENTS]; /* how often it was to be woken */
 } o, before;
 
@@ -83,7 +84,7 @@ static void expect_wake(int agent)
   o.is_due[agent] = true;
 }
 
-/* The events of several requests that one end or theft causes come in any order. */
+/* One end or theft can cause events of several requests, in any order. */
 static void notify(struct expected *e, uint32_t news)
 {
   if (e->news == 0) e->since = o.news_count += caller >= 0 && news != WLK_NEWS_STOLEN;
@@ -123,7 +124,7 @@ static bool is_used(int resource)
   return o.lengths[resource] > 0 || count_held(resource) > 0;
 }
 
-/* `caused_by`: the request whose grant is the answer to a call; -1 if none is. */
+/* `caused_by` is the request whose grant is the answer to a call, or -1. */
 static void process_queue(int resource, int caused_by)
 {
   int *queue = o.queues[resource];
@@ -138,7 +139,7 @@ static void process_queue(int resource, int caused_by)
   }
 }
 
-/* Where a request of this priority belongs in the queue. */
+/* Returns the index in the queue for a request of this priority. */
 static int place_of(int resource, int32_t priority)
 {
   int at = o.lengths[resource];
@@ -146,7 +147,6 @@ static int place_of(int resource, int32_t priority)
   return at;
 }
 
-/* Whether a request need not wait. */
 static bool is_grantable(const struct expected *e)
 {
   if (!is_used(e->resource)) return true;
@@ -175,7 +175,7 @@ static bool waits_declared(const struct expected *e)
   return e->place == QUEUED && e->declared;
 }
 
-/* The most units that it needs, or a declared one ahead of it. */
+/* The most units that this request, or a declared one ahead of it, needs. */
 static uint64_t room_needed(const struct expected *e)
 {
   uint64_t most = e->mode == WLK_EXCLUSIVE ? ALL : e->weight;
@@ -189,7 +189,8 @@ static uint64_t room_needed(const struct expected *e)
   return most;
 }
 
-/* Whether what the asker waits for in the end is a lock of its own, or of one that it gets ahead of. */
+/* Whether waiting for this lock closes a cycle: the asker, or a declared request that it would
+ * overtake, was made within it. */
 static bool is_end(const struct expected *asker, int lock)
 {
   FOR_EACH (e)
@@ -199,7 +200,7 @@ static bool is_end(const struct expected *asker, int lock)
   return is_inside(asker, lock);
 }
 
-/* Whether a request waits, or would have to, until a lock ends. */
+/* Whether a request waits, or would have to wait, until a lock ends. */
 static bool waits_for(
     const struct expected *e, const struct expected *lock, const struct expected *asker,
     uint32_t limit)
@@ -242,13 +243,13 @@ static bool closes_circle(const struct expected *asker, uint32_t limit)
   return false;
 }
 
-/* A lock that ended is forgotten by those that were made inside of it. */
+/* Removes a lock that ended from the `inside` of requests. */
 static void forget(int id)
 {
   FOR_EACH (e) e->inside &= ~(UINT64_C(1) << id);
 }
 
-/* ---- the core beside it ---- */
+/* ---- the core, run in parallel ---- */
 
 static long failing; /* which allocation of a request fails; 0: none */
 
@@ -257,7 +258,7 @@ static struct wlk_process process;
 static struct wlk_manager *managers[MANAGERS];
 static struct wlk_agent *agents[AGENTS];
 
-/* Two agents are of one thread. Names of threads are cut. */
+/* Two agents belong to one thread. Long names of threads are cut. */
 enum { LONG = 200, LONGEST = 2100 };
 static const uint16_t units[LONG] = {0xd800};
 static const struct wlk_thread threads[AGENTS] = {
@@ -267,7 +268,7 @@ static const struct wlk_thread threads[AGENTS] = {
     {1, units, LONG},
 };
 
-/* The tokens of a name are in the order of its grants. */
+/* The tokens of a name grow in the order of its grants. */
 static void check_token(struct expected *lock, uint64_t token)
 {
   lock->token = token;
@@ -278,7 +279,7 @@ static void check_token(struct expected *lock, uint64_t token)
   }
 }
 
-/* Events of the agent, in their order. */
+/* Compares the events of an agent, in their order. */
 static void check_events(int agent, const struct wlk_events *events)
 {
   uint64_t last = 0;
@@ -296,7 +297,7 @@ static void check_events(int agent, const struct wlk_events *events)
   }
 }
 
-/* The same, and no other one is left if there was room for it. */
+/* Compares the events, and checks that none is missing if there was room for all. */
 static void check_all_events(int agent, const struct wlk_events *events)
 {
   check_events(agent, events);
@@ -305,7 +306,7 @@ static void check_all_events(int agent, const struct wlk_events *events)
     must(e->place == NOWHERE || e->agent != agent || e->news == 0, "no event is missing");
 }
 
-/* In answer to a wake-up, or unasked. */
+/* Takes events, in answer to a wake-up or without one. */
 static void do_take(int agent, bool is_answer)
 {
   struct wlk_event items[MOST];
@@ -315,12 +316,12 @@ static void do_take(int agent, bool is_answer)
   check_all_events(agent, &events);
 }
 
-/* Most are the beginning of the next one. Memory that is kept for one may be just too small; none is
- * kept for the longest. */
+/* Most names are prefixes of the next one. Kept memory may be just too small for a name, and is
+ * never kept for the longest. */
 static uint16_t names[NAMES][LONGEST] = {[3][LONG - 1] = 1};
 static const uint32_t name_lengths[NAMES] = {0, LONG - 1, LONG, LONG, LONGEST};
 
-/* A text is known by its first unit. */
+/* Writes a text that its first unit identifies. */
 static uint32_t write_text(uint16_t first, uint16_t text[LONG])
 {
   uint32_t length = first == 0 ? 0 : 1 + first * 7 % LONG;
@@ -332,7 +333,7 @@ static enum wlk_status ask_core(
     int id, const struct expected *e, enum wlk_option option, const struct wlk_extra *extra,
     struct wlk_snapshot **cycle, struct wlk_events *events)
 {
-  uint16_t name[LONGEST]; /* gone when this returns */
+  uint16_t name[LONGEST]; /* ends when this returns */
   memcpy(name, names[e->resource % NAMES], sizeof name);
   (void)fail_allocation(failing);
   enum wlk_status status = wlk_request_a_lock(
@@ -342,14 +343,15 @@ static enum wlk_status ask_core(
   return status;
 }
 
-/* The index of the request that an entry of a snapshot is about, which its label says. */
+/* Returns the index of the request that an entry of a snapshot describes; it is in the label. */
 static int index_of(const struct wlk_snapshot *s, const struct wlk_lock_info *info)
 {
   must(info->label != WLK_NO_TEXT, "a labelled request has its label");
   return s->names[info->label].units[0] - 1;
 }
 
-/* In turn a request, and a lock that it waits for, inside which the next request was made. */
+/* A cycle alternates requests with the locks that they wait for; the next request was made within
+ * that lock. */
 static void check_circle(const struct expected *asker, int id, struct wlk_snapshot *cycle)
 {
   size_t count = cycle->lock_count;
@@ -369,7 +371,7 @@ static void check_circle(const struct expected *asker, int id, struct wlk_snapsh
   wlk_snapshot_free(cycle);
 }
 
-/* Why a request is not made; WLK_OK if it is. */
+/* Returns why a request is refused, or WLK_OK. */
 static enum wlk_status refusal(
     const struct expected *e, enum wlk_option option, const struct wlk_extra *extra)
 {
@@ -395,7 +397,7 @@ static void steal(int resource, int thief)
   }
 }
 
-/* Queues a request, at the front if it steals. Returns what the call answers. */
+/* Queues a request, at the front if it steals. Returns the call's answer. */
 static enum wlk_status enqueue(
     int id, const struct expected *made, enum wlk_option option, uint32_t limit)
 {
@@ -464,7 +466,7 @@ static void do_request(
   check_all_events(agent, &events);
 }
 
-/* A request that declares that it is made inside of all locks that its agent was granted. */
+/* Makes a declared request within all locks that its agent was granted. */
 static void do_declare(int agent, int resource, enum wlk_mode mode, uint8_t more)
 {
   struct wlk_request *inside[MOST];
@@ -476,7 +478,7 @@ static void do_declare(int agent, int resource, enum wlk_mode mode, uint8_t more
   do_request(agent, resource, mode, WLK_WAIT, &extra);
 }
 
-/* Chooses a request that has not ended; -1 if there is none. */
+/* Chooses a request that has not ended, or -1. */
 static int choose(int pick)
 {
   for (int i = 0; i < MOST; i++)
@@ -490,7 +492,7 @@ static void end_in_oracle(struct expected *e)
   e->news = 0;
 }
 
-/* `keep`: how long the release marks the name; 0: it does not. */
+/* `keep` is how long the release marks the name; 0: not at all. */
 static void do_release(struct expected *e, uint64_t keep)
 {
   struct wlk_event items[MOST];
@@ -564,7 +566,7 @@ static void do_abort(int id)
   if (was_queued) check_all_events(e->agent, &events);
 }
 
-/* Whatever the request is. A wake-up notifies its agent of what it then has. */
+/* Ends a request in any state. A wake-up notifies its agent of what it has then. */
 static void end_with_wake_up(struct expected *e)
 {
   enum place place = e->place;
@@ -587,7 +589,7 @@ static void do_end(struct expected *e)
 
 /* ---- blocking, with a time limit of 0 ---- */
 
-/* What the thread has of the name while it blocks. */
+/* The locks and requests for a name that belong to a thread while it blocks. */
 struct own {
   struct expected *first;
   bool is_exclusive;
@@ -609,7 +611,7 @@ static void add_if_own(struct own *own, struct expected *e, int agent)
   own->units += e->weight;
 }
 
-/* The lock of a name that was granted next after another one, or first. */
+/* Returns the lock of a name that was granted next after `last`, or first. */
 static struct expected *lock_after(int resource, const struct expected *last)
 {
   struct expected *next = NULL;
@@ -620,7 +622,7 @@ static struct expected *lock_after(int resource, const struct expected *last)
   return next;
 }
 
-/* The first lock or request of the thread for which a request of its own waits; NULL: none. */
+/* Returns the first lock or request of the thread that its own request waits for, or NULL. */
 static struct expected *find_own_obstacle(const struct expected *e)
 {
   struct own own = {0};
@@ -679,7 +681,7 @@ static void do_block(struct expected *e)
     check_all_events(e->agent, &events);
 }
 
-/* Lets each allocation of a call fail once, until the call needs no more. */
+/* Makes each allocation of a call fail once, until the call needs no more. */
 static void until_it_has_memory(enum wlk_status (*call)(int number), int number)
 {
   bool failed = true;
@@ -703,7 +705,7 @@ static enum wlk_status open_manager(int number)
   return wlk_manager_open(&process, &bucket, (uint32_t)number, &managers[number]);
 }
 
-/* Everybody closes a bucket that nobody uses: its marks end with it. */
+/* Closes and reopens an unused bucket: its marks end with it. */
 static void do_reopen(int manager)
 {
   for (int i = 0; i < NAMES; i++)
@@ -761,7 +763,7 @@ static bool is_client(const struct wlk_client *client, int agent)
          memcmp(client->thread.units, units, length * sizeof *units) == 0;
 }
 
-/* Whether an entry of a snapshot is about a request. */
+/* Whether an entry of a snapshot describes a request. */
 static bool is_about(
     const struct wlk_snapshot *s, const struct wlk_lock_info *info, const struct expected *e)
 {
@@ -799,7 +801,8 @@ static bool is_name(const struct wlk_name *name, int i)
          memcmp(name->units, names[i], name->length * sizeof *name->units) == 0;
 }
 
-/* Takes a snapshot of a manager, or of one of its names, unless there is no memory for it. */
+/* Takes a snapshot of a manager, or of one of its names unless that is NAMES. Returns NULL if there
+ * is no memory. */
 static struct wlk_snapshot *snapshot_of(int manager, int name, bool has_pending)
 {
   struct wlk_snapshot *s = NULL;
@@ -813,7 +816,7 @@ static struct wlk_snapshot *snapshot_of(int manager, int name, bool has_pending)
   return status == WLK_OK ? s : NULL;
 }
 
-/* Compares the snapshot of a manager with the oracle, or of one of its names, if that is not NAMES. */
+/* Compares the snapshot of a manager, or of one name unless that is NAMES, with the oracle. */
 static void compare_snapshot(int manager, int name, bool has_pending)
 {
   struct wlk_snapshot *s = snapshot_of(manager, name, has_pending);
@@ -861,7 +864,7 @@ static void request_somehow(int kind, int agent, int resource, enum wlk_mode mod
     do_request(agent, resource, WLK_SHARED, more % 4 ? WLK_WAIT : WLK_IF_AVAILABLE, &limited);
 }
 
-/* Without memory, but for marks and what publishes. */
+/* Changes a request. Only preparing a mark, blocking and publishing may need memory. */
 static void change_somehow(int kind, int id, uint8_t more)
 {
   struct expected *e = &o.all[id];
@@ -909,7 +912,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   process = (struct wlk_process)WLK_PROCESS_INIT;
   for (int i = 0; i < MANAGERS; i++) until_it_has_memory(open_manager, i);
   for (int i = 0; i < AGENTS; i++) start_agent(i);
-  /* Soon a token has more than 32 bits. */
+  /* Tokens soon exceed 32 bits. */
   for (int i = 0; i < WLK_SHARDS; i++) process.shards[i].grants = UINT32_MAX - 3;
 
   for (size_t i = 0; i + 1 < size; i += 2) {
@@ -949,12 +952,12 @@ int main(int argc, char **argv)
       seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
       data[i] = (uint8_t)(seed >> 33);
     }
-    /* Every eighth run is about marks, which most often are over when their name is marked again. */
+    /* Every eighth run is about marks, most of which have ended when their name is marked again. */
     for (size_t i = 0; i < sizeof data && round % 8 == 2; i += 2) {
       data[i] = of_marks[data[i] % sizeof of_marks];
       data[i + 1] &= 0x1f;
     }
-    /* Every other run is about few names, whose queues are long; half of those about deadlocks. */
+    /* Every other run has few names with long queues; half of those are about deadlocks. */
     for (size_t i = 0; i < sizeof data && round % 2 == 1; i += 2) {
       data[i + 1] &= 0x87;
       if (round % 4 == 1 && data[i] % 3 != 0) data[i] = (uint8_t)(data[i] / 16 * 16 + 3);

@@ -19,7 +19,7 @@ void run_test(const struct test *test)
   test_failed = false;
   test->run();
   printf("%s - %s\n", test_failed ? "not ok" : "ok", test->title);
-  (void)fflush(stdout); /* Before what the next test writes to the error output. */
+  (void)fflush(stdout); /* before the next test writes to the error output */
   if (test_failed)
     failed++;
   else
@@ -62,7 +62,8 @@ void for_each_step(const char *steps, void (*take_step)(char *step, void *data),
 static atomic_long blocks, until_failure;
 static atomic_bool has_failed;
 
-/* The size stands before each block, so that what is freed can be overwritten: whoever reads it notices. */
+/* The size precedes each block, so that a freed block can be overwritten, and reads of it noticed.
+ * */
 union header {
   size_t size;
   max_align_t alignment;

@@ -1,5 +1,5 @@
-/* A small harness for the C tests: named tests, checks, a failing and counting allocator, and helpers
- * that make the core's calls short. Tests run one after the other, on one thread unless they start
+/* A small harness for the C tests: named tests, checks, an allocator that counts and can fail, and
+ * short forms of the core's calls. Tests run one after another, on one thread unless they start
  * their own. */
 #ifndef HARNESS_H
 #define HARNESS_H
@@ -33,25 +33,26 @@ struct test {
 void add_test(struct test *test);
 void run_test(const struct test *test);
 
-/* Prints the closing line. Returns the exit code of the program. */
+/* Prints the summary. Returns the exit code of the program. */
 int finish_tests(void);
 
 /* Runs all tests of the program, in the order of its files, and finishes. */
 int run_tests(void);
 
-/* Notes a failure, and goes on. */
+/* Notes a failure, and continues. */
 #define CHECK(condition) check_that(condition, #condition, __FILE__, __LINE__)
 bool check_that(bool condition, const char *text, const char *file, int line);
 
-/* Hands over each of the steps, which "; " separates: a copy, that may be cut. */
+/* Calls `take_step` with a copy of each step, which it may modify; "; " separates the steps. */
 void for_each_step(const char *steps, void (*take_step)(char *step, void *data), void *data);
 
 /* ---- the allocator ---- */
 
-/* Blocks that were allocated and not freed. Any thread. */
+/* Blocks that were allocated and not freed, by any thread. */
 long live_blocks(void);
 
-/* Makes the n-th allocation from now fail, n from 1; 0: none. Returns whether one failed since the last call. */
+/* Makes the n-th allocation from now fail (n from 1); 0: none. Returns whether one failed since the
+ * last call. */
 bool fail_allocation(long n);
 
 /* ---- the core ---- */
@@ -62,7 +63,7 @@ struct world {
   struct wlk_agent *agents[4]; /* by actor */
 };
 
-/* A process of its own, with a manager and agents; to be ended, which checks that nothing is left. */
+/* Begins a process with a manager and agents; `end` checks that nothing is left. */
 void begin(struct world *world);
 void end(struct world *world);
 
@@ -78,23 +79,23 @@ struct outcome {
 struct outcome ask(
     struct world *world, int actor, const char *name, enum wlk_mode mode, enum wlk_option option,
     uint32_t tag);
-/* The same, with what `extra` says. */
+/* The same, with the options in `extra`. */
 struct outcome ask_with(
     struct world *world, int actor, const char *name, enum wlk_mode mode, enum wlk_option option,
     uint32_t tag, const struct wlk_extra *extra, struct wlk_snapshot **cycle);
 struct outcome release_lock(struct wlk_request *lock);
 struct outcome abort_request(struct wlk_request *request);
 
-/* Of all shards of a manager. */
+/* Counts over all shards of a manager. */
 size_t request_count(const struct wlk_manager *manager);
 size_t name_count(const struct wlk_manager *manager);
 
-/* The chains of its tables, and how many they are at least. */
+/* The number of chains of its hash tables, and the least possible number. */
 size_t chain_count(const struct wlk_manager *manager);
 enum { LEAST_CHAINS = WLK_SHARDS * WLK_TABLE_LEAST };
 
-/* What wlk_check says, where no other thread uses the process; NULL if all is well, or without
- * WLK_CHECKS. */
+/* The result of wlk_check while no other thread uses the process: NULL, or what is broken. Without
+ * WLK_CHECKS it is NULL. */
 const char *broken(struct wlk_process *process);
 
 #endif

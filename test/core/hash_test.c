@@ -1,15 +1,14 @@
-/* hash.c. */
+/* Tests the hash of names (hash.c) with values from other implementations. */
 #include "../../src/core/hash.h"
 #include "harness.h"
 
-/* Each made twice, by a second implementation written from the paper of SipHash and, for the zero
- * key, by Python 3.11, whose hash of bytes is SipHash-1-3 with a key that PYTHONHASHSEED=0 makes
- * zero:
+/* Each value was computed twice: by a second implementation written from the SipHash paper, and,
+ * for the zero key, by Python 3.11, whose hash of bytes is SipHash-1-3 with a key that
+ * PYTHONHASHSEED=0 makes zero:
  *
  *   hash("…".encode("utf-16-le", "surrogatepass")) & (1 << 64) - 1
  *
- * The other key is the paper's, the bytes 0 to 15. The empty name has no value in Python, which
- * does not hash it. */
+ * The other key is the paper's, the bytes 0 to 15. Python does not hash the empty name. */
 struct vector {
   uint16_t units[5];
   size_t length;

@@ -15,7 +15,7 @@ const { promisify } = require('node:util');
 const core = path.join(__dirname, '..', '..', 'src', 'core');
 const HEADERS = ['list.h', 'table.h', 'pool.h', 'records.h'];
 
-/** Another type for each. */
+/** Another type of another size or kind for each type. */
 const OTHER = {
   bool: 'uint16_t',
   atomic_bool: 'uint16_t',
@@ -28,7 +28,7 @@ const OTHER = {
   size_t: 'uint8_t',
 };
 
-/** Every change of one field, and of one struct: of which header, what, and its text then. */
+/** Yields each change of one field or one struct: its header, a description, and the new text. */
 function* changes() {
   for (const header of HEADERS) {
     const text = fs.readFileSync(path.join(core, header), 'utf8');
@@ -53,7 +53,7 @@ function* changes() {
 const noCompiler = spawnSync('cc', ['--version']).status !== 0 && 'no C compiler';
 
 describe('the layout of the core', { skip: noCompiler }, () => {
-  /** Compiles it, with one header changed, in a folder of its own. */
+  /** Compiles the core's layout in a folder of its own, with one header changed. */
   async function compile(folder, header, changed, flags = []) {
     fs.mkdirSync(folder);
     for (const name of fs.readdirSync(core)) {

@@ -11,16 +11,17 @@
 
 enum { STACK = 256 << 10, ARENA = 8 << 20, MOST_HELD = 40, STEPS_MOST = 2000000 };
 
-/* Any thread waits for at most one of these. */
+/* A thread waits for at most one mutex or condition. */
 struct thread {
   void (*run)(void *data);
   void *data;
   const char *doing;
   int priority;
   bool ended, rests;
-  const struct wlk_mutex *wanted;          /* what it locks, or will after its wait */
-  const struct wlk_condition *awaited;     /* NULL once it was signalled */
-  uint64_t until;                          /* when its wait is over */
+  /* the mutex that it locks, or will lock after its wait */
+  const struct wlk_mutex *wanted;
+  const struct wlk_condition *awaited;     /* NULL once it is signalled */
+  uint64_t until;                          /* when its wait times out */
   const struct wlk_mutex *held[MOST_HELD]; /* in the order of locking */
   int held_count;
   ucontext_t context;
@@ -30,7 +31,7 @@ struct thread {
 char chosen_repeat[200];
 const int chosen_scale = 1;
 
-/* The first is the program itself, which runs before and after the others. */
+/* Thread 0 is the program itself, which runs before and after the others. */
 static struct thread threads[1 + CHOSEN_THREADS];
 static int thread_count;
 static struct thread *current = threads;
@@ -39,8 +40,8 @@ static struct chosen_schedule schedule;
 static uint64_t steps, changes[CHOSEN_CHANGES], next_change, now, random_state;
 static bool spurious; /* whether waits may end without a signal */
 
-/* All memory of the core. `is_poisoned` has an entry for each byte, `users` one for each 8 bytes:
- * the only thread that has accessed them, or SEVERAL. */
+/* The memory of the core. `is_poisoned` has an entry for each byte, and `users` one for each 8
+ * bytes: the only thread that has accessed them, or SEVERAL. */
 enum { SEVERAL = UINT8_MAX };
 static _Alignas(64) char arena[ARENA];
 static bool is_poisoned[ARENA];
@@ -90,7 +91,7 @@ void chosen_fail(const char *wrong)
   _exit(1);
 }
 
-/* A broken invariant of the core, or a pointer that leads nowhere. */
+/* An invariant of the core is broken, or a pointer is invalid. */
 static void handle_signal(int number)
 {
   chosen_fail(number == SIGABRT ? "the core has aborted" : "an access to memory that is not there");
@@ -126,8 +127,8 @@ static struct thread *choose(void)
   return best;
 }
 
-/* Ends the rest of all threads, or else the wait that is over first. Returns false if there is
- * none. */
+/* Ends the rest of all threads, or else the wait that times out first. Returns false if there is
+ * neither. */
 static bool let_time_pass(void)
 {
   struct thread *first = NULL;
@@ -269,7 +270,7 @@ static void check_memory(const volatile void *memory, size_t size)
     chosen_fail("memory that was freed is used");
 }
 
-/* Nothing is used again before the next run, so that every access to freed memory is noticed. */
+/* Memory is not reused within a run, so that every access to freed memory is noticed. */
 void *__wrap_wlk_alloc(size_t size)
 {
   if (arena_used + size + 64 > ARENA) chosen_fail("too little memory for a run");
@@ -313,7 +314,7 @@ static void let_go(const struct wlk_mutex *mutex)
   current->held[i] = current->held[--current->held_count];
 }
 
-/* A thread that takes the mutexes of all shards would make too many steps. */
+/* Yields only with the first mutex: a thread that locks all shards would make too many steps. */
 static void yield_with_a_mutex(void)
 {
   if (current->held_count < 2) chosen_yield();
@@ -346,7 +347,7 @@ void wlk_condition_wait_for(
   current->awaited = condition;
   current->until = timeout < UINT64_MAX / 2 ? now + timeout : UINT64_MAX;
   if (spurious && draw(4) == 0) current->awaited = NULL;
-  if (current->until < UINT64_MAX && draw(4) == 0) { /* the others are slow */
+  if (current->until < UINT64_MAX && draw(4) == 0) { /* the other threads are slow */
     now = current->until;
     current->awaited = NULL;
   }
@@ -417,7 +418,7 @@ void wlk_port_module_path(const void *address, char *path, size_t size)
  * -fsanitize=thread makes every access to memory, atomic or not, a call. Here these calls are steps
  * instead of ThreadSanitizer's; pool.c poisons memory as for AddressSanitizer. */
 
-/* What only one thread has accessed so far makes no difference to others. */
+/* Accesses to memory that only one thread has used so far make no difference to others. */
 static bool is_shared(const volatile void *memory)
 {
   size_t at = (size_t)((const volatile char *)memory - arena);

@@ -6,8 +6,8 @@
  * and, if the schedule says so, each access to shared memory by code that was compiled with
  * -fsanitize=thread.
  *
- * The threads are contexts of one thread of the system, so a seed has one schedule. Time stands
- * still until nobody can run. Memory that was freed, or is in a pool, must not be accessed. */
+ * The threads are contexts of one system thread, so a seed always gives the same schedule. Time
+ * stands still until no thread can run. Memory that was freed, or is in a pool, must not be accessed. */
 #ifndef PORT_CHOSEN_H
 #define PORT_CHOSEN_H
 
@@ -18,7 +18,7 @@ enum { CHOSEN_THREADS = 5, CHOSEN_CHANGES = 16 };
 struct chosen_schedule {
   uint64_t seed;
   int changes;    /* how often a running thread loses its priority; at most CHOSEN_CHANGES */
-  uint64_t steps; /* of these, at random; more than 0 */
+  uint64_t steps; /* the losses are at random ones of the first `steps`; more than 0 */
   bool accesses;  /* whether an access to memory is a step */
 };
 
@@ -33,29 +33,28 @@ uint64_t chosen_run(void);
 /* The number of the calling thread, from 1; 0 while none runs. */
 int chosen_self(void);
 
-/* A step of the calling thread. */
 void chosen_yield(void);
 
-/* The same; it runs again once all threads rest or wait. So stories meet, although a thread runs to
- * its end unless it waits or loses its priority. */
+/* Makes the calling thread continue only once all others rest or wait. Without it, threads would
+ * rarely meet: each runs to its end unless it waits or loses its priority. */
 void chosen_rest(void);
 
 void chosen_must_have_no_mutex(void);
 
-/* Says what the calling thread does, for chosen_fail. The text must stay. */
+/* Notes what the calling thread does, for chosen_fail. The text must stay valid. */
 void chosen_note(const char *doing);
 
 /* Prints what is wrong, what every thread does and waits for, and `chosen_repeat`; ends the
  * program. */
 _Noreturn void chosen_fail(const char *wrong);
 
-/* How much longer stories are than those that every schedule of a few steps can meet. */
+/* How many times longer stories are than ones whose schedules could all be covered. */
 extern const int chosen_scale;
 
-/* How to repeat the run; set by the program. */
+/* The command that repeats the run; set by the program. */
 extern char chosen_repeat[200];
 
-/* Defined by the program: what to call a mutex in a failure. */
+/* Defined by the program: the name of a mutex in failure messages. */
 const char *chosen_name_of(const struct wlk_mutex *mutex);
 
 /* Blocks that were allocated since chosen_begin and not freed. */

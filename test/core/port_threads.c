@@ -1,5 +1,5 @@
-/* The threads of chosen_test.c as threads of the system, for sanitizers: who runs when is left to it.
- * At times an allocation fails, in whatever thread makes it. */
+/* Runs the threads of chosen_test.c as system threads, for sanitizers: the system schedules them.
+ * At times an allocation fails, in any thread. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
@@ -28,7 +28,7 @@ static _Thread_local int self;
 char chosen_repeat[200];
 const int chosen_scale = 5;
 
-/* A lost wake-up ends here. */
+/* A run that hangs because of a lost wake-up ends here. */
 static void handle_alarm(int number)
 {
   (void)number;

@@ -5,6 +5,6 @@
 
 int main(void)
 {
-  (void)alarm(1800); /* what waits for ever ends here */
+  (void)alarm(1800); /* ends a test that hangs */
   return run_tests();
 }
