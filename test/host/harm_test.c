@@ -378,7 +378,7 @@ static const struct story stories[] = {
 #endif
     {"a file of zeros behind the header that nobody has open is made anew",
      "ab enters; ab dies; fill 0 page end; ab enters; ab share"},
-    {"a holder is told of damage that another process has found",
+    {"a holder is notified of damage that another process has found",
      HOLD_QUIETLY "fill x poisoned poisoned+4; a hears 1 lost"},
     {"a file of something else is made anew",
      "ab enters; ab dies; fill x 0 20000; ab enters; ab share"},

@@ -287,7 +287,7 @@ const STEALING = `
  * Another process steals "a" and releases it while this thread is blocked, so that an event of the
  * theft is pending.
  */
-function beRobbed(where) {
+function stealElsewhere(where) {
   execFileSync(process.execPath, ['-e', STEALING, JSON.stringify(where)], { stdio: 'inherit' });
 }
 
@@ -298,32 +298,32 @@ describe('a lock that another process stole and gave back', { skip }, () => {
   ]) {
     it(`is no longer held when ${what} is granted that waits for an answer`, async (t) => {
       const { locks, where } = freshBucket(t);
-      const robbed = await hold(locks, 'a');
-      robbed.released.catch(nothing);
-      beRobbed(where);
+      const stolen = await hold(locks, 'a');
+      stolen.released.catch(nothing);
+      stealElsewhere(where);
       locks.query().catch(nothing);
-      assert.equal(await locks.request('a', options, () => robbed.lock.held), false);
+      assert.equal(await locks.request('a', options, () => stolen.lock.held), false);
     });
   }
 });
 
-describe('a theft, and the grant of a request that waited, of which a thread has not heard', {
+describe('a theft, and the grant of a waiting request, that a thread has not noticed', {
   skip,
 }, () => {
   async function setUp(t, options = {}) {
     const { bucket, locks, where } = freshBucket(t);
-    const robbed = await hold(locks, 'a');
+    const stolen = await hold(locks, 'a');
     const seen = [];
-    const next = locks.request('a', options, () => seen.push(robbed.lock.held));
-    beRobbed(where);
-    return { bucket, locks, where, robbed, next, seen };
+    const next = locks.request('a', options, () => seen.push(stolen.lock.held));
+    stealElsewhere(where);
+    return { bucket, locks, where, stolen, next, seen };
   }
 
-  it('are announced in their order, also if the robbed lock is released', async (t) => {
+  it('are announced in their order, also if the stolen lock is released', async (t) => {
     for (const isReleased of [false, true]) {
-      const { robbed, next, seen } = await setUp(t);
-      if (isReleased) robbed.release();
-      await assert.rejects(robbed.released, LockStolenError);
+      const { stolen, next, seen } = await setUp(t);
+      if (isReleased) stolen.release();
+      await assert.rejects(stolen.released, LockStolenError);
       await next;
       assert.deepEqual(seen, [false]);
     }
@@ -331,20 +331,20 @@ describe('a theft, and the grant of a request that waited, of which a thread has
 
   it('leave nothing behind if the request is aborted', async (t) => {
     const controller = new AbortController();
-    const { locks, robbed, next, seen } = await setUp(t, { signal: controller.signal });
+    const { locks, stolen, next, seen } = await setUp(t, { signal: controller.signal });
     controller.abort('no');
     await assert.rejects(next, (error) => error === 'no');
-    await assert.rejects(robbed.released, LockStolenError);
+    await assert.rejects(stolen.released, LockStolenError);
     assert.deepEqual(await locks.query(), { held: [], pending: [] });
     assert.deepEqual(seen, []);
   });
 
   it('end with the bucket if that is closed', async (t) => {
-    const { bucket, where, robbed, next } = await setUp(t);
-    const settled = Promise.allSettled([robbed.released, next]);
+    const { bucket, where, stolen, next } = await setUp(t);
+    const settled = Promise.allSettled([stolen.released, next]);
     await bucket.close();
-    const [stolen, granted] = await settled;
-    assert.ok(stolen.reason instanceof LockStolenError);
+    const [theft, granted] = await settled;
+    assert.ok(theft.reason instanceof LockStolenError);
     assert.ok(granted.reason instanceof LockLostError);
     const again = openBucket(where.bucket, { directory: where.directory });
     assert.deepEqual(await again.locks.query(), { held: [], pending: [] });

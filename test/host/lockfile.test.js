@@ -236,18 +236,18 @@ describe('a lock that is lost', () => {
 
   it('calls onCompromised, which can lock the file again', async () => {
     const file = freshFile();
-    const told = deferred();
+    const reported = deferred();
     /** The handler's calls for the file, of which it no longer has the lock. */
     const inside = [];
     const onCompromised = (error) => {
       assert.throws(() => unlockSync(file), NOT_ACQUIRED);
       assert.throws(() => lockSync(file), LOCKED);
       inside.push(assert.rejects(release(), RELEASED), assert.rejects(unlock(file), NOT_ACQUIRED));
-      told.resolve(error);
+      reported.resolve(error);
     };
     const release = await lock(file, { onCompromised });
     const thief = await steal(file);
-    const error = await told.promise;
+    const error = await reported.promise;
     await Promise.all(inside);
     assert.deepEqual([error.code, error.file], ['ECOMPROMISED', file]);
     assert.ok(error.cause instanceof LockStolenError);
@@ -268,7 +268,7 @@ describe('a lock that is lost', () => {
     assert.throws(releaseSync, { code: 'ECOMPROMISED', file });
   });
 
-  it('is told of once, however soon after its grant it is stolen', async () => {
+  it('is reported once, however soon after its grant it is stolen', async () => {
     const seen = new Set();
     for (let turns = 0; turns < 12; turns++) {
       const file = freshFile();
@@ -279,15 +279,15 @@ describe('a lock that is lost', () => {
           for (let i = 0; i < turns; i++) await undefined;
           theft.resolve(steal(file));
         });
-      const told = [];
-      const options = { fs: { ...fs, realpath }, onCompromised: ({ code }) => told.push(code) };
+      const reported = [];
+      const options = { fs: { ...fs, realpath }, onCompromised: ({ code }) => reported.push(code) };
       const outcome = await lock(file, options).then(
         () => 'locked',
         ({ code }) => code,
       );
       (await theft.promise).release();
       await turn();
-      seen.add([outcome, ...told].join());
+      seen.add([outcome, ...reported].join());
     }
     assert.deepEqual([...seen].sort(), ['ECOMPROMISED', 'ELOCKED', 'locked,ECOMPROMISED']);
   });

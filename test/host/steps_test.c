@@ -101,7 +101,7 @@ static bool is_held(void)
 }
 
 /* The process that lost its lock must be notified without asking, unless the thief died inside. */
-static void find_robbed(const char *step)
+static void check_victim(const char *step)
 {
   if (strcmp(step, "perhaps a was robbed") != 0) fail(step);
   if (is_inside(&b)) play("a gets 5 m; a releases 5");
@@ -286,7 +286,7 @@ static void run(const struct operation *operation, long stride)
 int main(int argc, char **argv)
 {
   long stride = argc > 1 ? atol(argv[1]) : 211;
-  more_steps = find_robbed;
+  more_steps = check_victim;
   for (int i = 0; i < (int)(sizeof operations / sizeof *operations) && permitted; i++)
     if (argc < 3 || atoi(argv[2]) == i) run(&operations[i], stride);
   if (!permitted) printf("ok - skipped: not permitted to trace a process\n");

@@ -300,7 +300,7 @@ static void is_clean(void)
 }
 
 /* Steals the name and releases it as another process would; the holder gets mail. Called inside. */
-static void rob(void)
+static void steal_and_release(void)
 {
   struct wlh_answer answer = {0};
   struct wlh_ask ask = {.agent = agent->cell, .option = WLH_STEAL, .name = name, .name_units = 1};
@@ -377,7 +377,7 @@ static void take_step(char *step, void *unused)
   else if (strcmp(step, "do one") == 0)
     CHECK(wlh_do_deferred(bucket, 1) == WLH_DONE_SOME && to_give_up == NULL);
   else if (strcmp(step, "rob") == 0)
-    rob();
+    steal_and_release();
   else if (strcmp(step, "settle") == 0)
     is_open_to(agent);
   else if (strcmp(step, "settle b") == 0)
@@ -446,9 +446,9 @@ TEST(put_off, "deferred operations are done in their order, or taken back, and l
 }
 
 /* Processes the theft's event while this thread keeps `mu`. */
-static void be_robbed(void)
+static void lose_meanwhile(void)
 {
-  rob();
+  steal_and_release();
   wlh_leave_tables(bucket);
 }
 
@@ -464,7 +464,7 @@ TEST(between, "a theft that is heard of between two sections of a call leaves no
       CHECK(gets(1, &requests[1]));
       go_inside();
       until_lock = n;
-      at_lock = be_robbed;
+      at_lock = lose_meanwhile;
       if (call == RELEASE) status = wlh_release_the_lock(requests[1], &events);
       if (call == ABORT) status = wlh_abort_the_request(requests[1], &events);
       if (call == END) wlh_end_the_request(requests[1]);
