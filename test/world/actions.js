@@ -1,16 +1,19 @@
 'use strict';
 
-/** What may happen in a trial: lists of actions, and how fast the clocks go, as fast-check makes them. */
+/**
+ * What may happen in a trial: arbitraries of fast-check for lists of actions, and for the rates of
+ * clocks.
+ */
 
 const fc = require('fast-check');
 const { TTL } = require('../cluster/setup.js');
 
 const anyMode = fc.constantFrom('exclusive', 'exclusive', 'shared');
 const soon = fc.nat({ max: 20 });
-/** At once, or with leases that end meanwhile. */
+/** At once, or so late that leases end meanwhile. */
 const soonOrLater = (max = TTL) => fc.oneof(soon, fc.nat({ max }));
 
-/** An action of one of some clients, with one of some names. */
+/** An action of one of some clients, on one of some names. */
 const action = (
   what,
   {
@@ -58,13 +61,13 @@ const anything = action(
   },
 );
 
-/** Groups that meet one another and thieves, where hints get lost. */
+/** Groups that conflict with one another and with thefts, while hints are lost. */
 const meeting = action(
   ['all', 'all', 'all', 'steal', 'steal', 'request', 'pass', 'drop', 'cut', 'heal'],
   { clients: 3, names: ['a', 'b'] },
 );
 
-/** Requests beside those that cannot be done, however often they are sent. */
+/** Requests beside others that always fail, however often they are sent. */
 const refusing = fc
   .constantFrom('refused', 'unheard')
   .chain((never) =>
@@ -77,7 +80,7 @@ const refusing = fc
 /** The holder of a lock sleeps, and wall clocks are set back. */
 const sleeping = action(['hold', 'hold', 'wall back', 'sleep'], { pause: soonOrLater() });
 
-/** Event loops are blocked, of a client that has a keeper and of one that has none. */
+/** The event loops of a client with a keeper and of one without are blocked. */
 const hanging = ['hold', 'hold', 'request', 'block', 'block', 'block'];
 const blocking = fc
   .constantFrom([], ['failOver', 'request'], ['away', 'heal'], ['steal', 'cut'])
@@ -87,14 +90,14 @@ const blocking = fc
     }),
   );
 
-/** Another server takes over, grants, and is gone again, while some are away (R5). */
+/** Another server takes over, grants, and is gone again, while some clients are away (R5). */
 const returning = action(
   ['request', 'request', 'hold', 'steal', 'backup', 'failBack', 'failBack', 'away', 'heal'],
-  // Longer than a quarantine, too.
+  // Some pauses are longer than a quarantine.
   { clients: 3, pause: fc.oneof(soon, fc.nat({ max: TTL }), fc.constant(1.1 * TTL)) },
 );
 
-/** Users' transactions guard names, and nothing else is in the way (R4). */
+/** Users' transactions guard names, without other faults (R4). */
 const guarding = action(
   [
     ...['request', 'request', 'ifAvailable', 'once', 'abort', 'few'],
@@ -103,7 +106,7 @@ const guarding = action(
   { names: ['a', 'b'], mode: anyMode, pause: fc.nat({ max: TTL / 10 }) },
 );
 
-/** A holder publishes, answers to it get lost, and others ask for that. */
+/** A holder publishes, replies to it are lost, and others read the data. */
 const holding = { what: 'hold', i: 0, name: 'a', ms: 0, mode: 'exclusive', flag: false, pause: 5 };
 const publishing = fc
   .array(
@@ -123,11 +126,10 @@ const publishing = fc
   )
   .map((actions) => [holding, ...actions]);
 
-// A second of one clock is that of another to less than 10 %.
+// The rates of two clocks differ by less than 10 %.
 const rate = fc.constantFrom(0.96, 1, 1.04);
 const several = (weight, one, maxLength) => ({ weight, arbitrary: fc.array(one, { maxLength }) });
 
-/** What one trial is. */
 const story = fc.tuple(
   fc.tuple(rate, rate, rate, rate),
   fc.oneof(

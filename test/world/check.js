@@ -1,14 +1,15 @@
 'use strict';
 
 /**
- * Judges a history of requests of any engine. Each function below returns what is wrong, in words.
+ * Judges a history of requests of any engine. Each function below returns descriptions of what is
+ * wrong.
  *
  * A history is an array of events in any order, with times of one clock in milliseconds:
  *
  *   call     { id, client, name, mode, kind, limit, weight, priority, maxPending, keep, group } a
- *            request was made; `kind` is 'wait', 'ifAvailable', 'steal', or 'pass' of a wait for the
- *            unlock; with `keep`, in milliseconds, by `locks.once`; `group` is common to requests
- *            that were made together
+ *            request was made; `kind` is 'wait', 'ifAvailable', 'steal', or 'pass' of a wait for
+ *            the unlock; `keep`, in milliseconds, of `locks.once`; `group` is common to requests that
+ *            were made together
  *   ticket   { id, ticket, turn } when it came into the queue, if the engine reports that, and when
  *            it was granted, by the same count (undefined: not by the server to which it came); the
  *            last one counts
@@ -17,21 +18,21 @@
  *   told     { id, reason } its signal was aborted: 'stolen', or a reason of LockLostError
  *   ended    { id } its callback has ended: the lock is about to be released
  *   settled  { id, error, ran } its promise has settled; `ran`: by `locks.once`, unless it failed
- *   aborted  { id } it was aborted by its caller
+ *   aborted  { id } its caller aborted it
  *   stopped  { client }, resumed { client }, killed { client } a process
  *   guarded  { name }, unguarded { name } a user's transaction guards a lock of the name
- *   fault    {} something went wrong: a cut, a stop, a restart, or the end of it
- *   forgot   {} the server has lost its data, with the marks
+ *   fault    {} a fault began or ended: a cut, a stop or a restart
+ *   forgot   {} the server lost its data, with the marks
  *   publish  { id, n, text } a holder publishes its `n`th text, or removes it (undefined)
  *   published { id, n } the server has confirmed that
- *   read     { name, token, text, asked } a query made at the time `asked` showed the data of the
- *            lock with this token
+ *   read     { name, token, text, asked } a query made at `asked` showed the data of the lock with
+ *            this token
  *   write    { id, name, token } a client wrote to a store that refuses older tokens
  */
 
 const { Mutex } = require('../../lib/index.js');
 
-/** The requests of events in their order, with their times; Infinity for what did not happen. */
+/** The requests in their order, with their times; Infinity for what did not happen. */
 function requestsOf(events) {
   const requests = new Map();
   for (const { type, ...event } of events) {
@@ -49,7 +50,7 @@ function requestsOf(events) {
 
 const or = (time, other = Number.POSITIVE_INFINITY) => time ?? other;
 
-/** When processes stood still, by client: nobody could use what they held then. */
+/** When the process of each client was stopped, and could not use its locks. */
 function stopsOf(events) {
   const stops = new Map();
   for (const { type, client, time } of events) {
@@ -61,7 +62,7 @@ function stopsOf(events) {
   return stops;
 }
 
-/** When users' transactions guarded a lock of a name. */
+/** When users' transactions guarded locks. */
 function guardsOf(events) {
   const guards = [];
   const open = new Map();
@@ -77,7 +78,10 @@ function guardsOf(events) {
   return guards;
 }
 
-/** When a request that is ended at a time has left its queue, at the latest: after guards of its name. */
+/**
+ * The latest time at which a request that ends at `time` has left its queue: after guards of its
+ * name.
+ */
 function leftAt(time, name, guards, within) {
   let left = time;
   for (const guard of guards) {
@@ -86,8 +90,8 @@ function leftAt(time, name, guards, within) {
   return left + within;
 }
 
-/** When a lock may be stolen: the locks that are held at the call of a thief count no longer. */
-function robbedAt(request, ofName) {
+/** When a lock may be stolen: a thief's call ends all locks that are held then. */
+function stolenAt(request, ofName) {
   const thefts = ofName.filter((other) => other.kind === 'steal' && other.token > request.token);
   return Math.min(...thefts.map(({ called }) => called));
 }
@@ -96,7 +100,7 @@ function robbedAt(request, ofName) {
 function usesOf(request, stops, ofName) {
   const { granted, unheld, told, ended, settled } = request;
   let from = granted;
-  const end = Math.min(or(unheld), or(told), or(ended), or(settled), robbedAt(request, ofName));
+  const end = Math.min(or(unheld), or(told), or(ended), or(settled), stolenAt(request, ofName));
   const uses = [];
   for (const stop of stops.get(request.client) ?? []) {
     if (stop.to <= from || stop.from >= end) continue;
@@ -109,7 +113,7 @@ function usesOf(request, stops, ofName) {
 
 const describe = ({ id, client, mode, token }) => `${client}'s ${mode} ${id} (token ${token})`;
 
-/** Exclusive locks are alone, shared ones within their limit. */
+/** Exclusive locks are held alone, and shared ones within their limit. */
 function overlaps(requests, stops) {
   const faults = [];
   const uses = requests.flatMap((request) => usesOf(request, stops, requests));
@@ -148,19 +152,19 @@ function unlocks(requests, stops) {
 }
 
 /**
- * A lock that was granted after another one had ended has a greater token; no two have the same. The
- * news of a theft may come before the grant of the stolen lock.
+ * A lock granted after another one ended has a greater token, and no two have the same. The
+ * notification of a theft may precede the grant of the stolen lock.
  */
 function tokens(requests) {
   const faults = [];
   const known = requests
-    .filter((request) => robbedAt(request, requests) > request.granted)
+    .filter((request) => stolenAt(request, requests) > request.granted)
     .map((request) => {
       const end = Math.min(or(request.told), or(request.ended), or(request.settled));
       return { ...request, end };
     });
   for (const request of known) {
-    // Shared locks that are granted together may be heard of one after the other.
+    // The notifications of shared locks that are granted together may come one after the other.
     const isAhead = ({ mode, end }) =>
       end < request.granted && (mode === 'exclusive' || request.mode === 'exclusive');
     const last = known
@@ -180,8 +184,8 @@ function tokens(requests) {
 }
 
 /**
- * Thefts apart, grants are in the order of priorities, and among equals in that of tickets: first
- * come, first served.
+ * Apart from thefts, grants are ordered by priority, and among equals by ticket: first come, first
+ * served.
  */
 function order(requests) {
   const known = requests.filter(({ number, kind }) => number !== undefined && kind !== 'steal');
@@ -203,13 +207,13 @@ function order(requests) {
 
 const priorityOf = ({ priority = 0 }) => priority;
 
-/** A run that has ended, and nothing else, keeps others from running for `keep`. */
+/** A run that has ended keeps others from running for `keep`; nothing else does. */
 function runs(requests, events) {
   const faults = [];
   const forgot = events.filter(({ type }) => type === 'forgot').map(({ time }) => time);
   const all = requests.filter(({ keep }) => keep !== undefined);
   const over = all.filter(({ ended }) => ended !== undefined);
-  // A server whose restart begins the time of a mark anew.
+  // On some servers, a restart begins the time of a mark anew.
   const outlast = events.some(({ type }) => type === 'marks outlast');
   for (const done of over.filter(({ ran }) => ran)) {
     for (const again of all) {
@@ -230,29 +234,29 @@ function runs(requests, events) {
 }
 
 /**
- * Each stolen lock has a thief that was not done when the lock was requested. A thief that has heard
- * that the outcome of its theft is unknown may still succeed later.
+ * Each stolen lock has a thief that had not ended when the lock was requested. A theft whose
+ * outcome is unknown to its client may still succeed later.
  */
 function thefts(requests, all) {
   const faults = [];
-  for (const robbed of requests) {
-    if (robbed.reason !== 'stolen') continue;
+  for (const stolen of requests) {
+    if (stolen.reason !== 'stolen') continue;
     const thief = all.find(
       ({ kind, name, called, ended, settled, error }) =>
         kind === 'steal' &&
-        name === robbed.name &&
-        called <= robbed.told &&
+        name === stolen.name &&
+        called <= stolen.told &&
         (/did not say whether the lock was stolen|not known whether .* stolen/.test(error) ||
-          Math.min(or(ended), or(settled)) >= robbed.called),
+          Math.min(or(ended), or(settled)) >= stolen.called),
     );
-    if (!thief) faults.push(`${robbed.name}: ${describe(robbed)} was stolen by nobody`);
+    if (!thief) faults.push(`${stolen.name}: ${describe(stolen)} was stolen by nobody`);
   }
   return faults;
 }
 
 /**
- * A request is refused for `maxPending` only if so many others waited. An aborted request waits at the
- * server until the server hears of the end.
+ * A request is refused for `maxPending` only if so many others waited. An aborted request waits at
+ * the server until the server receives its end.
  */
 function refusals(requests, guards, within) {
   const faults = [];
@@ -270,8 +274,8 @@ function refusals(requests, guards, within) {
 }
 
 /**
- * Every request settles, and a waiter is served soon after the last fault. A user's transaction that
- * guards a name delays only requests of the name (R4).
+ * Every request settles, and a waiter is served soon after the last fault. A user's transaction
+ * that guards a name delays only requests for that name (R4).
  */
 function served(requests, events, guards, within) {
   const faults = [];
@@ -305,8 +309,8 @@ function served(requests, events, guards, within) {
 }
 
 /**
- * A store refuses no write of a holder that has not heard of the loss of its lock, unless the lock was
- * stolen a moment ago.
+ * A store refuses no write of a holder that was not notified of the loss of its lock, unless the
+ * lock was stolen a moment ago.
  */
 function fencing(events, requests) {
   const faults = [];
@@ -319,16 +323,18 @@ function fencing(events, requests) {
     const { told } = byId.get(id);
     const ofName = requests.filter((request) => request.name === name);
     if (token >= before) last.set(name, token);
-    else if (Math.min(or(told), robbedAt(byId.get(id), ofName)) > time) {
-      faults.push(`${name}: ${id} writes with token ${token} after ${before}, and was not told`);
+    else if (Math.min(or(told), stolenAt(byId.get(id), ofName)) > time) {
+      faults.push(
+        `${name}: ${id} writes with token ${token} after ${before}, and was not notified`,
+      );
     }
   }
   return faults;
 }
 
 /**
- * The data that a query shows were published by that holder, and are not older than what was confirmed
- * when the query was made; but for what the server has forgotten since.
+ * Data that a query shows was published by that holder, and is not older than data confirmed when
+ * the query was made, unless the server has lost that since.
  */
 function data(events, requests) {
   const faults = [];
@@ -350,10 +356,10 @@ function data(events, requests) {
 
 /**
  * @param history the events
- * @param within milliseconds in which a waiter is served, after the last fault and when nobody has the
- *   lock; undefined: any time
- * @param left what is left in the end, by what it is: numbers that must be 0
- * @returns what is wrong, in words; nothing if it is empty
+ * @param within milliseconds in which a waiter is served, after the last fault and when no client
+ * has the lock; undefined: no limit
+ * @param left counts of what is left at the end, by kind, which must be 0
+ * @returns descriptions of what is wrong; none if all is well
  */
 function check(history, { within, left = {} } = {}) {
   const events = [...history].sort((a, b) => a.time - b.time);
@@ -377,9 +383,7 @@ function check(history, { within, left = {} } = {}) {
   return faults;
 }
 
-/**
- * Records requests. `now` tells the time, `emit` takes the events.
- */
+/** Records requests. `now` returns the time, `emit` receives the events. */
 class Recorder {
   #now;
   #emit;
@@ -395,13 +399,13 @@ class Recorder {
   }
 
   /**
-   * Makes a request and records what becomes of it.
-   * @param client name of who makes it
-   * @param locks his lock manager
-   * @param options as for `request`; with `keep` as for `once`; `pass`: waits for the unlock
+   * Makes a request and records its outcome.
+   * @param client name of the client
+   * @param locks its lock manager
+   * @param options those of `request`; with `keep` those of `once`; `pass`: waits for the unlock
    * @param use called with the lock, its id and a promise that settles when it is lost; the lock is
-   *   released when it has settled
-   * @returns a promise that settles, and never rejects, when the request has
+   * released when the result settles
+   * @returns a promise that resolves when the request has settled
    */
   async request(client, locks, name, options, use) {
     const { mode = 'exclusive', limit = 0, weight, priority, maxPending, signal, keep } = options;
@@ -421,7 +425,7 @@ class Recorder {
   }
 
   /**
-   * Requests several locks together, each of which is recorded as a request.
+   * Requests several locks together, and records a request for each.
    * @param names different ones
    * @param options `mode`, `signal`, `steal`, `ifAvailable`
    * @param use as above, called for each lock
@@ -439,7 +443,6 @@ class Recorder {
     });
   }
 
-  /** Records the calls, and how they settle. */
   async #call(calls, signal, make) {
     const ids = calls.map(({ client }) => `${client} ${++this.#numbers}`);
     for (const [i, call] of calls.entries()) {

@@ -1,15 +1,15 @@
 'use strict';
 
 /**
- * The judge of histories finds what is wrong. That it accepts what is right is seen by the tests that
- * use it (model.test.js).
+ * The judge of histories finds what is wrong. The tests that use it (model.test.js) show that it
+ * accepts what is right.
  */
 
 const assert = require('node:assert/strict');
 const { test } = require('node:test');
 const { check } = require('./check.js');
 
-/** A request, from its call to its end. */
+/** The events of a request. */
 const request = (id, called, granted, ended, token, more = {}) => [
   {
     type: 'call',
@@ -38,7 +38,7 @@ const guard = (name, from, to) => [
 const x = request('x', 0, 1, 5, 1n);
 const later = [...request('x', 0, 1, 50, 1n), ...request('y', 2, 11, 20, 2n)];
 
-/** Two requests that came as their numbers say, and were granted one after the other. */
+/** Two requests with these tickets, granted one after the other. */
 const ordered = ([ofX, ofY], [priorityOfX, priorityOfY], turns = []) => [
   ...request('x', 0, 1, 2, 1n, { priority: priorityOfX }),
   ...request('y', 0, 3, 4, 2n, { priority: priorityOfY }),
@@ -48,7 +48,7 @@ const ordered = ([ofX, ofY], [priorityOfX, priorityOfY], turns = []) => [
 
 const shared = { mode: 'shared', weight: 2, limit: 3 };
 
-const robbed = [...request('x', 0, 1, 9, 1n), lost('x', 5, 'stolen')];
+const stolen = [...request('x', 0, 1, 9, 1n), lost('x', 5, 'stolen')];
 const failedTheft = [
   call('z', -2, { kind: 'steal' }),
   settled('z', -1, { error: 'Error: The server did not execute the request within 2000 ms' }),
@@ -66,7 +66,7 @@ const refused = [
   settled('x', 6, { error: 'QuotaExceededError: a request is waiting already' }),
 ];
 
-/** What the judge finds, by a part of what it says, and histories. */
+/** For each fault, a part of the judge's description, and histories. */
 const CASES = {
   'two exclusive locks at a time': [/is held when/, [...x, ...request('y', 2, 4, 9, 2n)]],
   'a loss that is reported after the next grant': [
@@ -102,9 +102,9 @@ const CASES = {
   ],
   'a theft without a thief': [
     /by nobody/,
-    robbed,
-    [...robbed, ...failedTheft],
-    [...robbed, ...request('y', 6, 7, 8, 2n, { kind: 'steal' })],
+    stolen,
+    [...stolen, ...failedTheft],
+    [...stolen, ...request('y', 6, 7, 8, 2n, { kind: 'steal' })],
   ],
   'a function that runs again before its mark is over': [
     /runs, though/,
@@ -121,7 +121,7 @@ const CASES = {
   'a refusal although fewer requests wait than are allowed': [
     /x is refused, though 0 of 1 wait/,
     [...request('y', 0, 1, 4, 1n), ...refused],
-    // A withdrawn request waits at the server only while a transaction guards its name.
+    // An aborted request waits at the server only while a transaction guards its name.
     [...guard('b', 0, 9), call('y', 0), settled('y', 1), ...refused],
   ],
   'a request that never settles': [/x never settles\n.* waits Infinity ms/, [call('x', 0)]],
@@ -133,8 +133,8 @@ const CASES = {
     /waits 40 ms/,
     [...guard('a', 0, 40), ...request('x', 10, 50, 51, 1n, { name: 'b' })],
   ],
-  'a refused write of a holder that was not told of its loss': [
-    /was not told/,
+  'a refused write of a holder that was not notified of its loss': [
+    /was not notified/,
     [...later, write('y', 2n, 12), write('x', 1n, 13)],
   ],
 };

@@ -3,9 +3,8 @@
 'use strict';
 
 /**
- * Whatever happens to clients, their connections and the server: the rules hold. Many more stories:
- * `WEB_LOCKS_CLUSTER_RUNS=100000 node --test test/world/model.test.js`; the same ones each time with
- * WEB_LOCKS_CLUSTER_SEED.
+ * The rules hold whatever happens to clients, their connections and the server.
+ * WEB_LOCKS_CLUSTER_RUNS=100000 runs more stories, WEB_LOCKS_CLUSTER_SEED always the same ones.
  */
 
 const assert = require('node:assert/strict');

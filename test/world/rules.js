@@ -1,6 +1,6 @@
 'use strict';
 
-/** The rules of sessions and of servers, each of which can be taken away to see that it matters. */
+/** The rules of sessions and of servers. Each can be removed, to show that it matters. */
 
 const { mock } = require('node:test');
 const { RequestTable } = require('../../lib/cluster/session/request-table.js');
@@ -8,13 +8,13 @@ const { MemoryAdapter } = require('../cluster/memory.js');
 const { LeaseCells } = require('../../lib/cluster/session/lease-cells.js');
 const { TTL } = require('../cluster/setup.js');
 
-/** R2: of a group each request is granted, and asked for again, by itself. */
+/** R2: each request of a group is granted, and repeated, by itself. */
 const isNoGroup = () => mock.method(RequestTable.prototype, 'groupOf', (place) => [place]);
 
-/** A keeper does not know that its session is cut off. */
+/** A keeper does not notice that its session is cut off. */
 const isNeverCutOff = () => mock.getter(LeaseCells.prototype, 'isOpen', () => true);
 
-/** R3: what the server refuses is as a network that fails. */
+/** R3: a refusal by the server is treated as a network failure. */
 const refusesNothing = (adapter) =>
   Object.assign(adapter, {
     classify(error) {
@@ -23,7 +23,7 @@ const refusesNothing = (adapter) =>
     },
   });
 
-/** R3: which step was the last that the server has done is not known. */
+/** R3: the server does not report its last step. */
 function missesNothing(adapter) {
   const renew = adapter.renew.bind(adapter);
   return Object.assign(adapter, {
@@ -32,14 +32,14 @@ function missesNothing(adapter) {
 }
 
 /**
- * Options of a Trial that take a rule away, with less `patience` where clients then try for ever;
- * `replace` is called before.
+ * Options of a Trial that remove a rule, with less `patience` where clients would then retry
+ * forever. `replace` is called first.
  */
 const RULES = {
   margin: { rules: { margin: 1.1 } },
   compares: { rules: { compares: false } },
   quarantine: { server: { quarantine: false } },
-  // A step that was replaced is old by its number, too, but for what was refused meanwhile.
+  // The number of a step shows that it was replaced, too, unless something was refused meanwhile.
   connections: { server: { connections: false, records: false } },
   priorities: { server: { priorities: false } },
   /** R1. */
@@ -58,17 +58,14 @@ const RULES = {
   leaps: { server: { leaps: false } },
   /** R6. */
   clock: { clock: { isContinuous: false } },
-  /** Of keepers. */
+  /** Rules of keepers. */
   keeper: { keeper: false },
   epochs: { server: { epochs: false } },
   'max blocked': { maxBlocked: Number.POSITIVE_INFINITY },
   'cut off': { replace: isNeverCutOff },
 };
 
-/**
- * @param rule its name
- * @param judge called with options of a Trial, while the rule is away
- */
+/** @param rule its name @param judge called with options of a Trial while the rule is removed */
 async function without(rule, judge) {
   const { replace, ...options } = RULES[rule];
   replace?.();

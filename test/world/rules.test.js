@@ -2,7 +2,10 @@
 
 'use strict';
 
-/** Each rule matters: with it a trial goes well, without it the judge sees what it is there for. */
+/**
+ * Each rule matters: a trial passes with it, and without it the judge finds the fault that it
+ * prevents.
+ */
 
 const assert = require('node:assert/strict');
 const { test } = require('node:test');
@@ -12,10 +15,10 @@ const { TTL } = require('../cluster/setup.js');
 
 const SAME_RATES = [1, 1, 1];
 
-/** `50`, or `3 ttl`. */
+/** Parses `50` or `3 ttl`. */
 const timeOf = ([time, unit]) => time * (unit === 'ttl' ? TTL : 1);
 
-/** `a for 50`, `a and b for 3 ttl`, `a urgently for 50`. */
+/** Parses `a for 50`, `a and b for 3 ttl` or `a urgently for 50`. */
 function request(trial, client, words, options = {}) {
   const at = words.indexOf('for');
   const [name, more, other] = words.slice(0, at);
@@ -24,7 +27,7 @@ function request(trial, client, words, options = {}) {
   else trial.request(client, name, more === 'urgently' ? { priority: 1 } : options, duration);
 }
 
-/** What a client does, and what happens to it. */
+/** Actions of a client, and what happens to it. */
 const OF_CLIENT = {
   requests: request,
   steals: (trial, client, words) => request(trial, client, words, { steal: true }),
@@ -43,7 +46,7 @@ const OF_NETWORK = {
     Object.assign(network.drops, { call: what === 'calls', reply: what === 'replies' }),
 };
 
-/** What happens to the server, and to all. */
+/** What happens to the server, and to all clients. */
 const OF_ALL = {
   wait: (trial, words) => trial.world.advance(timeOf(words)),
   fault: (trial) => trial.fault(),
@@ -67,7 +70,7 @@ async function tell(trial, story) {
   }
 }
 
-/** Of each test, the rule that is taken away, what is wrong then, and what happens. */
+/** For each test, the rule that is removed, the fault that the judge then finds, and the story. */
 const STORIES = {
   'a lease ends here before it does at the server': [
     'margin',
@@ -115,7 +118,7 @@ const STORIES = {
     '0 requests a for 50; wait 10; 0 loses calls; 0 requests a for 50; wait 1',
     '0 loses nothing; 0 requests a for 50; wait 2 ttl',
   ],
-  // It is granted the other lock, too, and robbed of it, and is notified of neither.
+  // It is granted the other lock, too, loses that to a thief, and is notified of neither.
   'R2: a group that has lost one of its locks keeps none that others wait for': [
     'groups',
     /not all are served/,
@@ -135,14 +138,14 @@ const STORIES = {
     '0 requests a for 3 ttl; wait 10; 0 requests a for 50; 1 requests a urgently for 50; wait 10',
     '1 away; wait 1.5 ttl; 1 back; wait 2 ttl',
   ],
-  // The holder has been there before the other client, and is cut off.
+  // The holder reached this server before the other client did, and is cut off.
   'R5: a server that returns without grants of another one grants nothing for a ttl': [
     'listens',
     /is held when client 2|token/,
     'save; 0 requests a for 3 ttl; wait 10; 1 away; fault; restore; wait 200; 0 away; 1 back',
     '1 requests a for 1 ttl; wait 3 ttl',
   ],
-  // A client tells of the other server that was granted nothing there.
+  // A client reports the other server, which had granted it nothing.
   'R5: a server that returns grants no token again that nobody tells of': [
     'leaps',
     /comes twice/,

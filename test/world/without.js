@@ -1,7 +1,7 @@
 'use strict';
 
 /**
- * How many stories it takes until the judge notices that a rule is not kept:
+ * Counts how many stories it takes until the judge notices that a rule is missing:
  *
  *   node test/world/without.js [RULE…] [--runs N] [--seed N]
  */
@@ -12,7 +12,7 @@ const { story } = require('./actions.js');
 const { RULES, without } = require('./rules.js');
 const { run } = require('./trial.js');
 
-/** @returns what is wrong with a story without a rule, in words; nothing if it is with it, too */
+/** @returns what is wrong with a story without the rule; nothing if it is also wrong with it */
 async function missed(rule, [clocks, actions]) {
   const wrong = await without(rule, (options) => run(clocks, actions, options));
   if (wrong.length === 0) return [];

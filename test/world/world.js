@@ -1,13 +1,13 @@
 'use strict';
 
 /**
- * A world with a time of its own: it goes on when a test says so. Machines in it have clocks that
- * run at rates of their own, can be stopped (SIGSTOP: clocks go on, nothing runs) and put to sleep
- * (the monotonic clock stands still, too), and talk to each other by links. The wall clock can be
- * set; the continuous one counts sleep and is not set.
+ * A world with simulated time, which passes when a test advances it. Its machines have clocks with
+ * rates of their own, can be stopped (SIGSTOP: clocks run, code does not) and put to sleep (the
+ * monotonic clock stops, too), and are connected by links. The wall clock can be set; the
+ * continuous one includes sleep and cannot be set.
  */
 
-/** Lets everything run that is due in this process. */
+/** Lets all code run that is due in this process. */
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 
 class World {
@@ -15,7 +15,7 @@ class World {
   #events = [];
   #numbers = 0;
 
-  /** Calls something in so many milliseconds of the world. */
+  /** Calls `call` after so many milliseconds of the world. */
   after(milliseconds, call) {
     const event = { at: this.now + milliseconds, number: ++this.#numbers, call };
     let i = this.#events.length;
@@ -41,7 +41,7 @@ class World {
     this.now = end;
   }
 
-  /** Goes on until something is so, for so long at most. */
+  /** Advances the world until a condition holds, at most for so long. */
   async until(isSo, milliseconds = 60_000) {
     const end = this.now + milliseconds;
     await settle();
@@ -53,12 +53,12 @@ class World {
   }
 }
 
-/** The functions of a clock, which are called without it as well. */
+/** The functions of a clock, which are also called as plain functions. */
 const CLOCK = ['monotonic', 'wall', 'continuous', 'setTimeout', 'clearTimeout'].concat(
   ...['setImmediate', 'nextTick', 'ref', 'unref'],
 );
 
-/** A machine with one process. Has what lib/cluster/session/clock.js asks for. */
+/** A machine with one process. It implements the clock of lib/cluster/session/clock.js. */
 class Machine {
   #world;
   #rate;
@@ -70,11 +70,11 @@ class Machine {
   #isAsleep = false;
   #backlog = [];
   isStopped = false;
-  /** Timers that keep the process alive. */
+  /** How many timers keep the process alive. */
   refs = 0;
   timers = 0;
 
-  /** @param options `isContinuous`: false for a system that has no continuous clock */
+  /** @param options `isContinuous`: false for a system without a continuous clock */
   constructor(world, { rate = 1, random = Math.random, isContinuous = true } = {}) {
     this.#world = world;
     this.#rate = rate;
@@ -106,7 +106,6 @@ class Machine {
     return this.#isContinuous ? this.#continuous : this.#monotonic;
   }
 
-  /** Sets the wall clock. */
   setWallBy(milliseconds) {
     this.#wallOffset += milliseconds;
   }
@@ -140,7 +139,7 @@ class Machine {
     if (timer.isRef) this.refs--;
   }
 
-  /** Before the world goes on. */
+  /** Runs the callback before the world advances. */
   setImmediate(callback) {
     Promise.resolve().then(callback);
   }
@@ -165,7 +164,7 @@ class Machine {
     timer.isRef = false;
   }
 
-  /** Runs something, or as soon as the process goes on. */
+  /** Runs `work` now, or as soon as the process continues. */
   run(work) {
     if (this.isStopped) this.#backlog.push(work);
     else work();
@@ -186,7 +185,7 @@ class Machine {
     for (const work of backlog) work();
   }
 
-  /** kill -9: nothing runs any more. */
+  /** Kills the process (SIGKILL): its code never runs again. */
   kill() {
     this.isStopped = true;
     this.#backlog = { push() {} };
