@@ -1,9 +1,10 @@
 'use strict';
 
 /**
- * Agents of the real lock manager, for comparing with the model, in the scope of the test
- * (test/conformance/scopes.js). All kinds have the same functions: `send`, of `request`, `release`, `abort` and `query`, and
- * `end`; each resolves when it has been carried out. What the agent is told comes by `tell(id, what)`.
+ * Agents of the real lock manager, for comparison with the model, in the scope of the test
+ * (test/conformance/scopes.js). All kinds have the same functions: `send`, for `request`,
+ * `release`, `abort` and `query`, and `end`; each resolves once the command was executed. The
+ * agent's events are passed to `tell(id, what)`.
  */
 
 const { fork } = require('node:child_process');
@@ -15,7 +16,7 @@ const { chosen, scope } = require('../conformance/scopes.js');
 const LIB = path.join(__dirname, '..', '..', 'lib');
 const BUILD = path.join(__dirname, '..', '..', 'build');
 
-/** Opens each bucket once, and closes them all: a wider scope has something open for each. */
+/** Opens each bucket once, and closes them all: in wider scopes an open bucket holds resources. */
 class Buckets {
   #opened = new Map();
 
@@ -30,7 +31,7 @@ class Buckets {
   }
 }
 
-/** Carries commands out on a LockManager of this thread. */
+/** Executes commands on a LockManager of this thread. */
 class Executor {
   #requests = new Map();
 
@@ -39,7 +40,7 @@ class Executor {
     this.tell = tell;
   }
 
-  /** Resolves when others find the command carried out. */
+  /** Resolves when other agents can see the effect of the command. */
   async run(command, data) {
     const answer = await this[command](data);
     if (!scope.lacks.atOnce) return answer;
@@ -87,7 +88,7 @@ class Executor {
   }
 }
 
-/** An agent of its own in this thread: another load of the package and its binary. It cannot end. */
+/** An agent in this thread: it loads the package and its binary once more. It cannot end. */
 class LocalAgent {
   static start(tell) {
     for (const key of Object.keys(require.cache)) {
@@ -108,7 +109,7 @@ class LocalAgent {
   async end() {}
 }
 
-/** Sessions of its own in this thread. */
+/** An agent in this thread with sessions of its own. */
 class SessionAgent {
   #buckets = new Buckets();
   #executor;
@@ -134,7 +135,7 @@ class SessionAgent {
   }
 }
 
-/** An agent that is reached by messages. */
+/** An agent that is controlled by messages. */
 class DistantAgent {
   #answers = [];
 
@@ -152,7 +153,6 @@ class DistantAgent {
   }
 }
 
-/** An agent in a worker. */
 class WorkerAgent extends DistantAgent {
   static async start(tell) {
     const worker = new Worker(__filename, { workerData: 'agent' });
@@ -169,7 +169,6 @@ class WorkerAgent extends DistantAgent {
   }
 }
 
-/** An agent in a process. */
 class ProcessAgent extends DistantAgent {
   static async start(tell) {
     const { NODE_TEST_CONTEXT: _, ...env } = process.env;
@@ -189,9 +188,9 @@ class ProcessAgent extends DistantAgent {
 }
 
 /**
- * Carries out what a DistantAgent asks for.
- * @param port what its messages come from
- * @param post sends one to it
+ * Executes the commands of a DistantAgent.
+ * @param port the source of its messages
+ * @param post sends it a message
  */
 function serve(port, post) {
   const openBucket = chosen === 'process' ? scope.openBucket : new Buckets().open;

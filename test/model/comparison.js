@@ -1,6 +1,9 @@
 'use strict';
 
-/** Compares real agents with the model: random steps, and after each all that can be seen. */
+/**
+ * Compares real agents with the model: it takes random steps, and compares everything visible after
+ * each.
+ */
 
 const assert = require('node:assert/strict');
 const { randomUUID } = require('node:crypto');
@@ -8,23 +11,25 @@ const fc = require('fast-check');
 const { chosen, scope } = require('../conformance/scopes.js');
 const { LockManagerModel } = require('./model.js');
 
-/** More runs by hand: `MODEL_RUNS=100000 MODEL_SEED=1 node --test test/model/model.test.js`. */
+/** `MODEL_RUNS=100000 MODEL_SEED=1 node --test test/model/model.test.js` makes more runs. */
 const RUNS = Number(process.env.MODEL_RUNS ?? 400);
 const SEED = process.env.MODEL_SEED === undefined ? undefined : Number(process.env.MODEL_SEED);
 
-/** Milliseconds for one comparison; half of it for finding a failure and its shortest form. */
+/** Milliseconds for one comparison; it may take half of them to find and shrink a failure. */
 const LIMIT_MS = Number(process.env.MODEL_LIMIT_MS ?? 600_000);
-/** Milliseconds after which an event that did not come is a difference, where one is expected. */
+/** After so many milliseconds a missing event counts as a difference, if one is expected. */
 const FIRST_MS = 5000;
 
-/** Most steps are on one name of one bucket, so that queues become long. */
+/** Most steps use one name of one bucket, so that queues become long. */
 const NAMES = ['a', 'a', 'a', 'a', 'b', 'c', 'c', 'c'];
 const BUCKET = [...new Array(9).fill(0), 1];
 
 const BUCKETS = 2;
 const REFUSALS = ['other limit', 'queue full'];
 
-/** What a request says beyond the specification. Names 'c' have limits, mostly the same one; others mostly none. */
+/**
+ * Options beyond the specification. Names 'c' have limits, mostly the same one; others mostly none.
+ */
 const more = fc.record({
   limit: fc.constantFrom(3, 3, 3, 3, 3, 2),
   weight: fc.constantFrom(undefined, 1, 2),
@@ -35,7 +40,10 @@ const more = fc.record({
     : fc.constantFrom(undefined, undefined, undefined, undefined, 0, 1, 1, 2, -1, -2),
 });
 
-/** One step. `pick` chooses among the requests it can apply to, so that every step of every sequence means something. */
+/**
+ * An arbitrary of one step. `pick` chooses among the requests that it applies to, so that no step
+ * of a sequence is void.
+ */
 const step = (agents) =>
   fc.oneof(
     {
@@ -55,27 +63,29 @@ const step = (agents) =>
     { weight: 1, arbitrary: fc.record({ command: fc.constant('end'), agent: fc.nat(agents - 1) }) },
   );
 
-/** Runs one sequence of steps on the model and on real agents, and compares all that can be seen. */
+/** Runs one sequence of steps on the model and on real agents, and compares everything visible. */
 class Comparison {
   #prefix;
   #Model;
   #run = randomUUID();
   #ids = 0;
-  /** By id, what the model told and what the agent told. */
+  /** The events of the model and of the agents, by request id. */
   expected = new Map();
   actual = new Map();
-  /** By id, the tokens of locks. */
+  /** The tokens of locks, by request id. */
   tokens = new Map();
-  /** By id, the bucket's number and the name. */
+  /** The bucket's number and the name, by request id. */
   places = new Map();
-  /** By agent, what has an order: from `#order` to ids in the order in which they were granted. */
+  /**
+   * The ordered grants of each agent: from `#order` to ids in the order in which they were granted.
+   */
   expectedGrants;
   actualGrants;
   #changed = () => {};
 
   /**
    * @param agents
-   * @param prefix of the names of buckets in which nobody has anything
+   * @param prefix of the names of unused buckets
    * @param Model a class
    */
   constructor(agents, prefix, Model) {
@@ -96,12 +106,12 @@ class Comparison {
   }
 
   /**
-   * Within what the grants of an agent have an order. Where it is another client in each bucket, each
-   * hears by itself of the death of somebody who held locks in both.
+   * @returns the scope within which the grants of an agent are ordered. If an agent is another
+   * client in each bucket, each client learns separately that a holder of locks in both has died.
    */
   #order(id) {
     const { bucket, name } = this.places.get(id);
-    // An agent that ends releases its locks of several buckets in an order that nobody promises.
+    // An agent that ends releases its locks of several buckets in no defined order.
     if (scope.lacks.orderOfNames || this.restart) return `${bucket} ${name}`;
     return scope.lacks.oneClient ? `${bucket}` : 'all';
   }
@@ -120,9 +130,9 @@ class Comparison {
     return model;
   }
 
-  /** What an agent calls. */
+  /** Called with the events of an agent. */
   tell(agent, id, what, token) {
-    if (!this.actual.has(id)) return; // of an earlier run
+    if (!this.actual.has(id)) return; // from an earlier run
     this.actual.get(id).push(what);
     if (token !== undefined) this.tokens.set(id, token);
     if (what === 'granted') this.#granted(this.actualGrants[agent], id);
@@ -146,7 +156,7 @@ class Comparison {
     if (done !== false) await this.#settle();
   }
 
-  /** The options that make sense together. */
+  /** The options that are compatible. */
   #more({ limit, weight, deviates, maxPending, priority }, { name, mode, steal }) {
     const weighs = mode === 'shared' && (name === 'c') !== deviates;
     return { maxPending, ...(weighs ? { limit, weight } : {}), ...(steal ? {} : { priority }) };
@@ -186,7 +196,10 @@ class Comparison {
     return true;
   }
 
-  /** The callback of a request ended: its promise settles, unless a steal did that before. */
+  /**
+   * Notes that the callback of a request ended: its promise settles, unless a theft settled it
+   * before.
+   */
   #finish(id, stolen = false) {
     this.requests.get(id).done = true;
     if (!stolen) this.expected.get(id).push('settled');
@@ -196,7 +209,7 @@ class Comparison {
     const candidates = this.#candidates('abort');
     if (candidates.length === 0) return false;
     const entry = candidates[pick % candidates.length];
-    entry.signal = false; // a signal aborts once
+    entry.signal = false; // a signal aborts only once
     this.models[entry.bucket].signalToAbortTheRequest(entry.request);
     entry.done = this.expected.get(entry.id).includes('aborted');
     await this.#send(entry.agent, entry.bucket, 'abort', { id: entry.id });
@@ -208,7 +221,7 @@ class Comparison {
     for (const entry of this.requests.values()) if (entry.agent === agent) entry.ended = true;
     for (const model of this.models) model.terminateRemainingLocksAndRequests(agent);
     await this.agents[agent].end();
-    // What it was told in its last moments, while it ended, is nobody's to compare.
+    // Events of an agent's last moments are not compared.
     for (const { id } of this.#of(agent)) this.actual.set(id, [...this.expected.get(id)]);
     this.actualGrants[agent] = new Map(this.expectedGrants[agent]);
     this.clients[agent] = this.#noClients();
@@ -217,8 +230,8 @@ class Comparison {
   }
 
   /**
-   * Has an agent do something. Where that may have to wait until others are out of the way, it is
-   * done before the agent's next question is answered: the next command comes after that.
+   * Sends a command to an agent. The command may have to wait for other agents, but takes effect
+   * before the agent's next query is answered; the next command waits for that.
    */
   async #send(agent, bucket, kind, command) {
     await this.agents[agent].send(kind, command);
@@ -230,7 +243,10 @@ class Comparison {
     return [...this.requests.values()].filter((entry) => entry.agent === agent);
   }
 
-  /** Waits until every agent was told what the model told it; a lost event fails, by the time limit of the test. */
+  /**
+   * Waits until every agent had all events that the model had. A lost event exceeds the test's time
+   * limit.
+   */
   async #settle() {
     const told = () =>
       [...this.expected].every(([id, what]) => this.actual.get(id).length >= what.length);
@@ -240,7 +256,7 @@ class Comparison {
       });
     }
     for (const [id, what] of this.expected) {
-      // The rejection of a stolen promise and the call of its callback are not ordered.
+      // The rejection of a stolen promise and the call of its callback have no order.
       assert.deepEqual([...this.actual.get(id)].sort(), [...what].sort());
     }
     assert.deepEqual(this.actualGrants, this.expectedGrants);
@@ -249,8 +265,8 @@ class Comparison {
   }
 
   /**
-   * Of what was granted on a name of a bucket, in the model's order: the tokens grow. Where the
-   * scope says so, those of shared locks may be equal.
+   * Checks that the tokens of a name grow in the model's order of grants. In some scopes those of
+   * shared locks may be equal.
    */
   #compareTokens() {
     const last = new Map();
@@ -286,7 +302,7 @@ class Comparison {
     }
   }
 
-  /** Ends what the sequence left. */
+  /** Ends all requests that the sequence left. */
   async finish() {
     for (let left = true; left; ) {
       left = false;
@@ -302,8 +318,9 @@ class Comparison {
 }
 
 /**
- * A property over real agents of one kind, kept alive from run to run. Rejects with the shortest
- * sequence of steps that tells a difference; `first`: with the first one, as it was found.
+ * Checks a property over real agents of one kind, which are reused from run to run. Rejects with
+ * the shortest sequence of steps that shows a difference; with `first`, with the first one as
+ * found.
  */
 async function compare(
   kind,
@@ -320,7 +337,7 @@ async function compare(
   const property = fc.asyncProperty(
     fc.array(step(count), { minLength: 1, maxLength: 40, size: 'max' }),
     async (steps) => {
-      // Buckets of the process cost nothing; others are used anew while runs leave nothing behind.
+      // Buckets of the process cost nothing; others are reused while runs leave nothing behind.
       const isUsedAgain = chosen !== 'process';
       const mine = prefix;
       prefix = randomUUID();
@@ -332,14 +349,14 @@ async function compare(
       compared++;
     },
   );
-  // A held lock does not keep the event loop alive to hear of a steal by another agent of the thread.
+  // A held lock does not keep the event loop alive until another agent of the thread steals it.
   const alive = setInterval(() => {}, 1e6);
   try {
     await fc.assert(property, {
       numRuns: runs,
       seed,
       endOnFailure: first,
-      // A sequence that hangs is told; that there is time for a few of them only is no fault.
+      // A sequence that hangs is reported; there need only be time for a few of them.
       timeout: first ? FIRST_MS : LIMIT_MS / 4,
       interruptAfterTimeLimit: LIMIT_MS / 2,
       includeErrorInReport: true,

@@ -10,8 +10,8 @@ const { it } = require('node:test');
 const PROGRAM = path.join(__dirname, 'hostile.js');
 
 /**
- * Always the same sequences. More by hand: `HOSTILE_RUNS=100000 HOSTILE_SEED=1 node
- * test/model/hostile.js`.
+ * The sequences are always the same. `HOSTILE_RUNS=100000 HOSTILE_SEED=1 node
+ * test/model/hostile.js` runs more.
  */
 it('a hostile user gets no lock that was not granted to it, and leaves nothing', async () => {
   const { error, output } = await new Promise((resolve) => {

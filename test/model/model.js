@@ -1,21 +1,25 @@
 'use strict';
 
 /**
- * The specification's section 4 as plainly as possible: one lock manager for any number of agents, single-threaded, one
- * function for each algorithm, named and ordered as there. It is slow and allocates freely; it is for comparing with.
+ * Section 4 of the specification as plainly as possible: one lock manager for any number of agents,
+ * single-threaded, with one function for each algorithm, named and ordered as there. It is slow; it
+ * exists for comparisons.
  *
- * Where the specification invokes a callback or settles a promise, the model tells the request's agent:
- * `tell(agent, request id, what)` with 'granted', 'unavailable', 'stolen' or 'aborted'.
+ * Where the specification invokes a callback or settles a promise, the model calls `tell(agent,
+ * request id, what)` with 'granted', 'unavailable', 'stolen' or 'aborted'.
  *
- * What is not of the specification: `more`, with `limit` and `weight` of a shared request and `maxPending` and `priority` of
- * any; tokens; and the answers 'other limit' and 'queue full'.
+ * Beyond the specification there are `more`, with `limit` and `weight` of a shared request and
+ * `maxPending` and `priority` of any; tokens; and the answers 'other limit' and 'queue full'.
  */
 class LockManagerModel {
-  /** Of lock requests that were granted. */
+  /** The granted lock requests. */
   heldLockSet = new Set();
   /** From resource names to arrays of lock requests. */
   lockRequestQueueMap = new Map();
-  /** From the names that somebody holds or waits for, and that were shared since, to their limits; 0 for none. */
+  /**
+   * From names that are held or waited for, and were shared since they were free, to limits; 0 for
+   * none.
+   */
   limits = new Map();
   /** Whether a name keeps its limit while only exclusive requests are left. */
   keepsLimits = true;
@@ -33,7 +37,10 @@ class LockManagerModel {
     return this.lockRequestQueueMap.get(name);
   }
 
-  /** Where a request is in its queue, or would be: behind all that have its priority or more. */
+  /**
+   * The index of a request in its queue, or its future one: behind all of the same or a higher
+   * priority.
+   */
   placeOf(request) {
     const queue = this.getTheLockRequestQueue(request.name);
     if (queue.includes(request)) return queue.indexOf(request);
@@ -60,7 +67,7 @@ class LockManagerModel {
     return all.some((one) => one.name === name && one.mode === 'shared');
   }
 
-  /** Whether a shared request says of the limit what the others do. */
+  /** Whether a shared request has the same limit as the others. */
   agreesOnTheLimit({ name, mode, limit }) {
     return mode === 'exclusive' || (this.limits.get(name) ?? limit) === limit;
   }
@@ -131,7 +138,7 @@ class LockManagerModel {
   }
 
   signalToAbortTheRequest(request) {
-    if (this.heldLockSet.has(request)) return; // its callback has begun: the signal is ignored
+    if (this.heldLockSet.has(request)) return; // the callback has begun, so the signal is ignored
     const pending = this.getTheLockRequestQueue(request.name).includes(request);
     this.abortTheRequest(request);
     if (pending) this.tell(request.agent, request.id, 'aborted');
@@ -151,7 +158,7 @@ class LockManagerModel {
 
   // 4.5
 
-  /** Each entry with its agent in place of the client id. */
+  /** Each entry has its agent in place of the client id. */
   snapshotTheLockState() {
     const limitOf = ({ name, mode }) => (mode === 'shared' ? this.limits.get(name) : 0);
     const entry = (request) => ({ ...request, limit: limitOf(request) });
@@ -162,10 +169,10 @@ class LockManagerModel {
 }
 
 /**
- * Whether there is a request from which following "waits for" leads back to a lock that it was made
- * inside of, if `request` is where it would be in its queue. A request waits for a lock of its name
- * that leaves it no room, or that somebody ahead of it in the queue waits for who declares.
- * What a request is made inside of, and whether it declares, are its `inside` and `declares`.
+ * Whether following "waits for" from some request leads back to a lock that it was made inside of,
+ * with `request` at its place in the queue. A request waits for a lock of its name that leaves it
+ * no room, or that a declared request ahead of it waits for. `inside` and `declares` of a request
+ * say what it was made inside of, and whether it is declared.
  */
 function closesACycle(model, request) {
   const held = [...model.heldLockSet];

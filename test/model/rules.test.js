@@ -13,13 +13,13 @@ const { SessionAgent } = require('./agents.js');
 const { compare } = require('./comparison.js');
 const { LockManagerModel } = require('./model.js');
 
-/** Sequences of steps, the same ones each time. */
+/** The sequences of steps are always the same. */
 const RUNS = 1000;
 const SEED = 1;
 
 const heldOf = (model, { name }) => [...model.heldLockSet].filter((lock) => lock.name === name);
 
-/** A model that changes what requests ask for. */
+/** A model that changes the options of requests. */
 const asking = (change) =>
   class extends LockManagerModel {
     requestALock(agent, id, name, mode, ifAvailable, steal, more) {
@@ -45,7 +45,7 @@ const ending = (...methods) => {
   return Model;
 };
 
-/** By rule, a model without it. */
+/** For each rule, a model without it. */
 const WITHOUT = {
   '4.4: an exclusive lock is alone': class extends LockManagerModel {
     isGrantable(request) {
