@@ -2,10 +2,10 @@
 
 /**
  * Enforces the rule for code that applies events (lib/backend/contract.js): it changes fields, and
- * calls neither a backend, nor the addon, nor anything that announces to users. Every test that loads
- * test/helpers/locks.js runs under this, except the programs of test/helpers/program.js, which replace
- * globals before the library is loaded. A violation ends the process at once, with a message and its
- * stack: an exception could be caught.
+ * calls neither a backend, nor the addon, nor anything that announces to users. It is active in
+ * every test that loads test/helpers/locks.js, except the programs of test/helpers/program.js,
+ * which replace globals before the library is loaded. A violation ends the process at once, with a
+ * message and its stack, because an exception could be caught.
  */
 
 const { writeSync } = require('node:fs');
@@ -26,7 +26,7 @@ const { LockRequest } = require('../../lib/standard/lock-request.js');
 const { Announcer } = require('../../lib/backend/announcer.js');
 const { MEMBERS } = require('./members.js');
 
-/** By class: the methods that code which applies events may call. */
+/** The methods of each class that code which applies events may call. */
 const ALLOWED = new Map([
   [LockRequest, MEMBERS],
   [Request, MEMBERS],
@@ -51,14 +51,14 @@ const { apply } = Reflect;
 let depth = 0;
 let applied = '';
 
-/** @param {string} what was called */
+/** @param {string} what the called function */
 function mustNotApply(what) {
   const { stack } = new Error(`${what} was called while events were applied: ${applied}`);
   writeSync(2, `${stack}\n`);
   process.kill(process.pid, 'SIGKILL');
 }
 
-/** @returns {Function} a function that applies events */
+/** @returns {Function} a wrapper of a method that applies events */
 const applies = (what, method) =>
   function applying(...args) {
     if (depth === 0) applied = what;
@@ -70,14 +70,13 @@ const applies = (what, method) =>
     }
   };
 
-/** @returns {Function} a function that code which applies events must not call */
+/** @returns {Function} a wrapper of a method that code which applies events must not call */
 const isNoPart = (what, method) =>
   function guarded(...args) {
     if (depth > 0) mustNotApply(what);
     return apply(method, this, args);
   };
 
-/** Replaces a method. */
 function replace(owner, key, make, what) {
   const { value: method, ...attributes } = Object.getOwnPropertyDescriptor(owner, key);
   const value = make(what, method);
@@ -86,7 +85,7 @@ function replace(owner, key, make, what) {
   Object.defineProperty(owner, key, { ...attributes, value });
 }
 
-/** @returns {string[]} the names of its methods */
+/** @returns {string[]} the names of the methods */
 const methodsOf = (prototype) =>
   Object.getOwnPropertyNames(prototype).filter((key) => {
     const { value } = Object.getOwnPropertyDescriptor(prototype, key);
@@ -101,7 +100,8 @@ for (const [{ prototype, name }, allowed] of ALLOWED) {
   }
 }
 
-// `applyEvents` asks the addon for events that had no room, and for a wake-up if it had no stack left.
+// `applyEvents` asks the addon for events that had no room, and for a wake-up if it had no stack
+// left.
 const MAY_BE_CALLED = ['drain', 'undo'];
 const { prototype: agentPrototype } = agent.constructor;
 replace(agentPrototype, 'applyEvents', applies, 'Agent#applyEvents');

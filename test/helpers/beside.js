@@ -1,19 +1,19 @@
 'use strict';
 
-/** Another thread, which runs while this one is blocked and receives no messages. */
+/** Runs another thread while this one is blocked and receives no messages. */
 
 const assert = require('node:assert/strict');
 const { Worker } = require('node:worker_threads');
 
 const library = require.resolve('../../lib/index.js');
 
-/** Far more than a thread needs to start on a busy machine. */
+/** A thread needs far less to start, even on a busy machine. */
 const LIMIT_MS = 120_000;
 
 /**
- * Runs the body of an async function in a worker. Both threads share a state, at first 0: `say(value)`
- * sets it, and `waitWhile(value)` blocks until it is another value. The body has these two functions,
- * `library` and the members of `data`.
+ * Runs the body of an async function in a worker. Both threads share a state, at first 0:
+ * `say(value)` sets it, and `waitWhile(value)` blocks until it is another value. The body can use
+ * these two functions, `library` and the members of `data`.
  */
 function startBeside(t, source, data = {}) {
   const state = new Int32Array(new SharedArrayBuffer(4));

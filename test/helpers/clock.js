@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * A clock that the test controls, in place of the machine's, for all JavaScript of the library in this
- * thread. Require it before the library. Time passes only by `advance` and `jump`. The native code
- * keeps its own clock, for the ages in details and for how long the marks of `once` last.
+ * A clock that the test controls, instead of the machine's, for all JavaScript of the library in
+ * this thread. Require it before the library. Time passes only by `advance` and `jump`. The native
+ * code keeps its own clock, for the ages in details and for the marks of `once`.
  */
 
 const intrinsics = require('../../lib/platform/intrinsics.js');
@@ -40,7 +40,7 @@ function advance(milliseconds) {
   now = end;
 }
 
-/** Lets time pass as for a blocked thread: timers that become due fire later. */
+/** Lets time pass as in a blocked thread: timers that become due fire later. */
 function jump(milliseconds) {
   now += milliseconds;
 }

@@ -1,6 +1,6 @@
 'use strict';
 
-/** Reads the declarations in types/shared.d.ts by the TypeScript compiler. */
+/** Reads the declarations in types/shared.d.ts with the TypeScript compiler. */
 
 const path = require('node:path');
 // The newest version has no API for JavaScript.
@@ -36,7 +36,10 @@ function typesOf(name) {
   return Object.fromEntries(properties.map((symbol) => [symbol.name, typeOf(symbol)]));
 }
 
-/** The names of the options that a method of an exported class takes, in any of its forms, sorted. */
+/**
+ * The names of the options that a method of an exported class takes in any of its overloads,
+ * sorted.
+ */
 function optionsOf(className, method) {
   const type = checker.getDeclaredTypeOfSymbol(exported.get(className));
   const symbol = checker.getPropertyOfType(type, method);

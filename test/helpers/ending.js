@@ -1,17 +1,19 @@
 'use strict';
 
 /**
- * Ends the processes that a test started. The hooks of a test run in their order, and a test makes its
- * directory before the processes that use it: whoever removes the directory ends the processes first,
- * since they may make a file there meanwhile.
+ * Ends the processes that a test started. The hooks of a test run in their order, and a test makes
+ * its directory before it starts processes that use it. So the hook that removes the directory ends
+ * the processes first: otherwise they might make a file there meanwhile.
  */
 
 const { once } = require('node:events');
 
-/** The processes that each test has started. @type {WeakMap<object, import('node:child_process').ChildProcess[]>} */
+/**
+ * The processes of each test.
+ * @type {WeakMap<object, import('node:child_process').ChildProcess[]>}
+ */
 const started = new WeakMap();
 
-/** Kills a process; resolves when it has ended. */
 async function end(child) {
   const runs = child.pid !== undefined && child.exitCode === null && child.signalCode === null;
   if (!runs) return;
@@ -20,7 +22,7 @@ async function end(child) {
   await exited;
 }
 
-/** Ends a process with the test, at the latest. */
+/** Makes the end of a test kill a process that still runs. */
 function endWith(t, child) {
   started.set(t, [...(started.get(t) ?? []), child]);
   t.after(() => end(child));

@@ -2,25 +2,25 @@
 
 /**
  * Gives each test a time limit. test/run.js preloads this file into each test file. A separate
- * thread (watchdog.js) watches the clock, because a test may block this one. This thread tells
- * the watchdog which tests begin and end; if none does within the limit, a test hangs.
+ * thread (watchdog.js) watches the clock, because a test may block this one. This thread notifies
+ * the watchdog of tests that begin and end; if none does within the limit, a test hangs.
  *
- * WEB_LOCKS_TEST_LIMIT: seconds, by default 300: far more than any test takes.
+ * WEB_LOCKS_TEST_LIMIT sets the limit in seconds; it is 300, far more than any test takes.
  */
 
 const process = require('node:process');
 
 const LIMIT_S = Number(process.env.WEB_LOCKS_TEST_LIMIT ?? 300);
 
-/** The processes and workers of a test and the runner load this file, too. */
+/** Processes and workers of a test, and the runner, load this file, too. */
 const isTestFile = () =>
   process.env.NODE_TEST_CONTEXT === 'child-v8' &&
   require('node:worker_threads').isMainThread &&
   /\.test\.js$/.test(process.argv[1] ?? '');
 
 /**
- * Remembers all lock managers, so that the watchdog can query them. The library keeps no such
- * list, so the function that makes them is replaced when its module is loaded.
+ * Collects all lock managers, so that the watchdog can query them. The library keeps no such list,
+ * so the function that makes them is replaced when its module is loaded.
  */
 function remember() {
   const Module = /** @type {any} */ (require('node:module'));
@@ -64,7 +64,7 @@ function watch() {
   afterEach((test) => watchdog.postMessage({ event: 'end', name: nameOf(test) }));
 }
 
-/** Removes itself from the arguments, which the processes that a test forks inherit. */
+/** Removes this file from the arguments, which child processes of a test inherit. */
 function leaveNoTrace() {
   const isOther = (argument) => !argument.endsWith(__filename) && argument !== '--require';
   process.execArgv = process.execArgv.filter(isOther);

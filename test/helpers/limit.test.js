@@ -3,7 +3,7 @@
 'use strict';
 
 /**
- * A test that hangs is ended and reported, and the other files go on; what fails is named at the end:
+ * A test that hangs is ended and reported, and the other files run; failures are named at the end:
  * helpers/limit.js, helpers/progress.js, run.js.
  */
 
@@ -15,7 +15,10 @@ const { describe, it } = require('node:test');
 const TEST = path.join(__dirname, '..');
 const fixture = (name) => path.join(TEST, 'fixtures', 'limit', `${name}.test.js`);
 
-/** Runs test files with a limit of three seconds; an object changes the environment. */
+/**
+ * Runs test files with a limit of three seconds; an object among the arguments changes the
+ * environment.
+ */
 const run = (...given) =>
   new Promise((resolve) => {
     const limits = { WEB_LOCKS_TEST_LIMIT: '3', NODE_TEST_CONTEXT: undefined };
@@ -28,7 +31,7 @@ const run = (...given) =>
     const files = given.filter((one) => typeof one === 'string');
     const args = [path.join(TEST, 'run.js'), ...files];
     execFile(process.execPath, args, { env }, (error, stdout, stderr) => {
-      // Without the marks of what a file printed.
+      // Removes the prefix of a file's own output.
       const output = stdout.replaceAll(/^ *\| ?/gm, '');
       resolve({ code: error?.code ?? 0, output, stderr });
     });
@@ -57,7 +60,7 @@ describe('a test that fails', () => {
 const AT_ENDLESS = /at endless \(/;
 const HELD = /"name":"held","label":"the leak"/;
 
-/** What the report of a test that hangs says, for each way to hang. */
+/** Parts of the report of a test that hangs, for each way to hang. */
 const REPORTS = {
   waits: [
     /^its thread waits, for one of:$/m,

@@ -1,6 +1,6 @@
 'use strict';
 
-/** Helpers of most tests. They wait for events, never for time. */
+/** Helpers of most tests. They wait for events, never for a time. */
 
 const assert = require('node:assert/strict');
 const { randomUUID } = require('node:crypto');
@@ -12,14 +12,14 @@ let names = 0;
 /** A resource name that no other test uses. */
 const freshName = (title = 'resource') => `${title} ${threadId}.${++names} ${randomUUID()}`;
 
-/** Callbacks: one that does nothing, and one that must not be called. */
+/** Callbacks: one does nothing, and one must not be called. */
 const nothing = () => {};
 const notCalled = () => assert.fail('the callback was called');
 
-/** Resolves to the reason with which a promise rejects. */
+/** Resolves to the reason for which a promise rejects. */
 const rejectionOf = (promise) => promise.then(assert.fail, (reason) => reason);
 
-/** The values of fields of each entry: plain ones of one field, a list of several. */
+/** The values of one field of each entry, or lists of the values of several fields. */
 const valuesOf = (entries, ...keys) =>
   entries.map((entry) => (keys.length > 1 ? keys.map((key) => entry[key]) : entry[keys[0]]));
 
@@ -72,7 +72,7 @@ const HELD = { held: ['exclusive'], pending: [] };
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 /**
- * Resolves to the error of a request that times out, once that lists the holders: a busy thread may
+ * Resolves to the error of a request that times out, once it lists the holders: a busy thread may
  * have had no time to query them.
  * @param {() => Promise<unknown>} ask
  */

@@ -1,6 +1,6 @@
 'use strict';
 
-/** The members of a Requester that apply events: lib/backend/contract.js. */
+/** The methods of a Requester that apply events: lib/backend/contract.js. */
 const MEMBERS = [
   'granted',
   'unavailable',

@@ -4,7 +4,7 @@ const { chosen, scope } = require('../conformance/scopes.js');
 
 /**
  * @param {...string} features see scopes.js
- * @returns options of a test that is skipped, with the reason, where the scope has not got them
+ * @returns options that skip a test, with the reason, if the scope lacks a feature
  */
 function needs(...features) {
   const missing = features.find((feature) => scope.lacks[feature]);

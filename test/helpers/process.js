@@ -1,6 +1,6 @@
 'use strict';
 
-/** Drives an agent in another process (test/fixtures/process.js) as if it were here. */
+/** Controls an agent in another process (test/fixtures/process.js) as if it were in this one. */
 
 const { fork } = require('node:child_process');
 const { once } = require('node:events');
@@ -19,8 +19,8 @@ class RemoteProcess extends RemoteClient {
   /**
    * Starts a process and waits until it has loaded the package.
    * @param {any} t the test, which kills it at its end
-   * @param {{ bucket?: string, directory?: string, options?: object, root?: string }} [where] `root`:
-   *   of another copy of the package
+   * @param {{ bucket?: string, directory?: string, options?: object, root?: string }} [where]
+   * `root`: of another copy of the package
    */
   static async start(t, { options, root = ROOT, ...where } = {}) {
     const child = fork(path.join(root, FIXTURES, 'process.js'), [JSON.stringify(where)], {
@@ -55,18 +55,18 @@ function freshDirectory(t) {
   const directory = mkdtempSync(path.join(directories, 'web-locks-test-'));
   t.after(async () => {
     await endAll(t);
-    // On Windows a file stays until its last handle is closed; those of a killed process are closed later.
+    // On Windows a file exists until its last handle is closed, which is late for a killed process.
     rmSync(directory, { recursive: true, force: true, maxRetries: 10 });
   });
   return directory;
 }
 
 /**
- * A bucket of this test alone: opened here, and `where` for `RemoteProcess.start`.
+ * A bucket of this test alone: opened here, and as `where` for `RemoteProcess.start`.
  * @returns {{ bucket: any, locks: any, where: { bucket: string, directory: string } }}
  */
 function freshBucket(t, name = 'bucket') {
-  // Hooks are called in their order: the bucket is closed before its directory is removed.
+  // Hooks run in order: the bucket is closed before its directory is removed.
   let bucket;
   t.after(() => bucket.close());
   const where = { bucket: name, directory: freshDirectory(t) };
@@ -88,7 +88,9 @@ function copyOfVersion(t, version) {
   return root;
 }
 
-/** Queries a name until something is so. It pauses in between, as other processes need the processor. */
+/**
+ * Queries a name until a condition holds. It pauses in between, so that other processes can run.
+ */
 async function untilQuery(locks, name, isSo) {
   for (;;) {
     const found = await locks.query({ name });
@@ -97,11 +99,11 @@ async function untilQuery(locks, name, isSo) {
   }
 }
 
-/** Waits until `locks` has so many requests pending on a name, or more. */
+/** Waits until `locks` has at least `count` requests pending on a name. */
 const pendingOn = async (locks, name, count = 1) =>
   (await untilQuery(locks, name, ({ pending }) => pending.length >= count)).pending;
 
-/** Waits until `locks` has just so many requests pending on a name. */
+/** Waits until `locks` has exactly `count` requests pending on a name. */
 const pendingIs = (locks, name, count) =>
   untilQuery(locks, name, ({ pending }) => pending.length === count);
 

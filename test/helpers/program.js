@@ -1,7 +1,7 @@
 'use strict';
 
 /**
- * Runs programs in processes of their own, since they would disturb the test runner: they replace
+ * Runs programs in processes of their own, because they would disturb the test runner: they replace
  * globals, leave exceptions uncaught, or overflow the stack.
  */
 
@@ -12,12 +12,12 @@ const path = require('node:path');
 const entry = JSON.stringify(path.join(__dirname, '..', '..', 'lib', 'index.js'));
 const helpers = JSON.stringify(path.join(__dirname, 'locks.js'));
 
-/** Ends a program that waits for ever; far more than one needs. */
+/** Ends a program that hangs; one needs far less. */
 const LIMIT_MS = Number(process.env.PROGRAM_LIMIT ?? 60_000);
 
 /**
- * A program has the library, helpers, and `gc`. It writes its report at the exit, by functions that
- * were taken before it could replace anything.
+ * A program can use the library, helpers and `gc`. It writes its report at its exit, with functions
+ * that were saved before it could replace anything.
  */
 const prelude = (before, body) => `
   'use strict';
@@ -27,7 +27,7 @@ const prelude = (before, body) => `
   const { once } = require('node:events');
   const assert = require('node:assert/strict');
   require('node:v8').setFlagsFromString('--expose-gc');
-  // There is no \`gc\` in Bun's contexts.
+  // Contexts of Bun have no \`gc\`.
   const gc = globalThis.Bun ? () => Bun.gc(true) : require('node:vm').runInNewContext('gc');
   const report = { finished: false, uncaught: [], warnings: [] };
   {
@@ -72,14 +72,14 @@ const prelude = (before, body) => `
 `;
 
 /**
- * Runs the body of an async function in a process, after `prelude`. Its value has to be JSON. In the
+ * Runs the body of an async function in a process, after `prelude`. Its value must be JSON. At the
  * end nothing may be held or pending, and nothing may keep the process alive.
  * @param {string} body
  * @param {object} [options]
- * @param {string} [options.before] what runs before the library is loaded
- * @param {boolean} [options.worker] runs it in a worker of the process
+ * @param {string} [options.before] code that runs before the library is loaded
+ * @param {boolean} [options.worker] runs the body in a worker of the process
  * @param {string[]} [options.args] of node
- * @param {string[]} [options.uncaught] messages of the exceptions that must come uncaught
+ * @param {string[]} [options.uncaught] messages of the exceptions that must be uncaught
  * @returns {Promise<{ value: any, warnings: { code: string, message: string }[] }>}
  */
 async function run(body, { before = '', worker = false, args = [], uncaught = [] } = {}) {

@@ -1,6 +1,6 @@
 'use strict';
 
-/** Finds the programs that some tests need, and says which of them this machine lacks. */
+/** Finds the programs that some tests need, and reports which of them this machine lacks. */
 
 const fs = require('node:fs');
 const path = require('node:path');
@@ -8,7 +8,10 @@ const process = require('node:process');
 
 const FOLDERS = [...(process.env.PATH ?? '').split(path.delimiter), '/usr/sbin', '/usr/local/bin'];
 
-/** @param {...string} names @returns {string | undefined} the first of these programs that is there */
+/**
+ * @param {...string} names
+ * @returns {string | undefined} the first of these programs that exists
+ */
 const find = (...names) =>
   names
     .flatMap((name) => FOLDERS.map((folder) => path.join(folder, name)))
@@ -25,7 +28,7 @@ function postgresFolder() {
     .find((folder) => fs.existsSync(path.join(folder, 'initdb')));
 }
 
-/** @returns {string | undefined} the library that sets another time for a program */
+/** @returns {string | undefined} the library that changes the time that a program sees */
 function faketimeLibrary() {
   const folders = fs.existsSync('/usr/lib') ? fs.readdirSync('/usr/lib') : [];
   return ['', ...folders]
@@ -49,7 +52,7 @@ const programs = {
 const lack = (name, title, debian) =>
   programs[name] ? false : `${title} is not installed (Debian: ${debian})`;
 
-/** For `skip`: why tests of a program cannot run, and how to get it, or false. */
+/** For `skip`: the reason why tests of a program cannot run, and how to install it, or false. */
 const lacks = {
   chromium: lack('chromium', 'Chromium', 'chromium'),
   etcd: lack('etcd', 'etcd', 'etcd-server'),

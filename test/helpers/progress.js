@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Prints a run of test files: each file as it ends, what runs for long, and at the end the failures
- * with the command that repeats each, what was skipped and why, the counts and the time. On a terminal
- * the bottom line shows the state of the run.
+ * Prints a run of test files: each file as it ends, and files that run for long; at the end the
+ * failures with the commands that repeat them, what was skipped and why, the counts and the time.
+ * On a terminal the bottom line shows the state of the run.
  */
 
 const path = require('node:path');
@@ -16,7 +16,7 @@ const SILENCE_MS = 30_000;
 /** How many lines of an error are printed, and of the output of a file whose process failed. */
 const [ERROR_LINES, OUTPUT_LINES] = [30, 60];
 
-/** Node.js skips tests with this reason if `--name` does not match. */
+/** The reason with which Node.js skips tests that do not match `--name`. */
 const OTHER_NAME = 'test name does not match pattern';
 
 /** @param {number} ms */
@@ -32,7 +32,7 @@ const quoted = (word) => (/^[\w./-]+$/.test(word) ? word : `'${word.replaceAll("
 /** @param {string} text for a regular expression */
 const escaped = (text) => text.replaceAll(/[.*+?^${}()|[\]\\/]/g, '\\$&');
 
-/** @param {unknown} error of `node:test` @returns {string} why the test failed */
+/** @param {unknown} error of `node:test` @returns {string} the reason why the test failed */
 function reasonOf(error) {
   const { cause = error } = /** @type {any} */ (error);
   const lines = inspect(cause, { colors: false }).split('\n');
@@ -40,7 +40,11 @@ function reasonOf(error) {
   return [...lines.slice(0, ERROR_LINES), ...(rest > 0 ? [`… ${rest} more lines`] : [])].join('\n');
 }
 
-/** @param {Running} running @param {any} error @returns {string} why its process failed */
+/**
+ * @param {Running} running
+ * @param {any} error
+ * @returns {string} the reason why its process failed
+ */
 function reasonOfFile({ output }, error) {
   const { exitCode, signal } = error;
   const how = signal ? `was killed by ${signal}` : `ended with ${exitCode}`;
@@ -79,7 +83,7 @@ class Progress {
   #running = new Set();
   /** @type {string[]} */
   #failures = [];
-  /** The files by the reason why they, or tests of them, were skipped. @type {Map<string, string[]>} */
+  /** The files of which all or some tests were skipped, by reason. @type {Map<string, string[]>} */
   #skips = new Map();
   #lastLine = performance.now();
   /** Whether the last line on the terminal shows the state. */
@@ -101,11 +105,7 @@ class Progress {
     return this.#counts.pass > 0 && this.#counts.fail === 0;
   }
 
-  /**
-   * Notes a file that is not run.
-   * @param {string} name
-   * @param {string} reason
-   */
+  /** Notes a file that is skipped. @param {string} name @param {string} reason */
   skip(name, reason) {
     this.#addSkip(reason, name);
   }
@@ -130,7 +130,7 @@ class Progress {
     const { details, skip, todo } = data;
     if (skip === OTHER_NAME) return;
     const error = details.error;
-    // The tests of a suite are counted one by one.
+    // The tests of a suite are counted individually.
     if (error?.failureType === 'subtestsFailed' || details.type === 'suite') {
       if (error && error.failureType !== 'subtestsFailed') this.#addFailure(running, data);
       else if (skip !== undefined && skip !== false) this.#addSkip(reasonFor(skip), running.name);
@@ -175,7 +175,6 @@ class Progress {
     this.#print(output === '' ? head : `${head}\n${indented(output.trimEnd(), '  | ')}`);
   }
 
-  /** Prints the end of the run. */
   finish() {
     clearInterval(this.#timer);
     this.#clearStatus();

@@ -4,7 +4,7 @@ const { deferred } = require('./locks.js');
 
 const EVENTS = ['requested', 'granted', 'lost', 'settled'];
 
-/** Has another agent carry out requests, by test/fixtures/serve.js. */
+/** Makes another agent execute requests, through test/fixtures/serve.js. */
 class RemoteClient {
   #answers = new Map();
   #numbers = 0;
@@ -15,7 +15,7 @@ class RemoteClient {
     this.#post = post;
   }
 
-  /** Takes a message of the agent. */
+  /** Handles a message of the agent. */
   receive({ number, event, value }) {
     this.#answers.get(number)?.[event].resolve(value);
   }
@@ -37,15 +37,15 @@ class RemoteClient {
     return this.send(command, more).settled;
   }
 
-  /** Sends a command that is not answered. */
+  /** Sends a command that gets no answer. */
   tell(command, more) {
     this.#post({ command, ...more });
   }
 
   /**
-   * Makes a request. Resolves, once it is made, to `{ granted, lost, settled, publish, release, abort
-   * }`: `granted` resolves to the lock's `{ name, mode }` or null, `lost` to why its signal was
-   * aborted, `settled` to `{ value }` or `{ error }`.
+   * Makes a request. Resolves, once it is made, to `{ granted, lost, settled, publish, release,
+   * abort }`: `granted` resolves to the lock's `{ name, mode }` or null, `lost` to the reason with
+   * which its signal was aborted, `settled` to `{ value }` or `{ error }`.
    */
   async request(name, options = {}) {
     const { number: of, requested, ...promises } = this.send('request', { name, options });
@@ -58,7 +58,6 @@ class RemoteClient {
     };
   }
 
-  /** Makes a request and waits until it is granted. */
   async hold(name, options) {
     const request = await this.request(name, options);
     await request.granted;

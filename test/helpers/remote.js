@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Drives another agent as if it were here. The scope of the test (test/conformance/scopes.js) says
- * whether it is a worker, a process (test/fixtures/agent.js in both), or a session of its own in this
- * thread.
+ * Controls another agent as if it were here. The scope of the test (test/conformance/scopes.js)
+ * determines whether it is a worker, a process (both run test/fixtures/agent.js), or a session of
+ * its own in this thread.
  */
 
 const { fork } = require('node:child_process');
@@ -18,7 +18,7 @@ const { deferred } = require('./locks.js');
 const FIXTURE = path.join(__dirname, '..', 'fixtures', 'agent.js');
 
 /**
- * Start each kind of agent. `post` sends it a message, `end` ends it; `exited` and `failed` are
+ * Starts each kind of agent. `post` sends it a message, `end` ends it; `exited` and `failed` are
  * promises.
  */
 const starters = {
@@ -51,7 +51,7 @@ const starters = {
       failed: new Promise(() => {}),
       pid: child.pid,
       threadId: 0,
-      // It may have died: a test of that expects no error here.
+      // A dead agent is no error here: some tests end it.
       post: (message) => child.send(message, () => {}),
       end: () => child.kill('SIGKILL'),
     };
@@ -84,7 +84,7 @@ class RemoteAgent extends RemoteClient {
    * Starts an agent and waits until it has loaded the package.
    * @param t the test at whose end it ends
    * @param options those of a worker; `bucket`: its name, `entry`: another copy of the package to
-   *   load, in the scope `process`
+   * load, in the scope `process`
    */
   static async start(t, options = {}) {
     const agent = new RemoteAgent((message) => agent.#port.post(message));
@@ -95,7 +95,7 @@ class RemoteAgent extends RemoteClient {
     return Object.assign(agent, { worker, exited, failed, pid, threadId });
   }
 
-  /** Waits for the unlock of a name. Resolves, once it does, to `{ settled }`. */
+  /** Makes the agent wait for the unlock of a name. Resolves, once it waits, to `{ settled }`. */
   async waitForUnlock(name) {
     const { requested, settled } = this.send('waitForUnlock', { name });
     await requested;
@@ -106,7 +106,7 @@ class RemoteAgent extends RemoteClient {
     return this.ask('query');
   }
 
-  /** Ends the agent by 'process.exit', 'throw', 'finish' or 'terminate'. Resolves when it has ended. */
+  /** Ends the agent by 'process.exit', 'throw', 'finish' or 'terminate', and waits for its end. */
   async end(how) {
     if (how === 'terminate') this.#port.end();
     else this.tell(how);

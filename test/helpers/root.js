@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Tests make their directories here: in memory, if there is such a place. Except on Windows it is not
- * os.tmpdir(), whose path on macOS leaves too little room for the address of a socket.
+ * The parent of all directories that tests make: in memory, if possible. Except on Windows it is
+ * not os.tmpdir(), whose path on macOS is too long for the address of a socket.
  */
 
 const { existsSync } = require('node:fs');

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Tests of the conformance suite import this in place of the library: it has the library's exports, but
- * `locks`, `openBucket` and the like belong to the scope that WEB_LOCKS_TEST_SCOPE names
+ * Tests of the conformance suite import this instead of the library: it has the library's exports,
+ * but `locks`, `openBucket` and the like belong to the scope that WEB_LOCKS_TEST_SCOPE names
  * (test/conformance/scopes.js). In the scope `process` they are the library's own.
  */
 
@@ -18,7 +18,7 @@ const isProcess = chosen === 'process';
 /** Each file has a bucket of its own, which its workers and processes inherit. */
 process.env.WEB_LOCKS_TEST_BUCKET ??= randomUUID();
 
-/** The buckets that this file opened are closed at its end, so that the process can end. */
+/** The end of the file closes the buckets that it opened, so that the process can end. */
 const opened = [];
 
 function openBucket(name) {
@@ -31,7 +31,7 @@ const locks = isProcess ? library.locks : openBucket(process.env.WEB_LOCKS_TEST_
 
 if (!isProcess) after(() => Promise.all(opened.map((bucket) => bucket.close())));
 
-/** A Mutex or the like, whose named locks belong to the scope. */
+/** Derives a class such as Mutex whose named locks belong to the scope. */
 const ofScope = (Class) =>
   class extends Class {
     constructor(name, options, ...rest) {
@@ -62,9 +62,9 @@ module.exports = {
   }),
   clientId: scope.clientId,
   locks,
-  /** How many code units a very long name has. */
+  /** The length of a very long name in code units. */
   LONG: scope.long,
-  /** How many requests on one name count as many. */
+  /** A number of requests on one name that counts as many. */
   MANY: scope.many,
   needs,
   openBucket: isProcess ? library.openBucket : openBucket,

@@ -2,13 +2,13 @@
 
 /**
  * The thread that watches the clock for a test file (limit.js). When a test hangs, it writes a
- * report to standard error: which test, which locks of the process are held and pending, and
- * where each thread is. Then it ends the process and all processes that the test has started, so
- * that the runner counts the file as failed and goes on with the others.
+ * report to standard error: which test, which locks of the process are held and pending, and where
+ * each thread is. Then it ends the process and all processes that the test has started, so that the
+ * runner counts the file as failed and continues with the others.
  *
- * The thread of the test either waits, with an event loop that turns, or is blocked: in
- * JavaScript, where the inspector can pause it, or in native code. The watchdog waits for no
- * other thread without a limit.
+ * The thread of the test either waits in its event loop or is blocked: in JavaScript, where the
+ * inspector can pause it, or in native code. The watchdog waits for no other thread without a
+ * limit.
  */
 
 const { execFileSync } = require('node:child_process');
@@ -19,7 +19,7 @@ const { Worker, parentPort, workerData } = require('node:worker_threads');
 const ROOT = path.join(__dirname, '..', '..');
 /** How long another thread may take to answer on a busy machine. */
 const PATIENCE_MS = 10_000;
-/** The same for a thread that first has to start and load the library. */
+/** How long a thread may take that first has to start and load the library. */
 const START_MS = 30_000;
 
 const { file, limit } = workerData ?? {};
@@ -31,7 +31,7 @@ let lastEnded = '';
 let isThere = () => {};
 let timer;
 
-/** @returns {Promise<any>} resolves to undefined if the promise takes too long, or rejects */
+/** @returns {Promise<any>} undefined if the promise rejects or takes too long */
 async function inTime(promise, milliseconds = PATIENCE_MS) {
   let late;
   const limited = new Promise((resolve) => {
@@ -74,7 +74,7 @@ class Inspector {
     this.#session.on('Debugger.scriptParsed', ({ params }) => this.#learn(params));
   }
 
-  /** A process with an open session waits for it before it exits. */
+  /** An open session would keep a process from exiting. */
   end() {
     this.#session.disconnect();
   }
@@ -107,7 +107,7 @@ class Inspector {
     return (await this.ask('Runtime.evaluate', { expression, returnByValue: true }))?.result?.value;
   }
 
-  /** The result of a function whose `this` is an object of the main thread. */
+  /** @returns the result of a function whose `this` is an object of the main thread */
   async call(objectId, functionDeclaration) {
     if (!objectId) return undefined;
     return (await this.ask('Runtime.callFunctionOn', { objectId, functionDeclaration }))?.result;
@@ -128,12 +128,12 @@ class Inspector {
     return inTime(paused);
   }
 
-  /** Where each worker of the main thread is. @returns {Promise<string[]>} */
+  /** @returns {Promise<string[]>} where each worker of the main thread is */
   async workers() {
     const workers = new Map();
     const answers = [];
     this.#session.on('NodeWorker.attachedToWorker', ({ params: { sessionId, workerInfo } }) => {
-      // This thread would pause itself.
+      // The watchdog would pause itself.
       if (workerInfo.url.endsWith('watchdog.js')) return;
       const worker = { url: workerInfo.url, stack: '    waits, or is in native code' };
       workers.set(sessionId, worker);
@@ -172,7 +172,7 @@ function descendants(pid) {
   return all;
 }
 
-/** @returns {number[]} the descendants of this process; none where the system does not tell */
+/** @returns {number[]} the descendants of this process; none where the system has no list */
 function started() {
   try {
     return descendants(process.pid);
@@ -191,10 +191,10 @@ function commandOf(pid) {
   }
 }
 
-/** Frames of threads of Node.js that wait for work. */
+/** Functions on the stacks of Node.js's threads that wait for work. */
 const IDLE = /PlatformWorkerThread|StartIoThreadMain|DelayedTaskScheduler/;
 
-/** The native stacks of all threads but the idle ones, if gdb is installed. */
+/** @returns the native stacks of all threads but idle ones, if gdb is installed */
 function nativeStacks() {
   const args = ['-p', String(process.pid), '-batch', '-ex', 'thread apply all backtrace 12'];
   const stdio = ['ignore', 'pipe', 'ignore'];
@@ -208,8 +208,8 @@ function nativeStacks() {
 }
 
 /**
- * Queries all lock managers. The inspector reads the promises later, so the main thread need not
- * await.
+ * Queries all lock managers. The main thread need not await the promises: the inspector reads them
+ * later.
  */
 const ASK = `(process[Symbol.for('lock managers of the test')]?.() ?? []).map((manager) => {
   return manager.query({ details: true });
@@ -226,9 +226,9 @@ const TEXT = `function () {
 }`;
 
 /**
- * The locks that all lock managers of the main thread, of any scope, hold and wait for.
  * @param {Inspector} inspector
- * @returns {Promise<string | undefined>} undefined if the main thread does not answer
+ * @returns {Promise<string | undefined>} the locks that all lock managers of the main thread hold
+ * and wait for, in any scope; undefined if that thread does not answer
  */
 async function locksOfMain(inspector) {
   const answers = (await inspector.ask('Runtime.evaluate', { expression: ASK }))?.result;
@@ -247,8 +247,8 @@ async function locksOfMain(inspector) {
 }
 
 /**
- * The locks of the process's default bucket. Another thread asks, since the core may be
- * deadlocked.
+ * @returns the locks of the process's default bucket; another thread queries them, because the core
+ * may be deadlocked
  */
 async function locksOfProcess() {
   const worker = new Worker(__filename, { workerData: { isWitness: true }, execArgv: [] });
@@ -308,7 +308,7 @@ async function report(isTurning) {
   for (const worker of workers) write(worker);
   const children = started();
   if (children.length > 0) write(`processes:\n${children.map(commandOf).join('\n')}`);
-  // If the event loop turns, they say nothing.
+  // If the event loop runs, native stacks show nothing.
   if (!frames && (!isTurning || workers.length > 0)) write(`native stacks:\n${nativeStacks()}`);
   inspector.end();
 }

@@ -1,6 +1,8 @@
 'use strict';
 
-/** Workers from source, which can start others. The package is loaded in them, not here. */
+/**
+ * Workers from source code, which can start others. They load the package, this module does not.
+ */
 
 const { Worker } = require('node:worker_threads');
 
