@@ -1,16 +1,14 @@
 'use strict';
 
 /**
- * The cases of test/fixtures/cases.json.
- *
- * A step is a call, a colon and what comes of it: the answer, then all events that are told by it,
- * those of agent A first.
+ * Runs the cases of test/fixtures/cases.json. A step is a call, a colon and its effect: the answer,
+ * then all events that it causes, those of agent A first.
  *
  *   A 1 shared limit 3: granted   agent A makes request 1, for the name `a` unless it says `of`
  *   C 3: waits                    or `unavailable`, `full`, or `limit` and the name's limit
- *   release 1: done, 3 granted    so does `abort`
+ *   release 1: done, 3 granted    the same for `abort`
  *   terminate A: done, 2 granted
- *   state b: 1 2 | 3              who holds the name, in the order of the grants, and who waits
+ *   state b: 1 2 | 3              the holders of the name, by grant, and its waiters
  */
 
 const assert = require('node:assert/strict');
@@ -20,7 +18,7 @@ const { LockStolenError } = scope.library();
 const cases = require('../fixtures/cases.json');
 const { freshName } = require('../helpers/locks.js');
 
-/** What a word of a request says, and the one behind it. */
+/** The option that a word of a request, and the word after it, stands for. */
 const WORDS = {
   shared: () => ({ mode: 'shared' }),
   ifAvailable: () => ({ ifAvailable: true }),
@@ -31,7 +29,7 @@ const WORDS = {
   maxPending: (value) => ({ maxPending: Number(value) }),
 };
 
-/** How a request can end that was not made, or not granted: undefined for what we did ourselves. */
+/** The word for the error of a request; undefined for errors that the test itself caused. */
 function wordFor(error) {
   if (error instanceof LockStolenError) return 'stolen';
   if (error.name === 'QuotaExceededError') return 'full';
@@ -43,13 +41,13 @@ function wordFor(error) {
 class Play {
   #bucket = freshName();
   #observer = scope.openBucket(this.#bucket);
-  /** @type {Map<string, any>} by the letter of the agent */
+  /** The agents, by letter. @type {Map<string, any>} */
   #agents = new Map();
-  /** @type {Map<string, any>} by id */
+  /** The requests, by id. @type {Map<string, any>} */
   #requests = new Map();
-  /** What was told in this step. */
+  /** The requests that had events in this step. */
   #told = [];
-  /** By name, the greatest token before this step. */
+  /** The greatest token of each name before this step. */
   #tokens = new Map();
 
   #agent(letter) {
@@ -81,7 +79,7 @@ class Play {
     return request;
   }
 
-  /** Waits until what was told is what there is. Resolves to the state of all names. */
+  /** Waits until the events agree with the state. Resolves to the state of all names. */
   async #settle() {
     for (;;) {
       const { held, pending } = await this.#observer.locks.query({ details: true });
@@ -110,7 +108,7 @@ class Play {
     await bucket.close();
   }
 
-  /** @returns {Promise<string>} what came of a call, without events; undefined for a request */
+  /** @returns {Promise<string>} the answer to a call, without events; undefined for a request */
   async #act(verb, id, words) {
     const request = this.#requests.get(id);
     switch (verb) {
@@ -147,13 +145,13 @@ class Play {
     this.#tokens = greatest;
   }
 
-  /** Takes a step. Resolves to it, with what came of it. */
+  /** Takes a step. Resolves to the step with its effect. */
   async take(step) {
     const [call] = step.split(':');
     const [verb, id, ...words] = call.split(' ');
     this.#told = [];
     const answer = await this.#act(verb, id, words);
-    // An agent's own query comes after the answer to its request.
+    // The agent's query is answered after its request.
     if (answer === undefined) await this.#agent(verb).locks.query();
     await this.#settle();
     this.#checkTokens();

@@ -3,8 +3,8 @@
 'use strict';
 
 /**
- * The conformance suite in short form, in all scopes that need no server: one process for all
- * files, few runs of the model test. In full: run.js.
+ * Runs the conformance suite in short form, in all scopes that need no server: one process for all
+ * files, and few runs of the model test. run.js runs all of it.
  */
 
 const assert = require('node:assert/strict');
@@ -18,22 +18,21 @@ const { lacksHost } = require('../helpers/host-scope.js');
 
 const SCOPES = ['memory', ...(lacksHost ? [] : ['host'])];
 
-/** Of the model test, as many as take a second or two. */
+/** So many runs of the model test take a second or two. */
 const RUNS = process.env.MODEL_RUNS ?? '60';
 
-/** What ends one comparison with the model. */
+/** The time limit of one comparison with the model. */
 const MODEL_LIMIT_MS = '100000';
 
-/** Starts a process that runs all files in a scope. */
 function startSuite(scope) {
-  const { NODE_TEST_CONTEXT: _, ...env } = process.env; // it would print for its parent, not for us
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env; // it would report to this test's parent
   Object.assign(env, { WEB_LOCKS_TEST_SCOPE: scope, MODEL_RUNS: RUNS, MODEL_LIMIT_MS });
   env.NODE_NO_WARNINGS = '1';
   const args = ['--test-reporter=tap', path.join(__dirname, 'files.js'), ...files];
   return spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
 }
 
-/** The tests that failed, with what is said about them. */
+/** The failed tests, with their reports. */
 const failures = (output) => output.match(/^ *not ok[\s\S]*?\.\.\.$/gm)?.join('\n') ?? '';
 
 describe('the conformance suite', () => {
@@ -44,7 +43,7 @@ describe('the conformance suite', () => {
       let output = '';
       for await (const line of createInterface({ input: child.stdout })) {
         output += `${line}\n`;
-        // So the time limit (helpers/limit.js) is that of each test of the suite.
+        // The time limit (helpers/limit.js) then applies to each test of the suite.
         const [, title] = /^ *(?:not )?ok \d+ - (.*)/.exec(line) ?? [];
         if (title) await t.test(title, () => {});
       }

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The tests of the conformance suite. Run as a program with some of them it runs these in one
- * process, which is quicker than one for each.
+ * The files of the conformance suite. Run as a program with some of them, it runs these in one
+ * process, which is faster than a process for each.
  */
 
 const { readdirSync } = require('node:fs');
@@ -10,7 +10,7 @@ const path = require('node:path');
 
 const TEST = path.join(__dirname, '..');
 
-/** What is of the process scope alone: globals, the environment of a process. */
+/** Tests of the process scope alone: globals, the environment of a process. */
 const OF_THE_PROCESS = ['3.1-navigator.test.js', 'environment.test.js'];
 
 const testsIn = (folder) =>

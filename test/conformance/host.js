@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The scope `host`: `web-locks/host`, in a directory of the test's own, which its workers and
- * processes inherit and the main thread of the first process removes at its end.
+ * The scope `host`: `web-locks/host`, in a directory of the test's own. Workers and processes
+ * inherit it, and the main thread of the first process removes it at its end.
  */
 
 const fs = require('node:fs');

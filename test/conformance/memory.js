@@ -1,6 +1,6 @@
 'use strict';
 
-/** The scope `memory`: a cluster over the engine of test/cluster/memory.js, which is in this thread. */
+/** The scope `memory`: a cluster with the engine of test/cluster/memory.js in this thread. */
 
 const { performance } = require('node:perf_hooks');
 const { ClusterBackend } = require('../../lib/cluster/backend.js');
@@ -15,16 +15,16 @@ const realTime = {
   setTimeout: (call, milliseconds) => setTimeout(call, milliseconds).unref(),
 };
 
-/** By bucket. */
+/** The server of each bucket. */
 const servers = new Map();
 
 /** @param time of the server: `now` and `setTimeout` */
 const newServer = (time = realTime) =>
   new MemoryServer({ run: (work) => work(), monotonic: time.now }, { ttl: TTL });
 
-/** A way to a server, as far away as the event loop. */
+/** A network that connects to a server through the event loop. */
 function connect(server, time = realTime) {
-  /** See test/world/world.js. */
+  /** The part of a world (test/world/world.js) that the network uses. */
   const world = {
     get now() {
       return time.now();
@@ -37,7 +37,7 @@ function connect(server, time = realTime) {
   return network;
 }
 
-/** A backend with a session of its own, and as `adapter` what it has to its server. */
+/** A backend with a session of its own; `adapter` is the session's adapter. */
 function memoryBackend(name, time = realTime) {
   if (!servers.has(name)) servers.set(name, newServer(time));
   const adapter = new MemoryAdapter(connect(servers.get(name), time));
@@ -45,7 +45,7 @@ function memoryBackend(name, time = realTime) {
   return Object.assign(new ClusterBackend(adapter, { ttl: TTL }), { adapter });
 }
 
-/** Opens buckets with a session of their own. */
+/** Makes a function that opens buckets, each with a session of its own. */
 const openAt = (time) => (name) => new Bucket(name, memoryBackend(name, time));
 
 module.exports = { connect, memoryBackend, newServer, openAt, openBucket: openAt(realTime) };

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * The scope `postgres`: `web-locks/postgres`, on the server of WEB_LOCKS_TEST_POSTGRES, a URL.
- * run.js starts one where there is none. WEB_LOCKS_TEST_CLIENT is `pg` or `postgres.js`. All buckets
- * of a process have one pool, or one `sql`.
+ * The scope `postgres`: `web-locks/postgres`, with the server at the URL of
+ * WEB_LOCKS_TEST_POSTGRES; run.js can start one. WEB_LOCKS_TEST_CLIENT is `pg` or `postgres.js`.
+ * All buckets of a process share a pool or a `sql`.
  */
 
 const { Pool } = require('pg');
@@ -15,13 +15,13 @@ const { WEB_LOCKS_TEST_POSTGRES: connectionString, WEB_LOCKS_TEST_CLIENT: kind =
 if (!connectionString) throw new Error('WEB_LOCKS_TEST_POSTGRES is not set');
 
 const clients = {
-  /** More than buckets are open at a time: each keeps a client. */
+  /** Each open bucket keeps a client, so the pool is larger than the number of buckets. */
   pg: () => ({ pool: new Pool({ connectionString, max: 60, allowExitOnIdle: true }) }),
   'postgres.js': () => ({ sql: postgres(connectionString) }),
 };
 const options = clients[kind]();
 
-/** No test lasts so long, so no query overtakes requests, and no lease ends. */
+/** No test takes so long, so no query overtakes requests, and no lease ends. */
 const TTL = 600_000;
 
 const openBucket = (name) => open(name, { ...options, ttl: TTL });

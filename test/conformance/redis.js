@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The scope `redis`: `web-locks/redis`, at the server at port WEB_LOCKS_TEST_REDIS of this machine.
- * run.js starts one where there is none. WEB_LOCKS_TEST_CLIENT is a kind of client of
+ * The scope `redis`: `web-locks/redis`, with the server at the port WEB_LOCKS_TEST_REDIS of this
+ * machine; run.js can start one. WEB_LOCKS_TEST_CLIENT is a kind of client of
  * test/cluster/redis-clients.js.
  */
 
@@ -14,7 +14,7 @@ if (!port) throw new Error('WEB_LOCKS_TEST_REDIS is not set');
 
 const client = clients[kind](Number(port));
 
-/** A new bucket grants at once on a server that is older than this; see run.js. */
+/** New buckets grant at once on a server that has run longer than this; see run.js. */
 const TTL = 30_000;
 
 const openBucket = (name) => open(name, { client, ttl: TTL });

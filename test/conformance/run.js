@@ -1,11 +1,10 @@
 'use strict';
 
 /**
- * Runs the conformance suite in a scope: `npm run test:conformance -- SCOPE [FILE…]`. Each file is a
- * process of its own; the exit code is that of `node --test`.
- *
- * Scopes: those of scopes.js. WEB_LOCKS_TEST_AGENTS chooses what agents are where a scope has
- * several kinds, MODEL_RUNS and MODEL_SEED are those of test/model/model.test.js.
+ * Runs the conformance suite in a scope of scopes.js: `npm run test:conformance -- SCOPE [FILE…]`.
+ * Each file runs in a process of its own; the exit code is that of `node --test`.
+ * WEB_LOCKS_TEST_AGENTS chooses the kind of agents if the scope has several; MODEL_RUNS and
+ * MODEL_SEED are those of test/model/model.test.js.
  */
 
 const { spawn } = require('node:child_process');
@@ -15,7 +14,7 @@ const process = require('node:process');
 const { files } = require('./files.js');
 const { scopes } = require('./scopes.js');
 
-/** What starts the server that a scope needs: resolves to its place in the environment. */
+/** Starts the server that a scope needs. Resolves to environment variables with its address. */
 const servers = {
   async postgres() {
     const { lacks, startPostgres } = require('../cluster/servers.js');
@@ -30,7 +29,7 @@ const servers = {
     const { lacks, startRedis } = require('../cluster/servers.js');
     if (lacks.redis) throw new Error(lacks.redis);
     const server = await startRedis();
-    // So that new buckets grant at once, whatever their lease, also without libfaketime.
+    // New buckets then grant at once, whatever their lease, even without libfaketime.
     await server.until(/uptime_in_seconds:(3[2-9]|[4-9]\d|\d{3,})/);
     return { WEB_LOCKS_TEST_REDIS: String(server.port), stop: () => server.stop() };
   },
@@ -53,7 +52,7 @@ async function main([scope, ...chosen]) {
   try {
     const runner = path.join(__dirname, '..', 'run.js');
     const child = spawn(process.execPath, [runner, ...(chosen.length > 0 ? chosen : files)], {
-      // A test of the model, with many runs on a server, takes long.
+      // A test of the model makes many runs, which take long on a server.
       env: { WEB_LOCKS_TEST_LIMIT: '600', ...process.env, WEB_LOCKS_TEST_SCOPE: scope, ...more },
       stdio: 'inherit',
     });

@@ -1,20 +1,20 @@
 'use strict';
 
 /**
- * The scopes that the conformance suite runs in, by name. Each says how a bucket is opened, what a
- * further agent is, and what the scope lacks, with the reason that skipped tests give.
+ * The scopes of the conformance suite, by name. Each says how a bucket is opened, what kind of
+ * agents there are, and what the scope lacks, with the reason that skipped tests show.
  *
- * What a scope can lack:
+ * A scope can lack:
  * - `sync`: `acquireSync` and `tryAcquireSync`
  * - `deadlock`: `deadlock: 'reject'`
  * - `atOnce`: a request has its place, or its answer, when the call returns
- * - `state`: whether a lock is held is known without a promise: `locked`, `available`
+ * - `state`: `locked` and `available` say without a promise whether a lock is held
  * - `turns`: requests settle in the turn of the event loop that causes it
- * - `oneByOne`: several locks are taken one after the other, in their order
+ * - `oneByOne`: several locks are taken one after another, in their order
  * - `oneClient`: an agent has the same client id in all buckets
  * - `orderOfNames`: when an agent dies, its names are granted to a waiter in the order in which the
  *   agent held them
- * - `firstOfSeveral`: of several locks of a thread a DeadlockError names the first
+ * - `firstOfSeveral`: of several locks of a thread, a DeadlockError names the first
  * - `entry`: `require('web-locks')` returns it
  * - `loads`: each evaluation of the library is another agent
  * - `threads`: the library in a worker is another agent
@@ -28,7 +28,7 @@
 
 const library = require('../../lib/index.js');
 
-/** What a `RemoteAgent` can be, see test/helpers/remote.js. */
+/** The kinds of a `RemoteAgent`, see test/helpers/remote.js. */
 const WORKER = 'worker';
 const PROCESS = 'process';
 const SESSION = 'session';
@@ -59,15 +59,15 @@ const CLUSTER_LACKS = {
 const idOfTheProcess = (pid, thread) => `node-${pid}-${thread}-\\d+`;
 
 /**
- * Each scope:
- * - `agents`: what further agents can be; the first is the usual one
+ * The fields of a scope:
+ * - `agents`: the kinds of agents; the first is the default
  * - `clientId`: a pattern of the client ids of a thread
- * - `many`: how many requests on one name are many
- * - `long`: code units of a very long name that the scope accepts
+ * - `many`: a number of requests on one name that counts as many
+ * - `long`: the length of a very long name that the scope accepts, in code units
  * - `lacks`: what it lacks, and why
- * - `library`: what is exported, except the locks
+ * - `library`: its exports, except the locks
  * - `openBucket`
- * - `prepare`: is called before there are other threads and processes
+ * - `prepare`: called before other threads and processes start
  */
 const scopes = {
   process: {
@@ -151,13 +151,13 @@ const scopes = {
   },
 };
 
-/** The name of the scope that the environment asks for. */
+/** The name of the scope in the environment. */
 const chosen = process.env.WEB_LOCKS_TEST_SCOPE ?? 'process';
 const scope = scopes[chosen];
 if (!scope) throw new Error(`no scope ${chosen}: ${Object.keys(scopes).join(', ')}`);
 scope.prepare?.();
 
-/** What a further agent is; WEB_LOCKS_TEST_AGENTS chooses one of those that the scope has. */
+/** The kind of agents: WEB_LOCKS_TEST_AGENTS chooses one that the scope has. */
 const agents = process.env.WEB_LOCKS_TEST_AGENTS ?? scope.agents[0];
 if (!scope.agents.includes(agents)) throw new Error(`no agents ${agents} in the scope ${chosen}`);
 
