@@ -1,6 +1,9 @@
 'use strict';
 
-/** What JavaScript and the addon agree about has a number: AGREEMENT in src/binding/calls.h. */
+/**
+ * The interface between JavaScript and the addon has a number: AGREEMENT in src/binding/calls.h. A
+ * change of the interface must change the number.
+ */
 
 const assert = require('node:assert/strict');
 const { createHash } = require('node:crypto');
@@ -9,11 +12,11 @@ const path = require('node:path');
 const { it } = require('node:test');
 const { addon } = require('../../lib/backend/addon.js');
 
-/** Of what the number stands for; both change at once. */
+/** The number, and a digest of the interface that it stands for; both change together. */
 const NUMBER = 16;
 const DIGEST = '9d7bb0e233be5a61';
 
-/** The functions of the addon as lib/backend/addon.js describes them: types and names. */
+/** @returns the types and names of the addon's functions, as lib/backend/addon.js declares them */
 function properties() {
   const file = path.join(__dirname, '..', '..', 'lib', 'backend', 'addon.js');
   const [text] = /@typedef \{object\} Addon.*?\*\//s.exec(readFileSync(file, 'utf8'));
@@ -25,7 +28,7 @@ function properties() {
 }
 
 it('the addon has all that JavaScript knows of it', () => {
-  // Without those in brackets, which it may have.
+  // Properties in brackets are optional.
   const known = properties().map(([, name]) => name);
   assert.deepEqual(
     known.filter((name) => !name.startsWith('[') && addon[name] === undefined),

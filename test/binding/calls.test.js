@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The addon without lib/: what its calls promise to a thread whose stack is full. No helper that
- * loads the library: it would start the agent of this thread.
+ * Tests the addon without lib/: what its calls guarantee to a thread whose stack is full. It uses
+ * no helper that loads the library, which would start the agent of this thread.
  */
 
 const assert = require('node:assert/strict');
@@ -16,7 +16,7 @@ const { lacksHost } = require('../helpers/host-scope.js');
 
 const addon = loadBinary();
 
-// The exchange, see src/binding/environment.h; with room for a few events.
+// The exchange (src/binding/environment.h), with room for a few events.
 const {
   EXCHANGE_EVENT_COUNT: EVENT_COUNT,
   EXCHANGE_TAG: TAG,
@@ -62,7 +62,7 @@ function release(tag) {
   return exchange[STATUS];
 }
 
-/** Takes the events of the last call: each its tag and its news. */
+/** Takes the events of the last call, as pairs of tag and news. */
 function take() {
   const events = [];
   for (let i = 0; i < exchange[EVENT_COUNT]; i++) {
@@ -73,7 +73,7 @@ function take() {
   return events;
 }
 
-/** Does `act`, then takes events in the wake-ups that follow until there are `count`. */
+/** Calls `act`, then takes the events of the following wake-ups until there are `count`. */
 function eventsAfter(act, count) {
   const alive = setInterval(() => {}, 2 ** 30);
   const promise = new Promise((resolve) => {
@@ -89,10 +89,10 @@ function eventsAfter(act, count) {
   return promise.finally(() => clearInterval(alive));
 }
 
-/** Waits until no wake-up is under way any more that another test asked for. */
+/** Waits until no wake-up of another test is under way. */
 async function quiet() {
   await eventsAfter(() => addon.undo(2 ** 32 - 1), 0);
-  // Others may come right behind it.
+  // More events may follow right behind it.
   await new Promise((resolve) => setImmediate(resolve));
 }
 
@@ -132,7 +132,7 @@ describe('undo', () => {
 
   it('works at the end of the stack', () => {
     assert.equal(ask(1, 'a'), addon.GRANTED);
-    // Where even this throws, the next frame has more room.
+    // If even this throws, the next frame has more room.
     const overflow = () => {
       try {
         overflow();
@@ -184,7 +184,6 @@ describe('the host scope', { skip: lacksHost }, () => {
     assert.equal(addon.hostSnapshot(opening, undefined), addon.PENDING);
   }
 
-  /** Waits for an event with a tag, and returns its news. */
   async function eventOf(tag) {
     for (;;) {
       const events = await eventsAfter(() => {}, 1);
@@ -216,7 +215,7 @@ describe('the host scope', { skip: lacksHost }, () => {
     assert.equal(addon.hostClientId(two), id);
     addon.close(two);
     const again = open();
-    // Clients are counted anew.
+    // Client ids start again at 1.
     assert.match(addon.hostClientId(again), /-1$/);
     addon.close(again);
   });
@@ -249,7 +248,7 @@ describe('the host scope', { skip: lacksHost }, () => {
 
   it('has a reference while a release is not done', async (t) => {
     const opening = await openHost(t);
-    // What comes after a question is done later, unless that was answered meanwhile.
+    // A call after a query is deferred, unless the query was answered meanwhile.
     for (let status = addon.OK; status !== addon.PENDING; ) {
       exchange[TAG] = 8;
       exchange[MODE] = addon.EXCLUSIVE;
@@ -262,7 +261,7 @@ describe('the host scope', { skip: lacksHost }, () => {
       addon.release();
       status = exchange[STATUS];
       exchange[TAG] = 9;
-      addon.hostEndJob(); // An undo() would have a reference of its own.
+      addon.hostEndJob(); // an undo() would have a reference of its own
     }
     assert.equal(resource.hasRef(), true);
     assert.ok((await eventOf(8)) & addon.NEWS_RELEASED);
