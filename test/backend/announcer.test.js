@@ -1,12 +1,12 @@
 'use strict';
 
-/** What is announced to users, and in which order. */
+/** The order in which the library announces events to users. */
 
 const assert = require('node:assert/strict');
 const { it } = require('node:test');
 const { Announcer } = require('../../lib/backend/announcer.js');
 
-/** Notes when it is announced, and a microtask later. */
+/** Adds a note when it is announced, and another one a microtask later. */
 function noting(notes, name) {
   const note = async () => {
     notes.push(name);

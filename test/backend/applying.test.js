@@ -3,8 +3,9 @@
 'use strict';
 
 /**
- * The rule of lib/backend/contract.js: a member of a request that applies an event calls nothing. Here
- * the source is held to it; test/helpers/applying.js holds what runs to it, and is tested here.
+ * The rule of lib/backend/contract.js: a method of a request that applies an event calls nothing.
+ * This test checks the source; test/helpers/applying.js checks running code, and is tested here,
+ * too.
  */
 
 const assert = require('node:assert/strict');
@@ -17,27 +18,30 @@ const { MEMBERS } = require('../helpers/members.js');
 
 const LIB = path.join(__dirname, '..', '..', 'lib');
 
-/** Where those note the time. */
+/** The methods in which those that apply events note the time. */
 const NOTES = ['noteGrant', 'noteRelease'];
 
-/** What they may call besides each other: the clock, and a map of ours (sites.js). */
+/** What these methods may call besides each other: the clock, and a map of ours (sites.js). */
 const HARMLESS = ['now', 'noteSite', 'forgetSite', ...NOTES];
 
-/** The files of lib in which classes of requests are. */
+/** The files of lib that contain classes of requests. */
 const files = ['standard', 'extensions'].flatMap((room) =>
   readdirSync(path.join(LIB, room), { recursive: true })
     .filter((name) => name.endsWith('.js'))
     .map((name) => path.join(LIB, room, name)),
 );
 
-/** @returns {string} what a call calls: the last part of its name */
+/** @returns {string} the last part of the name that a call calls */
 function calleeOf({ expression }) {
   return ts.isPropertyAccessExpression(expression)
     ? expression.name.text
     : expression.getText().replace(/^super$/, 'constructor');
 }
 
-/** @returns the members of a class that apply events: of requests, and of what they note it in */
+/**
+ * @returns the methods of a class that apply events: of requests, and of objects in which they note
+ * it
+ */
 function membersOf(node) {
   const parts = [node.name, ...(node.heritageClauses ?? [])];
   const isOfRequests = /Request\b/.test(parts.map((part) => part?.getText()).join());
@@ -49,7 +53,7 @@ function membersOf(node) {
 
 /**
  * @param {string} source
- * @returns {string[]} the calls that members make, but for those in functions that they only make
+ * @returns {string[]} the calls of these methods, without calls in functions that they only create
  */
 function callsOfMembers(source) {
   const found = [];
@@ -71,7 +75,7 @@ function callsOfMembers(source) {
   return found;
 }
 
-/** Runs a program under the guard: a grant by an event, during which `more` happens. */
+/** Runs a program under the guard: `more` happens during a grant by an event. */
 function runGuarded(more) {
   const helpers = JSON.stringify(require.resolve('../helpers/locks.js'));
   const library = JSON.stringify(LIB);

@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** A LockManager assumes nothing of when its backend answers. */
+/** A LockManager makes no assumption about when its backend answers. */
 
 const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
@@ -21,7 +21,7 @@ const {
   valuesOf,
 } = require('../helpers/locks.js');
 
-/** No timer of a warning or of a limit on holding keeps the event loop alive. */
+/** Timers of warnings and holding limits do not keep the event loop alive, this one does. */
 const alive = setInterval(nothing, 60_000);
 after(() => clearInterval(alive));
 
@@ -30,7 +30,7 @@ const noStack = () => {
   throw new RangeError('Maximum call stack size exceeded');
 };
 
-/** A backend that notes what it is asked, and answers when the test says so. */
+/** A backend that records its calls, and answers when the test says so. */
 class ManualBackend {
   requests = [];
   released = [];
@@ -62,7 +62,7 @@ class ManualBackend {
   }
 }
 
-/** Answers later: says what happened, then has it told. */
+/** Answers later: applies the event, then announces it. */
 function answer(request, what, ...details) {
   request[what](...details);
   request.announceAnswer();
@@ -92,7 +92,7 @@ async function setUpHandle(more, options) {
   return { backend, request, handle: await pending };
 }
 
-/** The errors that a channel tells of until the test ends. */
+/** The errors on a channel until the test ends. */
 function heardOn(t, channel) {
   const heard = [];
   const listen = ({ error }) => heard.push(error);
@@ -346,7 +346,7 @@ describe('near the end of the stack', () => {
           const told = ['announce', 'undo'].map((method) => t.mock.method(backend, method));
           const ended = t.mock.method(observer, 'onEnd');
           const where = `${part}.${name}`;
-          // What has no stack is called once; `undo` needs none.
+          // A method without stack is called once; `undo` needs none.
           const inherited = held[part][name];
           if (name === 'undo') continue;
           held[part][name] = () => {
@@ -355,7 +355,7 @@ describe('near the end of the stack', () => {
           };
           const released = attempt(() => handle.release());
           held[part][name] = inherited;
-          // What comes later finds an empty stack: the user's next try, and the event loop.
+          // Later calls have an empty stack: the user's next attempt, and the event loop.
           await released;
           if (handle.released)
             assert.ok(
@@ -401,7 +401,7 @@ describe('near the end of the stack', () => {
   it('a request that was aborted meanwhile rejects with the reason', async (t) => {
     const { backend, locks } = setUp();
     const controller = new AbortController();
-    // Users' code, which has stack left, runs before ours, which has none.
+    // Users' code still has stack; ours, which runs next, has none.
     const abort = () => {
       controller.abort('no');
       backend.announce = noStack;
@@ -435,7 +435,7 @@ describe('near the end of the stack', () => {
 describe('a lock that is held too long, although its release is never answered,', () => {
   const TIMED_OUT = { name: 'TimeoutError' };
 
-  /** Grants at once. */
+  /** A backend that grants at once and never answers a release. */
   function setUpStanding() {
     const { backend, locks } = setUp({ releaseAnswer: forever });
     backend.request = (request) => {

@@ -1,6 +1,9 @@
 'use strict';
 
-/** What backends say of the holders of a lock: undefined if they are not known, never that there are none. */
+/**
+ * What backends report about the holders of a lock: undefined if these are unknown, but never an
+ * empty list then.
+ */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
@@ -14,10 +17,10 @@ const { freshDirectory } = require('../helpers/process.js');
 const { memoryBackend } = require('../conformance/memory.js');
 const { lacksHost: noHost } = require('../helpers/host-scope.js');
 
-/** Has a call of the addon answer with this status instead, until the test ends. */
+/** Makes a call of the addon return this status until the test ends. */
 const failCall = (t, name, status) => t.mock.method(addon, name, () => status);
 
-/** Each backend: how it is made, and how its question about holders is made to fail. */
+/** How each backend is made, and how its query of holders is made to fail. */
 const backends = {
   native: {
     make: () => new NativeBackend(freshName()),
@@ -85,7 +88,8 @@ describe('the holders of a lock', () => {
           locks.request('a', { timeout: 20 }, () => {}).catch((error) => error),
         );
         await turn();
-        // They are all due when the thread returns to its event loop, but for those that were before.
+        // Time limits that were not over before are all due when the thread returns to its event
+        // loop.
         Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50);
         const errors = await Promise.all(requests);
         assert.ok(asked.mock.callCount() <= 20, `${asked.mock.callCount()} questions`);
@@ -114,7 +118,7 @@ describe('a time-out while the bucket of the host scope opens', { skip: noHost }
     failCall(t, 'holders', addon.LOST);
     failCall(t, 'hostReady', addon.PENDING);
     await assert.rejects(locks.request('a', { timeout: 20 }, nothing), isNotOpen);
-    // A request that its own thread blocks is a deadlock, so the holder is another thread's.
+    // It would be a deadlock to wait for one's own lock, so the holder is another thread.
     t.mock.method(addon, 'wait', () => {
       exchange[STATUS] = addon.PENDING;
     });
@@ -124,7 +128,7 @@ describe('a time-out while the bucket of the host scope opens', { skip: noHost }
   });
 });
 
-/** The call of the addon that gives the locks of a name, and how a waiter asks for them. */
+/** The addon's call that returns the locks of a name, and how a waiter queries them. */
 const snapshots = {
   native: { call: 'holders', ask: (backend) => backend.holders('a', true) },
   host: { skip: noHost, call: 'holders', ask: (backend) => backend.seenHolders('a') },
@@ -141,7 +145,7 @@ for (const [kind, { skip, call, ask }] of Object.entries(snapshots)) {
     const acquire = () => locks.acquire('a', { mode: 'shared' });
     const [one, other] = [await acquire(), await acquire()];
     const tokens = async () => (await ask(backend))?.map(({ token }) => token);
-    // The addon goes on telling what it tells the first time.
+    // The addon keeps returning its first answer.
     const snapshot = addon[call];
     let first;
     t.mock.method(addon, call, (...given) => {
@@ -149,7 +153,7 @@ for (const [kind, { skip, call, ask }] of Object.entries(snapshots)) {
       return first;
     });
     assert.deepEqual(await tokens(), [one.token, other.token]);
-    // What the thread has forgotten it does not know either.
+    // A lock that the thread has released is left out, too.
     await one.release();
     assert.deepEqual(await tokens(), [other.token]);
     await other.release();

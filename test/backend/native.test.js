@@ -20,7 +20,7 @@ const holdShared = (name) => locks.tryAcquireSync(name, { mode: 'shared' });
 describe('a theft', () => {
   it('ends more locks than one call hands over at once, whatever ended before', async () => {
     const name = freshName();
-    // So many, too, that their memory goes back when the last one ends.
+    // There are so many that memory is also freed when the last one ends.
     const held = Array.from({ length: 2000 + 2 * EVENT_CAPACITY }, () => holdShared(name));
     held.pop().release();
     const stolen = locks.request(name, { steal: true }, () => {});
@@ -50,7 +50,7 @@ describe('although nothing else happens', () => {
     const name = freshName();
     const handle = locks.tryAcquireSync(name);
     const asked = locks.request(name, (lock) => lock.name);
-    // A call of a caller who has nothing to undo.
+    // A release by a caller who has nothing to undo.
     const mock = t.mock.method(AddonBackend.prototype, 'release', function release(lock) {
       exchange[TAG] = lock.tag;
       addon.release();
@@ -81,7 +81,7 @@ describe('locks.once', () => {
 
 const backend = { id: 'a bucket' };
 
-/** A table with requests for names of their own, and how to count reads of its places. */
+/** A table with requests for distinct names, and a count of reads of its places. */
 function makeTable(count) {
   let reads = 0;
   const places = new Proxy([], {
