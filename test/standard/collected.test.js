@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** What the garbage collector may take, and what not. */
+/** Tests what the garbage collector may collect, and what it must not. */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
@@ -13,7 +13,7 @@ const { run } = require('../helpers/program.js');
 const HOST = JSON.stringify(require.resolve('../../lib/host.js'));
 
 const tools = `
-  /** Resolves after several collections that took what nobody has. */
+  /** Resolves after several collections that collected unreachable objects. */
   const collect = async () => {
     for (let i = 0; i < 3; i++) {
       let taken = false;
@@ -44,7 +44,7 @@ it('a callback that never settles keeps its lock, whatever is collected', async 
     }
     await collect();
     const held = await namesHeld();
-    // What nobody can release, a thief can.
+    // A thief can end locks that no user can release.
     for (const name of held) await locks.request(name, { steal: true }, () => {});
     return [...held, mutex.locked];
   `);
@@ -93,7 +93,7 @@ describe('a handle that is collected is released', () => {
   }
 });
 
-/** What a lock may end with, in a scope whose calls may be answered later. */
+/** Ways to end a lock, in a scope whose calls may be answered later. */
 const ends = {
   released: 'lock.release()',
   'released later': 'ask(), lock.release()',
@@ -117,7 +117,7 @@ for (const [title, end] of Object.entries(ends)) {
       await locks.query();
       await turn();
       await collect();
-      // The last one may be in a register still.
+      // A register may still hold the last one.
       return signals.filter((signal) => signal.deref()).length <= 1;
     `);
     assert.equal(value, true);
@@ -149,11 +149,11 @@ describe('a lock that was released keeps nothing alive', () => {
 
   const loop = (options) => `
     await new Promise((resolve) => {
-      // It looks while the context of the last callback goes on.
+      // It checks while the context of the last callback is still active.
       const end = () => resolve(collect());
       const round = () => {
         locks.request('x', { ${options}signal: newSignal() }, () => {
-          // The next one is made in the context of this callback, once the lock is released.
+          // The next request is made in the context of this callback, once the lock is released.
           setImmediate(signals.length < 500 ? round : end);
         });
       };

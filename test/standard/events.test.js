@@ -3,15 +3,18 @@
 'use strict';
 
 /**
- * Users' code that throws, or is not what it seems, while events are announced: everybody else is
- * notified all the same, and an exception of users' code reaches the process.
+ * Users' code throws, or is not what it seems, while events are announced: all other users are
+ * still notified, and an exception of users' code reaches the process.
  */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { run } = require('../helpers/program.js');
 
-/** Only exceptions of listeners and subscribers have to be uncaught: an own function may be called anywhere. */
+/**
+ * Only exceptions of listeners and subscribers must be uncaught; other functions may be called
+ * anywhere.
+ */
 const tools = `
   const fail = (message) => { throw new Error(message); };
   const forgetOthers = () => {
@@ -22,7 +25,7 @@ const tools = `
 const uncaughtOf = (code) =>
   [/'of a (listener|subscriber)'/.exec(code)?.[0].slice(1, -1) ?? []].flat();
 
-/** Users' code that throws when somebody is notified of a grant, a theft or an abort. */
+/** Users' code that throws when a grant, a theft or an abort is announced. */
 const ofGrants = {
   'a signal': `options.signal = Object.assign(new AbortController().signal, {
     removeEventListener: () => fail('of the signal'),
@@ -98,7 +101,7 @@ describe('all locks that are stolen together end if an exception comes from', ()
     it(title, () =>
       run(
         `${tools}
-        // What is announced of a request is settled when it is made.
+        // Settles before the request is made which channels have subscribers.
         subscribe('locks.request.steal', () => {});
         const victims = [];
         for (let i = 0; i < 3; i++) victims.push(await locks.acquire('x', { mode: 'shared' }));
@@ -231,7 +234,7 @@ describe('a request that cannot be made leaves no timer, which would end another
     it(title, async () => {
       const { value } = await run(
         `
-        // In a process of its own the first lock has the number 0.
+        // The first lock of a process has the number 0.
         const bystander = await locks.acquire('bystander');
         const blocker = await locks.acquire('x');
         const controller = new AbortController();
@@ -239,7 +242,7 @@ describe('a request that cannot be made leaves no timer, which would end another
         ${code}
         const options = { timeout: 5, warnAfter: 10, signal };
         const outcome = locks.acquire('x', options).then((handle) => handle?.release(), () => {});
-        // The timers of the request come before this one.
+        // The timers of the request fire before this one.
         await new Promise((resolve) => nodeTimers.setTimeout(resolve, 50));
         controller.abort();
         const state = await stateOf(locks, 'bystander');

@@ -2,12 +2,12 @@
 
 'use strict';
 
-/** Globals and prototypes that somebody replaced, after or before the library was loaded. */
+/** Globals and prototypes that were replaced, before or after the library was loaded. */
 
 const { describe, it } = require('node:test');
 const { run } = require('../helpers/program.js');
 
-/** Uses of the library; each fails if somebody else has the lock, or if a promise is not intrinsic. */
+/** Uses of the library. Each fails if another lock is held, or if a promise is not intrinsic. */
 const uses = `
   const IntrinsicPromise = (async () => {})().constructor;
   const { prototype } = IntrinsicPromise;
@@ -43,7 +43,7 @@ const uses = `
       return reason.name === 'TimeoutError' ? 'result' : reason;
     }
   };
-  // Not an array, whose iterator may be anybody's.
+  // It is not an array, because the iterator of arrays may be replaced.
   const names = { *[Symbol.iterator]() { yield 'y'; yield 'x'; } };
   const forms = {
     request: () => locks.request('x', alone),
@@ -83,9 +83,9 @@ const uses = `
     }
     // A theft, and a lock that is handed over within a callback.
     const victim = await locks.acquire('x');
-    const robbed = victim.signal;
+    const { signal } = victim;
     await locks.request('x', { steal: true }, alone);
-    check(victim.released && robbed.aborted, 'the victim knows');
+    check(victim.released && signal.aborted, 'the victim knows');
     held.release();
   };
 `;

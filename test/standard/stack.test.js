@@ -3,15 +3,15 @@
 'use strict';
 
 /**
- * Calls from near the end of the stack may fail with a RangeError, but nothing stays held or pending,
- * and nobody else loses anything.
+ * Calls from near the end of the stack may fail with a RangeError, but nothing stays held or
+ * pending, and no other request is affected.
  */
 
 const { describe, it } = require('node:test');
 const { run } = require('../helpers/program.js');
 
 const tools = `
-  // Frames of several sizes: from one frame to the next, the end is met at every place of a call.
+  // Frames have several sizes, so that the stack ends at every place of a call.
   const sizes = [0, 1, 3, 5, 8, 13].map((size) => {
     const variables = Array.from({ length: size }, (_, i) => 'v' + i);
     const declared = variables.map((name) => 'let ' + name + ' = depth;').join('');
@@ -21,20 +21,24 @@ const tools = `
 
   const FRAMES = ${process.env.STACK_FRAMES ?? 250};
   const CALLS = sizes.length * FRAMES;
-  /** What calls returned and threw: near the end of the stack there is no room to look at it. */
+  /**
+   * The results and errors of calls: near the end of the stack there is no room to examine them.
+   */
   const got = new Array(CALLS).fill(undefined);
   const thrown = new Array(CALLS * 10).fill(undefined);
   let calls = 0;
   let throws = 0;
 
-  /** Calls act, with the number of the call, in each of the last frames before the end of the stack. */
+  /**
+   * Calls act, with the number of the call, in each of the last frames before the end of the stack.
+   */
   const atTheEnd = (act) => {
     calls = throws = 0;
     for (let i = 0; i < sizes.length; i++) {
       const last = calls + FRAMES;
       const deeper = (act, depth) => {
         try {
-          // Alike but for the first ones, which shift the others.
+          // Only the first frames differ, which shifts all others.
           sizes[depth < i ? i : 0](act, deeper, depth);
         } catch (error) {
           thrown[throws] = error;
@@ -54,7 +58,7 @@ const tools = `
     for (const error of thrown.slice(0, throws)) {
       if (!isOverflow(error)) throw error;
     }
-    // The first one only shows where the stack ends.
+    // The first error only shows where the stack ends.
     assert.ok(throws > sizes.length, 'the stack did not come to its end: ' + act);
   };
   const isOverflow = (error) => error instanceof RangeError && /call stack/.test(error.message);
@@ -64,7 +68,7 @@ const tools = `
     promises[promises.length] = promise;
     return promise;
   };
-  /** Waits for all there are, and releases the handles among them. */
+  /** Waits for all results, and releases the handles among them. */
   const settle = async () => {
     for (const it of [...got, ...promises]) {
       try {
@@ -81,7 +85,7 @@ const tools = `
   });
 `;
 
-/** What a call finds that is made in each of the last frames. */
+/** What the calls in each of the last frames use. */
 const given = `
   const callback = () => {};
   const names = ['x', 'y'];
@@ -147,7 +151,7 @@ const programs = {
       atTheEnd((i) => handles[i].release());
     };
     work();
-    // Errors keep what is on their stacks.
+    // Errors keep the objects on their stacks alive.
     thrown.fill(undefined);
     await until(async () => {
       gc();
@@ -192,7 +196,7 @@ const programs = {
     const reason = new Error('enough');
     atTheEnd((i) => controllers[i].abort(reason));
     await turn();
-    // A request that the abort did not reach is granted: an AbortSignal aborts once.
+    // A request that the abort did not reach is granted: an AbortSignal aborts only once.
     held.release();
   `,
   'a subscriber that requests in every .start until the stack ends': `

@@ -72,7 +72,7 @@ describe('several locks of which one is stolen', () => {
   });
 });
 
-it('a robbed request rejects before the callback of a thief in its thread is called', async () => {
+it('a stolen request rejects before the callback of a thief in its thread is called', async () => {
   const name = freshName();
   const order = [];
   const { released } = await hold(locks, name);
@@ -82,7 +82,7 @@ it('a robbed request rejects before the callback of a thief in its thread is cal
   assert.deepEqual(order, ['rejected', 'thief']);
 });
 
-it('a robbed request rejects with a LockStolenError that is a DOMException', async () => {
+it('a stolen request rejects with a LockStolenError that is a DOMException', async () => {
   const name = freshName();
   const robbed = await hold(locks, name);
   const thief = await hold(locks, name, STEAL);

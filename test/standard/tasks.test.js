@@ -3,8 +3,8 @@
 'use strict';
 
 /**
- * Each callback is a task of its own, as in the specification, so microtasks of one come before the
- * next.
+ * Each callback is a task of its own, as in the specification, so its microtasks run before the
+ * next callback.
  */
 
 const assert = require('node:assert/strict');
@@ -15,7 +15,7 @@ const { RemoteAgent } = require('../helpers/remote.js');
 
 const SHARED = { mode: 'shared' };
 
-/** Notes when a callback begins, and when its chain of many microtasks is over. */
+/** Notes when a callback begins, and when its chain of many microtasks ends. */
 const noteIn = (order, i) => async () => {
   order.push(`${i} begins`);
   for (let j = 0; j < 100; j++) await undefined;
@@ -29,7 +29,7 @@ const acquire = async (name, callback) => {
   handle.release();
 };
 
-/** Requests each name. @returns how to check that the callbacks came one by one */
+/** Requests each name. @returns a function that checks that the callbacks ran one after another */
 function startReaders(names, ask = request) {
   const order = [];
   const all = names.map((name, i) => ask(name, noteIn(order, i)));
@@ -72,7 +72,7 @@ describe('callbacks that are granted together run one after the other, with thei
     for (const name of names) held.push(await other.hold(name));
     const check = startReaders(names);
     for (const one of held) one.release();
-    // This thread comes back to its event loop when all of them are granted.
+    // This thread returns to its event loop when all of them are granted.
     for (const name of names) while (new RWLock(name).locked !== 'shared');
     await check();
   });
