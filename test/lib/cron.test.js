@@ -1,6 +1,8 @@
 'use strict';
 
-/** `web-locks/cron` and `web-locks/node-cron` with the real ones, whose jobs run each second. */
+/**
+ * `web-locks/cron` and `web-locks/node-cron` with the real packages, whose jobs run each second.
+ */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
@@ -12,7 +14,7 @@ const { runCoordinator } = require('../../lib/node-cron.js');
 
 const { locks } = openBucket('cron');
 
-/** A job whose ticks the test makes. */
+/** A job that ticks when the test says so. */
 const jobOf = (onTick, parameters = {}) =>
   CronJob.from({ cronTime: '0 0 3 1 1 *', onTick, waitForCompletion: true, ...parameters });
 
@@ -26,7 +28,7 @@ const OPTIONS = [
 
 describe('web-locks/cron', () => {
   it('runs each tick in one of two jobs', async (t) => {
-    /** For each tick, whether the jobs ran it. @type {Map<string, boolean[]>} */
+    /** For each tick, which jobs ran it. @type {Map<string, boolean[]>} */
     const ticks = new Map();
     let runs = 0;
     const two = new Promise((resolve) => {

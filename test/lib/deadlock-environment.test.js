@@ -2,7 +2,9 @@
 
 'use strict';
 
-/** WEB_LOCKS_DEADLOCK=reject in the scopes that cannot find deadlocks, beside the process scope. */
+/**
+ * WEB_LOCKS_DEADLOCK=reject in the scopes that cannot detect deadlocks, beside the process scope.
+ */
 
 const assert = require('node:assert/strict');
 const { execFileSync } = require('node:child_process');
@@ -12,7 +14,7 @@ const { lacksHost } = require('../helpers/host-scope.js');
 
 const pathOf = (file) => JSON.stringify(require.resolve(file));
 
-/** What the first calls with a bucket end with, and the warnings. */
+/** @returns the outcomes of the first calls with a bucket, and the warnings */
 function outcomesOf(bucket) {
   const program = `
     const bucket = ${bucket};

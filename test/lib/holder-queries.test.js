@@ -1,6 +1,6 @@
 'use strict';
 
-/** The questions for the holders of a lock that requests share: holder-queries.js. */
+/** Queries of the holders of a lock are shared by requests: holder-queries.js. */
 
 const { clock } = require('../helpers/clock.js');
 const assert = require('node:assert/strict');
@@ -9,14 +9,14 @@ const { turn } = require('../helpers/locks.js');
 const { Random } = require('../torture/random.js');
 const { queryHolders } = require('../../lib/extensions/watch/holder-queries.js');
 
-/** After so many milliseconds without an answer, the holders are unknown. */
+/** The holders are unknown after so many milliseconds without an answer. */
 const LIMIT_MS = 200;
 
-/** A backend whose holders change, and whose answers come when the test lets them. */
+/** A backend whose holders change, and that answers when the test says so. */
 class Backend {
-  /** Who holds the locks: a number that grows. */
+  /** The holder of all locks: a number that grows. */
   holder = 0;
-  /** The questions under way: their names, and what answers them. */
+  /** The names of the queries under way, with functions that answer them. */
   asked = [];
 
   askHolders = (name) => {

@@ -1,6 +1,6 @@
 'use strict';
 
-/** What messages say of those who hold and wait. */
+/** What messages say about holders and waiters. */
 
 const assert = require('node:assert/strict');
 const { readFileSync, readdirSync } = require('node:fs');
@@ -25,7 +25,7 @@ const {
   waitTimeoutError,
 } = require('../../lib/extensions/errors/lock-errors.js');
 
-/** Of another process of this machine. */
+/** A holder in another process of this machine. */
 const OTHER = {
   clientId: '60bec263-1',
   mode: 'exclusive',
@@ -167,7 +167,7 @@ describe('the errorCode of an error', () => {
   const name = 'errorCode';
   const inside = (options, work) => locks.request(name, options, work);
 
-  /** By code, what rejects with it. */
+  /** For each code, a call that rejects with it. */
   const failures = {
     NOT_FREE: () => inside({}, () => new Mutex(name).acquire({ blocking: false })),
     TIMEOUT: () => inside({}, () => locks.acquire(name, { timeout: 0 })),
@@ -226,8 +226,8 @@ describe('the errorCode of an error', () => {
       (file) => file.endsWith('.js') && !/^(cli|page|profile)\b/.test(file),
     );
     const others = files.filter((file) => made.test(readFileSync(path.join(lib, file), 'utf8')));
-    // The first has it by withCode; the second stands for the reason of a user's signal; the third
-    // is of a request that is not of users.
+    // The first adds a code with withCode. The second stands for the reason of a user's signal. The
+    // third belongs to a request that users do not see.
     const known = [
       'cluster/engines/postgres/errors.js',
       'standard/abort.js',

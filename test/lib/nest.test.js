@@ -1,6 +1,6 @@
 'use strict';
 
-/** `web-locks/nest` with the real NestJS, and decorators as the compiler makes them. */
+/** `web-locks/nest` with the real NestJS, and decorators in each form that the compiler emits. */
 
 const assert = require('node:assert/strict');
 const { afterEach, before, beforeEach, describe, it } = require('node:test');
@@ -11,7 +11,7 @@ const { deferred, turn, valuesOf } = require('../helpers/locks.js');
 
 const { LOCKS, LocksModule } = nest;
 
-/** A provider: what it does stands in `steps`, which tests replace. */
+/** A provider whose methods call `steps`, which tests replace. */
 const SOURCE = `
   const { Elected, Locked, Once, currentLock } = nest;
   @common.Injectable()
@@ -80,7 +80,7 @@ for (const [kind, compilerOptions] of Object.entries(KINDS)) {
     let app;
     let bucket;
     let jobs;
-    /** The same locks as another process has them. */
+    /** The same locks as another process sees them. */
     let other;
 
     before(() => (Jobs = compile(compilerOptions)));
@@ -110,7 +110,7 @@ for (const [kind, compilerOptions] of Object.entries(KINDS)) {
       paid.resolve();
       assert.deepEqual(await result, ['7', 'order 7', true]);
       assert.equal(await jobs.tryToPay(), 'paid');
-      // Other decorators know the method.
+      // Other decorators find the method.
       const metadata = ['above', 'below'].map((key) => Reflect.getMetadata(key, jobs.pay));
       assert.deepEqual([jobs.pay.name, ...metadata], ['pay', 1, 2]);
     });
@@ -126,7 +126,10 @@ for (const [kind, compilerOptions] of Object.entries(KINDS)) {
       assert.deepEqual(results.sort(), ['reported', undefined]);
     });
 
-    /** Has a leader that ends with `end` when it is to resign. @returns when it leads */
+    /**
+     * Installs a leader that runs `end` when it must resign.
+     * @returns a promise that resolves when it leads
+     */
     function setLeader(end) {
       const leading = deferred();
       jobs.steps.lead = async (leader) => {

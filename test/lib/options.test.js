@@ -3,8 +3,8 @@
 'use strict';
 
 /**
- * Declarations and documents say of options what lib/extensions/options.js says. Each call with each
- * option: test/extensions/options.test.js.
+ * Declarations and documents must agree with lib/extensions/options.js.
+ * test/extensions/options.test.js tests each call with each option.
  */
 
 const assert = require('node:assert/strict');
@@ -65,14 +65,14 @@ const VALUES = {
   weight: COUNT,
 };
 
-/** What is given of each option beside another one. */
+/** A value of each option that is given together with another one. */
 const TOGETHER = {
   ...{ ifAvailable: true, signal, steal: true, deadlock: 'reject', holdTimeout: 1, label: 'x' },
   ...{ maxPending: 0, maxTotal: 1, priority: 1, reentrant: true, timeout: 0, blocking: false },
   ...{ warnAfter: 1, limit: 2, weight: 2 },
 };
 
-/** Whether options are refused that are fit by themselves. */
+/** Whether options that are valid separately are refused together. */
 function isRefused(options) {
   try {
     checkRequest(options);
@@ -167,7 +167,7 @@ describe('the declarations', () => {
 
 const DOCS = path.join(__dirname, '../../docs');
 
-/** The kinds of calls as the columns of the table in docs/OPTIONS.md. */
+/** The column of each kind of calls in the table of docs/OPTIONS.md. */
 const COLUMNS = {
   request: '`request`, `acquire`',
   several: '`requestAll`, `acquireAll`',
@@ -186,7 +186,10 @@ const code = (name) => `\`${name}\``;
 const row = (cells) => `|${cells.map((cell) => (cell === '' ? ' ' : ` ${cell} `)).join('|')}|`;
 const tableOf = ([head, ...rows]) => [head, head.map(() => '---'), ...rows].map(row).join('\n');
 
-/** @param {string} page in docs/ @param {string} text that it must contain; the message has it to be pasted */
+/**
+ * @param {string} page in docs/
+ * @param {string} text must be in it; the message shows it for pasting
+ */
 function assertHas(page, text) {
   const there = fs.readFileSync(path.join(DOCS, page), 'utf8');
   assert.ok(there.includes(text), `docs/${page} lacks\n\n${text}\n`);

@@ -2,7 +2,10 @@
 
 'use strict';
 
-/** When the library warns of a lock, and what it says where it is not known who else has part in it. */
+/**
+ * When the library warns about a lock, and what it says if the other holders or waiters are
+ * unknown.
+ */
 
 const assert = require('node:assert/strict');
 const { execFileSync } = require('node:child_process');
@@ -16,7 +19,9 @@ const { startBeside } = require('../helpers/beside.js');
 const { freshName, turn } = require('../helpers/locks.js');
 const { run } = require('../helpers/program.js');
 
-/** @returns {Promise<string>} the message of the next warning, for which nothing else goes on */
+/**
+ * @returns {Promise<string>} the message of the next warning; nothing else keeps the process alive
+ */
 async function warning() {
   const alive = setInterval(() => {}, 1000);
   const [{ code, message }] = await once(process, 'warning');
@@ -25,7 +30,7 @@ async function warning() {
   return message;
 }
 
-/** What a program prints that holds a lock for long, by each call that has one. */
+/** @returns what a program prints that holds a lock for long, by each call that has one */
 function warningsOf(env) {
   const program = `
     const { Mutex, locks } = require(${JSON.stringify(path.join(__dirname, '../../lib/index.js'))});
