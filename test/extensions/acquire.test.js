@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** Handles that are forgotten, and the signals of locks. When locks are lost: programs.test.js. */
+/** Forgotten handles, and the signals of locks. programs.test.js tests when locks are lost. */
 
 const assert = require('node:assert/strict');
 const { AsyncLocalStorage } = require('node:async_hooks');
@@ -25,7 +25,10 @@ describe('locks.acquire', () => {
     assert.deepEqual(await stateOf(locks, name), FREE);
   });
 
-  /** The warning about a handle that `forgetful` acquires, once it is collected and released. */
+  /**
+   * @returns the warning about a handle that `forgetful` acquires, once it is collected and
+   * released
+   */
   async function leak(options) {
     const name = freshName();
     const warned = once(process, 'warning');
@@ -44,7 +47,7 @@ describe('locks.acquire', () => {
 
   it('warns of a handle that is collected, and releases it', async () => {
     assert.match(await leak({ warnAfter: 1e6 }), /forgetful/);
-    // The place is noted without `warnAfter` once another handle was collected.
+    // Without `warnAfter`, the place is noted once another handle was collected.
     assert.doesNotMatch(await leak(), /forgetful/);
     assert.match(await leak(), /forgetful/);
   });
@@ -60,7 +63,7 @@ describe('lock.signal', () => {
     await thief.release();
   });
 
-  /** How a lock is lost: in this thread, by another agent, and by time. */
+  /** Ways to lose a lock: to this thread, to another agent, and by time. */
   const losses = {
     'a theft in this thread': (name) => locks.request(name, { steal: true }, () => {}),
     async 'a theft elsewhere'(name, there) {
@@ -74,7 +77,7 @@ describe('lock.signal', () => {
     it(`calls its listeners in the async context of the request: ${how}`, async (t) => {
       const storage = new AsyncLocalStorage();
       const there = await RemoteAgent.start(t);
-      // A lock that is held does not keep the event loop alive.
+      // A held lock does not keep the event loop alive.
       const alive = setInterval(() => {}, 1_000);
       const options = how === 'holdTimeout' ? { holdTimeout: 1 } : {};
       const given = deferred();

@@ -1,6 +1,6 @@
 'use strict';
 
-/** Every call of the API and values of every option, for options.test.js and for programs.js. */
+/** All calls of the API, with values of all options, for options.test.js and programs.js. */
 
 const { CALLS } = require('../../lib/extensions/options.js');
 
@@ -11,7 +11,10 @@ const SHARED = { mode: 'shared' };
 const UNITS = { ...SHARED, limit: PERMITS };
 const AT_ONCE = { ifAvailable: true };
 
-/** The calls: their kind in the table of options, how the lock is given, and what is fixed. */
+/**
+ * The calls: their kind in the table of options, the form in which they give the lock, and fixed
+ * options.
+ */
 const KINDS = Object.fromEntries(
   [
     ['request', 'request', 'callback'],
@@ -36,7 +39,9 @@ const KINDS = Object.fromEntries(
   ].map(([name, as, form, fixed]) => [name, { as, form, fixed, several: as === 'several' }]),
 );
 
-/** Times are multiples of 100 ms, and warnings are between them: no two things happen at once. */
+/**
+ * Times are multiples of 100 ms, with warnings between them, so that no two things happen at once.
+ */
 const VALUES = {
   ifAvailable: [true, true, false],
   mode: ['shared', 'shared', 'exclusive'],
@@ -58,7 +63,7 @@ const VALUES = {
   weight: [1, 2, 2, 4],
 };
 
-/** The Mutex, RWLock or Semaphore whose method a call is. */
+/** @returns the Mutex, RWLock or Semaphore that a call is a method of */
 function objectOf(library, kind, name, locks) {
   const [Class, method] = kind.split('.');
   const more = Class === 'Semaphore' ? { permits: PERMITS } : {};
@@ -68,7 +73,7 @@ function objectOf(library, kind, name, locks) {
 /**
  * Makes a call.
  * @param on the lock manager and, for a method of another class, the object
- * @param names what is requested: a list for the calls that take one
+ * @param names the requested names: a list for the calls that take one
  */
 function make(kind, { locks, object }, names, options, work) {
   const { form } = KINDS[kind];
@@ -77,10 +82,10 @@ function make(kind, { locks, object }, names, options, work) {
   return form === 'callback' ? locks[name](names, options, work) : locks[name](names, options);
 }
 
-/** The names of all calls in messages. */
+/** The names of all calls, as in messages. */
 const OPERATIONS = Object.values(CALLS).flat();
 
-/** @returns {string} the name of a call in messages */
+/** @returns {string} the name of a call, as in messages */
 const operationOf = (kind) => {
   const [method, of = 'LockManager'] = kind.split('.').reverse();
   return `'${method}' on '${of}'`;

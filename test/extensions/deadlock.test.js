@@ -1,6 +1,6 @@
 'use strict';
 
-/** What a DeadlockError says. When there is one: programs.test.js. */
+/** The content of a DeadlockError. programs.test.js tests when one is thrown. */
 
 const assert = require('node:assert/strict');
 const { once } = require('node:events');

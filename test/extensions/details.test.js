@@ -25,7 +25,7 @@ const { RemoteAgent } = require('../helpers/remote.js');
 const { lacks } = scope;
 const [nodeMajor] = process.versions.node.split('.').map(Number);
 
-/** Neither a held lock nor a warning keeps the event loop alive. */
+/** Held locks and warnings do not keep the event loop alive, this does. */
 const awake = setInterval(() => {}, 2 ** 30);
 after(() => clearInterval(awake));
 
@@ -47,7 +47,7 @@ describe('locks.query({ details: true })', () => {
     assert.equal(holder.label, 'the holder');
     assert.equal(holder.pid, other.pid);
     assert.equal(holder.threadId, other.threadId);
-    const { worker } = other; // else it is no thread of its own, and has no name
+    const { worker } = other; // undefined unless it is a thread with a name
     if (worker && nodeMajor >= 24) assert.equal(holder.threadName, 'painter');
     assert.equal(holder.mode, 'exclusive');
     assert.equal(holder.waited, 0);
@@ -64,7 +64,7 @@ describe('locks.query({ details: true })', () => {
   });
 
   describe('what is declared', () => {
-    /** Entries of all kinds, each with the type that it is declared as. */
+    /** Entries of all kinds, each with its declared type. */
     async function entries() {
       const name = freshName();
       const held = await hold(locks, name, { mode: 'shared', limit: 2, label: 'the holder' });
@@ -87,7 +87,7 @@ describe('locks.query({ details: true })', () => {
 
     it('is what is told, with those types, also by errors and leader()', async () => {
       const { all, pending } = await entries();
-      // `data` only where something is published.
+      // `data` exists only if something is published.
       const withData = (entry) => fields({ data: 0, ...entry });
       for (const entry of all) assert.deepEqual(withData(entry), fieldsOf('LockDetails'));
       for (const entry of [...all, pending]) {
@@ -97,7 +97,7 @@ describe('locks.query({ details: true })', () => {
       }
       assert.deepEqual(withData(pending), fieldsOf('PendingDetails'));
       const state = await locks.query({ details: true });
-      // `grantsIn` only while a server grants nothing.
+      // `grantsIn` exists only while a server grants nothing.
       assert.deepEqual(fields({ grantsIn: 0, ...state }), fieldsOf('DetailedSnapshot'));
     });
   });
@@ -105,7 +105,10 @@ describe('locks.query({ details: true })', () => {
   describe('site', () => {
     const AT = /^ {4}at (async )?forgetful \(.*details\.test\.js:\d/;
     const noted = { warnAfter: 3_600_000 };
-    /** Calls that note where they are made, by a function of that name; each keeps its lock by `keep`. */
+    /**
+     * Calls that note where they are made, in a function named `forgetful`; each keeps its lock
+     * with `keep`.
+     */
     const ways = {
       request: async function forgetful(name, keep) {
         await locks.request(name, { timeout: 3_600_000 }, keep);
@@ -143,7 +146,7 @@ describe('locks.query({ details: true })', () => {
       },
     };
 
-    /** Calls `work` while a lock is held that was requested in one of the ways. */
+    /** Calls `work` while a lock is held that was requested in this way. */
     async function whileHeld(way, work) {
       const name = freshName();
       const held = deferred();
@@ -234,7 +237,7 @@ describe('locks.query({ details: true })', () => {
 });
 
 describe('diagnostics channels', () => {
-  /** What is published about `name` while `work` goes on: [channel, message]. */
+  /** @returns the messages about `name` while `work` runs: [channel, message] */
   async function published(name, work) {
     const messages = [];
     const listeners = ['start', 'grant', 'miss', 'end', 'abort', 'steal', 'timeout'].map(
@@ -336,7 +339,7 @@ describe('warnAfter', () => {
   it('warns of a lock that is held longer, and names who waits for it', async () => {
     const name = freshName('slow');
     const warned = once(process, 'warning');
-    // Longer than it may wait: there is one warning for both.
+    // It is held longer than it may wait: there is one warning for both.
     const handle = await locks.acquire(name, { warnAfter: 1_000, label: 'me' });
     const next = locks.request(name, { label: 'the next one' }, () => {});
     const [warning] = await warned;

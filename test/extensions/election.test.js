@@ -1,6 +1,6 @@
 'use strict';
 
-/** locks.elect and leader. What becomes of leaders: programs.test.js. */
+/** locks.elect and leader. programs.test.js tests the outcomes of leaders. */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');

@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** Environment variables: what is tested with each of them needs a process of its own. */
+/** Environment variables. Each is tested in a process of its own. */
 
 const assert = require('node:assert/strict');
 const { execFile } = require('node:child_process');
@@ -11,7 +11,7 @@ const { freshDirectory } = require('../helpers/process.js');
 
 const library = JSON.stringify(require.resolve('../../lib/index.js'));
 
-/** Runs a program with the variable; resolves to what it printed. */
+/** Runs a program with the variable. @returns a promise of its output */
 const run = (program, value = 'reject') =>
   new Promise((resolve) => {
     const env = { ...process.env, WEB_LOCKS_DEADLOCK: value };
@@ -94,7 +94,8 @@ describe('a wrong value of an environment variable', () => {
   ];
   for (const [variable, values, expected] of cases) {
     const preloads = variable.includes('PROFILE') ? ['--require', profile] : [];
-    // What is printed is read, not heard: Bun emits the warnings of a preload before the program runs.
+    // The output is read, because Bun emits the warnings of a preload before the program can
+    // listen.
     const warningsWith = (value, t) =>
       new Promise((resolve, reject) => {
         const env = { ...process.env, [variable]: value };

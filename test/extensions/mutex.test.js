@@ -1,6 +1,9 @@
 'use strict';
 
-/** Mutex and RWLock. What they share with request(): options.test.js and programs.test.js. */
+/**
+ * Mutex and RWLock. Their common behaviour with request() is tested in options.test.js and
+ * programs.test.js.
+ */
 
 const assert = require('node:assert/strict');
 const { once } = require('node:events');
@@ -126,7 +129,7 @@ describe('a private lock', () => {
       }
     }
     for (const release of releases) release();
-    // One lock of a name, all the same.
+    // A name still has one lock.
     const name = freshName();
     const release = await new second.Mutex(name).acquire();
     await assert.rejects(new Mutex(name).acquire({ timeout: 0 }), LockTimeoutError);

@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** locks.once: what time and other agents do to it. What it does in a thread: programs.test.js. */
+/** locks.once: the effects of time and other agents. programs.test.js tests it in one thread. */
 
 const assert = require('node:assert/strict');
 const { once } = require('node:events');

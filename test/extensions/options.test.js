@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * What calls refuse, as lib/extensions/options.js says. What they do with the options that they take:
- * programs.test.js.
+ * What calls refuse, according to lib/extensions/options.js. programs.test.js tests what they do
+ * with the options that they accept.
  */
 
 const assert = require('node:assert/strict');
@@ -65,7 +65,7 @@ describe('options', () => {
   }
 
   it('are those that the table says the scope has', () => {
-    // The engine in memory is not in there.
+    // The table does not contain the engine in memory.
     if (chosen === 'memory') return;
     for (const [name, { scopes = [SCOPE] }] of Object.entries(OPTIONS)) {
       assert.equal(scopes.includes(SCOPE), !scope.lacks[name], name);

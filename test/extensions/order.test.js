@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** In which order a thread is told of its grants. */
+/** The order in which a thread is notified of its grants. */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
@@ -26,7 +26,7 @@ function notebook() {
   return { note, check };
 }
 
-/** Ways to request a shared lock, each of which hands the lock to `note`. */
+/** Ways to request a shared lock. Each passes the lock to `note`. */
 const ways = {
   request: (name, note) => locks.request(name, SHARED, note),
   acquire: async (name, note) => {
@@ -54,7 +54,7 @@ describe('callbacks of a thread come in the order of grants', needs('orderOfGran
         await turn();
         theirs.release();
         theirGate.release();
-        // No event of this thread is told until the other one has released both.
+        // This thread receives no event until the other one has released both.
         const handle = locks.acquireSync(gate, { timeout: 30_000 });
         await Promise.all([waiting, ways[second](name, note)]);
         await handle.release();

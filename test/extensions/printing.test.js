@@ -1,6 +1,6 @@
 'use strict';
 
-/** What is meant to be looked at can be printed, sent and cloned, though tokens are bigints. */
+/** Everything that users may print can be printed, sent and cloned, although tokens are bigints. */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
@@ -11,7 +11,7 @@ const { freshName, hold, rejectionOf, timedOut } = require('../helpers/locks.js'
 
 const jsonOf = (value) => JSON.parse(JSON.stringify(value));
 
-/** `work` with a state of which there is something of each kind. */
+/** Calls `work` with a state that has an entry of each kind. */
 async function withState(work) {
   const name = freshName();
   const held = await hold(locks, name, { label: 'holder' });
@@ -24,7 +24,7 @@ async function withState(work) {
   }
 }
 
-/** The same with each token as JSON has it. */
+/** The same state with each token as JSON has it. */
 const withText = ({ token, blockedBy, ...entry }) => ({
   ...entry,
   token: String(token),

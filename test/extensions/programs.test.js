@@ -10,7 +10,9 @@ const { chosen } = require('../conformance/scopes.js');
 
 const PROGRAM = path.join(__dirname, 'programs.js');
 
-/** How many programs, always the same ones; others by hand: programs.js. Servers are slower. */
+/**
+ * The number of programs, which are always the same; programs.js runs others. Servers are slower.
+ */
 const RUNS = { process: 600, host: 400, memory: 400 };
 const RUNS_ON_A_SERVER = 30;
 

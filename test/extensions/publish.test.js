@@ -1,6 +1,9 @@
 'use strict';
 
-/** What a lock publishes, where it is read, and what is refused. By which locks: programs.test.js. */
+/**
+ * The data that a lock publishes, where it can be read, and what is refused. programs.test.js tests which
+ * locks can publish.
+ */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
@@ -13,7 +16,7 @@ const MOST = 4_096;
 
 const dataOf = async (name) => valuesOf((await locks.query({ name, details: true })).held, 'data');
 
-/** Calls `work` while a lock is held that has published something. */
+/** Calls `work` while a lock is held that has published data. */
 async function withPublished(work) {
   const name = freshName();
   const held = await hold(locks, name);

@@ -1,6 +1,6 @@
 'use strict';
 
-/** query({ name }), isBusy and lock.token. That tokens grow: programs.test.js and the model. */
+/** query({ name }), isBusy and lock.token. programs.test.js and the model test that tokens grow. */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');

@@ -1,6 +1,6 @@
 'use strict';
 
-/** Users' code that runs while events are handed over: more of it in test/standard. */
+/** Users' code that runs while events are announced; test/standard has more of it. */
 
 const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
@@ -62,7 +62,7 @@ describe('users’ code that runs while events are handed over may use locks', (
       let successor;
       first.signal.addEventListener('abort', () => {
         third.release();
-        // It must not get what belongs to one of the others.
+        // It must not get the events of another lock.
         successor = locks.request(freshName(), () => 'successor');
       });
       const thief = await hold(locks, name, { steal: true });

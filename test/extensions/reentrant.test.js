@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Reentrant requests, as far as programs of one thread do not show it: programs.test.js judges what an
- * outer lock serves, and what becomes of that by thefts, time limits, aborts and a close.
+ * Reentrant requests beyond programs of one thread. programs.test.js tests what an outer lock
+ * serves, and the effect of thefts, time limits, aborts and a close.
  */
 
 const assert = require('node:assert/strict');

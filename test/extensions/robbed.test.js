@@ -2,7 +2,10 @@
 
 'use strict';
 
-/** A robbed thread hears of the theft before it sees that the name was granted since. */
+/**
+ * A thread whose lock was stolen is notified of the theft before it can see a later grant of the
+ * name.
+ */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
@@ -10,8 +13,10 @@ const { LockStolenError, needs, openBucket } = require('../helpers/scope.js');
 const { startBeside } = require('../helpers/beside.js');
 const { freshName, hold } = require('../helpers/locks.js');
 
-/** Another thread steals "a" and gives it back, while this one is blocked: it has events then. */
-function beRobbed(t, bucket) {
+/**
+ * Another thread steals "a" and releases it while this one is blocked, so that events are pending.
+ */
+function stealElsewhere(t, bucket) {
   const source = `
     const { locks } = require(scopes).scope.openBucket(bucket);
     await locks.request('a', { steal: true }, () => {});
@@ -20,27 +25,27 @@ function beRobbed(t, bucket) {
   startBeside(t, source, { bucket, scopes }).waitWhile(0);
 }
 
-/** The ways to the next lock: each resolves to whether it is held, and whether `robbed` is. */
+/** Ways to the next lock: each resolves to whether that is held, and whether the stolen one is. */
 const ways = {
-  request: (locks, robbed, more) =>
-    locks.request('a', { ifAvailable: true, ...more }, (lock) => [lock !== null, robbed.held]),
-  acquireSync: async (locks, robbed, more) => {
+  request: (locks, stolen, more) =>
+    locks.request('a', { ifAvailable: true, ...more }, (lock) => [lock !== null, stolen.held]),
+  acquireSync: async (locks, stolen, more) => {
     const handle = locks.acquireSync('a', { timeout: 10_000, ...more });
-    const seen = [handle.held, robbed.held];
+    const seen = [handle.held, stolen.held];
     await handle.release();
     return seen;
   },
-  tryAcquireSync: async (locks, robbed, more) => {
+  tryAcquireSync: async (locks, stolen, more) => {
     const handle = locks.tryAcquireSync('a', more);
-    const seen = [handle !== null, robbed.held];
+    const seen = [handle !== null, stolen.held];
     await handle?.release();
     return seen;
   },
 };
 
-/** A bucket, and what a way goes through: the same, or another opening. */
+/** @returns a bucket, and the same or another handle of it for the next lock */
 async function setUp(t, isTwice) {
-  const bucket = openBucket(freshName('robbed'));
+  const bucket = openBucket(freshName('stolen'));
   const second = isTwice ? openBucket(bucket.name) : bucket;
   t.after(() => Promise.all([bucket.close(), second.close()]));
   await Promise.all([bucket.ready, second.ready]);
@@ -54,21 +59,21 @@ describe('a lock that another thread stole and gave back', needs('sync'), () => 
 
       it(`is no longer held when the next one is: ${how}`, async (t) => {
         const { bucket, second } = await setUp(t, isTwice);
-        const robbed = await hold(bucket.locks, 'a');
-        robbed.released.catch(() => {});
-        beRobbed(t, bucket.name);
-        assert.deepEqual(await way(second.locks, robbed.lock), [true, false]);
+        const stolen = await hold(bucket.locks, 'a');
+        stolen.released.catch(() => {});
+        stealElsewhere(t, bucket.name);
+        assert.deepEqual(await way(second.locks, stolen.lock), [true, false]);
       });
 
       it(`serves no reentrant request: ${how}`, async (t) => {
         const { bucket, second } = await setUp(t, isTwice);
         const reentrant = { reentrant: true };
         let seen;
-        const robbed = bucket.locks.request('a', reentrant, async (lock) => {
-          beRobbed(t, bucket.name);
+        const stolen = bucket.locks.request('a', reentrant, async (lock) => {
+          stealElsewhere(t, bucket.name);
           seen = await way(second.locks, lock, reentrant);
         });
-        await assert.rejects(robbed, LockStolenError);
+        await assert.rejects(stolen, LockStolenError);
         assert.deepEqual(seen, [true, false]);
       });
     }
@@ -76,10 +81,10 @@ describe('a lock that another thread stole and gave back', needs('sync'), () => 
 
   it('is no longer held when a request is granted that waited', async (t) => {
     const { bucket } = await setUp(t, false);
-    const robbed = await hold(bucket.locks, 'a');
-    robbed.released.catch(() => {});
-    const next = bucket.locks.request('a', () => robbed.lock.held);
-    beRobbed(t, bucket.name);
+    const stolen = await hold(bucket.locks, 'a');
+    stolen.released.catch(() => {});
+    const next = bucket.locks.request('a', () => stolen.lock.held);
+    stealElsewhere(t, bucket.name);
     assert.equal(await next, false);
   });
 });

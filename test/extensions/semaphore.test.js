@@ -1,6 +1,6 @@
 'use strict';
 
-/** Limits of names, and Semaphore. What a limit lets in: cases.test.js and programs.test.js. */
+/** Limits of names, and Semaphore. cases.test.js and programs.test.js test what a limit admits. */
 
 const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
@@ -10,7 +10,7 @@ const { freshName, hold, nothing, rejectionOf } = require('../helpers/locks.js')
 
 const shared = (limit, weight) => ({ mode: 'shared', limit, weight });
 
-/** How many callbacks of a semaphore run at a time at most. */
+/** @returns the greatest number of callbacks of a semaphore that run at a time */
 async function mostOf(semaphore, count) {
   let running = 0;
   let most = 0;
@@ -97,7 +97,7 @@ describe('class Semaphore', () => {
 });
 
 describe('resize of a Semaphore', () => {
-  /** A semaphore of one permit, which is held, that is resized. */
+  /** A semaphore of one permit, which is held, and a resize of it. */
   async function setUp(permits = 2) {
     const semaphore = new Semaphore(1);
     const release = await semaphore.acquire();
@@ -208,7 +208,7 @@ describe('resize of a Semaphore', () => {
       }, outer);
       (await next)();
       await resized;
-      // And one that has the new number.
+      // It also serves one that has the new number.
       const check = async () => assert.ok(await isServed(semaphore, { ...inner, weight: 3 }));
       await semaphore.run(check, outer);
     });

@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** Several locks at once. What becomes of them: programs.test.js. */
+/** Several locks at once. programs.test.js tests their outcomes. */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
@@ -44,7 +44,7 @@ describe('locks.requestAll and locks.acquireAll', () => {
     await work();
     await reader.release();
   }
-  /** What else is held of `a`, and how the locks are requested. */
+  /** What else holds `a`, and how the locks are requested. */
   const cases = {
     'that is not granted': [(_, work) => work(), {}],
     'and not one that others share with it': [beside, { mode: 'shared' }],

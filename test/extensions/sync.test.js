@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** Threads that block. What blocks in one thread: programs.test.js. */
+/** Blocking threads. programs.test.js tests what blocks within one thread. */
 
 const assert = require('node:assert/strict');
 const { spawn } = require('node:child_process');
@@ -17,7 +17,7 @@ const library = JSON.stringify(require.resolve('../fixtures/library.js'));
 const SHARED = { mode: 'shared' };
 const LONG = { timeout: 60_000 };
 
-/** A name that another agent holds, and its lock. */
+/** @returns a name that another agent holds, and its lock */
 async function heldElsewhere(t) {
   const name = freshName();
   const other = await RemoteAgent.start(t);
@@ -55,7 +55,7 @@ describe('locks.acquireSync', needs('sync'), () => {
     held.release();
   });
 
-  /** That it throws a DeadlockError with both requests, or the request and the lock. */
+  /** Checks that it throws a DeadlockError with both requests, or the request and the lock. */
   function rejectsDeadlock(name, options, cycle, message) {
     assert.throws(
       () => locks.acquireSync(name, { timeout: 1e9, label: 'later', ...options }),

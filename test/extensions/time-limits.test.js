@@ -2,7 +2,10 @@
 
 'use strict';
 
-/** What time limits say. When timeout, holdTimeout and maxTotal end what: programs.test.js. */
+/**
+ * The messages of time limits. programs.test.js tests when timeout, holdTimeout and maxTotal end a
+ * request.
+ */
 
 const assert = require('node:assert/strict');
 const { once } = require('node:events');
@@ -13,7 +16,7 @@ const { HELD, freshName, hold, notCalled } = require('../helpers/locks.js');
 const { rejectionOf, stateOf, timedOut, valuesOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
-/** Nothing else keeps the event loop alive while a lock is held. */
+/** Keeps the event loop alive, which a held lock does not. */
 const awake = setInterval(() => {}, 2 ** 30);
 after(() => clearInterval(awake));
 
@@ -57,7 +60,7 @@ describe('timeout', () => {
       const asked = buckets.map((bucket) =>
         timedOut(() => bucket.locks.acquire(name, { timeout })),
       );
-      // Both are over in one turn of the event loop.
+      // Both time out in one turn of the event loop.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, timeout);
       const holders = (await Promise.all(asked)).map((error) => error.holders[0]);
       assert.deepEqual(valuesOf(holders, 'label'), labels);
