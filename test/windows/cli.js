@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * `web-locks run` on Windows. Run there by `node test/windows/cli.js`, or under Wine by run.js.
- * WEB_LOCKS_TEST_CONSOLE is the program that console.c makes.
+ * `web-locks run` on Windows (`node test/windows/cli.js`), or under Wine by run.js.
+ * WEB_LOCKS_TEST_CONSOLE is the program made from console.c.
  */
 
 const assert = require('node:assert/strict');
@@ -13,21 +13,21 @@ const { hold } = require('../helpers/locks.js');
 const { pendingOn } = require('../helpers/process.js');
 
 const CONSOLE = process.env.WEB_LOCKS_TEST_CONSOLE;
-/** What does not end fails; far more than one needs. */
+/** The limit for tests that could hang; they need far less. */
 const LIMIT = { timeout: 60_000 };
-/** The status of a program that an event of the console ends. */
+/** The exit code of a program that a console event ends. */
 const CONTROL_C_EXIT = 0xc000013a;
 
-/** A command that prints its process id, and then lives until it is ended. */
+/** A command that prints its process id, and then runs until it is ended. */
 const LIVES = [
   process.execPath,
   '-e',
   "setInterval(() => {}, 1e6); console.log('runs', process.pid)",
 ];
-/** The same as a batch file has it. */
+/** The same command as in a batch file. */
 const LIVES_IN_CMD = ['cmd', '/c', ...LIVES];
 
-/** A command that prints the signals it gets, and then ends when it gets lock "work". */
+/** A command that prints the signals it receives, and ends once it has the lock "work". */
 const worksIn = ({ bucket, directory }) => [
   process.execPath,
   '-e',
@@ -84,7 +84,7 @@ describe('web-locks run', () => {
     const holder = setUp(t).start('run a --', ...LIVES_IN_CMD);
     const pid = await pidOf(holder);
     holder.kill('SIGKILL');
-    await holder.ended; // of the output, which is that of all of them
+    await holder.ended; // the output ends when all of them have ended
     assert.ok(!lives(pid));
   });
 

@@ -1,23 +1,21 @@
-/*
- * Runs a command in a console without a window, and makes happen there what people do to one:
+/* Runs a command in a console without a window, and creates the events of a console there:
  *
- *     console.exe COMMAND [ARGUMENT…]
+ *   console.exe COMMAND [ARGUMENT…]
  *
- * Each character of standard input is an event of the console: `c` is Ctrl-C, `b` is Ctrl-Break, `x`
- * closes it; the end of the characters kills the command. The command has the other standard streams,
- * and ends this program, with its status.
+ * Each character of standard input is an event: `c` is Ctrl-C, `b` is Ctrl-Break, `x` closes the
+ * console; the end of the input kills the command. The command inherits the other standard streams;
+ * when it ends, this program ends with its status.
  *
- * Wine 8 knows Ctrl-C only. There this program does what Windows does for the others: it starts a
- * thread at CtrlRoutine in each process of the console, one after another, the newest first. If the
- * console is closed, it waits until each has ended.
- */
+ * Wine 8 implements only Ctrl-C. There this program does what Windows does for the others: it
+ * starts a thread at CtrlRoutine in each process of the console, one after another, the newest
+ * first. If the console is closed, it waits until each has ended. */
 #define _WIN32_WINNT  0x0A00
 #define NTDDI_VERSION 0x0A000006
 #include <stdio.h>
 #include <windows.h>
 
 enum { MOST = 64, WIDTH = 80, HEIGHT = 25 };
-/* Windows kills who has not ended after some seconds. A busy machine may need more. */
+/* Windows kills a process that has not ended after some seconds. A busy machine may need more. */
 enum { MS_TO_END = 30000 };
 
 static HPCON console;
@@ -34,7 +32,7 @@ static void check(BOOL ok, const char *what)
   if (!ok) fail(what);
 }
 
-/* What the console shows is for nobody; it would wait for a reader. */
+/* Discards what the console shows: it would wait for a reader. */
 static DWORD WINAPI drain(void *output)
 {
   char text[4096];
@@ -80,7 +78,7 @@ static void make_console(void)
   start_thread(drain, screen);
 }
 
-/* The arguments as they were written, without the name of this program. */
+/* Returns the arguments as they were written, without the name of this program. */
 static WCHAR *arguments(void)
 {
   WCHAR *line = GetCommandLineW();
@@ -88,7 +86,7 @@ static WCHAR *arguments(void)
   return line + wcsspn(line, L" ");
 }
 
-/* Its standard input is empty: that of this program is not for it. */
+/* The command's standard input is empty, because this program reads its own. */
 static HANDLE nothing(void)
 {
   SECURITY_ATTRIBUTES inherited = {sizeof inherited, NULL, TRUE};
@@ -127,7 +125,7 @@ static BOOL is_wine(void)
   return GetProcAddress(GetModuleHandleW(L"ntdll"), "wine_get_version") != NULL;
 }
 
-/* What Windows does to tell a process of an event. It may end meanwhile, which is no failure. */
+/* Sends an event as Windows does. The process may end meanwhile, which is no failure. */
 static void tell_process(DWORD id, DWORD event)
 {
   HMODULE module = GetModuleHandleW(L"kernelbase");
@@ -143,7 +141,7 @@ static void tell_process(DWORD id, DWORD event)
   (void)CloseHandle(process);
 }
 
-/* Wine lists the oldest first. */
+/* Wine lists the oldest process first. */
 static void tell_all(DWORD event)
 {
   DWORD ids[MOST];
@@ -153,7 +151,7 @@ static void tell_all(DWORD event)
     if (ids[i] != GetCurrentProcessId()) tell_process(ids[i], event);
 }
 
-/* From within: only who is attached to a console can do that. */
+/* Only a process that is attached to a console can create an event there. */
 static void generate(DWORD event)
 {
   (void)FreeConsole();

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * `web-locks/host` on Windows: what its port does that others do in another way. Run there by
- * `node test/windows/host.js`, or under Wine by run.js.
+ * `web-locks/host` on Windows (`node test/windows/host.js`), or under Wine by run.js: what its port
+ * does in another way than others.
  */
 
 const assert = require('node:assert/strict');
@@ -33,7 +33,7 @@ function openIn(directory, name = '') {
   return bucket.locks;
 }
 
-/** The folder of the only bucket of a directory. */
+/** The folder of the only bucket in a directory. */
 const folderIn = (directory) => path.join(directory, fs.readdirSync(directory)[0]);
 
 describe('processes', () => {
@@ -42,9 +42,9 @@ describe('processes', () => {
     const [first, second] = await Promise.all([1, 2].map(() => RemoteProcess.start(t, where)));
     await locks.request('mine', () => {}); // a member before them
     await first.hold('a');
-    const waits = locks.request('a', () => 'granted'); // and so it watches the first
+    const waits = locks.request('a', () => 'granted'); // this makes it watch the first
     await pendingIs(locks, 'a', 1);
-    await first.ask('close'); // its process lives on
+    await first.ask('close'); // its process continues
     assert.equal(await waits, 'granted');
     await second.hold('b');
     const waitsForSecond = locks.request('b', () => 'granted');
@@ -106,7 +106,7 @@ describe('directories', () => {
       openIn(directory).request('a', () => {}),
       { ...SCOPE_UNSUPPORTED, message },
     );
-  /** Sets WEB_LOCKS_DIRECTORY, or deletes it, until the end of the test. */
+  /** Sets or deletes WEB_LOCKS_DIRECTORY until the end of the test. */
   const setDirectory = (t, directory) => {
     const { WEB_LOCKS_DIRECTORY: given } = process.env;
     const set = (value) => {
@@ -148,7 +148,7 @@ describe('directories', () => {
   });
 
   it('are refused where other users may write', async () => {
-    // Wine has no icacls: there run.js has made one.
+    // Wine has no icacls: there run.js makes the directory.
     const { WEB_LOCKS_TEST_OPEN_DIRECTORY: open = freshDirectory() } = process.env;
     if (!process.env.WEB_LOCKS_TEST_OPEN_DIRECTORY) {
       fs.mkdirSync(open);
@@ -201,7 +201,7 @@ describe('harm', () => {
       fs.renameSync(peers, `${peers}.old`);
       await made;
       await other.ask('query');
-      await locks.query(); // when it has an answer no process is at these files
+      await locks.query(); // once it is answered, no process uses these files
       const lives = [0, 1].map((member) => fs.readFileSync(peers).readBigUInt64LE(32 * member));
       assert.ok(lives.every((life) => life !== 0n));
     });

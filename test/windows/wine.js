@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Loaded before all else by each Node.js that runs under Wine (run.js). Wine 8 does not start a process
- * now and then, about one of some thousand Node.js's: libuv throws `spawn UNKNOWN`, before anything of
- * the new process has run. Then it is started once more, and standard error says so.
+ * Preloaded by each Node.js that runs under Wine (run.js). Wine 8 sometimes fails to start a
+ * process, one in some thousands: libuv throws `spawn UNKNOWN` before the new process has run
+ * anything. Then the process is started once more, and a line on standard error says so.
  */
 
 const childProcess = require('node:child_process');
