@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Runs a file of tests in Bun or Deno, as it is: `harness.js FILE [worker]`. Their own `node:test`
- * runs none in workers, and cannot leave out single tests (Deno). Prints a line for each test, before
- * and after it; exits with 1 if one failed, and not at all if one leaves something behind.
+ * Runs a test file unchanged in Bun or Deno: `harness.js FILE [worker]`. Their own `node:test` runs
+ * no tests in workers, and Deno's cannot leave out single tests. It prints a line before and after
+ * each test, and exits with 1 if one failed. If a test leaves something behind, it does not exit.
  */
 
 const Module = require('node:module');
@@ -18,7 +18,7 @@ const suites = [];
 const atTheBeginning = [];
 const atTheEnd = [];
 
-/** What the tests use of `node:test`. */
+/** The part of `node:test` that the tests use. */
 const shim = {
   describe(title, ...[first, second]) {
     if (second && first.skip) return;
@@ -34,13 +34,13 @@ const shim = {
   after: (hook) => atTheEnd.push(hook),
 };
 
-/** What the files that are run get in place of what Bun and Deno have. */
+/** Replaces what the test files cannot use of Bun and Deno. */
 function prepare() {
   const { require: original } = Module.prototype;
   Module.prototype.require = function (id) {
     return id === 'node:test' ? shim : original.call(this, id);
   };
-  // There is no `gc` in Bun's contexts.
+  // Contexts of Bun have no `gc`.
   const { runInNewContext } = vm;
   const gc = () => globalThis.Bun.gc(true);
   if (runtime === 'bun')
@@ -78,7 +78,7 @@ if (!isMainThread) {
     parentPort.postMessage({ failed }),
   );
 } else if (process.argv[3] === 'worker') {
-  process.exitCode = 1; // until the worker has told
+  process.exitCode = 1; // until the worker reports its result
   const worker = new Worker(__filename, { workerData: process.argv[2] });
   worker.on('message', ({ line, failed }) => {
     if (line) console.log(line);

@@ -1,10 +1,10 @@
 'use strict';
 
 /**
- * The tests in Bun and Deno, as npm has them, after a build: `npm run test:runtimes`. The tests of the
- * specification run in the main thread and in a worker. Needs the npm registry.
+ * Runs the tests in Bun and Deno from npm, after a build: `npm run test:runtimes`. The tests of the
+ * specification run in the main thread and in a worker. It needs the npm registry.
  *
- *   --all   runs the tests of the extensions as well, which hardly differ between runtimes
+ *   --all   also runs the tests of the extensions, which hardly differ between runtimes
  */
 
 const { execFile } = require('node:child_process');
@@ -23,7 +23,7 @@ const RUNTIMES = [
   { name: 'deno', parameters: ['run', '--quiet', '--allow-all'] },
 ];
 
-/** The files of a folder of tests, each in the given kinds of threads. */
+/** The test files of a folder, each in the given kinds of threads. */
 const filesOf = (folder, ...threads) =>
   readdirSync(path.join(root, 'test', folder))
     .filter((file) => file.endsWith('.test.js') && file !== 'spec-in-a-worker.test.js')
@@ -42,7 +42,7 @@ async function runFile(program, parameters, file, thread) {
     const { stdout } = await execute(
       program,
       [...parameters, HARNESS, path.join(root, file), thread],
-      // What does not end fails instead of stopping the others.
+      // A file that hangs fails instead of blocking the others.
       { cwd: root, env: { ...process.env, NO_COLOR: '1' }, timeout: 60_000 },
     );
     const output = `\n${stdout}`;

@@ -1,4 +1,4 @@
 'use strict';
 
-/** The versions of the runtimes, as packages of npm, in which tests run. docs/INSTALL.md names them. */
+/** The versions of the runtimes in which tests run, as npm packages. docs/INSTALL.md names them. */
 module.exports = { bun: '1.4.5', deno: '2.9.6' };
