@@ -1,6 +1,6 @@
 'use strict';
 
-/** Starts `web-locks` as a shell would, with pipes or in a terminal. */
+/** Starts `web-locks` like a shell, with pipes or in a terminal. */
 
 const assert = require('node:assert/strict');
 const { execFileSync, spawn } = require('node:child_process');
@@ -14,10 +14,10 @@ const { freshBucket } = require('../helpers/process.js');
 const root = path.join(__dirname, '..', '..');
 const PROGRAM = path.join(root, 'bin', 'web-locks.js');
 const TERMINAL = path.join(__dirname, 'terminal.py');
-/** A version manager's shim in front of it takes longer than the tests. */
+/** A version manager's shim for it would take longer than the tests. */
 const PYTHON = existsSync('/usr/bin/python3') ? '/usr/bin/python3' : 'python3';
 
-/** Why tests in a terminal cannot run, or false. */
+/** The reason why tests in a terminal cannot run, or false. */
 const noTerminal = (() => {
   if (skip) return skip;
   try {
@@ -28,14 +28,14 @@ const noTerminal = (() => {
   }
 })();
 
-/** A command that says that it runs, and ends when a line is typed. */
+/** A command that prints a line when it runs, and ends when a line is typed. */
 const UNTIL_LINE = ['--', 'sh', '-c', 'echo runs; read line; echo ends'];
 
 const UNSET = 'AT DIRECTORY NAME OUTER TOKEN'.split(' ').map((name) => [`WEB_LOCKS_${name}`]);
-/** What a test does not want from the environment of whoever runs it. */
+/** Removes the variables that would affect a test. */
 const CLEAN = { ...Object.fromEntries(UNSET), NO_COLOR: undefined, TERM: 'xterm' };
 
-/** A process that runs, and what it has written so far. It is killed at the end of the test `t`. */
+/** A running process and its output so far. The end of the test `t` kills it. */
 class Command {
   stdout = '';
   stderr = '';
@@ -62,7 +62,7 @@ class Command {
     });
   }
 
-  /** Waits until what it has written to a stream matches. @returns {Promise<RegExpExecArray>} */
+  /** Waits until the output on a stream matches. @returns {Promise<RegExpExecArray>} */
   async says(pattern, stream = 'stdout') {
     for (;;) {
       const match = pattern.exec(this[stream]);
@@ -79,7 +79,7 @@ class Command {
     this.child.stdin.write(text);
   }
 
-  /** Types a line, and waits for the end, which is to have this status. */
+  /** Types a line, and checks the status with which the process ends. */
   async endsAfter(line, code = 0) {
     this.type(`${line}\n`);
     assert.equal((await this.ended).code, code);
@@ -90,26 +90,26 @@ class Command {
   }
 }
 
-/** Starts `web-locks` with pipes; `program`: of another copy of the package. */
+/** Starts `web-locks` with pipes. `program` belongs to another copy of the package. */
 const start = (t, args, { program = PROGRAM, ...options } = {}) =>
   new Command(t, process.execPath, [program, ...args], options);
 
-/** Runs `web-locks` with pipes, and nothing on stdin. */
+/** Runs `web-locks` with pipes and empty standard input. */
 function run(t, args, options) {
   const command = start(t, args, options);
   command.child.stdin.end();
   return command.ended;
 }
 
-/** Starts a program in a terminal: `web-locks`, if there is none. */
+/** Starts `program` in a terminal, or `web-locks` without one. */
 function startInTerminal(t, args, { columns = 80, rows = 24, program, ...options } = {}) {
   const words = program ?? [process.execPath, PROGRAM, ...args];
   return new Command(t, PYTHON, [TERMINAL, String(columns), String(rows), ...words], options);
 }
 
 /**
- * A bucket of this test alone, and `web-locks` in it. Calls take words: the first text is cut at its
- * spaces, others are one word each; options come last.
+ * Makes a bucket for this test, and functions that run `web-locks` in it. They take words: the
+ * first text is split at its spaces, others are one word each; options come last.
  */
 function setUp(t, name) {
   const { locks, where } = freshBucket(t, name);
@@ -132,7 +132,7 @@ function setUp(t, name) {
   };
 }
 
-/** Compares a part of how a command has ended; a stream can be compared with an expression. */
+/** Compares parts of the outcome of a command; a stream may be compared with an expression. */
 function check(ending, expected, message) {
   for (const [key, value] of Object.entries(expected)) {
     if (value instanceof RegExp) assert.match(ending[key], value, message);
@@ -141,10 +141,10 @@ function check(ending, expected, message) {
 }
 
 /**
- * Has something happen to `web-locks` after its command has ended, before anything else of it runs.
+ * Makes something happen in `web-locks` after its command has ended, before it runs any other code.
  * @param {string} folder for a file
- * @param {string} [what] the code of what happens; a signal, if there is none
- * @returns {{ NODE_OPTIONS: string }} of its environment
+ * @param {string} [what] code of what happens; SIGTERM by default
+ * @returns {{ NODE_OPTIONS: string }} environment variables
  */
 function afterEnd(folder, what = "process.emit('SIGTERM', 'SIGTERM')") {
   const hook = path.join(folder, 'hook.js');

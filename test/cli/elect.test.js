@@ -12,7 +12,7 @@ const { check, setUp: setUpBucket, skip } = require('./command.js');
 
 const LEADS = 'echo leads; while :; do read line || exit 3; [ "$line" ] && exit "$line"; done';
 
-/** `stand` starts a candidate, whose command ends with the status that is typed. */
+/** `stand` starts a candidate whose command ends with the status that is typed. */
 function setUp(t) {
   const { locks, run, start } = setUpBucket(t);
   const stand = (...more) => start('elect a', ...more, '--', 'sh', '-c', LEADS);

@@ -21,7 +21,7 @@ const BUILT = path.join('build', 'Release', 'web_locks.node');
 
 after(stopAll);
 
-/** An empty folder, from which no package is found. */
+/** An empty folder, from which no package can be resolved. */
 function emptyFolder(t) {
   const folder = mkdtempSync(path.join(tmpdir(), 'web-locks-cli-'));
   t.after(() => rmSync(folder, { recursive: true }));
@@ -48,7 +48,9 @@ describe('--at', { skip }, () => {
     }
   });
 
-  /** The package in a folder of its own, as npm installs it; `pg` is what its neighbour says. */
+  /**
+   * Installs the package in a folder of its own like npm; its neighbour `pg` prints the given text.
+   */
   function installed(t, pg) {
     const modules = path.join(emptyFolder(t), 'node_modules');
     for (const part of ['bin', 'lib', 'package.json'])
@@ -59,7 +61,7 @@ describe('--at', { skip }, () => {
     return { program, env: { WEB_LOCKS_BINARY } };
   }
 
-  /** A client library that says who it is. */
+  /** A client library that prints its name. */
   function writePackage(folder, says) {
     mkdirSync(folder, { recursive: true });
     writeFileSync(path.join(folder, 'index.js'), `console.error('${says}'); process.exit(42);`);
@@ -121,7 +123,7 @@ describe('--at', { skip }, () => {
   });
 });
 
-/** What is the same at every engine; `at` returns the URL, `openBucket` opens `default` there. */
+/** What all engines have in common; `at` returns the URL, `openBucket` opens `default` there. */
 function conform(at, openBucket) {
   it('run excludes other commands and programs; query shows who holds and waits, steal ends it', async (t) => {
     const { locks } = await openBucket(t);

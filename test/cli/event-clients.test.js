@@ -1,6 +1,6 @@
 'use strict';
 
-/** The queries of `top --web`, and the events that its pages get; without a server. */
+/** The queries of `top --web` and the events for its pages, without a server. */
 
 const assert = require('node:assert/strict');
 const { EventEmitter } = require('node:events');
@@ -9,7 +9,7 @@ const { EventClients } = require('../../lib/cli/event-clients.js');
 const { turn } = require('../helpers/locks.js');
 const { skip } = require('./command.js');
 
-/** A page's connection: what was written to it, and whether it has room. */
+/** A page's connection: it records what is written, and may have no room. */
 class Response extends EventEmitter {
   writableNeedDrain = false;
   events = [];

@@ -26,7 +26,7 @@ it('a signal for npm ends the command of `exec web-locks`', {
   const command = new Command(t, 'npm', ['run', 'job'], { cwd });
   await command.says(/^runs/m);
   command.kill('SIGTERM');
-  // Without `exec` it would still be held.
+  // Without `exec` the lock would still be held.
   await locks.request('a', () => {});
   const { code } = await command.ended;
   assert.notEqual(code, 0);

@@ -27,14 +27,14 @@ describe('the page of top --web', { skip }, () => {
   });
   after(() => browser.close());
 
-  /** The page, in a browser, of a bucket of its own. */
+  /** Opens the page of a bucket of its own in a browser. */
   async function opened(t, { prepare = async () => {}, ...options } = {}) {
     const { locks } = freshBucket(t);
     await prepare(locks);
     const more = { look: () => locks.query({ details: true }) };
     const web = new Web({ about: 'Locks', look: () => more.look() });
     t.after(() => web.close());
-    /** Of each connection for events. */
+    /** The event stream of each connection. */
     const streams = [];
     const hear = ({ request, response }) => {
       if (request.url.endsWith('/events')) streams.push(response);
@@ -51,7 +51,7 @@ describe('the page of top --web', { skip }, () => {
   }
 
   const live = (page) => page.until('document.body.dataset.status === "live"');
-  /** Of all rows that are shown: the name, where it begins, and the cells. */
+  /** All rows that are shown: the name, where it begins, and the cells. */
   const rows = (page) => page.rows('#locks', 'innerText');
   const untilRows = (page, count) =>
     page.until(`document.querySelectorAll('#locks tbody tr').length === ${count}`);
@@ -87,7 +87,7 @@ describe('the page of top --web', { skip }, () => {
 
   it('counts times on while the server sends no news', async (t) => {
     const { page, streams } = await opened(t, { prepare: (locks) => hold(locks, 'a') });
-    // From here on the server only says that all is as it was.
+    // From here on the server only reports that nothing has changed.
     const written = [];
     const { write } = streams[0];
     streams[0].write = (data) => {

@@ -1,6 +1,6 @@
 'use strict';
 
-/** What tests ask of the server of `top --web`, as a browser would. */
+/** Requests to the server of `top --web`, as from a browser. */
 
 const assert = require('node:assert/strict');
 const { once } = require('node:events');

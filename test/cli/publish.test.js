@@ -10,11 +10,11 @@ const { PassThrough } = require('node:stream');
 const { Publisher } = require('../../lib/cli/publishing.js');
 const { PROGRAM, check, setUp, skip } = require('./command.js');
 
-/** `web-locks publish` in a script of a shell, whose arguments follow. */
+/** Runs `web-locks publish` in a shell script; arguments follow. */
 const PUBLISH = `"${process.execPath}" "${PROGRAM}" publish`;
 const sh = (script) => ['--', 'sh', '-c', script];
 
-/** Queries until the lock has the data, as a command publishes when it has time. */
+/** Queries until the lock has the data: a command publishes when it has time. */
 async function untilData(locks, data) {
   for (;;) {
     const { held } = await locks.query({ name: 'a', details: true });

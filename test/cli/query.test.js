@@ -19,13 +19,13 @@ const command = require('./command.js');
 
 const { Command, PROGRAM, check, noTerminal, run, setUp, skip, startInTerminal } = command;
 
-/** The cells of a table, by lines. */
+/** The cells of a table, by line. */
 const cells = (text) =>
   text
     .trimEnd()
     .split('\n')
     .map((line) => line.split(/ {2,}/));
-/** What a state has of a request. */
+/** The fields of a request in a state. */
 const ENTRY = {
   ...{ name: 'a', mode: 'shared', label: '', host: 'h', pid: 1, threadId: 0, threadName: '' },
   ...{ token: 1n, held: 0, waited: 0 },
@@ -68,7 +68,7 @@ describe('web-locks query', { skip }, () => {
   });
 
   it('names the other buckets that are in use, and --all shows them', async (t) => {
-    // Its name is as long as that of a lock can be.
+    // The bucket's name is as long as that of a lock can be.
     const { locks, bucket, directory } = setUp(t, 'n'.repeat(32_768));
     const inDefault = async (...words) =>
       (await run(t, ['query', '--directory', directory, ...words])).stdout;
@@ -117,7 +117,7 @@ describe('web-locks query', { skip }, () => {
     const [{ name, label, pid, token, since, mode }] = held;
     const expected = ['a\n"', 'x', process.pid, String(lock.token), 'exclusive'];
     assert.deepEqual([name, label, pid, token, mode], expected);
-    // Both clocks are as exact as some milliseconds.
+    // Both clocks are exact to some milliseconds.
     assert.ok(Math.abs(Date.parse(since) - before) < 60_000);
     const waits = pending.map((request) => [request.name, request.ahead, request.token]);
     assert.deepEqual(waits, [['a\n"', 0, null]]);
@@ -139,7 +139,7 @@ describe('web-locks query', { skip }, () => {
     assert.deepEqual([one.held, one.since], [null, null]);
   });
 
-  // `top` is another name of it.
+  // `top` is another name for it.
   for (const command of ['query --watch', 'top']) {
     it(`${command} prints the table after each change, in a pipe between empty lines`, async (t) => {
       const { locks, start } = setUp(t);
@@ -170,7 +170,7 @@ describe('web-locks query', { skip }, () => {
     await watcher.says(/"priority":2\b/);
     const states = watcher.stdout.trimEnd().split('\n').map(JSON.parse);
     assert.match(states.map(({ held }) => held.length).join(''), /^011+$/);
-    // It ends quietly when no process reads any more.
+    // It ends quietly once no process reads its output.
     watcher.child.stdout.destroy();
     await hold(locks, 'b');
     check(await watcher.ended, { code: 0, stderr: '' });
@@ -208,7 +208,7 @@ describe('holders that wait for each other', { skip }, () => {
     ...{ ...ENTRY, clientId, name, mode: 'exclusive', label: `job ${clientId}`, pid: 7 },
     ...{ held: age, waited: age },
   });
-  /** Entries from texts: the client, the name, and for how long. */
+  /** Entries from texts: the client, the name, and the age. */
   const entries = (texts) => texts.map(([client, name, age]) => entry(client, name, Number(age)));
   const notes = (held, pending) =>
     [...table({ held, pending }, {})].slice(1 + held.length + pending.length);
@@ -229,7 +229,7 @@ describe('holders that wait for each other', { skip }, () => {
     });
   }
 
-  /** Whether clients wait in a circle, as plainly as possible: who can be reached from whom. */
+  /** Whether clients wait in a cycle, computed plainly: which clients can be reached from which. */
   function areInACircle(held, pending) {
     const isNested = ({ clientId, waited }) =>
       held.some((lock) => lock.clientId === clientId && !(lock.held < waited));
@@ -254,7 +254,7 @@ describe('holders that wait for each other', { skip }, () => {
       );
     const found = [0, 0];
     for (let i = 0; i < 1000; i++) {
-      // Nobody may know for how long a lock has been held.
+      // How long a lock has been held may be unknown.
       const [held, pending] = [draw(5, [0, 1, 2, 3, Number.NaN]), draw(5, [0, 1, 2, 3])];
       const isFound = notes(held, pending).length > 0;
       assert.equal(
@@ -315,7 +315,7 @@ describe('holders that wait for each other', { skip }, () => {
   });
 });
 
-/** What a terminal does at the beginning and at the end of `--watch`. */
+/** What is written to a terminal at the beginning and the end of `--watch`. */
 const ENTER = '\x1b[?1049h\x1b[?25l';
 const LEAVE = '\x1b[?25h\x1b[?1049l';
 

@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** `web-locks report`; what is on the page is tested in test/profile. */
+/** `web-locks report`; test/profile tests the content of the page. */
 
 const assert = require('node:assert/strict');
 const { spawnSync } = require('node:child_process');
@@ -22,7 +22,7 @@ function run(folder, ...args) {
   return { code: status, stdout, stderr };
 }
 
-/** A file with a profile of one request. */
+/** Writes a profile of one request. */
 function write(folder, file, { dropped = 0 } = {}) {
   const args = { id: 1, lock: 'a', mode: 'shared', thread: 0, outcome: 'granted' };
   const times = { waited: 0, held: 1, contended: false, blockers: [] };

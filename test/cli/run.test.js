@@ -18,15 +18,15 @@ const command = require('./command.js');
 
 const { Command, PROGRAM, UNTIL_LINE, check, noTerminal, setUp, afterEnd, skip } = command;
 
-/** Of struct wlh_header, see src/host/segment/segment.h. */
+/** The offset in struct wlh_header, see src/host/segment/segment.h. */
 const TOKEN_AT = 88;
 
 /** Signals that do not end a process, or that Node.js ignores. */
 const LEAVING =
   'SIGCHLD SIGCONT SIGSTOP SIGTSTP SIGTTIN SIGTTOU SIGURG SIGWINCH SIGPIPE SIGXFSZ'.split(' ');
-/** Node.js has no name for it. */
+/** A signal for which Node.js has no name. */
 const REAL_TIME = 40;
-/** Signals that dump a core: `web-locks` ends with a status instead. */
+/** Signals that dump core: `web-locks` ends with a status instead. */
 const CORES = 'QUIT ILL TRAP ABRT BUS FPE SEGV XCPU XFSZ SYS'.split(' ').map((it) => `SIG${it}`);
 
 const onLinux = { skip: process.platform !== 'linux' && 'only Linux has what this needs' };
@@ -38,7 +38,7 @@ describe('web-locks run', { skip }, () => {
       const { WEB_LOCKS_DEADLOCK, WEB_LOCKS_WARN_AFTER } = process.env;
       console.log(process.argv.slice(1), WEB_LOCKS_DEADLOCK, WEB_LOCKS_WARN_AFTER);
       process.exitCode = 7;`;
-    // The options say where the lock is, not this URL.
+    // The options locate the lock, not this URL.
     const at = { WEB_LOCKS_AT: 'redis://localhost:1' };
     const env = { WEB_LOCKS_DEADLOCK: 'reject', WEB_LOCKS_WARN_AFTER: 'x', ...at };
     const args = ['--', process.execPath, '-e', script, '--', 'a b', '\'"$HOME\n', '', '--shared'];
@@ -75,7 +75,7 @@ describe('web-locks run', { skip }, () => {
     assert.ok((await token()) > 0n);
     const file = path.join(directory, readdirSync(directory)[0], 'bucket');
     const bytes = readFileSync(file);
-    const last = 1n << 60n; // a double has none of those that follow
+    const last = 1n << 60n; // the next integers have no exact double
     bytes.writeBigUInt64LE(last, TOKEN_AT);
     writeFileSync(file, bytes);
     assert.equal(await token(), last + 1n);
@@ -347,7 +347,7 @@ describe('web-locks run', { skip }, () => {
     const script = 'sleep 1000 & echo $!; exec "$@"';
     const both = new Command(t, 'sh', ['-c', script, 'sh', process.execPath, PROGRAM, ...args]);
     const [, other, pid] = await both.says(/^(\d+)\s(\d+)\s/);
-    // While it is stopped, the second end adds nothing to the signal of the first one.
+    // While it is stopped, the second end adds nothing to the signal of the first.
     both.kill('SIGSTOP');
     for (const [child, signal] of [
       [other, 'SIGKILL'],
@@ -395,7 +395,7 @@ describe('web-locks run', { skip }, () => {
       const victim = start('run a -- sh -c', script);
       await victim.says(/runs/);
       process.kill(victim.pid, signal);
-      // The pipe is closed when the command has ended, too.
+      // The pipe is closed only when the command has ended, too.
       assert.equal((await victim.ended).stdout, 'runs\n');
       await locks.request('a', () => {});
     });
@@ -437,14 +437,15 @@ describe('web-locks run, in a terminal', { skip: noTerminal }, () => {
       process.on('SIGTERM', () => process.exit(0));
       setInterval(() => {}, 1e6);
       console.log('runs ' + process.ppid + '.');`;
-    // In a session of its own, it has nothing from the terminal.
+    // In a session of its own, it gets nothing from the terminal.
     const words = ['run a -- setsid', process.execPath, '-e', script];
     const deaf = setUp(t).inTerminal(...words);
     const [, pid] = await deaf.says(/runs (\d+)\./);
     deaf.type('\x03');
     // The terminal shows it after it has sent the signal.
     await deaf.says(/\^C/);
-    // What is forwarded after the interrupt: when it is heard, that was, too, or is before SIGTERM.
+    // This is forwarded after the interrupt: once it arrives, the interrupt has arrived, or will
+    // before SIGTERM.
     process.kill(Number(pid), 'SIGUSR2');
     await deaf.says(/came later/);
     process.kill(Number(pid), 'SIGTERM');

@@ -10,7 +10,7 @@ const { Screen } = require('../../lib/cli/screen.js');
 describe('a screen', () => {
   let output, painted, screen;
 
-  /** What was written since the last call: one read is one chunk from Node.js 26 on. */
+  /** The output since the last call. From Node.js 26 on, one read returns only one chunk. */
   const written = () => {
     let text = '';
     while (output.readableLength > 0) text += output.read();
@@ -47,7 +47,7 @@ describe('a screen', () => {
     }
   });
 
-  // Of Windows: Ctrl-Break, and the end of the console.
+  // SIGBREAK and SIGHUP are those of Windows: Ctrl-Break, and the end of the console.
   for (const signal of ['SIGINT', 'SIGBREAK', 'SIGHUP']) {
     it(`ends by ${signal}`, async () => {
       process.emit(signal, signal);

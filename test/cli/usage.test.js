@@ -1,6 +1,6 @@
 'use strict';
 
-/** Wrong usages, the help, the manual page. */
+/** Wrong usage, the help, and the manual page. */
 
 const assert = require('node:assert/strict');
 const { execFileSync, spawnSync } = require('node:child_process');
@@ -14,7 +14,7 @@ const { PROGRAM, check, root } = require('./command.js');
 
 const MANUAL = path.join(root, 'man', 'web-locks.1');
 
-/** Runs `web-locks`; nothing of this needs a lock. */
+/** Runs `web-locks`; these commands need no lock. */
 function run(args, env = {}) {
   const { status, stdout, stderr } = spawnSync(process.execPath, [PROGRAM, ...args], {
     encoding: 'utf8',
