@@ -1,6 +1,6 @@
 /**
- * Draws what run.js wrote: `node bench/chart.js FILE.json > chart.svg`. One group of bars a work,
- * one bar a subject, on a logarithmic scale of the ratio to the group's first subject.
+ * Draws the results of run.js: `node bench/chart.js FILE.json > chart.svg`. Each work has a group
+ * of bars, one for each subject, on a logarithmic scale of the ratio to the group's first subject.
  */
 
 const fs = require('node:fs');

@@ -1,14 +1,14 @@
 /**
- * Locks in PostgreSQL against what else there is: `npm run bench -- --only cluster`. Starts a server
- * of its own in a temporary folder (test/cluster/servers.js).
+ * Compares locks in PostgreSQL with the alternatives: `npm run bench -- --only cluster`. It starts
+ * a server in a temporary folder (test/cluster/servers.js).
  *
  * - web-locks: a bucket, request and release; also with tables that are not on disk (unlogged)
  * - steps: the two steps of the adapter that this needs, without a session above it
- * - rows: the least that a table can do: a row inserted and deleted
- * - advisory: pg_advisory_lock and its unlock, one connection for each who waits
- * - FOR UPDATE: a row that is there for good, locked by a transaction that lasts as long as its use
- * - polling: a row inserted unless it is there, tried again every 50 ms, as many libraries do it
- * - turns: two who take turns, told by NOTIFY: the least that hands over on disk
+ * - rows: the minimum for a table: a row is inserted and deleted
+ * - advisory: pg_advisory_lock and its unlock, with a connection for each waiter
+ * - FOR UPDATE: a permanent row, locked by a transaction that lasts as long as the use
+ * - polling: a row is inserted unless it exists, and retried every 50 ms, as in many libraries
+ * - turns: two clients take turns, notified by NOTIFY: the minimum for a hand-over on disk
  */
 
 const { createHash } = require('node:crypto');
@@ -18,11 +18,13 @@ const { duration, size } = require('./size.js');
 const { ms, rank, row, startProcess, wait } = require('./tools.js');
 
 const POLL_MS = 50;
-/** How long one waits for his turn, while the other may have ended. */
+/** How long a client waits for its turn, because the other may have ended. */
 const TURN_MS = 300;
 /** How long processes compete. */
 const LONG = duration(3_000);
-/** How often, in turns: the speed of a machine that is shared changes from second to second. */
+/**
+ * The subjects take turns in rounds, because the speed of a shared machine changes every second.
+ */
 const ROUNDS = size(3);
 
 async function opened(options) {
@@ -36,7 +38,7 @@ async function opened(options) {
   };
 }
 
-/** @returns what locks a name, runs a function and unlocks it, by subject */
+/** @returns functions that lock a name, run a function and unlock it, by subject */
 const subjects = {
   'web-locks': (pool) => opened({ pool }),
 
@@ -160,7 +162,7 @@ const subjects = {
   },
 };
 
-/** A process that uses names for a while: tells how often, and when it had what. */
+/** Runs as a process that uses names for a while. Reports how often, and when it had which name. */
 async function child({ subject, config, name, milliseconds, isNoted }) {
   const pg = require('pg');
   const pool = new pg.Pool({ ...config, max: 3 });
@@ -176,7 +178,7 @@ async function child({ subject, config, name, milliseconds, isNoted }) {
       count++;
       if (!isNoted) return;
       notes.push(ms());
-      // Long enough that the others wait.
+      // It is long enough that the others wait.
       await wait(5);
       notes.push(ms());
     });
@@ -187,7 +189,6 @@ async function child({ subject, config, name, milliseconds, isNoted }) {
   process.disconnect();
 }
 
-/** Runs processes at the same time. */
 async function together(count, options) {
   const processes = [];
   for (let i = 0; i < count; i++) {
@@ -244,7 +245,7 @@ async function atOnce(pool) {
   await close();
 }
 
-/** What several processes do, by subject, in turns. */
+/** Measures subjects with several processes each; the subjects take turns. */
 async function inTurns(names, count, options) {
   const all = new Map(names.map((subject) => [subject, []]));
   for (let round = 0; round < ROUNDS; round++) {
@@ -269,7 +270,9 @@ async function handOver(config) {
   }
 }
 
-/** @returns {number[]} milliseconds from the end of one's use to the begin of the other's */
+/**
+ * @returns {number[]} milliseconds from the end of a use to the beginning of another process's use
+ */
 function gapsOf(results) {
   const uses = results.flatMap(({ notes }, who) =>
     notes.filter((_, i) => i % 2 === 0).map((at, i) => ({ who, at, until: notes[2 * i + 1] })),

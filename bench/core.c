@@ -1,16 +1,16 @@
-/* What the core costs without JavaScript, built as in the addon (one translation unit).
+/* Measures the core without JavaScript, built as in the addon (one translation unit).
  *
- *   core sequential|readers|handoff COUNT    requests on one thread, nanoseconds of its processor
- *                                            time each, with the release
+ *   core sequential|readers|handoff COUNT    requests on one thread, in nanoseconds of its processor
+ *                                           time each, with the release
  *   core queue:N|names:N COUNT               the same in bursts of N, on one name or N names
- *   core threads THREADS MILLISECONDS WORK   threads with a name of their own each, in shards of
- *                                            their own, which do WORK rounds of arithmetic before
- *                                            each call; 100 take about as long as JavaScript
+ *   core threads THREADS MILLISECONDS WORK   threads that each use their own name in their own shard,
+ *                                           and do WORK rounds of arithmetic before each call; 100
+ *                                           take about as long as JavaScript
  *   core crowd THREADS MILLISECONDS WORK     the same, with all names in one shard
- *   core turns THREADS MILLISECONDS WORK     as threads, counted: how often a mutex was taken, how
- *                                            often another thread had it, how long it was held
+ *   core turns THREADS MILLISECONDS WORK     as threads, counting how often a mutex was taken, how
+ *                                           often it was contended, and how long it was held
  *
- * For instructions: valgrind --tool=callgrind, with two counts; the difference is theirs. */
+ * To count instructions, run valgrind --tool=callgrind with two counts, and take the difference. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
@@ -51,7 +51,7 @@ static struct wlk_agent *new_agent(uint32_t thread, unsigned *wakes)
   return agent;
 }
 
-/* A name like users', of 12 code units, that ends in a number. */
+/* Sets a name like those of users: 12 code units that end in a number. */
 static void set_name(uint16_t name[12], size_t number)
 {
   for (int i = 0; i < 12; i++) name[i] = (uint16_t) "resource-000"[i];
@@ -87,7 +87,7 @@ static void sequential(struct wlk_agent *agent, size_t count, enum wlk_mode mode
   for (size_t i = 0; i < count; i++) let_go(ask_for(agent, name, mode, 1, WLK_GRANTED));
 }
 
-/* Bursts of `burst`, one after the other, until there were `count` requests. */
+/* Makes bursts of `burst` requests, until there were `count`. */
 static void bursts(struct wlk_agent *agent, size_t count, size_t burst, bool names)
 {
   struct wlk_request **requests = malloc(burst * sizeof *requests);
@@ -104,7 +104,7 @@ static void bursts(struct wlk_agent *agent, size_t count, size_t burst, bool nam
   free(requests);
 }
 
-/* Two agents that wait for each other's lock, on one thread. */
+/* Two agents on one thread wait for each other's lock. */
 static void hand_off(struct wlk_agent *one, size_t count)
 {
   unsigned wakes = 0;
@@ -153,14 +153,14 @@ struct counts {
   double held; /* seconds */
 };
 
-/* Longer than any turn here takes: its thread did not run. */
+/* Longer than any critical section here: the thread was not running. */
 #define INTERRUPTED 2e-6
 
 static bool counting;
 static _Thread_local struct counts counts;
 static _Thread_local double locked_at;
 
-/* By --wrap of the linker these are what the core calls. */
+/* The core calls these because of --wrap of the linker. */
 int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
@@ -185,16 +185,16 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
   return __real_pthread_mutex_unlock(mutex);
 }
 
-/* ---- on several ---- */
+/* ---- on several threads ---- */
 
-/* Each on cache lines of its own. */
+/* Each worker has cache lines of its own. */
 struct worker {
   _Alignas(128) pthread_t thread;
   uint32_t number;
   unsigned long work;
   size_t pairs;
   double cpu;  /* seconds */
-  long sleeps; /* times it gave its processor up */
+  long sleeps; /* times it gave up its processor */
   struct counts counts;
 };
 
@@ -209,7 +209,7 @@ static uint64_t think(uint64_t x, unsigned long rounds)
 
 static bool in_one_shard;
 
-/* A name of the worker's own, in the shard with its number, or in the first. */
+/* Chooses a name for this worker, in the shard with its number or in the first one. */
 static void choose_name(const struct worker *worker, uint16_t name[12])
 {
   uint8_t shard = in_one_shard ? 0 : (uint8_t)(worker->number % WLK_SHARDS);

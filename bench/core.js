@@ -1,4 +1,4 @@
-/** The core without JavaScript (core.c): `npm run bench -- --only core`. */
+/** Runs the core without JavaScript (core.c): `npm run bench -- --only core`. */
 
 const { execFileSync } = require('node:child_process');
 const path = require('node:path');

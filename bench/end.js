@@ -1,13 +1,13 @@
-/** Runs benches to the end of each, or to the first that fails. */
+/** Runs benches until all have ended or one fails. */
 
 const { Missing } = require('./missing.js');
 
-/** Far more than the longest one takes. */
+/** The longest bench takes far less. */
 const LIMIT_MS = 30 * 60_000;
 
 /**
- * Runs one after the other. One that fails, or does not end, ends the process with exit code 1:
- * not in order, since what it has left open may never close. Servers end with the process
+ * Runs benches one after another. If one fails or hangs, the process exits with code 1 at once,
+ * because what it left open may never close. Servers end with the process
  * (test/cluster/servers.js).
  * @param {{ name: string, run: () => Promise<void> }[]} benches
  * @param {number} [limit] milliseconds for each
@@ -18,7 +18,7 @@ async function runAll(benches, limit = LIMIT_MS) {
     process.exit(1);
   };
   for (const { name, run } of benches) {
-    // It keeps the process alive, which would end without a word where a promise never settles.
+    // The timer keeps the process alive, which would exit silently if a promise never settled.
     const timer = setTimeout(() => fail(name, `it has not ended in ${limit / 1000} s`), limit);
     try {
       await run();

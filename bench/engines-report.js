@@ -1,7 +1,7 @@
 /**
- * What `npm run bench -- --only "at its engine" --json FILE` measured, as the pages show it:
- * `node bench/engines-report.js FILE` prints the tables, and with a second argument draws the chart of
- * the cost by the number of sessions into that file.
+ * Shows the results of `npm run bench -- --only "at its engine" --json FILE` as on the pages: `node
+ * bench/engines-report.js FILE` prints the tables; with a second argument it draws the chart of the
+ * cost by the number of sessions into that file.
  */
 
 const fs = require('node:fs');
@@ -58,7 +58,8 @@ function sessionsOf() {
       ofAll?.perSecond ?? '–',
       ofAll?.server ?? '–',
       idle.cpu,
-      // PostgreSQL counts transactions when a session tells of them: those of before come late.
+      // PostgreSQL counts transactions when a session reports them, so earlier ones are counted
+      // late.
       name === 'cluster' ? '–' : idle.calls,
       idle.connections,
       memory / 1024,
@@ -106,19 +107,22 @@ const WIDTH = 680;
 const HEIGHT = 340;
 const [LEFT, RIGHT, TOP, BOTTOM] = [70, 110, 64, 56];
 
-/** A mark at 1, 2 and 5 of each power of ten in the range. */
+/** Marks at 1, 2 and 5 of each power of ten in the range. */
 const marksBetween = (lowest, highest) =>
   [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100].filter(
     (mark) => mark >= lowest && mark <= highest,
   );
 
-/** The processor time of the server for a grant, by the number of sessions; both logarithmic. */
+/**
+ * Draws the server's processor time for a grant by the number of sessions; both axes are
+ * logarithmic.
+ */
 function draw() {
   const lines = all.flatMap((name) =>
     ['alone', 'contended'].map((which) => ({
       name,
       isDashed: which === 'contended',
-      // With one session, nobody contends.
+      // A single session has no contention.
       points: engines[name].sessions
         .filter(({ sessions }) => which === 'alone' || sessions > 1)
         .map((row) => [row.sessions, row[which].server / 1e3]),

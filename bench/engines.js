@@ -1,10 +1,10 @@
 /**
- * What locks cost at an engine: `npm run bench -- --only cluster,redis,etcd`. For each engine, at a
- * server of its own:
+ * Measures what locks cost at an engine: `npm run bench -- --only cluster,redis,etcd`. For each
+ * engine, at a server of its own:
  *
- * - beside its peers: one after the other, and 32 at once, each on its own name
- * - by the number of sessions: one of them asks while the others are idle; four contend for one name
- *   beside the others; all contend for it; all are idle
+ * - beside its peers: one after another, and 32 at once, each on its own name
+ * - by the number of sessions: one session requests while the others are idle; four contend for one
+ *   name beside the others; all contend for it; all are idle
  * - by the delay of the line between the client and the server
  *
  * Clients and server are on one machine, and clients in one process. Processor time is that of the
@@ -19,10 +19,10 @@ const { ms, rank, row, wait } = require('./tools.js');
 
 const AT_ONCE = 32;
 const CONTENDERS = 4;
-/** With more sessions, not all contend: a round of them takes too long. */
+/** With more sessions, not all contend: a round of them would take too long. */
 const MOST_CONTENDERS = 200;
 
-/** @returns {Map<number, number>} microseconds of the processor that each process has had */
+/** @returns {Map<number, number>} the processor time of each process in microseconds */
 function cpuOf(pids) {
   const times = new Map();
   for (const pid of pids) {
@@ -35,14 +35,14 @@ function cpuOf(pids) {
   return times;
 }
 
-/** @returns {number} microseconds since then, of those that are there now: some may have ended */
+/** @returns {number} microseconds since `before` of the processes that exist now */
 function cpuSince(before, server) {
   let sum = 0;
   for (const [pid, time] of cpuOf(server.pids())) sum += Math.max(time - (before.get(pid) ?? 0), 0);
   return sum;
 }
 
-/** @returns {number} bytes that are theirs, of what is shared a part */
+/** @returns {number} the bytes of processes, with their share of shared memory */
 const memoryOf = (pids) =>
   pids.reduce((sum, pid) => {
     const [, kilobytes = 0] = /^Pss: +(\d+)/m.exec(textOf(`/proc/${pid}/smaps_rollup`)) ?? [];
@@ -58,7 +58,7 @@ function connectionsTo(port) {
     .filter((line) => local.test(line) && line.split(/ +/)[3] === '01').length;
 }
 
-// A process may end meanwhile.
+// Returns '' if the process has ended.
 function textOf(file) {
   try {
     return fs.readFileSync(file, 'utf8');
@@ -77,11 +77,12 @@ function listOf(folder) {
 
 /**
  * Uses locks for a while.
- * @param {((i: number) => Promise<unknown>)[]} users each is called over and over
+ * @param {((i: number) => Promise<unknown>)[]} users each is called repeatedly
  * @param {number} milliseconds
  * @param {{ pids: () => number[] }} server
- * @returns {Promise<{ p50: number, p99: number, perSecond: number, client: number, server: number }>}
- *   milliseconds of one; how many a second; microseconds of the processor for one
+ * @returns {Promise<{ p50: number, p99: number, perSecond: number, client: number, server: number
+ * }>}
+ *   milliseconds of a use; uses a second; microseconds of processor time for a use
  */
 async function use(users, milliseconds, server) {
   for (const [i, user] of users.entries()) await user(i);
@@ -119,7 +120,7 @@ const pairOf =
   (i) =>
     run(`own ${i}`, () => {});
 
-/** The same by handles: a release travels together with the next request of the same turn. */
+/** The same with handles: a release is sent together with the next request of the same turn. */
 function pairByHandles({ locks }) {
   const held = new Map();
   return async (i) => {
@@ -129,7 +130,7 @@ function pairByHandles({ locks }) {
   };
 }
 
-/** @returns what was measured of each subject: two rounds, in turns; the later counts */
+/** @returns the results of each subject; there are two rounds in turns, and the later one counts */
 async function besidePeers(engine) {
   console.log(`\n${engine.name}, beside its peers: a request and a release`);
   const opened = new Map();
@@ -162,11 +163,11 @@ async function besidePeers(engine) {
   return results;
 }
 
-/** @returns what one, four and no sessions cost beside so many */
+/** @returns the cost of one, four and no active sessions beside so many idle ones */
 async function bySessions(engine) {
   const results = [];
   const opened = [];
-  // What the peers have used is let go of by then.
+  // By then the peers have released their resources.
   await wait(duration(6_000));
   const others = connectionsTo(engine.server.port);
   for (const count of isBrief ? [CONTENDERS + 1] : engine.sessions) {
@@ -176,7 +177,7 @@ async function bySessions(engine) {
       const more = Array.from({ length: next }, () => engine.open());
       opened.push(...(await Promise.all(more)));
     }
-    // Each has renewed its lease by then, which takes a new connection longer than others.
+    // By then each session has renewed its lease, which takes longer on a new connection.
     await wait(duration(4_000));
     const grown = memoryOf(engine.server.pids()) - before.memory;
     const contend = (most) =>
@@ -217,28 +218,28 @@ async function bySessions(engine) {
 /**
  * @param {object} engine
  * @param {number} count of sessions
- * @param {number} others connections that are not of sessions
- * @returns for each session: microseconds of the server's processor, and calls, a second
+ * @param {number} others connections that do not belong to sessions
+ * @returns for each session: microseconds of the server's processor and calls, a second
  */
 async function idle(engine, count, others) {
-  // What was used is let go of, and what may linger has gone.
+  // By then, used resources are released and lingering ones have ended.
   await wait(duration(1_500));
   const calls = await engine.server.calls();
   const cpu = cpuOf(engine.server.pids());
   const from = ms();
-  // Longer than a third of a lease: each is renewed.
+  // This is longer than a third of a lease, so each is renewed.
   await wait(duration(7_000));
   const passed = ms() - from;
   const spent = cpuSince(cpu, engine.server);
   return {
     cpu: spent / passed / 1e-3 / count,
-    // One of them is this question.
+    // One of the calls is this query.
     calls: Math.max((await engine.server.calls()) - calls - 1, 0) / passed / 1e-3 / count,
     connections: (connectionsTo(engine.server.port) - others) / count,
   };
 }
 
-/** @returns what is done by a line that takes so many milliseconds to the server and back */
+/** @returns the results over a line with this round-trip time in milliseconds */
 async function byDelay(engine) {
   const { FaultyProxy } = require('../test/cluster/proxy.js');
   const results = [];
@@ -267,7 +268,7 @@ async function byDelay(engine) {
   return results;
 }
 
-/** @returns from the end of one's use to the begin of the other's, in milliseconds */
+/** @returns the milliseconds from the end of one client's use to the beginning of the other's */
 async function handOverOf(both, count, roundTrip) {
   const gaps = [];
   let last = { who: -1, at: 0 };
@@ -275,7 +276,7 @@ async function handOverOf(both, count, roundTrip) {
     for (let i = 0; i < count / 2; i++) {
       await run('handed over', async () => {
         if (last.who === 1 - who) gaps.push(ms() - last.at);
-        // So long that the other one waits.
+        // It is long enough that the other client waits.
         await wait(5 + roundTrip);
         last = { who, at: ms() };
       });
@@ -285,7 +286,7 @@ async function handOverOf(both, count, roundTrip) {
   return { p50: rank(gaps, 0.5), p99: rank(gaps, 0.99) };
 }
 
-/** Hundreds that are opened by one process may take longer than a lease. */
+/** If one process opens hundreds of buckets, that may take longer than a lease. */
 async function untilReady(bucket) {
   for (let attempts = 1; ; attempts++) {
     try {
@@ -297,7 +298,7 @@ async function untilReady(bucket) {
   }
 }
 
-/** Those of ours, as the subjects of the benches are. */
+/** Wraps a bucket of ours like the subjects of the benches. */
 const ofBucket = async (bucket, close = () => {}) => {
   await untilReady(bucket);
   return {
@@ -310,7 +311,7 @@ const ofBucket = async (bucket, close = () => {}) => {
   };
 };
 
-/** Servers, and what is measured at them; each is closed by `close`. */
+/** The servers, and what is measured there; `close` closes each. */
 const engines = {
   async redis() {
     const { lacks, startRedis } = require('../test/cluster/servers.js');
@@ -319,7 +320,7 @@ const engines = {
     const { openBucket } = require('../lib/redis.js');
     const { subjects } = require('./redis.js');
     const server = await startRedis({ clock: null });
-    // So that a new bucket grants at once.
+    // A new bucket then grants at once.
     await server.until(/uptime_in_seconds:(1[2-9]|[2-9]\d)/);
     const admin = new Redis(server.port);
     const info = async (what, field) =>
@@ -359,7 +360,7 @@ const engines = {
     const pools = [];
     const poolOf = (max, port = server.port) => {
       const pool = new pg.Pool({ ...server.config, port, max, idleTimeoutMillis: 3_000 });
-      // Who is idle loses his connection when the proxy ends.
+      // An idle client loses its connection when the proxy ends.
       pool.on('error', () => {});
       pools.push(pool);
       return pool;
@@ -380,7 +381,7 @@ const engines = {
         calls: async () => Number((await pool.query(text)).rows[0].n),
       },
       peers,
-      // A server allows 100 connections by default.
+      // By default a server allows 100 connections.
       sessions: [1, 4, 20, 80],
       open: (port) =>
         ofBucket(openBucket('bench of sessions', { pool: port ? poolOf(3, port) : sessions })),
@@ -421,7 +422,7 @@ const engines = {
 
 /**
  * @param {'redis' | 'cluster' | 'etcd'} name
- * @returns {Promise<object>} what was measured; rejects with Missing where the server is not there
+ * @returns {Promise<object>} the results; rejects with Missing if there is no such server
  */
 async function measureEngine(name) {
   const { stopAll } = require('../test/cluster/servers.js');

@@ -1,10 +1,10 @@
 /**
- * Locks in etcd against what else there is: `npm run bench -- --only etcd`. Starts a server of its own
+ * Compares locks in etcd with the alternatives: `npm run bench -- --only etcd`. It starts a server
  * in a temporary folder (test/cluster/servers.js).
  *
  * - web-locks: a bucket, request and release
  * - steps: the two transactions that this needs, by bare `fetch`
- * - steps, http: the same two, by bare `http.request` and connections that are kept
+ * - steps, http: the same two, by bare `http.request` and kept connections
  * - etcd3: the lock of the package etcd3, by gRPC: a lease for each lock, and no queue
  */
 
@@ -18,7 +18,7 @@ const ROUNDS = 8;
 const PAIRS = size(40);
 const HAND_OVERS = size(200);
 
-/** The least lock, by calls of the gateway. */
+/** The minimal lock, by calls of the gateway. */
 async function steps(call) {
   const { ID: lease } = await call('lease/grant', { TTL: '60' });
   const key = Buffer.from(`bench/${lease}`).toString('base64');
@@ -58,7 +58,7 @@ function callByHttp(url) {
     });
 }
 
-/** What locks a name, runs a function and unlocks it, by subject. */
+/** Functions that lock a name, run a function and unlock it, by subject. */
 const subjects = {
   steps: (url) => steps(callByFetch(url)),
   'steps, http': (url) => steps(callByHttp(url)),
@@ -110,7 +110,10 @@ async function uncontended(url) {
   }
 }
 
-/** From the end of one's use to the begin of the other's. etcd3 has none: it does not wait. */
+/**
+ * Measures from the end of one client's use to the beginning of the other's. etcd3 has no such
+ * time: it does not wait.
+ */
 async function handOver(url) {
   console.log('\netcd, hand-over between two buckets (ms)');
   const both = [await subjects['web-locks'](url), await subjects['web-locks'](url)];
@@ -118,7 +121,7 @@ async function handOver(url) {
   let ended;
   const use = async () => {
     if (ended !== undefined) gaps.push(ms() - ended);
-    // So long that the other one waits.
+    // It is long enough that the other client waits.
     await wait(5);
     ended = ms();
   };

@@ -1,9 +1,9 @@
 /**
- * The works between processes, beside what is used for that today. A process of a work is this file
- * again: `node host.js ROLE SUBJECT DIRECTORY COUNT`.
+ * The works between processes, beside today's alternatives. A process of a work runs this file:
+ * `node host.js ROLE SUBJECT DIRECTORY COUNT`.
  *
- * A subject here is `request(name, callback)`, which returns a promise, and `hold(name)`, which has
- * the lock held until the process ends; `many` is how many requests a measurement can have.
+ * A subject here has `request(name, callback)`, which returns a promise; `hold(name)`, which holds
+ * the lock until the process ends; and `many`, the number of requests in a measurement.
  */
 
 const { spawn } = require('node:child_process');
@@ -65,7 +65,7 @@ const isInstalled = (program) =>
     fs.existsSync(path.join(folder, program)),
   );
 
-/** The program flock(1), which holds the lock while it runs another one. */
+/** The program flock(1), which holds the lock while it runs another program. */
 function flockProgram(directory) {
   if (!isInstalled('flock')) throw new Missing('flock is not installed');
   const start = async (name) => {
@@ -77,7 +77,7 @@ function flockProgram(directory) {
   };
   return {
     many: size(50),
-    // It dies with this process, whose end of the pipe it reads.
+    // It ends with this process, because it reads from its pipe.
     hold: start,
     async request(name, work) {
       const child = await start(name);
@@ -89,7 +89,7 @@ function flockProgram(directory) {
   };
 }
 
-/** A transaction, which blocks the event loop while it waits. For Node.js that has SQLite. */
+/** A transaction, which blocks the event loop while it waits. It needs a Node.js with SQLite. */
 function sqlite(directory) {
   const { DatabaseSync } = need('node:sqlite');
   const databases = new Map();
@@ -152,7 +152,7 @@ async function start(role, subject, directory, count = 0) {
   return other;
 }
 
-/** `count` times, after a few that are not counted. */
+/** Measures `count` requests, after a few that are not counted. */
 async function sequential({ request }, name, count) {
   for (let i = 0; i < count / 10; i++) await request(name, callback);
   const begin = now();
@@ -160,7 +160,9 @@ async function sequential({ request }, name, count) {
   return (now() - begin) / count;
 }
 
-/** Two holders who ask again before they release: each release is a hand-off to the other one. */
+/**
+ * Two holders request again before they release, so that each release hands the lock to the other.
+ */
 async function alternate({ locks }, count) {
   let held = await locks.acquire('resource');
   for (let i = 0; i < count; i++) {
@@ -176,7 +178,7 @@ async function handOff(directory, name) {
   const count = size(3000);
   const other = await start('alternate', name, directory, count);
   const subject = makers[name](directory);
-  // Both are there when the clock starts: the other one waits for the lock that is held here.
+  // Both are ready when the clock starts: the other one waits for the lock that is held here.
   const gate = await subject.locks.acquire('resource');
   other.send('go');
   while ((await subject.locks.query({ name: 'resource' })).pending.length === 0);
@@ -187,7 +189,7 @@ async function handOff(directory, name) {
   return (now() - begin) / 2 / count / 1000;
 }
 
-/** A message over a Unix socket, or a pipe of Windows, and its answer. */
+/** Sends a message over a Unix socket or a pipe of Windows, and waits for the answer. */
 async function roundTrip(directory) {
   const isWindows = process.platform === 'win32';
   const file = isWindows
@@ -207,14 +209,14 @@ async function roundTrip(directory) {
   return time;
 }
 
-/** From `kill -9` of the holder to the grant. */
+/** Measures from `kill -9` of the holder to the grant. */
 async function kill(directory, name) {
   const subject = makers[name](directory);
   const times = [];
   const end = now() + duration(1_800) * 1e6;
   for (let i = 0; i < size(25) && now() < end; i++) {
     const holder = await start('hold', name, directory);
-    // What blocks the event loop can only ask afterwards.
+    // A subject that blocks the event loop can only request afterwards.
     const asked = name === 'sqlite' ? undefined : subject.request('resource', now);
     if (asked) await wait(20);
     const begin = now();
@@ -235,7 +237,9 @@ async function ownNames(directory, name) {
   return times.reduce((sum, time) => sum + 1000 / time, 0);
 }
 
-/** `openBucket` and the first grant, each in a bucket of its own; the first one beside. */
+/**
+ * Measures `openBucket` and the first grant in new buckets; the first one is reported separately.
+ */
 async function open(directory) {
   const { openBucket } = require('../lib/host.js');
   const times = [];
@@ -249,18 +253,18 @@ async function open(directory) {
   return { value: median(times), 'first, µs': first * 1000 };
 }
 
-/** Runs a measurement in a directory that goes afterwards. */
+/** Runs a measurement in a directory, which it then removes. */
 const inDirectory = (measure) => async (_subject, name) => {
   const directory = fs.mkdtempSync(path.join(root, 'web-locks-bench-'));
   const remove = () => {
     try {
       fs.rmSync(directory, { recursive: true, force: true });
     } catch (error) {
-      // There a file stays that this process has open, as it has those of its subjects.
+      // On Windows a file exists while this process has it open, as subjects may.
       if (process.platform !== 'win32') throw error;
     }
   };
-  // It took too long.
+  // The measurement took too long.
   process.once('SIGTERM', () => {
     remove();
     process.exit(1);
@@ -295,7 +299,7 @@ const hostWorks = [
 const roles = {
   async hold(name, directory) {
     await makers[name](directory).hold('resource');
-    // A lock does not keep it alive.
+    // A lock does not keep the process alive.
     process.on('disconnect', () => process.exit());
     process.send('held');
   },

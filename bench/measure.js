@@ -1,18 +1,18 @@
-/** Measures a subject at a work, in a process of its own (works.js). */
+/** Measures a subject at a work in a process of its own (works.js). */
 
 const { spawnSync } = require('node:child_process');
 const path = require('node:path');
 const { isBrief } = require('./size.js');
 
-/** A subject that needs longer for one measurement is left out of the rest of the work. */
+/** A subject that exceeds it in one measurement is left out of the rest of the work. */
 const LIMIT_MS = isBrief ? 60_000 : 4_000;
 
 /**
  * @param {string} work
  * @param {string} subject
  * @param {number} [limit] milliseconds
- * @returns {Record<string, any>} numbers, or `missing`: why it cannot be measured
- * @throws {Error} it failed; the message has what it wrote
+ * @returns {Record<string, any>} numbers, or `missing`: the reason why it cannot be measured
+ * @throws {Error} if it fails; the message contains its output
  */
 function measure(work, subject, limit = LIMIT_MS) {
   const args = ['--expose-gc', path.join(__dirname, 'works.js'), work, subject];

@@ -1,7 +1,7 @@
 /**
- * Puts queues in JavaScript where the native core is: what is left is what our JavaScript costs,
- * the rest is what it costs to have a lock that other threads see. Exclusive requests that wait
- * only, and none but this thread knows of them.
+ * Replaces the native core by queues in JavaScript. What remains is the cost of our JavaScript; the
+ * difference is the cost of locks that other threads can see. It supports only exclusive requests
+ * that wait, in this thread.
  */
 
 const { NativeBackend, agent } = require('../lib/backend/native.js');
@@ -9,7 +9,7 @@ const { NativeBackend, agent } = require('../lib/backend/native.js');
 /** @import { Requester } from '../lib/backend/contract.js' */
 
 /**
- * By the name of a held lock: its waiters, first come first.
+ * The waiters of each held lock, by name, first come first.
  * @type {Map<string, { waiting: (Requester | undefined)[], first: number, end: number }>}
  */
 const queues = new Map();

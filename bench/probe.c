@@ -1,10 +1,10 @@
-/* What the benchmarks need of native code: the bare wake-up of another thread that a hand-off is
- * compared with, and how much memory malloc has given out.
+/* Native code for the benchmarks: the bare wake-up of another thread, with which a hand-off is
+ * compared, and the memory that malloc has allocated.
  *
  *   listen(function): number   makes a thread-safe function of it, in this thread
- *   wake(number)               calls that function in its thread, from any
+ *   wake(number)               calls that function in its thread, from any thread
  *   close(number)              releases it, in its thread
- *   allocated(): number        bytes, of the process; -1 where the C library does not tell */
+ *   allocated(): number        bytes of the process; -1 if the C library does not report them */
 #include <node_api.h>
 
 #if defined(__GLIBC__)
@@ -13,7 +13,7 @@
 
 enum { LISTENERS = 16 };
 
-/* Written by `listen` before the number is given to another thread. */
+/* `listen` writes an entry before another thread gets its number. */
 static napi_threadsafe_function listeners[LISTENERS];
 static unsigned listener_count;
 

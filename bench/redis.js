@@ -1,11 +1,10 @@
 /**
- * Locks in Redis against what else there is: `npm run bench -- --only redis`. Starts a server of its
- * own in a temporary folder (test/cluster/servers.js).
+ * Compares locks in Redis with the alternatives: `npm run bench -- --only redis`. It starts a
+ * server in a temporary folder (test/cluster/servers.js).
  *
  * - web-locks: a bucket, request and release
- * - bare: SET NX PX and a script that deletes, by bare ioredis, one after the other: the least that
- *   a lock can be
- * - redlock, redis-semaphore: those packages, as they are; both poll
+ * - bare: SET NX PX and a script that deletes, by bare ioredis, one after another: the minimal lock
+ * - redlock, redis-semaphore: the unchanged packages; both poll
  */
 
 const { randomUUID } = require('node:crypto');
@@ -18,7 +17,7 @@ const DELETE = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call(
 const LEASE = 10_000;
 const BUCKET = `bench ${randomUUID()}`;
 
-/** @returns what locks a name, runs a function and unlocks it, by subject */
+/** @returns functions that lock a name, run a function and unlock it, by subject */
 const subjects = {
   async 'web-locks'(client) {
     const { openBucket } = require('../lib/redis.js');
@@ -70,7 +69,7 @@ const subjects = {
   },
 };
 
-/** All subjects, twice each, but for those whose packages are missing. */
+/** Opens all subjects twice each, except those whose packages are missing. */
 async function opened(port) {
   const Redis = require('ioredis');
   const all = [];
@@ -150,7 +149,7 @@ async function runRedis() {
   const { lacks, startRedis, stopAll } = require('../test/cluster/servers.js');
   if (lacks.redis) throw new Missing(lacks.redis);
   const server = await startRedis({ clock: null });
-  // So that a new bucket grants at once.
+  // A new bucket then grants at once.
   await server.until(/uptime_in_seconds:(1[2-9]|[2-9]\d)/);
   const all = await opened(server.port);
   await uncontended(all);

@@ -1,18 +1,18 @@
 /**
  * Runs the benches: `npm run bench -- [--only TEXT,…] [--rounds N] [--brief] [--json FILE]`.
  *
- * A bench is a work of works.js, or one of core (without JavaScript), cluster (PostgreSQL),
- * redis, etcd, and what engines.js measures of those three. `--only` chooses those whose names have
- * one of the texts; without it all works run, with `--brief` all benches. `--brief` does next to
- * nothing of each, once, to see that it works. `--json` writes the figures of works and engines; with
- * `--only` into the file that there is, whose other figures stay.
+ * A bench is a work of works.js, or core (without JavaScript), cluster (PostgreSQL), redis, etcd,
+ * or what engines.js measures of those three. `--only` chooses those whose names contain one of the
+ * texts; without it all works run, and with `--brief` all benches. `--brief` does almost nothing of
+ * each, once, to see that it works. `--json` writes the figures of works and engines; with
+ * `--only`, other figures in an existing file stay.
  *
- * Every measurement of a work is a process of its own, so that no subject profits or suffers from
- * what another one did to the heap and the compiler. Subjects take turns within a round, so that a
- * noisy minute hits all of them. What counts is the median of the rounds, and of that the ratio to
- * the first subject of the work.
+ * Every measurement of a work has a process of its own, so that subjects do not affect one another
+ * through the heap and the compiler. Subjects take turns within a round, so that a noisy minute
+ * affects all of them. The result is the median of the rounds, and its ratio to the first subject
+ * of the work.
  *
- * A bench that fails ends the run with exit code 1, and says why.
+ * If a bench fails, the run ends with exit code 1 and prints the reason.
  */
 
 const fs = require('node:fs');
@@ -42,8 +42,8 @@ const { works } = require('./works.js');
 const median = (values) => values.sort((a, b) => a - b)[values.length >> 1];
 
 /**
- * @returns {{ medians: Record<string, object>, left: Record<string, string> }} by subject: the median
- *   of each number, or why it was left out
+ * @returns {{ medians: Record<string, object>, left: Record<string, string> }} for each subject:
+ * the median of each number, or the reason why it was left out
  */
 function runWork(work) {
   const measured = new Map(work.subjects.map((subject) => [subject, []]));
@@ -92,7 +92,7 @@ const report = {
   engines: {},
 };
 
-/** What is measured at an engine, on its own and as a figure to publish. */
+/** The measurements at an engine, as a bench of their own and as a figure to publish. */
 const ofEngine = (name) => ({
   name: `${name} at its engine`,
   async run() {
@@ -138,7 +138,7 @@ function write(file) {
   fs.writeFileSync(file, `${JSON.stringify(all, null, 2)}\n`);
 }
 
-/** What was measured now, and what was measured before of other works and engines. */
+/** Adds the earlier results of other works and engines. */
 function withOthers(before) {
   const { works: measured, engines } = report;
   const others = before.works.filter(({ name }) => !measured.some((work) => work.name === name));

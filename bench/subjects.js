@@ -1,11 +1,12 @@
 /**
- * What is compared: each subject as `request(name, callback, options)`, which calls back with the
- * lock and returns a promise of the result. Made in the process that measures it.
+ * The subjects of the comparisons: each has `request(name, callback, options)`, which calls back
+ * with the lock and returns a promise of the result. They are made in the process that measures
+ * them.
  */
 
 const { Missing, need } = require('./missing.js');
 
-/** No lock at all: what promises cost that any such API needs. */
+/** No lock at all: the cost of the promises that every such API needs. */
 function floor() {
   const settled = Promise.resolve();
   return {
@@ -25,10 +26,10 @@ const webApi = (locks) => ({
 
 const webLocks = () => webApi(require('..').locks);
 
-/** Without a call of the addon. */
+/** Locks without calls of the addon. */
 const oneThread = () => webApi(require('./one-thread.js').locks);
 
-/** With a profile that goes on; a small one, as it is written at the exit. */
+/** Locks with a running profile; a small one, because it is written at the exit. */
 const profiled = (sites) => () => {
   const file = require('node:os').devNull;
   require('../lib/profile.js').startProfile({ file, size: 2 ** 20, sites });
@@ -89,8 +90,8 @@ function metarhia() {
 }
 
 /**
- * A lock whose abort is the simplest code there is: a listener for each request, a Set as queue.
- * Only for the works that abort.
+ * A lock whose abort has the simplest code: a listener for each request, and a Set as queue. It is
+ * only for works that abort.
  */
 function listeners() {
   const queue = new Set();

@@ -1,6 +1,6 @@
 /**
- * A worker of the works with several threads: posts what its peer needs to know, is told to start,
- * posts nanoseconds for each hand-off or request.
+ * A worker of the works with several threads: it posts what its peer needs, waits for the start,
+ * and posts the nanoseconds of each hand-off or request.
  */
 
 const { parentPort, workerData } = require('node:worker_threads');
@@ -10,7 +10,10 @@ const { kind, index, count } = workerData;
 const callback = async () => {};
 const now = () => Number(process.hrtime.bigint());
 
-/** Each wake-up answers the other. `receive(answer)` is called once with what to do when woken. */
+/**
+ * Each wake-up answers the other one. `receive(answer)` is called once, with the function to call
+ * when woken.
+ */
 function alternate(send) {
   return new Promise((resolve) => {
     const start = now();
@@ -23,7 +26,7 @@ function alternate(send) {
   });
 }
 
-/** `count` times `request`, after so many that the engine has compiled all that it will. */
+/** Measures `count` calls of `request`, after so many that the engine has compiled everything. */
 async function sequential(request) {
   for (let i = 0; i < size(50_000); i++) await request();
   const start = now();
@@ -46,7 +49,7 @@ const kinds = {
     };
   },
 
-  /** The same by messages. */
+  /** The same with messages. */
   port: () => ({
     run({ port }) {
       const send = () => port.postMessage(0);
@@ -55,7 +58,7 @@ const kinds = {
     },
   }),
 
-  /** Both always want the lock, so each release hands it to the other thread. */
+  /** Both threads always want the lock, so each release hands it to the other one. */
   handOff() {
     const { locks } = require('..');
     return { run: async () => (await sequential(() => locks.request('resource', callback))) / 2 };
@@ -67,13 +70,13 @@ const kinds = {
     return { run: () => sequential(() => locks.request(`resource-${index}`, callback)) };
   },
 
-  /** All workers want the same one. */
+  /** All workers want the same name. */
   oneName() {
     const { locks } = require('..');
     return { run: () => sequential(() => locks.request('resource', callback)) };
   },
 
-  /** Own names without a lock: what the machine makes of that many threads. */
+  /** Own names without a lock: the cost of so many threads on this machine. */
   noLocks() {
     const { request } = require('./subjects.js').subjects.floor();
     return { run: () => sequential(() => request(`resource-${index}`, callback)) };

@@ -1,4 +1,4 @@
-/** What the benches with a server have in common. */
+/** The common part of the benches with a server. */
 
 const { fork } = require('node:child_process');
 const { once } = require('node:events');
@@ -6,19 +6,19 @@ const { once } = require('node:events');
 const ms = () => Number(process.hrtime.bigint()) / 1e6;
 const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-/** @returns {number} of few values, too: NaN for none */
+/** @returns {number} a quantile, also of few values; NaN if there are none */
 const rank = (values, part) =>
   values.sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * part))] ??
   Number.NaN;
 
 const row = (what, text) => console.log(`  ${what.padEnd(16)} ${text}`);
 
-/** A process of a bench that died. */
+/** The error if a process of a bench dies. */
 const diedError = (file, code, signal) =>
   new Error(`a process of ${file} ended with ${signal ?? code}: see what it wrote`);
 
 /**
- * A process that tells and is told by messages.
+ * Starts a process that communicates by messages.
  * @returns {{ next: () => Promise<any>, send: (message: any) => void, exited: Promise<void> }}
  *   both promises reject if it fails
  */

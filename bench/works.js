@@ -1,7 +1,7 @@
 /**
- * The works. Each runs in a process of its own for one subject and returns what it measured as
- * `{ value, … }`: nanoseconds per request unless its unit says otherwise. `subjects` are those that
- * can do it; the first one is what the others are compared with.
+ * The works. Each runs in a process of its own for one subject and returns its results as `{ value,
+ * … }`: nanoseconds per request unless it has another unit. `subjects` are those that can run it;
+ * the others are compared with the first.
  */
 
 const path = require('node:path');
@@ -24,7 +24,9 @@ const WITH_ABORT = ['listeners', 'web-locks', 'node'];
 const callback = async () => {};
 const now = () => Number(process.hrtime.bigint());
 
-/** The median of several results of `measure`, after one that is not counted; or the only one. */
+/**
+ * The median of several results of `measure`, after one that is not counted; or the only result.
+ */
 async function median(given, measure) {
   const rounds = isBrief ? 1 : given;
   if (rounds > 1) await measure();
@@ -40,7 +42,7 @@ async function sequential({ request }, full) {
   return (now() - start) / count;
 }
 
-/** Requests for all names at once, awaited together. */
+/** Requests all names at once, and awaits them together. */
 async function burst({ request }, names) {
   const start = now();
   await Promise.all(names.map((name) => request(name, callback)));
@@ -50,7 +52,7 @@ async function burst({ request }, names) {
 const sameName = (count) => new Array(size(count)).fill('resource');
 const ownNames = (count) => Array.from({ length: size(count) }, (_, i) => `resource-${i}`);
 
-/** Few rounds of many, many rounds of few: about as long each. */
+/** Few rounds of many requests, or many rounds of few, so that they take about the same time. */
 const roundsFor = (count) => (count >= 1e6 ? 1 : count >= 1e5 ? 3 : count >= 1e4 ? 7 : 101);
 
 const burstOf = (names) => async (subject) => {
@@ -70,9 +72,9 @@ async function readers({ request }) {
 }
 
 /**
- * Pending requests, all aborted: from the first request to the last rejection; `alone` is the part
- * from the first abort on. Both, as they tell different things: Node.js's own locks take most of their
- * time for the requests. Enough rounds that the engine has compiled what it runs.
+ * Aborts pending requests: from the first request to the last rejection; `alone` is the part from
+ * the first abort on. Both are reported, because Node.js's own locks take most of their time for
+ * the requests. There are enough rounds that the engine has compiled what it runs.
  */
 function aborts(fullCount, fullSignalCount) {
   const [count, signalCount] = [size(fullCount), Math.min(fullSignalCount, size(fullSignalCount))];
@@ -135,7 +137,7 @@ async function query({ request, query }) {
   return value;
 }
 
-/** Runs workers of threads.js, started together; what they measured. */
+/** Starts workers of threads.js together. @returns their results */
 async function workers(count, workerData) {
   const all = Array.from({ length: count }, (_, index) => {
     const file = path.join(__dirname, 'threads.js');
@@ -166,7 +168,7 @@ const threads =
     return times.reduce((sum, time) => sum + 1000 / time, 0);
   };
 
-/** Bytes for each pending request and each held lock, resident and native, and what is left. */
+/** Bytes for each pending request and each held lock, resident and native, and what remains. */
 async function memory({ request }, full, name) {
   const count = size(full);
   const { allocated } = require('./build/Release/probe.node');
@@ -223,7 +225,7 @@ const works = [
   ...[1e3, 1e4, 1e5, 1e6].map((n) => ({ name: `queue of ${n}`, run: burstOf(sameName(n)) })),
   ...[1e3, 1e5, 1e6].map((n) => ({ name: `${n} names`, run: burstOf(ownNames(n)) })),
   { name: 'readers', subjects: ['floor', 'web-locks', 'node'], run: readers },
-  // Few enough for Node.js's own.
+  // Node.js's own locks can handle so few.
   { name: 'abort 2000, a signal each', subjects: WITH_ABORT, run: aborts(2000, 2000) },
   { name: 'abort 10000, a signal each', subjects: WITH_ABORT, run: aborts(10_000, 10_000) },
   { name: 'abort 10000, one signal', subjects: WITH_ABORT, run: aborts(10_000, 1) },
@@ -269,7 +271,7 @@ const works = [
   ...(process.platform === 'linux' ? hostWorks : []),
 ].map((work) => ({ subjects: JAVASCRIPT, unit: 'ns', rounds: 2, ...work }));
 
-// As a program: node works.js <work> <subject>, prints the result as JSON.
+// Run as a program (node works.js WORK SUBJECT), it prints the result as JSON.
 async function main([name, subjectName]) {
   const work = works.find((candidate) => candidate.name === name);
   const result = await resultOf(work, subjectName);

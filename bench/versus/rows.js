@@ -1,6 +1,6 @@
 /**
- * What is asked of Node.js's own locks and of these: `node rows.js ROW own|ours` prints what came of
- * it, as JSON: `is`, the outcome in a word that is the same in each run, and `text` for people.
+ * The rows of the comparison with Node.js's own locks: `node rows.js ROW own|ours` prints the
+ * outcome as JSON: `is`, a word that is the same in each run, and `text` for readers.
  */
 
 const { fork } = require('node:child_process');
@@ -12,7 +12,7 @@ const { Worker, isMainThread, parentPort, workerData } = require('node:worker_th
 const [, , row, whose] = process.argv;
 const LIB = path.join(__dirname, '..', '..', 'lib');
 
-/** @param {'index' | 'host'} entry of ours */
+/** @param {'index' | 'host'} entry of our package */
 const locksOf = (entry = 'index') =>
   whose === 'ours'
     ? require(path.join(LIB, `${entry}.js`)).locks
@@ -22,7 +22,7 @@ const WAIT_MS = 2000;
 const SPELL_MS = 3000;
 const WORKERS = 3;
 
-/** Starts a worker that does a row's part, and waits until it says that it has begun. */
+/** Starts a worker that does a row's part, and waits until it has begun. */
 async function start(part, memory) {
   const argv = process.argv.slice(2);
   const worker = new Worker(__filename, { argv, workerData: { part, memory } });
@@ -40,7 +40,7 @@ const granted = (name) =>
   Promise.race([locksOf().request(name, () => 'granted'), sleep(WAIT_MS, undefined)]);
 
 const PARTS = {
-  /** Holds a lock for ever. */
+  /** Holds a lock forever. */
   holds() {
     locksOf().request('a', () => {
       parentPort.on('message', () => {}).postMessage('');
@@ -48,7 +48,7 @@ const PARTS = {
     });
   },
 
-  /** Takes a lock again and again if it is free, and counts who is inside besides it. */
+  /** Takes a lock repeatedly if it is free, and counts when another holder is inside. */
   async tries(memory) {
     const inside = async (lock) => {
       if (!lock) return;
@@ -63,14 +63,14 @@ const PARTS = {
     }
   },
 
-  /** Waits for a lock again and again, and counts its turns. */
+  /** Waits for a lock repeatedly, and counts its turns. */
   async takesTurns(memory) {
     const place = Atomics.add(memory, 0, 1) + 1;
     parentPort.postMessage('');
     for (;;) await locksOf().request('a', () => Atomics.add(memory, place, 1));
   },
 
-  /** Steals a lock again and again. */
+  /** Steals a lock repeatedly. */
   async steals(memory) {
     parentPort.postMessage('');
     for (let i = 0; i < 300; i++) {

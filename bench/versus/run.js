@@ -1,10 +1,10 @@
 /**
- * Node.js's own locks beside these, in docs/NODES-OWN.md: `npm run versus -- VERSION…` runs each row
- * on each of these versions of Node.js (by npx), and writes docs/nodes-own.json and the table.
+ * Compares Node.js's own locks with these, for docs/NODES-OWN.md: `npm run versus -- VERSION…` runs
+ * each row on each of these versions of Node.js (by npx), and writes docs/nodes-own.json and the
+ * table.
  *
- *   --check VERSION   runs that version, which docs/nodes-own.json has, and fails if one of our
- *                     outcomes is wrong, or one of Node.js's is another one than there, unless
- *                     that varies from run to run
+ *   --check VERSION   runs a version of docs/nodes-own.json, and fails if one of our outcomes is wrong,
+ *                    or if one of Node.js's outcomes has changed, unless it varies from run to run
  */
 
 const { spawn, spawnSync } = require('node:child_process');
@@ -19,12 +19,12 @@ const root = path.join(__dirname, '..', '..');
 const JSON_FILE = path.join(root, 'docs', 'nodes-own.json');
 const PAGE = path.join(root, 'docs', 'NODES-OWN.md');
 const TABLE = /(?<=<!-- table -->\n)[\s\S]*(?=<!-- end of the table -->)/;
-/** One that has not ended by then never will. */
+/** A row that has not ended by then hangs. */
 const LIMIT_MS = 20_000;
-/** What varies from run to run is run so often; the worst of it counts. */
+/** How often rows run that vary from run to run; the worst outcome counts. */
 const RUNS = { turns: 3, exclusion: 2 };
 
-/** By their names: what is asked, and the outcome that is right. */
+/** For each row, what it tests, and the right outcome. */
 const TITLES = {
   processes: ['an exclusive lock, asked for by two processes', 'one'],
   holders: ['who holds a lock, and since when', 'told'],
@@ -47,7 +47,7 @@ function nodeOf(version) {
   return stdout.trim();
 }
 
-/** @returns {Promise<{ is: string, text: string }>} what came of one row */
+/** @returns {Promise<{ is: string, text: string }>} the outcome of one row */
 async function runOnce(node, row, whose) {
   const directory = mkdtempSync(path.join(memory, 'web-locks-versus-'));
   const child = spawn(node, [path.join(__dirname, 'rows.js'), row, whose], {
@@ -66,7 +66,7 @@ async function runOnce(node, row, whose) {
   rmSync(directory, { recursive: true, force: true });
   if (code === 0 && output) return JSON.parse(output);
   if (signal === 'SIGKILL') return { is: 'hangs', text: 'does not end' };
-  // A shell of npx says a signal by 128 and its number.
+  // A shell of npx reports a signal as 128 plus its number.
   const number = signal ? constants.signals[signal] : code - 128;
   const name = Object.keys(constants.signals).find((one) => constants.signals[one] === number);
   return {
@@ -75,7 +75,7 @@ async function runOnce(node, row, whose) {
   };
 }
 
-/** @returns {Promise<{ is: string, text: string }>} the worst of its runs */
+/** @returns {Promise<{ is: string, text: string }>} the worst outcome of its runs */
 async function runRow(node, row, whose) {
   const [, right] = TITLES[row];
   let worst;
@@ -88,7 +88,7 @@ async function runRow(node, row, whose) {
 
 /**
  * @param {string} node
- * @param {boolean} isCheck whether what varies of Node.js's own is left out
+ * @param {boolean} isCheck whether rows of Node.js's own locks that vary are left out
  * @returns {Promise<{ version: string, own: object, ours: object }>} the rows on one Node.js
  */
 async function runAll(node, isCheck) {
@@ -107,13 +107,13 @@ async function runAll(node, isCheck) {
   return result;
 }
 
-/** @returns {string} of Markdown */
+/** @returns {string} the table in Markdown */
 function tableOf(results) {
   const columns = results.map(({ version }) => `Node.js ${version}`);
   const lines = ROWS.map((row) => {
     const [title] = TITLES[row];
     const own = results.map((result) => result.own[row].text);
-    // Right on all of them, or it would not be written.
+    // It is right on all versions, or the table would not be written.
     return `| ${[title, ...own, results[0].ours[row].text].join(' | ')} |`;
   });
   return [
@@ -124,13 +124,13 @@ function tableOf(results) {
   ].join('\n');
 }
 
-/** @returns {string[]} rows of ours whose outcome is not right */
+/** @returns {string[]} rows in which our outcome is wrong */
 const wrongOf = ({ version, ours }) =>
   ROWS.filter((row) => ours[row].is !== TITLES[row][1]).map(
     (row) => `web-locks on ${version}, ${row}: ${ours[row].text}`,
   );
 
-/** @returns {string[]} rows of Node.js's own that are the same in each run, and not as written */
+/** @returns {string[]} rows of Node.js's own locks that do not vary, but differ from the file */
 function changedOf({ own, version }) {
   const known = JSON.parse(readFileSync(JSON_FILE, 'utf8')).find((one) => one.version === version);
   if (!known) return [`docs/nodes-own.json has no ${version}`];
